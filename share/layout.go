@@ -1,0 +1,126 @@
+package share
+
+import (
+	"fmt"
+	"math/bits"
+	"sort"
+)
+
+// Layout answers every question of geometry of one share: which piece lies
+// where, and how long each block is. Nobody else multiplies piece sizes.
+//
+// Pieces are counted over all files in entry order; a piece never crosses the
+// end of its file, so the last piece of a file, and the last block of a piece,
+// may be short. Files without bytes have no pieces.
+//
+// A Layout never changes and is safe for concurrent use.
+type Layout struct {
+	files  []extent // files with bytes, by first piece
+	pieces int
+	bytes  int64
+}
+
+// extent is a file with at least one byte.
+type extent struct {
+	entry int   // index in Manifest.Entries
+	first Piece // its first piece
+	n     int   // its pieces
+	size  int64
+	exp   uint8
+}
+
+// A Span is a range of bytes in one file of a share.
+type Span struct {
+	Entry  int   // index in Manifest.Entries
+	Offset int64 // bytes from the start of the file
+	Len    int   // bytes
+}
+
+// PieceExp is the rule for the piece size of a file of size bytes, as an
+// exponent of two: 1 MiB, doubled until the file has at most MaxFilePieces.
+func PieceExp(size int64) uint8 {
+	exp := uint8(minPieceExp)
+	for exp < maxPieceExp && size > MaxFilePieces<<exp {
+		exp++
+	}
+	return exp
+}
+
+// piecesIn is the number of pieces of 1<<exp bytes in a file of size bytes.
+func piecesIn(size int64, exp uint8) int { return int((size + 1<<exp - 1) >> exp) }
+
+func newLayout(entries []Entry) (*Layout, error) {
+	l := &Layout{}
+	for i, e := range entries {
+		if e.Kind != File || e.Size == 0 {
+			continue
+		}
+		n := piecesIn(e.Size, e.PieceExp)
+		if l.pieces+n > MaxPieces {
+			return nil, fmt.Errorf("%w: more than %d pieces", ErrLimit, MaxPieces)
+		}
+		l.files = append(l.files, extent{i, Piece(l.pieces), n, e.Size, e.PieceExp})
+		l.pieces += n
+		l.bytes += e.Size
+	}
+	return l, nil
+}
+
+// Pieces is the number of pieces of the share.
+func (l *Layout) Pieces() int { return l.pieces }
+
+// Bytes is the number of bytes of all files.
+func (l *Layout) Bytes() int64 { return l.bytes }
+
+// Valid says whether p is a piece of the share.
+func (l *Layout) Valid(p Piece) bool { return int64(p) < int64(l.pieces) }
+
+// ValidRun says whether p has the n >= 1 blocks from first on.
+func (l *Layout) ValidRun(p Piece, first Block, n int) bool {
+	return l.Valid(p) && n >= 1 && n <= l.Blocks(p)-int(first)
+}
+
+func (l *Layout) file(p Piece) extent {
+	i := sort.Search(len(l.files), func(i int) bool { return l.files[i].first > p }) - 1
+	return l.files[i]
+}
+
+// PieceSpan is where the bytes of p lie. p must be valid, as in every method below.
+func (l *Layout) PieceSpan(p Piece) Span {
+	f := l.file(p)
+	off := int64(p-f.first) << f.exp
+	return Span{f.entry, off, int(min(1<<f.exp, f.size-off))}
+}
+
+// PieceLen is the number of bytes of p.
+func (l *Layout) PieceLen(p Piece) int { return l.PieceSpan(p).Len }
+
+// Blocks is the number of blocks of p, at least 1.
+func (l *Layout) Blocks(p Piece) int { return blocksIn(l.PieceLen(p)) }
+
+func blocksIn(n int) int { return (n + BlockSize - 1) / BlockSize }
+
+// RunSpan is where the n blocks of p from first on lie.
+func (l *Layout) RunSpan(p Piece, first Block, n int) Span {
+	s := l.PieceSpan(p)
+	from := int(first) * BlockSize
+	to := min(from+n*BlockSize, s.Len)
+	return Span{s.Entry, s.Offset + int64(from), to - from}
+}
+
+// BlockLen is the number of bytes of block b of p.
+func (l *Layout) BlockLen(p Piece, b Block) int { return l.RunSpan(p, b, 1).Len }
+
+// PiecesOf is the range of pieces of an entry; n is 0 for one without bytes.
+func (l *Layout) PiecesOf(entry int) (first Piece, n int) {
+	i := sort.Search(len(l.files), func(i int) bool { return l.files[i].entry >= entry })
+	if i == len(l.files) || l.files[i].entry != entry {
+		return 0, 0
+	}
+	return l.files[i].first, l.files[i].n
+}
+
+// whole says whether p is the only piece of its file, so that its value is the file's root.
+func (l *Layout) whole(p Piece) bool { return l.file(p).n == 1 }
+
+func log2floor(n int) int { return bits.Len(uint(n)) - 1 }

@@ -1,0 +1,139 @@
+package share
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"lukechampine.com/blake3/guts"
+)
+
+// The hash tree is BLAKE3's own. A piece is an aligned subtree of its file and
+// a block an aligned subtree of its piece, so a file's root is what b3sum
+// prints, and a list of block values can be folded into the piece's value and
+// a list of piece values into the root.
+
+// node is the subtree over data, whose first byte lies at chunk first of its file.
+func node(data []byte, first uint64) guts.Node {
+	n := (len(data) + chunkSize - 1) / chunkSize
+	if n <= 1 {
+		return guts.CompressChunk(data, &guts.IV, first, 0)
+	}
+	if len(data)%chunkSize == 0 && n&(n-1) == 0 {
+		return guts.CompressEigentree(data, &guts.IV, first, 0)
+	}
+	left := 1 << log2floor(n-1)
+	l := node(data[:left*chunkSize], first)
+	r := node(data[left*chunkSize:], first+uint64(left))
+	return guts.ParentNode(guts.ChainingValue(l), guts.ChainingValue(r), &guts.IV, 0)
+}
+
+// fold is the node over two or more consecutive subtrees of equal size (but for the last).
+func fold(values []Hash) guts.Node {
+	left := 1 << log2floor(len(values)-1)
+	return guts.ParentNode(foldValue(values[:left]), foldValue(values[left:]), &guts.IV, 0)
+}
+
+func foldValue(values []Hash) [8]uint32 {
+	if len(values) == 1 {
+		return values[0].words()
+	}
+	return guts.ChainingValue(fold(values))
+}
+
+// value finishes a node: as the root of a file, or as a value inside one.
+func value(n guts.Node, root bool) Hash {
+	if !root {
+		return fromWords(guts.ChainingValue(n))
+	}
+	n.Flags |= guts.FlagRoot
+	w := guts.CompressNode(n)
+	return fromWords([8]uint32(w[:8]))
+}
+
+func (h Hash) words() (w [8]uint32) {
+	for i := range w {
+		w[i] = binary.LittleEndian.Uint32(h[4*i:])
+	}
+	return w
+}
+
+func fromWords(w [8]uint32) (h Hash) {
+	for i, x := range w {
+		binary.LittleEndian.PutUint32(h[4*i:], x)
+	}
+	return h
+}
+
+// HashPiece is the values of the blocks of one piece, and its own value. data
+// is the whole piece, off its place in its file, and whole says that the piece
+// is all of its file, so that its value is the file's root. values is appended
+// to, and may be nil.
+func HashPiece(values []Hash, data []byte, off int64, whole bool) ([]Hash, Hash) {
+	if len(data) <= BlockSize {
+		v := value(node(data, uint64(off)/chunkSize), whole)
+		return append(values, v), v
+	}
+	start := len(values)
+	for at := 0; at < len(data); at += BlockSize {
+		b := data[at:min(at+BlockSize, len(data))]
+		values = append(values, value(node(b, uint64(off+int64(at))/chunkSize), false))
+	}
+	return values, value(fold(values[start:]), whole)
+}
+
+// FileRoot folds the values of all pieces of a file into its root. A file of
+// one piece has that piece's value as its root; one without bytes, EmptyRoot.
+func FileRoot(pieces []Hash) Hash {
+	switch len(pieces) {
+	case 0:
+		return EmptyRoot
+	case 1:
+		return pieces[0]
+	}
+	return value(fold(pieces), true)
+}
+
+// EmptyRoot is the root of a file without bytes.
+var EmptyRoot = value(node(nil, 0), true)
+
+// PieceValue is what the blocks of p must fold to. p must be valid.
+func (m *Manifest) PieceValue(p Piece) Hash {
+	f := m.layout.file(p)
+	e := &m.Entries[f.entry]
+	if f.n == 1 {
+		return e.Root
+	}
+	return e.Pieces[p-f.first]
+}
+
+// OnlyBlock is the proof of a piece of one block, which needs none from a peer;
+// nil for longer pieces.
+func (m *Manifest) OnlyBlock(p Piece) []Hash {
+	if m.layout.Blocks(p) > 1 {
+		return nil
+	}
+	return []Hash{m.PieceValue(p)}
+}
+
+// CheckProof says whether values, one for each block of p, are the blocks of p. The error wraps ErrProof.
+func (m *Manifest) CheckProof(p Piece, values []Hash) error {
+	if n := m.layout.Blocks(p); len(values) != n {
+		return fmt.Errorf("piece %d: %d block hashes for %d blocks: %w", p, len(values), n, ErrProof)
+	}
+	got := values[0]
+	if len(values) > 1 {
+		got = value(fold(values), m.layout.whole(p))
+	}
+	if got != m.PieceValue(p) {
+		return fmt.Errorf("piece %d: %w", p, ErrProof)
+	}
+	return nil
+}
+
+// BlockValue is the value of data as block b of p, to be compared with a checked proof.
+// data must be as long as the block.
+func (m *Manifest) BlockValue(p Piece, b Block, data []byte) Hash {
+	s := m.layout.RunSpan(p, b, 1)
+	root := m.layout.whole(p) && m.layout.Blocks(p) == 1
+	return value(node(data, uint64(s.Offset)/chunkSize), root)
+}

@@ -1,0 +1,38 @@
+package wire
+
+import "time"
+
+// Status is how a peer answers a request for a manifest or a piece.
+type Status uint8
+
+const (
+	OK       Status = iota
+	NotFound        // does not have the share, or not this piece
+	Gone            // had it; the file changed or was removed
+	Busy            // later: see Reply.Retry
+	Refused         // never: see Reply.Reason
+)
+
+// Reply is a status with what goes with it.
+type Reply struct {
+	Status Status
+	Retry  time.Duration // Busy: ask again after
+	Reason string        // Refused, Gone: for people
+}
+
+// Limits of the wire. What passes one resets the stream.
+const (
+	MaxMessage = 256 << 10 // bytes of one actor envelope
+	MaxRun     = 256 << 10 // bytes of raw blocks behind one header
+	MaxRequest = 1 << 10   // bytes of one piece request
+	MaxHeader  = 16 << 10  // bytes of one reply header, a proof of 256 hashes included
+)
+
+// PieceRequest asks for a run of blocks of one piece.
+type PieceRequest struct {
+	ID    uint64 // chosen by the asker, unique per link
+	Piece uint32
+	First uint32 // first block
+	Count uint32 // blocks, at least 1
+	Proof bool   // send the piece's block hashes first
+}
