@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Status is how a peer answers a request for a manifest or a piece.
 type Status uint8
@@ -12,6 +15,23 @@ const (
 	Busy            // later: see Reply.Retry
 	Refused         // never: see Reply.Reason
 )
+
+// String is the status as the documents write it.
+func (s Status) String() string {
+	switch s {
+	case OK:
+		return "OK"
+	case NotFound:
+		return "NOT_FOUND"
+	case Gone:
+		return "GONE"
+	case Busy:
+		return "BUSY"
+	case Refused:
+		return "REFUSED"
+	}
+	return "status " + strconv.Itoa(int(s))
+}
 
 // Reply is a status with what goes with it.
 type Reply struct {
