@@ -1,7 +1,6 @@
 package share
 
 import (
-	"fmt"
 	"math/bits"
 	"sort"
 )
@@ -57,7 +56,7 @@ func newLayout(entries []Entry) (*Layout, error) {
 		}
 		n := piecesIn(e.Size, e.PieceExp)
 		if l.pieces+n > MaxPieces {
-			return nil, fmt.Errorf("%w: more than %d pieces", ErrLimit, MaxPieces)
+			return nil, errPieces
 		}
 		l.files = append(l.files, extent{i, Piece(l.pieces), n, e.Size, e.PieceExp})
 		l.pieces += n

@@ -1,6 +1,9 @@
 package share
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Sizes of the share format, version 1. All are in bytes.
 const (
@@ -17,7 +20,15 @@ const (
 	MaxFilePieces = 131_072   // pieces in one file; the piece size doubles to stay below
 	MaxFileSize   = 2 << 40   // bytes in one file
 	MaxPieces     = 2_000_000 // pieces in one share
+	MaxEntries    = 2_000_000 // files, links and directories in one share, those a path implies included
 	MaxManifest   = 64 << 20  // bytes of one manifest
+	MaxPath       = 4096      // bytes of one path, or of one link target
+)
+
+var (
+	errManifestSize = fmt.Errorf("%w: a manifest of more than 64 MiB; share fewer files, or parts of the folder one by one", ErrLimit)
+	errEntries      = fmt.Errorf("%w: more than 2,000,000 files and directories; share parts of the folder one by one", ErrLimit)
+	errPieces       = fmt.Errorf("%w: more than 2,000,000 pieces (about 2 TB); share parts of the folder one by one", ErrLimit)
 )
 
 // Piece is the index of a piece in its share, counted over all files in path order.

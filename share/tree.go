@@ -12,19 +12,34 @@ import (
 // prints, and a list of block values can be folded into the piece's value and
 // a list of piece values into the root.
 
-// node is the subtree over data, whose first byte lies at chunk first of its file.
+// wide is how many bytes the hash function takes at once: 16 chunks, as many as
+// its vectors have lanes.
+const wide = guts.MaxSIMD * chunkSize
+
+// node is the subtree over data, whose first byte lies at chunk first of its
+// file. It works in the caller's goroutine and allocates nothing, which is why it
+// is not guts.CompressEigentree.
 func node(data []byte, first uint64) guts.Node {
-	n := (len(data) + chunkSize - 1) / chunkSize
-	if n <= 1 {
+	if len(data) <= wide {
+		return leaf(data, first)
+	}
+	left := chunkSize << log2floor((len(data)-1)/chunkSize) // the largest full subtree that leaves something
+	l := node(data[:left], first)
+	r := node(data[left:], first+uint64(left/chunkSize))
+	return guts.ParentNode(guts.ChainingValue(l), guts.ChainingValue(r), &guts.IV, 0)
+}
+
+// leaf is the node over at most wide bytes.
+func leaf(data []byte, first uint64) guts.Node {
+	switch {
+	case len(data) == wide:
+		return guts.CompressBuffer((*[wide]byte)(data), wide, &guts.IV, first, 0)
+	case len(data) <= chunkSize:
 		return guts.CompressChunk(data, &guts.IV, first, 0)
 	}
-	if len(data)%chunkSize == 0 && n&(n-1) == 0 {
-		return guts.CompressEigentree(data, &guts.IV, first, 0)
-	}
-	left := 1 << log2floor(n-1)
-	l := node(data[:left*chunkSize], first)
-	r := node(data[left*chunkSize:], first+uint64(left))
-	return guts.ParentNode(guts.ChainingValue(l), guts.ChainingValue(r), &guts.IV, 0)
+	var buf [wide]byte // all of it is read
+	n := copy(buf[:], data)
+	return guts.CompressBuffer(&buf, n, &guts.IV, first, 0)
 }
 
 // fold is the node over two or more consecutive subtrees of equal size (but for the last).

@@ -1,0 +1,130 @@
+package share
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A PathProblem is one reason why a path cannot be, here or anywhere.
+type PathProblem struct {
+	Path string
+	Why  string // continues a sentence that begins with the path
+}
+
+// PathError lists every path that was refused. It wraps ErrPath.
+type PathError struct{ Problems []PathProblem }
+
+// maxListed is how many problems PathError spells out.
+const maxListed = 100
+
+func (e *PathError) Error() string {
+	var b strings.Builder
+	b.WriteString(ErrPath.Error())
+	for i, p := range e.Problems {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n  and %d more, %d in all", len(e.Problems)-maxListed, len(e.Problems))
+			break
+		}
+		fmt.Fprintf(&b, "\n  %q %s", p.Path, p.Why)
+	}
+	return b.String()
+}
+
+func (e *PathError) Unwrap() error { return ErrPath }
+
+// Problems is everything about the paths of m that is refused on every system,
+// in the order of the entries, which must be sorted by path. A manifest that
+// NewManifest or DecodeManifest made has none.
+func (m *Manifest) Problems() []PathProblem {
+	var out []PathProblem
+	add := func(path, why string) { out = append(out, PathProblem{path, why}) }
+	if strings.Contains(m.Name, "/") {
+		add(m.Name, "holds a / and cannot be the name of a share")
+	} else if why := badPath(m.Name); why != "" {
+		add(m.Name, why)
+	}
+	// above holds the entries whose path begins the present one, shortest first:
+	// every entry that could lie above it is among them, because nothing that sorts
+	// between a path and its extension lacks the path as its beginning.
+	var above []*Entry
+	prev := ""
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if why := badPath(e.Path); why != "" {
+			add(e.Path, why)
+		}
+		if i > 0 && e.Path == prev {
+			add(e.Path, "is listed twice")
+			continue
+		}
+		same := commonPrefix(prev, e.Path)
+		for len(above) > 0 && len(above[len(above)-1].Path) > same {
+			above = above[:len(above)-1]
+		}
+		for _, a := range above {
+			if a.Path == "" || len(a.Path) >= len(e.Path) || e.Path[len(a.Path)] != '/' {
+				continue
+			}
+			if a.Kind == Dir {
+				add(a.Path, fmt.Sprintf("is listed as an empty directory and holds %q", e.Path))
+			} else {
+				add(e.Path, fmt.Sprintf("lies below %q, which is no directory", a.Path))
+			}
+			break
+		}
+		above = append(above, e)
+		prev = e.Path
+	}
+	return append(out, linkProblems(m.Entries)...)
+}
+
+// badPath says what is wrong with a path in itself; "" if nothing.
+func badPath(p string) string {
+	switch {
+	case p == "":
+		return "is an empty path"
+	case p[0] == '/':
+		return "is absolute"
+	}
+	if why := badText(p); why != "" {
+		return why
+	}
+	for rest, more := p, true; more; {
+		var name string
+		name, rest, more = strings.Cut(rest, "/")
+		switch name {
+		case "":
+			return "has an empty component"
+		case ".", "..":
+			return fmt.Sprintf("has a %q component", name)
+		}
+	}
+	return ""
+}
+
+// badText says what no path and no link target may hold.
+func badText(s string) string {
+	switch {
+	case len(s) > MaxPath:
+		return fmt.Sprintf("is longer than %d bytes", MaxPath)
+	case !utf8.ValidString(s):
+		return "is not UTF-8"
+	case strings.ContainsRune(s, 0):
+		return "holds a NUL"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "holds a control character"
+	}
+	return ""
+}
+
+func commonPrefix(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}

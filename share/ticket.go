@@ -1,0 +1,256 @@
+package share
+
+import (
+	"bytes"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/ipfs/go-cid"
+	"github.com/ipld/go-ipld-prime/codec/dagcbor"
+	"github.com/ipld/go-ipld-prime/datamodel"
+	cidlink "github.com/ipld/go-ipld-prime/linking/cid"
+	"github.com/ipld/go-ipld-prime/node/basicnode"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+	"lukechampine.com/blake3"
+)
+
+// Limits of a ticket.
+const (
+	MaxTicket      = 4 << 10 // characters
+	MaxTicketPeers = 8       // addresses
+)
+
+const (
+	ticketPrefix  = "share"
+	ticketVersion = 1
+	checksumSize  = 4
+)
+
+var ticketBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Ticket is a share ID and where to find it.
+type Ticket struct {
+	ID    ID
+	Peers []multiaddr.Multiaddr // each ends in /p2p/ID
+}
+
+// NewTicket makes the ticket of a share. Of addrs, each ending in /p2p/ID, it
+// keeps those that fit: without duplicates, public ones first, then in the order
+// given, at most MaxTicketPeers and MaxTicket.
+func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
+	if id.IsZero() {
+		return Ticket{}, fmt.Errorf("%w: no share ID", ErrTicket)
+	}
+	t := Ticket{ID: id}
+	for _, a := range addrs {
+		if !endsInPeer(a) {
+			return Ticket{}, fmt.Errorf("%w: the address %q does not end in /p2p/ and a peer ID", ErrTicket, a)
+		}
+		if !multiaddr.Contains(t.Peers, a) {
+			t.Peers = append(t.Peers, a)
+		}
+	}
+	slices.SortStableFunc(t.Peers, func(a, b multiaddr.Multiaddr) int {
+		return rank(a) - rank(b)
+	})
+	t.Peers = t.Peers[:min(len(t.Peers), MaxTicketPeers)]
+	for len(t.String()) > MaxTicket {
+		t.Peers = t.Peers[:len(t.Peers)-1]
+	}
+	return t, nil
+}
+
+// rank sorts addresses that anybody can dial before those of one network.
+func rank(a multiaddr.Multiaddr) int {
+	if manet.IsPublicAddr(a) {
+		return 0
+	}
+	return 1
+}
+
+func endsInPeer(a multiaddr.Multiaddr) bool {
+	return len(a) > 1 && a[len(a)-1].Code() == multiaddr.P_P2P
+}
+
+// String is the ticket as people copy it: ParseTicket's inverse for a ticket
+// that NewTicket or ParseTicket made. Without a share ID there is none.
+func (t Ticket) String() string {
+	if t.ID.IsZero() {
+		return ""
+	}
+	b := t.encode()
+	sum := blake3.Sum256(b)
+	return ticketPrefix + ticketBase32.EncodeToString(append(b, sum[:checksumSize]...))
+}
+
+// encode is the canonical DAG-CBOR of t: {v: 1, id: link, peers: [bytes...]}.
+func (t Ticket) encode() []byte {
+	b := appendHead(nil, cborMap, 3)
+	b = appendHead(appendKey(b, "v"), cborUint, ticketVersion)
+	b = append(appendKey(b, "id"), 0xd8, 42) // the tag of a link
+	b = append(appendHead(b, cborBytes, uint64(1+len(t.ID.Bytes()))), 0)
+	b = append(b, t.ID.Bytes()...)
+	b = appendHead(appendKey(b, "peers"), cborList, uint64(len(t.Peers)))
+	for _, p := range t.Peers {
+		b = append(appendHead(b, cborBytes, uint64(len(p.Bytes()))), p.Bytes()...)
+	}
+	return b
+}
+
+// ParseTicket reads a ticket, with white space around it or not. The error wraps
+// ErrTicket and says whether it was cut, mistyped, or made by a later version.
+func ParseTicket(s string) (Ticket, error) {
+	t, err := parseTicket(strings.TrimSpace(s))
+	if err != nil {
+		return Ticket{}, fmt.Errorf("%w: %w", ErrTicket, err)
+	}
+	return t, nil
+}
+
+func parseTicket(s string) (Ticket, error) {
+	switch {
+	case s == "":
+		return Ticket{}, errors.New("it is empty")
+	case len(s) > MaxTicket:
+		return Ticket{}, fmt.Errorf("it has %d characters, and a ticket at most %d", len(s), MaxTicket)
+	case strings.HasPrefix(ticketPrefix, s):
+		return Ticket{}, errCut
+	case !strings.HasPrefix(s, ticketPrefix):
+		return Ticket{}, fmt.Errorf("it does not begin with %q", ticketPrefix)
+	}
+	text := s[len(ticketPrefix):]
+	for i, c := range text {
+		switch {
+		case c >= 'a' && c <= 'z' || c >= '2' && c <= '7':
+		case unicode.IsSpace(c):
+			return Ticket{}, fmt.Errorf("white space in it, after %d characters: it must be in one piece", len(ticketPrefix)+i)
+		default:
+			return Ticket{}, fmt.Errorf("mistyped: %q, its character %d, is in no ticket", c, len(ticketPrefix)+i+1)
+		}
+	}
+	raw, err := ticketBase32.DecodeString(text)
+	if err != nil || len(raw) < checksumSize {
+		return Ticket{}, errCut // each character is good, so it is their number
+	}
+	body := raw[:len(raw)-checksumSize]
+	if sum := blake3.Sum256(body); !bytes.Equal(sum[:checksumSize], raw[len(body):]) {
+		if cut(raw) {
+			return Ticket{}, errCut
+		}
+		return Ticket{}, errors.New("mistyped: its checksum does not match")
+	}
+	t, err := decodeTicket(body)
+	if err != nil {
+		return Ticket{}, err
+	}
+	// Base32 leaves up to four bits over, and base32 has no opinion on their value.
+	if t.String() != s {
+		return Ticket{}, errors.New("garbled: not in canonical form")
+	}
+	return t, nil
+}
+
+var errCut = errors.New("cut short: its end is missing")
+
+// cut says whether raw, whose checksum is wrong, ends before it should.
+func cut(raw []byte) bool {
+	r := bytes.NewReader(raw)
+	nb := basicnode.Prototype.Any.NewBuilder()
+	opts := dagcbor.DecodeOptions{AllowLinks: true, DontParseBeyondEnd: true, AllocationBudget: 16 * MaxTicket, MaxDepth: 8}
+	_ = opts.Decode(nb, r) // what is wrong in it is not the question
+	return r.Len() < checksumSize
+}
+
+// decodeTicket reads the body of a ticket whose checksum matches, so that what
+// is wrong in it was made wrong.
+func decodeTicket(body []byte) (Ticket, error) {
+	nb := basicnode.Prototype.Any.NewBuilder()
+	opts := dagcbor.DecodeOptions{AllowLinks: true, AllocationBudget: 16 * MaxTicket, MaxDepth: 8}
+	if err := opts.Decode(nb, bytes.NewReader(body)); err != nil {
+		return Ticket{}, fmt.Errorf("garbled: %w", err)
+	}
+	n := nb.Build()
+	v, err := intAt(n, "v")
+	switch {
+	case err != nil:
+		return Ticket{}, fmt.Errorf("garbled: %w", err)
+	case v > ticketVersion:
+		return Ticket{}, fmt.Errorf("made by a later version (%d) of this program, which knows tickets of version %d: please update", v, ticketVersion)
+	case v != ticketVersion:
+		return Ticket{}, fmt.Errorf("garbled: there is no version %d of tickets", v)
+	}
+	var t Ticket
+	if t.ID, err = idAt(n, "id"); err != nil {
+		return Ticket{}, fmt.Errorf("garbled: %w", err)
+	}
+	if t.Peers, err = peersAt(n, "peers"); err != nil {
+		return Ticket{}, fmt.Errorf("garbled: %w", err)
+	}
+	if !bytes.Equal(t.encode(), body) {
+		return Ticket{}, errors.New("garbled: not in canonical form")
+	}
+	return t, nil
+}
+
+func intAt(n datamodel.Node, key string) (int64, error) {
+	v, err := n.LookupByString(key)
+	if err != nil {
+		return 0, err
+	}
+	return v.AsInt()
+}
+
+func idAt(n datamodel.Node, key string) (ID, error) {
+	v, err := n.LookupByString(key)
+	if err != nil {
+		return ID{}, err
+	}
+	l, err := v.AsLink()
+	if err != nil {
+		return ID{}, err
+	}
+	link, ok := l.(cidlink.Link)
+	if !ok || link.Cid == cid.Undef {
+		return ID{}, errors.New("a link that is no CID")
+	}
+	id, err := IDFromBytes(link.Cid.Bytes())
+	if err == nil && id.IsZero() {
+		return ID{}, errors.New("no share ID")
+	}
+	return id, err
+}
+
+func peersAt(n datamodel.Node, key string) ([]multiaddr.Multiaddr, error) {
+	list, err := n.LookupByString(key)
+	if err != nil {
+		return nil, err
+	}
+	if list.Kind() != datamodel.Kind_List || list.Length() > MaxTicketPeers {
+		return nil, fmt.Errorf("no list of at most %d addresses", MaxTicketPeers)
+	}
+	var out []multiaddr.Multiaddr
+	for i := range list.Length() {
+		v, err := list.LookupByIndex(i)
+		if err != nil {
+			return nil, err
+		}
+		b, err := v.AsBytes()
+		if err != nil {
+			return nil, err
+		}
+		a, err := multiaddr.NewMultiaddrBytes(b)
+		if err != nil {
+			return nil, err
+		}
+		if !endsInPeer(a) {
+			return nil, fmt.Errorf("the address %q does not end in /p2p/ and a peer ID", a)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
