@@ -151,21 +151,37 @@ func (r *reader) share() share.ID {
 // hasShare fails if a message came without its share.
 func (r *reader) hasShare(id share.ID) { r.need(!id.IsZero(), "no share") }
 
-// room fails unless a list that has n items may have one more.
-func (r *reader) room(n, limit int) bool {
-	if n >= limit {
-		r.fail("field %d: more than %d", r.num, limit)
+// list is an empty list with room for every field num of the message, or nil
+// if there is none. It fails, before it makes one, if there are more than limit.
+func list[T any](r *reader, num protowire.Number, limit int) []T {
+	n := 0
+	for b := r.b; len(b) > 0; {
+		got, _, size := protowire.ConsumeField(b)
+		if size < 0 {
+			break // next says what is wrong
+		}
+		if got == num {
+			n++
+		}
+		b = b[size:]
 	}
-	return r.err == nil
+	if n > limit {
+		r.fail("field %d: %d of them, limit %d", num, n, limit)
+	}
+	if n == 0 || r.err != nil {
+		return nil
+	}
+	return make([]T, 0, n)
 }
 
 // pieces appends a packed list of pieces, or one piece of an unpacked one.
 func (r *reader) pieces(dst []uint32, limit int) []uint32 {
 	if r.typ == protowire.VarintType {
-		if r.room(len(dst), limit) {
-			dst = append(dst, r.piece())
+		if len(dst) == limit {
+			r.fail("field %d: more than %d", r.num, limit)
+			return dst
 		}
-		return dst
+		return append(dst, r.piece())
 	}
 	if !r.is(protowire.BytesType) {
 		return dst

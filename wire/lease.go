@@ -87,14 +87,13 @@ func AppendLeaseResponse(dst []byte, m LeaseResponse) []byte {
 func ParseLeaseResponse(b []byte) (LeaseResponse, error) {
 	var m LeaseResponse
 	r := read("lease response", b)
+	m.Leases = list[Lease](&r, 2, MaxLeases)
 	for r.next() {
 		switch r.num {
 		case 1:
 			m.Share = r.share()
 		case 2:
-			if r.room(len(m.Leases), MaxLeases) {
-				m.Leases = append(m.Leases, r.lease())
-			}
+			m.Leases = append(m.Leases, r.lease())
 		case 3:
 			m.Refused = r.text(MaxReason)
 		case 4:
@@ -306,13 +305,13 @@ func openLease(dst []byte, piece uint32, token uint64) ([]byte, int) {
 // MaxLeases items in field 2, each of whose fields goes to field.
 func parseItems[T any](what string, b []byte, field func(*reader, *T)) (share.ID, []T, error) {
 	var id share.ID
-	var items []T
 	r := read(what, b)
+	items := list[T](&r, 2, MaxLeases)
 	for r.next() {
-		switch {
-		case r.num == 1:
+		switch r.num {
+		case 1:
 			id = r.share()
-		case r.num == 2 && r.room(len(items), MaxLeases):
+		case 2:
 			var i T
 			in := r.item()
 			for in.next() {

@@ -149,12 +149,15 @@ func ParseHeader(b []byte) (Header, error) {
 			h.Last = r.bool()
 		}
 	}
-	if h.Status != OK {
-		h.Last = true
-		r.need(h.Count == 0 && h.Bytes == 0 && h.Proof == nil, "blocks or a proof behind status %v", h.Status)
+	switch { // rather than need, whose arguments would be allocated for each good header
+	case h.Status != OK && (h.Count != 0 || h.Bytes != 0 || h.Proof != nil):
+		r.fail("blocks or a proof with status %v", h.Status)
+	case h.First+h.Count > MaxBlocks:
+		r.fail("blocks %d+%d", h.First, h.Count)
+	case (h.Bytes+share.BlockSize-1)/share.BlockSize != h.Count:
+		r.fail("%d bytes for %d blocks", h.Bytes, h.Count)
 	}
-	r.need(h.First+h.Count <= MaxBlocks, "blocks %d+%d", h.First, h.Count)
-	r.need((h.Bytes+share.BlockSize-1)/share.BlockSize == h.Count, "%d bytes for %d blocks", h.Bytes, h.Count)
+	h.Last = h.Last || h.Status != OK
 	return h, r.err
 }
 

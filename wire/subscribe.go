@@ -38,12 +38,13 @@ func AppendSubscribe(dst []byte, m Subscribe) []byte {
 func ParseSubscribe(b []byte) (Subscribe, error) {
 	var m Subscribe
 	r := read("subscribe", b)
+	m.Addrs = list[string](&r, 2, MaxAddrs)
 	for r.next() {
 		switch r.num {
 		case 1:
 			m.Share = r.share()
 		case 2:
-			m.Addrs = r.addrs(m.Addrs)
+			m.Addrs = append(m.Addrs, r.text(MaxAddr))
 		case 3:
 			m.Nameable = r.bool()
 		}
@@ -82,6 +83,7 @@ func AppendSubscribeResult(dst []byte, m SubscribeResult) []byte {
 func ParseSubscribeResult(b []byte) (SubscribeResult, error) {
 	var m SubscribeResult
 	r := read("subscribe result", b)
+	m.Children = list[peers.Addr](&r, 5, MaxChildren)
 	for r.next() {
 		switch r.num {
 		case 1:
@@ -93,9 +95,7 @@ func ParseSubscribeResult(b []byte) (SubscribeResult, error) {
 		case 4:
 			m.Retry = r.ms()
 		case 5:
-			if r.room(len(m.Children), MaxChildren) {
-				m.Children = append(m.Children, r.peer())
-			}
+			m.Children = append(m.Children, r.peer())
 		}
 	}
 	r.hasShare(m.Share)
@@ -230,25 +230,18 @@ func ParseGoodbye(b []byte) (Goodbye, error) {
 func (r *reader) peer() peers.Addr {
 	var a peers.Addr
 	in := r.item()
+	a.Addrs = list[string](&in, 2, MaxAddrs)
 	for in.next() {
 		switch in.num {
 		case 1:
 			a.ID = peers.ID(in.text(MaxPeerID))
 		case 2:
-			a.Addrs = in.addrs(a.Addrs)
+			a.Addrs = append(a.Addrs, in.text(MaxAddr))
 		}
 	}
 	in.need(a.ID != "", "peer without an ID")
 	r.after(in)
 	return a
-}
-
-// addrs appends one address to a list of them.
-func (r *reader) addrs(list []string) []string {
-	if r.room(len(list), MaxAddrs) {
-		list = append(list, r.text(MaxAddr))
-	}
-	return list
 }
 
 // appendAddrs writes the first MaxAddrs addresses; one that may not travel is left out.

@@ -1,0 +1,345 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	pb "github.com/piecelease/fetcher/wire/wirepb"
+)
+
+// A codec is one kind of message, its struct hidden behind any, so that every
+// test can go over all of them.
+type codec struct {
+	name   string
+	append func(dst []byte, m any) []byte
+	parse  func([]byte) (any, error)
+	draw   func(*rapid.T) any
+	// sample has every field set; same is what the generated code calls it.
+	sample any
+	same   proto.Message
+	// largest is the longest message that the encoder makes.
+	largest any
+}
+
+func of[T any](name string, enc func([]byte, T) []byte, dec func([]byte) (T, error), draw func(*rapid.T) T, sample, largest T, same proto.Message) codec {
+	return codec{
+		name:    name,
+		append:  func(dst []byte, m any) []byte { return enc(dst, m.(T)) },
+		parse:   func(b []byte) (any, error) { return dec(b) },
+		draw:    func(t *rapid.T) any { return draw(t) },
+		sample:  sample,
+		largest: largest,
+		same:    same,
+	}
+}
+
+// manifestHeader is what AppendManifestHeader takes.
+type manifestHeader struct {
+	reply Reply
+	size  int64
+}
+
+func appendManifestHeader(dst []byte, h manifestHeader) []byte {
+	return AppendManifestHeader(dst, h.reply, h.size)
+}
+
+func parseManifestHeader(b []byte) (manifestHeader, error) {
+	p, n, err := ParseManifestHeader(b)
+	return manifestHeader{p, n}, err
+}
+
+func appendPieceFrame(dst []byte, f PieceFrame) []byte {
+	if f.Cancel {
+		return AppendCancel(dst, f.ID)
+	}
+	return AppendPieceRequest(dst, f.Share, f.Request)
+}
+
+// someID is a share ID: the CID 01 71 1e 20 and the digest 0, 1, 2 ... 31.
+var someID = func() share.ID {
+	b := []byte{0x01, 0x71, 0x1e, 0x20}
+	for i := range byte(32) {
+		b = append(b, i)
+	}
+	id, err := share.IDFromBytes(b)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}()
+
+func proofOf(n int) (hashes []share.Hash, flat []byte) {
+	for i := range n {
+		h := share.Hash{byte(i), 31: 0xff}
+		hashes, flat = append(hashes, h), append(flat, h[:]...)
+	}
+	return hashes, flat
+}
+
+func repeat[T any](n int, v T) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = v
+	}
+	return out
+}
+
+const (
+	someAddr = "/ip4/192.0.2.1/tcp/4001"
+	somePeer = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
+	maxToken = 1<<64 - 1
+	maxPiece = share.MaxPieces - 1
+)
+
+var (
+	longText   = strings.Repeat("x", MaxReason)
+	longAddrs  = repeat(MaxAddrs, strings.Repeat("a", MaxAddr))
+	proof, raw = proofOf(16)
+	maxProof   = func() []share.Hash { p, _ := proofOf(MaxBlocks); return p }()
+)
+
+// codecs is every message of the package.
+var codecs = []codec{
+	of("piece-request", appendPieceFrame, ParsePieceFrame, drawPieceFrame,
+		PieceFrame{ID: 7, Share: someID, Request: PieceRequest{ID: 7, Piece: 300, First: 4, Count: 12, Proof: true}},
+		PieceFrame{ID: maxToken, Share: someID, Request: PieceRequest{ID: maxToken, Piece: maxPiece, First: 127, Count: 129, Proof: true}},
+		&pb.PieceFrame{Id: 7, Share: someID.Bytes(), Piece: 300, First: 4, Count: 12, Proof: true}),
+	of("piece-cancel", appendPieceFrame, ParsePieceFrame, drawPieceFrame,
+		PieceFrame{Cancel: true, ID: 7}, PieceFrame{Cancel: true, ID: maxToken},
+		&pb.PieceFrame{Id: 7, Cancel: true}),
+	of("piece-header", AppendHeader, ParseHeader, drawHeader,
+		Header{ID: 7, Proof: proof, First: 4, Count: 4, Bytes: MaxRun, Last: true},
+		Header{ID: maxToken, Proof: maxProof, First: 252, Count: 4, Bytes: MaxRun, Last: true},
+		&pb.PieceHeader{Id: 7, Proof: raw, First: 4, Count: 4, Bytes: MaxRun, Last: true}),
+	of("piece-header-busy", AppendHeader, ParseHeader, drawHeader,
+		Header{ID: 8, Status: Busy, Retry: 1500 * time.Millisecond, Reason: "too many at once", Last: true},
+		Header{ID: maxToken, Status: Refused, Retry: MaxDuration, Reason: longText, Last: true},
+		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_BUSY, RetryMs: 1500, Reason: "too many at once", Last: true}),
+	of("manifest-request", AppendManifestRequest, ParseManifestRequest, drawID,
+		someID, someID, &pb.ManifestRequest{Share: someID.Bytes()}),
+	of("manifest-header", appendManifestHeader, parseManifestHeader, drawManifestHeader,
+		manifestHeader{size: 123_456}, manifestHeader{size: share.MaxManifest},
+		&pb.ManifestHeader{Size: 123_456}),
+	of("manifest-header-gone", appendManifestHeader, parseManifestHeader, drawManifestHeader,
+		manifestHeader{reply: Reply{Status: Gone, Retry: time.Second, Reason: "datei verändert"}},
+		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longText}},
+		&pb.ManifestHeader{Status: pb.Status_STATUS_GONE, RetryMs: 1000, Reason: "datei verändert"}),
+	of("envelope", AppendEnvelope, ParseEnvelope, drawEnvelope,
+		Envelope{Kind: KindTell, To: "seeder", Token: 5, Reply: 9, Type: TypeGoodbye, Payload: []byte{1, 2, 3}, Credit: 64},
+		Envelope{Kind: KindUnsupported, To: strings.Repeat("n", MaxName), Token: maxToken, Reply: maxToken, Type: 1<<32 - 1, Payload: make([]byte, MaxPayload), Credit: 1<<32 - 1},
+		&pb.Envelope{Kind: pb.Envelope_KIND_TELL, To: "seeder", Token: 5, Reply: 9, Type: uint32(pb.MessageType_MESSAGE_TYPE_GOODBYE), Payload: []byte{1, 2, 3}, Credit: 64}),
+	of("subscribe", AppendSubscribe, ParseSubscribe, drawSubscribe,
+		Subscribe{someID, []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, true},
+		Subscribe{someID, longAddrs, true},
+		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true}),
+	of("subscribe-result", AppendSubscribeResult, ParseSubscribeResult, drawSubscribeResult,
+		SubscribeResult{someID, true, "full", 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
+		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: peers.ID(strings.Repeat("p", MaxPeerID)), Addrs: longAddrs})},
+		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Reason: "full", RetryMs: 30_000,
+			Children: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
+	of("unsubscribe", AppendUnsubscribe, ParseUnsubscribe, drawShareOnly[Unsubscribe],
+		Unsubscribe{someID}, Unsubscribe{someID}, &pb.Unsubscribe{Share: someID.Bytes()}),
+	of("have-map", AppendHaveMap, ParseHaveMap, drawHaveMap,
+		HaveMap{someID, 11, []byte{0b1010_0101, 0b101}},
+		HaveMap{someID, share.MaxPieces, repeat(share.MaxPieces/8, byte(0xff))},
+		&pb.HaveMap{Share: someID.Bytes(), Pieces: 11, Bits: []byte{0b1010_0101, 0b101}}),
+	of("have", AppendHave, ParseHave, drawHave,
+		Have{someID, []uint32{0, 127, 128, maxPiece}},
+		Have{someID, repeat(MaxHave, uint32(maxPiece))},
+		&pb.Have{Share: someID.Bytes(), Pieces: []uint32{0, 127, 128, maxPiece}}),
+	of("share-gone", AppendShareGone, ParseShareGone, drawShareGone,
+		ShareGone{someID, "a file changed"}, ShareGone{someID, longText},
+		&pb.ShareGone{Share: someID.Bytes(), Reason: "a file changed"}),
+	of("goodbye", AppendGoodbye, ParseGoodbye, drawShareOnly[Goodbye],
+		Goodbye{someID}, Goodbye{someID}, &pb.Goodbye{Share: someID.Bytes()}),
+	of("lease-request", AppendLeaseRequest, ParseLeaseRequest, drawLeaseRequest,
+		LeaseRequest{someID, 400, 12_500_000, 80 * time.Millisecond},
+		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration},
+		&pb.LeaseRequest{Share: someID.Bytes(), Max: 400, Rate: 12_500_000, RttMs: 80}),
+	of("lease-response", AppendLeaseResponse, ParseLeaseResponse, drawLeaseResponse,
+		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second, Hedge: true, Begun: true}, {}}, "all leased", time.Minute, true},
+		LeaseResponse{someID, repeat(MaxLeases, Lease{maxPiece, maxToken, MaxDuration, true, true}), longText, MaxDuration, true},
+		&pb.LeaseResponse{Share: someID.Bytes(), Leases: []*pb.Lease{{Piece: 3, Token: 1<<40 | 17, ExpiresMs: 5000, Hedge: true, Begun: true}, {}},
+			Refused: "all leased", UntilMs: 60_000, Never: true}),
+	of("lease-progress", AppendLeaseProgress, ParseLeaseProgress, drawLeaseProgress,
+		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}, {}}},
+		LeaseProgress{someID, repeat(MaxLeases, Progress{maxPiece, maxToken, share.MaxPiece})},
+		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}, {}}}),
+	of("lease-returned", AppendLeaseReturned, ParseLeaseReturned, drawLeaseReturned,
+		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}, {}}},
+		LeaseReturned{someID, repeat(MaxLeases, Returned{maxPiece, maxToken, longText[:MaxWord]})},
+		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}, {}}}),
+	of("leases-available", AppendLeasesAvailable, ParseLeasesAvailable, drawShareOnly[LeasesAvailable],
+		LeasesAvailable{someID}, LeasesAvailable{someID}, &pb.LeasesAvailable{Share: someID.Bytes()}),
+	of("lease-revoked", AppendLeaseRevoked, ParseLeaseRevoked, drawLeaseRevoked,
+		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}, {}}},
+		LeaseRevoked{someID, repeat(MaxLeases, Revoked{maxPiece, maxToken})},
+		&pb.LeaseRevoked{Share: someID.Bytes(), Items: []*pb.LeaseRevoked_Item{{Piece: 3, Token: 1<<40 | 17}, {}}}),
+	of("piece-done", AppendPieceDone, ParsePieceDone, drawPieceDone,
+		PieceDone{someID, 3, 1<<40 | 17}, PieceDone{someID, maxPiece, maxToken},
+		&pb.PieceDone{Share: someID.Bytes(), Piece: 3, Token: 1<<40 | 17}),
+}
+
+func codecOf(name string) codec {
+	for _, c := range codecs {
+		if c.name == name {
+			return c
+		}
+	}
+	panic(fmt.Sprintf("no codec %q", name))
+}
+
+// Generators. Each draws only what the encoder takes as it is, so that reading
+// back gives an equal value; empty lists are nil.
+
+func drawID(t *rapid.T) share.ID {
+	b := append([]byte{0x01, 0x71, 0x1e, 0x20}, rapid.SliceOfN(rapid.Byte(), 31, 31).Draw(t, "digest")...)
+	id, err := share.IDFromBytes(append(b, 1)) // not the zero ID
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func drawShareOnly[T ~struct{ Share share.ID }](t *rapid.T) T {
+	return T(struct{ Share share.ID }{drawID(t)})
+}
+
+func text(limit int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string { return printable(rapid.String().Draw(t, "text"), limit) })
+}
+
+func drawList[T any](t *rapid.T, name string, limit int, one func(*rapid.T) T) []T {
+	got := rapid.SliceOfN(rapid.Custom(one), 0, min(limit, 20)).Draw(t, name)
+	if len(got) == 0 {
+		return nil
+	}
+	return got
+}
+
+func drawMS(t *rapid.T) time.Duration {
+	return time.Duration(rapid.Int64Range(0, int64(MaxDuration/time.Millisecond)).Draw(t, "ms")) * time.Millisecond
+}
+
+func drawPiece(t *rapid.T) uint32 { return rapid.Uint32Range(0, maxPiece).Draw(t, "piece") }
+func drawToken(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "token") }
+func drawBool(t *rapid.T) bool    { return rapid.Bool().Draw(t, "bool") }
+
+func drawPieceFrame(t *rapid.T) PieceFrame {
+	id := rapid.Uint64().Draw(t, "id")
+	if drawBool(t) {
+		return PieceFrame{Cancel: true, ID: id}
+	}
+	first := rapid.Uint32Range(0, MaxBlocks-1).Draw(t, "first")
+	return PieceFrame{ID: id, Share: drawID(t), Request: PieceRequest{
+		ID: id, Piece: drawPiece(t), First: first,
+		Count: rapid.Uint32Range(1, MaxBlocks-first).Draw(t, "count"), Proof: drawBool(t),
+	}}
+}
+
+func drawReply(t *rapid.T) Reply {
+	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), text(MaxReason).Draw(t, "reason")}
+}
+
+func drawHeader(t *rapid.T) Header {
+	h := Header{ID: rapid.Uint64().Draw(t, "id")}
+	if drawBool(t) {
+		p := drawReply(t)
+		h.Status, h.Retry, h.Reason, h.Last = p.Status, p.Retry, p.Reason, true
+		return h
+	}
+	h.Proof = drawList(t, "proof", MaxBlocks, func(t *rapid.T) share.Hash {
+		return share.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
+	})
+	h.Bytes = rapid.Uint32Range(0, MaxRun).Draw(t, "bytes")
+	h.Count = (h.Bytes + share.BlockSize - 1) / share.BlockSize
+	h.First = rapid.Uint32Range(0, MaxBlocks-max(h.Count, 1)).Draw(t, "first")
+	h.Last = drawBool(t)
+	return h
+}
+
+func drawManifestHeader(t *rapid.T) manifestHeader {
+	if drawBool(t) {
+		return manifestHeader{reply: drawReply(t)}
+	}
+	return manifestHeader{size: rapid.Int64Range(1, share.MaxManifest).Draw(t, "size")}
+}
+
+func drawEnvelope(t *rapid.T) Envelope {
+	return Envelope{
+		Kind: EnvelopeKind(rapid.Uint8Range(1, uint8(KindUnsupported)).Draw(t, "kind")),
+		To:   text(MaxName).Draw(t, "to"), Token: drawToken(t), Reply: drawToken(t),
+		Type:    rapid.Uint32().Draw(t, "type"),
+		Payload: drawList(t, "payload", MaxPayload, func(t *rapid.T) byte { return rapid.Byte().Draw(t, "byte") }),
+		Credit:  rapid.Uint32().Draw(t, "credit"),
+	}
+}
+
+func drawAddrs(t *rapid.T) []string {
+	return drawList(t, "addrs", MaxAddrs, func(t *rapid.T) string { return text(MaxAddr).Draw(t, "addr") })
+}
+
+func drawSubscribe(t *rapid.T) Subscribe { return Subscribe{drawID(t), drawAddrs(t), drawBool(t)} }
+
+func drawSubscribeResult(t *rapid.T) SubscribeResult {
+	return SubscribeResult{drawID(t), drawBool(t), text(MaxReason).Draw(t, "reason"), drawMS(t),
+		drawList(t, "children", MaxChildren, func(t *rapid.T) peers.Addr {
+			return peers.Addr{ID: peers.ID("p" + text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
+		})}
+}
+
+func drawHaveMap(t *rapid.T) HaveMap {
+	s := share.NewSet(rapid.IntRange(0, 200).Draw(t, "pieces"))
+	for p := range s.Len() {
+		if drawBool(t) {
+			s.Add(share.Piece(p))
+		}
+	}
+	m := HaveMap{Share: drawID(t), Pieces: uint32(s.Len())}
+	if s.Len() > 0 {
+		m.Bits = s.Bytes()
+	}
+	return m
+}
+
+func drawHave(t *rapid.T) Have { return Have{drawID(t), drawList(t, "pieces", MaxHave, drawPiece)} }
+
+func drawShareGone(t *rapid.T) ShareGone {
+	return ShareGone{drawID(t), text(MaxReason).Draw(t, "reason")}
+}
+
+func drawLeaseRequest(t *rapid.T) LeaseRequest {
+	return LeaseRequest{drawID(t), rapid.Uint32().Draw(t, "max"), rapid.Uint64().Draw(t, "rate"), drawMS(t)}
+}
+
+func drawLeaseResponse(t *rapid.T) LeaseResponse {
+	return LeaseResponse{drawID(t), drawList(t, "leases", MaxLeases, func(t *rapid.T) Lease {
+		return Lease{drawPiece(t), drawToken(t), drawMS(t), drawBool(t), drawBool(t)}
+	}), text(MaxReason).Draw(t, "refused"), drawMS(t), drawBool(t)}
+}
+
+func drawLeaseProgress(t *rapid.T) LeaseProgress {
+	return LeaseProgress{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Progress {
+		return Progress{drawPiece(t), drawToken(t), rapid.Uint32Range(0, share.MaxPiece).Draw(t, "bytes")}
+	})}
+}
+
+func drawLeaseReturned(t *rapid.T) LeaseReturned {
+	return LeaseReturned{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Returned {
+		return Returned{drawPiece(t), drawToken(t), text(MaxWord).Draw(t, "reason")}
+	})}
+}
+
+func drawLeaseRevoked(t *rapid.T) LeaseRevoked {
+	return LeaseRevoked{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Revoked {
+		return Revoked{drawPiece(t), drawToken(t)}
+	})}
+}
+
+func drawPieceDone(t *rapid.T) PieceDone { return PieceDone{drawID(t), drawPiece(t), drawToken(t)} }
