@@ -1,0 +1,85 @@
+package fetchpool
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Config says how a Pool behaves. The zero value is the default; the defaults
+// say where they come from.
+type Config struct {
+	// FirstWindow is the bytes in flight before anything is measured. Default
+	// 256 KiB: a fifth of a second on a line of 10 Mbit/s, and four doublings from
+	// one of 200 Mbit/s with 100 ms.
+	FirstWindow int
+	// MinWindow is the least the window shrinks to. Default 128 KiB: one block on
+	// the way and one waiting, so that the slowest source is never without work.
+	MinWindow int
+	// MaxWindow bounds the bytes in flight. Default 64 MiB: 1 Gbit/s with 400 ms.
+	MaxWindow int
+	// MaxRequest bounds one request. Default 1 MiB.
+	MaxRequest int
+	// MaxRequests bounds the requests in flight. Default 512.
+	MaxRequests int
+	// MaxLeases bounds the leases held. Default 4,096.
+	MaxLeases int
+	// Slack is how long bytes may lie in queues beyond the round trip, for the
+	// machines at both ends. Default 8 ms, of at most 6 MiB.
+	Slack time.Duration
+	// Recheck is how often the round trip is measured anew on a busy link, with
+	// half a window. Default 10 s.
+	Recheck time.Duration
+
+	// FirstDeadline is how long a source that is not yet measured may be silent. Default 5 s.
+	FirstDeadline time.Duration
+	// Grace is how long a measured source may be silent, beside 4 round trips and
+	// the time the bytes take. Default 2 s.
+	Grace time.Duration
+
+	// RedialMin and RedialMax bound all back-offs. Defaults 1 s and 30 s.
+	RedialMin, RedialMax time.Duration
+	// DialFor is how long a dial may take before it counts as failed. Default
+	// 30 s; the network has its own, shorter time-outs.
+	DialFor time.Duration
+	// SubscribeFor is how long a source may take to answer a subscription. Default 10 s.
+	SubscribeFor time.Duration
+	// HoldBusy is the longest wait for a busy source for which idle leases are
+	// kept. Default 1 s.
+	HoldBusy time.Duration
+	// AbsentFor is how long a piece is not asked for again after NOT_FOUND. Default 30 s.
+	AbsentFor time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.FirstWindow, 256<<10)
+	def(&c.MinWindow, 128<<10)
+	def(&c.MaxWindow, 64<<20)
+	def(&c.MaxRequest, 1<<20)
+	def(&c.MaxRequests, 512)
+	def(&c.MaxLeases, 4096)
+	def(&c.Slack, 8*time.Millisecond)
+	def(&c.Recheck, 10*time.Second)
+	def(&c.FirstDeadline, 5*time.Second)
+	def(&c.Grace, 2*time.Second)
+	def(&c.RedialMin, time.Second)
+	def(&c.RedialMax, 30*time.Second)
+	def(&c.DialFor, 30*time.Second)
+	def(&c.SubscribeFor, 10*time.Second)
+	def(&c.HoldBusy, time.Second)
+	def(&c.AbsentFor, 30*time.Second)
+
+	// A probe of the round trip halves the window, which must still hold a block.
+	c.MinWindow = max(c.MinWindow, 2*share.BlockSize)
+	c.MaxWindow = max(c.MaxWindow, c.MinWindow)
+	c.FirstWindow = min(max(c.FirstWindow, c.MinWindow), c.MaxWindow)
+	c.MaxRequest = max(c.MaxRequest, share.BlockSize)
+	c.RedialMax = max(c.RedialMax, c.RedialMin)
+	return c
+}
+
+func def[T int | time.Duration](v *T, to T) {
+	if *v <= 0 {
+		*v = to
+	}
+}

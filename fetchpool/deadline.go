@@ -1,0 +1,77 @@
+package fetchpool
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// longest is the most bytes that may come without a sign in between: one run of the wire.
+const longest = 4 * share.BlockSize
+
+// latest bounds a deadline that was set again for a source that was measured meanwhile.
+const latest = time.Minute
+
+// grace is how long nothing at all may come.
+func (p *Pool) grace() time.Duration {
+	if p.win.rate == 0 {
+		return p.cfg.FirstDeadline
+	}
+	return p.cfg.Grace + 4*p.win.rtt
+}
+
+// allowed is the time for bytes to come in: the grace, and twice what they take
+// at the measured rate, so that a source may slow down to half before it is late.
+func (p *Pool) allowed(bytes int) time.Duration {
+	d := p.grace()
+	if p.win.rate > 0 {
+		d += time.Duration(min(2*float64(bytes)/p.win.rate, 3600) * float64(time.Second))
+	}
+	return d
+}
+
+// silentAt is when the source is taken for dead, unless it says something before.
+func (p *Pool) silentAt() time.Time { return p.heard.Add(p.allowed(min(p.inFlight, longest))) }
+
+// alive notes a sign of life in the reply to a request of l.
+func (p *Pool) alive(l *lease) {
+	p.heard = p.now
+	if d := p.now.Add(p.allowed(p.inFlight)); d.After(l.deadline) {
+		l.deadline, l.guessed = d, false
+	}
+}
+
+// overdue gives up what has taken too long. It looks at all leases, but only
+// when the earliest deadline there was at the last look has passed.
+func (p *Pool) overdue() {
+	if p.state != Ready || len(p.requests) == 0 || p.now.Before(p.check) {
+		return
+	}
+	if !p.now.Before(p.silentAt()) {
+		p.lose("silent for "+people(p.now.Sub(p.heard)), MissedDeadline)
+		return
+	}
+	p.check = p.silentAt()
+	for l := p.list.next; l != &p.list; {
+		next := l.next
+		if len(l.reqs) > 0 {
+			p.late(l)
+		}
+		l = next
+	}
+}
+
+// late returns l if its deadline has passed, else notes when to look again.
+func (p *Pool) late(l *lease) {
+	if !p.now.Before(l.deadline) && l.guessed && p.win.rate > 0 {
+		// Nothing was known when the deadline was set; bytes asked for before it have come since.
+		l.deadline, l.guessed = p.now.Add(min(p.allowed(p.inFlight), latest)), false
+	}
+	if p.now.Before(l.deadline) {
+		p.check = earlier(p.check, l.deadline)
+		return
+	}
+	w := l.Work
+	p.drop(l, true)
+	p.giveBack(w, MissedDeadline)
+}

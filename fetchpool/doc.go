@@ -1,0 +1,59 @@
+// Package fetchpool decides everything about one source of one share: when to
+// dial it, how many pieces to lease for it, which blocks to ask for and how many
+// at a time, how long to wait, and when to give a lease back.
+//
+// # The idea
+//
+// A Pool is told what happened and is then asked what to do: every event is a
+// method with the time it happened, and after each the owner calls Next and does
+// what the Todo says. The pool itself does nothing: it has no clock, no
+// goroutine and no connection. The same events give the same answers.
+//
+//	LeaseManager ──Grant, Revoke──▶ ┌──────┐ ──Requests, Cancel──▶ link ──▶ source
+//	             ◀──Want, Return─── │ Pool │ ◀──Arrived, Finished, Failed──┘
+//	     node's budget ◀──take───── └──────┘ ──Wake──▶ one timer
+//
+// # The states
+//
+//	        Next                 Opened                Subscribed
+//	Idle ─────────▶ Dialing ───────────────▶ Subscribing ─────────▶ Ready ─┐
+//	                   ▲ │ Lost, no answer      │  ▲ │ Lost             │  │ Grant, Finished,
+//	       it is time  │ ▼                      │  └─┘ Declined         │  │ Failed(Busy, NotFound)
+//	                 Waiting ◀──────────────────┴───────────────────────┤◀─┘
+//	                   │                              Lost, silence     │
+//	                   └───────▶ Gone ◀─────────────────────────────────┘
+//	               Stop, Failed(Gone, Refused), Declined for ever
+//
+// A Ready pool without leases is idle, not failed. Every lease that was granted
+// ends exactly once: finished (all its blocks arrived), revoked, or in
+// Todo.Return. Every request that was sent, and so every byte that was taken from
+// the node's budget, ends exactly once, in Todo.Ended. Whatever the link does.
+//
+// # The window
+//
+// The bytes asked for and not yet arrived stay within a window that follows the
+// path: what the source delivers times the round trip, a quarter more, and a few
+// milliseconds for the machines at both ends. The quarter is what lets the pool
+// find out that there is room: if the rate follows, so does the window, and if
+// only the delay grows, it does not. That keeps a far fast line full and a deep
+// buffer in front of a slow line nearly empty. See window.go.
+//
+// Requests grow with the rate too, from one block to a whole piece (or 1 MiB of a
+// larger one). Small pieces are pipelined by the hundred.
+//
+// # Deadlines
+//
+// Silence and lateness are told apart. A source from which nothing at all comes
+// for 2 s + 4 round trips + the time of one run (5 s when it is not yet measured)
+// is taken for dead: all its leases return and it is dialled again. A lease of
+// which nothing comes in the time its blocks and those asked for before them
+// should take, twice over, returns alone. Any byte of a lease extends it, so that
+// a slow honest source is never failed while bytes arrive.
+//
+// # Waits
+//
+// Redial, subscription and BUSY each have their own back-off, from 1 s to 30 s,
+// drawn from the seed; none delays another, and success resets it. Success of a
+// dial is that bytes came through it: who accepts and then says nothing is dialled
+// ever more rarely.
+package fetchpool

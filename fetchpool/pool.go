@@ -1,0 +1,301 @@
+package fetchpool
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// State is where a pool stands with its source.
+type State uint8
+
+const (
+	Idle        State = iota // not begun
+	Dialing                  // a link is being made
+	Subscribing              // connected, and asking for the have-map
+	Ready                    // fetching, or idle for want of pieces
+	Waiting                  // until the next dial
+	Gone                     // for ever
+)
+
+func (s State) String() string {
+	return [...]string{"idle", "dialing", "subscribing", "ready", "waiting", "gone"}[s]
+}
+
+// Outcome is how a request ended without its blocks.
+type Outcome uint8
+
+const (
+	Busy     Outcome = iota // asked to come again later
+	NotFound                // the source does not have the piece
+	NoShare                 // GONE: the source no longer has the share
+	Refused                 // the source will not serve us
+)
+
+// Todo is what the owner of a Pool is to do, in this order: cancel, give back
+// the budget of what ended, return leases, close, dial, subscribe, send. Its
+// slices are good until the next call of Next.
+type Todo struct {
+	Cancel    []uint64  // requests to withdraw on the link
+	Ended     []Request // every request once: finished, failed, cancelled or lost; its bytes go back to the budget
+	Return    []Return  // leases to give back
+	Close     bool      // the link, if there is one, is given up; Lost need not be told
+	Dial      bool      // make a new link
+	Subscribe bool      // ask for the have-map
+	Requests  []Request // to be sent; their bytes were taken from the budget
+	Want      int       // how many more pieces could be used. A level, not an event: ask once, and anew after the answer
+	Starved   bool      // the budget refused: call Next again when it has room
+	Wake      time.Time // call Next again then; zero: not before something happens
+	Gone      bool      // the pool has ended; Why says how
+}
+
+// Pool is the work on one source. It has one owner; it is not safe for
+// concurrent use. Time must not go backwards from call to call.
+type Pool struct {
+	cfg    Config
+	layout *share.Layout
+	rng    *rand.Rand
+	piece  float64 // mean bytes of a piece
+	now    time.Time
+
+	state State
+	until time.Time     // Dialing, Subscribing: give up then; Waiting: dial then
+	asked bool          // Subscribing: the subscription is under way
+	again time.Time     // Subscribing: ask then, after Declined
+	wait  time.Duration // Waiting, or the last wait for a busy source: how long
+	cause string        // Waiting, Gone, Declined: why
+	ready time.Time     // when the state became Ready
+	broke int           // links in a row that broke the protocol
+
+	redial, subscribe, busy backoff
+
+	leases   map[share.Piece]*lease
+	list     lease    // of all leases: next is the oldest
+	queue    []*lease // with blocks to ask for, in turn; some may be over
+	ahead    int      // bytes not asked for, of all leases
+	requests map[uint64]*request
+	id       uint64
+	inFlight int // bytes asked for and not arrived
+	pipeline int // requests that may be in flight; shrinks when the source is busy
+	credit   int // requests finished since it last grew
+
+	win     window
+	heard   time.Time // last sign of life, or when something was first asked for
+	check   time.Time // look at the deadlines then, at the latest
+	pause   time.Time // ask for nothing before: the source is busy
+	starved bool
+
+	refused bool      // there are no leases for us
+	askAt   time.Time // ... until then; zero: until we are woken
+	refusal string
+
+	absent map[share.Piece]time.Time // NOT_FOUND: do not ask before
+	misses int                       // NOT_FOUND in a row
+
+	todo, spare Todo
+}
+
+// New is a Pool for one source of a share. The first Next dials.
+func New(cfg Config, layout *share.Layout, seed uint64, now time.Time) *Pool {
+	cfg = cfg.withDefaults()
+	p := &Pool{
+		cfg:      cfg,
+		layout:   layout,
+		rng:      rand.New(rand.NewPCG(seed, 0x706f6f6c)),
+		piece:    max(float64(layout.Bytes())/float64(max(layout.Pieces(), 1)), 1),
+		now:      now,
+		leases:   map[share.Piece]*lease{},
+		requests: map[uint64]*request{},
+		absent:   map[share.Piece]time.Time{},
+		pipeline: cfg.MaxRequests,
+		heard:    now,
+	}
+	wait := backoff{min: cfg.RedialMin, max: cfg.RedialMax}
+	p.redial, p.subscribe, p.busy = wait, wait, wait
+	p.list.prev, p.list.next = &p.list, &p.list
+	p.win.init(&p.cfg, now)
+	return p
+}
+
+// State is where the pool stands.
+func (p *Pool) State() State { return p.state }
+
+// Dials is how many links in a row gave nothing: none since bytes last arrived.
+func (p *Pool) Dials() int { return p.redial.failed }
+
+// Leases is the number of leases held.
+func (p *Pool) Leases() int { return len(p.leases) }
+
+// InFlight is the bytes asked for and not arrived, and the bytes that may be: the window.
+func (p *Pool) InFlight() (bytes, window int) { return p.inFlight, p.win.limit() }
+
+// Measure is what the source delivers, in bytes per second, and its round trip.
+// known is false before the first reply.
+func (p *Pool) Measure() (rate float64, rtt time.Duration, known bool) {
+	return p.win.rate, p.win.rtt, p.win.rate > 0
+}
+
+// Opened says that the link is up. rtt is its round trip, 0 when it is not known.
+func (p *Pool) Opened(rtt time.Duration, now time.Time) {
+	p.now = now
+	if p.state != Dialing {
+		return
+	}
+	p.state, p.asked, p.again, p.until = Subscribing, false, time.Time{}, time.Time{}
+	p.win.opened(rtt, now)
+	p.pause, p.misses = time.Time{}, 0
+}
+
+// Subscribed says that the source accepted our subscription.
+func (p *Pool) Subscribed(now time.Time) {
+	p.now = now
+	if p.state != Subscribing {
+		return
+	}
+	p.state, p.ready, p.until = Ready, now, time.Time{}
+	p.subscribe.reset()
+	p.refused = false
+}
+
+// Declined says that the source did not accept our subscription: ask again after
+// retry (0: as the back-off says; negative: never). The link stays.
+func (p *Pool) Declined(retry time.Duration, why string, now time.Time) {
+	p.now = now
+	switch {
+	case p.state != Subscribing:
+		return
+	case retry < 0:
+		p.end(why)
+		return
+	}
+	wait := p.subscribe.next(p.rng)
+	if retry > 0 {
+		wait = min(max(retry, p.cfg.RedialMin), p.cfg.RedialMax)
+	}
+	p.asked, p.again, p.until = false, now.Add(wait), time.Time{}
+	p.wait, p.cause = wait, why
+}
+
+// Lost says that the link is down, or never came up. Leases return and the pool
+// dials again after a while; a source whose links broke the protocol three times
+// in a row is Gone.
+func (p *Pool) Lost(err error, now time.Time) {
+	p.now = now
+	switch p.state {
+	case Dialing, Subscribing, Ready:
+	default:
+		return
+	}
+	if errors.Is(err, peers.ErrProtocol) {
+		if p.broke++; p.broke == 3 {
+			p.end("broke the protocol again and again: " + err.Error())
+			return
+		}
+	}
+	p.lose(err.Error(), LinkLost)
+}
+
+// Stop ends the pool for a reason. Everything is returned.
+func (p *Pool) Stop(why string, now time.Time) {
+	p.now = now
+	p.end(why)
+}
+
+func (p *Pool) end(why string) {
+	if p.state == Gone {
+		return
+	}
+	p.dropAll(Stopped, Stopped)
+	p.state, p.cause = Gone, why
+}
+
+// lose gives up the link and waits for the next dial.
+func (p *Pool) lose(cause string, busyLeases Reason) {
+	if p.state == Ready && p.now.Sub(p.ready) >= p.cfg.RedialMax {
+		p.redial.reset() // it held long enough to be called a success
+	}
+	p.dropAll(busyLeases, LinkLost)
+	p.state, p.cause = Waiting, cause
+	p.wait = p.redial.next(p.rng)
+	p.until = p.now.Add(p.wait)
+	p.todo.Close = true
+}
+
+// Next is what to do now. take asks the node's budget for the bytes of one
+// request; it is called for each request and only when that would be sent.
+func (p *Pool) Next(now time.Time, take func(bytes int) bool) Todo {
+	p.now = now
+	p.turn()
+	p.overdue()
+	p.trim()
+	p.ask(take)
+	t := p.todo
+	t.Want, t.Starved, t.Gone = p.want(), p.starved, p.state == Gone
+	t.Wake = p.wake()
+	p.todo, p.spare = p.spare, t
+	p.todo = Todo{Cancel: p.todo.Cancel[:0], Ended: p.todo.Ended[:0], Return: p.todo.Return[:0], Requests: p.todo.Requests[:0]}
+	return t
+}
+
+// turn does what time alone brings about.
+func (p *Pool) turn() {
+	switch p.state {
+	case Subscribing:
+		if !p.until.IsZero() && !p.now.Before(p.until) {
+			p.lose("did not answer the subscription", LinkLost)
+		} else if !p.asked && !p.now.Before(p.again) {
+			p.asked, p.until = true, p.now.Add(p.cfg.SubscribeFor)
+			p.todo.Subscribe = true
+		}
+	case Dialing:
+		if !p.now.Before(p.until) {
+			p.lose("no answer to the dial", LinkLost)
+		}
+	case Idle:
+		p.dial()
+	case Waiting:
+		if !p.now.Before(p.until) {
+			p.dial()
+		}
+	}
+}
+
+func (p *Pool) dial() {
+	p.state, p.until = Dialing, p.now.Add(p.cfg.DialFor)
+	p.todo.Dial, p.todo.Close = true, false // a new link replaces the old
+}
+
+// wake is when Next has something to do although nothing happened.
+func (p *Pool) wake() (at time.Time) {
+	switch p.state {
+	case Dialing, Waiting:
+		return p.until
+	case Subscribing:
+		if !p.asked {
+			return p.again
+		}
+		return p.until
+	case Ready:
+		if len(p.requests) > 0 {
+			at = p.check
+		}
+		if p.pause.After(p.now) {
+			at = earlier(at, p.pause)
+		}
+		if p.refused && p.askAt.After(p.now) {
+			at = earlier(at, p.askAt)
+		}
+	}
+	return at
+}
+
+// earlier is the earlier of two times of which a may be unset.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,51 @@
+package fetchpool
+
+import (
+	"fmt"
+	"time"
+)
+
+// Why is a few words for people on what the pool is doing or waiting for. It
+// changes only when that changes, not with the clock.
+func (p *Pool) Why() string {
+	switch p.state {
+	case Idle:
+		return "not begun"
+	case Dialing:
+		return "connecting"
+	case Subscribing:
+		if p.asked || p.cause == "" || p.again.IsZero() {
+			return "asking what it has"
+		}
+		return fmt.Sprintf("waiting %s before asking what it has: %s", people(p.wait), p.cause)
+	case Waiting:
+		return fmt.Sprintf("waiting %s before redial: %s", people(p.wait), p.cause)
+	case Gone:
+		return p.cause
+	}
+	switch {
+	case p.now.Before(p.pause) && p.misses >= manyMisses:
+		return fmt.Sprintf("does not have what it announced, asked again in %s", people(p.wait))
+	case p.now.Before(p.pause):
+		return fmt.Sprintf("source is busy, asked again in %s", people(p.wait))
+	case len(p.requests) > 0:
+		return "fetching"
+	case p.starved:
+		return "waiting for memory: enough bytes are in flight on this node"
+	case len(p.leases) > 0:
+		return "about to ask"
+	case p.refused && p.refusal != "":
+		return p.refusal
+	case p.refused:
+		return "has none of the missing pieces that are free"
+	}
+	return "waiting for leases"
+}
+
+// people is a duration for people: "4 s", "250 ms".
+func people(d time.Duration) string {
+	if d >= time.Second {
+		return fmt.Sprintf("%d s", (d+time.Second/2)/time.Second)
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}

@@ -1,0 +1,229 @@
+package fetchpool
+
+import (
+	"math"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// window measures a path and says how many bytes may be in flight on it.
+//
+// It is built after BBR (Cardwell et al., ACM Queue 14/5, 2016) for a receiver
+// that asks instead of a sender that paces. Each request remembers how much had
+// been delivered when it was sent; when it ends, what was delivered since, over the
+// time since, is a sample of the rate. The window is
+//
+//	1.25 · rate · rtt  +  rate · slack  +  one request
+//
+// with the highest rate of the last few round trips and the least round trip.
+// Below the path's capacity the rate follows the window, so the window grows by a
+// quarter each round; at capacity only the delay grows, and the window stands
+// still with a queue of a quarter round trip. At the start it doubles each round
+// until the rate no longer follows.
+//
+// A round trip can only be seen when no queue of ours is in the way. So every
+// Recheck, unless it was seen by chance, the window is halved until a few requests
+// sent so have begun to arrive.
+//
+// Samples taken while there was too little to ask for say only how fast the path is at
+// least; but one that would be slow even without its round trip shows that the
+// path is slower than was thought.
+type window struct {
+	cfg  *Config
+	size int // bytes that may be in flight, except while probing
+
+	delivered   int64 // bytes arrived, ever
+	deliveredAt time.Time
+	limitedTo   int64 // requests sent before this much was delivered were limited
+
+	rate    float64 // bytes per second, smoothed; 0 until measured
+	rateAt  time.Time
+	peaks   [8]float64 // highest sample of each of the last spans; a span is a round or 125 ms
+	peak    int        // index of the span that runs
+	peakAt  time.Time
+	started bool    // the start is over
+	best    float64 // during the start: the rate to be beaten
+	stuck   int     // ... and the rounds since
+	round   int64   // a request sent after this much was delivered ends the round
+	learned bool    // the round had a sample that was not limited
+
+	rtt      time.Duration // least; 0 until known
+	rttAt    time.Time     // when it was last confirmed
+	probe    int           // samples still wanted by the probe that runs; 0 when none does
+	probeMin time.Duration
+}
+
+// sent is what a request must remember to give a sample.
+type sent struct {
+	at          time.Time
+	delivered   int64
+	deliveredAt time.Time
+	limited     bool
+	probe       bool // nothing or little was in flight: its first byte shows the round trip
+}
+
+const (
+	spanLeast    = 125 * time.Millisecond
+	slackBytes   = 6 << 20
+	probeSamples = 4
+	requestTime  = 25 * time.Millisecond // of the rate, in one request
+)
+
+func (w *window) init(cfg *Config, now time.Time) {
+	w.cfg, w.size = cfg, cfg.FirstWindow
+	w.deliveredAt, w.rttAt = now, now
+}
+
+// opened begins a new connection: the path may be another, so its round trip and
+// the size of the window are found anew; the rate stays as a first guess.
+func (w *window) opened(rtt time.Duration, now time.Time) {
+	w.rtt, w.rttAt, w.probe = max(rtt, 0), now, 0
+	w.size, w.started, w.best, w.stuck, w.learned = w.cfg.FirstWindow, false, 0, 0, false
+	w.round, w.limitedTo, w.deliveredAt = w.delivered, 0, now
+	w.peaks = [8]float64{}
+}
+
+// limit is the bytes that may be in flight now.
+func (w *window) limit() int {
+	if w.probe > 0 {
+		return w.size / 2
+	}
+	return w.size
+}
+
+// request is the bytes to ask for in one request: whole blocks.
+func (w *window) request() int {
+	n := int(min(w.rate*requestTime.Seconds(), float64(w.limit()/4), float64(w.cfg.MaxRequest)))
+	return max(n/share.BlockSize, 1) * share.BlockSize
+}
+
+// send is what a request must remember that is sent with inFlight bytes before it.
+func (w *window) send(inFlight int, now time.Time) sent {
+	if inFlight == 0 {
+		w.deliveredAt = now // time without work is not the source's
+	}
+	if w.rate > 0 && w.probe == 0 && now.Sub(w.rttAt) >= w.cfg.Recheck {
+		w.probe, w.probeMin = probeSamples, math.MaxInt64
+	}
+	return sent{now, w.delivered, w.deliveredAt, w.delivered < w.limitedTo, inFlight == 0 || w.probe > 0 && inFlight <= w.size/2}
+}
+
+// lacked says that there was room for more requests than there was to ask for.
+func (w *window) lacked(inFlight int) { w.limitedTo = w.delivered + int64(inFlight) + 1 }
+
+// arrived counts n bytes; s is of their request, and first says that they are its first.
+func (w *window) arrived(s sent, n int, first bool, now time.Time) {
+	w.delivered += int64(n)
+	w.deliveredAt = now
+	if first {
+		w.sawTrip(s, n, now)
+	}
+}
+
+// sawTrip takes the time to the first n bytes of a request for a round trip.
+func (w *window) sawTrip(s sent, n int, now time.Time) {
+	trip := now.Sub(s.at)
+	if w.rate > 0 {
+		trip -= time.Duration(float64(n) / w.rate * float64(time.Second))
+	}
+	trip = max(trip, 50*time.Microsecond)
+	near := w.rtt + w.rtt/4 + 2*time.Millisecond
+	if w.rtt == 0 || trip <= near {
+		w.rttAt, w.probe = now, 0
+		if w.rtt == 0 || trip < w.rtt {
+			w.rtt = trip
+		}
+		return
+	}
+	if w.probe == 0 || !s.probe {
+		return
+	}
+	w.probeMin = min(w.probeMin, trip)
+	if w.probe--; w.probe == 0 { // it has really grown
+		w.rtt, w.rttAt = w.probeMin, now
+	}
+}
+
+// finished takes a sample from a request of n bytes whose last byte just arrived.
+func (w *window) finished(s sent, n int, now time.Time) {
+	took := max(now.Sub(s.deliveredAt), 10*time.Microsecond)
+	bytes := float64(w.delivered - s.delivered)
+	rate := bytes / took.Seconds()
+	limited := s.limited
+	top := w.top()
+	if limited && rate < top {
+		alone := took - w.rtt
+		if most := bytes / alone.Seconds(); alone > 0 && most < top/2 {
+			rate, limited = most, false // slower than it was, whatever it lacked
+		}
+	}
+	w.peaks[w.peak] = max(w.peaks[w.peak], rate)
+	if !limited || rate > w.rate {
+		w.smooth(rate, now)
+	}
+	if !limited {
+		w.learned = true
+		if !w.started {
+			w.size += n
+		}
+	}
+	if s.delivered >= w.round {
+		w.endRound(now)
+	}
+	if !limited {
+		w.fit()
+	}
+}
+
+func (w *window) smooth(rate float64, now time.Time) {
+	if w.rate == 0 {
+		w.rate = rate
+	} else {
+		w.rate += (rate - w.rate) * min(max(now.Sub(w.rateAt).Seconds(), 1e-4), 0.5)
+	}
+	w.rateAt = now
+}
+
+// top is the highest rate seen lately.
+func (w *window) top() (top float64) {
+	for _, r := range w.peaks {
+		top = max(top, r)
+	}
+	return top
+}
+
+func (w *window) endRound(now time.Time) {
+	w.round = w.delivered
+	if !w.learned {
+		return // and nothing is forgotten
+	}
+	w.learned = false
+	if !w.started {
+		if top := w.top(); top >= 1.25*w.best {
+			w.best, w.stuck = top, 0
+		} else if w.stuck++; w.stuck == 3 {
+			w.started = true
+		}
+	}
+	if now.Sub(w.peakAt) >= spanLeast {
+		w.peakAt = now
+		w.peak = (w.peak + 1) % len(w.peaks)
+		w.peaks[w.peak] = 0
+	}
+}
+
+// fit sets the window by what was measured.
+func (w *window) fit() {
+	top := w.top()
+	slack := min(top*w.cfg.Slack.Seconds(), slackBytes)
+	gain := 1.25
+	if !w.started {
+		gain, slack = 2.5, 2*slack // room to double in
+	}
+	n := gain*top*w.rtt.Seconds() + slack + float64(w.request())
+	if !w.started {
+		n = min(n, float64(w.size))
+	}
+	w.size = int(min(max(n, float64(w.cfg.MinWindow)), float64(w.cfg.MaxWindow)))
+}

@@ -1,0 +1,430 @@
+package fetchpool
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Grant gives the pool leases. Those it cannot use come back at once; one for a
+// piece that is held already takes the place of the older, whose requests are
+// cancelled.
+func (p *Pool) Grant(work []Work, now time.Time) {
+	p.now = now
+	if len(work) > 0 {
+		p.refused = false
+	}
+	for _, w := range work {
+		p.grant(w)
+	}
+}
+
+func (p *Pool) grant(w Work) {
+	if l := p.leases[w.Piece]; l != nil {
+		if w.Token <= l.Token {
+			p.giveBack(w, Unneeded)
+			return
+		}
+		p.drop(l, true)
+	}
+	switch {
+	case p.state == Gone:
+		p.giveBack(w, Stopped)
+		return
+	case p.state != Ready:
+		p.giveBack(w, LinkLost)
+		return
+	case !p.layout.Valid(w.Piece) || len(p.leases) >= p.cfg.MaxLeases || p.now.Before(p.absent[w.Piece]):
+		p.giveBack(w, Unneeded)
+		return
+	}
+	l := &lease{Work: w}
+	n := p.layout.Blocks(w.Piece)
+	for b := range n {
+		if b >= len(w.Have) || !w.Have[b] {
+			l.todo.add(b)
+			l.bytes += p.layout.BlockLen(w.Piece, share.Block(b))
+		}
+	}
+	l.Have = nil
+	if w.Proven || n == 1 {
+		l.proof = known
+	}
+	if l.bytes == 0 {
+		return // finished before it began: its last blocks are on their way to the disk
+	}
+	p.leases[w.Piece] = l
+	l.prev, l.next = p.list.prev, &p.list
+	l.prev.next, l.next.prev = l, l
+	p.ahead += l.bytes
+	p.enqueue(l)
+}
+
+func (p *Pool) enqueue(l *lease) {
+	if !l.queued {
+		l.queued = true
+		p.queue = append(p.queue, l)
+	}
+}
+
+func (p *Pool) giveBack(w Work, why Reason) {
+	p.todo.Return = append(p.todo.Return, Return{w, why})
+}
+
+// Refused says that there are no leases for us: until a time, or when that is
+// zero until Grant or Available.
+func (p *Pool) Refused(until, now time.Time) { p.RefusedFor("", until, now) }
+
+// RefusedFor is Refused with a reason for people.
+func (p *Pool) RefusedFor(why string, until, now time.Time) {
+	p.now = now
+	p.refused, p.askAt, p.refusal = true, until, why
+}
+
+// Available says that there may be leases again.
+func (p *Pool) Available(now time.Time) {
+	p.now = now
+	p.refused = false
+}
+
+// Announced says that the source now claims these pieces, or with none that it
+// sent a whole have-map: an earlier NOT_FOUND is forgotten.
+func (p *Pool) Announced(pieces []share.Piece, now time.Time) {
+	p.now = now
+	if len(pieces) == 0 {
+		clear(p.absent)
+	}
+	for _, piece := range pieces {
+		delete(p.absent, piece)
+	}
+	p.misses = 0
+}
+
+// Revoke takes a lease away: its requests are cancelled and it does not come
+// back in Todo.Return. With another token than the lease's it changes nothing.
+func (p *Pool) Revoke(piece share.Piece, token share.Token, now time.Time) {
+	p.now = now
+	if l := p.leases[piece]; l != nil && l.Token == token {
+		p.drop(l, true)
+	}
+}
+
+// Verified says that n blocks of a piece from first on are here, whoever sent
+// them: they are not asked for any more, and a request of which nothing else is
+// missing is cancelled. It makes hedges cheap; without it they fetch a little more.
+func (p *Pool) Verified(piece share.Piece, first share.Block, n int, now time.Time) {
+	p.now = now
+	l := p.leases[piece]
+	if l == nil || !p.layout.ValidRun(piece, first, n) {
+		return
+	}
+	for b := int(first); b < int(first)+n; b++ {
+		if l.todo.has(b) {
+			p.unqueue(l, share.Block(b), 1)
+		}
+	}
+	for _, r := range slices.Clone(l.reqs) {
+		if r.First >= first && int(r.First)+r.Count <= int(first)+n && r.got == 0 {
+			p.cancel(r)
+		}
+	}
+	p.settle(l)
+}
+
+// unqueue takes n blocks out of what is to be asked for.
+func (p *Pool) unqueue(l *lease, first share.Block, n int) (bytes int) {
+	for b := int(first); b < int(first)+n; b++ {
+		l.todo.remove(b)
+	}
+	bytes = p.layout.RunSpan(l.Piece, first, n).Len
+	l.bytes -= bytes
+	p.ahead -= bytes
+	return bytes
+}
+
+// ask sends what the window, the pipeline and the budget allow.
+func (p *Pool) ask(take func(int) bool) {
+	p.starved = false
+	if p.state != Ready || p.now.Before(p.pause) {
+		return
+	}
+	size := p.win.request()
+	for {
+		l := p.head()
+		if l == nil || len(p.requests) >= p.pipeline {
+			if p.inFlight < p.win.limit() {
+				p.win.lacked(p.inFlight)
+			}
+			return
+		}
+		first, count := l.run(size / share.BlockSize)
+		bytes := p.layout.RunSpan(l.Piece, first, count).Len
+		if p.inFlight+bytes > p.win.limit() {
+			return
+		}
+		if !take(bytes) {
+			p.starved = true
+			p.win.lacked(p.inFlight)
+			return
+		}
+		p.send(l, first, count)
+	}
+}
+
+// head is the lease whose turn it is.
+func (p *Pool) head() *lease {
+	for len(p.queue) > 0 {
+		l := p.queue[0]
+		if !l.over && !l.todo.empty() {
+			return l
+		}
+		l.queued = false
+		p.queue[0] = nil
+		if p.queue = p.queue[1:]; len(p.queue) == 0 {
+			p.queue = nil
+		}
+	}
+	return nil
+}
+
+func (p *Pool) send(l *lease, first share.Block, count int) {
+	p.id++
+	r := &request{
+		Request: Request{ID: p.id, Piece: l.Piece, First: first, Count: count, Token: l.Token, Bytes: p.unqueue(l, first, count)},
+		lease:   l,
+		sent:    p.win.send(p.inFlight, p.now),
+	}
+	if l.proof == unasked {
+		l.proof, r.Proof = asked, true
+	}
+	if len(p.requests) == 0 {
+		p.heard, p.check = p.now, time.Time{}
+	}
+	p.inFlight += r.Bytes
+	if len(l.reqs) == 0 {
+		l.deadline, l.guessed = p.now.Add(p.allowed(p.inFlight)), p.win.rate == 0
+	}
+	l.reqs = append(l.reqs, r)
+	p.requests[r.ID] = r
+	p.check = earlier(p.check, l.deadline)
+	p.check = earlier(p.check, p.silentAt())
+	p.todo.Requests = append(p.todo.Requests, r.Request)
+}
+
+// Arrived says that bytes of the blocks of a request came in, beside those told
+// before. The proof does not count.
+func (p *Pool) Arrived(req uint64, bytes int, now time.Time) {
+	p.now = now
+	if r := p.requests[req]; r != nil {
+		p.arrived(r, bytes)
+	}
+}
+
+func (p *Pool) arrived(r *request, bytes int) {
+	bytes = min(max(bytes, 0), r.Bytes-r.got)
+	if bytes == 0 {
+		return
+	}
+	p.win.arrived(r.sent, bytes, r.got == 0, p.now)
+	r.got += bytes
+	p.inFlight -= bytes
+	if r.Proof {
+		r.lease.proof = known // it comes before the blocks
+	}
+	p.redial.reset()
+	p.broke = 0
+	p.alive(r.lease)
+}
+
+// Partial says that some bytes of a run came in that is not whole yet. They
+// extend deadlines and count for nothing else: Arrived counts them again.
+func (p *Pool) Partial(req uint64, bytes int, now time.Time) {
+	p.now = now
+	if r := p.requests[req]; r != nil && bytes > 0 {
+		p.alive(r.lease)
+	}
+}
+
+// Finished says that a request is over and all its blocks came in.
+func (p *Pool) Finished(req uint64, now time.Time) {
+	p.now = now
+	r := p.requests[req]
+	if r == nil {
+		return
+	}
+	p.arrived(r, r.Bytes-r.got)
+	p.win.finished(r.sent, r.Bytes, now)
+	p.busy.reset()
+	p.misses = 0
+	if p.credit++; p.credit >= p.pipeline && p.pipeline < p.cfg.MaxRequests {
+		p.pipeline++
+		p.credit = 0
+	}
+	p.forget(r)
+	p.settle(r.lease)
+}
+
+// Failed says that a request is over without all of its blocks. retry is how
+// long a Busy source asks us to wait; 0 leaves it to the back-off.
+func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Time) {
+	p.now = now
+	r := p.requests[req]
+	if r == nil {
+		return
+	}
+	p.heard = now
+	switch how {
+	case Busy:
+		p.putBack(r)
+		p.rest(retry)
+	case NotFound:
+		p.notFound(r.lease)
+	case NoShare:
+		p.end("the source no longer has the share")
+	case Refused:
+		p.end("the source refuses to serve us")
+	}
+}
+
+// putBack ends a request whose blocks, but for those that came, are to be asked for again.
+func (p *Pool) putBack(r *request) {
+	l := r.lease
+	p.forget(r)
+	for b := int(r.First) + r.got/share.BlockSize; b < int(r.First)+r.Count; b++ {
+		n := p.layout.BlockLen(l.Piece, share.Block(b))
+		l.todo.add(b)
+		l.bytes += n
+		p.ahead += n
+	}
+	p.enqueue(l)
+	p.settle(l)
+}
+
+// rest waits for a busy source and asks it for less at a time.
+func (p *Pool) rest(retry time.Duration) {
+	if p.now.Before(p.pause) {
+		return // said already
+	}
+	p.wait = p.busy.next(p.rng)
+	if retry > 0 {
+		p.wait = min(max(retry, 50*time.Millisecond), p.cfg.RedialMax)
+	}
+	p.pause = p.now.Add(p.wait)
+	p.pipeline, p.credit = max((len(p.requests)+1)/2, 1), 0
+}
+
+const (
+	manyMisses = 8    // NOT_FOUND in a row after which the source rests
+	maxAbsent  = 4096 // pieces remembered as not there
+)
+
+func (p *Pool) notFound(l *lease) {
+	if len(p.absent) >= maxAbsent {
+		clear(p.absent)
+	}
+	p.absent[l.Piece] = p.now.Add(p.cfg.AbsentFor)
+	w := l.Work
+	p.drop(l, true)
+	p.giveBack(w, NoSuchPiece)
+	if p.misses++; p.misses >= manyMisses && !p.now.Before(p.pause) {
+		p.wait = p.busy.next(p.rng)
+		p.pause = p.now.Add(p.wait)
+	}
+}
+
+// forget ends a request, whatever has come of it.
+func (p *Pool) forget(r *request) {
+	l := r.lease
+	p.inFlight -= r.Bytes - r.got
+	delete(p.requests, r.ID)
+	l.reqs = slices.DeleteFunc(l.reqs, func(x *request) bool { return x == r })
+	if r.Proof && l.proof == asked {
+		l.proof = unasked
+	}
+	p.todo.Ended = append(p.todo.Ended, r.Request)
+}
+
+func (p *Pool) cancel(r *request) {
+	p.forget(r)
+	p.todo.Cancel = append(p.todo.Cancel, r.ID)
+}
+
+// settle ends a lease of which nothing is left to ask for or to wait for.
+func (p *Pool) settle(l *lease) {
+	if !l.over && len(l.reqs) == 0 && l.todo.empty() {
+		p.drop(l, false)
+	}
+}
+
+// drop ends a lease and its requests.
+func (p *Pool) drop(l *lease, cancel bool) {
+	for len(l.reqs) > 0 {
+		if r := l.reqs[0]; cancel {
+			p.cancel(r)
+		} else {
+			p.forget(r)
+		}
+	}
+	l.prev.next, l.next.prev = l.next, l.prev
+	delete(p.leases, l.Piece)
+	p.ahead -= l.bytes
+	l.over = true
+}
+
+// dropAll returns every lease; those with requests in flight for one reason, the others for another.
+func (p *Pool) dropAll(busy, others Reason) {
+	for p.list.next != &p.list {
+		l := p.list.next
+		why := others
+		if len(l.reqs) > 0 {
+			why = busy
+		}
+		p.drop(l, false)
+		p.giveBack(l.Work, why)
+	}
+	p.queue = nil
+}
+
+// trim gives back leases that are more than the source can begin soon: because
+// it turned out slower, or because it is busy.
+func (p *Pool) trim() {
+	if p.state != Ready {
+		return
+	}
+	if p.now.Before(p.pause) && p.wait > p.cfg.HoldBusy {
+		p.returnIdle(0, SourceBusy)
+	}
+	if enough := p.win.size + int(p.piece); p.ahead > 4*enough {
+		p.returnIdle(enough, Unneeded)
+	}
+}
+
+// returnIdle gives back leases that were not begun, the newest first, until at
+// most keep bytes wait to be asked for.
+func (p *Pool) returnIdle(keep int, why Reason) {
+	for l := p.list.prev; l != &p.list && p.ahead > keep; {
+		prev := l.prev
+		if len(l.reqs) == 0 {
+			p.drop(l, false)
+			p.giveBack(l.Work, why)
+		}
+		l = prev
+	}
+}
+
+// want is how many more pieces keep the window filled with another one waiting.
+func (p *Pool) want() int {
+	held, size := p.inFlight+p.ahead, p.win.size
+	switch {
+	case p.state != Ready || p.now.Before(p.pause):
+		return 0
+	case p.refused && (p.askAt.IsZero() || p.now.Before(p.askAt)):
+		return 0
+	case held >= size+size/2:
+		return 0
+	}
+	n := math.Ceil(float64(2*size-held) / p.piece)
+	return max(min(int(min(n, math.MaxInt32)), 2*p.pipeline-len(p.leases), p.cfg.MaxLeases-len(p.leases)), 0)
+}
