@@ -44,6 +44,10 @@ func (r *reader) next() bool {
 			r.fail("%v", protowire.ParseError(n))
 			return false
 		}
+		if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
+			r.fail("field %d: number over the last", num)
+			return false
+		}
 		r.b, r.num, r.typ = r.b[n:], num, typ
 		switch typ {
 		case protowire.VarintType:

@@ -11,6 +11,7 @@ import (
 // the same, and must mean the same to the generated code.
 func fuzz(f *testing.F, names ...string) {
 	f.Add([]byte{})
+	f.Add([]byte("\xf0\xf0\xf0\xf0\x30\x00")) // a field number over the last
 	for _, c := range codecs {
 		b := c.append(nil, c.sample) // of other messages too
 		f.Add(b)
