@@ -2,7 +2,7 @@ package share
 
 import (
 	"math/bits"
-	"sort"
+	"slices"
 )
 
 // Layout answers every question of geometry of one share: which piece lies
@@ -79,12 +79,21 @@ func (l *Layout) ValidRun(p Piece, first Block, n int) bool {
 	return l.Valid(p) && n >= 1 && n <= l.Blocks(p)-int(first)
 }
 
-func (l *Layout) file(p Piece) extent {
-	i := sort.Search(len(l.files), func(i int) bool { return l.files[i].first > p }) - 1
-	return l.files[i]
+// file is the file that p is part of.
+func (l *Layout) file(p Piece) *extent {
+	i, n := 0, len(l.files) // files[i].first <= p, and beyond n it is larger
+	for n-i > 1 {
+		if mid := int(uint(i+n) >> 1); l.files[mid].first <= p {
+			i = mid
+		} else {
+			n = mid
+		}
+	}
+	return &l.files[i]
 }
 
-// PieceSpan is where the bytes of p lie. p must be valid, as in every method below.
+// PieceSpan is where the bytes of p lie. p must be valid, as in every method below
+// that takes one; so must a block or a run of it. Valid and ValidRun tell.
 func (l *Layout) PieceSpan(p Piece) Span {
 	f := l.file(p)
 	off := int64(p-f.first) << f.exp
@@ -112,14 +121,11 @@ func (l *Layout) BlockLen(p Piece, b Block) int { return l.RunSpan(p, b, 1).Len 
 
 // PiecesOf is the range of pieces of an entry; n is 0 for one without bytes.
 func (l *Layout) PiecesOf(entry int) (first Piece, n int) {
-	i := sort.Search(len(l.files), func(i int) bool { return l.files[i].entry >= entry })
-	if i == len(l.files) || l.files[i].entry != entry {
+	i, ok := slices.BinarySearchFunc(l.files, entry, func(f extent, entry int) int { return f.entry - entry })
+	if !ok {
 		return 0, 0
 	}
 	return l.files[i].first, l.files[i].n
 }
-
-// whole says whether p is the only piece of its file, so that its value is the file's root.
-func (l *Layout) whole(p Piece) bool { return l.file(p).n == 1 }
 
 func log2floor(n int) int { return bits.Len(uint(n)) - 1 }

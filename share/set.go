@@ -35,11 +35,11 @@ func (s *Set) Count() int { return int(s.bits.Count()) }
 func (s *Set) Full() bool { return s.Count() == s.n }
 
 // Has says whether p is in the set; never for a piece outside the share.
-func (s *Set) Has(p Piece) bool { return int(p) < s.n && s.bits.Test(uint(p)) }
+func (s *Set) Has(p Piece) bool { return s.bits.Test(uint(p)) }
 
 // Add puts p in and says whether it was new. A piece outside the share is left out.
 func (s *Set) Add(p Piece) bool {
-	if int(p) >= s.n || s.bits.Test(uint(p)) {
+	if uint(p) >= uint(s.n) || s.bits.Test(uint(p)) {
 		return false
 	}
 	s.bits.Set(uint(p))
@@ -48,19 +48,35 @@ func (s *Set) Add(p Piece) bool {
 
 // Remove takes p out.
 func (s *Set) Remove(p Piece) {
-	if int(p) < s.n {
-		s.bits.Clear(uint(p))
-	}
+	s.bits.Clear(uint(p))
 }
 
 // Union adds all pieces of o, which must be of the same share.
-func (s *Set) Union(o *Set) { s.bits.InPlaceUnion(o.bits) }
+func (s *Set) Union(o *Set) {
+	s.mustMatch(o)
+	s.bits.InPlaceUnion(o.bits)
+}
 
-// Minus is the set of pieces in s and not in o.
-func (s *Set) Minus(o *Set) *Set { return &Set{s.n, s.bits.Difference(o.bits)} }
+// Minus is the set of pieces in s and not in o, which must be of the same share.
+func (s *Set) Minus(o *Set) *Set {
+	s.mustMatch(o)
+	return &Set{s.n, s.bits.Difference(o.bits)}
+}
 
-// Common is the number of pieces in both.
-func (s *Set) Common(o *Set) int { return int(s.bits.IntersectionCardinality(o.bits)) }
+// Common is the number of pieces in both; o must be of the same share.
+func (s *Set) Common(o *Set) int {
+	s.mustMatch(o)
+	return int(s.bits.IntersectionCardinality(o.bits))
+}
+
+// Equal says whether both hold the same pieces of a share of the same size.
+func (s *Set) Equal(o *Set) bool { return s.n == o.n && s.bits.Equal(o.bits) }
+
+func (s *Set) mustMatch(o *Set) {
+	if s.n != o.n {
+		panic(fmt.Sprintf("share: sets of %d and of %d pieces", s.n, o.n))
+	}
+}
 
 // Clone is an independent copy.
 func (s *Set) Clone() *Set { return &Set{s.n, s.bits.Clone()} }

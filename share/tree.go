@@ -80,9 +80,9 @@ func fromWords(w [8]uint32) (h Hash) {
 }
 
 // HashPiece is the values of the blocks of one piece, and its own value. data
-// is the whole piece, off its place in its file, and whole says that the piece
-// is all of its file, so that its value is the file's root. values is appended
-// to, and may be nil.
+// is the whole piece, off its place in its file in bytes, and whole says that
+// the piece is all of its file, so that its value is the file's root. values is
+// appended to, and may be nil.
 func HashPiece(values []Hash, data []byte, off int64, whole bool) ([]Hash, Hash) {
 	if len(data) <= BlockSize {
 		v := value(node(data, uint64(off)/chunkSize), whole)
@@ -137,7 +137,7 @@ func (m *Manifest) CheckProof(p Piece, values []Hash) error {
 	}
 	got := values[0]
 	if len(values) > 1 {
-		got = value(fold(values), m.layout.whole(p))
+		got = value(fold(values), m.layout.file(p).n == 1)
 	}
 	if got != m.PieceValue(p) {
 		return fmt.Errorf("piece %d: %w", p, ErrProof)
@@ -145,10 +145,10 @@ func (m *Manifest) CheckProof(p Piece, values []Hash) error {
 	return nil
 }
 
-// BlockValue is the value of data as block b of p, to be compared with a checked proof.
-// data must be as long as the block.
+// BlockValue is the value of data as block b of p, to be compared with a checked
+// proof. data must be as long as the block.
 func (m *Manifest) BlockValue(p Piece, b Block, data []byte) Hash {
-	s := m.layout.RunSpan(p, b, 1)
-	root := m.layout.whole(p) && m.layout.Blocks(p) == 1
-	return value(node(data, uint64(s.Offset)/chunkSize), root)
+	f := m.layout.file(p)
+	off := int64(p-f.first)<<f.exp + int64(b)*BlockSize
+	return value(node(data, uint64(off)/chunkSize), f.size <= BlockSize)
 }
