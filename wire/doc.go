@@ -1,5 +1,5 @@
-// Package wire is the bytes we promise to others: what nodes of different
-// versions and makers say to each other, and the records of the state directory.
+// Package wire is the bytes that nodes of different versions and makers say to
+// each other.
 //
 // Every message is a protobuf message of one of the .proto files beside this
 // one. Callers never see generated types: each message is a plain struct with
