@@ -1,0 +1,49 @@
+# make            build bin/fetcher
+# make test       the tests
+# make check      what must pass before a change is handed in
+# make bench      the benchmarks: minutes, and a quiet machine
+# make fuzz       every fuzz target, FUZZTIME each
+# make generate   wire/wirepb from wire/*.proto
+
+GO       ?= go
+FUZZTIME ?= 3s
+
+.PHONY: build test check race vet lint fuzz bench generate generated
+
+build:
+	$(GO) build -o bin/fetcher ./cmd/fetcher
+
+test:
+	$(GO) test ./...
+
+check: lint vet generated test race
+
+race:
+	$(GO) test -race ./...
+
+# Every system the code is built for, from any of them.
+vet:
+	GOOS=linux $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+
+lint:
+	@bad=$$(gofmt -l .) && test -z "$$bad" || { echo "not formatted:" $$bad; exit 1; }
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+
+fuzz:
+	.ci/fuzz $(FUZZTIME)
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench/
+
+generate:
+	protoc -Iwire --plugin=protoc-gen-go="$$($(GO) tool -n protoc-gen-go)" --go_out=. \
+		--go_opt=module=github.com/piecelease/fetcher wire/*.proto
+
+# Fails if generate would change anything.
+generated:
+	@old=$$(cat wire/wirepb/*.pb.go | cksum); $(MAKE) --no-print-directory generate; \
+		new=$$(cat wire/wirepb/*.pb.go | cksum); \
+		test "$$old" = "$$new" || { echo "wire/wirepb was not what make generate makes"; exit 1; }

@@ -1,0 +1,297 @@
+package fetcher_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/piecelease/fetcher"
+
+// layers is the architecture: each package, and what it may import of ours.
+// "." is the root. A package that is not listed fails; one that is listed and
+// does not exist yet is fine. Tests may import what they like.
+var layers = map[string]string{
+	// pure
+	"share":       "",
+	"peers":       "",
+	"leasemgr":    "share peers",
+	"fetchpool":   "share peers",
+	"verifier":    "share peers",
+	"rounds":      "share peers",
+	"renewal":     "share peers",
+	"wire":        "share peers",
+	"wire/wirepb": "",
+
+	// shells
+	"store":           "share peers wire",
+	"store/storetest": "share peers wire store",
+	"leasedb":         "share peers wire",
+	"p2p":             "share peers wire",
+	"actors":          "share peers leasemgr fetchpool verifier rounds renewal wire",
+	"rounds/kvtest":   "rounds",
+	"rounds/sqlitekv": "rounds",
+	"rounds/natskv":   "rounds",
+	"rounds/etcdkv":   "rounds",
+	".":               "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors",
+	"web":             ". share peers",
+	"simnet":          ". actors p2p share",
+	"simnet/bubble":   ". actors p2p share simnet",
+	"bench":           "",
+	"cmd/fetcher":     ". share peers web simnet rounds/sqlitekv rounds/natskv rounds/etcdkv",
+}
+
+// only names who may import a dependency that is heavy, or that would let a
+// second package have an idea that belongs to one. The keys are prefixes.
+var only = map[string]string{
+	"github.com/asynkron/protoactor-go":    "actors",
+	"github.com/libp2p/":                   "p2p simnet simnet/bubble",
+	"github.com/quic-go/":                  "p2p simnet simnet/bubble",
+	"github.com/multiformats/go-multiaddr": "share p2p simnet simnet/bubble . cmd/fetcher",
+	"github.com/bits-and-blooms/bitset":    "share leasemgr fetchpool",
+	"github.com/ipld/":                     "share",
+	"github.com/ipfs/":                     "share",
+	"github.com/multiformats/go-multihash": "share",
+	"lukechampine.com/blake3":              "share store",
+	"google.golang.org/protobuf/encoding":  "wire",
+	"google.golang.org/protobuf":           "wire wire/wirepb",
+	module + "/wire/wirepb":                "",
+	"github.com/prometheus/":               "web p2p", // p2p: a registry of its own for libp2p
+	"github.com/spf13/":                    "cmd/fetcher",
+	"golang.org/x/term":                    "cmd/fetcher",
+	"modernc.org/":                         "leasedb rounds/sqlitekv",
+	"github.com/nats-io/":                  "rounds/natskv",
+	"go.etcd.io/":                          "rounds/etcdkv",
+	"testing":                              "store/storetest rounds/kvtest simnet/bubble",
+	"github.com/zeebo/blake3":              "",
+	"pgregory.net/rapid":                   "store/storetest rounds/kvtest simnet/bubble",
+	"go.uber.org/goleak":                   "store/storetest rounds/kvtest simnet/bubble",
+	"github.com/stretchr/":                 "",
+}
+
+// pure packages take the time in and start nothing.
+var pure = []string{"share", "peers", "leasemgr", "fetchpool", "verifier", "rounds", "renewal", "wire"}
+
+// impure are the imports that a pure package has no use for, with all below them.
+var impure = []string{
+	"net", "os", "io/fs", "io/ioutil", "path/filepath", "log", "sync", "context",
+	"syscall", "runtime", "unsafe", "math/rand", "crypto/rand", "plugin", "database",
+	"golang.org/x/sys", "golang.org/x/sync", "golang.org/x/time",
+}
+
+// pureImports are exceptions to impure: package, import, and the reason.
+var pureImports = map[[2]string]string{}
+
+// clock is what reads the clock or waits for it.
+var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+
+// seeded is what math/rand/v2 may be used for where chance comes from a seed;
+// all else in it draws from the global source.
+var seeded = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
+
+// A source is one Go file of ours that is no test.
+type source struct {
+	pkg, file string // the package's folder, and the path of the file
+	*ast.File
+}
+
+var fset = token.NewFileSet()
+
+// sources is every file of the module but tests and testdata, of all systems.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (name == "testdata" || name[0] == '.' || name[0] == '_'):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		file = filepath.ToSlash(file)
+		out = append(out, source{path.Dir(file), file, f})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) == 0 {
+		t.Fatal("no Go files here")
+	}
+	return out
+}
+
+// imports yields the paths that a file imports, with the name each goes by.
+func (s source) imports() map[string]string {
+	out := map[string]string{}
+	for _, i := range s.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		name := path.Base(p)
+		if name == "v2" {
+			name = path.Base(path.Dir(p))
+		}
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		out[p] = name
+	}
+	return out
+}
+
+// under says whether an import is dep or lies below it.
+func under(imp, dep string) bool {
+	return imp == dep || strings.HasPrefix(imp, strings.TrimSuffix(dep, "/")+"/")
+}
+
+func has(list, pkg string) bool { return slices.Contains(strings.Fields(list), pkg) }
+
+func TestImportsGoDown(t *testing.T) {
+	for _, s := range sources(t) {
+		may, listed := layers[s.pkg]
+		if !listed {
+			t.Errorf("%s: package %s is not in layers", s.file, s.pkg)
+		}
+		for imp := range s.imports() {
+			to, ours := strings.CutPrefix(imp, module+"/")
+			if imp == module {
+				to, ours = ".", true
+			}
+			if ours && !has(may, to) {
+				t.Errorf("%s: %s must not import %s", s.file, s.pkg, to)
+			}
+		}
+	}
+}
+
+func TestDependenciesHaveOneHome(t *testing.T) {
+	for _, s := range sources(t) {
+		for imp := range s.imports() {
+			home := "" // the longest key wins
+			for dep := range only {
+				if under(imp, dep) && len(dep) > len(home) {
+					home = dep
+				}
+			}
+			if home != "" && !has(only[home], s.pkg) {
+				t.Errorf("%s: only %q may import %s", s.file, only[home], imp)
+			}
+		}
+	}
+}
+
+func TestPurePackagesTouchNothing(t *testing.T) {
+	for _, s := range sources(t) {
+		if !slices.Contains(pure, s.pkg) {
+			continue
+		}
+		for imp, name := range s.imports() {
+			bad := slices.ContainsFunc(impure, func(dep string) bool { return under(imp, dep) })
+			if (bad && imp != "math/rand/v2" && pureImports[[2]string{s.pkg, imp}] == "") || name == "." {
+				t.Errorf("%s: imports %s", s.file, imp)
+			}
+		}
+		s.noClock(t)
+		s.uses("math/rand/v2", func(name string, at token.Pos) {
+			if !slices.Contains(seeded, name) {
+				t.Errorf("%s: rand.%s draws from the global source", fset.Position(at), name)
+			}
+		})
+	}
+}
+
+func TestOneDoorForTimeAndGoroutinesInActors(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.pkg == "actors" && s.file != "actors/runtime.go" {
+			s.noClock(t)
+		}
+	}
+}
+
+// noClock fails for go statements and for everything that asks the time.
+func (s source) noClock(t *testing.T) {
+	t.Helper()
+	ast.Inspect(s.File, func(n ast.Node) bool {
+		if g, ok := n.(*ast.GoStmt); ok {
+			t.Errorf("%s: go statement", fset.Position(g.Pos()))
+		}
+		return true
+	})
+	s.uses("time", func(name string, at token.Pos) {
+		if slices.Contains(clock, name) {
+			t.Errorf("%s: time.%s", fset.Position(at), name)
+		}
+	})
+}
+
+// uses calls f for every name of package imp that the file says.
+func (s source) uses(imp string, f func(name string, at token.Pos)) {
+	as, ok := s.imports()[imp]
+	if !ok {
+		return
+	}
+	ast.Inspect(s.File, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == as {
+				f(sel.Sel.Name, sel.Pos())
+			}
+		}
+		return true
+	})
+}
+
+func TestEveryPackageHasOnePackageComment(t *testing.T) {
+	comments := map[string][]string{} // package: files that have one
+	for _, s := range sources(t) {
+		if comments[s.pkg] == nil {
+			comments[s.pkg] = []string{}
+		}
+		if s.Doc == nil || ast.IsGenerated(s.File) {
+			continue
+		}
+		comments[s.pkg] = append(comments[s.pkg], s.file)
+		want := "Package " + s.Name.Name + " "
+		if s.Name.Name == "main" {
+			want = "Command " + path.Base(s.pkg) + " "
+		}
+		if text := s.Doc.Text(); !strings.HasPrefix(text, want) {
+			t.Errorf("%s: package comment begins %q, not %q", s.file, strings.SplitN(text, "\n", 2)[0], want)
+		}
+	}
+	for pkg, files := range comments {
+		if len(files) != 1 {
+			t.Errorf("%s has %d package comments: %v", pkg, len(files), files)
+		}
+	}
+}
+
+func TestNoBinaryLinksTestingCode(t *testing.T) {
+	if _, err := os.Stat("cmd/fetcher"); err != nil {
+		t.Skip("no command yet")
+	}
+	out, err := exec.Command("go", "list", "-deps", "./cmd/fetcher").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		switch dep = strings.TrimSpace(dep); dep {
+		case "testing", "testing/synctest", "pgregory.net/rapid", "go.uber.org/goleak":
+			t.Errorf("cmd/fetcher links %s", dep)
+		}
+	}
+}
