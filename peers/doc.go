@@ -1,0 +1,49 @@
+// Package peers is what we know of others: who they are, what they are worth as
+// sources, and who of them is served next.
+//
+// # Ranking
+//
+// A peer has two qualities, kept apart because they answer different questions.
+//
+//	           0        0.2              1                       2
+//	integrity  ├─────────┼───────────────┼───────────────────────┤
+//	           liar    MinPeerScore    neutral             proven honest
+//	              ◀── a bad block halves ──   ── a MiB of good data halves the rest ──▶
+//	                        ── idle time moves toward neutral ◀──
+//
+//	           0                        0.5                      1
+//	speed      ├─────────────────────────┼───────────────────────┤
+//	           slow, late             unknown               fast, prompt
+//
+// Integrity is moved by verification alone: by good bytes and by lies. Speed is
+// moved by what was measured and by missed deadlines. The score is
+//
+//	integrity · (0.5 + speed)
+//
+// so a peer of which nothing is known has 1, and being slow costs at most half,
+// which is never as bad as lying. All of it is bounded, one more success never
+// lowers a score and one more failure never raises it, whatever else happened or
+// happens later: every event is a non-decreasing function of the state, and
+// successes lie above the identity, failures below.
+//
+// Only a proven liar is banned: by a proof that does not match the manifest at
+// once, by a bad block when there was another not long before. A ban ends; the
+// memory of the offences behind it halves every BanFor. Apart from bans nothing is
+// for ever: a peer below MinPeerScore is still tried now and then (Order), one
+// good MiB lifts it above, and so do a few idle hours.
+//
+// # Uploads
+//
+// Uploads admits the requests of children one by one: as many at once as there
+// are slots and as the limit in bytes per second allows, the child first that was
+// given least, and of its requests the piece first that was sent least.
+//
+//	          Ask                  its turn: slot and rate                Done
+//	request ───────▶ queued ──────────────────────────────▶ being served ───────▶
+//	   │               │ │ QueueFor, or Done: no longer wanted   ▲
+//	   │ queue full    │ └──────────▶ BUSY                       │
+//	   └──▶ BUSY       └─────────────────────────────────────────┘ (at once when nobody waits)
+//
+// Both are plain values with one owner each. They take the time as an argument,
+// start nothing, and give the same answers to the same calls.
+package peers

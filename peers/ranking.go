@@ -1,0 +1,393 @@
+package peers
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// RankingConfig parametrises a Ranking. The zero value is the default. The first
+// four names and their defaults come from the design this project began with;
+// they concern integrity only.
+type RankingConfig struct {
+	// RankingDecay is what is left after an idle hour of the distance from
+	// neutral, of integrity and of speed. In (0, 1]; default 0.95: half is gone
+	// after 13.5 hours.
+	RankingDecay float64
+	// SuccessBonus is the share of the way to the best integrity that one MiB of
+	// good data goes. In (0, 1]; default 0.5.
+	SuccessBonus float64
+	// FailurePenalty divides integrity by 1 + FailurePenalty for each bad block or
+	// proof. Default 1.0: a half.
+	FailurePenalty float64
+	// MinPeerScore is the integrity below which a peer is only explored. In
+	// (0, 1); default 0.2: three lies from neutral. Idle, it is back after at most
+	// 4.4 hours.
+	MinPeerScore float64
+
+	// MissPenalty is what a missed deadline takes from the speed, as a share.
+	// In (0, 1); default 0.2. Good data takes it back as it does for integrity.
+	MissPenalty float64
+	// Smoothing is the weight of a new measurement in the averages of rate and
+	// time to first byte. In (0, 1]; default 0.25.
+	Smoothing float64
+	// GoodRate is the rate, in bytes per second, that counts as half of the
+	// best. Default 1 MB/s.
+	GoodRate float64
+	// GoodFirst is the time to first byte that halves the speed. Default 1 s.
+	GoodFirst time.Duration
+
+	// BanFor is how long the first ban lasts; a later one lasts longer by the
+	// offences that are remembered, 8 times at most. They halve every BanFor.
+	// Default 24 h.
+	BanFor time.Duration
+	// Explore is the share of choices that go to a peer drawn from all that are
+	// not banned. In (0, 1]; default 0.05; negative: none.
+	Explore float64
+	// MaxPeers bounds the peers remembered. The one that was heard of longest ago
+	// is forgotten first, banned ones last. Default 131,072, some 20 MiB.
+	MaxPeers int
+}
+
+func (c RankingConfig) withDefaults() RankingConfig {
+	within(&c.RankingDecay, 0, 1, 0.95)
+	within(&c.SuccessBonus, 0, 1, 0.5)
+	within(&c.FailurePenalty, 0, math.MaxFloat64, 1.0)
+	within(&c.MinPeerScore, 0, 1, 0.2)
+	within(&c.MissPenalty, 0, 1, 0.2)
+	within(&c.Smoothing, 0, 1, 0.25)
+	within(&c.GoodRate, 0, math.MaxFloat64, 1e6)
+	if c.GoodFirst <= 0 {
+		c.GoodFirst = time.Second
+	}
+	if c.BanFor <= 0 {
+		c.BanFor = 24 * time.Hour
+	}
+	if c.Explore < 0 || c.Explore > 1 {
+		c.Explore = max(min(c.Explore, 1), 0)
+	} else {
+		within(&c.Explore, 0, 1, 0.05)
+	}
+	if c.MaxPeers <= 0 {
+		c.MaxPeers = 128 << 10
+	}
+	return c
+}
+
+// within sets v to def unless it lies in (low, high].
+func within(v *float64, low, high, def float64) {
+	if !(*v > low && *v <= high) {
+		*v = def
+	}
+}
+
+// The bounds of the two qualities and where a peer begins.
+const (
+	maxIntegrity     = 2.0
+	neutralIntegrity = 1.0
+	neutralSpeed     = 0.5
+
+	bytesPerStep = 1 << 20 // of good data, for one SuccessBonus
+	banAt        = 1.5     // offences; a bad block is one, a bad proof two
+	maxOffences  = 16.0
+)
+
+// Record is what is known of one peer, to be kept over a restart. Every value is
+// of the time At; Restore accepts any bytes that decode to it.
+type Record struct {
+	ID        ID            `json:"id"`
+	At        time.Time     `json:"at"`        // wall time of the last event
+	Integrity float64       `json:"integrity"` // 0 to 2
+	Speed     float64       `json:"speed"`     // 0 to 1, misses left out
+	Prompt    float64       `json:"prompt"`    // 0 to 1: what misses have left of the speed
+	Rate      float64       `json:"rate"`      // bytes per second; 0: never measured
+	First     time.Duration `json:"first"`     // to the first byte, ns
+	Offences  float64       `json:"offences"`
+	Until     time.Time     `json:"until,omitzero"` // of the ban
+}
+
+// Ranking knows what peers are worth as sources. It has one owner; it is not
+// safe for concurrent use. Times should grow from call to call; one that does not
+// counts as no time gone by.
+type Ranking struct {
+	cfg    RankingConfig
+	rng    *rand.Rand
+	peers  map[ID]*peer
+	plain  peer // of the list of peers that were never banned: next was heard of last
+	banned peer // of those that are or were
+}
+
+// peer is a Record in one of the two lists.
+type peer struct {
+	Record
+	prev, next *peer
+}
+
+// NewRanking is a Ranking that knows nobody. The seed decides what Order explores.
+func NewRanking(cfg RankingConfig, seed uint64) *Ranking {
+	r := &Ranking{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(seed, 0x72616e6b)), peers: map[ID]*peer{}}
+	r.plain.prev, r.plain.next = &r.plain, &r.plain
+	r.banned.prev, r.banned.next = &r.banned, &r.banned
+	return r
+}
+
+// Verified counts bytes of data that proved good. It does not matter in how many
+// calls they are told.
+func (r *Ranking) Verified(id ID, bytes int64, now time.Time) {
+	if bytes <= 0 {
+		return
+	}
+	p := r.event(id, now)
+	left := math.Pow(1-r.cfg.SuccessBonus, float64(bytes)/bytesPerStep)
+	p.Integrity = maxIntegrity - (maxIntegrity-p.Integrity)*left
+	p.Prompt = 1 - (1-p.Prompt)*left
+}
+
+// Lied counts a lie: a block that does not match its proven hash, or with proof
+// a proof that does not match the manifest. The second bans at once, the first
+// when it is not the first. banned says whether the peer is banned now.
+func (r *Ranking) Lied(id ID, proof bool, now time.Time) (banned bool) {
+	p := r.event(id, now)
+	p.Integrity /= 1 + r.cfg.FailurePenalty
+	more := 1.0
+	if proof {
+		more = 2
+	}
+	p.Offences = min(p.Offences+more, maxOffences)
+	if p.Offences < banAt {
+		return now.Before(p.Until)
+	}
+	until := wall(now).Add(time.Duration(p.Offences / 2 * float64(r.cfg.BanFor)))
+	if until.After(p.Until) {
+		p.Until = until
+	}
+	r.unlink(p)
+	r.link(&r.banned, p)
+	return true
+}
+
+// Missed counts a deadline that passed without the bytes. It concerns the speed alone.
+func (r *Ranking) Missed(id ID, now time.Time) {
+	p := r.event(id, now)
+	p.Prompt *= 1 - r.cfg.MissPenalty
+}
+
+// Measured takes what was measured: rate in bytes per second, and the time to the
+// first byte. A rate that is no positive number is ignored.
+func (r *Ranking) Measured(id ID, rate float64, first time.Duration, now time.Time) {
+	if !(rate > 0) || math.IsInf(rate, 1) {
+		return
+	}
+	p := r.event(id, now)
+	first = max(first, 0)
+	if p.Rate == 0 {
+		p.Rate, p.First = rate, first
+	} else {
+		p.Rate += (rate - p.Rate) * r.cfg.Smoothing
+		p.First += time.Duration(float64(first-p.First) * r.cfg.Smoothing)
+	}
+	p.Speed = r.quality(p.Rate, p.First)
+}
+
+// quality is the speed of a rate and a time to first byte, in (0, 1).
+func (r *Ranking) quality(rate float64, first time.Duration) float64 {
+	return rate / (rate + r.cfg.GoodRate) / (1 + first.Seconds()/r.cfg.GoodFirst.Seconds())
+}
+
+// Banned says whether a peer is banned, and until when. At that time it no longer is.
+func (r *Ranking) Banned(id ID, now time.Time) (until time.Time, banned bool) {
+	if p := r.peers[id]; p != nil && now.Before(p.Until) {
+		return p.Until, true
+	}
+	return time.Time{}, false
+}
+
+// Eligible says whether a peer may be chosen otherwise than to explore.
+func (r *Ranking) Eligible(id ID, now time.Time) bool {
+	_, banned := r.Banned(id, now)
+	return !banned && r.Integrity(id, now) >= r.cfg.MinPeerScore
+}
+
+// Score is what a peer is worth, in [0, 3]: 1 for one that is unknown, 0 for one that is banned.
+func (r *Ranking) Score(id ID, now time.Time) float64 {
+	p := r.peers[id]
+	if p == nil {
+		return neutralIntegrity * (0.5 + neutralSpeed)
+	}
+	if now.Before(p.Until) {
+		return 0
+	}
+	at := r.at(p, now)
+	return at.Integrity * (0.5 + at.Speed*at.Prompt)
+}
+
+// Integrity is the first part of the score, in [0, 2]; 1 is neutral.
+func (r *Ranking) Integrity(id ID, now time.Time) float64 {
+	p := r.peers[id]
+	if p == nil {
+		return neutralIntegrity
+	}
+	return r.at(p, now).Integrity
+}
+
+// Speed is what was measured of a peer, smoothed: bytes per second and the time
+// to the first byte. It does not fade with time.
+func (r *Ranking) Speed(id ID, now time.Time) (rate float64, first time.Duration, known bool) {
+	p := r.peers[id]
+	if p == nil || p.Rate == 0 {
+		return 0, 0, false
+	}
+	return p.Rate, p.First, true
+}
+
+// at is what a peer is at a later time without further events.
+func (r *Ranking) at(p *peer, now time.Time) Record {
+	rec := p.Record
+	idle := now.Sub(p.At)
+	if idle <= 0 {
+		return rec
+	}
+	left := math.Pow(r.cfg.RankingDecay, idle.Hours())
+	rec.Integrity = neutralIntegrity + (rec.Integrity-neutralIntegrity)*left
+	rec.Speed = neutralSpeed + (rec.Speed-neutralSpeed)*left
+	rec.Prompt = 1 - (1-rec.Prompt)*left
+	rec.Offences *= math.Exp2(-float64(idle) / float64(r.cfg.BanFor))
+	rec.At = wall(now)
+	return rec
+}
+
+// Order sorts the peers that are not banned, best first: those that are eligible
+// before the others, by score, then by ID. In a share of calls, Explore, one
+// drawn from all of them stands first. The list is new.
+func (r *Ranking) Order(ids []ID, now time.Time) []ID {
+	type scored struct {
+		id       ID
+		eligible bool
+		score    float64
+	}
+	list := make([]scored, 0, len(ids))
+	for _, id := range ids {
+		if _, banned := r.Banned(id, now); !banned {
+			list = append(list, scored{id, r.Eligible(id, now), r.Score(id, now)})
+		}
+	}
+	slices.SortFunc(list, func(a, b scored) int {
+		switch {
+		case a.eligible && !b.eligible:
+			return -1
+		case b.eligible && !a.eligible:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id))
+	})
+	out := make([]ID, len(list))
+	for i, s := range list {
+		out[i] = s.id
+	}
+	if len(out) > 1 && r.rng.Float64() < r.cfg.Explore {
+		i := r.rng.IntN(len(out))
+		lucky := out[i]
+		copy(out[1:i+1], out[:i])
+		out[0] = lucky
+	}
+	return out
+}
+
+// Known is the number of peers remembered.
+func (r *Ranking) Known() int { return len(r.peers) }
+
+// Records is all that is known, as of now, sorted by ID.
+func (r *Ranking) Records(now time.Time) []Record {
+	out := make([]Record, 0, len(r.peers))
+	for _, p := range r.peers {
+		out = append(out, r.at(p, now))
+	}
+	slices.SortFunc(out, func(a, b Record) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Restore adds what was known before. Of a peer that is known already the record
+// is ignored. Values out of bounds are brought into them: a time that is not yet
+// is now, and no ban lasts longer than one that begins now.
+func (r *Ranking) Restore(records []Record, now time.Time) {
+	records = slices.Clone(records)
+	slices.SortStableFunc(records, func(a, b Record) int { return a.At.Compare(b.At) })
+	for _, rec := range records {
+		if rec.ID == "" || r.peers[rec.ID] != nil {
+			continue
+		}
+		if rec.At.After(now) {
+			rec.At = now
+		}
+		rec.At = wall(rec.At)
+		rec.Integrity = bounded(rec.Integrity, maxIntegrity, neutralIntegrity)
+		rec.Speed = bounded(rec.Speed, 1, neutralSpeed)
+		rec.Prompt = bounded(rec.Prompt, 1, 1)
+		rec.Rate = bounded(rec.Rate, math.MaxFloat64, 0)
+		rec.First = max(rec.First, 0)
+		rec.Offences = bounded(rec.Offences, maxOffences, 0)
+		if latest := wall(now).Add(maxOffences / 2 * r.cfg.BanFor); rec.Until.After(latest) {
+			rec.Until = latest
+		}
+		p := r.add(rec.ID)
+		p.Record = rec
+		if now.Before(rec.Until) {
+			r.unlink(p)
+			r.link(&r.banned, p)
+		}
+	}
+}
+
+// bounded is v if it lies in [0, high], the nearer bound if not, and def if it is no number.
+func bounded(v, high, def float64) float64 {
+	if math.IsNaN(v) {
+		return def
+	}
+	return min(max(v, 0), high)
+}
+
+// event is the peer as of now, moved to the front of its list.
+func (r *Ranking) event(id ID, now time.Time) *peer {
+	p := r.peers[id]
+	if p == nil {
+		p = r.add(id)
+		p.At = wall(now)
+		return p
+	}
+	p.Record = r.at(p, now)
+	list := &r.plain
+	if !p.Until.IsZero() {
+		list = &r.banned
+	}
+	r.unlink(p)
+	r.link(list, p)
+	return p
+}
+
+// add makes a neutral peer, forgetting another if there are too many.
+func (r *Ranking) add(id ID) *peer {
+	if len(r.peers) >= r.cfg.MaxPeers {
+		old := r.plain.prev
+		if old == &r.plain {
+			old = r.banned.prev
+		}
+		r.unlink(old)
+		delete(r.peers, old.ID)
+	}
+	p := &peer{Record: Record{ID: id, Integrity: neutralIntegrity, Speed: neutralSpeed, Prompt: 1}}
+	r.peers[id] = p
+	r.link(&r.plain, p)
+	return p
+}
+
+func (r *Ranking) link(list, p *peer) {
+	p.prev, p.next = list, list.next
+	p.prev.next, p.next.prev = p, p
+}
+
+func (r *Ranking) unlink(p *peer) { p.prev.next, p.next.prev = p.next, p.prev }
+
+// wall drops the monotonic reading: what is kept is compared after a restart.
+func wall(t time.Time) time.Time { return t.Round(0).UTC() }

@@ -1,0 +1,441 @@
+package peers
+
+import (
+	"container/heap"
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// UploadConfig bounds what is served. The zero value is the default.
+type UploadConfig struct {
+	// Slots is how many requests are served at once. Default 64.
+	Slots int
+	// SlotsPerChild is how many of them one child may hold. Default 8: a few
+	// streams of its own, and no way to sit on all of ours.
+	SlotsPerChild int
+	// PerChild is how many requests of one child may wait. Default 256.
+	PerChild int
+	// Queue is how many requests may wait in all. Default 8,192.
+	Queue int
+	// QueueFor is how long a request waits before it is told to come again.
+	// Default 1.5 s: less than the 2 s after which a fetcher gives up.
+	QueueFor time.Duration
+	// Rate is the limit in bytes per second for all together; 0 is none.
+	Rate int64
+	// Burst is the bytes that may be served at once after a pause when there is a
+	// Rate. Default a quarter of a second of it, at least 256 KiB.
+	Burst int
+}
+
+func (c UploadConfig) withDefaults() UploadConfig {
+	for _, f := range []struct {
+		v  *int
+		to int
+	}{{&c.Slots, 64}, {&c.SlotsPerChild, 8}, {&c.PerChild, 256}, {&c.Queue, 8192}} {
+		if *f.v <= 0 {
+			*f.v = f.to
+		}
+	}
+	if c.QueueFor <= 0 {
+		c.QueueFor = 1500 * time.Millisecond
+	}
+	return c
+}
+
+// Job names a request to be served; the asker chooses it, and never twice.
+type Job uint64
+
+// Ask is a request of a child.
+type Ask struct {
+	Job   Job
+	Child ID
+	Key   string // of the share
+	Piece uint32
+	Bytes int // to be sent, at most 16 MiB
+}
+
+// Verdict answers an Ask: exactly one of Go, Queued, Busy and Refused is set.
+type Verdict struct {
+	Go      bool          // serve it, then say Done
+	Queued  bool          // wait: it comes up in what Done, Tick or Forget return
+	Busy    bool          // tell the child to ask again after Retry
+	Retry   time.Duration // for Busy
+	Refused string        // never: why, for the child
+}
+
+// typicalAsk is the bytes of a request, for guesses.
+const typicalAsk = 128 << 10
+
+// maxAsk bounds the bytes of one request: the largest piece.
+const maxAsk = 16 << 20
+
+// headStart is how many bytes a child that had nothing waiting may lag behind the
+// others without losing them: the time between a reply and its next request is not idle.
+const headStart = 1 << 20
+
+// Uploads decides who is served when. It has one owner; it is not safe for
+// concurrent use. Every call costs O(log n) in children and waiting requests.
+//
+// Children share by start-time fair queueing (Goyal, Vin, Cheng, 1996): each has
+// a clock of bytes given to it, and the one whose clock is behind is next,
+// however much the others ask for. A child that comes back from a pause starts at
+// the common clock, so that nobody saves up.
+type Uploads struct {
+	cfg      UploadConfig
+	limit    *rate.Limiter // nil: no limit
+	children map[ID]*child
+	ready    childHeap // children that have something waiting and a slot to spare
+	clock    float64   // of the child that was served last
+	jobs     map[Job]*job
+	fifo     []*job // waiting, by time; some may wait no more
+	waiting  int
+	serving  int
+	seq      uint64
+	sent     sentMap
+	tokenAt  time.Time // when the rate allows the next; zero: now, or nobody waits for it
+}
+
+type child struct {
+	id      ID
+	clock   float64
+	seq     uint64 // since when ready, to break ties
+	at      int    // in the heap; -1: not
+	jobs    jobHeap
+	serving int
+	gone    bool // only its clock is kept
+}
+
+type job struct {
+	Ask
+	child *child
+	until time.Time // told to come again then
+	sent  uint32    // of its piece when last looked at: never more than the truth
+	seq   uint64
+	at    int // in the child's heap; -1: not waiting
+}
+
+// NewUploads is an Uploads that serves nobody yet.
+func NewUploads(cfg UploadConfig) *Uploads {
+	u := &Uploads{cfg: cfg.withDefaults(), children: map[ID]*child{}, jobs: map[Job]*job{}, sent: sentMap{}}
+	u.SetRate(cfg.Rate, time.Time{})
+	return u
+}
+
+// SetRate changes the limit in bytes per second; 0 or less is none. It holds for
+// whatever is not yet being served.
+func (u *Uploads) SetRate(bytesPerSecond int64, now time.Time) {
+	u.tokenAt = time.Time{}
+	if bytesPerSecond <= 0 {
+		u.limit = nil
+		return
+	}
+	burst := u.cfg.Burst
+	if burst <= 0 {
+		burst = int(min(max(bytesPerSecond/4, 256<<10), math.MaxInt32))
+	}
+	if u.limit == nil {
+		u.limit = rate.NewLimiter(rate.Limit(bytesPerSecond), burst)
+		return
+	}
+	u.limit.SetLimitAt(now, rate.Limit(bytesPerSecond))
+	u.limit.SetBurstAt(now, burst)
+}
+
+// Waiting and Serving are how many requests wait and are being served.
+func (u *Uploads) Waiting() int { return u.waiting }
+func (u *Uploads) Serving() int { return u.serving }
+
+// Ask is whether a request may be served now.
+func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
+	if a.Bytes <= 0 || a.Bytes > maxAsk {
+		return Verdict{Refused: "asks for more than a piece at once, or for nothing"}
+	}
+	if u.jobs[a.Job] != nil {
+		return Verdict{Refused: "asked twice"}
+	}
+	c := u.child(a.Child)
+	if u.waiting >= u.cfg.Queue || len(c.jobs) >= u.cfg.PerChild {
+		return Verdict{Busy: true, Retry: u.retry()}
+	}
+	u.seq++
+	j := &job{Ask: a, child: c, until: now.Add(u.cfg.QueueFor), sent: u.sent.get(a.Key, a.Piece), seq: u.seq}
+	u.jobs[a.Job] = j
+	if len(c.jobs) == 0 && c.serving == 0 {
+		c.clock = max(c.clock, u.clock-headStart)
+	}
+	heap.Push(&c.jobs, j)
+	u.waiting++
+	u.place(c)
+	if len(u.ready) > 0 && u.ready[0] == c && u.best(c) == j && u.admit(now) == j {
+		return Verdict{Go: true}
+	}
+	u.fifo = append(u.fifo, j)
+	return Verdict{Queued: true}
+}
+
+func (u *Uploads) child(id ID) *child {
+	c := u.children[id]
+	if c == nil {
+		c = &child{id: id, clock: u.clock, at: -1}
+		u.children[id] = c
+	}
+	c.gone = false
+	return c
+}
+
+// retry is when a child that found no place may find one: when about half of
+// what waits is gone.
+func (u *Uploads) retry() time.Duration {
+	if u.limit == nil {
+		return time.Second
+	}
+	half := float64(u.waiting) / 2 * typicalAsk / float64(u.limit.Limit())
+	return time.Duration(min(max(half, 0.5), 10) * float64(time.Second))
+}
+
+// Done ends a request that was served, given up, or is no longer wanted while it
+// waits. next are those that may be served now.
+func (u *Uploads) Done(id Job, now time.Time) (next []Job) {
+	if j := u.jobs[id]; j != nil {
+		u.remove(j)
+	}
+	return u.run(now)
+}
+
+// Tick does what time brings about: next may be served now, and busy have waited too long.
+func (u *Uploads) Tick(now time.Time) (next, busy []Job) {
+	for len(u.fifo) > 0 {
+		j := u.fifo[0]
+		if j.at >= 0 && now.Before(j.until) {
+			break
+		}
+		u.shift()
+		if j.at >= 0 {
+			u.remove(j)
+			busy = append(busy, j.Job)
+		}
+	}
+	return u.run(now), busy
+}
+
+// Wake is when Tick has something to do; zero if never.
+func (u *Uploads) Wake() (at time.Time) {
+	for len(u.fifo) > 0 && u.fifo[0].at < 0 {
+		u.shift()
+	}
+	if len(u.fifo) == 0 {
+		return time.Time{}
+	}
+	at = u.fifo[0].until
+	if len(u.ready) > 0 && u.serving < u.cfg.Slots && u.tokenAt.Before(at) {
+		at = u.tokenAt
+		if at.IsZero() {
+			at = u.fifo[0].until.Add(-u.cfg.QueueFor) // already
+		}
+	}
+	return at
+}
+
+func (u *Uploads) shift() {
+	u.fifo[0] = nil
+	if u.fifo = u.fifo[1:]; len(u.fifo) == 0 {
+		u.fifo = nil
+	}
+}
+
+// Forget ends all requests of a child that has disconnected. Its clock is kept
+// while that matters, so that it gains nothing by coming back.
+func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
+	c := u.children[id]
+	if c == nil {
+		return u.run(now)
+	}
+	for len(c.jobs) > 0 {
+		u.remove(c.jobs[0])
+	}
+	if c.serving > 0 {
+		for _, j := range u.jobs { // each is ended alone: the order does not show
+			if j.child == c {
+				u.remove(j)
+			}
+		}
+	}
+	c.gone = true
+	if len(u.children) > 2*u.cfg.Queue {
+		u.sweep()
+	}
+	return u.run(now)
+}
+
+// sweep drops the clocks that the common one has overtaken, or all if there are still too many.
+func (u *Uploads) sweep() {
+	for id, c := range u.children {
+		if c.gone && c.clock <= u.clock {
+			delete(u.children, id)
+		}
+	}
+	for id, c := range u.children {
+		if c.gone && len(u.children) > 2*u.cfg.Queue {
+			delete(u.children, id)
+		}
+	}
+}
+
+// run admits whatever may be served now.
+func (u *Uploads) run(now time.Time) (next []Job) {
+	for {
+		j := u.admit(now)
+		if j == nil {
+			return next
+		}
+		next = append(next, j.Job)
+	}
+}
+
+// admit begins to serve the request whose turn it is, if there is a slot and the rate allows.
+func (u *Uploads) admit(now time.Time) *job {
+	u.tokenAt = time.Time{}
+	if len(u.ready) == 0 || u.serving >= u.cfg.Slots {
+		return nil
+	}
+	c := u.ready[0]
+	j := u.best(c)
+	if u.limit != nil {
+		r := u.limit.ReserveN(now, min(j.Bytes, u.limit.Burst()))
+		if d := r.DelayFrom(now); d > 0 {
+			r.CancelAt(now)
+			u.tokenAt = now.Add(d)
+			return nil
+		}
+	}
+	u.clock = max(u.clock, c.clock)
+	c.clock += float64(j.Bytes)
+	heap.Remove(&c.jobs, j.at)
+	j.at = -1
+	u.waiting--
+	c.serving++
+	u.serving++
+	u.sent.add(j.Key, j.Piece, j.Bytes)
+	u.place(c)
+	return j
+}
+
+// best is the waiting request of a child whose piece was sent least. What was
+// sent meanwhile only moves requests back, so looking at the first until it
+// stays first is enough.
+func (u *Uploads) best(c *child) *job {
+	for {
+		j := c.jobs[0]
+		n := u.sent.get(j.Key, j.Piece)
+		if n == j.sent {
+			return j
+		}
+		j.sent = n
+		heap.Fix(&c.jobs, 0)
+	}
+}
+
+// remove ends a request, waiting or being served.
+func (u *Uploads) remove(j *job) {
+	c := j.child
+	delete(u.jobs, j.Job)
+	if j.at >= 0 {
+		heap.Remove(&c.jobs, j.at)
+		j.at = -1
+		u.waiting--
+	} else {
+		c.serving--
+		u.serving--
+	}
+	u.place(c)
+}
+
+// place puts a child into the heap of those that can be served, or takes it out, or to its place in it.
+func (u *Uploads) place(c *child) {
+	can := len(c.jobs) > 0 && c.serving < u.cfg.SlotsPerChild
+	switch {
+	case can && c.at < 0:
+		u.seq++
+		c.seq = u.seq
+		heap.Push(&u.ready, c)
+	case can:
+		heap.Fix(&u.ready, c.at)
+	case c.at >= 0:
+		heap.Remove(&u.ready, c.at)
+		c.at = -1
+	}
+}
+
+// childHeap has the child on top whose clock is behind.
+type childHeap []*child
+
+func (h childHeap) Len() int { return len(h) }
+func (h childHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	return a.clock < b.clock || a.clock == b.clock && a.seq < b.seq
+}
+func (h childHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].at, h[j].at = i, j }
+func (h *childHeap) Push(x any)   { c := x.(*child); c.at = len(*h); *h = append(*h, c) }
+func (h *childHeap) Pop() any {
+	old := *h
+	c := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return c
+}
+
+// jobHeap has the request on top whose piece was sent least, the oldest of equals.
+type jobHeap []*job
+
+func (h jobHeap) Len() int { return len(h) }
+func (h jobHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	return a.sent < b.sent || a.sent == b.sent && a.seq < b.seq
+}
+func (h jobHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].at, h[j].at = i, j }
+func (h *jobHeap) Push(x any)   { j := x.(*job); j.at = len(*h); *h = append(*h, j) }
+func (h *jobHeap) Pop() any {
+	old := *h
+	j := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return j
+}
+
+// sentMap counts what was sent of each piece, in units of 64 KiB, on pages of
+// 512 pieces: a share of 2,000,000 pieces takes 8 MiB. When there are too many
+// pages all is forgotten: it is only a preference.
+type sentMap map[sentPage]*[sentPieces]uint32
+
+type sentPage struct {
+	key string
+	n   uint32
+}
+
+const (
+	sentPieces = 512
+	sentPages  = 16 << 10 // 32 MiB
+)
+
+func (m sentMap) get(key string, piece uint32) uint32 {
+	if page := m[sentPage{key, piece / sentPieces}]; page != nil {
+		return page[piece%sentPieces]
+	}
+	return 0
+}
+
+func (m sentMap) add(key string, piece uint32, bytes int) {
+	at := sentPage{key, piece / sentPieces}
+	page := m[at]
+	if page == nil {
+		if len(m) >= sentPages {
+			clear(m)
+		}
+		page = new([sentPieces]uint32)
+		m[at] = page
+	}
+	units := uint32((bytes + 64<<10 - 1) / (64 << 10))
+	page[piece%sentPieces] += min(units, math.MaxUint32-page[piece%sentPieces])
+}
