@@ -1,0 +1,276 @@
+package leasemgr
+
+import "github.com/piecelease/fetcher/share"
+
+// cursor is how far a source has got through the wanted pieces in order of rank.
+// Below rank, and in it behind pos, there is nothing for the source, except what
+// came back since: that stands in the manager's log, from where it moves to extra.
+type cursor struct {
+	gen    uint64 // of the ranks it walks through
+	rank   int
+	start  uint32 // where the walk through the rank began
+	pos    uint32 // where it goes on
+	lapped bool   // it passed the last piece and goes on from the first to start
+	walks  bool   // start, pos and lapped belong to rank
+	logPos int    // entries of the log it has seen
+	extra  []ranked
+}
+
+// maxExtra is how many returned pieces a source remembers; with more it starts
+// over.
+const maxExtra = 64
+
+// ranked is a piece that became wanted with a rank.
+type ranked struct {
+	piece uint32
+	rank  uint16
+}
+
+// want makes p wanted.
+func (m *Manager) want(p uint32) {
+	rank := m.rank(p)
+	m.pool.add(p, rank)
+	m.returned = append(m.returned, p)
+	m.note(p, rank)
+}
+
+// note tells all cursors that p is in a rank they may have left behind.
+func (m *Manager) note(p uint32, rank int) {
+	if len(m.log) >= max(256, m.space.words) {
+		m.restart()
+	}
+	m.log = append(m.log, ranked{p, uint16(rank)})
+}
+
+// restart makes every cursor start over.
+func (m *Manager) restart() {
+	m.gen++
+	m.log = m.log[:0]
+}
+
+// rank is where a wanted piece stands now.
+func (m *Manager) rank(p uint32) int {
+	base := m.level(p) * perLevel
+	if m.begun.has(p) {
+		return base
+	}
+	return base + 1 + classOf(m.rarity.of(p))
+}
+
+// freshen sorts the wanted pieces by rarity again if that changed and enough
+// happened since the last time to pay for it.
+func (m *Manager) freshen() {
+	words := m.space.words
+	if !m.rarity.stale || words > 16 && m.grants-m.sortedGrants < uint64(words) && m.clock.at < m.sortedAt+sortEvery {
+		return
+	}
+	m.sort()
+}
+
+// sort gives every wanted piece its rank.
+func (m *Manager) sort() {
+	m.rarity.stale, m.unsorted = false, false
+	m.sortedAt, m.sortedGrants = m.clock.at, m.grants
+	m.restart()
+	q := &m.pool
+	q.empty()
+	for w, x := range q.wanted {
+		if x == 0 {
+			continue
+		}
+		for level, mask := range m.levelMasks(w) {
+			if y := x & mask; y != 0 {
+				m.sortWord(w, y, level*perLevel)
+			}
+		}
+	}
+}
+
+func (m *Manager) sortWord(w int, x uint64, base int) {
+	if y := x & m.begun[w]; y != 0 {
+		m.pool.put(base, w, y)
+		x &^= y
+	}
+	if x != 0 {
+		m.rarity.split(w, x, func(class int, pieces uint64) {
+			m.pool.put(base+1+class, w, pieces)
+		})
+	}
+}
+
+// choose is the piece a source should fetch next, with its rank.
+func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
+	if s.have.n == 0 || m.pool.count == 0 {
+		return 0, 0, false
+	}
+	if s.have.n == m.space.n {
+		p, rank, ok = m.rarest(s)
+	} else {
+		p, rank, ok = m.rarestOfSome(s)
+	}
+	if len(m.readers) > 0 {
+		if q, r, found := m.nearest(s); found && (!ok || r/perLevel <= rank/perLevel) {
+			return q, r, true
+		}
+	}
+	return p, rank, ok
+}
+
+// rarest is the next piece for a source that has the whole share: any of the
+// lowest rank will do, so there is nothing to remember but where to go on.
+func (m *Manager) rarest(s *source) (uint32, int, bool) {
+	c := &s.cursor
+	for r := m.pool.first(0); r >= 0; r = m.pool.first(r + 1) {
+		if c.rank != r || !c.walks {
+			c.rank, c.pos, c.walks = r, m.lot(s, r), true
+		}
+		l, n := m.pool.layers[r], uint32(m.space.n)
+		p, ok := m.nextOf(s, l, c.pos, n)
+		if !ok {
+			p, ok = m.nextOf(s, l, 0, c.pos)
+		}
+		if ok {
+			c.pos = p
+			return p, r, true
+		}
+	}
+	return 0, 0, false
+}
+
+// rarestOfSome is the next piece for a source that has part of the share.
+func (m *Manager) rarestOfSome(s *source) (uint32, int, bool) {
+	c := &s.cursor
+	m.catchUp(s)
+	p, ok := m.walk(s)
+	best := c.rank
+	kept := c.extra[:0]
+	var back ranked
+	found := false
+	for _, e := range c.extra {
+		if !m.pool.in(e.piece, int(e.rank)) || !s.have.has(e.piece, m.space.n) {
+			continue
+		}
+		kept = append(kept, e)
+		if int(e.rank) <= best && (!found || e.rank < back.rank) && !s.shuns(e.piece) {
+			back, found = e, true
+		}
+	}
+	c.extra = kept
+	if found {
+		return back.piece, int(back.rank), true
+	}
+	return p, best, ok
+}
+
+// catchUp reads what is new in the log.
+func (m *Manager) catchUp(s *source) {
+	c := &s.cursor
+	if c.gen != m.gen {
+		*c = cursor{gen: m.gen, logPos: len(m.log), extra: c.extra[:0]}
+	}
+	for ; c.logPos < len(m.log); c.logPos++ {
+		if e := m.log[c.logPos]; s.have.has(e.piece, m.space.n) {
+			m.remember(s, e)
+		}
+	}
+}
+
+// remember notes a piece the cursor may have passed.
+func (m *Manager) remember(s *source, e ranked) {
+	c := &s.cursor
+	if int(e.rank) > c.rank {
+		return // still ahead
+	}
+	if len(c.extra) == maxExtra {
+		*c = cursor{gen: c.gen, logPos: c.logPos, extra: c.extra[:0]}
+		return
+	}
+	c.extra = append(c.extra, e)
+}
+
+// walk moves the cursor to the next wanted piece the source has.
+func (m *Manager) walk(s *source) (uint32, bool) {
+	c, n := &s.cursor, uint32(m.space.n)
+	for r := m.pool.first(c.rank); r >= 0; r = m.pool.first(r + 1) {
+		if r%perLevel == 1 && !m.unsorted {
+			continue // pieces no such source has
+		}
+		if r != c.rank || !c.walks {
+			c.rank, c.start, c.lapped, c.walks = r, m.lot(s, r), false, true
+			c.pos = c.start
+		}
+		l := m.pool.layers[r]
+		if !c.lapped {
+			if p, ok := m.nextOf(s, l, c.pos, n); ok {
+				c.pos = p
+				return p, true
+			}
+			c.lapped, c.pos = true, 0
+		}
+		if p, ok := m.nextOf(s, l, c.pos, c.start); ok {
+			c.pos = p
+			return p, true
+		}
+		c.pos = c.start
+	}
+	c.rank, c.walks = ranks, false
+	return 0, false
+}
+
+// nextOf is layer.next without the pieces the source is not asked for again yet.
+func (m *Manager) nextOf(s *source, l *layer, from, to uint32) (uint32, bool) {
+	p, ok := l.next(&s.have, m.space, from, to)
+	for ok && s.shuns(p) {
+		p, ok = l.next(&s.have, m.space, p+1, to)
+	}
+	return p, ok
+}
+
+// lot draws where a source begins its walk through a rank.
+func (m *Manager) lot(s *source, rank int) uint32 {
+	return uint32(mix(m.seed^mix(s.serial<<16^uint64(rank)^m.gen<<40)) % uint64(m.space.n))
+}
+
+// mix scrambles 64 bits (the finaliser of SplitMix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// may says whether a source could be granted p, room apart.
+func (m *Manager) may(s *source, p uint32) bool {
+	return s.have.has(p, m.space.n) && !s.shuns(p)
+}
+
+// Begun says that some blocks of p are verified, so that p goes out before pieces
+// nothing is known of. Progress says it too.
+func (m *Manager) Begun(p share.Piece) {
+	if int64(p) >= int64(m.space.n) || m.begun.has(uint32(p)) {
+		return
+	}
+	m.rerank(uint32(p), func() { m.begun.set(uint32(p)) })
+}
+
+// Forgotten says that the verifier keeps no blocks of p any more.
+func (m *Manager) Forgotten(p share.Piece) {
+	if int64(p) >= int64(m.space.n) || !m.begun.has(uint32(p)) {
+		return
+	}
+	m.rerank(uint32(p), func() { m.begun.clear(uint32(p)) })
+}
+
+// rerank makes a change that moves p to another rank.
+func (m *Manager) rerank(p uint32, change func()) {
+	wanted := m.pool.wanted.has(p)
+	if wanted {
+		m.pool.remove(p, m.pool.rankOf(p))
+	}
+	change()
+	if wanted {
+		rank := m.rank(p)
+		m.pool.add(p, rank)
+		m.note(p, rank)
+	}
+}

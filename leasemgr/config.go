@@ -1,0 +1,110 @@
+package leasemgr
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Config is how leases are handed out. The zero value of each field means its
+// default.
+type Config struct {
+	// LeaseDuration is the backstop of a deadline: no lease outlives the last
+	// sign of life of its source by more. Default 300 s.
+	LeaseDuration time.Duration
+	// FirstDeadline is how long a source that has not been measured may be
+	// silent. Default 5 s.
+	FirstDeadline time.Duration
+	// Slack is what a measured source may be late, besides SlackTrips round
+	// trips and the time its bytes take at its rate. Default 2 s.
+	Slack time.Duration
+	// SlackTrips is the number of round trips a measured source may be late.
+	// Default 4.
+	SlackTrips int
+
+	// MaxLeasesPerPeer caps the leases of a source that has not been measured.
+	// Default 4. Pieces smaller than 1 MiB count by their bytes: the source may
+	// hold more leases than this as long as they cover at most MaxLeasesPerPeer
+	// MiB together, up to MaxSmallLeases.
+	MaxLeasesPerPeer int
+	// MaxSmallLeases caps the leases on small pieces of a source that has not
+	// been measured. Default 256.
+	MaxSmallLeases int
+	// Ahead is how much work beyond one round trip a measured source may hold,
+	// as time at its rate: its request pipeline. Default 500 ms. A measured
+	// source may always hold two leases: one it fetches, one that is next.
+	Ahead time.Duration
+	// MaxWindow caps the bytes still to come on the leases of a measured
+	// source. Default 64 MiB.
+	MaxWindow int64
+	// MaxMeasuredLeases caps the leases of a measured source. Default 4,096.
+	MaxMeasuredLeases int
+	// MinPeerScore is the score below which a source holds one lease at a time,
+	// so that what it does wrong costs little and is plainly its own doing.
+	// Default 0.2; negative means never.
+	MinPeerScore float64
+	// Explore is the share of wake-ups in which not the best source is named
+	// first but one drawn by lot. Default 0.05; negative means none.
+	Explore float64
+
+	// ShunFor is how long a source is not asked again for a piece on which it
+	// sent wrong data or missed its deadline, as long as another source has that
+	// piece. Default 30 s; negative means it is asked again at once.
+	ShunFor time.Duration
+
+	// HedgeFactor says when a holder is clearly slower: it is expected to take
+	// more than this many times what the asker needs. Default 2.
+	HedgeFactor float64
+	// TakeoverFactor is how many times faster than the holder of an overdue
+	// piece a source must be to take its lease away. Default 10.
+	TakeoverFactor float64
+	// HedgeShare and HedgeFloor bound hedging: pieces held twice, together with
+	// the bytes hedges have wasted, never exceed HedgeShare of the plan's bytes
+	// or HedgeFloor, whichever is more. Defaults 0.01 and 16 MiB; a negative
+	// HedgeFloor together with a negative HedgeShare means no hedging.
+	HedgeShare float64
+	HedgeFloor int64
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.LeaseDuration, 300*time.Second)
+	def(&c.FirstDeadline, 5*time.Second)
+	def(&c.Slack, 2*time.Second)
+	def(&c.SlackTrips, 4)
+	def(&c.MaxLeasesPerPeer, 4)
+	def(&c.MaxSmallLeases, 256)
+	def(&c.Ahead, 500*time.Millisecond)
+	def(&c.MaxWindow, 64<<20)
+	def(&c.MaxMeasuredLeases, 4096)
+	def(&c.MinPeerScore, 0.2)
+	def(&c.Explore, 0.05)
+	def(&c.ShunFor, 30*time.Second)
+	def(&c.HedgeFactor, 2)
+	def(&c.TakeoverFactor, 10)
+	def(&c.HedgeShare, 0.01)
+	def(&c.HedgeFloor, 16<<20)
+	return c
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Geometry is what a Manager asks about the share; *share.Layout has it.
+type Geometry interface {
+	Pieces() int
+	Bytes() int64
+	PieceLen(share.Piece) int
+}
+
+// Plan is what is to be fetched.
+type Plan struct {
+	Layout   Geometry   // of the share, usually a *share.Layout
+	Verified *share.Set // pieces we have; nil: none
+	Wanted   *share.Set // pieces to fetch, whether we have them or not; nil: all
+	Epoch    uint64     // grows each time the transfer is opened: the upper 24 bits of tokens
+	Seed     uint64     // breaks ties between equally rare pieces
+}

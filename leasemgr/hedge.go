@@ -1,0 +1,210 @@
+package leasemgr
+
+import (
+	"math"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// A hedge is a second lease on a piece, for another source. It is granted when
+// nothing unleased is left for the asker, or a reader waits for that piece, and
+// the holder is overdue or clearly slower than the asker. Of an overdue piece a
+// source ten times faster than the holder takes the lease over instead.
+//
+// The waste is bounded: the pieces held twice and what hedges fetched twice
+// before never exceed m.allowance() together.
+
+// hedgeLag keeps hedges away from holders that are slower by no more than chance.
+const hedgeLag = 20 * time.Millisecond
+
+// Bounds of one search for a hedge: sources looked at, and leases of each. What is
+// missed is found at the next try, or by the others.
+const (
+	maxHolders = 64
+	maxProbes  = 16
+)
+
+// A refused source asks again for a hedge no sooner and no later than this.
+const (
+	retrySoonest = instant(50 * time.Millisecond)
+	retryLatest  = instant(time.Second)
+)
+
+// allowance is how many bytes hedges may put at stake.
+func (m *Manager) allowance() int64 {
+	share := int64(max(m.cfg.HedgeShare, 0) * float64(m.bytes))
+	return max(share, m.cfg.HedgeFloor)
+}
+
+// needs is how long a source would take for n more bytes.
+func (s *source) needs(n int64) time.Duration {
+	if !s.measured {
+		return math.MaxInt64 / 4
+	}
+	return s.trip + s.takes(s.pending+n)
+}
+
+// speed is a source's rate, measured or told from what came in so far.
+func (m *Manager) speed(s *source) float64 {
+	if s.measured {
+		return s.rate
+	}
+	busy := max(time.Duration(m.clock.at-s.busySince), time.Microsecond)
+	return float64(s.busyGot+share.BlockSize) / busy.Seconds()
+}
+
+// left is how long a holder is expected to take yet. One that should be done is
+// expected to stay silent for as long again as it has been.
+func (m *Manager) left(s *source, l *lease) time.Duration {
+	life := s.life(l)
+	eta := life + instant(s.trip+seconds(float64(m.ahead(s, l))/m.speed(s)))
+	return time.Duration(max(eta-m.clock.at, m.clock.at-max(life, 0)))
+}
+
+// offer is a lease that a source could hedge or take over.
+type offer struct {
+	at   uint32
+	take bool
+	left time.Duration
+}
+
+// weigh says whether source i could hedge a lease or take it over, and else when
+// it might.
+func (m *Manager) weigh(i, at uint32) (o offer, ok bool, next instant) {
+	l := &m.leases[at]
+	s, holder := m.sources[i], m.sources[l.source]
+	if l.source == i || !m.may(s, l.piece) || !m.room(s, int64(l.length)) {
+		return offer{}, false, never
+	}
+	if l.twin != 0 && m.leases[l.twin].source == i {
+		return offer{}, false, never
+	}
+	overdue := m.clock.at >= m.due(holder, l)
+	take := overdue && s.measured && s.rate >= m.cfg.TakeoverFactor*m.speed(holder)
+	if l.twin != 0 && !take {
+		return offer{}, false, m.due(holder, l)
+	}
+	left := m.left(holder, l)
+	slower := float64(left) > m.cfg.HedgeFactor*float64(s.needs(int64(l.length)))+float64(hedgeLag)
+	if !overdue && !slower {
+		return offer{}, false, m.due(holder, l)
+	}
+	if m.hedged+m.stats.Duplicate+m.stake(l, take) > m.allowance() {
+		return offer{}, false, m.clock.at + retryLatest
+	}
+	return offer{at, take, left}, true, never
+}
+
+// stake is what a second holder, or another second one, adds to the waste that
+// is possible.
+func (m *Manager) stake(l *lease, take bool) int64 {
+	switch {
+	case !take:
+		return int64(l.length)
+	case l.twin != 0:
+		return int64(min(l.got, m.leases[l.twin].got))
+	default:
+		return 0
+	}
+}
+
+// hedge looks for a lease to share with source i, for which nothing unleased is
+// left.
+func (m *Manager) hedge(i uint32) (uint32, Refusal) {
+	var best offer
+	next, seen := never, false
+	try := func(at uint32) bool {
+		o, ok, when := m.weigh(i, at)
+		next = min(next, when)
+		seen = seen || ok || when != never
+		if ok && o.left > best.left {
+			best = o
+		}
+		return ok
+	}
+	m.holders(func(s *source) {
+		// The last of a queue is the one that would wait longest; the first is
+		// the first to be overdue.
+		probes := maxProbes
+		for at := s.tail; at != 0 && probes > 0 && !try(at); at = m.leases[at].prev {
+			probes--
+		}
+		probes = maxProbes
+		for at := s.head; at != 0 && probes > 0 && !try(at); at = m.leases[at].next {
+			probes--
+		}
+	})
+	if best.at != 0 {
+		return m.second(i, best), Refusal{}
+	}
+	if !seen && (m.leased == 0 || !m.couldUse(m.sources[i])) {
+		return 0, Refusal{Reason: NoneHere}
+	}
+	next = min(max(next, m.clock.at+retrySoonest), m.clock.at+retryLatest)
+	return 0, Refusal{Reason: AllLeased, Until: m.clock.time(next)}
+}
+
+// holders calls visit for sources that hold leases: those whose deadline is near,
+// which stand at the front of the heap, and when there are more, others in turn.
+func (m *Manager) holders(visit func(*source)) {
+	n := len(m.alarms)
+	front := n
+	if n > maxHolders {
+		front = maxHolders / 2
+		for range maxHolders / 2 {
+			m.turn++
+			visit(m.sources[m.alarms[front+m.turn%(n-front)]])
+		}
+	}
+	for _, i := range m.alarms[:front] {
+		visit(m.sources[i])
+	}
+}
+
+// second gives source i the piece of another's lease.
+func (m *Manager) second(i uint32, o offer) uint32 {
+	l := m.leases[o.at]
+	m.grants++
+	m.stats.Granted++
+	if o.take {
+		// The new lease goes in before the old one ends, so that the piece does
+		// not become wanted in between.
+		m.stats.Taken++
+		m.todo.Revoked = append(m.todo.Revoked, m.public(o.at))
+		m.stats.Revoked++
+		if l.twin != 0 {
+			m.end(o.at, revoked)
+			return m.pair(i, l.twin)
+		}
+		at := m.pair(i, o.at)
+		m.end(o.at, revoked)
+		m.leases[at].hedge = false
+		return at
+	}
+	m.stats.Hedged++
+	m.stats.HedgedBytes += int64(l.length)
+	return m.pair(i, o.at)
+}
+
+// pair makes a second lease beside the one at first.
+func (m *Manager) pair(i, first uint32) uint32 {
+	at := m.newLease(i, m.leases[first].piece, true)
+	m.leases[at].twin, m.leases[first].twin = first, at
+	m.hedged += int64(m.leases[first].length)
+	return at
+}
+
+// rescue hedges the piece a reader waits for, if a slow source holds it and
+// source i could do better.
+func (m *Manager) rescue(i uint32) uint32 {
+	for _, r := range m.readers {
+		at := m.held[r.at]
+		for ; at != 0; at = m.twinOf(r.at, at) {
+			if o, ok, _ := m.weigh(i, at); ok {
+				return m.second(i, o)
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,446 @@
+package leasemgr
+
+import (
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// sortEvery is how old the order of rarity may get while grants are rare.
+const sortEvery = instant(250 * time.Millisecond)
+
+// Manager hands out the piece leases of one transfer.
+type Manager struct {
+	cfg    Config
+	layout Geometry
+	space  *space
+	seed   uint64
+	clock  clock
+
+	// The plan: what is to be fetched, and what state it is in. A piece of the
+	// plan is verified, or held, or in the pool.
+	plan     bitmap
+	urgent   [levels]bitmap // pieces of level High and Low; nil while there are none
+	verified bitmap
+	begun    bitmap
+	held     []uint32 // by piece: its first lease, zero if none
+	pool     pool
+	total    int   // pieces of the plan
+	bytes    int64 // of the plan
+	have     int   // verified pieces of the plan
+	leased   int   // pieces with a lease
+
+	leases  []lease // [0] is not used
+	free    []uint32
+	epoch   uint64
+	counter uint64
+
+	sources []*source // by index; nil where free
+	byID    map[peers.ID]uint32
+	gaps    []uint32
+	serial  uint64
+	alarms  alarms
+	shunned []shun
+	banEnd  instant
+	readers []reader
+
+	rarity       rarity
+	fulls        int  // sources that have the whole share and are not banned
+	unsorted     bool // the layers of class zero may hold what a partial source has
+	sortedAt     instant
+	sortedGrants uint64
+	gen          uint64
+	log          []ranked
+
+	paused   string
+	hedged   int64 // bytes of pieces that are held twice
+	grants   uint64
+	stats    Stats
+	todo     Todo
+	returned []uint32 // pieces wanted again since the last settle
+	asleep   bitmap   // sources that were refused, by index
+	sleepers int
+	wake     []uint32
+	draws    uint64
+	turn     int
+}
+
+// Stats counts what a Manager did. All numbers only grow.
+type Stats struct {
+	Granted  uint64 // leases, hedges and takeovers included
+	Hedged   uint64 // leases on a piece another source held
+	Taken    uint64 // leases taken from an overdue holder for a faster source
+	Finished uint64 // leases that ended with their piece, through their source
+	Failed   uint64
+	Expired  uint64
+	Revoked  uint64
+	// HedgedBytes is the size of all hedges granted: what they could have
+	// fetched twice at most.
+	HedgedBytes int64
+	// Duplicate is how many bytes hedges did fetch twice, at most: of the two
+	// holders of a piece the smaller progress. It never exceeds the bound that
+	// Config.HedgeShare and HedgeFloor set.
+	Duplicate int64
+}
+
+// source is a peer we fetch from.
+type source struct {
+	id     peers.ID
+	serial uint64 // no other source of this manager has it, then or now
+	have   haves
+	cursor cursor
+
+	head, tail uint32 // its leases, in the order of grants
+	count      int    // of its leases
+	pending    int64  // bytes still to come on them
+	queued     uint64 // bytes of all leases ever
+	base       instant
+	busySince  instant // when the queue was last empty
+	busyGot    int64   // bytes that came in since
+	alarm      instant // deadline of head
+	slot       int
+
+	measured bool
+	rate     float64 // bytes per second
+	trip     time.Duration
+	score    float64
+	banned   bool
+	banEnd   instant
+	waiting  Why // why it was refused last; empty when it was not, or was woken
+	shunned  []uint32
+}
+
+// New starts the leases of a transfer.
+func New(cfg Config, plan Plan, now time.Time) *Manager {
+	sp := newSpace(plan.Layout.Pieces())
+	m := &Manager{
+		cfg:      cfg.withDefaults(),
+		layout:   plan.Layout,
+		space:    sp,
+		seed:     plan.Seed,
+		clock:    clock{wall: now},
+		plan:     make(bitmap, sp.words),
+		verified: make(bitmap, sp.words),
+		begun:    make(bitmap, sp.words),
+		held:     make([]uint32, sp.n),
+		pool:     pool{sp: sp, wanted: make(bitmap, sp.words)},
+		leases:   make([]lease, 1),
+		epoch:    plan.Epoch,
+		byID:     map[peers.ID]uint32{},
+		banEnd:   never,
+	}
+	all, wanted, verified := haves{n: sp.n}, sp.parse(plan.Wanted), sp.parse(plan.Verified)
+	if plan.Wanted == nil {
+		wanted = all
+	}
+	for w := range sp.words {
+		m.plan[w] = wanted.word(w, sp)
+		m.verified[w] = verified.word(w, sp)
+	}
+	m.bytes = plan.Layout.Bytes()
+	if wanted.n != sp.n {
+		m.bytes = 0
+		for p := range m.plan.all() {
+			m.bytes += int64(m.layout.PieceLen(share.Piece(p)))
+		}
+	}
+	m.recount()
+	m.sort()
+	return m
+}
+
+// recount makes the pool and the counts what plan, verified and held say.
+func (m *Manager) recount() {
+	m.total, m.have, m.pool.count = m.plan.count(), 0, 0
+	for w := range m.plan {
+		got := m.plan[w] & m.verified[w]
+		open := m.plan[w] &^ m.verified[w]
+		for x := open; x != 0; x &= x - 1 {
+			if i := low(x); m.held[w*64+i] != 0 {
+				open &^= 1 << i
+			}
+		}
+		m.pool.wanted[w] = open
+		m.have += popcount(got)
+		m.pool.count += popcount(open)
+	}
+}
+
+// AddSource makes a peer a source that has nothing yet. One that is there
+// already stays as it is.
+func (m *Manager) AddSource(id peers.ID, now time.Time) {
+	m.clock.tick(now)
+	if _, ok := m.byID[id]; ok {
+		return
+	}
+	m.serial++
+	s := &source{id: id, serial: m.serial, score: 1, banEnd: never}
+	i := uint32(len(m.sources))
+	if n := len(m.gaps); n > 0 {
+		i, m.gaps = m.gaps[n-1], m.gaps[:n-1]
+		m.sources[i] = s
+	} else {
+		m.sources = append(m.sources, s)
+		if int(i) >= len(m.asleep)*64 {
+			m.asleep = append(m.asleep, 0)
+		}
+	}
+	m.byID[id] = i
+}
+
+// RemoveSource returns all leases of a source that is gone. Nobody is blamed.
+// They are not listed: there is nobody to tell.
+func (m *Manager) RemoveSource(id peers.ID, now time.Time) Todo {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok {
+		return m.settle()
+	}
+	s := m.sources[i]
+	m.roused(i)
+	m.uncount(s)
+	s.have = haves{}
+	for s.head != 0 {
+		m.stats.Revoked++
+		m.end(s.head, revoked)
+	}
+	m.roused(i)
+	delete(m.byID, id)
+	m.sources[i] = nil
+	m.gaps = append(m.gaps, i)
+	m.findBanEnd()
+	return m.settle()
+}
+
+// Acquire leases up to max pieces to a source. With fewer than max it also says
+// why there are no more; the source is then named in a later Todo.Wake, or may
+// ask again at Refusal.Until.
+func (m *Manager) Acquire(id peers.ID, max int, now time.Time) ([]Lease, Refusal) {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok {
+		return nil, Refusal{Reason: UnknownSource, Never: true}
+	}
+	if max <= 0 {
+		return nil, Refusal{}
+	}
+	s := m.sources[i]
+	m.roused(i)
+	if no := m.barred(s); no.Reason != "" {
+		return nil, m.refuse(i, no)
+	}
+	m.freshen()
+	var out []Lease
+	for len(out) < max {
+		at, no := m.grant(i)
+		if at == 0 {
+			return out, m.refuse(i, no)
+		}
+		if out == nil {
+			out = make([]Lease, 0, min(max, 1+m.roomFor(s)))
+		}
+		out = append(out, m.public(at))
+	}
+	return out, Refusal{}
+}
+
+// roomFor guesses how many more leases a source may get.
+func (m *Manager) roomFor(s *source) int {
+	switch {
+	case s.score < m.cfg.MinPeerScore:
+		return 0
+	case !s.measured:
+		return m.cfg.MaxLeasesPerPeer - min(s.count, m.cfg.MaxLeasesPerPeer)
+	default:
+		return min(int((m.window(s)-min(s.pending, m.window(s)))/share.MinPiece), m.cfg.MaxMeasuredLeases)
+	}
+}
+
+// barred says why a source gets nothing, whatever there is.
+func (m *Manager) barred(s *source) Refusal {
+	switch {
+	case m.have == m.total:
+		return Refusal{Reason: AllVerified, Never: true}
+	case s.banned:
+		return Refusal{Reason: IsBanned, Until: m.clock.time(s.banEnd)}
+	case m.paused != "":
+		return Refusal{Reason: IsPaused}
+	}
+	return Refusal{}
+}
+
+// grant leases one piece to a source, or says why not.
+func (m *Manager) grant(i uint32) (uint32, Refusal) {
+	s := m.sources[i]
+	if !m.room(s, 1) {
+		return 0, Refusal{Reason: AtCapacity}
+	}
+	if at := m.rescue(i); at != 0 {
+		return at, Refusal{}
+	}
+	p, rank, ok := m.choose(s)
+	if !ok {
+		return m.hedge(i)
+	}
+	if !m.room(s, int64(m.layout.PieceLen(share.Piece(p)))) {
+		return 0, Refusal{Reason: AtCapacity}
+	}
+	return m.lease(i, p, rank), Refusal{}
+}
+
+// lease gives the wanted piece p to a source.
+func (m *Manager) lease(i, p uint32, rank int) uint32 {
+	m.pool.remove(p, rank)
+	at := m.newLease(i, p, false)
+	m.held[p] = at
+	m.leased++
+	m.grants++
+	m.stats.Granted++
+	return at
+}
+
+// Reserve leases the piece p to a source, if it is wanted, the source has it and
+// may hold one more. It is for who knows better than Acquire which piece.
+func (m *Manager) Reserve(id peers.ID, p share.Piece, now time.Time) (Lease, bool) {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok || int64(p) >= int64(m.space.n) || !m.pool.wanted.has(uint32(p)) {
+		return Lease{}, false
+	}
+	s := m.sources[i]
+	if m.barred(s).Reason != "" || !m.may(s, uint32(p)) || !m.room(s, int64(m.layout.PieceLen(p))) {
+		return Lease{}, false
+	}
+	return m.public(m.lease(i, uint32(p), m.pool.rankOf(uint32(p)))), true
+}
+
+// Progress says that n bytes of p came in under a lease. It extends deadlines.
+func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int, now time.Time) Todo {
+	m.clock.tick(now)
+	at := m.live(id, p, token)
+	if at == 0 || n <= 0 {
+		return m.settle()
+	}
+	l := &m.leases[at]
+	s := m.sources[l.source]
+	got := min(uint32(min(int64(n), int64(l.length))), l.length-l.got)
+	l.got += got
+	l.seen = m.clock.at
+	s.pending -= int64(got)
+	s.busyGot += int64(got)
+	m.begun.set(l.piece) // it is leased, so it has no rank to change
+	if s.head == at {
+		s.base = m.clock.at
+		m.setAlarm(l.source)
+	}
+	if got > 0 {
+		m.freed(l.source)
+	}
+	return m.settle()
+}
+
+// Fail ends a lease without its piece.
+func (m *Manager) Fail(id peers.ID, p share.Piece, token share.Token, why Reason, now time.Time) Todo {
+	m.clock.tick(now)
+	at := m.live(id, p, token)
+	if at == 0 {
+		return m.settle()
+	}
+	i := m.leases[at].source
+	m.stats.Failed++
+	m.end(at, failed)
+	switch why {
+	case BadData, Missed:
+		m.shun(i, uint32(p))
+	case NotFound:
+		m.lose(m.sources[i], uint32(p))
+	}
+	return m.settle()
+}
+
+// Verified completes a piece, whoever sent it, and ends all leases on it. The
+// tokens are those of the leases under which its blocks came: such a lease is
+// listed in Todo.Finished, any other in Todo.Revoked.
+func (m *Manager) Verified(p share.Piece, now time.Time, credited ...share.Token) Todo {
+	m.clock.tick(now)
+	if int64(p) >= int64(m.space.n) || m.verified.has(uint32(p)) {
+		return m.settle()
+	}
+	q := uint32(p)
+	if m.pool.wanted.has(q) {
+		m.pool.remove(q, m.pool.rankOf(q))
+	}
+	m.verified.set(q)
+	m.begun.clear(q)
+	if m.plan.has(q) {
+		m.have++
+		m.todo.Done = m.have == m.total
+	}
+	for at := m.held[q]; at != 0; at = m.held[q] {
+		m.complete(at, credited)
+	}
+	return m.settle()
+}
+
+// complete ends a lease whose piece is verified.
+func (m *Manager) complete(at uint32, credited []share.Token) {
+	l := &m.leases[at]
+	alone := len(credited) == 0 && l.twin == 0
+	if slices.Contains(credited, l.token) {
+		m.todo.Finished = append(m.todo.Finished, m.public(at))
+		m.stats.Finished++
+		m.end(at, finished)
+		return
+	}
+	m.todo.Revoked = append(m.todo.Revoked, m.public(at))
+	m.stats.Revoked++
+	if alone {
+		m.end(at, finished)
+	} else {
+		m.end(at, revoked)
+	}
+}
+
+// Unverified makes a verified piece wanted again: its data was lost or damaged.
+func (m *Manager) Unverified(p share.Piece, now time.Time) Todo {
+	m.clock.tick(now)
+	if int64(p) >= int64(m.space.n) || !m.verified.has(uint32(p)) {
+		return m.settle()
+	}
+	m.verified.clear(uint32(p))
+	if m.plan.has(uint32(p)) {
+		m.have--
+		m.want(uint32(p))
+	}
+	return m.settle()
+}
+
+// Counts are the pieces of the plan in each state.
+func (m *Manager) Counts() (wanted, leased, verified int) {
+	return m.pool.count, m.leased, m.have
+}
+
+// Done says whether every piece of the plan is verified.
+func (m *Manager) Done() bool { return m.have == m.total }
+
+// Stats are the counts so far.
+func (m *Manager) Stats() Stats { return m.stats }
+
+// Pause stops all grants; why stands in refusals and explanations, for example
+// "disk full: need 3 GiB, have 1 GiB". Leases that are out stay.
+func (m *Manager) Pause(why string) {
+	if why == "" {
+		why = "paused"
+	}
+	m.paused = why
+}
+
+// Resume ends Pause.
+func (m *Manager) Resume(now time.Time) Todo {
+	m.clock.tick(now)
+	m.paused = ""
+	m.rouseAll(func(s *source) bool { return s.waiting == IsPaused })
+	return m.settle()
+}

@@ -1,0 +1,282 @@
+package leasemgr
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// SetHave replaces what a source has. The set is not kept.
+func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok {
+		return m.settle()
+	}
+	s := m.sources[i]
+	m.uncount(s)
+	s.have = m.space.parse(have)
+	m.count(s)
+	s.cursor = cursor{}
+	if s.waiting == NoneHere || s.waiting == AllLeased {
+		if m.couldUse(s) {
+			m.rouse(i)
+		}
+	}
+	return m.settle()
+}
+
+// Have adds pieces to what a source has.
+func (m *Manager) Have(id peers.ID, pieces []share.Piece, now time.Time) Todo {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok {
+		return m.settle()
+	}
+	s := m.sources[i]
+	for _, p := range pieces {
+		if int64(p) >= int64(m.space.n) || !m.gain(s, uint32(p)) {
+			continue
+		}
+		open := m.plan.has(uint32(p)) && !m.verified.has(uint32(p))
+		if open && (s.waiting == NoneHere || s.waiting == AllLeased) {
+			m.rouse(i)
+		}
+	}
+	return m.settle()
+}
+
+// count enters a source's have-set into the rarities.
+func (m *Manager) count(s *source) {
+	switch {
+	case s.banned || s.have.n == 0:
+	case s.have.n == m.space.n:
+		m.fulls++
+	default:
+		m.rarity.addSet(&s.have, m.space)
+		m.unsorted = true
+	}
+}
+
+// uncount takes it out again.
+func (m *Manager) uncount(s *source) {
+	switch {
+	case s.banned || s.have.n == 0:
+	case s.have.n == m.space.n:
+		m.fulls--
+	default:
+		m.rarity.subSet(&s.have, m.space)
+	}
+}
+
+// gain gives p to a source, and says whether that was new.
+func (m *Manager) gain(s *source, p uint32) bool {
+	if s.have.has(p, m.space.n) {
+		return false
+	}
+	if s.have.n == 0 || s.have.n == m.space.n-1 {
+		m.uncount(s)
+		s.have.set(p, true, m.space)
+		m.count(s)
+		s.cursor = cursor{}
+		return true
+	}
+	s.have.set(p, true, m.space)
+	if !s.banned {
+		m.rarity.add(int(p/64), 1<<(p%64))
+		m.rarity.stale = true
+	}
+	if m.pool.wanted.has(p) {
+		rank := m.pool.rankOf(p)
+		if rank%perLevel == 1 { // nobody had it, and nobody looks there
+			m.rerank(p, func() {})
+		} else {
+			m.remember(s, ranked{p, uint16(rank)})
+		}
+	}
+	return true
+}
+
+// lose takes p from a source.
+func (m *Manager) lose(s *source, p uint32) {
+	if !s.have.has(p, m.space.n) {
+		return
+	}
+	if s.have.n == m.space.n || s.have.n == 1 {
+		m.uncount(s)
+		s.have.set(p, false, m.space)
+		m.count(s)
+		s.cursor = cursor{}
+		return
+	}
+	s.have.set(p, false, m.space)
+	if !s.banned {
+		m.rarity.sub(int(p/64), 1<<(p%64))
+		m.rarity.stale = true
+	}
+}
+
+// Measured says how fast a source is: its rate in bytes per second, and its round
+// trip. Values that make no sense are ignored. It sets the source's window and
+// deadlines.
+func (m *Manager) Measured(id peers.ID, rate float64, trip time.Duration, now time.Time) Todo {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok || !(rate > 0) || math.IsInf(rate, 0) || trip < 0 {
+		return m.settle()
+	}
+	s := m.sources[i]
+	s.measured = true
+	s.rate = min(max(rate, 1), maxRate)
+	s.trip = min(trip, maxTrip)
+	m.setAlarm(i)
+	m.freed(i)
+	return m.settle()
+}
+
+// Rank says what a source is worth: its score, and whether it is banned. A score
+// below Config.MinPeerScore leaves it one lease at a time; scores also order
+// wake-ups. A ban takes its leases away and lasts until Rank says otherwise.
+func (m *Manager) Rank(id peers.ID, score float64, banned bool, now time.Time) Todo {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok {
+		return m.settle()
+	}
+	s := m.sources[i]
+	if !math.IsNaN(score) {
+		s.score = score
+	}
+	switch {
+	case !banned:
+		m.pardon(i)
+	case !s.banned:
+		m.ban(i, never)
+	}
+	m.freed(i)
+	return m.settle()
+}
+
+// Ban takes a source's leases away and grants it nothing until a time.
+func (m *Manager) Ban(id peers.ID, until, now time.Time) Todo {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok || !until.After(now) {
+		return m.settle()
+	}
+	m.ban(i, m.clock.at+instant(until.Sub(now)))
+	return m.settle()
+}
+
+func (m *Manager) ban(i uint32, until instant) {
+	s := m.sources[i]
+	if !s.banned {
+		m.uncount(s)
+		s.banned = true
+	}
+	s.banEnd = until
+	m.findBanEnd()
+	for s.head != 0 {
+		m.todo.Revoked = append(m.todo.Revoked, m.public(s.head))
+		m.stats.Revoked++
+		m.end(s.head, revoked)
+	}
+}
+
+func (m *Manager) pardon(i uint32) {
+	s := m.sources[i]
+	if !s.banned {
+		return
+	}
+	s.banned, s.banEnd = false, never
+	m.count(s)
+	s.cursor = cursor{}
+	m.findBanEnd()
+	if s.waiting == IsBanned {
+		m.rouse(i)
+	}
+}
+
+// findBanEnd finds the next end of a ban. Bans are few; sources come and go more
+// often, so they stop here unless a ban has an end.
+func (m *Manager) findBanEnd() {
+	m.banEnd = never
+	for _, s := range m.sources {
+		if s != nil && s.banned {
+			m.banEnd = min(m.banEnd, s.banEnd)
+		}
+	}
+}
+
+// unban ends the bans that are over.
+func (m *Manager) unban() {
+	if m.clock.at < m.banEnd {
+		return
+	}
+	for i, s := range m.sources {
+		if s != nil && s.banned && s.banEnd <= m.clock.at {
+			m.pardon(uint32(i))
+		}
+	}
+}
+
+// shun is that a source is not asked for a piece for a while.
+type shun struct {
+	source uint32
+	serial uint64
+	piece  uint32
+	until  instant
+}
+
+// maxShun is how many pieces are kept from one source.
+const maxShun = 64
+
+// shuns says whether p is kept from the source for now.
+func (s *source) shuns(p uint32) bool {
+	return len(s.shunned) > 0 && slices.Contains(s.shunned, p)
+}
+
+// shun keeps p from a source that just failed with it, if another has it.
+func (m *Manager) shun(i, p uint32) {
+	s := m.sources[i]
+	if m.cfg.ShunFor < 0 || s.banned || s.shuns(p) || len(s.shunned) >= maxShun {
+		return
+	}
+	if m.fulls+m.rarity.of(p) < 2 {
+		return
+	}
+	s.shunned = append(s.shunned, p)
+	m.shunned = append(m.shunned, shun{i, s.serial, p, m.clock.at + instant(m.cfg.ShunFor)})
+}
+
+// unshun ends what is over.
+func (m *Manager) unshun() {
+	n := 0
+	for n < len(m.shunned) && m.shunned[n].until <= m.clock.at {
+		m.forgive(m.shunned[n])
+		n++
+	}
+	if n > 0 {
+		m.shunned = slices.Delete(m.shunned, 0, n)
+	}
+}
+
+func (m *Manager) forgive(e shun) {
+	s := m.sources[e.source]
+	if s == nil || s.serial != e.serial {
+		return
+	}
+	s.shunned = slices.DeleteFunc(s.shunned, func(p uint32) bool { return p == e.piece })
+	if !s.have.has(e.piece, m.space.n) {
+		return
+	}
+	if m.pool.wanted.has(e.piece) && s.have.n < m.space.n {
+		m.remember(s, ranked{e.piece, uint16(m.pool.rankOf(e.piece))})
+	}
+	if s.waiting == NoneHere || s.waiting == AllLeased {
+		m.rouse(e.source)
+	}
+}

@@ -1,0 +1,170 @@
+package leasemgr
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Todo is what the caller has to do. Its zero value is nothing. The caller owns
+// the slices.
+type Todo struct {
+	Revoked  []Lease    // ended through no fault of their source: cancel what is under way
+	Expired  []Lease    // their deadline passed: cancel, and count it against the source
+	Finished []Lease    // ended with their piece: nothing to cancel
+	Wake     []peers.ID // refused sources that may ask again, best first
+	Done     bool       // the last piece of the plan has just been verified
+}
+
+// Why is the reason for granting nothing, or nothing more.
+type Why string
+
+// Reasons for a refusal, and what ends it.
+const (
+	UnknownSource Why = "not a source of this transfer"                     // never
+	AllVerified   Why = "every piece is verified"                           // never; a wake-up if one turns out bad
+	IsBanned      Why = "banned for sending wrong data"                     // Until if the end is known, and a wake-up
+	IsPaused      Why = "the transfer is paused"                            // a wake-up
+	AtCapacity    Why = "it holds as many leases as it may"                 // a wake-up
+	NoneHere      Why = "it has none of the pieces we miss"                 // a wake-up
+	AllLeased     Why = "other sources hold every piece it has and we miss" // a wake-up, and Until: a hedge may be possible then
+)
+
+// Refusal is why a source got fewer leases than it asked for. Its zero value is
+// that it got all.
+type Refusal struct {
+	Reason Why
+	Until  time.Time // when to ask again unless woken before; zero: wait for the wake-up
+	Never  bool      // asking again makes no sense
+}
+
+// refuse notes that a source waits.
+func (m *Manager) refuse(i uint32, no Refusal) Refusal {
+	s := m.sources[i]
+	s.waiting = no.Reason
+	if !m.asleep.has(i) {
+		m.asleep.set(i)
+		m.sleepers++
+	}
+	return no
+}
+
+// roused notes that a source does not wait any more.
+func (m *Manager) roused(i uint32) {
+	m.sources[i].waiting = ""
+	if m.asleep.has(i) {
+		m.asleep.clear(i)
+		m.sleepers--
+	}
+}
+
+// rouse puts a waiting source on the list of those to wake.
+func (m *Manager) rouse(i uint32) {
+	if m.asleep.has(i) {
+		m.roused(i)
+		m.wake = append(m.wake, i)
+	}
+}
+
+// rouseAll wakes the waiting sources that which holds for.
+func (m *Manager) rouseAll(which func(*source) bool) {
+	if m.sleepers == 0 {
+		return
+	}
+	for i := range m.asleep.all() {
+		if which(m.sources[i]) {
+			m.rouse(i)
+		}
+	}
+}
+
+// freed wakes a source that waits for room, because it may have some.
+func (m *Manager) freed(i uint32) {
+	if s := m.sources[i]; s.waiting == AtCapacity && m.room(s, 1) {
+		m.rouse(i)
+	}
+}
+
+// couldUse says whether a piece we miss is one the source has.
+func (m *Manager) couldUse(s *source) bool {
+	if s.have.n == 0 {
+		return false
+	}
+	for w := range m.plan {
+		if m.plan[w]&^m.verified[w]&s.have.word(w, m.space) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// owed says whether there is something to tell that no Todo has told.
+func (m *Manager) owed() bool {
+	return len(m.todo.Revoked) > 0 || len(m.wake) > 0 || len(m.returned) > 0 && m.sleepers > 0
+}
+
+// settle ends a call: it wakes who could use what came back, and hands over
+// everything there is to do.
+func (m *Manager) settle() Todo {
+	if len(m.returned) > 0 {
+		m.rouseAll(m.wantsReturned)
+		m.returned = m.returned[:0]
+	}
+	out := m.todo
+	m.todo = Todo{}
+	if len(m.wake) > 0 {
+		m.orderWake()
+		out.Wake = make([]peers.ID, 0, len(m.wake))
+		for _, i := range m.wake {
+			if s := m.sources[i]; s != nil {
+				out.Wake = append(out.Wake, s.id)
+			}
+		}
+		m.wake = m.wake[:0]
+	}
+	return out
+}
+
+// wantsReturned says whether a waiting source could use a piece that came back.
+func (m *Manager) wantsReturned(s *source) bool {
+	switch s.waiting {
+	case AllVerified:
+		return true
+	case NoneHere, AllLeased:
+		for _, p := range m.returned {
+			if m.pool.wanted.has(p) && m.may(s, p) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// orderWake puts the best sources first: who is woken first asks first. Now and
+// then one drawn by lot goes before them, so that no source stays unknown because
+// others are better.
+func (m *Manager) orderWake() {
+	if len(m.wake) == 1 {
+		return
+	}
+	worth := func(i uint32) float64 {
+		s := m.sources[i]
+		if s == nil {
+			return 0
+		}
+		return s.score * max(s.rate, 1)
+	}
+	slices.SortStableFunc(m.wake, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(worth(b), worth(a)), cmp.Compare(a, b))
+	})
+	m.draws++
+	x := mix(m.seed ^ mix(m.draws))
+	if float64(x>>11)/(1<<53) < m.cfg.Explore {
+		at := int(mix(x) % uint64(len(m.wake)))
+		i := m.wake[at]
+		copy(m.wake[1:at+1], m.wake[:at])
+		m.wake[0] = i
+	}
+}
