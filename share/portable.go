@@ -29,7 +29,9 @@ func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 	}
 	for i := range m.Entries {
 		e := &m.Entries[i]
-		c.path(e.Path)
+		if !m.single { // its one path is the name
+			c.path(e.Path)
+		}
 		if e.Kind == Symlink {
 			c.link(e)
 		}
@@ -254,7 +256,8 @@ func (c *checker) ask(path string, why func(i int, s *system) string) {
 	for i := range c.systems {
 		objections[i] = why(i, &c.systems[i])
 	}
-	for i, o := range objections {
+	for i := range c.systems {
+		o := objections[i]
 		if o == "" {
 			continue
 		}

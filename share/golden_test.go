@@ -1,0 +1,175 @@
+package share
+
+import (
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/multiformats/go-multiaddr"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew; a format that is out in the world must not change")
+
+// golden compares got with testdata/name, or puts it there.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// example is the share that docs/formats.md takes apart.
+func example(t testing.TB) *Manifest {
+	big := hashFile("big", pattern(MinPiece+1), minPieceExp).entry
+	run := hashFile("bin/run", []byte("hello\n"), minPieceExp).entry
+	run.Exec = true
+	m, err := NewManifest("demo", []Entry{
+		{Path: "nothing", Kind: Dir},
+		{Path: "latest", Kind: Symlink, Target: "bin/run"},
+		hashFile("zero", nil, minPieceExp).entry,
+		run,
+		big,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const (
+	examplePublic  = "/ip4/1.2.3.4/tcp/4001/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"
+	examplePrivate = "/ip4/192.168.1.5/udp/4001/quic-v1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"
+)
+
+func exampleTicket(t testing.TB) Ticket {
+	ticket, err := NewTicket(example(t).ID(), addrs(examplePrivate, examplePublic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ticket
+}
+
+func addrs(texts ...string) []multiaddr.Multiaddr {
+	var out []multiaddr.Multiaddr
+	for _, s := range texts {
+		out = append(out, multiaddr.StringCast(s))
+	}
+	return out
+}
+
+// lines is b in hexadecimal, 32 bytes a line.
+func lines(b []byte) string {
+	var out strings.Builder
+	for len(b) > 0 {
+		n := min(32, len(b))
+		out.WriteString(hex.EncodeToString(b[:n]) + "\n")
+		b = b[n:]
+	}
+	return out.String()
+}
+
+func TestManifestIsAsPromised(t *testing.T) {
+	m := example(t)
+	golden(t, "manifest.golden", lines(m.Bytes()))
+	golden(t, "id.golden", m.ID().String()+"\n")
+}
+
+func TestTicketIsAsPromised(t *testing.T) {
+	golden(t, "ticket.golden", exampleTicket(t).String()+"\n")
+}
+
+func TestGoldenFilesAreRead(t *testing.T) {
+	m, err := DecodeManifest(unhex(t, read(t, "testdata/manifest.golden")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := ParseTicket(read(t, "testdata/ticket.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := ParseID(strings.TrimSpace(read(t, "testdata/id.golden")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id != m.ID() || id != ticket.ID {
+		t.Errorf("the manifest is of %v, the ticket of %v, the ID is %v", m.ID(), ticket.ID, id)
+	}
+	if len(ticket.Peers) != 2 || ticket.Peers[0].String() != examplePublic || ticket.Peers[1].String() != examplePrivate {
+		t.Errorf("peers %v", ticket.Peers)
+	}
+}
+
+// TestDocumentShowsTheGoldenFiles reads the examples of docs/formats.md: code
+// blocks marked hex, each line bytes and then a comment, and the texts.
+func TestDocumentShowsTheGoldenFiles(t *testing.T) {
+	doc := read(t, "../docs/formats.md")
+	section := func(title string) string {
+		_, rest, ok := strings.Cut(doc, "\n## "+title+"\n")
+		if !ok {
+			t.Fatalf("no section %q", title)
+		}
+		text, _, _ := strings.Cut(rest, "\n## ")
+		return text
+	}
+	block := func(title string) []byte {
+		m := regexp.MustCompile("(?s)```hex\n(.*?)```").FindStringSubmatch(section(title))
+		if m == nil {
+			t.Fatalf("no example in section %q", title)
+		}
+		var digits strings.Builder
+		for line := range strings.Lines(m[1]) {
+			code, _, _ := strings.Cut(line, "#")
+			digits.WriteString(code)
+		}
+		return unhex(t, digits.String())
+	}
+	m, ticket := example(t), exampleTicket(t)
+	if got := lines(block("3 Manifest")); got != read(t, "testdata/manifest.golden") {
+		t.Errorf("the manifest is there as\n%s\nit is\n%s", got, lines(m.Bytes()))
+	}
+	if want := unhex(t, lines(ticket.encode())); string(block("5 Ticket")) != string(want) {
+		t.Errorf("the ticket's body is there as\n%s\nit is\n%s", lines(block("5 Ticket")), lines(want))
+	}
+	if !strings.Contains(section("4 Share ID"), "\n"+m.ID().String()+"\n") {
+		t.Errorf("the share ID is not there: %v", m.ID())
+	}
+	if !strings.Contains(section("4 Share ID"), hex.EncodeToString(m.ID().Bytes())) {
+		t.Errorf("the share ID is not there in hexadecimal: %x", m.ID().Bytes())
+	}
+	text := strings.Join(strings.Fields(section("5 Ticket")), "")
+	if !strings.Contains(text, "```text"+ticket.String()+"```") {
+		t.Errorf("the ticket is not there: %v", ticket)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
