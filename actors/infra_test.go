@@ -1,0 +1,178 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/goleak"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// receive is an actor that is one function.
+func receive(f func(actor.Context)) func() actor.Actor {
+	return func() actor.Actor { return actor.ReceiveFunc(f) }
+}
+
+// errorLog keeps the errors that are logged. Those that a test has not taken
+// when it ends fail it.
+type errorLog struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (l *errorLog) Enabled(_ context.Context, lv slog.Level) bool { return lv >= slog.LevelError }
+func (l *errorLog) WithAttrs([]slog.Attr) slog.Handler            { return l }
+func (l *errorLog) WithGroup(string) slog.Handler                 { return l }
+func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
+	s := r.Message
+	r.Attrs(func(a slog.Attr) bool { s += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got = append(l.got, s)
+	return nil
+}
+
+func (l *errorLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := l.got
+	l.got = nil
+	return got
+}
+
+// none is the outbox of a node without peers.
+type none struct{}
+
+func (none) Send(peers.ID, []byte) bool { return false }
+
+// newNode is a system of its own in real time. It is closed when the test ends.
+func newNode(t testing.TB) (*System, *errorLog) {
+	log := &errorLog{}
+	s := NewSystem(Real(slog.New(log)), "self", none{}, testCodec{})
+	t.Cleanup(func() { closeNode(t, s); noErrors(t, log) })
+	return s, log
+}
+
+func closeNode(t testing.TB, s *System) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func noErrors(t testing.TB, log *errorLog) {
+	t.Helper()
+	for _, e := range log.take() {
+		t.Errorf("logged: %.2000s", e)
+	}
+}
+
+// deadLetters collects the types of the dead letters of a system.
+func deadLetters(s *System) func() []any {
+	var mu sync.Mutex
+	var got []any
+	s.EventStream.Subscribe(func(e any) {
+		if d, ok := e.(*actor.DeadLetterEvent); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, d.Message)
+		}
+	})
+	return func() []any { mu.Lock(); defer mu.Unlock(); return append([]any(nil), got...) }
+}
+
+// The messages of these tests.
+type (
+	ping struct {
+		N   uint32
+		Pad []byte
+	}
+	pong struct{ N uint32 }
+	// local may not travel.
+	local struct{}
+	// later is known to nobody who decodes it.
+	later struct{}
+)
+
+const (
+	typePing = 1 + iota
+	typePong
+	typeLater
+)
+
+type testCodec struct{}
+
+func (testCodec) Encode(msg any) (uint32, []byte, bool) {
+	switch m := msg.(type) {
+	case ping:
+		return typePing, append(binary.BigEndian.AppendUint32(nil, m.N), m.Pad...), true
+	case pong:
+		return typePong, binary.BigEndian.AppendUint32(nil, m.N), true
+	case later:
+		return typeLater, nil, true
+	}
+	return 0, nil, false
+}
+
+func (testCodec) Decode(typ uint32, b []byte) (any, error) {
+	switch {
+	case typ != typePing && typ != typePong:
+		return nil, fmt.Errorf("%w %d", ErrUnknownType, typ)
+	case len(b) < 4:
+		return nil, errors.New("short")
+	case typ == typePing:
+		return ping{binary.BigEndian.Uint32(b), bytes.Clone(b[4:])}, nil
+	}
+	return pong{binary.BigEndian.Uint32(b)}, nil
+}
+
+// newWorld is a world with some nodes in it.
+func newWorld(seed uint64, names ...peers.ID) (*World, []*System, *errorLog) {
+	log := &errorLog{}
+	w := NewWorld(seed)
+	w.Log = slog.New(log)
+	var nodes []*System
+	for _, n := range names {
+		nodes = append(nodes, NewSystem(w.Runtime(string(n)), n, w.Outbox(n), testCodec{}))
+	}
+	return w, nodes, log
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAskIsAnsweredByAnotherNode(t *testing.T) {
+	w, n, log := newWorld(1, "a", "b")
+	echo := n[1].spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(ping); ok {
+			ctx.Respond(pong{m.N + 1})
+		}
+	}), onPanicStop)
+	n[1].Export("echo", echo)
+	got, err := ask[pong](context.Background(), n[0], n[0].Remote("b", "echo"), ping{N: 41})
+	if err != nil || got.N != 42 {
+		t.Fatal(got, err)
+	}
+	if w.Elapsed() != 20*time.Millisecond {
+		t.Errorf("took %v, want a round trip of 20 ms", w.Elapsed())
+	}
+	for _, s := range n {
+		closeNode(t, s)
+	}
+	noErrors(t, log)
+}
+
+var _ = strings.Contains
+var _ = wire.MaxMessage

@@ -1,0 +1,304 @@
+package actors
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// A mailbox is the queue of one actor, and what its shell must know about it.
+// Where the library's mailboxes spin, crash or forget, this one answers at once:
+//
+//	queueing --Start--> idle <--> busy --Stopped--> closed
+//
+// It queues from before the start, so that a message to a name that is just
+// being spawned waits; it refuses when full, so that no sender ever waits; and
+// what it holds when the actor stops becomes dead letters, so that nothing
+// vanishes. While suspended (its actor has panicked, its supervisor decides) it
+// keeps taking messages and hands out only the library's own.
+//
+// The limit bounds what local senders may queue. Two kinds of message do not
+// count: those of peers, which their credit bounds, and those whose number their
+// one sender bounds by itself (an alarm, a task, a failed child). To refuse one
+// of these would lose it for good.
+type mailbox struct {
+	sys    *System
+	pid    *actor.PID // of the actor
+	parent *actor.PID // of its parent; nil for a root
+	policy restartPolicy
+	limit  int
+	run    func() // process; kept so that scheduling allocates nothing
+	inv    actor.MessageInvoker
+
+	ending atomic.Bool // from Stopping or Restarting to the next Started
+
+	mu        sync.Mutex
+	user      queue[letter]
+	system    queue[any]
+	counted   int // letters in user that count against limit
+	started   bool
+	busy      bool // scheduled or running
+	suspended bool
+	closed    bool
+	life      context.Context // of the tasks; nil until one is started
+	endLife   context.CancelFunc
+	failures  []time.Time // of the last minute, oldest first
+}
+
+var _ actor.Mailbox = (*mailbox)(nil)
+
+// letter is one queued message.
+type letter struct {
+	msg     any    // plain, or a *actor.MessageEnvelope that names the sender
+	done    func() // called once, when the message was processed or drained; may be nil
+	assured bool   // does not count against the limit
+}
+
+func newMailbox(s *System, pid *actor.PID, limit int, policy restartPolicy) *mailbox {
+	m := &mailbox{sys: s, pid: pid, limit: limit, policy: policy}
+	m.run = m.process
+	return m
+}
+
+// post queues a letter. It is refused when the mailbox is full or its actor has
+// stopped; the letter and what it owns are then still the caller's.
+func (m *mailbox) post(l letter) bool {
+	m.mu.Lock()
+	if m.closed || !l.assured && m.counted >= m.limit {
+		m.mu.Unlock()
+		return false
+	}
+	if !l.assured {
+		m.counted++
+	}
+	m.user.push(l)
+	m.wake()
+	return true
+}
+
+// PostUserMessage queues what protoactor's own senders send. They cannot hear a
+// refusal, so it becomes a dead letter.
+func (m *mailbox) PostUserMessage(msg any) {
+	_, poison := msg.(*actor.PoisonPill)
+	if !m.post(letter{msg: msg, assured: poison}) {
+		m.sys.dead(m.pid, msg)
+	}
+}
+
+// PostSystemMessage queues a message of the library itself: always taken, and
+// handed out before any other.
+func (m *mailbox) PostSystemMessage(msg any) {
+	m.mu.Lock()
+	m.system.push(msg)
+	m.wake()
+}
+
+// RegisterHandlers is called once, before Start.
+func (m *mailbox) RegisterHandlers(inv actor.MessageInvoker, _ actor.Dispatcher) { m.inv = inv }
+
+// Start ends the time in which messages only queue.
+func (m *mailbox) Start() {
+	m.mu.Lock()
+	m.started = true
+	m.wake()
+}
+
+// UserMessageCount is how many messages wait, those of the library apart.
+func (m *mailbox) UserMessageCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.user.len()
+}
+
+// wake schedules the mailbox if it has something to do and does not run yet. It
+// unlocks m.mu.
+func (m *mailbox) wake() {
+	run := m.started && !m.busy && (m.system.len() > 0 || !m.suspended && m.user.len() > 0)
+	if run {
+		m.busy = true
+	}
+	m.mu.Unlock()
+	if run {
+		m.schedule()
+	}
+}
+
+func (m *mailbox) schedule() {
+	m.sys.active.begin()
+	m.sys.disp.Schedule(m.run)
+}
+
+// process hands out messages until there are none, or as many as the dispatcher
+// allows before others have their turn.
+func (m *mailbox) process() {
+	defer m.sys.active.end()
+	turn := m.sys.disp.Throughput()
+	for n := 1; m.next(); n++ {
+		if n == turn {
+			m.schedule()
+			return
+		}
+	}
+}
+
+// next hands out one message. False: there is none, and the mailbox is idle.
+func (m *mailbox) next() bool {
+	m.mu.Lock()
+	if msg, ok := m.system.pop(); ok {
+		switch msg.(type) {
+		case *actor.SuspendMailbox:
+			m.suspended = true
+			m.mu.Unlock()
+		case *actor.ResumeMailbox:
+			m.suspended = false
+			m.mu.Unlock()
+		default:
+			m.mu.Unlock()
+			m.invoke(msg, m.inv.InvokeSystemMessage)
+		}
+		return true
+	}
+	if m.suspended {
+		m.busy = false
+		m.mu.Unlock()
+		return false
+	}
+	l, ok := m.user.pop()
+	if !ok {
+		m.busy = false
+		m.mu.Unlock()
+		return false
+	}
+	if !l.assured {
+		m.counted--
+	}
+	m.mu.Unlock()
+	m.invoke(l.msg, m.inv.InvokeUserMessage)
+	if l.done != nil {
+		l.done()
+	}
+	return true
+}
+
+func (m *mailbox) invoke(msg any, receive func(any)) {
+	defer m.recovered(msg)
+	if w := m.sys.world; w != nil {
+		w.delivered(m.pid, msg)
+	}
+	receive(msg)
+}
+
+// drain closes the mailbox and makes dead letters of what it holds.
+func (m *mailbox) drain() {
+	m.mu.Lock()
+	m.closed = true
+	rest := m.user
+	m.user, m.counted = queue[letter]{}, 0
+	m.mu.Unlock()
+	for l, ok := rest.pop(); ok; l, ok = rest.pop() {
+		m.sys.dead(m.pid, l.msg)
+		if l.done != nil {
+			l.done()
+		}
+	}
+}
+
+// gone ends the life of the actor and of all it was known by.
+func (m *mailbox) gone() {
+	m.end()
+	m.drain()
+	m.sys.boxes.CompareAndDelete(m.pid.Id, m)
+	m.sys.Unexport(m.pid)
+}
+
+// alive is the context of the tasks of this incarnation of the actor.
+func (m *mailbox) alive() context.Context {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life == nil {
+		m.life, m.endLife = context.WithCancel(context.Background())
+		if m.closed || m.ending.Load() {
+			m.endLife()
+		}
+	}
+	return m.life
+}
+
+// end cancels the tasks of this incarnation.
+func (m *mailbox) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.endLife != nil {
+		m.endLife()
+	}
+}
+
+// begin opens a new incarnation.
+func (m *mailbox) begin() {
+	m.ending.Store(false)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.life, m.endLife = nil, nil
+}
+
+// failed notes a panic and counts those of the last minute, this one included.
+func (m *mailbox) failed(now time.Time) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := 0
+	for old < len(m.failures) && now.Sub(m.failures[old]) >= time.Minute {
+		old++
+	}
+	m.failures = append(m.failures[old:], now)
+	return len(m.failures)
+}
+
+// queue is a first-in first-out ring that grows and, when empty after a burst,
+// lets its memory go.
+type queue[T any] struct {
+	buf  []T
+	head int
+	n    int
+}
+
+// keepRing is the ring that an empty queue keeps, in elements.
+const keepRing = 64
+
+func (q *queue[T]) len() int { return q.n }
+
+func (q *queue[T]) push(v T) {
+	if q.n == len(q.buf) {
+		buf := make([]T, max(8, 2*len(q.buf)))
+		k := copy(buf, q.buf[q.head:])
+		copy(buf[k:], q.buf[:q.head])
+		q.buf, q.head = buf, 0
+	}
+	q.buf[(q.head+q.n)&(len(q.buf)-1)] = v
+	q.n++
+}
+
+func (q *queue[T]) pop() (v T, ok bool) {
+	if q.n == 0 {
+		return v, false
+	}
+	var zero T
+	v = q.buf[q.head]
+	q.buf[q.head] = zero
+	q.head = (q.head + 1) & (len(q.buf) - 1)
+	q.n--
+	if q.n == 0 && len(q.buf) > keepRing {
+		*q = queue[T]{}
+	}
+	return v, true
+}
+
+// peek is the oldest element.
+func (q *queue[T]) peek() (v T, ok bool) {
+	if q.n == 0 {
+		return v, false
+	}
+	return q.buf[q.head], true
+}

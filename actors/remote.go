@@ -1,0 +1,360 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// An Outbox carries frames to the systems of other nodes, in order for each.
+type Outbox interface {
+	// Send takes a frame for a peer and does not block; the frame is the
+	// outbox's from then on. False: refused, because too much is queued or the
+	// peer is not connected.
+	Send(to peers.ID, frame []byte) bool
+}
+
+// A Codec maps the messages that may travel to and from their wire form.
+type Codec interface {
+	// Encode is the wire form of a message; not ok if it may not travel.
+	Encode(msg any) (typ uint32, payload []byte, ok bool)
+	// Decode reads one. What it returns owns its memory. The error wraps
+	// ErrUnknownType when it does not know typ; any other says that the payload
+	// is broken.
+	Decode(typ uint32, payload []byte) (any, error)
+}
+
+// ErrUnknownType is a message of a type that this version does not know.
+var ErrUnknownType = errors.New("unknown message type")
+
+// Limits of what one peer may hold here, and we of what waits for it.
+const (
+	creditWindow = 256     // messages of one direction sent and not yet processed
+	creditBatch  = 64      // processed messages are reported in batches of this
+	maxHeldBytes = 8 << 20 // payload bytes of a peer's messages that wait to be processed
+	maxWaiting   = 1024    // messages that wait for credit
+	maxWaitBytes = 8 << 20 // ... and their bytes
+	maxQuestions = 1024    // messages whose answer is awaited from one peer
+	maxWatches   = 1024    // local actors' ends that one peer waits for
+	retryAfter   = 50 * time.Millisecond
+)
+
+// remote is every actor of every other node, as one Process: a PID whose address
+// is a peer ID leads here. Its Id is a name that the peer exported, or the token
+// of an actor that the peer lets us answer ("$" and a number).
+//
+// A peer reaches what it was given, and nothing else: exported names, and tokens
+// made for it. Tokens are one-shot where they stand for the asker of a question,
+// and last until the connection is lost where [remote.ExportTo] made them.
+// System messages do not cross: Watch and Terminated have envelopes of their
+// own, and Stop has none.
+type remote struct {
+	sys        *System
+	self       peers.ID
+	out        Outbox
+	codec      Codec
+	onProtocol func(peers.ID, error)
+	counts     struct{ refused, unreachable, unknown, unsupported, malformed atomic.Int64 }
+
+	mu       sync.Mutex
+	shut     bool
+	sessions map[peers.ID]*session
+	exports  map[string]*actor.PID
+}
+
+var _ actor.Process = (*remote)(nil)
+
+func newRemote(s *System, self peers.ID, out Outbox, c Codec) *remote {
+	return &remote{sys: s, self: self, out: out, codec: c,
+		sessions: map[peers.ID]*session{}, exports: map[string]*actor.PID{}}
+}
+
+// RemoteStats counts what did not go well between this node and others.
+type RemoteStats struct {
+	Refused     int64 // messages not sent or not taken: no connection, no credit and a full queue, too many bytes
+	Unreachable int64 // messages of peers to what they cannot reach
+	Unknown     int64 // ... of a type not known here
+	Malformed   int64 // frames that no honest peer sends
+	Unsupported int64 // our messages of a type not known there
+}
+
+// RemoteStats is a snapshot of the counters.
+func (r *remote) RemoteStats() RemoteStats {
+	c := &r.counts
+	return RemoteStats{c.refused.Load(), c.unreachable.Load(), c.unknown.Load(), c.malformed.Load(), c.unsupported.Load()}
+}
+
+// Self is the peer ID of this node.
+func (r *remote) Self() peers.ID { return r.self }
+
+// Remote is the actor that a peer exports under name.
+func (r *remote) Remote(peer peers.ID, name string) *actor.PID {
+	return actor.NewPID(string(peer), name)
+}
+
+// senderPeer is the peer whose message an actor is handling, as its connection
+// proves it; empty when the message is local.
+func senderPeer(ctx actor.Context) peers.ID {
+	if from := ctx.Sender(); from != nil && from.Address != ctx.ActorSystem().Address() {
+		return peers.ID(from.Address)
+	}
+	return ""
+}
+
+// OnProtocolError sets what is told when a peer breaks the protocol; err wraps
+// peers.ErrProtocol. It is called from Deliver and must not block. Set it before
+// the first frame.
+func (r *remote) OnProtocolError(f func(peer peers.ID, err error)) { r.onProtocol = f }
+
+// Export lets every peer reach an actor under name.
+func (r *remote) Export(name string, pid *actor.PID) {
+	if name == "" || len(name) > wire.MaxName || strings.HasPrefix(name, tokenMark) {
+		panic(fmt.Sprintf("export %q: bad name", name))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.exports[name] = pid
+}
+
+// ExportTo lets one peer reach an actor as often as it likes, until [Unexport]
+// or until the connection is lost: the PID it sees as the sender of the actor's
+// messages stays good. For subscriptions.
+func (r *remote) ExportTo(peer peers.ID, pid *actor.PID) {
+	for !r.session(peer).bind(pid) {
+	}
+}
+
+// Unexport takes back every name and token of an actor but those of questions it
+// asked. It happens by itself when the actor stops.
+func (r *remote) Unexport(pid *actor.PID) {
+	r.mu.Lock()
+	maps.DeleteFunc(r.exports, func(_ string, p *actor.PID) bool { return p.Equal(pid) })
+	all := slices.Collect(maps.Values(r.sessions))
+	r.mu.Unlock()
+	for _, s := range all { // each alone: the order does not show
+		s.unbind(pid)
+	}
+}
+
+// session is the one with a peer; it is made if there is none. Once the remote
+// is shut it is a session that is over.
+func (r *remote) session(peer peers.ID) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sessions[peer]
+	if s == nil {
+		s = newSession(r, peer)
+		if !r.shut {
+			r.sessions[peer] = s
+		}
+	}
+	return s
+}
+
+// forget ends a session. The next one knows nothing of it.
+func (r *remote) forget(s *session) {
+	r.mu.Lock()
+	if r.sessions[s.peer] == s {
+		delete(r.sessions, s.peer)
+	}
+	r.mu.Unlock()
+	s.end()
+}
+
+// Lost says that the connection to a peer has gone, or was replaced. Who watches
+// an actor there is told Terminated, who waits for an answer from there is told
+// that none will come, and what waited to be sent is dead. It must be called
+// between the last frame of one connection and the first of the next.
+func (r *remote) Lost(peer peers.ID) {
+	r.mu.Lock()
+	s := r.sessions[peer]
+	r.mu.Unlock()
+	if s != nil {
+		r.forget(s)
+	}
+}
+
+func (r *remote) close() {
+	r.mu.Lock()
+	r.shut = true
+	all := slices.SortedFunc(maps.Values(r.sessions), func(a, b *session) int { return strings.Compare(string(a.peer), string(b.peer)) })
+	r.mu.Unlock()
+	for _, s := range all {
+		r.forget(s)
+	}
+}
+
+// ---- out ----
+
+// SendUserMessage sends what local actors send; refused is dead.
+func (r *remote) SendUserMessage(to *actor.PID, message any) { r.send(to, message) }
+
+// send encodes a message and sends it, or queues it for credit. False: refused,
+// and a dead letter by now.
+func (r *remote) send(to *actor.PID, message any) bool {
+	_, msg, sender := actor.UnwrapEnvelope(message)
+	if _, ok := msg.(*actor.DeadLetterResponse); ok {
+		r.unanswered(to)
+		return true
+	}
+	e, ok := r.envelope(to, msg)
+	if ok {
+		ok = r.toSession(to, func(s *session) verdict {
+			return s.tell(outgoing{to: to, message: message}, e, sender)
+		})
+	}
+	if !ok {
+		r.counts.refused.Add(1)
+		r.sys.dead(to, message)
+	}
+	return ok
+}
+
+// verdict is what became of an attempt on a session.
+type verdict int
+
+const (
+	refused verdict = iota
+	done
+	over // the session has ended meanwhile: try the next one
+)
+
+// toSession does f to the present session of a peer.
+func (r *remote) toSession(to *actor.PID, f func(*session) verdict) bool {
+	for {
+		s := r.session(peers.ID(to.Address))
+		switch f(s) {
+		case done:
+			return true
+		case refused:
+			if s.unused() {
+				r.forget(s)
+			}
+			return false
+		}
+		r.mu.Lock()
+		shut := r.shut
+		r.mu.Unlock()
+		if shut {
+			return false
+		}
+	}
+}
+
+func (r *remote) envelope(to *actor.PID, msg any) (wire.Envelope, bool) {
+	e, ok := address(to, wire.KindTell, wire.KindReply)
+	if !ok {
+		return e, false
+	}
+	e.Type, e.Payload, ok = r.codec.Encode(msg)
+	return e, ok && len(e.Payload) <= wire.MaxPayload
+}
+
+const tokenMark = "$"
+
+// tokenPID is the actor behind a token that a peer made.
+func tokenPID(peer peers.ID, token uint64) *actor.PID {
+	return actor.NewPID(string(peer), tokenMark+strconv.FormatUint(token, 10))
+}
+
+func tokenOf(pid *actor.PID) (token uint64, ok bool) {
+	digits, ok := strings.CutPrefix(pid.Id, tokenMark)
+	if !ok {
+		return 0, false
+	}
+	token, err := strconv.ParseUint(digits, 10, 64)
+	return token, err == nil
+}
+
+// address begins an envelope to a PID: of the one kind if it is a name, of the
+// other if it is a token. Nobody is behind token 0.
+func address(to *actor.PID, name, token wire.EnvelopeKind) (wire.Envelope, bool) {
+	if t, ok := tokenOf(to); ok {
+		return wire.Envelope{Kind: token, Token: t}, t != 0
+	}
+	return wire.Envelope{Kind: name, To: to.Id}, to.Id != "" && len(to.Id) <= wire.MaxName
+}
+
+// unanswered tells a peer that its question, or its subscriber's message, was
+// received by nobody.
+func (r *remote) unanswered(to *actor.PID) {
+	if t, ok := tokenOf(to); ok && t != 0 {
+		r.toSession(to, func(s *session) verdict {
+			return s.control(wire.Envelope{Kind: wire.KindTerminated, Token: t})
+		})
+	}
+}
+
+// SendSystemMessage lets actors watch those of other nodes, and tells other
+// nodes of the end of ours. Nothing else crosses.
+func (r *remote) SendSystemMessage(to *actor.PID, message any) {
+	switch m := message.(type) {
+	case *actor.Watch:
+		if !r.toSession(to, func(s *session) verdict { return s.watch(to, m.Watcher) }) {
+			r.sys.system(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_AddressTerminated})
+		}
+	case *actor.Unwatch:
+		r.toSession(to, func(s *session) verdict { return s.unwatch(to, m.Watcher) })
+	case *actor.Terminated: // to is a watcher over there
+		if t, ok := tokenOf(to); ok {
+			r.toSession(to, func(s *session) verdict { return s.ended(t) })
+		}
+	}
+}
+
+// Stop does nothing: nobody stops an actor of another node.
+func (r *remote) Stop(*actor.PID) {}
+
+// ---- in ----
+
+// Deliver takes a frame that a peer sent. Frames of one peer are delivered one
+// at a time, in order. It does not block, and keeps nothing of frame.
+func (r *remote) Deliver(from peers.ID, frame []byte) {
+	var err error
+	e := wire.Envelope{}
+	if len(frame) > wire.MaxMessage {
+		err = fmt.Errorf("envelope of %d bytes", len(frame))
+	} else {
+		e, err = wire.ParseEnvelope(frame)
+	}
+	for err == nil {
+		var v verdict
+		if v, err = r.session(from).receive(e); v != over || r.isShut() {
+			break
+		}
+	}
+	if err != nil {
+		r.broken(from, err)
+	}
+}
+
+func (r *remote) isShut() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shut
+}
+
+func (r *remote) broken(peer peers.ID, err error) {
+	r.counts.malformed.Add(1)
+	r.sys.log.Debug("bad message", "peer", peer, "err", err)
+	if r.onProtocol != nil {
+		r.onProtocol(peer, fmt.Errorf("message from %s: %w: %w", peer.Short(), peers.ErrProtocol, err))
+	}
+}
+
+func (r *remote) exported(name string) *actor.PID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.exports[name]
+}

@@ -1,0 +1,565 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// A session is all that two nodes know of each other's actors, from the first
+// frame to the loss of the connection. Nothing of it outlives that: tokens,
+// watches, credit and what waits end together, and what still holds a session
+// that is over finds out and takes the next.
+//
+// Credit: each side may have creditWindow messages under way to the other. One
+// counts from when it is sent until it has been processed (or has become a dead
+// letter) there, which is reported in batches. A sender without credit queues up
+// to maxWaiting messages and then refuses. So no mailbox can be flooded over the
+// network, and no actor ever waits for one. Watches, ends and credit itself take
+// no credit; their number is bounded by what they are about.
+//
+// No lock is held while actors are told anything, and the outbox does not block.
+type session struct {
+	r    *remote
+	peer peers.ID
+
+	mu     sync.Mutex
+	over   bool
+	open   bool              // a frame has passed, either way
+	last   uint64            // token made last
+	tokens map[uint64]ticket // made by us, for the peer
+	bound  map[string]uint64 // ID of an actor exported to this peer -> its token
+	asked  int               // tickets that wait for an answer
+
+	watched map[uint64]*actor.PID // the peer's token -> our actor whose end it waits for
+
+	credit    int // messages we may still send
+	waiting   queue[outgoing]
+	waitBytes int
+
+	unreported int // messages of the peer, received and not yet reported as processed
+	processed  int // ... of these, those that are
+	heldBytes  int // payload of those that are not
+
+	pending queue[wire.Envelope] // control envelopes that the outbox refused
+	retry   stopper
+}
+
+// ticket is whom a token stands for.
+type ticket struct {
+	kind ticketKind
+	to   *actor.PID // is told
+	who  *actor.PID // watchTicket: whose end it is about
+}
+
+type ticketKind uint8
+
+const (
+	questionTicket ticketKind = iota // one answer
+	boundTicket                      // any number of messages
+	watchTicket                      // the end of who
+)
+
+// outgoing is a message on its way to a peer.
+type outgoing struct {
+	to       *actor.PID
+	message  any // as it was sent, for the dead letter
+	frame    []byte
+	question uint64 // its ticket; 0 for none
+}
+
+func newSession(r *remote, peer peers.ID) *session {
+	return &session{r: r, peer: peer, credit: creditWindow,
+		// Somewhere at random, so that a late answer to an earlier life of this
+		// process fits no question of this one. Never near the end of the range.
+		last:   r.sys.Seed("tokens of "+string(peer)) >> 2,
+		tokens: map[uint64]ticket{}, bound: map[string]uint64{}, watched: map[uint64]*actor.PID{}}
+}
+
+// ticket makes a token. Called with mu.
+func (s *session) ticket(t ticket) uint64 {
+	s.last++
+	s.tokens[s.last] = t
+	return s.last
+}
+
+// take uses a ticket up, if it is one that is. Called with mu.
+func (s *session) take(token uint64) (ticket, bool) {
+	t, ok := s.tokens[token]
+	switch {
+	case !ok:
+	case t.kind == questionTicket:
+		s.asked--
+		delete(s.tokens, token)
+	case t.kind == watchTicket:
+		delete(s.tokens, token)
+	}
+	return t, ok
+}
+
+func (s *session) bind(pid *actor.PID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return s.r.isShut()
+	}
+	if s.bound[pid.Id] == 0 {
+		s.bound[pid.Id] = s.ticket(ticket{kind: boundTicket, to: pid})
+	}
+	return true
+}
+
+func (s *session) unbind(pid *actor.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tokens, s.bound[pid.Id])
+	delete(s.bound, pid.Id)
+}
+
+// unused says that nothing would be lost with the session.
+func (s *session) unused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.open && len(s.tokens) == 0
+}
+
+// ---- out ----
+
+// put hands an envelope to the outbox. Called with mu.
+func (s *session) put(frame []byte) bool {
+	ok := s.r.out.Send(s.peer, frame)
+	s.open = s.open || ok
+	return ok
+}
+
+// tell sends a message, or queues it for credit.
+func (s *session) tell(o outgoing, e wire.Envelope, sender *actor.PID) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return over
+	}
+	if sender != nil {
+		var ok bool
+		if e.Reply, o.question, ok = s.answerTo(sender); !ok {
+			return refused
+		}
+	}
+	o.frame = wire.AppendEnvelope(nil, e)
+	if !s.enqueue(o) {
+		s.take(o.question)
+		return refused
+	}
+	return done
+}
+
+// answerTo is the token under which a peer may answer a local actor: the one it
+// has for good, or one for this question. Called with mu.
+func (s *session) answerTo(sender *actor.PID) (token, question uint64, ok bool) {
+	if token = s.bound[sender.Id]; token != 0 {
+		return token, 0, true
+	}
+	if s.asked == maxQuestions {
+		return 0, 0, false
+	}
+	s.asked++
+	token = s.ticket(ticket{kind: questionTicket, to: sender})
+	return token, token, true
+}
+
+// enqueue sends now or, without credit, later. Called with mu.
+func (s *session) enqueue(o outgoing) bool {
+	if s.waiting.len() == 0 && s.credit > 0 {
+		if !s.put(o.frame) {
+			return false
+		}
+		s.credit--
+		return true
+	}
+	if s.waiting.len() == maxWaiting || s.waitBytes+len(o.frame) > maxWaitBytes {
+		return false
+	}
+	s.waiting.push(o)
+	s.waitBytes += len(o.frame)
+	return true
+}
+
+// control sends an envelope that takes no credit. One that the outbox of a
+// connected peer refuses is sent later: its number is bounded by what it is
+// about, and losing it would leave the peer waiting.
+func (s *session) control(e wire.Envelope) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return over
+	}
+	s.controlLocked(e)
+	return done
+}
+
+func (s *session) controlLocked(e wire.Envelope) {
+	if s.pending.len() == 0 && s.put(wire.AppendEnvelope(nil, e)) {
+		return
+	}
+	if s.open && s.pending.len() < maxQuestions+maxWatches {
+		s.pending.push(e)
+		s.later()
+	}
+}
+
+// report gives credit back when there is a batch of it. Called with mu.
+func (s *session) report() {
+	if s.processed < creditBatch {
+		return
+	}
+	if s.pending.len() > 0 || !s.put(wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindCredit, Credit: uint32(s.processed)})) {
+		s.later()
+		return
+	}
+	s.unreported -= s.processed
+	s.processed = 0
+}
+
+// pump sends what has waited for credit. Called with mu.
+func (s *session) pump() {
+	for s.credit > 0 {
+		o, ok := s.waiting.peek()
+		if !ok {
+			return
+		}
+		if !s.put(o.frame) {
+			s.later()
+			return
+		}
+		s.waiting.pop()
+		s.waitBytes -= len(o.frame)
+		s.credit--
+	}
+}
+
+// later has flush try again what the outbox refused. Called with mu.
+func (s *session) later() {
+	if s.retry == nil {
+		s.retry = s.r.sys.after(s.r.sys, retryAfter, s.flush)
+	}
+}
+
+func (s *session) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retry = nil
+	if s.over {
+		return
+	}
+	for e, ok := s.pending.peek(); ok; e, ok = s.pending.peek() {
+		if !s.put(wire.AppendEnvelope(nil, e)) {
+			s.later()
+			return
+		}
+		s.pending.pop()
+	}
+	s.report()
+	s.pump()
+}
+
+func (s *session) watch(who, watcher *actor.PID) verdict {
+	e, ok := address(who, wire.KindWatch, wire.KindWatch)
+	if !ok {
+		return refused
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return over
+	}
+	if s.watching(who, watcher) != 0 {
+		return done
+	}
+	// A PID of our own: the watcher's remembers where it once led.
+	e.Reply = s.ticket(ticket{watchTicket, watcher, actor.NewPID(who.Address, who.Id)})
+	if !s.put(wire.AppendEnvelope(nil, e)) {
+		delete(s.tokens, e.Reply)
+		return refused
+	}
+	return done
+}
+
+func (s *session) unwatch(who, watcher *actor.PID) verdict {
+	e, _ := address(who, wire.KindUnwatch, wire.KindUnwatch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return done // and all its watches with it
+	}
+	if e.Reply = s.watching(who, watcher); e.Reply != 0 {
+		delete(s.tokens, e.Reply)
+		s.controlLocked(e)
+	}
+	return done
+}
+
+// watching is the token under which watcher waits for the end of who; 0 if it
+// does not. There are few. Called with mu.
+func (s *session) watching(who, watcher *actor.PID) uint64 {
+	for token, t := range s.tokens {
+		if t.kind == watchTicket && t.who.Id == who.Id && t.to.Equal(watcher) {
+			return token
+		}
+	}
+	return 0
+}
+
+// ended tells the peer of the end of an actor that it watches.
+func (s *session) ended(token uint64) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.watched[token]; ok && !s.over {
+		delete(s.watched, token)
+		s.controlLocked(wire.Envelope{Kind: wire.KindTerminated, Token: token})
+	}
+	return done
+}
+
+// ---- in ----
+
+// receive does what an envelope asks for. The error is of a peer that breaks
+// the protocol.
+func (s *session) receive(e wire.Envelope) (verdict, error) {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return over, nil
+	}
+	s.open = true
+	s.mu.Unlock()
+	switch e.Kind {
+	case wire.KindTell, wire.KindReply:
+		return done, s.message(e)
+	case wire.KindWatch:
+		return done, s.peerWatches(e)
+	case wire.KindUnwatch:
+		s.peerUnwatches(e.Reply)
+	case wire.KindTerminated:
+		s.terminated(e.Token)
+	case wire.KindUnsupported:
+		s.r.counts.unsupported.Add(1)
+		s.r.sys.log.Info("peer does not know a message", "peer", s.peer, "type", e.Type)
+		s.terminated(e.Token)
+	case wire.KindCredit:
+		return done, s.credited(int(e.Credit))
+	default:
+		return done, fmt.Errorf("envelope of %v", e.Kind)
+	}
+	return done, nil
+}
+
+var (
+	errOverCredit = errors.New("more messages than it has credit for")
+	errNoTarget   = errors.New("message to nobody")
+)
+
+// message passes a message on to the actor it is for.
+func (s *session) message(e wire.Envelope) error {
+	if e.To == "" && e.Token == 0 {
+		return errNoTarget
+	}
+	t, ok, err := s.accept(e)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		s.settled(len(e.Payload))
+		s.undelivered(e.Reply)
+		return nil
+	}
+	msg, err := s.decode(e)
+	if err != nil {
+		s.settled(len(e.Payload))
+		if t.kind == questionTicket { // used up, by an answer that cannot be read
+			s.fails(t, 0)
+		}
+		if errors.Is(err, ErrUnknownType) {
+			s.r.counts.unknown.Add(1)
+			s.control(wire.Envelope{Kind: wire.KindUnsupported, Type: e.Type, Token: e.Reply})
+			return nil
+		}
+		return err
+	}
+	s.pass(t.to, &actor.MessageEnvelope{Message: msg, Sender: tokenPID(s.peer, e.Reply)}, len(e.Payload))
+	return nil
+}
+
+// accept counts a message against the peer's credit and finds whom it is for.
+// Not ok: nobody the peer may reach, or there is no room for it.
+func (s *session) accept(e wire.Envelope) (t ticket, ok bool, err error) {
+	t = ticket{kind: boundTicket}
+	if e.To != "" {
+		t.to = s.r.exported(e.To)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unreported >= creditWindow {
+		return t, false, errOverCredit
+	}
+	s.unreported++
+	s.heldBytes += len(e.Payload)
+	if s.heldBytes > maxHeldBytes {
+		s.r.counts.refused.Add(1)
+		return t, false, nil
+	}
+	if e.To == "" && s.tokens[e.Token].kind != watchTicket {
+		t, _ = s.take(e.Token)
+	}
+	if t.to == nil {
+		s.r.counts.unreachable.Add(1)
+	}
+	return t, t.to != nil, nil
+}
+
+// decode reads a payload. A codec that could make messages of the library would
+// let peers stop our actors.
+func (s *session) decode(e wire.Envelope) (any, error) {
+	msg, err := s.r.codec.Decode(e.Type, e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	switch msg.(type) {
+	case actor.SystemMessage, actor.AutoReceiveMessage, actor.MailboxMessage, *actor.MessageEnvelope, *actor.DeadLetterResponse:
+		return nil, fmt.Errorf("%T does not travel", msg)
+	}
+	return msg, nil
+}
+
+// pass queues a message for a local actor. Credit bounds its number, so a full
+// mailbox takes it.
+func (s *session) pass(to *actor.PID, env *actor.MessageEnvelope, size int) {
+	settled := func() { s.settled(size) }
+	if !s.r.sys.deliver(to, letter{msg: env, done: settled, assured: true}) {
+		settled()
+	}
+}
+
+// settled notes that a message of the peer has been processed, or never will be.
+func (s *session) settled(size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heldBytes -= size
+	s.processed++
+	if !s.over {
+		s.report()
+	}
+}
+
+// undelivered tells the peer that nobody received a message it wants an answer to.
+func (s *session) undelivered(reply uint64) {
+	if reply != 0 {
+		s.control(wire.Envelope{Kind: wire.KindTerminated, Token: reply})
+	}
+}
+
+func (s *session) credited(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.credit+n > creditWindow {
+		return fmt.Errorf("credit for %d messages that were not sent", s.credit+n-creditWindow)
+	}
+	s.credit += n
+	s.pump()
+	return nil
+}
+
+func (s *session) peerWatches(e wire.Envelope) error {
+	if e.Reply == 0 {
+		return errNoTarget
+	}
+	var who *actor.PID
+	if e.To != "" {
+		who = s.r.exported(e.To)
+	}
+	s.mu.Lock()
+	if t, ok := s.tokens[e.Token]; ok && t.kind == boundTicket {
+		who = t.to
+	}
+	_, again := s.watched[e.Reply]
+	switch {
+	case again || len(s.watched) == maxWatches:
+		s.mu.Unlock()
+		return errors.New("too many watches")
+	case who == nil:
+		s.controlLocked(wire.Envelope{Kind: wire.KindTerminated, Token: e.Reply})
+	default:
+		s.watched[e.Reply] = who
+	}
+	s.mu.Unlock()
+	if who != nil {
+		s.r.sys.system(who, &actor.Watch{Watcher: tokenPID(s.peer, e.Reply)})
+	}
+	return nil
+}
+
+func (s *session) peerUnwatches(token uint64) {
+	s.mu.Lock()
+	who := s.watched[token]
+	delete(s.watched, token)
+	s.mu.Unlock()
+	if who != nil {
+		s.r.sys.system(who, &actor.Unwatch{Watcher: tokenPID(s.peer, token)})
+	}
+}
+
+// terminated is told that who was watched has ended, or that a message with a
+// token was received by nobody.
+func (s *session) terminated(token uint64) {
+	s.mu.Lock()
+	t, ok := s.take(token)
+	s.mu.Unlock()
+	if ok {
+		s.fails(t, actor.TerminatedReason_Stopped)
+	}
+}
+
+// fails tells whom a ticket stands for that nothing more will come of it.
+func (s *session) fails(t ticket, why actor.TerminatedReason) {
+	if t.kind == watchTicket {
+		s.r.sys.system(t.to, &actor.Terminated{Who: t.who, Why: why})
+	} else {
+		s.r.sys.Root.Send(t.to, &actor.DeadLetterResponse{})
+	}
+}
+
+// end tells everybody who waits for the peer, in the order in which they began
+// to.
+func (s *session) end() {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return
+	}
+	s.over = true
+	if s.retry != nil {
+		s.retry.Stop()
+	}
+	waiting, tokens, watched := s.waiting, s.tokens, s.watched
+	s.waiting, s.pending, s.tokens, s.watched, s.bound = queue[outgoing]{}, queue[wire.Envelope]{}, nil, nil, nil
+	s.mu.Unlock()
+
+	for o, ok := waiting.pop(); ok; o, ok = waiting.pop() {
+		delete(tokens, o.question) // the dead letter tells the asker
+		s.r.sys.dead(o.to, o.message)
+	}
+	for _, token := range slices.Sorted(maps.Keys(tokens)) {
+		if t := tokens[token]; t.kind != boundTicket {
+			s.fails(t, actor.TerminatedReason_AddressTerminated)
+		}
+	}
+	for _, token := range slices.Sorted(maps.Keys(watched)) {
+		s.r.sys.system(watched[token], &actor.Unwatch{Watcher: tokenPID(s.peer, token)})
+	}
+}

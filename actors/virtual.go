@@ -1,0 +1,366 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// A World runs any number of systems on one goroutine in virtual time. The
+// actors, the library under them and the bytes between them are the real ones;
+// only the clock, the order in which things happen and the links are made up, and
+// all of that follows from a seed: the same seed gives the same run in every
+// process, whatever the machine, and another seed another interleaving.
+//
+// Which of the mailboxes that have something to do goes next is drawn, a message
+// at a time. When none has, the clock moves to the next event. A World is not
+// safe for concurrent use. Its fields may be set before the first system is made.
+type World struct {
+	// Latency is how long a frame takes; default 10 ms, always. Frames of one
+	// direction keep their order.
+	Latency func(from, to peers.ID, rng *rand.Rand) time.Duration
+	// Drop says whether a frame is lost, and with it, as on any reliable stream,
+	// the connection. Default never.
+	Drop func(from, to peers.ID, rng *rand.Rand) bool
+	// Patience is how long it takes until both ends know that a connection has
+	// gone; default 10 s. A cut that heals before only delays.
+	Patience time.Duration
+	// TaskDelay is how long a task takes; default up to 2 ms.
+	TaskDelay func(rng *rand.Rand) time.Duration
+	// Log gets what the systems log, with virtual times; default nobody.
+	Log *slog.Logger
+	// Observe is told of every message as it is handed to its actor; default
+	// nobody.
+	Observe func(Delivery)
+
+	seed   uint64
+	now    time.Duration
+	events heap
+	seq    uint64
+	ready  []turn
+
+	order, chance, links *rand.Rand // one stream of chance for each use
+
+	nodes map[peers.ID]*System
+	wires map[[2]peers.ID]*cable
+	recv  map[peers.ID]receiver
+
+	trace uint64
+	types map[reflect.Type]uint64
+}
+
+// A Delivery is one message handed to one actor.
+type Delivery struct {
+	At       time.Duration // since the world began
+	From, To string        // address/ID; From is empty when the message names no sender
+	Message  any
+}
+
+// turn is a mailbox that has something to do.
+type turn struct {
+	s   *System
+	run func()
+}
+
+// epoch is when every world begins.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// NewWorld makes a world in which nothing has happened yet.
+func NewWorld(seed uint64) *World {
+	w := &World{seed: seed, Patience: 10 * time.Second,
+		nodes: map[peers.ID]*System{}, wires: map[[2]peers.ID]*cable{}, recv: map[peers.ID]receiver{},
+		types: map[reflect.Type]uint64{}}
+	w.order, w.chance, w.links = w.Rand("order"), w.Rand("tasks"), w.Rand("links")
+	w.Latency = func(_, _ peers.ID, _ *rand.Rand) time.Duration { return 10 * time.Millisecond }
+	w.Drop = func(_, _ peers.ID, _ *rand.Rand) bool { return false }
+	w.TaskDelay = func(rng *rand.Rand) time.Duration { return time.Duration(rng.Int64N(int64(2 * time.Millisecond))) }
+	return w
+}
+
+// Rand is a source of chance for one use, derived from the world's seed.
+func (w *World) Rand(what string) *rand.Rand { return rand.New(rand.NewPCG(derive(w.seed, what), 0)) }
+
+// Runtime is the door to this world for the node of that name.
+func (w *World) Runtime(name string) *Runtime {
+	r := &Runtime{name: name, seed: w.seed, world: w, log: slog.New(slog.DiscardHandler)}
+	if w.Log != nil {
+		r.log = slog.New(stamped{w.Log.Handler(), w}).With("node", name)
+	}
+	return r
+}
+
+// Now is the present in this world.
+func (w *World) Now() time.Time { return epoch.Add(w.now) }
+
+// Elapsed is how long the world has run, in its own time.
+func (w *World) Elapsed() time.Duration { return w.now }
+
+// After calls f once d has passed. The returned function takes that back.
+func (w *World) After(d time.Duration, f func()) (stop func()) {
+	e := w.schedule(nil, d, f)
+	return func() { e.Stop() }
+}
+
+func (w *World) schedule(owner *System, d time.Duration, f func()) *event {
+	w.seq++
+	e := &event{w: w, at: w.now + max(0, d), seq: w.seq, f: f, owner: owner}
+	w.events.push(e)
+	return e
+}
+
+// Step does one thing: a drawn mailbox has a turn or, when none has anything to
+// do, the next event happens. False: nothing is left.
+func (w *World) Step() bool {
+	if len(w.ready) > 0 {
+		i := w.order.IntN(len(w.ready))
+		t := w.ready[i]
+		last := len(w.ready) - 1
+		w.ready[i], w.ready[last] = w.ready[last], turn{}
+		w.ready = w.ready[:last]
+		t.run()
+		return true
+	}
+	if len(w.events) == 0 {
+		return false
+	}
+	e := w.events.pop()
+	w.now = e.at
+	e.f()
+	return true
+}
+
+// Settle does everything that is to be done at the present instant by mailboxes.
+func (w *World) Settle() {
+	for len(w.ready) > 0 {
+		w.Step()
+	}
+}
+
+// Run does everything that happens within d, and leaves the clock there.
+func (w *World) Run(d time.Duration) {
+	w.RunUntil(func() bool { return false }, d)
+}
+
+// RunUntil runs until done says so, looking after every step, or until d has
+// passed. It returns what done said last.
+func (w *World) RunUntil(done func() bool, d time.Duration) bool {
+	end := w.now + d
+	for {
+		if done() {
+			return true
+		}
+		if len(w.ready) == 0 && (len(w.events) == 0 || w.events[0].at > end) {
+			w.now = end
+			return false
+		}
+		w.Step()
+	}
+}
+
+// askFor bounds an ask in virtual time.
+const askFor = 10 * time.Minute
+
+func (w *World) await(ctx context.Context, answer <-chan any) (any, error) {
+	for end := w.now + askFor; w.now <= end; {
+		select {
+		case a := <-answer:
+			return a, nil
+		default:
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !w.Step() {
+			return nil, ErrNoAnswer
+		}
+	}
+	return nil, context.DeadlineExceeded
+}
+
+// ---- tasks ----
+
+func (w *World) runLater(s *System, f func()) {
+	var e *event
+	e = w.schedule(s, w.TaskDelay(w.chance), func() {
+		s.tasks = slices.DeleteFunc(s.tasks, func(x *event) bool { return x == e })
+		f()
+	})
+	s.tasks = append(s.tasks, e)
+}
+
+// finishTasks runs what tasks of a system are left, now.
+func (w *World) finishTasks(s *System) {
+	for len(s.tasks) > 0 {
+		e := s.tasks[0]
+		e.Stop()
+		e.f()
+	}
+}
+
+// ---- the order of things ----
+
+// drawn is the dispatcher of a system in a world.
+type drawn struct {
+	w *World
+	s *System
+}
+
+func (d drawn) Schedule(run func()) {
+	if d.s.crashed {
+		return
+	}
+	d.w.ready = append(d.w.ready, turn{d.s, run})
+}
+
+// Throughput: one message, then others may be drawn.
+func (drawn) Throughput() int { return 1 }
+
+// Crash ends a system between two steps, as kill -9 ends a process: no actor
+// hears of it, no task ends, nothing more is sent. Its peers find out.
+func (w *World) Crash(s *System) {
+	s.crashed = true
+	w.ready = slices.DeleteFunc(w.ready, func(t turn) bool { return t.s == s })
+	for _, e := range slices.Clone(w.events) {
+		if e.owner == s {
+			e.Stop()
+		}
+	}
+	w.leave(s, w.Patience)
+}
+
+// ---- the trace ----
+
+// Trace is a digest of every message handed to an actor so far (its type,
+// sender, receiver and time), and of every Mark.
+func (w *World) Trace() uint64 { return w.trace }
+
+// Mark folds facts into the trace.
+func (w *World) Mark(facts ...uint64) {
+	for _, f := range facts {
+		w.trace = mix(w.trace ^ f*0x9e3779b97f4a7c15)
+	}
+}
+
+func (w *World) delivered(to *actor.PID, message any) {
+	_, msg, sender := actor.UnwrapEnvelope(message)
+	t := reflect.TypeOf(msg)
+	h, ok := w.types[t]
+	if !ok {
+		h = derive(0, t.String())
+		w.types[t] = h
+	}
+	w.Mark(uint64(w.now), h, hashPID(sender), hashPID(to))
+	if w.Observe != nil {
+		w.Observe(Delivery{w.now, namePID(sender), namePID(to), msg})
+	}
+}
+
+func hashPID(pid *actor.PID) uint64 {
+	if pid == nil {
+		return 0
+	}
+	return derive(0, pid.Address, pid.Id)
+}
+
+func namePID(pid *actor.PID) string {
+	if pid == nil {
+		return ""
+	}
+	return pid.Address + "/" + pid.Id
+}
+
+// stamped gives log records the world's time.
+type stamped struct {
+	slog.Handler
+	w *World
+}
+
+func (h stamped) Handle(ctx context.Context, r slog.Record) error {
+	r.Time = h.w.Now()
+	return h.Handler.Handle(ctx, r)
+}
+func (h stamped) WithAttrs(as []slog.Attr) slog.Handler { return stamped{h.Handler.WithAttrs(as), h.w} }
+func (h stamped) WithGroup(name string) slog.Handler    { return stamped{h.Handler.WithGroup(name), h.w} }
+
+// ---- events ----
+
+// event is something that happens at a time.
+type event struct {
+	w     *World
+	at    time.Duration
+	seq   uint64 // events of one instant happen in the order they were made
+	f     func()
+	owner *System // nil: the world
+	index int     // in the heap; -1 when it has happened or was stopped
+}
+
+// Stop takes the event back. False: it has happened, or was stopped before.
+func (e *event) Stop() bool {
+	if e.index < 0 {
+		return false
+	}
+	e.w.events.remove(e.index)
+	return true
+}
+
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+// heap is a binary heap whose elements know their place.
+type heap []*event
+
+func (h heap) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h heap) up(i int) {
+	for p := (i - 1) / 2; i > 0 && h[i].before(h[p]); p = (i - 1) / 2 {
+		h.swap(i, p)
+		i = p
+	}
+}
+
+func (h heap) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(h) {
+			return
+		}
+		if c+1 < len(h) && h[c+1].before(h[c]) {
+			c++
+		}
+		if !h[c].before(h[i]) {
+			return
+		}
+		h.swap(i, c)
+		i = c
+	}
+}
+
+func (h *heap) push(e *event) {
+	e.index = len(*h)
+	*h = append(*h, e)
+	h.up(e.index)
+}
+
+func (h *heap) pop() *event { return h.remove(0) }
+
+func (h *heap) remove(i int) *event {
+	e, last := (*h)[i], len(*h)-1
+	h.swap(i, last)
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+	e.index = -1
+	return e
+}
