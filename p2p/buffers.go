@@ -1,0 +1,104 @@
+package p2p
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// headroom is the space before a buffer's payload where a reply's header is
+// put, so that both go out in one write. It holds the proof of a piece of 1 MiB.
+const headroom = 1 << 10
+
+// classes are the two sizes of buffers: a block, and a run.
+var classes = [2]int{share.BlockSize, wire.MaxRun}
+
+// maxIdle is how many bytes of unused buffers of each class are kept. What is
+// in use at once beyond it is left to the garbage collector afterwards.
+const maxIdle = 8 << 20
+
+// freeList hands out buffers and takes them back. It bounds what it keeps; what
+// is out is bounded by the budget each buffer is taken from.
+type freeList struct {
+	mu   sync.Mutex
+	idle [len(classes)][]*buffer // last in, first out: the warm ones first
+
+	made atomic.Int64 // buffers made, for tests
+}
+
+// budget bounds the bytes of buffers in use for one purpose. Waiters are
+// served in order.
+type budget struct{ *semaphore.Weighted }
+
+func newBudget(n int) budget { return budget{semaphore.NewWeighted(int64(n))} }
+
+// buffer is memory for one run. It has one owner at a time, who frees it once.
+type buffer struct {
+	mem   []byte // headroom, then the payload
+	class int
+	list  *freeList
+	from  budget // where its size goes back to
+	inUse atomic.Bool
+	free  func() // bound once, so that handing it out allocates nothing
+}
+
+// get waits until b has room for n bytes, at most wire.MaxRun, and is a buffer
+// for them. The error is ctx's.
+func (f *freeList) get(ctx context.Context, b budget, n int) (*buffer, error) {
+	class := 0
+	if n > classes[0] {
+		class = 1
+	}
+	if size := int64(classes[class]); !b.TryAcquire(size) {
+		if err := b.Acquire(ctx, size); err != nil {
+			return nil, err
+		}
+	}
+	buf := f.take(class)
+	buf.from = b
+	buf.inUse.Store(true)
+	return buf, nil
+}
+
+// take is a buffer that no budget knows of.
+func (f *freeList) take(class int) *buffer {
+	f.mu.Lock()
+	if idle := f.idle[class]; len(idle) > 0 {
+		buf := idle[len(idle)-1]
+		f.idle[class] = idle[:len(idle)-1]
+		f.mu.Unlock()
+		return buf
+	}
+	f.mu.Unlock()
+	f.made.Add(1)
+	buf := &buffer{mem: make([]byte, headroom+classes[class]), class: class, list: f}
+	buf.free = buf.release
+	return buf
+}
+
+// put takes back what take gave.
+func (f *freeList) put(b *buffer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.idle[b.class]) < maxIdle/classes[b.class] {
+		f.idle[b.class] = append(f.idle[b.class], b)
+	}
+}
+
+// release takes back what get gave.
+func (b *buffer) release() {
+	if !b.inUse.CompareAndSwap(true, false) {
+		panic("p2p: a run was released twice")
+	}
+	from := b.from
+	b.list.put(b)
+	from.Release(int64(classes[b.class]))
+}
+
+// payload is the first n bytes behind the headroom.
+func (b *buffer) payload(n int) []byte { return b.mem[headroom : headroom+n : headroom+n] }

@@ -1,0 +1,128 @@
+package p2p
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+
+	"github.com/libp2p/go-libp2p"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Config says how a Host is made. The zero value works.
+type Config struct {
+	// Key is the node's identity. nil: a fresh one.
+	Key ed25519.PrivateKey
+
+	// Listen are the multiaddrs to listen on; each must bind. Empty: TCP and
+	// QUIC on all interfaces, IPv4 and, where the system has it, IPv6, all on
+	// one port. []string{"none"}: no listening.
+	Listen []string
+
+	// Announce are multiaddrs under which others reach this node, such as the
+	// outside of a port mapping. They come first among Addrs.
+	Announce []string
+
+	// Port is the port preferred when Listen is empty; another is taken when
+	// it is not free. 0: any.
+	Port int
+
+	// MaxPeers is how many peers may be connected; every other limit of the
+	// host follows from it. Default 256.
+	MaxPeers int
+
+	// Streams is how many data streams a Link spreads its requests over.
+	// Default 2; docs/decisions/0010-streams-windows.md has the figures.
+	Streams int
+
+	// ServeBytes is how many bytes of blocks may be held in memory while they
+	// are sent, over all children. Default 32 MiB, at least 1 MiB.
+	ServeBytes int
+
+	// FetchBytes is how many bytes of blocks may be held in memory between
+	// their arrival and their release, over all links. Readers wait beyond
+	// it, and so, in the end, do the sources. Default 64 MiB, at least 1 MiB.
+	FetchBytes int
+
+	// MessageRate is how many bytes of messages per second are read from one
+	// peer; a message counts as 1 KiB at least. Beyond it, reading waits.
+	// Default 8 MiB/s.
+	MessageRate int
+
+	Timeouts Timeouts
+
+	// Logger is told what an operator or a developer may want to know. nil: nobody.
+	Logger *slog.Logger
+
+	// QUICOnly leaves TCP out, as a simulated network of packets must.
+	QUICOnly bool
+
+	// Libp2p are options applied after ours: a simulated network's.
+	Libp2p []libp2p.Option
+}
+
+// Bounds that are no options.
+const (
+	pipeline     = 512     // requests read ahead on one stream of a child
+	linkQueue    = 4096    // requests outstanding on one link
+	messageQueue = 1024    // messages waiting to be written to one peer
+	messageBytes = 4 << 20 // ... and their bytes
+	minMessage   = 1 << 10 // what the smallest message counts in MessageRate
+)
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Key == nil {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return c, fmt.Errorf("make a node key: %w", err)
+		}
+		c.Key = key
+	}
+	for _, f := range []struct {
+		v *int
+		d int
+	}{{&c.MaxPeers, 256}, {&c.Streams, 2}, {&c.ServeBytes, 32 << 20}, {&c.FetchBytes, 64 << 20}, {&c.MessageRate, 8 << 20}} {
+		if *f.v == 0 {
+			*f.v = f.d
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Timeouts = c.Timeouts.withDefaults()
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	switch {
+	case len(c.Key) != ed25519.PrivateKeySize:
+		return fmt.Errorf("node key of %d bytes", len(c.Key))
+	case c.Port < 0 || c.Port > 65535:
+		return fmt.Errorf("port %d", c.Port)
+	case c.MaxPeers < 1:
+		return fmt.Errorf("MaxPeers %d: at least 1", c.MaxPeers)
+	case c.Streams < 1 || c.Streams > 16:
+		return fmt.Errorf("Streams %d: 1 to 16", c.Streams)
+	case c.ServeBytes < 1<<20 || c.FetchBytes < 1<<20:
+		return fmt.Errorf("ServeBytes %d, FetchBytes %d: at least 1 MiB", c.ServeBytes, c.FetchBytes)
+	case c.MessageRate < wire.MaxMessage:
+		return fmt.Errorf("MessageRate %d: at least %d, one largest message a second", c.MessageRate, wire.MaxMessage)
+	}
+	return c.Timeouts.validate()
+}
+
+// parse reads multiaddrs, naming the one that is none.
+func parse(what string, addrs []string) ([]ma.Multiaddr, error) {
+	var out []ma.Multiaddr
+	for _, s := range addrs {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s address %q: %w", what, s, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}

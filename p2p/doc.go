@@ -1,0 +1,35 @@
+// Package p2p is the way to other nodes: one libp2p host, the links over which
+// pieces are fetched, the serving of pieces to children, and the typed messages
+// of actors. With simnet it is the only importer of libp2p.
+//
+//	Host ── Open ──────────> Link      one source: requests out, runs of blocks in, to a Sink
+//	     ── FetchManifest ─> bytes     checked against the share ID
+//	     ── Serve <───────── children  Admit asks, Blocks reads
+//	     ── Send, OnMessages           frames between two nodes, in order per direction
+//
+// # Nothing here makes its caller wait
+//
+// Open, Request, Cancel, Send and Close of a link never block: they queue, and
+// say no when a queue is full. What comes back arrives by a call from one of
+// this package's goroutines, which must not block either. Host.Close alone
+// waits: for every goroutine this package started, at most Timeouts.Shutdown.
+//
+// # Three protocols, each on streams of its own
+//
+// Pieces flow on a few long-lived streams per link, requests pipelined on each;
+// manifests take a stream each; messages have one stream per direction and
+// peer. Bulk and control never share a stream, so a message waits for the
+// bytes already in the connection and for nothing else. docs/formats.md has
+// every byte.
+//
+// # What a peer may cost us
+//
+// Every size is checked before memory is taken for it, every reply header is
+// checked against its request before its payload is read, every wait has an
+// entry in Timeouts, and every queue has a bound. A peer that breaks the
+// protocol loses its link, and the error wraps peers.ErrProtocol.
+//
+// No mutex of this package is held across a read or write of a stream or a
+// wait for a channel: in a testing/synctest bubble such a wait would stop the
+// clock.
+package p2p

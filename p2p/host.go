@@ -1,0 +1,401 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	goyamux "github.com/libp2p/go-yamux/v5"
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/prometheus/client_golang/prometheus"
+	quicgo "github.com/quic-go/quic-go"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Host is this node on the network. Its methods are safe for concurrent use.
+type Host struct {
+	cfg      Config
+	log      *slog.Logger
+	host     host.Host
+	swarm    *swarm.Swarm
+	id       peers.ID
+	announce []ma.Multiaddr
+
+	counts  counters
+	buffers freeList
+	serving budget // bytes on their way out
+	arrived budget // bytes that came in and were not released
+	waste   atomic.Int64
+	dropped atomic.Int64
+
+	messages messenger
+
+	ctx    context.Context // ends when nothing may go on
+	cancel context.CancelFunc
+	drain  context.Context // ends when nothing may begin
+	stop   context.CancelFunc
+	links  atomic.Uint64 // number of the last link
+
+	mu     sync.Mutex
+	closed bool
+	work   sync.WaitGroup // every goroutine of ours; Add only with mu held and not closed
+	done   chan struct{}  // closed when Close is through
+	err    error          // what Close returns
+}
+
+// New makes a host and binds every listen address, or returns an error that
+// wraps share.ErrNetwork and names the address that could not be had. It
+// answers nobody before Serve.
+func New(cfg Config) (*Host, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	listen, err := listenAddrs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	announce, err := parse("announce", cfg.Announce)
+	if err != nil {
+		return nil, err
+	}
+	node, err := newNode(cfg)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		cfg:      cfg,
+		log:      cfg.Logger,
+		host:     node,
+		swarm:    node.Network().(*swarm.Swarm),
+		id:       peers.ID(node.ID().String()),
+		announce: announce,
+		counts:   counters{each: map[peers.ID]*traffic{}},
+		serving:  newBudget(cfg.ServeBytes),
+		arrived:  newBudget(cfg.FetchBytes),
+		done:     make(chan struct{}),
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.drain, h.stop = context.WithCancel(h.ctx)
+	h.messages.h = h
+	h.messages.with = map[peers.ID]*session{}
+	if err := h.listen(listen); err != nil {
+		h.cancel()
+		node.Close()
+		return nil, err
+	}
+	h.swarm.Notify(&network.NotifyBundle{DisconnectedF: h.messages.disconnected})
+	return h, nil
+}
+
+// newNode is the libp2p host, not listening.
+func newNode(cfg Config) (host.Host, error) {
+	key, err := crypto.UnmarshalEd25519PrivateKey(cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("node key: %w", err)
+	}
+	lim := newLimits(cfg.MaxPeers, cfg.Streams)
+	resources, err := lim.resourceManager()
+	if err != nil {
+		return nil, err
+	}
+	conns, err := lim.connManager()
+	if err != nil {
+		return nil, err
+	}
+	t := cfg.Timeouts
+	opts := []libp2p.Option{
+		libp2p.Identity(key),
+		libp2p.UserAgent("fetcher"),
+		libp2p.NoListenAddrs, // listen binds them, each for itself
+		libp2p.DisableRelay(),
+		libp2p.Ping(false),
+		libp2p.DisableIdentifyAddressDiscovery(), // nothing here reads what it finds
+		libp2p.ResourceManager(resources),
+		libp2p.ConnectionManager(conns),
+		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred, at two thirds of Noise's cost
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Muxer(yamux.ID, muxer()),
+		libp2p.Transport(quic.NewTransport),
+		libp2p.DialRanker(rankDials),
+		libp2p.WithDialTimeout(t.Dial),
+		libp2p.SwarmOpts(swarm.WithDialTimeoutLocal(t.Dial)),
+		// Whether an address is worth dialing is the pool's to learn. libp2p
+		// would stop dialing QUIC everywhere after a hundred failures.
+		libp2p.UDPBlackHoleSuccessCounter(nil),
+		libp2p.IPv6BlackHoleSuccessCounter(nil),
+		noMetrics,
+	}
+	if !cfg.QUICOnly {
+		// Port sharing would let a second host take an explicit port in silence.
+		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport(), tcp.WithConnectionTimeout(t.Dial)))
+	}
+	node, err := libp2p.New(append(opts, cfg.Libp2p...)...)
+	if err != nil {
+		return nil, fmt.Errorf("make the libp2p host: %w", err)
+	}
+	return node, nil
+}
+
+// muxer is yamux as libp2p sets it up, with our receive window.
+func muxer() *yamux.Transport {
+	m := *yamux.DefaultTransport
+	m.MaxStreamWindowSize = maxWindow
+	return &m
+}
+
+// noMetrics keeps libp2p out of the process's Prometheus registry.
+// DisableMetrics alone leaves the event bus registering there.
+func noMetrics(cfg *libp2p.Config) error {
+	cfg.DisableMetrics = true
+	cfg.PrometheusRegisterer = prometheus.NewRegistry()
+	return nil
+}
+
+// ID is this node's peer ID.
+func (h *Host) ID() peers.ID { return h.id }
+
+// Addrs are the multiaddrs this node can be reached at, each ending in
+// /p2p/ID: those announced, then those it listens on, with the addresses of
+// the interfaces in place of "all interfaces".
+func (h *Host) Addrs() []string {
+	addrs := append([]ma.Multiaddr{}, h.announce...)
+	if own, err := h.swarm.InterfaceListenAddresses(); err == nil {
+		addrs = append(addrs, own...)
+	}
+	var out []string
+	for _, a := range ma.Unique(addrs) {
+		if bare, last := ma.SplitLast(a); last != nil && last.Protocol().Code == ma.P_P2P {
+			a = bare
+		}
+		out = append(out, a.String()+"/p2p/"+string(h.id))
+	}
+	return out
+}
+
+// Discarded is how many bytes came in for requests that had been cancelled.
+func (h *Host) Discarded() int64 { return h.waste.Load() }
+
+// Dropped is how many streams of peers were reset for a frame over its cap or
+// otherwise no frame of ours.
+func (h *Host) Dropped() int64 { return h.dropped.Load() }
+
+// begin says whether the host still runs, and if so counts one goroutine that
+// must call h.work.Done.
+func (h *Host) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.work.Add(1)
+	return true
+}
+
+// start runs f in a goroutine that Close waits for, unless the host is closed.
+func (h *Host) start(f func()) bool {
+	if !h.begin() {
+		return false
+	}
+	go func() {
+		defer h.work.Done()
+		f()
+	}()
+	return true
+}
+
+// handle answers a protocol. A panic in serve is logged and costs the stream.
+func (h *Host) handle(protocol string, serve func(s *counted, from peers.ID) error) {
+	h.host.SetStreamHandler(protoID(protocol), func(s network.Stream) {
+		if !h.begin() {
+			s.Reset()
+			return
+		}
+		defer h.work.Done()
+		from := peers.ID(s.Conn().RemotePeer().String())
+		c := h.count(s, from)
+		defer c.uncount()
+		err := h.caught(func() error { return serve(c, from) })
+		switch {
+		case err == nil:
+			s.Close()
+			return
+		case errors.Is(err, peers.ErrProtocol):
+			h.dropped.Add(1)
+			h.log.Warn("peer broke the protocol", "peer", from, "protocol", protocol, "err", err)
+		default:
+			h.log.Debug("stream ended", "peer", from, "protocol", protocol, "err", err)
+		}
+		s.Reset()
+	})
+}
+
+// caught runs f and turns a panic into an error, logged with its stack.
+func (h *Host) caught(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			h.log.Error("panic", "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	return f()
+}
+
+// Close ends everything: links at once; replies and messages under way when
+// they are through, or at Timeouts.Shutdown. It returns when every goroutine
+// has ended, or an error when some outlived Timeouts.Shutdown. Later calls
+// wait for the first and return the same.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		<-h.done
+		return h.err
+	}
+	h.closed = true
+	h.mu.Unlock()
+	defer close(h.done)
+
+	limit := time.NewTimer(h.cfg.Timeouts.Shutdown)
+	defer limit.Stop()
+	ended := make(chan struct{})
+	h.stop()
+	go func() {
+		h.work.Wait()
+		close(ended)
+	}()
+	late := false
+	select {
+	case <-ended:
+	case <-limit.C:
+		late = true
+		limit.Reset(time.Second) // for what only has to notice
+	}
+	h.cancel()
+	closed := make(chan error, 1)
+	go func() {
+		err := h.host.Close() // resets every stream
+		<-ended
+		closed <- err
+	}()
+	select {
+	case err := <-closed:
+		if err != nil {
+			h.err = fmt.Errorf("close the libp2p host: %w", err)
+		}
+	case <-limit.C:
+		h.err = errors.New("close: goroutines of the network outlived the shutdown time-out")
+	}
+	if late {
+		h.log.Debug("closed before all replies were sent")
+	}
+	return h.err
+}
+
+// connect reaches a peer: over the connection that stands, or by one attempt
+// on all its addresses. The error wraps peers.ErrUnreachable.
+func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
+	id, err := peer.Decode(string(to.ID))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("peer ID %q: %w: %w", to.ID, err, peers.ErrUnreachable)
+	case id == h.host.ID():
+		return "", fmt.Errorf("this is our own peer ID: %w", peers.ErrUnreachable)
+	}
+	info := peer.AddrInfo{ID: id}
+	for _, s := range to.Addrs {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil {
+			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
+			continue
+		}
+		if bare, last := ma.SplitLast(a); last != nil && last.Protocol().Code == ma.P_P2P {
+			a = bare
+		}
+		info.Addrs = append(info.Addrs, a)
+	}
+	h.swarm.Backoff().Clear(id) // when to dial again is the pool's decision
+	t := h.cfg.Timeouts
+	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
+	defer cancel()
+	if err := h.host.Connect(ctx, info); err != nil {
+		return "", fmt.Errorf("dial %s: %w: %w", to.ID.Short(), flat{err}, peers.ErrUnreachable)
+	}
+	return id, nil
+}
+
+// flat is libp2p's report of a dial, which has a line per address, on one line.
+type flat struct{ error }
+
+func (e flat) Error() string {
+	var d *swarm.DialError
+	if !errors.As(e.error, &d) {
+		return strings.Join(strings.Fields(e.error.Error()), " ")
+	}
+	var out []string
+	if len(d.DialErrors) == 0 && d.Cause != nil {
+		out = append(out, d.Cause.Error())
+	}
+	for _, t := range d.DialErrors {
+		out = append(out, t.Address.String()+": "+strings.Join(strings.Fields(t.Cause.Error()), " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+func (e flat) Unwrap() error { return e.error }
+
+// open opens a stream on the connection that stands.
+func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol string) (*counted, error) {
+	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "connect dials"), h.cfg.Timeouts.Handshake)
+	defer cancel()
+	s, err := h.host.NewStream(ctx, to, protoID(protocol))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", protocol, err)
+	}
+	return h.count(s, id), nil
+}
+
+// roundTrip is what the transport has measured on a connection, asking it to
+// measure if it has not. 0: unknown.
+func roundTrip(c network.Conn) time.Duration {
+	var y *goyamux.Session
+	if c.As(&y) {
+		if rtt := y.RTT(); rtt > 0 {
+			return rtt
+		}
+		rtt, _ := y.Ping()
+		return rtt
+	}
+	var q *quicgo.Conn
+	if c.As(&q) {
+		return q.ConnectionStats().SmoothedRTT
+	}
+	return 0
+}
+
+// errClosed is why things end when the host closes.
+var errClosed = fmt.Errorf("this node is shutting down: %w", peers.ErrLost)
+
+// unusable says that an address cannot be listened on.
+func unusable(addr ma.Multiaddr, err error) error {
+	return fmt.Errorf("listen on %s: %w: %w", addr, err, share.ErrNetwork)
+}

@@ -1,0 +1,98 @@
+package p2p
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/x/rate"
+)
+
+// limits are the host's limits, all from one knob.
+//
+// Memory, to libp2p's resource manager, is what windows of streams could come
+// to hold, not what they hold. What they hold is bounded elsewhere: a window
+// grows only while its reader keeps up, and what we ask for is bounded by the
+// requests in flight. So the limits on it are wide enough for every window of
+// a few fast sources to reach its full size, and a stranger's share is bounded
+// by the number of his streams.
+type limits struct {
+	peers     int // connected peers the connection manager keeps
+	conns     int // connections, either way
+	perSubnet int // connections from one address, or one IPv6 /56
+	perPeer   int // streams with one peer, either way
+	streams   int // streams in all
+	peerMem   int // bytes of windows of one peer
+	mem       int // ... of all
+}
+
+// maxWindow is what a yamux receive window may grow to: 1 Gbit/s at 130 ms.
+const maxWindow = 16 << 20
+
+func newLimits(maxPeers, streams int) limits {
+	perPeer := 16*streams + 32 // 16 shares at once, messages, manifests, libp2p's own
+	return limits{
+		peers:     maxPeers,
+		conns:     2*maxPeers + 16, // both sides may dial at once, over two transports
+		perSubnet: max(16, maxPeers),
+		perPeer:   perPeer,
+		streams:   perPeer * (maxPeers + 16),
+		// The resource manager grants growth only in the lower half of a limit.
+		peerMem: 2 * perPeer * maxWindow,
+		mem:     math.MaxInt64,
+	}
+}
+
+// resourceManager enforces l.
+func (l limits) resourceManager() (network.ResourceManager, error) {
+	n := func(x int) rcmgr.LimitVal { return rcmgr.LimitVal(x) }
+	all := rcmgr.ResourceLimits{
+		Conns: n(l.conns), ConnsInbound: n(l.conns), ConnsOutbound: n(l.conns), FD: n(l.conns),
+		Streams: n(l.streams), StreamsInbound: n(l.streams), StreamsOutbound: n(l.streams),
+		Memory: rcmgr.LimitVal64(l.mem),
+	}
+	cfg := rcmgr.PartialLimitConfig{
+		System:    all,
+		Transient: all, // not yet secured; time, not number, ends those: libp2p gives them 15 s
+		PeerDefault: rcmgr.ResourceLimits{
+			Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, FD: 8,
+			Streams: n(l.perPeer), StreamsInbound: n(l.perPeer), StreamsOutbound: n(l.perPeer),
+			Memory: rcmgr.LimitVal64(l.peerMem),
+		},
+	}.Build(rcmgr.InfiniteLimits)
+	loop4, loop6 := netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")
+	// New connections per second: the first of everybody behind an address at
+	// once, and then each again every half minute.
+	often := rate.Limit{RPS: float64(l.perSubnet) / 30, Burst: 2 * l.perSubnet}
+	m, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(cfg),
+		rcmgr.WithMetricsDisabled(),
+		rcmgr.WithLimitPerSubnet(
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: l.perSubnet}},
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: l.perSubnet}, {PrefixLength: 48, ConnCount: l.conns}}),
+		rcmgr.WithConnRateLimiters(&rate.Limiter{
+			NetworkPrefixLimits: []rate.PrefixLimit{{Prefix: loop4}, {Prefix: loop6}}, // zero: no limit
+			SubnetRateLimiter: rate.SubnetLimiter{
+				IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: often}},
+				IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 56, Limit: often}},
+				GracePeriod:      time.Minute,
+			},
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("make the resource manager: %w", err)
+	}
+	return m, nil
+}
+
+// connManager trims connections beyond l.peers, those of links and of children
+// with open streams last.
+func (l limits) connManager() (*connmgr.BasicConnMgr, error) {
+	m, err := connmgr.NewConnManager(max(1, l.peers*9/10), l.peers, connmgr.WithGracePeriod(20*time.Second))
+	if err != nil {
+		return nil, fmt.Errorf("make the connection manager: %w", err)
+	}
+	return m, nil
+}

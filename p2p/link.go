@@ -1,0 +1,237 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// A Sink is told what a Link hears. Its methods are called from the link's
+// goroutines, one for each data stream, so several may run at once; calls about
+// one request come in order. None may block: what a Sink does not return from,
+// its stream does not read past.
+type Sink interface {
+	// Up says that the source is connected; requests may be made before, and
+	// wait for it. rtt is a first measurement of the round trip, 0 if there is
+	// none. It is the first call.
+	Up(rtt time.Duration)
+
+	// Proof has the hashes of all blocks of the request's piece, not checked
+	// against the manifest. It comes before the request's first Blocks, if and
+	// only if it was asked for.
+	Proof(req uint64, values []share.Hash)
+
+	// Blocks has one run of whole blocks, first and on, at most wire.MaxRun
+	// bytes, not verified. The runs of a request come in order and without
+	// gaps. data is the receiver's until it calls release, once, from any
+	// goroutine; it counts against Config.FetchBytes until then.
+	Blocks(req uint64, first share.Block, data []byte, release func())
+
+	// Progress says that bytes of a run have arrived and the rest has not: at
+	// most four times a second and stream. It is for deadlines; the same bytes
+	// come again in Blocks.
+	Progress(req uint64, bytes int)
+
+	// Finished says that all blocks of the request have been handed over.
+	Finished(req uint64)
+
+	// Status says that the request ended with a reply other than OK. Blocks
+	// that came before it count.
+	Status(req uint64, r wire.Reply)
+
+	// Down is the last call, unless Close was: the link is gone, and every
+	// request with it. err wraps peers.ErrUnreachable if it never was up,
+	// peers.ErrProtocol if the source broke the protocol, else peers.ErrLost.
+	Down(err error)
+}
+
+// A Link is the way to one source of one share: a few data streams, each with
+// requests in flight and their replies in the same order.
+//
+//	opening --Up--> up --Down--> gone
+//	   └───────────Down───────────┘      Close leads to gone from anywhere, without Down
+//
+// Each stream has a goroutine that writes requests, in one go whatever has been
+// queued, and one that reads replies. A stream is opened when it gets its first
+// request, and again when the source closed it for having been idle.
+type Link struct {
+	h      *Host
+	to     peers.Addr
+	share  share.ID
+	layout *share.Layout
+	sink   Sink
+	tag    string // protects the connection from being trimmed
+
+	ctx    context.Context
+	end    context.CancelCauseFunc
+	closed atomic.Bool // no call of the sink begins any more
+
+	peer peer.ID // set before the streams run
+
+	mu      sync.Mutex
+	streams []*dataStream
+	reqs    map[uint64]*request // not ended; those cancelled stay until their bytes have come
+}
+
+// request is one request, from Request to the end of its reply. Its fields are
+// guarded by Link.mu, but for those that never change.
+type request struct {
+	wire.PieceRequest
+	on        *dataStream
+	owed      int // bytes not yet received
+	cancelled bool
+
+	// The rest is the reader's, once the request is written.
+	next  uint32 // block that must come next
+	begun bool   // a header has come
+}
+
+// Open makes a link to a source and returns at once; it dials in the
+// background, one attempt, and tells sink what comes of it. libp2p's own
+// back-off is cleared: how long to wait between attempts is the caller's.
+// The addresses of to are tried beside those already known.
+func (h *Host) Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink) *Link {
+	l := &Link{
+		h: h, to: to, share: id, layout: layout, sink: sink,
+		tag:  fmt.Sprint("link", h.links.Add(1)),
+		reqs: map[uint64]*request{},
+	}
+	l.ctx, l.end = context.WithCancelCause(h.drain)
+	for range h.cfg.Streams {
+		l.streams = append(l.streams, newDataStream(l))
+	}
+	if !h.start(l.run) {
+		l.end(errClosed)
+		go l.down() // this late nobody waits for it
+	}
+	return l
+}
+
+// Request queues a request and never blocks. false: the queue is full, the
+// link is gone, or the piece has no such blocks.
+func (l *Link) Request(r wire.PieceRequest) bool {
+	p, first := share.Piece(r.Piece), share.Block(r.First)
+	if r.First > wire.MaxBlocks || r.Count > wire.MaxBlocks || !l.layout.ValidRun(p, first, int(r.Count)) || l.ctx.Err() != nil {
+		return false
+	}
+	q := &request{PieceRequest: r, owed: l.layout.RunSpan(p, first, int(r.Count)).Len, next: r.First}
+	l.mu.Lock()
+	if len(l.reqs) >= linkQueue || l.reqs[r.ID] != nil {
+		l.mu.Unlock()
+		return false
+	}
+	on := l.streams[0]
+	for _, s := range l.streams[1:] {
+		if s.owed < on.owed {
+			on = s
+		}
+	}
+	q.on = on
+	l.reqs[r.ID] = q
+	on.owed += q.owed
+	on.unsent = append(on.unsent, q)
+	l.mu.Unlock()
+	on.wake()
+	return true
+}
+
+// Cancel takes a request back and never blocks. The sink hears no more of it
+// than a call that was about to be made. Bytes already on their way are read
+// and thrown away; the source stops at the end of a run. A request that has
+// ended, or never was, is no error.
+func (l *Link) Cancel(req uint64) {
+	l.mu.Lock()
+	q := l.reqs[req]
+	if q == nil || q.cancelled {
+		l.mu.Unlock()
+		return
+	}
+	q.cancelled = true
+	on := q.on
+	if on.unsend(q) {
+		l.forget(q)
+		l.mu.Unlock()
+		return
+	}
+	on.cancels = append(on.cancels, req)
+	l.mu.Unlock()
+	on.wake()
+}
+
+// Close ends the link and does not wait. The sink hears nothing more, Down
+// included, but for a call that was about to be made. Host.Close waits.
+func (l *Link) Close() {
+	l.closed.Store(true)
+	l.end(nil)
+}
+
+// forget drops a request that has ended. l.mu must be held.
+func (l *Link) forget(q *request) {
+	delete(l.reqs, q.ID)
+	q.on.owed -= q.owed
+	q.owed = 0
+}
+
+// run is the life of the link.
+func (l *Link) run() {
+	defer l.down()
+	defer l.end(peers.ErrLost) // the first cause counts
+	to, err := l.h.connect(l.ctx, l.to)
+	if err != nil {
+		l.end(err)
+		return
+	}
+	conns := l.h.host.ConnManager()
+	conns.Protect(to, l.tag)
+	defer conns.Unprotect(to, l.tag)
+	l.peer = to
+	first, err := l.streams[0].open()
+	if err != nil {
+		l.end(fmt.Errorf("%s: %w: %w", l.to.ID.Short(), flat{err}, peers.ErrUnreachable))
+		return
+	}
+	if rtt := roundTrip(first.Conn()); !l.closed.Load() {
+		l.sink.Up(rtt)
+	}
+	var streams sync.WaitGroup
+	for i, d := range l.streams {
+		s := first
+		if i > 0 {
+			s = nil // when it gets its first request
+		}
+		streams.Go(func() {
+			if err := l.h.caught(func() error { return d.run(s) }); err != nil {
+				l.end(l.why(err))
+			}
+		})
+	}
+	streams.Wait()
+}
+
+// why is the error of a stream in our words.
+func (l *Link) why(err error) error {
+	if errors.Is(err, peers.ErrProtocol) {
+		return fmt.Errorf("%s: %w", l.to.ID.Short(), err)
+	}
+	return fmt.Errorf("%s: %w: %w", l.to.ID.Short(), err, peers.ErrLost)
+}
+
+// down makes the last call.
+func (l *Link) down() {
+	err := context.Cause(l.ctx)
+	if errors.Is(err, context.Canceled) {
+		err = errClosed
+	}
+	if !l.closed.Load() {
+		l.sink.Down(err)
+	}
+}

@@ -1,0 +1,127 @@
+package p2p
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// FetchManifest asks a peer for a share's manifest of at most limit bytes. done
+// is called once, from another goroutine, with the manifest, which hashes to
+// id; or with the peer's reply that it has none to give; or with an error that
+// wraps peers.ErrUnreachable, peers.ErrLost or peers.ErrProtocol. cancel makes
+// it come soon, with an error.
+func (h *Host) FetchManifest(from peers.Addr, id share.ID, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func()) {
+	ctx, cancel := context.WithCancel(h.drain)
+	if !h.start(func() {
+		defer cancel()
+		done(h.fetchManifest(ctx, from, id, limit))
+	}) {
+		go done(nil, wire.Reply{}, errClosed)
+	}
+	return cancel
+}
+
+func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, limit int) ([]byte, wire.Reply, error) {
+	fail := func(err error) ([]byte, wire.Reply, error) {
+		return nil, wire.Reply{}, fmt.Errorf("manifest of %s from %s: %w", id.Short(), from.ID.Short(), err)
+	}
+	to, err := h.connect(ctx, from)
+	if err != nil {
+		return fail(err)
+	}
+	s, err := h.open(ctx, to, from.ID, wire.ManifestProtocol)
+	if err != nil {
+		return fail(fmt.Errorf("%w: %w", err, peers.ErrUnreachable))
+	}
+	defer s.uncount()
+	defer s.Reset() // no effect after Close
+	defer context.AfterFunc(ctx, func() { s.Reset() })()
+	raw, reply, err := h.readManifest(s, id, min(limit, share.MaxManifest))
+	switch {
+	case err == nil:
+		s.Close()
+		return raw, reply, nil
+	case ctx.Err() != nil:
+		return fail(fmt.Errorf("cancelled: %w", peers.ErrLost))
+	case errors.Is(err, peers.ErrProtocol):
+		return fail(err)
+	}
+	return fail(fmt.Errorf("%w: %w", err, peers.ErrLost))
+}
+
+// readManifest asks and reads the answer.
+func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Reply, error) {
+	t := h.cfg.Timeouts
+	if err := writeAll(s, wire.AppendFrame(nil, wire.AppendManifestRequest(nil, id)), t.Stall); err != nil {
+		return nil, wire.Reply{}, err
+	}
+	if err := s.CloseWrite(); err != nil {
+		return nil, wire.Reply{}, err
+	}
+	start := time.Now()
+	s.SetReadDeadline(start.Add(t.Manifest))
+	br := bufio.NewReader(s)
+	frame, err := wire.ReadFrame(br, wire.MaxHeader, nil)
+	if err != nil {
+		return nil, wire.Reply{}, err
+	}
+	reply, size, err := wire.ParseManifestHeader(frame)
+	if err != nil || reply.Status != wire.OK {
+		return nil, reply, err
+	}
+	if size > int64(limit) {
+		return nil, reply, fmt.Errorf("%d bytes, limit %d: %w", size, limit, peers.ErrProtocol)
+	}
+	s.SetReadDeadline(start.Add(t.Manifest + time.Duration(float64(size)/float64(t.ManifestRate)*float64(time.Second))))
+	// What is announced is believed only as it arrives.
+	raw := make([]byte, 0, min(size, 1<<20))
+	for int64(len(raw)) < size {
+		if len(raw) == cap(raw) {
+			raw = append(make([]byte, 0, min(size, 4*int64(cap(raw)))), raw...)
+		}
+		n, err := io.ReadFull(br, raw[len(raw):cap(raw)])
+		raw = raw[:len(raw)+n]
+		if err != nil {
+			return nil, reply, err
+		}
+	}
+	if got := share.IDOf(raw); got != id {
+		return nil, reply, fmt.Errorf("the bytes are those of %s: %w", got.Short(), peers.ErrProtocol)
+	}
+	return raw, reply, nil
+}
+
+// serveManifest answers one request.
+func (h *Host) serveManifest(b Blocks, s *counted) error {
+	t := h.cfg.Timeouts
+	s.SetReadDeadline(time.Now().Add(t.Request))
+	frame, err := wire.ReadFrame(bufio.NewReader(s), wire.MaxRequest, nil)
+	if err != nil {
+		return err
+	}
+	id, err := wire.ParseManifestRequest(frame)
+	if err != nil {
+		return err
+	}
+	raw, reply := b.Manifest(id)
+	header := wire.AppendFrame(nil, wire.AppendManifestHeader(nil, reply, int64(len(raw))))
+	if err := writeAll(s, header, t.Stall); err != nil || reply.Status != wire.OK {
+		return err
+	}
+	for len(raw) > 0 { // in steps, so that a stall shows
+		n := min(len(raw), 256<<10)
+		if err := writeAll(s, raw[:n], t.Stall); err != nil {
+			return err
+		}
+		raw = raw[n:]
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package p2p
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// messenger has a session with every peer that frames were sent to or came
+// from since it was last lost.
+type messenger struct {
+	h    *Host
+	recv func(peers.ID, []byte)
+	lost func(peers.ID)
+
+	mu   sync.Mutex
+	with map[peers.ID]*session
+}
+
+// session is the exchange of frames with one peer: a stream out, opened for
+// the first frame, and a stream in. When either breaks, or the last connection
+// to the peer goes, both end, and lost is told, after the last call of recv.
+// So between two calls of lost nothing is missing in either direction.
+type session struct {
+	m    *messenger
+	id   peers.ID
+	peer peer.ID
+
+	ctx  context.Context
+	end  context.CancelFunc
+	done chan struct{} // lost has been told
+
+	ready chan struct{} // something is queued
+
+	mu     sync.Mutex
+	queue  [][]byte
+	bytes  int            // of queue
+	in     bool           // there is, or was, a stream in
+	ending bool           // nothing joins any more
+	work   sync.WaitGroup // Add only with mu held and not ending
+}
+
+// OnMessages starts the exchange of messages, once per host. recv is given each
+// frame of a peer, at most wire.MaxMessage bytes, in order, from the goroutine
+// of that peer's stream: it must not block, and may keep the frame. lost says
+// that frames to and from the peer may be missing: the last connection to it is
+// gone, or a stream of messages broke. Frames queued for it are gone too.
+// No call of recv for the peer is under way then, and the next starts anew.
+func (h *Host) OnMessages(recv func(from peers.ID, frame []byte), lost func(peers.ID)) {
+	m := &h.messages
+	m.mu.Lock()
+	m.recv, m.lost = recv, lost
+	m.mu.Unlock()
+	h.handle(wire.MessageProtocol, func(s *counted, from peers.ID) error {
+		x := m.join(from, s.Conn().RemotePeer())
+		if x == nil {
+			return errClosed
+		}
+		defer x.work.Done()
+		defer x.end()
+		return x.read(s)
+	})
+}
+
+// Send queues a frame for a peer and never blocks. The frame must not be
+// changed afterwards. false: it is longer than wire.MaxMessage, the queue is
+// full, or the peer is not connected. Frames arrive in the order of their
+// sending, or lost is told.
+func (h *Host) Send(to peers.ID, frame []byte) bool {
+	m := &h.messages
+	if len(frame) > wire.MaxMessage || h.drain.Err() != nil {
+		return false
+	}
+	m.mu.Lock()
+	x := m.with[to]
+	m.mu.Unlock()
+	if x == nil {
+		id, err := peer.Decode(string(to))
+		if err != nil || h.swarm.Connectedness(id) != network.Connected {
+			return false
+		}
+		if x = m.session(to, id); x == nil {
+			return false
+		}
+	}
+	return x.push(frame)
+}
+
+// session is the session with a peer, a new one if there is none. nil: the
+// host is closed.
+func (m *messenger) session(id peers.ID, to peer.ID) *session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if x := m.with[id]; x != nil {
+		return x
+	}
+	x := &session{m: m, id: id, peer: to, done: make(chan struct{}), ready: make(chan struct{}, 1)}
+	x.ctx, x.end = context.WithCancel(m.h.ctx)
+	if !m.h.start(x.run) {
+		x.end()
+		return nil
+	}
+	m.with[id] = x
+	return x
+}
+
+// join makes the caller's stream the stream in of a session. A peer that opens
+// a second one has lost the first, so the session with it ends first.
+func (m *messenger) join(id peers.ID, from peer.ID) *session {
+	for {
+		x := m.session(id, from)
+		if x == nil {
+			return nil
+		}
+		x.mu.Lock()
+		if !x.in && !x.ending {
+			x.in = true
+			x.work.Add(1)
+			x.mu.Unlock()
+			return x
+		}
+		x.mu.Unlock()
+		x.end()
+		<-x.done
+	}
+}
+
+// disconnected is called by libp2p for every connection that goes.
+func (m *messenger) disconnected(_ network.Network, c network.Conn) {
+	to := c.RemotePeer()
+	if m.h.swarm.Connectedness(to) == network.Connected {
+		return
+	}
+	id := peers.ID(to.String())
+	m.mu.Lock()
+	x, lost := m.with[id], m.lost
+	m.mu.Unlock()
+	switch {
+	case x != nil:
+		x.end()
+	case lost != nil && m.h.begin():
+		defer m.h.work.Done()
+		lost(id)
+	}
+}
+
+// run is the life of a session.
+func (x *session) run() {
+	h := x.m.h
+	err := h.caught(x.write)
+	if err != nil && x.ctx.Err() == nil {
+		h.log.Debug("messages ended", "peer", x.id, "err", err)
+	}
+	x.end()
+	x.mu.Lock()
+	x.ending = true
+	x.mu.Unlock()
+	x.work.Wait()
+	x.m.mu.Lock()
+	delete(x.m.with, x.id)
+	lost := x.m.lost
+	x.m.mu.Unlock()
+	if lost != nil {
+		lost(x.id)
+	}
+	close(x.done)
+}
+
+// push queues a frame.
+func (x *session) push(frame []byte) bool {
+	x.mu.Lock()
+	if x.ending || x.ctx.Err() != nil || len(x.queue) >= messageQueue || x.bytes+len(frame) > messageBytes {
+		x.mu.Unlock()
+		return false
+	}
+	x.queue = append(x.queue, frame)
+	x.bytes += len(frame)
+	x.mu.Unlock()
+	signal(x.ready)
+	return true
+}
+
+// pull takes everything that is queued.
+func (x *session) pull(spare [][]byte) [][]byte {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	queue := x.queue
+	clear(spare)
+	x.queue, x.bytes = spare[:0], 0
+	return queue
+}
+
+// write sends what is queued until the session ends. Whatever has gathered
+// goes out in one write.
+func (x *session) write() error {
+	var s *counted
+	var frames [][]byte
+	var buf []byte
+	stall := x.m.h.cfg.Timeouts.Stall
+	for {
+		var closing bool
+		select {
+		case <-x.ctx.Done():
+			return nil
+		case <-x.m.h.drain.Done(): // the host closes: send what is queued
+			closing = true
+		case <-x.ready:
+		}
+		for frames = x.pull(frames); len(frames) > 0; frames = x.pull(frames) {
+			if s == nil {
+				var err error
+				if s, err = x.m.h.open(x.ctx, x.peer, x.id, wire.MessageProtocol); err != nil {
+					return err
+				}
+				defer s.uncount()
+				defer s.Reset() // no effect after Close
+				defer context.AfterFunc(x.ctx, func() { s.Reset() })()
+			}
+			for _, f := range frames {
+				if buf = wire.AppendFrame(buf, f); len(buf) < 64<<10 {
+					continue
+				}
+				if err := writeAll(s, buf, stall); err != nil {
+					return err
+				}
+				buf = buf[:0]
+			}
+			if err := writeAll(s, buf, stall); err != nil {
+				return err
+			}
+			buf = buf[:0]
+		}
+		if closing {
+			return linger(s)
+		}
+	}
+}
+
+// linger ends a stream that only we write to, and waits until the peer has
+// taken notice: closing a connection loses what is still in it. Host.Close
+// bounds the wait.
+func linger(s *counted) error {
+	if s == nil {
+		return nil
+	}
+	if err := s.CloseWrite(); err != nil {
+		return err
+	}
+	err := error(os.ErrDeadlineExceeded)
+	for timedOut(err) {
+		s.SetReadDeadline(time.Time{})
+		_, err = io.Copy(io.Discard, s)
+	}
+	return err
+}
+
+// read hands over what comes in until the stream ends.
+func (x *session) read(s *counted) error {
+	defer context.AfterFunc(x.ctx, func() { s.Reset() })()
+	cfg := x.m.h.cfg
+	limit := rate.NewLimiter(rate.Limit(cfg.MessageRate), cfg.MessageRate)
+	br := bufio.NewReaderSize(s, 16<<10)
+	for {
+		if br.Buffered() == 0 {
+			s.SetReadDeadline(time.Time{})
+			if _, err := br.Peek(1); err != nil {
+				return ended(err)
+			}
+			s.SetReadDeadline(time.Now().Add(cfg.Timeouts.Request))
+		}
+		frame, err := wire.ReadFrame(br, wire.MaxMessage, nil)
+		if err != nil {
+			return fmt.Errorf("read a message: %w", err)
+		}
+		x.m.recv(x.id, frame)
+		if err := limit.WaitN(x.ctx, max(len(frame), minMessage)); err != nil {
+			return err
+		}
+	}
+}
+
+// ended is nil for a stream that ended where it may.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

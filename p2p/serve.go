@@ -1,0 +1,357 @@
+package p2p
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Blocks is what there is to serve. Its methods are called from many
+// goroutines. A reply other than OK is passed on to the child.
+type Blocks interface {
+	// Manifest is the encoded manifest of a share. It is not changed.
+	Manifest(id share.ID) ([]byte, wire.Reply)
+
+	// Check says how many bytes the n blocks of p from first on have, and
+	// whether they could be served now. It comes first for each request.
+	Check(id share.ID, p share.Piece, first share.Block, n int) (bytes int, r wire.Reply)
+
+	// Proof is the hashes of all blocks of p.
+	Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply)
+
+	// ReadRun reads the n blocks of p from first on into dst, which holds them
+	// exactly, and is how many bytes it read.
+	ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply)
+}
+
+// Admit decides who is served when.
+type Admit interface {
+	// Admit is asked once per request, with the bytes it will take, and may
+	// wait, for less than an asker's patience (Timeouts.Reply) and never
+	// beyond ctx. If the reply is OK, done is called when the request has been
+	// served or given up.
+	Admit(ctx context.Context, child peers.ID, id share.ID, p share.Piece, bytes int) (done func(), r wire.Reply)
+}
+
+// Serve starts answering: manifests and blocks out of b, when a admits it.
+func (h *Host) Serve(b Blocks, a Admit) {
+	h.handle(wire.ManifestProtocol, func(s *counted, from peers.ID) error { return h.serveManifest(b, s) })
+	h.handle(wire.PieceProtocol, func(s *counted, from peers.ID) error {
+		c := &child{h: h, blocks: b, admit: a, id: from, s: s, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+		return c.serve()
+	})
+}
+
+// runBlocks is how many blocks go behind one header.
+const runBlocks = wire.MaxRun / share.BlockSize
+
+// child is one data stream of a peer that fetches from us. One goroutine reads
+// requests into a bounded queue, so that a CANCEL overtakes what it is about;
+// another answers them in order.
+type child struct {
+	h      *Host
+	blocks Blocks
+	admit  Admit
+	id     peers.ID
+	s      *counted
+
+	ready chan struct{} // the queue has something, or ended
+	room  chan struct{} // the queue has room
+
+	mu    sync.Mutex
+	queue []*job
+	now   *job // being answered
+	ended bool // no request will be added
+
+	header, frame []byte // scratch of write
+}
+
+// job is one request.
+type job struct {
+	wire.PieceFrame
+	ctx    context.Context // ends when the child takes the request back, or is gone
+	cancel context.CancelFunc
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// serve answers until the child closes the stream, or breaks it.
+func (c *child) serve() error {
+	conns := c.h.host.ConnManager()
+	peer := c.s.Conn().RemotePeer()
+	conns.UpsertTag(peer, "child", func(n int) int { return n + 1 }) // trimmed after those without a stream
+	defer conns.UpsertTag(peer, "child", func(n int) int { return n - 1 })
+
+	ctx, cancel := context.WithCancel(c.h.ctx)
+	defer cancel()
+	defer context.AfterFunc(c.h.ctx, func() { c.s.Reset() })()
+	// The host closes: what was asked before is not read any more, what is
+	// being answered is finished.
+	defer context.AfterFunc(c.h.drain, func() { c.s.SetReadDeadline(time.Now()); c.end(true) })()
+
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	var answered error
+	answering.Go(func() {
+		answered = c.h.caught(c.answer)
+		if answered != nil {
+			c.s.Reset() // frees the reader
+		} else {
+			c.s.CloseWrite()
+		}
+	})
+	err := c.read(ctx)
+	switch {
+	case c.h.drain.Err() != nil:
+		err = nil
+		answering.Wait()
+		linger(c.s)
+	case err != nil:
+		cancel()
+		c.end(true)
+		c.s.Reset() // frees the writer
+	default:
+		c.end(false)
+	}
+	answering.Wait()
+	return errors.Join(err, answered)
+}
+
+// end says that no request will be added. With drop those queued are forgotten.
+func (c *child) end(drop bool) {
+	c.mu.Lock()
+	c.ended = true
+	if drop {
+		for _, j := range c.queue {
+			j.cancel()
+		}
+		c.queue = nil
+	}
+	c.mu.Unlock()
+	signal(c.ready)
+	signal(c.room)
+}
+
+// read queues requests. nil: the child closed its side, or was idle.
+func (c *child) read(ctx context.Context) error {
+	t := c.h.cfg.Timeouts
+	br := bufio.NewReaderSize(c.s, 2<<10)
+	var buf []byte
+	for {
+		if br.Buffered() == 0 {
+			if err := c.await(br); err != nil {
+				if err == io.EOF {
+					return nil
+				}
+				return err
+			}
+			c.s.SetReadDeadline(time.Now().Add(t.Request))
+		}
+		var err error
+		if buf, err = wire.ReadFrame(br, wire.MaxRequest, buf); err != nil {
+			return err
+		}
+		f, err := wire.ParsePieceFrame(buf)
+		if err != nil {
+			return err
+		}
+		if f.Cancel {
+			c.take(f.ID)
+		} else if err := c.add(ctx, f); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits for the first byte of a request. io.EOF: there will be none.
+func (c *child) await(br *bufio.Reader) error {
+	for {
+		c.s.SetReadDeadline(time.Now().Add(c.h.cfg.Timeouts.Idle))
+		if c.h.drain.Err() != nil { // after the deadline is set, so that none is missed
+			return io.EOF
+		}
+		_, err := br.Peek(1)
+		if err == nil || !timedOut(err) {
+			return err
+		}
+		if c.idle() {
+			return io.EOF
+		}
+	}
+}
+
+// idle says whether nothing is queued or being answered.
+func (c *child) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue) == 0 && c.now == nil
+}
+
+// add queues a request, waiting while the queue is full.
+func (c *child) add(ctx context.Context, f wire.PieceFrame) error {
+	j := &job{PieceFrame: f}
+	j.ctx, j.cancel = context.WithCancel(ctx)
+	for {
+		c.mu.Lock()
+		switch {
+		case c.ended:
+			c.mu.Unlock()
+			j.cancel()
+			return io.EOF
+		case len(c.queue) < pipeline:
+			c.queue = append(c.queue, j)
+			c.mu.Unlock()
+			signal(c.ready)
+			return nil
+		}
+		c.mu.Unlock()
+		<-c.room
+	}
+}
+
+// take cancels a request, if it has not been answered.
+func (c *child) take(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now != nil && c.now.ID == id {
+		c.now.cancel()
+		return
+	}
+	for _, j := range c.queue {
+		if j.ID == id {
+			j.cancel()
+			return
+		}
+	}
+}
+
+// next is the next request; nil when there will be none.
+func (c *child) next() *job {
+	for {
+		c.mu.Lock()
+		c.now = nil
+		if len(c.queue) > 0 {
+			c.now = c.queue[0]
+			c.queue[0] = nil
+			c.queue = c.queue[1:]
+		}
+		j, ended := c.now, c.ended
+		c.mu.Unlock()
+		if j != nil {
+			signal(c.room)
+			return j
+		}
+		if ended {
+			return nil
+		}
+		<-c.ready
+	}
+}
+
+// answer answers requests in order.
+func (c *child) answer() error {
+	defer c.end(true) // frees the reader if it waits for room
+	for j := c.next(); j != nil; j = c.next() {
+		err := c.reply(j)
+		j.cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reply answers one request: runs, or a status. A request that was taken back
+// is answered too, by as much as had been sent and a header that ends it: the
+// asker matches replies to requests by their order.
+func (c *child) reply(j *job) error {
+	q := j.Request
+	p, first, n := share.Piece(q.Piece), share.Block(q.First), int(q.Count)
+	size, r := c.blocks.Check(j.Share, p, first, n)
+	if r.Status != wire.OK {
+		return c.refuse(j, r)
+	}
+	done, r := c.admit.Admit(j.ctx, c.id, j.Share, p, size)
+	if r.Status != wire.OK {
+		return c.refuse(j, r)
+	}
+	defer done()
+	h := wire.Header{ID: j.ID}
+	if q.Proof && j.ctx.Err() == nil {
+		if h.Proof, r = c.blocks.Proof(j.Share, p); r.Status != wire.OK {
+			return c.refuse(j, r)
+		}
+	}
+	for ; n > 0; h.Proof = nil {
+		h.First, h.Count = uint32(first), uint32(min(n, runBlocks))
+		h.Bytes = uint32(min(size, int(h.Count)*share.BlockSize))
+		h.Last = n == int(h.Count)
+		if r, err := c.run(j, h); err != nil || r.Status != wire.OK || j.ctx.Err() != nil && !h.Last {
+			if err != nil {
+				return err
+			}
+			return c.refuse(j, r)
+		}
+		first += share.Block(h.Count)
+		n -= int(h.Count)
+		size -= int(h.Bytes)
+	}
+	return nil
+}
+
+// run reads one run and sends it behind its header, or is why it did not.
+func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
+	size := int(h.Bytes)
+	buf, err := c.h.buffers.get(j.ctx, c.h.serving, size)
+	if err != nil { // taken back while it waited
+		return wire.Reply{Status: wire.Refused}, nil
+	}
+	defer buf.release()
+	n, r := c.blocks.ReadRun(j.Share, share.Piece(j.Request.Piece), share.Block(h.First), int(h.Count), buf.payload(size))
+	if r.Status != wire.OK {
+		return r, nil
+	}
+	if n != size {
+		panic(fmt.Sprintf("p2p: share %s, piece %d: read %d of %d bytes", j.Share.Short(), j.Request.Piece, n, size))
+	}
+	return r, c.write(h, buf, n)
+}
+
+// refuse ends a reply with a status. To a request that was taken back it says
+// only that nothing more comes.
+func (c *child) refuse(j *job, r wire.Reply) error {
+	if j.ctx.Err() != nil {
+		return c.write(wire.Header{ID: j.ID, Last: true}, nil, 0)
+	}
+	return c.write(wire.Header{ID: j.ID, Status: r.Status, Retry: r.Retry, Reason: r.Reason, Last: true}, nil, 0)
+}
+
+// write sends a header, and the first n bytes of buf behind it. They go out in
+// one write, unless a long proof needs more than the headroom.
+func (c *child) write(h wire.Header, buf *buffer, n int) error {
+	stall := c.h.cfg.Timeouts.Stall
+	c.header = wire.AppendHeader(c.header[:0], h)
+	c.frame = wire.AppendFrame(c.frame[:0], c.header)
+	at := headroom - len(c.frame)
+	if buf != nil && at >= 0 {
+		copy(buf.mem[at:], c.frame)
+		return writeAll(c.s, buf.mem[at:headroom+n], stall)
+	}
+	if err := writeAll(c.s, c.frame, stall); err != nil || buf == nil {
+		return err
+	}
+	return writeAll(c.s, buf.payload(n), stall)
+}

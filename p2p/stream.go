@@ -1,0 +1,39 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// writeAll writes b. It gives up when the peer takes not one byte for stall; a
+// slow peer that goes on reading is served for as long as it takes.
+// Only one goroutine may write to s.
+func writeAll(s *counted, b []byte, stall time.Duration) error {
+	for again := false; ; again = true {
+		// A deadline costs a timer, so one set a moment ago will do.
+		if now := time.Now(); again || now.Sub(s.armed) > stall/8 {
+			s.armed = now
+			if err := s.SetWriteDeadline(now.Add(stall)); err != nil {
+				return err
+			}
+		}
+		n, err := s.Write(b)
+		b = b[n:]
+		switch {
+		case err == nil || len(b) == 0:
+			return nil
+		case !timedOut(err):
+			return err
+		case n == 0 && again:
+			return fmt.Errorf("not a byte was taken for %v: %w", stall, err)
+		}
+	}
+}
+
+func timedOut(err error) bool {
+	var t net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}

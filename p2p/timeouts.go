@@ -1,0 +1,88 @@
+package p2p
+
+import (
+	"errors"
+	"time"
+)
+
+// Timeouts is the table of every time-out of this package. A zero field takes
+// its default. There is one more wait that has no entry: Admit's, which its
+// implementation bounds, and which must stay below the asker's Reply.
+type Timeouts struct {
+	// Dial bounds one attempt to reach a peer: every address of it, until a
+	// connection is secured. Default 10 s.
+	Dial time.Duration
+
+	// Handshake bounds, on a connection that stands, the exchange of who
+	// speaks what and the opening of one stream. Default 10 s.
+	Handshake time.Duration
+
+	// Manifest bounds the wait for the first byte of a manifest's answer, and
+	// is the grace that ManifestRate is counted with. Default 10 s.
+	Manifest time.Duration
+
+	// ManifestRate is the slowest a manifest may come, in bytes per second,
+	// over all of it. Default 16 KiB/s: the largest takes 70 minutes.
+	ManifestRate int
+
+	// Reply is how long a source that owes us bytes may send none of them
+	// before its link is lost. It is the backstop behind the deadlines of
+	// requests, which are the pool's, and longer than any of them. Default 30 s.
+	Reply time.Duration
+
+	// Request is how long a frame may take from its first byte to its last.
+	// Default 10 s.
+	Request time.Duration
+
+	// Idle is how long a child's stream may stay without a request before it
+	// is closed. Its link opens another when it needs one. Default 10 min.
+	Idle time.Duration
+
+	// Stall is how long a peer may take none of the bytes we write to it
+	// before the stream is reset. Default 30 s.
+	Stall time.Duration
+
+	// Shutdown bounds Host.Close: the end of replies and messages under way,
+	// and then of everything. Default 5 s.
+	Shutdown time.Duration
+}
+
+var defaultTimeouts = Timeouts{
+	Dial:         10 * time.Second,
+	Handshake:    10 * time.Second,
+	Manifest:     10 * time.Second,
+	ManifestRate: 16 << 10,
+	Reply:        30 * time.Second,
+	Request:      10 * time.Second,
+	Idle:         10 * time.Minute,
+	Stall:        30 * time.Second,
+	Shutdown:     5 * time.Second,
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	d := defaultTimeouts
+	for _, f := range []struct {
+		v *time.Duration
+		d time.Duration
+	}{
+		{&t.Dial, d.Dial}, {&t.Handshake, d.Handshake}, {&t.Manifest, d.Manifest}, {&t.Reply, d.Reply},
+		{&t.Request, d.Request}, {&t.Idle, d.Idle}, {&t.Stall, d.Stall}, {&t.Shutdown, d.Shutdown},
+	} {
+		if *f.v == 0 {
+			*f.v = f.d
+		}
+	}
+	if t.ManifestRate == 0 {
+		t.ManifestRate = d.ManifestRate
+	}
+	return t
+}
+
+func (t Timeouts) validate() error {
+	for _, v := range []time.Duration{t.Dial, t.Handshake, t.Manifest, t.Reply, t.Request, t.Idle, t.Stall, t.Shutdown, time.Duration(t.ManifestRate)} {
+		if v < 0 {
+			return errors.New("negative time-out")
+		}
+	}
+	return nil
+}

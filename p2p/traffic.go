@@ -1,0 +1,109 @@
+package p2p
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// maxCounted is how many peers without a stream are remembered.
+const maxCounted = 8192
+
+// traffic counts the stream bytes exchanged with one peer.
+type traffic struct {
+	in, out atomic.Int64
+	streams int       // open now; guarded by counters.mu
+	last    time.Time // when the last one closed; guarded by counters.mu
+}
+
+// counters has the traffic of every peer, and of all.
+type counters struct {
+	in, out atomic.Int64
+
+	mu   sync.Mutex
+	each map[peers.ID]*traffic
+}
+
+// open is the traffic of id, counted as in use until close.
+func (c *counters) open(id peers.ID) *traffic {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.each[id]
+	if t == nil {
+		if len(c.each) >= maxCounted {
+			c.forget()
+		}
+		t = &traffic{}
+		c.each[id] = t
+	}
+	t.streams++
+	return t
+}
+
+func (c *counters) close(t *traffic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.streams--
+	t.last = time.Now()
+}
+
+// forget drops the peer that has been without a stream for longest.
+func (c *counters) forget() {
+	var oldest peers.ID
+	for id, t := range c.each {
+		if t.streams == 0 && (oldest == "" || t.last.Before(c.each[oldest].last)) {
+			oldest = id
+		}
+	}
+	delete(c.each, oldest)
+}
+
+func (c *counters) of(id peers.ID) (in, out int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.each[id]; t != nil {
+		return t.in.Load(), t.out.Load()
+	}
+	return 0, 0
+}
+
+// Traffic is how many stream bytes of our protocols came from and went to a
+// peer, framing included and encryption not. It outlives connections; of peers
+// long gone only the newest few thousand are remembered.
+func (h *Host) Traffic(id peers.ID) (in, out int64) { return h.counts.of(id) }
+
+// TotalTraffic is Traffic over all peers, the forgotten ones included.
+func (h *Host) TotalTraffic() (in, out int64) { return h.counts.in.Load(), h.counts.out.Load() }
+
+// counted is a stream whose bytes are counted.
+type counted struct {
+	network.Stream
+	all   *counters
+	peer  *traffic
+	armed time.Time // when the write deadline was last set; the writer's
+}
+
+func (h *Host) count(s network.Stream, id peers.ID) *counted {
+	return &counted{Stream: s, all: &h.counts, peer: h.counts.open(id)}
+}
+
+func (s *counted) Read(b []byte) (int, error) {
+	n, err := s.Stream.Read(b)
+	s.peer.in.Add(int64(n))
+	s.all.in.Add(int64(n))
+	return n, err
+}
+
+func (s *counted) Write(b []byte) (int, error) {
+	n, err := s.Stream.Write(b)
+	s.peer.out.Add(int64(n))
+	s.all.out.Add(int64(n))
+	return n, err
+}
+
+// uncount ends the counting. The stream must be done with.
+func (s *counted) uncount() { s.all.close(s.peer) }
