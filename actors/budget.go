@@ -70,8 +70,8 @@ func (b *Budget) Give(n int) {
 	b.used -= blocksIn(n)
 	b.fresh = true
 	if b.usedBytes < 0 || b.used < 0 {
-		b.mu.Unlock()
-		panic("budget: more given back than was taken")
+		b.s.log.Error("budget: more given back than was taken", "bytes", -b.usedBytes, "blocks", -b.used)
+		b.usedBytes, b.used = max(0, b.usedBytes), max(0, b.used)
 	}
 	b.next()
 }

@@ -54,7 +54,7 @@ type end struct {
 func (e end) Send(to peers.ID, frame []byte) bool { return e.w.send(e.self, to, frame) }
 
 // OnMessages sets where frames for a node arrive, and the losses of its peers.
-// Without it they arrive at its system.
+// Without it they arrive at its system. Call it once the system is made.
 func (w *World) OnMessages(self peers.ID, frame func(from peers.ID, frame []byte), lost func(peers.ID)) {
 	w.recv[self] = receiver{frame, lost}
 }
@@ -64,18 +64,32 @@ func (w *World) join(s *System) {
 	w.recv[s.self] = receiver{s.Deliver, s.Lost}
 }
 
-// leave takes a node out of the world. Its peers find out after d.
-func (w *World) leave(s *System, d time.Duration) {
+// leave takes a node out of the world. What it has sent still arrives, and then
+// its peers know.
+func (w *World) leave(s *System) {
+	for _, c := range w.unplug(s) {
+		dir := slices.Index(c.ends[:], s.self)
+		c.breaks(max(c.last[dir]-w.now, w.Latency(s.self, c.ends[1-dir], w.links)), s.self)
+	}
+}
+
+// crash takes a node out of the world with all it had under way. Its peers find
+// out in their time.
+func (w *World) crash(s *System) {
+	for _, c := range w.unplug(s) {
+		c.life++
+		c.breaks(w.Patience, s.self)
+	}
+}
+
+// unplug removes a node and returns its connections.
+func (w *World) unplug(s *System) []*cable {
 	if w.nodes[s.self] != s {
-		return
+		return nil
 	}
 	delete(w.nodes, s.self)
 	delete(w.recv, s.self)
-	for _, c := range w.cables(s.self) {
-		if c.used {
-			c.breaks(d, s.self)
-		}
-	}
+	return slices.DeleteFunc(w.cables(s.self), func(c *cable) bool { return !c.used })
 }
 
 // cables are those of one node, in order.
@@ -119,6 +133,7 @@ func (w *World) send(from, to peers.ID, frame []byte) bool {
 	case c.cut:
 		c.held = append(c.held, heldFrame{dir, frame})
 	case w.Drop(from, to, w.links):
+		c.life++
 		c.breaks(w.Patience, "")
 	default:
 		c.carry(dir, frame)
@@ -138,7 +153,9 @@ func (c *cable) carry(dir int, frame []byte) {
 		case c.cut:
 			c.held = append(c.held, heldFrame{dir, frame})
 		default:
-			c.w.recv[to].frame(from, frame)
+			if r, ok := c.w.recv[to]; ok {
+				r.frame(from, frame)
+			}
 		}
 	})
 }
@@ -153,10 +170,10 @@ func (c *cable) breaks(d time.Duration, gone peers.ID) {
 		return
 	}
 	c.state = broken
-	c.life++
 	c.held = nil
 	c.w.schedule(nil, d, func() {
 		left := c.left
+		c.life++
 		c.state, c.used, c.last, c.left = connected, false, [2]time.Duration{}, map[peers.ID]bool{}
 		for i, id := range c.ends {
 			if r, ok := c.w.recv[id]; ok && !left[id] {
@@ -176,6 +193,7 @@ func (w *World) Cut(a, b peers.ID) {
 	life := c.life
 	w.schedule(nil, w.Patience, func() {
 		if c.cut && c.used && life == c.life {
+			c.life++
 			c.breaks(0, "")
 		}
 	})

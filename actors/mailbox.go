@@ -43,8 +43,9 @@ type mailbox struct {
 	busy      bool // scheduled or running
 	suspended bool
 	closed    bool
-	life      context.Context // of the tasks; nil until one is started
-	endLife   context.CancelFunc
+	life      uint32          // counts the restarts, from 1
+	tasks     context.Context // ends with this life; nil until a task is started
+	endTasks  context.CancelFunc
 	failures  []time.Time // of the last minute, oldest first
 }
 
@@ -55,10 +56,11 @@ type letter struct {
 	msg     any    // plain, or a *actor.MessageEnvelope that names the sender
 	done    func() // called once, when the message was processed or drained; may be nil
 	assured bool   // does not count against the limit
+	life    uint32 // for this life of the actor only; 0 for any
 }
 
 func newMailbox(s *System, pid *actor.PID, limit int, policy restartPolicy) *mailbox {
-	m := &mailbox{sys: s, pid: pid, limit: limit, policy: policy}
+	m := &mailbox{sys: s, pid: pid, limit: limit, policy: policy, life: 1}
 	m.run = m.process
 	return m
 }
@@ -175,8 +177,13 @@ func (m *mailbox) next() bool {
 	if !l.assured {
 		m.counted--
 	}
+	stale := l.life != 0 && l.life != m.life
 	m.mu.Unlock()
-	m.invoke(l.msg, m.inv.InvokeUserMessage)
+	if stale {
+		m.sys.dead(m.pid, l.msg)
+	} else {
+		m.invoke(l.msg, m.inv.InvokeUserMessage)
+	}
 	if l.done != nil {
 		l.done()
 	}
@@ -214,34 +221,37 @@ func (m *mailbox) gone() {
 	m.sys.Unexport(m.pid)
 }
 
-// alive is the context of the tasks of this incarnation of the actor.
-func (m *mailbox) alive() context.Context {
+// alive is the present life of the actor, and a context that ends with it.
+func (m *mailbox) alive() (context.Context, uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.life == nil {
-		m.life, m.endLife = context.WithCancel(context.Background())
+	if m.tasks == nil {
+		m.tasks, m.endTasks = context.WithCancel(context.Background())
 		if m.closed || m.ending.Load() {
-			m.endLife()
+			m.endTasks()
 		}
 	}
-	return m.life
+	return m.tasks, m.life
 }
 
-// end cancels the tasks of this incarnation.
+// end cancels the tasks of this life.
 func (m *mailbox) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.endLife != nil {
-		m.endLife()
+	if m.endTasks != nil {
+		m.endTasks()
 	}
 }
 
-// begin opens a new incarnation.
-func (m *mailbox) begin() {
-	m.ending.Store(false)
+// restarted begins a new life, if one has ended.
+func (m *mailbox) restarted() {
+	if !m.ending.Swap(false) {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.life, m.endLife = nil, nil
+	m.life++
+	m.tasks, m.endTasks = nil, nil
 }
 
 // failed notes a panic and counts those of the last minute, this one included.

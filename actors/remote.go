@@ -67,6 +67,8 @@ type remote struct {
 	onProtocol func(peers.ID, error)
 	counts     struct{ refused, unreachable, unknown, unsupported, malformed atomic.Int64 }
 
+	token atomic.Uint64 // made last; never made twice, so that what is late fits nothing new
+
 	mu       sync.Mutex
 	shut     bool
 	sessions map[peers.ID]*session
@@ -76,8 +78,12 @@ type remote struct {
 var _ actor.Process = (*remote)(nil)
 
 func newRemote(s *System, self peers.ID, out Outbox, c Codec) *remote {
-	return &remote{sys: s, self: self, out: out, codec: c,
+	r := &remote{sys: s, self: self, out: out, codec: c,
 		sessions: map[peers.ID]*session{}, exports: map[string]*actor.PID{}}
+	// Somewhere at random, so that an answer to an earlier life of this process
+	// fits no question of this one. Never near the end of the range.
+	r.token.Store(s.Seed("tokens") >> 2)
+	return r
 }
 
 // RemoteStats counts what did not go well between this node and others.
@@ -155,7 +161,7 @@ func (r *remote) session(peer peers.ID) *session {
 	s := r.sessions[peer]
 	if s == nil {
 		s = newSession(r, peer)
-		if !r.shut {
+		if s.over = r.shut; !s.over {
 			r.sessions[peer] = s
 		}
 	}
@@ -243,10 +249,7 @@ func (r *remote) toSession(to *actor.PID, f func(*session) verdict) bool {
 			}
 			return false
 		}
-		r.mu.Lock()
-		shut := r.shut
-		r.mu.Unlock()
-		if shut {
+		if r.isShut() {
 			return false
 		}
 	}

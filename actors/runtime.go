@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
 	"log/slog"
 	"sync/atomic"
@@ -120,10 +121,19 @@ func (s *System) await(ctx context.Context, answer <-chan any) (any, error) {
 	}
 }
 
+// errInside says that something waits for the world inside one of its steps.
+var errInside = errors.New("called from inside the world's loop")
+
 // awaitGone waits until a root has stopped.
 func (s *System) awaitGone(ctx context.Context, r *root) error {
 	if s.world != nil {
 		s.world.Settle()
+		select {
+		case <-r.gone:
+			return nil
+		default:
+			return errInside
+		}
 	}
 	select {
 	case <-r.gone:
@@ -138,6 +148,10 @@ func (s *System) awaitIdle(ctx context.Context) error {
 	if s.world != nil {
 		s.world.finishTasks(s)
 		s.world.Settle()
+		if s.active.n.Load() != 0 {
+			return errInside
+		}
+		return nil
 	}
 	return s.active.wait(ctx)
 }

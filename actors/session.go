@@ -33,7 +33,6 @@ type session struct {
 	mu     sync.Mutex
 	over   bool
 	open   bool              // a frame has passed, either way
-	last   uint64            // token made last
 	tokens map[uint64]ticket // made by us, for the peer
 	bound  map[string]uint64 // ID of an actor exported to this peer -> its token
 	asked  int               // tickets that wait for an answer
@@ -77,17 +76,14 @@ type outgoing struct {
 
 func newSession(r *remote, peer peers.ID) *session {
 	return &session{r: r, peer: peer, credit: creditWindow,
-		// Somewhere at random, so that a late answer to an earlier life of this
-		// process fits no question of this one. Never near the end of the range.
-		last:   r.sys.Seed("tokens of "+string(peer)) >> 2,
 		tokens: map[uint64]ticket{}, bound: map[string]uint64{}, watched: map[uint64]*actor.PID{}}
 }
 
 // ticket makes a token. Called with mu.
 func (s *session) ticket(t ticket) uint64 {
-	s.last++
-	s.tokens[s.last] = t
-	return s.last
+	token := s.r.token.Add(1)
+	s.tokens[token] = t
+	return token
 }
 
 // take uses a ticket up, if it is one that is. Called with mu.
@@ -200,18 +196,20 @@ func (s *session) control(e wire.Envelope) verdict {
 	if s.over {
 		return over
 	}
-	s.controlLocked(e)
-	return done
+	return s.putControl(e)
 }
 
-func (s *session) controlLocked(e wire.Envelope) {
-	if s.pending.len() == 0 && s.put(wire.AppendEnvelope(nil, e)) {
-		return
-	}
-	if s.open && s.pending.len() < maxQuestions+maxWatches {
+// putControl is control. Called with mu.
+func (s *session) putControl(e wire.Envelope) verdict {
+	switch {
+	case s.pending.len() == 0 && s.put(wire.AppendEnvelope(nil, e)):
+	case s.open && s.pending.len() < maxQuestions+maxWatches:
 		s.pending.push(e)
 		s.later()
+	default:
+		return refused
 	}
+	return done
 }
 
 // report gives credit back when there is a batch of it. Called with mu.
@@ -295,14 +293,11 @@ func (s *session) unwatch(who, watcher *actor.PID) verdict {
 	e, _ := address(who, wire.KindUnwatch, wire.KindUnwatch)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
-		return done // and all its watches with it
+	if e.Reply = s.watching(who, watcher); e.Reply == 0 {
+		return refused // it is not watching, or the session is over and all its watches with it
 	}
-	if e.Reply = s.watching(who, watcher); e.Reply != 0 {
-		delete(s.tokens, e.Reply)
-		s.controlLocked(e)
-	}
-	return done
+	delete(s.tokens, e.Reply)
+	return s.putControl(e)
 }
 
 // watching is the token under which watcher waits for the end of who; 0 if it
@@ -320,11 +315,11 @@ func (s *session) watching(who, watcher *actor.PID) uint64 {
 func (s *session) ended(token uint64) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.watched[token]; ok && !s.over {
-		delete(s.watched, token)
-		s.controlLocked(wire.Envelope{Kind: wire.KindTerminated, Token: token})
+	if s.watched[token] == nil {
+		return refused // it no longer watches, or the session is over
 	}
-	return done
+	delete(s.watched, token)
+	return s.putControl(wire.Envelope{Kind: wire.KindTerminated, Token: token})
 }
 
 // ---- in ----
@@ -493,7 +488,7 @@ func (s *session) peerWatches(e wire.Envelope) error {
 		s.mu.Unlock()
 		return errors.New("too many watches")
 	case who == nil:
-		s.controlLocked(wire.Envelope{Kind: wire.KindTerminated, Token: e.Reply})
+		s.putControl(wire.Envelope{Kind: wire.KindTerminated, Token: e.Reply})
 	default:
 		s.watched[e.Reply] = who
 	}

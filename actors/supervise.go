@@ -153,7 +153,7 @@ type shell struct {
 func (h *shell) Receive(ctx actor.Context) {
 	switch ctx.Message().(type) {
 	case *actor.Started:
-		h.box.begin()
+		h.box.restarted()
 		h.Actor.Receive(ctx)
 	case *actor.Stopping, *actor.Restarting:
 		h.box.ending.Store(true)

@@ -243,19 +243,19 @@ func (s *System) deadLetter(event any) {
 // task runs f beside the mailbox and sends its result, unless it is nil, to the
 // actor itself. The context given to f ends when the actor stops or restarts; f
 // may go on, and Close waits for it. A result that the actor does not live to
-// receive is a dead letter. A panic in f is a panic of the actor.
+// receive is a dead letter, also when a restart came between. A panic in f is a
+// panic of the actor.
 //
 // A task may wait for disk or for hashing, not for a peer. In a World it runs on
 // the loop, whole, after a delay drawn from the seed.
 func (s *System) task(ctx actor.Context, f func(context.Context) any) {
 	self := ctx.Self()
-	box := s.box(self)
-	life := box.alive()
+	alive, life := s.box(self).alive()
 	s.active.begin()
 	s.beside(func() {
 		defer s.active.end()
-		if r := attempt(life, f); r != nil {
-			s.deliver(self, letter{msg: r, assured: true})
+		if r := attempt(alive, f); r != nil {
+			s.deliver(self, letter{msg: r, assured: true, life: life})
 		}
 	})
 }
@@ -266,13 +266,13 @@ type taskPanic struct {
 	stack  []byte
 }
 
-func attempt(life context.Context, f func(context.Context) any) (result any) {
+func attempt(alive context.Context, f func(context.Context) any) (result any) {
 	defer func() {
 		if r := recover(); r != nil {
 			result = taskPanic{r, debug.Stack()}
 		}
 	}()
-	return f(life)
+	return f(alive)
 }
 
 // ErrNoAnswer says that a question will never be answered: the actor has
@@ -323,7 +323,7 @@ func (*asker) Stop(*actor.PID)                   {}
 func (s *System) Close(ctx context.Context) error {
 	s.closeMu.Lock()
 	defer s.closeMu.Unlock()
-	if s.closed {
+	if s.closed || s.crashed {
 		return nil
 	}
 	s.mu.Lock()
@@ -340,6 +340,9 @@ func (s *System) Close(ctx context.Context) error {
 		return fmt.Errorf("close: %w: tasks still run", err)
 	}
 	s.remote.close()
+	if s.world != nil {
+		s.world.leave(s)
+	}
 	s.Shutdown()
 	s.closed = true
 	return nil

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
@@ -232,7 +233,7 @@ func (w *World) Crash(s *System) {
 			e.Stop()
 		}
 	}
-	w.leave(s, w.Patience)
+	w.crash(s)
 }
 
 // ---- the trace ----
@@ -253,7 +254,7 @@ func (w *World) delivered(to *actor.PID, message any) {
 	t := reflect.TypeOf(msg)
 	h, ok := w.types[t]
 	if !ok {
-		h = derive(0, t.String())
+		h = derive(0, fmt.Sprint(t)) // Sprint, because t is nil for a nil message
 		w.types[t] = h
 	}
 	w.Mark(uint64(w.now), h, hashPID(sender), hashPID(to))
