@@ -1,0 +1,67 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// codec maps the messages that may travel to and from their wire form. What is
+// not here stays inside the process.
+type codec struct{}
+
+func (codec) Encode(msg any) (typ uint32, payload []byte, ok bool) {
+	switch m := msg.(type) {
+	case Subscribe:
+		return wire.TypeSubscribe, wire.AppendSubscribe(nil, wire.Subscribe(m)), true
+	case SubscribeResult:
+		return wire.TypeSubscribeResult, wire.AppendSubscribeResult(nil, wire.SubscribeResult(m)), true
+	case Unsubscribe:
+		return wire.TypeUnsubscribe, wire.AppendUnsubscribe(nil, wire.Unsubscribe(m)), true
+	case HaveMap:
+		return wire.TypeHaveMap, wire.AppendHaveMap(nil, wire.HaveMap{Share: m.Share, Pieces: uint32(m.Pieces), Bits: m.Bits}), true
+	case Have:
+		return wire.TypeHave, wire.AppendHave(nil, wire.Have{Share: m.Share, Pieces: convert[uint32](m.Pieces)}), true
+	case ShareGone:
+		return wire.TypeShareGone, wire.AppendShareGone(nil, wire.ShareGone(m)), true
+	case Goodbye:
+		return wire.TypeGoodbye, wire.AppendGoodbye(nil, wire.Goodbye(m)), true
+	}
+	return 0, nil, false
+}
+
+func (codec) Decode(typ uint32, b []byte) (any, error) {
+	switch typ {
+	case wire.TypeSubscribe:
+		m, err := wire.ParseSubscribe(b)
+		return Subscribe(m), err
+	case wire.TypeSubscribeResult:
+		m, err := wire.ParseSubscribeResult(b)
+		return SubscribeResult(m), err
+	case wire.TypeUnsubscribe:
+		m, err := wire.ParseUnsubscribe(b)
+		return Unsubscribe(m), err
+	case wire.TypeHaveMap:
+		m, err := wire.ParseHaveMap(b)
+		return HaveMap{m.Share, int(m.Pieces), m.Bits}, err
+	case wire.TypeHave:
+		m, err := wire.ParseHave(b)
+		return Have{m.Share, convert[share.Piece](m.Pieces)}, err
+	case wire.TypeShareGone:
+		m, err := wire.ParseShareGone(b)
+		return ShareGone(m), err
+	case wire.TypeGoodbye:
+		m, err := wire.ParseGoodbye(b)
+		return Goodbye(m), err
+	}
+	return nil, fmt.Errorf("%w %d", ErrUnknownType, typ)
+}
+
+func convert[To, From ~uint32](in []From) []To {
+	out := make([]To, len(in))
+	for i, x := range in {
+		out[i] = To(x)
+	}
+	return out
+}

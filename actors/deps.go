@@ -1,0 +1,88 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Network is what the actors need of the world of peers. No method blocks, and
+// every callback may be called from any goroutine.
+type Network interface {
+	// Self is this node's own ID.
+	Self() peers.ID
+	// Addrs are the addresses at which others may reach this node; none when it does not listen.
+	Addrs() []string
+	// Open begins one attempt to connect to a source of a share; what comes of
+	// it is told to the sink, last of all Down. The Link must be closed.
+	Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink) Link
+	// FetchManifest asks a peer for the manifest of a share, of at most limit
+	// bytes and checked against id. done is called once unless cancelled first.
+	FetchManifest(from peers.Addr, id share.ID, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func())
+	// Send queues one message frame to a connected peer; false when it is
+	// refused.
+	Send(to peers.ID, frame []byte) bool
+	// Traffic is the bytes of our protocols that a peer sent and was sent, framing included.
+	Traffic(id peers.ID) (in, out int64)
+}
+
+// Sink is told what becomes of a link and of its requests. No method blocks.
+type Sink interface {
+	// Up comes first: the peer is connected.
+	Up(rtt time.Duration)
+	// Proof gives the block hashes of the piece of a request; not yet checked.
+	Proof(req uint64, values []share.Hash)
+	// Blocks hands over a run of whole blocks; not yet checked. data belongs to
+	// the sink until it calls release, once.
+	Blocks(req uint64, first share.Block, data []byte, release func())
+	// Progress says that some more bytes of a run have come in that is not complete yet.
+	Progress(req uint64, bytes int)
+	// Finished ends a request: all of its blocks were handed over.
+	Finished(req uint64)
+	// Status ends a request otherwise.
+	Status(req uint64, r wire.Reply)
+	// Down comes last. err wraps one of peers.ErrUnreachable, ErrLost, ErrProtocol.
+	Down(err error)
+}
+
+// Link is a connection to one source of one share.
+type Link interface {
+	// Request asks for blocks; false when too much is queued or the link is down.
+	Request(r wire.PieceRequest) bool
+	// Cancel withdraws a request. What was sent of it before is not handed over.
+	Cancel(req uint64)
+	// Close ends the link; the sink hears nothing more.
+	Close()
+}
+
+// Disk opens the place on disk of one transfer.
+type Disk interface {
+	// Open makes or resumes the place for a share. It may take as long as a
+	// disk takes. Its errors wrap the classes of package share.
+	Open(ctx context.Context, m *share.Manifest) (Target, error)
+}
+
+// Target is the place on disk of one share that is being fetched.
+type Target interface {
+	// Done says that the share was here already, whole and with the right content; Path is where.
+	Done() (path string, done bool)
+	// Verified is the pieces that are durable here. The caller owns the set.
+	Verified() *share.Set
+	// Epoch grows with every Open of this target; the tokens of its leases begin with it.
+	Epoch() uint64
+	// Write puts verified blocks at their place. Safe for concurrent use on different pieces.
+	Write(p share.Piece, first share.Block, data []byte) error
+	// Complete says that every block of p was written, with their hashes: p can be proven and served.
+	Complete(p share.Piece, values []share.Hash)
+	// Sync makes all complete pieces durable, data before bits.
+	Sync() error
+	// Finish makes the share whole at its final name, and returns that.
+	Finish() (path string, err error)
+	// Space is the bytes still to be written and the bytes free.
+	Space() (need, free int64)
+	// Close gives the place up; what was durable stays for the next Open.
+	Close() error
+}

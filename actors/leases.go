@@ -1,0 +1,153 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// leaseManager owns the leasemgr.Manager of one transfer. It alone keeps what
+// every source has, and it alone completes a piece.
+type leaseManager struct {
+	s        *System
+	transfer *actor.PID
+	m        *leasemgr.Manager
+	pools    map[peers.ID]*actor.PID
+	wake     alarm
+}
+
+func newLeaseManager(s *System, transfer *actor.PID, cfg leasemgr.Config, plan leasemgr.Plan) *leaseManager {
+	return &leaseManager{s: s, transfer: transfer, m: leasemgr.New(cfg, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
+}
+
+func (l *leaseManager) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case SourceUp:
+		l.sourceUp(ctx, m)
+	case SourceHas:
+		l.do(ctx, l.m.SetHave(m.Source, m.Have, l.s.Now()))
+	case SourceHasMore:
+		l.do(ctx, l.m.Have(m.Source, m.Pieces, l.s.Now()))
+	case SourceDown:
+		l.sourceDown(ctx, m.Source)
+	case LeaseRequest:
+		l.grant(ctx, m)
+	case LeaseProgress:
+		l.do(ctx, l.m.Progress(m.Source, m.Piece, m.Token, m.Bytes, l.s.Now()))
+	case LeaseReturned:
+		l.returned(ctx, m)
+	case PieceBegun:
+		l.m.Begun(m.Piece)
+	case PieceVerified:
+		l.verified(ctx, m)
+	case RankSource:
+		l.do(ctx, l.m.Rank(m.Source, m.Score, m.Banned, l.s.Now()))
+	case PauseLeases:
+		l.pause(ctx, m)
+	case PlanQuery:
+		ctx.Respond(l.status(m.Lines))
+	case wakeDue:
+		l.do(ctx, l.m.Expire(l.s.Now()))
+	case *actor.Terminated:
+		l.poolDied(ctx, m.Who)
+	case *actor.Stopping, *actor.Restarting:
+		l.wake.stop()
+		return
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+	default:
+		unexpected(ctx)
+	}
+	l.wake.set(l.s, ctx, l.m.Wake())
+}
+
+func (l *leaseManager) sourceUp(ctx actor.Context, m SourceUp) {
+	l.pools[m.Source] = ctx.Sender()
+	ctx.Watch(ctx.Sender())
+	l.m.AddSource(m.Source, l.s.Now())
+}
+
+func (l *leaseManager) sourceDown(ctx actor.Context, id peers.ID) {
+	if pool := l.pools[id]; pool != nil {
+		ctx.Unwatch(pool)
+		delete(l.pools, id)
+	}
+	l.do(ctx, l.m.RemoveSource(id, l.s.Now()))
+}
+
+// poolDied returns the leases of a pool that ended without a word.
+func (l *leaseManager) poolDied(ctx actor.Context, who *actor.PID) {
+	for id, pool := range l.pools {
+		if pool.Equal(who) {
+			l.sourceDown(ctx, id)
+			return
+		}
+	}
+}
+
+func (l *leaseManager) grant(ctx actor.Context, m LeaseRequest) {
+	now := l.s.Now()
+	if m.Rate > 0 {
+		l.do(ctx, l.m.Measured(m.Source, m.Rate, m.RTT, now))
+	}
+	leases, refused := l.m.Acquire(m.Source, m.Max, now)
+	ctx.Respond(LeaseResponse{Leases: leases, Refused: refused})
+}
+
+func (l *leaseManager) returned(ctx actor.Context, m LeaseReturned) {
+	now := l.s.Now()
+	for _, r := range m.Leases {
+		l.do(ctx, l.m.Fail(m.Source, r.Piece, r.Token, r.Why, now))
+		if pool := l.pools[m.Source]; pool != nil && !sameActor(ctx.Sender(), pool) { // the verifier ended it: the pool must hear
+			ctx.Send(pool, LeaseRevoked{[]RevokedLease{{r.Piece, r.Token}}})
+		}
+	}
+}
+
+func (l *leaseManager) verified(ctx actor.Context, m PieceVerified) {
+	tokens := make([]share.Token, len(m.Credits))
+	for i, c := range m.Credits {
+		tokens[i] = c.Token
+	}
+	todo := l.m.Verified(m.Piece, l.s.Now(), tokens...)
+	wanted, leased, _ := l.m.Counts()
+	ctx.Send(l.transfer, PieceDone{Piece: m.Piece, Credits: m.Credits, Last: todo.Done, Remaining: wanted + leased})
+	l.do(ctx, todo)
+}
+
+func (l *leaseManager) pause(ctx actor.Context, m PauseLeases) {
+	if m.Paused {
+		l.m.Pause(m.Why)
+		return
+	}
+	l.do(ctx, l.m.Resume(l.s.Now()))
+}
+
+// do tells the pools what the core decided.
+func (l *leaseManager) do(ctx actor.Context, todo leasemgr.Todo) {
+	l.revoke(ctx, todo.Expired)
+	l.revoke(ctx, todo.Revoked)
+	for _, id := range todo.Wake {
+		if pool := l.pools[id]; pool != nil {
+			ctx.Send(pool, LeasesAvailable{})
+		}
+	}
+}
+
+func (l *leaseManager) revoke(ctx actor.Context, leases []leasemgr.Lease) {
+	for _, x := range leases {
+		if pool := l.pools[x.Source]; pool != nil {
+			ctx.Send(pool, LeaseRevoked{[]RevokedLease{{x.Piece, x.Token}}})
+		}
+	}
+}
+
+func (l *leaseManager) status(lines int) PlanStatus {
+	var st PlanStatus
+	st.Wanted, st.Leased, st.Verified = l.m.Counts()
+	return st
+}
+
+// sameActor says whether both are there and the same.
+func sameActor(a, b *actor.PID) bool { return a != nil && b != nil && a.Equal(b) }

@@ -1,0 +1,489 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file is the protocol between the actors: every message that is not an
+// actor's own, sorted by receiver. A message belongs to its receiver once it is
+// sent. Those marked (wire) may also come from another node, and go through
+// codec.go there.
+
+// ---- to Node ----
+
+// FetchShare, API -> Node. Answered with TransferStarted.
+type FetchShare struct {
+	Share   share.ID
+	Sources []peers.Addr
+	// Manifest, when it is known already, spares asking for it.
+	Manifest *share.Manifest
+	Disk     Disk
+	Config   TransferConfig
+	// Notify hears the events of the transfer, in order, from the transfer's
+	// actor: it must not block.
+	Notify func(Event)
+}
+
+// TransferStarted, Node -> API.
+type TransferStarted struct {
+	Transfer *actor.PID
+	Err      error // the share is being fetched already
+}
+
+// StopTransfer, API -> Node: ends a transfer, keeping what is verified. Its last event is Ended.
+type StopTransfer struct{ Share share.ID }
+
+// PeerLied, Transfer -> Node.
+type PeerLied struct {
+	Peer  peers.ID
+	Proof bool // proven at once, where a single bad block might be chance
+}
+
+// PeerMeasured, Transfer -> Node: what a pool saw of its source.
+type PeerMeasured struct {
+	Peer   peers.ID
+	Bytes  int64   // verified since the last report
+	Rate   float64 // bytes per second; 0 when not yet known
+	First  time.Duration
+	Missed int // deadlines missed since the last report
+}
+
+// AskRank, Transfer -> Node. Answered with RankSource, and PeerBanned if so.
+type AskRank struct{ Peer peers.ID }
+
+// transferEnded, Transfer -> Node: the transfer is over and may be stopped.
+type transferEnded struct{ Share share.ID }
+
+// ---- to Seeder ----
+
+// OfferShare, API or Transfer -> Seeder: from now on children may subscribe.
+// Have is nil for a share that is whole.
+type OfferShare struct {
+	Share  share.ID
+	Pieces int
+	Have   *share.Set
+}
+
+// PieceAvailable, Transfer -> Seeder.
+type PieceAvailable struct {
+	Share share.ID
+	Piece share.Piece
+}
+
+// WithdrawShare, API or Transfer -> Seeder. Answered when the children were told, if asked for.
+type WithdrawShare struct {
+	Share  share.ID
+	Reason string // empty: an ordinary end, said with Goodbye
+}
+
+// Withdrawn, Seeder -> asker.
+type Withdrawn struct{ Children int }
+
+// Subscribe, FetchPool -> Seeder (wire). Answered with SubscribeResult, then HaveMap and Have.
+type Subscribe struct {
+	Share    share.ID
+	Addrs    []string // where the child itself may be reached
+	Nameable bool     // the child agrees to be named to others as a source
+}
+
+// Unsubscribe, FetchPool -> Seeder (wire).
+type Unsubscribe struct{ Share share.ID }
+
+// AdmitRequest, p2p -> Seeder: may this child be served now? Reply is called
+// once, when the answer is known; it must not block. Forwarded by the Node.
+type AdmitRequest struct {
+	Child peers.ID
+	Share share.ID
+	Piece share.Piece
+	Bytes int
+	Reply func(Admission)
+}
+
+// Admission is the answer to AdmitRequest.
+type Admission struct {
+	Job   peers.Job // to be given back with ServeDone when Reply.Status is OK
+	Reply wire.Reply
+}
+
+// undelivered answers for a Seeder that is no more.
+func (m AdmitRequest) undelivered() {
+	m.Reply(Admission{Reply: wire.Reply{Status: wire.Busy, Retry: time.Second}})
+}
+
+// ServeDone, p2p -> Seeder: a job that was admitted has ended, or is no longer wanted.
+type ServeDone struct{ Job peers.Job }
+
+// ChildLost, network -> Seeder: the last connection to a peer has gone.
+type ChildLost struct{ Peer peers.ID }
+
+// SetUploadRate, API -> Seeder: bytes per second; 0 is no limit.
+type SetUploadRate struct{ Rate int64 }
+
+// ---- to Finder ----
+
+// FindSources, Transfer -> Finder: sources of a share are wanted; Known are those to begin with.
+// Answered with SourceFound for each, now and later.
+type FindSources struct {
+	Share share.ID
+	Known []peers.Addr
+}
+
+// StopFinding, Transfer -> Finder.
+type StopFinding struct{ Share share.ID }
+
+// PeersNamed, FetchPool or Seeder -> Finder: peers said to have (some of) a share.
+type PeersNamed struct {
+	Share share.ID
+	By    peers.ID
+	Peers []peers.Addr
+}
+
+// ---- to Transfer ----
+
+// SourceFound, Finder -> Transfer.
+type SourceFound struct {
+	Addr  peers.Addr
+	Named bool // by another peer, not by the user or the ticket
+}
+
+// PeerBanned, Node -> Transfer.
+type PeerBanned struct {
+	Peer  peers.ID
+	Until time.Time
+}
+
+// SourceStatus, FetchPool -> Transfer: the pool's state has changed.
+type SourceStatus struct {
+	Source    peers.ID
+	State     SourceState
+	Why       string // for people
+	Connected bool   // it has been, at least once
+	Dials     int    // failed in a row
+	Rate      float64
+	RTT       time.Duration
+	Gone      bool // the pool has ended and Outcome says how
+	Outcome   error
+}
+
+// SourceLied, PieceVerifier or FetchPool -> Transfer.
+type SourceLied struct {
+	Source peers.ID
+	Piece  share.Piece
+	Token  share.Token
+	Kind   Lie
+}
+
+// BlocksVerified, PieceVerifier -> Transfer: a run was checked, and its good blocks written.
+type BlocksVerified struct {
+	Source    peers.ID
+	Bytes     int // verified and written
+	Duplicate int // had been here already
+	Hashed    int
+}
+
+// PieceDone, LeaseManager -> Transfer: a piece is verified and written.
+type PieceDone struct {
+	Piece     share.Piece
+	Credits   []Credit
+	Last      bool // every piece of the plan is verified now
+	Remaining int
+}
+
+// DiskFailed, PieceVerifier -> Transfer: a write failed.
+type DiskFailed struct{ Err error }
+
+// PlanStatus, LeaseManager -> Transfer: how the plan stands, when asked with PlanQuery.
+type PlanStatus struct {
+	Wanted, Leased, Verified int
+	Why                      []string // one line per missing piece or run of pieces
+	Unavailable              int      // pieces that no connected source has
+}
+
+// Progress query, API -> Transfer. Answered with Progress.
+type ProgressQuery struct{}
+
+// ---- to LeaseManager ----
+
+// SourceUp, FetchPool -> LeaseManager: the sender fetches from Source.
+type SourceUp struct{ Source peers.ID }
+
+// SourceHas, FetchPool -> LeaseManager: the whole set of a source.
+type SourceHas struct {
+	Source peers.ID
+	Have   *share.Set
+}
+
+// SourceHasMore, FetchPool -> LeaseManager.
+type SourceHasMore struct {
+	Source peers.ID
+	Pieces []share.Piece
+}
+
+// SourceDown, FetchPool or Transfer -> LeaseManager: its leases return.
+type SourceDown struct{ Source peers.ID }
+
+// LeaseRequest, FetchPool -> LeaseManager (wire). Answered with LeaseResponse.
+type LeaseRequest struct {
+	Source peers.ID
+	Max    int
+	Rate   float64 // bytes per second; 0 when not measured
+	RTT    time.Duration
+}
+
+// LeaseProgress, FetchPool -> LeaseManager (wire): bytes of a lease came in.
+type LeaseProgress struct {
+	Source peers.ID
+	Piece  share.Piece
+	Token  share.Token
+	Bytes  int
+}
+
+// LeaseReturned, FetchPool -> LeaseManager (wire): given up, for a reason.
+type LeaseReturned struct {
+	Source peers.ID
+	Leases []ReturnedLease
+}
+
+// ReturnedLease is one lease of LeaseReturned.
+type ReturnedLease struct {
+	Piece share.Piece
+	Token share.Token
+	Why   leasemgr.Reason
+}
+
+// PieceVerified, PieceVerifier -> LeaseManager: every block is verified and written.
+type PieceVerified struct {
+	Piece   share.Piece
+	Credits []Credit
+}
+
+// Credit is what one source gave of a piece.
+type Credit struct {
+	Source peers.ID
+	Token  share.Token
+	Bytes  int
+}
+
+// PieceBegun, PieceVerifier -> LeaseManager: some blocks of a piece are verified.
+type PieceBegun struct{ Piece share.Piece }
+
+// RankSource, Transfer -> LeaseManager.
+type RankSource struct {
+	Source peers.ID
+	Score  float64
+	Banned bool
+}
+
+// PauseLeases, Transfer -> LeaseManager: grant nothing (or again) while the disk is full.
+type PauseLeases struct {
+	Paused bool
+	Why    string
+}
+
+// PlanQuery, Transfer -> LeaseManager. Answered with PlanStatus of at most Lines lines.
+type PlanQuery struct{ Lines int }
+
+// ---- to FetchPool ----
+
+// LeaseResponse, LeaseManager -> FetchPool (wire).
+type LeaseResponse struct {
+	Leases  []leasemgr.Lease
+	Refused leasemgr.Refusal // when there are no leases
+}
+
+// LeasesAvailable, LeaseManager -> FetchPool (wire): ask again.
+type LeasesAvailable struct{}
+
+// LeaseRevoked, LeaseManager -> FetchPool (wire): stop work on these.
+type LeaseRevoked struct{ Leases []RevokedLease }
+
+// RevokedLease is one lease of LeaseRevoked.
+type RevokedLease struct {
+	Piece share.Piece
+	Token share.Token
+}
+
+// SubscribeResult, Seeder -> FetchPool (wire).
+type SubscribeResult struct {
+	Share    share.ID
+	Accepted bool
+	Reason   string
+	Retry    time.Duration // when not accepted: ask again after; 0 is never
+	Children []peers.Addr  // others that have some of the share and agreed to be named
+}
+
+// HaveMap, Seeder -> FetchPool (wire): the whole set of pieces.
+type HaveMap struct {
+	Share  share.ID
+	Pieces int
+	Bits   []byte
+}
+
+// Have, Seeder -> FetchPool (wire): pieces that were added.
+type Have struct {
+	Share  share.ID
+	Pieces []share.Piece
+}
+
+// ShareGone, Seeder -> FetchPool (wire): no longer offered, for a reason.
+type ShareGone struct {
+	Share  share.ID
+	Reason string
+}
+
+// Goodbye, Seeder -> FetchPool (wire): the peer ends; nothing is wrong.
+type Goodbye struct{ Share share.ID }
+
+// PieceStates, PieceVerifier -> FetchPool: which blocks are here of pieces that had been begun.
+type PieceStates struct{ States []PieceState }
+
+// PieceState is one piece of PieceStates.
+type PieceState struct {
+	Piece  share.Piece
+	Token  share.Token
+	Have   []bool
+	Proven bool
+}
+
+// BlocksChecked, PieceVerifier -> FetchPool: the verdict on a run.
+type BlocksChecked struct {
+	Piece share.Piece
+	Token share.Token
+	Good  int // bytes
+	Bad   bool
+}
+
+// StopPool, Transfer -> FetchPool: end, saying why; answered by SourceStatus with Gone.
+type StopPool struct{ Why string }
+
+// ---- to PieceVerifier ----
+
+// AskPieces, FetchPool -> PieceVerifier. Answered with PieceStates.
+type AskPieces struct {
+	Pieces []share.Piece
+	Tokens []share.Token
+}
+
+// CheckProof, FetchPool -> PieceVerifier.
+type CheckProof struct {
+	Piece  share.Piece
+	Token  share.Token
+	Source peers.ID
+	Values []share.Hash
+}
+
+// CheckBlocks, FetchPool -> PieceVerifier. The verifier releases data.
+type CheckBlocks struct {
+	Piece   share.Piece
+	Token   share.Token
+	Source  peers.ID
+	First   share.Block
+	Data    []byte
+	Release func()
+}
+
+// ---- results of tasks, each to the actor that started it ----
+
+type opened struct {
+	target Target
+	err    error
+}
+
+type synced struct{ err error }
+
+type finished struct {
+	path string
+	err  error
+}
+
+type closed struct{ err error }
+
+// ---- from links and the network, each to the pool or transfer that opened it ----
+
+type linkUp struct {
+	link int
+	rtt  time.Duration
+}
+
+type linkProof struct {
+	link   int
+	req    uint64
+	values []share.Hash
+}
+
+type linkBlocks struct {
+	link    int
+	req     uint64
+	first   share.Block
+	data    []byte
+	release func()
+}
+
+type linkProgress struct {
+	link  int
+	req   uint64
+	bytes int
+}
+
+type linkFinished struct {
+	link int
+	req  uint64
+}
+
+type linkStatus struct {
+	link int
+	req  uint64
+	r    wire.Reply
+}
+
+type linkDown struct {
+	link int
+	err  error
+}
+
+type manifestCame struct {
+	from     peers.ID
+	manifest []byte
+	r        wire.Reply
+	err      error
+}
+
+// TransferConfig is how one transfer behaves. The zero value works.
+type TransferConfig struct {
+	// Stall is how long a transfer goes on without a verified byte; default 60 s.
+	Stall time.Duration
+	// SyncEvery and SyncBytes bound how much can be lost to a power cut: data is
+	// synced, then committed, after that time or that many bytes. Defaults 250 ms
+	// and 8 MiB.
+	SyncEvery time.Duration
+	SyncBytes int64
+	// Verifiers is the number of PieceVerifier actors; default GOMAXPROCS.
+	Verifiers int
+	// MaxSources bounds how many sources are fetched from at once; default 64.
+	MaxSources int
+	// Anonymous keeps this node from being named to others as a source.
+	Anonymous bool
+	// Leases is the configuration of the lease manager.
+	Leases leasemgr.Config
+}
+
+// Lie is what a source was caught at.
+type Lie uint8
+
+const (
+	BadBlock   Lie = iota // a block that is not what the manifest says
+	BadProof              // block hashes that do not fold to the piece
+	FalseClaim            // said to have a piece, then that it has it not
+	Broken                // broke the protocol
+)
+
+func (l Lie) String() string {
+	return [...]string{"sent a wrong block", "sent a wrong proof", "claimed a piece it does not have", "broke the protocol"}[l]
+}

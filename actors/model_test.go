@@ -1,0 +1,381 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// A swarm is nodes of the real actors in one World. Only the links are models:
+// they have latency and a rate, and decide nothing. What is asked, admitted,
+// served and believed is decided by the actors at both ends.
+type swarm struct {
+	t     testing.TB
+	w     *World
+	nodes map[peers.ID]*simNode
+	order []*simNode
+}
+
+// simNode is one node of a swarm, with a disk in memory.
+type simNode struct {
+	sw      *swarm
+	id      peers.ID
+	program *Program
+	rate    float64                 // bytes per second of its uplink
+	free    time.Duration           // when its uplink is idle
+	shares  map[share.ID]*memTarget // what it can serve
+	opened  int
+	down    bool                                // accepts nothing
+	mute    bool                                // accepts, and never answers a request
+	corrupt func(p share.Piece, b []byte)       // what it does to the blocks it sends
+	forge   func(p share.Piece, v []share.Hash) // ... and to the proofs
+	full    bool                                // its disk takes no more
+	events  []Event
+	end     *Ended
+	in, out map[peers.ID]int64
+}
+
+const simLatency = 10 * time.Millisecond
+
+func newSwarm(t testing.TB, seed uint64) *swarm {
+	s := &swarm{t: t, w: NewWorld(seed), nodes: map[peers.ID]*simNode{}}
+	s.w.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	t.Cleanup(func() {
+		for _, n := range s.order {
+			if n.program == nil {
+				continue
+			}
+			if err := n.program.Close(context.Background()); err != nil {
+				t.Error("close:", err)
+			}
+		}
+	})
+	return s
+}
+
+// add is a node with an uplink of rate bytes per second.
+func (sw *swarm) add(name string, rate float64, change ...func(*Deps)) *simNode {
+	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, shares: map[share.ID]*memTarget{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}}
+	d := Deps{Runtime: sw.w.Runtime(name), Network: n}
+	for _, f := range change {
+		f(&d)
+	}
+	sw.nodes[n.id] = n
+	sw.order = append(sw.order, n)
+	n.program = Start(d)
+	return n
+}
+
+// seed lets a node have a whole share.
+func (n *simNode) seed(m *share.Manifest, content []byte) *simNode {
+	target := newMemTarget(n, m)
+	target.fill(content)
+	n.shares[m.ID()] = target
+	n.program.Offer(m.ID(), m.Layout().Pieces())
+	return n
+}
+
+// fetch starts a transfer.
+func (n *simNode) fetch(id share.ID, from ...*simNode) {
+	n.fetchWith(id, TransferConfig{Verifiers: 2}, from...)
+}
+
+func (n *simNode) fetchWith(id share.ID, cfg TransferConfig, from ...*simNode) {
+	n.sw.t.Helper()
+	var addrs []peers.Addr
+	for _, f := range from {
+		addrs = append(addrs, peers.Addr{ID: f.id})
+	}
+	err := n.program.Fetch(context.Background(), FetchShare{Share: id, Sources: addrs, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
+		n.events = append(n.events, e)
+		if end, ok := e.(Ended); ok {
+			n.end = &end
+		}
+	}})
+	if err != nil {
+		n.sw.t.Fatal(err)
+	}
+}
+
+// run goes on until every one of nodes has ended, for at most d of the world's time.
+func (sw *swarm) run(d time.Duration, nodes ...*simNode) {
+	sw.t.Helper()
+	done := func() bool {
+		for _, n := range nodes {
+			if n.end == nil {
+				return false
+			}
+		}
+		return true
+	}
+	if !sw.w.RunUntil(done, d) {
+		for _, n := range nodes {
+			if n.end == nil {
+				p, err := n.program.Progress(context.Background(), n.onlyShare())
+				sw.t.Errorf("%s has not ended after %v: %+v %v", n.id, d, p, err)
+			}
+		}
+		sw.t.FailNow()
+	}
+}
+
+func (n *simNode) onlyShare() (id share.ID) {
+	for id = range n.shares {
+	}
+	return id
+}
+
+// complete fails the test unless the node has the share whole.
+func (n *simNode) complete(content []byte) {
+	n.sw.t.Helper()
+	switch {
+	case n.end == nil || n.end.Err != nil:
+		n.sw.t.Errorf("%s ended with %+v", n.id, n.end)
+	case string(n.shares[n.end.Last.Share].content()) != string(content):
+		n.sw.t.Errorf("%s has other bytes", n.id)
+	}
+}
+
+// testShare is a share of one file of n seeded bytes.
+func testShare(t testing.TB, n int) (*share.Manifest, []byte) {
+	t.Helper()
+	content := make([]byte, n)
+	rand.NewChaCha8([32]byte{1}).Read(content)
+	var values []share.Hash
+	for off := 0; off < n; off += share.MinPiece {
+		_, v := share.HashPiece(nil, content[off:min(off+share.MinPiece, n)], int64(off), n <= share.MinPiece)
+		values = append(values, v)
+	}
+	e := share.Entry{Path: "file", Size: int64(n), Root: share.FileRoot(values), PieceExp: share.PieceExp(int64(n))}
+	if len(values) > 1 {
+		e.Pieces = values
+	}
+	m, err := share.NewManifest("file", []share.Entry{e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, content
+}
+
+// ---- the network of a node ----
+
+func (n *simNode) Self() peers.ID  { return n.id }
+func (n *simNode) Addrs() []string { return []string{"/sim"} }
+
+func (n *simNode) Send(to peers.ID, frame []byte) bool {
+	if other := n.sw.nodes[to]; other == nil || other.down {
+		return false
+	}
+	n.count(to, len(frame))
+	return n.sw.w.Outbox(n.id).Send(to, frame)
+}
+
+func (n *simNode) Traffic(id peers.ID) (in, out int64) { return n.in[id], n.out[id] }
+
+func (n *simNode) count(to peers.ID, bytes int) {
+	n.out[to] += int64(bytes)
+	n.sw.nodes[to].in[n.id] += int64(bytes)
+}
+
+func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
+	return n.sw.w.After(4*simLatency, func() {
+		other := n.sw.nodes[from.ID]
+		switch {
+		case other == nil || other.down:
+			done(nil, wire.Reply{}, fmt.Errorf("dial: %w", peers.ErrUnreachable))
+		case other.shares[id] == nil:
+			done(nil, wire.Reply{Status: wire.NotFound}, nil)
+		default:
+			done(other.shares[id].m.Bytes(), wire.Reply{}, nil)
+		}
+	})
+}
+
+func (n *simNode) Open(to peers.Addr, id share.ID, _ *share.Layout, k Sink) Link {
+	l := &simLink{from: n, to: n.sw.nodes[to.ID], share: id, sink: k, open: map[uint64]bool{}}
+	n.sw.w.After(4*simLatency, func() {
+		switch {
+		case l.closed:
+		case l.to == nil || l.to.down:
+			l.closed = true
+			k.Down(fmt.Errorf("dial: %w", peers.ErrUnreachable))
+		default:
+			k.Up(2 * simLatency)
+		}
+	})
+	return l
+}
+
+// simLink carries requests one way and blocks the other. It is a queue with a
+// rate, no more: the other node's Seeder admits, and its disk answers.
+type simLink struct {
+	from, to *simNode
+	share    share.ID
+	sink     Sink
+	open     map[uint64]bool
+	closed   bool
+}
+
+func (l *simLink) Request(r wire.PieceRequest) bool {
+	if l.closed {
+		return false
+	}
+	l.open[r.ID] = true
+	l.from.sw.w.After(simLatency, func() { l.arrive(r) })
+	return true
+}
+
+func (l *simLink) Cancel(req uint64) { delete(l.open, req) }
+
+func (l *simLink) Close() { l.closed = true }
+
+// later happens to the asker after the latency, if the request still stands.
+func (l *simLink) later(d time.Duration, req uint64, f func()) {
+	l.from.sw.w.After(d+simLatency, func() {
+		if !l.closed && l.open[req] {
+			f()
+		}
+	})
+}
+
+// arrive is at the other node.
+func (l *simLink) arrive(r wire.PieceRequest) {
+	if l.to.mute || l.to.down {
+		return
+	}
+	target := l.to.shares[l.share]
+	p := share.Piece(r.Piece)
+	if target == nil || !target.have.Has(p) {
+		l.later(0, r.ID, func() { l.sink.Status(r.ID, wire.Reply{Status: wire.NotFound}) })
+		return
+	}
+	span := target.m.Layout().RunSpan(p, share.Block(r.First), int(r.Count))
+	l.to.program.Request(AdmitRequest{Child: l.from.id, Share: l.share, Piece: p, Bytes: span.Len, Reply: func(a Admission) {
+		if a.Reply.Status != wire.OK {
+			l.later(0, r.ID, func() { l.sink.Status(r.ID, a.Reply) })
+			return
+		}
+		l.serve(r, target, a.Job)
+	}})
+}
+
+func (l *simLink) serve(r wire.PieceRequest, target *memTarget, job peers.Job) {
+	w, p := l.from.sw.w, share.Piece(r.Piece)
+	l.to.free = max(l.to.free, w.Elapsed())
+	if r.Proof {
+		values := append([]share.Hash(nil), target.values[p]...)
+		if l.to.forge != nil {
+			l.to.forge(p, values)
+		}
+		l.later(l.to.free-w.Elapsed(), r.ID, func() { l.sink.Proof(r.ID, values) })
+	}
+	for first, left := int(r.First), int(r.Count); left > 0; {
+		n := min(left, wire.MaxRun/share.BlockSize)
+		span := target.m.Layout().RunSpan(p, share.Block(first), n)
+		off := span.Offset - target.m.Layout().PieceSpan(p).Offset
+		data := append([]byte(nil), target.data[p][off:off+int64(span.Len)]...)
+		if l.to.corrupt != nil {
+			l.to.corrupt(p, data)
+		}
+		l.to.free += time.Duration(float64(span.Len) / l.to.rate * float64(time.Second))
+		l.to.count(l.from.id, span.Len)
+		at := share.Block(first)
+		l.later(l.to.free-w.Elapsed(), r.ID, func() { l.sink.Blocks(r.ID, at, data, func() {}) })
+		first, left = first+n, left-n
+	}
+	l.later(l.to.free-w.Elapsed(), r.ID, func() { l.sink.Finished(r.ID); delete(l.open, r.ID) })
+	w.After(l.to.free-w.Elapsed(), func() { l.to.program.Served(job) })
+}
+
+// ---- the disk of a node ----
+
+type memDisk struct{ n *simNode }
+
+func (d memDisk) Open(_ context.Context, m *share.Manifest) (Target, error) {
+	t := d.n.shares[m.ID()]
+	if t == nil {
+		t = newMemTarget(d.n, m)
+		d.n.shares[m.ID()] = t
+	}
+	t.epoch++
+	t.have = t.durable.Clone() // a crash forgets the rest
+	return t, nil
+}
+
+// memTarget keeps a share in memory; durable is what a crash leaves.
+type memTarget struct {
+	n       *simNode
+	m       *share.Manifest
+	data    [][]byte
+	values  [][]share.Hash
+	have    *share.Set
+	durable *share.Set
+	epoch   uint64
+	closed  bool
+}
+
+func newMemTarget(n *simNode, m *share.Manifest) *memTarget {
+	k := m.Layout().Pieces()
+	return &memTarget{n: n, m: m, data: make([][]byte, k), values: make([][]share.Hash, k), have: share.NewSet(k), durable: share.NewSet(k)}
+}
+
+func (t *memTarget) fill(content []byte) {
+	for p := range share.Piece(t.m.Layout().Pieces()) {
+		s := t.m.Layout().PieceSpan(p)
+		t.data[p] = content[s.Offset : s.Offset+int64(s.Len)]
+		t.values[p], _ = share.HashPiece(nil, t.data[p], s.Offset, t.m.Layout().Pieces() == 1)
+		t.have.Add(p)
+		t.durable.Add(p)
+	}
+}
+
+func (t *memTarget) content() (out []byte) {
+	for _, d := range t.data {
+		out = append(out, d...)
+	}
+	return out
+}
+
+func (t *memTarget) Done() (string, bool) { return "", false }
+func (t *memTarget) Verified() *share.Set { return t.have.Clone() }
+func (t *memTarget) Epoch() uint64        { return t.epoch }
+func (t *memTarget) Space() (need, free int64) {
+	if t.n.full {
+		return 1, 0
+	}
+	return 1, 1
+}
+
+func (t *memTarget) Write(p share.Piece, first share.Block, data []byte) error {
+	if t.n.full {
+		return fmt.Errorf("write: %w", share.ErrDiskFull)
+	}
+	if t.data[p] == nil {
+		t.data[p] = make([]byte, t.m.Layout().PieceLen(p))
+	}
+	copy(t.data[p][int(first)*share.BlockSize:], data)
+	return nil
+}
+
+func (t *memTarget) Complete(p share.Piece, values []share.Hash) {
+	t.values[p] = append([]share.Hash(nil), values...)
+	t.have.Add(p)
+}
+
+func (t *memTarget) Sync() error {
+	t.durable = t.have.Clone()
+	return nil
+}
+
+func (t *memTarget) Finish() (string, error) { return "/" + string(t.n.id), t.Sync() }
+func (t *memTarget) Close() error {
+	t.closed = true
+	return t.Sync()
+}

@@ -1,0 +1,203 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// running is a transfer that has not ended.
+type running struct {
+	pid    *actor.PID
+	notify func(Event)
+}
+
+// node supervises everything on this node. It owns the one ranking of peers,
+// and hands what it says to every transfer.
+type node struct {
+	s         *System
+	deps      Deps
+	budget    *Budget
+	seeder    *actor.PID
+	finder    *actor.PID
+	ranking   *peers.Ranking
+	transfers map[share.ID]running
+	started   int
+	saveAt    time.Time // when the ranking is to be saved; zero when nothing has changed
+	saving    bool
+	wake      alarm
+}
+
+const saveRanking = time.Minute
+
+func (n *node) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		n.start(ctx)
+	case FetchShare:
+		n.fetch(ctx, m)
+	case StopTransfer:
+		n.toTransfer(ctx, m.Share, m)
+	case transferQuery:
+		n.toTransfer(ctx, m.share, m.query)
+	case PeerLied:
+		n.lied(ctx, m)
+	case PeerMeasured:
+		n.measured(ctx, m)
+	case AskRank:
+		n.rank(ctx, ctx.Sender(), m.Peer)
+	case OfferShare, WithdrawShare, AdmitRequest, ServeDone, ChildLost, SetUploadRate:
+		ctx.Forward(n.seeder)
+	case transferEnded:
+		n.ended(ctx, m.Share)
+	case childFailed:
+		n.childFailed(m)
+	case rankingSaved:
+		n.saving = false
+	case wakeDue:
+		n.save(ctx)
+	case *actor.Stopping, *actor.Restarting:
+		n.wake.stop()
+		return
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
+	default:
+		unexpected(ctx)
+	}
+	if n.saving {
+		n.wake.set(n.s, ctx, time.Time{})
+	} else {
+		n.wake.set(n.s, ctx, n.saveAt)
+	}
+}
+
+func (n *node) start(ctx actor.Context) {
+	n.transfers = map[share.ID]running{}
+	n.ranking = peers.NewRanking(n.deps.Ranking, n.s.Seed("ranking"))
+	n.ranking.Restore(n.deps.Remembered, n.s.Now())
+	n.finder = n.s.spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network.Self()) }, onPanicRestart)
+	n.seeder = n.s.spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps.Uploads) }, onPanicRestart)
+	n.s.Export(SeederName, n.seeder)
+}
+
+func (n *node) fetch(ctx actor.Context, m FetchShare) {
+	if n.transfers[m.Share].pid != nil {
+		ctx.Respond(TransferStarted{Err: fmt.Errorf("share %s is being fetched by this node already: %w", m.Share.Short(), share.ErrHeld)})
+		return
+	}
+	n.started++
+	self := ctx.Self()
+	m.Config = m.Config.withDefaults()
+	pid := n.s.spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
+		return &transfer{s: n.s, net: n.deps.Network, budget: n.budget, node: self, seeder: n.seeder, finder: n.finder, cmd: m, cfg: m.Config}
+	}, onPanicStop)
+	n.transfers[m.Share] = running{pid, m.Notify}
+	ctx.Respond(TransferStarted{Transfer: pid})
+}
+
+// transferQuery, API -> Node: passed on to the transfer of a share.
+type transferQuery struct {
+	share share.ID
+	query any
+}
+
+func (n *node) toTransfer(ctx actor.Context, id share.ID, m any) {
+	if pid := n.transfers[id].pid; pid != nil {
+		ctx.RequestWithCustomSender(pid, m, ctx.Sender())
+	} else if ctx.Sender() != nil {
+		ctx.Respond(Progress{Share: id, State: Failed, Reason: "no such transfer"})
+	}
+}
+
+func (n *node) ended(ctx actor.Context, id share.ID) {
+	if pid := n.transfers[id].pid; pid != nil {
+		ctx.Stop(pid)
+		delete(n.transfers, id)
+	}
+}
+
+// childFailed is told when a transfer panicked: whoever waits for it must hear.
+func (n *node) childFailed(m childFailed) {
+	for id, t := range n.transfers {
+		if !t.pid.Equal(m.Who) {
+			continue
+		}
+		delete(n.transfers, id)
+		if t.notify != nil {
+			err := fmt.Errorf("internal error: %v", m.Reason)
+			t.notify(Ended{Err: err, Last: Progress{Share: id, State: Failed, Reason: err.Error()}})
+		}
+		return
+	}
+}
+
+// lied notes a lie, and bans the peer in every transfer when it was proven.
+func (n *node) lied(ctx actor.Context, m PeerLied) {
+	now := n.s.Now()
+	n.changed(now)
+	banned := n.ranking.Lied(m.Peer, m.Proof, now)
+	n.rank(ctx, ctx.Sender(), m.Peer)
+	if !banned {
+		return
+	}
+	n.saveAt = now
+	until, _ := n.ranking.Banned(m.Peer, now)
+	for _, id := range sortedShares(n.transfers) {
+		ctx.Send(n.transfers[id].pid, PeerBanned{m.Peer, until})
+	}
+}
+
+func (n *node) measured(ctx actor.Context, m PeerMeasured) {
+	now := n.s.Now()
+	n.changed(now)
+	if m.Bytes > 0 {
+		n.ranking.Verified(m.Peer, m.Bytes, now)
+	}
+	for range m.Missed {
+		n.ranking.Missed(m.Peer, now)
+	}
+	if m.Rate > 0 {
+		n.ranking.Measured(m.Peer, m.Rate, m.First, now)
+	}
+	n.rank(ctx, ctx.Sender(), m.Peer)
+}
+
+// rank tells a transfer what is thought of a peer.
+func (n *node) rank(ctx actor.Context, to *actor.PID, peer peers.ID) {
+	if to == nil {
+		return
+	}
+	now := n.s.Now()
+	until, banned := n.ranking.Banned(peer, now)
+	ctx.Send(to, RankSource{Source: peer, Score: n.ranking.Score(peer, now), Banned: banned})
+	if banned {
+		ctx.Send(to, PeerBanned{peer, until})
+	}
+}
+
+func (n *node) changed(now time.Time) {
+	if n.saveAt.IsZero() {
+		n.saveAt = now.Add(saveRanking)
+	}
+}
+
+// rankingSaved is the end of the task that saves the ranking.
+type rankingSaved struct{}
+
+func (n *node) save(ctx actor.Context) {
+	now := n.s.Now()
+	if n.deps.Remember == nil || n.saving || n.saveAt.IsZero() || n.saveAt.After(now) {
+		return
+	}
+	n.saveAt, n.saving = time.Time{}, true
+	records := n.ranking.Records(now)
+	n.s.task(ctx, func(context.Context) any {
+		n.deps.Remember(records)
+		return rankingSaved{}
+	})
+}

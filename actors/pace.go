@@ -1,0 +1,283 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+const (
+	tellEvery  = 100 * time.Millisecond // Progress, at most
+	quietAfter = 2 * time.Second        // without a verified byte: say why
+	repeatWhy  = 10 * time.Second       // ... again, though the reason is the same
+	lookEvery  = 5 * time.Second        // for room on a full disk
+	whyLines   = 100                    // runs of missing pieces explained in one event
+)
+
+// pace does what is due by now and sets the alarm for what comes next. It runs
+// after every message.
+func (t *transfer) pace(ctx actor.Context) {
+	if t.ending != nil {
+		t.wake.stop()
+		return
+	}
+	now := t.s.Now()
+	t.count.Since = t.since
+	next := earliest(
+		t.tellProgress(now),
+		t.syncIfDue(ctx, now),
+		t.findManifest(ctx, now),
+		t.lookForRoom(ctx, now),
+		t.watchForStall(ctx, now))
+	if t.ending == nil {
+		t.wake.set(t.s, ctx, next)
+	}
+}
+
+func (t *transfer) tellProgress(now time.Time) (next time.Time) {
+	if !t.changed {
+		return next
+	}
+	if due := t.told.Add(tellEvery); due.After(now) {
+		return due
+	}
+	t.told, t.changed = now, false
+	t.notify(t.snapshot())
+	return next
+}
+
+// dirt is what is complete but not yet durable.
+type dirt struct {
+	bytes int64
+	due   time.Time // when it is to be synced; zero when there is none
+}
+
+func (d *dirt) add(n int, now time.Time, cfg TransferConfig) {
+	if d.bytes == 0 {
+		d.due = now.Add(cfg.SyncEvery)
+	}
+	if d.bytes += int64(n); d.bytes >= cfg.SyncBytes {
+		d.due = now
+	}
+}
+
+func (t *transfer) syncIfDue(ctx actor.Context, now time.Time) (next time.Time) {
+	if t.dirty.due.IsZero() || t.busy || t.state != Fetching {
+		return next
+	}
+	if t.dirty.due.After(now) {
+		return t.dirty.due
+	}
+	t.dirty = dirt{}
+	target := t.target
+	t.onDisk(ctx, func(context.Context) any { return synced{target.Sync()} })
+	return next
+}
+
+func (t *transfer) synced(ctx actor.Context, err error) {
+	switch {
+	case !t.diskIdle(ctx):
+	case err != nil:
+		t.diskFailed(ctx, err)
+	case t.state == Finishing:
+		t.finish(ctx)
+	}
+}
+
+func (t *transfer) findManifest(ctx actor.Context, now time.Time) (next time.Time) {
+	if t.state != Finding {
+		return next
+	}
+	t.askForManifest(ctx)
+	for _, src := range t.order {
+		if !src.asking && !src.out {
+			next = earliest(next, src.askAt)
+		}
+	}
+	if !next.After(now) { // more may be asked than are at once: an answer wakes us
+		return time.Time{}
+	}
+	return next
+}
+
+// diskFailed waits when the disk is full, and ends the transfer for any other trouble.
+func (t *transfer) diskFailed(ctx actor.Context, err error) {
+	switch {
+	case t.ending != nil || t.state == DiskFull:
+	case !errors.Is(err, share.ErrDiskFull):
+		t.end(ctx, Ended{Err: err})
+	default:
+		t.enter(DiskFull)
+		t.because(err.Error())
+		t.roomAt = t.s.Now()
+		t.toLeases(ctx, PauseLeases{Paused: true, Why: err.Error()})
+	}
+}
+
+// roomSeen is how full the disk is, a result of lookForRoom.
+type roomSeen struct{ need, free int64 }
+
+func (t *transfer) lookForRoom(ctx actor.Context, now time.Time) (next time.Time) {
+	if t.state != DiskFull || t.busy {
+		return next
+	}
+	if t.roomAt.After(now) {
+		return t.roomAt
+	}
+	target := t.target
+	t.onDisk(ctx, func(context.Context) any {
+		need, free := target.Space()
+		return roomSeen{need, free}
+	})
+	return next
+}
+
+func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
+	if !t.diskIdle(ctx) || t.state != DiskFull {
+		return
+	}
+	if m.free < m.need {
+		t.because(fmt.Sprintf("disk full: %d bytes are needed and %d are free; free %d more", m.need, m.free, m.need-m.free))
+		t.roomAt = t.s.Now().Add(lookEvery)
+		return
+	}
+	t.moved = t.s.Now()
+	t.because("")
+	if t.count.Done == t.count.Pieces {
+		t.finish(ctx)
+		return
+	}
+	t.enter(Fetching)
+	t.toLeases(ctx, PauseLeases{})
+}
+
+// watchForStall says why nothing moves, and gives up after the time it was given.
+func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Time) {
+	if t.state == Finishing || t.state == Opening || t.state == Complete {
+		return next // the disk is at work, and cannot be hurried
+	}
+	quiet := now.Sub(t.moved)
+	if quiet < quietAfter {
+		t.stalled = ""
+		return t.moved.Add(quietAfter)
+	}
+	if quiet >= t.cfg.Stall {
+		t.end(ctx, Ended{Err: t.stallError(quiet)})
+		return next
+	}
+	if t.leases != nil && now.Sub(t.planAt) >= time.Second {
+		t.planAt = now
+		ctx.Request(t.leases, PlanQuery{whyLines})
+	}
+	if t.state != DiskFull {
+		t.because(t.whyQuiet())
+	}
+	if t.count.Reason != t.stalled || now.Sub(t.stalledAt) >= repeatWhy {
+		t.stalled, t.stalledAt = t.count.Reason, now
+		t.changed = true
+		t.notify(Stalled{For: quiet, Reason: t.count.Reason, Why: t.plan.Why})
+	}
+	return earliest(now.Add(time.Second), t.moved.Add(t.cfg.Stall))
+}
+
+func (t *transfer) stallError(quiet time.Duration) error {
+	if t.state == DiskFull {
+		return fmt.Errorf("%w: %s", share.ErrDiskFull, t.count.Reason)
+	}
+	up := false
+	for _, src := range t.order {
+		up = up || src.up
+	}
+	if !up && len(t.order) > 0 {
+		return fmt.Errorf("%w: no connection to any of %d peers (%s)", share.ErrNetwork, len(t.order), t.lastWord())
+	}
+	return fmt.Errorf("%w: no verified byte for %v: %s", share.ErrStalled, quiet.Round(time.Second), t.whyQuiet())
+}
+
+// whyQuiet is one sentence on why no byte comes in.
+func (t *transfer) whyQuiet() string {
+	var active, left int
+	for _, src := range t.order {
+		switch {
+		case src.out:
+			left++
+		case src.info.State == Active:
+			active++
+		}
+	}
+	n := len(t.order)
+	switch {
+	case n == 0:
+		return "no source is known"
+	case left == n:
+		return fmt.Sprintf("none of %d sources is left (%s)", n, t.lastWord())
+	case active == 0:
+		return fmt.Sprintf("none of %d sources is connected (%s)", n-left, t.lastWord())
+	case t.plan.Unavailable > 0 && t.plan.Leased == 0:
+		return fmt.Sprintf("no connected source has %d of the missing pieces", t.plan.Unavailable)
+	case t.plan.Leased > 0:
+		return fmt.Sprintf("waiting for %d pieces from %d sources (%s)", t.plan.Leased, active, t.lastWord())
+	}
+	return fmt.Sprintf("%d sources are connected and none sends (%s)", active, t.lastWord())
+}
+
+// snapshot is all that is known now.
+func (t *transfer) snapshot() Progress {
+	p := t.count
+	p.State, p.Since = t.state, t.since
+	p.Rate = t.rate.perSecond(t.s.Now())
+	p.Sources = make([]Source, len(t.order))
+	for i, src := range t.order {
+		p.Sources[i] = src.info
+		in, out := t.net.Traffic(src.addr.ID)
+		p.WireIn, p.WireOut = p.WireIn+in-src.in0, p.WireOut+out-src.out0
+	}
+	return p
+}
+
+// meter is a rate over the last few seconds.
+type meter struct {
+	slots [8]int64 // bytes, each over slot
+	first time.Time
+	at    int64 // number of the newest slot
+}
+
+const slot = 500 * time.Millisecond
+
+func (m *meter) add(n int, now time.Time) {
+	m.roll(now)
+	m.slots[m.at%int64(len(m.slots))] += int64(n)
+}
+
+func (m *meter) roll(now time.Time) {
+	if m.first.IsZero() {
+		m.first = now
+	}
+	at := int64(now.Sub(m.first) / slot)
+	for i := max(m.at+1, at-int64(len(m.slots))+1); i <= at; i++ {
+		m.slots[i%int64(len(m.slots))] = 0
+	}
+	m.at = max(m.at, at)
+}
+
+// perSecond is bytes per second; the time since the first byte counts, up to the length of the window.
+func (m *meter) perSecond(now time.Time) float64 {
+	if m.first.IsZero() {
+		return 0
+	}
+	m.roll(now)
+	var sum int64
+	for _, n := range m.slots {
+		sum += n
+	}
+	over := min(now.Sub(m.first), slot*time.Duration(len(m.slots)-1)+now.Sub(m.first)%slot)
+	if over < slot {
+		over = slot
+	}
+	return float64(sum) / over.Seconds()
+}

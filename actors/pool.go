@@ -1,0 +1,484 @@
+package actors
+
+import (
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/fetchpool"
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// fetchPool is one source of one transfer: it owns the fetchpool core that
+// decides every request, and the Link that carries them.
+type fetchPool struct {
+	s         *System
+	net       Network
+	budget    *Budget
+	transfer  *actor.PID
+	leases    *actor.PID
+	verifiers []*actor.PID
+	finder    *actor.PID
+	source    peers.Addr
+	share     share.ID
+	layout    *share.Layout
+	anonymous bool
+
+	core     *fetchpool.Pool
+	link     Link
+	links    int                            // links opened so far; messages of an older one are dropped
+	requests map[uint64]*request            // on the link, by the core's ID
+	unclear  map[share.Piece]leasemgr.Lease // leased, and their block state asked for
+	asked    bool                           // a LeaseRequest is under way
+	joining  bool                           // a Subscribe is
+	closed   bool                           // Stopping has come
+	told     SourceStatus                   // what the transfer heard last
+	missed   int                            // deadlines, not yet reported
+	reported time.Time
+	earned   int64
+	wake     alarm
+}
+
+// request is one request on the link.
+type request struct {
+	fetchpool.Request
+	left int // bytes of the budget that it still holds
+}
+
+func (f *fetchPool) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		f.start(ctx)
+	case linkUp:
+		f.linkUp(m)
+	case linkProof:
+		f.proof(ctx, m)
+	case linkBlocks:
+		f.blocks(ctx, m)
+	case linkProgress:
+		f.progress(ctx, m)
+	case linkFinished:
+		f.finished(m)
+	case linkStatus:
+		f.status(ctx, m)
+	case linkDown:
+		f.linkDown(ctx, m)
+	case SubscribeResult:
+		f.subscribed(ctx, m)
+	case HaveMap:
+		f.haveMap(ctx, m)
+	case Have:
+		f.have(ctx, m)
+	case ShareGone:
+		f.core.Stop("the source no longer offers the share: "+m.Reason, f.s.Now())
+	case Goodbye:
+		f.core.Lost(errGoodbye, f.s.Now())
+	case LeaseResponse:
+		f.leased(ctx, m)
+	case LeasesAvailable:
+		f.core.Available(f.s.Now())
+	case LeaseRevoked:
+		f.revoked(m)
+	case PieceStates:
+		f.states(m)
+	case BlocksChecked:
+		f.checked(m)
+	case budgetFree, wakeDue:
+	case StopPool:
+		f.core.Stop(m.Why, f.s.Now())
+	case *actor.DeadLetterResponse:
+		f.unheard()
+	case *actor.Stopping:
+		f.close(ctx)
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
+	default:
+		unexpected(ctx)
+	}
+	if !f.closed {
+		f.step(ctx)
+	}
+}
+
+var errGoodbye = errors.New("the source has ended")
+
+func (f *fetchPool) start(ctx actor.Context) {
+	f.requests = map[uint64]*request{}
+	f.unclear = map[share.Piece]leasemgr.Lease{}
+	ctx.Request(f.leases, SourceUp{f.source.ID})
+}
+
+// step does what the core wants done. It runs after every message.
+func (f *fetchPool) step(ctx actor.Context) {
+	todo := f.core.Next(f.s.Now(), f.budget.Take)
+	for _, id := range todo.Cancel {
+		f.link.Cancel(id)
+	}
+	for _, r := range todo.Ended {
+		f.end(r.ID)
+	}
+	f.giveBack(ctx, todo.Return)
+	if todo.Close || todo.Gone {
+		f.hangUp()
+	}
+	if todo.Dial {
+		f.dial(ctx)
+	}
+	if todo.Subscribe {
+		f.subscribe(ctx)
+	}
+	refused := false
+	for _, r := range todo.Requests {
+		refused = !f.send(r) || refused
+	}
+	if todo.Starved {
+		f.budget.WaitFor(ctx.Self())
+	}
+	if todo.Want > 0 && !f.asked && len(f.unclear) == 0 {
+		f.ask(ctx, todo.Want)
+	}
+	f.report(ctx, todo.Gone)
+	f.wake.set(f.s, ctx, todo.Wake)
+	if refused { // the core has more to say about what the link did not take
+		f.step(ctx)
+	}
+}
+
+func (f *fetchPool) hangUp() {
+	if f.link != nil {
+		f.link.Close()
+		f.link = nil
+	}
+	f.links++ // what it said last is of no interest
+}
+
+func (f *fetchPool) dial(ctx actor.Context) {
+	f.hangUp()
+	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
+}
+
+func (f *fetchPool) subscribe(ctx actor.Context) {
+	sub := Subscribe{Share: f.share}
+	if !f.anonymous {
+		sub.Addrs, sub.Nameable = f.net.Addrs(), true
+	}
+	f.s.ExportTo(f.source.ID, ctx.Self())
+	f.joining = true
+	ctx.Request(f.s.Remote(f.source.ID, SeederName), sub)
+}
+
+// unheard is told when a request to another actor reached nobody. To a
+// subscription that is an answer; the local actors end with the transfer.
+func (f *fetchPool) unheard() {
+	if f.joining {
+		f.joining = false
+		f.core.Declined(0, "cannot be told that we want the share", f.s.Now())
+	}
+}
+
+// send puts a request on the link; false when the link does not take it.
+func (f *fetchPool) send(r fetchpool.Request) bool {
+	f.requests[r.ID] = &request{r, r.Bytes}
+	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: uint32(r.Piece), First: uint32(r.First), Count: uint32(r.Count), Proof: r.Proof})
+	if !ok {
+		f.core.Failed(r.ID, fetchpool.Busy, linkFull, f.s.Now())
+	}
+	return ok
+}
+
+const linkFull = 100 * time.Millisecond // before a request is tried again that the link did not take
+
+// end gives back what a request that is over still holds of the budget.
+func (f *fetchPool) end(id uint64) {
+	if r := f.requests[id]; r != nil {
+		f.budget.Give(r.left)
+		delete(f.requests, id)
+	}
+}
+
+func (f *fetchPool) giveBack(ctx actor.Context, back []fetchpool.Return) {
+	if len(back) == 0 {
+		return
+	}
+	m := LeaseReturned{Source: f.source.ID}
+	for _, b := range back {
+		m.Leases = append(m.Leases, ReturnedLease{b.Piece, b.Token, reasonOf(b.Why)})
+		switch b.Why {
+		case fetchpool.MissedDeadline:
+			f.missed++
+		case fetchpool.NoSuchPiece: // it had said that it has it
+			ctx.Send(f.transfer, SourceLied{f.source.ID, b.Piece, b.Token, FalseClaim})
+		}
+	}
+	ctx.Request(f.leases, m)
+}
+
+func reasonOf(r fetchpool.Reason) leasemgr.Reason {
+	switch r {
+	case fetchpool.MissedDeadline:
+		return leasemgr.Missed
+	case fetchpool.NoSuchPiece:
+		return leasemgr.NotFound
+	}
+	return leasemgr.GaveBack
+}
+
+func (f *fetchPool) ask(ctx actor.Context, n int) {
+	f.asked = true
+	rate, rtt, known := f.core.Measure()
+	if !known {
+		rate = 0
+	}
+	ctx.Request(f.leases, LeaseRequest{Source: f.source.ID, Max: n, Rate: rate, RTT: rtt})
+}
+
+// leased takes new leases on: those of untouched pieces at once, the others
+// when the verifier has said which blocks are here.
+func (f *fetchPool) leased(ctx actor.Context, m LeaseResponse) {
+	f.asked = false
+	now := f.s.Now()
+	var fresh []fetchpool.Work
+	begun := make([]AskPieces, len(f.verifiers))
+	for _, l := range m.Leases {
+		if !l.Begun && !l.Hedge {
+			fresh = append(fresh, fetchpool.Work{Piece: l.Piece, Token: l.Token})
+			continue
+		}
+		f.unclear[l.Piece] = l
+		a := &begun[int(l.Piece)%len(f.verifiers)]
+		a.Pieces, a.Tokens = append(a.Pieces, l.Piece), append(a.Tokens, l.Token)
+	}
+	for i, a := range begun {
+		if len(a.Pieces) > 0 {
+			ctx.Request(f.verifiers[i], a)
+		}
+	}
+	if len(fresh) > 0 {
+		f.core.Grant(fresh, now)
+	}
+	if m.Refused.Reason != "" { // there are no more for now
+		f.core.RefusedFor(string(m.Refused.Reason), m.Refused.Until, now)
+	}
+}
+
+func (f *fetchPool) states(m PieceStates) {
+	var works []fetchpool.Work
+	for _, st := range m.States {
+		l, ok := f.unclear[st.Piece]
+		if !ok || l.Token != st.Token {
+			continue // revoked meanwhile
+		}
+		delete(f.unclear, st.Piece)
+		works = append(works, fetchpool.Work{Piece: st.Piece, Token: st.Token, Have: st.Have, Proven: st.Proven, Hedge: l.Hedge})
+	}
+	f.core.Grant(works, f.s.Now())
+}
+
+func (f *fetchPool) revoked(m LeaseRevoked) {
+	for _, l := range m.Leases {
+		if x, ok := f.unclear[l.Piece]; ok && x.Token == l.Token {
+			delete(f.unclear, l.Piece)
+			continue
+		}
+		f.core.Revoke(l.Piece, l.Token, f.s.Now())
+	}
+}
+
+func (f *fetchPool) linkUp(m linkUp) {
+	if m.link == f.links {
+		f.told.Connected = true
+		f.core.Opened(m.rtt, f.s.Now())
+	}
+}
+
+func (f *fetchPool) proof(ctx actor.Context, m linkProof) {
+	if r := f.requests[m.req]; r != nil && m.link == f.links {
+		ctx.Send(f.verifierOf(r.Piece), CheckProof{r.Piece, r.Token, f.source.ID, m.values})
+	}
+}
+
+// blocks passes a run on to the verifier of its piece. It does so even when the
+// lease has been lost meanwhile: bytes that verify always count.
+func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
+	r := f.requests[m.req]
+	if r == nil || m.link != f.links {
+		m.release()
+		return
+	}
+	n := len(m.data)
+	r.left -= n // from here on it goes with the data
+	f.core.Arrived(m.req, n, f.s.Now())
+	ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, n})
+	ctx.Request(f.verifierOf(r.Piece), CheckBlocks{r.Piece, r.Token, f.source.ID, m.first, m.data, func() {
+		m.release()
+		f.budget.Give(n)
+	}})
+}
+
+func (f *fetchPool) progress(ctx actor.Context, m linkProgress) {
+	if r := f.requests[m.req]; r != nil && m.link == f.links {
+		f.core.Partial(m.req, m.bytes, f.s.Now())
+		ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, 0})
+	}
+}
+
+func (f *fetchPool) finished(m linkFinished) {
+	if m.link == f.links {
+		f.core.Finished(m.req, f.s.Now())
+	}
+}
+
+func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
+	if m.link != f.links {
+		return
+	}
+	now := f.s.Now()
+	switch m.r.Status {
+	case wire.Busy:
+		f.core.Failed(m.req, fetchpool.Busy, m.r.Retry, now)
+	case wire.NotFound:
+		f.core.Failed(m.req, fetchpool.NotFound, 0, now)
+	case wire.Gone:
+		f.core.Stop("the source no longer has the share: "+m.r.Reason, now)
+	default:
+		f.core.Stop("the source refuses: "+m.r.Reason, now)
+	}
+}
+
+func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
+	if m.link != f.links {
+		return
+	}
+	if errors.Is(m.err, peers.ErrProtocol) {
+		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken})
+	}
+	f.core.Lost(m.err, f.s.Now())
+}
+
+func (f *fetchPool) subscribed(ctx actor.Context, m SubscribeResult) {
+	if !f.mine(m.Share) {
+		return
+	}
+	f.joining = false
+	switch {
+	case m.Accepted:
+		f.core.Subscribed(f.s.Now())
+		if len(m.Children) > 0 {
+			ctx.Send(f.finder, PeersNamed{f.share, f.source.ID, m.Children})
+		}
+	case m.Retry > 0:
+		f.core.Declined(m.Retry, m.Reason, f.s.Now())
+	default:
+		f.told.Outcome = share.ErrNotFound
+		f.core.Stop("the source "+m.Reason, f.s.Now())
+	}
+}
+
+func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
+	if !f.mine(m.Share) {
+		return
+	}
+	set, err := share.ParseSet(f.layout.Pieces(), m.Bits)
+	if err != nil || m.Pieces != f.layout.Pieces() {
+		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken})
+		f.core.Stop("the source sent a have-map of another share", f.s.Now())
+		return
+	}
+	ctx.Request(f.leases, SourceHas{f.source.ID, set})
+	f.core.Announced(nil, f.s.Now())
+	f.core.Available(f.s.Now())
+}
+
+func (f *fetchPool) have(ctx actor.Context, m Have) {
+	if f.mine(m.Share) {
+		f.core.Announced(m.Pieces, f.s.Now())
+		f.core.Available(f.s.Now())
+		ctx.Request(f.leases, SourceHasMore{f.source.ID, m.Pieces})
+	}
+}
+
+func (f *fetchPool) checked(m BlocksChecked) { f.earned += int64(m.Good) }
+
+func (f *fetchPool) mine(id share.ID) bool { return id == f.share }
+
+func (f *fetchPool) verifierOf(p share.Piece) *actor.PID { return f.verifiers[int(p)%len(f.verifiers)] }
+
+const reportEvery = time.Second
+
+// report tells the transfer when the pool stands differently, and now and then what it measured.
+func (f *fetchPool) report(ctx actor.Context, gone bool) {
+	st := f.told
+	st.Source, st.State, st.Why, st.Dials = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.Dials()
+	now := f.s.Now()
+	if rate, rtt, known := f.core.Measure(); known && now.Sub(f.reported) >= reportEvery {
+		st.Rate, st.RTT = rate, rtt
+		f.measured(ctx, now, rate)
+	}
+	if gone && !st.Gone {
+		st.Gone = true
+		ctx.Request(f.leases, SourceDown{f.source.ID})
+	}
+	if st != f.told {
+		f.told = st
+		ctx.Request(f.transfer, st)
+	}
+}
+
+func (f *fetchPool) measured(ctx actor.Context, now time.Time, rate float64) {
+	f.reported = now
+	ctx.Send(f.transfer, PeerMeasured{Peer: f.source.ID, Bytes: f.earned, Rate: rate, Missed: f.missed})
+	f.earned, f.missed = 0, 0
+}
+
+func stateOf(st fetchpool.State) SourceState {
+	switch st {
+	case fetchpool.Idle, fetchpool.Dialing:
+		return Connecting
+	case fetchpool.Subscribing:
+		return Joining
+	case fetchpool.Ready:
+		return Active
+	case fetchpool.Waiting:
+		return Resting
+	}
+	return Left
+}
+
+// close ends the link and gives back everything that is held.
+func (f *fetchPool) close(ctx actor.Context) {
+	f.closed = true
+	f.wake.stop()
+	f.hangUp()
+	for id := range f.requests {
+		f.end(id)
+	}
+	ctx.Send(f.s.Remote(f.source.ID, SeederName), Unsubscribe{f.share})
+	f.s.Unexport(ctx.Self())
+}
+
+// sink turns what a link says into messages to its pool.
+type sink struct {
+	s    *System
+	pool *actor.PID
+	link int
+}
+
+func (k *sink) Up(rtt time.Duration) { k.s.Send(k.pool, linkUp{k.link, rtt}) }
+func (k *sink) Proof(req uint64, values []share.Hash) {
+	k.s.Send(k.pool, linkProof{k.link, req, values})
+}
+func (k *sink) Progress(req uint64, bytes int)  { k.s.Send(k.pool, linkProgress{k.link, req, bytes}) }
+func (k *sink) Finished(req uint64)             { k.s.Send(k.pool, linkFinished{k.link, req}) }
+func (k *sink) Status(req uint64, r wire.Reply) { k.s.Send(k.pool, linkStatus{k.link, req, r}) }
+func (k *sink) Down(err error)                  { k.s.Send(k.pool, linkDown{k.link, err}) }
+func (k *sink) Blocks(req uint64, first share.Block, data []byte, release func()) {
+	k.s.Send(k.pool, linkBlocks{k.link, req, first, data, release})
+}
+
+// A message that is never read gives back what it carries.
+func (m linkBlocks) undelivered()  { m.release() }
+func (m CheckBlocks) undelivered() { m.Release() }

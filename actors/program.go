@@ -1,0 +1,158 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// How many messages wait in a mailbox, at most. A full one refuses, and what it
+// refuses is counted and logged: none of these is meant to fill.
+const (
+	controlBox  = 1 << 14 // Node, Transfer, Finder
+	leaseBox    = 1 << 16 // LeaseManager: every run of blocks is progress
+	seederBox   = 1 << 16 // Seeder: every request of every child asks here
+	poolBox     = 1 << 13 // FetchPool: twice the runs that the budget lets be in flight, and control
+	verifierBox = 1 << 13 // PieceVerifier: the same, so that it never refuses a block
+)
+
+// Deps is what a node is made of.
+type Deps struct {
+	Runtime *Runtime
+	Network Network
+	// InFlight bounds the bytes of blocks asked for and not yet verified;
+	// default 32 MiB. Buffers bounds their number; default 1,024.
+	InFlight int64
+	Buffers  int
+	Ranking  peers.RankingConfig
+	Uploads  peers.UploadConfig
+	// Remembered is the ranking of earlier runs, and Remember keeps it; it is
+	// called off the actors, one call at a time. Both may be nil.
+	Remembered []peers.Record
+	Remember   func([]peers.Record)
+}
+
+// Program is the running actors of one node. Its methods are the edge between
+// the actors and everything else, and safe for concurrent use.
+type Program struct {
+	s    *System
+	node *actor.PID
+}
+
+// Start runs the actors of a node. The caller passes what arrives from the
+// network to Deliver and Lost, and must Close it.
+func Start(d Deps) *Program {
+	d.InFlight = orElse(d.InFlight, 32<<20)
+	d.Buffers = orElse(d.Buffers, 1024)
+	s := NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
+	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers)}
+	pid := s.spawn(nil, "node", controlBox, func() actor.Actor { return n }, onPanicStop)
+	return &Program{s, pid}
+}
+
+// Fetch starts a transfer. Its events go to m.Notify, Ended last.
+func (p *Program) Fetch(ctx context.Context, m FetchShare) error {
+	r, err := ask[TransferStarted](ctx, p.s, p.node, m)
+	return errors.Join(err, r.Err)
+}
+
+// StopTransfer ends a transfer; what is verified is kept. Ended says when.
+func (p *Program) StopTransfer(id share.ID) { p.s.Send(p.node, StopTransfer{id}) }
+
+// Progress is a snapshot of a transfer that runs.
+func (p *Program) Progress(ctx context.Context, id share.ID) (Progress, error) {
+	return ask[Progress](ctx, p.s, p.node, transferQuery{id, ProgressQuery{}})
+}
+
+// Offer lets children subscribe to a share that is whole.
+func (p *Program) Offer(id share.ID, pieces int) {
+	p.s.Send(p.node, OfferShare{Share: id, Pieces: pieces})
+}
+
+// Withdraw ends an offer and tells the children, saying why when something is wrong.
+func (p *Program) Withdraw(ctx context.Context, id share.ID, why string) (children int, err error) {
+	w, err := ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
+	return w.Children, err
+}
+
+// SetUploadRate bounds what children are sent, in bytes per second; 0 is no bound.
+func (p *Program) SetUploadRate(rate int64) { p.s.Send(p.node, SetUploadRate{rate}) }
+
+// Request asks the Seeder whether a child may be served; m.Reply hears the answer.
+func (p *Program) Request(m AdmitRequest) { p.s.Send(p.node, m) }
+
+// Served says that a job that was admitted has ended.
+func (p *Program) Served(j peers.Job) { p.s.Send(p.node, ServeDone{j}) }
+
+// Admit asks whether a child may be served now, and waits for its turn. done
+// must be called when the child has been served; it is nil when r is not OK.
+func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, piece share.Piece, bytes int) (done func(), r wire.Reply) {
+	w := &admission{answer: make(chan Admission, 1)}
+	if !p.s.Send(p.node, AdmitRequest{child, id, piece, bytes, w.reply(p)}) {
+		return nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
+	}
+	select {
+	case a := <-w.answer:
+		if a.Reply.Status != wire.OK {
+			return nil, a.Reply
+		}
+		return func() { p.s.Send(p.node, ServeDone{a.Job}) }, a.Reply
+	case <-ctx.Done():
+		w.leave(p)
+		return nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
+	}
+}
+
+// admission is one wait for a turn. Whoever leaves before it comes gives it
+// back when it does.
+type admission struct {
+	answer chan Admission // holds one
+
+	mu   sync.Mutex
+	left bool
+}
+
+func (w *admission) reply(p *Program) func(Admission) {
+	return func(a Admission) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.left {
+			w.answer <- a
+		} else if a.Reply.Status == wire.OK {
+			p.s.Send(p.node, ServeDone{a.Job})
+		}
+	}
+}
+
+func (w *admission) leave(p *Program) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = true
+	select {
+	case a := <-w.answer:
+		if a.Reply.Status == wire.OK {
+			p.s.Send(p.node, ServeDone{a.Job})
+		}
+	default:
+	}
+}
+
+// Deliver takes a message frame that a peer sent. It does not block.
+func (p *Program) Deliver(from peers.ID, frame []byte) { p.s.Deliver(from, frame) }
+
+// Lost says that the last connection to a peer has gone.
+func (p *Program) Lost(peer peers.ID) {
+	p.s.Lost(peer)
+	p.s.Send(p.node, ChildLost{peer})
+}
+
+// Close ends all transfers, keeping what is verified, tells the children, and
+// waits until nothing runs any more, or ctx ends.
+func (p *Program) Close(ctx context.Context) error { return p.s.Close(ctx) }

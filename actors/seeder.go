@@ -1,0 +1,302 @@
+package actors
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// SeederName is the name under which other nodes reach a node's Seeder.
+const SeederName = "seeder"
+
+const (
+	flushHave   = 100 * time.Millisecond // how long new pieces are gathered before children hear of them
+	maxNamed    = 32                     // children named in one SubscribeResult
+	maxChildren = 4096                   // of one share
+	deltaPieces = 4096                   // more new pieces than this are told as a whole HaveMap
+)
+
+// seeder owns what this node offers, who has subscribed to it, and who is
+// served next. The bytes themselves flow elsewhere: p2p asks here for leave,
+// and reads from the store.
+type seeder struct {
+	s       *System
+	finder  *actor.PID
+	uploads *peers.Uploads
+	offers  map[share.ID]*offer
+	waiting map[peers.Job]func(Admission)
+	job     peers.Job
+	flushAt time.Time
+	wake    alarm
+}
+
+// offer is one share that children may subscribe to.
+type offer struct {
+	pieces   int
+	have     *share.Set // nil: all of it
+	children []*child   // in order of arrival
+	next     int        // where naming goes on
+}
+
+// child is one subscriber. Its news is state, not a queue: the dirty set is
+// sent when it is time, however often it grew.
+type child struct {
+	peer     peers.ID
+	pid      *actor.PID
+	addrs    []string
+	nameable bool
+	dirty    []share.Piece
+	whole    bool // send a HaveMap: the dirty set has grown large
+}
+
+func newSeeder(s *System, finder *actor.PID, cfg peers.UploadConfig) *seeder {
+	return &seeder{s: s, finder: finder, uploads: peers.NewUploads(cfg),
+		offers: map[share.ID]*offer{}, waiting: map[peers.Job]func(Admission){}}
+}
+
+func (d *seeder) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case OfferShare:
+		d.offer(ctx, m)
+	case PieceAvailable:
+		d.available(m)
+	case WithdrawShare:
+		d.withdraw(ctx, m)
+	case Subscribe:
+		d.subscribe(ctx, m)
+	case Unsubscribe:
+		d.unsubscribe(m.Share, senderPeer(ctx))
+	case ChildLost:
+		d.lost(ctx, m.Peer)
+	case AdmitRequest:
+		d.admit(m)
+	case ServeDone:
+		d.goAhead(d.uploads.Done(m.Job, d.s.Now()))
+	case SetUploadRate:
+		d.uploads.SetRate(m.Rate, d.s.Now())
+	case wakeDue:
+		d.onWake(ctx)
+	case *actor.Stopping:
+		d.stop(ctx)
+		return
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+	default:
+		unexpected(ctx)
+	}
+	d.wake.set(d.s, ctx, earliest(d.flushAt, d.uploads.Wake()))
+}
+
+func (d *seeder) offer(ctx actor.Context, m OfferShare) {
+	o := d.offers[m.Share]
+	if o == nil {
+		o = &offer{}
+		d.offers[m.Share] = o
+	}
+	o.pieces, o.have = m.Pieces, m.Have
+	for _, c := range o.children { // offered again, with another set
+		d.sendMap(ctx, m.Share, o, c)
+	}
+}
+
+func (d *seeder) available(m PieceAvailable) {
+	o := d.offers[m.Share]
+	if o == nil || o.have == nil || !o.have.Add(m.Piece) {
+		return
+	}
+	for _, c := range o.children {
+		if c.whole {
+			continue
+		}
+		if c.dirty = append(c.dirty, m.Piece); len(c.dirty) > deltaPieces {
+			c.whole, c.dirty = true, nil
+		}
+	}
+	if len(o.children) > 0 && d.flushAt.IsZero() {
+		d.flushAt = d.s.Now().Add(flushHave)
+	}
+}
+
+func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
+	o := d.offers[m.Share]
+	delete(d.offers, m.Share)
+	told := 0
+	if o != nil {
+		told = len(o.children)
+		d.farewell(ctx, m.Share, o, m.Reason)
+	}
+	if ctx.Sender() != nil {
+		ctx.Respond(Withdrawn{told})
+	}
+}
+
+func (d *seeder) farewell(ctx actor.Context, id share.ID, o *offer, why string) {
+	for _, c := range o.children {
+		if why == "" {
+			ctx.Send(c.pid, Goodbye{id})
+		} else {
+			ctx.Send(c.pid, ShareGone{id, why})
+		}
+	}
+}
+
+// subscribe answers every Subscribe once, and an accepted one with the whole set behind the answer.
+func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
+	peer := senderPeer(ctx)
+	o := d.offers[m.Share]
+	switch {
+	case peer == "":
+		return // a local actor has no business here
+	case o == nil:
+		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "does not have the share"})
+		return
+	case len(o.children) >= maxChildren:
+		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "has as many children as it can serve", Retry: 10 * time.Second})
+		return
+	}
+	d.unsubscribe(m.Share, peer) // one subscription a peer: the new one counts
+	named := o.nameables(peer)
+	c := &child{peer: peer, pid: ctx.Sender(), addrs: m.Addrs, nameable: m.Nameable}
+	o.children = append(o.children, c)
+	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true, Children: named})
+	d.sendMap(ctx, m.Share, o, c)
+	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
+		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
+	}
+}
+
+// nameables are up to maxNamed children other than peer, each in its turn.
+func (o *offer) nameables(peer peers.ID) []peers.Addr {
+	var out []peers.Addr
+	n := len(o.children)
+	for i := range n {
+		c := o.children[(o.next+i)%n]
+		if len(out) == maxNamed {
+			break
+		}
+		if c.nameable && c.peer != peer {
+			out = append(out, peers.Addr{ID: c.peer, Addrs: c.addrs})
+		}
+	}
+	if n > 0 {
+		o.next = (o.next + maxNamed) % n
+	}
+	return out
+}
+
+func (d *seeder) sendMap(ctx actor.Context, id share.ID, o *offer, c *child) {
+	have := o.have
+	if have == nil {
+		have = share.FullSet(o.pieces)
+	}
+	c.dirty, c.whole = nil, false
+	ctx.Send(c.pid, HaveMap{Share: id, Pieces: o.pieces, Bits: have.Bytes()})
+}
+
+func (d *seeder) unsubscribe(id share.ID, peer peers.ID) {
+	if o := d.offers[id]; o != nil {
+		o.children = slices.DeleteFunc(o.children, func(c *child) bool { return c.peer == peer })
+	}
+}
+
+func (d *seeder) lost(ctx actor.Context, peer peers.ID) {
+	for id := range d.offers { // each is changed alone: the order does not show
+		d.unsubscribe(id, peer)
+	}
+	d.goAhead(d.uploads.Forget(peer, d.s.Now()))
+}
+
+func (d *seeder) onWake(ctx actor.Context) {
+	now := d.s.Now()
+	if !d.flushAt.IsZero() && !d.flushAt.After(now) {
+		d.flushAt = time.Time{}
+		d.flush(ctx)
+	}
+	ready, busy := d.uploads.Tick(now)
+	d.goAhead(ready)
+	for _, j := range busy {
+		d.answer(j, wire.Reply{Status: wire.Busy, Retry: time.Second})
+	}
+}
+
+// flush tells every child what is new, in an order that is the same for the same history.
+func (d *seeder) flush(ctx actor.Context) {
+	for _, id := range sortedShares(d.offers) {
+		o := d.offers[id]
+		for _, c := range o.children {
+			switch {
+			case c.whole:
+				d.sendMap(ctx, id, o, c)
+			case len(c.dirty) > 0:
+				ctx.Send(c.pid, Have{Share: id, Pieces: c.dirty})
+				c.dirty = nil
+			}
+		}
+	}
+}
+
+// admit asks the upload core; the answer goes out now or when a job's turn comes.
+func (d *seeder) admit(m AdmitRequest) {
+	d.job++
+	v := d.uploads.Ask(peers.Ask{Job: d.job, Child: m.Child, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}, d.s.Now())
+	d.waiting[d.job] = m.Reply
+	switch {
+	case v.Go:
+		d.answer(d.job, wire.Reply{})
+	case v.Queued:
+	case v.Busy:
+		d.answer(d.job, wire.Reply{Status: wire.Busy, Retry: v.Retry})
+	default:
+		d.answer(d.job, wire.Reply{Status: wire.Refused, Reason: v.Refused})
+	}
+}
+
+func (d *seeder) goAhead(jobs []peers.Job) {
+	for _, j := range jobs {
+		d.answer(j, wire.Reply{})
+	}
+}
+
+func (d *seeder) answer(j peers.Job, r wire.Reply) {
+	reply := d.waiting[j]
+	delete(d.waiting, j)
+	if reply != nil {
+		reply(Admission{j, r})
+	}
+}
+
+func (d *seeder) stop(ctx actor.Context) {
+	d.wake.stop()
+	for _, id := range sortedShares(d.offers) {
+		d.farewell(ctx, id, d.offers[id], "")
+	}
+	for j, reply := range d.waiting { // each asker waits alone: the order does not show
+		delete(d.waiting, j)
+		reply(Admission{j, wire.Reply{Status: wire.Busy, Retry: time.Second}})
+	}
+}
+
+// sortedShares are the keys of a map in an order that does not depend on the map.
+func sortedShares[V any](m map[share.ID]V) []share.ID {
+	ids := make([]share.ID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b share.ID) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
+	return ids
+}
+
+// earliest is the first of the times that are set; zero if none is.
+func earliest(times ...time.Time) (first time.Time) {
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

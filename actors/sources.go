@@ -1,0 +1,284 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+const (
+	maxManifestAsks = 3 // peers asked for the manifest at once
+	enoughDials     = 4 // failed in a row, for a source to count as unreachable
+	namedDials      = 6 // ... for one that only another peer named to be given up
+)
+
+// source is one peer that is fetched from, or may be.
+type source struct {
+	addr  peers.Addr
+	named bool
+	pool  *actor.PID
+	pools int // started so far
+	info  Source
+
+	asking   bool      // for the manifest
+	askAt    time.Time // not before
+	asks     int       // failed in a row
+	cancel   func()    // the manifest request under way
+	dials    int       // failed in a row
+	up       bool      // was connected, at least once
+	notFound bool      // said that it does not have the share
+	out      bool      // over for good
+	in0      int64     // traffic with the peer before this transfer
+	out0     int64
+}
+
+// stop ends what a source is doing; its record stays.
+func (s *source) stop(ctx actor.Context) {
+	if s.cancel != nil {
+		s.cancel()
+		s.cancel, s.asking = nil, false
+	}
+	if s.pool != nil {
+		ctx.Stop(s.pool)
+		s.pool = nil
+	}
+}
+
+func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
+	if t.ending != nil || t.sources[m.Addr.ID] != nil || m.Addr.ID == t.net.Self() {
+		return
+	}
+	src := &source{addr: m.Addr, named: m.Named, info: Source{Peer: m.Addr.ID}}
+	src.in0, src.out0 = t.net.Traffic(m.Addr.ID)
+	t.sources[m.Addr.ID] = src
+	t.order = append(t.order, src)
+	ctx.Request(t.node, AskRank{m.Addr.ID})
+	if t.state == Fetching || t.state == DiskFull {
+		t.startPool(ctx, src)
+	}
+}
+
+// active is how many sources have a pool.
+func (t *transfer) active() (n int) {
+	for _, src := range t.order {
+		if src.pool != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// askForManifest asks some sources that have not failed lately.
+func (t *transfer) askForManifest(ctx actor.Context) {
+	now := t.s.Now()
+	asking := 0
+	for _, src := range t.order {
+		if src.asking {
+			asking++
+		}
+	}
+	for _, src := range t.order {
+		if asking >= maxManifestAsks {
+			return
+		}
+		if src.asking || src.out || src.askAt.After(now) {
+			continue
+		}
+		src.asking = true
+		asking++
+		self, s, id := ctx.Self(), t.s, src.addr.ID
+		src.info.State, src.info.Why = Connecting, "asking for the list of files"
+		src.cancel = t.net.FetchManifest(src.addr, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+			s.Send(self, manifestCame{id, b, r, err})
+		})
+	}
+}
+
+func (t *transfer) manifestCame(ctx actor.Context, m manifestCame) {
+	src := t.sources[m.from]
+	if src == nil || !src.asking {
+		return
+	}
+	src.asking, src.cancel = false, nil
+	now := t.s.Now()
+	var parsed *share.Manifest
+	switch {
+	case m.err != nil:
+		t.manifestFailed(ctx, src, m.err, now)
+	case m.r.Status == wire.OK:
+		src.up, src.dials = true, 0
+		if t.manifest != nil {
+			return
+		}
+		var err error
+		if parsed, err = share.DecodeManifest(m.manifest); err != nil {
+			// The bytes are those that the share ID names, so no peer has better ones.
+			t.end(ctx, Ended{Err: err})
+			return
+		}
+	case m.r.Status == wire.Busy:
+		src.up, src.dials = true, 0
+		src.retry(now, max(m.r.Retry, 100*time.Millisecond), "is busy")
+	case m.r.Status == wire.NotFound:
+		src.up, src.notFound = true, true
+		t.sourceOut(ctx, src, "does not have the share")
+	default:
+		src.up = true
+		t.sourceOut(ctx, src, "refuses: "+m.r.Reason)
+	}
+	if parsed != nil {
+		t.cancelAsks()
+		t.open(ctx, parsed)
+		return
+	}
+	t.judge(ctx)
+}
+
+func (t *transfer) manifestFailed(ctx actor.Context, src *source, err error, now time.Time) {
+	switch {
+	case errors.Is(err, peers.ErrProtocol), errors.Is(err, share.ErrManifest):
+		src.up = true
+		t.sourceLied(ctx, SourceLied{Source: src.addr.ID, Kind: Broken})
+		t.sourceOut(ctx, src, "sent a list of files that is not the one asked for")
+		return
+	case errors.Is(err, peers.ErrUnreachable):
+		src.dials++
+	default:
+		src.up = true
+	}
+	if src.named && src.dials >= namedDials {
+		t.sourceOut(ctx, src, err.Error())
+		return
+	}
+	src.asks++
+	src.retry(now, min(time.Second<<min(src.asks-1, 5), 30*time.Second), err.Error())
+}
+
+func (s *source) retry(now time.Time, after time.Duration, why string) {
+	s.askAt = now.Add(after)
+	s.info.State, s.info.Why = Resting, why
+}
+
+func (t *transfer) cancelAsks() {
+	for _, src := range t.order {
+		if src.cancel != nil {
+			src.cancel()
+			src.cancel, src.asking = nil, false
+		}
+	}
+}
+
+// sourceOut ends a source for good.
+func (t *transfer) sourceOut(ctx actor.Context, src *source, why string) {
+	src.out = true
+	src.stop(ctx)
+	if src.info.State != Banned {
+		src.info.State, src.info.Why = Left, why
+	}
+	t.notify(SourceChanged{src.info})
+}
+
+func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
+	src := t.sources[m.Source]
+	if src == nil || src.pool == nil || !sameActor(ctx.Sender(), src.pool) {
+		return
+	}
+	src.up = src.up || m.Connected
+	src.dials = m.Dials
+	if m.Rate > 0 {
+		src.info.Rate, src.info.RTT = m.Rate, m.RTT
+	}
+	was := src.info
+	src.info.State, src.info.Why = m.State, m.Why
+	switch {
+	case m.Gone:
+		src.notFound = src.notFound || errors.Is(m.Outcome, share.ErrNotFound)
+		t.sourceOut(ctx, src, m.Why)
+		t.startWaiting(ctx)
+	case src.named && !src.up && m.Dials >= namedDials:
+		t.sourceOut(ctx, src, m.Why)
+		t.startWaiting(ctx)
+	case was.State != src.info.State:
+		t.notify(SourceChanged{src.info})
+	}
+	t.judge(ctx)
+}
+
+// startWaiting gives a place that became free to a source that had none.
+func (t *transfer) startWaiting(ctx actor.Context) {
+	for _, src := range t.order {
+		if src.pool == nil && !src.out {
+			t.startPool(ctx, src)
+		}
+	}
+}
+
+func (t *transfer) sourceLied(ctx actor.Context, m SourceLied) {
+	src := t.sources[m.Source]
+	if src == nil {
+		return
+	}
+	src.info.BadBlocks++
+	src.info.Lie = m.Kind.String()
+	ctx.Request(t.node, PeerLied{Peer: m.Source, Proof: m.Kind == BadProof || m.Kind == Broken})
+}
+
+func (t *transfer) banned(ctx actor.Context, m PeerBanned) {
+	src := t.sources[m.Peer]
+	if src == nil || src.info.State == Banned {
+		return
+	}
+	src.info.State, src.info.Banned = Banned, true
+	src.info.Why = fmt.Sprintf("banned until %s: it %s", m.Until.Format(time.TimeOnly), orElse(src.info.Lie, "lied before"))
+	t.toLeases(ctx, SourceDown{m.Peer})
+	t.sourceOut(ctx, src, src.info.Why)
+	t.startWaiting(ctx)
+	t.judge(ctx)
+}
+
+// judge ends the transfer when no source is left that could ever help.
+func (t *transfer) judge(ctx actor.Context) {
+	if t.ending != nil || len(t.order) == 0 || t.state >= Finishing {
+		return
+	}
+	var out, notFound, unreachable, liars int
+	for _, src := range t.order {
+		switch {
+		case !src.up && src.dials >= enoughDials:
+			unreachable++
+		case src.out:
+			out++
+		}
+		if src.notFound {
+			notFound++
+		}
+		if src.info.BadBlocks > 0 {
+			liars++
+		}
+	}
+	n := len(t.order)
+	switch {
+	case unreachable == n:
+		t.end(ctx, Ended{Err: fmt.Errorf("%w: no connection to any of %d peers (%s)", share.ErrNetwork, n, t.lastWord())})
+	case notFound == n:
+		t.end(ctx, Ended{Err: fmt.Errorf("%w: asked %d", share.ErrNotFound, n)})
+	case out+unreachable == n && liars > 0:
+		t.end(ctx, Ended{Err: fmt.Errorf("%w: no source is left, and %d of %d lied (%s)", share.ErrLied, liars, n, t.lastWord())})
+	}
+}
+
+// lastWord is what the most recent source that says anything says.
+func (t *transfer) lastWord() string {
+	for i := len(t.order) - 1; i >= 0; i-- {
+		if w := t.order[i].info.Why; w != "" {
+			return t.order[i].addr.ID.Short() + ": " + w
+		}
+	}
+	return "no source is known"
+}

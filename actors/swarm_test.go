@@ -1,0 +1,190 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func TestThreeTransfersFetchFromOneSource(t *testing.T) {
+	run := func(seed uint64) uint64 {
+		sw := newSwarm(t, seed)
+		m, content := testShare(t, 24<<20+5)
+		source := sw.add("source", 20e6).seed(m, content)
+		var nodes []*simNode
+		for i := range 3 {
+			n := sw.add(fmt.Sprint("node", i), 20e6)
+			n.fetch(m.ID(), source)
+			nodes = append(nodes, n)
+		}
+		sw.run(time.Minute, nodes...)
+		for _, n := range nodes {
+			n.complete(content)
+			if d := n.end.Last.Duplicate; d > int64(len(content))/20 {
+				t.Errorf("%s got %d bytes twice", n.id, d)
+			}
+		}
+		return sw.w.Trace()
+	}
+	a, b, c := run(1), run(1), run(2)
+	if a != b {
+		t.Errorf("the same seed gave two traces: %x and %x", a, b)
+	}
+	if a == c {
+		t.Errorf("two seeds gave one trace: %x", a)
+	}
+}
+
+func TestNodesFeedEachOther(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 16<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	var nodes []*simNode
+	for i := range 4 {
+		n := sw.add(fmt.Sprint("node", i), 20e6)
+		n.fetch(m.ID(), source)
+		nodes = append(nodes, n)
+	}
+	sw.run(time.Minute, nodes...)
+	var sent int64
+	for _, n := range nodes {
+		n.complete(content)
+		sent += source.out[n.id]
+	}
+	if sent > 3*int64(len(content)) {
+		t.Errorf("the source sent %d bytes of a share of %d to 4 nodes", sent, len(content))
+	}
+}
+
+func TestLiarsAreNamedAndBanned(t *testing.T) {
+	for name, lie := range map[string]func(*simNode){
+		"block": func(n *simNode) { n.corrupt = func(_ share.Piece, b []byte) { b[0] ^= 1 } },
+		"proof": func(n *simNode) { n.forge = func(_ share.Piece, v []share.Hash) { v[0][0] ^= 1 } },
+		"claim": func(n *simNode) {
+			for _, target := range n.shares {
+				target.have = share.NewSet(target.have.Len())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sw := newSwarm(t, 1)
+			m, content := testShare(t, 16<<20)
+			honest := sw.add("honest", 4e6).seed(m, content)
+			liar := sw.add("liar", 20e6).seed(m, content)
+			lie(liar)
+			n := sw.add("node", 1e6)
+			n.fetch(m.ID(), honest, liar)
+			sw.run(time.Minute, n)
+			n.complete(content)
+			for _, s := range n.end.Last.Sources {
+				switch {
+				case s.Peer == liar.id && !s.Banned:
+					t.Errorf("the liar is not banned: %+v", s)
+				case s.Peer == honest.id && (s.BadBlocks > 0 || s.Banned):
+					t.Errorf("the honest source is blamed: %+v", s)
+				}
+			}
+		})
+	}
+}
+
+func TestAMuteSourceDoesNotHoldTheFetchUp(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 32<<20)
+	good := sw.add("good", 8e6).seed(m, content)
+	mute := sw.add("mute", 8e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), good, mute)
+	sw.w.After(time.Second, func() { mute.mute = true })
+	sw.run(20*time.Second, n)
+	n.complete(content)
+	if took := sw.w.Elapsed(); took > 12*time.Second {
+		t.Errorf("took %v; the good source alone needs 4 s", took)
+	}
+}
+
+func TestAFetchWithoutSourcesSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(sw *swarm, m *share.Manifest, content []byte) *simNode
+		want error
+	}{
+		"unreachable": {func(sw *swarm, m *share.Manifest, content []byte) *simNode {
+			s := sw.add("source", 1e6).seed(m, content)
+			s.down = true
+			return s
+		}, share.ErrNetwork},
+		"unknown": {func(sw *swarm, m *share.Manifest, content []byte) *simNode { return sw.add("source", 1e6) }, share.ErrNotFound},
+		"mute": {func(sw *swarm, m *share.Manifest, content []byte) *simNode {
+			s := sw.add("source", 1e6).seed(m, content)
+			s.mute = true
+			return s
+		}, share.ErrStalled},
+		"liar": {func(sw *swarm, m *share.Manifest, content []byte) *simNode {
+			s := sw.add("source", 1e6).seed(m, content)
+			s.corrupt = func(_ share.Piece, b []byte) { b[5]++ }
+			return s
+		}, share.ErrLied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sw := newSwarm(t, 1)
+			m, content := testShare(t, 4<<20)
+			source := c.set(sw, m, content)
+			n := sw.add("node", 1e6)
+			n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: 20 * time.Second}, source)
+			sw.run(2*time.Minute, n)
+			if !errors.Is(n.end.Err, c.want) {
+				t.Errorf("ended with %v, want %v", n.end.Err, c.want)
+			}
+			t.Log(n.end.Err)
+		})
+	}
+}
+
+func TestAFullDiskIsWaitedFor(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 2e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), source)
+	sw.w.After(time.Second, func() { n.full = true })
+	sw.w.After(20*time.Second, func() { n.full = false })
+	sw.run(time.Minute, n)
+	n.complete(content)
+	said := false
+	for _, e := range n.events {
+		if s, ok := e.(Stalled); ok && s.Reason != "" {
+			said = true
+		}
+	}
+	if !said {
+		t.Error("the wait was not explained")
+	}
+}
+
+func TestAStoppedTransferLeavesNothingLeased(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 2e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), source)
+	sw.w.Run(2 * time.Second)
+	n.program.StopTransfer(m.ID())
+	sw.run(10*time.Second, n)
+	if !errors.Is(n.end.Err, ErrStopped) {
+		t.Errorf("ended with %v", n.end.Err)
+	}
+	target := n.shares[m.ID()]
+	if !target.closed || target.durable.Count() == 0 || target.durable.Count() != n.end.Last.Done {
+		t.Errorf("closed %v with %d of %d pieces durable", target.closed, target.durable.Count(), n.end.Last.Done)
+	}
+	n.end = nil
+	n.fetch(m.ID(), source)
+	sw.run(time.Minute, n)
+	n.complete(content)
+	if n.end.Last.Resumed == 0 {
+		t.Error("nothing was resumed")
+	}
+}

@@ -1,0 +1,445 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/fetchpool"
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// transfer supervises the fetch of one share: it finds the manifest, opens the
+// place on disk, starts the LeaseManager, the PieceVerifiers and a FetchPool
+// per source, makes what is verified durable, and always knows why nothing
+// moves. What it decides about sources is in sources.go, about time in pace.go.
+type transfer struct {
+	s      *System
+	net    Network
+	budget *Budget
+	node   *actor.PID
+	seeder *actor.PID
+	finder *actor.PID
+	cmd    FetchShare
+	cfg    TransferConfig
+
+	state     State
+	manifest  *share.Manifest
+	target    Target
+	leases    *actor.PID
+	verifiers []*actor.PID
+	sources   map[peers.ID]*source
+	order     []*source // in order of arrival
+
+	count      Progress  // the counters of it; the rest is filled in by snapshot
+	moved      time.Time // when a byte was last verified, or the transfer began
+	since      time.Time // of the present reason
+	rate       meter
+	dirty      dirt
+	busy       bool      // something of onDisk is under way
+	closing    bool      // ... and it is the last
+	restarts   int       // after panics
+	restarting bool      // one is under way
+	changed    bool      // since Progress was last told
+	told       time.Time // ... which was then
+	stalled    string    // the reason last told in Stalled
+	stalledAt  time.Time
+	roomAt     time.Time // when to look for room on the disk again
+	plan       PlanStatus
+	planAt     time.Time
+	ending     *Ended
+	wake       alarm
+}
+
+func (c TransferConfig) withDefaults() TransferConfig {
+	c.Stall = orElse(c.Stall, time.Minute)
+	c.SyncEvery = orElse(c.SyncEvery, 250*time.Millisecond)
+	c.SyncBytes = orElse(c.SyncBytes, 8<<20)
+	c.Verifiers = orElse(c.Verifiers, runtime.GOMAXPROCS(0))
+	c.MaxSources = orElse(c.MaxSources, 64)
+	return c
+}
+
+func orElse[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+func (t *transfer) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		t.start(ctx)
+	case SourceFound:
+		t.sourceFound(ctx, m)
+	case manifestCame:
+		t.manifestCame(ctx, m)
+	case opened:
+		t.opened(ctx, m)
+	case SourceStatus:
+		t.sourceStatus(ctx, m)
+	case SourceLied:
+		t.sourceLied(ctx, m)
+	case PeerMeasured:
+		ctx.Request(t.node, m)
+	case RankSource:
+		t.toLeases(ctx, m)
+	case PeerBanned:
+		t.banned(ctx, m)
+	case BlocksVerified:
+		t.blocksVerified(m)
+	case PieceDone:
+		t.pieceDone(ctx, m)
+	case PlanStatus:
+		t.plan = m
+	case DiskFailed:
+		t.diskFailed(ctx, m.Err)
+	case roomSeen:
+		t.roomSeen(ctx, m)
+	case synced:
+		t.synced(ctx, m.err)
+	case finished:
+		t.finished(ctx, m)
+	case closed:
+		t.closed(ctx, m)
+	case ProgressQuery:
+		ctx.Respond(t.snapshot())
+	case StopTransfer:
+		t.end(ctx, Ended{Err: ErrStopped})
+	case childFailed:
+		t.childFailed(ctx, m)
+	case wakeDue:
+	case *actor.Terminated:
+		t.workerGone(ctx, m.Who)
+	case *actor.Stopping, *actor.Restarting:
+		t.wake.stop()
+		return
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
+	default:
+		unexpected(ctx)
+	}
+	t.pace(ctx)
+}
+
+// ErrStopped is why a transfer ended that was told to.
+var ErrStopped = errors.New("stopped; what is verified is kept")
+
+func (t *transfer) start(ctx actor.Context) {
+	now := t.s.Now()
+	t.sources = map[peers.ID]*source{}
+	t.moved, t.since = now, now
+	t.count.Share = t.cmd.Share
+	ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources})
+	if t.cmd.Manifest != nil {
+		t.open(ctx, t.cmd.Manifest)
+	}
+}
+
+// open prepares the place on disk, off the mailbox.
+func (t *transfer) open(ctx actor.Context, m *share.Manifest) {
+	t.manifest = m
+	t.enter(Opening)
+	disk := t.cmd.Disk
+	t.onDisk(ctx, func(life context.Context) any {
+		target, err := disk.Open(life, m)
+		return opened{target, err}
+	})
+}
+
+func (t *transfer) opened(ctx actor.Context, m opened) {
+	t.target = m.target
+	if !t.diskIdle(ctx) {
+		return
+	}
+	if m.err != nil {
+		t.end(ctx, Ended{Err: m.err})
+		return
+	}
+	layout := t.manifest.Layout()
+	have := t.target.Verified()
+	t.count.Name, t.count.Bytes, t.count.Pieces = t.manifest.Name, layout.Bytes(), layout.Pieces()
+	t.count.Done, t.count.Verified = have.Count(), 0
+	for p := range have.All() {
+		t.count.Verified += int64(layout.PieceLen(p))
+	}
+	if t.restarts == 0 {
+		t.count.Resumed = t.count.Verified
+	}
+	t.notify(Planned{Manifest: t.manifest, Resumed: t.count.Resumed, Pieces: t.count.Pieces - t.count.Done})
+	if path, done := t.target.Done(); done {
+		t.complete(ctx, path)
+		return
+	}
+	ctx.Send(t.seeder, OfferShare{t.cmd.Share, layout.Pieces(), have.Clone()})
+	t.moved = t.s.Now()
+	t.enter(Fetching)
+	if have.Full() {
+		t.finish(ctx)
+		return
+	}
+	t.startWorkers(ctx, have)
+	for _, src := range t.order {
+		t.startPool(ctx, src)
+	}
+}
+
+// startWorkers starts the LeaseManager and the PieceVerifiers.
+func (t *transfer) startWorkers(ctx actor.Context, have *share.Set) {
+	self := ctx.Self()
+	plan := leasemgr.Plan{Layout: t.manifest.Layout(), Verified: have, Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
+	t.leases = t.s.spawn(ctx, fmt.Sprint("leases-", t.restarts), leaseBox, func() actor.Actor {
+		return newLeaseManager(t.s, self, t.cfg.Leases, plan)
+	}, onPanicStop)
+	leases, target := t.leases, t.target
+	for i := range t.cfg.Verifiers {
+		t.verifiers = append(t.verifiers, t.s.spawn(ctx, fmt.Sprint("verifier-", t.restarts, "-", i), verifierBox, func() actor.Actor {
+			return newPieceVerifier(t.s, self, leases, target, t.manifest)
+		}, onPanicStop))
+		ctx.Watch(t.verifiers[i])
+	}
+}
+
+// startPool gives a source its FetchPool.
+func (t *transfer) startPool(ctx actor.Context, src *source) {
+	if src.pool != nil || src.out || t.active() >= t.cfg.MaxSources {
+		return
+	}
+	layout, self := t.manifest.Layout(), ctx.Self()
+	src.pools++
+	src.pool = t.s.spawn(ctx, fmt.Sprint("pool-", src.addr.ID.Short(), "-", src.pools), poolBox, func() actor.Actor {
+		return &fetchPool{s: t.s, net: t.net, budget: t.budget, transfer: self, leases: t.leases, verifiers: t.verifiers,
+			finder: t.finder, source: src.addr, share: t.cmd.Share, layout: layout, anonymous: t.cfg.Anonymous,
+			core: fetchpool.New(fetchpool.Config{}, layout, t.s.Seed("pool "+string(src.addr.ID)), t.s.Now())}
+	}, onPanicStop)
+}
+
+func (t *transfer) blocksVerified(m BlocksVerified) {
+	t.count.Duplicate += int64(m.Duplicate)
+	t.count.Hashed += int64(m.Hashed)
+	if m.Bytes == 0 {
+		return
+	}
+	now := t.s.Now()
+	t.moved = now
+	t.count.Verified += int64(m.Bytes)
+	t.changed = true
+	t.rate.add(m.Bytes, now)
+	if src := t.sources[m.Source]; src != nil {
+		src.info.Bytes += int64(m.Bytes)
+	}
+	if t.state == Fetching {
+		t.because("")
+	}
+}
+
+func (t *transfer) pieceDone(ctx actor.Context, m PieceDone) {
+	t.count.Done++
+	for _, c := range m.Credits {
+		if src := t.sources[c.Source]; src != nil {
+			src.info.Pieces++
+		}
+	}
+	t.dirty.add(t.manifest.Layout().PieceLen(m.Piece), t.s.Now(), t.cfg)
+	ctx.Send(t.seeder, PieceAvailable{t.cmd.Share, m.Piece})
+	if m.Last && t.ending == nil {
+		t.finish(ctx)
+	}
+}
+
+// onDisk runs f off the mailbox. There is one at a time, so that opening,
+// syncing, finishing and closing never overlap.
+func (t *transfer) onDisk(ctx actor.Context, f func(context.Context) any) {
+	t.busy = true
+	t.s.task(ctx, f)
+}
+
+// diskIdle takes note that the work of onDisk is over. It says whether the
+// transfer goes on; if it is ending, the disk is closed now.
+func (t *transfer) diskIdle(ctx actor.Context) bool {
+	t.busy = false
+	t.closeIfQuiet(ctx)
+	return t.ending == nil
+}
+
+// finish makes the share whole. A sync under way comes back here.
+func (t *transfer) finish(ctx actor.Context) {
+	t.enter(Finishing)
+	t.because("making the last data durable")
+	t.stopPools(ctx)
+	if t.busy {
+		return
+	}
+	target := t.target
+	t.onDisk(ctx, func(context.Context) any {
+		path, err := target.Finish()
+		return finished{path, err}
+	})
+}
+
+func (t *transfer) finished(ctx actor.Context, m finished) {
+	switch {
+	case t.ending != nil && m.err == nil: // told to stop, but it is whole after all
+		t.ending.Err, t.ending.Path = nil, m.path
+		t.state, t.count.Path = Complete, m.path
+		t.diskIdle(ctx)
+	case !t.diskIdle(ctx):
+	case errors.Is(m.err, share.ErrDiskFull):
+		t.diskFailed(ctx, m.err)
+	case m.err != nil:
+		t.end(ctx, Ended{Err: m.err})
+	default:
+		t.complete(ctx, m.path)
+	}
+}
+
+func (t *transfer) complete(ctx actor.Context, path string) {
+	t.state = Complete
+	t.count.Path = path
+	t.because("")
+	t.end(ctx, Ended{Path: path})
+}
+
+// end begins the end: sources first, then the workers, then the disk, and the
+// last event when all is quiet. The first reason counts.
+func (t *transfer) end(ctx actor.Context, how Ended) {
+	if t.ending != nil {
+		return
+	}
+	t.ending = &how
+	if how.Err != nil {
+		t.state = Failed
+		t.because(how.Err.Error())
+	}
+	ctx.Send(t.finder, StopFinding{t.cmd.Share})
+	t.stopPools(ctx)
+	t.stopWorkers(ctx)
+	t.closeIfQuiet(ctx)
+}
+
+func (t *transfer) stopPools(ctx actor.Context) {
+	for _, src := range t.order {
+		src.stop(ctx)
+	}
+}
+
+// workerGone notes that a PieceVerifier has ended: it will not write again.
+func (t *transfer) workerGone(ctx actor.Context, who *actor.PID) {
+	n := len(t.verifiers)
+	t.verifiers = slices.DeleteFunc(t.verifiers, func(v *actor.PID) bool { return v.Equal(who) })
+	if len(t.verifiers) < n {
+		t.closeIfQuiet(ctx)
+	}
+}
+
+// closeIfQuiet gives up the disk once the transfer is ending and nothing uses it any more.
+func (t *transfer) closeIfQuiet(ctx actor.Context) {
+	if t.ending == nil && !t.restarting || t.busy || t.closing || len(t.verifiers) > 0 {
+		return
+	}
+	t.closing = true
+	if t.target == nil {
+		t.closed(ctx, closed{})
+		return
+	}
+	target := t.target
+	t.onDisk(ctx, func(context.Context) any { return closed{target.Close()} })
+}
+
+func (t *transfer) closed(ctx actor.Context, m closed) {
+	t.busy, t.closing = false, false
+	if t.ending == nil {
+		t.reopen(ctx, m.err)
+		return
+	}
+	if t.ending.Err == nil && m.err != nil {
+		t.ending.Err = m.err
+	}
+	t.ending.Last = t.snapshot()
+	t.notify(*t.ending)
+	ctx.Send(t.node, transferEnded{t.cmd.Share})
+}
+
+// maxRestarts bounds how often a transfer begins again from what is on disk.
+const maxRestarts = 3
+
+// childFailed answers a panic below. A pool is one source's, and is begun
+// again; what the LeaseManager or a PieceVerifier knew is not to be trusted any
+// more, so the transfer begins again from the bits on disk.
+func (t *transfer) childFailed(ctx actor.Context, m childFailed) {
+	if t.ending != nil || t.restarting {
+		return
+	}
+	for _, src := range t.order {
+		if src.pool != nil && src.pool.Equal(m.Who) {
+			src.pool = nil
+			if src.pools > maxRestarts {
+				t.sourceOut(ctx, src, "the work on it failed again and again")
+			} else {
+				t.startPool(ctx, src)
+			}
+			return
+		}
+	}
+	if t.restarts++; t.restarts > maxRestarts {
+		t.end(ctx, Ended{Err: fmt.Errorf("internal error in %s: %v", m.Name, m.Reason)})
+		return
+	}
+	t.restarting = true
+	t.stopPools(ctx)
+	t.stopWorkers(ctx)
+	t.closeIfQuiet(ctx)
+}
+
+// reopen begins again with what is on disk, after a panic.
+func (t *transfer) reopen(ctx actor.Context, err error) {
+	t.restarting, t.target, t.dirty = false, nil, dirt{}
+	if err != nil {
+		t.end(ctx, Ended{Err: err})
+		return
+	}
+	t.open(ctx, t.manifest)
+}
+
+func (t *transfer) stopWorkers(ctx actor.Context) {
+	if t.leases != nil {
+		ctx.Stop(t.leases)
+		t.leases = nil
+	}
+	for _, v := range t.verifiers {
+		ctx.Stop(v) // workerGone says when
+	}
+}
+
+func (t *transfer) enter(s State) {
+	t.state = s
+	t.since = t.s.Now()
+}
+
+// because sets the reason that people see while nothing moves.
+func (t *transfer) because(why string) {
+	if t.count.Reason != why {
+		t.count.Reason, t.since, t.changed = why, t.s.Now(), true
+	}
+}
+
+func (t *transfer) notify(e Event) {
+	if t.cmd.Notify != nil {
+		t.cmd.Notify(e)
+	}
+}
+
+func (t *transfer) toLeases(ctx actor.Context, m any) {
+	if t.leases != nil {
+		ctx.Send(t.leases, m)
+	}
+}

@@ -1,0 +1,107 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/verifier"
+)
+
+// pieceVerifier checks blocks and writes the good ones. A piece in progress
+// belongs to one verifier, so its state needs no lock. It is the only actor
+// that computes and writes inside Receive: that is its work, and its mailbox
+// holds at least as many blocks as the node's budget lets be in flight.
+type pieceVerifier struct {
+	s        *System
+	transfer *actor.PID
+	leases   *actor.PID
+	target   Target
+	v        *verifier.Verifier
+}
+
+func newPieceVerifier(s *System, transfer, leases *actor.PID, target Target, m *share.Manifest) *pieceVerifier {
+	return &pieceVerifier{s: s, transfer: transfer, leases: leases, target: target, v: verifier.New(m)}
+}
+
+func (v *pieceVerifier) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case AskPieces:
+		ctx.Respond(v.states(m))
+	case CheckProof:
+		v.proof(ctx, m)
+	case CheckBlocks:
+		v.blocks(ctx, m)
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+	default:
+		unexpected(ctx)
+	}
+}
+
+func (v *pieceVerifier) states(m AskPieces) PieceStates {
+	out := PieceStates{make([]PieceState, len(m.Pieces))}
+	for i, p := range m.Pieces {
+		have, proven := v.v.State(p)
+		out.States[i] = PieceState{p, m.Tokens[i], have, proven}
+	}
+	return out
+}
+
+func (v *pieceVerifier) proof(ctx actor.Context, m CheckProof) {
+	if err := v.v.Proof(m.Piece, m.Source, m.Values); err != nil {
+		v.lied(ctx, m.Source, m.Piece, m.Token, BadProof)
+	}
+}
+
+func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
+	defer m.Release()
+	verdict := v.v.Check(m.Piece, m.First, m.Source, m.Data)
+	done := BlocksVerified{Source: m.Source, Duplicate: verdict.Duplicate, Hashed: len(m.Data) - verdict.Duplicate}
+	var complete *verifier.Completion
+	for _, run := range verdict.Write {
+		if err := v.target.Write(m.Piece, run.First, run.Data); err != nil {
+			ctx.Send(v.transfer, DiskFailed{err})
+			v.end(ctx, m.Source, m.Piece, m.Token, leasemgr.Disk)
+			break
+		}
+		done.Bytes += len(run.Data)
+		complete = v.v.Wrote(m.Piece, run.First, blocksOf(run.Data), m.Source, m.Token)
+	}
+	if done.Bytes > 0 || done.Duplicate > 0 {
+		ctx.Send(v.transfer, done)
+	}
+	switch {
+	case complete != nil:
+		v.completed(ctx, complete)
+	case done.Bytes > 0:
+		ctx.Send(v.leases, PieceBegun{m.Piece})
+	}
+	ctx.Send(ctx.Sender(), BlocksChecked{m.Piece, m.Token, done.Bytes, len(verdict.Bad) > 0})
+	if len(verdict.Bad) > 0 {
+		v.lied(ctx, m.Source, m.Piece, m.Token, BadBlock)
+	} else if verdict.Err != nil { // came without a proof, or with a length no honest reply has
+		v.end(ctx, m.Source, m.Piece, m.Token, leasemgr.GaveBack)
+	}
+}
+
+func blocksOf(data []byte) int { return (len(data) + share.BlockSize - 1) / share.BlockSize }
+
+func (v *pieceVerifier) completed(ctx actor.Context, c *verifier.Completion) {
+	v.target.Complete(c.Piece, c.Values)
+	credits := make([]Credit, len(c.Credits))
+	for i, x := range c.Credits {
+		credits[i] = Credit{x.Source, x.Token, x.Bytes}
+	}
+	ctx.Send(v.leases, PieceVerified{c.Piece, credits})
+}
+
+// lied names the exact source and ends the lease it worked under.
+func (v *pieceVerifier) lied(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, how Lie) {
+	ctx.Send(v.transfer, SourceLied{source, p, t, how})
+	v.end(ctx, source, p, t, leasemgr.BadData)
+}
+
+func (v *pieceVerifier) end(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, why leasemgr.Reason) {
+	ctx.Send(v.leases, LeaseReturned{source, []ReturnedLease{{p, t, why}}})
+}

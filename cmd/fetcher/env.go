@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envName is the twin of a flag in the environment.
+func envName(flag string) string {
+	return "FETCHER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+func envBool(name string) bool {
+	v, err := strconv.ParseBool(os.Getenv(name))
+	return err == nil && v
+}
+
+// fromEnvironment gives every flag that was not set the value of its twin. Flags
+// that may be given several times take theirs separated by spaces.
+func fromEnvironment(cmd *cobra.Command) (err error) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		v, ok := os.LookupEnv(envName(f.Name))
+		if !ok || v == "" || f.Changed || err != nil {
+			return
+		}
+		values := []string{v}
+		if strings.HasSuffix(f.Value.Type(), "Array") {
+			values = strings.Fields(v)
+		}
+		for _, v := range values {
+			if e := cmd.Flags().Set(f.Name, v); e != nil {
+				err = usageError{fmt.Errorf("%s=%q: %w", envName(f.Name), v, e)}
+			}
+		}
+	})
+	return err
+}
+
+// logger writes to stderr what is at least at the level asked for.
+func (a *app) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.flags.logLevel)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", a.flags.logLevel)}
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})), nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Exit codes. They are a promise: scripts branch on them.
+const (
+	exitOK          = 0
+	exitOther       = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitStalled     = 4
+	exitLied        = 5
+	exitNetwork     = 6
+	exitDiskFull    = 9
+	exitHeld        = 11
+	exitExists      = 13
+	exitPath        = 14
+	exitInterrupted = 130
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// outcomes says which error is which code, in the order in which the first that holds counts.
+var outcomes = []struct {
+	code int
+	name string
+	err  error
+}{
+	{exitUsage, "usage", share.ErrTicket},
+	{exitUsage, "usage", fetcher.ErrNoSource},
+	{exitPath, "path", share.ErrPath},
+	{exitExists, "exists", share.ErrExists},
+	{exitHeld, "held", share.ErrHeld},
+	{exitDiskFull, "disk_full", share.ErrDiskFull},
+	{exitNetwork, "network", share.ErrNetwork},
+	{exitNotFound, "not_found", share.ErrNotFound},
+	{exitLied, "lied", share.ErrLied},
+	{exitStalled, "stalled", share.ErrStalled},
+	{exitInterrupted, "interrupted", errInterrupted},
+	{exitInterrupted, "interrupted", fetcher.ErrStopped},
+}
+
+// outcome is the exit code of an error and its stable name.
+func outcome(err error) (code int, name string) {
+	if err == nil {
+		return exitOK, "ok"
+	}
+	if errors.As(err, new(usageError)) {
+		return exitUsage, "usage"
+	}
+	for _, o := range outcomes {
+		if errors.Is(err, o.err) {
+			return o.code, o.name
+		}
+	}
+	return exitOther, "other"
+}
+
+func exitCode(err error) int {
+	code, _ := outcome(err)
+	return code
+}
+
+// sentence is an error for a person: on one line.
+func sentence(err error) string {
+	return strings.TrimRight(strings.ReplaceAll(err.Error(), "\n", "\n  "), "\n ")
+}

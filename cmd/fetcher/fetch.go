@@ -1,0 +1,290 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+)
+
+// fetchFlags are the flags of fetch.
+type fetchFlags struct {
+	out      string
+	peers    []string
+	listen   []string
+	seed     string
+	stall    time.Duration
+	identity bool
+	limitUp  string
+}
+
+func (a *app) fetchCommand() *cobra.Command {
+	var fl fetchFlags
+	c := &cobra.Command{
+		Use:   "fetch TICKET|ID",
+		Short: "Fetch a share, verified; run it again to resume",
+		Long: `Fetch a share into DIR/NAME and verify every block of it. What is there of an
+earlier run is kept, and not hashed again. A ticket of "-" is read from stdin.
+
+While it fetches, it serves what it has verified to others; with --seed it goes
+on doing so when it is done.`,
+		Args: exactly("TICKET or ID"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, args[0], fl) },
+	}
+	f := c.Flags()
+	f.StringVarP(&fl.out, "out", "o", ".", "folder to put the share into")
+	f.StringArrayVar(&fl.peers, "peer", nil, "a further source: a multiaddr that ends in /p2p/ID; may be repeated")
+	f.StringArrayVar(&fl.listen, "listen", nil, "multiaddr to listen on, or none; may be repeated (default all interfaces)")
+	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a time such as 30m, or until Ctrl-C")
+	f.Lookup("seed").NoOptDefVal = "forever"
+	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after so long without a verified byte")
+	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node in place of a fresh one")
+	f.StringVar(&fl.limitUp, "limit-up", "", "bytes per second sent to others, at most, such as 500K or 10M")
+	return c
+}
+
+// check is the flags' meaning; seed is how long to serve afterwards, negative for ever.
+func (fl fetchFlags) check() (seed time.Duration, rate int64, err error) {
+	if fl.stall <= 0 {
+		return 0, 0, usageError{errors.New("--stall must be more than 0")}
+	}
+	switch fl.seed {
+	case "", "false":
+	case "forever", "true":
+		seed = -1
+	default:
+		if seed, err = time.ParseDuration(fl.seed); err != nil || seed <= 0 {
+			return 0, 0, usageError{fmt.Errorf("--seed takes a time such as --seed=30m, not %q", fl.seed)}
+		}
+	}
+	rate, err = parseRate("--limit-up", fl.limitUp)
+	return seed, rate, err
+}
+
+const maxTicketInput = 64 << 10 // bytes read from stdin
+
+func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
+	ctx := cmd.Context()
+	seed, rate, err := fl.check()
+	if err != nil {
+		return err
+	}
+	if ticket, err = a.ticket(ticket); err != nil {
+		return err
+	}
+	if id, _, err := fetcher.ParseSource(ticket, fl.peers); err != nil {
+		return usageError{err}
+	} else {
+		a.out.sum(map[string]any{"share": id.String()})
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Logger: log, UploadRate: rate})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
+	if err != nil {
+		return err
+	}
+	w := &watcher{app: a, node: node, t: t, line: newLiveLine(a.stderr), began: began}
+	err = w.follow(ctx)
+	w.summarize()
+	if err != nil {
+		if errors.Is(err, errInterrupted) {
+			fmt.Fprintf(a.stderr, "interrupted; what is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl))
+		}
+		return err
+	}
+	fmt.Fprintf(a.stderr, "done: %s\n", printable(t.Path()))
+	if seed != 0 {
+		w.seed(ctx, seed)
+	}
+	return w.leave()
+}
+
+// ticket is the argument, or the first word on stdin for "-".
+func (a *app) ticket(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	sc := bufio.NewScanner(io.LimitReader(a.stdin, maxTicketInput))
+	sc.Buffer(nil, maxTicketInput)
+	for sc.Scan() {
+		if s := strings.TrimSpace(sc.Text()); s != "" {
+			return s, nil
+		}
+	}
+	return "", usageError{errors.New("there is no ticket on stdin")}
+}
+
+// again is the command that resumes.
+func again(cmd *cobra.Command, ticket string, fl fetchFlags) string {
+	words := []string{cmd.CommandPath(), ticket, "-o", quote(fl.out)}
+	for _, p := range fl.peers {
+		words = append(words, "--peer", p)
+	}
+	return strings.Join(words, " ")
+}
+
+// quote is s as one word for a shell.
+func quote(s string) string {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@:", r))
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// watcher tells a person, or a program, how a transfer goes.
+type watcher struct {
+	*app
+	node  *fetcher.Node
+	t     *fetcher.Transfer
+	line  *liveLine
+	began time.Time
+}
+
+// follow shows the events until the transfer has ended.
+func (w *watcher) follow(ctx context.Context) error {
+	defer w.line.clear()
+	interrupted := ctx.Done()
+	for {
+		select {
+		case <-interrupted:
+			interrupted = nil
+			w.t.Stop()
+		case e, ok := <-w.t.Events():
+			if !ok {
+				return errors.New("the transfer ended without a word") // cannot be: Ended comes first
+			}
+			if end, ok := e.(fetcher.Ended); ok {
+				if errors.Is(end.Err, fetcher.ErrStopped) {
+					return errInterrupted
+				}
+				return end.Err
+			}
+			w.show(e)
+		}
+	}
+}
+
+func (w *watcher) show(e fetcher.Event) {
+	switch e := e.(type) {
+	case fetcher.Planned:
+		w.plan(e)
+	case fetcher.Progress:
+		w.line.show(describe(e), false)
+		w.out.throttled("progress", map[string]any{"state": e.State.String(), "reason": e.Reason, "bytes": e.Bytes, "verified_bytes": e.Verified,
+			"duplicate_bytes": e.Duplicate, "wire_bytes": e.WireIn + e.WireOut, "rate": int64(e.Rate), "sources": active(e), "pieces": e.Pieces, "done_pieces": e.Done})
+	case fetcher.SourceChanged:
+		w.out.write("source", sourceFields(e.Source))
+		if e.Source.Banned {
+			w.line.clear()
+			fmt.Fprintf(w.stderr, "source %s is %s\n", e.Source.Peer, printable(e.Source.Why))
+		}
+	case fetcher.Stalled:
+		w.out.write("stall", map[string]any{"seconds": e.For.Seconds(), "reason": e.Reason, "why": e.Why})
+		p := w.t.Progress()
+		p.Reason = e.Reason
+		w.line.show(describe(p), true)
+	}
+}
+
+func (w *watcher) plan(e fetcher.Planned) {
+	m := e.Manifest
+	files, dirs, links := m.Count()
+	bytes := m.Layout().Bytes()
+	w.line.clear()
+	fmt.Fprintf(w.stderr, "%s: %s in %d files", printable(m.Name), size(bytes), files)
+	if e.Resumed > 0 {
+		fmt.Fprintf(w.stderr, ", %s of it here already", size(e.Resumed))
+	}
+	fmt.Fprintln(w.stderr)
+	w.out.write("plan", map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
+		"pieces": m.Layout().Pieces(), "missing_pieces": e.Pieces, "resumed_bytes": e.Resumed})
+}
+
+func active(p fetcher.Progress) (n int) {
+	for _, s := range p.Sources {
+		if s.State.Connected() {
+			n++
+		}
+	}
+	return n
+}
+
+// describe is a transfer on one line.
+func describe(p fetcher.Progress) string {
+	if p.Bytes == 0 && p.Pieces == 0 {
+		return strings.TrimSuffix(p.State.String()+": "+p.Reason, ": ")
+	}
+	parts := []string{fmt.Sprintf("%s of %s", size(p.Verified), size(p.Bytes))}
+	if p.Bytes > 0 {
+		parts[0] += fmt.Sprintf(" (%d %%)", p.Verified*100/p.Bytes)
+	}
+	parts = append(parts, size(int64(p.Rate))+"/s", fmt.Sprintf("%d sources", active(p)))
+	if left := p.Bytes - p.Verified; p.Rate > 1 && left > 0 {
+		parts = append(parts, (time.Duration(float64(left)/p.Rate)*time.Second).String()+" left")
+	}
+	if p.Reason != "" {
+		parts = append(parts, printable(p.Reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func sourceFields(s fetcher.Source) map[string]any {
+	return map[string]any{"peer": string(s.Peer), "state": s.State.String(), "why": s.Why, "bytes": s.Bytes, "pieces": s.Pieces,
+		"bad_blocks": s.BadBlocks, "banned": s.Banned, "lie": s.Lie, "rate": int64(s.Rate), "rtt_ms": s.RTT.Milliseconds()}
+}
+
+// summarize is what the last line says of the transfer.
+func (w *watcher) summarize() {
+	p := w.t.Progress()
+	in, out := w.node.Traffic()
+	sources := make([]map[string]any, len(p.Sources))
+	for i, s := range p.Sources {
+		sources[i] = sourceFields(s)
+	}
+	w.out.sum(map[string]any{"name": p.Name, "bytes": p.Bytes, "verified_bytes": p.Verified, "wire_bytes": in + out, "duplicate_bytes": p.Duplicate,
+		"resumed_bytes": p.Resumed, "hashed_bytes": p.Hashed, "seconds": time.Since(w.began).Seconds(), "sources": sources, "path": p.Path})
+	if !w.flags.json && p.Duplicate > 0 {
+		fmt.Fprintf(w.stderr, "%s came twice\n", size(p.Duplicate))
+	}
+}
+
+// seed serves on for a time, or until it is interrupted.
+func (w *watcher) seed(ctx context.Context, d time.Duration) {
+	fmt.Fprintln(w.stderr, "serving it; Ctrl-C ends that")
+	if d < 0 {
+		<-ctx.Done()
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// leave says goodbye to the children and closes the node.
+func (w *watcher) leave() error {
+	if err := w.node.Close(); err != nil {
+		w.line.clear()
+		fmt.Fprintln(w.stderr, "warning: closing:", err)
+	}
+	return nil
+}

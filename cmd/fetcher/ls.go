@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var peers, listen []string
+	var links string
+	c := &cobra.Command{
+		Use:   "ls TICKET|ID|PATH",
+		Short: "List the files of a share: size, BLAKE3, path",
+		Long: `List the files of a share, with the sizes and the BLAKE3 hashes that b3sum
+prints. No content is downloaded; a PATH is read and hashed here.`,
+		Args: exactly("TICKET, ID or PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			mode, err := linkMode(links)
+			if err != nil {
+				return err
+			}
+			m, err := a.list(cmd, args[0], peers, listen, mode)
+			if err != nil {
+				return err
+			}
+			return a.print(m)
+		},
+	}
+	c.Flags().StringArrayVar(&peers, "peer", nil, "whom to ask: a multiaddr that ends in /p2p/ID; may be repeated")
+	c.Flags().StringArrayVar(&listen, "listen", []string{"none"}, "multiaddr to listen on, or none")
+	c.Flags().StringVar(&links, "links", "keep", "for a PATH, symbolic links: keep, skip or refuse")
+	return c
+}
+
+// list finds the manifest: a path that exists is imported, anything else is a ticket or an ID.
+func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, links store.LinkMode) (*share.Manifest, error) {
+	ctx := cmd.Context()
+	if _, err := os.Lstat(what); err == nil {
+		return a.listPath(cmd, what, links)
+	}
+	what, err := a.ticket(what)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := fetcher.ParseSource(what, peers); err != nil {
+		return nil, usageError{fmt.Errorf("%q is no file or folder here, and as a ticket: %w", cut(what, 40), err)}
+	}
+	log, err := a.logger()
+	if err != nil {
+		return nil, err
+	}
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: true, Listen: listen, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	defer node.Close()
+	m, err := node.Manifest(ctx, what, peers)
+	if err != nil && ctx.Err() != nil {
+		err = cause(ctx)
+	}
+	return m, err
+}
+
+func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*share.Manifest, error) {
+	dir := a.flags.dir
+	if dir == "" {
+		var err error
+		if dir, err = fetcher.DefaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	state, err := store.OpenState(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer state.Close()
+	imp, err := store.Import(cmd.Context(), path, store.ImportOptions{Links: links, State: state})
+	if err != nil {
+		if c := cmd.Context(); c.Err() != nil {
+			err = cause(c)
+		}
+		return nil, err
+	}
+	defer imp.Tree.Close()
+	return imp.Manifest, nil
+}
+
+func (a *app) print(m *share.Manifest) error {
+	a.out.sum(map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes()})
+	var failed error
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		path := e.Path
+		if m.IsFolder() {
+			path = m.Name + "/" + path
+		}
+		if a.flags.json {
+			a.out.write("file", map[string]any{"kind": e.Kind.String(), "path": path, "size": e.Size, "root": e.Root.String(), "exec": e.Exec, "target": e.Target})
+			continue
+		}
+		var line string
+		switch e.Kind {
+		case share.File:
+			line = fmt.Sprintf("%12d  %s  %s", e.Size, e.Root, printable(path))
+		case share.Dir:
+			line = fmt.Sprintf("%12s  %-64s  %s", "-", "folder", printable(path)+"/")
+		case share.Symlink:
+			line = fmt.Sprintf("%12s  %-64s  %s -> %s", "-", "link", printable(path), printable(e.Target))
+		}
+		_, err := fmt.Fprintln(a.stdout, line)
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}

@@ -1,0 +1,199 @@
+// Command fetcher shares files and fetches them, verified, from many peers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	tune()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, interrupts()))
+}
+
+// tune bounds the memory of the process: the blocks in flight are a fixed
+// budget, so a collector that waits for the heap to double would hold twice it.
+func tune() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+	// quic-go writes about UDP buffers straight to stderr otherwise.
+	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
+}
+
+// interrupts cancels a context at the first Ctrl-C or SIGTERM; the second ends the process at once.
+func interrupts() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // ends with the process
+		s := <-signals
+		cancel(signalled{s})
+		<-signals
+		os.Exit(exitInterrupted)
+	}()
+	return ctx
+}
+
+// signalled is the cause of a context that a signal cancelled.
+type signalled struct{ os.Signal }
+
+func (s signalled) Error() string { return s.String() }
+
+// app is one invocation: what it reads, writes and was told.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	out    *reporter // NDJSON, when asked for
+	flags  globals
+}
+
+// globals are the flags of every command.
+type globals struct {
+	dir      string
+	json     bool
+	logLevel string
+}
+
+// run is the command, without the process around it.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.Context) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a.out = newReporter(stdout, wantsJSON(args))
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if err != nil && code != exitInterrupted {
+		fmt.Fprintln(stderr, "fetcher:", sentence(err))
+	}
+	a.out.finish(code, err)
+	return code
+}
+
+// wantsJSON looks for --json before the flags are parsed, so that a usage error
+// is reported in NDJSON too.
+func wantsJSON(args []string) bool {
+	for _, s := range args {
+		switch s {
+		case "--":
+			return false
+		case "--json", "--json=true", "--json=1":
+			return true
+		}
+	}
+	return envBool("FETCHER_JSON")
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "fetcher",
+		Short:         "Share files, and fetch them verified from many peers",
+		Long:          longHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; see fetcher --help", args[0])}
+			}
+			return cmd.Help()
+		},
+		Args: cobra.ArbitraryArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			return fromEnvironment(cmd)
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f := root.PersistentFlags()
+	f.StringVar(&a.flags.dir, "dir", "", "state directory: key, import cache, ranking (default the user's data directory)")
+	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
+	f.StringVar(&a.flags.logLevel, "log-level", "warn", "what is logged to stderr: debug, info, warn or error")
+	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.lsCommand(), a.versionCommand())
+	return root
+}
+
+const longHelp = `Share files, and fetch them verified from many peers.
+
+  fetcher share PATH       prints a ticket and serves until Ctrl-C
+  fetcher fetch TICKET     fetches what the ticket names; run it again to resume
+
+Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL.
+
+Exit codes, the first that holds in this order:
+    2  usage; a ticket that cannot be read; an ID without a peer
+   14  a path that is unsafe, or that this system cannot hold
+   13  the target exists and differs (identical content is success)
+   11  held by another process
+    9  disk full
+    6  network: no dial ever worked, or a --listen address cannot be had
+    3  every peer said that it does not have the share
+    5  no source is left, and one lied
+    4  stalled: no verified byte for --stall
+  130  interrupted; the same command resumes
+    1  anything else
+    0  complete and verified`
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if a.flags.json {
+				a.out.write("version", map[string]any{"version": version()})
+				return nil
+			}
+			_, err := fmt.Fprintln(a.stdout, "fetcher", version())
+			return err
+		},
+	}
+}
+
+// version is what the module system knows of this build.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// usageError is a mistake in how the command was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments", cmd.CommandPath())}
+	}
+	return nil
+}
+
+// exactly wants one argument of the given name.
+func exactly(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("%s takes one %s, not %d; see %s --help", cmd.CommandPath(), what, len(args), cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// cause is why ctx ended, as the exit code wants it.
+func cause(ctx context.Context) error {
+	var s signalled
+	if errors.As(context.Cause(ctx), &s) {
+		return errInterrupted
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"sync"
+	"time"
+)
+
+// reporter writes one JSON object a line: first hello, last summary, whatever
+// happens between. Readers must ignore types and fields that they do not know.
+// docs/json.md has the schema. It is safe for concurrent use, and silent when
+// JSON was not asked for.
+type reporter struct {
+	w  io.Writer
+	on bool
+
+	mu      sync.Mutex
+	seq     int
+	summary map[string]any
+	told    time.Time // when throttled last wrote
+}
+
+const schemaVersion = 1
+
+func newReporter(w io.Writer, on bool) *reporter {
+	r := &reporter{w: w, on: on, summary: map[string]any{}}
+	r.write("hello", map[string]any{"version": version()})
+	return r
+}
+
+// write is one line of a type. Every line has v, type, seq and t.
+func (r *reporter) write(typ string, fields map[string]any) {
+	if !r.on {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	line := maps.Clone(fields)
+	if line == nil {
+		line = map[string]any{}
+	}
+	line["v"], line["type"], line["seq"] = schemaVersion, typ, r.seq
+	line["t"] = time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+	r.seq++
+	b, err := json.Marshal(line)
+	if err != nil {
+		panic(err) // plain values only
+	}
+	r.w.Write(append(b, '\n')) // a reader that has gone is not our error
+}
+
+// sum sets fields of the summary.
+func (r *reporter) sum(fields map[string]any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.summary, fields)
+}
+
+// finish writes the error, if any, and the summary.
+func (r *reporter) finish(code int, err error) {
+	if err != nil {
+		_, name := outcome(err)
+		r.write("error", map[string]any{"code": code, "name": name, "message": sentence(err)})
+	}
+	r.sum(map[string]any{"exit": code})
+	r.write("summary", r.summary)
+}
+
+const progressEvery = 100 * time.Millisecond
+
+// throttled is write, at most ten times a second.
+func (r *reporter) throttled(typ string, fields map[string]any) {
+	r.mu.Lock()
+	soon := time.Since(r.told) < progressEvery
+	if !soon {
+		r.told = time.Now()
+	}
+	r.mu.Unlock()
+	if !soon {
+		r.write(typ, fields)
+	}
+}

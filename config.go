@@ -1,0 +1,118 @@
+package fetcher
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/p2p"
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Config is how a Node behaves. The zero value works.
+type Config struct {
+	// Dir is the state directory: the node's key, what was imported, what is
+	// thought of peers. Default: DefaultDir. Several nodes may use one; the first
+	// has its key, the others a fresh one each.
+	Dir string
+	// FreshIdentity gives the node a key of its own that ends with it, so that it
+	// does not meet itself under the key that Dir keeps.
+	FreshIdentity bool
+	// Listen are multiaddrs to listen on, each of which must be had; default all
+	// interfaces, TCP and QUIC, on the port of last time if it is free. The single
+	// word "none" is no listening.
+	Listen []string
+	// Announce are multiaddrs to name to others in place of those listened on.
+	Announce []string
+	// InFlight bounds the bytes of blocks asked for and not yet verified, over all
+	// transfers; default 32 MiB. Buffers bounds their number; default 1,024.
+	InFlight int64
+	Buffers  int
+	// UploadRate bounds what others are sent, in bytes per second; 0 is no bound.
+	UploadRate int64
+	// Leases, Ranking, Uploads and P2P are the configuration of those packages.
+	Leases  leasemgr.Config
+	Ranking peers.RankingConfig
+	Uploads peers.UploadConfig
+	P2P     p2p.Config
+	// Logger hears what an operator should know; default none.
+	Logger *slog.Logger
+	// Wall is the wall clock, for what is stored; default time.Now.
+	Wall func() time.Time
+}
+
+// DefaultDir is the state directory of this user: $XDG_DATA_HOME/fetcher or its
+// like on other systems.
+func DefaultDir() (string, error) {
+	if d := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "fetcher"), nil
+	}
+	if runtime.GOOS == "windows" {
+		if d := os.Getenv("LocalAppData"); d != "" {
+			return filepath.Join(d, "fetcher"), nil
+		}
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for the state directory: %w", err)
+	}
+	if runtime.GOOS == "darwin" {
+		return filepath.Join(home, "Library", "Application Support", "fetcher"), nil
+	}
+	return filepath.Join(home, ".local", "share", "fetcher"), nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Dir == "" {
+		dir, err := DefaultDir()
+		if err != nil {
+			return c, err
+		}
+		c.Dir = dir
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Wall == nil {
+		c.Wall = time.Now
+	}
+	if c.InFlight < 0 || c.Buffers < 0 || c.UploadRate < 0 {
+		return c, errors.New("InFlight, Buffers and UploadRate must not be negative")
+	}
+	if c.UploadRate > 0 {
+		c.Uploads.Rate = c.UploadRate
+	}
+	return c, nil
+}
+
+// What the events and snapshots of a transfer are made of.
+type (
+	Event         = actors.Event
+	Planned       = actors.Planned
+	Progress      = actors.Progress
+	Source        = actors.Source
+	SourceChanged = actors.SourceChanged
+	Stalled       = actors.Stalled
+	Ended         = actors.Ended
+	State         = actors.State
+)
+
+// The phases of a transfer.
+const (
+	Finding   = actors.Finding
+	Opening   = actors.Opening
+	Fetching  = actors.Fetching
+	DiskFull  = actors.DiskFull
+	Finishing = actors.Finishing
+	Complete  = actors.Complete
+	Failed    = actors.Failed
+)
+
+// ErrStopped is why a transfer ended that was told to; what is verified is kept.
+var ErrStopped = actors.ErrStopped

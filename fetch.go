@@ -1,0 +1,309 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// ErrNoSource says that a share ID was given without a peer to fetch from.
+var ErrNoSource = errors.New("no peer to fetch from: give a ticket, or the ID with a peer")
+
+// FetchOptions are what Fetch may be told. The zero value works.
+type FetchOptions struct {
+	// Dir is where the share's file or folder is made; default the working directory.
+	Dir string
+	// Peers are further sources: multiaddrs that end in /p2p/ID.
+	Peers []string
+	// Stall ends the transfer after so long without a verified byte; default 60 s.
+	Stall time.Duration
+	// Anonymous keeps this node from being named to others as a source.
+	Anonymous bool
+	// Keep goes on serving the share when it is whole, until the node is closed
+	// or StopSharing is called.
+	Keep bool
+	// Verifiers is how many pieces are checked at once; default GOMAXPROCS.
+	Verifiers int
+	// MaxSources bounds how many sources are fetched from at once; default 64.
+	MaxSources int
+	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 250 ms and 8 MiB.
+	SyncEvery time.Duration
+	SyncBytes int64
+}
+
+// Transfer is the fetch of one share. Its methods are safe for concurrent use.
+type Transfer struct {
+	node   *Node
+	id     share.ID
+	opt    FetchOptions
+	events chan Event
+	done   chan struct{}
+
+	mu       sync.Mutex
+	manifest *share.Manifest
+	partial  *store.Partial
+	last     Progress
+	lost     int // events that nobody took in time
+	err      error
+}
+
+// Fetch starts to fetch a share, given by a ticket or a share ID, into
+// opt.Dir/NAME. What is there already of an earlier run is kept, and not hashed
+// again. Several transfers may run at once, each of another share.
+func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (*Transfer, error) {
+	id, sources, err := ParseSource(ticketOrID, opt.Peers)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Dir == "" {
+		opt.Dir = "."
+	}
+	known, err := n.knownManifest(opt.Dir, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(sources) == 0 && known == nil {
+		return nil, ErrNoSource
+	}
+	t := &Transfer{node: n, id: id, opt: opt, events: make(chan Event, 256), done: make(chan struct{}), last: Progress{Share: id}}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, errors.New("the node is closed")
+	}
+	if n.transfers[id] != nil {
+		n.mu.Unlock()
+		return nil, fmt.Errorf("share %s is being fetched by this node already: %w", id.Short(), share.ErrHeld)
+	}
+	n.transfers[id] = t
+	n.mu.Unlock()
+	err = n.program.Fetch(ctx, actors.FetchShare{
+		Share: id, Sources: sources, Manifest: known, Disk: (*disk)(t), Notify: t.notify,
+		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
+			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases},
+	})
+	if err != nil {
+		n.forget(t)
+		return nil, err
+	}
+	return t, nil
+}
+
+func (n *Node) forget(t *Transfer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.transfers[t.id] == t {
+		delete(n.transfers, t.id)
+	}
+}
+
+// knownManifest looks for the share's manifest on this disk: in a partial fetch, or in the state.
+func (n *Node) knownManifest(dir string, id share.ID) (*share.Manifest, error) {
+	found, err := store.Find(dir, id)
+	if err != nil {
+		return nil, err
+	}
+	if found.Manifest != nil {
+		return found.Manifest, nil
+	}
+	m, err := n.state.Manifest(id)
+	if err != nil { // not known, or damaged: a peer has it
+		return nil, nil
+	}
+	return m, nil
+}
+
+// ParseSource reads a ticket or a share ID, with further peers as multiaddrs that end in /p2p/ID.
+func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, error) {
+	s := strings.TrimSpace(ticketOrID)
+	id, err := share.ParseID(s)
+	var addrs []ma.Multiaddr
+	if err != nil {
+		ticket, terr := share.ParseTicket(s)
+		if terr != nil {
+			return share.ID{}, nil, terr
+		}
+		id, addrs = ticket.ID, ticket.Peers
+	}
+	for _, p := range more {
+		a, err := ma.NewMultiaddr(p)
+		if err != nil {
+			return id, nil, fmt.Errorf("peer %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...: %v", p, err)
+		}
+		addrs = append(addrs, a)
+	}
+	sources, err := groupPeers(addrs)
+	return id, sources, err
+}
+
+// groupPeers gathers the addresses of each peer, in order of first mention.
+func groupPeers(addrs []ma.Multiaddr) ([]peers.Addr, error) {
+	var out []peers.Addr
+	at := map[peers.ID]int{}
+	for _, a := range addrs {
+		text, err := a.ValueForProtocol(ma.P_P2P)
+		if err != nil {
+			return nil, fmt.Errorf("peer %q does not end in /p2p/ID", a)
+		}
+		id := peers.ID(text)
+		i, ok := at[id]
+		if !ok {
+			i = len(out)
+			at[id] = i
+			out = append(out, peers.Addr{ID: id})
+		}
+		if where := firstOf(a); where != nil {
+			out[i].Addrs = append(out[i].Addrs, where.String())
+		}
+	}
+	return out, nil
+}
+
+// disk opens the transfer's place, as the actors ask for it.
+type disk Transfer
+
+// Open makes or resumes DIR/NAME.partial, and serves from it at once.
+func (d *disk) Open(ctx context.Context, m *share.Manifest) (actors.Target, error) {
+	t := (*Transfer)(d)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := t.node.state.SaveManifest(m); err != nil {
+		t.node.log.Warn("the manifest was not kept", "error", err)
+	}
+	p, err := store.OpenPartial(t.opt.Dir, m, store.PartialOptions{State: t.node.state})
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	t.manifest, t.partial = m, p
+	t.mu.Unlock()
+	t.node.offers.Add(p)
+	return target{p}, nil
+}
+
+// target is a Partial as the actors see it.
+type target struct{ *store.Partial }
+
+func (p target) Sync() error {
+	_, err := p.Partial.Sync()
+	return err
+}
+
+func (p target) Space() (need, free int64) { return p.Need() }
+
+// notify takes the events of the actors. It never blocks: an event that nobody
+// takes is dropped, but for the last.
+func (t *Transfer) notify(e Event) {
+	switch e := e.(type) {
+	case Progress:
+		t.setLast(e)
+	case Ended:
+		t.ended(e)
+		return
+	}
+	select {
+	case t.events <- e:
+	default:
+		t.mu.Lock()
+		t.lost++
+		t.mu.Unlock()
+	}
+}
+
+func (t *Transfer) setLast(p Progress) {
+	t.mu.Lock()
+	t.last = p
+	t.mu.Unlock()
+}
+
+// ended is the last event: what was opened for the transfer is let go, or kept and served.
+func (t *Transfer) ended(e Ended) {
+	t.mu.Lock()
+	t.last, t.err = e.Last, e.Err
+	t.mu.Unlock()
+	if e.Err != nil || !t.opt.Keep {
+		t.node.offers.Remove(t.id)
+	}
+	t.node.forget(t)
+	for {
+		select {
+		case t.events <- e:
+			close(t.events)
+			close(t.done)
+			return
+		default:
+		}
+		select { // make room: the last event is never lost
+		case <-t.events:
+		default:
+		}
+	}
+}
+
+// ID is the share that is being fetched.
+func (t *Transfer) ID() share.ID { return t.id }
+
+// Manifest is the list of files; nil until it is known.
+func (t *Transfer) Manifest() *share.Manifest {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.manifest
+}
+
+// Wait returns when the transfer has ended: nil when every byte is verified and
+// at its place, or the reason. When ctx ends first, so does Wait; the transfer
+// goes on.
+func (t *Transfer) Wait(ctx context.Context) error {
+	select {
+	case <-t.done:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Done is closed when the transfer has ended.
+func (t *Transfer) Done() <-chan struct{} { return t.done }
+
+// Progress is where the transfer stands now, with exact counts.
+func (t *Transfer) Progress() Progress {
+	select {
+	case <-t.done:
+	default:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if p, err := t.node.program.Progress(ctx, t.id); err == nil && p.State != Failed {
+			return p
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+// Events are what happens, in order. The channel is bounded: who does not read
+// it loses events, but never the last, Ended, after which it is closed.
+func (t *Transfer) Events() <-chan Event { return t.events }
+
+// Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped.
+func (t *Transfer) Stop() { t.node.program.StopTransfer(t.id) }
+
+// Path is where the share is, once it is whole.
+func (t *Transfer) Path() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last.Path
+}

@@ -1,0 +1,227 @@
+package fetcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/p2p"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// Node is one running fetcher. It serves what it shares and what it fetches.
+// Its methods are safe for concurrent use. The caller must Close it.
+type Node struct {
+	cfg     Config
+	log     *slog.Logger
+	state   *store.State
+	host    *p2p.Host
+	offers  *store.Offers
+	program *actors.Program
+
+	mu        sync.Mutex
+	transfers map[share.ID]*Transfer
+	shares    map[share.ID]*Share
+	closed    bool
+}
+
+// Open starts a node. It listens, but does nothing until asked. An address that
+// cannot be listened on is an error that wraps share.ErrNetwork.
+func Open(ctx context.Context, cfg Config) (*Node, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}}
+	if n.state, err = store.OpenState(cfg.Dir); err != nil {
+		return nil, err
+	}
+	if err := n.start(ctx); err != nil {
+		return nil, errors.Join(err, n.state.Close())
+	}
+	return n, nil
+}
+
+// start wires the parts together, from the disk up.
+func (n *Node) start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p, err := n.p2pConfig()
+	if err != nil {
+		return err
+	}
+	if n.host, err = p2p.New(p); err != nil {
+		return err
+	}
+	n.offers = store.NewOffers()
+	rt := actors.Real(n.log)
+	rt.SetWall(n.cfg.Wall)
+	n.program = actors.Start(actors.Deps{
+		Runtime:    rt,
+		Network:    network{n.host},
+		InFlight:   n.cfg.InFlight,
+		Buffers:    n.cfg.Buffers,
+		Ranking:    n.cfg.Ranking,
+		Uploads:    n.cfg.Uploads,
+		Remembered: n.remembered(),
+		Remember:   n.remember,
+	})
+	n.offers.OnGone(n.gone)
+	n.host.OnMessages(n.program.Deliver, n.program.Lost)
+	n.host.Serve(n.offers, n.program)
+	return nil
+}
+
+func (n *Node) p2pConfig() (p2p.Config, error) {
+	p := n.cfg.P2P
+	p.Logger = n.log
+	p.Listen, p.Announce = n.cfg.Listen, n.cfg.Announce
+	if !n.cfg.FreshIdentity && p.Key == nil {
+		key, _, err := n.state.Key()
+		if err != nil {
+			return p, err
+		}
+		p.Key = key
+	}
+	if len(p.Listen) == 0 && p.Port == 0 {
+		p.Port = n.state.LoadPort()
+	}
+	return p, nil
+}
+
+// network is the host as the actors see it.
+type network struct{ *p2p.Host }
+
+func (w network) Self() peers.ID { return w.ID() }
+
+func (w network) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink) actors.Link {
+	return w.Host.Open(to, id, layout, sink)
+}
+
+func (n *Node) remembered() (records []peers.Record) {
+	if b := n.state.LoadRanking(); b != nil {
+		if err := json.Unmarshal(b, &records); err != nil {
+			n.log.Warn("the ranking of peers cannot be read and begins anew", "error", err)
+			return nil
+		}
+	}
+	return records
+}
+
+func (n *Node) remember(records []peers.Record) {
+	b, err := json.Marshal(records)
+	if err == nil {
+		err = n.state.SaveRanking(b)
+	}
+	if err != nil {
+		n.log.Warn("the ranking of peers was not saved", "error", err)
+	}
+}
+
+// gone is told by the offers when a file changed under a share.
+func (n *Node) gone(id share.ID, why string) {
+	n.log.Warn("a share is no longer offered", "share", id.String(), "reason", why)
+	n.mu.Lock()
+	s := n.shares[id]
+	delete(n.shares, id)
+	n.mu.Unlock()
+	if s != nil {
+		s.end(fmt.Errorf("%w: %s", share.ErrChanged, why))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := n.program.Withdraw(ctx, id, why); err != nil {
+		n.log.Debug("withdraw", "error", err)
+	}
+}
+
+// ID is the node's peer ID.
+func (n *Node) ID() peers.ID { return n.host.ID() }
+
+// Addrs are the full multiaddrs under which this node can be reached, the
+// widest first. Each can be given to another node as a peer.
+func (n *Node) Addrs() []string { return n.host.Addrs() }
+
+// Traffic is the bytes of all streams so far, framing included.
+func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }
+
+// SetUploadRate bounds what others are sent, in bytes per second, from now on; 0 is no bound.
+func (n *Node) SetUploadRate(rate int64) { n.program.SetUploadRate(rate) }
+
+// closeTimeout bounds Close.
+const closeTimeout = 10 * time.Second
+
+// Close ends all transfers, keeping what is verified, finishes the replies in
+// flight, says goodbye to the children and waits until nothing runs any more.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	n.closed = true
+	var running []*Transfer
+	for _, t := range n.transfers {
+		running = append(running, t)
+	}
+	n.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	for _, t := range running {
+		t.Stop()
+	}
+	for _, t := range running {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+		}
+	}
+	n.offers.Close()
+	if len(n.cfg.Listen) == 0 {
+		n.savePort()
+	}
+	err := n.program.Close(ctx)
+	err = errors.Join(err, n.host.Close())
+	n.mu.Lock()
+	for _, s := range n.shares {
+		s.end(nil)
+	}
+	n.mu.Unlock()
+	return errors.Join(err, n.state.Close())
+}
+
+func (n *Node) savePort() {
+	for _, a := range n.host.Addrs() {
+		m, err := ma.NewMultiaddr(a)
+		if err != nil {
+			continue
+		}
+		if tcp, err := manet.ToNetAddr(firstOf(m)); err == nil {
+			if ap, err := netip.ParseAddrPort(tcp.String()); err == nil {
+				if err := n.state.SavePort(int(ap.Port())); err != nil {
+					n.log.Debug("save port", "error", err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// firstOf is the part of a multiaddr before /p2p.
+func firstOf(m ma.Multiaddr) ma.Multiaddr {
+	first, _ := ma.SplitFunc(m, func(c ma.Component) bool { return c.Protocol().Code == ma.P_P2P })
+	return first
+}

@@ -1,0 +1,192 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// ShareOptions are what Share may be told. The zero value works.
+type ShareOptions struct {
+	// Links says what becomes of symbolic links; default keep.
+	Links store.LinkMode
+	// Workers is how many cores hash; default all.
+	Workers int
+	// Progress is told now and then how far the import is.
+	Progress func(store.ImportProgress)
+}
+
+// Share is a file or folder that this node serves.
+type Share struct {
+	node     *Node
+	manifest *share.Manifest
+	imported *store.Imported
+	done     chan struct{}
+	once     sync.Once
+	err      error
+}
+
+// Share imports a file or folder and serves it, straight from where it is, until
+// the node is closed. The files must not change meanwhile; one that does ends
+// the share. What has not changed since it was last shared is not read again.
+func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
+	imp, err := store.Import(ctx, path, store.ImportOptions{Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state})
+	if err != nil {
+		return nil, err
+	}
+	s := &Share{node: n, manifest: imp.Manifest, imported: imp, done: make(chan struct{})}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, errors.New("the node is closed")
+	}
+	n.shares[s.ID()] = s
+	n.mu.Unlock()
+	n.offers.Add(imp.Tree)
+	n.program.Offer(s.ID(), imp.Manifest.Layout().Pieces())
+	return s, nil
+}
+
+// ID is the share ID.
+func (s *Share) ID() share.ID { return s.manifest.ID() }
+
+// Manifest is the list of files.
+func (s *Share) Manifest() *share.Manifest { return s.manifest }
+
+// Imported says what the import did: bytes hashed, bytes known from before, warnings.
+func (s *Share) Imported() *store.Imported { return s.imported }
+
+// Ticket is the one string that another node needs.
+func (s *Share) Ticket() string {
+	var addrs []ma.Multiaddr
+	for _, a := range s.node.Addrs() {
+		if m, err := ma.NewMultiaddr(a); err == nil {
+			addrs = append(addrs, m)
+		}
+	}
+	t, err := share.NewTicket(s.ID(), addrs)
+	if err != nil { // our own addresses are well-formed
+		panic(fmt.Sprintf("ticket of our own addresses: %v", err))
+	}
+	return t.String()
+}
+
+// Done is closed when the share has ended; Err then says why, nil if it was told to.
+func (s *Share) Done() <-chan struct{} { return s.done }
+
+// Err is why the share ended.
+func (s *Share) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+func (s *Share) end(err error) {
+	s.once.Do(func() {
+		s.err = err
+		close(s.done)
+	})
+}
+
+// Stop ends the share: children are told, and no further request is served.
+func (s *Share) Stop(ctx context.Context) error {
+	n := s.node
+	n.mu.Lock()
+	if n.shares[s.ID()] == s {
+		delete(n.shares, s.ID())
+	}
+	n.mu.Unlock()
+	_, err := n.program.Withdraw(ctx, s.ID(), "")
+	n.offers.Remove(s.ID())
+	s.end(nil)
+	return err
+}
+
+// StopSharing ends the serving of a share that was fetched with Keep.
+func (n *Node) StopSharing(ctx context.Context, id share.ID) (children int, err error) {
+	children, err = n.program.Withdraw(ctx, id, "")
+	n.offers.Remove(id)
+	return children, err
+}
+
+// Manifest fetches the list of files of a share, and nothing else.
+func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (*share.Manifest, error) {
+	id, sources, err := ParseSource(ticketOrID, more)
+	if err != nil {
+		return nil, err
+	}
+	if m, err := n.state.Manifest(id); err == nil {
+		return m, nil
+	}
+	if len(sources) == 0 {
+		return nil, ErrNoSource
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	m, err := n.askForManifest(ctx, id, sources)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.state.SaveManifest(m); err != nil {
+		n.log.Warn("the manifest was not kept", "error", err)
+	}
+	return m, nil
+}
+
+// askForManifest asks all sources at once; the first good answer counts.
+func (n *Node) askForManifest(ctx context.Context, id share.ID, sources []peers.Addr) (*share.Manifest, error) {
+	type answer struct {
+		from peers.ID
+		b    []byte
+		r    wire.Reply
+		err  error
+	}
+	answers := make(chan answer, len(sources))
+	for _, src := range sources {
+		cancel := n.host.FetchManifest(src, id, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+			answers <- answer{src.ID, b, r, err}
+		})
+		defer cancel()
+	}
+	var unreachable, missing int
+	var last error
+	for range sources {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
+		case a := <-answers:
+			switch {
+			case a.err == nil && a.r.Status == wire.OK:
+				return share.DecodeManifest(a.b)
+			case errors.Is(a.err, peers.ErrUnreachable):
+				unreachable++
+				last = a.err
+			case a.err != nil:
+				last = a.err
+			case a.r.Status == wire.NotFound:
+				missing++
+			default:
+				last = fmt.Errorf("%s: %v %s", a.from.Short(), a.r.Status, a.r.Reason)
+			}
+		}
+	}
+	switch {
+	case unreachable == len(sources):
+		return nil, fmt.Errorf("%w: no connection to any of %d peers (%v)", share.ErrNetwork, len(sources), last)
+	case missing == len(sources):
+		return nil, fmt.Errorf("%w: asked %d", share.ErrNotFound, missing)
+	}
+	return nil, fmt.Errorf("%w: no peer sent the list of files (%v)", share.ErrStalled, last)
+}
