@@ -12,10 +12,12 @@ const longest = 4 * share.BlockSize
 // latest bounds a deadline that was set again for a source that was measured meanwhile.
 const latest = time.Minute
 
-// grace is how long nothing at all may come.
+// grace is how long nothing at all may come. A source that is not yet measured
+// gets twice the time after each link that gave nothing, up to eight times: its
+// first block may really take that long.
 func (p *Pool) grace() time.Duration {
 	if p.win.rate == 0 {
-		return p.cfg.FirstDeadline
+		return p.cfg.FirstDeadline << min(p.redial.failed, 3)
 	}
 	return p.cfg.Grace + 4*p.win.rtt
 }

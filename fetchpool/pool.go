@@ -145,7 +145,11 @@ func (p *Pool) Opened(rtt time.Duration, now time.Time) {
 		return
 	}
 	p.state, p.asked, p.again, p.until = Subscribing, false, time.Time{}, time.Time{}
-	p.win.opened(rtt, now)
+	size := p.cfg.FirstWindow
+	if p.redial.failed > 0 { // the last link gave nothing: risk less
+		size = p.cfg.MinWindow
+	}
+	p.win.opened(rtt, size, now)
 	p.pause, p.misses = time.Time{}, 0
 }
 

@@ -37,16 +37,17 @@ type window struct {
 	deliveredAt time.Time
 	limitedTo   int64 // requests sent before this much was delivered were limited
 
-	rate    float64 // bytes per second, smoothed; 0 until measured
-	rateAt  time.Time
-	peaks   [8]float64 // highest sample of each of the last spans; a span is a round or 125 ms
-	peak    int        // index of the span that runs
-	peakAt  time.Time
-	started bool    // the start is over
-	best    float64 // during the start: the rate to be beaten
-	stuck   int     // ... and the rounds since
-	round   int64   // a request sent after this much was delivered ends the round
-	learned bool    // the round had a sample that was not limited
+	rate     float64 // bytes per second, smoothed; 0 until measured
+	rateAt   time.Time
+	openedAt time.Time
+	peaks    [8]float64 // highest sample of each of the last spans; a span is a round or 125 ms
+	peak     int        // index of the span that runs
+	peakAt   time.Time
+	started  bool    // the start is over
+	best     float64 // during the start: the rate to be beaten
+	stuck    int     // ... and the rounds since
+	round    int64   // a request sent after this much was delivered ends the round
+	learned  bool    // the round had a sample that was not limited
 
 	rtt      time.Duration // least; 0 until known
 	rttAt    time.Time     // when it was last confirmed
@@ -72,16 +73,17 @@ const (
 
 func (w *window) init(cfg *Config, now time.Time) {
 	w.cfg, w.size = cfg, cfg.FirstWindow
-	w.deliveredAt, w.rttAt = now, now
+	w.deliveredAt, w.rttAt, w.openedAt = now, now, now
 }
 
 // opened begins a new connection: the path may be another, so its round trip and
-// the size of the window are found anew; the rate stays as a first guess.
-func (w *window) opened(rtt time.Duration, now time.Time) {
-	w.rtt, w.rttAt, w.probe = max(rtt, 0), now, 0
-	w.size, w.started, w.best, w.stuck, w.learned = w.cfg.FirstWindow, false, 0, 0, false
+// the size of the window are found anew, from size on; the rate stays as a first guess.
+func (w *window) opened(rtt time.Duration, size int, now time.Time) {
+	w.rtt, w.probe = max(rtt, 0), 0
+	w.rttAt = now.Add(-w.cfg.Recheck * 9 / 10) // it is only what another said
+	w.size, w.started, w.best, w.stuck, w.learned = size, false, 0, 0, false
 	w.round, w.limitedTo, w.deliveredAt = w.delivered, 0, now
-	w.peaks = [8]float64{}
+	w.peaks, w.openedAt = [8]float64{}, now
 }
 
 // limit is the bytes that may be in flight now.
@@ -90,6 +92,13 @@ func (w *window) limit() int {
 		return w.size / 2
 	}
 	return w.size
+}
+
+// turn begins a probe when it is time.
+func (w *window) turn(now time.Time) {
+	if w.started && w.probe == 0 && now.Sub(w.rttAt) >= w.cfg.Recheck {
+		w.probe, w.probeMin = probeSamples, math.MaxInt64
+	}
 }
 
 // request is the bytes to ask for in one request: whole blocks.
@@ -102,9 +111,6 @@ func (w *window) request() int {
 func (w *window) send(inFlight int, now time.Time) sent {
 	if inFlight == 0 {
 		w.deliveredAt = now // time without work is not the source's
-	}
-	if w.rate > 0 && w.probe == 0 && now.Sub(w.rttAt) >= w.cfg.Recheck {
-		w.probe, w.probeMin = probeSamples, math.MaxInt64
 	}
 	return sent{now, w.delivered, w.deliveredAt, w.delivered < w.limitedTo, inFlight == 0 || w.probe > 0 && inFlight <= w.size/2}
 }
@@ -122,26 +128,26 @@ func (w *window) arrived(s sent, n int, first bool, now time.Time) {
 }
 
 // sawTrip takes the time to the first n bytes of a request for a round trip.
+//
+// It holds the time of the bytes themselves, which is known only when the rate is
+// the path's and not our window's. So it may lower what is known as it is; to
+// confirm that, or in a probe to raise it, the bytes' own time is left out.
 func (w *window) sawTrip(s sent, n int, now time.Time) {
-	trip := now.Sub(s.at)
-	if w.rate > 0 {
-		trip -= time.Duration(float64(n) / w.rate * float64(time.Second))
+	trip := max(now.Sub(s.at), 50*time.Microsecond)
+	if w.rtt == 0 || trip < w.rtt {
+		w.rtt = trip
 	}
-	trip = max(trip, 50*time.Microsecond)
-	near := w.rtt + w.rtt/4 + 2*time.Millisecond
-	if w.rtt == 0 || trip <= near {
+	if top := w.top(); w.started && top > 0 {
+		trip = max(trip-time.Duration(float64(n)/top*float64(time.Second)), 50*time.Microsecond)
+	}
+	switch {
+	case trip <= w.rtt+w.rtt/8+time.Millisecond:
 		w.rttAt, w.probe = now, 0
-		if w.rtt == 0 || trip < w.rtt {
-			w.rtt = trip
+	case w.probe > 0 && s.probe:
+		w.probeMin = min(w.probeMin, trip)
+		if w.probe--; w.probe == 0 { // it has really grown
+			w.rtt, w.rttAt = w.probeMin, now
 		}
-		return
-	}
-	if w.probe == 0 || !s.probe {
-		return
-	}
-	w.probeMin = min(w.probeMin, trip)
-	if w.probe--; w.probe == 0 { // it has really grown
-		w.rtt, w.rttAt = w.probeMin, now
 	}
 }
 
@@ -180,7 +186,10 @@ func (w *window) smooth(rate float64, now time.Time) {
 	if w.rate == 0 {
 		w.rate = rate
 	} else {
-		w.rate += (rate - w.rate) * min(max(now.Sub(w.rateAt).Seconds(), 1e-4), 0.5)
+		// The memory is a second, but while the link is young a quarter of its age:
+		// what it gave at the start says little.
+		memory := min(time.Second, now.Sub(w.openedAt)/4+time.Millisecond)
+		w.rate += (rate - w.rate) * min(max(now.Sub(w.rateAt).Seconds()/memory.Seconds(), 1e-4), 0.5)
 	}
 	w.rateAt = now
 }
@@ -219,7 +228,7 @@ func (w *window) fit() {
 	slack := min(top*w.cfg.Slack.Seconds(), slackBytes)
 	gain := 1.25
 	if !w.started {
-		gain, slack = 2.5, 2*slack // room to double in
+		gain = 2.5 // room to double in
 	}
 	n := gain*top*w.rtt.Seconds() + slack + float64(w.request())
 	if !w.started {

@@ -150,6 +150,7 @@ func (p *Pool) ask(take func(int) bool) {
 	if p.state != Ready || p.now.Before(p.pause) {
 		return
 	}
+	p.win.turn(p.now)
 	size := p.win.request()
 	for {
 		l := p.head()

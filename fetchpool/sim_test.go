@@ -1,0 +1,341 @@
+package fetchpool
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// world runs one pool against a modelled source on a modelled path, in virtual
+// time. Everything that is asked for goes through one bottleneck in order: half a
+// round trip to the source, then rate, then half a round trip back.
+type world struct {
+	t      testing.TB
+	pool   *Pool
+	layout *share.Layout
+	now    time.Time
+	events events
+	seq    int
+
+	rate   func(now time.Time) float64 // bytes per second of the bottleneck
+	rtt    time.Duration
+	serve  time.Duration // the source's own time per request
+	jitter func() time.Duration
+	run    int  // bytes told at once
+	parts  bool // tell four times a second what came of a run
+	silent bool // the source answers nothing
+	freeAt time.Time
+	last   time.Time // when the last run arrives
+
+	next    share.Piece // to be leased
+	limit   int         // pieces there are to lease
+	ahead   func() int  // bytes that may be leased and not arrived; nil: no limit
+	token   share.Token
+	wakeAt  time.Time
+	live    map[uint64]Request
+	link    int // events of an older link are dropped
+	arrived int
+	most    int // bytes in flight, ever
+	queued  []time.Duration
+	back    map[Reason]int
+	dials   int
+	closed  int
+	starved int
+	sent    int
+	largest int // request
+	trace   []string
+}
+
+type event struct {
+	at  time.Time
+	seq int
+	do  func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return x
+}
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// layoutOf is the layout of a share with one file for each size.
+func layoutOf(t testing.TB, sizes ...int64) *share.Layout {
+	t.Helper()
+	var entries []share.Entry
+	for i, size := range sizes {
+		e := share.Entry{Path: fmt.Sprintf("f%07d", i), Size: size, Root: share.EmptyRoot}
+		if n := piecesOf(size); n > 1 {
+			e.Pieces = make([]share.Hash, n)
+			e.Root = share.FileRoot(e.Pieces)
+		}
+		if size > 0 && size <= share.MinPiece {
+			e.Root = share.Hash{1}
+		}
+		entries = append(entries, e)
+	}
+	m, err := share.NewManifest("t", entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Layout()
+}
+
+func piecesOf(size int64) int {
+	exp := share.PieceExp(size)
+	return int((size + 1<<exp - 1) >> exp)
+}
+
+func newWorld(t testing.TB, cfg Config, layout *share.Layout, rate float64, rtt time.Duration) *world {
+	w := &world{t: t, layout: layout, now: start, rtt: rtt, run: 256 << 10, limit: layout.Pieces(),
+		rate: func(time.Time) float64 { return rate }, live: map[uint64]Request{}, back: map[Reason]int{}}
+	w.pool = New(cfg, layout, 1, w.now)
+	return w
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.events, event{w.now.Add(d), w.seq, do})
+}
+
+// to runs until a time.
+func (w *world) to(end time.Time) {
+	w.step()
+	for len(w.events) > 0 && !w.events[0].at.After(end) {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+		w.step()
+	}
+	w.now = end
+	w.step()
+}
+
+func (w *world) step() {
+	t := w.pool.Next(w.now, func(int) bool { return true })
+	for _, id := range t.Cancel {
+		delete(w.live, id)
+	}
+	for _, r := range t.Return {
+		w.back[r.Why]++
+	}
+	if t.Close {
+		w.closed++
+		w.link++
+		clear(w.live)
+	}
+	if t.Dial {
+		w.dials++
+		w.freeAt, w.last = w.now, w.now
+		w.link++
+		clear(w.live)
+		link := w.link
+		w.after(w.rtt, func() {
+			if link == w.link {
+				w.pool.Opened(w.rtt, w.now)
+			}
+		})
+	}
+	if t.Subscribe && !w.silent {
+		link := w.link
+		w.after(w.rtt, func() {
+			if link == w.link {
+				w.pool.Subscribed(w.now)
+			}
+		})
+	}
+	for _, r := range t.Requests {
+		w.live[r.ID] = r
+		w.sent++
+		w.largest = max(w.largest, r.Bytes)
+		w.request(r)
+	}
+	if n, window := w.pool.InFlight(); n > window && len(t.Requests) > 0 {
+		w.t.Fatalf("%d bytes in flight of a window of %d", n, window)
+	} else {
+		w.most = max(w.most, n)
+	}
+	if t.Want > 0 {
+		w.lease(t.Want)
+	}
+	if !t.Wake.IsZero() && !t.Wake.Equal(w.wakeAt) {
+		w.wakeAt = t.Wake
+		at := t.Wake
+		w.after(max(t.Wake.Sub(w.now), 0), func() {
+			if at.Equal(w.wakeAt) {
+				w.wakeAt = time.Time{}
+			}
+		})
+	}
+}
+
+func (w *world) lease(n int) {
+	var works []Work
+	for len(works) < n && int(w.next) < w.limit {
+		w.token++
+		works = append(works, Work{Piece: w.next, Token: w.token})
+		w.next++
+	}
+	if len(works) == 0 {
+		w.pool.Refused(time.Time{}, w.now)
+		return
+	}
+	w.pool.Grant(works, w.now)
+	w.after(0, func() {})
+}
+
+// request carries a request to the source and its runs back.
+func (w *world) request(r Request) {
+	if w.silent {
+		return
+	}
+	link := w.link
+	w.after(w.rtt/2+w.serve, func() {
+		if link != w.link || w.live[r.ID].ID != r.ID {
+			return // cancelled before it was served
+		}
+		begin := w.now
+		if w.freeAt.After(begin) {
+			begin = w.freeAt
+		}
+		w.queued = append(w.queued, begin.Sub(w.now))
+		for left := r.Bytes; left > 0; {
+			n := min(left, w.run)
+			takes := time.Duration(float64(n) / w.rate(begin) * float64(time.Second))
+			for p := 250 * time.Millisecond; w.parts && p < takes; p += 250 * time.Millisecond {
+				w.bring(link, r, begin.Add(p), func() { w.pool.Partial(r.ID, 1, w.now) })
+			}
+			begin = begin.Add(takes)
+			left -= n
+			last := left == 0
+			w.bring(link, r, begin, func() {
+				w.arrived += n
+				w.pool.Arrived(r.ID, n, w.now)
+				if last {
+					delete(w.live, r.ID)
+					w.pool.Finished(r.ID, w.now)
+				}
+			})
+		}
+		w.freeAt = begin
+	})
+}
+
+func (w *world) bring(link int, r Request, at time.Time, do func()) {
+	d := at.Sub(w.now) + w.rtt/2
+	if w.jitter != nil {
+		d += w.jitter()
+	}
+	if due := w.now.Add(d); due.After(w.last) { // one stream keeps its order
+		w.last = due
+	}
+	w.after(w.last.Sub(w.now), func() {
+		if _, ok := w.live[r.ID]; ok && link == w.link && !w.silent {
+			do()
+		}
+	})
+}
+
+// used is the share of the path's capacity that was used from from to now.
+func (w *world) used(bytes int, from time.Time) float64 {
+	return float64(bytes) / (w.rate(w.now) * w.now.Sub(from).Seconds())
+}
+
+func bigLayout(t testing.TB) *share.Layout { return layoutOf(t, 32<<30) }
+
+func TestFarFastPathIsKeptFull(t *testing.T) {
+	for _, c := range []struct {
+		mbit float64
+		rtt  time.Duration
+	}{{200, 100 * time.Millisecond}, {1000, 100 * time.Millisecond}, {100, 20 * time.Millisecond}, {50, 300 * time.Millisecond}, {200, time.Millisecond}} {
+		t.Run(fmt.Sprintf("%v Mbit/s, %v", c.mbit, c.rtt), func(t *testing.T) {
+			w := newWorld(t, Config{}, bigLayout(t), c.mbit*1e6/8, c.rtt)
+			w.to(start.Add(30 * time.Second))
+			whole := w.used(w.arrived, start)
+			at, n := w.now, w.arrived
+			w.to(at.Add(30 * time.Second))
+			steady := w.used(w.arrived-n, at)
+			bdp := c.mbit * 1e6 / 8 * c.rtt.Seconds()
+			t.Logf("used %.3f from the dial on, %.3f later; at most %.1f MB in flight for %.1f MB on the path; requests of %d KiB; window %d KiB", whole, steady, float64(w.most)/1e6, bdp/1e6, w.largest>>10, w.pool.win.size>>10)
+			if whole < 0.9 || steady < 0.95 {
+				t.Errorf("used %.3f from the dial on and %.3f later, want 0.9 and 0.95", whole, steady)
+			}
+			if len(w.back) > 0 || w.closed > 0 {
+				t.Errorf("returned %v, closed %d", w.back, w.closed)
+			}
+		})
+	}
+}
+
+func TestDeepBufferIsNotFilled(t *testing.T) {
+	// 10 Mbit/s with a buffer of 200 ms: 250 kB.
+	for _, rtt := range []time.Duration{5 * time.Millisecond, 40 * time.Millisecond, 100 * time.Millisecond} {
+		w := newWorld(t, Config{}, bigLayout(t), 1.25e6, rtt)
+		w.to(start.Add(3 * time.Second))
+		begun, at, n := len(w.queued), w.now, w.arrived
+		w.to(start.Add(60 * time.Second))
+		var worst, sum time.Duration
+		for _, q := range w.queued[begun:] {
+			worst, sum = max(worst, q), sum+q
+		}
+		mean := sum / time.Duration(len(w.queued)-begun)
+		t.Logf("rtt %v: used %.3f, queue %v in the mean, %v at worst, %d KiB in flight", rtt, w.used(w.arrived-n, at), mean, worst, w.most>>10)
+		if used := w.used(w.arrived-n, at); used < 0.95 {
+			t.Errorf("rtt %v: used %.3f", rtt, used)
+		}
+		if worst > 120*time.Millisecond {
+			t.Errorf("rtt %v: waited up to %v in the buffer", rtt, worst)
+		}
+	}
+}
+
+func TestLoopbackNeedsFewMegabytes(t *testing.T) {
+	for _, rate := range []float64{300e6, 600e6, 1.2e9} {
+		w := newWorld(t, Config{}, bigLayout(t), rate, 150*time.Microsecond)
+		w.serve = 100 * time.Microsecond
+		rng := rand.New(rand.NewPCG(1, 2))
+		w.jitter = func() time.Duration { return time.Duration(rng.Int64N(int64(2 * time.Millisecond))) }
+		w.to(start.Add(3 * time.Second))
+		t.Logf("%.0f MB/s: used %.3f, %d KiB in flight at most, requests up to %d KiB", rate/1e6, w.used(w.arrived, start), w.most>>10, w.largest>>10)
+		if used := w.used(w.arrived, start); used < 0.95 {
+			t.Errorf("%.0f MB/s: used %.3f", rate/1e6, used)
+		}
+		if w.most > 8<<20 {
+			t.Errorf("%.0f MB/s: %d KiB in flight", rate/1e6, w.most>>10)
+		}
+	}
+}
+
+func TestSlowHonestSourceIsNeverFailedWhileBytesArrive(t *testing.T) {
+	for _, rate := range []float64{3e3, 10e3, 100e3} {
+		for _, parts := range []bool{true, false} {
+			w := newWorld(t, Config{}, layoutOf(t, 1<<30), rate, 50*time.Millisecond)
+			w.parts = parts
+			if rate < 5e3 && !parts {
+				continue // a block takes 22 s: without a sign in between that is silence
+			}
+			w.to(start.Add(20 * time.Minute))
+			t.Logf("%.0f B/s: used %.3f, %v returned, %d dials", rate, w.used(w.arrived, start), w.back, w.dials)
+			if parts && (w.back[MissedDeadline] > 0 || w.dials > 1) || w.dials > 2 {
+				t.Errorf("%.0f B/s, parts %v: returned %v after %d dials", rate, parts, w.back, w.dials)
+			}
+			if used := w.used(w.arrived, start); used < 0.9 {
+				t.Errorf("%.0f B/s: used %.3f", rate, used)
+			}
+		}
+	}
+}
