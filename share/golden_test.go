@@ -150,6 +150,16 @@ func TestDocumentShowsTheGoldenFiles(t *testing.T) {
 	if !strings.Contains(section("4 Share ID"), hex.EncodeToString(m.ID().Bytes())) {
 		t.Errorf("the share ID is not there in hexadecimal: %x", m.ID().Bytes())
 	}
+	big, two := hashFile("big", pattern(MinPiece+1), minPieceExp), hashFile("two", pattern(2*BlockSize), minPieceExp)
+	for name, want := range map[string]Hash{
+		"block 0": big.proofs[0][0], "block 1": big.proofs[0][1], "block 15": big.proofs[0][15],
+		"the fold of two blocks": value(fold(big.proofs[0][:2]), false), "two blocks as a file": two.entry.Root,
+		"piece 0": big.entry.Pieces[0], "piece 1": big.entry.Pieces[1], "the root": big.entry.Root, "the empty root": EmptyRoot,
+	} {
+		if !strings.Contains(section("2 Hash tree"), hex.EncodeToString(want[:])) {
+			t.Errorf("%s is not there: %x", name, want)
+		}
+	}
 	text := strings.Join(strings.Fields(section("5 Ticket")), "")
 	if !strings.Contains(text, "```text"+ticket.String()+"```") {
 		t.Errorf("the ticket is not there: %v", ticket)
