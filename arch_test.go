@@ -47,7 +47,7 @@ var layers = map[string]string{
 	"simnet":          ". actors p2p share",
 	"simnet/bubble":   ". actors p2p share simnet",
 	"bench":           "",
-	"cmd/fetcher":     ". share peers web simnet rounds/sqlitekv rounds/natskv rounds/etcdkv",
+	"cmd/fetcher":     ". share peers store web simnet rounds/sqlitekv rounds/natskv rounds/etcdkv",
 }
 
 // only names who may import a dependency that is heavy, or that would let a

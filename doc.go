@@ -3,10 +3,11 @@
 // arrival. It is the one package to embed; the command is a thin layer of flags
 // on it.
 //
-//	node, err := fetcher.Open(ctx, fetcher.Config{}) // zero values work
-//	t, err := node.Fetch(ctx, ...)                   // starts
-//	err = t.Wait(ctx)                                // or watch t.Progress()
-//	err = node.Close()                               // drains, then stops
+//	node, err := fetcher.Open(ctx, fetcher.Config{})              // zero values work
+//	s, err := node.Share(ctx, path, fetcher.ShareOptions{})       // s.Ticket() is what others need
+//	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{})     // starts
+//	err = t.Wait(ctx)                                             // or watch t.Progress()
+//	err = node.Close()                                            // ends what is under way, then stops
 //
 // Nothing is global: any number of nodes fit in one process.
 //
