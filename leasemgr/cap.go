@@ -26,7 +26,7 @@ func (m *Manager) room(s *source, n int64) bool {
 		return s.count < 2 || s.count < m.cfg.MaxMeasuredLeases && s.pending+n <= m.window(s)
 	default:
 		small := int64(m.cfg.MaxLeasesPerPeer) * share.MinPiece
-		return s.count < m.cfg.MaxLeasesPerPeer || s.count < m.cfg.MaxSmallLeases && s.pending+n <= small
+		return s.count == 0 || s.count < m.cfg.MaxLeasesPerPeer || s.count < m.cfg.MaxSmallLeases && s.pending+n <= small
 	}
 }
 

@@ -1,0 +1,139 @@
+package leasemgr
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// randomSet holds each of n pieces with probability 1/2^k; k = 0 is all of them.
+func randomSet(r *rand.Rand, n int, density float64) *share.Set {
+	if density == 1 {
+		return share.FullSet(n)
+	}
+	b := make([]byte, (n+7)/8)
+	for i := range b {
+		if density == 0.5 {
+			b[i] = byte(r.Uint32())
+			continue
+		}
+		for bit := range 8 {
+			if r.Float64() < density {
+				b[i] |= 1 << bit
+			}
+		}
+	}
+	if n%8 != 0 {
+		b[len(b)-1] &= 1<<(n%8) - 1
+	}
+	s, err := share.ParseSet(n, b)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// swarm is a manager with sources that have random pieces.
+type swarm struct {
+	m   *Manager
+	ids []peers.ID
+	now time.Time
+	q   [][]Lease // leases out, by source
+}
+
+func newSwarm(pieces, sources int, density float64) *swarm {
+	r := rand.New(rand.NewPCG(1, uint64(pieces)))
+	now := time.Unix(1, 0)
+	s := &swarm{now: now, q: make([][]Lease, sources)}
+	s.m = New(Config{}, Plan{Layout: even{pieces, share.MinPiece}, Epoch: 1, Seed: 1}, now)
+	for i := range sources {
+		id := peers.ID(fmt.Sprintf("12D3KooWQYV9dGMFoRzNStwpXztXaBUjtPqi6aU76Zg%08d", i))
+		s.ids = append(s.ids, id)
+		s.m.AddSource(id, now)
+		s.m.SetHave(id, randomSet(r, pieces, density), now)
+		s.m.Measured(id, 8<<20, time.Second, now)
+	}
+	return s
+}
+
+// step lets source i complete its oldest lease and take a new one; it says
+// whether one was granted.
+func (s *swarm) step(i int) bool {
+	q := s.q[i]
+	if len(q) == 8 {
+		l := q[0]
+		s.m.Verified(l.Piece, s.now, l.Token)
+		copy(q, q[1:])
+		q = q[:7]
+	}
+	got, _ := s.m.Acquire(s.ids[i], 1, s.now)
+	s.q[i] = append(q, got...)
+	return len(got) > 0
+}
+
+func BenchmarkGrantAndCompletion(b *testing.B) {
+	for _, n := range []int{10_000, 1_000_000} {
+		for _, density := range []float64{1, 0.5, 0.02} {
+			b.Run(fmt.Sprintf("pieces=%d/density=%g", n, density), func(b *testing.B) {
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				s := newSwarm(n, 1000, density)
+				grants := 0
+				for b.Loop() {
+					// One iteration is a whole transfer.
+					b.StopTimer()
+					if grants > 0 {
+						s = newSwarm(n, 1000, density)
+					}
+					runtime.GC()
+					b.StartTimer()
+					for alive := 1; alive > 0; {
+						alive = 0
+						for i := range s.ids {
+							s.now = s.now.Add(time.Microsecond)
+							if s.step(i) {
+								grants++
+								alive++
+							}
+						}
+					}
+				}
+				b.StopTimer()
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(grants), "ns/grant")
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
+				runtime.KeepAlive(s)
+			})
+		}
+	}
+}
+
+func BenchmarkHaveMap(b *testing.B) {
+	for _, density := range []float64{1, 0.5, 0.02} {
+		b.Run(fmt.Sprint("density=", density), func(b *testing.B) {
+			s := newSwarm(1_000_000, 100, density)
+			set := randomSet(rand.New(rand.NewPCG(9, 9)), 1_000_000, density)
+			for b.Loop() {
+				s.m.SetHave(s.ids[0], set, s.now)
+			}
+		})
+	}
+}
+
+func BenchmarkSort(b *testing.B) {
+	for _, density := range []float64{1, 0.5, 0.02} {
+		b.Run(fmt.Sprint("density=", density), func(b *testing.B) {
+			s := newSwarm(1_000_000, 1000, density)
+			for b.Loop() {
+				s.m.sort()
+			}
+		})
+	}
+}

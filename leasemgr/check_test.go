@@ -1,0 +1,211 @@
+package leasemgr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// even is a share of n pieces of one length.
+type even struct {
+	n      int
+	length int
+}
+
+func (g even) Pieces() int              { return g.n }
+func (g even) Bytes() int64             { return int64(g.n) * int64(g.length) }
+func (g even) PieceLen(share.Piece) int { return g.length }
+
+// uneven is a share of pieces with these lengths.
+type uneven []int
+
+func (g uneven) Pieces() int                { return len(g) }
+func (g uneven) PieceLen(p share.Piece) int { return g[p] }
+func (g uneven) Bytes() (n int64) {
+	for _, l := range g {
+		n += int64(l)
+	}
+	return n
+}
+
+func setOf(n int, pieces ...share.Piece) *share.Set {
+	s := share.NewSet(n)
+	for _, p := range pieces {
+		s.Add(p)
+	}
+	return s
+}
+
+// ids are the sources, in the order of their IDs.
+func (m *Manager) ids() []peers.ID {
+	var out []peers.ID
+	for _, s := range m.sources {
+		if s != nil {
+			out = append(out, s.id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// check says what is wrong inside, whoever asks and whatever came before.
+func (m *Manager) check() error {
+	var errs []string
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
+
+	// Each piece of the plan in exactly one state; each wanted one in exactly one layer.
+	leased, have, wanted := 0, 0, 0
+	for p := range uint32(m.space.n) {
+		in := 0
+		for r, l := range m.pool.layers {
+			if l == nil || !bitmap(l.words).has(p) {
+				continue
+			}
+			in++
+			if m.pool.used[r/64]>>(r%64)&1 == 0 {
+				fail("rank %d holds %d and is not marked as used", r, p)
+			}
+			if l.sum[p/4096]>>(p/64%64)&1 == 0 || l.top[p/(4096*64)]>>(p/4096%64)&1 == 0 {
+				fail("summaries of rank %d do not show %d", r, p)
+			}
+			if r/perLevel != m.level(p) || (r%perLevel == 0) != m.begun.has(p) {
+				fail("piece %d stands at rank %d", p, r)
+			}
+			if r%perLevel == 1 && !m.unsorted && m.rarity.of(p) > 0 {
+				fail("piece %d stands where nobody looks", p)
+			}
+		}
+		isWanted := m.plan.has(p) && !m.verified.has(p) && m.held[p] == 0
+		if isWanted != m.pool.wanted.has(p) || isWanted != (in == 1) || in > 1 {
+			fail("piece %d: should be wanted %t, is %t, in %d layers", p, isWanted, m.pool.wanted.has(p), in)
+		}
+		if m.held[p] != 0 {
+			leased++
+			if m.verified.has(p) || !m.plan.has(p) {
+				fail("piece %d is %s and leased", p, m.state(p))
+			}
+		}
+		if isWanted {
+			wanted++
+		}
+		if m.plan.has(p) && m.verified.has(p) {
+			have++
+		}
+		count := 0
+		for _, s := range m.sources {
+			if s != nil && !s.banned && s.have.n < m.space.n && s.have.has(p, m.space.n) {
+				count++
+			}
+		}
+		if count != m.rarity.of(p) {
+			fail("piece %d is counted %d times, had %d times", p, m.rarity.of(p), count)
+		}
+	}
+	if leased != m.leased || have != m.have || wanted != m.pool.count || m.plan.count() != m.total {
+		fail("counts %d %d %d of %d, should be %d %d %d of %d", m.pool.count, m.leased, m.have, m.total, wanted, leased, have, m.plan.count())
+	}
+	for r, l := range m.pool.layers {
+		if l != nil && bitmap(l.words).count() != l.count {
+			fail("rank %d counts %d, holds %d", r, l.count, bitmap(l.words).count())
+		}
+		if used := m.pool.used[r/64]>>(r%64)&1 == 1; used != (l != nil && l.count > 0) {
+			fail("rank %d: marked as used: %t", r, used)
+		}
+	}
+
+	// Leases: in their source's queue, in held, and counted.
+	live, fulls, hedged, sleepers := 0, 0, int64(0), 0
+	for i, s := range m.sources {
+		if s == nil {
+			continue
+		}
+		if m.byID[s.id] != uint32(i) {
+			fail("source %s is not at %d", s.id, i)
+		}
+		if !s.banned && s.have.n == m.space.n && m.space.n > 0 {
+			fulls++
+		}
+		n, pending, prev := 0, int64(0), uint32(0)
+		first := never
+		for at := s.head; at != 0; at = m.leases[at].next {
+			l := &m.leases[at]
+			n++
+			pending += int64(l.length - l.got)
+			if l.prev != prev || l.source != uint32(i) {
+				fail("queue of %s is broken at lease %d", s.id, l.token)
+			}
+			if m.held[l.piece] != at && m.leases[m.held[l.piece]].twin != at {
+				fail("lease %d on %d is not held", l.token, l.piece)
+			}
+			if l.twin != 0 {
+				hedged += int64(l.length)
+				if m.leases[l.twin].source == l.source || m.leases[l.twin].twin != at {
+					fail("twins on piece %d are one source's, or no twins", l.piece)
+				}
+			}
+			first = min(first, m.deadline(s, l))
+			prev = at
+		}
+		live += n
+		if n != s.count || pending != s.pending || prev != s.tail {
+			fail("%s: %d leases, %d pending, counted %d, %d", s.id, n, pending, s.count, s.pending)
+		}
+		if n > 0 && (s.slot == 0 || m.alarms[s.slot-1] != uint32(i) || s.alarm != first) {
+			fail("%s: alarm at %d, first deadline %d", s.id, s.alarm, first)
+		}
+		if n == 0 && s.slot != 0 {
+			fail("%s: alarm without a lease", s.id)
+		}
+		if (s.waiting != "") != m.asleep.has(uint32(i)) {
+			fail("%s: waits for %q, asleep %t", s.id, s.waiting, m.asleep.has(uint32(i)))
+		}
+		if s.waiting != "" {
+			sleepers++
+		}
+		pop := 0
+		for p := range uint32(m.space.n) {
+			if s.have.has(p, m.space.n) {
+				pop++
+			}
+		}
+		if pop != s.have.n {
+			fail("%s has %d pieces, counted %d", s.id, pop, s.have.n)
+		}
+	}
+	if hedged/2 != m.hedged || fulls != m.fulls || sleepers != m.sleepers || len(m.leases) != 1+len(m.free)+live {
+		fail("hedged %d/%d, fulls %d/%d, asleep %d/%d, leases %d/%d", m.hedged, hedged/2, m.fulls, fulls,
+			m.sleepers, sleepers, len(m.leases)-1-len(m.free), live)
+	}
+	for at := range m.alarms {
+		if at > 0 && m.alarms.less(m.sources, at, (at-1)/2) {
+			fail("heap of alarms is out of order at %d", at)
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%s", strings.Join(errs, "\n"))
+	}
+	return nil
+}
+
+// state of everything that decides what happens, without times: what a refused or
+// stale call must not change.
+func (m *Manager) fingerprint() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, m.paused, m.stats, m.counter, m.readers)
+	for p := range uint32(m.space.n) {
+		fmt.Fprint(&b, p, m.state(p), m.level(p), m.begun.has(p))
+		for at := m.held[p]; at != 0; at = m.twinOf(p, at) {
+			l := m.leases[at]
+			fmt.Fprint(&b, " ", m.sources[l.source].id, l.token, l.got, m.deadline(m.sources[l.source], &l), l.hedge)
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, id := range m.ids() {
+		s := m.sources[m.byID[id]]
+		fmt.Fprintln(&b, id, s.have.n, s.count, s.pending, s.measured, s.rate, s.trip, s.score, s.banned, s.shunned)
+	}
+	return b.String()
+}

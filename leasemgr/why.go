@@ -1,0 +1,363 @@
+package leasemgr
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// State is what a piece is.
+type State string
+
+const (
+	IsVerified State = "verified"
+	IsLeased   State = "leased"
+	IsWanted   State = "wanted"
+	IsSkipped  State = "skipped" // not in the plan
+	IsUnknown  State = "not a piece of this share"
+)
+
+// Holder is a source that holds a piece.
+type Holder struct {
+	Source  peers.ID
+	Since   time.Time
+	Until   time.Time // as things stand
+	Got     int       // bytes that came in
+	Size    int       // bytes of the piece
+	Hedge   bool
+	Overdue bool
+}
+
+// Explanation is who has a piece, who holds it, until when, and what happens
+// next. It may stand for a run of pieces of which the same is true; Since is then
+// the earliest of the run, Until the latest, and bytes are those of all.
+type Explanation struct {
+	First, Last share.Piece
+	State       State
+	At          time.Time // of the explanation
+	Connected   int       // sources, whatever they have
+	Has         int       // sources that have it
+	Sources     []peers.ID
+	Holders     []Holder
+	Next        string // what happens next
+}
+
+// maxNamed is how many sources an explanation names.
+const maxNamed = 8
+
+// Why explains a piece.
+func (m *Manager) Why(p share.Piece, now time.Time) Explanation {
+	m.clock.tick(now)
+	e := Explanation{First: p, Last: p, At: now, State: IsUnknown, Connected: len(m.byID)}
+	if int64(p) >= int64(m.space.n) {
+		return e
+	}
+	q := uint32(p)
+	f := m.findings(q)
+	e.State = m.state(q)
+	e.Has = len(f.have)
+	for _, s := range f.have[:min(len(f.have), maxNamed)] {
+		e.Sources = append(e.Sources, s.id)
+	}
+	for at := m.held[q]; at != 0; at = m.twinOf(q, at) {
+		e.Holders = append(e.Holders, m.holder(at))
+	}
+	e.Next = m.next(e, f)
+	return e
+}
+
+func (m *Manager) state(p uint32) State {
+	switch {
+	case m.verified.has(p):
+		return IsVerified
+	case !m.plan.has(p):
+		return IsSkipped
+	case m.held[p] != 0:
+		return IsLeased
+	default:
+		return IsWanted
+	}
+}
+
+func (m *Manager) holder(at uint32) Holder {
+	l, p := &m.leases[at], m.public(at)
+	return Holder{
+		Source:  p.Source,
+		Since:   p.Granted,
+		Until:   p.Expires,
+		Got:     int(l.got),
+		Size:    int(l.length),
+		Hedge:   l.hedge,
+		Overdue: m.clock.at >= m.due(m.sources[l.source], l),
+	}
+}
+
+// findings is how the sources stand to a piece.
+type findings struct {
+	have    []*source // that have it, by ID
+	able    int       // of these: could be granted it now
+	full    int       // ... but hold as many leases as they may
+	banned  []*source
+	shunned []*source
+}
+
+func (m *Manager) findings(p uint32) (f findings) {
+	for _, s := range m.sources {
+		if s == nil || !s.have.has(p, m.space.n) {
+			continue
+		}
+		f.have = append(f.have, s)
+		switch {
+		case s.banned:
+			f.banned = append(f.banned, s)
+		case s.shuns(p):
+			f.shunned = append(f.shunned, s)
+		case !m.room(s, int64(m.layout.PieceLen(share.Piece(p)))):
+			f.full++
+		default:
+			f.able++
+		}
+	}
+	slices.SortFunc(f.have, func(a, b *source) int { return cmp.Compare(a.id, b.id) })
+	return f
+}
+
+// next is what happens next to a piece.
+func (m *Manager) next(e Explanation, f findings) string {
+	switch e.State {
+	case IsVerified:
+		return "nothing: we have it"
+	case IsSkipped:
+		return "nothing: it is not selected"
+	case IsLeased:
+		return m.nextLeased(e, f)
+	}
+	switch {
+	case m.paused != "":
+		return m.paused + "; goes on when that is over"
+	case e.Connected == 0:
+		return "no source is connected; waits for one"
+	case e.Has == 0:
+		return plural(e.Connected, "source is", "sources are") + " connected and none has it; waits for one that does"
+	case len(f.banned) == e.Has:
+		return m.nextBanned(f)
+	case f.able > 0:
+		return "goes to the first of " + plural(f.able, "source", "sources") + " with room that asks"
+	case f.full > 0:
+		return plural(f.full, "source", "sources") + " that could fetch it hold as many leases as they may; goes to the first that is done with one"
+	default:
+		return m.nextShunned(f)
+	}
+}
+
+func (m *Manager) nextLeased(e Explanation, f findings) string {
+	h := e.Holders[0]
+	others := f.able + f.full
+	for _, h := range e.Holders {
+		if i := m.byID[h.Source]; !m.sources[i].banned && !m.sources[i].shuns(uint32(e.First)) {
+			others--
+		}
+	}
+	then := "no other source has it, so it is asked again"
+	if others > 0 {
+		then = "it goes to one of " + plural(others, "other source", "other sources")
+	}
+	switch {
+	case len(e.Holders) > 1:
+		return "the first of both to finish counts"
+	case h.Overdue && others > 0:
+		return "its holder is overdue: the next source with nothing else to do fetches it too"
+	default:
+		return "if nothing more comes within " + brief(h.Until.Sub(e.At)) + ", " + then
+	}
+}
+
+func (m *Manager) nextBanned(f findings) string {
+	end := never
+	for _, s := range f.banned {
+		end = min(end, s.banEnd)
+	}
+	until := ""
+	if end != never {
+		until = ", the first for another " + brief(time.Duration(end-m.clock.at))
+	}
+	return "every source that has it is banned for sending wrong data" + until + "; waits for another source"
+}
+
+func (m *Manager) nextShunned(f findings) string {
+	end := never
+	for _, e := range m.shunned {
+		if s := m.sources[e.source]; s != nil && s.serial == e.serial && slices.Contains(f.shunned, s) {
+			end = min(end, e.until)
+		}
+	}
+	return "those that have it failed with it; the first is asked again in " + brief(time.Duration(end-m.clock.at))
+}
+
+// String is the explanation as one line for people.
+func (e Explanation) String() string {
+	var b strings.Builder
+	if e.First == e.Last {
+		fmt.Fprintf(&b, "piece %d", e.First)
+	} else {
+		fmt.Fprintf(&b, "pieces %d-%d", e.First, e.Last)
+	}
+	fmt.Fprintf(&b, ": %s; ", e.State)
+	for _, h := range e.Holders {
+		fmt.Fprintf(&b, "held by %s for %s, until %s from now, %d of %d bytes came; ",
+			h.Source.Short(), brief(e.At.Sub(h.Since)), brief(h.Until.Sub(e.At)), h.Got, h.Size)
+	}
+	if e.Has > 0 {
+		names := make([]string, 0, len(e.Sources))
+		for _, id := range e.Sources {
+			names = append(names, id.Short())
+		}
+		if e.Has > len(names) {
+			names = append(names, fmt.Sprintf("and %d more", e.Has-len(names)))
+		}
+		fmt.Fprintf(&b, "had by %s; ", strings.Join(names, ", "))
+	}
+	return b.String() + e.Next
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// brief is a duration for people.
+func brief(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	default:
+		return d.Round(time.Second / 10).String()
+	}
+}
+
+// Missing explains every piece of the plan that is not verified, in runs of which
+// the same is true: the same sources have them and the same hold them. It stops
+// after limit runs. It takes time in proportion to the share.
+func (m *Manager) Missing(limit int, now time.Time) []Explanation {
+	m.clock.tick(now)
+	var out []Explanation
+	edge, edges := -1, uint64(0) // of which word, and where in it have-sets differ
+	for p := range m.plan.all() {
+		if m.verified.has(p) {
+			continue
+		}
+		if w := int(p / 64); w != edge {
+			edge, edges = w, m.edges(w)
+		}
+		if n := len(out); n > 0 && edges>>(p%64)&1 == 0 && m.joins(&out[n-1], p) {
+			continue
+		}
+		if len(out) == limit {
+			break
+		}
+		out = append(out, m.Why(share.Piece(p), now))
+	}
+	return out
+}
+
+// edges marks the pieces of word w that not the same sources have as the piece
+// before.
+func (m *Manager) edges(w int) (x uint64) {
+	for _, s := range m.sources {
+		if s == nil || s.have.n == 0 {
+			continue
+		}
+		if s.have.n < m.space.n {
+			h, before := s.have.word(w, m.space), uint64(0)
+			if w > 0 {
+				before = s.have.word(w-1, m.space) >> 63
+			}
+			x |= h ^ (h<<1 | before)
+		}
+		for _, p := range s.shunned {
+			for q := p; q <= p+1; q++ {
+				if int(q/64) == w {
+					x |= 1 << (q % 64)
+				}
+			}
+		}
+	}
+	return x
+}
+
+// joins makes p part of a run if the same is true of it.
+func (m *Manager) joins(e *Explanation, p uint32) bool {
+	if uint32(e.Last)+1 != p || m.state(p) != e.State {
+		return false
+	}
+	var hs [2]Holder
+	n := 0
+	for at := m.held[p]; at != 0; at = m.twinOf(p, at) {
+		hs[n] = m.holder(at)
+		if n >= len(e.Holders) || e.Holders[n].Source != hs[n].Source || e.Holders[n].Overdue != hs[n].Overdue {
+			return false
+		}
+		n++
+	}
+	if n != len(e.Holders) {
+		return false
+	}
+	for i, h := range hs[:n] {
+		run := &e.Holders[i]
+		if h.Since.Before(run.Since) {
+			run.Since = h.Since
+		}
+		if h.Until.After(run.Until) {
+			run.Until = h.Until
+		}
+		run.Got += h.Got
+		run.Size += h.Size
+	}
+	e.Last = share.Piece(p)
+	return true
+}
+
+// Describe prints the whole manager for people: the counts, each source, each
+// reader. The same state prints the same.
+func (m *Manager) Describe() string {
+	var b strings.Builder
+	wanted, leased, verified := m.Counts()
+	fmt.Fprintf(&b, "pieces %d: wanted %d, leased %d, verified %d\n", m.total, wanted, leased, verified)
+	st := m.stats
+	fmt.Fprintf(&b, "leases: granted %d (hedges %d, taken over %d), finished %d, failed %d, expired %d, revoked %d; fetched twice at most %d bytes\n",
+		st.Granted, st.Hedged, st.Taken, st.Finished, st.Failed, st.Expired, st.Revoked, st.Duplicate)
+	if m.paused != "" {
+		fmt.Fprintf(&b, "paused: %s\n", m.paused)
+	}
+	for _, r := range m.readers {
+		fmt.Fprintf(&b, "reader %d: at piece %d, up to %d\n", r.id, r.at, r.to)
+	}
+	ss := slices.DeleteFunc(slices.Clone(m.sources), func(s *source) bool { return s == nil })
+	slices.SortFunc(ss, func(a, b *source) int { return cmp.Compare(a.id, b.id) })
+	for _, s := range ss {
+		fmt.Fprintf(&b, "source %s: has %d, holds %d leases, %d bytes to come, %s, score %.2f",
+			s.id.Short(), s.have.n, s.count, s.pending, s.pace(), s.score)
+		if s.banned {
+			b.WriteString(", banned")
+		}
+		if s.waiting != "" {
+			fmt.Fprintf(&b, ", waits: %s", s.waiting)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func (s *source) pace() string {
+	if !s.measured {
+		return "not measured"
+	}
+	return fmt.Sprintf("%.0f B/s, %s away", s.rate, brief(s.trip))
+}
