@@ -36,37 +36,35 @@ type reader struct {
 
 func read(what string, b []byte) reader { return reader{what: what, b: b} }
 
-// next moves to the next field of a kind that we use.
+// next moves to the next field.
 func (r *reader) next() bool {
-	for r.err == nil && len(r.b) > 0 {
-		num, typ, n := protowire.ConsumeTag(r.b)
-		if n < 0 {
-			r.fail("%v", protowire.ParseError(n))
-			return false
-		}
-		if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
-			r.fail("field %d: number over the last", num)
-			return false
-		}
-		r.b, r.num, r.typ = r.b[n:], num, typ
-		switch typ {
-		case protowire.VarintType:
-			r.v, n = protowire.ConsumeVarint(r.b)
-		case protowire.BytesType:
-			r.data, n = protowire.ConsumeBytes(r.b)
-		default:
-			n = protowire.ConsumeFieldValue(num, typ, r.b)
-		}
-		if n < 0 {
-			r.fail("field %d: %v", num, protowire.ParseError(n))
-			return false
-		}
-		r.b = r.b[n:]
-		if typ == protowire.VarintType || typ == protowire.BytesType {
-			return true
-		}
+	if r.err != nil || len(r.b) == 0 {
+		return false
 	}
-	return false
+	num, typ, n := protowire.ConsumeTag(r.b)
+	if n < 0 {
+		r.fail("%v", protowire.ParseError(n))
+		return false
+	}
+	if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
+		r.fail("field %d: number over the last", num)
+		return false
+	}
+	r.b, r.num, r.typ = r.b[n:], num, typ
+	switch typ {
+	case protowire.VarintType:
+		r.v, n = protowire.ConsumeVarint(r.b)
+	case protowire.BytesType:
+		r.data, n = protowire.ConsumeBytes(r.b)
+	default: // no field of ours
+		n = protowire.ConsumeFieldValue(num, typ, r.b)
+	}
+	if n < 0 {
+		r.fail("field %d: %v", num, protowire.ParseError(n))
+		return false
+	}
+	r.b = r.b[n:]
+	return true
 }
 
 // fail keeps the first error.

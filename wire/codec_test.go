@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
 	"github.com/piecelease/fetcher/peers"
@@ -180,17 +181,23 @@ func TestKnownFieldOfAnotherWireTypeIsRefused(t *testing.T) {
 			fields := c.same.ProtoReflect().Descriptor().Fields()
 			for i := range fields.Len() {
 				f := fields.Get(i)
-				b := c.append(nil, c.sample)
-				switch {
-				case f.IsList() && f.Kind().String() == "uint32":
-					continue // packed or not, both are right
-				case f.Kind().String() == "bytes" || f.Kind().String() == "string" || f.Kind().String() == "message":
-					b = protowire.AppendVarint(protowire.AppendTag(b, f.Number(), protowire.VarintType), 1)
-				default:
-					b = protowire.AppendString(protowire.AppendTag(b, f.Number(), protowire.BytesType), "1")
+				text := f.Kind() == protoreflect.BytesKind || f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.MessageKind
+				packed := f.IsList() && !text // or one by one: both are right
+				tag := func(typ protowire.Type) []byte { return protowire.AppendTag(c.append(nil, c.sample), f.Number(), typ) }
+				wrong := [][]byte{
+					protowire.AppendFixed32(tag(protowire.Fixed32Type), 1),
+					protowire.AppendFixed64(tag(protowire.Fixed64Type), 1),
+					protowire.AppendTag(tag(protowire.StartGroupType), f.Number(), protowire.EndGroupType),
 				}
-				if _, err := c.parse(b); !errors.Is(err, ErrMalformed) {
-					t.Errorf("%s: %v", f.Name(), err)
+				if text {
+					wrong = append(wrong, protowire.AppendVarint(tag(protowire.VarintType), 1))
+				} else if !packed {
+					wrong = append(wrong, protowire.AppendString(tag(protowire.BytesType), "1"))
+				}
+				for _, b := range wrong {
+					if _, err := c.parse(b); !errors.Is(err, ErrMalformed) {
+						t.Errorf("%s: %v", f.Name(), err)
+					}
 				}
 			}
 		})
