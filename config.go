@@ -45,6 +45,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Wall is the wall clock, for what is stored; default time.Now.
 	Wall func() time.Time
+
+	// serve stands between what is offered and those who ask for it: tests lie here.
+	serve func(p2p.Blocks) p2p.Blocks
 }
 
 // DefaultDir is the state directory of this user: $XDG_DATA_HOME/fetcher or its

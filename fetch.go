@@ -181,7 +181,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest) (actors.Target, erro
 	if err := t.node.state.SaveManifest(m); err != nil {
 		t.node.log.Warn("the manifest was not kept", "error", err)
 	}
-	p, err := store.OpenPartial(t.opt.Dir, m, store.PartialOptions{State: t.node.state})
+	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state})
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,11 @@ func (n *Node) start(ctx context.Context) error {
 	})
 	n.offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
-	n.host.Serve(n.offers, n.program)
+	var blocks p2p.Blocks = n.offers
+	if n.cfg.serve != nil {
+		blocks = n.cfg.serve(blocks)
+	}
+	n.host.Serve(blocks, n.program)
 	return nil
 }
 

@@ -115,3 +115,6 @@ const (
 func (s SourceState) String() string {
 	return [...]string{"connecting", "joining", "active", "resting", "left", "banned"}[s]
 }
+
+// Connected says whether there is a connection that works.
+func (s SourceState) Connected() bool { return s == Joining || s == Active }

@@ -98,7 +98,7 @@ func (a *app) print(m *share.Manifest) error {
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		path := e.Path
-		if m.IsFolder() {
+		if !m.Single() {
 			path = m.Name + "/" + path
 		}
 		if a.flags.json {

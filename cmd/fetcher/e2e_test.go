@@ -1,0 +1,493 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests of this file run the command as a person would: built, in processes
+// of its own, over loopback.
+
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "fetcher-e2e")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "fetcher")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// line is one line of --json.
+type line struct {
+	V        int    `json:"v"`
+	Type     string `json:"type"`
+	Seq      int    `json:"seq"`
+	Ticket   string `json:"ticket"`
+	Share    string `json:"share"`
+	Bytes    int64  `json:"bytes"`
+	Verified int64  `json:"verified_bytes"`
+	Resumed  int64  `json:"resumed_bytes"`
+	Hashed   int64  `json:"hashed_bytes"`
+	Wire     int64  `json:"wire_bytes"`
+	Dup      int64  `json:"duplicate_bytes"`
+	Code     int    `json:"code"`
+	Name     string `json:"name"`
+	Message  string `json:"message"`
+	Exit     int    `json:"exit"`
+	Reason   string `json:"reason"`
+	Sources  any    `json:"sources"`
+	Peer     string `json:"peer"`
+	Root     string `json:"root"`
+	Path     string `json:"path"`
+	Kind     string `json:"kind"`
+	Addrs    []string
+}
+
+// sharing is a running share command.
+type sharing struct {
+	cmd    *exec.Cmd
+	ticket string
+	addrs  []string
+	id     string
+}
+
+// startShare serves path, and ends it with the test.
+func startShare(t testing.TB, path string, args ...string) *sharing {
+	t.Helper()
+	args = append([]string{"share", path, "--json", "--listen", "/ip4/127.0.0.1/tcp/0", "--dir", t.TempDir()}, args...)
+	cmd := exec.Command(binary, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &sharing{cmd: cmd}
+	t.Cleanup(func() { s.stop(t) })
+	r := bufio.NewReader(out)
+	for s.ticket == "" {
+		b, err := r.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("share ended: %v\n%s", err, &stderr)
+		}
+		var l line
+		if err := json.Unmarshal(b, &l); err != nil {
+			t.Fatalf("%q: %v", b, err)
+		}
+		if l.Type == "share" {
+			s.ticket, s.addrs, s.id = l.Ticket, l.Addrs, l.Share
+		}
+	}
+	go io.Copy(io.Discard, r) // ends with the process
+	return s
+}
+
+// stop asks the process to end, which it does with 0.
+func (s *sharing) stop(t testing.TB) {
+	if s.cmd.ProcessState != nil {
+		return
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("share ended with %v", err)
+	}
+}
+
+// result is what a command did.
+type result struct {
+	code   int
+	lines  []line
+	stderr string
+}
+
+func (r result) summary() line { return r.lines[len(r.lines)-1] }
+
+// command runs the command with --json to its end.
+func command(t testing.TB, args ...string) result {
+	t.Helper()
+	cmd := exec.Command(binary, append(args, "--json", "--dir", t.TempDir())...)
+	return finish(t, cmd, nil)
+}
+
+// finish starts a command, shows each line to see, and waits.
+func finish(t testing.TB, cmd *exec.Cmd, see func(line)) result {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
+	defer killer.Stop()
+	var res result
+	sc := bufio.NewScanner(out)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		var l line
+		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
+			t.Errorf("not JSON: %q", sc.Text())
+			continue
+		}
+		res.lines = append(res.lines, l)
+		if see != nil {
+			see(l)
+		}
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	res.code, res.stderr = cmd.ProcessState.ExitCode(), stderr.String()
+	return res
+}
+
+func writeRandom(t testing.TB, path string, n int, seed uint64) {
+	t.Helper()
+	b := make([]byte, n)
+	var key [32]byte
+	key[0] = byte(seed)
+	rand.NewChaCha8(key).Read(b)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, b, 0o644))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fingerprint is what a share promises to keep of a folder.
+func fingerprint(t testing.TB, root string) string {
+	t.Helper()
+	var b strings.Builder
+	must(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir():
+			fmt.Fprintf(&b, "%s/\n", rel)
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, _ := os.Readlink(p)
+			fmt.Fprintf(&b, "%s -> %s\n", rel, target)
+		default:
+			data, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "%s %v %x\n", rel, info.Mode()&0o100 != 0, sha256.Sum256(data))
+		}
+		return nil
+	}))
+	return b.String()
+}
+
+// copyTree copies the Go sources under GOROOT and adds what a share may hold besides.
+func copyTree(t testing.TB, to string, parts ...string) {
+	t.Helper()
+	root := strings.TrimSpace(output(t, "go", "env", "GOROOT"))
+	for _, part := range parts {
+		must(t, os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(root, "src", part))))
+	}
+	writeRandom(t, filepath.Join(to, "Übergröße", "日本語.txt"), 100, 90)
+	writeRandom(t, filepath.Join(to, "run.sh"), 50, 91)
+	writeRandom(t, filepath.Join(to, "big.bin"), 9<<20+12345, 93)
+	must(t, os.Chmod(filepath.Join(to, "run.sh"), 0o755))
+	writeRandom(t, filepath.Join(to, "readonly"), 50, 92)
+	must(t, os.Chmod(filepath.Join(to, "readonly"), 0o444))
+	writeRandom(t, filepath.Join(to, "nothing"), 0, 0)
+	must(t, os.MkdirAll(filepath.Join(to, "empty", "deep"), 0o755))
+	must(t, os.Symlink("run.sh", filepath.Join(to, "link")))
+	must(t, os.Symlink("../run.sh", filepath.Join(to, "empty", "up")))
+}
+
+func output(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	b, err := exec.Command(name, args...).Output()
+	must(t, err)
+	return string(b)
+}
+
+func TestAFolderOfRealFilesArrives(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	copyTree(t, src, "cmd", "net", "crypto", "runtime")
+	want := fingerprint(t, src)
+	if n := strings.Count(want, "\n"); n < 2000 {
+		t.Fatalf("only %d entries", n)
+	}
+	one := startShare(t, src)
+
+	dir := t.TempDir()
+	r := command(t, "fetch", one.ticket, "-o", dir, "--listen", "none")
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if fingerprint(t, filepath.Join(dir, "tree")) != want {
+		t.Error("the copy from one source differs")
+	}
+
+	elsewhere := filepath.Join(t.TempDir(), "tree")
+	must(t, os.Rename(filepath.Join(dir, "tree"), elsewhere))
+	two, three := startShare(t, elsewhere), startShare(t, src)
+	if two.id != one.id {
+		t.Errorf("the copy has share ID %s, the original %s", two.id, one.id)
+	}
+	r = command(t, "fetch", one.ticket, "-o", dir, "--listen", "none", "--peer", two.addrs[0], "--peer", three.addrs[0])
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if fingerprint(t, filepath.Join(dir, "tree")) != want {
+		t.Error("the copy from three sources differs")
+	}
+}
+
+func TestLsPrintsWhatB3sumPrints(t *testing.T) {
+	b3sum, err := exec.LookPath("b3sum")
+	if err != nil {
+		t.Skip("b3sum is not installed")
+	}
+	src := filepath.Join(t.TempDir(), "tree")
+	copyTree(t, src, "net")
+	s := startShare(t, src)
+	for _, what := range []string{s.ticket, src} {
+		r := command(t, "ls", what)
+		if r.code != 0 {
+			t.Fatalf("exit %d: %s", r.code, r.stderr)
+		}
+		files := 0
+		var args []string
+		roots := map[string]string{}
+		for _, l := range r.lines {
+			if l.Type == "file" && l.Kind == "file" {
+				path := filepath.Join(filepath.Dir(src), filepath.FromSlash(l.Path))
+				roots[path] = l.Root
+				args = append(args, path)
+				files++
+			}
+		}
+		for sum := range strings.Lines(output(t, b3sum, args...)) {
+			f := strings.SplitN(strings.TrimSpace(sum), "  ", 2)
+			if roots[f[1]] != f[0] {
+				t.Errorf("%s: ls says %s, b3sum %s", f[1], roots[f[1]], f[0])
+			}
+		}
+		if files < 100 {
+			t.Errorf("only %d files listed", files)
+		}
+	}
+}
+
+func TestKilledFetchesResume(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	const total = 192 << 20
+	writeRandom(t, src, total, 7)
+	s := startShare(t, src)
+	for percent := 5; percent <= 95; percent += 10 {
+		dir := t.TempDir()
+		cmd := exec.Command(binary, "fetch", s.ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir())
+		var had int64
+		first := finish(t, cmd, func(l line) {
+			if l.Type == "progress" {
+				had = l.Verified
+				if l.Verified*100 >= int64(percent)*l.Bytes {
+					cmd.Process.Kill()
+				}
+			}
+		})
+		r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
+		if r.code != 0 {
+			t.Fatalf("exit %d: %s", r.code, r.stderr)
+		}
+		sum := r.summary()
+		switch {
+		case first.code == 0:
+			t.Logf("%d %%: done before it was killed", percent)
+			continue
+		case sum.Resumed < had-16<<20:
+			t.Errorf("%d %%: %d bytes were verified, and %d resumed", percent, had, sum.Resumed)
+		case sum.Hashed > total-sum.Resumed:
+			t.Errorf("%d %%: hashed %d bytes though only %d were missing", percent, sum.Hashed, total-sum.Resumed)
+		}
+		t.Logf("%d %%: killed at %d, resumed %d, hashed %d", percent, had, sum.Resumed, sum.Hashed)
+	}
+	got, err := os.ReadFile(src)
+	must(t, err)
+	_ = got
+}
+
+func TestExitCodes(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 3<<20, 7)
+	s := startShare(t, src)
+	differs := t.TempDir()
+	writeRandom(t, filepath.Join(differs, "one.bin"), 10, 8)
+	same := t.TempDir()
+	writeRandom(t, filepath.Join(same, "one.bin"), 3<<20, 7)
+	other := startShare(t, filepath.Join(differs, "one.bin"))
+	fullPeer := strings.Replace(s.addrs[0], "127.0.0.1/tcp/", "127.0.0.1/tcp/1", 1) // nobody listens there
+	fullPeer = fullPeer[:strings.Index(fullPeer, "/tcp/")] + "/tcp/1" + fullPeer[strings.Index(fullPeer, "/p2p/"):]
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		name string
+	}{
+		"no command":        {[]string{"frobnicate"}, 2, "usage"},
+		"no ticket":         {[]string{"fetch"}, 2, "usage"},
+		"unknown flag":      {[]string{"fetch", s.ticket, "--frob"}, 2, "usage"},
+		"garbled ticket":    {[]string{"fetch", s.ticket[:len(s.ticket)-3] + "aaa"}, 2, "usage"},
+		"cut ticket":        {[]string{"fetch", s.ticket[:30]}, 2, "usage"},
+		"ID without a peer": {[]string{"fetch", s.id}, 2, "usage"},
+		"differs":           {[]string{"fetch", s.ticket, "-o", differs}, 13, "exists"},
+		"same":              {[]string{"fetch", s.ticket, "-o", same}, 0, ""},
+		"nobody there":      {[]string{"fetch", s.id, "--peer", fullPeer, "-o", t.TempDir()}, 6, "network"},
+		"listen":            {[]string{"fetch", s.ticket, "--listen", strings.Split(s.addrs[0], "/p2p/")[0], "-o", t.TempDir()}, 6, "network"},
+		"unknown share":     {[]string{"fetch", s.id, "--peer", other.addrs[0], "-o", t.TempDir()}, 3, "not_found"},
+		"unreadable":        {[]string{"share", filepath.Join(differs, "nowhere")}, 1, "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := command(t, c.args...)
+			if r.code != c.code {
+				t.Errorf("exit %d, want %d: %s", r.code, c.code, r.stderr)
+			}
+			if len(r.lines) < 2 || r.lines[0].Type != "hello" || r.summary().Type != "summary" || r.summary().Exit != c.code {
+				t.Fatalf("lines: %+v", r.lines)
+			}
+			for i, l := range r.lines {
+				if l.Seq != i || l.V != 1 {
+					t.Errorf("line %d has seq %d, v %d", i, l.Seq, l.V)
+				}
+			}
+			if c.code != 0 {
+				if e := r.lines[len(r.lines)-2]; e.Type != "error" || e.Name != c.name || e.Code != c.code || e.Message == "" {
+					t.Errorf("error line: %+v", e)
+				}
+				t.Log(strings.TrimSpace(r.stderr))
+			}
+		})
+	}
+}
+
+func TestInterruptedFetchSaysHowToResume(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 64<<20, 7)
+	s := startShare(t, src, "--limit-up", "20M")
+	dir := t.TempDir()
+	cmd := exec.Command(binary, "fetch", s.ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir())
+	sent := false
+	r := finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Verified > 8<<20 && !sent {
+			sent = true
+			cmd.Process.Signal(os.Interrupt)
+		}
+	})
+	if r.code != 130 {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if !strings.Contains(r.stderr, "fetcher fetch "+s.ticket+" -o "+dir) {
+		t.Errorf("no command to resume in %q", r.stderr)
+	}
+	if sum := r.summary(); sum.Verified < 8<<20 {
+		t.Errorf("summary %+v", sum)
+	}
+}
+
+func TestTwoFetchesOfOneTargetDoNotMix(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 64<<20, 7)
+	s := startShare(t, src, "--limit-up", "30M")
+	dir := t.TempDir()
+	cmd := exec.Command(binary, "fetch", s.ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir())
+	var second result
+	r := finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Verified > 4<<20 && second.lines == nil {
+			second = command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
+		}
+	})
+	if r.code != 0 || second.code != 11 {
+		t.Errorf("exits %d and %d, want 0 and 11: %s", r.code, second.code, second.stderr)
+	}
+}
+
+func TestTicketFromStdinAndFlagsFromTheEnvironment(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 1000, 7)
+	s := startShare(t, src)
+	dir := t.TempDir()
+	cmd := exec.Command(binary, "fetch", "-")
+	cmd.Stdin = strings.NewReader("\n " + s.ticket + "\n")
+	cmd.Env = append(os.Environ(), "FETCHER_OUT="+dir, "FETCHER_JSON=1", "FETCHER_LISTEN=none", "FETCHER_DIR="+t.TempDir())
+	if r := finish(t, cmd, nil); r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "one.bin")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 1000, 7)
+	cmd := exec.Command(binary, "share", src, "--listen", "/ip4/127.0.0.1/tcp/0", "--dir", t.TempDir())
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	first, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	time.AfterFunc(200*time.Millisecond, func() { cmd.Process.Signal(os.Interrupt) })
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("share ended with %v", err)
+	}
+	ticket := strings.TrimSpace(first)
+	if !strings.HasPrefix(ticket, "share") || strings.ContainsAny(ticket, " \t") {
+		t.Errorf("first line %q", first)
+	}
+	for _, want := range []string{"fetcher fetch " + ticket, "one.bin", "private addresses", "/p2p/"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("stderr lacks %q:\n%s", want, &stderr)
+		}
+	}
+}
