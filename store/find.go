@@ -1,0 +1,61 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Found is what Find found.
+type Found struct {
+	Manifest *share.Manifest // nil: no transfer of the share is here
+	Path     string          // of its NAME.partial
+}
+
+// Find looks in the folder dir for a transfer of the share id, begun earlier. So
+// a rerun knows the manifest before it asks a peer. A folder that is not there
+// holds none.
+func Find(dir string, id share.ID) (Found, error) {
+	d, abs, err := locateDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Found{}, nil
+	}
+	if err != nil {
+		return Found{}, fmt.Errorf("look into %s: %w", dir, err)
+	}
+	defer d.Close()
+	f, err := FindIn(d, id)
+	if err != nil {
+		return Found{}, fmt.Errorf("look into %s: %w", dir, err)
+	}
+	if f.Manifest != nil {
+		f.Path = filepath.Join(abs, f.Path)
+	}
+	return f, nil
+}
+
+// FindIn is Find in d; the path is relative to it.
+func FindIn(d FS, id share.ID) (Found, error) {
+	list, err := d.ReadDir(".")
+	if err != nil {
+		return Found{}, err
+	}
+	for _, e := range list {
+		if !e.Type.IsDir() || !strings.HasSuffix(e.Name, partialSuffix) {
+			continue
+		}
+		b, err := readFile(d, path.Join(e.Name, "manifest"), share.MaxManifest)
+		if err != nil || share.IDOf(b) != id {
+			continue
+		}
+		if m, err := share.DecodeManifest(b); err == nil {
+			return Found{m, e.Name}, nil
+		}
+	}
+	return Found{}, nil
+}

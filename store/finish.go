@@ -1,0 +1,366 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Finish ends a transfer that has every piece: it makes what has no bytes (empty
+// files and folders, links), makes all durable and gives it its name. It says
+// where the share lies now. From then on the Partial reads from there, as a Tree
+// does.
+//
+// An existing target is never replaced: the error wraps share.ErrExists then,
+// and everything stays as it is.
+func (p *Partial) Finish() (string, error) {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	if p.over {
+		return "", fs.ErrClosed
+	}
+	if err := p.finish(); err != nil {
+		return "", fmt.Errorf("finish %s: %w", p.m.Name, err)
+	}
+	return p.path, nil
+}
+
+// finish needs syncing to be held. It may be called again after an error.
+func (p *Partial) finish() error {
+	if p.tree == nil {
+		if n, err := p.sync(); err != nil {
+			return err
+		} else if all := p.m.Layout().Pieces(); n < all {
+			return fmt.Errorf("%d of %d pieces: %w", n, all, ErrNotYet)
+		}
+		if err := p.makeRest(); err != nil {
+			return err
+		}
+		if err := p.settle(); err != nil {
+			return err
+		}
+	}
+	if p.stage == nil {
+		return nil
+	}
+	// The new name first: after a power cut there is one or the other.
+	if err := p.dir.SyncDir("."); err != nil {
+		return err
+	}
+	return p.dropStage()
+}
+
+// makeRest makes what no Write made. Links come last.
+func (p *Partial) makeRest() error {
+	for _, kind := range []share.Kind{share.File, share.Dir, share.Symlink} {
+		for i := range p.m.Entries {
+			e := &p.m.Entries[i]
+			if e.Kind != kind {
+				continue
+			}
+			if err := p.makeEntry(i, e); err != nil {
+				return fmt.Errorf("%s: %w", e.Path, err)
+			}
+		}
+	}
+	return p.syncNames()
+}
+
+func (p *Partial) makeEntry(i int, e *share.Entry) error {
+	name := p.file(i)
+	p.mu.Lock()
+	made := p.made[i]
+	p.mu.Unlock()
+	switch e.Kind {
+	case share.Dir:
+		return p.handles.in(name, true, func(FS) error { return nil })
+	case share.Symlink:
+		if made {
+			return nil
+		}
+		err := p.handles.in(path.Dir(name), true, func(d FS) error { return d.Symlink(e.Target, path.Base(name)) })
+		if err == nil {
+			p.mu.Lock()
+			p.made[i] = true
+			p.mu.Unlock()
+			p.newName(path.Dir(name))
+		}
+		return err
+	}
+	if !made {
+		f, err := p.openFile(i)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !e.Exec {
+		return nil
+	}
+	return p.handles.in(path.Dir(name), false, func(d FS) error { return d.SetExec(path.Base(name)) })
+}
+
+// syncNames makes all new names durable.
+func (p *Partial) syncNames() error {
+	p.mu.Lock()
+	dirs := maps.Clone(p.batch.dirs)
+	p.mu.Unlock()
+	if len(dirs) > manyFiles {
+		if err := p.stage.SyncAll(); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	return p.syncDirs(dirs)
+}
+
+// settle gives the data its name. Nobody reads or writes meanwhile.
+func (p *Partial) settle() error {
+	p.life.Lock()
+	defer p.life.Unlock()
+	stamps, err := p.stamps()
+	if err != nil {
+		return err
+	}
+	slots := p.keepSlots(stamps)
+	p.handles.close() // an open folder cannot be moved on every system
+	err = p.dir.Move(path.Join(p.staging, "data"), p.m.Name)
+	if err == nil {
+		if err = p.openTree(stamps, slots); err == nil {
+			return nil
+		}
+		slots.close()
+		p.over = true // it is all there, but we cannot get at it
+		return err
+	}
+	slots.close()
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: %w", share.ErrExists, err)
+	}
+	if e := p.openData(); e != nil {
+		p.over = true
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// openTree makes the share readable at its target.
+func (p *Partial) openTree(stamps []stamp, slots *slotFile) (err error) {
+	at := place{name: p.m.Name, path: p.path}
+	if p.m.Single() {
+		at.base = p.m.Name
+		at.dir, err = p.dir.Sub(".")
+	} else {
+		at.dir, err = p.dir.Sub(p.m.Name)
+	}
+	if err != nil {
+		return err
+	}
+	p.tree = newTree(p.m, at, stamps, slots, p.opt.MaxOpen)
+	return nil
+}
+
+// stamps is what all files look like now.
+func (p *Partial) stamps() ([]stamp, error) {
+	out := make([]stamp, len(p.m.Entries))
+	for i := range p.m.Entries {
+		if p.m.Entries[i].Kind != share.File {
+			continue
+		}
+		info, err := p.handles.lstat(p.file(i))
+		if err != nil {
+			return nil, err
+		}
+		if info.Size != p.m.Entries[i].Size {
+			return nil, fmt.Errorf("%s: %w", p.m.Entries[i].Path, share.ErrChanged)
+		}
+		out[i] = info.stamp()
+	}
+	return out, nil
+}
+
+// keepSlots keeps the block hashes beyond the end of NAME.partial: in the State,
+// which also gets to know the files, so that the share is recognised; else in
+// memory. Both only save work, so that no trouble with them is an error.
+func (p *Partial) keepSlots(stamps []stamp) *slotFile {
+	if s := p.opt.State; s != nil {
+		if slots := s.takeSlots(p.slots, p.m, p.slotMap.total); slots != nil {
+			s.remember(p.path, p.m, stamps)
+			return slots
+		}
+	}
+	slots := &slotFile{}
+	for i := range p.m.Entries {
+		if first, n := p.m.Layout().PiecesOf(i); slotsOf(p.m.Entries[i].Size) > 0 {
+			copySlots(slots, p.slotMap.first[i], p.slots, p.slotMap, first, n)
+		}
+	}
+	return slots
+}
+
+// dropStage removes NAME.partial. What says that it is ours goes last.
+func (p *Partial) dropStage() error {
+	var err error
+	for _, name := range []string{"data", "bits", "bits.new", "hashes", "manifest.new"} {
+		if name == "hashes" {
+			p.slots.close()
+			p.slots = nil
+		}
+		err = errors.Join(err, removeAll(p.stage, name))
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(removeAll(p.stage, "manifest"), removeAll(p.stage, "lock")); err != nil {
+		return err
+	}
+	p.closeStage()
+	return p.dir.Remove(p.staging)
+}
+
+// closeStage lets go of NAME.partial.
+func (p *Partial) closeStage() (err error) {
+	if p.slots != nil {
+		err = p.slots.close()
+		p.slots = nil
+	}
+	if p.lock != nil {
+		err = errors.Join(err, p.lock.Close())
+		p.lock = nil
+	}
+	if p.stage != nil {
+		err = errors.Join(err, p.stage.Close())
+		p.stage = nil
+	}
+	return err
+}
+
+// removeAll removes a name and all below it. That there is none is fine.
+func removeAll(d FS, name string) error {
+	info, err := d.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Type.IsDir() {
+		err = removeBelow(d, name)
+	}
+	if err == nil {
+		err = d.Remove(name)
+	}
+	return err
+}
+
+func removeBelow(d FS, name string) error {
+	sub, err := d.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	list, err := sub.ReadDir(".")
+	for _, e := range list {
+		err = errors.Join(err, removeAll(sub, e.Name))
+	}
+	return err
+}
+
+// Done says whether the share is whole and has its name, and where it lies.
+// OpenPartial may already find it so.
+func (p *Partial) Done() (path string, done bool) {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	if p.tree == nil {
+		return "", false
+	}
+	return p.path, true
+}
+
+// Close makes durable what can be and lets go of NAME.partial, which stays for
+// the next time unless the share is done. A share that is done and among Offers
+// can still be read, until Offers lets go of it.
+func (p *Partial) Close() error {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	if p.closed {
+		return nil
+	}
+	var err error
+	if p.tree == nil && !p.over {
+		_, err = p.sync()
+	}
+	return errors.Join(err, p.release())
+}
+
+// release lets go of everything; syncing is held, or nobody else has p yet.
+func (p *Partial) release() error {
+	p.life.Lock()
+	defer p.life.Unlock()
+	p.over, p.closed = true, true
+	var err error
+	if p.tree == nil && p.handles != nil {
+		err = p.handles.close()
+	}
+	if p.tree != nil && !p.offered {
+		err = p.tree.Close()
+	}
+	err = errors.Join(err, p.closeStage())
+	if p.ownDir {
+		err = errors.Join(err, p.dir.Close())
+	}
+	return err
+}
+
+// offer keeps what is done readable after Close.
+func (p *Partial) offer() {
+	p.life.Lock()
+	defer p.life.Unlock()
+	p.offered = true
+}
+
+// withdraw takes offer back.
+func (p *Partial) withdraw() {
+	p.life.Lock()
+	defer p.life.Unlock()
+	p.offered = false
+	if p.closed && p.tree != nil {
+		p.tree.Close()
+	}
+}
+
+// checkTarget looks at a target that exists: done says that it is the share.
+func (p *Partial) checkTarget(ctx context.Context, dirPath string) (done bool, err error) {
+	if _, err := p.dir.Lstat(p.m.Name); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	at := place{name: p.m.Name, path: p.path}
+	if p.m.Single() {
+		at.base = p.m.Name
+		at.dir, err = p.dir.Sub(".")
+	} else {
+		at.dir, err = p.dir.Sub(p.m.Name)
+		if err != nil && (notDir(err) || errors.Is(err, fs.ErrInvalid)) {
+			err = fmt.Errorf("%w: %s is no folder", share.ErrExists, p.m.Name)
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, place: at}
+	if p.tree, err = im.compare(ctx, p.m); err != nil {
+		at.dir.Close()
+		return false, err
+	}
+	all := share.FullSet(p.m.Layout().Pieces())
+	p.have, p.durable, p.bytes = all, all.Clone(), p.m.Layout().Bytes()
+	if p.stage != nil {
+		return true, p.dropStage()
+	}
+	return true, nil
+}

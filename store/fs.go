@@ -1,0 +1,150 @@
+package store
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// FS is all that store does to a disk: one folder and what lies below it. Dir
+// is the real one; package storetest has one that fails and forgets.
+//
+// Names are slash-separated and relative, "." is the folder itself, and no name
+// leads out of it, not through a symlink either. Errors are those of io/fs
+// (fs.ErrNotExist, fs.ErrExist, ...); those that mean a full disk wrap
+// share.ErrDiskFull. All methods may be called concurrently.
+type FS interface {
+	// Open opens a file for reading.
+	Open(name string) (File, error)
+	// Create makes a file for reading and writing; fs.ErrExist if the name is taken.
+	Create(name string, exec bool) (File, error)
+	// Edit opens a file that exists for reading and writing.
+	Edit(name string) (File, error)
+	// Lstat describes a name; a symlink is not followed.
+	Lstat(name string) (Info, error)
+	// ReadDir lists a folder, in no order.
+	ReadDir(name string) ([]DirEntry, error)
+	// Readlink is a symlink's target, slash-separated.
+	Readlink(name string) (string, error)
+	Mkdir(name string) error
+	Symlink(target, name string) error
+	// SetExec lets everyone execute the file who may read it.
+	SetExec(name string) error
+	// Remove removes a file, a symlink or an empty folder.
+	Remove(name string) error
+	// Rename moves a file and replaces what is there.
+	Rename(from, to string) error
+	// Move moves a file or folder; fs.ErrExist if the name is taken.
+	Move(from, to string) error
+	// SyncDir makes the names in a folder durable.
+	SyncDir(name string) error
+	// SyncAll makes everything on the file system durable, or wraps errors.ErrUnsupported.
+	SyncAll() error
+	// Sub is the folder name as an FS of its own, to be closed.
+	Sub(name string) (FS, error)
+	// Lock takes a lock file, making it if need be, until the lock is closed or
+	// the process ends. It never waits: an error wraps share.ErrHeld when
+	// somebody has it.
+	Lock(name string) (io.Closer, error)
+	// Free is the number of bytes that still fit, -1 if that cannot be known.
+	Free() (int64, error)
+	Close() error
+}
+
+// File is an open file. ReadAt and WriteAt may be called concurrently.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Sync makes the bytes and the size durable, though not the name. When it
+	// fails, what was written since the last Sync may be gone for good.
+	Sync() error
+	Stat() (Info, error)
+}
+
+// Info is what store wants to know of a file.
+type Info struct {
+	Type  fs.FileMode // the type bits only
+	Size  int64       // bytes
+	MTime int64       // nanoseconds since 1970
+	Inode uint64      // 0 where there is none
+	Exec  bool        // the owner's x
+}
+
+// DirEntry is one name in a folder.
+type DirEntry struct {
+	Name string
+	Type fs.FileMode // the type bits only
+}
+
+// stamp recognises a file that was not touched since.
+type stamp struct {
+	size  int64
+	mtime int64
+	inode uint64
+}
+
+func (i Info) stamp() stamp { return stamp{i.Size, i.MTime, i.Inode} }
+
+// readFile reads a file of at most limit bytes.
+func readFile(d FS, name string, limit int64) ([]byte, error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size > limit {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: share.ErrLimit}
+	}
+	b := make([]byte, info.Size)
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF && n == len(b) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// writeFile puts b under name whole or not at all: written beside it, synced if
+// durable is wanted, and renamed. The temporary name is the caller's own.
+func writeFile(d FS, name, temp string, b []byte, durable bool) (err error) {
+	if err := d.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := d.Create(temp, false)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = d.Rename(temp, name)
+	}
+	if err != nil {
+		d.Remove(temp)
+		return err
+	}
+	if durable {
+		return d.SyncDir(path.Dir(name))
+	}
+	return nil
+}
+
+// ensureDir makes a folder unless it is there.
+func ensureDir(d FS, name string) error {
+	if err := d.Mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,492 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// ImportOptions say how Import goes about it. The zero value works.
+type ImportOptions struct {
+	Links    LinkMode             // what to do with symlinks; default: keep them
+	Workers  int                  // files and pieces hashed at once; default 0: one per core
+	Name     string               // the share's name; default: that of the file or folder
+	State    *State               // remembers hashes, so that importing again hashes nothing; default: none
+	Progress func(ImportProgress) // called at most ten times a second, and at the end; one call at a time
+	MaxOpen  int                  // files the Tree keeps open; default DefaultMaxOpen
+	FS       FS                   // where path is looked up, slash-separated; default: this machine
+}
+
+// ImportProgress is how far an import is.
+type ImportProgress struct {
+	Files, TotalFiles int
+	Bytes, Total      int64 // done, and to do
+	Hashed            int64 // bytes read and hashed; the other done ones were remembered
+}
+
+// Imported is a share made of what lies on disk.
+type Imported struct {
+	Manifest *share.Manifest
+	Tree     *Tree    // serves it; the caller closes it
+	Hashed   int64    // bytes read and hashed
+	Cached   int64    // bytes known from an earlier import
+	Skipped  int      // symlinks left out, as LinksSkip wants
+	Warnings []string // for people: what is no error here, but may be one where the share is fetched
+}
+
+// Import makes a share of the file or folder at path and leaves it where it is.
+// A path that is itself a symlink is followed.
+//
+// What cannot be shared is listed in a *ProblemsError (or a *share.PathError for
+// names) before anything is hashed, and nothing is shared then. A file that
+// changes while it is hashed is hashed once more, and listed if it changes again.
+func Import(ctx context.Context, path string, opt ImportOptions) (*Imported, error) {
+	im, err := importPath(ctx, path, opt)
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", path, err)
+	}
+	return im, nil
+}
+
+func importPath(ctx context.Context, path string, opt ImportOptions) (*Imported, error) {
+	at, err := locate(path, opt.FS)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Name != "" {
+		at.name = opt.Name
+	}
+	im := &importing{opt: opt, place: at}
+	out, err := im.run(ctx)
+	if err != nil {
+		at.dir.Close()
+	}
+	return out, err
+}
+
+// place is where a share lies on disk.
+type place struct {
+	dir  FS     // the folder, or the one that holds the single file; owned
+	base string // the single file's name in dir; "" for a folder
+	name string // what the share is called
+	path string // the whole, for the import cache
+}
+
+// file is where an entry of the share lies below dir.
+func (p *place) file(entry string) string {
+	if p.base != "" {
+		return p.base
+	}
+	return entry
+}
+
+// locate finds what is to be shared.
+func locate(p string, d FS) (place, error) {
+	if d == nil {
+		return locateHere(p)
+	}
+	p = path.Clean(p)
+	info, err := d.Lstat(p)
+	if err != nil {
+		return place{}, err
+	}
+	at := place{name: path.Base(p), path: "/" + p}
+	if info.Type.IsDir() {
+		at.dir, err = d.Sub(p)
+		return at, err
+	}
+	at.base = path.Base(p)
+	at.dir, err = d.Sub(path.Dir(p))
+	return at, err
+}
+
+func locateHere(p string) (place, error) {
+	abs, err := filepath.Abs(p)
+	if err != nil {
+		return place{}, err
+	}
+	at := place{name: filepath.Base(abs)}
+	if at.path, err = filepath.EvalSymlinks(abs); err != nil {
+		return place{}, err
+	}
+	parent, err := Dir(filepath.Dir(at.path))
+	if err != nil {
+		// The folder above may not be ours to read, and need not be.
+		at.dir, err = Dir(at.path)
+		return at, err
+	}
+	defer func() {
+		if at.base == "" {
+			parent.Close()
+		}
+	}()
+	base := filepath.Base(at.path)
+	if at.path == filepath.Dir(at.path) {
+		base = "."
+	}
+	info, err := parent.Lstat(base)
+	if err != nil {
+		return place{}, err
+	}
+	if info.Type.IsDir() {
+		at.dir, err = parent.Sub(base)
+		return at, err
+	}
+	at.base, at.dir = base, parent
+	return at, nil
+}
+
+// importing is one run of Import, or the look at a target that exists.
+type importing struct {
+	opt   ImportOptions
+	place place
+
+	found   []found
+	skipped int
+	known   []known   // by found: what the cache says; its zero value if nothing
+	hashed  []*hashed // by found; nil for what is no file or is known
+	places  []int64   // by found: its first slot
+	slots   *slotFile
+	temp    string // the slots' name in the State until they have an ID
+
+	mu   sync.Mutex // guards done and last
+	done ImportProgress
+	last time.Time
+}
+
+func (im *importing) run(ctx context.Context) (*Imported, error) {
+	if err := im.scan(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := im.manifest(false); err != nil {
+		return nil, err
+	}
+	todo := im.plan()
+	if err := im.hash(ctx, todo); err != nil {
+		return nil, err
+	}
+	m, err := im.manifest(true)
+	if err != nil {
+		im.discardSlots()
+		return nil, err
+	}
+	t, err := im.finish(m)
+	if err != nil {
+		return nil, err
+	}
+	return &Imported{
+		Manifest: m,
+		Tree:     t,
+		Hashed:   im.done.Hashed,
+		Cached:   im.done.Total - min(im.done.Total, im.done.Hashed),
+		Skipped:  im.skipped,
+		Warnings: warnings(m, im.skipped),
+	}, nil
+}
+
+func warnings(m *share.Manifest, skipped int) (out []string) {
+	if skipped > 0 {
+		out = append(out, fmt.Sprintf("%d symlinks were left out", skipped))
+	}
+	all := share.PortabilityProblems(m, "")
+	for i, p := range all {
+		if i == maxProblems {
+			out = append(out, fmt.Sprintf("and %d more such names, %d in all", len(all)-i, len(all)))
+			break
+		}
+		out = append(out, fmt.Sprintf("%q %s", p.Path, p.Why))
+	}
+	return out
+}
+
+// scan finds what there is, and refuses what cannot be shared.
+func (im *importing) scan(ctx context.Context) error {
+	s := scan{links: im.opt.Links}
+	if im.place.base == "" {
+		if err := s.walk(ctx, im.place.dir); err != nil {
+			return err
+		}
+	} else {
+		info, err := im.place.dir.Lstat(im.place.base)
+		if err != nil {
+			return err
+		}
+		if err := s.entry(ctx, im.place.dir, im.place.name, DirEntry{im.place.base, info.Type}); err != nil {
+			return err
+		}
+	}
+	im.found, im.skipped = s.found, s.skipped
+	return s.bad.err()
+}
+
+// manifest is the share's, or before hashing one without content: it tells of
+// bad paths and links.
+func (im *importing) manifest(content bool) (*share.Manifest, error) {
+	entries := make([]share.Entry, len(im.found))
+	for i, f := range im.found {
+		e := share.Entry{Path: f.path, Kind: f.kind, Target: f.target}
+		switch {
+		case f.kind != share.File:
+		case !content:
+			e.Root = share.EmptyRoot
+		case im.hashed[i] != nil:
+			h := im.hashed[i]
+			e.Size, e.Exec, e.Root, e.Pieces = h.stamp.size, h.exec, share.FileRoot(h.pieces), h.pieces
+			if len(e.Pieces) == 1 {
+				e.Pieces = nil
+			}
+		default:
+			k := im.known[i]
+			e.Size, e.Exec, e.Root, e.Pieces = f.info.Size, f.info.Exec, k.entry().Root, k.entry().Pieces
+		}
+		entries[i] = e
+	}
+	name := im.place.name
+	if im.place.base == "" {
+		name += "/" // a folder, even if it holds one file of its own name
+	}
+	return share.NewManifest(name, entries)
+}
+
+// plan finds out which files must be hashed.
+func (im *importing) plan() (todo []*hashed) {
+	im.known = im.opt.State.recall(im.place, im.found)
+	im.hashed = make([]*hashed, len(im.found))
+	im.places = make([]int64, len(im.found))
+	var slot int64
+	for i, f := range im.found {
+		im.places[i] = slot
+		if f.kind != share.File {
+			continue
+		}
+		room := slotsOf(f.info.Size)
+		im.done.TotalFiles++
+		im.done.Total += f.info.Size
+		if im.known[i].m != nil {
+			im.done.Files++
+			im.done.Bytes += f.info.Size
+		} else {
+			im.hashed[i] = &hashed{name: im.place.file(f.path), slot: slot, room: room, stamp: f.info.stamp()}
+			todo = append(todo, im.hashed[i])
+		}
+		slot += room
+	}
+	return todo
+}
+
+// hash hashes files, and gathers the block hashes of all.
+func (im *importing) hash(ctx context.Context, todo []*hashed) (err error) {
+	defer im.report(true)
+	if len(todo) == 0 && im.opt.State != nil {
+		m, err := im.manifest(true)
+		if err != nil {
+			return err
+		}
+		if im.slots = im.opt.State.keptSlots(m.ID()); im.slots != nil {
+			return nil
+		}
+	}
+	if err := im.openSlots(); err != nil {
+		return fmt.Errorf("keep block hashes: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			im.discardSlots()
+		}
+	}()
+	if err := im.copyKnown(); err != nil {
+		return fmt.Errorf("keep block hashes: %w", err)
+	}
+	h := &hashing{handles: newHandles(shared{im.place.dir}, 0), workers: workersOr(im.opt.Workers), slots: im.slots, progress: im.progress}
+	defer h.handles.close()
+	if err := h.all(ctx, todo); err != nil {
+		return err
+	}
+	var bad problems
+	for i, f := range im.hashed {
+		if f != nil && f.err != nil {
+			bad.add(im.found[i].path, f.err)
+		}
+	}
+	return bad.err()
+}
+
+// shared is an FS that outlives those who close it.
+type shared struct{ FS }
+
+func (shared) Close() error { return nil }
+
+// openSlots makes the place for block hashes: in the State, or in memory.
+func (im *importing) openSlots() (err error) {
+	im.slots = &slotFile{}
+	if im.opt.State == nil {
+		return nil
+	}
+	im.temp = im.opt.State.tempName()
+	im.slots, err = createSlots(im.opt.State.fs, im.temp)
+	return err
+}
+
+func (im *importing) discardSlots() {
+	im.slots.close()
+	if im.temp != "" {
+		im.opt.State.fs.Remove(im.temp)
+	}
+	im.slots, im.temp = &slotFile{}, ""
+}
+
+// copyKnown takes over the block hashes of files that are not hashed again.
+func (im *importing) copyKnown() error {
+	open := map[share.ID]*slotFile{}
+	defer func() {
+		for _, s := range open {
+			s.close()
+		}
+	}()
+	for i := range im.found {
+		k := im.known[i]
+		if k.m == nil || slotsOf(im.found[i].info.Size) == 0 {
+			continue
+		}
+		from := open[k.m.ID()]
+		if from == nil {
+			if from = im.opt.State.keptSlots(k.m.ID()); from == nil {
+				from = &slotFile{}
+			}
+			open[k.m.ID()] = from
+		}
+		first, n := k.m.Layout().PiecesOf(k.at)
+		if err := copySlots(im.slots, im.places[i], from, k.slots, first, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish keeps what is to be remembered, and makes the Tree.
+func (im *importing) finish(m *share.Manifest) (*Tree, error) {
+	stamps := make([]stamp, len(im.found))
+	for i, f := range im.found {
+		stamps[i] = f.info.stamp()
+		if h := im.hashed[i]; h != nil {
+			stamps[i] = h.stamp
+		}
+	}
+	st := im.opt.State
+	if err := im.placeSlots(m); err != nil {
+		return nil, err
+	}
+	if st != nil {
+		if err := st.remember(im.place.path, m, stamps); err != nil {
+			im.slots.close()
+			return nil, fmt.Errorf("remember the share: %w", err)
+		}
+	}
+	return newTree(m, im.place, stamps, im.slots, im.opt.MaxOpen), nil
+}
+
+// placeSlots moves the block hashes to where the share's are looked for.
+func (im *importing) placeSlots(m *share.Manifest) error {
+	final := newSlotMap(m)
+	for i := range im.found {
+		if im.found[i].kind == share.File && final.first[i] != im.places[i] {
+			// A file changed its size while it was hashed, and those behind it
+			// have moved. This is too rare for more than the plain way: forget
+			// them all, they are made again when they are asked for.
+			im.discardSlots()
+			return nil
+		}
+	}
+	if im.temp == "" {
+		return nil
+	}
+	st := im.opt.State
+	err := im.slots.claim(m.ID())
+	if err == nil {
+		err = st.fs.Rename(im.temp, "hashes/"+m.ID().String())
+	}
+	if err != nil {
+		im.discardSlots()
+		return fmt.Errorf("keep block hashes: %w", err)
+	}
+	return nil
+}
+
+func (im *importing) progress(bytes int64, files int) {
+	im.mu.Lock()
+	im.done.Bytes += bytes
+	im.done.Hashed += bytes
+	im.done.Files += files
+	im.mu.Unlock()
+	im.report(false)
+}
+
+// report tells of the progress, but not too often.
+func (im *importing) report(end bool) {
+	if im.opt.Progress == nil {
+		return
+	}
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	now := time.Now()
+	if !end && now.Sub(im.last) < 100*time.Millisecond {
+		return
+	}
+	im.last = now
+	done := im.done
+	done.Bytes, done.Files = min(done.Bytes, done.Total), min(done.Files, done.TotalFiles)
+	im.opt.Progress(done)
+}
+
+// compare says whether what lies at the place is the share m; if not, the error
+// wraps share.ErrExists and says why. Contents are only read if all else agrees.
+func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, error) {
+	differs := func(why string, args ...any) error {
+		return fmt.Errorf("%w: %s", share.ErrExists, fmt.Sprintf(why, args...))
+	}
+	if err := im.scan(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, differs("%v", err)
+	}
+	for i := range max(len(im.found), len(m.Entries)) {
+		switch {
+		case i >= len(im.found) || i < len(m.Entries) && im.found[i].path > m.Entries[i].Path:
+			return nil, differs("%q is missing", m.Entries[i].Path)
+		case i >= len(m.Entries) || im.found[i].path < m.Entries[i].Path:
+			return nil, differs("%q is not in the share", im.found[i].path)
+		}
+		if e, f := &m.Entries[i], im.found[i]; e.Kind != f.kind || e.Target != f.target || e.Size != f.info.Size || hasExec && e.Exec != f.info.Exec {
+			return nil, differs("%q is not what it is in the share", e.Path)
+		}
+	}
+	if err := im.hash(ctx, im.plan()); err != nil {
+		var bad *ProblemsError
+		if errors.As(err, &bad) {
+			err = differs("%v", err)
+		}
+		return nil, err
+	}
+	for i := range m.Entries {
+		if m.Entries[i].Kind == share.File && im.root(i) != m.Entries[i].Root {
+			im.discardSlots()
+			return nil, differs("%q has another content", m.Entries[i].Path)
+		}
+	}
+	return im.finish(m)
+}
+
+// root is the hash of the file found at i.
+func (im *importing) root(i int) share.Hash {
+	if h := im.hashed[i]; h != nil {
+		return share.FileRoot(h.pieces)
+	}
+	return im.known[i].entry().Root
+}

@@ -1,0 +1,227 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"lukechampine.com/blake3"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// What an imported path looked like is one record, named by the path's hash:
+//
+//	2   length of the path, little-endian
+//	n   the path, absolute, symlinks resolved, slash-separated
+//	36  the share's ID
+//	16  for each entry of its manifest: time and inode of the file, 8 bytes each;
+//	    zero for what is no file
+//
+// Sizes and hashes stand in the manifest, which is kept by the same ID. A file
+// with the same path, size, time and inode is taken to have the same content.
+
+const importHead = 2 + 36
+
+// known is a file of an earlier import.
+type known struct {
+	m     *share.Manifest
+	at    int // entry of m
+	slots *slotMap
+}
+
+func (k known) entry() *share.Entry { return &k.m.Entries[k.at] }
+
+// importName is where the record of a path lies.
+func importName(p string) string {
+	sum := blake3.Sum256([]byte(p))
+	return "imports/" + hex.EncodeToString(sum[:16])
+}
+
+// remember keeps a share's manifest, and what its files at path looked like.
+// stamps are by entry.
+func (s *State) remember(at string, m *share.Manifest, stamps []stamp) error {
+	if err := s.SaveManifest(m); err != nil {
+		return err
+	}
+	at = filepath.ToSlash(at)
+	if len(at) > 0xffff || importHead+len(at)+16*len(stamps) > maxImport {
+		return nil
+	}
+	b := binary.LittleEndian.AppendUint16(nil, uint16(len(at)))
+	b = append(b, at...)
+	b = append(b, m.ID().Bytes()...)
+	for i, st := range stamps {
+		if m.Entries[i].Kind != share.File {
+			st = stamp{}
+		}
+		b = binary.LittleEndian.AppendUint64(b, uint64(st.mtime))
+		b = binary.LittleEndian.AppendUint64(b, st.inode)
+	}
+	name := importName(at)
+	old, had := s.peek(name)
+	if err := s.save(name, encodeRecord(importsRecord, b), false); err != nil {
+		return err
+	}
+	if had && old.id != m.ID() {
+		s.forgetShare(old.id)
+	}
+	if !had {
+		s.prune()
+	}
+	return nil
+}
+
+// remembered is the head of one record.
+type remembered struct {
+	name string // of the record
+	path string
+	id   share.ID
+}
+
+// peek reads the head of a record, unchecked.
+func (s *State) peek(name string) (remembered, bool) {
+	f, err := s.fs.Open(name)
+	if err != nil {
+		return remembered{}, false
+	}
+	defer f.Close()
+	b := make([]byte, recordHead+importHead+4096)
+	n, _ := f.ReadAt(b, 0)
+	r, _, ok := parseImport(b[min(recordHead, n):n])
+	r.name = name
+	return r, ok
+}
+
+// parseImport splits a record; stamps are what follows its head.
+func parseImport(b []byte) (r remembered, stamps []byte, ok bool) {
+	if len(b) < importHead {
+		return r, nil, false
+	}
+	n := int(binary.LittleEndian.Uint16(b))
+	if len(b) < importHead+n {
+		return r, nil, false
+	}
+	id, err := share.IDFromBytes(b[2+n : importHead+n])
+	if err != nil {
+		return r, nil, false
+	}
+	return remembered{path: string(b[2 : 2+n]), id: id}, b[importHead+n:], true
+}
+
+// all lists the records.
+func (s *State) all() []remembered {
+	list, err := s.fs.ReadDir("imports")
+	if err != nil {
+		return nil
+	}
+	var out []remembered
+	for _, e := range list {
+		if r, ok := s.peek("imports/" + e.Name); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// recall says of each file whether its content is known: from an import of the
+// same path, of one above or of one below. A nil State knows nothing.
+func (s *State) recall(at place, files []found) []known {
+	out := make([]known, len(files))
+	if s == nil {
+		return out
+	}
+	root := filepath.ToSlash(at.path)
+	var wanted map[string]int // by path of the file
+	for _, r := range s.all() {
+		if !below(r.path, root) && !below(root, r.path) {
+			continue
+		}
+		if wanted == nil {
+			wanted = make(map[string]int, len(files))
+			for i, f := range files {
+				if f.kind == share.File {
+					wanted[whereIs(root, at.base != "", f.path)] = i
+				}
+			}
+		}
+		s.match(r, wanted, files, out)
+	}
+	return out
+}
+
+// match fills in what one record knows.
+func (s *State) match(r remembered, wanted map[string]int, files []found, out []known) {
+	b, err := readRecord(s.fs, r.name, importsRecord, maxImport)
+	if err != nil {
+		return
+	}
+	r, stamps, ok := parseImport(b)
+	if !ok {
+		return
+	}
+	m, err := s.Manifest(r.id)
+	if err != nil || len(stamps) != 16*len(m.Entries) {
+		return
+	}
+	slots := newSlotMap(m)
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if e.Kind != share.File {
+			continue
+		}
+		at, ok := wanted[whereIs(r.path, m.Single(), e.Path)]
+		if !ok {
+			continue
+		}
+		was := stamp{e.Size, int64(binary.LittleEndian.Uint64(stamps[16*i:])), binary.LittleEndian.Uint64(stamps[16*i+8:])}
+		if files[at].info.stamp() == was {
+			out[at] = known{m, i, slots}
+		}
+	}
+}
+
+// whereIs is the whole path of an entry of what lies at root.
+func whereIs(root string, single bool, entry string) string {
+	if single {
+		return root
+	}
+	return path.Join(root, entry)
+}
+
+// below says whether p is root or lies below it.
+func below(p, root string) bool {
+	return p == root || strings.HasPrefix(p, strings.TrimSuffix(root, "/")+"/")
+}
+
+// forgetShare drops the manifest and block hashes of a share that no record names.
+func (s *State) forgetShare(id share.ID) {
+	for _, r := range s.all() {
+		if r.id == id {
+			return
+		}
+	}
+	s.fs.Remove("hashes/" + id.String())
+	s.fs.Remove("manifests/" + id.String())
+}
+
+// prune forgets the paths longest not imported, when there are too many.
+func (s *State) prune() {
+	all := s.all()
+	for ; len(all) > maxImports; all = all[:len(all)-1] {
+		oldest, when := 0, int64(0)
+		for i, r := range all {
+			info, err := s.fs.Lstat(r.name)
+			if err == nil && (i == 0 || info.MTime < when) {
+				oldest, when = i, info.MTime
+			}
+		}
+		if err := s.fs.Remove(all[oldest].name); err != nil {
+			return
+		}
+		s.forgetShare(all[oldest].id)
+		all[oldest] = all[len(all)-1]
+	}
+}

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Offers is the shares that a node serves. Its methods answer peers' requests.
+//
+// A share whose file has changed is taken out at once: those who ask are told
+// that it is gone, and so is the node.
+type Offers struct {
+	mu      sync.RWMutex // guards the fields below; not held while a source is read
+	sources map[share.ID]Source
+	opening map[share.ID]int
+	gone    map[share.ID]string // why
+	onGone  func(share.ID, string)
+	closed  bool
+}
+
+// Times after which a peer may ask again.
+const (
+	retryOpening = time.Second     // a share that is being opened
+	retryTrouble = 5 * time.Second // a disk that failed just now
+)
+
+// maxGone bounds the shares whose end is remembered.
+const maxGone = 1024
+
+// NewOffers is Offers with nothing in it.
+func NewOffers() *Offers {
+	return &Offers{sources: map[share.ID]Source{}, opening: map[share.ID]int{}, gone: map[share.ID]string{}}
+}
+
+// OnGone sets who is told of a share that had to be taken out, and why. It is
+// called once per share, from whatever goroutine found out.
+func (o *Offers) OnGone(f func(id share.ID, why string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.onGone = f
+}
+
+// Opening says that the share will be offered soon: those who ask are told to
+// come back. It lasts until done is called.
+func (o *Offers) Opening(id share.ID) (done func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.opening[id]++
+	return sync.OnceFunc(func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.opening[id]--; o.opening[id] == 0 {
+			delete(o.opening, id)
+		}
+	})
+}
+
+// Add offers a share, in place of what was offered under its ID. A Tree belongs
+// to the Offers from then on and is closed when it is taken out. A Partial stays
+// its transfer's; once done it can be read until it is taken out, also after its
+// Close.
+func (o *Offers) Add(s Source) {
+	if p, ok := s.(*Partial); ok {
+		p.offer()
+	}
+	if old := o.swap(s); old != nil {
+		letGo(old)
+	}
+}
+
+// swap puts s in and returns what to let go of.
+func (o *Offers) swap(s Source) Source {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return s
+	}
+	id := s.Manifest().ID()
+	old := o.sources[id]
+	o.sources[id] = s
+	delete(o.gone, id)
+	if old == s {
+		return nil
+	}
+	return old
+}
+
+func letGo(s Source) {
+	switch s := s.(type) {
+	case *Tree:
+		s.Close()
+	case *Partial:
+		s.withdraw()
+	}
+}
+
+// Remove takes a share out.
+func (o *Offers) Remove(id share.ID) {
+	o.mu.Lock()
+	s := o.sources[id]
+	delete(o.sources, id)
+	o.mu.Unlock()
+	letGo(s)
+}
+
+// Close takes all shares out, for good.
+func (o *Offers) Close() {
+	o.mu.Lock()
+	all := o.sources
+	o.sources, o.closed = map[share.ID]Source{}, true
+	o.mu.Unlock()
+	for _, s := range all {
+		letGo(s)
+	}
+}
+
+// find is the source of a share, or what to answer.
+func (o *Offers) find(id share.ID) (Source, wire.Reply) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if s := o.sources[id]; s != nil {
+		return s, wire.Reply{}
+	}
+	if o.opening[id] > 0 {
+		return nil, wire.Reply{Status: wire.Busy, Retry: retryOpening}
+	}
+	if why, ok := o.gone[id]; ok {
+		return nil, wire.Reply{Status: wire.Gone, Reason: why}
+	}
+	return nil, wire.Reply{Status: wire.NotFound}
+}
+
+// Manifest is the encoded manifest of a share, not to be changed.
+func (o *Offers) Manifest(id share.ID) ([]byte, wire.Reply) {
+	s, r := o.find(id)
+	if s == nil {
+		return nil, r
+	}
+	return s.Manifest().Bytes(), r
+}
+
+// Check says how many bytes the n blocks of p from first on have, without
+// reading them.
+func (o *Offers) Check(id share.ID, p share.Piece, first share.Block, n int) (bytes int, r wire.Reply) {
+	s, r := o.find(id)
+	if s == nil {
+		return 0, r
+	}
+	l := s.Manifest().Layout()
+	if !l.ValidRun(p, first, n) {
+		return 0, o.reply(id, s, invalidRun(p, first, n))
+	}
+	if part, ok := s.(*Partial); ok && !part.has(p) {
+		return 0, o.reply(id, s, ErrNotYet)
+	}
+	return l.RunSpan(p, first, n).Len, r
+}
+
+// Proof is the hashes of the blocks of p, not to be changed.
+func (o *Offers) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) {
+	s, r := o.find(id)
+	if s == nil {
+		return nil, r
+	}
+	values, err := s.Proof(p)
+	return values, o.reply(id, s, err)
+}
+
+// ReadRun reads the n blocks of p from first on into dst.
+func (o *Offers) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
+	s, r := o.find(id)
+	if s == nil {
+		return 0, r
+	}
+	k, err := s.ReadRun(p, first, n, dst)
+	return k, o.reply(id, s, err)
+}
+
+// reply is what a peer is told of an error of a source.
+func (o *Offers) reply(id share.ID, s Source, err error) wire.Reply {
+	switch {
+	case err == nil:
+		return wire.Reply{Status: wire.OK}
+	case errors.Is(err, ErrNotYet), errors.Is(err, fs.ErrClosed):
+		return wire.Reply{Status: wire.NotFound}
+	case errors.Is(err, fs.ErrInvalid):
+		return wire.Reply{Status: wire.Refused, Reason: "the share has no such blocks"}
+	case errors.Is(err, share.ErrChanged):
+		if _, fetching := s.(*Partial); fetching && !done(s) {
+			return wire.Reply{Status: wire.NotFound} // one piece is lost, not the share
+		}
+		o.end(id, s, err.Error())
+		return wire.Reply{Status: wire.Gone, Reason: "a file of the share has changed"}
+	}
+	return wire.Reply{Status: wire.Busy, Retry: retryTrouble}
+}
+
+func done(s Source) bool {
+	p, ok := s.(*Partial)
+	if !ok {
+		return true
+	}
+	_, done := p.Done()
+	return done
+}
+
+// end takes out a share that is no longer what it was.
+func (o *Offers) end(id share.ID, s Source, why string) {
+	o.mu.Lock()
+	if o.sources[id] != s {
+		o.mu.Unlock()
+		return
+	}
+	delete(o.sources, id)
+	if len(o.gone) >= maxGone {
+		for other := range o.gone {
+			delete(o.gone, other)
+			break
+		}
+	}
+	o.gone[id] = "a file of the share has changed"
+	tell := o.onGone
+	o.mu.Unlock()
+	letGo(s)
+	if tell != nil {
+		tell(id, why)
+	}
+}

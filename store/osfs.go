@@ -1,0 +1,292 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// dirFS is a folder of this machine.
+type dirFS struct{ root *os.Root }
+
+// Dir is the folder at path, which must exist. A path that is a symlink is
+// followed; nothing below it leads out.
+func Dir(path string) (FS, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return dirFS{root}, nil
+}
+
+func (d dirFS) Close() error { return d.root.Close() }
+
+// full marks the errors that mean a full disk.
+func full(err error) error {
+	if err != nil && isFull(err) {
+		return fmt.Errorf("%w: %w", share.ErrDiskFull, err)
+	}
+	return err
+}
+
+// local is name as this system writes it. It refuses what the system would read
+// as something else, such as a device or another separator.
+func local(op, name string) (string, error) {
+	if runtime.GOOS != "windows" {
+		return name, nil
+	}
+	l, err := filepath.Localize(name)
+	if err != nil {
+		return "", &fs.PathError{Op: op, Path: name, Err: share.ErrPath}
+	}
+	return l, nil
+}
+
+func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
+	name, err := local(op, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.root.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, full(err)
+	}
+	return osFile{f}, nil
+}
+
+func (d dirFS) Open(name string) (File, error) { return d.open("open", name, os.O_RDONLY, 0) }
+func (d dirFS) Edit(name string) (File, error) { return d.open("edit", name, os.O_RDWR, 0) }
+
+func (d dirFS) Create(name string, exec bool) (File, error) {
+	perm := fs.FileMode(0o666)
+	if exec {
+		perm = 0o777
+	}
+	return d.open("create", name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+}
+
+func (d dirFS) Lstat(name string) (Info, error) {
+	name, err := local("lstat", name)
+	if err != nil {
+		return Info{}, err
+	}
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return Info{}, err
+	}
+	return infoOf(fi), nil
+}
+
+func infoOf(fi fs.FileInfo) Info {
+	return Info{
+		Type:  fi.Mode().Type(),
+		Size:  fi.Size(),
+		MTime: fi.ModTime().UnixNano(),
+		Inode: inodeOf(fi),
+		Exec:  hasExec && fi.Mode()&0o100 != 0,
+	}
+}
+
+// hasExec says whether this system's files have an executable bit.
+const hasExec = runtime.GOOS != "windows"
+
+func (d dirFS) ReadDir(name string) ([]DirEntry, error) {
+	name, err := local("readdir", name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := f.ReadDir(-1)
+	out := make([]DirEntry, len(list))
+	for i, e := range list {
+		out[i] = DirEntry{e.Name(), e.Type()}
+	}
+	return out, err
+}
+
+func (d dirFS) Readlink(name string) (string, error) {
+	name, err := local("readlink", name)
+	if err != nil {
+		return "", err
+	}
+	target, err := d.root.Readlink(name)
+	return filepath.ToSlash(target), err
+}
+
+func (d dirFS) Mkdir(name string) error {
+	name, err := local("mkdir", name)
+	if err != nil {
+		return err
+	}
+	return full(d.root.Mkdir(name, 0o777))
+}
+
+func (d dirFS) Symlink(target, name string) error {
+	name, err := local("symlink", name)
+	if err != nil {
+		return err
+	}
+	return full(d.root.Symlink(filepath.FromSlash(target), name))
+}
+
+func (d dirFS) SetExec(name string) error {
+	if !hasExec {
+		return nil
+	}
+	fi, err := d.root.Lstat(name)
+	if err != nil || fi.Mode()&0o100 != 0 {
+		return err
+	}
+	perm := fi.Mode().Perm()
+	return d.root.Chmod(name, perm|perm&0o444>>2|0o100)
+}
+
+func (d dirFS) Remove(name string) error {
+	name, err := local("remove", name)
+	if err != nil {
+		return err
+	}
+	return d.root.Remove(name)
+}
+
+func (d dirFS) Rename(from, to string) error {
+	from, err := local("rename", from)
+	if err != nil {
+		return err
+	}
+	to, err = local("rename", to)
+	if err != nil {
+		return err
+	}
+	return full(d.root.Rename(from, to))
+}
+
+func (d dirFS) Move(from, to string) error {
+	from, err := local("rename", from)
+	if err != nil {
+		return err
+	}
+	to, err = local("rename", to)
+	if err != nil {
+		return err
+	}
+	err = d.moveNoReplace(from, to)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return full(err)
+	}
+	// A file can be linked, which never replaces. A folder cannot; between the
+	// look and the rename only an empty folder could be replaced.
+	if fi, err := d.root.Lstat(from); err == nil && fi.Mode().IsRegular() {
+		if err := d.root.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) {
+			if err == nil {
+				err = d.root.Remove(from)
+			}
+			return err
+		}
+	}
+	if _, err := d.root.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = &fs.PathError{Op: "rename", Path: to, Err: fs.ErrExist}
+		}
+		return err
+	}
+	return full(d.root.Rename(from, to))
+}
+
+// withDir calls f with an open folder.
+func (d dirFS) withDir(name string, f func(*os.File) error) error {
+	name, err := local("open", name)
+	if err != nil {
+		return err
+	}
+	dir, err := d.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return f(dir)
+}
+
+func (d dirFS) SyncDir(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil // a folder cannot be synced there; NTFS journals names itself
+	}
+	return full(d.withDir(name, (*os.File).Sync))
+}
+
+func (d dirFS) SyncAll() error { return full(d.withDir(".", syncFS)) }
+
+func (d dirFS) Free() (free int64, err error) {
+	err = d.withDir(".", func(f *os.File) (err error) { free, err = freeOn(f); return })
+	return free, err
+}
+
+func (d dirFS) Sub(name string) (FS, error) {
+	name, err := local("open", name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return dirFS{root}, nil
+}
+
+func (d dirFS) Lock(name string) (io.Closer, error) {
+	name, err := local("lock", name)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, full(err)
+		}
+		if err := lockFile(f); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", name, err)
+		}
+		// Whoever held it may have removed the file before letting go: then this
+		// lock is on nothing.
+		have, err := f.Stat()
+		if err == nil {
+			var there fs.FileInfo
+			if there, err = d.root.Lstat(name); err == nil && os.SameFile(have, there) {
+				return f, nil
+			}
+		}
+		f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) WriteAt(b []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(b, off)
+	return n, full(err)
+}
+
+func (f osFile) Sync() error  { return full(f.File.Sync()) }
+func (f osFile) Close() error { return full(f.File.Close()) }
+
+func (f osFile) Stat() (Info, error) {
+	fi, err := f.File.Stat()
+	if err != nil {
+		return Info{}, err
+	}
+	return infoOf(fi), nil
+}

@@ -1,0 +1,695 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Partial is a share being fetched. It lies in NAME.partial beside its target:
+//
+//	lock       held while somebody works on it
+//	manifest   the share's, as received
+//	data       the file, or the folder with the files so far
+//	hashes     block hashes of verified pieces, in slots
+//	bits       epoch and verified pieces
+//
+// A piece passes through these states:
+//
+//	            Write            Complete            Sync
+//	nothing ────────► written ────────────► here ──────────► durable
+//	   ▲                 │                   │
+//	   └─────────────────┴── Sync failed ────┘
+//
+// A piece that is here can be read and proven; one that is durable survives
+// kill -9 and power cuts.
+type Partial struct {
+	m       *share.Manifest
+	opt     PartialOptions
+	dir     FS // the folder that holds the target
+	ownDir  bool
+	stage   FS // NAME.partial
+	staging string
+	path    string // of the target, for the import cache and for people
+	lock    io.Closer
+	slotMap *slotMap
+	slots   *slotFile
+	handles *handles
+	syncing sync.Mutex // held by Sync, Finish, Close
+
+	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
+	tree    *Tree        // once finished
+	over    bool         // nothing more goes through NAME.partial
+	closed  bool         // Close was called
+	offered bool         // the tree outlives Close
+
+	mu      sync.Mutex // guards the fields below; never held across disk work
+	epoch   uint64
+	have    *share.Set // here
+	durable *share.Set
+	bytes   int64 // of the pieces in have
+	batch   batch
+	again   map[share.Piece][]bool // lost pieces: which blocks were written since
+	losses  uint64                 // grows with each loss
+	made    []bool                 // by entry: files and links that exist
+}
+
+// batch is what happened since the last Sync.
+type batch struct {
+	done    []share.Piece            // completed
+	touched map[share.Piece]struct{} // written to
+	dirs    map[string]struct{}      // folders with a new name inside
+	lost    []share.Piece            // to be reported: lost, or not what their bit said
+	broken  map[int]struct{}         // files that were written and could not be closed well
+}
+
+// PartialOptions say how a Partial works. The zero value works.
+type PartialOptions struct {
+	State   *State // gets the block hashes when all is there, and helps to recognise a target; default: none
+	Workers int    // for hashing a target that exists; default 0: one per core
+	MaxOpen int    // files kept open, and folders; default DefaultMaxOpen
+}
+
+const (
+	partialSuffix = ".partial"
+	maxName       = 255 // bytes, on nearly every file system
+)
+
+// stagingName is NAME.partial, shortened where that would be too long a name.
+func stagingName(m *share.Manifest) string {
+	name := m.Name
+	if len(name)+len(partialSuffix) > maxName {
+		cut := maxName - len(partialSuffix) - 9
+		for !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = name[:cut] + "-" + m.ID().Short()
+	}
+	return name + partialSuffix
+}
+
+// OpenPartial starts or resumes fetching m into the folder dir, which must exist.
+//
+// If the target is there already and identical, the Partial has every piece and
+// Finish only says where; if it differs, the error wraps share.ErrExists. It
+// wraps share.ErrHeld if another process works on the share, share.ErrDiskFull
+// if what is missing cannot fit, and share.ErrPath if this system cannot hold the
+// names. ctx ends the hashing of a target.
+func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt PartialOptions) (*Partial, error) {
+	d, abs, err := locateDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("fetch into %s: %w", dir, err)
+	}
+	p, err := openPartial(ctx, d, abs, m, opt)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	p.ownDir = true
+	return p, nil
+}
+
+// OpenPartialIn is OpenPartial in a folder that stays the caller's.
+func OpenPartialIn(ctx context.Context, dir FS, m *share.Manifest, opt PartialOptions) (*Partial, error) {
+	return openPartial(ctx, dir, "/", m, opt)
+}
+
+// locateDir opens the folder that a share is fetched into.
+func locateDir(dir string) (FS, string, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := Dir(abs)
+	return d, abs, err
+}
+
+func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest, opt PartialOptions) (_ *Partial, err error) {
+	p := &Partial{
+		m: m, opt: opt, dir: dir, staging: stagingName(m), path: filepath.Join(dirPath, m.Name), slotMap: newSlotMap(m),
+		have: share.NewSet(m.Layout().Pieces()), durable: share.NewSet(m.Layout().Pieces()),
+		again: map[share.Piece][]bool{}, made: make([]bool, len(m.Entries)),
+	}
+	p.batch.clear()
+	if bad := share.PortabilityProblems(m, runtime.GOOS); len(bad) > 0 {
+		return nil, &share.PathError{Problems: bad}
+	}
+	defer func() {
+		if err != nil {
+			p.release()
+			err = fmt.Errorf("fetch %s: %w", m.Name, err)
+		}
+	}()
+	found, err := p.openStage()
+	if err != nil {
+		return nil, err
+	}
+	if done, err := p.checkTarget(ctx, dirPath); err != nil || done {
+		return p, err
+	}
+	if !found {
+		if err := p.begin(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.resume(); err != nil {
+		return nil, err
+	}
+	if need, free := p.Need(); free >= 0 && need > free {
+		return nil, fmt.Errorf("%w: need %d bytes, have %d", share.ErrDiskFull, need, free)
+	}
+	return p, nil
+}
+
+// openStage locks NAME.partial if it is there, and says so. It refuses one that
+// is not this share's.
+func (p *Partial) openStage() (found bool, err error) {
+	for {
+		stage, err := p.dir.Sub(p.staging)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if err := p.ours(stage); err != nil {
+			stage.Close()
+			return false, err
+		}
+		lock, err := stage.Lock("lock")
+		if err != nil {
+			stage.Close()
+			return false, err
+		}
+		// Whoever had it may have finished and removed it meanwhile.
+		if _, err := p.dir.Lstat(path.Join(p.staging, "lock")); errors.Is(err, fs.ErrNotExist) {
+			lock.Close()
+			stage.Close()
+			continue
+		}
+		p.stage, p.lock = stage, lock
+		_, err = stage.Lstat("manifest")
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return true, err
+	}
+}
+
+// ours says whether a folder holds this transfer, or nothing yet. The manifest
+// is durable in it before there is any data.
+func (p *Partial) ours(stage FS) error {
+	b, err := readFile(stage, "manifest", share.MaxManifest)
+	switch {
+	case err == nil && share.IDOf(b) == p.m.ID():
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: %s holds another share, %s", share.ErrExists, p.staging, share.IDOf(b))
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	list, err := stage.ReadDir(".")
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		switch e.Name {
+		case "lock", "manifest.new", "bits.new":
+		case "bits", "hashes": // left when a finished transfer was tidied away
+			if !isRecord(stage, e.Name) {
+				return fmt.Errorf("%w: %s is not a transfer of ours: it holds a strange %q", share.ErrExists, p.staging, e.Name)
+			}
+		default:
+			return fmt.Errorf("%w: %s is not a transfer of ours: it holds %q", share.ErrExists, p.staging, e.Name)
+		}
+	}
+	return nil
+}
+
+// begin makes NAME.partial.
+func (p *Partial) begin() (err error) {
+	if p.stage == nil {
+		if err := ensureDir(p.dir, p.staging); err != nil {
+			return err
+		}
+		if p.stage, err = p.dir.Sub(p.staging); err != nil {
+			return err
+		}
+		if p.lock, err = p.stage.Lock("lock"); err != nil {
+			return err
+		}
+		if err := p.ours(p.stage); err != nil {
+			return err
+		}
+	}
+	return writeFile(p.stage, "manifest", "manifest.new", p.m.Bytes(), true)
+}
+
+// resume reads what is verified, and makes sure that the files are there.
+func (p *Partial) resume() error {
+	if err := p.readBits(); err != nil {
+		return err
+	}
+	if err := p.openData(); err != nil {
+		return err
+	}
+	if err := p.reconcile(); err != nil {
+		return err
+	}
+	slots, err := openSlots(p.stage, "hashes", p.m.ID())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errRecord) {
+		return err
+	}
+	if err != nil {
+		// Lost hashes are made again when they are asked for.
+		if err := p.stage.Remove("hashes"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if slots, err = createSlots(p.stage, "hashes"); err != nil {
+			return err
+		}
+		if err := slots.claim(p.m.ID()); err != nil {
+			slots.close()
+			return err
+		}
+	}
+	p.slots = slots
+	p.have = p.durable.Clone()
+	for piece := range p.have.All() {
+		p.bytes += int64(p.m.Layout().PieceLen(piece))
+	}
+	p.epoch++
+	if err := p.writeBits(p.durable); err != nil {
+		return err
+	}
+	return p.dir.SyncDir(".")
+}
+
+// The bits record: the share's ID, the epoch, the number of pieces, the set.
+const bitsHead = 36 + 8 + 4
+
+func (p *Partial) readBits() error {
+	pieces := p.m.Layout().Pieces()
+	b, err := readRecord(p.stage, "bits", bitsRecord, bitsHead+(pieces+7)/8)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRecord) {
+		return nil // nothing is known to be verified
+	}
+	if err != nil {
+		return err
+	}
+	if len(b) < bitsHead || string(b[:36]) != string(p.m.ID().Bytes()) || binary.LittleEndian.Uint32(b[44:]) != uint32(pieces) {
+		return nil
+	}
+	set, err := share.ParseSet(pieces, b[bitsHead:])
+	if err != nil {
+		return nil
+	}
+	p.epoch, p.durable = binary.LittleEndian.Uint64(b[36:]), set
+	return nil
+}
+
+func (p *Partial) writeBits(set *share.Set) error {
+	b := append([]byte(nil), p.m.ID().Bytes()...)
+	b = binary.LittleEndian.AppendUint64(b, p.epoch)
+	b = binary.LittleEndian.AppendUint32(b, uint32(set.Len()))
+	b = append(b, set.Bytes()...)
+	return writeFile(p.stage, "bits", "bits.new", encodeRecord(bitsRecord, b), true)
+}
+
+// openData makes the folder for files and the cache of open ones. The single
+// file of a share is made when the first byte comes.
+func (p *Partial) openData() (err error) {
+	top := p.stage
+	if !p.m.Single() {
+		if err := ensureDir(p.stage, "data"); err != nil {
+			return err
+		}
+		if top, err = p.stage.Sub("data"); err != nil {
+			return err
+		}
+	} else {
+		top = shared{p.stage}
+	}
+	p.handles = newHandles(top, p.opt.MaxOpen)
+	p.handles.made = p.newName
+	p.handles.files.onClose = p.closedFile
+	return nil
+}
+
+// stageDir stands for NAME.partial among the folders with new names, which
+// otherwise are those below data.
+const stageDir = "/"
+
+// file is where an entry lies below handles.top.
+func (p *Partial) file(entry int) string {
+	if p.m.Single() {
+		return "data"
+	}
+	return p.m.Entries[entry].Path
+}
+
+// reconcile compares what is on disk with what the bits say. Files without a
+// verified piece go, so that every file is made anew exactly once: two entries
+// that this file system takes for one are noticed then. Pieces of files that are
+// not there, or too short, are not verified.
+func (p *Partial) reconcile() error {
+	there := make(map[int]int64) // entry: size
+	if err := p.sweep(p.handles.top, "", there); err != nil {
+		return err
+	}
+	l := p.m.Layout()
+	for i := range p.m.Entries {
+		first, n := l.PiecesOf(i)
+		size, ok := there[i]
+		p.made[i] = ok
+		for piece := first; piece < first+share.Piece(n); piece++ {
+			if s := l.PieceSpan(piece); p.durable.Has(piece) && (!ok || size < s.Offset+int64(s.Len)) {
+				p.durable.Remove(piece)
+			}
+		}
+	}
+	return nil
+}
+
+// sweep walks data and removes what is not to be kept.
+func (p *Partial) sweep(d FS, prefix string, there map[int]int64) error {
+	list, err := d.ReadDir(".")
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		name := prefix + e.Name
+		if p.m.Single() {
+			if e.Name != "data" {
+				continue
+			}
+			name = p.m.Name
+		}
+		if e.Type.IsDir() {
+			sub, err := d.Sub(e.Name)
+			if err != nil {
+				return err
+			}
+			// The run that made it may have ended before its names were durable.
+			p.batch.dirs[path.Dir(name)], p.batch.dirs[name] = struct{}{}, struct{}{}
+			err = p.sweep(sub, name+"/", there)
+			sub.Close()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		entry, ok := slices.BinarySearchFunc(p.m.Entries, name, func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
+		if ok && e.Type == 0 && p.m.Entries[entry].Kind == share.File && p.anyVerified(entry) {
+			info, err := d.Lstat(e.Name)
+			if err != nil {
+				return err
+			}
+			if info.Size <= p.m.Entries[entry].Size {
+				there[entry] = info.Size
+				continue
+			}
+		}
+		if err := d.Remove(e.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Partial) anyVerified(entry int) bool {
+	first, n := p.m.Layout().PiecesOf(entry)
+	for piece := first; piece < first+share.Piece(n); piece++ {
+		if p.durable.Has(piece) {
+			return true
+		}
+	}
+	return false
+}
+
+// Manifest is the share's manifest.
+func (p *Partial) Manifest() *share.Manifest { return p.m }
+
+// Epoch grows with each opening; it makes the tokens of leases grow over restarts.
+func (p *Partial) Epoch() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.epoch
+}
+
+// Verified is the pieces that are here. The set is the caller's.
+func (p *Partial) Verified() *share.Set {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.have.Clone()
+}
+
+// Need is how many bytes are still missing, and how many fit; free is -1 where
+// that cannot be known.
+func (p *Partial) Need() (bytes, free int64) {
+	p.mu.Lock()
+	bytes = p.m.Layout().Bytes() - p.bytes
+	p.mu.Unlock()
+	free, err := p.dir.Free()
+	if err != nil {
+		free = -1
+	}
+	return bytes, free
+}
+
+// Write puts verified bytes at their place: whole blocks of piece from first on.
+// Calls may run at the same time. data stays the caller's. After an error the
+// bytes count as not written; it wraps share.ErrDiskFull when there is no room.
+func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error {
+	l := p.m.Layout()
+	n := (len(data) + share.BlockSize - 1) / share.BlockSize
+	if !l.ValidRun(piece, first, n) || l.RunSpan(piece, first, n).Len != len(data) {
+		return fmt.Errorf("write %d bytes: %w", len(data), invalidRun(piece, first, n))
+	}
+	p.life.RLock()
+	defer p.life.RUnlock()
+	if p.over || p.tree != nil {
+		return fs.ErrClosed
+	}
+	s := l.RunSpan(piece, first, n)
+	h, err := p.handles.files.get(s.Entry, func() (File, error) { return p.openFile(s.Entry) })
+	if err != nil {
+		return p.writeError(s.Entry, err)
+	}
+	defer p.handles.files.put(h)
+	// Before and after: a Sync that fails meanwhile must know of the piece, and
+	// one that succeeds meanwhile may have come too early for these bytes.
+	losses := p.touch(piece)
+	_, err = h.v.WriteAt(data, s.Offset)
+	p.touch(piece)
+	if err != nil {
+		return p.writeError(s.Entry, err)
+	}
+	p.rewritten(piece, first, n, losses)
+	return nil
+}
+
+// touch notes that a piece is written to. It says how many losses there were.
+func (p *Partial) touch(piece share.Piece) (losses uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.batch.touched[piece] = struct{}{}
+	return p.losses
+}
+
+// rewritten notes blocks of a lost piece that were written again, unless there
+// was a further loss while they were.
+func (p *Partial) rewritten(piece share.Piece, first share.Block, n int, losses uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if blocks := p.again[piece]; blocks != nil && p.losses == losses {
+		for i := range n {
+			blocks[int(first)+i] = true
+		}
+	}
+}
+
+func (p *Partial) writeError(entry int, err error) error {
+	if errors.Is(err, share.ErrDiskFull) {
+		need, free := p.Need()
+		return fmt.Errorf("write %s: need %d bytes, have %d: %w", p.m.Entries[entry].Path, need, free, err)
+	}
+	return fmt.Errorf("write %s: %w", p.m.Entries[entry].Path, err)
+}
+
+// openFile opens an entry's file for writing, and makes it if it is new.
+func (p *Partial) openFile(entry int) (f File, err error) {
+	p.mu.Lock()
+	made := p.made[entry]
+	p.mu.Unlock()
+	name := p.file(entry)
+	err = p.handles.in(path.Dir(name), true, func(d FS) (err error) {
+		if made {
+			f, err = d.Edit(path.Base(name))
+			return err
+		}
+		f, err = d.Create(path.Base(name), p.m.Entries[entry].Exec)
+		if errors.Is(err, fs.ErrExist) {
+			err = fmt.Errorf("%w: another file of the share has this name on this file system (%w)", share.ErrPath, err)
+		}
+		return err
+	})
+	if err != nil || made {
+		return f, err
+	}
+	p.mu.Lock()
+	p.made[entry] = true
+	p.mu.Unlock()
+	p.newName(path.Dir(name))
+	return f, nil
+}
+
+// newName notes that a folder has a new name inside.
+func (p *Partial) newName(dir string) {
+	if p.m.Single() {
+		dir = stageDir
+	}
+	p.mu.Lock()
+	p.batch.dirs[dir] = struct{}{}
+	p.mu.Unlock()
+}
+
+// closedFile hears how closing a file went: some systems tell only then that
+// bytes were lost.
+func (p *Partial) closedFile(entry int, err error) {
+	if err == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.batch.broken[entry] = struct{}{}
+}
+
+// Complete says that all blocks of piece are written, and their hashes, checked
+// against the manifest, are values, which it keeps. From now on the piece can be
+// read and proven; it is durable after the next Sync.
+func (p *Partial) Complete(piece share.Piece, values []share.Hash) {
+	if !p.m.Layout().Valid(piece) {
+		return
+	}
+	if p.m.OnlyBlock(piece) == nil {
+		slot, _ := p.slotMap.of(piece)
+		p.slots.put(slot, values)
+	}
+	p.mu.Lock()
+	if slices.Contains(p.again[piece], false) {
+		// Some of its bytes were lost after they had been written.
+		p.batch.lost = append(p.batch.lost, piece)
+		p.mu.Unlock()
+		return
+	}
+	delete(p.again, piece)
+	if p.have.Add(piece) {
+		p.bytes += int64(p.m.Layout().PieceLen(piece))
+		p.batch.done = append(p.batch.done, piece)
+	}
+	p.mu.Unlock()
+	entry := p.m.Layout().PieceSpan(piece).Entry
+	if _, n := p.m.Layout().PiecesOf(entry); n == 1 {
+		p.handles.files.drop(entry) // nobody will write it again
+	}
+}
+
+// has says whether a piece is here.
+func (p *Partial) has(piece share.Piece) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.have.Has(piece)
+}
+
+// ReadRun reads blocks of a piece that is here; see Source.
+func (p *Partial) ReadRun(piece share.Piece, first share.Block, n int, dst []byte) (int, error) {
+	l := p.m.Layout()
+	if !l.ValidRun(piece, first, n) {
+		return 0, invalidRun(piece, first, n)
+	}
+	p.life.RLock()
+	defer p.life.RUnlock()
+	if p.tree != nil {
+		return p.tree.ReadRun(piece, first, n, dst)
+	}
+	return p.read(piece, l.RunSpan(piece, first, n), dst)
+}
+
+// read needs life to be read-held.
+func (p *Partial) read(piece share.Piece, s share.Span, dst []byte) (int, error) {
+	if p.over {
+		return 0, fs.ErrClosed
+	}
+	if len(dst) < s.Len {
+		return 0, io.ErrShortBuffer
+	}
+	if !p.has(piece) {
+		return 0, ErrNotYet
+	}
+	h, err := p.handles.files.get(s.Entry, func() (File, error) { return p.openFile(s.Entry) })
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	}
+	defer p.handles.files.put(h)
+	if n, err := h.v.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
+		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	}
+	return s.Len, nil
+}
+
+// Proof is the hashes of the blocks of a piece that is here; see Source. A piece
+// that turns out not to be what its bit says is lost: the next Sync reports it.
+func (p *Partial) Proof(piece share.Piece) ([]share.Hash, error) {
+	if !p.m.Layout().Valid(piece) {
+		return nil, invalidRun(piece, 0, 0)
+	}
+	p.life.RLock()
+	defer p.life.RUnlock()
+	if p.tree != nil {
+		return p.tree.Proof(piece)
+	}
+	if p.over {
+		return nil, fs.ErrClosed
+	}
+	if !p.has(piece) {
+		return nil, ErrNotYet
+	}
+	values, err := proof(p.m, p.slotMap, p.slots, piece, func(dst []byte) error {
+		_, err := p.read(piece, p.m.Layout().PieceSpan(piece), dst)
+		return err
+	})
+	if errors.Is(err, share.ErrChanged) {
+		p.mu.Lock()
+		p.lose(piece)
+		p.mu.Unlock()
+	}
+	return values, err
+}
+
+// lose makes a piece unverified; mu is held. It must be written again as a whole.
+func (p *Partial) lose(piece share.Piece) {
+	if p.have.Has(piece) {
+		p.have.Remove(piece)
+		p.bytes -= int64(p.m.Layout().PieceLen(piece))
+	}
+	p.durable.Remove(piece)
+	p.losses++
+	p.again[piece] = make([]bool, p.m.Layout().Blocks(piece))
+	p.batch.lost = append(p.batch.lost, piece)
+}

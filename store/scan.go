@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// LinkMode says what Import does with symlinks.
+type LinkMode uint8
+
+const (
+	LinksKeep   LinkMode = iota // share them as symlinks; those that leave the share are refused
+	LinksSkip                   // leave them out
+	LinksRefuse                 // refuse to share what has any
+)
+
+// A Problem is a file or folder that cannot be shared as it is.
+type Problem struct {
+	Path string // slash-separated, relative to what is imported; "." is that itself
+	Err  error
+}
+
+// ProblemsError lists all that stood in the way of an import, sorted by path.
+// It unwraps to the errors of the list.
+type ProblemsError struct {
+	Problems []Problem // the first 100
+	Count    int       // of all
+}
+
+const maxProblems = 100
+
+func (e *ProblemsError) Error() string {
+	var b strings.Builder
+	b.WriteString("cannot be shared:")
+	for _, p := range e.Problems {
+		fmt.Fprintf(&b, "\n  %q: %v", p.Path, p.Err)
+	}
+	if more := e.Count - len(e.Problems); more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more, %d in all", more, e.Count)
+	}
+	return b.String()
+}
+
+func (e *ProblemsError) Unwrap() []error {
+	var out []error
+	for _, p := range e.Problems {
+		out = append(out, p.Err)
+	}
+	return out
+}
+
+// problems gathers Problems.
+type problems struct{ list []Problem }
+
+func (p *problems) add(path string, err error) { p.list = append(p.list, Problem{path, err}) }
+
+func (p *problems) err() error {
+	if len(p.list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.list, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	return &ProblemsError{p.list[:min(len(p.list), maxProblems)], len(p.list)}
+}
+
+// found is one entry-to-be of a manifest as it lies on disk.
+type found struct {
+	path   string
+	kind   share.Kind
+	target string // symlinks
+	info   Info   // files
+}
+
+// scan is a walk through a folder.
+type scan struct {
+	links   LinkMode
+	found   []found
+	bad     problems
+	skipped int // symlinks left out
+}
+
+// walk lists what lies below d in path order, and everything that cannot be
+// shared. It opens each file, so that one that cannot be read is known before
+// the first is hashed.
+func (s *scan) walk(ctx context.Context, d FS) error {
+	if err := s.folder(ctx, d, ""); err != nil {
+		return err
+	}
+	slices.SortFunc(s.found, func(a, b found) int { return strings.Compare(a.path, b.path) })
+	return nil
+}
+
+// folder walks d, whose path is prefix without its last slash.
+func (s *scan) folder(ctx context.Context, d FS, prefix string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	list, err := d.ReadDir(".")
+	if err != nil {
+		s.bad.add(path.Clean(prefix), err)
+		return nil
+	}
+	if len(list) == 0 && prefix != "" {
+		s.found = append(s.found, found{path: strings.TrimSuffix(prefix, "/"), kind: share.Dir})
+	}
+	slices.SortFunc(list, func(a, b DirEntry) int { return strings.Compare(a.Name, b.Name) })
+	for _, e := range list {
+		if err := s.entry(ctx, d, prefix+e.Name, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scan) entry(ctx context.Context, d FS, at string, e DirEntry) error {
+	if len(s.found) > share.MaxEntries {
+		return fmt.Errorf("%w: more than %d files and folders", share.ErrLimit, share.MaxEntries)
+	}
+	if !utf8.ValidString(e.Name) {
+		s.bad.add(at, fmt.Errorf("%w: the name is not UTF-8", share.ErrPath))
+		return nil
+	}
+	switch e.Type {
+	case 0:
+		s.file(d, at, e.Name)
+	case fs.ModeDir:
+		sub, err := d.Sub(e.Name)
+		if err != nil {
+			s.bad.add(at, err)
+			return nil
+		}
+		defer sub.Close()
+		return s.folder(ctx, sub, at+"/")
+	case fs.ModeSymlink:
+		s.link(d, at, e.Name)
+	default:
+		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", special(e.Type)))
+	}
+	return nil
+}
+
+func special(t fs.FileMode) string {
+	switch {
+	case t&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case t&fs.ModeSocket != 0:
+		return "socket"
+	case t&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}
+
+func (s *scan) file(d FS, at, name string) {
+	f, err := d.Open(name)
+	if err != nil {
+		s.bad.add(at, err)
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		s.bad.add(at, err)
+	case info.Type != 0:
+		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", special(info.Type)))
+	case info.Size > share.MaxFileSize:
+		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have 2 TiB", share.ErrLimit, info.Size))
+	default:
+		s.found = append(s.found, found{path: at, kind: share.File, info: info})
+	}
+}
+
+func (s *scan) link(d FS, at, name string) {
+	switch s.links {
+	case LinksSkip:
+		s.skipped++
+	case LinksRefuse:
+		s.bad.add(at, fmt.Errorf("%w: is a symlink, and those were to be refused", share.ErrPath))
+	default:
+		target, err := d.Readlink(name)
+		if err != nil {
+			s.bad.add(at, err)
+			return
+		}
+		s.found = append(s.found, found{path: at, kind: share.Symlink, target: target})
+	}
+}

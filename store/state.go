@@ -1,0 +1,235 @@
+package store
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// State is what a node keeps between its runs: its key, the manifests and block
+// hashes of shares it had in its hands, what imported folders looked like, and
+// small things of others. All but the key can be made again; what is damaged is
+// as good as missing.
+//
+//	key, key.lock     the node's Ed25519 seed, and who uses it
+//	manifests/ID      as received, checked against the ID when read
+//	hashes/ID         block hashes
+//	imports/HASH      one per imported path: size, time and inode of each file
+//	ranking, port
+//
+// Any number of processes may have one State open; only the key has one user.
+type State struct {
+	fs    FS
+	owned bool // fs is closed with the State
+	temp  atomic.Uint64
+
+	mu   sync.Mutex // guards the fields below
+	key  ed25519.PrivateKey
+	lock io.Closer // key.lock; nil unless key is the stored one
+}
+
+const (
+	maxRanking = 16 << 20
+	maxImports = 256      // paths remembered
+	maxImport  = 64 << 20 // bytes of one remembered path
+)
+
+// OpenState opens the folder dir as a State. It is made if need be, for its
+// owner alone.
+func OpenState(dir string) (*State, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open state: %w", err)
+	}
+	d, err := Dir(filepath.Clean(dir))
+	if err != nil {
+		return nil, fmt.Errorf("open state: %w", err)
+	}
+	s, err := OpenStateIn(d)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	s.owned = true
+	return s, nil
+}
+
+// OpenStateIn opens a State in d, which stays the caller's.
+func OpenStateIn(d FS) (*State, error) {
+	for _, name := range []string{"manifests", "hashes", "imports"} {
+		if err := ensureDir(d, name); err != nil {
+			return nil, fmt.Errorf("open state: %w", err)
+		}
+	}
+	return &State{fs: d}, nil
+}
+
+// Close lets go of the key. What the State handed out stays valid.
+func (s *State) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.lock != nil {
+		err = s.lock.Close()
+		s.lock = nil
+	}
+	if s.owned {
+		err = errors.Join(err, s.fs.Close())
+	}
+	return err
+}
+
+// Key is the key for this run. The first to ask while nobody else has it gets
+// the stored one, made on first use, and holds it until Close: stored is true.
+// Everybody else gets a fresh key that is kept nowhere.
+//
+// A stored key that is damaged is an error and never replaced: peers know the
+// node by it.
+func (s *State) Key() (key ed25519.PrivateKey, stored bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock != nil {
+		return s.key, true, nil
+	}
+	lock, err := s.fs.Lock("key.lock")
+	if errors.Is(err, share.ErrHeld) {
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+		return key, false, err
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("lock the node's key: %w", err)
+	}
+	key, err = s.storedKey()
+	if err != nil {
+		lock.Close()
+		return nil, false, fmt.Errorf("the node's key: %w", err)
+	}
+	s.key, s.lock = key, lock
+	return key, true, nil
+}
+
+func (s *State) storedKey() (ed25519.PrivateKey, error) {
+	seed, err := readRecord(s.fs, "key", keyRecord, ed25519.SeedSize)
+	switch {
+	case err == nil && len(seed) == ed25519.SeedSize:
+		return ed25519.NewKeyFromSeed(seed), nil
+	case err == nil:
+		return nil, fmt.Errorf("%w: a key of %d bytes", errRecord, len(seed))
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return key, s.save("key", encodeRecord(keyRecord, key.Seed()), true)
+}
+
+// save writes a file whole. Several processes may do so at once.
+func (s *State) save(name string, b []byte, durable bool) error {
+	return writeFile(s.fs, name, s.tempName(), b, durable)
+}
+
+func (s *State) tempName() string { return fmt.Sprintf("new-%d-%d", os.Getpid(), s.temp.Add(1)) }
+
+// SaveManifest keeps a manifest, so that the share can be opened without a peer.
+func (s *State) SaveManifest(m *share.Manifest) error {
+	name := "manifests/" + m.ID().String()
+	if info, err := s.fs.Lstat(name); err == nil && info.Size == int64(len(m.Bytes())) {
+		return nil
+	}
+	return s.save(name, m.Bytes(), false)
+}
+
+// Manifest is a kept manifest; the error is fs.ErrNotExist when there is none.
+func (s *State) Manifest(id share.ID) (*share.Manifest, error) {
+	b, err := readFile(s.fs, "manifests/"+id.String(), share.MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	if share.IDOf(b) != id {
+		return nil, fmt.Errorf("kept manifest %s is damaged: %w", id, fs.ErrNotExist)
+	}
+	return share.DecodeManifest(b)
+}
+
+// SaveRanking keeps what the node knows of its peers, at most 16 MiB.
+func (s *State) SaveRanking(b []byte) error {
+	if len(b) > maxRanking {
+		return fmt.Errorf("save ranking: %d bytes: %w", len(b), share.ErrLimit)
+	}
+	return s.save("ranking", encodeRecord(rankingRecord, b), false)
+}
+
+// LoadRanking is what SaveRanking kept; nil if there is nothing whole.
+func (s *State) LoadRanking() []byte {
+	b, err := readRecord(s.fs, "ranking", rankingRecord, maxRanking)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// SavePort keeps the port that the node listened on.
+func (s *State) SavePort(port int) error {
+	return s.save("port", encodeRecord(portRecord, binary.LittleEndian.AppendUint16(nil, uint16(port))), false)
+}
+
+// LoadPort is the port the node last listened on, 0 if unknown.
+func (s *State) LoadPort() int {
+	b, err := readRecord(s.fs, "port", portRecord, 2)
+	if err != nil || len(b) != 2 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint16(b))
+}
+
+// keptSlots opens the kept block hashes of a share; nil if there are none.
+func (s *State) keptSlots(id share.ID) *slotFile {
+	f, err := openSlots(s.fs, "hashes/"+id.String(), id)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// takeSlots keeps a copy of a share's block hashes; nil if that does not work.
+func (s *State) takeSlots(from *slotFile, m *share.Manifest, total int64) *slotFile {
+	temp := s.tempName()
+	to, err := createSlots(s.fs, temp)
+	if err != nil {
+		return nil
+	}
+	buf := make([]byte, min(maxRunBytes, max(1, total*int64(slotLen))))
+	for at, end := int64(slotsStart), slotsStart+total*int64(slotLen); at < end && err == nil; at += int64(len(buf)) {
+		var n int
+		n, err = from.f.ReadAt(buf[:min(int64(len(buf)), end-at)], at)
+		if err == io.EOF { // the last ones were never put, or lost
+			err = nil
+		}
+		if err == nil && n > 0 {
+			_, err = to.f.WriteAt(buf[:n], at)
+		}
+	}
+	if err == nil {
+		err = to.claim(m.ID())
+	}
+	if err == nil {
+		err = s.fs.Rename(temp, "hashes/"+m.ID().String())
+	}
+	if err != nil {
+		to.close()
+		s.fs.Remove(temp)
+		return nil
+	}
+	return to
+}

@@ -1,0 +1,237 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// SyncError says what a Partial lost: the disk took bytes and then failed to keep
+// them, or a piece is not what its bit says. The pieces are no longer verified;
+// those in progress must be forgotten, and all their blocks written again.
+type SyncError struct {
+	Lost []share.Piece // rising, at least one
+	Err  error         // nil if nothing else failed
+}
+
+func (e *SyncError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("%d pieces must be fetched again: their bytes on disk are wrong", len(e.Lost))
+	}
+	return fmt.Sprintf("%d pieces must be fetched again: %v", len(e.Lost), e.Err)
+}
+
+func (e *SyncError) Unwrap() error { return e.Err }
+
+// LostPieces is Lost, for who knows the error only by this method.
+func (e *SyncError) LostPieces() []share.Piece { return e.Lost }
+
+func (b *batch) clear() {
+	*b = batch{touched: map[share.Piece]struct{}{}, dirs: map[string]struct{}{}, broken: map[int]struct{}{}}
+}
+
+// Sync makes every completed piece durable: their bytes and block hashes first,
+// then their bits. It says how many pieces are durable then.
+//
+// After an error everything not lost (see SyncError) is tried again by the next
+// Sync. It wraps share.ErrDiskFull when there is no room.
+func (p *Partial) Sync() (durable int, err error) {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	if p.over {
+		return 0, fs.ErrClosed
+	}
+	return p.sync()
+}
+
+// sync needs syncing to be held.
+func (p *Partial) sync() (int, error) {
+	if p.tree != nil {
+		return p.m.Layout().Pieces(), nil
+	}
+	b := p.takeBatch()
+	var err error
+	if len(b.done) > 0 {
+		err = p.commit(&b)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lost := append(b.lost, p.batch.lost...)
+	p.batch.lost = nil
+	if len(lost) > 0 {
+		slices.Sort(lost)
+		err = &SyncError{slices.Compact(lost), err}
+	} else if err != nil && errors.Is(err, share.ErrDiskFull) {
+		err = fmt.Errorf("need %d bytes: %w", p.m.Layout().Bytes()-p.bytes, err)
+	}
+	return p.durable.Count(), err
+}
+
+// takeBatch takes what happened so far. If there is nothing to make durable,
+// only the losses are taken.
+func (p *Partial) takeBatch() batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loseBroken(nil)
+	b := p.batch
+	if len(b.done) == 0 {
+		p.batch.lost = nil
+		return batch{lost: b.lost}
+	}
+	p.batch.clear()
+	return b
+}
+
+// loseBroken makes what was written to files lost that could not be closed well;
+// mu is held. b may be nil.
+func (p *Partial) loseBroken(b *batch) {
+	if len(p.batch.broken) > 0 {
+		p.loseFiles(p.batch.broken, b)
+		p.batch.broken = map[int]struct{}{}
+	}
+}
+
+// commit makes b durable. What could not be is put back, or lost; mu is not held.
+func (p *Partial) commit(b *batch) error {
+	synced, err := p.syncData(b)
+	p.mu.Lock()
+	p.loseFiles(synced.bad, b)
+	p.loseBroken(b)
+	for piece := range b.touched {
+		if !synced.covers(p.m.Layout().PieceSpan(piece).Entry) {
+			p.batch.touched[piece] = struct{}{}
+		}
+	}
+	if err != nil {
+		p.batch.done = append(p.batch.done, b.done...)
+		maps.Copy(p.batch.dirs, b.dirs)
+		p.mu.Unlock()
+		return err
+	}
+	set := p.durable.Clone()
+	for _, piece := range b.done {
+		set.Add(piece)
+	}
+	p.mu.Unlock()
+	err = p.writeBits(set)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.batch.done = append(p.batch.done, b.done...)
+		return fmt.Errorf("write the bits: %w", err)
+	}
+	for _, piece := range b.done {
+		if p.have.Has(piece) { // not found wrong meanwhile
+			p.durable.Add(piece)
+		}
+	}
+	return nil
+}
+
+// loseFiles makes everything lost that was written to files since they were last
+// durable, in b, which may be nil, and after; mu is held.
+func (p *Partial) loseFiles(files map[int]struct{}, b *batch) {
+	if len(files) == 0 {
+		return
+	}
+	lose := func(b *batch) {
+		for piece := range b.touched {
+			if _, bad := files[p.m.Layout().PieceSpan(piece).Entry]; bad && !p.durable.Has(piece) {
+				p.lose(piece)
+			}
+		}
+		b.done = slices.DeleteFunc(b.done, func(piece share.Piece) bool { return !p.have.Has(piece) })
+	}
+	lose(&p.batch)
+	if b != nil {
+		lose(b)
+	}
+}
+
+// synced is what became of the files of a batch.
+type synced struct {
+	all  bool             // everything on the file system was synced
+	good map[int]struct{} // files whose bytes are durable
+	bad  map[int]struct{} // files whose bytes may be lost for good
+}
+
+// covers says whether what was written to a file needs no further sync, for
+// better or worse.
+func (s synced) covers(entry int) bool {
+	_, good := s.good[entry]
+	_, bad := s.bad[entry]
+	return s.all || good || bad
+}
+
+// manyFiles is from when on one sync of the whole file system is cheaper than
+// one of each file.
+const manyFiles = 8
+
+// syncData makes the bytes and hashes of completed pieces durable. Block hashes
+// that are lost after all cost no more than hashing a piece again.
+func (p *Partial) syncData(b *batch) (s synced, err error) {
+	if err := p.slots.flush(); err != nil {
+		return s, fmt.Errorf("write block hashes: %w", err)
+	}
+	files := map[int]struct{}{}
+	for _, piece := range b.done {
+		files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
+	}
+	if len(files)+len(b.dirs) > manyFiles {
+		err := p.stage.SyncAll()
+		if err == nil {
+			return synced{all: true}, nil
+		}
+		if !errors.Is(err, errors.ErrUnsupported) {
+			for piece := range b.touched {
+				files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
+			}
+			return synced{bad: files}, fmt.Errorf("sync: %w", err)
+		}
+	}
+	s = synced{good: map[int]struct{}{}, bad: map[int]struct{}{}}
+	for _, entry := range slices.Sorted(maps.Keys(files)) {
+		if e := p.syncFile(entry); e != nil {
+			s.bad[entry] = struct{}{}
+			err = errors.Join(err, fmt.Errorf("sync %s: %w", p.m.Entries[entry].Path, e))
+		} else {
+			s.good[entry] = struct{}{}
+		}
+	}
+	if err != nil {
+		return s, err
+	}
+	if err := p.slots.f.Sync(); err != nil {
+		return s, fmt.Errorf("sync block hashes: %w", err)
+	}
+	return s, p.syncDirs(b.dirs)
+}
+
+// syncDirs makes the names in folders durable.
+func (p *Partial) syncDirs(dirs map[string]struct{}) error {
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		var err error
+		if dir == stageDir {
+			err = p.stage.SyncDir(".")
+		} else {
+			err = p.handles.in(dir, false, func(d FS) error { return d.SyncDir(".") })
+		}
+		if err != nil {
+			return fmt.Errorf("sync folder %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+func (p *Partial) syncFile(entry int) error {
+	h, err := p.handles.files.get(entry, func() (File, error) { return p.openFile(entry) })
+	if err != nil {
+		return err
+	}
+	defer p.handles.files.put(h)
+	return h.v.Sync()
+}

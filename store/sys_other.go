@@ -1,0 +1,14 @@
+//go:build !linux && !darwin && !windows
+
+package store
+
+import (
+	"errors"
+	"os"
+)
+
+func syncFS(*os.File) error { return errors.ErrUnsupported }
+
+func freeOn(*os.File) (int64, error) { return -1, nil }
+
+func (d dirFS) moveNoReplace(from, to string) error { return errors.ErrUnsupported }

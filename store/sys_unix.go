@@ -1,0 +1,38 @@
+//go:build unix
+
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func inodeOf(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino)
+	}
+	return 0
+}
+
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// lockFile takes an advisory lock that ends with the open file.
+func lockFile(f *os.File) error {
+	for {
+		switch err := flock(int(f.Fd())); err {
+		case unix.EINTR:
+		case unix.EWOULDBLOCK:
+			return share.ErrHeld
+		default:
+			return err
+		}
+	}
+}
+
+func notDir(err error) bool { return errors.Is(err, unix.ENOTDIR) }

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func inodeOf(fs.FileInfo) uint64 { return 0 } // not in what a listing tells; size and time must do
+
+func isFull(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
+}
+
+func syncFS(*os.File) error { return errors.ErrUnsupported }
+
+func freeOn(f *os.File) (int64, error) {
+	name, err := windows.UTF16PtrFromString(f.Name())
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	if err := windows.GetDiskFreeSpaceEx(name, &free, nil, nil); err != nil {
+		return 0, os.NewSyscallError("GetDiskFreeSpaceEx", err)
+	}
+	return int64(min(free, 1<<62)), nil
+}
+
+func (d dirFS) moveNoReplace(from, to string) error { return errors.ErrUnsupported }
+
+func lockFile(f *os.File) error {
+	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
+	if err == windows.ERROR_LOCK_VIOLATION || err == windows.ERROR_IO_PENDING {
+		return share.ErrHeld
+	}
+	return err
+}
+
+func notDir(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
