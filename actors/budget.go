@@ -10,14 +10,21 @@ import (
 
 // A Budget bounds the blocks that a node has asked for and not yet verified, in
 // bytes and in number. It is shared by all pools of the node, safe for
-// concurrent use, and fair: who found it empty waits in line.
+// concurrent use, and fair: who found it empty waits in line. Each pool takes
+// through its own [Budget.For]; that is how the line knows who comes.
 //
 // A pool that was refused calls WaitFor. When something comes back, the first in
 // line gets its turn: it is sent budgetFree, and until it has handled that
-// message what is free is not offered to the next. A pool that asks while others
-// wait is refused and gets in line; one that is refused in its own turn, because
-// what it needs is not free yet, keeps its place.
+// message nobody else is served. A pool that asks while others wait is refused
+// and gets in line; one that is refused in its own turn, because what it needs is
+// not free yet, keeps its place.
 type Budget struct {
+	*pot
+	who *actor.PID // nil: of nobody in particular
+}
+
+// pot is what the budgets of all pools have in common.
+type pot struct {
 	s      *System
 	bytes  int64
 	blocks int
@@ -27,6 +34,7 @@ type Budget struct {
 	used      int  // blocks
 	fresh     bool // something came back since the last refusal
 	turn      *actor.PID
+	served    bool // something was taken in this turn
 	line      []*actor.PID
 }
 
@@ -35,18 +43,25 @@ type budgetFree struct{}
 
 // NewBudget makes a budget of so many bytes and blocks.
 func NewBudget(s *System, bytes int64, blocks int) *Budget {
-	return &Budget{s: s, bytes: bytes, blocks: blocks}
+	return &Budget{pot: &pot{s: s, bytes: bytes, blocks: blocks}}
 }
+
+// For is the same budget, for one pool to take from.
+func (b *Budget) For(who *actor.PID) *Budget { return &Budget{b.pot, who} }
 
 // blocksIn is how many blocks n bytes are, the last one short.
 func blocksIn(n int) int { return (n + share.BlockSize - 1) / share.BlockSize }
 
 // Take takes n bytes and the blocks they are, or nothing. One that is larger
-// than the whole budget has it alone.
+// than the whole budget has it alone. What is taken for nobody in particular
+// passes in anybody's turn.
 func (b *Budget) Take(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	queued := b.turn == nil && len(b.line) > 0
+	queued := len(b.line) > 0
+	if b.turn != nil {
+		queued = b.who != nil && !b.turn.Equal(b.who)
+	}
 	fits := b.used == 0 || b.usedBytes+int64(n) <= b.bytes && b.used+blocksIn(n) <= b.blocks
 	if queued || !fits {
 		if !fits {
@@ -56,12 +71,13 @@ func (b *Budget) Take(n int) bool {
 	}
 	b.usedBytes += int64(n)
 	b.used += blocksIn(n)
+	b.served = true
 	return true
 }
 
 // Give gives n bytes back. What was taken at once may come back in parts, each
 // of them, but the last of a piece, of whole blocks.
-func (b *Budget) Give(n int) {
+func (b *pot) Give(n int) {
 	if n == 0 {
 		return
 	}
@@ -78,11 +94,11 @@ func (b *Budget) Give(n int) {
 
 // WaitFor puts a pool in line, if it is not there yet. It is sent budgetFree
 // when its turn has come.
-func (b *Budget) WaitFor(who *actor.PID) {
+func (b *pot) WaitFor(who *actor.PID) {
 	b.mu.Lock()
 	switch {
 	case b.waits(who):
-	case b.turn != nil && b.turn.Equal(who):
+	case b.turn != nil && b.turn.Equal(who) && !b.served:
 		b.line = append([]*actor.PID{who}, b.line...)
 	default:
 		b.line = append(b.line, who)
@@ -90,7 +106,7 @@ func (b *Budget) WaitFor(who *actor.PID) {
 	b.next()
 }
 
-func (b *Budget) waits(who *actor.PID) bool {
+func (b *pot) waits(who *actor.PID) bool {
 	for _, p := range b.line {
 		if p.Equal(who) {
 			return true
@@ -101,11 +117,11 @@ func (b *Budget) waits(who *actor.PID) bool {
 
 // next gives the first in line its turn, if there is something to be had. It
 // unlocks b.mu. A pool that has stopped has no turn.
-func (b *Budget) next() {
+func (b *pot) next() {
 	for b.turn == nil && len(b.line) > 0 && (b.fresh || b.used == 0) {
 		who := b.line[0]
 		b.line = b.line[1:]
-		b.turn = who
+		b.turn, b.served = who, false
 		b.mu.Unlock()
 		if b.s.deliver(who, letter{msg: budgetFree{}, done: b.turnOver, assured: true}) {
 			return
@@ -116,14 +132,14 @@ func (b *Budget) next() {
 	b.mu.Unlock()
 }
 
-func (b *Budget) turnOver() {
+func (b *pot) turnOver() {
 	b.mu.Lock()
 	b.turn = nil
 	b.next()
 }
 
 // Used is what is taken now.
-func (b *Budget) Used() (bytes int64, blocks int) {
+func (b *pot) Used() (bytes int64, blocks int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.usedBytes, b.used

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/piecelease/fetcher/peers"
-	"github.com/piecelease/fetcher/wire"
 )
 
 // receive is an actor that is one function.
@@ -66,7 +65,7 @@ func newNode(t testing.TB) (*System, *errorLog) {
 
 func closeNode(t testing.TB, s *System) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)
@@ -174,5 +173,7 @@ func TestAskIsAnsweredByAnotherNode(t *testing.T) {
 	noErrors(t, log)
 }
 
-var _ = strings.Contains
-var _ = wire.MaxMessage
+// fixedDelay is a TaskDelay that can be changed.
+func fixedDelay(d *time.Duration) func(*rand.Rand) time.Duration {
+	return func(*rand.Rand) time.Duration { return *d }
+}

@@ -105,7 +105,7 @@ func (s *System) spawn(parent actor.Context, name string, limit int, producer fu
 	if parent != nil {
 		box.parent = parent.Self()
 	}
-	if !s.mayLive(box) {
+	if s.stopping(box.parent) || !s.claim(box) {
 		s.log.Debug("not spawned: stopping", "actor", id)
 		return box.pid
 	}
@@ -114,10 +114,12 @@ func (s *System) spawn(parent actor.Context, name string, limit int, producer fu
 		actor.WithDispatcher(s.disp),
 		actor.WithMailbox(func() actor.Mailbox { return box }),
 		actor.WithSupervisor(supervisor{s}))
-	// Before the spawn: the actor may run before that returns.
-	if _, taken := s.boxes.LoadOrStore(id, box); taken {
-		panic("spawn " + id + ": the name is taken")
-	}
+	spawned := false
+	defer func() {
+		if !spawned { // producer panicked
+			s.unclaim(box)
+		}
+	}()
 	var pid *actor.PID
 	var err error
 	if parent != nil {
@@ -128,20 +130,45 @@ func (s *System) spawn(parent actor.Context, name string, limit int, producer fu
 	if err != nil {
 		panic(fmt.Sprintf("spawn %s: %v", id, err))
 	}
+	spawned = true
 	return pid
 }
 
-// mayLive says whether an actor may still be started, and notes it if it is a root.
-func (s *System) mayLive(box *mailbox) bool {
-	if box.parent != nil {
-		return !s.box(box.parent).ending.Load()
+// stopping says that nothing may be started below parent, or at all if it is nil.
+func (s *System) stopping(parent *actor.PID) bool {
+	if parent != nil {
+		return s.box(parent).ending.Load()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closing {
+	return s.closing
+}
+
+// claim notes an actor before it is spawned, because it may run before that
+// returns. False: the system has begun to close.
+func (s *System) claim(box *mailbox) bool {
+	if _, taken := s.boxes.LoadOrStore(box.pid.Id, box); taken {
+		panic("spawn " + box.pid.Id + ": the name is taken")
+	}
+	if box.parent != nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		s.boxes.Delete(box.pid.Id)
+	} else {
 		s.roots = append(s.roots, &root{box.pid, make(chan struct{})})
 	}
 	return !s.closing
+}
+
+// unclaim forgets an actor that was not spawned.
+func (s *System) unclaim(box *mailbox) {
+	s.boxes.Delete(box.pid.Id)
+	if box.parent == nil {
+		s.gone(box.pid)
+	}
 }
 
 // box is the mailbox of a local actor; nil if it has stopped.

@@ -1,0 +1,343 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+type worked struct{ n int }
+
+// worker runs the tasks it is sent and keeps their results.
+type worker struct {
+	s   *System
+	got []any
+}
+
+func (k *worker) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case func(context.Context) any:
+		k.s.task(ctx, m)
+	case worked, owner:
+		k.got = append(k.got, m)
+	case ping:
+		panic("asked to")
+	}
+}
+
+func TestTaskRunsBesideTheMailboxAndReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newNode(t)
+		k := &worker{s: s}
+		pid := s.spawn(nil, "worker", 10, func() actor.Actor { return k }, onPanicStop)
+		s.Send(pid, func(context.Context) any { time.Sleep(2 * time.Second); return worked{2} })
+		s.Send(pid, func(context.Context) any { time.Sleep(time.Second); return worked{1} })
+		s.Send(pid, func(context.Context) any { return nil }) // no result, no message
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !slices.Equal(k.got, []any{worked{1}, worked{2}}) {
+			t.Error("got", k.got)
+		}
+	})
+}
+
+func TestTaskIsCancelledWhenItsActorStopsAndCloseWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newNode(t)
+		pid := s.spawn(nil, "worker", 10, func() actor.Actor { return &worker{s: s} }, onPanicStop)
+		var told atomic.Int32
+		ended := false
+		s.Send(pid, func(ctx context.Context) any {
+			<-ctx.Done()
+			time.Sleep(5 * time.Second) // finishes what it was at
+			ended = true
+			return owner{&told}
+		})
+		synctest.Wait()
+		began := time.Now()
+		closeNode(t, s)
+		if !ended || time.Since(began) != 5*time.Second {
+			t.Errorf("closed after %v, task ended: %v", time.Since(began), ended)
+		}
+		if told.Load() != 1 {
+			t.Error("the result that came too late was not told so")
+		}
+	})
+}
+
+func TestPanicInTaskIsAPanicOfItsActor(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		t.Run(fmt.Sprint("virtual=", virtual), func(t *testing.T) {
+			var s *System
+			var log *errorLog
+			wait := func() {}
+			if virtual {
+				w, n, l := newWorld(1, "a")
+				s, log, wait = n[0], l, func() { w.Run(time.Second) }
+			} else {
+				s, log = newNode(t)
+			}
+			lives := make(chan *worker, 10)
+			pid := s.spawn(nil, "worker", 10, func() actor.Actor { k := &worker{s: s}; lives <- k; return k }, onPanicRestart)
+			<-lives
+			s.Send(pid, func(context.Context) any { panicHere(); return nil })
+			wait()
+			<-lives // a second life
+			closeNode(t, s)
+			if got := strings.Join(log.take(), "\n"); !strings.Contains(got, "panicHere") || !strings.Contains(got, "taskPanic") {
+				t.Error("logged", got)
+			}
+		})
+	}
+}
+
+// A restarted actor has asked for nothing yet.
+func TestResultOfAnEarlierLifeIsDead(t *testing.T) {
+	w, n, log := newWorld(1, "a")
+	w.TaskDelay = nil
+	s := n[0]
+	var lives []*worker
+	pid := s.spawn(nil, "worker", 10, func() actor.Actor { k := &worker{s: s}; lives = append(lives, k); return k }, onPanicRestart)
+	var told atomic.Int32
+	delay := time.Second
+	w.TaskDelay = fixedDelay(&delay)
+	var cancelled error
+	s.Send(pid, func(ctx context.Context) any { cancelled = ctx.Err(); return owner{&told} })
+	s.Send(pid, ping{})
+	s.Send(pid, func(context.Context) any { return worked{2} })
+	w.Run(time.Minute)
+	if len(lives) != 2 || len(lives[0].got) != 0 || !slices.Equal(lives[1].got, []any{worked{2}}) {
+		t.Errorf("%d lives, results %v", len(lives), lives[len(lives)-1].got)
+	}
+	if told.Load() != 1 || cancelled == nil {
+		t.Errorf("told %d times, context %v", told.Load(), cancelled)
+	}
+	closeNode(t, s)
+	if len(log.take()) != 1 {
+		t.Error("want the one panic in the log")
+	}
+}
+
+func TestCloseStopsYoungestRootFirstAndWhatIsBelow(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		var s *System
+		if virtual {
+			_, n, _ := newWorld(1, "a")
+			s = n[0]
+		} else {
+			s, _ = newNode(t)
+		}
+		stopped := make(chan string, 10)
+		note := func(ctx actor.Context) {
+			if _, ok := ctx.Message().(*actor.Stopped); ok {
+				stopped <- ctx.Self().Id
+			}
+		}
+		s.spawn(nil, "first", 10, receive(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(*actor.Started); ok {
+				s.spawn(ctx, "child", 10, receive(note), onPanicStop)
+			}
+			note(ctx)
+		}), onPanicStop)
+		s.spawn(nil, "second", 10, receive(note), onPanicStop)
+		if !virtual {
+			for s.box(s.NewLocalPID("first/child")) == nil {
+				time.Sleep(time.Millisecond)
+			}
+		} else {
+			s.world.Settle()
+		}
+		closeNode(t, s)
+		close(stopped)
+		var order []string
+		for id := range stopped {
+			order = append(order, id)
+		}
+		if !slices.Equal(order, []string{"second", "first/child", "first"}) {
+			t.Error("stopped", order)
+		}
+	}
+}
+
+func TestCloseNamesWhoDoesNotStop(t *testing.T) {
+	s, _ := newNode(t)
+	gate := make(chan struct{})
+	s.spawn(nil, "stuck", 10, receive(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(*actor.Stopping); ok {
+			<-gate
+		}
+	}), onPanicStop)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	err := s.Close(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stuck") {
+		t.Error("Close:", err)
+	}
+	close(gate)
+	closeNode(t, s) // again, now to the end
+}
+
+func TestNothingIsSpawnedWhileStopping(t *testing.T) {
+	s, _ := newNode(t)
+	var lived atomic.Int32
+	child := func(ctx actor.Context) *actor.PID {
+		return s.spawn(ctx, fmt.Sprint("late", time.Now().UnixNano()), 10, receive(func(actor.Context) { lived.Add(1) }), onPanicStop)
+	}
+	terminated := make(chan struct{})
+	s.spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
+		switch ctx.Message().(type) {
+		case *actor.Stopping:
+			child(ctx)
+			child(nil)
+		case *actor.Started:
+			s.spawn(ctx, "first", 10, receive(func(actor.Context) {}), onPanicStop)
+		case *actor.Terminated:
+			ctx.Watch(child(ctx)) // told at once that it is not there
+			close(terminated)
+		}
+	}), onPanicStop)
+	closeNode(t, s)
+	<-terminated
+	if lived.Load() != 0 {
+		t.Error("something lived")
+	}
+	if pid := child(nil); s.Send(pid, ping{}) {
+		t.Error("a closed system took a message")
+	}
+}
+
+func TestTakenNameIsABug(t *testing.T) {
+	s, _ := newNode(t)
+	s.spawn(nil, "one", 10, receive(func(actor.Context) {}), onPanicStop)
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "one") {
+			t.Error("panicked with", r)
+		}
+	}()
+	s.spawn(nil, "one", 10, receive(func(actor.Context) {}), onPanicStop)
+}
+
+func TestNameIsFreeOnceItsActorHasStopped(t *testing.T) {
+	w, n, log := newWorld(3, "a")
+	lives := 0
+	n[0].spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
+		switch ctx.Message().(type) {
+		case *actor.Started, *actor.Terminated:
+			if lives++; lives < 50 {
+				ctx.Stop(n[0].spawn(ctx, "child", 10, receive(func(actor.Context) {}), onPanicStop))
+			}
+		}
+	}), onPanicStop)
+	w.Settle()
+	if lives != 50 {
+		t.Error(lives)
+	}
+	closeNode(t, n[0])
+	noErrors(t, log)
+}
+
+func TestAskErrors(t *testing.T) {
+	s, _ := newNode(t)
+	pid := s.spawn(nil, "odd", 10, receive(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case ping:
+			if m.N == 0 {
+				ctx.Respond(errors.New("mine"))
+			} else {
+				ctx.Respond(local{})
+			}
+		}
+	}), onPanicStop)
+	ctx := context.Background()
+	if _, err := ask[pong](ctx, s, pid, ping{}); err == nil || err.Error() != "mine" {
+		t.Error("an error as the answer:", err)
+	}
+	if _, err := ask[pong](ctx, s, pid, ping{N: 1}); err == nil || !strings.Contains(err.Error(), "actors.local") {
+		t.Error("an answer of another type:", err)
+	}
+	if _, err := ask[pong](ctx, s, s.NewLocalPID("nobody"), ping{}); !errors.Is(err, ErrNoAnswer) {
+		t.Error("nobody there:", err)
+	}
+	if _, err := ask[pong](ctx, s, s.Remote("peer", "x"), ping{}); !errors.Is(err, ErrNoAnswer) {
+		t.Error("peer not connected:", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := ask[pong](ctx, s, pid, local{}); !errors.Is(err, context.Canceled) {
+		t.Error("cancelled:", err)
+	}
+	w, n, _ := newWorld(1, "a")
+	mute := n[0].spawn(nil, "mute", 10, receive(func(actor.Context) {}), onPanicStop)
+	if _, err := ask[pong](context.Background(), n[0], mute, ping{}); !errors.Is(err, ErrNoAnswer) {
+		t.Error("nothing left to happen in the world:", err)
+	}
+	var tick func()
+	tick = func() { w.After(time.Second, tick) }
+	tick()
+	if _, err := ask[pong](context.Background(), n[0], mute, ping{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error("a world that goes on for ever:", err)
+	}
+	closeNode(t, n[0])
+}
+
+func TestUnexpectedMessageIsAnError(t *testing.T) {
+	w, n, log := newWorld(1, "a")
+	pid := n[0].spawn(nil, "x", 10, receive(func(ctx actor.Context) {
+		switch ctx.Message().(type) {
+		case actor.SystemMessage, actor.AutoReceiveMessage:
+		default:
+			unexpected(ctx)
+		}
+	}), onPanicStop)
+	n[0].Send(pid, &actor.DeadLetterResponse{}) // who does not care has no case for it
+	w.Settle()
+	noErrors(t, log)
+	n[0].Send(pid, ping{})
+	n[0].Send(pid, nil)
+	w.Settle()
+	if got := log.take(); len(got) != 2 || !strings.Contains(got[0], "actors.ping") {
+		t.Errorf("logged %q", got)
+	}
+	closeNode(t, n[0])
+}
+
+func TestQueueKeepsOrderAndLetsMemoryGo(t *testing.T) {
+	var q queue[int]
+	next, want := 0, 0
+	for round := range 50 {
+		for range round * 7 % 200 {
+			q.push(next)
+			next++
+		}
+		for range round * 5 % 200 {
+			v, ok := q.pop()
+			if !ok {
+				break
+			}
+			if v != want {
+				t.Fatalf("got %d, want %d", v, want)
+			}
+			want++
+		}
+	}
+	for v, ok := q.pop(); ok; v, ok = q.pop() {
+		if v != want {
+			t.Fatalf("got %d, want %d", v, want)
+		}
+		want++
+	}
+	if want != next || len(q.buf) > keepRing {
+		t.Errorf("popped %d of %d, ring of %d", want, next, len(q.buf))
+	}
+	if _, ok := q.peek(); ok {
+		t.Error("an empty queue has an oldest element")
+	}
+}
