@@ -77,3 +77,42 @@ func BenchmarkManifest(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkHashPiece(b *testing.B) {
+	data := pattern(MinPiece)
+	var values []Hash
+	b.SetBytes(MinPiece)
+	b.ReportAllocs()
+	for b.Loop() {
+		values, _ = HashPiece(values[:0], data, MinPiece, false)
+	}
+}
+
+func BenchmarkBlockValue(b *testing.B) {
+	f := hashFile("f", pattern(2*MinPiece), minPieceExp)
+	m := laid(b, f)
+	for _, n := range []int{BlockSize, BlockSize - 1, wide + 1, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				m.BlockValue(1, 3, f.data[:n])
+			}
+		})
+	}
+}
+
+func BenchmarkCheckProof(b *testing.B) {
+	for _, exp := range []uint8{minPieceExp, maxPieceExp} {
+		b.Run(fmt.Sprint(1<<exp>>20, "MiB"), func(b *testing.B) {
+			f := hashFile("f", pattern(1<<exp), exp)
+			m := laid(b, f)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := m.CheckProof(0, f.proofs[0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -157,7 +157,7 @@ func TestDocumentShowsTheGoldenFiles(t *testing.T) {
 		"piece 0": big.entry.Pieces[0], "piece 1": big.entry.Pieces[1], "the root": big.entry.Root, "the empty root": EmptyRoot,
 	} {
 		if !strings.Contains(section("2 Hash tree"), hex.EncodeToString(want[:])) {
-			t.Errorf("%s is not there: %x", name, want)
+			t.Errorf("%s is not there: %x", name, want[:])
 		}
 	}
 	text := strings.Join(strings.Fields(section("5 Ticket")), "")

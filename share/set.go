@@ -118,8 +118,10 @@ func ParseSet(n int, b []byte) (*Set, error) {
 		return nil, fmt.Errorf("have-map names pieces past the %d of the share", n)
 	}
 	words := make([]uint64, (n+63)/64)
-	for i, x := range b {
-		words[i/8] |= uint64(x) << (8 * (i % 8))
+	for i := range words {
+		var w [8]byte
+		copy(w[:], b[8*i:])
+		words[i] = binary.LittleEndian.Uint64(w[:])
 	}
 	return &Set{n, bitset.FromWithLength(uint(n), words)}, nil
 }
