@@ -9,7 +9,7 @@ import (
 // longest is the most bytes that may come without a sign in between: one run of the wire.
 const longest = 4 * share.BlockSize
 
-// latest bounds a deadline that was set again for a source that was measured meanwhile.
+// latest bounds a deadline that was set before the source was measured, and is set again.
 const latest = time.Minute
 
 // grace is how long nothing at all may come. A source that is not yet measured
@@ -65,15 +65,25 @@ func (p *Pool) overdue() {
 
 // late returns l if its deadline has passed, else notes when to look again.
 func (p *Pool) late(l *lease) {
-	if !p.now.Before(l.deadline) && l.guessed && p.win.rate > 0 {
-		// Nothing was known when the deadline was set; bytes asked for before it have come since.
-		l.deadline, l.guessed = p.now.Add(min(p.allowed(p.inFlight), latest)), false
+	if !p.now.Before(l.deadline) && l.guessed {
+		p.guessAgain(l)
 	}
 	if p.now.Before(l.deadline) {
 		p.check = earlier(p.check, l.deadline)
 		return
 	}
 	w := l.Work
+	p.win.late(l.reqs[0].sent, p.now)
 	p.drop(l, true)
 	p.giveBack(w, MissedDeadline)
+}
+
+// guessAgain sets a deadline anew that was set when nothing was known: bytes
+// that were asked for before those of l have come since, and perhaps a rate.
+func (p *Pool) guessAgain(l *lease) {
+	if p.win.rate > 0 {
+		l.deadline, l.guessed = p.now.Add(min(p.allowed(p.inFlight), latest)), false
+	} else {
+		l.deadline = earlier(p.heard.Add(p.grace()), l.reqs[0].sent.at.Add(latest))
+	}
 }

@@ -79,6 +79,14 @@ type request struct {
 	sent  sent
 }
 
+// came is the number of its blocks that came in whole.
+func (r *request) came() int {
+	if r.got == r.Bytes {
+		return r.Count
+	}
+	return r.got / share.BlockSize
+}
+
 // maxBlocks is the number of blocks of the largest piece.
 const maxBlocks = share.MaxPiece / share.BlockSize
 

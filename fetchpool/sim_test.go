@@ -28,7 +28,8 @@ type world struct {
 	run    int  // bytes told at once
 	parts  bool // tell four times a second what came of a run
 	silent bool // the source answers nothing
-	freeAt time.Time
+	path   *path
+	jobs   []*job    // at the source
 	last   time.Time // when the last run arrives
 
 	next    share.Piece // to be leased
@@ -102,14 +103,17 @@ func piecesOf(size int64) int {
 
 func newWorld(t testing.TB, cfg Config, layout *share.Layout, rate float64, rtt time.Duration) *world {
 	w := &world{t: t, layout: layout, now: start, rtt: rtt, run: 256 << 10, limit: layout.Pieces(),
-		rate: func(time.Time) float64 { return rate }, live: map[uint64]Request{}, back: map[Reason]int{}}
+		rate: func(time.Time) float64 { return rate }, live: map[uint64]Request{}, back: map[Reason]int{}, path: &path{}}
+	w.path.worlds = []*world{w}
 	w.pool = New(cfg, layout, 1, w.now)
 	return w
 }
 
-func (w *world) after(d time.Duration, do func()) {
+func (w *world) after(d time.Duration, do func()) { w.schedule(w.now.Add(d), do) }
+
+func (w *world) schedule(at time.Time, do func()) {
 	w.seq++
-	heap.Push(&w.events, event{w.now.Add(d), w.seq, do})
+	heap.Push(&w.events, event{at, w.seq, do})
 }
 
 // to runs until a time.
@@ -123,6 +127,28 @@ func (w *world) to(end time.Time) {
 	}
 	w.now = end
 	w.step()
+}
+
+// together runs worlds that share a path.
+func together(end time.Time, worlds ...*world) {
+	for _, w := range worlds {
+		w.step()
+	}
+	for {
+		var next *world
+		for _, w := range worlds {
+			if len(w.events) > 0 && (next == nil || w.events[0].at.Before(next.events[0].at)) {
+				next = w
+			}
+		}
+		if next == nil || next.events[0].at.After(end) {
+			break
+		}
+		next.to(next.events[0].at)
+	}
+	for _, w := range worlds {
+		w.to(end)
+	}
 }
 
 func (w *world) step() {
@@ -140,7 +166,7 @@ func (w *world) step() {
 	}
 	if t.Dial {
 		w.dials++
-		w.freeAt, w.last = w.now, w.now
+		w.last = w.now
 		w.link++
 		clear(w.live)
 		link := w.link
@@ -198,53 +224,97 @@ func (w *world) lease(n int) {
 	w.after(0, func() {})
 }
 
-// request carries a request to the source and its runs back.
+// job is a request at the source.
+type job struct {
+	Request
+	link int
+	came time.Time
+	left int
+}
+
+// request carries a request to the source.
 func (w *world) request(r Request) {
-	if w.silent {
-		return
-	}
 	link := w.link
 	w.after(w.rtt/2+w.serve, func() {
-		if link != w.link || w.live[r.ID].ID != r.ID {
-			return // cancelled before it was served
-		}
-		begin := w.now
-		if w.freeAt.After(begin) {
-			begin = w.freeAt
-		}
-		w.queued = append(w.queued, begin.Sub(w.now))
-		for left := r.Bytes; left > 0; {
-			n := min(left, w.run)
-			takes := time.Duration(float64(n) / w.rate(begin) * float64(time.Second))
-			for p := 250 * time.Millisecond; w.parts && p < takes; p += 250 * time.Millisecond {
-				w.bring(link, r, begin.Add(p), func() { w.pool.Partial(r.ID, 1, w.now) })
-			}
-			begin = begin.Add(takes)
-			left -= n
-			last := left == 0
-			w.bring(link, r, begin, func() {
-				w.arrived += n
-				w.pool.Arrived(r.ID, n, w.now)
-				if last {
-					delete(w.live, r.ID)
-					w.pool.Finished(r.ID, w.now)
-				}
-			})
-		}
-		w.freeAt = begin
+		w.jobs = append(w.jobs, &job{r, link, w.now, r.Bytes})
+		w.path.pump(w.now)
 	})
 }
 
-func (w *world) bring(link int, r Request, at time.Time, do func()) {
-	d := at.Sub(w.now) + w.rtt/2
+// path is a bottleneck, which several worlds may share, a run each in turn.
+type path struct {
+	worlds []*world
+	turn   int
+	busy   bool
+}
+
+// head is the next request of a world that was not cancelled.
+func (w *world) head() *job {
+	for len(w.jobs) > 0 {
+		j := w.jobs[0]
+		if _, live := w.live[j.ID]; live && j.link == w.link && !w.silent {
+			return j
+		}
+		w.jobs = w.jobs[1:]
+	}
+	return nil
+}
+
+// pump sends the next run.
+func (p *path) pump(now time.Time) {
+	if p.busy {
+		return
+	}
+	for range p.worlds {
+		w := p.worlds[p.turn%len(p.worlds)]
+		p.turn++
+		if j := w.head(); j != nil {
+			w.send(j, now)
+			return
+		}
+	}
+}
+
+func (w *world) send(j *job, now time.Time) {
+	if j.left == j.Bytes {
+		w.queued = append(w.queued, now.Sub(j.came))
+	}
+	n := min(j.left, w.run)
+	j.left -= n
+	if j.left == 0 {
+		w.jobs = w.jobs[1:]
+	}
+	takes := time.Duration(float64(n) / w.rate(now) * float64(time.Second))
+	for p := 250 * time.Millisecond; w.parts && p < takes; p += 250 * time.Millisecond {
+		w.bring(j, now.Add(p), func() { w.pool.Partial(j.ID, 1, w.now) })
+	}
+	last := j.left == 0
+	w.bring(j, now.Add(takes), func() {
+		w.arrived += n
+		w.pool.Arrived(j.ID, n, w.now)
+		if last {
+			delete(w.live, j.ID)
+			w.pool.Finished(j.ID, w.now)
+		}
+	})
+	w.path.busy = true
+	w.schedule(now.Add(takes), func() {
+		w.path.busy = false
+		w.path.pump(w.now)
+	})
+}
+
+// bring carries what left the bottleneck at a time to the pool.
+func (w *world) bring(j *job, at time.Time, do func()) {
+	at = at.Add(w.rtt / 2)
 	if w.jitter != nil {
-		d += w.jitter()
+		at = at.Add(w.jitter())
 	}
-	if due := w.now.Add(d); due.After(w.last) { // one stream keeps its order
-		w.last = due
+	if at.After(w.last) { // one stream keeps its order
+		w.last = at
 	}
-	w.after(w.last.Sub(w.now), func() {
-		if _, ok := w.live[r.ID]; ok && link == w.link && !w.silent {
+	w.schedule(w.last, func() {
+		if _, live := w.live[j.ID]; live && j.link == w.link && !w.silent {
 			do()
 		}
 	})
@@ -337,5 +407,93 @@ func TestSlowHonestSourceIsNeverFailedWhileBytesArrive(t *testing.T) {
 				t.Errorf("%.0f B/s: used %.3f", rate, used)
 			}
 		}
+	}
+}
+
+func TestWindowFollowsThePath(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"twice the rate":             func(w *world) { w.rate = func(time.Time) float64 { return 10e6 } },
+		"ten times the rate":         func(w *world) { w.rate = func(time.Time) float64 { return 50e6 } },
+		"a tenth of the rate":        func(w *world) { w.rate = func(time.Time) float64 { return 0.5e6 } },
+		"three times the round trip": func(w *world) { w.rtt *= 3 },
+		"half the round trip":        func(w *world) { w.rtt /= 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{}, bigLayout(t), 5e6, 40*time.Millisecond)
+			w.to(start.Add(20 * time.Second))
+			change(w)
+			w.to(start.Add(40 * time.Second))
+			n, at, queued := w.arrived, w.now, len(w.queued)
+			w.to(start.Add(60 * time.Second))
+			var worst time.Duration
+			for _, q := range w.queued[queued:] {
+				worst = max(worst, q)
+			}
+			t.Logf("used %.3f, waited up to %v, window %d KiB", w.used(w.arrived-n, at), worst, w.pool.win.size>>10)
+			if used := w.used(w.arrived-n, at); used < 0.9 {
+				t.Errorf("used %.3f after the change", used)
+			}
+			if worst > 250*time.Millisecond {
+				t.Errorf("waited up to %v in the path", worst)
+			}
+			if len(w.back) > 0 {
+				t.Errorf("returned %v", w.back)
+			}
+		})
+	}
+}
+
+func TestPoolsOnOneLineDoNotDriveEachOtherUp(t *testing.T) {
+	for _, mbit := range []float64{20, 200} {
+		line := &path{}
+		var worlds []*world
+		for i := range 4 {
+			w := newWorld(t, Config{}, bigLayout(t), mbit*1e6/8, 50*time.Millisecond)
+			w.path = line
+			line.worlds = append(line.worlds, w)
+			w.pool = New(Config{}, w.layout, uint64(i), start)
+			worlds = append(worlds, w)
+		}
+		together(start.Add(5*time.Minute), worlds...)
+		var before int
+		var queued []int
+		for _, w := range worlds {
+			before += w.arrived
+			queued = append(queued, len(w.queued))
+		}
+		together(start.Add(6*time.Minute), worlds...)
+		all, worst, least, most := 0, time.Duration(0), 1<<62, 0
+		for i, w := range worlds {
+			all += w.arrived
+			least, most = min(least, w.arrived), max(most, w.arrived)
+			for _, q := range w.queued[queued[i]:] {
+				worst = max(worst, q)
+			}
+			if len(w.back) > 0 || w.closed > 0 {
+				t.Errorf("%v Mbit/s: returned %v, closed %d", mbit, w.back, w.closed)
+			}
+		}
+		used := float64(all-before) / (mbit * 1e6 / 8 * 60)
+		t.Logf("%v Mbit/s: used %.3f, waited up to %v after 5 minutes; shares %.2f to %.2f", mbit, used, worst, float64(least)/float64(all), float64(most)/float64(all))
+		if used < 0.95 {
+			t.Errorf("%v Mbit/s: used %.3f", mbit, used)
+		}
+		if worst > 400*time.Millisecond {
+			t.Errorf("%v Mbit/s: waited up to %v", mbit, worst)
+		}
+	}
+}
+
+func TestManySmallPiecesArePipelined(t *testing.T) {
+	sizes := make([]int64, 20_000)
+	for i := range sizes {
+		sizes[i] = 10 << 10
+	}
+	w := newWorld(t, Config{}, layoutOf(t, sizes...), 50e6, 50*time.Millisecond)
+	w.to(start.Add(5 * time.Second))
+	t.Logf("%d of %d pieces in 5 s, %d requests", w.arrived/(10<<10), len(sizes), w.sent)
+	// 512 in flight over 50 ms would be 10,000 a second, the line 4,900.
+	if n := w.arrived / (10 << 10); n < 19_000 {
+		t.Errorf("%d pieces in 5 s", n)
 	}
 }

@@ -24,7 +24,9 @@ import (
 //
 // A round trip can only be seen when no queue of ours is in the way. So every
 // Recheck, unless it was seen by chance, the window is halved until a few requests
-// sent so have begun to arrive.
+// sent so have begun to arrive. What is seen then may hold the queues of others,
+// our own pools among them; so that they do not drive each other up, the round
+// trip is never taken for more than three times the least of the link, and 20 ms.
 //
 // Samples taken while there was too little to ask for say only how fast the path is at
 // least; but one that would be slow even without its round trip shows that the
@@ -49,7 +51,8 @@ type window struct {
 	round    int64   // a request sent after this much was delivered ends the round
 	learned  bool    // the round had a sample that was not limited
 
-	rtt      time.Duration // least; 0 until known
+	rtt      time.Duration // 0 until known
+	least    time.Duration // ... of this link
 	rttAt    time.Time     // when it was last confirmed
 	probe    int           // samples still wanted by the probe that runs; 0 when none does
 	probeMin time.Duration
@@ -79,7 +82,7 @@ func (w *window) init(cfg *Config, now time.Time) {
 // opened begins a new connection: the path may be another, so its round trip and
 // the size of the window are found anew, from size on; the rate stays as a first guess.
 func (w *window) opened(rtt time.Duration, size int, now time.Time) {
-	w.rtt, w.probe = max(rtt, 0), 0
+	w.rtt, w.least, w.probe = max(rtt, 0), max(rtt, 0), 0
 	w.rttAt = now.Add(-w.cfg.Recheck * 9 / 10) // it is only what another said
 	w.size, w.started, w.best, w.stuck, w.learned = size, false, 0, 0, false
 	w.round, w.limitedTo, w.deliveredAt = w.delivered, 0, now
@@ -137,6 +140,9 @@ func (w *window) sawTrip(s sent, n int, now time.Time) {
 	if w.rtt == 0 || trip < w.rtt {
 		w.rtt = trip
 	}
+	if w.least == 0 || trip < w.least {
+		w.least = trip
+	}
 	if top := w.top(); w.started && top > 0 {
 		trip = max(trip-time.Duration(float64(n)/top*float64(time.Second)), 50*time.Microsecond)
 	}
@@ -145,8 +151,8 @@ func (w *window) sawTrip(s sent, n int, now time.Time) {
 		w.rttAt, w.probe = now, 0
 	case w.probe > 0 && s.probe:
 		w.probeMin = min(w.probeMin, trip)
-		if w.probe--; w.probe == 0 { // it has really grown
-			w.rtt, w.rttAt = w.probeMin, now
+		if w.probe--; w.probe == 0 { // it has really grown, or others fill a queue
+			w.rtt, w.rttAt = min(w.probeMin, 3*w.least+20*time.Millisecond), now
 		}
 	}
 }
@@ -180,6 +186,22 @@ func (w *window) finished(s sent, n int, now time.Time) {
 	if !limited {
 		w.fit()
 	}
+}
+
+// late takes a request that did not come in time for a sample: if what did come
+// since is much less than was thought, that is the rate now.
+func (w *window) late(s sent, now time.Time) {
+	rate := float64(w.delivered-s.delivered) / max(now.Sub(s.deliveredAt), time.Millisecond).Seconds()
+	if rate >= w.top()/2 {
+		return
+	}
+	w.peaks = [8]float64{}
+	w.peaks[w.peak] = rate
+	if rate > 0 {
+		w.rate, w.rateAt = min(w.rate, rate), now
+	}
+	w.started = true
+	w.fit()
 }
 
 func (w *window) smooth(rate float64, now time.Time) {

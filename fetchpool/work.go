@@ -293,7 +293,7 @@ func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Tim
 func (p *Pool) putBack(r *request) {
 	l := r.lease
 	p.forget(r)
-	for b := int(r.First) + r.got/share.BlockSize; b < int(r.First)+r.Count; b++ {
+	for b := int(r.First) + r.came(); b < int(r.First)+r.Count; b++ {
 		n := p.layout.BlockLen(l.Piece, share.Block(b))
 		l.todo.add(b)
 		l.bytes += n

@@ -1,0 +1,838 @@
+package fetchpool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// hand drives a pool by hand, with a budget that never ends.
+type hand struct {
+	t   *testing.T
+	p   *Pool
+	now time.Time
+}
+
+func byHand(t *testing.T, cfg Config, sizes ...int64) *hand {
+	h := &hand{t, New(cfg, layoutOf(t, sizes...), 7, start), start}
+	return h
+}
+
+// ready is a pool that is ready, on a link of 10 ms.
+func ready(t *testing.T, cfg Config, sizes ...int64) *hand {
+	h := byHand(t, cfg, sizes...)
+	h.connect()
+	return h
+}
+
+func (h *hand) connect() {
+	h.next()
+	h.p.Opened(10*time.Millisecond, h.now)
+	h.next()
+	h.p.Subscribed(h.now)
+	if h.p.State() != Ready {
+		h.t.Fatalf("state %v", h.p.State())
+	}
+}
+
+func (h *hand) next() Todo { return h.p.Next(h.now, func(int) bool { return true }) }
+
+func (h *hand) after(d time.Duration) Todo {
+	h.now = h.now.Add(d)
+	return h.next()
+}
+
+func (h *hand) grant(pieces ...share.Piece) Todo {
+	var works []Work
+	for _, p := range pieces {
+		works = append(works, Work{Piece: p, Token: share.Token(100 + p)})
+	}
+	h.p.Grant(works, h.now)
+	return h.next()
+}
+
+// serve finishes requests at a rate in bytes per second.
+func (h *hand) serve(reqs []Request, rate float64) {
+	for _, r := range slices.Clone(reqs) {
+		h.now = h.now.Add(time.Duration(float64(r.Bytes) / rate * float64(time.Second)))
+		h.p.Finished(r.ID, h.now)
+	}
+}
+
+func reasons(t Todo) string {
+	var s []string
+	for _, r := range t.Return {
+		s = append(s, fmt.Sprint(r.Piece, " ", r.Why))
+	}
+	return strings.Join(s, ", ")
+}
+
+func TestPoolDialsSubscribesAndAsks(t *testing.T) {
+	h := byHand(t, Config{}, 1<<20)
+	if todo := h.next(); !todo.Dial || todo.Wake.IsZero() || h.p.State() != Dialing {
+		t.Fatalf("at first: %+v in %v", todo, h.p.State())
+	}
+	if todo := h.next(); todo.Dial {
+		t.Fatal("dialled twice")
+	}
+	h.p.Opened(10*time.Millisecond, h.now)
+	if todo := h.next(); !todo.Subscribe {
+		t.Fatalf("opened: %+v", todo)
+	}
+	if todo := h.next(); todo.Subscribe {
+		t.Fatal("subscribed twice")
+	}
+	h.p.Subscribed(h.now)
+	todo := h.next()
+	if todo.Want != 1 {
+		t.Fatalf("wants %d pieces", todo.Want)
+	}
+	todo = h.grant(0)
+	if len(todo.Requests) != 4 || !todo.Requests[0].Proof || todo.Requests[1].Proof {
+		t.Fatalf("asked for %+v", todo.Requests)
+	}
+	if r := todo.Requests[0]; r.Count != 1 || r.First != 0 || r.Bytes != share.BlockSize || r.Token != 100 {
+		t.Fatalf("first request %+v", r)
+	}
+}
+
+func TestIdleIsNotFailed(t *testing.T) {
+	h := ready(t, Config{}, 1<<20)
+	if todo := h.next(); todo.Want == 0 {
+		t.Fatal("wants nothing")
+	}
+	h.p.RefusedFor("has none of the missing pieces", time.Time{}, h.now)
+	todo := h.after(24 * time.Hour)
+	if h.p.State() != Ready || todo.Want != 0 || !todo.Wake.IsZero() || todo.Dial || todo.Close {
+		t.Fatalf("after a day of nothing: %v, %+v", h.p.State(), todo)
+	}
+	if why := h.p.Why(); why != "has none of the missing pieces" {
+		t.Errorf("why: %s", why)
+	}
+	h.p.Available(h.now)
+	if todo := h.next(); todo.Want == 0 {
+		t.Fatal("not woken")
+	}
+	h.p.Refused(h.now.Add(time.Second), h.now)
+	todo = h.next()
+	if todo.Want != 0 || !todo.Wake.Equal(h.now.Add(time.Second)) {
+		t.Fatalf("refused for a second: %+v", todo)
+	}
+	if todo := h.after(time.Second); todo.Want == 0 {
+		t.Fatal("does not ask again")
+	}
+}
+
+func TestSilentLeaseManagerStopsRequestsAfterOneWindow(t *testing.T) {
+	h := ready(t, Config{}, 64<<20)
+	first := h.grant(0)
+	// From here on nobody answers Want. What is held is at most a window and a piece.
+	most, asked := first.Want*share.MinPiece+share.MinPiece, 0
+	_ = most
+	reqs := slices.Clone(first.Requests)
+	for len(reqs) > 0 {
+		for _, r := range reqs {
+			asked += r.Bytes
+		}
+		h.serve(reqs, 1e6)
+		todo := h.next()
+		reqs = slices.Clone(todo.Requests)
+	}
+	if asked != share.MinPiece {
+		t.Errorf("asked for %d bytes with one piece leased", asked)
+	}
+	if todo := h.after(time.Hour); len(todo.Requests) > 0 || h.p.State() != Ready {
+		t.Errorf("%+v in %v", todo, h.p.State())
+	}
+}
+
+func TestHeldLeasesStayNearTwoWindows(t *testing.T) {
+	w := newWorld(t, Config{}, bigLayout(t), 25e6, 50*time.Millisecond)
+	for i := range 200 {
+		w.to(start.Add(time.Duration(i) * 50 * time.Millisecond))
+		held := w.pool.inFlight + w.pool.ahead
+		if limit := 2*w.pool.win.size + 2*share.MinPiece; held > limit && w.pool.win.started {
+			t.Fatalf("holds %d bytes with a window of %d", held, w.pool.win.size)
+		}
+	}
+}
+
+func TestInvariant32StopReturnsEverythingAtOnce(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	todo := h.grant(0, 1, 2)
+	sent := len(todo.Requests)
+	h.p.Stop("the transfer has ended", h.now)
+	todo = h.next()
+	if len(todo.Return) != 3 || len(todo.Ended) != sent || !todo.Gone || h.p.Leases() != 0 || !todo.Wake.IsZero() {
+		t.Fatalf("stopped: %+v", todo)
+	}
+	for _, r := range todo.Return {
+		if r.Why != Stopped {
+			t.Errorf("piece %d: %v", r.Piece, r.Why)
+		}
+	}
+	if todo := h.grant(4); reasons(todo) != "4 stopped" || len(todo.Requests) > 0 {
+		t.Fatalf("a lease that comes late: %+v", todo)
+	}
+	if why := h.p.Why(); why != "the transfer has ended" {
+		t.Error(why)
+	}
+}
+
+func TestRevokedLeaseIsCancelledAndNeverAskedForAgain(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	todo := h.grant(0)
+	reqs := slices.Clone(todo.Requests)
+	h.p.Revoke(0, 99, h.now) // stale
+	if todo := h.next(); len(todo.Cancel) > 0 {
+		t.Fatal("a stale token revoked")
+	}
+	h.p.Revoke(0, 100, h.now)
+	todo = h.next()
+	if len(todo.Cancel) != len(reqs) || len(todo.Ended) != len(reqs) || len(todo.Return) > 0 || len(todo.Requests) > 0 {
+		t.Fatalf("revoked: %+v", todo)
+	}
+	for _, r := range reqs { // what was on its way
+		h.p.Arrived(r.ID, 1000, h.now)
+		h.p.Finished(r.ID, h.now)
+	}
+	if todo := h.next(); len(todo.Requests)+len(todo.Ended)+len(todo.Return) > 0 {
+		t.Fatalf("after the end: %+v", todo)
+	}
+}
+
+func TestInvariant33DeadPeerCostsOneDialPerBackoff(t *testing.T) {
+	h := byHand(t, Config{}, 1<<20)
+	var gaps []time.Duration
+	last := h.now
+	for range 12 {
+		todo := h.next()
+		if !todo.Dial {
+			t.Fatalf("no dial at %v: %+v", h.now, todo)
+		}
+		gaps = append(gaps, h.now.Sub(last))
+		last = h.now
+		h.p.Lost(fmt.Errorf("%w: connection refused", peers.ErrUnreachable), h.now)
+		todo = h.next()
+		if todo.Dial || !todo.Wake.After(h.now) {
+			t.Fatalf("after a failed dial: %+v", todo)
+		}
+		h.now = todo.Wake
+	}
+	for i, gap := range gaps[1:] {
+		want := min(time.Second<<i, 30*time.Second)
+		if gap < want*3/4 || gap > want*5/4 || gap > 30*time.Second {
+			t.Errorf("wait %d: %v, about %v wanted", i+1, gap, want)
+		}
+	}
+	if h.p.Dials() != 12 {
+		t.Errorf("%d dials counted", h.p.Dials())
+	}
+}
+
+func TestJitterComesFromTheSeed(t *testing.T) {
+	wait := func(seed uint64) time.Time {
+		p := New(Config{}, layoutOf(t, 1), seed, start)
+		p.Next(start, nil)
+		p.Lost(peers.ErrUnreachable, start)
+		return p.Next(start, nil).Wake
+	}
+	if wait(1) != wait(1) || wait(1) == wait(2) {
+		t.Errorf("%v, %v, %v", wait(1), wait(1), wait(2))
+	}
+}
+
+func TestSuccessResetsTheRedial(t *testing.T) {
+	h := byHand(t, Config{}, 1<<20)
+	h.now = h.next().Wake
+	for range 4 {
+		h.p.Lost(peers.ErrUnreachable, h.now)
+		h.now = h.next().Wake
+		h.next()
+	}
+	h.p.Opened(time.Millisecond, h.now)
+	h.next()
+	h.p.Subscribed(h.now)
+	todo := h.grant(0)
+	if h.p.Dials() != 4 {
+		t.Fatalf("%d failed dials: a connection alone is no success", h.p.Dials())
+	}
+	h.p.Arrived(todo.Requests[0].ID, 1, h.now)
+	if h.p.Dials() != 0 {
+		t.Fatalf("%d failed dials after a byte", h.p.Dials())
+	}
+	h.p.Lost(peers.ErrLost, h.now)
+	if wait := h.next().Wake.Sub(h.now); wait > 1250*time.Millisecond {
+		t.Errorf("waits %v after success", wait)
+	}
+}
+
+func TestWhoAcceptsAndSaysNothingIsDialledEverMoreRarely(t *testing.T) {
+	w := newWorld(t, Config{}, layoutOf(t, 64<<20), 1e6, 10*time.Millisecond)
+	w.silent = true
+	w.to(start.Add(10 * time.Minute))
+	if w.dials > 40 || w.dials < 15 {
+		t.Errorf("%d dials in 10 minutes", w.dials)
+	}
+}
+
+func TestInvariant34LossOfOneSourceDoesNotDisturbAnother(t *testing.T) {
+	run := func(other bool) string {
+		a, b := ready(t, Config{}, 8<<20), ready(t, Config{}, 8<<20)
+		todo := a.grant(0, 1)
+		b.grant(2, 3)
+		if other {
+			b.p.Lost(peers.ErrLost, b.now)
+			b.next()
+			b.after(time.Minute)
+		}
+		a.serve(todo.Requests, 1e6)
+		todo = a.next()
+		return fmt.Sprint(todo.Requests, todo.Wake, todo.Want)
+	}
+	if run(false) != run(true) {
+		t.Error("it does")
+	}
+}
+
+func TestInvariant36BackoffsAreApart(t *testing.T) {
+	h := byHand(t, Config{}, 8<<20)
+	// Dials fail five times: the redial is far out.
+	for range 5 {
+		h.next()
+		h.p.Lost(peers.ErrUnreachable, h.now)
+		h.now = h.next().Wake
+	}
+	h.next()
+	h.p.Opened(time.Millisecond, h.now)
+	h.next()
+	// The subscription is declined: it begins with its own first wait.
+	h.p.Declined(0, "as many children as it can serve", h.now)
+	todo := h.next()
+	if wait := todo.Wake.Sub(h.now); wait > 1250*time.Millisecond || todo.Close || h.p.State() != Subscribing {
+		t.Fatalf("waits %v to subscribe again, %+v", wait, todo)
+	}
+	if why := h.p.Why(); !strings.Contains(why, "as many children") {
+		t.Error(why)
+	}
+	h.now = todo.Wake
+	if todo = h.next(); !todo.Subscribe {
+		t.Fatalf("does not subscribe again: %+v", todo)
+	}
+	h.p.Subscribed(h.now)
+	// BUSY: its own first wait again.
+	todo = h.grant(0)
+	h.p.Failed(todo.Requests[0].ID, Busy, 0, h.now)
+	if todo = h.next(); todo.Wake.Sub(h.now) > 1250*time.Millisecond {
+		t.Fatalf("waits %v for a busy source", todo.Wake.Sub(h.now))
+	}
+}
+
+func TestDeclinedForEverEndsThePool(t *testing.T) {
+	h := byHand(t, Config{}, 1)
+	h.next()
+	h.p.Opened(0, h.now)
+	h.next()
+	h.p.Declined(-1, "does not have the share", h.now)
+	if todo := h.next(); !todo.Gone || h.p.Why() != "does not have the share" {
+		t.Errorf("%+v: %s", todo, h.p.Why())
+	}
+}
+
+func TestUnansweredSubscriptionIsGivenUp(t *testing.T) {
+	h := byHand(t, Config{SubscribeFor: 3 * time.Second}, 1)
+	h.next()
+	h.p.Opened(0, h.now)
+	todo := h.next()
+	if !todo.Wake.Equal(h.now.Add(3 * time.Second)) {
+		t.Fatalf("alarm in %v", todo.Wake.Sub(h.now))
+	}
+	if todo = h.after(3 * time.Second); !todo.Close || h.p.State() != Waiting {
+		t.Errorf("%+v in %v", todo, h.p.State())
+	}
+}
+
+func TestUnansweredDialIsGivenUp(t *testing.T) {
+	h := byHand(t, Config{DialFor: 3 * time.Second}, 1)
+	if todo := h.next(); !todo.Wake.Equal(h.now.Add(3 * time.Second)) {
+		t.Fatalf("alarm in %v", todo.Wake.Sub(h.now))
+	}
+	if todo := h.after(3 * time.Second); !todo.Close || h.p.State() != Waiting {
+		t.Errorf("%+v in %v", todo, h.p.State())
+	}
+}
+
+func TestSilenceReturnsLeasesAndRedials(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	todo := h.grant(0, 1)
+	if !todo.Wake.Equal(h.now.Add(5 * time.Second)) {
+		t.Fatalf("alarm in %v, want 5 s for a source not yet measured", todo.Wake.Sub(h.now))
+	}
+	h.after(5*time.Second - 1)
+	if h.p.State() != Ready {
+		t.Fatal("gave up too early")
+	}
+	todo = h.after(1)
+	if !todo.Close || h.p.State() != Waiting || reasons(todo) != "0 missed its deadline, 1 link lost" {
+		t.Fatalf("silent for 5 s: %s, %+v", reasons(todo), todo)
+	}
+	if why := h.p.Why(); why != "waiting 1 s before redial: silent for 5 s" {
+		t.Error(why)
+	}
+}
+
+func TestMeasuredSourceIsFoundDeadWithinSeconds(t *testing.T) {
+	w := newWorld(t, Config{}, bigLayout(t), 10e6, 50*time.Millisecond)
+	w.to(start.Add(5 * time.Second))
+	w.silent = true
+	at := w.now
+	for w.pool.State() == Ready {
+		w.to(w.now.Add(100 * time.Millisecond))
+	}
+	if took := w.now.Sub(at); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if w.back[MissedDeadline] == 0 {
+		t.Error("nothing returned")
+	}
+}
+
+func TestLeaseOfWhichNothingComesReturnsAlone(t *testing.T) {
+	h := ready(t, Config{}, 8<<20, 100<<10)
+	h.p.Grant([]Work{{Piece: 8, Token: 1}, {Piece: 0, Token: 2}}, h.now)
+	todo := h.next()
+	reqs := slices.Clone(todo.Requests)
+	if reqs[0].Piece != 8 || reqs[len(reqs)-1].Piece != 0 {
+		t.Fatalf("asked for %+v", reqs)
+	}
+	var back string
+	for range 700 { // piece 0 flows, piece 8 does not
+		h.now = h.now.Add(100 * time.Millisecond)
+		for _, r := range reqs {
+			if r.Piece == 0 {
+				h.p.Arrived(r.ID, 100, h.now)
+			}
+		}
+		todo = h.next()
+		if back += reasons(todo); back != "" {
+			break
+		}
+	}
+	if back != "8 missed its deadline" || h.p.State() != Ready || len(todo.Cancel) != 2 {
+		t.Errorf("returned %q in %v, cancelled %d", back, h.p.State(), len(todo.Cancel))
+	}
+}
+
+func TestDeadlineOfAnUnmeasuredSourceIsSetAgainWhenItIsMeasured(t *testing.T) {
+	// Four leases of 100 KiB at 10 KB/s: the last begins after 30 s.
+	w := newWorld(t, Config{}, layoutOf(t, 100<<10, 100<<10, 100<<10, 100<<10), 10e3, 20*time.Millisecond)
+	w.parts = true
+	w.to(start.Add(time.Minute))
+	if len(w.back) > 0 || w.arrived != 400<<10 {
+		t.Errorf("returned %v, %d bytes arrived", w.back, w.arrived)
+	}
+}
+
+func TestBusyWaitsAsLongAsItIsTold(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	todo := h.grant(0)
+	reqs := slices.Clone(todo.Requests)
+	h.p.Failed(reqs[3].ID, Busy, 400*time.Millisecond, h.now)
+	todo = h.next()
+	if len(todo.Requests) > 0 || todo.Want > 0 || len(todo.Return) > 0 || !todo.Wake.Equal(h.now.Add(400*time.Millisecond)) {
+		t.Fatalf("busy: %+v", todo)
+	}
+	if why := h.p.Why(); why != "source is busy, asked again in 400 ms" {
+		t.Error(why)
+	}
+	h.serve(reqs[:3], 1e6) // those it took on are served
+	if h.now.Sub(start) < 400*time.Millisecond {
+		h.now = start.Add(400 * time.Millisecond)
+	}
+	todo = h.next()
+	if len(todo.Requests) == 0 || todo.Requests[0].First != 4 && todo.Requests[0].First != 3 {
+		t.Fatalf("asked again for %+v", todo.Requests)
+	}
+}
+
+func TestLongBusyReturnsIdleLeases(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{{Config{}, "0 source is busy, 1 source is busy"}, {Config{HoldBusy: time.Minute}, ""}} {
+		h := ready(t, c.cfg, 8<<20)
+		todo := h.grant(0, 1)
+		for _, r := range slices.Clone(todo.Requests) {
+			h.p.Failed(r.ID, Busy, 5*time.Second, h.now)
+		}
+		todo = h.next()
+		slices.SortFunc(todo.Return, func(a, b Return) int { return int(a.Piece) - int(b.Piece) })
+		if reasons(todo) != c.want {
+			t.Errorf("%+v: returned %q", c.cfg, reasons(todo))
+		}
+		if todo = h.after(5 * time.Second); todo.Want == 0 && len(todo.Requests) == 0 {
+			t.Error("does not ask again")
+		}
+	}
+}
+
+func TestBusySourceIsAskedForLessAtOnce(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	todo := h.grant(0)
+	was := len(todo.Requests)
+	for _, r := range slices.Clone(todo.Requests) {
+		h.p.Failed(r.ID, Busy, 100*time.Millisecond, h.now)
+	}
+	h.next()
+	todo = h.after(100 * time.Millisecond)
+	if len(todo.Requests) != was/2 {
+		t.Errorf("%d requests after BUSY to %d", len(todo.Requests), was)
+	}
+	for range 200 { // and more again when it serves
+		h.serve(todo.Requests, 50e6)
+		if todo = h.next(); len(todo.Requests) == 0 {
+			break
+		}
+	}
+	if h.p.pipeline <= was/2 {
+		t.Errorf("pipeline stays at %d", h.p.pipeline)
+	}
+}
+
+func TestNotFoundReturnsTheLeaseAndIsRemembered(t *testing.T) {
+	h := ready(t, Config{AbsentFor: 20 * time.Second}, 8<<20)
+	todo := h.grant(0, 1)
+	h.p.Failed(todo.Requests[0].ID, NotFound, 0, h.now)
+	todo = h.next()
+	if reasons(todo) != "0 source does not have the piece" {
+		t.Fatalf("returned %s", reasons(todo))
+	}
+	h.p.Grant([]Work{{Piece: 0, Token: 500}}, h.now)
+	if todo = h.next(); reasons(todo) != "0 not needed" {
+		t.Fatalf("leased again: %+v", todo)
+	}
+	h.now = h.now.Add(20 * time.Second)
+	h.p.Revoke(1, 101, h.now)
+	h.p.Grant([]Work{{Piece: 0, Token: 501}}, h.now)
+	if todo = h.next(); len(todo.Return) > 0 || len(todo.Requests) == 0 {
+		t.Fatalf("not asked again later: %+v", todo)
+	}
+	h.p.Failed(todo.Requests[0].ID, NotFound, 0, h.now)
+	h.p.Announced([]share.Piece{0}, h.now)
+	h.p.Grant([]Work{{Piece: 0, Token: 502}}, h.now)
+	if todo = h.next(); len(todo.Requests) == 0 {
+		t.Fatalf("not asked again when announced: %+v", todo)
+	}
+}
+
+func TestSourceThatHasNothingItClaimsIsAskedRarely(t *testing.T) {
+	h := ready(t, Config{}, 64<<20)
+	asked := 0
+	for p := share.Piece(0); p < 60 && h.now.Before(start.Add(time.Minute)); {
+		todo := h.next()
+		if todo.Want == 0 {
+			h.now = todo.Wake
+			continue
+		}
+		todo = h.grant(p)
+		p++
+		asked++
+		h.p.Failed(todo.Requests[0].ID, NotFound, 0, h.now)
+	}
+	if asked > 16 {
+		t.Errorf("asked %d times in a minute", asked)
+	}
+	if why := h.p.Why(); !strings.Contains(why, "does not have what it announced") {
+		t.Error(why)
+	}
+}
+
+func TestGoneAndRefusedEndThePool(t *testing.T) {
+	for how, why := range map[Outcome]string{NoShare: "the source no longer has the share", Refused: "the source refuses to serve us"} {
+		h := ready(t, Config{}, 8<<20)
+		todo := h.grant(0, 1)
+		h.p.Failed(todo.Requests[0].ID, how, 0, h.now)
+		todo = h.next()
+		if !todo.Gone || len(todo.Return) != 2 || h.p.Why() != why {
+			t.Errorf("%v: %+v, %s", how, todo, h.p.Why())
+		}
+		if todo = h.after(time.Hour); todo.Dial {
+			t.Error("dials again")
+		}
+	}
+}
+
+func TestPeerThatBreaksTheProtocolThreeTimesIsGone(t *testing.T) {
+	h := byHand(t, Config{}, 1)
+	for i := range 3 {
+		h.next()
+		h.p.Lost(fmt.Errorf("frame too long: %w", peers.ErrProtocol), h.now)
+		if todo := h.next(); todo.Gone != (i == 2) {
+			t.Fatalf("time %d: gone %v", i+1, todo.Gone)
+		} else if !todo.Gone {
+			h.now = todo.Wake
+		}
+	}
+}
+
+func TestStarvedPoolAsksOnceThereIsRoom(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
+	room := 2 * share.BlockSize
+	take := func(n int) bool {
+		if n > room {
+			return false
+		}
+		room -= n
+		return true
+	}
+	todo := h.p.Next(h.now, take)
+	if !todo.Starved || len(todo.Requests) != 2 {
+		t.Fatalf("%+v", todo)
+	}
+	for _, r := range slices.Clone(todo.Requests) {
+		h.p.Finished(r.ID, h.now.Add(time.Millisecond))
+	}
+	h.now = h.now.Add(time.Millisecond)
+	todo = h.p.Next(h.now, take)
+	if !todo.Starved || len(todo.Requests) != 0 || !strings.Contains(h.p.Why(), "memory") {
+		t.Fatalf("%+v: %s", todo, h.p.Why())
+	}
+	room = 8 << 20
+	if todo = h.p.Next(h.now, take); todo.Starved || len(todo.Requests) == 0 {
+		t.Fatalf("%+v", todo)
+	}
+}
+
+func TestHedgeWorksFromTheTailAndOnlyOnWhatIsMissing(t *testing.T) {
+	h := ready(t, Config{}, 1<<20)
+	have := make([]bool, 16)
+	have[15], have[12] = true, true
+	h.p.Grant([]Work{{Piece: 0, Token: 1, Have: have, Proven: true, Hedge: true}}, h.now)
+	todo := h.next()
+	var got []share.Block
+	for _, r := range todo.Requests {
+		if r.Proof {
+			t.Error("asks for a proof that is known")
+		}
+		got = append(got, r.First)
+	}
+	if fmt.Sprint(got) != "[14 13 11 10]" {
+		t.Fatalf("asked for %v", got)
+	}
+	// The other holder is faster than thought: what it gave is neither asked for nor waited for.
+	h.p.Verified(0, 0, 12, h.now)
+	todo = h.next()
+	if len(todo.Cancel) != 2 || len(todo.Requests) != 0 {
+		t.Fatalf("after the others came: %+v", todo)
+	}
+	h.p.Verified(0, 13, 2, h.now)
+	if h.next(); h.p.Leases() != 0 {
+		t.Error("the lease did not end")
+	}
+}
+
+func TestLeaseForAHeldPieceReplacesTheOlder(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	sent := len(h.grant(0).Requests)
+	h.p.Grant([]Work{{Piece: 0, Token: 900}}, h.now)
+	todo := h.next()
+	if len(todo.Cancel) != sent || len(todo.Return) > 0 || todo.Requests[0].Token != 900 {
+		t.Fatalf("%+v", todo)
+	}
+	h.p.Grant([]Work{{Piece: 0, Token: 100}}, h.now)
+	if todo = h.next(); reasons(todo) != "0 not needed" || len(todo.Cancel) > 0 {
+		t.Fatalf("an older one: %+v", todo)
+	}
+}
+
+func TestLeasesThatComeWhileTheLinkIsDownReturn(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.p.Lost(peers.ErrLost, h.now)
+	h.next()
+	if todo := h.grant(0); reasons(todo) != "0 link lost" {
+		t.Errorf("%+v", todo)
+	}
+	h.p.Lost(errors.New("again"), h.now) // told twice: no second back-off
+	if h.p.Dials() != 1 {
+		t.Errorf("%d dials counted", h.p.Dials())
+	}
+}
+
+func TestSourceThatTurnsSlowGivesBackWhatItCannotDo(t *testing.T) {
+	w := newWorld(t, Config{}, bigLayout(t), 50e6, 20*time.Millisecond)
+	w.to(start.Add(5 * time.Second))
+	before := w.pool.Leases()
+	w.parts = true
+	w.rate = func(time.Time) float64 { return 20e3 }
+	w.to(start.Add(60 * time.Second))
+	t.Logf("%d leases before, %d after; returned %v", before, w.pool.Leases(), w.back)
+	if w.pool.Leases() > 3 {
+		t.Errorf("holds %d leases at 20 kB/s", w.pool.Leases())
+	}
+	if w.pool.State() != Ready || w.dials > 1 {
+		t.Errorf("%v after %d dials: it was honest", w.pool.State(), w.dials)
+	}
+}
+
+func TestConfigBoundsWindowRequestsAndLeases(t *testing.T) {
+	w := newWorld(t, Config{MaxWindow: 1 << 20, MaxRequest: 128 << 10}, bigLayout(t), 100e6, 100*time.Millisecond)
+	w.to(start.Add(5 * time.Second))
+	if w.most > 1<<20 || w.largest > 128<<10 {
+		t.Errorf("%d in flight, requests of %d", w.most, w.largest)
+	}
+	h := ready(t, Config{FirstWindow: 512 << 10, MaxRequests: 3}, 8<<20)
+	if todo := h.grant(0); len(todo.Requests) != 3 {
+		t.Errorf("%d requests in flight of 3", len(todo.Requests))
+	}
+	h = ready(t, Config{FirstWindow: 512 << 10}, 8<<20)
+	if todo := h.grant(0); len(todo.Requests) != 8 {
+		t.Errorf("%d requests in a first window of 512 KiB", len(todo.Requests))
+	}
+	h = ready(t, Config{MaxLeases: 2}, 8<<20)
+	if todo := h.grant(0, 1, 2); reasons(todo) != "2 not needed" {
+		t.Errorf("returned %q", reasons(todo))
+	}
+	slow := newWorld(t, Config{MinWindow: 512 << 10}, layoutOf(t, 8<<20), 10e3, time.Millisecond)
+	slow.parts = true
+	slow.to(start.Add(5 * time.Minute))
+	if slow.pool.win.size != 512<<10 {
+		t.Errorf("window of %d", slow.pool.win.size)
+	}
+	if c := (Config{FirstWindow: 1, MinWindow: 1, MaxWindow: 1, MaxRequest: 1, RedialMin: time.Minute}).withDefaults(); c.FirstWindow != 128<<10 || c.MaxWindow != 128<<10 || c.MaxRequest != 64<<10 || c.RedialMax != time.Minute {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestConfigOfTimes(t *testing.T) {
+	h := ready(t, Config{FirstDeadline: time.Second}, 8<<20)
+	if todo := h.grant(0); !todo.Wake.Equal(h.now.Add(time.Second)) {
+		t.Errorf("FirstDeadline: alarm in %v", todo.Wake.Sub(h.now))
+	}
+	dead := func(cfg Config) time.Duration {
+		w := newWorld(t, cfg, bigLayout(t), 10e6, 50*time.Millisecond)
+		w.to(start.Add(3 * time.Second))
+		w.silent = true
+		for at := w.now; ; w.to(w.now.Add(50 * time.Millisecond)) {
+			if w.pool.State() != Ready {
+				return w.now.Sub(at)
+			}
+		}
+	}
+	if a, b := dead(Config{}), dead(Config{Grace: 6 * time.Second}); b-a < 3900*time.Millisecond {
+		t.Errorf("Grace: dead after %v and %v", a, b)
+	}
+	p := New(Config{RedialMin: 100 * time.Millisecond, RedialMax: 200 * time.Millisecond}, layoutOf(t, 1), 1, start)
+	now := start
+	for range 5 {
+		p.Next(now, nil)
+		p.Lost(peers.ErrLost, now)
+		wake := p.Next(now, nil).Wake
+		if wait := wake.Sub(now); wait > 200*time.Millisecond || wait < 75*time.Millisecond {
+			t.Errorf("redial in %v", wait)
+		}
+		now = wake
+	}
+	// Slack and Recheck are about the window.
+	used := func(cfg Config) *world {
+		w := newWorld(t, cfg, bigLayout(t), 50e6, time.Millisecond)
+		w.to(start.Add(30 * time.Second))
+		return w
+	}
+	if a, b := used(Config{}), used(Config{Slack: 40 * time.Millisecond}); b.pool.win.size < 2*a.pool.win.size {
+		t.Errorf("Slack: windows of %d and %d", a.pool.win.size, b.pool.win.size)
+	}
+	grown := func(cfg Config) time.Duration {
+		w := newWorld(t, cfg, bigLayout(t), 5e6, 40*time.Millisecond)
+		w.to(start.Add(5 * time.Second))
+		w.rtt = 100 * time.Millisecond
+		w.to(start.Add(9 * time.Second))
+		return w.pool.win.rtt
+	}
+	if a, b := grown(Config{Recheck: 30 * time.Second}), grown(Config{Recheck: time.Second}); b < 90*time.Millisecond || a >= 90*time.Millisecond {
+		t.Errorf("Recheck: round trips of %v and %v", a, b)
+	}
+}
+
+func TestMeasureTellsRateAndRoundTrip(t *testing.T) {
+	w := newWorld(t, Config{}, bigLayout(t), 10e6, 50*time.Millisecond)
+	if _, _, known := w.pool.Measure(); known {
+		t.Error("known before anything was asked")
+	}
+	w.to(start.Add(10 * time.Second))
+	rate, rtt, known := w.pool.Measure()
+	if !known || rate < 9.5e6 || rate > 10.5e6 || rtt < 45*time.Millisecond || rtt > 60*time.Millisecond {
+		t.Errorf("%.0f B/s, %v, %v", rate, rtt, known)
+	}
+}
+
+func TestEveryStateAndReasonHasAWord(t *testing.T) {
+	for s := Idle; s <= Gone; s++ {
+		if s.String() == "" {
+			t.Error(s)
+		}
+	}
+	for r := MissedDeadline; r <= Unneeded; r++ {
+		if r.String() == "" {
+			t.Error(r)
+		}
+	}
+	h := byHand(t, Config{}, 8<<20)
+	said := []string{h.p.Why()}
+	h.next()
+	said = append(said, h.p.Why())
+	h.p.Opened(0, h.now)
+	h.next()
+	said = append(said, h.p.Why())
+	h.p.Subscribed(h.now)
+	h.next()
+	said = append(said, h.p.Why())
+	h.grant(0)
+	said = append(said, h.p.Why())
+	h.p.Lost(errors.New("connection reset"), h.now)
+	said = append(said, h.p.Why())
+	want := "not begun; connecting; asking what it has; waiting for leases; fetching; waiting 1 s before redial: connection reset"
+	if got := strings.Join(said, "; "); got != want {
+		t.Errorf("said %q\nwant %q", got, want)
+	}
+}
+
+func BenchmarkSmallPieces(b *testing.B) {
+	sizes := make([]int64, 4096)
+	for i := range sizes {
+		sizes[i] = 10 << 10
+	}
+	p := New(Config{}, layoutOf(b, sizes...), 1, start)
+	now := start
+	take := func(int) bool { return true }
+	p.Next(now, take)
+	p.Opened(time.Millisecond, now)
+	p.Next(now, take)
+	p.Subscribed(now)
+	var live []Request
+	next, token := 0, share.Token(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(20 * time.Microsecond)
+		todo := p.Next(now, take)
+		live = append(live, todo.Requests...)
+		var works []Work
+		for range min(todo.Want, 64) {
+			token++
+			works = append(works, Work{Piece: share.Piece(next % 4096), Token: token})
+			next++
+		}
+		p.Grant(works, now)
+		if len(live) > 0 {
+			p.Arrived(live[0].ID, live[0].Bytes, now)
+			p.Finished(live[0].ID, now)
+			live = live[1:]
+		}
+	}
+}
