@@ -3,14 +3,20 @@ package p2p
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
 	"github.com/piecelease/fetcher/peers"
@@ -19,7 +25,33 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if e := os.Getenv(errandEnv); e != "" {
+		runErrand(e)
+		return
+	}
+	LogLibraries(slog.DiscardHandler)
 	goleak.VerifyTestMain(m)
+}
+
+// errandEnv makes this binary do an errand in place of its tests: where a test
+// needs processes, they are this binary again.
+const errandEnv = "P2P_TEST_ERRAND"
+
+// seedKey is a key that is always the same.
+func seedKey(n byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize))
+}
+
+func peerOf(key ed25519.PrivateKey) peers.ID {
+	k, err := crypto.UnmarshalEd25519PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	id, err := peer.IDFromPrivateKey(k)
+	if err != nil {
+		panic(err)
+	}
+	return peers.ID(id.String())
 }
 
 // local is a listener that costs no IPv6 and no QUIC.
@@ -270,3 +302,54 @@ func fetchAll(t testing.TB, x *memory, l *Link, c *catcher) {
 		}
 	}
 }
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+func (s *safeBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
+
+// rawStream connects h to src and opens a bare stream: for those who do not
+// keep to the protocol.
+func rawStream(t testing.TB, h, src *Host, protocol string) network.Stream {
+	t.Helper()
+	if _, err := h.connect(t.Context(), addr(src)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.host.NewStream(t.Context(), src.host.ID(), protoID(protocol))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Reset() })
+	return s
+}
+
+// readEnd reads a stream to its end, and is what came, and how it ended.
+func readEnd(t testing.TB, s network.Stream) ([]byte, error) {
+	t.Helper()
+	s.SetReadDeadline(time.Now().Add(patience))
+	b, err := io.ReadAll(s)
+	if timedOut(err) {
+		t.Fatal("the stream did not end")
+	}
+	return b, err
+}
+
+// eventually waits for what has no event to wait for.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("waited in vain for", what)
+		}
+	}
+}
+
+func textLog(b *safeBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

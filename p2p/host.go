@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,13 +184,20 @@ func (h *Host) Addrs() []string {
 		addrs = append(addrs, own...)
 	}
 	var out []string
-	for _, a := range ma.Unique(addrs) {
-		if bare, last := ma.SplitLast(a); last != nil && last.Protocol().Code == ma.P_P2P {
-			a = bare
+	for _, a := range addrs {
+		if s := bare(a).String() + "/p2p/" + string(h.id); !slices.Contains(out, s) {
+			out = append(out, s)
 		}
-		out = append(out, a.String()+"/p2p/"+string(h.id))
 	}
 	return out
+}
+
+// bare is an address without the peer ID at its end.
+func bare(a ma.Multiaddr) ma.Multiaddr {
+	if rest, last := ma.SplitLast(a); last != nil && last.Protocol().Code == ma.P_P2P {
+		return rest
+	}
+	return a
 }
 
 // Discarded is how many bytes came in for requests that had been cancelled.
@@ -328,10 +336,7 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
 			continue
 		}
-		if bare, last := ma.SplitLast(a); last != nil && last.Protocol().Code == ma.P_P2P {
-			a = bare
-		}
-		info.Addrs = append(info.Addrs, a)
+		info.Addrs = append(info.Addrs, bare(a))
 	}
 	h.swarm.Backoff().Clear(id) // when to dial again is the pool's decision
 	t := h.cfg.Timeouts

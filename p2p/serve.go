@@ -290,7 +290,10 @@ func (c *child) reply(j *job) error {
 	}
 	defer done()
 	h := wire.Header{ID: j.ID}
-	if q.Proof && j.ctx.Err() == nil {
+	if j.ctx.Err() != nil {
+		return c.refuse(j, r)
+	}
+	if q.Proof {
 		if h.Proof, r = c.blocks.Proof(j.Share, p); r.Status != wire.OK {
 			return c.refuse(j, r)
 		}

@@ -1,0 +1,627 @@
+package p2p
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// actor is a source that does as it is told: it hands each frame it reads to
+// play, which writes whatever it likes.
+func actor(t testing.TB, cfg Config, play func(s network.Stream, f wire.PieceFrame)) *Host {
+	src := newHost(t, cfg)
+	var work sync.WaitGroup
+	t.Cleanup(work.Wait) // runs after Close
+	src.host.SetStreamHandler(wire.PieceProtocol, func(s network.Stream) {
+		defer s.Reset()
+		br := bufio.NewReader(s)
+		for {
+			b, err := wire.ReadFrame(br, wire.MaxRequest, nil)
+			if err != nil {
+				return
+			}
+			f, err := wire.ParsePieceFrame(b)
+			if err != nil {
+				t.Error("a link sent", err)
+				return
+			}
+			play(s, f)
+		}
+	})
+	return src
+}
+
+// header writes a reply header, and n bytes of zeros behind it.
+func header(s io.Writer, h wire.Header, n int) {
+	s.Write(append(wire.AppendFrame(nil, wire.AppendHeader(nil, h)), make([]byte, n)...))
+}
+
+func TestEveryViolationEndsTheLink(t *testing.T) {
+	const block = share.BlockSize
+	x := newMemory(t, 1<<20+100) // a piece of 16 blocks, and one of 100 bytes
+	proof := make([]share.Hash, 16)
+	ask := wire.PieceRequest{ID: 7, Count: 16, Proof: true}
+	raw := func(b ...byte) func(network.Stream) { return func(s network.Stream) { s.Write(b) } }
+	heads := func(hs ...wire.Header) func(network.Stream) {
+		return func(s network.Stream) {
+			for _, h := range hs {
+				header(s, h, int(h.Bytes))
+			}
+		}
+	}
+	for name, play := range map[string]func(network.Stream){
+		"bytes that are no frame":      raw(bytes.Repeat([]byte{0xff}, 12)...),
+		"a frame over its cap":         raw(wire.AppendFrame(nil, make([]byte, wire.MaxHeader+1))[:100]...),
+		"a frame that is no header":    raw(wire.AppendFrame(nil, []byte{0x0f})...),
+		"a reply to nothing":           heads(wire.Header{ID: 8, Last: true}),
+		"no proof":                     heads(wire.Header{ID: 7, Count: 4, Bytes: 4 * block}),
+		"a short proof":                heads(wire.Header{ID: 7, Proof: proof[:15], Count: 4, Bytes: 4 * block}),
+		"a long proof":                 heads(wire.Header{ID: 7, Proof: make([]share.Hash, 17), Count: 4, Bytes: 4 * block}),
+		"two proofs":                   heads(wire.Header{ID: 7, Proof: proof, Count: 4, Bytes: 4 * block}, wire.Header{ID: 7, Proof: proof, First: 4, Count: 4, Bytes: 4 * block}),
+		"blocks that come later":       heads(wire.Header{ID: 7, Proof: proof, First: 4, Count: 4, Bytes: 4 * block}),
+		"blocks twice":                 heads(wire.Header{ID: 7, Proof: proof, Count: 4, Bytes: 4 * block}, wire.Header{ID: 7, Count: 4, Bytes: 4 * block}),
+		"a gap":                        heads(wire.Header{ID: 7, Proof: proof, Count: 4, Bytes: 4 * block}, wire.Header{ID: 7, First: 5, Count: 4, Bytes: 4 * block}),
+		"more than was asked for":      heads(wire.Header{ID: 7, Proof: proof}, wire.Header{ID: 7, Count: 4, Bytes: 4 * block}, wire.Header{ID: 7, First: 4, Count: 4, Bytes: 4 * block}, wire.Header{ID: 7, First: 8, Count: 4, Bytes: 4 * block}, wire.Header{ID: 7, First: 12, Count: 4, Bytes: 4 * block}, wire.Header{ID: 7, First: 16, Count: 1, Bytes: block}),
+		"bytes too few for the blocks": heads(wire.Header{ID: 7, Proof: proof, Count: 4, Bytes: 4*block - 1}),
+		"an end that is early":         heads(wire.Header{ID: 7, Proof: proof, Count: 4, Bytes: 4 * block, Last: true}),
+		"an end without any blocks":    heads(wire.Header{ID: 7, Proof: proof, Last: true}),
+		"an empty header":              heads(wire.Header{ID: 7, Proof: proof}, wire.Header{ID: 7}),
+		"a reply after the end":        heads(wire.Header{ID: 7, Status: wire.Busy}, wire.Header{ID: 7, Status: wire.Busy}),
+		"blocks behind a status": func(s network.Stream) {
+			b := wire.AppendHeader(nil, wire.Header{ID: 7, Proof: proof, Count: 1, Bytes: block})
+			s.Write(wire.AppendFrame(nil, append(b, 2<<3, byte(wire.Gone))))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) { play(s) })
+			h := newHost(t, Config{Listen: []string{"none"}, Streams: 1})
+			c := newCatcher()
+			l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+			recv(t, "the link", c.up)
+			if !l.Request(ask) {
+				t.Fatal("request refused")
+			}
+			err := recv(t, "the end of the link", c.down)
+			if !errors.Is(err, peers.ErrProtocol) || errors.Is(err, peers.ErrLost) {
+				t.Error("down:", err)
+			}
+			if l.Request(ask) {
+				t.Error("a request was taken after the end")
+			}
+			if len(c.finished) > 0 {
+				t.Error("a bad reply finished")
+			}
+		})
+	}
+}
+
+func TestABlockTooShortIsFoundBeforeItIsRead(t *testing.T) {
+	x := newMemory(t, 100)
+	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
+		header(s, wire.Header{ID: f.ID, Count: 1, Bytes: 101, Last: true}, 0) // and nothing behind it
+	})
+	h := newHost(t, Config{})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	recv(t, "the link", c.up)
+	l.Request(wire.PieceRequest{ID: 1, Count: 1})
+	if err := recv(t, "the end of the link", c.down); !errors.Is(err, peers.ErrProtocol) {
+		t.Error("down:", err)
+	}
+}
+
+func TestARequestForNoBlocksIsRefused(t *testing.T) {
+	x := newMemory(t, 1<<20+100)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	src.Serve(x, everybody{})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	defer l.Close()
+	for _, r := range []wire.PieceRequest{
+		{ID: 1, Piece: 2, Count: 1}, {ID: 1, Count: 0}, {ID: 1, Count: 17}, {ID: 1, First: 16, Count: 1},
+		{ID: 1, First: 1 << 31, Count: 1}, {ID: 1, Count: 1 << 31}, {ID: 1, First: 1 << 16, Count: 1}, {ID: 1, Piece: 1<<32 - 1, Count: 1},
+	} {
+		if l.Request(r) {
+			t.Errorf("taken: %+v", r)
+		}
+	}
+	if !l.Request(wire.PieceRequest{ID: 1, Count: 16}) {
+		t.Error("refused a good one")
+	}
+	if l.Request(wire.PieceRequest{ID: 1, Count: 16}) {
+		t.Error("took an ID twice")
+	}
+	recv(t, "the reply", c.finished)
+}
+
+func TestStatusesReachTheSinkAndTheLinkStays(t *testing.T) {
+	x := newMemory(t, 6<<20)
+	want := map[share.Piece]wire.Reply{
+		1: {Status: wire.Busy, Retry: 1500 * time.Millisecond},
+		2: {Status: wire.Refused, Reason: "not for you"},
+		3: {Status: wire.Gone, Reason: "it was edited"},
+		4: {Status: wire.NotFound},
+		5: {Status: wire.Gone, Reason: "in the middle"},
+	}
+	x.check = func(p share.Piece) wire.Reply {
+		if p == 3 || p == 4 {
+			return want[p]
+		}
+		return wire.Reply{}
+	}
+	x.read = func(p share.Piece, b share.Block) wire.Reply {
+		if p == 5 && b > 0 {
+			return want[p]
+		}
+		return wire.Reply{}
+	}
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	src.Serve(x, admitFunc(func(_ context.Context, _ peers.ID, p share.Piece, _ int) (func(), wire.Reply) {
+		if p == 1 || p == 2 {
+			return nil, want[p]
+		}
+		return func() {}, wire.Reply{}
+	}))
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	defer l.Close()
+	for p := range 6 {
+		l.Request(whole(x, uint64(p), share.Piece(p), true))
+	}
+	for range want {
+		s := recv(t, "a status", c.statuses)
+		if s.r != want[share.Piece(s.req)] {
+			t.Errorf("piece %d: %+v, want %+v", s.req, s.r, want[share.Piece(s.req)])
+		}
+	}
+	if p := recv(t, "the piece that is there", c.finished); p != 0 {
+		t.Error("finished", p)
+	}
+	if n := len(c.got(5)); n != wire.MaxRun {
+		t.Error(n, "bytes came before the file was found to have changed")
+	}
+}
+
+func TestAShareThatNobodyKnowsIsNotFound(t *testing.T) {
+	x, other := newMemory(t, 1<<20), newMemory(t, 2<<20)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	src.Serve(x, everybody{})
+	c := newCatcher()
+	l := h.Open(addr(src), other.m.ID(), other.m.Layout(), c)
+	defer l.Close()
+	l.Request(whole(other, 1, 0, true))
+	if s := recv(t, "the status", c.statuses); s.r.Status != wire.NotFound {
+		t.Error("status", s)
+	}
+}
+
+func TestCancelStopsTheSourceAndTheSinkHearsNoMore(t *testing.T) {
+	x := newMemory(t, 4<<20)
+	gate := make(chan struct{})
+	x.read = func(p share.Piece, b share.Block) wire.Reply {
+		if p == 0 && b > 0 {
+			<-gate
+		}
+		return wire.Reply{}
+	}
+	src, h := newHost(t, Config{}), newHost(t, Config{Streams: 1})
+	src.Serve(x, everybody{})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	defer l.Close()
+	for p := range 3 {
+		l.Request(whole(x, uint64(p), share.Piece(p), true))
+	}
+	eventually(t, "the first run", func() bool { return len(c.got(0)) == wire.MaxRun })
+	l.Cancel(0) // one is being answered,
+	l.Cancel(1) // one is queued at the source,
+	l.Cancel(9) // one never was
+	l.Cancel(0)
+	l.Request(whole(x, 3, 3, true)) // written behind the cancels
+	eventually(t, "the cancels to be written", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.streams[0].unsent) == 0 && len(l.streams[0].cancels) == 0
+	})
+	time.Sleep(20 * time.Millisecond) // to be read: nothing tells when
+	close(gate)
+	for _, want := range []uint64{2, 3} {
+		if got := recv(t, "the others", c.finished); got != want {
+			t.Error("finished", got, "want", want)
+		}
+	}
+	if n := len(c.got(0)); n != wire.MaxRun {
+		t.Error(n, "bytes of a cancelled request were handed over")
+	}
+	if len(c.got(1)) != 0 || len(c.statuses) != 0 {
+		t.Error("the sink heard of a cancelled request")
+	}
+	if n := x.runs.Load(); n > 2+4+4 {
+		t.Error("the source read", n, "runs")
+	}
+	if d := h.Discarded(); d > wire.MaxRun {
+		t.Error(d, "bytes discarded")
+	}
+	if l.streams[0].owed != 0 || len(l.reqs) != 0 {
+		t.Error("something is left:", l.streams[0].owed, l.reqs)
+	}
+}
+
+func TestBytesOfCancelledRequestsAreDiscardedAndCounted(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	cancelled := make(chan struct{})
+	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
+		if f.Cancel { // too late: it all comes
+			<-cancelled
+			for b := uint32(0); b < 16; b += 4 {
+				header(s, wire.Header{ID: f.ID, First: b, Count: 4, Bytes: wire.MaxRun, Last: b == 12}, wire.MaxRun)
+			}
+			header(s, wire.Header{ID: 2, Status: wire.NotFound}, 0)
+		}
+	})
+	h := newHost(t, Config{Streams: 1})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	defer l.Close()
+	l.Request(wire.PieceRequest{ID: 1, Count: 16})
+	eventually(t, "the request to be written", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.streams[0].sent) == 1 })
+	l.Cancel(1)
+	close(cancelled)
+	l.Request(wire.PieceRequest{ID: 2, Piece: 1, Count: 16})
+	recv(t, "the reply to the next", c.statuses)
+	if len(c.got(1)) > 0 || len(c.finished) > 0 {
+		t.Error("a cancelled request was handed over")
+	}
+	if n := h.Discarded(); n != 1<<20 {
+		t.Errorf("%d bytes counted as discarded, want %d", n, 1<<20)
+	}
+}
+
+func TestARequestCancelledInTheQueueIsNeverSent(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	seen := make(chan share.Piece, 10)
+	x.check = func(p share.Piece) wire.Reply { seen <- p; return wire.Reply{} }
+	src.Serve(x, everybody{})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c) // not up yet: requests wait
+	defer l.Close()
+	l.Request(whole(x, 1, 0, true))
+	l.Cancel(1)
+	l.Request(whole(x, 2, 1, true))
+	recv(t, "the other", c.finished)
+	if p := <-seen; p != 1 || len(seen) > 0 {
+		t.Error("the source was asked for piece", p)
+	}
+}
+
+func TestRequestsSpreadOverTheStreams(t *testing.T) {
+	for _, streams := range []int{1, 3} {
+		x := newMemory(t, 8<<20)
+		var mu sync.Mutex
+		seen := map[string]int{}
+		src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
+			mu.Lock()
+			seen[s.ID()]++
+			mu.Unlock()
+			header(s, wire.Header{ID: f.ID, Status: wire.NotFound}, 0)
+		})
+		h := newHost(t, Config{Streams: streams})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		for p := range 6 {
+			l.Request(whole(x, uint64(p), share.Piece(p), false)) // before it is up, so all wait
+		}
+		for range 6 {
+			recv(t, "a reply", c.statuses)
+		}
+		l.Close()
+		mu.Lock()
+		for s, n := range seen {
+			if len(seen) != streams || n != 6/streams {
+				t.Errorf("%d streams: %d requests on %s of %d", streams, n, s, len(seen))
+			}
+		}
+		mu.Unlock()
+	}
+}
+
+func TestAnIdleStreamIsClosedAndOpenedAgain(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	src := newHost(t, Config{Timeouts: Timeouts{Idle: 50 * time.Millisecond}})
+	src.Serve(x, everybody{})
+	h := newHost(t, Config{Streams: 1})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	defer l.Close()
+	for round := range 3 {
+		l.Request(whole(x, uint64(round), 0, true))
+		recv(t, "a reply", c.finished)
+		l.mu.Lock()
+		first := l.streams[0].s
+		l.mu.Unlock()
+		eventually(t, "the stream to be closed", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return first != nil && l.streams[0].s == nil
+		})
+	}
+	select {
+	case err := <-c.down:
+		t.Error("the link went with the stream:", err)
+	default:
+	}
+}
+
+func TestALostConnectionIsOneLostLink(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	block := make(chan struct{})
+	x.read = func(share.Piece, share.Block) wire.Reply { <-block; return wire.Reply{} }
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	src.Serve(x, everybody{})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	recv(t, "the link", c.up)
+	l.Request(whole(x, 1, 0, true))
+	l.Request(whole(x, 2, 1, true))
+	src.swarm.ClosePeer(h.host.ID())
+	if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrLost) || errors.Is(err, peers.ErrProtocol) {
+		t.Error("down:", err)
+	}
+	close(block)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late > 0 {
+		t.Error(c.late, "calls after Down")
+	}
+}
+
+func TestAClosedLinkIsSilent(t *testing.T) {
+	x := newMemory(t, 8<<20)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	src.Serve(x, everybody{})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	recv(t, "the link", c.up)
+	for p := range 8 {
+		l.Request(whole(x, uint64(p), share.Piece(p), true))
+	}
+	recv(t, "a piece", c.finished)
+	l.Close()
+	if l.Request(whole(x, 99, 0, true)) {
+		t.Error("a closed link took a request")
+	}
+	l.Cancel(3)
+	l.Close()
+	h.Close()
+	if len(c.down) > 0 {
+		t.Error("Down was called after Close:", <-c.down)
+	}
+}
+
+func TestClosingTheHostEndsItsLinks(t *testing.T) {
+	x := newMemory(t, 1<<20)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	src.Serve(x, everybody{})
+	c := newCatcher()
+	h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	recv(t, "the link", c.up)
+	h.Close()
+	if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrLost) {
+		t.Error("down:", err)
+	}
+	c = newCatcher()
+	if l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c); l.Request(whole(x, 1, 0, true)) {
+		t.Error("a link of a closed host took a request")
+	}
+	if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrLost) {
+		t.Error("down:", err)
+	}
+	done := make(chan error, 1)
+	h.FetchManifest(addr(src), x.m.ID(), 1<<20, func(_ []byte, _ wire.Reply, err error) { done <- err })
+	if err := recv(t, "the answer", done); !errors.Is(err, peers.ErrLost) {
+		t.Error("manifest:", err)
+	}
+}
+
+func TestALinkProtectsItsConnection(t *testing.T) {
+	x := newMemory(t, 1)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	src.Serve(x, everybody{})
+	var links []*Link
+	protected := func() bool { return h.host.ConnManager().IsProtected(src.host.ID(), "") }
+	for range 2 {
+		c := newCatcher()
+		links = append(links, h.Open(addr(src), x.m.ID(), x.m.Layout(), c))
+		recv(t, "the link", c.up)
+	}
+	links[0].Close()
+	time.Sleep(10 * time.Millisecond)
+	if !protected() {
+		t.Error("not protected while a link is open")
+	}
+	links[1].Close()
+	eventually(t, "the protection to end", func() bool { return !protected() })
+}
+
+func TestAPanickingSinkLosesItsLinkOnly(t *testing.T) {
+	x := newMemory(t, 1<<20)
+	src := newHost(t, Config{})
+	src.Serve(x, everybody{})
+	var buf safeBuffer
+	h := newHost(t, Config{Logger: textLog(&buf)})
+	c := &panicker{newCatcher()}
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	l.Request(whole(x, 1, 0, true))
+	if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrLost) {
+		t.Error("down:", err)
+	}
+	if log := buf.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "link_test.go") {
+		t.Error("the panic was not logged with its stack:", log)
+	}
+}
+
+type panicker struct{ *catcher }
+
+func (*panicker) Proof(uint64, []share.Hash) { panic("on purpose") }
+
+func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
+		if f.Request.Piece == 1 {
+			for b := uint32(0); b < 16; b += 4 {
+				header(s, wire.Header{ID: f.ID, First: b, Count: 4, Bytes: wire.MaxRun, Last: b == 12}, wire.MaxRun)
+			}
+			return
+		}
+		header(s, wire.Header{ID: f.ID, Count: 4, Bytes: wire.MaxRun, Last: true}, 1000)
+		for range 12 {
+			time.Sleep(50 * time.Millisecond)
+			s.Write(make([]byte, 1000))
+		}
+		s.Write(make([]byte, wire.MaxRun-13000))
+	})
+	h := newHost(t, Config{Streams: 1})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	defer l.Close()
+	l.Request(wire.PieceRequest{ID: 2, Piece: 1, Count: 16})
+	recv(t, "a fast reply", c.finished)
+	if n := len(c.progress); n > 0 {
+		t.Error("told of progress", n, "times in a fast reply")
+	}
+	l.Request(wire.PieceRequest{ID: 1, Count: 4})
+	recv(t, "a slow reply", c.finished)
+	if n := len(c.progress); n < 1 || n > 3 {
+		t.Error("told of progress", n, "times in 600 ms, want at most four a second")
+	}
+	if n := <-c.progress; n < 1000 || n > 13000 {
+		t.Error("progress of", n)
+	}
+}
+
+func TestFetchBytesHoldBackTheReaders(t *testing.T) {
+	x := newMemory(t, 4<<20)
+	src := newHost(t, Config{})
+	src.Serve(x, everybody{})
+	h := newHost(t, Config{FetchBytes: 1 << 20, Streams: 1})
+	c := newCatcher()
+	c.keep = true
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	defer l.Close()
+	for p := range 4 {
+		l.Request(whole(x, uint64(p), share.Piece(p), true))
+	}
+	held := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.kept) }
+	eventually(t, "the budget to be used up", func() bool { return held() == 4 })
+	time.Sleep(20 * time.Millisecond)
+	if n := held(); n != 4 {
+		t.Error(n, "runs of 256 KiB handed over, with 1 MiB allowed")
+	}
+	c.mu.Lock()
+	for _, release := range c.kept {
+		release()
+	}
+	c.keep = false
+	c.mu.Unlock()
+	for range 4 {
+		recv(t, "the rest", c.finished)
+	}
+	if made := h.buffers.made.Load(); made > 5 {
+		t.Error(made, "buffers made for 16 runs, at most 4 at once")
+	}
+}
+
+func TestReleasingTwicePanics(t *testing.T) {
+	var f freeList
+	b, err := f.get(context.Background(), newBudget(1<<20), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.payload(100)) != 100 || cap(b.payload(100)) != 100 || len(b.mem) != headroom+share.BlockSize {
+		t.Error("a buffer of", len(b.mem), "for 100 bytes")
+	}
+	b.free()
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	b.free()
+}
+
+func TestTheFreeListKeepsOnlySoMuch(t *testing.T) {
+	var f freeList
+	budget := newBudget(1 << 30)
+	var all []*buffer
+	for range 3 * maxIdle / wire.MaxRun {
+		b, _ := f.get(context.Background(), budget, wire.MaxRun)
+		all = append(all, b)
+	}
+	for _, b := range all {
+		b.free()
+	}
+	if n := len(f.idle[1]) * wire.MaxRun; n != maxIdle {
+		t.Error(n, "bytes kept")
+	}
+}
+
+func TestManyLinksToOneSourceShareItsConnection(t *testing.T) {
+	x, y := newMemory(t, 1<<20), newMemory(t, 2<<20)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	both := both{x, y}
+	src.Serve(both, everybody{})
+	for _, m := range both {
+		c := newCatcher()
+		l := h.Open(addr(src), m.m.ID(), m.m.Layout(), c)
+		defer l.Close()
+		fetchAll(t, m, l, c)
+	}
+	if n := len(h.swarm.ConnsToPeer(src.host.ID())); n != 1 {
+		t.Error(n, "connections")
+	}
+}
+
+// both is two shares, as Blocks.
+type both [2]*memory
+
+func (b both) of(id share.ID) *memory {
+	if id == b[1].m.ID() {
+		return b[1]
+	}
+	return b[0]
+}
+func (b both) Manifest(id share.ID) ([]byte, wire.Reply) { return b.of(id).Manifest(id) }
+func (b both) Check(id share.ID, p share.Piece, f share.Block, n int) (int, wire.Reply) {
+	return b.of(id).Check(id, p, f, n)
+}
+func (b both) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) {
+	return b.of(id).Proof(id, p)
+}
+func (b both) ReadRun(id share.ID, p share.Piece, f share.Block, n int, dst []byte) (int, wire.Reply) {
+	return b.of(id).ReadRun(id, p, f, n, dst)
+}
+
+func ExampleHost() {
+	h, err := New(Config{Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+	if err != nil {
+		panic(err)
+	}
+	defer h.Close()
+	fmt.Println(len(h.Addrs()), "address")
+	// Output: 1 address
+}

@@ -1,0 +1,44 @@
+package p2p
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/gologshim"
+)
+
+// LogLibraries sends the log of libp2p to a handler, each record one level
+// lower than libp2p thinks of it, and keeps quic-go from printing its notice
+// about UDP buffers. Both hold for the whole process, so this is for a program
+// and not for a library, which should leave it to the program. It counts only
+// before the first New; without it libp2p writes to stderr.
+func LogLibraries(h slog.Handler) {
+	gologshim.SetDefaultHandler(lower{h})
+	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
+}
+
+// lower is a handler of libp2p's records: what is an error to it is, to a
+// fetcher with other peers and other addresses, a warning.
+type lower struct{ slog.Handler }
+
+func below(l slog.Level) slog.Level { return l - 4 } // levels are four apart
+
+func (h lower) Enabled(ctx context.Context, l slog.Level) bool {
+	return h.Handler.Enabled(ctx, below(l))
+}
+
+func (h lower) Handle(ctx context.Context, r slog.Record) error {
+	r = r.Clone()
+	r.Level = below(r.Level)
+	if strings.HasSuffix(r.Message, "listener accept error") { // every listener's last word
+		if r.Level = slog.LevelDebug; !h.Handler.Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h lower) WithAttrs(a []slog.Attr) slog.Handler { return lower{h.Handler.WithAttrs(a)} }
+func (h lower) WithGroup(name string) slog.Handler   { return lower{h.Handler.WithGroup(name)} }

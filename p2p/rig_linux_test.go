@@ -1,0 +1,358 @@
+package p2p
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// A rig joins two network namespaces by a link in userspace with a rate, a
+// delay and a queue: this kernel may have no netem. Root, /dev/net/tun.
+
+// path is what a rig is like, in both directions.
+type path struct {
+	Mbit  float64
+	Delay time.Duration // one way
+	Queue time.Duration // of waiting bytes, before packets are dropped
+	MTU   int
+	TCP   int // net.ipv4.tcp_rmem and tcp_wmem, largest; 0: the kernel's own
+}
+
+// errand is what the process in a namespace does.
+type errand struct {
+	Role    string // "serve", "fetch", "serve-tcp", "fetch-tcp"
+	Addrs   []string
+	Streams int
+	Window  int // bytes in flight
+	Bytes   int
+	QUIC    bool
+}
+
+func skipWithoutRig(t testing.TB) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: a rig of network namespaces needs root")
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		t.Skip("SKIPPED: a rig of network namespaces needs /dev/net/tun:", err)
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip("SKIPPED: a rig of network namespaces needs ip:", err)
+	}
+}
+
+func sh(t testing.TB, line string, args ...any) {
+	t.Helper()
+	f := strings.Fields(fmt.Sprintf(line, args...))
+	if out, err := exec.Command(f[0], f[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(f, " "), err, out)
+	}
+}
+
+// newRig makes a rig; its ends are named, with addresses 10.77.0.1 and .2.
+func newRig(t testing.TB, p path) (ends [2]string) {
+	skipWithoutRig(t)
+	var tun [2]*os.File
+	for i := range ends {
+		ns := fmt.Sprintf("p2p%d-%d", os.Getpid(), i)
+		ends[i] = ns
+		sh(t, "ip netns add %s", ns)
+		t.Cleanup(func() { exec.Command("ip", "netns", "del", ns).Run() })
+		sh(t, "ip -n %s link set lo up", ns)
+		tun[i] = openTun(t, ns)
+		f := tun[i]
+		t.Cleanup(func() { f.Close() })
+		sh(t, "ip -n %s addr add 10.77.0.%d/24 dev tun0", ns, i+1)
+		sh(t, "ip -n %s link set tun0 mtu %d txqueuelen 5000 up", ns, p.MTU)
+		if p.TCP > 0 {
+			for _, k := range []string{"rmem", "wmem"} {
+				out, err := exec.Command("ip", "netns", "exec", ns, "sysctl", "-q", "-w", fmt.Sprintf("net.ipv4.tcp_%s=4096 131072 %d", k, p.TCP)).CombinedOutput()
+				if err != nil {
+					t.Fatalf("sysctl: %v: %s", err, out)
+				}
+			}
+		}
+	}
+	go carry(tun[0], tun[1], p)
+	go carry(tun[1], tun[0], p)
+	return ends
+}
+
+// openTun opens tun0 in a namespace. Its thread is never used again.
+func openTun(t testing.TB, ns string) *os.File {
+	type result struct {
+		f   *os.File
+		err error
+	}
+	c := make(chan result)
+	go func() {
+		runtime.LockOSThread()
+		fd, err := unix.Open("/run/netns/"+ns, unix.O_RDONLY, 0)
+		if err == nil {
+			err = unix.Setns(fd, unix.CLONE_NEWNET)
+		}
+		if err != nil {
+			c <- result{nil, err}
+			return
+		}
+		dev, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK, 0)
+		if err != nil {
+			c <- result{nil, err}
+			return
+		}
+		var req [40]byte
+		copy(req[:], "tun0")
+		*(*uint16)(unsafe.Pointer(&req[16])) = unix.IFF_TUN | unix.IFF_NO_PI
+		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(dev), unix.TUNSETIFF, uintptr(unsafe.Pointer(&req[0]))); e != 0 {
+			c <- result{nil, e}
+			return
+		}
+		c <- result{os.NewFile(uintptr(dev), "tun"), nil}
+	}()
+	r := <-c
+	if r.err != nil {
+		t.Fatal("tun:", r.err)
+	}
+	return r.f
+}
+
+// carry takes packets from one end to the other until an end is closed.
+func carry(from, to *os.File, p path) {
+	type packet struct {
+		at time.Time
+		b  []byte
+	}
+	var pool = sync.Pool{New: func() any { return make([]byte, p.MTU+64) }}
+	line := make(chan packet, 1<<16)
+	defer close(line)
+	go func() {
+		for q := range line {
+			if d := time.Until(q.at); d > 0 {
+				time.Sleep(d)
+			}
+			to.Write(q.b)
+			pool.Put(q.b[:cap(q.b)])
+		}
+	}()
+	var free time.Time
+	for {
+		b := pool.Get().([]byte)
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		now := time.Now()
+		if free.Before(now) {
+			free = now
+		}
+		if free.Sub(now) > p.Queue {
+			pool.Put(b)
+			continue
+		}
+		free = free.Add(time.Duration(float64(n*8) / p.Mbit * 1e3))
+		select {
+		case line <- packet{free.Add(p.Delay), b[:n]}:
+		default:
+			pool.Put(b)
+		}
+	}
+}
+
+// send runs an errand in a namespace; its process ends with the test, if not before.
+func send(t testing.TB, ns string, e errand) *bufio.Reader {
+	b, _ := json.Marshal(e)
+	cmd := exec.Command("ip", "netns", "exec", ns, os.Args[0])
+	cmd.Env = append(os.Environ(), errandEnv+"="+string(b))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	return bufio.NewReader(out)
+}
+
+// along fetches over a path, and is what the fetch saw.
+func along(t testing.TB, p path, e errand) outcome {
+	ends := newRig(t, p)
+	serve := e
+	serve.Role = "serve" + strings.TrimPrefix(e.Role, "fetch")
+	line, err := send(t, ends[1], serve).ReadBytes('\n')
+	if err != nil {
+		t.Fatal("the server said nothing:", err)
+	}
+	if err := json.Unmarshal(line, &e.Addrs); err != nil {
+		t.Fatal(err)
+	}
+	line, err = send(t, ends[0], e).ReadBytes('\n')
+	if err != nil {
+		t.Fatal("the fetcher said nothing:", err)
+	}
+	var o outcome
+	if err := json.Unmarshal(line, &o); err != nil {
+		t.Fatal(err)
+	}
+	if o.Failed != "" {
+		t.Fatal(o.Failed)
+	}
+	return o
+}
+
+// runErrand does what this process was started for.
+func runErrand(what string) {
+	var e errand
+	if err := json.Unmarshal([]byte(what), &e); err != nil {
+		panic(err)
+	}
+	t := &process{}
+	defer t.end()
+	enc := json.NewEncoder(os.Stdout)
+	listen := "/ip4/10.77.0.2/tcp/4001"
+	if e.QUIC {
+		listen = "/ip4/10.77.0.2/udp/4001/quic-v1"
+	}
+	switch e.Role {
+	case "serve":
+		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
+		h.Serve(newMemory(t, 64<<20), everybody{})
+		enc.Encode(h.Addrs())
+		io.Copy(io.Discard, os.Stdin)
+	case "fetch":
+		h := newHost(t, Config{Streams: e.Streams, Listen: []string{"none"}})
+		d := driveTo(t, h, peers.Addr{ID: peerOf(seedKey(1)), Addrs: e.Addrs}, newMemory(t, 64<<20), e.Window)
+		d.watch = time.Now()
+		c0 := cpu()
+		d.fetch(t, e.Bytes)
+		o := d.saw
+		o.RTT, o.Took, o.CPU = d.rtt, time.Since(d.watch), cpu()-c0
+		enc.Encode(o)
+	case "serve-tcp":
+		ln, err := net.Listen("tcp", "10.77.0.2:4001")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					b := make([]byte, 256<<10)
+					for {
+						if _, err := c.Write(b); err != nil {
+							return
+						}
+					}
+				}()
+			}
+		}()
+		enc.Encode([]string{"10.77.0.2:4001"})
+		io.Copy(io.Discard, os.Stdin)
+	case "fetch-tcp":
+		start := time.Now()
+		c, err := net.Dial("tcp", e.Addrs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 256<<10)
+		var o outcome
+		for n := 0; n < e.Bytes; {
+			m, err := c.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += m
+			if o.Ramp == 0 && n >= 16<<20 {
+				o.Ramp = time.Since(start)
+			}
+			if o.Half == 0 && n >= e.Bytes/2 {
+				o.Half = time.Since(start)
+			}
+		}
+		o.Took = time.Since(start)
+		enc.Encode(o)
+	}
+}
+
+// process is the testing.TB of a process that is no test.
+type process struct {
+	testing.TB
+	clean []func()
+}
+
+func (p *process) Helper()          {}
+func (p *process) Cleanup(f func()) { p.clean = append(p.clean, f) }
+func (p *process) Error(a ...any)   { fmt.Fprintln(os.Stderr, a...) }
+func (p *process) Fatal(a ...any) {
+	json.NewEncoder(os.Stdout).Encode(outcome{Failed: fmt.Sprint(a...)})
+	os.Exit(1)
+}
+func (p *process) end() {
+	for i := len(p.clean) - 1; i >= 0; i-- {
+		p.clean[i]()
+	}
+}
+
+// BenchmarkPath fetches over made-up paths and prints what came of each. The
+// figures of docs/decisions/0010 are from here:
+//
+//	go test ./p2p -run '^$' -bench Path -benchtime 1x
+func BenchmarkPath(b *testing.B) {
+	lan := path{Mbit: 200, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500}
+	fat := path{Mbit: 1000, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 9000}
+	wide := fat
+	wide.TCP = 64 << 20
+	for _, v := range []struct {
+		name string
+		path
+		bytes int
+	}{{"200Mbit", lan, 192 << 20}, {"1Gbit", fat, 512 << 20}, {"1Gbit-tcp64M", wide, 768 << 20}} {
+		cases := []errand{{Role: "fetch-tcp"}}
+		for _, streams := range []int{1, 2, 4} {
+			for _, window := range []int{2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20} {
+				cases = append(cases, errand{Role: "fetch", Streams: streams, Window: window})
+			}
+		}
+		cases = append(cases, errand{Role: "fetch", Streams: 2, Window: 8 << 20, QUIC: true})
+		for _, e := range cases {
+			e.Bytes = v.bytes
+			name := fmt.Sprintf("%s/%s/streams=%d/window=%d", v.name, e.Role, e.Streams, e.Window>>20)
+			if e.QUIC {
+				name += "/quic"
+			}
+			b.Run(name, func(b *testing.B) {
+				var rate, late, ramp []float64
+				for b.Loop() {
+					o := along(b, v.path, e)
+					rate = append(rate, float64(e.Bytes*8)/1e6/o.Took.Seconds())
+					late = append(late, float64(e.Bytes*4)/1e6/(o.Took-o.Half).Seconds())
+					ramp = append(ramp, o.Ramp.Seconds())
+				}
+				b.ReportMetric(median(rate), "Mbit/s")
+				b.ReportMetric(median(late), "Mbit/s-2nd-half")
+				b.ReportMetric(median(ramp), "s-to-16MiB")
+			})
+		}
+	}
+}

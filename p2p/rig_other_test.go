@@ -1,0 +1,5 @@
+//go:build !linux
+
+package p2p
+
+func runErrand(string) { panic("there are no errands on this system") }
