@@ -1,0 +1,56 @@
+// Package bench measures the fetcher command from outside, as a person would
+// run it: real processes over loopback, beside what the same machine does
+// without us in the same minute. It holds tests only; run it with
+//
+//	make bench
+//
+// which is
+//
+//	go test -run '^$' -bench . -benchtime 1x -timeout 60m ./bench/
+//
+// # What is measured
+//
+//   - BenchmarkImport: sharing a file of 1 GiB, from the start of the process
+//     to the ticket, beside BLAKE3 of the same file on all cores.
+//   - BenchmarkOneSource: fetching 4 GiB from one process, beside the ceiling
+//     and beside bare TLS.
+//   - BenchmarkFourSources: 2 GiB from four processes, beside the ceiling from
+//     four.
+//   - BenchmarkSmallFiles: 10,000 files of 100 KiB, beside writing them from
+//     memory.
+//   - BenchmarkResume: kill -9 in the middle, then the same command again.
+//
+// The ceiling is the least that could be called a verified fetch over libp2p: a
+// bare stream (TCP, TLS, yamux) from memory, BLAKE3 of every 64 KiB compared
+// with what it must be, the same writes to the same directory, one sync at the
+// end. It has no manifest, requests, leases or resume. Bare TLS has no libp2p
+// either and throws its bytes away. Both live in the test binary, which runs
+// itself as a child process.
+//
+// # How to read the figures
+//
+// CPU is user and system time of the whole process; for a source, what it used
+// after it printed its ticket. Memory is anonymous memory (RssAnon), sampled
+// twenty times a second. The wire is what the sources wrote to their sockets
+// (wchar in /proc/PID/io), TLS and framing included. MB is 10^6 bytes.
+//
+// Rows are interleaved, round after round, and a ratio is taken inside one
+// round; tables show medians and, in brackets, the smallest and largest.
+//
+// A virtual machine may hand free memory back to its host, and getting it again
+// costs up to three seconds per GiB, charged to whoever writes a file next.
+// The harness therefore keeps as much memory of its own as will be written,
+// and frees it just ahead of the writer. BENCH_HOT=0 turns that off.
+//
+// # Settings
+//
+//	BENCH_SIZE     bytes of the large files, "512MiB"; default as above
+//	BENCH_ROUNDS   rounds; default 7, and 5 for small files and for resuming
+//	BENCH_FILES    small files; default 10000
+//	BENCH_DIR      where the data goes, on a real disk; default os.TempDir()
+//	BENCH_HOT      0: do not keep memory warm
+//	BENCH_FETCHER  a fetcher binary to measure; default: build ./cmd/fetcher
+//
+// A quick look: BENCH_SIZE=256MiB BENCH_ROUNDS=3 BENCH_FILES=1000 make bench.
+// Linux only: it reads /proc.
+package bench
