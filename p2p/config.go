@@ -66,11 +66,13 @@ type Config struct {
 
 // Bounds that are no options.
 const (
-	pipeline     = 512     // requests read ahead on one stream of a child
-	linkQueue    = 4096    // requests outstanding on one link
-	messageQueue = 1024    // messages waiting to be written to one peer
-	messageBytes = 4 << 20 // ... and their bytes
-	minMessage   = 1 << 10 // what the smallest message counts in MessageRate
+	pipeline      = 512     // requests read ahead on one stream of a child
+	childPipeline = 2048    // ... and on all of its streams
+	childPart     = 8       // one child may hold this part of ServeBytes, or 1 MiB
+	linkQueue     = 4096    // requests outstanding on one link
+	messageQueue  = 1024    // messages waiting to be written to one peer
+	messageBytes  = 4 << 20 // ... and their bytes
+	minMessage    = 1 << 10 // what the smallest message counts in MessageRate
 )
 
 func (c Config) withDefaults() (Config, error) {

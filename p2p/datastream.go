@@ -25,16 +25,17 @@ type dataStream struct {
 	woken chan struct{} // something is unsent, or to be cancelled
 
 	// mu, of the link
-	owed    int        // bytes asked for and not received
-	unsent  []*request // queued, in order
-	cancels []uint64   // of requests that were sent
-	sent    []*request // written, in the order of their replies
-	s       *counted   // nil: not open
-	armed   time.Time  // when the read deadline was last set; zero: there is none
+	owed    int            // bytes asked for and not received
+	pieces  map[uint32]int // requests of each piece that have not ended
+	unsent  []*request     // queued, in order
+	cancels []uint64       // of requests that were sent
+	sent    []*request     // written, in the order of their replies
+	s       *counted       // nil: not open
+	armed   time.Time      // when the read deadline was last set; zero: there is none
 }
 
 func newDataStream(l *Link) *dataStream {
-	return &dataStream{l: l, woken: make(chan struct{}, 1)}
+	return &dataStream{l: l, woken: make(chan struct{}, 1), pieces: map[uint32]int{}}
 }
 
 func (d *dataStream) wake() {

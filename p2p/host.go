@@ -48,6 +48,7 @@ type Host struct {
 	waste   atomic.Int64
 	dropped atomic.Int64
 
+	kids     kids
 	messages messenger
 
 	ctx    context.Context // ends when nothing may go on
@@ -99,6 +100,7 @@ func New(cfg Config) (*Host, error) {
 	h.drain, h.stop = context.WithCancel(h.ctx)
 	h.messages.h = h
 	h.messages.with = map[peers.ID]*session{}
+	h.kids.each = map[peers.ID]*kid{}
 	if err := h.listen(listen); err != nil {
 		h.cancel()
 		node.Close()

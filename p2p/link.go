@@ -129,19 +129,31 @@ func (l *Link) Request(r wire.PieceRequest) bool {
 		l.mu.Unlock()
 		return false
 	}
-	on := l.streams[0]
-	for _, s := range l.streams[1:] {
-		if s.owed < on.owed {
-			on = s
-		}
-	}
+	on := l.streamFor(r.Piece)
 	q.on = on
 	l.reqs[r.ID] = q
+	on.pieces[r.Piece]++
 	on.owed += q.owed
 	on.unsent = append(on.unsent, q)
 	l.mu.Unlock()
 	on.wake()
 	return true
+}
+
+// streamFor is where a request goes: behind the others of its piece, so that
+// the proof that one of them asked for comes before its blocks; else to the
+// stream that owes least. mu is held.
+func (l *Link) streamFor(piece uint32) *dataStream {
+	on := l.streams[0]
+	for _, s := range l.streams {
+		if s.pieces[piece] > 0 {
+			return s
+		}
+		if s.owed < on.owed {
+			on = s
+		}
+	}
+	return on
 }
 
 // Cancel takes a request back and never blocks. The sink hears no more of it
@@ -177,6 +189,9 @@ func (l *Link) Close() {
 // forget drops a request that has ended. l.mu must be held.
 func (l *Link) forget(q *request) {
 	delete(l.reqs, q.ID)
+	if q.on.pieces[q.Piece]--; q.on.pieces[q.Piece] == 0 {
+		delete(q.on.pieces, q.Piece)
+	}
 	q.on.owed -= q.owed
 	q.owed = 0
 }

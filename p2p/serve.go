@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -45,9 +46,55 @@ type Admit interface {
 func (h *Host) Serve(b Blocks, a Admit) {
 	h.handle(wire.ManifestProtocol, func(s *counted, from peers.ID) error { return h.serveManifest(b, s) })
 	h.handle(wire.PieceProtocol, func(s *counted, from peers.ID) error {
-		c := &child{h: h, blocks: b, admit: a, id: from, s: s, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+		k := h.kids.join(from, h.cfg.ServeBytes)
+		defer h.kids.leave(k)
+		c := &child{h: h, kid: k, blocks: b, admit: a, id: from, s: s, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 		return c.serve()
 	})
+}
+
+// kids is what each child has taken of us, over all its streams.
+type kids struct {
+	mu   sync.Mutex
+	each map[peers.ID]*kid
+}
+
+// kid is one child.
+type kid struct {
+	id      peers.ID
+	streams int    // open; guarded by kids.mu
+	memory  budget // bytes on their way to it
+	queue   budget // requests read ahead, in units of one
+	queued  atomic.Int64
+}
+
+func (k *kids) join(id peers.ID, serveBytes int) *kid {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.each[id]
+	if c == nil {
+		c = &kid{id: id, memory: newBudget(max(1<<20, serveBytes/childPart)), queue: newBudget(childPipeline)}
+		k.each[id] = c
+	}
+	c.streams++
+	return c
+}
+
+func (k *kids) leave(c *kid) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c.streams--; c.streams == 0 {
+		delete(k.each, c.id)
+	}
+}
+
+func (k *kids) queued(id peers.ID) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.each[id]; c != nil {
+		return int(c.queued.Load())
+	}
+	return 0
 }
 
 // runBlocks is how many blocks go behind one header.
@@ -58,6 +105,7 @@ const runBlocks = wire.MaxRun / share.BlockSize
 // another answers them in order.
 type child struct {
 	h      *Host
+	kid    *kid
 	blocks Blocks
 	admit  Admit
 	id     peers.ID
@@ -65,6 +113,9 @@ type child struct {
 
 	ready chan struct{} // the queue has something, or ended
 	room  chan struct{} // the queue has room
+
+	reading     context.Context // ends when no request will be added
+	stopReading context.CancelFunc
 
 	mu    sync.Mutex
 	queue []*job
@@ -97,6 +148,7 @@ func (c *child) serve() error {
 
 	ctx, cancel := context.WithCancel(c.h.ctx)
 	defer cancel()
+	c.reading, c.stopReading = context.WithCancel(ctx)
 	defer context.AfterFunc(c.h.ctx, func() { c.s.Reset() })()
 	// The host closes: what was asked before is not read any more, what is
 	// being answered is finished.
@@ -136,13 +188,20 @@ func (c *child) end(drop bool) {
 	c.ended = true
 	if drop {
 		for _, j := range c.queue {
-			j.cancel()
+			c.finished(j)
 		}
 		c.queue = nil
 	}
 	c.mu.Unlock()
+	c.stopReading()
 	signal(c.ready)
-	signal(c.room)
+}
+
+// finished lets go of what a queued job held.
+func (c *child) finished(j *job) {
+	j.cancel()
+	c.kid.queued.Add(-1)
+	c.kid.queue.Release(1)
 }
 
 // read queues requests. nil: the child closed its side, or was idle.
@@ -200,25 +259,32 @@ func (c *child) idle() bool {
 	return len(c.queue) == 0 && c.now == nil
 }
 
-// add queues a request, waiting while the queue is full.
+// add queues a request, waiting while the queue is full. The error is that of
+// c.reading.
 func (c *child) add(ctx context.Context, f wire.PieceFrame) error {
+	if !c.kid.queue.TryAcquire(1) {
+		if err := c.kid.queue.Acquire(c.reading, 1); err != nil {
+			return err
+		}
+	}
+	c.kid.queued.Add(1)
 	j := &job{PieceFrame: f}
 	j.ctx, j.cancel = context.WithCancel(ctx)
 	for {
 		c.mu.Lock()
-		switch {
-		case c.ended:
-			c.mu.Unlock()
-			j.cancel()
-			return io.EOF
-		case len(c.queue) < pipeline:
+		if !c.ended && len(c.queue) < pipeline {
 			c.queue = append(c.queue, j)
 			c.mu.Unlock()
 			signal(c.ready)
 			return nil
 		}
 		c.mu.Unlock()
-		<-c.room
+		select {
+		case <-c.room:
+		case <-c.reading.Done():
+			c.finished(j)
+			return c.reading.Err()
+		}
 	}
 }
 
@@ -266,7 +332,7 @@ func (c *child) answer() error {
 	defer c.end(true) // frees the reader if it waits for room
 	for j := c.next(); j != nil; j = c.next() {
 		err := c.reply(j)
-		j.cancel()
+		c.finished(j)
 		if err != nil {
 			return err
 		}
@@ -318,8 +384,12 @@ func (c *child) reply(j *job) error {
 // run reads one run and sends it behind its header, or is why it did not.
 func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 	size := int(h.Bytes)
+	if err := c.kid.memory.Acquire(j.ctx, int64(size)); err != nil { // taken back while it waited
+		return wire.Reply{Status: wire.Refused}, nil
+	}
+	defer c.kid.memory.Release(int64(size))
 	buf, err := c.h.buffers.get(j.ctx, c.h.serving, size)
-	if err != nil { // taken back while it waited
+	if err != nil {
 		return wire.Reply{Status: wire.Refused}, nil
 	}
 	defer buf.release()
