@@ -95,6 +95,9 @@ func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
 			}
 		case Stalled:
 			t.Logf("%v: %s", e.For, e.Reason)
+			for _, w := range e.Why {
+				t.Log("    ", w)
+			}
 			moved = time.Now()
 		}
 		if !moved.IsZero() && time.Since(moved) > 5*time.Second {

@@ -146,6 +146,9 @@ func (l *leaseManager) revoke(ctx actor.Context, leases []leasemgr.Lease) {
 func (l *leaseManager) status(lines int) PlanStatus {
 	var st PlanStatus
 	st.Wanted, st.Leased, st.Verified = l.m.Counts()
+	for _, e := range l.m.Missing(lines, l.s.Now()) {
+		st.Why = append(st.Why, e.String())
+	}
 	return st
 }
 

@@ -46,7 +46,8 @@ type fetchPool struct {
 // request is one request on the link.
 type request struct {
 	fetchpool.Request
-	left int // bytes of the budget that it still holds
+	left  int // bytes of the budget that it still holds
+	early int // bytes told to the lease manager before their run was whole
 }
 
 func (f *fetchPool) Receive(ctx actor.Context) {
@@ -182,7 +183,7 @@ func (f *fetchPool) unheard() {
 
 // send puts a request on the link; false when the link does not take it.
 func (f *fetchPool) send(r fetchpool.Request) bool {
-	f.requests[r.ID] = &request{r, r.Bytes}
+	f.requests[r.ID] = &request{Request: r, left: r.Bytes}
 	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: uint32(r.Piece), First: uint32(r.First), Count: uint32(r.Count), Proof: r.Proof})
 	if !ok {
 		f.core.Failed(r.ID, fetchpool.Busy, linkFull, f.s.Now())
@@ -312,7 +313,9 @@ func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 	n := len(m.data)
 	r.left -= n // from here on it goes with the data
 	f.core.Arrived(m.req, n, f.s.Now())
-	ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, n})
+	told := min(r.early, n)
+	r.early -= told
+	ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, n - told})
 	ctx.Request(f.verifierOf(r.Piece), CheckBlocks{r.Piece, r.Token, f.source.ID, m.first, m.data, func() {
 		m.release()
 		f.budget.Give(n)
@@ -322,7 +325,8 @@ func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 func (f *fetchPool) progress(ctx actor.Context, m linkProgress) {
 	if r := f.requests[m.req]; r != nil && m.link == f.links {
 		f.core.Partial(m.req, m.bytes, f.s.Now())
-		ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, 0})
+		r.early += m.bytes
+		ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, m.bytes})
 	}
 }
 

@@ -103,6 +103,7 @@ type child struct {
 	seq     uint64 // since when ready, to break ties
 	at      int    // in the heap; -1: not
 	jobs    jobHeap
+	queue   []*job // the same in order of arrival; those that are served or gone are dropped when met
 	serving int
 	gone    bool // only its clock is kept
 }
@@ -160,15 +161,16 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 		return Verdict{Busy: true, Retry: u.retry()}
 	}
 	u.seq++
-	j := &job{Ask: a, child: c, until: now.Add(u.cfg.QueueFor), sent: u.sent.get(a.Key, a.Piece), seq: u.seq}
+	j := &job{Ask: a, child: c, until: now.Add(u.cfg.QueueFor), sent: u.sent.times(a.Key, a.Piece), seq: u.seq}
 	u.jobs[a.Job] = j
 	if len(c.jobs) == 0 && c.serving == 0 {
 		c.clock = max(c.clock, u.clock-headStart)
 	}
 	heap.Push(&c.jobs, j)
+	c.queue = append(c.queue, j)
 	u.waiting++
 	u.place(c)
-	if len(u.ready) > 0 && u.ready[0] == c && u.best(c) == j && u.admit(now) == j {
+	if len(u.ready) > 0 && u.ready[0] == c && u.best(c, now) == j && u.admit(now) == j {
 		return Verdict{Go: true}
 	}
 	u.fifo = append(u.fifo, j)
@@ -301,7 +303,7 @@ func (u *Uploads) admit(now time.Time) *job {
 		return nil
 	}
 	c := u.ready[0]
-	j := u.best(c)
+	j := u.best(c, now)
 	if u.limit != nil {
 		r := u.limit.ReserveN(now, min(j.Bytes, u.limit.Burst()))
 		if d := r.DelayFrom(now); d > 0 {
@@ -322,19 +324,33 @@ func (u *Uploads) admit(now time.Time) *job {
 	return j
 }
 
-// best is the waiting request of a child whose piece was sent least. What was
-// sent meanwhile only moves requests back, so looking at the first until it
-// stays first is enough.
-func (u *Uploads) best(c *child) *job {
+// best is the waiting request of a child whose piece was sent least, or the
+// oldest if that has waited long: else the last blocks of a piece of which the
+// child has the others would wait behind every piece that is new. What was sent
+// meanwhile only moves requests back, so looking at the first until it stays
+// first is enough.
+func (u *Uploads) best(c *child, now time.Time) *job {
+	if j := c.oldest(); !now.Before(j.until.Add(-u.cfg.QueueFor * 3 / 4)) {
+		return j
+	}
 	for {
 		j := c.jobs[0]
-		n := u.sent.get(j.Key, j.Piece)
+		n := u.sent.times(j.Key, j.Piece)
 		if n == j.sent {
 			return j
 		}
 		j.sent = n
 		heap.Fix(&c.jobs, 0)
 	}
+}
+
+// oldest is the request that has waited longest; there is one.
+func (c *child) oldest() *job {
+	for c.queue[0].at < 0 {
+		c.queue[0] = nil
+		c.queue = c.queue[1:]
+	}
+	return c.queue[0]
 }
 
 // remove ends a request, waiting or being served.
@@ -354,6 +370,9 @@ func (u *Uploads) remove(j *job) {
 
 // place puts a child into the heap of those that can be served, or takes it out, or to its place in it.
 func (u *Uploads) place(c *child) {
+	if len(c.jobs) == 0 {
+		c.queue = nil
+	}
 	can := len(c.jobs) > 0 && c.serving < u.cfg.SlotsPerChild
 	switch {
 	case can && c.at < 0:
@@ -425,6 +444,10 @@ func (m sentMap) get(key string, piece uint32) uint32 {
 	}
 	return 0
 }
+
+// times is how often 1 MiB of a piece was sent. A piece of which a child gets
+// one block after another stays where it is until it has them all.
+func (m sentMap) times(key string, piece uint32) uint32 { return m.get(key, piece) / 16 }
 
 func (m sentMap) add(key string, piece uint32, bytes int) {
 	at := sentPage{key, piece / sentPieces}
