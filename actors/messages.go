@@ -287,7 +287,7 @@ type PauseLeases struct {
 	Why    string
 }
 
-// PlanQuery, Transfer -> LeaseManager. Answered with PlanStatus of at most Lines lines.
+// PlanQuery, API -> Transfer -> LeaseManager. Answered with PlanStatus of at most Lines lines.
 type PlanQuery struct{ Lines int }
 
 // ---- to FetchPool ----

@@ -42,8 +42,9 @@ type Deps struct {
 // Program is the running actors of one node. Its methods are the edge between
 // the actors and everything else, and safe for concurrent use.
 type Program struct {
-	s    *System
-	node *actor.PID
+	s      *System
+	node   *actor.PID
+	budget *Budget
 }
 
 // Start runs the actors of a node. The caller passes what arrives from the
@@ -54,7 +55,7 @@ func Start(d Deps) *Program {
 	s := NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
 	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers)}
 	pid := s.spawn(nil, "node", controlBox, func() actor.Actor { return n }, onPanicStop)
-	return &Program{s, pid}
+	return &Program{s, pid, n.budget}
 }
 
 // Fetch starts a transfer. Its events go to m.Notify, Ended last.

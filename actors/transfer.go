@@ -113,6 +113,8 @@ func (t *transfer) Receive(ctx actor.Context) {
 		t.closed(ctx, m)
 	case ProgressQuery:
 		ctx.Respond(t.snapshot())
+	case PlanQuery:
+		t.explain(ctx)
 	case StopTransfer:
 		t.end(ctx, Ended{Err: ErrStopped})
 	case childFailed:
@@ -417,6 +419,15 @@ func (t *transfer) stopWorkers(ctx actor.Context) {
 	}
 	for _, v := range t.verifiers {
 		ctx.Stop(v) // workerGone says when
+	}
+}
+
+// explain has the LeaseManager answer a PlanQuery, if there is one.
+func (t *transfer) explain(ctx actor.Context) {
+	if t.leases != nil {
+		ctx.Forward(t.leases)
+	} else {
+		ctx.Respond(PlanStatus{})
 	}
 }
 

@@ -49,9 +49,10 @@ type World struct {
 
 	order, chance, links *rand.Rand // one stream of chance for each use
 
-	nodes map[peers.ID]*System
-	wires map[[2]peers.ID]*cable
-	recv  map[peers.ID]receiver
+	nodes  map[peers.ID]*System
+	frozen map[*System]*frost
+	wires  map[[2]peers.ID]*cable
+	recv   map[peers.ID]receiver
 
 	trace uint64
 	types map[reflect.Type]uint64
@@ -76,7 +77,7 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // NewWorld makes a world in which nothing has happened yet.
 func NewWorld(seed uint64) *World {
 	w := &World{seed: seed, Patience: 10 * time.Second,
-		nodes: map[peers.ID]*System{}, wires: map[[2]peers.ID]*cable{}, recv: map[peers.ID]receiver{},
+		nodes: map[peers.ID]*System{}, frozen: map[*System]*frost{}, wires: map[[2]peers.ID]*cable{}, recv: map[peers.ID]receiver{},
 		types: map[reflect.Type]uint64{}}
 	w.order, w.chance, w.links = w.Rand("order"), w.Rand("tasks"), w.Rand("links")
 	w.Latency = func(_, _ peers.ID, _ *rand.Rand) time.Duration { return 10 * time.Millisecond }
@@ -133,6 +134,10 @@ func (w *World) Step() bool {
 	}
 	e := w.events.pop()
 	w.now = e.at
+	if f := w.frozen[e.owner]; f != nil {
+		f.events = append(f.events, e)
+		return true
+	}
 	e.f()
 	return true
 }
@@ -217,6 +222,10 @@ func (d drawn) Schedule(run func()) {
 	if d.s.crashed {
 		return
 	}
+	if f := d.w.frozen[d.s]; f != nil {
+		f.turns = append(f.turns, turn{d.s, run})
+		return
+	}
 	d.w.ready = append(d.w.ready, turn{d.s, run})
 }
 
@@ -227,6 +236,7 @@ func (drawn) Throughput() int { return 1 }
 // hears of it, no task ends, nothing more is sent. Its peers find out.
 func (w *World) Crash(s *System) {
 	s.crashed = true
+	delete(w.frozen, s)
 	w.ready = slices.DeleteFunc(w.ready, func(t turn) bool { return t.s == s })
 	for _, e := range slices.Clone(w.events) {
 		if e.owner == s {
@@ -234,6 +244,43 @@ func (w *World) Crash(s *System) {
 		}
 	}
 	w.crash(s)
+}
+
+// frost is what a frozen system has not got to.
+type frost struct {
+	turns  []turn
+	events []*event
+}
+
+// Freeze stops a system between two steps, as SIGSTOP stops a process: what is
+// sent to it waits, its alarms ring late, and it knows nothing of it.
+func (w *World) Freeze(s *System) {
+	if w.frozen[s] != nil || s.crashed {
+		return
+	}
+	f := &frost{}
+	w.frozen[s] = f
+	w.ready = slices.DeleteFunc(w.ready, func(t turn) bool {
+		if t.s == s {
+			f.turns = append(f.turns, t)
+		}
+		return t.s == s
+	})
+}
+
+// Thaw lets a frozen system go on, with all it has missed.
+func (w *World) Thaw(s *System) {
+	f := w.frozen[s]
+	if f == nil {
+		return
+	}
+	delete(w.frozen, s)
+	w.ready = append(w.ready, f.turns...)
+	for _, e := range f.events { // the same events, so that they can still be taken back
+		w.seq++
+		e.at, e.seq = w.now, w.seq
+		w.events.push(e)
+	}
 }
 
 // ---- the trace ----
