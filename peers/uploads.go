@@ -93,6 +93,7 @@ type Uploads struct {
 	waiting  int
 	serving  int
 	seq      uint64
+	tags     uint16 // given to children
 	sent     sentMap
 	tokenAt  time.Time // when the rate allows the next; zero: now, or nobody waits for it
 }
@@ -106,13 +107,14 @@ type child struct {
 	queue   []*job // the same in order of arrival; those that are served or gone are dropped when met
 	serving int
 	gone    bool // only its clock is kept
+	tag     uint16
 }
 
 type job struct {
 	Ask
 	child *child
 	until time.Time // told to come again then
-	sent  uint32    // of its piece when last looked at: never more than the truth
+	sent  uint16    // how often its piece was sent, when last looked at
 	seq   uint64
 	at    int // in the child's heap; -1: not waiting
 }
@@ -161,7 +163,7 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 		return Verdict{Busy: true, Retry: u.retry()}
 	}
 	u.seq++
-	j := &job{Ask: a, child: c, until: now.Add(u.cfg.QueueFor), sent: u.sent.times(a.Key, a.Piece), seq: u.seq}
+	j := &job{Ask: a, child: c, until: now.Add(u.cfg.QueueFor), sent: u.sent.get(a.Key, a.Piece, c.tag), seq: u.seq}
 	u.jobs[a.Job] = j
 	if len(c.jobs) == 0 && c.serving == 0 {
 		c.clock = max(c.clock, u.clock-headStart)
@@ -180,7 +182,8 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 func (u *Uploads) child(id ID) *child {
 	c := u.children[id]
 	if c == nil {
-		c = &child{id: id, clock: u.clock, at: -1}
+		u.tags++
+		c = &child{id: id, clock: u.clock, at: -1, tag: u.tags}
 		u.children[id] = c
 	}
 	c.gone = false
@@ -319,23 +322,22 @@ func (u *Uploads) admit(now time.Time) *job {
 	u.waiting--
 	c.serving++
 	u.serving++
-	u.sent.add(j.Key, j.Piece, j.Bytes)
+	u.sent.add(j.Key, j.Piece, c.tag)
 	u.place(c)
 	return j
 }
 
 // best is the waiting request of a child whose piece was sent least, or the
-// oldest if that has waited long: else the last blocks of a piece of which the
-// child has the others would wait behind every piece that is new. What was sent
-// meanwhile only moves requests back, so looking at the first until it stays
-// first is enough.
+// oldest once that has waited half of its time: else the last blocks of a piece
+// could wait behind every piece that is new. What is sent meanwhile nearly always
+// moves requests back, so looking at the first until it stays first is enough.
 func (u *Uploads) best(c *child, now time.Time) *job {
-	if j := c.oldest(); !now.Before(j.until.Add(-u.cfg.QueueFor * 3 / 4)) {
+	if j := c.oldest(); !now.Before(j.until.Add(-u.cfg.QueueFor / 2)) {
 		return j
 	}
 	for {
 		j := c.jobs[0]
-		n := u.sent.times(j.Key, j.Piece)
+		n := u.sent.get(j.Key, j.Piece, c.tag)
 		if n == j.sent {
 			return j
 		}
@@ -423,42 +425,53 @@ func (h *jobHeap) Pop() any {
 	return j
 }
 
-// sentMap counts what was sent of each piece, in units of 64 KiB, on pages of
-// 512 pieces: a share of 2,000,000 pieces takes 8 MiB. When there are too many
-// pages all is forgotten: it is only a preference.
-type sentMap map[sentPage]*[sentPieces]uint32
+// sentMap counts how often each piece was sent. A child that gets a piece in many
+// requests gets it once, and for that child it does not count yet: the rest of a
+// piece is not behind pieces that are new. (Two children that take turns at a
+// piece count more often; it is only a preference.)
+//
+// It is kept on pages of 512 pieces: a share of 2,000,000 pieces takes 8 MiB.
+// When there are too many pages all is forgotten.
+type sentMap map[sentPage]*[sentPieces]sentPiece
 
 type sentPage struct {
 	key string
 	n   uint32
 }
 
+type sentPiece struct{ times, last uint16 } // last: the tag of the child that had it last
+
 const (
 	sentPieces = 512
 	sentPages  = 16 << 10 // 32 MiB
 )
 
-func (m sentMap) get(key string, piece uint32) uint32 {
-	if page := m[sentPage{key, piece / sentPieces}]; page != nil {
-		return page[piece%sentPieces]
+// get is how often a piece was sent, as the child with a tag sees it.
+func (m sentMap) get(key string, piece uint32, tag uint16) uint16 {
+	page := m[sentPage{key, piece / sentPieces}]
+	if page == nil {
+		return 0
 	}
-	return 0
+	p := page[piece%sentPieces]
+	if p.last == tag && p.times > 0 {
+		return p.times - 1
+	}
+	return p.times
 }
 
-// times is how often 1 MiB of a piece was sent. A piece of which a child gets
-// one block after another stays where it is until it has them all.
-func (m sentMap) times(key string, piece uint32) uint32 { return m.get(key, piece) / 16 }
-
-func (m sentMap) add(key string, piece uint32, bytes int) {
+func (m sentMap) add(key string, piece uint32, tag uint16) {
 	at := sentPage{key, piece / sentPieces}
 	page := m[at]
 	if page == nil {
 		if len(m) >= sentPages {
 			clear(m)
 		}
-		page = new([sentPieces]uint32)
+		page = new([sentPieces]sentPiece)
 		m[at] = page
 	}
-	units := uint32((bytes + 64<<10 - 1) / (64 << 10))
-	page[piece%sentPieces] += min(units, math.MaxUint32-page[piece%sentPieces])
+	p := &page[piece%sentPieces]
+	if p.times == 0 || p.last != tag {
+		p.times = max(p.times, p.times+1) // full: it stays so
+	}
+	p.last = tag
 }
