@@ -1,4 +1,5 @@
 # make            build bin/fetcher
+# make demo       share docs from one process, fetch it with another, compare
 # make test       the tests
 # make check      what must pass before a change is handed in
 # make bench      the benchmarks: minutes, and a quiet machine
@@ -8,10 +9,16 @@
 GO       ?= go
 FUZZTIME ?= 3s
 
-.PHONY: build test check race vet lint fuzz bench generate generated
+.PHONY: build demo test check race vet lint fuzz bench generate generated
 
 build:
 	$(GO) build -o bin/fetcher ./cmd/fetcher
+
+demo: build
+	@rm -rf bin/demo && mkdir bin/demo
+	@bin/fetcher share docs --dir bin/demo/state >bin/demo/ticket & share=$$!; trap 'kill $$share; wait $$share' EXIT; \
+	until [ -s bin/demo/ticket ]; do kill -0 $$share || exit 1; sleep 0.1; done; \
+	bin/fetcher fetch --dir bin/demo/state -o bin/demo - <bin/demo/ticket && diff -r docs bin/demo/docs && echo "bin/demo/docs is what docs is"
 
 test:
 	$(GO) test ./...
