@@ -208,16 +208,19 @@ func (p *Partial) keepSlots(stamps []stamp) *slotFile {
 func (p *Partial) dropStage() error {
 	var err error
 	for _, name := range []string{"data", "bits", "bits.new", "hashes", "manifest.new"} {
-		if name == "hashes" {
-			p.slots.close()
+		if name == "hashes" && p.slots != nil {
+			p.slots.close() // an open file cannot be removed on every system
 			p.slots = nil
 		}
 		err = errors.Join(err, removeAll(p.stage, name))
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.stage.SyncDir(".")
 	}
-	if err := errors.Join(removeAll(p.stage, "manifest"), removeAll(p.stage, "lock")); err != nil {
+	if err == nil {
+		err = errors.Join(removeAll(p.stage, "manifest"), removeAll(p.stage, "lock"))
+	}
+	if err != nil {
 		return err
 	}
 	p.closeStage()

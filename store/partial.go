@@ -228,13 +228,7 @@ func (p *Partial) ours(stage FS) error {
 		return err
 	}
 	for _, e := range list {
-		switch e.Name {
-		case "lock", "manifest.new", "bits.new":
-		case "bits", "hashes": // left when a finished transfer was tidied away
-			if !isRecord(stage, e.Name) {
-				return fmt.Errorf("%w: %s is not a transfer of ours: it holds a strange %q", share.ErrExists, p.staging, e.Name)
-			}
-		default:
+		if e.Name != "lock" && e.Name != "manifest.new" {
 			return fmt.Errorf("%w: %s is not a transfer of ours: it holds %q", share.ErrExists, p.staging, e.Name)
 		}
 	}

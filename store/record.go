@@ -80,15 +80,3 @@ func readRecord(d FS, name string, k kind, limit int) ([]byte, error) {
 	}
 	return decodeRecord(k, b)
 }
-
-// isRecord says whether a file begins as a record does.
-func isRecord(d FS, name string) bool {
-	f, err := d.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	b := make([]byte, len(recordMagic))
-	n, _ := f.ReadAt(b, 0)
-	return string(b[:n]) == recordMagic
-}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 )
 
 // tree is files to make: content by path. A path that ends in "/" is an empty
@@ -84,9 +85,9 @@ func sample() tree {
 	}
 }
 
-func importDir(t testing.TB, dir string, opt ImportOptions) *Imported {
+func importDir(t testing.TB, dir string, opt store.ImportOptions) *store.Imported {
 	t.Helper()
-	im, err := Import(context.Background(), dir, opt)
+	im, err := store.Import(context.Background(), dir, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +95,9 @@ func importDir(t testing.TB, dir string, opt ImportOptions) *Imported {
 	return im
 }
 
-func openPart(t testing.TB, dir string, m *share.Manifest, opt PartialOptions) *Partial {
+func openPart(t testing.TB, dir string, m *share.Manifest, opt store.PartialOptions) *store.Partial {
 	t.Helper()
-	p, err := OpenPartial(context.Background(), dir, m, opt)
+	p, err := store.OpenPartial(context.Background(), dir, m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func openPart(t testing.TB, dir string, m *share.Manifest, opt PartialOptions) *
 }
 
 // copyPiece takes a piece from one to the other, in runs of n blocks.
-func copyPiece(to *Partial, from Source, p share.Piece, n int) error {
+func copyPiece(to *store.Partial, from store.Source, p share.Piece, n int) error {
 	values, err := from.Proof(p)
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func copyPiece(to *Partial, from Source, p share.Piece, n int) error {
 }
 
 // copyAll takes every piece that is not there yet.
-func copyAll(t testing.TB, to *Partial, from Source) {
+func copyAll(t testing.TB, to *store.Partial, from store.Source) {
 	t.Helper()
 	for p := range share.FullSet(from.Manifest().Layout().Pieces()).Minus(to.Verified()).All() {
 		if err := copyPiece(to, from, p, 4); err != nil {
@@ -182,8 +183,8 @@ func sameOnDisk(t testing.TB, got, want string) {
 func TestAShareArrivesAsItWas(t *testing.T) {
 	src, dst := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	sample().make(t, src)
-	im := importDir(t, src, ImportOptions{})
-	p := openPart(t, dst, im.Manifest, PartialOptions{})
+	im := importDir(t, src, store.ImportOptions{})
+	p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 	copyAll(t, p, im.Tree)
 	at, err := p.Finish()
 	if err != nil {
@@ -196,10 +197,10 @@ func TestAShareArrivesAsItWas(t *testing.T) {
 	if list, _ := os.ReadDir(dst); len(list) != 1 {
 		t.Errorf("left over: %v", list)
 	}
-	if again := importDir(t, at, ImportOptions{}); again.Manifest.ID() != im.Manifest.ID() {
+	if again := importDir(t, at, store.ImportOptions{}); again.Manifest.ID() != im.Manifest.ID() {
 		t.Error("the copy is another share")
 	}
-	p2 := openPart(t, t.TempDir(), im.Manifest, PartialOptions{})
+	p2 := openPart(t, t.TempDir(), im.Manifest, store.PartialOptions{})
 	copyAll(t, p2, p) // what is finished is served
 }
 
@@ -207,8 +208,8 @@ func TestASingleFileArrivesAsItWas(t *testing.T) {
 	for _, content := range []string{"", "x", random(share.BlockSize), random(2*share.MinPiece + 7)} {
 		src, dst := t.TempDir(), t.TempDir()
 		tree{"one file*": content}.make(t, src)
-		im := importDir(t, filepath.Join(src, "one file"), ImportOptions{})
-		p := openPart(t, dst, im.Manifest, PartialOptions{})
+		im := importDir(t, filepath.Join(src, "one file"), store.ImportOptions{})
+		p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 		copyAll(t, p, im.Tree)
 		at, err := p.Finish()
 		if err != nil {
@@ -224,11 +225,11 @@ func TestASingleFileArrivesAsItWas(t *testing.T) {
 func TestATransferGoesOnWhereItWas(t *testing.T) {
 	src, dst := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	sample().make(t, src)
-	im := importDir(t, src, ImportOptions{})
+	im := importDir(t, src, store.ImportOptions{})
 	pieces := im.Manifest.Layout().Pieces()
 	epoch := uint64(0)
 	for i := range pieces {
-		p := openPart(t, dst, im.Manifest, PartialOptions{})
+		p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 		if n := p.Verified().Count(); n != i {
 			t.Fatalf("%d pieces verified, want %d", n, i)
 		}
@@ -241,11 +242,11 @@ func TestATransferGoesOnWhereItWas(t *testing.T) {
 				t.Fatal("proof of a resumed piece:", err)
 			}
 		}
-		f, err := Find(dst, im.Manifest.ID())
+		f, err := store.Find(dst, im.Manifest.ID())
 		if err != nil || f.Manifest == nil || f.Manifest.ID() != im.Manifest.ID() || f.Path != filepath.Join(dst, "stuff.partial") {
 			t.Fatalf("found %+v, %v", f, err)
 		}
-		if _, err := OpenPartial(context.Background(), dst, im.Manifest, PartialOptions{}); !errors.Is(err, share.ErrHeld) {
+		if _, err := store.OpenPartial(context.Background(), dst, im.Manifest, store.PartialOptions{}); !errors.Is(err, share.ErrHeld) {
 			t.Fatal("opened twice:", err)
 		}
 		if err := copyPiece(p, im.Tree, share.Piece(pieces-1-i), 3); err != nil {
@@ -255,7 +256,7 @@ func TestATransferGoesOnWhereItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := openPart(t, dst, im.Manifest, PartialOptions{})
+	p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 	at, err := p.Finish()
 	if err != nil {
 		t.Fatal(err)

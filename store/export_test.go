@@ -1,0 +1,24 @@
+package store
+
+import (
+	"encoding/binary"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// RawBits is the verified pieces as they stand in a bits file, nil if it holds none.
+func RawBits(d FS, name string, m *share.Manifest) *share.Set {
+	pieces := m.Layout().Pieces()
+	b, err := readRecord(d, name, bitsRecord, bitsHead+(pieces+7)/8)
+	if err != nil || binary.LittleEndian.Uint32(b[44:]) != uint32(pieces) {
+		return nil
+	}
+	set, err := share.ParseSet(pieces, b[bitsHead:])
+	if err != nil {
+		return nil
+	}
+	return set
+}
+
+// Staging is NAME.partial.
+var Staging = stagingName

@@ -1,0 +1,256 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/storetest"
+)
+
+// lostRig is a file of three pieces beside one of a single piece, being fetched
+// to a disk without SyncAll.
+type lostRig struct {
+	rig
+	t *testing.T
+	d *storetest.Disk
+	p *store.Partial
+}
+
+func newLostRig(t *testing.T) *lostRig {
+	r := newRig(t, tree{"big": random(3 * share.MinPiece), "small": random(share.BlockSize)})
+	d := storetest.New(1 << 30)
+	d.NoSyncAll = true
+	l := &lostRig{r, t, d, nil}
+	l.open()
+	return l
+}
+
+func (l *lostRig) open() {
+	l.t.Helper()
+	var err error
+	if l.p, err = store.OpenPartialIn(context.Background(), l.d.FS(), l.m, store.PartialOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// write writes blocks first to end of a piece.
+func (l *lostRig) write(p share.Piece, first, end int) {
+	l.t.Helper()
+	buf := make([]byte, (end-first)*share.BlockSize)
+	n, err := l.im.Tree.ReadRun(p, share.Block(first), end-first, buf)
+	if err == nil {
+		err = l.p.Write(p, share.Block(first), buf[:n])
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lostRig) complete(p share.Piece) {
+	l.t.Helper()
+	values, err := l.im.Tree.Proof(p)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.p.Complete(p, values)
+}
+
+// failSync makes the next sync of the file fail.
+func (l *lostRig) failSync(name string) {
+	l.d.Fault = func(op storetest.Op) error {
+		if op.Kind == "sync" && op.Name == "stuff.partial/data/"+name {
+			l.d.Fault = nil
+			return errDisk
+		}
+		return nil
+	}
+}
+
+func (l *lostRig) wantLost(want ...share.Piece) {
+	l.t.Helper()
+	_, err := l.p.Sync()
+	var lost *store.SyncError
+	if !errors.As(err, &lost) {
+		l.t.Fatalf("sync: %v, want a SyncError", err)
+	}
+	if !slices.Equal(lost.Lost, want) || !slices.Equal(lost.LostPieces(), want) {
+		l.t.Fatalf("lost %v, want %v", lost.Lost, want)
+	}
+	for _, p := range want {
+		if l.p.Verified().Has(p) {
+			l.t.Fatalf("piece %d is lost and verified", p)
+		}
+		if _, err := l.p.Proof(p); !errors.Is(err, store.ErrNotYet) {
+			l.t.Fatalf("proof of a lost piece: %v", err)
+		}
+	}
+}
+
+// durable syncs, cuts the power, and says what is verified then.
+func (l *lostRig) durable() []share.Piece {
+	l.t.Helper()
+	n, _ := l.p.Sync()
+	l.d.CutPower()
+	l.d.Restart(7)
+	if err := l.checkBits(l.d.FS(), n); err != nil {
+		l.t.Fatal(err)
+	}
+	l.open()
+	return slices.Collect(l.p.Verified().All())
+}
+
+// pieces: big is 0, 1, 2; small is 3.
+
+func TestAFailedSyncLosesPiecesInProgressToo(t *testing.T) {
+	l := newLostRig(t)
+	l.write(1, 0, 8) // half of it
+	l.write(0, 0, 16)
+	l.complete(0)
+	l.failSync("big")
+	l.wantLost(0, 1)
+
+	// The other half does not make it whole.
+	l.write(1, 8, 16)
+	l.complete(1)
+	l.wantLost(1)
+	if got := l.durable(); len(got) != 0 {
+		t.Fatalf("verified: %v", got)
+	}
+}
+
+func TestALostPieceIsGoodOnceWrittenAgain(t *testing.T) {
+	l := newLostRig(t)
+	l.write(0, 0, 16)
+	l.complete(0)
+	l.failSync("big")
+	l.wantLost(0)
+	l.write(0, 8, 16)
+	l.write(0, 0, 8)
+	l.complete(0)
+	if got := l.durable(); !slices.Equal(got, []share.Piece{0}) {
+		t.Fatalf("verified: %v", got)
+	}
+}
+
+// A sync that is about other files leaves what was written here in danger.
+func TestASyncOfOtherFilesDoesNotCoverThisOne(t *testing.T) {
+	l := newLostRig(t)
+	l.write(1, 0, 8)
+	l.write(3, 0, 1)
+	l.complete(3)
+	if n, err := l.p.Sync(); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	l.write(0, 0, 16)
+	l.complete(0)
+	l.failSync("big")
+	l.wantLost(0, 1)
+}
+
+// What was durable before stays so.
+func TestAFailedSyncLeavesDurablePiecesAlone(t *testing.T) {
+	l := newLostRig(t)
+	l.write(0, 0, 16)
+	l.complete(0)
+	if n, err := l.p.Sync(); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	l.write(0, 3, 4) // a late duplicate
+	l.write(2, 0, 16)
+	l.complete(2)
+	l.failSync("big")
+	l.wantLost(2)
+	if got := l.durable(); !slices.Equal(got, []share.Piece{0}) {
+		t.Fatalf("verified: %v", got)
+	}
+}
+
+// When the bits cannot be written, nothing is lost: the next Sync writes them.
+func TestFailingToWriteBitsLosesNothing(t *testing.T) {
+	for _, kind := range []string{"create", "write", "sync", "rename", "syncdir"} {
+		l := newLostRig(t)
+		l.write(0, 0, 16)
+		l.complete(0)
+		if _, err := l.p.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		l.write(1, 0, 16)
+		l.complete(1)
+		l.d.Fault = func(op storetest.Op) error {
+			if op.Kind == kind && (op.Name == "stuff.partial/bits.new" || kind == "syncdir") {
+				l.d.Fault = nil
+				return errDisk
+			}
+			return nil
+		}
+		n, err := l.p.Sync()
+		if n != 1 || !errors.Is(err, errDisk) || errors.As(err, new(*store.SyncError)) {
+			t.Fatalf("%s: %d pieces durable, %v", kind, n, err)
+		}
+		if l.d.Fault != nil {
+			t.Fatalf("%s: never happened", kind)
+		}
+		if got := l.durable(); !slices.Equal(got, []share.Piece{0, 1}) {
+			t.Fatalf("%s: verified %v", kind, got)
+		}
+	}
+}
+
+// A piece whose bytes are not what its bit says is noticed when it is to be
+// proven from the bytes, and fetched again.
+func TestAPieceThatIsNotWhatItsBitSaysIsLost(t *testing.T) {
+	l := newLostRig(t)
+	l.write(0, 0, 16)
+	l.complete(0)
+	if err := l.p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := l.d.FS()
+	f, err := d.Edit("stuff.partial/data/big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteAt([]byte("garbage"), 100)
+	if err := d.Remove("stuff.partial/hashes"); err != nil {
+		t.Fatal(err)
+	}
+	l.open()
+	if _, err := l.p.Proof(0); !errors.Is(err, share.ErrChanged) {
+		t.Fatal(err)
+	}
+	l.wantLost(0)
+}
+
+func TestLostBlockHashesAreMadeAgain(t *testing.T) {
+	l := newLostRig(t)
+	for p := range share.Piece(3) {
+		l.write(p, 0, 16)
+		l.complete(p)
+	}
+	if err := l.p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := l.d.FS()
+	f, err := d.Edit("stuff.partial/hashes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteAt(make([]byte, 8192), 4096) // all slots
+	for range 2 {
+		l.open()
+		for p := range share.Piece(3) {
+			values, err := l.p.Proof(p)
+			if err != nil || l.m.CheckProof(p, values) != nil {
+				t.Fatal(p, err)
+			}
+		}
+		l.p.Close()
+		if err := d.Remove("stuff.partial/hashes"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,699 @@
+// Package storetest has a disk in memory that fails when told to and forgets, at
+// a power cut, what was not synced. Tests and simulations run package store on it.
+//
+// It is as unkind as a disk may be. Bytes are durable after File.Sync or SyncAll,
+// names after SyncDir of the folder they are in, or after SyncAll; nothing else
+// promises anything. What was not synced when the power went is kept or
+// lost page by page and name by name, as a seed says. A Sync that fails throws
+// away what it should have kept, and the next one succeeds without it.
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// PageSize is the unit in which bytes are kept or lost.
+const PageSize = 4096
+
+// ErrPower is what every operation says after the power was cut, until Restart.
+var ErrPower = errors.New("the power is off")
+
+// Op is one operation, about to happen.
+type Op struct {
+	Kind string // open create edit lstat readdir readlink mkdir symlink setexec remove rename move syncdir syncall sub lock free read write sync stat
+	Name string // what it is about, from the root; of rename and move, the old name
+}
+
+// Changes says whether the operation changes the disk or makes a change durable.
+func (o Op) Changes() bool {
+	switch o.Kind {
+	case "create", "mkdir", "symlink", "setexec", "remove", "rename", "move", "syncdir", "syncall", "write", "sync":
+		return true
+	}
+	return false
+}
+
+// Disk is a file system in memory. All methods may be called concurrently, but
+// for the fields, which are set before.
+type Disk struct {
+	// Fault is asked before each operation, and an error is its outcome. A write
+	// that fails has written its first half. It is called with the disk locked.
+	Fault func(Op) error
+	// NoSyncAll makes SyncAll unsupported, as it is on most systems.
+	NoSyncAll bool
+	// FoldCase makes names that differ only in case the same name.
+	FoldCase bool
+
+	mu      sync.Mutex // guards the fields below, and all nodes
+	root    *node
+	changes []change // of names, not durable, in order
+	free    int64
+	inodes  uint64
+	clock   int64 // counts changes, as the time of files
+	life    int   // grows when the power goes
+	off     bool
+}
+
+// change is a change of names that is not durable yet.
+type change struct {
+	dir   *node  // whose sync makes it durable: of a move, the new one
+	apply func() // does so
+}
+
+// node is a file, a folder or a symlink.
+type node struct {
+	inode  uint64
+	typ    fs.FileMode
+	exec   bool
+	mtime  int64
+	target string
+	locked bool
+
+	names, durableNames map[string]*node // folders
+
+	pages, durablePages map[int64]*[PageSize]byte // files
+	size, durableSize   int64
+	dirty               map[int64]struct{} // pages to sync
+}
+
+// New is an empty disk with room for size bytes of content.
+func New(size int64) *Disk {
+	d := &Disk{free: size}
+	d.root = d.node(fs.ModeDir)
+	return d
+}
+
+func (d *Disk) node(typ fs.FileMode) *node {
+	d.inodes++
+	d.clock++
+	n := &node{inode: d.inodes, typ: typ, mtime: d.clock}
+	if typ.IsDir() {
+		n.names, n.durableNames = map[string]*node{}, map[string]*node{}
+	} else {
+		n.pages, n.durablePages, n.dirty = map[int64]*[PageSize]byte{}, map[int64]*[PageSize]byte{}, map[int64]struct{}{}
+	}
+	return n
+}
+
+// FS is the root folder. After a Restart it must be asked for anew.
+func (d *Disk) FS() store.FS {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &folder{d: d, n: d.root, life: d.life}
+}
+
+// Resize sets the bytes that still fit.
+func (d *Disk) Resize(free int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.free = free
+}
+
+// CutPower makes every operation fail from now on.
+func (d *Disk) CutPower() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.off = true
+}
+
+// Restart turns the power on again. What was not synced is kept or lost by the
+// seed; what is open is closed, locks are free.
+func (d *Disk) Restart(seed uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := rand.New(rand.NewPCG(seed, 0))
+	keep := func() bool { return r.IntN(2) == 0 }
+	for _, c := range d.changes {
+		if keep() {
+			c.apply()
+		}
+	}
+	d.changes = nil
+	d.forget(d.root, keep)
+	d.life++
+	d.off = false
+}
+
+// forget makes what is durable, and what luck kept, all there is below n.
+func (d *Disk) forget(n *node, keep func() bool) {
+	n.locked = false
+	if !n.typ.IsDir() {
+		for _, at := range sorted(n.dirty) {
+			if keep() {
+				n.durablePages[at] = n.pages[at]
+			}
+		}
+		if keep() {
+			n.durableSize = n.size
+		}
+		n.size = n.durableSize
+		n.pages = clone(n.durablePages)
+		clear(n.dirty)
+		return
+	}
+	n.names = clone(n.durableNames)
+	for _, name := range sorted(n.names) {
+		d.forget(n.names[name], keep)
+	}
+}
+
+// Kill ends the process that uses the disk: what is open is closed, locks are
+// free, and nothing is lost.
+func (d *Disk) Kill() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var unlock func(*node)
+	unlock = func(n *node) {
+		n.locked = false
+		for _, c := range n.names {
+			unlock(c)
+		}
+	}
+	unlock(d.root)
+	d.life++
+}
+
+func clone[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+func sorted[K string | int64, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// begin starts an operation; the caller unlocks d.mu, error or not.
+func (d *Disk) begin(kind, name string, life int) error {
+	d.mu.Lock()
+	if d.off || life != d.life {
+		return &fs.PathError{Op: kind, Path: name, Err: ErrPower}
+	}
+	if d.Fault != nil {
+		if err := d.Fault(Op{kind, name}); err != nil {
+			return &fs.PathError{Op: kind, Path: name, Err: err}
+		}
+		if d.off {
+			return &fs.PathError{Op: kind, Path: name, Err: ErrPower}
+		}
+	}
+	return nil
+}
+
+// folder is an open folder.
+type folder struct {
+	d    *Disk
+	n    *node
+	at   string // from the root
+	life int
+}
+
+// in finds the folder that name is in, and its last part. It does not follow links.
+func (f *folder) in(op, name string) (*node, string, error) {
+	fail := func(err error) (*node, string, error) {
+		return nil, "", &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	if !fs.ValidPath(name) {
+		return fail(fs.ErrInvalid)
+	}
+	dir, base := path.Split(name)
+	n := f.n
+	for part := range strings.SplitSeq(strings.TrimSuffix(dir, "/"), "/") {
+		if part == "" {
+			continue
+		}
+		next := n.names[f.d.fold(n, part)]
+		if next == nil {
+			return fail(fs.ErrNotExist)
+		}
+		if !next.typ.IsDir() {
+			return fail(fs.ErrInvalid)
+		}
+		n = next
+	}
+	return n, f.d.fold(n, base), nil
+}
+
+// fold is the name under which base stands in n, base itself if it does not.
+func (d *Disk) fold(n *node, base string) string {
+	if !d.FoldCase || n.names[base] != nil {
+		return base
+	}
+	for _, name := range sorted(n.names) {
+		if strings.EqualFold(name, base) {
+			return name
+		}
+	}
+	return base
+}
+
+// find is what stands under name.
+func (f *folder) find(op, name string) (*node, error) {
+	if name == "." {
+		return f.n, nil
+	}
+	dir, base, err := f.in(op, name)
+	if err != nil {
+		return nil, err
+	}
+	n := dir.names[base]
+	if n == nil {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	return n, nil
+}
+
+func (f *folder) begin(kind, name string) error {
+	return f.d.begin(kind, path.Join(f.at, name), f.life)
+}
+
+// add puts a new node under a name that must be free.
+func (f *folder) add(op, name string, n *node) error {
+	dir, base, err := f.in(op, name)
+	if err != nil {
+		return err
+	}
+	if dir.names[base] != nil {
+		return &fs.PathError{Op: op, Path: name, Err: fs.ErrExist}
+	}
+	if f.d.free < 0 {
+		return &fs.PathError{Op: op, Path: name, Err: share.ErrDiskFull}
+	}
+	dir.names[base] = n
+	f.d.changes = append(f.d.changes, change{dir, func() { dir.durableNames[base] = n }})
+	return nil
+}
+
+func (f *folder) file(kind, name string, write bool) (store.File, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin(kind, name); err != nil {
+		return nil, err
+	}
+	n, err := f.find(kind, name)
+	if err != nil {
+		return nil, err
+	}
+	if n.typ != 0 {
+		return nil, &fs.PathError{Op: kind, Path: name, Err: fs.ErrInvalid}
+	}
+	return &file{d: f.d, n: n, name: path.Join(f.at, name), life: f.life, write: write}, nil
+}
+
+func (f *folder) Open(name string) (store.File, error) { return f.file("open", name, false) }
+func (f *folder) Edit(name string) (store.File, error) { return f.file("edit", name, true) }
+
+func (f *folder) Create(name string, exec bool) (store.File, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("create", name); err != nil {
+		return nil, err
+	}
+	n := f.d.node(0)
+	n.exec = exec
+	if err := f.add("create", name, n); err != nil {
+		return nil, err
+	}
+	return &file{d: f.d, n: n, name: path.Join(f.at, name), life: f.life, write: true}, nil
+}
+
+func (n *node) info() store.Info {
+	return store.Info{Type: n.typ, Size: n.size, MTime: n.mtime, Inode: n.inode, Exec: n.exec}
+}
+
+func (f *folder) Lstat(name string) (store.Info, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("lstat", name); err != nil {
+		return store.Info{}, err
+	}
+	n, err := f.find("lstat", name)
+	if err != nil {
+		return store.Info{}, err
+	}
+	return n.info(), nil
+}
+
+func (f *folder) ReadDir(name string) ([]store.DirEntry, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("readdir", name); err != nil {
+		return nil, err
+	}
+	n, err := f.find("readdir", name)
+	if err != nil {
+		return nil, err
+	}
+	var out []store.DirEntry
+	for _, name := range sorted(n.names) {
+		out = append(out, store.DirEntry{Name: name, Type: n.names[name].typ})
+	}
+	return out, nil
+}
+
+func (f *folder) Readlink(name string) (string, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("readlink", name); err != nil {
+		return "", err
+	}
+	n, err := f.find("readlink", name)
+	if err == nil && n.typ != fs.ModeSymlink {
+		err = &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	if err != nil {
+		return "", err
+	}
+	return n.target, nil
+}
+
+func (f *folder) Mkdir(name string) error {
+	defer f.d.mu.Unlock()
+	if err := f.begin("mkdir", name); err != nil {
+		return err
+	}
+	return f.add("mkdir", name, f.d.node(fs.ModeDir))
+}
+
+func (f *folder) Symlink(target, name string) error {
+	defer f.d.mu.Unlock()
+	if err := f.begin("symlink", name); err != nil {
+		return err
+	}
+	n := f.d.node(fs.ModeSymlink)
+	n.target = target
+	return f.add("symlink", name, n)
+}
+
+func (f *folder) SetExec(name string) error {
+	defer f.d.mu.Unlock()
+	if err := f.begin("setexec", name); err != nil {
+		return err
+	}
+	n, err := f.find("setexec", name)
+	if err == nil {
+		n.exec = true
+	}
+	return err
+}
+
+func (f *folder) Remove(name string) error {
+	defer f.d.mu.Unlock()
+	if err := f.begin("remove", name); err != nil {
+		return err
+	}
+	dir, base, err := f.in("remove", name)
+	if err != nil {
+		return err
+	}
+	n := dir.names[base]
+	switch {
+	case n == nil:
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	case len(n.names) > 0:
+		return &fs.PathError{Op: "remove", Path: name, Err: errors.New("folder is not empty")}
+	}
+	delete(dir.names, base)
+	f.d.free += int64(len(n.pages)) * PageSize
+	f.d.changes = append(f.d.changes, change{dir, func() { delete(dir.durableNames, base) }})
+	return nil
+}
+
+func (f *folder) rename(op, from, to string, replace bool) error {
+	defer f.d.mu.Unlock()
+	if err := f.begin(op, from); err != nil {
+		return err
+	}
+	a, old, err := f.in(op, from)
+	if err != nil {
+		return err
+	}
+	b, new, err := f.in(op, to)
+	if err != nil {
+		return err
+	}
+	n := a.names[old]
+	if n == nil {
+		return &fs.PathError{Op: op, Path: from, Err: fs.ErrNotExist}
+	}
+	if there := b.names[new]; there != nil {
+		if !replace {
+			return &fs.PathError{Op: op, Path: to, Err: fs.ErrExist}
+		}
+		if there.typ.IsDir() || n.typ.IsDir() {
+			return &fs.PathError{Op: op, Path: to, Err: fs.ErrInvalid}
+		}
+		f.d.free += int64(len(there.pages)) * PageSize
+	}
+	delete(a.names, old)
+	b.names[new] = n
+	f.d.changes = append(f.d.changes, change{b, func() {
+		if a.durableNames[old] == n {
+			delete(a.durableNames, old)
+		}
+		b.durableNames[new] = n
+	}})
+	return nil
+}
+
+func (f *folder) Rename(from, to string) error { return f.rename("rename", from, to, true) }
+func (f *folder) Move(from, to string) error   { return f.rename("move", from, to, false) }
+
+func (f *folder) SyncDir(name string) error {
+	defer f.d.mu.Unlock()
+	if err := f.begin("syncdir", name); err != nil {
+		return err
+	}
+	n, err := f.find("syncdir", name)
+	if err != nil {
+		return err
+	}
+	f.d.changes = slices.DeleteFunc(f.d.changes, func(c change) bool {
+		if c.dir != n {
+			return false
+		}
+		c.apply()
+		return true
+	})
+	return nil
+}
+
+func (f *folder) SyncAll() error {
+	defer f.d.mu.Unlock()
+	err := f.begin("syncall", ".")
+	if errors.Is(err, ErrPower) {
+		return err
+	}
+	if f.d.NoSyncAll {
+		return fmt.Errorf("syncall: %w", errors.ErrUnsupported)
+	}
+	f.d.syncBelow(f.d.root, err == nil)
+	if err != nil {
+		return err
+	}
+	for _, c := range f.d.changes {
+		c.apply()
+	}
+	f.d.changes = nil
+	return nil
+}
+
+func (d *Disk) syncBelow(n *node, well bool) {
+	if !n.typ.IsDir() {
+		n.sync(well)
+	}
+	for _, c := range n.names {
+		d.syncBelow(c, well)
+	}
+}
+
+// sync makes the bytes durable, or does not and believes it did.
+func (n *node) sync(well bool) {
+	if well {
+		for at := range n.dirty {
+			n.durablePages[at] = n.pages[at]
+		}
+		n.durableSize = n.size
+	}
+	clear(n.dirty)
+}
+
+func (f *folder) Sub(name string) (store.FS, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("sub", name); err != nil {
+		return nil, err
+	}
+	n, err := f.find("sub", name)
+	if err != nil {
+		return nil, err
+	}
+	if !n.typ.IsDir() {
+		return nil, &fs.PathError{Op: "sub", Path: name, Err: fs.ErrInvalid}
+	}
+	return &folder{f.d, n, path.Join(f.at, name), f.life}, nil
+}
+
+// lock is a held lock file.
+type lock struct {
+	d    *Disk
+	n    *node
+	life int
+}
+
+func (l *lock) Close() error {
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	if l.life == l.d.life {
+		l.n.locked = false
+	}
+	return nil
+}
+
+func (f *folder) Lock(name string) (io.Closer, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("lock", name); err != nil {
+		return nil, err
+	}
+	n, err := f.find("lock", name)
+	if errors.Is(err, fs.ErrNotExist) {
+		n = f.d.node(0)
+		err = f.add("lock", name, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n.locked {
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: share.ErrHeld}
+	}
+	n.locked = true
+	return &lock{f.d, n, f.life}, nil
+}
+
+func (f *folder) Free() (int64, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("free", "."); err != nil {
+		return 0, err
+	}
+	return max(0, f.d.free), nil
+}
+
+func (f *folder) Close() error { return nil }
+
+// file is an open file.
+type file struct {
+	d     *Disk
+	n     *node
+	name  string
+	life  int
+	write bool
+
+	closed bool // guarded by d.mu
+}
+
+func (f *file) begin(kind string) error {
+	err := f.d.begin(kind, f.name, f.life)
+	if err == nil && f.closed {
+		err = &fs.PathError{Op: kind, Path: f.name, Err: fs.ErrClosed}
+	}
+	return err
+}
+
+func (f *file) ReadAt(b []byte, off int64) (int, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("read"); err != nil {
+		return 0, err
+	}
+	n := int(min(int64(len(b)), max(0, f.n.size-off)))
+	for done := 0; done < n; {
+		at := (off + int64(done)) / PageSize
+		from := (off + int64(done)) % PageSize
+		part := b[done:min(n, done+int(PageSize-from))]
+		if page := f.n.pages[at]; page != nil {
+			copy(part, page[from:])
+		} else {
+			clear(part)
+		}
+		done += len(part)
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *file) WriteAt(b []byte, off int64) (int, error) {
+	defer f.d.mu.Unlock()
+	err := f.begin("write")
+	if errors.Is(err, ErrPower) || f.closed {
+		return 0, err
+	}
+	if !f.write {
+		return 0, &fs.PathError{Op: "write", Path: f.name, Err: fs.ErrPermission}
+	}
+	if err != nil {
+		b = b[:len(b)/2]
+	}
+	f.d.clock++
+	f.n.mtime = f.d.clock
+	done := 0
+	for done < len(b) {
+		at := (off + int64(done)) / PageSize
+		from := (off + int64(done)) % PageSize
+		page := f.n.pages[at]
+		switch {
+		case page == nil && f.d.free < PageSize:
+			return done, &fs.PathError{Op: "write", Path: f.name, Err: share.ErrDiskFull}
+		case page == nil:
+			f.d.free -= PageSize
+			page = new([PageSize]byte)
+		case page == f.n.durablePages[at]:
+			again := *page
+			page = &again
+		}
+		f.n.pages[at] = page
+		f.n.dirty[at] = struct{}{}
+		done += copy(page[from:], b[done:])
+		f.n.size = max(f.n.size, off+int64(done))
+	}
+	return done, err
+}
+
+func (f *file) Sync() error {
+	defer f.d.mu.Unlock()
+	err := f.begin("sync")
+	if !errors.Is(err, ErrPower) && !f.closed {
+		f.n.sync(err == nil)
+	}
+	return err
+}
+
+func (f *file) Stat() (store.Info, error) {
+	defer f.d.mu.Unlock()
+	if err := f.begin("stat"); err != nil {
+		return store.Info{}, err
+	}
+	return f.n.info(), nil
+}
+
+func (f *file) Close() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if f.closed {
+		return fs.ErrClosed
+	}
+	f.closed = true
+	return nil
+}
