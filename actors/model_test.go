@@ -40,6 +40,7 @@ type simNode struct {
 	events  []Event
 	end     *Ended
 	in, out map[peers.ID]int64
+	asked   int64 // bytes asked for on links
 }
 
 const simLatency = 10 * time.Millisecond
@@ -228,6 +229,7 @@ func (l *simLink) Request(r wire.PieceRequest) bool {
 		return false
 	}
 	l.open[r.ID] = true
+	l.from.asked += int64(r.Count) * share.BlockSize
 	l.from.sw.w.After(simLatency, func() { l.arrive(r) })
 	return true
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -186,5 +188,27 @@ func TestAStoppedTransferLeavesNothingLeased(t *testing.T) {
 	n.complete(content)
 	if n.end.Last.Resumed == 0 {
 		t.Error("nothing was resumed")
+	}
+}
+
+// Requests stand on leases: when nobody grants them any more, what is leased is
+// fetched, and then nothing is asked for.
+func TestWithoutALeaseManagerNothingIsAskedForAfterOneWindow(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 64<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: 2 * time.Minute}, source)
+	sw.w.Run(3 * time.Second)
+	before := n.asked
+	n.program.s.Root.Stop(actor.NewPID(string(n.id), "node/transfer-1/leases-0"))
+	sw.w.Run(20 * time.Second)
+	after := n.asked - before
+	sw.w.Run(time.Minute)
+	if n.asked-before != after {
+		t.Errorf("%d bytes were asked for long after the leases had ended", n.asked-before-after)
+	}
+	if window := int64(4 << 20); after > window {
+		t.Errorf("%d bytes were asked for without a lease manager", after)
 	}
 }
