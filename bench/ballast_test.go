@@ -26,9 +26,12 @@ type ballast struct {
 	held int // mem[:held] is touched
 }
 
-// ahead is how much is kept free before the writer. With less, part of what it
-// gets is cold again.
-const ahead = 1 << 30
+// How much is kept free before the writer: what it wrote in the last second.
+// With less, part of what it gets is cold; with more, it goes cold meanwhile.
+const (
+	minAhead = 256 << 20
+	maxAhead = 1 << 30
+)
 
 const releaseStep = 2 << 20
 
@@ -39,11 +42,11 @@ func newBallast(tb testing.TB, size int64) *ballast {
 	if !cfg.hot {
 		return b
 	}
-	if need, have := 2*size+2*ahead, memAvailable(); need > have {
+	if need, have := 2*size+2*maxAhead, memAvailable(); need > have {
 		fmt.Printf("not keeping memory warm: that needs %d MiB of %d available\n", need>>20, have>>20)
 		return b
 	}
-	b.take(tb, int(size)+ahead)
+	b.take(tb, int(size)+maxAhead)
 	return b
 }
 
@@ -79,16 +82,19 @@ func (b *ballast) release(total int64) {
 func (b *ballast) feed(p *proc) (stop func()) {
 	quit := make(chan struct{})
 	var g sync.WaitGroup
-	b.release(ahead)
+	b.release(2 * minAhead)
 	g.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
-		for {
+		var second [50]int64 // what was written by each tick of the last second
+		for i := 0; ; i++ {
 			select {
 			case <-quit:
 				return
 			case <-tick.C:
-				b.release(p.dirtied() + ahead)
+				now, then := p.dirtied(), &second[i%len(second)]
+				b.release(now + min(max(now-*then, minAhead), maxAhead))
+				*then = now
 			}
 		}
 	})
