@@ -1,0 +1,45 @@
+package fetcher
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// silentPeer is the address of something that accepts connections and never says a word.
+func silentPeer(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	port := l.Addr().String()
+	return "/ip4/127.0.0.1/tcp/" + port[strings.LastIndex(port, ":")+1:] + "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
+}
+
+// someID is the ID of a share that nobody has.
+func someID(t testing.TB) string {
+	m, err := share.NewManifest("nothing", []share.Entry{{Path: "nothing", Root: share.EmptyRoot, PieceExp: share.PieceExp(0)}})
+	must(t, err)
+	return m.ID().String()
+}
