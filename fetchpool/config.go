@@ -25,7 +25,8 @@ type Config struct {
 	// MaxLeases bounds the leases held. Default 4,096.
 	MaxLeases int
 	// Slack is how long bytes may lie in queues beyond the round trip, for the
-	// machines at both ends. Default 8 ms, of at most 6 MiB.
+	// machines at both ends: a busy one takes that long to turn round. Default 25 ms,
+	// of at most 6 MiB.
 	Slack time.Duration
 	// Recheck is how often the round trip is measured anew on a busy link, with
 	// half a window. Default 10 s.
@@ -58,7 +59,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxRequest, 1<<20)
 	def(&c.MaxRequests, 512)
 	def(&c.MaxLeases, 4096)
-	def(&c.Slack, 8*time.Millisecond)
+	def(&c.Slack, 25*time.Millisecond)
 	def(&c.Recheck, 10*time.Second)
 	def(&c.FirstDeadline, 5*time.Second)
 	def(&c.Grace, 2*time.Second)

@@ -32,8 +32,8 @@
 // # The window
 //
 // The bytes asked for and not yet arrived stay within a window that follows the
-// path: what the source delivers times the round trip, a quarter more, and a few
-// milliseconds for the machines at both ends. The quarter is what lets the pool
+// path: what the source delivers times the round trip, a quarter more, and 25 ms
+// for the machines at both ends. The quarter is what lets the pool
 // find out that there is room: if the rate follows, so does the window, and if
 // only the delay grows, it does not. That keeps a far fast line full and a deep
 // buffer in front of a slow line nearly empty. See window.go.

@@ -157,7 +157,7 @@ func TestHeldLeasesStayNearTwoWindows(t *testing.T) {
 	for i := range 200 {
 		w.to(start.Add(time.Duration(i) * 50 * time.Millisecond))
 		held := w.pool.inFlight + w.pool.ahead
-		if limit := 2*w.pool.win.size + 2*share.MinPiece; held > limit && w.pool.win.started {
+		if limit := 2*w.pool.win.size + 2*share.MinPiece; held > limit && i > 40 { // the start asks for more, and works it off
 			t.Fatalf("holds %d bytes with a window of %d", held, w.pool.win.size)
 		}
 	}
@@ -745,7 +745,7 @@ func TestConfigOfTimes(t *testing.T) {
 		w.to(start.Add(30 * time.Second))
 		return w
 	}
-	if a, b := used(Config{}), used(Config{Slack: 40 * time.Millisecond}); b.pool.win.size < 2*a.pool.win.size {
+	if a, b := used(Config{Slack: 2 * time.Millisecond}), used(Config{}); b.pool.win.size < 2*a.pool.win.size {
 		t.Errorf("Slack: windows of %d and %d", a.pool.win.size, b.pool.win.size)
 	}
 	grown := func(cfg Config) time.Duration {

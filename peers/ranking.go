@@ -47,7 +47,7 @@ type RankingConfig struct {
 	// not banned. In (0, 1]; default 0.05; negative: none.
 	Explore float64
 	// MaxPeers bounds the peers remembered. The one that was heard of longest ago
-	// is forgotten first, banned ones last. Default 131,072, some 20 MiB.
+	// is forgotten first, banned ones last. Default 131,072, some 30 MiB.
 	MaxPeers int
 }
 
