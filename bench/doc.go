@@ -49,6 +49,7 @@
 //	BENCH_FILES    small files; default 10000
 //	BENCH_DIR      where the data goes, on a real disk; default os.TempDir()
 //	BENCH_HOT      0: do not keep memory warm
+//	BENCH_CEILING  how the ceiling is run, as JSON over the defaults: {"Procs":2}; see ceiling_test.go
 //	BENCH_FETCHER  a fetcher binary to measure; default: build ./cmd/fetcher
 //
 // A quick look: BENCH_SIZE=256MiB BENCH_ROUNDS=3 BENCH_FILES=1000 make bench.
