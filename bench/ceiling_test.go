@@ -35,17 +35,21 @@ type ceiling struct {
 	Flush   int64  // bytes after which the kernel is asked to begin writing them to the disk; 0 leaves all to the final sync
 }
 
-// best is the fastest setting found where both ends share two cores. What was
-// tried, in CPU s/GiB of both ends without the file:
+// best is the fastest setting found where both ends share two cores. Tried
+// with 0.5 to 1 GiB, network and hashing only, medians of 3 to 7 rounds on a
+// machine that had other work; figures are CPU s/GiB of both ends:
 //
-//   - GOMAXPROCS 1 takes 0.2 to 0.3 off the 1.6 that 2 take, and gives 15 to
-//     40 % more MB/s: the data stays in one core's cache.
-//   - A fixed window of 2 MiB beats libp2p's growing one by 0.1, for the same
-//     reason; 256 KiB costs 0.3 more.
-//   - 1 stream takes 0.1 less than 2, and they no less than 4.
-//   - Frames of 256 KiB take 0.05 to 0.1 less than 64 KiB; larger ones no less.
-//   - Units of 64 KiB to 1 MiB, goroutines of their own for hashing and
-//     writing, and fewer, larger system calls below TLS: no difference.
+//   - GOMAXPROCS 1 instead of 2: 1.36 against 1.55, and 1,322 against 1,133
+//     MB/s; on a busier machine 1.43 against 1.69, and no more MB/s.
+//   - A fixed window of 2 MiB instead of libp2p's, which grows to 16: 1.32
+//     against 1.48, one batch. 256 KiB is too small: 1.79 against 1.68 (at GOMAXPROCS 2).
+//   - 1 stream instead of 2: 1.35 against 1.45 and 1.34 against 1.43, but 1.55
+//     against 1.48 with libp2p's window.
+//   - Frames of 256 KiB instead of 64: 0.04 to 0.1 less with this window.
+//   - Flush: 720 against 578 MB/s with the file, at GOMAXPROCS 2; no
+//     difference on a busy machine.
+//   - Units of 64 KiB to 1 MiB, hashing on goroutines of its own, and fewer,
+//     larger system calls below TLS: no difference beyond the noise.
 var best = ceiling{Streams: 1, Unit: 256 << 10, Window: 2 << 20, Frame: 256 << 10, Procs: 1, Flush: 32 << 20}
 
 const (
