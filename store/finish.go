@@ -336,21 +336,23 @@ func (p *Partial) withdraw() {
 }
 
 // checkTarget looks at a target that exists: done says that it is the share.
-func (p *Partial) checkTarget(ctx context.Context, dirPath string) (done bool, err error) {
-	if _, err := p.dir.Lstat(p.m.Name); errors.Is(err, fs.ErrNotExist) {
+func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
+	info, err := p.dir.Lstat(p.m.Name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return false, err
 	}
 	at := place{name: p.m.Name, path: p.path}
-	if p.m.Single() {
+	switch {
+	case p.m.Single() && info.Type == 0:
 		at.base = p.m.Name
 		at.dir, err = p.dir.Sub(".")
-	} else {
+	case !p.m.Single() && info.Type.IsDir():
 		at.dir, err = p.dir.Sub(p.m.Name)
-		if err != nil && (notDir(err) || errors.Is(err, fs.ErrInvalid)) {
-			err = fmt.Errorf("%w: %s is no folder", share.ErrExists, p.m.Name)
-		}
+	default:
+		err = fmt.Errorf("%w: %s is something else than in the share", share.ErrExists, p.m.Name)
 	}
 	if err != nil {
 		return false, err

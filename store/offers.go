@@ -99,13 +99,28 @@ func letGo(s Source) {
 	}
 }
 
-// Remove takes a share out.
+// Remove takes a share out. Those who still ask are told that it is gone, which
+// is no lie: they were told that it is here.
 func (o *Offers) Remove(id share.ID) {
 	o.mu.Lock()
 	s := o.sources[id]
 	delete(o.sources, id)
+	if s != nil {
+		o.remember(id, "it is not shared any more")
+	}
 	o.mu.Unlock()
 	letGo(s)
+}
+
+// remember notes why a share is not here any more; mu is held.
+func (o *Offers) remember(id share.ID, why string) {
+	if len(o.gone) >= maxGone {
+		for other := range o.gone {
+			delete(o.gone, other)
+			break
+		}
+	}
+	o.gone[id] = why
 }
 
 // Close takes all shares out, for good.
@@ -186,13 +201,15 @@ func (o *Offers) reply(id share.ID, s Source, err error) wire.Reply {
 	switch {
 	case err == nil:
 		return wire.Reply{Status: wire.OK}
-	case errors.Is(err, ErrNotYet), errors.Is(err, fs.ErrClosed):
+	case errors.Is(err, ErrNotYet):
 		return wire.Reply{Status: wire.NotFound}
+	case errors.Is(err, fs.ErrClosed):
+		return wire.Reply{Status: wire.Gone, Reason: "it is not shared any more"}
 	case errors.Is(err, fs.ErrInvalid):
 		return wire.Reply{Status: wire.Refused, Reason: "the share has no such blocks"}
 	case errors.Is(err, share.ErrChanged):
 		if _, fetching := s.(*Partial); fetching && !done(s) {
-			return wire.Reply{Status: wire.NotFound} // one piece is lost, not the share
+			return wire.Reply{Status: wire.Gone, Reason: "its copy was changed"} // nobody's lie
 		}
 		o.end(id, s, err.Error())
 		return wire.Reply{Status: wire.Gone, Reason: "a file of the share has changed"}
@@ -217,13 +234,7 @@ func (o *Offers) end(id share.ID, s Source, why string) {
 		return
 	}
 	delete(o.sources, id)
-	if len(o.gone) >= maxGone {
-		for other := range o.gone {
-			delete(o.gone, other)
-			break
-		}
-	}
-	o.gone[id] = "a file of the share has changed"
+	o.remember(id, "a file of the share has changed")
 	tell := o.onGone
 	o.mu.Unlock()
 	letGo(s)

@@ -159,7 +159,7 @@ func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest,
 	if err != nil {
 		return nil, err
 	}
-	if done, err := p.checkTarget(ctx, dirPath); err != nil || done {
+	if done, err := p.checkTarget(ctx); err != nil || done {
 		return p, err
 	}
 	if !found {
@@ -180,9 +180,19 @@ func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest,
 // is not this share's.
 func (p *Partial) openStage() (found bool, err error) {
 	for {
-		stage, err := p.dir.Sub(p.staging)
+		info, err := p.dir.Lstat(p.staging)
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
+		}
+		if err == nil && !info.Type.IsDir() {
+			err = fmt.Errorf("%w: %s is no folder", share.ErrExists, p.staging)
+		}
+		if err != nil {
+			return false, err
+		}
+		stage, err := p.dir.Sub(p.staging)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
 		if err != nil {
 			return false, err

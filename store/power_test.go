@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path"
 	"strings"
@@ -231,22 +232,20 @@ func nth(n int, chosen func(storetest.Op) bool, err error) (fault func(storetest
 
 var errDisk = errors.New("injected")
 
-// disks runs f with one that can sync all at once, by large batches that do so,
-// and one that cannot.
-func disks(t *testing.T, f func(t *testing.T, noSyncAll bool, every int)) {
-	for _, every := range []int{2, 6} {
-		t.Run(fmt.Sprintf("every=%d", every), func(t *testing.T) {
-			t.Parallel()
-			f(t, every == 2, every)
-		})
-	}
+// disks runs f with a disk that can sync all at once, in batches so large that it
+// happens, and with one that cannot.
+func disks(t *testing.T, f func(t *testing.T, r rig, noSyncAll bool, every int)) {
+	tr := small()
+	t.Run("each", func(t *testing.T) { t.Parallel(); f(t, newRig(t, tr), true, 2) })
+	many := maps.Clone(tr)
+	delete(many, "big")
+	t.Run("all", func(t *testing.T) { t.Parallel(); f(t, newRig(t, many), false, 6) })
 }
 
 // A single error of any operation, at any moment, is overcome without reopening,
 // and what is then finished survives a power cut.
 func TestEachFaultIsOvercome(t *testing.T) {
-	r := newRig(t, small())
-	disks(t, func(t *testing.T, noSyncAll bool, every int) {
+	disks(t, func(t *testing.T, r rig, noSyncAll bool, every int) {
 		for n := 0; ; n++ {
 			d := storetest.New(1 << 30)
 			d.NoSyncAll = noSyncAll
@@ -276,8 +275,7 @@ func TestEachFaultIsOvercome(t *testing.T) {
 // The power may go before any operation: every bit on the disk is true then, and
 // the next run completes the share.
 func TestEachPowerCutIsSurvived(t *testing.T) {
-	r := newRig(t, small())
-	disks(t, func(t *testing.T, noSyncAll bool, every int) {
+	disks(t, func(t *testing.T, r rig, noSyncAll bool, every int) {
 		for n := 0; ; n++ {
 			d := storetest.New(1 << 30)
 			d.NoSyncAll = noSyncAll

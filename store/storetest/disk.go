@@ -31,7 +31,7 @@ var ErrPower = errors.New("the power is off")
 
 // Op is one operation, about to happen.
 type Op struct {
-	Kind string // open create edit lstat readdir readlink mkdir symlink setexec remove rename move syncdir syncall sub lock free read write sync stat
+	Kind string // open create edit lstat readdir readlink mkdir symlink setexec remove rename move syncdir syncall sub lock free read write sync stat close
 	Name string // what it is about, from the root; of rename and move, the old name
 }
 
@@ -63,6 +63,8 @@ type Disk struct {
 	clock   int64 // counts changes, as the time of files
 	life    int   // grows when the power goes
 	off     bool
+	open    int // files and folders
+	most    int
 }
 
 // change is a change of names that is not durable yet.
@@ -113,6 +115,19 @@ func (d *Disk) FS() store.FS {
 	return &folder{d: d, n: d.root, life: d.life}
 }
 
+// Open is the number of files and folders that are open, FS not counted, and the
+// largest it has been.
+func (d *Disk) Open() (now, most int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.open, d.most
+}
+
+func (d *Disk) opened() {
+	d.open++
+	d.most = max(d.most, d.open)
+}
+
 // Resize sets the bytes that still fit.
 func (d *Disk) Resize(free int64) {
 	d.mu.Lock()
@@ -142,6 +157,7 @@ func (d *Disk) Restart(seed uint64) {
 	d.changes = nil
 	d.forget(d.root, keep)
 	d.life++
+	d.open = 0
 	d.off = false
 }
 
@@ -182,6 +198,7 @@ func (d *Disk) Kill() {
 	}
 	unlock(d.root)
 	d.life++
+	d.open = 0
 }
 
 func clone[K comparable, V any](m map[K]V) map[K]V {
@@ -224,6 +241,8 @@ type folder struct {
 	n    *node
 	at   string // from the root
 	life int
+
+	closed bool // guarded by d.mu
 }
 
 // in finds the folder that name is in, and its last part. It does not follow links.
@@ -282,7 +301,11 @@ func (f *folder) find(op, name string) (*node, error) {
 }
 
 func (f *folder) begin(kind, name string) error {
-	return f.d.begin(kind, path.Join(f.at, name), f.life)
+	err := f.d.begin(kind, path.Join(f.at, name), f.life)
+	if err == nil && f.closed {
+		err = &fs.PathError{Op: kind, Path: name, Err: fs.ErrClosed}
+	}
+	return err
 }
 
 // add puts a new node under a name that must be free.
@@ -314,6 +337,7 @@ func (f *folder) file(kind, name string, write bool) (store.File, error) {
 	if n.typ != 0 {
 		return nil, &fs.PathError{Op: kind, Path: name, Err: fs.ErrInvalid}
 	}
+	f.d.opened()
 	return &file{d: f.d, n: n, name: path.Join(f.at, name), life: f.life, write: write}, nil
 }
 
@@ -330,6 +354,7 @@ func (f *folder) Create(name string, exec bool) (store.File, error) {
 	if err := f.add("create", name, n); err != nil {
 		return nil, err
 	}
+	f.d.opened()
 	return &file{d: f.d, n: n, name: path.Join(f.at, name), life: f.life, write: true}, nil
 }
 
@@ -543,7 +568,8 @@ func (f *folder) Sub(name string) (store.FS, error) {
 	if !n.typ.IsDir() {
 		return nil, &fs.PathError{Op: "sub", Path: name, Err: fs.ErrInvalid}
 	}
-	return &folder{f.d, n, path.Join(f.at, name), f.life}, nil
+	f.d.opened()
+	return &folder{d: f.d, n: n, at: path.Join(f.at, name), life: f.life}, nil
 }
 
 // lock is a held lock file.
@@ -590,7 +616,18 @@ func (f *folder) Free() (int64, error) {
 	return max(0, f.d.free), nil
 }
 
-func (f *folder) Close() error { return nil }
+func (f *folder) Close() error {
+	defer f.d.mu.Unlock()
+	err := f.begin("close", ".")
+	if f.closed {
+		return fs.ErrClosed
+	}
+	f.closed = true
+	if f.life == f.d.life {
+		f.d.open--
+	}
+	return err
+}
 
 // file is an open file.
 type file struct {
@@ -689,11 +726,14 @@ func (f *file) Stat() (store.Info, error) {
 }
 
 func (f *file) Close() error {
-	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
+	err := f.d.begin("close", f.name, f.life)
 	if f.closed {
 		return fs.ErrClosed
 	}
 	f.closed = true
-	return nil
+	if f.life == f.d.life {
+		f.d.open--
+	}
+	return err
 }
