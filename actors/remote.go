@@ -65,7 +65,7 @@ type remote struct {
 	out        Outbox
 	codec      Codec
 	onProtocol func(peers.ID, error)
-	counts     struct{ refused, unreachable, unknown, unsupported, malformed atomic.Int64 }
+	counts     struct{ refused, unreachable, unknown, unsupported, malformed, late atomic.Int64 }
 
 	token atomic.Uint64 // made last; never made twice, so that what is late fits nothing new
 
@@ -93,12 +93,13 @@ type RemoteStats struct {
 	Unknown     int64 // ... of a type not known here
 	Malformed   int64 // frames that no honest peer sends
 	Unsupported int64 // our messages of a type not known there
+	Late        int64 // frames of connections that are gone
 }
 
 // RemoteStats is a snapshot of the counters.
 func (r *remote) RemoteStats() RemoteStats {
 	c := &r.counts
-	return RemoteStats{c.refused.Load(), c.unreachable.Load(), c.unknown.Load(), c.malformed.Load(), c.unsupported.Load()}
+	return RemoteStats{c.refused.Load(), c.unreachable.Load(), c.unknown.Load(), c.malformed.Load(), c.unsupported.Load(), c.late.Load()}
 }
 
 // Self is the peer ID of this node.
@@ -133,9 +134,10 @@ func (r *remote) Export(name string, pid *actor.PID) {
 	r.exports[name] = pid
 }
 
-// ExportTo lets one peer reach an actor as often as it likes, until [Unexport]
-// or until the connection is lost: the PID it sees as the sender of the actor's
-// messages stays good. For subscriptions.
+// ExportTo lets one peer reach an actor as often as it likes: the PID it sees as
+// the sender of the actor's messages stays good. For subscriptions. It ends with
+// [remote.Unexport], or with the connection, and then the actor is told
+// *actor.DeadLetterResponse.
 func (r *remote) ExportTo(peer peers.ID, pid *actor.PID) {
 	for !r.session(peer).bind(pid) {
 	}
@@ -178,10 +180,21 @@ func (r *remote) forget(s *session) {
 	s.end()
 }
 
+// replace ends a session because the peer has begun another.
+func (r *remote) replace(s *session, theirs uint64) {
+	r.forget(s)
+	next := r.session(s.peer)
+	next.mu.Lock()
+	defer next.mu.Unlock()
+	if next.theirs == 0 {
+		next.theirs = theirs
+	}
+}
+
 // Lost says that the connection to a peer has gone, or was replaced. Who watches
-// an actor there is told Terminated, who waits for an answer from there is told
-// that none will come, and what waited to be sent is dead. It must be called
-// between the last frame of one connection and the first of the next.
+// an actor there is told *actor.Terminated. Who waits for an answer from there,
+// and who was exported to the peer alone, is told *actor.DeadLetterResponse: the
+// answer will not come, the export has ended. What waited to be sent is dead.
 func (r *remote) Lost(peer peers.ID) {
 	r.mu.Lock()
 	s := r.sessions[peer]

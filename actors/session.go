@@ -18,6 +18,18 @@ import (
 // watches, credit and what waits end together, and what still holds a session
 // that is over finds out and takes the next.
 //
+// The two sides may learn of a loss at different times, or only one of them, if
+// the other saw the new connection before the end of the old one. So each says
+// hello with its first frame: a credit envelope of 0 messages, whose token is the
+// number of its session and whose reply is that of the peer's, as far as it has
+// heard of one. What comes before a hello is late and dropped, so each session is
+// received from its beginning or not at all. A hello of a peer that we knew by
+// another session tells what became of ours: if it has heard of us since it began
+// anew, ours is or will be received whole, and goes on; if it has not, ours ends
+// too. And a second hello that still has not heard of us says that frames of ours
+// were dropped; ours ends as well. A session that began because the other ended
+// says so in its hello, so neither can make the other begin anew for ever.
+//
 // Credit: each side may have creditWindow messages under way to the other. One
 // counts from when it is sent until it has been processed (or has become a dead
 // letter) there, which is reported in batches. A sender without credit queues up
@@ -30,9 +42,14 @@ type session struct {
 	r    *remote
 	peer peers.ID
 
-	mu     sync.Mutex
-	over   bool
-	open   bool              // a frame has passed, either way
+	id uint64 // made like a token
+
+	mu       sync.Mutex
+	over     bool
+	greeted  bool   // hello was sent
+	repeated bool   // ... and again, because frames came without one
+	theirs   uint64 // the peer's session; 0 until its hello
+
 	tokens map[uint64]ticket // made by us, for the peer
 	bound  map[string]uint64 // ID of an actor exported to this peer -> its token
 	asked  int               // tickets that wait for an answer
@@ -53,9 +70,10 @@ type session struct {
 
 // ticket is whom a token stands for.
 type ticket struct {
-	kind ticketKind
-	to   *actor.PID // is told
-	who  *actor.PID // watchTicket: whose end it is about
+	kind    ticketKind
+	to      *actor.PID // is told
+	who     *actor.PID // watchTicket: whose end it is about
+	session uint64     // the peer's, of the message that uses it
 }
 
 type ticketKind uint8
@@ -75,7 +93,7 @@ type outgoing struct {
 }
 
 func newSession(r *remote, peer peers.ID) *session {
-	return &session{r: r, peer: peer, credit: creditWindow,
+	return &session{r: r, peer: peer, id: r.token.Add(1), credit: creditWindow,
 		tokens: map[uint64]ticket{}, bound: map[string]uint64{}, watched: map[uint64]*actor.PID{}}
 }
 
@@ -123,16 +141,27 @@ func (s *session) unbind(pid *actor.PID) {
 func (s *session) unused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.open && len(s.tokens) == 0
+	return !s.connected() && len(s.tokens) == 0
 }
 
 // ---- out ----
 
-// put hands an envelope to the outbox. Called with mu.
+// connected says that a frame has passed, either way. Called with mu.
+func (s *session) connected() bool { return s.greeted || s.theirs != 0 }
+
+// put hands a frame to the outbox, behind a hello. Called with mu.
 func (s *session) put(frame []byte) bool {
-	ok := s.r.out.Send(s.peer, frame)
-	s.open = s.open || ok
-	return ok
+	if !s.greeted {
+		s.greeted = s.r.out.Send(s.peer, s.creditFrame(0))
+	}
+	return s.greeted && s.r.out.Send(s.peer, frame)
+}
+
+// creditFrame is the frame that gives credit for n messages; for 0 it is a hello.
+// It names both sessions, so that credit counts only where it was earned. Called
+// with mu.
+func (s *session) creditFrame(n int) []byte {
+	return wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindCredit, Token: s.id, Reply: s.theirs, Credit: uint32(n)})
 }
 
 // tell sends a message, or queues it for credit.
@@ -203,7 +232,7 @@ func (s *session) control(e wire.Envelope) verdict {
 func (s *session) putControl(e wire.Envelope) verdict {
 	switch {
 	case s.pending.len() == 0 && s.put(wire.AppendEnvelope(nil, e)):
-	case s.open && s.pending.len() < maxQuestions+maxWatches:
+	case s.connected() && s.pending.len() < maxQuestions+maxWatches:
 		s.pending.push(e)
 		s.later()
 	default:
@@ -217,7 +246,7 @@ func (s *session) report() {
 	if s.processed < creditBatch {
 		return
 	}
-	if s.pending.len() > 0 || !s.put(wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindCredit, Credit: uint32(s.processed)})) {
+	if s.pending.len() > 0 || !s.put(s.creditFrame(s.processed)) {
 		s.later()
 		return
 	}
@@ -281,7 +310,7 @@ func (s *session) watch(who, watcher *actor.PID) verdict {
 		return done
 	}
 	// A PID of our own: the watcher's remembers where it once led.
-	e.Reply = s.ticket(ticket{watchTicket, watcher, actor.NewPID(who.Address, who.Id)})
+	e.Reply = s.ticket(ticket{kind: watchTicket, to: watcher, who: actor.NewPID(who.Address, who.Id)})
 	if !s.put(wire.AppendEnvelope(nil, e)) {
 		delete(s.tokens, e.Reply)
 		return refused
@@ -328,12 +357,17 @@ func (s *session) ended(token uint64) verdict {
 // the protocol.
 func (s *session) receive(e wire.Envelope) (verdict, error) {
 	s.mu.Lock()
-	if s.over {
-		s.mu.Unlock()
-		return over, nil
-	}
-	s.open = true
+	isOver, greeted := s.over, s.theirs != 0
 	s.mu.Unlock()
+	switch {
+	case isOver:
+		return over, nil
+	case e.Kind == wire.KindCredit && e.Credit == 0:
+		return s.hello(e)
+	case !greeted:
+		s.late()
+		return done, nil
+	}
 	switch e.Kind {
 	case wire.KindTell, wire.KindReply:
 		return done, s.message(e)
@@ -348,7 +382,7 @@ func (s *session) receive(e wire.Envelope) (verdict, error) {
 		s.r.sys.log.Info("peer does not know a message", "peer", s.peer, "type", e.Type)
 		s.terminated(e.Token)
 	case wire.KindCredit:
-		return done, s.credited(int(e.Credit))
+		return done, s.credited(e)
 	default:
 		return done, fmt.Errorf("envelope of %v", e.Kind)
 	}
@@ -370,13 +404,13 @@ func (s *session) message(e wire.Envelope) error {
 		return err
 	}
 	if !ok {
-		s.settled(len(e.Payload))
+		s.settled(t.session, len(e.Payload))
 		s.undelivered(e.Reply)
 		return nil
 	}
 	msg, err := s.decode(e)
 	if err != nil {
-		s.settled(len(e.Payload))
+		s.settled(t.session, len(e.Payload))
 		if t.kind == questionTicket { // used up, by an answer that cannot be read
 			s.fails(t, 0)
 		}
@@ -387,7 +421,7 @@ func (s *session) message(e wire.Envelope) error {
 		}
 		return err
 	}
-	s.pass(t.to, &actor.MessageEnvelope{Message: msg, Sender: tokenPID(s.peer, e.Reply)}, len(e.Payload))
+	s.pass(t, &actor.MessageEnvelope{Message: msg, Sender: tokenPID(s.peer, e.Reply)}, len(e.Payload))
 	return nil
 }
 
@@ -403,6 +437,7 @@ func (s *session) accept(e wire.Envelope) (t ticket, ok bool, err error) {
 	if s.unreported >= creditWindow {
 		return t, false, errOverCredit
 	}
+	t.session = s.theirs
 	s.unreported++
 	s.heldBytes += len(e.Payload)
 	if s.heldBytes > maxHeldBytes {
@@ -411,6 +446,7 @@ func (s *session) accept(e wire.Envelope) (t ticket, ok bool, err error) {
 	}
 	if e.To == "" && s.tokens[e.Token].kind != watchTicket {
 		t, _ = s.take(e.Token)
+		t.session = s.theirs
 	}
 	if t.to == nil {
 		s.r.counts.unreachable.Add(1)
@@ -434,22 +470,24 @@ func (s *session) decode(e wire.Envelope) (any, error) {
 
 // pass queues a message for a local actor. Credit bounds its number, so a full
 // mailbox takes it.
-func (s *session) pass(to *actor.PID, env *actor.MessageEnvelope, size int) {
-	settled := func() { s.settled(size) }
-	if !s.r.sys.deliver(to, letter{msg: env, done: settled, assured: true}) {
+func (s *session) pass(t ticket, env *actor.MessageEnvelope, size int) {
+	settled := func() { s.settled(t.session, size) }
+	if !s.r.sys.deliver(t.to, letter{msg: env, done: settled, assured: true}) {
 		settled()
 	}
 }
 
-// settled notes that a message of the peer has been processed, or never will be.
-func (s *session) settled(size int) {
+// settled notes that a message of a session of the peer has been processed, or
+// never will be.
+func (s *session) settled(theirs uint64, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heldBytes -= size
-	s.processed++
-	if !s.over {
-		s.report()
+	if s.over || s.theirs != theirs {
+		return
 	}
+	s.processed++
+	s.report()
 }
 
 // undelivered tells the peer that nobody received a message it wants an answer to.
@@ -459,9 +497,46 @@ func (s *session) undelivered(reply uint64) {
 	}
 }
 
-func (s *session) credited(n int) error {
+// late drops a frame of a session that was not heard of. The peer may think that
+// it was, so it is told, once.
+func (s *session) late() {
+	s.r.counts.late.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.repeated && s.theirs == 0 {
+		s.repeated = s.put(s.creditFrame(0))
+	}
+}
+
+// hello is told of the session that the peer has with us, and of the one of ours
+// that it knows.
+func (s *session) hello(e wire.Envelope) (verdict, error) {
+	if e.Token == 0 {
+		return done, errors.New("session 0")
+	}
+	s.mu.Lock()
+	known := s.theirs == e.Token
+	adopt := !known && (s.theirs == 0 || e.Reply != 0)
+	if adopt {
+		s.theirs = e.Token
+		s.unreported, s.processed = 0, 0
+	}
+	begin := !adopt && (!known || e.Reply == 0 && s.greeted)
+	s.mu.Unlock()
+	if begin {
+		s.r.replace(s, e.Token)
+	}
+	return done, nil
+}
+
+func (s *session) credited(e wire.Envelope) error {
+	n := int(e.Credit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Token != s.theirs || e.Reply != s.id {
+		s.r.counts.late.Add(1)
+		return nil
+	}
 	if s.credit+n > creditWindow {
 		return fmt.Errorf("credit for %d messages that were not sent", s.credit+n-creditWindow)
 	}
@@ -525,7 +600,7 @@ func (s *session) fails(t ticket, why actor.TerminatedReason) {
 	if t.kind == watchTicket {
 		s.r.sys.system(t.to, &actor.Terminated{Who: t.who, Why: why})
 	} else {
-		s.r.sys.Root.Send(t.to, &actor.DeadLetterResponse{})
+		s.r.sys.noAnswer(t.to, nil)
 	}
 }
 
@@ -550,9 +625,7 @@ func (s *session) end() {
 		s.r.sys.dead(o.to, o.message)
 	}
 	for _, token := range slices.Sorted(maps.Keys(tokens)) {
-		if t := tokens[token]; t.kind != boundTicket {
-			s.fails(t, actor.TerminatedReason_AddressTerminated)
-		}
+		s.fails(tokens[token], actor.TerminatedReason_AddressTerminated)
 	}
 	for _, token := range slices.Sorted(maps.Keys(watched)) {
 		s.r.sys.system(watched[token], &actor.Unwatch{Watcher: tokenPID(s.peer, token)})

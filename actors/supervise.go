@@ -138,7 +138,7 @@ func (m *mailbox) panicked(reason any, stack []byte, msg any) {
 
 func (m *mailbox) unanswered(asker *actor.PID) {
 	if asker != nil {
-		m.sys.Root.Send(asker, &actor.DeadLetterResponse{Target: m.pid})
+		m.sys.noAnswer(asker, m.pid)
 	}
 }
 

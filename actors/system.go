@@ -263,8 +263,14 @@ func (s *System) deadLetter(event any) {
 	s.letters.Add(1)
 	s.log.Debug("dead letter", "to", d.PID, "type", fmt.Sprintf("%T", d.Message), "from", d.Sender)
 	if d.Sender != nil {
-		s.Root.Send(d.Sender, &actor.DeadLetterResponse{Target: d.PID})
+		s.noAnswer(d.Sender, d.PID)
 	}
+}
+
+// noAnswer tells who waits for an answer that there will be none. Who asks that
+// much has room for it.
+func (s *System) noAnswer(asker, from *actor.PID) {
+	s.assure(asker, &actor.DeadLetterResponse{Target: from})
 }
 
 // task runs f beside the mailbox and sends its result, unless it is nil, to the
