@@ -48,6 +48,7 @@ type Transfer struct {
 	opt    FetchOptions
 	events chan Event
 	done   chan struct{}
+	opened func() // others who ask for the share meanwhile are told to come back
 
 	mu       sync.Mutex
 	manifest *share.Manifest
@@ -86,6 +87,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, fmt.Errorf("share %s is being fetched by this node already: %w", id.Short(), share.ErrHeld)
 	}
 	n.transfers[id] = t
+	t.opened = n.offers.Opening(id)
 	n.mu.Unlock()
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Share: id, Sources: sources, Manifest: known, Disk: (*disk)(t), Notify: t.notify,
@@ -93,6 +95,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases},
 	})
 	if err != nil {
+		t.opened()
 		n.forget(t)
 		return nil, err
 	}
@@ -189,6 +192,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest) (actors.Target, erro
 	t.manifest, t.partial = m, p
 	t.mu.Unlock()
 	t.node.offers.Add(p)
+	t.opened()
 	return target{p}, nil
 }
 
@@ -232,10 +236,11 @@ func (t *Transfer) ended(e Ended) {
 	t.mu.Lock()
 	t.last, t.err = e.Last, e.Err
 	t.mu.Unlock()
-	if e.Err != nil || !t.opt.Keep {
-		t.node.offers.Remove(t.id)
-	}
+	t.opened()
 	t.node.forget(t)
+	if e.Err != nil || !t.opt.Keep {
+		t.node.leave(t.id)
+	}
 	for {
 		select {
 		case t.events <- e:

@@ -357,3 +357,26 @@ func TestAFileThatIsEditedEndsItsShare(t *testing.T) {
 		t.Errorf("share ended with %v", s.Err())
 	}
 }
+
+// B ends while C still fetches from it: B finishes what it was asked for and
+// says goodbye, so C neither blames it nor waits for it, and goes on with A.
+func TestAFetcherThatEndsSaysGoodbye(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 24<<20, 7)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 16 << 20 })
+	b, err := Open(t.Context(), Config{Dir: t.TempDir(), Listen: loopback, UploadRate: 2 << 20})
+	must(t, err)
+	bx, err := b.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	c := openNode(t)
+	cx, err := c.Fetch(t.Context(), s.ID().String(), FetchOptions{Dir: t.TempDir(), Peers: append(b.Addrs(), s.node.Addrs()...), Anonymous: true})
+	must(t, err)
+	must(t, bx.Wait(t.Context()))
+	must(t, b.Close())
+	must(t, cx.Wait(t.Context()))
+	for _, x := range cx.Progress().Sources {
+		if x.BadBlocks > 0 || x.Banned {
+			t.Errorf("an honest source was blamed: %+v", x)
+		}
+	}
+}

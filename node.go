@@ -34,6 +34,8 @@ type Node struct {
 	transfers map[share.ID]*Transfer
 	shares    map[share.ID]*Share
 	closed    bool
+	closing   chan struct{} // closed when Close begins
+	leaving   sync.WaitGroup
 }
 
 // Open starts a node. It listens, but does nothing until asked. An address that
@@ -43,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}}
+	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, closing: make(chan struct{})}
 	if n.state, err = store.OpenState(cfg.Dir); err != nil {
 		return nil, err
 	}
@@ -176,6 +178,7 @@ func (n *Node) Close() error {
 		return nil
 	}
 	n.closed = true
+	close(n.closing)
 	var running []*Transfer
 	for _, t := range n.transfers {
 		running = append(running, t)
@@ -193,18 +196,49 @@ func (n *Node) Close() error {
 		case <-ctx.Done():
 		}
 	}
-	n.offers.Close()
+	n.leaving.Wait()
 	if len(n.cfg.Listen) == 0 {
 		n.savePort()
 	}
-	err := n.program.Close(ctx)
-	err = errors.Join(err, n.host.Close())
+	err := n.program.Close(ctx)            // says goodbye
+	err = errors.Join(err, n.host.Close()) // finishes the replies in flight
+	n.offers.Close()
 	n.mu.Lock()
 	for _, s := range n.shares {
 		s.end(nil)
 	}
 	n.mu.Unlock()
 	return errors.Join(err, n.state.Close())
+}
+
+// partingTime is how long the replies in flight may take after a share was withdrawn.
+const partingTime = 5 * time.Second
+
+// leave ends an offer in good order: the children are told, and what they have
+// asked for before is still sent.
+func (n *Node) leave(id share.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return // Close does it for all
+	}
+	n.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+		defer cancel()
+		if children, err := n.program.Withdraw(ctx, id, ""); err == nil && children > 0 {
+			select {
+			case <-ctx.Done():
+			case <-n.closing:
+				return // the host finishes the replies
+			}
+		}
+		n.mu.Lock()
+		again := n.transfers[id] != nil
+		n.mu.Unlock()
+		if !again {
+			n.offers.Remove(id)
+		}
+	})
 }
 
 func (n *Node) savePort() {

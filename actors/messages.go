@@ -71,6 +71,10 @@ type OfferShare struct {
 	Have   *share.Set
 }
 
+// ShareComing, Transfer -> Seeder: soon there will be an OfferShare, or a
+// WithdrawShare; who subscribes meanwhile is told to come back.
+type ShareComing struct{ Share share.ID }
+
 // PieceAvailable, Transfer -> Seeder.
 type PieceAvailable struct {
 	Share share.ID

@@ -30,6 +30,7 @@ type seeder struct {
 	finder  *actor.PID
 	uploads *peers.Uploads
 	offers  map[share.ID]*offer
+	coming  map[share.ID]bool // not offered yet, but soon
 	waiting map[peers.Job]func(Admission)
 	job     peers.Job
 	flushAt time.Time
@@ -57,13 +58,15 @@ type child struct {
 
 func newSeeder(s *System, finder *actor.PID, cfg peers.UploadConfig) *seeder {
 	return &seeder{s: s, finder: finder, uploads: peers.NewUploads(cfg),
-		offers: map[share.ID]*offer{}, waiting: map[peers.Job]func(Admission){}}
+		offers: map[share.ID]*offer{}, coming: map[share.ID]bool{}, waiting: map[peers.Job]func(Admission){}}
 }
 
 func (d *seeder) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case OfferShare:
 		d.offer(ctx, m)
+	case ShareComing:
+		d.coming[m.Share] = true
 	case PieceAvailable:
 		d.available(m)
 	case WithdrawShare:
@@ -93,6 +96,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 }
 
 func (d *seeder) offer(ctx actor.Context, m OfferShare) {
+	delete(d.coming, m.Share)
 	o := d.offers[m.Share]
 	if o == nil {
 		o = &offer{}
@@ -125,6 +129,7 @@ func (d *seeder) available(m PieceAvailable) {
 func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 	o := d.offers[m.Share]
 	delete(d.offers, m.Share)
+	delete(d.coming, m.Share)
 	told := 0
 	if o != nil {
 		told = len(o.children)
@@ -152,6 +157,9 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	switch {
 	case peer == "":
 		return // a local actor has no business here
+	case o == nil && d.coming[m.Share]:
+		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "is opening the share", Retry: 250 * time.Millisecond})
+		return
 	case o == nil:
 		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "does not have the share"})
 		return

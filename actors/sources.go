@@ -128,6 +128,9 @@ func (t *transfer) manifestCame(ctx actor.Context, m manifestCame) {
 	case m.r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
 		t.sourceOut(ctx, src, "does not have the share")
+	case m.r.Status == wire.Gone:
+		src.up, src.notFound = true, true
+		t.sourceOut(ctx, src, "no longer has the share: "+m.r.Reason)
 	default:
 		src.up = true
 		t.sourceOut(ctx, src, "refuses: "+m.r.Reason)

@@ -141,6 +141,7 @@ func (t *transfer) start(ctx actor.Context) {
 	t.sources = map[peers.ID]*source{}
 	t.moved, t.since = now, now
 	t.count.Share = t.cmd.Share
+	ctx.Send(t.seeder, ShareComing{t.cmd.Share})
 	ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources})
 	if t.cmd.Manifest != nil {
 		t.open(ctx, t.cmd.Manifest)
@@ -323,6 +324,9 @@ func (t *transfer) end(ctx actor.Context, how Ended) {
 		t.because(how.Err.Error())
 	}
 	ctx.Send(t.finder, StopFinding{t.cmd.Share})
+	if t.target == nil {
+		ctx.Send(t.seeder, WithdrawShare{Share: t.cmd.Share})
+	}
 	t.stopPools(ctx)
 	t.stopWorkers(ctx)
 	t.closeIfQuiet(ctx)

@@ -25,8 +25,8 @@ type Offers struct {
 
 // Times after which a peer may ask again.
 const (
-	retryOpening = time.Second     // a share that is being opened
-	retryTrouble = 5 * time.Second // a disk that failed just now
+	retryOpening = 250 * time.Millisecond // a share that is being opened
+	retryTrouble = 5 * time.Second        // a disk that failed just now
 )
 
 // maxGone bounds the shares whose end is remembered.
