@@ -3,6 +3,7 @@ package leasemgr
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/piecelease/fetcher/peers"
@@ -60,14 +61,12 @@ func (m *Manager) check() error {
 	leased, have, wanted := 0, 0, 0
 	for p := range uint32(m.space.n) {
 		in := 0
-		for r, l := range m.pool.layers {
-			if l == nil || !bitmap(l.words).has(p) {
+		for r := m.pool.first(0); r >= 0; r = m.pool.first(r + 1) {
+			l := m.pool.layers[r]
+			if !bitmap(l.words).has(p) {
 				continue
 			}
 			in++
-			if m.pool.used[r/64]>>(r%64)&1 == 0 {
-				fail("rank %d holds %d and is not marked as used", r, p)
-			}
 			if l.sum[p/4096]>>(p/64%64)&1 == 0 || l.top[p/(4096*64)]>>(p/4096%64)&1 == 0 {
 				fail("summaries of rank %d do not show %d", r, p)
 			}
@@ -190,22 +189,40 @@ func (m *Manager) check() error {
 	return nil
 }
 
-// state of everything that decides what happens, without times: what a refused or
-// stale call must not change.
+// fingerprint is everything that decides what happens, but for cursors and the
+// order of lots: what a refused or stale call must not change.
 func (m *Manager) fingerprint() string {
-	var b strings.Builder
-	fmt.Fprintln(&b, m.paused, m.stats, m.counter, m.readers)
+	b := fmt.Append(nil, m.paused, m.stats, m.counter, m.readers)
+	num := func(xs ...int64) {
+		for _, x := range xs {
+			b = strconv.AppendInt(append(b, ' '), x, 36)
+		}
+	}
+	flag := func(xs ...bool) {
+		for _, x := range xs {
+			b = strconv.AppendBool(b, x)
+		}
+	}
 	for p := range uint32(m.space.n) {
-		fmt.Fprint(&b, p, m.state(p), m.level(p), m.begun.has(p))
+		b = append(b, m.state(p)...)
+		num(int64(m.level(p)))
+		flag(m.begun.has(p))
 		for at := m.held[p]; at != 0; at = m.twinOf(p, at) {
 			l := m.leases[at]
-			fmt.Fprint(&b, " ", m.sources[l.source].id, l.token, l.got, m.deadline(m.sources[l.source], &l), l.hedge)
+			num(int64(l.source), int64(l.token), int64(l.got), int64(m.deadline(m.sources[l.source], &l)))
+			flag(l.hedge)
 		}
-		fmt.Fprintln(&b)
 	}
-	for _, id := range m.ids() {
-		s := m.sources[m.byID[id]]
-		fmt.Fprintln(&b, id, s.have.n, s.count, s.pending, s.measured, s.rate, s.trip, s.score, s.banned, s.shunned)
+	for _, s := range m.sources {
+		if s == nil {
+			continue
+		}
+		b = append(b, s.id...)
+		num(int64(s.have.n), int64(s.count), s.pending, int64(s.rate), int64(s.trip), int64(s.score*1000))
+		flag(s.measured, s.banned)
+		for _, p := range s.shunned {
+			num(int64(p))
+		}
 	}
-	return b.String()
+	return string(b)
 }

@@ -14,7 +14,8 @@ import (
 // machine drives a Manager by random calls beside a model of its leases that
 // knows nothing but what the Manager said.
 type machine struct {
-	t     *rapid.T
+	t     *rapid.T // where chance comes from
+	fatal func(format string, args ...any)
 	only  int // the invariant that is looked at; zero: all
 	m     *Manager
 	now   time.Time
@@ -23,7 +24,8 @@ type machine struct {
 	ended []Lease               // some that did
 	last  share.Token
 	open  map[peers.ID]int // granted minus ended
-	trace []string         // what the Manager answered
+	trace []string         // what the Manager answered, if it is kept
+	keep  bool
 	names []peers.ID
 	dead  bool // no more sources may come: for termination
 }
@@ -37,7 +39,7 @@ func newMachine(t *rapid.T, only int) *machine {
 	for i := range lengths {
 		lengths[i] = rapid.SampledFrom([]int{1, 5000, share.BlockSize, share.MinPiece, share.MinPiece, share.MaxPiece}).Draw(t, "length")
 	}
-	x := &machine{t: t, only: only, n: n, now: time.Unix(1000, 0), live: map[share.Token]Lease{}, open: map[peers.ID]int{}}
+	x := &machine{t: t, fatal: t.Fatalf, only: only, n: n, now: time.Unix(1000, 0), live: map[share.Token]Lease{}, open: map[peers.ID]int{}}
 	plan := Plan{Layout: lengths, Epoch: uint64(rapid.IntRange(0, 3).Draw(t, "epoch")), Seed: rapid.Uint64().Draw(t, "seed")}
 	if rapid.Bool().Draw(t, "resumed") {
 		plan.Verified = x.set("verified")
@@ -77,7 +79,7 @@ func (x *machine) set(label string) *share.Set {
 // prior-art/semantics.md (b).
 func (x *machine) claim(invariant int, ok bool, format string, args ...any) {
 	if !ok && (x.only == 0 || x.only == invariant) {
-		x.t.Fatalf("invariant %d: %s\n%s", invariant, fmt.Sprintf(format, args...), x.m.Describe())
+		x.fatal("invariant %d: %s\n%s", invariant, fmt.Sprintf(format, args...), x.m.Describe())
 	}
 }
 
@@ -125,7 +127,13 @@ func (x *machine) apply(todo Todo) {
 		_, known := x.m.byID[id]
 		x.claim(10, known, "%s is woken and not there", id)
 	}
-	x.trace = append(x.trace, fmt.Sprintf("%+v", todo))
+	x.note(todo)
+}
+
+func (x *machine) note(answer ...any) {
+	if x.keep {
+		x.trace = append(x.trace, fmt.Sprintf("%+v", answer))
+	}
 }
 
 // drain fetches what a grant left over.
@@ -187,7 +195,7 @@ func (x *machine) acquire(id peers.ID, max int) {
 			could = x.grantable(s)
 		}
 		got, no := x.m.Acquire(id, 1, x.now)
-		x.trace = append(x.trace, fmt.Sprintf("%+v %+v", got, no))
+		x.note(got, no)
 		if len(got) == 0 {
 			x.refused(id, no, s, could, before)
 			break
@@ -275,7 +283,7 @@ func (x *machine) refused(id peers.ID, no Refusal, s *source, could []uint32, be
 	}
 }
 
-// stale says whether a call on l must change nothing, and after it checks that.
+// ifStale makes a call on l, and checks that it changes nothing if l is not live.
 func (x *machine) ifStale(l Lease, call func() Todo) {
 	before, was := x.m.fingerprint(), x.isLive(l)
 	todo := call()
@@ -284,6 +292,17 @@ func (x *machine) ifStale(l Lease, call func() Todo) {
 		x.claim(4, len(todo.Revoked)+len(todo.Expired)+len(todo.Finished) == 0, "a stale call ended %v", todo)
 	}
 	x.apply(todo)
+}
+
+func (x *machine) fail(l Lease, why Reason) {
+	x.ifStale(l, func() Todo {
+		was := x.isLive(l)
+		todo := x.m.Fail(l.Source, l.Piece, l.Token, why, x.now)
+		if was {
+			x.over(l)
+		}
+		return todo
+	})
 }
 
 func (x *machine) verify(p share.Piece, tokens ...share.Token) {
@@ -339,17 +358,8 @@ func (x *machine) step() {
 	case 2:
 		ps := []share.Piece{x.piece(), x.piece()}
 		x.never15(func() { x.apply(x.m.Have(x.source(), ps, x.now)) })
-	case 3: // the source crashes
-		id := x.source()
-		for token, l := range x.live {
-			if l.Source == id {
-				delete(x.live, token)
-				x.ended = append(x.ended, l)
-			}
-		}
-		slices.SortFunc(x.ended, func(a, b Lease) int { return int(int64(a.Token) - int64(b.Token)) })
-		x.open[id] = 0
-		x.apply(x.m.RemoveSource(id, x.now))
+	case 3:
+		x.crash(x.source())
 	case 4:
 		rate := rapid.SampledFrom([]float64{-1, 0, 1, 1e4, 1e6, 1e8, 1e300}).Draw(t, "rate")
 		trip := rapid.SampledFrom([]time.Duration{-1, 0, time.Millisecond, time.Second, time.Hour}).Draw(t, "trip")
@@ -368,14 +378,7 @@ func (x *machine) step() {
 	case 13, 14:
 		l := x.someLease()
 		why := rapid.SampledFrom([]Reason{BadData, Missed, NotFound, GaveBack, Lost, Disk}).Draw(t, "why")
-		x.ifStale(l, func() Todo {
-			was := x.isLive(l)
-			todo := x.m.Fail(l.Source, l.Piece, l.Token, why, x.now)
-			if was {
-				x.over(l)
-			}
-			return todo
-		})
+		x.fail(l, why)
 	case 15:
 		l := x.someLease()
 		x.verify(l.Piece, l.Token)
@@ -405,15 +408,27 @@ func (x *machine) step() {
 			x.apply(x.m.Resume(x.now))
 		}
 	case 21:
-		x.reserve()
+		x.reserve(x.source(), x.piece())
 	}
 	x.drain() // as every caller does, by its alarm
 	x.pass()
 	x.invariants()
 }
 
-func (x *machine) reserve() {
-	id, p := x.source(), x.piece()
+// crash is a source that is gone, with all its leases.
+func (x *machine) crash(id peers.ID) {
+	for token, l := range x.live {
+		if l.Source == id {
+			delete(x.live, token)
+			x.ended = append(x.ended, l)
+		}
+	}
+	slices.SortFunc(x.ended, func(a, b Lease) int { return int(int64(a.Token) - int64(b.Token)) })
+	x.open[id] = 0
+	x.apply(x.m.RemoveSource(id, x.now))
+}
+
+func (x *machine) reserve(id peers.ID, p share.Piece) {
 	l, ok := x.m.Reserve(id, p, x.now)
 	if !ok {
 		return
@@ -445,7 +460,7 @@ func (x *machine) pass() {
 // invariants checks what must hold between any two calls.
 func (x *machine) invariants() {
 	if err := x.m.check(); err != nil {
-		x.t.Fatal(err)
+		x.fatal("%v", err)
 	}
 	wanted, leased, verified := x.m.Counts()
 	x.claim(2, wanted+leased+verified == x.m.plan.count(), "%d + %d + %d of %d", wanted, leased, verified, x.m.plan.count())
