@@ -44,10 +44,12 @@ var layers = map[string]string{
 	"rounds/etcdkv":   "rounds",
 	".":               "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors",
 	"web":             ". share peers",
-	"simnet":          ". actors p2p share",
-	"simnet/bubble":   ". actors p2p share simnet",
-	"bench":           "",
-	"cmd/fetcher":     ". share peers store web simnet rounds/sqlitekv rounds/natskv rounds/etcdkv",
+	// simnet models links, in the types that actors declares them with, and runs
+	// the real store over a modelled disk.
+	"simnet":        ". actors p2p share peers wire store store/storetest",
+	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet",
+	"bench":         "",
+	"cmd/fetcher":   ". share peers store web simnet rounds/sqlitekv rounds/natskv rounds/etcdkv",
 }
 
 // only names who may import a dependency that is heavy, or that would let a
