@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,13 +17,6 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
-
-// cpu is the processor time of this process.
-func cpu() time.Duration {
-	var r syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
-}
 
 const bareProtocol = "/bare"
 

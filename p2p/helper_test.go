@@ -42,7 +42,9 @@ func seedKey(n byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize))
 }
 
-func peerOf(key ed25519.PrivateKey) peers.ID {
+func peerOf(key ed25519.PrivateKey) peers.ID { return peers.ID(hostID(key).String()) }
+
+func hostID(key ed25519.PrivateKey) peer.ID {
 	k, err := crypto.UnmarshalEd25519PrivateKey(key)
 	if err != nil {
 		panic(err)
@@ -51,7 +53,7 @@ func peerOf(key ed25519.PrivateKey) peers.ID {
 	if err != nil {
 		panic(err)
 	}
-	return peers.ID(id.String())
+	return id
 }
 
 // local is a listener that costs no IPv6 and no QUIC.

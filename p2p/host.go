@@ -99,14 +99,14 @@ func New(cfg Config) (*Host, error) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.drain, h.stop = context.WithCancel(h.ctx)
 	h.messages.h = h
-	h.messages.with = map[peers.ID]*session{}
+	h.messages.with, h.messages.here = map[peers.ID]*session{}, map[peers.ID]bool{}
 	h.kids.each = map[peers.ID]*kid{}
+	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
 	if err := h.listen(listen); err != nil {
 		h.cancel()
 		node.Close()
 		return nil, err
 	}
-	h.swarm.Notify(&network.NotifyBundle{DisconnectedF: h.messages.disconnected})
 	return h, nil
 }
 
@@ -123,6 +123,7 @@ func newNode(cfg Config) (host.Host, error) {
 	}
 	conns, err := lim.connManager()
 	if err != nil {
+		resources.Close()
 		return nil, err
 	}
 	t := cfg.Timeouts
@@ -154,6 +155,8 @@ func newNode(cfg Config) (host.Host, error) {
 	}
 	node, err := libp2p.New(append(opts, cfg.Libp2p...)...)
 	if err != nil {
+		resources.Close()
+		conns.Close()
 		return nil, fmt.Errorf("make the libp2p host: %w", err)
 	}
 	return node, nil

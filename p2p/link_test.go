@@ -341,6 +341,7 @@ func TestRequestsSpreadOverTheStreams(t *testing.T) {
 }
 
 func TestAnIdleStreamIsClosedAndOpenedAgain(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 2<<20)
 	src := newHost(t, Config{Timeouts: Timeouts{Idle: 50 * time.Millisecond}})
 	src.Serve(x, everybody{})
@@ -480,6 +481,7 @@ type panicker struct{ *catcher }
 func (*panicker) Proof(uint64, []share.Hash) { panic("on purpose") }
 
 func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 2<<20)
 	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
 		if f.Request.Piece == 1 {
@@ -515,6 +517,7 @@ func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
 }
 
 func TestFetchBytesHoldBackTheReaders(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 4<<20)
 	src := newHost(t, Config{})
 	src.Serve(x, everybody{})

@@ -27,6 +27,7 @@ type messenger struct {
 
 	mu   sync.Mutex
 	with map[peers.ID]*session
+	here map[peers.ID]bool // connected or with a session, and not told of as lost since
 }
 
 // session is the exchange of frames with one peer: a stream out, opened for
@@ -113,6 +114,7 @@ func (m *messenger) session(id peers.ID, to peer.ID) *session {
 		return nil
 	}
 	m.with[id] = x
+	m.here[id] = true
 	return x
 }
 
@@ -137,6 +139,14 @@ func (m *messenger) join(id peers.ID, from peer.ID) *session {
 	}
 }
 
+// connected is called by libp2p for every connection that comes.
+func (m *messenger) connected(_ network.Network, c network.Conn) {
+	id := peers.ID(c.RemotePeer().String())
+	m.mu.Lock()
+	m.here[id] = true
+	m.mu.Unlock()
+}
+
 // disconnected is called by libp2p for every connection that goes.
 func (m *messenger) disconnected(_ network.Network, c network.Conn) {
 	to := c.RemotePeer()
@@ -145,13 +155,23 @@ func (m *messenger) disconnected(_ network.Network, c network.Conn) {
 	}
 	id := peers.ID(to.String())
 	m.mu.Lock()
-	x, lost := m.with[id], m.lost
+	x := m.with[id]
 	m.mu.Unlock()
-	switch {
-	case x != nil:
+	if x != nil {
 		x.end()
-	case lost != nil && m.h.begin():
+	} else if m.h.begin() {
 		defer m.h.work.Done()
+		m.gone(id)
+	}
+}
+
+// gone tells that a peer was lost, once for each time that it was here.
+func (m *messenger) gone(id peers.ID) {
+	m.mu.Lock()
+	here, lost := m.here[id], m.lost
+	delete(m.here, id)
+	m.mu.Unlock()
+	if here && lost != nil {
 		lost(id)
 	}
 }
@@ -168,13 +188,10 @@ func (x *session) run() {
 	x.ending = true
 	x.mu.Unlock()
 	x.work.Wait()
+	x.m.gone(x.id)
 	x.m.mu.Lock()
 	delete(x.m.with, x.id)
-	lost := x.m.lost
 	x.m.mu.Unlock()
-	if lost != nil {
-		lost(x.id)
-	}
 	close(x.done)
 }
 

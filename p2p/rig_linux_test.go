@@ -2,7 +2,9 @@ package p2p
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -192,6 +195,27 @@ func send(t testing.TB, ns string, e errand) *bufio.Reader {
 	return bufio.NewReader(out)
 }
 
+// inNamespace does an errand in a network namespace with one address that is
+// not loopback's, 198.51.100.7.
+func inNamespace(t testing.TB, e errand) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: this machine has no address but loopback's, and a network namespace needs root")
+	}
+	b, _ := json.Marshal(e)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), errandEnv+"="+string(b))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("SKIPPED: this machine has no address but loopback's, and makes no network namespaces")
+	}
+	var o outcome
+	if json.Unmarshal(out, &o); err != nil || o.Failed != "" {
+		t.Fatal(err, o.Failed)
+	}
+}
+
 // along fetches over a path, and is what the fetch saw.
 func along(t testing.TB, p path, e errand) outcome {
 	ends := newRig(t, p)
@@ -246,6 +270,15 @@ func runErrand(what string) {
 		o := d.saw
 		o.RTT, o.Took, o.CPU = d.rtt, time.Since(d.watch), cpu()-c0
 		enc.Encode(o)
+	case "fifty":
+		for _, line := range []string{"ip link set lo up", "ip addr add 198.51.100.7/32 dev lo"} {
+			sh(t, "%s", line)
+		}
+		x := newMemory(t, 1<<20, 10)
+		src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}})
+		src.Serve(x, everybody{})
+		fifty(t, src, x, "198.51.100.7")
+		enc.Encode(outcome{Failed: strings.Join(t.errors, "; ")})
 	case "serve-tcp":
 		ln, err := net.Listen("tcp", "10.77.0.2:4001")
 		if err != nil {
@@ -298,12 +331,19 @@ func runErrand(what string) {
 // process is the testing.TB of a process that is no test.
 type process struct {
 	testing.TB
-	clean []func()
+	clean  []func()
+	errors []string
 }
 
 func (p *process) Helper()          {}
 func (p *process) Cleanup(f func()) { p.clean = append(p.clean, f) }
-func (p *process) Error(a ...any)   { fmt.Fprintln(os.Stderr, a...) }
+func (p *process) Log(a ...any)     { fmt.Fprintln(os.Stderr, a...) }
+func (p *process) Error(a ...any)   { p.errors = append(p.errors, fmt.Sprint(a...)) }
+func (p *process) Errorf(f string, a ...any) {
+	p.errors = append(p.errors, fmt.Sprintf(f, a...))
+}
+func (p *process) Fatalf(f string, a ...any) { p.Fatal(fmt.Sprintf(f, a...)) }
+func (p *process) Context() context.Context  { return context.Background() }
 func (p *process) Fatal(a ...any) {
 	json.NewEncoder(os.Stdout).Encode(outcome{Failed: fmt.Sprint(a...)})
 	os.Exit(1)

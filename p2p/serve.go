@@ -161,8 +161,6 @@ func (c *child) serve() error {
 		answered = c.h.caught(c.answer)
 		if answered != nil {
 			c.s.Reset() // frees the reader
-		} else {
-			c.s.CloseWrite()
 		}
 	})
 	err := c.read(ctx)

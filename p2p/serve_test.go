@@ -55,6 +55,7 @@ func TestWhatNoChildSendsResetsItsStream(t *testing.T) {
 }
 
 func TestAFullPipelineHoldsBackItsChild(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 1<<20)
 	block := make(chan struct{})
 	src := newHost(t, Config{})

@@ -19,7 +19,7 @@ import (
 
 // soon is a time-out under test. What it ends must take at least about that
 // long, and far less than the default.
-const soon = 100 * time.Millisecond
+const soon = 200 * time.Millisecond
 
 // elapsed checks that something took about as long as its time-out.
 func elapsed(t testing.TB, since time.Time) {
@@ -43,6 +43,7 @@ func TestEveryTimeoutHasADefault(t *testing.T) {
 }
 
 func TestDialTimeoutEndsADialThatHangs(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // connects, and never says a word
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +60,7 @@ func TestDialTimeoutEndsADialThatHangs(t *testing.T) {
 }
 
 func TestHandshakeTimeoutEndsAPeerThatAgreesToNothing(t *testing.T) {
+	t.Parallel()
 	for name, mute := range map[string]func(src *Host, release chan struct{}){
 		"in all streams": func(src *Host, release chan struct{}) {
 			src.swarm.SetStreamHandler(func(s network.Stream) { <-release; s.Reset() })
@@ -69,7 +71,7 @@ func TestHandshakeTimeoutEndsAPeerThatAgreesToNothing(t *testing.T) {
 			release := make(chan struct{})
 			defer close(release)
 			mute(src, release)
-			h := newHost(t, Config{Timeouts: Timeouts{Dial: time.Millisecond * 500, Handshake: soon}})
+			h := newHost(t, Config{Timeouts: Timeouts{Dial: soon / 2, Handshake: soon / 2}})
 			x, c, start := newMemory(t, 1), newCatcher(), time.Now()
 			h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 			if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrUnreachable) {
@@ -81,6 +83,7 @@ func TestHandshakeTimeoutEndsAPeerThatAgreesToNothing(t *testing.T) {
 }
 
 func TestManifestTimeoutEndsTheWaitForTheFirstByte(t *testing.T) {
+	t.Parallel()
 	src, h := newHost(t, Config{}), newHost(t, Config{Timeouts: Timeouts{Manifest: soon}})
 	src.host.SetStreamHandler(wire.ManifestProtocol, func(s network.Stream) {})
 	got, start := make(chan error, 1), time.Now()
@@ -92,6 +95,7 @@ func TestManifestTimeoutEndsTheWaitForTheFirstByte(t *testing.T) {
 }
 
 func TestManifestRateEndsOneThatTrickles(t *testing.T) {
+	t.Parallel()
 	src := newHost(t, Config{})
 	src.host.SetStreamHandler(wire.ManifestProtocol, func(s network.Stream) {
 		wire.ReadFrame(bufio.NewReader(s), wire.MaxRequest, nil)
@@ -113,6 +117,7 @@ func TestManifestRateEndsOneThatTrickles(t *testing.T) {
 }
 
 func TestReplyTimeoutEndsASourceThatOwesAndSendsNothing(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 2<<20)
 	for name, play := range map[string]func(s network.Stream, f wire.PieceFrame){
 		"not a header":  func(network.Stream, wire.PieceFrame) {},
@@ -139,14 +144,15 @@ func TestReplyTimeoutEndsASourceThatOwesAndSendsNothing(t *testing.T) {
 }
 
 func TestASourceThatIsSlowAndSteadyIsNotLost(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 2<<20)
 	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
 		header(s, wire.Header{ID: f.ID, Count: 4, Bytes: wire.MaxRun, Last: true}, 100)
-		for range 8 { // twice as long as the time-out, a byte every quarter of it
-			time.Sleep(soon / 4)
+		for range 16 { // twice as long as the time-out, a byte every eighth of it
+			time.Sleep(soon / 8)
 			s.Write(make([]byte, 1))
 		}
-		s.Write(make([]byte, wire.MaxRun-108))
+		s.Write(make([]byte, wire.MaxRun-116))
 	})
 	h := newHost(t, Config{Timeouts: Timeouts{Reply: soon}, Streams: 1})
 	c := newCatcher()
@@ -170,8 +176,9 @@ func TestASourceThatIsSlowAndSteadyIsNotLost(t *testing.T) {
 }
 
 func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 2<<20)
-	src, h := newHost(t, Config{}), newHost(t, Config{Timeouts: Timeouts{Reply: soon / 4}})
+	src, h := newHost(t, Config{}), newHost(t, Config{Timeouts: Timeouts{Reply: soon / 8}})
 	src.Serve(x, everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
@@ -181,13 +188,14 @@ func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
 	select {
 	case err := <-c.down:
 		t.Error("down:", err)
-	case <-time.After(soon):
+	case <-time.After(soon / 2):
 	}
 	l.Request(whole(x, 2, 1, true))
 	recv(t, "a reply", c.finished)
 }
 
 func TestRequestTimeoutEndsAChildThatStopsInAFrame(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 1)
 	for _, protocol := range []string{wire.PieceProtocol, wire.ManifestProtocol, wire.MessageProtocol} {
 		t.Run(protocol, func(t *testing.T) {
@@ -207,6 +215,7 @@ func TestRequestTimeoutEndsAChildThatStopsInAFrame(t *testing.T) {
 }
 
 func TestIdleTimeoutClosesAStreamWithoutRequests(t *testing.T) {
+	t.Parallel()
 	src := newHost(t, Config{Timeouts: Timeouts{Idle: soon}})
 	src.Serve(newMemory(t, 1), everybody{})
 	s := rawStream(t, newHost(t, Config{}), src, wire.PieceProtocol)
@@ -219,6 +228,7 @@ func TestIdleTimeoutClosesAStreamWithoutRequests(t *testing.T) {
 }
 
 func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 1<<20)
 	x.read = func(share.Piece, share.Block) wire.Reply { time.Sleep(soon / 2); return wire.Reply{} }
 	src, h := newHost(t, Config{Timeouts: Timeouts{Idle: soon / 4}}), newHost(t, Config{Streams: 1})
@@ -235,6 +245,7 @@ func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
 }
 
 func TestStallTimeoutCutsAChildThatStopsReading(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 8<<20)
 	src := newHost(t, Config{Timeouts: Timeouts{Stall: soon}})
 	ended := make(chan time.Time, 100)
@@ -266,6 +277,7 @@ func TestStallTimeoutCutsAChildThatStopsReading(t *testing.T) {
 }
 
 func TestAChildThatReadsSlowlyIsNotCut(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 2<<20)
 	src, h := newHost(t, Config{Timeouts: Timeouts{Stall: soon}}), newHost(t, Config{})
 	src.Serve(x, everybody{})
@@ -290,6 +302,7 @@ func TestAChildThatReadsSlowlyIsNotCut(t *testing.T) {
 }
 
 func TestStallTimeoutCutsAPeerThatReadsNoMessages(t *testing.T) {
+	t.Parallel()
 	a, b := newHost(t, Config{Timeouts: Timeouts{Stall: soon}}), newHost(t, Config{})
 	lost := make(chan peers.ID, 1)
 	a.OnMessages(func(peers.ID, []byte) {}, func(p peers.ID) { lost <- p })
@@ -308,6 +321,7 @@ func TestStallTimeoutCutsAPeerThatReadsNoMessages(t *testing.T) {
 }
 
 func TestShutdownTimeoutBoundsClose(t *testing.T) {
+	t.Parallel()
 	x := newMemory(t, 1<<20)
 	release, reading := make(chan struct{}), make(chan struct{}, 1)
 	x.read = func(share.Piece, share.Block) wire.Reply { reading <- struct{}{}; <-release; return wire.Reply{} }
