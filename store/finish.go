@@ -207,7 +207,7 @@ func (p *Partial) keepSlots(stamps []stamp) *slotFile {
 // dropStage removes NAME.partial. What says that it is ours goes last.
 func (p *Partial) dropStage() error {
 	var err error
-	for _, name := range []string{"data", "bits", "bits.new", "hashes", "manifest.new"} {
+	for _, name := range []string{"data", "bits", "bits.new", "recent", "recent.new", "hashes", "manifest.new"} {
 		if name == "hashes" && p.slots != nil {
 			p.slots.close() // an open file cannot be removed on every system
 			p.slots = nil

@@ -27,6 +27,10 @@ func Dir(path string) (FS, error) {
 
 func (d dirFS) Close() error { return d.root.Close() }
 
+// BootID names the present boot: what was written under it and not synced can be
+// read until it ends.
+func (dirFS) BootID() string { return bootID() }
+
 // full marks the errors that mean a full disk.
 func full(err error) error {
 	if err != nil && isFull(err) {

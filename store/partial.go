@@ -47,6 +47,7 @@ type Partial struct {
 	slotMap *slotMap
 	slots   *slotFile
 	handles *handles
+	recent  recent
 	syncing sync.Mutex // held by Sync, Finish, Close
 
 	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
@@ -269,6 +270,10 @@ func (p *Partial) resume() error {
 	if err := p.readBits(); err != nil {
 		return err
 	}
+	noted := p.readRecent()
+	if noted != nil {
+		p.durable.Union(noted) // for reconcile; adoptRecent puts it right
+	}
 	if err := p.openData(); err != nil {
 		return err
 	}
@@ -297,6 +302,10 @@ func (p *Partial) resume() error {
 	for piece := range p.have.All() {
 		p.bytes += int64(p.m.Layout().PieceLen(piece))
 	}
+	if noted != nil {
+		p.adoptRecent(noted)
+	}
+	p.recent.bytes = p.bytes
 	p.epoch++
 	if err := p.writeBits(p.durable); err != nil {
 		return err
@@ -608,6 +617,7 @@ func (p *Partial) Complete(piece share.Piece, values []share.Hash) {
 		p.batch.done = append(p.batch.done, piece)
 	}
 	p.mu.Unlock()
+	p.noteRecent()
 	entry := p.m.Layout().PieceSpan(piece).Entry
 	if _, n := p.m.Layout().PiecesOf(entry); n == 1 {
 		p.handles.files.drop(entry) // nobody will write it again

@@ -26,6 +26,7 @@ const (
 	rankingRecord kind = 4 // the node's ranking of peers, as its owner wrote it
 	keyRecord     kind = 5 // the node's key
 	portRecord    kind = 6 // the port last listened on
+	recentRecord  kind = 7 // pieces that are here and not yet durable
 )
 
 const (

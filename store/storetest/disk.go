@@ -57,6 +57,7 @@ type Disk struct {
 
 	mu      sync.Mutex // guards the fields below, and all nodes
 	root    *node
+	boot    int      // counts Restarts
 	changes []change // of names, not durable, in order
 	free    int64
 	inodes  uint64
@@ -115,6 +116,14 @@ func (d *Disk) FS() store.FS {
 	return &folder{d: d, n: d.root, life: d.life}
 }
 
+// BootID is the same until a Restart: what was written and not synced can be
+// read until then.
+func (f *folder) BootID() string {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	return fmt.Sprint("boot ", f.d.boot)
+}
+
 // Open is the number of files and folders that are open, FS not counted, and the
 // largest it has been.
 func (d *Disk) Open() (now, most int) {
@@ -146,6 +155,7 @@ func (d *Disk) CutPower() {
 // seed; what is open is closed, locks are free.
 func (d *Disk) Restart(seed uint64) {
 	d.mu.Lock()
+	d.boot++
 	defer d.mu.Unlock()
 	r := rand.New(rand.NewPCG(seed, 0))
 	keep := func() bool { return r.IntN(2) == 0 }

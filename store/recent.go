@@ -1,0 +1,109 @@
+package store
+
+import (
+	"encoding/binary"
+	"path"
+	"sync"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// What is complete but not yet synced is lost at a power cut, and may not be
+// believed after one. It survives the end of the process, though, kill -9
+// included: the system has the bytes and writes them in its own time. So the
+// pieces that are here are noted, without a sync, together with the boot they
+// were written under, and believed if the system is still in that boot.
+//
+//	recent   boot ID, share ID, pieces that are here
+//
+// A system that has no boot ID believes the durable bits only.
+
+// booted is an FS whose boot can be told: the ID is the same for as long as what
+// was written and not synced is still to be read.
+type booted interface{ BootID() string }
+
+func bootOf(d FS) string {
+	if b, ok := d.(booted); ok {
+		return b.BootID()
+	}
+	return ""
+}
+
+const (
+	recentEvery = 4 << 20 // bytes completed between two notes
+	recentCost  = 64      // ... and as many times the bytes of a note
+	maxBootID   = 255
+)
+
+// recent is when the last note was written.
+type recent struct {
+	boot string
+
+	mu    sync.Mutex // one note at a time
+	bytes int64      // complete at the last note
+}
+
+// noteRecent writes down what is here, now and then. What fails is tried again
+// with the next piece: it is only a help.
+func (p *Partial) noteRecent() {
+	if p.recent.boot == "" || !p.recent.mu.TryLock() {
+		return // another does it
+	}
+	defer p.recent.mu.Unlock()
+	p.mu.Lock()
+	bytes, every := p.bytes, max(recentEvery, recentCost*int64(p.have.Len()/8))
+	if bytes-p.recent.bytes < every {
+		p.mu.Unlock()
+		return
+	}
+	have := p.have.Clone()
+	p.mu.Unlock()
+	if err := p.slots.flush(); err != nil {
+		return
+	}
+	b := append([]byte{byte(len(p.recent.boot))}, p.recent.boot...)
+	b = append(b, p.m.ID().Bytes()...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(have.Len()))
+	b = append(b, have.Bytes()...)
+	if err := writeFile(p.stage, "recent", "recent.new", encodeRecord(recentRecord, b), false); err == nil {
+		p.recent.bytes = bytes
+	}
+}
+
+// readRecent is the pieces noted under the present boot and not durable; nil if
+// there is no such note.
+func (p *Partial) readRecent() *share.Set {
+	p.recent.boot = bootOf(p.stage)
+	if len(p.recent.boot) > maxBootID {
+		p.recent.boot = ""
+	}
+	pieces := p.m.Layout().Pieces()
+	head := 1 + len(p.recent.boot) + len(p.m.ID().Bytes()) + 4
+	b, err := readRecord(p.stage, "recent", recentRecord, head+(pieces+7)/8)
+	if err != nil || p.recent.boot == "" || len(b) < head {
+		return nil
+	}
+	want := append([]byte{byte(len(p.recent.boot))}, p.recent.boot...)
+	want = append(want, p.m.ID().Bytes()...)
+	want = binary.LittleEndian.AppendUint32(want, uint32(pieces))
+	if string(b[:head]) != string(want) {
+		return nil
+	}
+	set, err := share.ParseSet(pieces, b[head:])
+	if err != nil {
+		return nil
+	}
+	return set.Minus(p.durable)
+}
+
+// adoptRecent has the pieces of a note made durable by the next Sync.
+func (p *Partial) adoptRecent(noted *share.Set) {
+	for piece := range noted.All() {
+		if !p.have.Has(piece) { // its file is not what it was
+			continue
+		}
+		p.durable.Remove(piece)
+		p.batch.done = append(p.batch.done, piece)
+		p.newName(path.Dir(p.m.Entries[p.m.Layout().PieceSpan(piece).Entry].Path))
+	}
+}
