@@ -178,7 +178,7 @@ func TestASourceThatIsSlowAndSteadyIsNotLost(t *testing.T) {
 func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
 	t.Parallel()
 	x := newMemory(t, 2<<20)
-	src, h := newHost(t, Config{}), newHost(t, Config{Timeouts: Timeouts{Reply: soon / 8}})
+	src, h := newHost(t, Config{}), newHost(t, Config{Timeouts: Timeouts{Reply: 2 * soon}})
 	src.Serve(x, everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
@@ -188,7 +188,7 @@ func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
 	select {
 	case err := <-c.down:
 		t.Error("down:", err)
-	case <-time.After(soon / 2):
+	case <-time.After(3 * soon):
 	}
 	l.Request(whole(x, 2, 1, true))
 	recv(t, "a reply", c.finished)
