@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ var ErrNoSource = errors.New("no peer to fetch from: give a ticket, or the ID wi
 // FetchOptions are what Fetch may be told. The zero value works.
 type FetchOptions struct {
 	// Dir is where the share's file or folder is made; default the working directory.
+	// It is made if it is not there.
 	Dir string
 	// Peers are further sources: multiaddrs that end in /p2p/ID.
 	Peers []string
@@ -68,6 +70,9 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	}
 	if opt.Dir == "" {
 		opt.Dir = "."
+	}
+	if err := os.MkdirAll(opt.Dir, 0o777); err != nil {
+		return nil, fmt.Errorf("make the folder to fetch into: %w", err)
 	}
 	known, err := n.knownManifest(opt.Dir, id)
 	if err != nil {
