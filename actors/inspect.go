@@ -33,3 +33,7 @@ func (p *Program) Freeze() { p.s.world.Freeze(p.s) }
 
 // Thaw ends Freeze.
 func (p *Program) Thaw() { p.s.world.Thaw(p.s) }
+
+// Begin is Fetch without waiting to hear that it has begun: what there is to
+// hear comes with the events.
+func (p *Program) Begin(m FetchShare) { p.s.Send(p.node, m) }

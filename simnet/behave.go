@@ -1,0 +1,215 @@
+package simnet
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Behaviour is how a node that is not honest treats others. Below it runs the
+// real program; only what leaves the node, or is let in, is changed. The zero
+// Behaviour is honest.
+type Behaviour struct {
+	Name string // for the timeline
+
+	// Block may change the blocks of a run that is sent, and Proof the block
+	// hashes.
+	Block func(p share.Piece, first share.Block, data []byte, rng *rand.Rand)
+	Proof func(p share.Piece, values []share.Hash, rng *rand.Rand)
+	// Frame may replace a message that is sent, by any number of others.
+	Frame func(frame []byte, rng *rand.Rand) [][]byte
+	// Claims makes it announce every piece of what it seeds, though it has none.
+	Claims bool
+	// MuteAfter makes it answer no request any more once it has sent so many
+	// bytes; negative: from the first.
+	MuteAfter int64
+	// Rate bounds each stream of what it sends, in bytes per second; 0 is no bound.
+	Rate float64
+	// Flood is how many messages it sends to each connected peer per second.
+	Flood int
+
+	rng  *rand.Rand
+	lies bool
+}
+
+// honest says that nothing it sends is wrong. A slow or silent node may be honest.
+func (b *Behaviour) honest() bool {
+	return b.Block == nil && b.Proof == nil && b.Frame == nil && !b.Claims && b.Flood == 0
+}
+
+func (b *Behaviour) mute(x *Node) bool { return b.MuteAfter != 0 && x.served() >= b.MuteAfter }
+
+func (b *Behaviour) frames(f []byte) [][]byte {
+	if b.Frame == nil {
+		return [][]byte{f}
+	}
+	return b.Frame(f, b.rng)
+}
+
+// Liar changes one bit in a share of the runs that it sends, from the start on.
+func Liar(often float64) Behaviour {
+	return Behaviour{Name: "lies in blocks", Block: func(_ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
+		if rng.Float64() < often {
+			data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
+		}
+	}}
+}
+
+// LateLiar is honest for so many runs, and then lies in every one.
+func LateLiar(runs int) Behaviour {
+	return Behaviour{Name: "lies later", Block: func(_ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
+		if runs--; runs < 0 {
+			data[0] ^= 1
+		}
+	}}
+}
+
+// Shuffler sends right blocks in wrong places.
+func Shuffler() Behaviour {
+	return Behaviour{Name: "shuffles blocks", Block: func(_ share.Piece, _ share.Block, data []byte, _ *rand.Rand) {
+		if len(data) >= 2*share.BlockSize {
+			a, b := data[:share.BlockSize], data[share.BlockSize:2*share.BlockSize]
+			for i := range a {
+				a[i], b[i] = b[i], a[i]
+			}
+			return
+		}
+		data[0] ^= 1
+	}}
+}
+
+// ProofLiar sends wrong block hashes.
+func ProofLiar() Behaviour {
+	return Behaviour{Name: "lies in proofs", Proof: func(_ share.Piece, values []share.Hash, rng *rand.Rand) {
+		values[rng.IntN(len(values))][0] ^= 1
+	}}
+}
+
+// Claimer announces everything and has nothing.
+func Claimer() Behaviour { return Behaviour{Name: "claims all", Claims: true} }
+
+// Mute accepts connections and subscriptions and never answers a request once it
+// has sent so many bytes; 0 is from the first.
+func Mute(after int64) Behaviour {
+	if after == 0 {
+		after = -1
+	}
+	return Behaviour{Name: "mute", MuteAfter: after}
+}
+
+// Trickle sends at most so many bytes per second on a stream.
+func Trickle(rate float64) Behaviour { return Behaviour{Name: "trickles", Rate: rate} }
+
+// Flooder sends every peer so many useless messages per second.
+func Flooder(perSecond int) Behaviour { return Behaviour{Name: "floods", Flood: perSecond} }
+
+// MapLiar sends have-maps of another length, as if of another share.
+func MapLiar() Behaviour {
+	return Behaviour{Name: "lies in have-maps", Frame: func(f []byte, _ *rand.Rand) [][]byte {
+		e, err := wire.ParseEnvelope(f)
+		if err != nil || e.Type != wire.TypeHaveMap {
+			return [][]byte{f}
+		}
+		m, err := wire.ParseHaveMap(e.Payload)
+		if err != nil {
+			return [][]byte{f}
+		}
+		n := int(m.Pieces) + 9
+		e.Payload = wire.AppendHaveMap(nil, wire.HaveMap{Share: m.Share, Pieces: uint32(n), Bits: share.FullSet(n).Bytes()})
+		return [][]byte{wire.AppendEnvelope(nil, e)}
+	}}
+}
+
+// Namer names peers that do not exist, as many as one message may hold. Their IDs
+// end alike.
+func Namer() Behaviour {
+	return Behaviour{Name: "names inventions", Frame: func(f []byte, rng *rand.Rand) [][]byte {
+		e, err := wire.ParseEnvelope(f)
+		if err != nil || e.Type != wire.TypeSubscribeResult {
+			return [][]byte{f}
+		}
+		m, err := wire.ParseSubscribeResult(e.Payload)
+		if err != nil {
+			return [][]byte{f}
+		}
+		for len(m.Children) < wire.MaxChildren {
+			m.Children = append(m.Children, peers.Addr{ID: peers.ID(string(rune('A'+len(m.Children)%26)) + "12D3KooWinvented"), Addrs: []string{"/sim"}})
+		}
+		e.Payload = wire.AppendSubscribeResult(nil, m)
+		return [][]byte{wire.AppendEnvelope(nil, e)}
+	}}
+}
+
+// Oversize sends frames longer than may be, every now and then.
+func Oversize() Behaviour {
+	return Behaviour{Name: "sends oversize frames", Frame: func(f []byte, rng *rand.Rand) [][]byte {
+		if rng.IntN(4) == 0 {
+			return [][]byte{f, make([]byte, wire.MaxMessage+1)}
+		}
+		return [][]byte{f}
+	}}
+}
+
+// Garbler changes bytes of some of the messages that it sends.
+func Garbler(often float64) Behaviour {
+	return Behaviour{Name: "garbles messages", Frame: func(f []byte, rng *rand.Rand) [][]byte {
+		if len(f) > 0 && rng.Float64() < often {
+			f = append([]byte(nil), f...)
+			f[rng.IntN(len(f))] ^= byte(1 + rng.IntN(255))
+		}
+		return [][]byte{f}
+	}}
+}
+
+// flood sends junk while the node lives.
+func (x *Node) flood() {
+	n, life := x.net, x.life
+	if x.acts.Flood == 0 {
+		return
+	}
+	junk := [][]byte{
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: 999, Payload: make([]byte, 500)}),
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "nobody", Type: wire.TypeHave, Payload: []byte{1}}),
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{})}),
+	}
+	n.Every(100*time.Millisecond, func() bool {
+		if x.life != life {
+			return false
+		}
+		for _, y := range n.nodes {
+			c := n.conns[pair(x.id, y.id)]
+			if y == x || c == nil || !c.believes(x) {
+				continue
+			}
+			for i := range x.acts.Flood / 10 {
+				x.sendFrame(c, y.id, junk[i%len(junk)])
+			}
+		}
+		return true
+	})
+}
+
+// dishonest is what a node serves, bent by its behaviour.
+type dishonest struct{ x *Node }
+
+func (d dishonest) Manifest(id share.ID) ([]byte, wire.Reply) { return d.x.offers.Manifest(id) }
+
+func (d dishonest) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) {
+	values, r := d.x.offers.Proof(id, p)
+	if lie := d.x.acts.Proof; lie != nil && r.Status == wire.OK {
+		values = append([]share.Hash(nil), values...)
+		lie(p, values, d.x.acts.rng)
+	}
+	return values, r
+}
+
+func (d dishonest) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
+	k, r := d.x.offers.ReadRun(id, p, first, n, dst)
+	if lie := d.x.acts.Block; lie != nil && r.Status == wire.OK {
+		lie(p, first, dst[:k], d.x.acts.rng)
+	}
+	return k, r
+}

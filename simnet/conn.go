@@ -1,0 +1,371 @@
+package simnet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
+)
+
+const (
+	dialTimeout = 10 * time.Second // as p2p.Timeouts.Dial
+	dialTrips   = 3                // round trips of TCP, TLS and the choice of protocols
+	unacked     = 256 << 10        // bytes sent into silence before a stream stands still
+
+	// When both ends of a connection know that the other is gone: yamux asks
+	// every 30 s and waits 10 s.
+	patienceMin = 10 * time.Second
+	patienceMax = 40 * time.Second
+
+	// As in p2p: what waits for one peer, and how fast messages of one are read.
+	queueFrames = 1024
+	queueBytes  = 4 << 20
+	messageRate = 8 << 20
+	minMessage  = 1 << 10
+)
+
+// conn is a connection of two nodes: what TCP and TLS make of a path. It is
+// reliable and in order, each way, until it ends.
+//
+//	up --cut, for long--> both ends find out, each in its time
+//	up --an end is killed--> the other is told, if anything gets through
+//	up --an end dials anew--> the old one ends at the other end as well
+type conn struct {
+	n      *Net
+	ends   [2]*Node // in order of IDs
+	lives  [2]int   // of the nodes
+	ways   [2]*way  // from each end
+	knows  [2]bool  // the end knows that it is over
+	users  [2][]user
+	doubt_ func() // takes the patience back
+}
+
+// user is told when its end of the connection is over.
+type user interface{ broken(err error) }
+
+// way is one direction of a connection.
+type way struct {
+	c        *conn
+	from, to *Node
+	path     path
+	tcp      pipe // what losses leave of the rate
+	reads    pipe // how fast the receiver takes messages
+	last     time.Duration
+	held     []travel
+	silent   int // bytes sent since nothing comes back
+	frames   int // sent and not taken by the receiver
+	bytes    int // ... of them
+}
+
+// travel is a parcel under way.
+type travel struct {
+	size   int
+	arrive func()
+}
+
+func (c *conn) side(x *Node) int {
+	if c.ends[0] == x {
+		return 0
+	}
+	return 1
+}
+
+// believes says whether a node takes the connection for good.
+func (c *conn) believes(x *Node) bool {
+	i := c.side(x)
+	return !c.knows[i] && c.lives[i] == x.life && x.program != nil
+}
+
+func (n *Net) newConn(a, b *Node) *conn {
+	if b.id < a.id {
+		a, b = b, a
+	}
+	c := &conn{n: n, ends: [2]*Node{a, b}, lives: [2]int{a.life, b.life}}
+	rtt := n.rtt(a, b)
+	for i, from := range c.ends {
+		p := n.path(from, c.ends[1-i])
+		c.ways[i] = &way{c: c, from: from, to: c.ends[1-i], path: p,
+			tcp:   pipe{w: n.World, rate: p.limit(rtt)},
+			reads: pipe{w: n.World, rate: messageRate, burst: time.Second}}
+	}
+	return c
+}
+
+// connect calls then with the connection to a peer, dialling if need be. It is
+// called later, never from inside, and not at all once the caller's life is over.
+func (x *Node) connect(to peers.ID, then func(*conn, error)) {
+	n, life := x.net, x.life
+	mine := func(c *conn, err error) {
+		if x.life == life {
+			then(c, err)
+		}
+	}
+	if c := n.conns[pair(x.id, to)]; c != nil && c.believes(x) {
+		n.After(0, func() {
+			if !c.believes(x) {
+				mine(nil, fmt.Errorf("open a stream: %w", peers.ErrUnreachable))
+				return
+			}
+			mine(c, nil)
+		})
+		return
+	}
+	x.dials[to] = append(x.dials[to], mine)
+	if len(x.dials[to]) == 1 {
+		n.dial(x, to)
+	}
+}
+
+func (n *Net) dial(x *Node, to peers.ID) {
+	life := x.life
+	end := func(after time.Duration, f func() (*conn, error)) {
+		n.After(after, func() {
+			if x.life != life {
+				return
+			}
+			c, err := f()
+			waiting := x.dials[to]
+			delete(x.dials, to)
+			for _, then := range waiting {
+				then(c, err)
+			}
+		})
+	}
+	fails := func(why string) func() (*conn, error) {
+		return func() (*conn, error) {
+			return nil, fmt.Errorf("dial %s: %s: %w", to.Short(), why, peers.ErrUnreachable)
+		}
+	}
+	y := n.byID[to]
+	switch {
+	case y == nil || y == x:
+		end(time.Millisecond, fails("no route"))
+	case n.blocked(x, y) || n.blocked(y, x) || y.cfg.NAT:
+		end(dialTimeout, fails("no answer"))
+	case y.program == nil || y.state == leaving:
+		end(n.rtt(x, y), fails("refused"))
+	default:
+		p := n.path(x, y)
+		d := dialTrips * n.rtt(x, y)
+		d += p.delay(packet, n.rtt(x, y), n.chance) - p.latency
+		end(d, func() (*conn, error) {
+			if y.program == nil || y.state == leaving || n.blocked(x, y) || n.blocked(y, x) {
+				return fails("reset")()
+			}
+			return n.establish(x, y), nil
+		})
+	}
+}
+
+// establish makes the connection of two nodes. If there is one already, it is
+// that one; if only one end believes in it, that end learns better.
+func (n *Net) establish(x, y *Node) *conn {
+	key := pair(x.id, y.id)
+	if c := n.conns[key]; c != nil {
+		if c.believes(x) && c.believes(y) {
+			return c
+		}
+		c.end(x, peers.ErrLost)
+		c.end(y, peers.ErrLost)
+	}
+	c := n.newConn(x, y)
+	n.conns[key] = c
+	return c
+}
+
+// end ends one end of a connection: all that uses it, then the messages.
+func (c *conn) end(x *Node, err error) {
+	i := c.side(x)
+	if c.knows[i] {
+		return
+	}
+	alive := c.believes(x)
+	c.knows[i] = true
+	if c.doubt_ != nil && c.knows[1-i] {
+		c.doubt_()
+		c.doubt_ = nil
+	}
+	users := c.users[i]
+	c.users[i] = nil
+	c.ways[i].held = nil
+	if !alive {
+		return
+	}
+	for _, u := range users {
+		u.broken(err)
+	}
+	x.program.Lost(c.ends[1-i].id)
+}
+
+// reset ends both ends: the one at once, the other when it hears of it.
+func (c *conn) reset(x *Node) {
+	c.end(x, fmt.Errorf("reset: %w", peers.ErrLost))
+	c.hangUp(x)
+}
+
+// hangUp has the other end hear that x is gone.
+func (c *conn) hangUp(x *Node) {
+	y := c.ends[1-c.side(x)]
+	if c.n.blocked(x, y) {
+		c.doubt()
+		return
+	}
+	w := c.ways[c.side(x)]
+	c.n.After(max(w.path.delay(packet, 0, c.n.chance), w.last-c.n.Elapsed()), func() {
+		c.end(y, fmt.Errorf("closed by the other end: %w", peers.ErrLost))
+	})
+}
+
+// doubt has both ends find out that nothing passes, unless that has changed by then.
+func (c *conn) doubt() {
+	if c.doubt_ != nil || c.knows[0] && c.knows[1] {
+		return
+	}
+	d := patienceMin + time.Duration(c.n.chance.Int64N(int64(patienceMax-patienceMin)))
+	c.doubt_ = c.n.After(d, func() {
+		c.doubt_ = nil
+		a, b := c.ends[0], c.ends[1]
+		dead := !c.believes(a) || !c.believes(b)
+		if !dead && !c.n.blocked(a, b) && !c.n.blocked(b, a) {
+			return
+		}
+		for _, x := range c.ends {
+			if x.state == frozen { // it knows nothing of time; it finds out when it goes on
+				x.onThaw = append(x.onThaw, func() { c.end(x, fmt.Errorf("no answer: %w", peers.ErrLost)) })
+				continue
+			}
+			c.end(x, fmt.Errorf("no answer: %w", peers.ErrLost))
+		}
+	})
+}
+
+// resume sends what was held, if it may pass now.
+func (c *conn) resume() {
+	for _, w := range c.ways {
+		w.resume()
+	}
+}
+
+func (w *way) resume() {
+	if w.stuck() || len(w.held) == 0 {
+		return
+	}
+	w.silent = 0
+	held := w.held
+	w.held = nil
+	wait := time.Duration(w.c.n.chance.Int64N(int64(2 * time.Second))) // the next attempt of the sender
+	w.last = max(w.last, w.c.n.Elapsed()+wait)
+	for _, t := range held {
+		w.launch(t)
+	}
+}
+
+// stuck says whether what is sent now is held.
+func (w *way) stuck() bool {
+	n := w.c.n
+	if n.blocked(w.from, w.to) {
+		return true
+	}
+	return n.blocked(w.to, w.from) && w.silent >= unacked
+}
+
+// launch sends a parcel that has left its node on its way.
+func (w *way) launch(t travel) {
+	n := w.c.n
+	if !w.c.believes(w.from) {
+		return
+	}
+	if n.blocked(w.to, w.from) {
+		w.silent += t.size
+	}
+	if w.stuck() || len(w.held) > 0 {
+		w.held = append(w.held, t)
+		return
+	}
+	w.tcp.pass(t.size, func() {
+		rtt := n.rtt(w.from, w.to)
+		at := max(n.Elapsed()+w.path.delay(t.size, rtt, n.chance), w.last)
+		w.last = at
+		n.After(at-n.Elapsed(), func() { w.hop(0, t) })
+	})
+}
+
+func (w *way) hop(i int, t travel) {
+	if i < len(w.path.pipes) {
+		w.path.pipes[i].pass(t.size, func() { w.hop(i+1, t) })
+		return
+	}
+	switch {
+	case w.c.believes(w.to):
+		t.arrive()
+	case w.to.dark:
+		w.c.doubt()
+	default:
+		w.c.hangUp(w.to) // nobody there: reset
+	}
+}
+
+// message sends one frame. False: too much waits already.
+func (w *way) message(size int, arrive func()) bool {
+	if w.frames >= queueFrames || w.bytes+size > queueBytes || !w.c.believes(w.from) {
+		return false
+	}
+	w.frames++
+	w.bytes += size
+	w.from.up.message(size, func() {
+		w.launch(travel{size, func() {
+			w.reads.pass(max(size, minMessage), func() {
+				w.frames--
+				w.bytes -= size
+				if w.c.believes(w.to) {
+					arrive()
+				}
+			})
+		}})
+	})
+	return true
+}
+
+// control sends a few bytes of the data protocols, ahead of bulk.
+func (w *way) control(size int, arrive func()) {
+	w.from.up.message(size, func() { w.launch(travel{size, arrive}) })
+}
+
+// ---- the messages of a node ----
+
+// Send implements actors.Network.
+func (x *Node) Send(to peers.ID, frame []byte) bool {
+	c := x.net.conns[pair(x.id, to)]
+	if c == nil || !c.believes(x) {
+		return false
+	}
+	for _, f := range x.acts.frames(frame) {
+		if !x.sendFrame(c, to, f) {
+			return false
+		}
+	}
+	return true
+}
+
+func (x *Node) sendFrame(c *conn, to peers.ID, frame []byte) bool {
+	y := x.net.byID[to]
+	size := len(frame) + 3
+	return c.ways[c.side(x)].message(size, func() {
+		x.count(y, size)
+		if len(frame) > wire.MaxMessage { // p2p resets the streams of messages
+			y.program.Lost(x.id)
+			c.ways[c.side(y)].control(minParcel, func() { x.program.Lost(y.id) })
+			return
+		}
+		y.program.Deliver(x.id, frame)
+	})
+}
+
+func (x *Node) count(to *Node, bytes int) {
+	x.out[to.id] += int64(bytes)
+	to.in[x.id] += int64(bytes)
+}
+
+// Traffic implements actors.Network.
+func (x *Node) Traffic(id peers.ID) (in, out int64) { return x.in[id], x.out[id] }

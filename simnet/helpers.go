@@ -1,0 +1,10 @@
+package simnet
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+)
+
+// patient is a transfer that does not give up for a long time.
+func patient() actors.TransferConfig { return actors.TransferConfig{Verifiers: 2, Stall: time.Hour} }

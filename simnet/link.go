@@ -1,0 +1,508 @@
+package simnet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file stands for p2p.Link and p2p's serving: requests one way and replies
+// in the same order the other, on two streams. It decides nothing: the Seeder of
+// the other node admits, and its store answers.
+
+const (
+	streams       = 2                // of a link, as p2p's default
+	linkQueue     = 4096             // requests outstanding on a link
+	replyTimeout  = 30 * time.Second // as p2p.Timeouts.Reply
+	progressEvery = time.Second / 4
+	minParcel     = 64 // bytes of a request, a header, a status
+	segment       = 64 << 10
+	runBlocks     = wire.MaxRun / share.BlockSize
+)
+
+// link is one node's way to one source of a share.
+type link struct {
+	x       *Node
+	to      peers.ID
+	share   share.ID
+	layout  *share.Layout
+	sink    actors.Sink
+	c       *conn // nil: not up
+	life    int
+	closed  bool
+	streams [streams]*stream
+	asks    map[uint64]*ask
+	peak    int // most requests outstanding
+}
+
+// stream is one of its data streams. The fields below now are the source's.
+type stream struct {
+	l      *link
+	owed   int            // bytes
+	pieces map[uint32]int // requests outstanding of each
+	sent   []*ask         // in the order of replies
+	heard  time.Duration
+	timing bool
+
+	y     *Node
+	life  int
+	queue []*ask
+	now   *ask
+	flow  *flow
+}
+
+// ask is one request, at both ends.
+type ask struct {
+	wire.PieceRequest
+	on        *stream
+	cancelled bool // at the asker
+	owed      int
+	run       []byte // that is arriving
+	came      int
+	told      time.Duration
+	untold    int
+
+	stop bool // at the source
+	job  peers.Job
+	held bool // job is
+	size int
+}
+
+// Open implements actors.Network.
+func (x *Node) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink) actors.Link {
+	l := &link{x: x, to: to.ID, share: id, layout: layout, sink: sink, life: x.life, asks: map[uint64]*ask{}}
+	x.net.links++
+	x.connect(to.ID, func(c *conn, err error) {
+		switch {
+		case l.closed:
+		case err != nil:
+			l.down(err)
+		default:
+			l.open(c)
+		}
+	})
+	return l
+}
+
+// open opens the first stream.
+func (l *link) open(c *conn) {
+	i := c.side(l.x)
+	y := c.ends[1-i]
+	c.users[i] = append(c.users[i], l)
+	l.c = c
+	for k := range l.streams {
+		l.streams[k] = &stream{l: l, pieces: map[uint32]int{}, y: y, life: y.life, flow: &flow{up: y.up, pace: y.acts.Rate}}
+		c.users[1-i] = append(c.users[1-i], l.streams[k])
+	}
+	c.ways[i].control(minParcel, func() {
+		c.ways[1-i].control(minParcel, func() {
+			if !l.closed {
+				l.sink.Up(l.x.net.rtt(l.x, y))
+			}
+		})
+	})
+}
+
+// broken implements user.
+func (l *link) broken(err error) {
+	if !l.closed {
+		l.down(fmt.Errorf("%s: %w", l.to.Short(), err))
+	}
+}
+
+func (l *link) down(err error) {
+	l.Close()
+	l.sink.Down(err)
+}
+
+// Close implements actors.Link.
+func (l *link) Close() {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	if l.c == nil {
+		return
+	}
+	i := l.c.side(l.x)
+	l.c.users[i] = slices.DeleteFunc(l.c.users[i], func(u user) bool { return u == l })
+	if !l.c.believes(l.x) {
+		return
+	}
+	l.c.ways[i].control(minParcel, func() { // the streams are reset
+		for _, s := range l.streams {
+			l.c.users[1-i] = slices.DeleteFunc(l.c.users[1-i], func(u user) bool { return u == s })
+			s.broken(nil)
+		}
+	})
+}
+
+// Request implements actors.Link.
+func (l *link) Request(r wire.PieceRequest) bool {
+	p, first := share.Piece(r.Piece), share.Block(r.First)
+	if l.closed || len(l.asks) >= linkQueue || l.asks[r.ID] != nil || !l.layout.ValidRun(p, first, int(r.Count)) {
+		return false
+	}
+	if l.c == nil { // p2p queues; a pool does not ask before it is up
+		return false
+	}
+	s := l.streamFor(r.Piece)
+	a := &ask{PieceRequest: r, on: s, owed: l.layout.RunSpan(p, first, int(r.Count)).Len}
+	l.asks[r.ID] = a
+	l.peak = max(l.peak, len(l.asks))
+	s.pieces[r.Piece]++
+	s.owed += a.owed
+	if len(s.sent) == 0 {
+		s.heard = l.x.net.Elapsed()
+		s.time()
+	}
+	s.sent = append(s.sent, a)
+	l.c.ways[l.c.side(l.x)].control(minParcel, func() { s.receive(a) })
+	return true
+}
+
+// streamFor is p2p's choice: the stream with requests for the piece, or that owes least.
+func (l *link) streamFor(piece uint32) *stream {
+	on := l.streams[0]
+	for _, s := range l.streams {
+		if s.pieces[piece] > 0 {
+			return s
+		}
+		if s.owed < on.owed {
+			on = s
+		}
+	}
+	return on
+}
+
+// Cancel implements actors.Link.
+func (l *link) Cancel(req uint64) {
+	a := l.asks[req]
+	if a == nil || a.cancelled || l.closed {
+		return
+	}
+	a.cancelled = true
+	l.c.ways[l.c.side(l.x)].control(minParcel, func() { a.stop = true })
+}
+
+// time gives the link up when a source that owes bytes sends none.
+func (s *stream) time() {
+	if s.timing {
+		return
+	}
+	s.timing = true
+	n := s.l.x.net
+	n.After(max(0, s.heard+replyTimeout-n.Elapsed()), func() {
+		s.timing = false
+		switch {
+		case s.l.closed || len(s.sent) == 0 || s.l.x.life != s.l.life:
+		case n.Elapsed() >= s.heard+replyTimeout:
+			s.l.down(fmt.Errorf("%s: no byte of a reply for %v: %w", s.l.to.Short(), replyTimeout, peers.ErrLost))
+		default:
+			s.time()
+		}
+	})
+}
+
+// ---- at the source ----
+
+// broken implements user: the child is gone, or has reset its streams.
+func (s *stream) broken(error) {
+	s.queue = nil
+	s.flow.drop()
+	if a := s.now; a != nil {
+		a.stop = true
+		s.done(a)
+		s.now = nil
+	}
+	s.life = -1
+}
+
+// live says whether the source's end still stands.
+func (s *stream) live() bool {
+	return s.life == s.y.life && s.y.program != nil && s.l.c.believes(s.y)
+}
+
+// done gives the slot of a request back.
+func (s *stream) done(a *ask) {
+	if a.held {
+		a.held = false
+		s.y.program.Served(a.job)
+	}
+}
+
+func (s *stream) receive(a *ask) {
+	if !s.live() || s.y.acts.mute(s.y) {
+		return
+	}
+	s.queue = append(s.queue, a)
+	s.answer()
+}
+
+// answer begins the next request.
+func (s *stream) answer() {
+	if s.now != nil || len(s.queue) == 0 || s.y.state == leaving {
+		s.y.drained()
+		return
+	}
+	a := s.queue[0]
+	s.queue = s.queue[1:]
+	s.now = a
+	p := share.Piece(a.Piece)
+	size, r := s.y.offers.Check(s.l.share, p, share.Block(a.First), int(a.Count))
+	if r.Status != wire.OK {
+		s.refuse(a, r)
+		return
+	}
+	a.size = size
+	s.y.program.Request(actors.AdmitRequest{Child: s.l.x.id, Share: s.l.share, Piece: p, Bytes: size, Reply: func(d actors.Admission) {
+		a.job, a.held = d.Job, d.Reply.Status == wire.OK
+		switch {
+		case !s.live() || s.now != a:
+			if a.held && s.y.program != nil && s.y.life == s.life {
+				s.done(a)
+			}
+		case d.Reply.Status != wire.OK:
+			s.refuse(a, d.Reply)
+		case a.stop:
+			s.refuse(a, wire.Reply{})
+		default:
+			s.prove(a)
+		}
+	}})
+}
+
+// refuse ends a reply with a status; with OK when the asker took it back.
+func (s *stream) refuse(a *ask, r wire.Reply) {
+	s.done(a)
+	s.now = nil
+	s.back(minParcel, func() { s.ended(a, r) })
+	s.answer()
+}
+
+// back sends something to the asker behind what was sent before.
+func (s *stream) back(size int, arrive func()) {
+	w := s.l.c.ways[s.l.c.side(s.y)]
+	s.flow.send(size, func() {
+		s.y.count(s.l.x, size)
+		w.launch(travel{size, func() {
+			if !s.l.closed {
+				arrive()
+			}
+		}})
+	})
+}
+
+func (s *stream) prove(a *ask) {
+	if a.Proof {
+		values, r := s.y.blocks().Proof(s.l.share, share.Piece(a.Piece))
+		if r.Status != wire.OK {
+			s.refuse(a, r)
+			return
+		}
+		values = slices.Clone(values)
+		s.back(minParcel+32*len(values), func() {
+			s.heard = s.l.x.net.Elapsed()
+			if !a.cancelled {
+				s.l.sink.Proof(a.ID, values)
+			}
+		})
+	}
+	s.runs(a, share.Block(a.First), int(a.Count), a.size)
+}
+
+// runs sends the blocks run by run.
+func (s *stream) runs(a *ask, first share.Block, left, size int) {
+	n := min(left, runBlocks)
+	bytes := min(size, n*share.BlockSize)
+	data := s.l.x.net.buffer(bytes)
+	if _, r := s.y.blocks().ReadRun(s.l.share, share.Piece(a.Piece), first, n, data); r.Status != wire.OK {
+		s.refuse(a, r)
+		return
+	}
+	step := segment
+	if pace := s.flow.pace; pace > 0 {
+		step = max(1<<10, min(segment, int(pace/4)))
+	}
+	for off := 0; off < bytes; off += step {
+		part := min(step, bytes-off)
+		last := off+part == bytes
+		w := s.l.c.ways[s.l.c.side(s.y)]
+		s.flow.send(part, func() {
+			s.y.count(s.l.x, part)
+			w.launch(travel{part, func() {
+				if !s.l.closed {
+					s.arrived(a, first, data, part, last)
+				}
+			}})
+			if last && s.live() && s.now == a {
+				s.next(a, first+share.Block(n), left-n, size-bytes)
+			}
+		})
+	}
+}
+
+// next goes on after a run has left.
+func (s *stream) next(a *ask, first share.Block, left, size int) {
+	switch {
+	case left == 0:
+		s.done(a)
+		s.now = nil
+		s.back(0, func() { s.ended(a, wire.Reply{}) })
+		s.answer()
+	case a.stop:
+		s.refuse(a, wire.Reply{})
+	default:
+		s.runs(a, first, left, size)
+	}
+}
+
+// ---- back at the asker ----
+
+// arrived is told of n more bytes of a run.
+func (s *stream) arrived(a *ask, first share.Block, run []byte, n int, last bool) {
+	now := s.l.x.net.Elapsed()
+	s.heard = now
+	if a.came == 0 {
+		a.told = now
+	}
+	a.came += n
+	a.untold += n
+	a.owed -= n
+	s.owed -= n
+	switch {
+	case last:
+		a.came, a.untold = 0, 0
+		if a.cancelled {
+			s.l.x.net.wasted(s.l.x, len(run))
+			s.l.x.net.free(run)
+			return
+		}
+		s.l.sink.Blocks(a.ID, first, run, func() { s.l.x.net.free(run) })
+	case now-a.told >= progressEvery && !a.cancelled:
+		a.told = now
+		s.l.sink.Progress(a.ID, a.untold)
+		a.untold = 0
+	}
+}
+
+// ended is the end of a reply.
+func (s *stream) ended(a *ask, r wire.Reply) {
+	s.heard = s.l.x.net.Elapsed()
+	s.sent = slices.DeleteFunc(s.sent, func(x *ask) bool { return x == a })
+	delete(s.l.asks, a.ID)
+	if s.pieces[a.Piece]--; s.pieces[a.Piece] == 0 {
+		delete(s.pieces, a.Piece)
+	}
+	s.owed -= a.owed
+	switch {
+	case a.cancelled:
+	case r.Status != wire.OK:
+		s.l.sink.Status(a.ID, r)
+	default:
+		s.l.sink.Finished(a.ID)
+	}
+}
+
+// ---- manifests ----
+
+// FetchManifest implements actors.Network.
+func (x *Node) FetchManifest(from peers.Addr, id share.ID, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
+	m := &manifestAsk{x: x, id: id, limit: limit, then: done}
+	x.connect(from.ID, m.connected)
+	return func() { m.over = true }
+}
+
+// manifestAsk is one request for a manifest.
+type manifestAsk struct {
+	x     *Node
+	id    share.ID
+	limit int
+	c     *conn
+	over  bool
+	then  func([]byte, wire.Reply, error)
+}
+
+func (m *manifestAsk) done(b []byte, r wire.Reply, err error) {
+	if m.over {
+		return
+	}
+	m.over = true
+	if m.c != nil {
+		i := m.c.side(m.x)
+		m.c.users[i] = slices.DeleteFunc(m.c.users[i], func(u user) bool { return u == m })
+	}
+	m.then(b, r, err)
+}
+
+func (m *manifestAsk) broken(err error) { m.done(nil, wire.Reply{}, err) }
+
+func (m *manifestAsk) connected(c *conn, err error) {
+	if err != nil || m.over {
+		m.done(nil, wire.Reply{}, err)
+		return
+	}
+	m.c = c
+	i, n := c.side(m.x), m.x.net
+	c.users[i] = append(c.users[i], m)
+	life := m.x.life
+	n.After(dialTimeout, func() {
+		if m.x.life != life {
+			return
+		}
+		m.done(nil, wire.Reply{}, fmt.Errorf("no answer: %w", peers.ErrLost))
+	})
+	y := c.ends[1-i]
+	c.ways[i].control(minParcel, func() {
+		if y.acts.mute(y) {
+			return
+		}
+		raw, r := y.blocks().Manifest(m.id)
+		size := minParcel
+		if r.Status == wire.OK {
+			size += len(raw)
+		}
+		f := &flow{up: y.up, pace: y.acts.Rate}
+		for size > 0 {
+			part := min(size, segment)
+			size -= part
+			last := size == 0
+			f.send(part, func() {
+				y.count(m.x, part)
+				c.ways[1-i].launch(travel{part, func() {
+					switch {
+					case !last:
+					case r.Status == wire.OK && (share.IDOf(raw) != m.id || len(raw) > m.limit):
+						m.done(nil, r, fmt.Errorf("another manifest: %w", peers.ErrProtocol))
+					case r.Status == wire.OK:
+						m.done(slices.Clone(raw), r, nil)
+					default:
+						m.done(nil, r, nil)
+					}
+				}})
+			})
+		}
+	})
+}
+
+// ---- buffers ----
+
+// pages are the buffers of runs that nobody uses.
+type pages map[int][][]byte
+
+func (n *Net) buffer(size int) []byte {
+	if free := n.pages[size]; len(free) > 0 {
+		n.pages[size] = free[:len(free)-1]
+		return free[len(free)-1]
+	}
+	return make([]byte, size)
+}
+
+func (n *Net) free(b []byte) { n.pages[len(b)] = append(n.pages[len(b)], b) }
+
+func (n *Net) wasted(x *Node, bytes int) { x.waste += int64(bytes) }

@@ -1,0 +1,274 @@
+package simnet
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Net is a world of nodes in virtual time, on one goroutine. Everything in it
+// follows from its seed. It is not safe for concurrent use.
+type Net struct {
+	*actors.World
+
+	seed  uint64
+	nodes []*Node // in order of birth
+	byID  map[peers.ID]*Node
+	conns map[[2]peers.ID]*conn // the latest of each pair, by ID
+	cuts  map[[2]peers.ID]cut   // from, to
+	links int                   // opened so far
+
+	chance *rand.Rand // of the network
+	conds  []*condition
+	log    *Timeline
+	ref    *referee
+	pages  pages
+}
+
+// cut is that nothing passes from one node to another.
+type cut struct {
+	since time.Duration
+	count int // of cuts in force
+}
+
+// New is a world without nodes.
+func New(seed uint64) *Net {
+	n := &Net{World: actors.NewWorld(seed), seed: seed, byID: map[peers.ID]*Node{}, conns: map[[2]peers.ID]*conn{},
+		cuts: map[[2]peers.ID]cut{}, pages: pages{}}
+	n.chance = n.Rand("simnet")
+	n.log = &Timeline{now: n.Elapsed}
+	n.ref = newReferee(n)
+	n.World.Log = slog.New(&complaints{n: n})
+	n.World.Observe = n.ref.observe
+	return n
+}
+
+// Timeline is what has happened so far.
+func (n *Net) Timeline() *Timeline { return n.log }
+
+// Nodes are all nodes, in the order in which they were added.
+func (n *Net) Nodes() []*Node { return n.nodes }
+
+// Node is the node of that name. It panics if there is none.
+func (n *Net) Node(name string) *Node {
+	node := n.byID[peers.ID(name)]
+	if node == nil {
+		panic(fmt.Sprintf("simnet: no node %q", name))
+	}
+	return node
+}
+
+// Site is a place whose nodes share a line to the rest of the world. Between
+// nodes of one site only their own lines count.
+type Site struct {
+	name string
+	line Line
+	up   *pipe
+	down *pipe
+}
+
+// Site makes a place. Two offices and a WAN are
+//
+//	oslo := net.Site("oslo", simnet.Line{Up: 10 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond})
+//	rome := net.Site("rome", simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 25 * time.Millisecond})
+//	a, b := net.Add(simnet.NodeConfig{Name: "a", Site: oslo}), net.Add(simnet.NodeConfig{Name: "b", Site: rome})
+func (n *Net) Site(name string, line Line) *Site {
+	return &Site{name, line, &pipe{w: n.World, rate: line.Up}, &pipe{w: n.World, rate: line.Down}}
+}
+
+// path is the way from one node to another.
+func (n *Net) path(from, to *Node) path {
+	p := path{
+		latency: from.cfg.Line.Latency + to.cfg.Line.Latency,
+		jitter:  from.cfg.Line.Jitter + to.cfg.Line.Jitter,
+		loss:    1 - (1-from.cfg.Line.Loss)*(1-to.cfg.Line.Loss),
+	}
+	if a, b := from.cfg.Site, to.cfg.Site; a != b {
+		for i, s := range []*Site{a, b} {
+			if s == nil {
+				continue
+			}
+			p.latency += s.line.Latency
+			p.jitter += s.line.Jitter
+			p.loss = 1 - (1-p.loss)*(1-s.line.Loss)
+			p.pipes = append(p.pipes, []*pipe{s.up, s.down}[i])
+		}
+	}
+	p.pipes = append(p.pipes, to.down)
+	return p
+}
+
+// rtt is the round trip between two nodes on idle lines.
+func (n *Net) rtt(a, b *Node) time.Duration {
+	there, back := n.path(a, b), n.path(b, a)
+	return there.latency + back.latency
+}
+
+// ---- faults of the network ----
+
+// Cut stops everything between each of a and each of b. What is under way or
+// sent meanwhile is held. Who has a connection through the cut finds out in ten to
+// forty seconds, as TCP does.
+func (n *Net) Cut(a, b []*Node) {
+	n.log.add("", "cut: %s | %s", names(a), names(b))
+	for _, x := range a {
+		for _, y := range b {
+			n.block(x, y)
+			n.block(y, x)
+		}
+	}
+}
+
+// Heal undoes Cut.
+func (n *Net) Heal(a, b []*Node) {
+	n.log.add("", "heal: %s | %s", names(a), names(b))
+	for _, x := range a {
+		for _, y := range b {
+			n.unblock(x, y)
+			n.unblock(y, x)
+		}
+	}
+}
+
+// CutOneWay stops what is sent by each of from to each of to. The other way a
+// little more gets through: without acknowledgements a stream soon stands still.
+func (n *Net) CutOneWay(from, to []*Node) {
+	n.log.add("", "cut one way: %s > %s", names(from), names(to))
+	for _, x := range from {
+		for _, y := range to {
+			n.block(x, y)
+		}
+	}
+}
+
+// HealOneWay undoes CutOneWay.
+func (n *Net) HealOneWay(from, to []*Node) {
+	n.log.add("", "heal one way: %s > %s", names(from), names(to))
+	for _, x := range from {
+		for _, y := range to {
+			n.unblock(x, y)
+		}
+	}
+}
+
+// Partition cuts every group of nodes from every other, and returns what heals that.
+func (n *Net) Partition(groups ...[]*Node) (heal func()) {
+	each := func(f func(a, b []*Node)) {
+		for i, a := range groups {
+			for _, b := range groups[i+1:] {
+				f(a, b)
+			}
+		}
+	}
+	each(n.Cut)
+	return func() { each(n.Heal) }
+}
+
+func (n *Net) block(from, to *Node) {
+	key := [2]peers.ID{from.id, to.id}
+	c := n.cuts[key]
+	if c.count++; c.count == 1 {
+		c.since = n.Elapsed()
+	}
+	n.cuts[key] = c
+	if conn := n.conns[pair(from.id, to.id)]; conn != nil {
+		conn.doubt()
+	}
+}
+
+func (n *Net) unblock(from, to *Node) {
+	key := [2]peers.ID{from.id, to.id}
+	c := n.cuts[key]
+	switch c.count--; {
+	case c.count < 0:
+		return
+	case c.count > 0:
+		n.cuts[key] = c
+		return
+	}
+	delete(n.cuts, key)
+	n.healed(from)
+	n.healed(to)
+	if conn := n.conns[pair(from.id, to.id)]; conn != nil {
+		conn.resume()
+	}
+}
+
+// healed notes that a node's surroundings have changed: it has a moment to recover.
+func (n *Net) healed(x *Node) { x.disturbed = n.Elapsed() }
+
+// blocked says whether nothing gets from one node to another now.
+func (n *Net) blocked(from, to *Node) bool {
+	return n.cuts[[2]peers.ID{from.id, to.id}].count > 0 || from.state == frozen || from.dark || to.dark
+}
+
+// pair is the key of two nodes in either order.
+func pair(a, b peers.ID) [2]peers.ID {
+	if b < a {
+		a, b = b, a
+	}
+	return [2]peers.ID{a, b}
+}
+
+func names(nodes []*Node) (s string) {
+	for i, x := range nodes {
+		if i == 4 && len(nodes) > 5 {
+			return fmt.Sprintf("%s and %d more", s, len(nodes)-i)
+		}
+		if i > 0 {
+			s += " "
+		}
+		s += string(x.id)
+	}
+	return s
+}
+
+// ---- time ----
+
+// condition is something that is waited for.
+type condition struct {
+	is   func() bool
+	then func()
+}
+
+// lookEvery is how often a condition of When is looked at.
+const lookEvery = 10 * time.Millisecond
+
+// When calls then once is says true, looking every 10 ms.
+func (n *Net) When(is func() bool, then func()) {
+	n.conds = append(n.conds, &condition{is, then})
+	if len(n.conds) == 1 {
+		n.After(lookEvery, n.look)
+	}
+}
+
+func (n *Net) look() {
+	var due []*condition
+	n.conds = slices.DeleteFunc(n.conds, func(c *condition) bool {
+		if c.is() {
+			due = append(due, c)
+			return true
+		}
+		return false
+	})
+	for _, c := range due {
+		c.then()
+	}
+	if len(n.conds) > 0 {
+		n.After(lookEvery, n.look)
+	}
+}
+
+// Every calls f every d until it returns false.
+func (n *Net) Every(d time.Duration, f func() bool) {
+	n.After(d, func() {
+		if f() {
+			n.Every(d, f)
+		}
+	})
+}

@@ -1,0 +1,236 @@
+package simnet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// referee looks at every message and at every node, and knows what must hold
+// whatever a scenario does:
+//
+//   - the pieces of a plan are wanted, leased or verified, and no other;
+//   - who waits longer than five seconds has said why;
+//   - nobody waits long while somebody could help;
+//   - no honest node is blamed;
+//   - a share that is whole has the right bytes, as SHA-256 sees them;
+//   - when all is over nothing is leased or in flight;
+//   - no program logs an error, panics, or fails to end.
+type referee struct {
+	n      *Net
+	Faults []Fault
+	byNode map[string]*Node
+
+	patience time.Duration // how long a wait may be that somebody could end
+	exempt   bool          // ... and whether that is looked at
+}
+
+// Fault is something that did not hold.
+type Fault struct {
+	At   time.Duration
+	Node peers.ID
+	Rule string
+	Text string
+}
+
+func (f Fault) String() string {
+	return fmt.Sprintf("%.3f %s: %s: %s", f.At.Seconds(), f.Node, f.Rule, f.Text)
+}
+
+const (
+	sayWhyIn   = 5 * time.Second
+	lookAt     = time.Second // how often waits are looked at
+	maxFaults  = 50
+	helpWithin = 20 * time.Second // default of referee.patience
+)
+
+func newReferee(n *Net) *referee {
+	r := &referee{n: n, byNode: map[string]*Node{}, patience: helpWithin}
+	n.Every(lookAt, func() bool {
+		r.look()
+		return true
+	})
+	return r
+}
+
+func (r *referee) broken(node peers.ID, rule, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.n.log.add(node, "FAULT %s: %s", rule, text)
+	if len(r.Faults) < maxFaults {
+		r.Faults = append(r.Faults, Fault{r.n.Elapsed(), node, rule, text})
+	}
+}
+
+// node is the node that an actor's address names.
+func (r *referee) node(addr string) *Node {
+	id, _, _ := strings.Cut(addr, "/")
+	return r.n.byID[peers.ID(id)]
+}
+
+// observe sees every message as it is handed over.
+func (r *referee) observe(d actors.Delivery) {
+	switch m := d.Message.(type) {
+	case actors.BlocksVerified:
+		if x := r.node(d.To); x != nil && m.Bytes > 0 {
+			for _, f := range x.fetches {
+				if f.ended == nil {
+					f.moved = d.At
+					f.bytes += int64(m.Bytes)
+				}
+			}
+		}
+	case actors.PieceDone:
+		if m.Last != (m.Remaining == 0) {
+			r.broken(r.node(d.To).id, "conservation", "piece %d is the last: %v, and %d remain", m.Piece, m.Last, m.Remaining)
+		}
+	}
+}
+
+// plan checks what a lease manager says of itself.
+func (r *referee) plan(f *Fetch, p actors.PlanStatus) {
+	if all := f.c.Manifest.Layout().Pieces(); p.Wanted+p.Leased+p.Verified != all && p.Wanted+p.Leased+p.Verified > 0 {
+		r.broken(f.x.id, "conservation", "%d wanted, %d leased and %d verified are not %d", p.Wanted, p.Leased, p.Verified, all)
+	}
+}
+
+// look is called once a second.
+func (r *referee) look() {
+	for _, x := range r.n.nodes {
+		if x.state != running || x.program == nil {
+			continue
+		}
+		for _, f := range x.fetches {
+			if f.ended == nil && f.life == x.life {
+				r.waits(f)
+			}
+		}
+	}
+}
+
+// waits looks at a fetch that goes on.
+func (r *referee) waits(f *Fetch) {
+	now := r.n.Elapsed()
+	since := max(f.moved, f.x.disturbed)
+	quiet := now - since
+	switch f.last.State {
+	case actors.Opening, actors.Finishing, actors.Complete:
+		return
+	}
+	if quiet > sayWhyIn+lookAt && f.stalled < since {
+		r.broken(f.x.id, "silent wait", "nothing for %v and not a word why", quiet)
+		f.stalled = now
+	}
+	if quiet <= r.patience || f.needless || r.exempt || f.last.State == actors.DiskFull {
+		return
+	}
+	if y, p := r.helper(f, now-r.patience); y != nil {
+		f.needless = true
+		r.broken(f.x.id, "needless wait", "nothing for %v, and %s has piece %d: %s", quiet, y.id, p, f.last.Reason)
+		r.n.ask(f)
+	}
+}
+
+// helper is an honest node that could have helped a fetch since a time.
+func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
+	if f.partial == nil {
+		return nil, 0
+	}
+	have := f.partial.Verified()
+	for _, s := range f.last.Sources {
+		y := r.n.byID[s.Peer]
+		if y == nil || y.state != running || !y.acts.honest() || y.acts.MuteAfter != 0 || y.acts.Rate > 0 || y.disturbed > since || y.cfg.NAT ||
+			r.n.blocked(y, f.x) || r.n.blocked(f.x, y) {
+			continue
+		}
+		for p := range share.Piece(have.Len()) {
+			if !have.Has(p) && y.has(f.c, p) {
+				return y, p
+			}
+		}
+	}
+	return nil, 0
+}
+
+// ask has the plan of a fetch explained in the timeline, soon.
+func (n *Net) ask(f *Fetch) {
+	n.log.add(f.x.id, "why: %s", strings.Join(f.why.Why, "\n                          "))
+	for _, s := range f.last.Sources {
+		n.log.add(f.x.id, "why: source %s %v, %d bytes, %.0f B/s, rtt %v: %s", s.Peer.Short(), s.State, s.Bytes, s.Rate, s.RTT, s.Why)
+	}
+}
+
+func (r *referee) stalled(f *Fetch, e actors.Stalled) {
+	if e.Reason == "" {
+		r.broken(f.x.id, "silent wait", "stalled for %v without a reason", e.For)
+	}
+}
+
+// ended looks at a fetch that is over.
+func (r *referee) ended(f *Fetch) {
+	for _, s := range f.last.Sources {
+		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && (s.BadBlocks > 0 || s.Banned) {
+			r.broken(f.x.id, "blame", "%s is honest, and is said to have lied %d times (%s, banned %v)", y.id, s.BadBlocks, s.Lie, s.Banned)
+		}
+	}
+	if f.ended.Err != nil {
+		return
+	}
+	p := f.last
+	if p.Done != p.Pieces || p.Verified != p.Bytes || p.Bytes != f.c.bytes {
+		r.broken(f.x.id, "whole", "%d of %d pieces, %d of %d bytes of %d", p.Done, p.Pieces, p.Verified, p.Bytes, f.c.bytes)
+	}
+	if err := f.c.check(f.x.disk.FS()); err != nil {
+		r.broken(f.x.id, "bytes", "%v", err)
+	}
+}
+
+// closed looks at a node whose program has ended.
+func (r *referee) closed(x *Node) {
+	if bytes, blocks := x.program.InFlight(); bytes != 0 || blocks != 0 {
+		r.broken(x.id, "in flight", "%d bytes in %d blocks are left when it has ended", bytes, blocks)
+	}
+}
+
+// final looks at everything when all is over.
+func (r *referee) final() {
+	for _, x := range r.n.nodes {
+		for _, f := range x.fetches {
+			r.verdict(f)
+		}
+		if x.state != running {
+			continue
+		}
+		idle := true
+		for _, f := range x.fetches {
+			idle = idle && f.ended != nil
+		}
+		if bytes, blocks := x.program.InFlight(); idle && (bytes != 0 || blocks != 0) {
+			r.broken(x.id, "in flight", "%d bytes in %d blocks, and nothing is fetched", bytes, blocks)
+		}
+	}
+}
+
+// verdict says whether a fetch ended as it should.
+func (r *referee) verdict(f *Fetch) {
+	switch {
+	case f.ended == nil && f.opt.MayFail && f.x.program == nil:
+	case f.ended == nil:
+		r.broken(f.x.id, "end", "has not ended: %v, %d of %d bytes: %s", f.last.State, f.last.Verified, f.c.bytes, f.last.Reason)
+		if f.x.program != nil && f.x.state == running {
+			if p, err := f.x.program.Plan(context.Background(), f.c.ID(), 20); err == nil {
+				r.plan(f, p)
+				f.why.Why = p.Why
+			}
+			r.n.ask(f)
+		}
+	case f.opt.MayFail:
+	case !is(f.ended.Err, f.opt.Want):
+		r.broken(f.x.id, "end", "ended with %v, not %v", orWhole(f.ended.Err), orWhole(f.opt.Want))
+		r.n.ask(f)
+	}
+}

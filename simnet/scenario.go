@@ -1,0 +1,154 @@
+package simnet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Scenario is a story that must end well: nodes, what befalls them, and what must
+// hold besides what always must.
+type Scenario struct {
+	Name string // as it is typed
+	Says string // one sentence
+	// Nodes is how many nodes there are that can be more or fewer; 0: the story
+	// has fixed roles.
+	Nodes int
+	// Limit is how long it may take in virtual time; default 10 minutes.
+	Limit time.Duration
+	// Duplicate is how many bytes may be fetched twice, as a share of all;
+	// default 0.1.
+	Duplicate float64
+	// Set makes the nodes and says what happens.
+	Set func(r *Run)
+}
+
+// Run is one run of a scenario.
+type Run struct {
+	*Net
+	Nodes  int // how many were asked for
+	checks []func()
+	until  time.Duration
+}
+
+// Finally has f called when every fetch has ended.
+func (r *Run) Finally(f func()) { r.checks = append(r.checks, f) }
+
+// Expect notes a fault unless ok.
+func (r *Run) Expect(ok bool, format string, args ...any) {
+	if !ok {
+		r.ref.broken("", "expected", format, args...)
+	}
+}
+
+// Patience sets how long a fetch may wait though an honest node could help it.
+// The default is 20 s; negative: for ever.
+func (r *Run) Patience(d time.Duration) { r.ref.patience, r.ref.exempt = d, d < 0 }
+
+// AtLeast has the run go on until then, though every fetch has ended.
+func (r *Run) AtLeast(d time.Duration) { r.until = d }
+
+// Result is how a run went.
+type Result struct {
+	Scenario string
+	Seed     uint64
+	Nodes    int
+	Virtual  time.Duration // how long it took in its own time
+	Trace    uint64        // of every message: equal for equal runs
+	Faults   []Fault
+	Timeline *Timeline
+	Fetched  int64 // bytes verified
+	Twice    int64 // bytes fetched twice
+	Net      *Net
+}
+
+// OK says whether everything held.
+func (r *Result) OK() bool { return len(r.Faults) == 0 }
+
+// Report is what a person needs to find a fault: the seed, what did not hold, and
+// the timeline.
+func (r *Result) Report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "scenario %s, seed %d, %d nodes: %d faults in %v of virtual time\n", r.Scenario, r.Seed, r.Nodes, len(r.Faults), r.Virtual)
+	for _, f := range r.Faults {
+		fmt.Fprintf(&b, "  %v\n", f)
+	}
+	fmt.Fprintf(&b, "timeline:\n%s", r.Timeline)
+	return b.String()
+}
+
+// Run runs the scenario with a seed. nodes is for scenarios whose size can be
+// chosen; 0 is the scenario's own.
+func (s *Scenario) Run(seed uint64, nodes int) *Result {
+	if nodes <= 0 || s.Nodes == 0 {
+		nodes = s.Nodes
+	}
+	r := &Run{Net: New(seed), Nodes: nodes}
+	s.Set(r)
+	over := func() bool {
+		if r.Elapsed() < r.until {
+			return false
+		}
+		for _, x := range r.nodes {
+			for _, f := range x.fetches {
+				if f.ended == nil && !(f.opt.MayFail && x.program == nil) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	limit := cmp.Or(s.Limit, 10*time.Minute)
+	for r.Elapsed() < limit && !over() {
+		r.RunUntil(over, min(time.Second, limit-r.Elapsed()))
+	}
+	took := r.Elapsed()
+	r.World.Run(2 * time.Second) // what is under way arrives
+	r.ref.final()
+	for _, f := range r.checks {
+		f()
+	}
+	res := &Result{Scenario: s.Name, Seed: seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
+	for _, x := range r.nodes {
+		for _, f := range x.fetches {
+			res.Fetched += f.bytes
+			res.Twice += f.twice + f.last.Duplicate
+		}
+	}
+	if bound := cmp.Or(s.Duplicate, 0.1); float64(res.Twice) > bound*float64(res.Fetched) {
+		r.ref.broken("", "duplicates", "%d bytes of %d were fetched twice", res.Twice, res.Fetched)
+	}
+	for _, x := range r.nodes {
+		x.Stop()
+	}
+	r.World.Run(time.Minute)
+	res.Trace, res.Faults = r.Trace(), r.ref.Faults
+	return res
+}
+
+func is(err, want error) bool {
+	if want == nil {
+		return err == nil
+	}
+	return errors.Is(err, want)
+}
+
+// Scenarios are all scenarios, by name.
+func Scenarios() []*Scenario {
+	all := slices.Clone(scenarios)
+	slices.SortFunc(all, func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Find is the scenario of that name, nil if there is none.
+func Find(name string) *Scenario {
+	for _, s := range scenarios {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package simnet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+const mib = 1 << 20
+
+// scenarios is the list.
+var scenarios = []*Scenario{
+	{
+		Name: "one-source",
+		Says: "One node fetches a share from one source.",
+		Set: func(r *Run) {
+			c := r.File("film", 24*mib+5)
+			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
+			r.Finally(func() { r.Expect(f.Took() < 6*time.Second, "took %v; the line needs 2 s", f.Took()) })
+		},
+	},
+	{
+		Name:  "mixed-speeds",
+		Says:  "One node fetches from 20 sources, the fastest a hundred times faster than the slowest.",
+		Nodes: 20,
+		Set: func(r *Run) {
+			c := r.File("film", 48*mib)
+			var sources []*Node
+			for i := range r.Nodes {
+				rate := 0.3 * Mbit * float64(int(1)<<(i%8))
+				sources = append(sources, r.Add(NodeConfig{Name: fmt.Sprint("source", i),
+					Line: Line{Up: rate, Down: rate, Latency: time.Duration(5+i*7) * time.Millisecond}}).Seed(c))
+			}
+			r.Add(NodeConfig{Name: "node"}).Fetch(c, sources...)
+		},
+	},
+	{
+		Name: "liars-mute-honest",
+		Says: "Five liars of different kinds, a source that falls silent and one honest source of moderate speed.",
+		Set: func(r *Run) {
+			c := r.File("film", 24*mib)
+			var from []*Node
+			for i, b := range []Behaviour{ProofLiar(), Liar(0.05), Shuffler(), Claimer(), LateLiar(12), Mute(2 * mib)} {
+				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
+			}
+			from = append(from, r.Add(NodeConfig{Name: "honest", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			r.Finally(func() { r.Expect(f.Took() < 40*time.Second, "took %v", f.Took()) })
+		},
+	},
+	{
+		Name:  "half-lie",
+		Says:  "Half of the sources lie, each in its way.",
+		Nodes: 10,
+		Set: func(r *Run) {
+			c := r.File("film", 24*mib)
+			var from []*Node
+			for i := range r.Nodes {
+				cfg := NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}
+				if i%2 == 0 {
+					cfg.Acts = []Behaviour{ProofLiar(), Liar(0.2), Liar(1), Claimer(), LateLiar(4), Shuffler(), MapLiar()}[i/2%7]
+				}
+				from = append(from, r.Add(cfg).Seed(c))
+			}
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			r.Finally(func() { r.Expect(f.Took() < 40*time.Second, "took %v", f.Took()) })
+		},
+	},
+	{
+		Name:  "one-honest",
+		Says:  "One honest source among nine liars.",
+		Nodes: 10,
+		Set: func(r *Run) {
+			c := r.File("film", 12*mib)
+			var from []*Node
+			for i := range r.Nodes {
+				cfg := NodeConfig{Name: fmt.Sprint("source", i)}
+				if i > 0 {
+					cfg.Acts = []Behaviour{Liar(1), ProofLiar(), Liar(0.1), Claimer(), LateLiar(3), Shuffler(), MapLiar(), Garbler(0.2), Oversize()}[i%9]
+				} else {
+					cfg.Line = Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 30 * time.Millisecond}
+				}
+				from = append(from, r.Add(cfg).Seed(c))
+			}
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			r.Finally(func() { r.Expect(f.Took() < 40*time.Second, "took %v", f.Took()) })
+		},
+	},
+	{
+		Name: "one-silent",
+		Says: "Of two sources one accepts everything and never answers a request.",
+		Set: func(r *Run) {
+			c := r.File("film", 24*mib)
+			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			mute := r.Add(NodeConfig{Name: "mute", Acts: Mute(0)}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, mute)
+			r.Finally(func() { r.Expect(f.Took() < 15*time.Second, "took %v; the good source alone needs 4 s", f.Took()) })
+		},
+	},
+	{
+		Name:  "flash-crowd",
+		Says:  "A crowd knows only the ticket of one source, and feeds itself through the children that the source names.",
+		Nodes: 50,
+		Set:   func(r *Run) { crowd(r, false) },
+	},
+	{
+		Name:  "flash-crowd-leaving",
+		Says:  "The same crowd, but each node leaves as soon as it has the share.",
+		Nodes: 20,
+		Set:   func(r *Run) { crowd(r, true) },
+	},
+	{
+		Name:  "source-leaves",
+		Says:  "The source leaves when a crowd holds every piece between them.",
+		Nodes: 6,
+		Set: func(r *Run) {
+			c := r.Folder("photos", 96, 256<<10)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			var all []*Fetch
+			for i := range r.Nodes {
+				all = append(all, r.Add(NodeConfig{Name: fmt.Sprint("node", i)}).Fetch(c, source))
+			}
+			r.When(func() bool { return covered(c, all) }, source.Kill)
+		},
+	},
+	{
+		Name:  "missing-piece",
+		Says:  "The swarm lacks one piece, says so, and completes when somebody brings it.",
+		Nodes: 4,
+		Set: func(r *Run) {
+			c := r.File("film", 24*mib)
+			var from []*Node
+			for i := range r.Nodes {
+				x := r.Add(NodeConfig{Name: fmt.Sprint("part", i)})
+				x.Part(c, func(p share.Piece) bool { return p != 7 && (int(p)+i)%2 == 0 })
+				from = append(from, x)
+			}
+			for i, x := range from {
+				x.FetchWith(c, FetchOptions{Manifest: true}, append(append([]*Node(nil), from[:i]...), from[i+1:]...)...)
+			}
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			late := r.Add(NodeConfig{Name: "late"})
+			said := false
+			r.After(40*time.Second, func() {
+				for _, w := range f.why.Why {
+					said = said || len(f.why.Why) == 1 && w != ""
+				}
+				late.Part(c, func(p share.Piece) bool { return p == 7 })
+				late.Fetch(c, from...) // it is named to the others as one more child
+			})
+			r.Finally(func() { r.Expect(said, "the missing piece was not named: %v", f.why) })
+		},
+	},
+	{
+		Name:  "restarts",
+		Says:  "Every peer of a swarm is killed and started again once, one after the other.",
+		Nodes: 5,
+		Set: func(r *Run) {
+			c := r.Folder("photos", 96, 256<<10)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			all := []*Node{source}
+			for i := range r.Nodes {
+				x := r.Add(NodeConfig{Name: fmt.Sprint("node", i)})
+				x.Fetch(c, source)
+				all = append(all, x)
+			}
+			for i, x := range all {
+				r.After(time.Duration(1500+700*i)*time.Millisecond, x.Kill)
+				r.After(time.Duration(3000+700*i)*time.Millisecond, x.Start)
+			}
+		},
+	},
+	{
+		Name: "partition-at-99",
+		Says: "The only source is cut off when 99 % are there, and comes back a minute and a half later.",
+		Set: func(r *Run) {
+			c := r.File("film", 100*mib)
+			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			var cut time.Duration
+			r.When(func() bool { return f.Part() >= 0.97 }, func() {
+				heal := r.Partition([]*Node{source}, []*Node{x})
+				cut = r.Elapsed()
+				r.After(90*time.Second, heal)
+			})
+			r.Finally(func() {
+				r.Expect(f.endedAt < cut+130*time.Second, "ended %v after the cut", f.endedAt-cut)
+			})
+		},
+	},
+	{
+		Name: "last-holder-stalls",
+		Says: "Of two sources the faster falls silent when only a few pieces are left, which it holds.",
+		Set: func(r *Run) {
+			c := r.File("film", 32*mib)
+			fast := r.Add(NodeConfig{Name: "fast"}).Seed(c)
+			slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 10 * Mbit, Down: 10 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, fast, slow)
+			var at time.Duration
+			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(Mute(0)) })
+			r.Finally(func() { r.Expect(f.endedAt-at < 15*time.Second, "took %v after that", f.endedAt-at) })
+		},
+	},
+	{
+		Name: "slow-but-honest",
+		Says: "Only slow sources far away, and none is given up.",
+		Set: func(r *Run) {
+			c := r.File("book", 3*mib)
+			var from []*Node
+			for i := range 3 {
+				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("slow", i), Line: Line{Up: 12e3, Down: 12e3, Latency: 200 * time.Millisecond, Jitter: 100 * time.Millisecond}}).Seed(c))
+			}
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			r.Finally(func() {
+				r.Expect(f.Took() < 150*time.Second, "took %v; the lines need 87 s", f.Took())
+			})
+		},
+	},
+	{
+		Name: "trickle",
+		Says: "Of two sources one sends a kilobyte per second on each stream.",
+		Set: func(r *Run) {
+			c := r.File("film", 24*mib)
+			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			slow := r.Add(NodeConfig{Name: "slow", Acts: Trickle(1000)}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, slow)
+			r.Finally(func() { r.Expect(f.Took() < 15*time.Second, "took %v; the good source alone needs 4 s", f.Took()) })
+		},
+	},
+	{
+		Name: "disk-full",
+		Says: "The disk is full in the middle; the fetch waits, says so, and goes on when there is room.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node", Disk: 64 * mib})
+			f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			r.After(1500*time.Millisecond, func() { x.Disk().Resize(0) })
+			said := false
+			r.After(20*time.Second, func() {
+				said = f.last.Reason != ""
+				x.Disk().Resize(64 * mib)
+			})
+			r.Finally(func() {
+				r.Expect(said, "the wait was not explained")
+				r.Expect(f.endedAt < 40*time.Second, "ended at %v", f.endedAt)
+			})
+		},
+	},
+}
+
+// crowd is a flash crowd.
+func crowd(r *Run, leaving bool) {
+	c := r.Folder("photos", 96, 128<<10)
+	source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+	rng := r.Rand("crowd")
+	for i := range r.Nodes {
+		x := r.Add(NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(50)) * time.Millisecond}})
+		r.After(time.Duration(rng.IntN(2000))*time.Millisecond, func() { x.FetchWith(c, FetchOptions{Leave: leaving}, source) })
+	}
+	r.AtLeast(2 * time.Second)
+	r.Finally(func() {
+		copies := float64(source.Sent()) / float64(c.bytes)
+		r.log.Note("the source sent %.2f copies", copies)
+		r.Expect(copies <= 2, "the source sent %.2f copies of the share to %d nodes", copies, r.Nodes)
+	})
+}
+
+// covered says whether running fetches hold every piece between them.
+func covered(c *Content, all []*Fetch) bool {
+	have := share.NewSet(c.Manifest.Layout().Pieces())
+	for _, f := range all {
+		if f.partial != nil && f.x.program != nil {
+			have.Union(f.partial.Verified())
+		}
+	}
+	return have.Full()
+}

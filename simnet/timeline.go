@@ -1,0 +1,99 @@
+package simnet
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Timeline is what happened, in order.
+type Timeline struct {
+	now     func() time.Duration
+	entries []Entry
+	lost    int // of the oldest
+}
+
+// Entry is one line of a timeline.
+type Entry struct {
+	At   time.Duration // since the world began
+	Node peers.ID      // empty: the world
+	Text string
+}
+
+// maxEntries bounds a timeline; the oldest go first.
+const maxEntries = 20_000
+
+func (t *Timeline) add(node peers.ID, format string, args ...any) {
+	if len(t.entries) == maxEntries {
+		t.entries = append(t.entries[:0], t.entries[maxEntries/4:]...)
+		t.lost += maxEntries / 4
+	}
+	t.entries = append(t.entries, Entry{t.now(), node, fmt.Sprintf(format, args...)})
+}
+
+// Note puts a line of the scenario's own into the timeline.
+func (t *Timeline) Note(format string, args ...any) { t.add("", format, args...) }
+
+// Entries are the lines that are kept.
+func (t *Timeline) Entries() []Entry { return t.entries }
+
+// String is the last lines, each with its time.
+func (t *Timeline) String() string { return t.last(200) }
+
+func (t *Timeline) last(n int) string {
+	var b strings.Builder
+	from := max(0, len(t.entries)-n)
+	if hidden := from + t.lost; hidden > 0 {
+		fmt.Fprintf(&b, "  ... %d earlier lines\n", hidden)
+	}
+	for _, e := range t.entries[from:] {
+		fmt.Fprintf(&b, "  %9.3f  %-8s  %s\n", e.At.Seconds(), e.Node, e.Text)
+	}
+	return b.String()
+}
+
+// complaints takes the log of all nodes: errors are faults of the program.
+type complaints struct {
+	n    *Net
+	node string
+	with []slog.Attr
+}
+
+func (h *complaints) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+
+func (h *complaints) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(r.Message)
+	add := func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	}
+	for _, a := range h.with {
+		add(a)
+	}
+	r.Attrs(add)
+	if r.Level >= slog.LevelError {
+		h.n.ref.broken(peers.ID(h.node), "error", "%s", b.String())
+	} else {
+		h.n.log.add(peers.ID(h.node), "%v: %s", r.Level, b.String())
+	}
+	return nil
+}
+
+func (h *complaints) WithAttrs(as []slog.Attr) slog.Handler {
+	c := &complaints{h.n, h.node, append([]slog.Attr(nil), h.with...)}
+	for _, a := range as {
+		if a.Key == "node" {
+			c.node, _, _ = strings.Cut(a.Value.String(), " ")
+		} else {
+			c.with = append(c.with, a)
+		}
+	}
+	return c
+}
+
+func (h *complaints) WithGroup(string) slog.Handler { return h }
