@@ -304,6 +304,30 @@ func (t *Transfer) Progress() Progress {
 	return t.last
 }
 
+// Why explains the wait: first what the transfer as a whole is doing, then a line
+// for each source, then one for each missing piece or run of pieces: who has it,
+// who holds it, until when, and what happens next.
+func (t *Transfer) Why() []string {
+	p := t.Progress()
+	lines := []string{p.State.String()}
+	if p.Reason != "" {
+		lines[0] += ": " + p.Reason
+	}
+	for _, s := range p.Sources {
+		line := fmt.Sprintf("source %s: %s", s.Peer.Short(), s.State)
+		if s.Why != "" && s.Why != s.State.String() {
+			line += ", " + s.Why
+		}
+		lines = append(lines, fmt.Sprintf("%s; %d bytes in %d pieces", line, s.Bytes, s.Pieces))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if pieces, err := t.node.program.Why(ctx, t.id); err == nil {
+		lines = append(lines, pieces...)
+	}
+	return lines
+}
+
 // Events are what happens, in order. The channel is bounded: who does not read
 // it loses events, but never the last, Ended, after which it is closed.
 func (t *Transfer) Events() <-chan Event { return t.events }

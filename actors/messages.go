@@ -210,8 +210,11 @@ type PlanStatus struct {
 	Unavailable              int      // pieces that no connected source has
 }
 
-// Progress query, API -> Transfer. Answered with Progress.
+// ProgressQuery, API -> Transfer. Answered with Progress.
 type ProgressQuery struct{}
+
+// WhyQuery, API -> Transfer. Answered with PlanStatus.
+type WhyQuery struct{}
 
 // ---- to LeaseManager ----
 

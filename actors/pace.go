@@ -226,6 +226,15 @@ func (t *transfer) whyQuiet() string {
 	return fmt.Sprintf("%d sources are connected and none sends (%s)", active, t.lastWord())
 }
 
+// why answers with the state of every missing piece; the LeaseManager knows it, if there is one.
+func (t *transfer) why(ctx actor.Context) {
+	if t.leases == nil {
+		ctx.Respond(PlanStatus{})
+		return
+	}
+	ctx.RequestWithCustomSender(t.leases, PlanQuery{whyLines}, ctx.Sender())
+}
+
 // snapshot is all that is known now.
 func (t *transfer) snapshot() Progress {
 	p := t.count

@@ -72,6 +72,13 @@ func (p *Program) Progress(ctx context.Context, id share.ID) (Progress, error) {
 	return ask[Progress](ctx, p.s, p.node, transferQuery{id, ProgressQuery{}})
 }
 
+// Why is, for each missing piece or run of pieces of a transfer that runs, who has it,
+// who holds it, until when, and what happens next.
+func (p *Program) Why(ctx context.Context, id share.ID) ([]string, error) {
+	st, err := ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, WhyQuery{}})
+	return st.Why, err
+}
+
 // Offer lets children subscribe to a share that is whole.
 func (p *Program) Offer(id share.ID, pieces int) {
 	p.s.Send(p.node, OfferShare{Share: id, Pieces: pieces})

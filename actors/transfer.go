@@ -115,6 +115,8 @@ func (t *transfer) Receive(ctx actor.Context) {
 		ctx.Respond(t.snapshot())
 	case PlanQuery:
 		t.explain(ctx)
+	case WhyQuery:
+		t.why(ctx)
 	case StopTransfer:
 		t.end(ctx, Ended{Err: ErrStopped})
 	case childFailed:

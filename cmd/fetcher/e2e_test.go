@@ -491,3 +491,24 @@ func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestSIGUSR1PrintsWhy(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no SIGUSR1")
+	}
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 16<<20, 7)
+	s := startShare(t, src, "--limit-up", "4M")
+	cmd := exec.Command(binary, "fetch", s.ticket, "-o", t.TempDir(), "--json", "--listen", "none", "--dir", t.TempDir())
+	sent := false
+	r := finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Verified > 2<<20 && !sent {
+			sent = true
+			cmd.Process.Signal(syscall.Signal(10)) // SIGUSR1
+		}
+	})
+	if r.code != 0 || !strings.Contains(r.stderr, "source ") || !strings.Contains(r.stderr, "piece") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	t.Log(r.stderr)
+}

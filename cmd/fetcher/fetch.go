@@ -161,8 +161,15 @@ type watcher struct {
 func (w *watcher) follow(ctx context.Context) error {
 	defer w.line.clear()
 	interrupted := ctx.Done()
+	asked, stop := whyAsked()
+	defer stop()
 	for {
 		select {
+		case <-asked:
+			w.line.clear()
+			for _, s := range w.t.Why() {
+				fmt.Fprintln(w.stderr, printable(s))
+			}
 		case <-interrupted:
 			interrupted = nil
 			w.t.Stop()

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "os"
+
+// whyAsked never is: this system has no SIGUSR1.
+func whyAsked() (asked <-chan os.Signal, stop func()) { return nil, func() {} }

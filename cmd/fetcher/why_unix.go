@@ -1,0 +1,16 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// whyAsked is sent to when somebody wants to know why a fetch waits: SIGUSR1.
+func whyAsked() (asked <-chan os.Signal, stop func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGUSR1)
+	return c, func() { signal.Stop(c) }
+}
