@@ -2,5 +2,7 @@
 
 package store
 
+import "os"
+
 // bootID is not known here: after a crash the durable bits alone are believed.
-func bootID() string { return "" }
+func bootID(*os.File) string { return "" }

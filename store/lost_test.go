@@ -254,3 +254,40 @@ func TestLostBlockHashesAreMadeAgain(t *testing.T) {
 		}
 	}
 }
+
+// What a failed sync lost is not believed after a kill either.
+func TestALostPieceIsNotBelievedAfterAKill(t *testing.T) {
+	r := newRig(t, tree{"big": random(8 * share.MinPiece)})
+	d := storetest.New(1 << 30)
+	d.NoSyncAll = true
+	l := &lostRig{r, t, d, nil}
+	l.open()
+	for p := range share.Piece(6) { // enough to be noted
+		l.write(p, 0, 16)
+		l.complete(p)
+	}
+	l.failSync("big")
+	l.wantLost(0, 1, 2, 3, 4, 5)
+	d.Kill()
+	l.open()
+	if n := l.p.Verified().Count(); n != 0 {
+		t.Fatalf("%d pieces verified", n)
+	}
+
+	// And what was noted is lost if the next run's sync fails.
+	for p := range share.Piece(6) {
+		l.write(p, 0, 16)
+		l.complete(p)
+	}
+	d.Kill()
+	l.open()
+	if n := l.p.Verified().Count(); n < 4 {
+		t.Fatalf("%d pieces verified", n)
+	}
+	noted := slices.Collect(l.p.Verified().All())
+	l.failSync("big")
+	l.wantLost(noted...)
+	if got := l.durable(); len(got) != 0 {
+		t.Fatalf("verified: %v", got)
+	}
+}

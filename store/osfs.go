@@ -13,7 +13,10 @@ import (
 )
 
 // dirFS is a folder of this machine.
-type dirFS struct{ root *os.Root }
+type dirFS struct {
+	root    *os.Root
+	private bool // what is made here is for its owner alone
+}
 
 // Dir is the folder at path, which must exist. A path that is a symlink is
 // followed; nothing below it leads out.
@@ -22,14 +25,17 @@ func Dir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root}, nil
+	return dirFS{root: root}, nil
 }
 
 func (d dirFS) Close() error { return d.root.Close() }
 
-// BootID names the present boot: what was written under it and not synced can be
-// read until it ends.
-func (dirFS) BootID() string { return bootID() }
+// BootID names the present boot and mount: what was written under it and not
+// synced can be read until it ends. It is empty where that cannot be told.
+func (d dirFS) BootID() (id string) {
+	d.withDir(".", func(f *os.File) error { id = bootID(f); return nil })
+	return id
+}
 
 // full marks the errors that mean a full disk.
 func full(err error) error {
@@ -72,7 +78,15 @@ func (d dirFS) Create(name string, exec bool) (File, error) {
 	if exec {
 		perm = 0o777
 	}
-	return d.open("create", name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+	return d.open("create", name, os.O_RDWR|os.O_CREATE|os.O_EXCL, d.perm(perm))
+}
+
+// perm is the permissions of something new, before the umask.
+func (d dirFS) perm(all fs.FileMode) fs.FileMode {
+	if d.private {
+		return all & 0o700
+	}
+	return all
 }
 
 func (d dirFS) Lstat(name string) (Info, error) {
@@ -132,7 +146,7 @@ func (d dirFS) Mkdir(name string) error {
 	if err != nil {
 		return err
 	}
-	return full(d.root.Mkdir(name, 0o777))
+	return full(d.root.Mkdir(name, d.perm(0o777)))
 }
 
 func (d dirFS) Symlink(target, name string) error {
@@ -244,7 +258,7 @@ func (d dirFS) Sub(name string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root}, nil
+	return dirFS{root, d.private}, nil
 }
 
 func (d dirFS) Lock(name string) (io.Closer, error) {
@@ -253,7 +267,7 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 		return nil, err
 	}
 	for {
-		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, d.perm(0o666))
 		if err != nil {
 			return nil, full(err)
 		}

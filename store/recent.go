@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"math"
 	"path"
 	"sync"
 
@@ -96,6 +97,17 @@ func (p *Partial) readRecent() *share.Set {
 	return set.Minus(p.durable)
 }
 
+// dropRecent takes the note back: it names pieces that are lost. They could still
+// be read, for a while, but no sync would write them.
+func (p *Partial) dropRecent() {
+	p.recent.mu.Lock()
+	defer p.recent.mu.Unlock()
+	p.recent.bytes = math.MinInt64 / 2 // the next piece brings a new one
+	if p.recent.boot != "" {
+		removeAll(p.stage, "recent")
+	}
+}
+
 // adoptRecent has the pieces of a note made durable by the next Sync.
 func (p *Partial) adoptRecent(noted *share.Set) {
 	for piece := range noted.All() {
@@ -104,6 +116,7 @@ func (p *Partial) adoptRecent(noted *share.Set) {
 		}
 		p.durable.Remove(piece)
 		p.batch.done = append(p.batch.done, piece)
+		p.batch.touched[piece] = struct{}{}
 		p.newName(path.Dir(p.m.Entries[p.m.Layout().PieceSpan(piece).Entry].Path))
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -50,10 +49,11 @@ func OpenState(dir string) (*State, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	d, err := Dir(filepath.Clean(dir))
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
+	d := dirFS{root: root, private: true}
 	s, err := OpenStateIn(d)
 	if err != nil {
 		d.Close()

@@ -59,13 +59,17 @@ func (p *Partial) sync() (int, error) {
 		err = p.commit(&b)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	lost := append(b.lost, p.batch.lost...)
 	p.batch.lost = nil
+	p.mu.Unlock()
 	if len(lost) > 0 {
+		p.dropRecent()
 		slices.Sort(lost)
 		err = &SyncError{slices.Compact(lost), err}
-	} else if err != nil && errors.Is(err, share.ErrDiskFull) {
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(lost) == 0 && errors.Is(err, share.ErrDiskFull) {
 		err = fmt.Errorf("need %d bytes: %w", p.m.Layout().Bytes()-p.bytes, err)
 	}
 	return p.durable.Count(), err

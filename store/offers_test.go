@@ -1,0 +1,199 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// ask asks for everything of a share, and is the statuses of Manifest, Check,
+// Proof and ReadRun of piece p.
+func ask(o *store.Offers, id share.ID, p share.Piece) (out [4]wire.Status) {
+	_, r0 := o.Manifest(id)
+	_, r1 := o.Check(id, p, 0, 1)
+	_, r2 := o.Proof(id, p)
+	_, r3 := o.ReadRun(id, p, 0, 1, make([]byte, share.BlockSize))
+	return [4]wire.Status{r0.Status, r1.Status, r2.Status, r3.Status}
+}
+
+func all(s wire.Status) [4]wire.Status { return [4]wire.Status{s, s, s, s} }
+
+func TestOffersAnswerForEachShare(t *testing.T) {
+	r := newRig(t, small())
+	o := store.NewOffers()
+	id := r.m.ID()
+	if got := ask(o, id, 0); got != all(wire.NotFound) {
+		t.Error("unknown:", got)
+	}
+	done := o.Opening(id)
+	if got := ask(o, id, 0); got != all(wire.Busy) {
+		t.Error("being opened:", got)
+	}
+	if _, reply := o.Manifest(id); reply.Retry <= 0 {
+		t.Error("busy, but for how long?")
+	}
+	o.Add(r.im.Tree)
+	done()
+	done()
+	if got := ask(o, id, 0); got != all(wire.OK) {
+		t.Error("offered:", got)
+	}
+	raw, _ := o.Manifest(id)
+	if !bytes.Equal(raw, r.m.Bytes()) {
+		t.Error("another manifest")
+	}
+	pieces := share.Piece(r.m.Layout().Pieces())
+	if got := ask(o, id, pieces); got != [4]wire.Status{wire.OK, wire.Refused, wire.Refused, wire.Refused} {
+		t.Error("no such piece:", got)
+	}
+	for p := range pieces {
+		s := r.m.Layout().PieceSpan(p)
+		n := r.m.Layout().Blocks(p)
+		buf := make([]byte, n*share.BlockSize)
+		k, reply := o.ReadRun(id, p, 0, n, buf)
+		if bytes, r2 := o.Check(id, p, 0, n); k != s.Len || bytes != s.Len || reply.Status != wire.OK || r2.Status != wire.OK {
+			t.Errorf("piece %d: %d bytes, want %d", p, k, s.Len)
+		}
+	}
+	o.Remove(id)
+	o.Remove(id)
+	if got := ask(o, id, 0); got != all(wire.Gone) {
+		t.Error("removed:", got)
+	}
+	if _, err := r.im.Tree.Proof(0); err == nil {
+		t.Error("a Tree that was taken out is still open")
+	}
+}
+
+func TestAShareWhoseFileChangedIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "stuff")
+	tree{"a": "aaa", "b": "bbb"}.make(t, dir)
+	im := importDir(t, dir, store.ImportOptions{})
+	id := im.Manifest.ID()
+	o := store.NewOffers()
+	var told []share.ID
+	o.OnGone(func(id share.ID, why string) {
+		if why == "" {
+			t.Error("no reason")
+		}
+		told = append(told, id)
+	})
+	o.Add(im.Tree)
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("AAA"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(o, id, 1); got != all(wire.OK) {
+		t.Error("another file:", got)
+	}
+	buf := make([]byte, share.BlockSize)
+	if n, reply := o.ReadRun(id, 0, 0, 1, buf); n != 0 || reply.Status != wire.Gone || reply.Reason == "" {
+		t.Error("changed:", n, reply)
+	}
+	if got := ask(o, id, 1); got != all(wire.Gone) {
+		t.Error("afterwards:", got)
+	}
+	if len(told) != 1 || told[0] != id {
+		t.Error("told", told)
+	}
+	o.Add(importDir(t, dir, store.ImportOptions{}).Tree) // another share now
+	if got := ask(o, id, 1); got != all(wire.Gone) {
+		t.Error("the old one:", got)
+	}
+}
+
+func TestAPartialServesWhatItHas(t *testing.T) {
+	r := newRig(t, small())
+	o := store.NewOffers()
+	id := r.m.ID()
+	d := storetest.New(1 << 30)
+	p, err := store.OpenPartialIn(t.Context(), d.FS(), r.m, store.PartialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Add(p)
+	if got := ask(o, id, 0); got != [4]wire.Status{wire.OK, wire.NotFound, wire.NotFound, wire.NotFound} {
+		t.Error("not yet:", got)
+	}
+	if err := copyPiece(p, r.im.Tree, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(o, id, 0); got != all(wire.OK) {
+		t.Error("here:", got)
+	}
+	copyAll(t, p, r.im.Tree)
+	if _, err := p.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(o, id, 0); got != all(wire.OK) {
+		t.Error("done and closed:", got)
+	}
+	o.Close()
+	if got := ask(o, id, 0); got[3] == wire.OK {
+		t.Error("closed:", got)
+	}
+	if open, _ := d.Open(); open != 0 {
+		t.Errorf("%d files left open", open)
+	}
+	o.Add(newRig(t, small()).im.Tree) // too late
+}
+
+// Trouble of the moment is no reason to give a share up.
+func TestADiskThatFailsForAMomentIsBusy(t *testing.T) {
+	d := storetest.New(1 << 30)
+	tree{"f": random(100_000)}.fill(t, d.FS(), "stuff")
+	im, err := store.Import(t.Context(), "stuff", store.ImportOptions{FS: d.FS(), Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := store.NewOffers()
+	o.OnGone(func(share.ID, string) { t.Error("gone") })
+	o.Add(im.Tree)
+	for _, kind := range []string{"lstat", "open", "read", "stat"} {
+		d.Fault = func(op storetest.Op) error {
+			if op.Kind == kind {
+				return errors.New("too many open files")
+			}
+			return nil
+		}
+		if _, reply := o.ReadRun(im.Manifest.ID(), 0, 0, 1, make([]byte, share.BlockSize)); reply.Status != wire.Busy || reply.Retry <= 0 {
+			t.Errorf("%s: %+v", kind, reply)
+		}
+	}
+	d.Fault = nil
+	if got := ask(o, im.Manifest.ID(), 0); got != all(wire.OK) {
+		t.Error(got)
+	}
+}
+
+func TestOffersCanBeUsedByMany(t *testing.T) {
+	o := store.NewOffers()
+	rigs := []rig{newRig(t, tree{"a": random(70_000)}), newRig(t, tree{"b": random(70_000)})}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 50 {
+				r := rigs[(w+i)%2]
+				if i%10 == 0 {
+					o.Opening(r.m.ID())()
+				}
+				ask(o, r.m.ID(), 0)
+				if i == 5*w {
+					o.Add(r.im.Tree)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	o.Close()
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func FuzzDecodeRecord(f *testing.F) {
+	f.Add(encodeRecord(bitsRecord, nil))
+	f.Add(encodeRecord(bitsRecord, []byte("payload")))
+	f.Add(encodeRecord(keyRecord, make([]byte, 32)))
+	f.Add([]byte(recordMagic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		payload, err := decodeRecord(bitsRecord, b)
+		if err == nil && !bytes.Equal(encodeRecord(bitsRecord, payload), b) {
+			t.Error("not canonical")
+		}
+	})
+}
+
+func FuzzParseImport(f *testing.F) {
+	id := share.IDOf([]byte("x")).Bytes()
+	f.Add(append(append([]byte{3, 0}, "/ab"...), append(id, make([]byte, 16)...)...))
+	f.Add([]byte{255, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, stamps, ok := parseImport(b)
+		if ok && len(r.path)+len(stamps)+importHead != len(b) {
+			t.Error("lengths do not add up")
+		}
+	})
+}
+
+// Any flipped bit, cut or addition is noticed.
+func TestADamagedRecordIsNoticed(t *testing.T) {
+	good := encodeRecord(bitsRecord, []byte("some payload"))
+	if got, err := decodeRecord(bitsRecord, good); err != nil || string(got) != "some payload" {
+		t.Fatal(got, err)
+	}
+	if _, err := decodeRecord(keyRecord, good); err == nil {
+		t.Error("another kind is taken")
+	}
+	for i := range good {
+		for bit := range 8 {
+			bad := bytes.Clone(good)
+			bad[i] ^= 1 << bit
+			if _, err := decodeRecord(bitsRecord, bad); err == nil {
+				t.Errorf("byte %d, bit %d", i, bit)
+			}
+		}
+		if _, err := decodeRecord(bitsRecord, good[:i]); err == nil {
+			t.Errorf("cut to %d", i)
+		}
+	}
+	if _, err := decodeRecord(bitsRecord, append(bytes.Clone(good), 0)); err == nil {
+		t.Error("one byte more")
+	}
+}
+
+func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
+	opened, closed := map[int]int{}, map[int]int{}
+	c := cache[int, closer]{max: 3}
+	get := func(k int) *held[int, closer] {
+		h, err := c.get(k, func() (closer, error) {
+			opened[k]++
+			return closer(func() error { closed[k]++; return nil }), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for k := range 10 {
+		c.put(get(k))
+	}
+	if len(c.all) != 3 || closed[6] != 1 || closed[7] != 0 {
+		t.Errorf("%d open, closed %v", len(c.all), closed)
+	}
+	c.put(get(7)) // now 8 is longest unused
+	c.put(get(10))
+	if closed[8] != 1 || closed[7] != 0 || opened[7] != 1 {
+		t.Error("not the longest unused was closed", closed)
+	}
+	a, b := get(7), get(7)
+	c.drop(7)
+	if closed[7] != 0 {
+		t.Error("closed while used")
+	}
+	c.put(a)
+	again := get(7)
+	c.put(b)
+	if closed[7] != 1 || opened[7] != 2 {
+		t.Error("dropped and not closed, or not opened anew", closed[7], opened[7])
+	}
+	c.put(again)
+	c.clear()
+	for k := range opened {
+		if opened[k] != closed[k] {
+			t.Errorf("%d: opened %d times, closed %d times", k, opened[k], closed[k])
+		}
+	}
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
