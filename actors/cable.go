@@ -16,31 +16,27 @@ type receiver struct {
 
 // cable joins two nodes of a world, as a connection of two ordered streams.
 //
-//	up --Cut--> cut --Heal in time--> up, with what was held
+//	up --Cut--> cut --Heal in time--> up, with all that was under way
 //	up, cut --Patience, Drop, a node leaves--> broken --both told--> up, afresh
 //	                                                `- while cut --> no connection
 type cable struct {
-	w     *World
-	ends  [2]peers.ID
-	used  bool // frames have passed since it was last up afresh
-	cut   bool
-	state cableState
-	life  int               // grows when the connection ends: what is on the way dies
-	last  [2]time.Duration  // when the latest frame of each direction arrives
-	held  []heldFrame       // while cut
-	left  map[peers.ID]bool // ends that left while it was up, and do not know it
+	w      *World
+	ends   [2]peers.ID
+	dirs   [2]direction // of what ends[0], ends[1] send
+	used   bool         // frames have passed since it was last up afresh
+	cut    bool
+	broken bool              // gone, and nobody knows yet
+	life   int               // grows when the connection ends: what is on the way dies
+	left   map[peers.ID]bool // ends that left while it was up: they need no telling
 }
 
-type cableState uint8
-
-const (
-	connected cableState = iota
-	broken               // gone, and nobody knows yet
-)
-
-type heldFrame struct {
-	dir   int
-	frame []byte
+// direction is what is under way from one end. Each frame has an arrival, but
+// none has its own: an arrival brings what was sent first, so that nothing
+// overtakes.
+type direction struct {
+	frames queue[[]byte]
+	latest time.Duration // the last arrival
+	missed int           // arrivals that came to nothing, because of a cut
 }
 
 // Outbox joins the node self to all others of the world.
@@ -69,7 +65,7 @@ func (w *World) join(s *System) {
 func (w *World) leave(s *System) {
 	for _, c := range w.unplug(s) {
 		dir := slices.Index(c.ends[:], s.self)
-		c.breaks(max(c.last[dir]-w.now, w.Latency(s.self, c.ends[1-dir], w.links)), s.self)
+		c.breaks(max(c.dirs[dir].latest-w.now, w.Latency(s.self, c.ends[1-dir], w.links)), s.self)
 	}
 }
 
@@ -123,36 +119,35 @@ func (w *World) send(from, to peers.ID, frame []byte) bool {
 	switch {
 	case from == to:
 		return false
-	case c.state == broken:
+	case c.broken:
 		return !c.left[from] // into the void, for those who were there
 	case c.cut && !c.used || w.nodes[to] == nil || w.nodes[from] == nil:
 		return false
 	}
 	c.used = true
-	switch {
-	case c.cut:
-		c.held = append(c.held, heldFrame{dir, frame})
-	case w.Drop(from, to, w.links):
+	if w.Drop(from, to, w.links) {
 		c.life++
 		c.breaks(w.Patience, "")
-	default:
-		c.carry(dir, frame)
+		return true
 	}
+	c.dirs[dir].frames.push(frame)
+	c.arrive(dir)
 	return true
 }
 
-// carry brings a frame to the other end, behind those before it.
-func (c *cable) carry(dir int, frame []byte) {
+// arrive has a frame arrive when it is time.
+func (c *cable) arrive(dir int) {
 	from, to := c.ends[dir], c.ends[1-dir]
-	at := max(c.w.now+c.w.Latency(from, to, c.w.links), c.last[dir])
-	c.last[dir] = at
+	d := &c.dirs[dir]
+	d.latest = max(d.latest, c.w.now+c.w.Latency(from, to, c.w.links))
 	life := c.life
-	c.w.schedule(nil, at-c.w.now, func() {
+	c.w.schedule(nil, d.latest-c.w.now, func() {
 		switch {
 		case life != c.life:
 		case c.cut:
-			c.held = append(c.held, heldFrame{dir, frame})
+			d.missed++
 		default:
+			frame, _ := d.frames.pop()
 			if r, ok := c.w.recv[to]; ok {
 				r.frame(from, frame)
 			}
@@ -166,15 +161,14 @@ func (c *cable) breaks(d time.Duration, gone peers.ID) {
 	if gone != "" {
 		c.left[gone] = true
 	}
-	if c.state == broken {
+	if c.broken {
 		return
 	}
-	c.state = broken
-	c.held = nil
+	c.broken = true
 	c.w.schedule(nil, d, func() {
 		left := c.left
 		c.life++
-		c.state, c.used, c.last, c.left = connected, false, [2]time.Duration{}, map[peers.ID]bool{}
+		c.broken, c.used, c.dirs, c.left = false, false, [2]direction{}, map[peers.ID]bool{}
 		for i, id := range c.ends {
 			if r, ok := c.w.recv[id]; ok && !left[id] {
 				r.lost(c.ends[1-i])
@@ -199,16 +193,18 @@ func (w *World) Cut(a, b peers.ID) {
 	})
 }
 
-// Heal undoes Cut. What was held goes on its way.
+// Heal undoes Cut. What was under way goes on.
 func (w *World) Heal(a, b peers.ID) {
 	c, _ := w.cable(a, b)
 	if !c.cut {
 		return
 	}
 	c.cut = false
-	held := c.held
-	c.held = nil
-	for _, h := range held {
-		c.carry(h.dir, h.frame)
+	for dir := range c.dirs {
+		missed := c.dirs[dir].missed
+		c.dirs[dir].missed = 0
+		for range missed {
+			c.arrive(dir)
+		}
 	}
 }

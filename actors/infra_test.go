@@ -150,7 +150,10 @@ func newWorld(seed uint64, names ...peers.ID) (*World, []*System, *errorLog) {
 	return w, nodes, log
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	Lean()
+	goleak.VerifyTestMain(m)
+}
 
 func TestAskIsAnsweredByAnotherNode(t *testing.T) {
 	w, n, log := newWorld(1, "a", "b")

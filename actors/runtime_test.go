@@ -147,7 +147,7 @@ func TestSeedsDifferByUseNodeAndWorld(t *testing.T) {
 		for _, name := range []string{"a", "ab"} {
 			for _, use := range []string{"c", "bc"} {
 				note(w.Runtime(name).Seed(use), name+"/"+use)
-				if w.Runtime(name).Seed(use) != w.Runtime(name).Seed(use) {
+				if first := w.Runtime(name).Seed(use); w.Runtime(name).Seed(use) != first {
 					t.Error("the same use has two seeds")
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	cmap "github.com/orcaman/concurrent-map"
 
 	"github.com/piecelease/fetcher/peers"
 )
@@ -412,3 +413,9 @@ func (h *heap) remove(i int) *event {
 	e.index = -1
 	return e
 }
+
+// Lean makes every system of this process thirty times cheaper to build (0.2 ms
+// in place of 6) by changing a global variable of a library under protoactor. Other
+// users of that library in the process lose what their maps held before, so it is
+// for programs whose business is simulation: they call it first of all.
+func Lean() { cmap.SHARD_COUNT = 1 }
