@@ -19,9 +19,10 @@ import (
 
 // An Outbox carries frames to the systems of other nodes, in order for each.
 type Outbox interface {
-	// Send takes a frame for a peer and does not block; the frame is the
-	// outbox's from then on. False: refused, because too much is queued or the
-	// peer is not connected.
+	// Send takes a frame for a peer; the frame is the outbox's from then on. It
+	// neither blocks nor calls back. False: refused, because too much is queued or
+	// the peer is not connected. A frame that was taken arrives, behind those taken
+	// before it, or System.Lost is called here.
 	Send(to peers.ID, frame []byte) bool
 }
 
@@ -191,7 +192,7 @@ func (r *remote) replace(s *session, theirs uint64) {
 	}
 }
 
-// Lost says that the connection to a peer has gone, or was replaced. Who watches
+// Lost says that the connection to a peer has gone, and frames with it. Who watches
 // an actor there is told *actor.Terminated. Who waits for an answer from there,
 // and who was exported to the peer alone, is told *actor.DeadLetterResponse: the
 // answer will not come, the export has ended. What waited to be sent is dead.

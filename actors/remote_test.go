@@ -755,6 +755,62 @@ func TestRefusedControlIsSentLater(t *testing.T) {
 	}
 }
 
+// Credit that comes while the outbox is full is used when it takes again, in order.
+func TestWaitingMessagesOutlastAFullOutbox(t *testing.T) {
+	l := newLab(t)
+	l.greet("peer")
+	for i := range uint32(creditWindow + 100) {
+		l.Send(l.Remote("peer", "y"), ping{N: i})
+	}
+	l.out.take()
+	l.out.refuse = true
+	l.from("peer", l.credit(60))
+	l.w.Run(time.Second)
+	l.out.refuse = false
+	l.w.Run(time.Second)
+	got := l.out.take()
+	for i, e := range got {
+		if m, _ := (testCodec{}).Decode(e.Type, e.Payload); m.(ping).N != creditWindow+uint32(i) {
+			t.Fatalf("message %d is %v", i, m)
+		}
+	}
+	if len(got) != 60 {
+		t.Errorf("sent %d, want 60", len(got))
+	}
+}
+
+// An answer may be for an actor of a third node: it is passed on.
+func TestAnswerForAThirdNodeIsPassedOn(t *testing.T) {
+	w, n, log := newWorld(1, "a", "b", "c")
+	var got []any
+	pid := n[2].spawn(nil, "asker", 10, receive(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case *actor.Started:
+			ctx.Request(n[2].Remote("b", "proxy"), ping{N: 1})
+		case pong:
+			got = append(got, m)
+		}
+	}), onPanicStop)
+	n[1].Export("proxy", n[1].spawn(nil, "proxy", 10, receive(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(ping); ok {
+			ctx.RequestWithCustomSender(n[1].Remote("a", "echo"), ctx.Message(), ctx.Sender())
+		}
+	}), onPanicStop))
+	n[0].Export("echo", n[0].spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(ping); ok {
+			ctx.Respond(pong{m.N + 1})
+		}
+	}), onPanicStop))
+	w.Run(time.Second)
+	if !slices.Equal(got, []any{pong{2}}) {
+		t.Errorf("%v got %v", pid, got)
+	}
+	for _, s := range n {
+		closeNode(t, s)
+	}
+	noErrors(t, log)
+}
+
 func TestPeerCannotMakeUsRememberWithoutEnd(t *testing.T) {
 	l := newLab(t)
 	_, pid := l.keeper("x")

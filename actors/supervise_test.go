@@ -109,6 +109,24 @@ func TestPanicInProducerLeavesTheNameFree(t *testing.T) {
 	s.spawn(nil, "x", 10, receive(func(actor.Context) {}), onPanicStop)
 }
 
+func TestRootThatEscalatesStops(t *testing.T) {
+	w, n, log := newWorld(1, "a")
+	failed := 0
+	n[0].OnRootFailed(func(string, any, bool) { failed++ })
+	pid := n[0].spawn(nil, "x", 10, receive(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(ping); ok {
+			panic("x")
+		}
+	}), onPanicEscalate)
+	n[0].Send(pid, ping{})
+	w.Settle()
+	if failed != 1 || n[0].Send(pid, ping{}) {
+		t.Error("failed", failed)
+	}
+	closeNode(t, n[0])
+	log.take()
+}
+
 func TestRootTalksToNobodyAbove(t *testing.T) {
 	w, n, log := newWorld(1, "a")
 	n[0].spawn(nil, "x", 10, receive(func(ctx actor.Context) {

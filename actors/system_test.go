@@ -167,6 +167,35 @@ func TestCloseStopsYoungestRootFirstAndWhatIsBelow(t *testing.T) {
 	}
 }
 
+// In a World time stands still while a system closes: its tasks end now.
+func TestCloseEndsTheTasksOfAWorld(t *testing.T) {
+	w, n, log := newWorld(1, "a")
+	delay := time.Hour
+	w.TaskDelay = fixedDelay(&delay)
+	k := &worker{s: n[0]}
+	pid := n[0].spawn(nil, "worker", 10, func() actor.Actor { return k }, onPanicStop)
+	var order []int
+	var told atomic.Int32
+	for i := range 3 {
+		n[0].Send(pid, func(ctx context.Context) any {
+			if ctx.Err() == nil {
+				t.Error("not cancelled")
+			}
+			order = append(order, i)
+			return owner{&told}
+		})
+	}
+	w.Settle()
+	closeNode(t, n[0])
+	if len(order) != 3 || told.Load() != 3 || w.Elapsed() != 0 {
+		t.Errorf("tasks %v ended, %d results told, after %v", order, told.Load(), w.Elapsed())
+	}
+	if w.Step() {
+		t.Error("something is left in the world")
+	}
+	noErrors(t, log)
+}
+
 func TestCloseNamesWhoDoesNotStop(t *testing.T) {
 	s, _ := newNode(t)
 	gate := make(chan struct{})
