@@ -43,15 +43,29 @@ func (m *Manager) levelMasks(w int) (masks [levels]uint64) {
 	return masks
 }
 
+// Run is pieces side by side that have one priority.
+type Run struct {
+	First    share.Piece
+	N        int
+	Priority Priority
+}
+
 // SetPriority says how urgent the n pieces from first on are. Skip takes them out
 // of the plan: their leases are revoked, what is verified stays. It takes time in
 // proportion to the share.
 func (m *Manager) SetPriority(first share.Piece, n int, prio Priority, now time.Time) Todo {
+	return m.SetPriorities([]Run{{first, n, prio}}, now)
+}
+
+// SetPriorities is SetPriority for any number of runs, at the price of one.
+func (m *Manager) SetPriorities(runs []Run, now time.Time) Todo {
 	m.clock.tick(now)
-	from := min(int64(first), int64(m.space.n))
-	to := min(from+int64(max(n, 0)), int64(m.space.n))
-	for p := uint32(from); p < uint32(to); p++ {
-		m.setLevel(p, prio)
+	for _, r := range runs {
+		from := min(int64(r.First), int64(m.space.n))
+		to := min(from+int64(max(r.N, 0)), int64(m.space.n))
+		for p := uint32(from); p < uint32(to); p++ {
+			m.setLevel(p, r.Priority)
+		}
 	}
 	done := m.have == m.total
 	m.recount()
