@@ -49,7 +49,8 @@ type Config struct {
 
 	// ShunFor is how long a source is not asked again for a piece on which it
 	// sent wrong data or missed its deadline, as long as another source has that
-	// piece. Default 30 s; negative means it is asked again at once.
+	// piece and has not failed with it as well. Default 30 s; negative means it is
+	// asked again at once.
 	ShunFor time.Duration
 
 	// HedgeFactor says when a holder is clearly slower: it is expected to take

@@ -211,6 +211,7 @@ func (m *Manager) RemoveSource(id peers.ID, now time.Time) Todo {
 	m.sources[i] = nil
 	m.gaps = append(m.gaps, i)
 	m.findBanEnd()
+	m.relentAll()
 	return m.settle()
 }
 

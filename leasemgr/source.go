@@ -21,6 +21,7 @@ func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	s.have = m.space.parse(have)
 	m.count(s)
 	s.cursor = cursor{}
+	m.relentAll()
 	if s.waiting == NoneHere || s.waiting == AllLeased {
 		if m.couldUse(s) {
 			m.rouse(i)
@@ -110,6 +111,7 @@ func (m *Manager) lose(s *source, p uint32) {
 		s.have.set(p, false, m.space)
 		m.count(s)
 		s.cursor = cursor{}
+		m.relent(p)
 		return
 	}
 	s.have.set(p, false, m.space)
@@ -117,6 +119,7 @@ func (m *Manager) lose(s *source, p uint32) {
 		m.rarity.sub(int(p/64), 1<<(p%64))
 		m.rarity.stale = true
 	}
+	m.relent(p)
 }
 
 // Measured says how fast a source is: its rate in bytes per second, and its round
@@ -179,6 +182,7 @@ func (m *Manager) ban(i uint32, until instant) {
 	}
 	s.banEnd = until
 	m.findBanEnd()
+	m.relentAll()
 	for s.head != 0 {
 		m.todo.Revoked = append(m.todo.Revoked, m.public(s.head))
 		m.stats.Revoked++
@@ -250,6 +254,36 @@ func (m *Manager) shun(i, p uint32) {
 	}
 	s.shunned = append(s.shunned, p)
 	m.shunned = append(m.shunned, shun{i, s.serial, p, m.clock.at + instant(m.cfg.ShunFor)})
+	m.relent(p)
+}
+
+// relent asks again who failed with p, if all did that have it: somebody who
+// failed before is a better bet than nobody. Who failed last stays out, unless it
+// is the only one.
+func (m *Manager) relent(p uint32) {
+	var failed []shun
+	for _, e := range m.shunned {
+		if s := m.sources[e.source]; e.piece == p && s != nil && s.serial == e.serial && !s.banned && s.have.has(p, m.space.n) {
+			failed = append(failed, e)
+		}
+	}
+	if len(failed) == 0 || len(failed) < m.fulls+m.rarity.of(p) {
+		return
+	}
+	if len(failed) > 1 {
+		failed = failed[:len(failed)-1]
+	}
+	m.shunned = slices.DeleteFunc(m.shunned, func(e shun) bool { return slices.Contains(failed, e) })
+	for _, e := range failed {
+		m.forgive(e)
+	}
+}
+
+// relentAll does so for every piece, because a source has less than before.
+func (m *Manager) relentAll() {
+	for _, e := range slices.Clone(m.shunned) {
+		m.relent(e.piece)
+	}
 }
 
 // unshun ends what is over.
