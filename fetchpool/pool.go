@@ -269,7 +269,7 @@ func (p *Pool) turn() {
 
 func (p *Pool) dial() {
 	p.state, p.until = Dialing, p.now.Add(p.cfg.DialFor)
-	p.todo.Dial, p.todo.Close = true, false // a new link replaces the old
+	p.todo.Dial = true
 }
 
 // wake is when Next has something to do although nothing happened.

@@ -296,6 +296,20 @@ func TestRateHoldsAndChangesWhileItRuns(t *testing.T) {
 	}
 }
 
+func TestBurstIsServedAtOnce(t *testing.T) {
+	for _, c := range []struct{ burst, want int }{{64 << 10, 1}, {256 << 10, 4}, {0, 4}} {
+		d, n := newDesk(UploadConfig{Rate: 100e3, Burst: c.burst}), 0
+		for range 10 {
+			if d.ask("a", 1, 64<<10).Go {
+				n++
+			}
+		}
+		if n != c.want {
+			t.Errorf("a burst of %d: %d at once, want %d", c.burst, n, c.want)
+		}
+	}
+}
+
 func TestRequestLargerThanTheBurstIsServed(t *testing.T) {
 	d := newDesk(UploadConfig{Rate: 100e3, Burst: 64 << 10, QueueFor: time.Hour})
 	d.ask("a", 1, 1<<20)
