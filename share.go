@@ -184,7 +184,7 @@ func (n *Node) askForManifest(ctx context.Context, id share.ID, sources []peers.
 	}
 	switch {
 	case unreachable == len(sources):
-		return nil, fmt.Errorf("%w: no connection to any of %d peers (%v)", share.ErrNetwork, len(sources), last)
+		return nil, fmt.Errorf("%w: none of the peers could be reached (%v)", share.ErrNetwork, last)
 	case missing == len(sources):
 		return nil, fmt.Errorf("%w: asked %d", share.ErrNotFound, missing)
 	}

@@ -207,7 +207,6 @@ type DiskFailed struct{ Err error }
 type PlanStatus struct {
 	Wanted, Leased, Verified int
 	Why                      []string // one line per missing piece or run of pieces
-	Unavailable              int      // pieces that no connected source has
 }
 
 // ProgressQuery, API -> Transfer. Answered with Progress.
@@ -221,7 +220,7 @@ type WhyQuery struct{}
 // SourceUp, FetchPool -> LeaseManager: the sender fetches from Source.
 type SourceUp struct{ Source peers.ID }
 
-// SourceHas, FetchPool -> LeaseManager: the whole set of a source.
+// SourceHas, FetchPool -> LeaseManager: the whole set of a source; nil is nothing.
 type SourceHas struct {
 	Source peers.ID
 	Have   *share.Set
@@ -365,6 +364,14 @@ type BlocksChecked struct {
 	Token share.Token
 	Good  int // bytes
 	Bad   bool
+}
+
+// BlocksHere, PieceVerifier -> FetchPool: these blocks of a piece that several
+// pools work on are verified, whoever sent them.
+type BlocksHere struct {
+	Piece share.Piece
+	First share.Block
+	Count int
 }
 
 // StopPool, Transfer -> FetchPool: end, saying why; answered by SourceStatus with Gone.

@@ -194,7 +194,7 @@ func (t *transfer) stallError(quiet time.Duration) error {
 		up = up || src.up
 	}
 	if !up && len(t.order) > 0 {
-		return fmt.Errorf("%w: no connection to any of %d peers (%s)", share.ErrNetwork, len(t.order), t.lastWord())
+		return fmt.Errorf("%w: no connection to any of %s (%s)", share.ErrNetwork, count(len(t.order), "peer"), t.lastWord())
 	}
 	return fmt.Errorf("%w: no verified byte for %v: %s", share.ErrStalled, quiet.Round(time.Second), t.whyQuiet())
 }
@@ -215,15 +215,15 @@ func (t *transfer) whyQuiet() string {
 	case n == 0:
 		return "no source is known"
 	case left == n:
-		return fmt.Sprintf("none of %d sources is left (%s)", n, t.lastWord())
+		return fmt.Sprintf("no source is left of %d (%s)", n, t.lastWord())
 	case active == 0:
-		return fmt.Sprintf("none of %d sources is connected (%s)", n-left, t.lastWord())
-	case t.plan.Unavailable > 0 && t.plan.Leased == 0:
-		return fmt.Sprintf("no connected source has %d of the missing pieces", t.plan.Unavailable)
+		return fmt.Sprintf("none of %s is connected (%s)", count(n-left, "source"), t.lastWord())
+	case len(t.plan.Why) > 0 && t.plan.Leased == 0:
+		return t.plan.Why[0]
 	case t.plan.Leased > 0:
-		return fmt.Sprintf("waiting for %d pieces from %d sources (%s)", t.plan.Leased, active, t.lastWord())
+		return fmt.Sprintf("waiting for %s from %s (%s)", count(t.plan.Leased, "piece"), count(active, "source"), t.lastWord())
 	}
-	return fmt.Sprintf("%d sources are connected and none sends (%s)", active, t.lastWord())
+	return fmt.Sprintf("%s connected, and none sends (%s)", count(active, "source"), t.lastWord())
 }
 
 // why answers with the state of every missing piece; the LeaseManager knows it, if there is one.

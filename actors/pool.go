@@ -88,6 +88,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.states(m)
 	case BlocksChecked:
 		f.checked(m)
+	case BlocksHere:
+		f.core.Verified(m.Piece, m.First, m.Count, f.s.Now())
 	case budgetFree, wakeDue:
 	case StopPool:
 		f.core.Stop(m.Why, f.s.Now())
@@ -108,6 +110,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 var errGoodbye = errors.New("the source has ended")
 
 func (f *fetchPool) start(ctx actor.Context) {
+	f.budget = f.budget.For(ctx.Self())
 	f.requests = map[uint64]*request{}
 	f.unclear = map[share.Piece]leasemgr.Lease{}
 	ctx.Request(f.leases, SourceUp{f.source.ID})
@@ -125,6 +128,7 @@ func (f *fetchPool) step(ctx actor.Context) {
 	f.giveBack(ctx, todo.Return)
 	if todo.Close || todo.Gone {
 		f.hangUp()
+		ctx.Request(f.leases, SourceHas{Source: f.source.ID}) // nothing, until it says so again
 	}
 	if todo.Dial {
 		f.dial(ctx)
@@ -383,7 +387,7 @@ func (f *fetchPool) subscribed(ctx actor.Context, m SubscribeResult) {
 }
 
 func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
-	if !f.mine(m.Share) {
+	if !f.listens(m.Share) {
 		return
 	}
 	set, err := share.ParseSet(f.layout.Pieces(), m.Bits)
@@ -398,7 +402,7 @@ func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
 }
 
 func (f *fetchPool) have(ctx actor.Context, m Have) {
-	if f.mine(m.Share) {
+	if f.listens(m.Share) {
 		f.core.Announced(m.Pieces, f.s.Now())
 		f.core.Available(f.s.Now())
 		ctx.Request(f.leases, SourceHasMore{f.source.ID, m.Pieces})
@@ -406,6 +410,12 @@ func (f *fetchPool) have(ctx actor.Context, m Have) {
 }
 
 func (f *fetchPool) checked(m BlocksChecked) { f.earned += int64(m.Good) }
+
+// listens says whether an announcement counts: what comes when the link is down is
+// said again when it is up.
+func (f *fetchPool) listens(id share.ID) bool {
+	return f.mine(id) && f.core.State() == fetchpool.Ready
+}
 
 func (f *fetchPool) mine(id share.ID) bool { return id == f.share }
 

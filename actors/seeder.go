@@ -85,6 +85,8 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.uploads.SetRate(m.Rate, d.s.Now())
 	case wakeDue:
 		d.onWake(ctx)
+	case *actor.Terminated:
+		d.ended(m.Who)
 	case *actor.Stopping:
 		d.stop(ctx)
 		return
@@ -171,6 +173,7 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	named := o.nameables(peer)
 	c := &child{peer: peer, pid: ctx.Sender(), addrs: m.Addrs, nameable: m.Nameable}
 	o.children = append(o.children, c)
+	ctx.Watch(c.pid)
 	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true, Children: named})
 	d.sendMap(ctx, m.Share, o, c)
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
@@ -209,6 +212,13 @@ func (d *seeder) sendMap(ctx actor.Context, id share.ID, o *offer, c *child) {
 func (d *seeder) unsubscribe(id share.ID, peer peers.ID) {
 	if o := d.offers[id]; o != nil {
 		o.children = slices.DeleteFunc(o.children, func(c *child) bool { return c.peer == peer })
+	}
+}
+
+// ended takes out a child that is no more, or that cannot be told anything.
+func (d *seeder) ended(who *actor.PID) {
+	for _, o := range d.offers { // each is changed alone: the order does not show
+		o.children = slices.DeleteFunc(o.children, func(c *child) bool { return c.pid.Equal(who) })
 	}
 }
 

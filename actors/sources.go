@@ -238,7 +238,7 @@ func (t *transfer) banned(ctx actor.Context, m PeerBanned) {
 		return
 	}
 	src.info.State, src.info.Banned = Banned, true
-	src.info.Why = fmt.Sprintf("banned until %s: it %s", m.Until.Format(time.TimeOnly), orElse(src.info.Lie, "lied before"))
+	src.info.Why = fmt.Sprintf("banned for %v: it %s", m.Until.Sub(t.s.Now()).Round(time.Second), orElse(src.info.Lie, "lied before"))
 	t.toLeases(ctx, SourceDown{m.Peer})
 	t.sourceOut(ctx, src, src.info.Why)
 	t.startWaiting(ctx)
@@ -268,12 +268,20 @@ func (t *transfer) judge(ctx actor.Context) {
 	n := len(t.order)
 	switch {
 	case unreachable == n:
-		t.end(ctx, Ended{Err: fmt.Errorf("%w: no connection to any of %d peers (%s)", share.ErrNetwork, n, t.lastWord())})
+		t.end(ctx, Ended{Err: fmt.Errorf("%w: no connection to any of %s (%s)", share.ErrNetwork, count(n, "peer"), t.lastWord())})
 	case notFound == n:
 		t.end(ctx, Ended{Err: fmt.Errorf("%w: asked %d", share.ErrNotFound, n)})
 	case out+unreachable == n && liars > 0:
 		t.end(ctx, Ended{Err: fmt.Errorf("%w: no source is left, and %d of %d lied (%s)", share.ErrLied, liars, n, t.lastWord())})
 	}
+}
+
+// count is n things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // lastWord is what the most recent source that says anything says.

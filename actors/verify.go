@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/leasemgr"
@@ -19,16 +21,17 @@ type pieceVerifier struct {
 	leases   *actor.PID
 	target   Target
 	v        *verifier.Verifier
+	joint    map[share.Piece][]*actor.PID // pools at work on a piece that another began
 }
 
 func newPieceVerifier(s *System, transfer, leases *actor.PID, target Target, m *share.Manifest) *pieceVerifier {
-	return &pieceVerifier{s: s, transfer: transfer, leases: leases, target: target, v: verifier.New(m)}
+	return &pieceVerifier{s: s, transfer: transfer, leases: leases, target: target, v: verifier.New(m), joint: map[share.Piece][]*actor.PID{}}
 }
 
 func (v *pieceVerifier) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case AskPieces:
-		ctx.Respond(v.states(m))
+		v.states(ctx, m)
 	case CheckProof:
 		v.proof(ctx, m)
 	case CheckBlocks:
@@ -39,13 +42,32 @@ func (v *pieceVerifier) Receive(ctx actor.Context) {
 	}
 }
 
-func (v *pieceVerifier) states(m AskPieces) PieceStates {
+func (v *pieceVerifier) states(ctx actor.Context, m AskPieces) {
 	out := PieceStates{make([]PieceState, len(m.Pieces))}
 	for i, p := range m.Pieces {
 		have, proven := v.v.State(p)
 		out.States[i] = PieceState{p, m.Tokens[i], have, proven}
+		if !v.v.Complete(p) {
+			v.joint[p] = withPool(v.joint[p], ctx.Sender())
+		}
 	}
-	return out
+	ctx.Respond(out)
+}
+
+func withPool(pools []*actor.PID, pool *actor.PID) []*actor.PID {
+	if slices.ContainsFunc(pools, pool.Equal) {
+		return pools
+	}
+	return append(pools, pool)
+}
+
+// here tells the other pools at work on a piece that they need not fetch these blocks.
+func (v *pieceVerifier) here(ctx actor.Context, p share.Piece, first share.Block, n int) {
+	for _, pool := range v.joint[p] {
+		if !sameActor(pool, ctx.Sender()) {
+			ctx.Send(pool, BlocksHere{p, first, n})
+		}
+	}
 }
 
 func (v *pieceVerifier) proof(ctx actor.Context, m CheckProof) {
@@ -56,6 +78,9 @@ func (v *pieceVerifier) proof(ctx actor.Context, m CheckProof) {
 
 func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 	defer m.Release()
+	if pools := v.joint[m.Piece]; pools != nil {
+		v.joint[m.Piece] = withPool(pools, ctx.Sender())
+	}
 	verdict := v.v.Check(m.Piece, m.First, m.Source, m.Data)
 	done := BlocksVerified{Source: m.Source, Duplicate: verdict.Duplicate, Hashed: len(m.Data) - verdict.Duplicate}
 	var complete *verifier.Completion
@@ -66,7 +91,8 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 			break
 		}
 		done.Bytes += len(run.Data)
-		complete = v.v.Wrote(m.Piece, run.First, blocksOf(run.Data), m.Source, m.Token)
+		complete = v.v.Wrote(m.Piece, run.First, run.Blocks(), m.Source, m.Token)
+		v.here(ctx, m.Piece, run.First, run.Blocks())
 	}
 	if done.Bytes > 0 || done.Duplicate > 0 {
 		ctx.Send(v.transfer, done)
@@ -85,9 +111,8 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 	}
 }
 
-func blocksOf(data []byte) int { return (len(data) + share.BlockSize - 1) / share.BlockSize }
-
 func (v *pieceVerifier) completed(ctx actor.Context, c *verifier.Completion) {
+	delete(v.joint, c.Piece)
 	v.target.Complete(c.Piece, c.Values)
 	credits := make([]Credit, len(c.Credits))
 	for i, x := range c.Credits {

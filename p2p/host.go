@@ -348,7 +348,7 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
 	defer cancel()
 	if err := h.host.Connect(ctx, info); err != nil {
-		return "", fmt.Errorf("dial %s: %w: %w", to.ID.Short(), flat{err}, peers.ErrUnreachable)
+		return "", fmt.Errorf("%w: %w", peers.ErrUnreachable, flat{err})
 	}
 	return id, nil
 }
@@ -407,5 +407,5 @@ var errClosed = fmt.Errorf("this node is shutting down: %w", peers.ErrLost)
 
 // unusable says that an address cannot be listened on.
 func unusable(addr ma.Multiaddr, err error) error {
-	return fmt.Errorf("listen on %s: %w: %w", addr, err, share.ErrNetwork)
+	return fmt.Errorf("%w: cannot listen on %s: %w", share.ErrNetwork, addr, err)
 }

@@ -31,7 +31,7 @@ func (h *Host) FetchManifest(from peers.Addr, id share.ID, limit int, done func(
 
 func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, limit int) ([]byte, wire.Reply, error) {
 	fail := func(err error) ([]byte, wire.Reply, error) {
-		return nil, wire.Reply{}, fmt.Errorf("manifest of %s from %s: %w", id.Short(), from.ID.Short(), err)
+		return nil, wire.Reply{}, fmt.Errorf("list of files: %w", err)
 	}
 	to, err := h.connect(ctx, from)
 	if err != nil {

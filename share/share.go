@@ -55,7 +55,7 @@ var (
 	ErrExists   = errors.New("target exists and differs")
 	ErrHeld     = errors.New("held by another process")
 	ErrDiskFull = errors.New("disk full")
-	ErrNetwork  = errors.New("network unreachable")
+	ErrNetwork  = errors.New("network")
 	ErrNotFound = errors.New("no peer has the share")
 	ErrLied     = errors.New("sources sent wrong data")
 	ErrStalled  = errors.New("stalled")

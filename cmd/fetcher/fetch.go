@@ -215,7 +215,7 @@ func (w *watcher) plan(e fetcher.Planned) {
 	files, dirs, links := m.Count()
 	bytes := m.Layout().Bytes()
 	w.line.clear()
-	fmt.Fprintf(w.stderr, "%s: %s in %d files", printable(m.Name), size(bytes), files)
+	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), size(bytes), count(files, "file"))
 	if e.Resumed > 0 {
 		fmt.Fprintf(w.stderr, ", %s of it here already", size(e.Resumed))
 	}
@@ -242,7 +242,7 @@ func describe(p fetcher.Progress) string {
 	if p.Bytes > 0 {
 		parts[0] += fmt.Sprintf(" (%d %%)", p.Verified*100/p.Bytes)
 	}
-	parts = append(parts, size(int64(p.Rate))+"/s", fmt.Sprintf("%d sources", active(p)))
+	parts = append(parts, size(int64(p.Rate))+"/s", count(active(p), "source"))
 	if left := p.Bytes - p.Verified; p.Rate > 1 && left > 0 {
 		parts = append(parts, (time.Duration(float64(left)/p.Rate)*time.Second).String()+" left")
 	}

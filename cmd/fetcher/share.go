@@ -71,7 +71,7 @@ func (a *app) share(cmd *cobra.Command, path string, listen, announce []string, 
 	bar := newLiveLine(a.stderr)
 	began := time.Now()
 	s, err := node.Share(ctx, path, fetcher.ShareOptions{Links: links, Progress: func(p store.ImportProgress) {
-		bar.show(fmt.Sprintf("reading %s of %s, %d files", size(p.Bytes), size(p.Total), p.Files), false)
+		bar.show(fmt.Sprintf("reading %s of %s, %d of %s", size(p.Bytes), size(p.Total), p.Files, count(p.TotalFiles, "file")), false)
 		a.out.throttled("progress", map[string]any{"bytes": p.Total, "read_bytes": p.Bytes, "files": p.Files, "hashed_bytes": p.Hashed})
 	}})
 	bar.clear()
@@ -107,7 +107,7 @@ func (a *app) describe(node *fetcher.Node, s *fetcher.Share, path string, took t
 	e := a.stderr
 	fmt.Fprintf(e, "\nsharing  %s\n", path)
 	fmt.Fprintf(e, "name     %s\n", m.Name)
-	fmt.Fprintf(e, "size     %s (%d bytes) in %d files, %d empty folders, %d links\n", size(bytes), bytes, files, dirs, links)
+	fmt.Fprintf(e, "size     %s (%d bytes) in %s, %s, %s\n", size(bytes), bytes, count(files, "file"), count(dirs, "empty folder"), count(links, "link"))
 	fmt.Fprintf(e, "share    %s\n", s.ID())
 	fmt.Fprintf(e, "hashed   %s in %v, %s known from before\n", size(imp.Hashed), took.Round(time.Millisecond), size(imp.Cached))
 	for i, addr := range addrs {
@@ -117,6 +117,14 @@ func (a *app) describe(node *fetcher.Node, s *fetcher.Share, path string, took t
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	fmt.Fprintf(e, "\nfetch it elsewhere with\n\n    fetcher fetch %s\n\nserving until Ctrl-C\n", ticket)
+}
+
+// count is n things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func either(is bool, yes, no string) string {
