@@ -224,7 +224,8 @@ func (p *Partial) dropStage() error {
 		return err
 	}
 	p.closeStage()
-	return p.dir.Remove(p.staging)
+	p.dir.Remove(p.staging) // unless somebody has just begun anew in it
+	return nil
 }
 
 // closeStage lets go of NAME.partial.

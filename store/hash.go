@@ -21,6 +21,7 @@ type hashing struct {
 	workers  int
 	slots    *slotFile                    // gets the block hashes
 	progress func(bytes int64, files int) // told what was done; called by workers
+	trouble  atomic.Pointer[error]        // the block hashes cannot be kept; they are made again when needed
 }
 
 // hashed is one file being hashed, and then its result.
@@ -51,8 +52,8 @@ type hashJob struct {
 // maxHashBuffers bounds the memory of all workers, which read whole pieces.
 const maxHashBuffers = 256 << 20
 
-// run hashes files whose stamp.size is set. The error is the context's, or the
-// block hashes'; what went wrong with a file is said in its err.
+// run hashes files whose stamp.size is set. The error is the context's; what went
+// wrong with a file is said in its err.
 func (h *hashing) run(ctx context.Context, files []*hashed) error {
 	largest := 0
 	for _, f := range files {
@@ -62,21 +63,22 @@ func (h *hashing) run(ctx context.Context, files []*hashed) error {
 		largest = 1
 	}
 	workers := min(h.workers, max(1, maxHashBuffers/largest))
+	defer func() {
+		for _, f := range files {
+			f.abandon()
+		}
+	}()
 	if workers == 1 {
 		var buf []byte
-		return eachPiece(ctx, files, func(j hashJob) error { return h.piece(j, &buf) })
+		return eachPiece(ctx, files, func(j hashJob) error { h.piece(j, &buf); return nil })
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	jobs := make(chan hashJob, 4*workers)
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			var buf []byte
 			for j := range jobs {
-				if err := h.piece(j, &buf); err != nil {
-					cancel(err)
-				}
+				h.piece(j, &buf)
 			}
 		})
 	}
@@ -90,12 +92,6 @@ func (h *hashing) run(ctx context.Context, files []*hashed) error {
 	})
 	close(jobs)
 	wg.Wait()
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	for _, f := range files {
-		f.abandon()
-	}
 	return err
 }
 
@@ -143,7 +139,7 @@ func (f *hashed) abandon() {
 }
 
 // piece hashes one piece; the first opens the file, the last looks whether it changed.
-func (h *hashing) piece(j hashJob, buf *[]byte) error {
+func (h *hashing) piece(j hashJob, buf *[]byte) {
 	f := j.file
 	f.open.Do(func() {
 		file, err := h.handles.open(f.name)
@@ -162,7 +158,7 @@ func (h *hashing) piece(j hashJob, buf *[]byte) error {
 			f.stamp, f.exec = info.stamp(), info.Exec
 		}
 	})
-	err := h.hash(j, buf)
+	h.hash(j, buf)
 	if f.left.Add(-1) == 0 && f.f != nil {
 		if info, err := f.f.Stat(); err != nil {
 			f.fail(err)
@@ -172,15 +168,14 @@ func (h *hashing) piece(j hashJob, buf *[]byte) error {
 		f.f.Close()
 		h.progress(0, 1)
 	}
-	return err
 }
 
 var errChanging = fmt.Errorf("%w while it was read", share.ErrChanged)
 
-func (h *hashing) hash(j hashJob, buf *[]byte) error {
+func (h *hashing) hash(j hashJob, buf *[]byte) {
 	f := j.file
 	if f.bad.Load() || len(f.pieces) == 0 {
-		return nil
+		return
 	}
 	off := int64(j.piece) << f.exp
 	n := int(min(1<<f.exp, f.stamp.size-off))
@@ -193,19 +188,23 @@ func (h *hashing) hash(j hashJob, buf *[]byte) error {
 			err = errChanging
 		}
 		f.fail(err)
-		return nil
+		return
 	}
 	values, value := share.HashPiece(nil, data, off, len(f.pieces) == 1)
 	f.pieces[j.piece] = value
 	h.progress(int64(n), 0)
-	if f.room == 0 || !f.keep {
-		return nil
+	if f.room > 0 && f.keep && h.trouble.Load() == nil {
+		h.slots.put(f.slot+off/share.BlockSize, values)
+		if h.slots.waiting() >= maxRunBytes {
+			h.flush()
+		}
 	}
-	h.slots.put(f.slot+off/share.BlockSize, values)
-	if h.slots.waiting() < maxRunBytes {
-		return nil
+}
+
+func (h *hashing) flush() {
+	if err := h.slots.flush(); err != nil {
+		h.trouble.Store(&err)
 	}
-	return h.slots.flush()
 }
 
 // all hashes files, and those that changed meanwhile once more. A file that
@@ -237,7 +236,8 @@ func (h *hashing) all(ctx context.Context, files []*hashed) error {
 			return err
 		}
 	}
-	return h.slots.flush()
+	h.flush()
+	return nil
 }
 
 // mtimeGrain is how coarse a file's time may be: a file touched twice within it

@@ -153,7 +153,8 @@ type importing struct {
 	hashed  []*hashed // by found; nil for what is no file or is known
 	places  []int64   // by found: its first slot
 	slots   *slotFile
-	temp    string // the slots' name in the State until they have an ID
+	temp    string   // the slots' name in the State until they have an ID
+	trouble []string // that is no reason to stop
 
 	mu   sync.Mutex // guards done and last
 	done ImportProgress
@@ -176,17 +177,14 @@ func (im *importing) run(ctx context.Context) (*Imported, error) {
 		im.discardSlots()
 		return nil, err
 	}
-	t, err := im.finish(m)
-	if err != nil {
-		return nil, err
-	}
+	t := im.finish(m)
 	return &Imported{
 		Manifest: m,
 		Tree:     t,
 		Hashed:   im.done.Hashed,
 		Cached:   im.done.Total - min(im.done.Total, im.done.Hashed),
 		Skipped:  im.skipped,
-		Warnings: warnings(m, im.skipped),
+		Warnings: append(im.trouble, warnings(m, im.skipped)...),
 	}, nil
 }
 
@@ -292,21 +290,19 @@ func (im *importing) hash(ctx context.Context, todo []*hashed) (err error) {
 			return nil
 		}
 	}
-	if err := im.openSlots(); err != nil {
-		return fmt.Errorf("keep block hashes: %w", err)
-	}
+	im.openSlots()
 	defer func() {
 		if err != nil {
 			im.discardSlots()
 		}
 	}()
-	if err := im.copyKnown(); err != nil {
-		return fmt.Errorf("keep block hashes: %w", err)
-	}
 	h := &hashing{handles: newHandles(shared{im.place.dir}, 0), workers: workersOr(im.opt.Workers), slots: im.slots, progress: im.progress}
 	defer h.handles.close()
 	if err := h.all(ctx, todo); err != nil {
 		return err
+	}
+	if e := h.trouble.Load(); e != nil {
+		im.forgetful(*e)
 	}
 	var bad problems
 	for i, f := range im.hashed {
@@ -322,15 +318,29 @@ type shared struct{ FS }
 
 func (shared) Close() error { return nil }
 
-// openSlots makes the place for block hashes: in the State, or in memory.
-func (im *importing) openSlots() (err error) {
+// openSlots makes the place for block hashes, in the State or in memory, and
+// puts in those that are known.
+func (im *importing) openSlots() {
 	im.slots = &slotFile{}
 	if im.opt.State == nil {
-		return nil
+		return
 	}
-	im.temp = im.opt.State.tempName()
-	im.slots, err = createSlots(im.opt.State.fs, im.temp)
-	return err
+	temp := im.opt.State.tempName()
+	slots, err := createSlots(im.opt.State.fs, temp)
+	if err == nil {
+		im.slots, im.temp = slots, temp
+		err = im.copyKnown()
+	}
+	if err != nil {
+		im.forgetful(err)
+	}
+}
+
+// forgetful goes on without keeping block hashes. They only save work: what is
+// not kept is made again when it is asked for.
+func (im *importing) forgetful(err error) {
+	im.discardSlots()
+	im.trouble = append(im.trouble, fmt.Sprintf("hashes are not remembered: %v", err))
 }
 
 func (im *importing) discardSlots() {
@@ -370,7 +380,7 @@ func (im *importing) copyKnown() error {
 }
 
 // finish keeps what is to be remembered, and makes the Tree.
-func (im *importing) finish(m *share.Manifest) (*Tree, error) {
+func (im *importing) finish(m *share.Manifest) *Tree {
 	stamps := make([]stamp, len(im.found))
 	for i, f := range im.found {
 		stamps[i] = f.info.stamp()
@@ -379,32 +389,28 @@ func (im *importing) finish(m *share.Manifest) (*Tree, error) {
 		}
 	}
 	st := im.opt.State
-	if err := im.placeSlots(m); err != nil {
-		return nil, err
-	}
+	im.placeSlots(m)
 	if st != nil {
 		if err := st.remember(im.place.path, m, stamps); err != nil {
-			im.slots.close()
-			return nil, fmt.Errorf("remember the share: %w", err)
+			im.trouble = append(im.trouble, fmt.Sprintf("the share is not remembered: %v", err))
 		}
 	}
-	return newTree(m, im.place, stamps, im.slots, im.opt.MaxOpen), nil
+	return newTree(m, im.place, stamps, im.slots, im.opt.MaxOpen)
 }
 
 // placeSlots moves the block hashes to where the share's are looked for.
-func (im *importing) placeSlots(m *share.Manifest) error {
+func (im *importing) placeSlots(m *share.Manifest) {
 	final := newSlotMap(m)
 	for i := range im.found {
 		if im.found[i].kind == share.File && final.first[i] != im.places[i] {
-			// A file changed its size while it was hashed, and those behind it
-			// have moved. This is too rare for more than the plain way: forget
-			// them all, they are made again when they are asked for.
+			// A file changed its size while it was hashed, and the places of those
+			// behind it moved. This is too rare for more than the plain way.
 			im.discardSlots()
-			return nil
+			return
 		}
 	}
 	if im.temp == "" {
-		return nil
+		return
 	}
 	st := im.opt.State
 	err := im.slots.claim(m.ID())
@@ -412,10 +418,8 @@ func (im *importing) placeSlots(m *share.Manifest) error {
 		err = st.fs.Rename(im.temp, "hashes/"+m.ID().String())
 	}
 	if err != nil {
-		im.discardSlots()
-		return fmt.Errorf("keep block hashes: %w", err)
+		im.forgetful(err)
 	}
-	return nil
 }
 
 func (im *importing) progress(bytes int64, files int) {
@@ -480,7 +484,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 			return nil, differs("%q has another content", m.Entries[i].Path)
 		}
 	}
-	return im.finish(m)
+	return im.finish(m), nil
 }
 
 // root is the hash of the file found at i.

@@ -484,3 +484,42 @@ func TestAClosedTreeSaysSo(t *testing.T) {
 		t.Error("second Close")
 	}
 }
+
+// A State that cannot be written to costs memory of this import, not the import.
+func TestAnImportDoesWithoutItsState(t *testing.T) {
+	for n := 0; ; n++ {
+		d, sd := storetest.New(1<<30), storetest.New(1<<30)
+		tree{"a": random(100_000), "b": random(share.MinPiece + 1), "c": "c"}.fill(t, d.FS(), "stuff")
+		s, err := store.OpenStateIn(sd.FS())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fault, count := nth(n, storetest.Op.Changes, share.ErrDiskFull)
+		sd.Fault = fault
+		im, err := store.Import(t.Context(), "stuff", store.ImportOptions{FS: d.FS(), State: s})
+		if err != nil {
+			t.Fatalf("fault %d: %v", n, err)
+		}
+		for p := range share.FullSet(im.Manifest.Layout().Pieces()).All() {
+			if values, err := im.Tree.Proof(p); err != nil || im.Manifest.CheckProof(p, values) != nil {
+				t.Fatalf("fault %d: piece %d: %v", n, p, err)
+			}
+		}
+		im.Tree.Close()
+		if list, _ := sd.FS().ReadDir("."); len(list) != 3 {
+			t.Errorf("fault %d: left over: %v", n, list)
+		}
+		if open, _ := sd.Open(); open != 0 {
+			t.Errorf("fault %d: %d files left open", n, open)
+		}
+		if open, _ := d.Open(); open != 0 {
+			t.Errorf("fault %d: %d files of the share left open", n, open)
+		}
+		if *count <= n {
+			if len(im.Warnings) > 0 {
+				t.Error(im.Warnings)
+			}
+			return
+		}
+	}
+}

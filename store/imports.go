@@ -50,6 +50,21 @@ func (s *State) remember(at string, m *share.Manifest, stamps []stamp) error {
 	if len(at) > 0xffff || importHead+len(at)+16*len(stamps) > maxImport {
 		return nil
 	}
+	name := importName(at)
+	old, had := s.peek(name)
+	if err := s.save(name, encodeImport(at, m, stamps), false); err != nil {
+		return err
+	}
+	if had && old.id != m.ID() {
+		s.forgetShare(old.id)
+	}
+	if !had {
+		s.prune()
+	}
+	return nil
+}
+
+func encodeImport(at string, m *share.Manifest, stamps []stamp) []byte {
 	b := binary.LittleEndian.AppendUint16(nil, uint16(len(at)))
 	b = append(b, at...)
 	b = append(b, m.ID().Bytes()...)
@@ -60,18 +75,7 @@ func (s *State) remember(at string, m *share.Manifest, stamps []stamp) error {
 		b = binary.LittleEndian.AppendUint64(b, uint64(st.mtime))
 		b = binary.LittleEndian.AppendUint64(b, st.inode)
 	}
-	name := importName(at)
-	old, had := s.peek(name)
-	if err := s.save(name, encodeRecord(importsRecord, b), false); err != nil {
-		return err
-	}
-	if had && old.id != m.ID() {
-		s.forgetShare(old.id)
-	}
-	if !had {
-		s.prune()
-	}
-	return nil
+	return encodeRecord(importsRecord, b)
 }
 
 // remembered is the head of one record.

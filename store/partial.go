@@ -337,11 +337,13 @@ func (p *Partial) readBits() error {
 }
 
 func (p *Partial) writeBits(set *share.Set) error {
-	b := append([]byte(nil), p.m.ID().Bytes()...)
-	b = binary.LittleEndian.AppendUint64(b, p.epoch)
+	return writeFile(p.stage, "bits", "bits.new", encodeBits(p.m.ID(), p.epoch, set), true)
+}
+
+func encodeBits(id share.ID, epoch uint64, set *share.Set) []byte {
+	b := binary.LittleEndian.AppendUint64(id.Bytes(), epoch)
 	b = binary.LittleEndian.AppendUint32(b, uint32(set.Len()))
-	b = append(b, set.Bytes()...)
-	return writeFile(p.stage, "bits", "bits.new", encodeRecord(bitsRecord, b), true)
+	return encodeRecord(bitsRecord, append(b, set.Bytes()...))
 }
 
 // openData makes the folder for files and the cache of open ones. The single
@@ -598,6 +600,11 @@ func (p *Partial) closedFile(entry int, err error) {
 // read and proven; it is durable after the next Sync.
 func (p *Partial) Complete(piece share.Piece, values []share.Hash) {
 	if !p.m.Layout().Valid(piece) {
+		return
+	}
+	p.life.RLock()
+	defer p.life.RUnlock()
+	if p.over || p.tree != nil {
 		return
 	}
 	if p.m.OnlyBlock(piece) == nil {

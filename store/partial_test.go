@@ -399,6 +399,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	if p.Close() != nil {
 		t.Error("second Close")
 	}
+	p.Complete(0, r.m.OnlyBlock(0))
 	for what, err := range map[string]error{
 		"write":  p.Write(0, 0, buf[:10]),
 		"read":   second(p.ReadRun(0, 0, 1, buf)),

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"path"
@@ -52,8 +53,8 @@ func (p *Partial) noteRecent() {
 	}
 	defer p.recent.mu.Unlock()
 	p.mu.Lock()
-	bytes, every := p.bytes, max(recentEvery, recentCost*int64(p.have.Len()/8))
-	if bytes-p.recent.bytes < every {
+	here, every := p.bytes, max(recentEvery, recentCost*int64(p.have.Len()/8))
+	if here-p.recent.bytes < every {
 		p.mu.Unlock()
 		return
 	}
@@ -62,12 +63,9 @@ func (p *Partial) noteRecent() {
 	if err := p.slots.flush(); err != nil {
 		return
 	}
-	b := append([]byte{byte(len(p.recent.boot))}, p.recent.boot...)
-	b = append(b, p.m.ID().Bytes()...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(have.Len()))
-	b = append(b, have.Bytes()...)
+	b := append(recentHead(p.recent.boot, p.m.ID(), have.Len()), have.Bytes()...)
 	if err := writeFile(p.stage, "recent", "recent.new", encodeRecord(recentRecord, b), false); err == nil {
-		p.recent.bytes = bytes
+		p.recent.bytes = here
 	}
 }
 
@@ -79,22 +77,23 @@ func (p *Partial) readRecent() *share.Set {
 		p.recent.boot = ""
 	}
 	pieces := p.m.Layout().Pieces()
-	head := 1 + len(p.recent.boot) + len(p.m.ID().Bytes()) + 4
-	b, err := readRecord(p.stage, "recent", recentRecord, head+(pieces+7)/8)
-	if err != nil || p.recent.boot == "" || len(b) < head {
+	head := recentHead(p.recent.boot, p.m.ID(), pieces)
+	b, err := readRecord(p.stage, "recent", recentRecord, len(head)+(pieces+7)/8)
+	if err != nil || p.recent.boot == "" || !bytes.HasPrefix(b, head) {
 		return nil
 	}
-	want := append([]byte{byte(len(p.recent.boot))}, p.recent.boot...)
-	want = append(want, p.m.ID().Bytes()...)
-	want = binary.LittleEndian.AppendUint32(want, uint32(pieces))
-	if string(b[:head]) != string(want) {
-		return nil
-	}
-	set, err := share.ParseSet(pieces, b[head:])
+	set, err := share.ParseSet(pieces, b[len(head):])
 	if err != nil {
 		return nil
 	}
 	return set.Minus(p.durable)
+}
+
+// recentHead is what stands before the set in the note.
+func recentHead(boot string, id share.ID, pieces int) []byte {
+	b := append([]byte{byte(len(boot))}, boot...)
+	b = append(b, id.Bytes()...)
+	return binary.LittleEndian.AppendUint32(b, uint32(pieces))
 }
 
 // dropRecent takes the note back: it names pieces that are lost. They could still

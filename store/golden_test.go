@@ -1,0 +1,50 @@
+package store
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// The bytes on disk are a promise: a new version gets new files here, and the old
+// ones stay.
+func TestRecordsAreAsPromised(t *testing.T) {
+	m, err := share.NewManifest("stuff", []share.Entry{
+		{Path: "d", Kind: share.Dir},
+		{Path: "f", Size: 5, Root: share.Hash{1, 2, 3}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := share.NewSet(11)
+	set.Add(0)
+	set.Add(10)
+	for name, got := range map[string][]byte{
+		"bits":    encodeBits(m.ID(), 3, set),
+		"recent":  encodeRecord(recentRecord, append(recentHead("boot/7", m.ID(), 11), set.Bytes()...)),
+		"hashes":  encodeRecord(slotsRecord, m.ID().Bytes()),
+		"imports": encodeImport("/home/me/stuff", m, []stamp{{1, 2, 3}, {5, 1234567890123456789, 42}}),
+		"ranking": encodeRecord(rankingRecord, []byte("anything")),
+		"key":     encodeRecord(keyRecord, bytes.Repeat([]byte{7}, 32)),
+		"port":    encodeRecord(portRecord, []byte{0xa1, 0x0f}),
+	} {
+		at := filepath.Join("testdata", name+".v1.golden")
+		text := hex.Dump(got)
+		if *rewrite {
+			if err := os.WriteFile(at, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(at)
+		if err != nil || string(want) != text {
+			t.Errorf("%s: got\n%s\nwant\n%s(%v)", name, text, want, err)
+		}
+	}
+}
