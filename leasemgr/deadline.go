@@ -176,6 +176,9 @@ func (m *Manager) Wake() time.Time {
 	if len(m.shunned) > 0 {
 		at = min(at, m.shunned[0].until)
 	}
+	if len(m.offered) > 0 {
+		at = min(at, m.offerAt)
+	}
 	at = min(at, m.banEnd)
 	if m.owed() {
 		at = min(at, m.clock.at)
@@ -202,5 +205,8 @@ func (m *Manager) Expire(now time.Time) Todo {
 	}
 	m.unshun()
 	m.unban()
+	if len(m.offered) > 0 && m.offerAt <= m.clock.at {
+		m.offerMore()
+	}
 	return m.settle()
 }

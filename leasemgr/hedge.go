@@ -25,10 +25,13 @@ const (
 	maxProbes  = 16
 )
 
-// A refused source asks again for a hedge no sooner and no later than this.
+// A source that could only hedge asks again after no less than retrySoonest, and
+// all of them together no more than once in retryGap; unless they are many, after
+// no more than retryLatest.
 const (
 	retrySoonest = instant(50 * time.Millisecond)
 	retryLatest  = instant(time.Second)
+	retryGap     = instant(time.Millisecond)
 )
 
 // allowance is how many bytes hedges may put at stake.
@@ -62,38 +65,45 @@ func (m *Manager) left(s *source, l *lease) time.Duration {
 	return time.Duration(max(eta-m.clock.at, m.clock.at-max(life, 0)))
 }
 
-// offer is a lease that a source could hedge or take over.
+// offer is what a source can do with another's lease.
 type offer struct {
-	at   uint32
-	take bool
+	at   uint32 // the lease; zero if none
+	take bool   // take it over, instead of sharing it
 	left time.Duration
 }
 
-// weigh says whether source i could hedge a lease or take it over, and else when
-// it might.
-func (m *Manager) weigh(i, at uint32) (o offer, ok bool, next instant) {
+// standing is how a lease stands to a source that would share it.
+type standing uint8
+
+const (
+	closed standing = iota // not a lease the source can ever share
+	early                  // its holder is on time, and not clearly slower
+	open                   // it can be shared now
+)
+
+// weigh says whether source i could share a lease or take it over, and when it
+// will be overdue if not now.
+func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	l := &m.leases[at]
 	s, holder := m.sources[i], m.sources[l.source]
-	if l.source == i || !m.may(s, l.piece) || !m.room(s, int64(l.length)) {
-		return offer{}, false, never
+	if l.source == i || l.twin != 0 && m.leases[l.twin].source == i || !m.may(s, l.piece) {
+		return offer{}, closed, never
 	}
-	if l.twin != 0 && m.leases[l.twin].source == i {
-		return offer{}, false, never
-	}
-	overdue := m.clock.at >= m.due(holder, l)
+	due = m.due(holder, l)
+	overdue := m.clock.at >= due
 	take := overdue && s.measured && s.rate >= m.cfg.TakeoverFactor*m.speed(holder)
 	if l.twin != 0 && !take {
-		return offer{}, false, m.due(holder, l)
+		return offer{}, closed, due
 	}
 	left := m.left(holder, l)
 	slower := float64(left) > m.cfg.HedgeFactor*float64(s.needs(int64(l.length)))+float64(hedgeLag)
 	if !overdue && !slower {
-		return offer{}, false, m.due(holder, l)
+		return offer{}, early, due
 	}
-	if m.hedged+m.stats.Duplicate+m.stake(l, take) > m.allowance() {
-		return offer{}, false, m.clock.at + retryLatest
+	if m.hedged+m.stats.Duplicate+m.stake(l, take) > m.allowance() || !m.room(s, int64(l.length)) {
+		return offer{}, closed, m.clock.at + retryLatest
 	}
-	return offer{at, take, left}, true, never
+	return offer{at, take, left}, open, due
 }
 
 // stake is what a second holder, or another second one, adds to the waste that
@@ -113,36 +123,44 @@ func (m *Manager) stake(l *lease, take bool) int64 {
 // left.
 func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	var best offer
-	next, seen := never, false
-	try := func(at uint32) bool {
-		o, ok, when := m.weigh(i, at)
-		next = min(next, when)
-		seen = seen || ok || when != never
-		if ok && o.left > best.left {
+	next := never
+	try := func(at uint32) standing {
+		o, how, due := m.weigh(i, at)
+		next = min(next, due)
+		if how == open && o.left > best.left {
 			best = o
 		}
-		return ok
+		return how
 	}
 	m.holders(func(s *source) {
 		// The last of a queue is the one that would wait longest; the first is
-		// the first to be overdue.
+		// the first to be overdue. Those between are looked at only while those
+		// outside are shared already, or not for this source.
 		probes := maxProbes
-		for at := s.tail; at != 0 && probes > 0 && !try(at); at = m.leases[at].prev {
+		for at := s.tail; at != 0 && probes > 0 && try(at) == closed; at = m.leases[at].prev {
 			probes--
 		}
 		probes = maxProbes
-		for at := s.head; at != 0 && probes > 0 && !try(at); at = m.leases[at].next {
+		for at := s.head; at != 0 && probes > 0 && try(at) == closed; at = m.leases[at].next {
 			probes--
 		}
 	})
 	if best.at != 0 {
 		return m.second(i, best), Refusal{}
 	}
-	if !seen && (m.leased == 0 || !m.couldUse(m.sources[i])) {
+	if next == never && (m.leased == 0 || !m.couldUse(m.sources[i])) {
 		return 0, Refusal{Reason: NoneHere}
 	}
-	next = min(max(next, m.clock.at+retrySoonest), m.clock.at+retryLatest)
+	next = max(min(next, m.clock.at+retryLatest), m.retry())
 	return 0, Refusal{Reason: AllLeased, Until: m.clock.time(next)}
+}
+
+// retry is the next time at which a source may try to hedge.
+func (m *Manager) retry() instant {
+	soonest := m.clock.at + retrySoonest
+	latest := soonest + instant(m.sleepers)*retryGap
+	m.retryAt = min(max(m.retryAt+retryGap, soonest), latest)
+	return m.retryAt
 }
 
 // holders calls visit for sources that hold leases: those whose deadline is near,
@@ -201,7 +219,7 @@ func (m *Manager) rescue(i uint32) uint32 {
 	for _, r := range m.readers {
 		at := m.held[r.at]
 		for ; at != 0; at = m.twinOf(r.at, at) {
-			if o, ok, _ := m.weigh(i, at); ok {
+			if o, how, _ := m.weigh(i, at); how == open {
 				return m.second(i, o)
 			}
 		}

@@ -65,6 +65,12 @@ type Manager struct {
 	wake     []uint32
 	draws    uint64
 	turn     int
+	retryAt  instant  // when the last refused source may try to hedge
+	offered  []uint32 // pieces that came back, and of which not all who wait were told
+	offerAt  instant  // when more are told
+	offers   int      // how many are told then
+
+	offerTurn int // where in asleep that goes on
 }
 
 // Stats counts what a Manager did. All numbers only grow.

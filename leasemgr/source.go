@@ -261,28 +261,55 @@ func (m *Manager) shun(i, p uint32) {
 // failed before is a better bet than nobody. Who failed last stays out, unless it
 // is the only one.
 func (m *Manager) relent(p uint32) {
-	var failed []shun
-	for _, e := range m.shunned {
-		if s := m.sources[e.source]; e.piece == p && s != nil && s.serial == e.serial && !s.banned && s.have.has(p, m.space.n) {
-			failed = append(failed, e)
+	last, count := -1, 0
+	for k, e := range m.shunned {
+		if e.piece == p && m.barsHolder(e) {
+			last, count = k, count+1
 		}
 	}
-	if len(failed) == 0 || len(failed) < m.fulls+m.rarity.of(p) {
+	if count == 0 || count < m.fulls+m.rarity.of(p) {
 		return
 	}
-	if len(failed) > 1 {
-		failed = failed[:len(failed)-1]
+	var failed []shun
+	kept := m.shunned[:0]
+	for k, e := range m.shunned {
+		if e.piece == p && m.barsHolder(e) && (k != last || count == 1) {
+			failed = append(failed, e)
+		} else {
+			kept = append(kept, e)
+		}
 	}
-	m.shunned = slices.DeleteFunc(m.shunned, func(e shun) bool { return slices.Contains(failed, e) })
+	m.shunned = kept
 	for _, e := range failed {
 		m.forgive(e)
 	}
 }
 
+// barsHolder says whether a piece is kept from a source that has it and could
+// fetch it otherwise.
+func (m *Manager) barsHolder(e shun) bool {
+	s := m.sources[e.source]
+	return s != nil && s.serial == e.serial && !s.banned && s.have.has(e.piece, m.space.n)
+}
+
 // relentAll does so for every piece, because a source has less than before.
 func (m *Manager) relentAll() {
-	for _, e := range slices.Clone(m.shunned) {
-		m.relent(e.piece)
+	if len(m.shunned) == 0 {
+		return
+	}
+	failed := make(map[uint32]int, len(m.shunned))
+	var pieces []uint32
+	for _, e := range m.shunned {
+		if m.barsHolder(e) {
+			if failed[e.piece]++; failed[e.piece] == 1 {
+				pieces = append(pieces, e.piece)
+			}
+		}
+	}
+	for _, p := range pieces {
+		if failed[p] >= m.fulls+m.rarity.of(p) {
+			m.relent(p)
+		}
 	}
 }
 

@@ -109,8 +109,7 @@ func (m *Manager) owed() bool {
 // everything there is to do.
 func (m *Manager) settle() Todo {
 	if len(m.returned) > 0 {
-		m.rouseAll(m.wantsReturned)
-		m.returned = m.returned[:0]
+		m.offer()
 	}
 	out := m.todo
 	m.todo = Todo{}
@@ -127,14 +126,69 @@ func (m *Manager) settle() Todo {
 	return out
 }
 
-// wantsReturned says whether a waiting source could use a piece that came back.
-func (m *Manager) wantsReturned(s *source) bool {
+// firstOffers is how many sources are told of a piece that came back. When
+// thousands wait it would be a waste to tell all of one piece; but if it stays
+// wanted, twice as many more are told every offerEvery, until all were.
+const (
+	firstOffers = 32
+	offerEvery  = instant(50 * time.Millisecond)
+)
+
+// offer wakes sources that wait and could use a piece that came back.
+func (m *Manager) offer() {
+	if m.sleepers == 0 {
+		m.returned = m.returned[:0]
+		return
+	}
+	m.offers = firstOffers + 2*len(m.returned)
+	m.offered = append(m.offered, m.returned...)
+	m.returned = m.returned[:0]
+	m.offerMore()
+}
+
+// offerMore wakes the next of those that wait.
+func (m *Manager) offerMore() {
+	m.offered = slices.DeleteFunc(m.offered, func(p uint32) bool { return !m.pool.wanted.has(p) })
+	before := len(m.wake)
+	all := m.rouseSome(m.offers, m.wantsOffered)
+	m.offers += len(m.wake) - before
+	m.offerAt = m.clock.at + offerEvery
+	if all {
+		m.offered = m.offered[:0]
+	}
+}
+
+// rouseSome wakes up to n of the waiting sources that which holds for, going on
+// where it stopped, and says whether it has seen all that wait.
+func (m *Manager) rouseSome(n int, which func(*source) bool) bool {
+	if m.sleepers == 0 {
+		return true
+	}
+	words := len(m.asleep)
+	for k := range words {
+		if n <= 0 {
+			m.offerTurn = (m.offerTurn + k) % words
+			return false
+		}
+		w := (m.offerTurn + k) % words
+		for x := m.asleep[w]; x != 0; x &= x - 1 {
+			if i := uint32(w*64 + low(x)); which(m.sources[i]) {
+				m.rouse(i)
+				n--
+			}
+		}
+	}
+	return true
+}
+
+// wantsOffered says whether a waiting source could use a piece that came back.
+func (m *Manager) wantsOffered(s *source) bool {
 	switch s.waiting {
 	case AllVerified:
 		return true
 	case NoneHere, AllLeased:
-		for _, p := range m.returned {
-			if m.pool.wanted.has(p) && m.may(s, p) {
+		for _, p := range m.offered {
+			if m.may(s, p) {
 				return true
 			}
 		}

@@ -147,11 +147,10 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case len(f.banned) == e.Has:
 		return m.nextBanned(f)
 	case f.able > 0:
-		return "goes to the first of " + plural(f.able, "source", "sources") + " with room that asks"
-	case f.full > 0:
-		return plural(f.full, "source", "sources") + " that could fetch it hold as many leases as they may; goes to the first that is done with one"
+		return "goes to the first of " + plural(f.able, "source", "sources") + " with room that asks" + m.asked(f)
 	default:
-		return m.nextShunned(f)
+		return plural(f.full, "source that could fetch it holds", "sources that could fetch it hold") +
+			" as many leases as allowed; goes to the first that is done with one" + m.asked(f)
 	}
 }
 
@@ -165,7 +164,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	}
 	then := "no other source has it, so it is asked again"
 	if others > 0 {
-		then = "it goes to one of " + plural(others, "other source", "other sources")
+		then = "it goes to " + plural(others, "other source", "other sources, whichever asks first")
 	}
 	switch {
 	case len(e.Holders) > 1:
@@ -189,14 +188,18 @@ func (m *Manager) nextBanned(f findings) string {
 	return "every source that has it is banned for sending wrong data" + until + "; waits for another source"
 }
 
-func (m *Manager) nextShunned(f findings) string {
+// asked says when sources that failed with a piece are asked for it again.
+func (m *Manager) asked(f findings) string {
+	if len(f.shunned) == 0 {
+		return ""
+	}
 	end := never
 	for _, e := range m.shunned {
 		if s := m.sources[e.source]; s != nil && s.serial == e.serial && slices.Contains(f.shunned, s) {
 			end = min(end, e.until)
 		}
 	}
-	return "those that have it failed with it; the first is asked again in " + brief(time.Duration(end-m.clock.at))
+	return "; of those that failed with it the first is asked again in " + brief(time.Duration(end-m.clock.at))
 }
 
 // String is the explanation as one line for people.

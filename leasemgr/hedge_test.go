@@ -1,0 +1,335 @@
+package leasemgr
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+const mib = share.MinPiece
+
+// tail is a rig at the end of a transfer: "slow" holds all that is left.
+func tail(t *testing.T, pieces int, cfg Config) (*rig, []Lease) {
+	r := newRig(t, pieces, cfg)
+	r.add("slow", "fast").full("slow", "fast")
+	ls := r.get("slow", pieces)
+	if len(ls) != pieces {
+		t.Fatalf("%d leases", len(ls))
+	}
+	return r, ls
+}
+
+func TestOverdueLeaseIsHedged(t *testing.T) {
+	r, ls := tail(t, 1, Config{})
+	no := r.not("fast", AllLeased)
+	equal(t, "may ask again when it is overdue, or after a second", no.Until, r.now.Add(time.Second))
+	r.pass(time.Second)
+	no = r.not("fast", AllLeased)
+	equal(t, "may ask again when it is overdue", no.Until, r.now.Add(250*time.Millisecond))
+	r.to(no.Until)
+	h := r.one("fast")
+	equal(t, "hedge", h.Hedge, true)
+	equal(t, "piece", h.Piece, ls[0].Piece)
+	wanted, leased, _ := r.m.Counts()
+	equal(t, "one leased piece", [2]int{wanted, leased}, [2]int{0, 1})
+}
+
+func TestLoserOfAHedgeIsRevoked(t *testing.T) {
+	for _, winner := range []peers.ID{"slow", "fast"} {
+		r, ls := tail(t, 1, Config{})
+		r.pass(2 * time.Second)
+		held := map[peers.ID]Lease{"slow": ls[0], "fast": r.one("fast")}
+		todo := r.done(held[winner])
+		if len(todo.Finished) != 1 || todo.Finished[0].Source != winner || len(todo.Revoked) != 1 || len(todo.Expired) != 0 || !todo.Done {
+			t.Errorf("%s won: %+v", winner, todo)
+		}
+		// A second completion, late, changes nothing.
+		if todo := r.m.Verified(ls[0].Piece, r.now, ls[0].Token); len(todo.Finished)+len(todo.Revoked) > 0 || todo.Done {
+			t.Errorf("late: %+v", todo)
+		}
+	}
+}
+
+func TestHolderOfAHedgeStaysWhenTheOtherFails(t *testing.T) {
+	for _, loser := range []peers.ID{"slow", "fast"} {
+		for _, crash := range []bool{false, true} {
+			r, ls := tail(t, 1, Config{})
+			r.pass(2 * time.Second)
+			held := map[peers.ID]Lease{"slow": ls[0], "fast": r.one("fast")}
+			if crash {
+				r.m.RemoveSource(loser, r.now)
+			} else {
+				r.m.Fail(loser, 0, held[loser].Token, Lost, r.now)
+			}
+			wanted, leased, _ := r.m.Counts()
+			equal(t, "still leased", [2]int{wanted, leased}, [2]int{0, 1})
+			r.add("third").full("third")
+			r.pass(2 * time.Second)
+			equal(t, "may be hedged again", r.one("third").Hedge, true)
+		}
+	}
+}
+
+func TestNoHedgeWhileSomethingUnleasedIsLeft(t *testing.T) {
+	r := newRig(t, 5, Config{})
+	r.add("slow", "fast").full("slow", "fast")
+	r.get("slow", 4)
+	r.pass(2 * time.Second)
+	equal(t, "hedge", r.one("fast").Hedge, false)
+	equal(t, "hedge", r.one("fast").Hedge, true)
+}
+
+func TestClearlySlowerHolderIsHedgedBeforeItIsOverdue(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		slow float64 // the holder, with two pieces of 1 MiB in its queue
+		want bool
+	}{
+		{Config{}, 8 * mib, false},                // 0.25 s, and the asker needs 0.2 s
+		{Config{}, 4 * mib, true},                 // 0.5 s
+		{Config{HedgeFactor: 5}, 4 * mib, false},  // five times 0.2 s is more
+		{Config{HedgeFactor: 1.1}, 8 * mib, true}, // 0.22 s and a little is less
+	} {
+		r := newRig(t, 2, c.cfg)
+		r.add("slow", "fast").full("slow", "fast").rate("slow", c.slow, 0).rate("fast", 10*mib, 100*time.Millisecond)
+		ls := r.get("slow", 2)
+		got, _ := r.m.Acquire("fast", 1, r.now)
+		equal(t, "hedged", len(got) == 1, c.want)
+		if len(got) == 1 {
+			equal(t, "the last of its queue", got[0].Piece, ls[1].Piece)
+		}
+	}
+}
+
+func TestHolderNotMeasuredYetIsJudgedByWhatCame(t *testing.T) {
+	r, ls := tail(t, 1, Config{})
+	r.rate("fast", 500*mib, 0)
+	r.not("fast", AllLeased)
+	// 64 KiB in 250 ms, so another 3.75 s for the rest: the fast one needs 2 ms.
+	r.pass(250 * time.Millisecond)
+	r.m.Progress("slow", 0, ls[0].Token, share.BlockSize, r.now)
+	equal(t, "hedge", r.one("fast").Hedge, true)
+}
+
+func TestUnmeasuredAskerHedgesOnlyWhatIsOverdue(t *testing.T) {
+	r := newRig(t, 2, Config{})
+	r.add("slow", "new").full("slow", "new").rate("slow", 1000, 0)
+	r.get("slow", 2)
+	r.pass(time.Minute)
+	r.not("new", AllLeased)
+}
+
+func TestAtMostTwoHoldersOfDifferentPeers(t *testing.T) {
+	r, _ := tail(t, 1, Config{})
+	r.add("third").full("third")
+	r.pass(2 * time.Second)
+	r.not("slow", AllLeased)
+	r.one("fast")
+	r.not("fast", AllLeased)
+	r.not("slow", AllLeased)
+	r.pass(2 * time.Second) // both overdue
+	r.not("third", AllLeased)
+}
+
+func TestTenTimesFasterSourceTakesAnOverdueLease(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		fast float64
+		want bool
+	}{
+		{Config{}, 10 * mib, true},
+		{Config{}, 9 * mib, false},
+		{Config{TakeoverFactor: 5}, 5 * mib, true},
+		{Config{TakeoverFactor: 20}, 10 * mib, false},
+	} {
+		r := newRig(t, 1, c.cfg)
+		r.add("slow", "fast").full("slow", "fast").rate("slow", mib, 0).rate("fast", c.fast, 0)
+		old := r.one("slow")
+		r.pass(1600 * time.Millisecond) // 1 s for the bytes and a quarter of 2 s
+		l := r.one("fast")
+		equal(t, "hedge", l.Hedge, !c.want)
+		if !c.want {
+			continue
+		}
+		equal(t, "told at once", r.m.Wake(), r.now)
+		todo := r.m.Expire(r.now)
+		if len(todo.Revoked) != 1 || todo.Revoked[0].Token != old.Token || len(todo.Expired) != 0 {
+			t.Errorf("%+v", todo)
+		}
+		equal(t, "alarm", r.m.Wake().After(r.now), true)
+		equal(t, "taken", r.m.Stats().Taken, 1)
+		equal(t, "nothing at stake", r.m.hedged, 0)
+		if todo := r.m.Fail("slow", 0, old.Token, Missed, r.now); len(todo.Wake) > 0 {
+			t.Errorf("%+v", todo)
+		}
+		equal(t, "leased", r.m.leased, 1)
+	}
+}
+
+func TestTakeoverReplacesOneOfTwoSlowHolders(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	r.add("a", "b", "fast").full("a", "b", "fast").rate("a", mib, 0).rate("b", mib, 0).rate("fast", 100*mib, 0)
+	r.one("a")
+	r.pass(1600 * time.Millisecond)
+	equal(t, "hedge", r.one("b").Hedge, true)
+	r.pass(1600 * time.Millisecond)
+	equal(t, "hedge", r.one("fast").Hedge, true)
+	todo := r.m.Expire(r.now)
+	equal(t, "revoked", len(todo.Revoked), 1)
+	equal(t, "leased", r.m.leased, 1)
+	equal(t, "leases", len(r.m.leases)-1-len(r.m.free), 2)
+}
+
+func TestReaderIsNotLeftWaitingForASlowHolder(t *testing.T) {
+	r := newRig(t, 100, Config{})
+	r.add("slow", "fast").full("slow", "fast").rate("slow", mib, 0).rate("fast", 100*mib, 0)
+	l, _ := r.m.Reserve("slow", 50, r.now)
+	equal(t, "without a reader", r.one("fast").Hedge, false)
+	r.m.SetReader(1, 50, 4, r.now)
+	h := r.one("fast")
+	equal(t, "piece", h.Piece, l.Piece)
+	equal(t, "hedge", h.Hedge, true)
+	equal(t, "then what it reads next", r.one("fast").Piece, 51)
+	r.m.DropReader(1)
+	r.m.SetReader(1, 50, 0, r.now)
+	equal(t, "readers", len(r.m.readers), 0)
+}
+
+func TestReaderDoesNotHedgeAHolderThatIsFastEnough(t *testing.T) {
+	r := newRig(t, 100, Config{})
+	r.add("a", "b").full("a", "b").rate("a", 100*mib, 0).rate("b", 100*mib, 0)
+	r.m.Reserve("a", 50, r.now)
+	r.m.SetReader(1, 50, 1, r.now)
+	equal(t, "hedge", r.one("b").Hedge, false)
+}
+
+func TestReaderWakesSourcesThatWait(t *testing.T) {
+	r, _ := tail(t, 2, Config{})
+	r.not("fast", AllLeased)
+	r.woken(r.m.SetReader(1, 0, 2, r.now), "fast")
+}
+
+func TestHedgesStayWithinTheirBound(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want int // hedges at once, of 100 pieces that are overdue
+	}{
+		{Config{}, 16},
+		{Config{HedgeFloor: 5 * mib}, 5},
+		{Config{HedgeFloor: -1}, 1},                    // 1 % of 100 MiB
+		{Config{HedgeFloor: -1, HedgeShare: 0.2}, 20},  //
+		{Config{HedgeFloor: -1, HedgeShare: -1}, 0},    // off
+		{Config{HedgeFloor: mib, HedgeShare: -0.5}, 1}, //
+	} {
+		c.cfg.MaxLeasesPerPeer = 100
+		r, _ := tail(t, 100, c.cfg)
+		r.pass(2 * time.Second)
+		equal(t, "hedges", len(r.get("fast", 100)), c.want)
+	}
+}
+
+func TestWasteCountsAgainstTheBound(t *testing.T) {
+	r, ls := tail(t, 4, Config{HedgeFloor: 2 * mib})
+	r.pass(2 * time.Second)
+	got := r.get("fast", 4)
+	equal(t, "hedges", len(got), 2)
+	for _, h := range got {
+		for _, l := range ls {
+			if l.Piece == h.Piece {
+				r.m.Progress("slow", l.Piece, l.Token, mib, r.now)
+				r.m.Progress("fast", h.Piece, h.Token, mib/2, r.now)
+			}
+		}
+		r.done(h)
+	}
+	st := r.m.Stats()
+	equal(t, "waste", st.Duplicate, mib)
+	equal(t, "hedged", st.Hedged, 2)
+	equal(t, "hedged bytes", st.HedgedBytes, 2*mib)
+	r.pass(2 * time.Second)
+	equal(t, "hedges", len(r.get("fast", 4)), 1)
+}
+
+func TestManyHoldersAreSearchedInTurn(t *testing.T) {
+	const n = 400
+	r := newRig(t, n, Config{MaxLeasesPerPeer: 1, HedgeFloor: 1 << 40})
+	r.add("z")
+	for i := range n {
+		id := peers.ID(string(rune('A' + i)))
+		r.add(id).has(id, share.Piece(i)).rate(id, 1e6, 0)
+		r.one(id)
+	}
+	r.has("z", 200).rate("z", 100*mib, 0)
+	found := false
+	for range 20 {
+		got, no := r.m.Acquire("z", 1, r.now)
+		if found = len(got) == 1; found {
+			break
+		}
+		equal(t, "refusal", no.Reason, AllLeased)
+		r.to(no.Until)
+	}
+	equal(t, "found", found, true)
+}
+
+// Five sources of random rates share a transfer: the last hundredth takes no more
+// than three hundredths of the time, and nearly nothing is fetched twice.
+func TestTheEndIsNotSlow(t *testing.T) {
+	for seed := range uint64(10) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		const pieces = 4000
+		r := newRig(t, pieces, Config{})
+		w := newWorld(r)
+		for i := range 5 {
+			id := peers.ID(string(rune('a' + i)))
+			r.add(id).full(id)
+			w.join(id, mib*(0.5+20*rnd.Float64()*rnd.Float64()), 30*time.Millisecond)
+		}
+		var at99 time.Time
+		w.run(func() bool {
+			if _, _, v := r.m.Counts(); at99.IsZero() && v >= pieces*99/100 {
+				at99 = r.now
+			}
+			return r.m.Done()
+		})
+		total := r.now.Sub(w.start)
+		if last := r.now.Sub(at99); last > total*3/100 {
+			t.Errorf("seed %d: last hundredth took %s of %s", seed, last, total)
+		}
+		if d := r.m.Stats().Duplicate; d > pieces*mib/100 {
+			t.Errorf("seed %d: %d bytes twice", seed, d)
+		}
+	}
+}
+
+// One of two sources stops in the middle: the transfer takes little longer than
+// the other one needs alone for the rest.
+func TestSourceThatStopsCostsLittle(t *testing.T) {
+	const pieces = 1000
+	for _, rate := range []float64{1, 10, 100} { // MiB/s
+		for _, stop := range []float64{0.01, 0.3, 0.9, 0.99} {
+			r := newRig(t, pieces, Config{})
+			w := newWorld(r)
+			for _, id := range []peers.ID{"a", "b"} {
+				r.add(id).full(id)
+				w.join(id, rate*mib, 10*time.Millisecond)
+			}
+			w.run(func() bool {
+				_, _, v := r.m.Counts()
+				if float64(v) >= stop*pieces {
+					w.peers["a"].stopped = true
+				}
+				return r.m.Done()
+			})
+			took := r.now.Sub(w.start).Seconds()
+			both := stop * pieces / (2 * rate)
+			want := both + (1-stop)*pieces/rate
+			if took > want*1.15+0.6 {
+				t.Errorf("%g MiB/s, stopped at %g: took %.2f s, want %.2f s", rate, stop, took, want)
+			}
+		}
+	}
+}
