@@ -417,12 +417,6 @@ func (f *fetchPool) listens(id share.ID) bool {
 	return f.mine(id) && f.core.State() == fetchpool.Ready
 }
 
-// listens says whether an announcement counts: what comes when the link is down is
-// said again when it is up.
-func (f *fetchPool) listens(id share.ID) bool {
-	return f.mine(id) && f.core.State() == fetchpool.Ready
-}
-
 func (f *fetchPool) mine(id share.ID) bool { return id == f.share }
 
 func (f *fetchPool) verifierOf(p share.Piece) *actor.PID { return f.verifiers[int(p)%len(f.verifiers)] }
