@@ -64,6 +64,14 @@ type travel struct {
 	arrive func()
 }
 
+// step is how many bytes of bulk travel as one.
+func (w *way) step(pace float64) int {
+	if pace == 0 || w.tcp.rate > 0 && w.tcp.rate < pace {
+		pace = w.tcp.rate
+	}
+	return w.path.step(w.from.cfg.Line.Up, pace)
+}
+
 func (c *conn) side(x *Node) int {
 	if c.ends[0] == x {
 		return 0

@@ -25,8 +25,10 @@ type Line struct {
 }
 
 const (
-	packet = 1400 // bytes
-	mathis = 1.22
+	packet  = 1400 // bytes
+	mathis  = 1.22
+	minStep = 1 << 10 // bytes that travel as one, between these bounds
+	maxStep = 64 << 10
 )
 
 // path is what lies between two nodes, in one direction.
@@ -56,6 +58,28 @@ func (p *path) delay(n int, rtt time.Duration, rng *rand.Rand) time.Duration {
 		d += wait
 	}
 	return d
+}
+
+// step is how many bytes travel as one: what the slowest pipe passes in a
+// twentieth of a second, in bounds.
+func (p *path) step(up, pace float64) int {
+	slowest := up
+	for _, r := range append([]float64{pace}, p.rates()...) {
+		if r > 0 && (slowest == 0 || r < slowest) {
+			slowest = r
+		}
+	}
+	if slowest == 0 {
+		return maxStep
+	}
+	return int(min(max(slowest/20, minStep), maxStep))
+}
+
+func (p *path) rates() (out []float64) {
+	for _, x := range p.pipes {
+		out = append(out, x.rate)
+	}
+	return out
 }
 
 // limit is how fast one connection can send on the path; 0 is no limit.

@@ -21,7 +21,6 @@ const (
 	replyTimeout  = 30 * time.Second // as p2p.Timeouts.Reply
 	progressEvery = time.Second / 4
 	minParcel     = 64 // bytes of a request, a header, a status
-	segment       = 64 << 10
 	runBlocks     = wire.MaxRun / share.BlockSize
 )
 
@@ -325,10 +324,7 @@ func (s *stream) runs(a *ask, first share.Block, left, size int) {
 		s.refuse(a, r)
 		return
 	}
-	step := segment
-	if pace := s.flow.pace; pace > 0 {
-		step = max(1<<10, min(segment, int(pace/4)))
-	}
+	step := s.l.c.ways[s.l.c.side(s.y)].step(s.flow.pace)
 	for off := 0; off < bytes; off += step {
 		part := min(step, bytes-off)
 		last := off+part == bytes
@@ -468,8 +464,8 @@ func (m *manifestAsk) connected(c *conn, err error) {
 			size += len(raw)
 		}
 		f := &flow{up: y.up, pace: y.acts.Rate}
-		for size > 0 {
-			part := min(size, segment)
+		for step := c.ways[1-i].step(f.pace); size > 0; {
+			part := min(size, step)
 			size -= part
 			last := size == 0
 			f.send(part, func() {
