@@ -202,23 +202,29 @@ func (d dirFS) Move(from, to string) error {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return full(err)
 	}
-	// A file can be linked, which never replaces. A folder cannot; between the
-	// look and the rename only an empty folder could be replaced.
+	return full(d.moveByLook(from, to))
+}
+
+// moveByLook is for file systems that cannot rename without replacing. A file can
+// be linked, which never replaces. A folder cannot; between the look and the
+// rename only an empty folder could be replaced.
+func (d dirFS) moveByLook(from, to string) error {
 	if fi, err := d.root.Lstat(from); err == nil && fi.Mode().IsRegular() {
-		if err := d.root.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) {
-			if err == nil {
-				err = d.root.Remove(from)
-			}
+		switch err := d.root.Link(from, to); {
+		case err == nil:
+			return d.root.Remove(from)
+		case errors.Is(err, fs.ErrExist):
 			return err
 		}
 	}
-	if _, err := d.root.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			err = &fs.PathError{Op: "rename", Path: to, Err: fs.ErrExist}
-		}
+	_, err := d.root.Lstat(to)
+	if err == nil {
+		return &fs.PathError{Op: "rename", Path: to, Err: fs.ErrExist}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return full(d.root.Rename(from, to))
+	return d.root.Rename(from, to)
 }
 
 // withDir calls f with an open folder.

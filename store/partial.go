@@ -349,7 +349,7 @@ func encodeBits(id share.ID, epoch uint64, set *share.Set) []byte {
 // openData makes the folder for files and the cache of open ones. The single
 // file of a share is made when the first byte comes.
 func (p *Partial) openData() (err error) {
-	top := p.stage
+	var top FS = shared{p.stage}
 	if !p.m.Single() {
 		if err := ensureDir(p.stage, "data"); err != nil {
 			return err
@@ -357,8 +357,6 @@ func (p *Partial) openData() (err error) {
 		if top, err = p.stage.Sub("data"); err != nil {
 			return err
 		}
-	} else {
-		top = shared{p.stage}
 	}
 	p.handles = newHandles(top, p.opt.MaxOpen)
 	p.handles.made = p.newName

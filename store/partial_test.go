@@ -53,6 +53,31 @@ func TestAnIdenticalTargetIsDone(t *testing.T) {
 	}
 }
 
+// The share came to its place by another way: what was fetched of it goes.
+func TestAnIdenticalTargetEndsATransfer(t *testing.T) {
+	im, dir := fetched(t, sample(), store.PartialOptions{})
+	target := filepath.Join(dir, "stuff")
+	if err := os.Rename(target, target+"2"); err != nil {
+		t.Fatal(err)
+	}
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{})
+	for piece := range share.Piece(5) {
+		if err := copyPiece(p, im.Tree, piece, 4); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(p.Close(), os.Rename(target+"2", target)); err != nil {
+		t.Fatal(err)
+	}
+	p = openPart(t, dir, im.Manifest, store.PartialOptions{})
+	if _, done := p.Done(); !done {
+		t.Error("not done")
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("left over: %v", list)
+	}
+}
+
 func TestADifferentTargetIsLeftAlone(t *testing.T) {
 	for what, change := range map[string]func(dir string) error{
 		"content": func(d string) error { return os.WriteFile(filepath.Join(d, "many/1"), []byte("!"), 0o666) },

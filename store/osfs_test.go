@@ -1,0 +1,48 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Where the system cannot rename without replacing, the long way does not either.
+func TestMovingTheLongWayReplacesNothing(t *testing.T) {
+	at := t.TempDir()
+	d, err := Dir(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	move := d.(dirFS).moveByLook
+	for _, name := range []string{"f", "g", "dir/x", "dir2/y"} {
+		os.MkdirAll(filepath.Dir(filepath.Join(at, name)), 0o777)
+		if err := os.WriteFile(filepath.Join(at, name), []byte(name), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.Mkdir(filepath.Join(at, "empty"), 0o777)
+	for _, c := range [][2]string{{"f", "g"}, {"f", "dir"}, {"dir", "f"}, {"dir", "dir2"}, {"dir", "empty"}} {
+		if err := move(c[0], c[1]); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	if err := move("none", "h"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := errors.Join(move("f", "dir/f"), move("dir", "moved")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"g", "moved/f", "moved/x", "dir2/y", "empty"} {
+		if _, err := os.Lstat(filepath.Join(at, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"f", "dir"} {
+		if _, err := os.Lstat(filepath.Join(at, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}
