@@ -455,8 +455,52 @@ func TestTooManyPeersForgetTheOldestAndBannedOnesLast(t *testing.T) {
 	if _, banned := r.Banned("liar19", epoch); !banned || r.Known() > 10 {
 		t.Errorf("%d known", r.Known())
 	}
+	if _, banned := r.Banned("liar", epoch); banned {
+		t.Error("the oldest ban was kept, and another not")
+	}
+	for i := 11; i < 20; i++ {
+		if _, banned := r.Banned(ID(fmt.Sprint("liar", i)), epoch); !banned {
+			t.Errorf("the ban of liar%d was forgotten", i)
+		}
+	}
 	if n := r.plain.count() + r.banned.count(); n != r.Known() {
 		t.Errorf("%d in the lists, %d known", n, r.Known())
+	}
+}
+
+func TestBannedPeerIsKeptWhateverItDoesLater(t *testing.T) {
+	r := NewRanking(RankingConfig{MaxPeers: 10}, 1)
+	r.Lied("liar", true, epoch)
+	r.Missed("liar", epoch)
+	r.Verified("liar", 1, epoch)
+	for i := range 100 {
+		r.Verified(ID(fmt.Sprint("p", i)), 1<<20, epoch)
+	}
+	if _, banned := r.Banned("liar", epoch); !banned {
+		t.Error("forgotten")
+	}
+}
+
+func TestLieDuringALongBanDoesNotShortenIt(t *testing.T) {
+	r := NewRanking(RankingConfig{}, 1)
+	for range 10 {
+		r.Lied("p", true, epoch)
+	}
+	before, _ := r.Banned("p", epoch)
+	later := epoch.Add(6 * 24 * time.Hour)
+	if !r.Lied("p", false, later) {
+		t.Error("not banned")
+	}
+	if after, _ := r.Banned("p", later); after.Before(before) {
+		t.Errorf("until %v, and then until %v", before, after)
+	}
+}
+
+func TestRecordOfALaterTimeIsOfNow(t *testing.T) {
+	r := NewRanking(RankingConfig{}, 1)
+	r.Restore([]Record{{ID: "p", At: epoch.Add(1000 * time.Hour), Integrity: 0, Prompt: 1}}, epoch)
+	if r.Integrity("p", epoch.Add(100*time.Hour)) < 0.9 {
+		t.Error("it does not fade")
 	}
 }
 

@@ -213,7 +213,7 @@ func (u *Uploads) Done(id Job, now time.Time) (next []Job) {
 func (u *Uploads) Tick(now time.Time) (next, busy []Job) {
 	for len(u.fifo) > 0 {
 		j := u.fifo[0]
-		if j.at >= 0 && now.Before(j.until) {
+		if now.Before(j.until) {
 			break
 		}
 		u.shift()

@@ -356,6 +356,28 @@ func TestComingBackGainsNothing(t *testing.T) {
 	}
 }
 
+func TestNobodySavesUpAndNobodyIsMadeToWaitForItsPast(t *testing.T) {
+	for _, was := range []bool{false, true} { // b is new, or has been here and paused
+		d := newDesk(UploadConfig{Slots: 1, Rate: 1e6, QueueFor: time.Hour, PerChild: 1 << 20, Queue: 1 << 20})
+		if was {
+			d.ask("b", 1, 64<<10)
+		}
+		for range 2000 {
+			d.ask("a", 1, 64<<10)
+		}
+		d.run(epoch.Add(60 * time.Second))
+		a, b := d.bytes["a"], d.bytes["b"]
+		for range 2000 {
+			d.ask("b", 2, 64<<10)
+		}
+		d.run(epoch.Add(90 * time.Second))
+		a, b = d.bytes["a"]-a, d.bytes["b"]-b
+		if part := float64(b) / float64(a+b); part < 0.45 || part > 0.55 {
+			t.Errorf("was here: %v: b got %.2f of what followed", was, part)
+		}
+	}
+}
+
 func TestForgottenClocksAreBounded(t *testing.T) {
 	u := NewUploads(UploadConfig{Queue: 10})
 	for i := range 1000 {
