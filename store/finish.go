@@ -14,7 +14,8 @@ import (
 // Finish ends a transfer that has every piece: it makes what has no bytes (empty
 // files and folders, links), makes all durable and gives it its name. It says
 // where the share lies now. From then on the Partial reads from there, as a Tree
-// does.
+// does. If not everything is wanted (Select), what is wanted is moved to its place
+// below that name, and NAME.partial stays.
 //
 // An existing target is never replaced: the error wraps share.ErrExists then,
 // and everything stays as it is.
@@ -33,15 +34,15 @@ func (p *Partial) Finish() (string, error) {
 // finish needs syncing to be held. It may be called again after an error.
 func (p *Partial) finish() error {
 	if p.tree == nil {
-		if n, err := p.sync(); err != nil {
-			return err
-		} else if all := p.m.Layout().Pieces(); n < all {
-			return fmt.Errorf("%d of %d pieces: %w", n, all, ErrNotYet)
-		}
-		if err := p.makeRest(); err != nil {
+		n, err := p.sync()
+		if err != nil {
 			return err
 		}
-		if err := p.settle(); err != nil {
+		if p.byFile() {
+			if err := p.place(); err != nil || p.tree == nil {
+				return err
+			}
+		} else if err := p.rename(n); err != nil {
 			return err
 		}
 	}
@@ -53,6 +54,17 @@ func (p *Partial) finish() error {
 		return err
 	}
 	return p.dropStage()
+}
+
+// rename gives the whole share, of which n pieces are durable, its name.
+func (p *Partial) rename(n int) error {
+	if all := p.m.Layout().Pieces(); n < all {
+		return fmt.Errorf("%d of %d pieces: %w", n, all, ErrNotYet)
+	}
+	if err := p.makeRest(); err != nil {
+		return err
+	}
+	return p.settle()
 }
 
 // makeRest makes what no Write made. Links come last.
@@ -207,7 +219,7 @@ func (p *Partial) keepSlots(stamps []stamp) *slotFile {
 // dropStage removes NAME.partial. What says that it is ours goes last.
 func (p *Partial) dropStage() error {
 	var err error
-	for _, name := range []string{"data", "bits", "bits.new", "recent", "recent.new", "hashes", "manifest.new"} {
+	for _, name := range []string{"data", "bits", "bits.new", "recent", "recent.new", "placed", "placed.new", "hashes", "manifest.new"} {
 		if name == "hashes" && p.slots != nil {
 			p.slots.close() // an open file cannot be removed on every system
 			p.slots = nil
@@ -273,20 +285,21 @@ func removeBelow(d FS, name string) error {
 	return err
 }
 
-// Done says whether the share is whole and has its name, and where it lies.
-// OpenPartial may already find it so.
+// Done says whether the share, or what is wanted of it, has its name, and where
+// it lies. OpenPartial may already find it so.
 func (p *Partial) Done() (path string, done bool) {
 	p.life.RLock()
 	defer p.life.RUnlock()
-	if p.tree == nil {
+	if p.tree == nil && !p.sel.done {
 		return "", false
 	}
 	return p.path, true
 }
 
 // Close makes durable what can be and lets go of NAME.partial, which stays for
-// the next time unless the share is done. A share that is done and among Offers
-// can still be read, until Offers lets go of it.
+// the next time unless the share is whole. A share that is done and among Offers
+// can still be read, until Offers lets go of it; if it is not whole, NAME.partial
+// is held until then.
 func (p *Partial) Close() error {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
@@ -297,7 +310,18 @@ func (p *Partial) Close() error {
 	if p.tree == nil && !p.over {
 		_, err = p.sync()
 	}
+	if p.lingers() {
+		return err
+	}
 	return errors.Join(err, p.release())
+}
+
+// lingers closes a Partial that Offers still reads from NAME.partial.
+func (p *Partial) lingers() bool {
+	p.life.Lock()
+	defer p.life.Unlock()
+	p.closed = p.offered && p.sel.done && p.tree == nil && !p.over
+	return p.closed
 }
 
 // release lets go of everything; syncing is held, or nobody else has p yet.
@@ -311,6 +335,10 @@ func (p *Partial) release() error {
 	}
 	if p.tree != nil && !p.offered {
 		err = p.tree.Close()
+	}
+	if p.sel.out != nil {
+		err = errors.Join(err, p.sel.out.close())
+		p.sel.out = nil
 	}
 	err = errors.Join(err, p.closeStage())
 	if p.ownDir {
@@ -329,10 +357,14 @@ func (p *Partial) offer() {
 // withdraw takes offer back.
 func (p *Partial) withdraw() {
 	p.life.Lock()
-	defer p.life.Unlock()
 	p.offered = false
 	if p.closed && p.tree != nil {
 		p.tree.Close()
+	}
+	lingered := p.closed && !p.over
+	p.life.Unlock()
+	if lingered {
+		p.release()
 	}
 }
 

@@ -48,6 +48,7 @@ type Partial struct {
 	slots   *slotFile
 	handles *handles
 	recent  recent
+	sel     selection
 	syncing sync.Mutex // held by Sync, Finish, Close
 
 	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
@@ -81,6 +82,7 @@ type PartialOptions struct {
 	State   *State // gets the block hashes when all is there, and helps to recognise a target; default: none
 	Workers int    // for hashing a target that exists; default 0: one per core
 	MaxOpen int    // files kept open, and folders; default DefaultMaxOpen
+	Wanted  []bool // by entry: what is to be fetched; default nil: all. See Partial.Select
 }
 
 const (
@@ -147,7 +149,8 @@ func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest,
 		again: map[share.Piece][]bool{}, made: make([]bool, len(m.Entries)),
 	}
 	p.batch.clear()
-	if bad := share.PortabilityProblems(m, runtime.GOOS); len(bad) > 0 {
+	p.sel.wanted = wantedOf(m, opt.Wanted)
+	if bad := p.portability(runtime.GOOS); len(bad) > 0 {
 		return nil, &share.PathError{Problems: bad}
 	}
 	defer func() {
@@ -160,7 +163,7 @@ func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest,
 	if err != nil {
 		return nil, err
 	}
-	if done, err := p.checkTarget(ctx); err != nil || done {
+	if done, err := p.look(ctx, found); err != nil || done {
 		return p, err
 	}
 	if !found {
@@ -270,6 +273,7 @@ func (p *Partial) resume() error {
 	if err := p.readBits(); err != nil {
 		return err
 	}
+	p.addPlaced()
 	noted := p.readRecent()
 	if noted != nil {
 		p.durable.Union(noted) // for reconcile; adoptRecent puts it right
@@ -390,6 +394,9 @@ func (p *Partial) reconcile() error {
 		first, n := l.PiecesOf(i)
 		size, ok := there[i]
 		p.made[i] = ok
+		if p.isPlaced(i) {
+			continue
+		}
 		for piece := first; piece < first+share.Piece(n); piece++ {
 			if s := l.PieceSpan(piece); p.durable.Has(piece) && (!ok || size < s.Offset+int64(s.Len)) {
 				p.durable.Remove(piece)
@@ -428,7 +435,7 @@ func (p *Partial) sweep(d FS, prefix string, there map[int]int64) error {
 			continue
 		}
 		entry, ok := slices.BinarySearchFunc(p.m.Entries, name, func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
-		if ok && e.Type == 0 && p.m.Entries[entry].Kind == share.File && p.anyVerified(entry) {
+		if ok && e.Type == 0 && p.m.Entries[entry].Kind == share.File && !p.isPlaced(entry) && p.anyVerified(entry) {
 			info, err := d.Lstat(e.Name)
 			if err != nil {
 				return err
@@ -476,7 +483,7 @@ func (p *Partial) Verified() *share.Set {
 // that cannot be known.
 func (p *Partial) Need() (bytes, free int64) {
 	p.mu.Lock()
-	bytes = p.m.Layout().Bytes() - p.bytes
+	bytes = p.missing()
 	p.mu.Unlock()
 	free, err := p.dir.Free()
 	if err != nil {
@@ -500,6 +507,9 @@ func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error
 		return fs.ErrClosed
 	}
 	s := l.RunSpan(piece, first, n)
+	if p.isPlaced(s.Entry) {
+		return nil // it is there, and the user's by now
+	}
 	h, err := p.handles.files.get(s.Entry, func() (File, error) { return p.openFile(s.Entry) })
 	if err != nil {
 		return p.writeError(s.Entry, err)
@@ -661,15 +671,7 @@ func (p *Partial) read(piece share.Piece, s share.Span, dst []byte) (int, error)
 	if !p.has(piece) {
 		return 0, ErrNotYet
 	}
-	h, err := p.handles.files.get(s.Entry, func() (File, error) { return p.openFile(s.Entry) })
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
-	}
-	defer p.handles.files.put(h)
-	if n, err := h.v.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
-		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
-	}
-	return s.Len, nil
+	return p.readSpan(s, dst)
 }
 
 // Proof is the hashes of the blocks of a piece that is here; see Source. A piece

@@ -27,6 +27,7 @@ const (
 	keyRecord     kind = 5 // the node's key
 	portRecord    kind = 6 // the port last listened on
 	recentRecord  kind = 7 // pieces that are here and not yet durable
+	placedRecord  kind = 8 // files of a transfer that lie below its target
 )
 
 const (

@@ -70,7 +70,7 @@ func (p *Partial) sync() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(lost) == 0 && errors.Is(err, share.ErrDiskFull) {
-		err = fmt.Errorf("need %d bytes: %w", p.m.Layout().Bytes()-p.bytes, err)
+		err = fmt.Errorf("need %d bytes: %w", p.missing(), err)
 	}
 	return p.durable.Count(), err
 }

@@ -84,37 +84,44 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 	if len(dst) < s.Len {
 		return 0, io.ErrShortBuffer
 	}
-	name := t.place.file(t.m.Entries[s.Entry].Path)
+	p := t.m.Entries[s.Entry].Path
+	n, err := readStamped(t.handles, t.place.file(p), s, dst, t.stamps[s.Entry])
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", path.Join(t.m.Name, p), err)
+	}
+	return n, err
+}
+
+// readStamped reads bytes of a file that must be what it was.
+func readStamped(in *handles, name string, s share.Span, dst []byte, was stamp) (int, error) {
 	// By name, so that a file that was replaced is noticed though the old one
 	// is still open.
-	if info, err := t.handles.lstat(name); err != nil || info.Type != 0 || info.stamp() != t.stamps[s.Entry] {
-		return 0, t.changed(s.Entry, err)
+	if info, err := in.lstat(name); err != nil || info.Type != 0 || info.stamp() != was {
+		return 0, in.changed(s.Entry, err)
 	}
-	h, err := t.handles.files.get(s.Entry, func() (File, error) { return t.handles.open(name) })
+	h, err := in.files.get(s.Entry, func() (File, error) { return in.open(name) })
 	if err != nil {
-		return 0, t.changed(s.Entry, err)
+		return 0, in.changed(s.Entry, err)
 	}
-	defer t.handles.files.put(h)
+	defer in.files.put(h)
 	n, err := h.v.ReadAt(dst[:s.Len], s.Offset)
-	info, statErr := h.v.Stat()
-	if statErr != nil || info.stamp() != t.stamps[s.Entry] {
-		return 0, t.changed(s.Entry, statErr)
+	if info, err := h.v.Stat(); err != nil || info.stamp() != was {
+		return 0, in.changed(s.Entry, err)
 	}
 	if n < s.Len {
-		return 0, fmt.Errorf("read %s: %w", t.m.Entries[s.Entry].Path, err)
+		return 0, err
 	}
 	return n, nil
 }
 
 // changed is the error for an entry that is not what it was. A file that cannot
 // be looked at for a reason of this moment keeps that error.
-func (t *Tree) changed(entry int, err error) error {
-	t.handles.files.drop(entry)
-	p := t.m.Entries[entry].Path
+func (h *handles) changed(entry int, err error) error {
+	h.files.drop(entry)
 	if err != nil && !gone(err) {
-		return fmt.Errorf("read %s: %w", p, err)
+		return err
 	}
-	return fmt.Errorf("%s: %w", path.Join(t.m.Name, p), share.ErrChanged)
+	return share.ErrChanged
 }
 
 // gone says whether an error means that the file is not there for us any more.

@@ -1,0 +1,698 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// A share of which only some files are wanted is finished file by file: each is
+// moved from NAME.partial/data to its place below NAME when all of them are there.
+// NAME.partial stays and says what was moved, so that a later transfer that wants
+// more goes on from there. Once NAME exists in this way, the rest is put into it
+// file by file as well; with the last one NAME.partial goes.
+//
+//	placed   which files lie below NAME, and what they looked like then
+//
+// The note is durable before the target is made. A file that it names is
+// below NAME and looks as noted, or it is still in data, or it is ours no more.
+// What else lies below NAME is not looked at, and what is in the way of a file is
+// never replaced.
+
+// selection is what is wanted of a share, and what of it lies at the target.
+type selection struct {
+	wanted []bool // by entry; nil: all. Guarded by Partial.mu
+
+	// Written with Partial.life held, read with it read-held.
+	placed map[int]stamp // by entry: files below the target
+	out    *handles      // the target's folder; nil while there is none
+	done   bool          // all that was wanted lies there
+}
+
+// Select says which entries are wanted from now on; nil is all of them. Need and
+// Finish are about those.
+func (p *Partial) Select(wanted []bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sel.wanted = wantedOf(p.m, wanted)
+}
+
+// wantedOf is wanted, or nil if that is everything.
+func wantedOf(m *share.Manifest, wanted []bool) []bool {
+	if wanted == nil || m.Single() || !slices.Contains(wanted, false) {
+		return nil
+	}
+	return slices.Clone(wanted)
+}
+
+// wants says whether an entry is wanted.
+func (p *Partial) wants(entry int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sel.wanted == nil || p.sel.wanted[entry]
+}
+
+// missing is how many bytes are wanted and not here; mu is held.
+func (p *Partial) missing() (bytes int64) {
+	l := p.m.Layout()
+	if p.sel.wanted == nil {
+		return l.Bytes() - p.bytes
+	}
+	for i, wanted := range p.sel.wanted {
+		if !wanted {
+			continue
+		}
+		first, n := l.PiecesOf(i)
+		for piece := first; piece < first+share.Piece(n); piece++ {
+			if !p.have.Has(piece) {
+				bytes += int64(l.PieceLen(piece))
+			}
+		}
+	}
+	return bytes
+}
+
+// isPlaced says whether an entry is a file below the target. life is held, or
+// nobody else has p yet.
+func (p *Partial) isPlaced(entry int) bool {
+	_, ok := p.sel.placed[entry]
+	return ok
+}
+
+// byFile says whether the target is filled file by file.
+func (p *Partial) byFile() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.m.Single() && (p.sel.wanted != nil || p.sel.placed != nil)
+}
+
+// ---- the note ----
+
+// The note: the share's ID, then for each file, rising, its entry, time and inode.
+const (
+	placedHead = 36
+	placedLen  = 4 + 8 + 8
+)
+
+// readPlaced reads the note, if there is one.
+func (p *Partial) readPlaced() error {
+	b, err := readRecord(p.stage, "placed", placedRecord, placedHead+placedLen*len(p.m.Entries))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRecord) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(b) < placedHead || string(b[:placedHead]) != string(p.m.ID().Bytes()) {
+		return nil
+	}
+	p.sel.placed = map[int]stamp{}
+	for b = b[placedHead:]; len(b) >= placedLen; b = b[placedLen:] {
+		entry := binary.LittleEndian.Uint32(b)
+		if int64(entry) >= int64(len(p.m.Entries)) || p.m.Entries[entry].Kind != share.File {
+			continue
+		}
+		p.sel.placed[int(entry)] = stamp{
+			size:  p.m.Entries[entry].Size,
+			mtime: int64(binary.LittleEndian.Uint64(b[4:])),
+			inode: binary.LittleEndian.Uint64(b[12:]),
+		}
+	}
+	return nil
+}
+
+func (p *Partial) writePlaced(placed map[int]stamp) error {
+	b := append([]byte(nil), p.m.ID().Bytes()...)
+	for _, entry := range slices.Sorted(maps.Keys(placed)) {
+		b = binary.LittleEndian.AppendUint32(b, uint32(entry))
+		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].mtime))
+		b = binary.LittleEndian.AppendUint64(b, placed[entry].inode)
+	}
+	return writeFile(p.stage, "placed", "placed.new", encodeRecord(placedRecord, b), true)
+}
+
+// ---- a target that exists ----
+
+// look says whether all that is wanted lies at the target; found is that there is
+// a NAME.partial.
+func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
+	if found {
+		if err := p.readPlaced(); err != nil {
+			return false, err
+		}
+	}
+	if !p.byFile() {
+		return p.checkTarget(ctx)
+	}
+	if done, err := p.checkFiles(ctx); err != nil || !done {
+		return false, err
+	}
+	if !found {
+		p.recognise()
+		return true, nil
+	}
+	if err := p.resume(); err != nil {
+		return false, err
+	}
+	p.sel.done = true
+	if _, whole, err := p.toPlace(); err != nil || !whole {
+		return true, err
+	}
+	if err := p.makeWhole(); err != nil {
+		return true, err
+	}
+	return true, p.dropStage()
+}
+
+// portability is the names that this system cannot hold, of what is wanted.
+func (p *Partial) portability(goos string) []share.PathProblem {
+	bad := share.PortabilityProblems(p.m, goos)
+	if p.sel.wanted == nil {
+		return bad
+	}
+	return slices.DeleteFunc(bad, func(x share.PathProblem) bool {
+		i, ok := slices.BinarySearchFunc(p.m.Entries, x.Path, func(e share.Entry, at string) int { return strings.Compare(e.Path, at) })
+		return ok && !p.sel.wanted[i]
+	})
+}
+
+// inTheWay lists what keeps files from their place below the target.
+type inTheWay struct {
+	list  []string
+	count int
+}
+
+func (w *inTheWay) add(p, why string) {
+	if w.count++; w.count <= maxProblems {
+		w.list = append(w.list, fmt.Sprintf("%q %s", p, why))
+	}
+}
+
+func (w *inTheWay) err() error {
+	if w.count == 0 {
+		return nil
+	}
+	if w.count > len(w.list) {
+		w.list = append(w.list, fmt.Sprintf("and %d more", w.count-len(w.list)))
+	}
+	return fmt.Errorf("%w: %s", share.ErrExists, strings.Join(w.list, "; "))
+}
+
+// checkFiles looks at what lies below the target of what was placed there and of
+// what is wanted. A wanted file that is there already is taken as it is if it is
+// identical; one that differs is an error that wraps share.ErrExists. done says
+// that all that is wanted is there.
+func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
+	info, err := p.dir.Lstat(p.m.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.sel.placed = nil
+		return false, nil
+	}
+	if err == nil && !info.Type.IsDir() {
+		err = fmt.Errorf("%w: %s is something else than in the share", share.ErrExists, p.m.Name)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := p.openOut(); err != nil {
+		return false, err
+	}
+	if p.sel.placed == nil {
+		p.sel.placed = map[int]stamp{}
+	}
+	var way inTheWay
+	var same []found // files to compare, and
+	var at []int     // ... their entries
+	missing := 0
+	for i := range p.m.Entries {
+		e := &p.m.Entries[i]
+		info, err := p.sel.out.lstat(e.Path)
+		if err != nil && !gone(err) {
+			return false, err
+		}
+		there := err == nil
+		if was, ok := p.sel.placed[i]; ok {
+			if there && info.Type == 0 && info.stamp() == was {
+				continue
+			}
+			delete(p.sel.placed, i) // changed, gone, or never moved
+		}
+		switch {
+		case !p.wants(i):
+		case !there:
+			if notDir(err) {
+				way.add(e.Path, "has a file where a folder should be")
+			}
+			missing++
+		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!hasExec || info.Exec == e.Exec):
+			same, at = append(same, found{path: e.Path, kind: share.File, info: info}), append(at, i)
+		default:
+			if ok, err := p.isThere(e, info); err != nil {
+				return false, err
+			} else if !ok {
+				way.add(e.Path, "is not what it is in the share")
+			}
+		}
+	}
+	if err := way.err(); err != nil {
+		return false, err
+	}
+	if err := p.adopt(ctx, same, at, &way); err != nil {
+		return false, err
+	}
+	return missing == 0, way.err()
+}
+
+// isThere says whether a folder or link is what the share has.
+func (p *Partial) isThere(e *share.Entry, info Info) (ok bool, err error) {
+	switch {
+	case e.Kind == share.Dir:
+		return info.Type.IsDir(), nil
+	case e.Kind == share.Symlink && info.Type == fs.ModeSymlink:
+		err = p.sel.out.in(path.Dir(e.Path), false, func(d FS) error {
+			target, err := d.Readlink(path.Base(e.Path))
+			ok = target == e.Target
+			return err
+		})
+	}
+	return ok, err
+}
+
+// adopt takes the files that are identical to the share's, as they are.
+func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *inTheWay) error {
+	if len(files) == 0 {
+		return nil
+	}
+	known := p.opt.State.recall(place{name: p.m.Name, path: p.path}, files)
+	var todo []*hashed
+	var of []int // entries, of todo
+	for i, entry := range entries {
+		e := &p.m.Entries[entry]
+		if known[i].m == nil {
+			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.stamp()}), append(of, entry)
+		} else if known[i].entry().Root == e.Root {
+			p.sel.placed[entry] = files[i].info.stamp()
+		} else {
+			way.add(e.Path, "differs")
+		}
+	}
+	p.slots = &slotFile{}
+	h := &hashing{handles: newHandles(shared{p.sel.out.top}, 0), workers: workersOr(p.opt.Workers), slots: p.slots, progress: func(int64, int) {}}
+	defer h.handles.close()
+	if err := h.all(ctx, todo); err != nil {
+		return err
+	}
+	for i, f := range todo {
+		e := &p.m.Entries[of[i]]
+		switch {
+		case f.err != nil:
+			way.add(e.Path, f.err.Error())
+		case share.FileRoot(f.pieces) != e.Root:
+			way.add(e.Path, "differs")
+		default:
+			p.sel.placed[of[i]] = f.stamp
+		}
+	}
+	return nil
+}
+
+// openOut opens the target's folder.
+func (p *Partial) openOut() error {
+	d, err := p.dir.Sub(p.m.Name)
+	if err == nil {
+		p.sel.out = newHandles(d, p.opt.MaxOpen)
+	}
+	return err
+}
+
+// addPlaced makes the pieces of placed files durable ones.
+func (p *Partial) addPlaced() {
+	for entry := range p.sel.placed {
+		first, n := p.m.Layout().PiecesOf(entry)
+		for piece := first; piece < first+share.Piece(n); piece++ {
+			p.durable.Add(piece)
+		}
+	}
+}
+
+// recognise is resume for a share of which all that is wanted lies at the target,
+// and for which there is no NAME.partial.
+func (p *Partial) recognise() {
+	p.addPlaced()
+	p.have = p.durable.Clone()
+	for piece := range p.have.All() {
+		p.bytes += int64(p.m.Layout().PieceLen(piece))
+	}
+	if p.slots == nil {
+		p.slots = &slotFile{}
+	}
+	p.sel.done = true
+}
+
+// ---- reading ----
+
+// ReadAt reads bytes of an entry's file that the caller knows to be written, or
+// to be here; blocks of a piece that is not complete are read as well. It says
+// how many bytes there were, with io.EOF if the file ends before dst is full.
+func (p *Partial) ReadAt(entry int, dst []byte, off int64) (int, error) {
+	if entry < 0 || entry >= len(p.m.Entries) || p.m.Entries[entry].Kind != share.File || off < 0 {
+		return 0, fmt.Errorf("read entry %d at %d: %w", entry, off, fs.ErrInvalid)
+	}
+	s, end := clip(p.m.Entries[entry].Size, off, len(dst))
+	s.Entry = entry
+	if s.Len == 0 {
+		return 0, end
+	}
+	p.life.RLock()
+	defer p.life.RUnlock()
+	n, err := 0, error(nil)
+	switch {
+	case p.tree != nil:
+		n, err = p.tree.read(s, dst)
+	case p.over:
+		err = fs.ErrClosed
+	default:
+		n, err = p.readSpan(s, dst)
+	}
+	if err == nil {
+		err = end
+	}
+	return n, err
+}
+
+// clip is what of n bytes from off on a file of size bytes has, and io.EOF if that
+// is not all.
+func clip(size, off int64, n int) (share.Span, error) {
+	if left := max(0, size-off); int64(n) > left {
+		return share.Span{Offset: off, Len: int(left)}, io.EOF
+	}
+	return share.Span{Offset: off, Len: n}, nil
+}
+
+// readSpan reads bytes from where an entry lies now; life is read-held.
+func (p *Partial) readSpan(s share.Span, dst []byte) (int, error) {
+	if was, ok := p.sel.placed[s.Entry]; ok {
+		n, err := readStamped(p.sel.out, p.m.Entries[s.Entry].Path, s, dst, was)
+		if err != nil {
+			err = fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entries[s.Entry].Path), err)
+		}
+		return n, err
+	}
+	if p.handles == nil {
+		return 0, ErrNotYet
+	}
+	h, err := p.handles.files.get(s.Entry, func() (File, error) { return p.openFile(s.Entry) })
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	}
+	defer p.handles.files.put(h)
+	if n, err := h.v.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
+		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	}
+	return s.Len, nil
+}
+
+// ---- the end ----
+
+// place puts what is wanted, and all of it is here, to its place below the
+// target. syncing is held. It may be called again after an error.
+func (p *Partial) place() error {
+	if p.sel.done && p.doneStill() {
+		return nil
+	}
+	todo, whole, err := p.toPlace()
+	if err == nil && p.handles == nil {
+		err = ErrNotYet
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.readyFiles(todo); err != nil {
+		return err
+	}
+	all := maps.Clone(todo)
+	maps.Copy(all, p.sel.placed)
+	if err := p.writePlaced(all); err != nil {
+		return err
+	}
+	if err := p.makeFolders(todo); err != nil {
+		return err
+	}
+	if err := p.clearWay(todo); err != nil {
+		return err
+	}
+	if err := p.moveFiles(todo); err != nil {
+		return err
+	}
+	if err := p.makeLinks(); err != nil {
+		return err
+	}
+	if err := p.syncOut(todo); err != nil {
+		return err
+	}
+	if whole {
+		return p.makeWhole()
+	}
+	p.life.Lock()
+	p.sel.done = true
+	p.life.Unlock()
+	return nil
+}
+
+// doneStill says whether what is done is all that is wanted now.
+func (p *Partial) doneStill() bool {
+	for i := range p.m.Entries {
+		if p.wants(i) && p.m.Entries[i].Kind == share.File && !p.isPlaced(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// toPlace is the files to be moved, and whether the share is whole then.
+func (p *Partial) toPlace() (todo map[int]stamp, whole bool, err error) {
+	todo, whole = map[int]stamp{}, true
+	var absent share.Piece
+	for i := range p.m.Entries {
+		switch {
+		case !p.wants(i):
+			whole = false
+		case p.m.Entries[i].Kind == share.File && !p.isPlaced(i):
+			todo[i] = stamp{}
+			absent += p.absent(i)
+		}
+	}
+	if absent > 0 {
+		err = fmt.Errorf("%d pieces are missing: %w", absent, ErrNotYet)
+	}
+	return todo, whole, err
+}
+
+// absent is the number of pieces of an entry that are not durable.
+func (p *Partial) absent(entry int) (absent share.Piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, n := p.m.Layout().PiecesOf(entry)
+	for piece := first; piece < first+share.Piece(n); piece++ {
+		if !p.durable.Has(piece) {
+			absent++
+		}
+	}
+	return absent
+}
+
+// readyFiles makes files what they will be, and durable, in data.
+func (p *Partial) readyFiles(todo map[int]stamp) error {
+	for _, i := range slices.Sorted(maps.Keys(todo)) {
+		e := &p.m.Entries[i]
+		if err := p.makeEntry(i, e); err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		info, err := p.handles.lstat(p.file(i))
+		if err == nil && info.Size != e.Size {
+			err = share.ErrChanged
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		todo[i] = info.stamp()
+	}
+	return p.syncNames()
+}
+
+// makeFolders makes the folders that are wanted below the target, and durable, so
+// that what is moved into them can be found after a power cut.
+func (p *Partial) makeFolders(todo map[int]stamp) error {
+	if p.sel.out == nil {
+		if err := ensureDir(p.dir, p.m.Name); err != nil {
+			return err
+		}
+		p.life.Lock()
+		err := p.openOut()
+		p.life.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	fresh := map[string]bool{}
+	p.sel.out.made = func(dir string) { fresh[dir] = true }
+	for i := range p.m.Entries {
+		e := &p.m.Entries[i]
+		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
+			continue
+		}
+		dir := path.Dir(e.Path)
+		if e.Kind == share.Dir {
+			dir = e.Path
+		}
+		if err := p.sel.out.in(dir, true, func(FS) error { return nil }); err != nil {
+			if notDir(err) || errors.Is(err, fs.ErrInvalid) {
+				err = fmt.Errorf("%w: %w", share.ErrExists, err)
+			}
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+	}
+	if err := p.syncDirsOf(p.sel.out, slices.Sorted(maps.Keys(fresh))); err != nil {
+		return err
+	}
+	return p.dir.SyncDir(".")
+}
+
+// clearWay makes sure that the places of files are free. One that was moved
+// before, of which only the old name is left, is done.
+func (p *Partial) clearWay(todo map[int]stamp) error {
+	var way inTheWay
+	for _, i := range slices.Sorted(maps.Keys(todo)) {
+		e := &p.m.Entries[i]
+		info, err := p.sel.out.lstat(e.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case info.Inode != 0 && info.stamp() == todo[i]:
+			p.handles.files.drop(i)
+			if err := p.dir.Remove(path.Join(p.staging, "data", e.Path)); err != nil {
+				return err
+			}
+			p.put(i, todo[i])
+			delete(todo, i)
+		default:
+			way.add(e.Path, "is there already")
+		}
+	}
+	return way.err()
+}
+
+// put notes that a file is at its place.
+func (p *Partial) put(entry int, st stamp) {
+	p.life.Lock()
+	defer p.life.Unlock()
+	if p.sel.placed == nil {
+		p.sel.placed = map[int]stamp{}
+	}
+	p.sel.placed[entry] = st
+}
+
+// moveFiles moves files to their places. Nobody reads one meanwhile.
+func (p *Partial) moveFiles(todo map[int]stamp) error {
+	for _, i := range slices.Sorted(maps.Keys(todo)) {
+		if err := p.moveFile(i, todo[i]); err != nil {
+			return fmt.Errorf("%s: %w", p.m.Entries[i].Path, err)
+		}
+	}
+	return nil
+}
+
+func (p *Partial) moveFile(entry int, st stamp) error {
+	p.life.Lock()
+	p.handles.files.drop(entry) // an open file cannot be moved on every system
+	name := p.m.Entries[entry].Path
+	err := p.dir.Move(path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
+	p.life.Unlock()
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: %w", share.ErrExists, err)
+	}
+	if err == nil {
+		p.put(entry, st)
+	}
+	return err
+}
+
+// makeLinks makes the links that are wanted, below the target.
+func (p *Partial) makeLinks() error {
+	for i := range p.m.Entries {
+		e := &p.m.Entries[i]
+		if e.Kind != share.Symlink || !p.wants(i) {
+			continue
+		}
+		err := p.sel.out.in(path.Dir(e.Path), false, func(d FS) error {
+			err := d.Symlink(e.Target, path.Base(e.Path))
+			if !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			if target, e2 := d.Readlink(path.Base(e.Path)); e2 == nil && target == e.Target {
+				return nil
+			}
+			return fmt.Errorf("%w: %w", share.ErrExists, err)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+	}
+	return nil
+}
+
+// syncOut makes the new names below the target durable.
+func (p *Partial) syncOut(todo map[int]stamp) error {
+	dirs := map[string]bool{}
+	for i := range p.m.Entries {
+		if _, moved := todo[i]; moved || p.m.Entries[i].Kind == share.Symlink && p.wants(i) {
+			dirs[path.Dir(p.m.Entries[i].Path)] = true
+		}
+	}
+	return p.syncDirsOf(p.sel.out, slices.Sorted(maps.Keys(dirs)))
+}
+
+// syncDirsOf makes the names in folders durable.
+func (p *Partial) syncDirsOf(h *handles, dirs []string) error {
+	if len(dirs) > manyFiles {
+		if err := p.stage.SyncAll(); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	for _, dir := range dirs {
+		if err := h.in(dir, false, func(d FS) error { return d.SyncDir(".") }); err != nil {
+			return fmt.Errorf("sync folder %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// makeWhole ends the work on a share of which every file has come to its place.
+// NAME.partial is not needed any more, but for what finish does next.
+func (p *Partial) makeWhole() error {
+	p.life.Lock()
+	defer p.life.Unlock()
+	stamps := make([]stamp, len(p.m.Entries))
+	for entry, st := range p.sel.placed {
+		stamps[entry] = st
+	}
+	slots := p.keepSlots(stamps)
+	if err := p.openTree(stamps, slots); err != nil {
+		slots.close()
+		return err
+	}
+	p.handles.close()
+	p.sel.out.close()
+	p.sel.out = nil
+	return nil
+}
