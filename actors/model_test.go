@@ -36,6 +36,7 @@ type simNode struct {
 	mute    bool                                // accepts, and never answers a request
 	corrupt func(p share.Piece, b []byte)       // what it does to the blocks it sends
 	forge   func(p share.Piece, v []share.Hash) // ... and to the proofs
+	loses   int                                 // once it has more pieces than that, its disk loses what is not durable
 	full    bool                                // its disk takes no more
 	events  []Event
 	end     *Ended
@@ -371,7 +372,18 @@ func (t *memTarget) Complete(p share.Piece, values []share.Hash) {
 	t.have.Add(p)
 }
 
+// lostPieces is what store's SyncError is.
+type lostPieces []share.Piece
+
+func (l lostPieces) Error() string             { return fmt.Sprint("lost pieces ", []share.Piece(l)) }
+func (l lostPieces) LostPieces() []share.Piece { return l }
+
 func (t *memTarget) Sync() error {
+	if n := t.n.loses; n > 0 && t.have.Count() > n {
+		t.n.loses = 0
+		t.have = t.durable.Clone()
+		return lostPieces{0}
+	}
 	t.durable = t.have.Clone()
 	return nil
 }

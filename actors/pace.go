@@ -105,10 +105,17 @@ func (t *transfer) findManifest(ctx actor.Context, now time.Time) (next time.Tim
 	return next
 }
 
-// diskFailed waits when the disk is full, and ends the transfer for any other trouble.
+// A disk may say with an error which pieces it lost after it had taken them.
+type loser interface{ LostPieces() []share.Piece }
+
+// diskFailed waits when the disk is full, begins again when it lost pieces, and
+// ends the transfer for any other trouble.
 func (t *transfer) diskFailed(ctx actor.Context, err error) {
+	var lost loser
 	switch {
-	case t.ending != nil || t.state == DiskFull:
+	case t.ending != nil || t.restarting || t.state == DiskFull:
+	case errors.As(err, &lost):
+		t.beginAgain(ctx, err)
 	case !errors.Is(err, share.ErrDiskFull):
 		t.end(ctx, Ended{Err: err})
 	default:
@@ -153,6 +160,7 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 		return
 	}
 	t.enter(Fetching)
+	t.dirty.due = t.s.Now() // what could not be synced before
 	t.toLeases(ctx, PauseLeases{})
 }
 

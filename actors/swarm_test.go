@@ -212,3 +212,20 @@ func TestWithoutALeaseManagerNothingIsAskedForAfterOneWindow(t *testing.T) {
 		t.Errorf("%d bytes were asked for without a lease manager", after)
 	}
 }
+
+func TestPiecesThatTheDiskLostAreFetchedAgain(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 24<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.loses = 5
+	n.fetch(m.ID(), source)
+	sw.run(time.Minute, n)
+	n.complete(content)
+	if n.loses != 0 {
+		t.Error("nothing was lost")
+	}
+	if p := n.end.Last; p.Done != p.Pieces || p.Verified != p.Bytes {
+		t.Errorf("counts are off: %+v", p)
+	}
+}

@@ -298,10 +298,8 @@ func (t *transfer) finished(ctx actor.Context, m finished) {
 		t.state, t.count.Path = Complete, m.path
 		t.diskIdle(ctx)
 	case !t.diskIdle(ctx):
-	case errors.Is(m.err, share.ErrDiskFull):
-		t.diskFailed(ctx, m.err)
 	case m.err != nil:
-		t.end(ctx, Ended{Err: m.err})
+		t.diskFailed(ctx, m.err)
 	default:
 		t.complete(ctx, m.path)
 	}
@@ -398,10 +396,17 @@ func (t *transfer) childFailed(ctx actor.Context, m childFailed) {
 			return
 		}
 	}
+	t.beginAgain(ctx, fmt.Errorf("internal error in %s: %v", m.Name, m.Reason))
+}
+
+// beginAgain stops all work and goes on from what is on disk, or ends the
+// transfer with why when that has happened too often.
+func (t *transfer) beginAgain(ctx actor.Context, why error) {
 	if t.restarts++; t.restarts > maxRestarts {
-		t.end(ctx, Ended{Err: fmt.Errorf("internal error in %s: %v", m.Name, m.Reason)})
+		t.end(ctx, Ended{Err: why})
 		return
 	}
+	t.s.Log().Warn("a transfer begins again from what is on disk", "share", t.cmd.Share.String(), "error", why)
 	t.restarting = true
 	t.stopPools(ctx)
 	t.stopWorkers(ctx)
