@@ -430,6 +430,23 @@ func TestLackOfLeasesIsNotTakenForASlowSource(t *testing.T) {
 	}
 }
 
+func TestStartGoesOnAfterALackOfLeases(t *testing.T) {
+	sizes := make([]int64, 2000)
+	for i := range sizes {
+		sizes[i] = 100 << 10
+	}
+	w := newWorld(t, Config{}, layoutOf(t, sizes...), 25e6, 100*time.Millisecond)
+	w.few = true
+	w.to(start.Add(5 * time.Second))
+	w.few = false
+	w.to(start.Add(6 * time.Second))
+	n, at := w.arrived, w.now
+	w.to(at.Add(time.Second))
+	if used := w.used(w.arrived-n, at); used < 0.9 {
+		t.Errorf("used %.3f a second later", used)
+	}
+}
+
 func TestTimeWithoutWorkIsNotTheSources(t *testing.T) {
 	w := newWorld(t, Config{}, bigLayout(t), 25e6, 100*time.Millisecond)
 	w.to(start.Add(5 * time.Second))

@@ -378,6 +378,22 @@ func TestNobodySavesUpAndNobodyIsMadeToWaitForItsPast(t *testing.T) {
 	}
 }
 
+func TestNewcomerHasNoHeadStart(t *testing.T) {
+	d := newDesk(UploadConfig{Slots: 1, Rate: 1e6, QueueFor: time.Hour})
+	for range 100 {
+		d.ask("a", 1, 64<<10)
+	}
+	d.run(epoch.Add(time.Second))
+	for range 100 {
+		d.ask("b", 2, 64<<10)
+	}
+	n := d.bytes["a"]
+	d.run(epoch.Add(2 * time.Second))
+	if a, b := d.bytes["a"]-n, d.bytes["b"]; b > a+128<<10 {
+		t.Errorf("%d to the newcomer, %d to the other", b, a)
+	}
+}
+
 func TestForgottenClocksAreBounded(t *testing.T) {
 	u := NewUploads(UploadConfig{Queue: 10})
 	for i := range 1000 {
