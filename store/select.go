@@ -36,6 +36,8 @@ type selection struct {
 	placed map[int]stamp // by entry: files below the target
 	out    *handles      // the target's folder; nil while there is none
 	done   bool          // all that was wanted lies there
+
+	dirty map[string]struct{} // folders below the target with names that may not be durable
 }
 
 // Select says which entries are wanted from now on; nil is all of them. Need and
@@ -236,29 +238,31 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	for i := range p.m.Entries {
 		e := &p.m.Entries[i]
 		info, err := p.sel.out.lstat(e.Path)
-		if err != nil && !gone(err) {
-			return false, err
-		}
 		there := err == nil
 		if was, ok := p.sel.placed[i]; ok {
 			if there && info.Type == 0 && info.stamp() == was {
+				p.madeName(e.Path)
 				continue
 			}
 			delete(p.sel.placed, i) // changed, gone, or never moved
 		}
 		switch {
 		case !p.wants(i):
+		case err != nil && p.blocked(e.Path):
+			way.add(e.Path, "has something else where a folder should be")
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return false, err
 		case !there:
-			if notDir(err) {
-				way.add(e.Path, "has a file where a folder should be")
-			}
 			missing++
 		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!hasExec || info.Exec == e.Exec):
 			same, at = append(same, found{path: e.Path, kind: share.File, info: info}), append(at, i)
 		default:
-			if ok, err := p.isThere(e, info); err != nil {
+			ok, err := p.isThere(e, info)
+			if err != nil {
 				return false, err
-			} else if !ok {
+			}
+			p.madeName(e.Path)
+			if !ok {
 				way.add(e.Path, "is not what it is in the share")
 			}
 		}
@@ -270,6 +274,39 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	return missing == 0, way.err()
+}
+
+// madeName notes that a name below the target, and those of the folders above it,
+// may not be durable.
+func (p *Partial) madeName(name string) {
+	if p.sel.dirty == nil {
+		p.sel.dirty = map[string]struct{}{}
+	}
+	for name != "." {
+		name = path.Dir(name)
+		if _, noted := p.sel.dirty[name]; noted {
+			return
+		}
+		p.sel.dirty[name] = struct{}{}
+	}
+}
+
+// blocked says whether something that is no folder stands above a name below the
+// target.
+func (p *Partial) blocked(name string) bool {
+	for i := range name {
+		if name[i] != '/' {
+			continue
+		}
+		info, err := p.dir.Lstat(path.Join(p.m.Name, name[:i]))
+		if err != nil {
+			return false
+		}
+		if !info.Type.IsDir() {
+			return true
+		}
+	}
+	return false
 }
 
 // isThere says whether a folder or link is what the share has.
@@ -456,7 +493,7 @@ func (p *Partial) place() error {
 	if err := p.makeLinks(); err != nil {
 		return err
 	}
-	if err := p.syncOut(todo); err != nil {
+	if err := p.syncOut(); err != nil {
 		return err
 	}
 	if whole {
@@ -526,7 +563,10 @@ func (p *Partial) readyFiles(todo map[int]stamp) error {
 		}
 		todo[i] = info.stamp()
 	}
-	return p.syncNames()
+	p.mu.Lock()
+	dirs := slices.Sorted(maps.Keys(p.batch.dirs))
+	p.mu.Unlock()
+	return p.syncDirsOf(p.handles, dirs)
 }
 
 // makeFolders makes the folders that are wanted below the target, and durable, so
@@ -536,6 +576,9 @@ func (p *Partial) makeFolders(todo map[int]stamp) error {
 		if err := ensureDir(p.dir, p.m.Name); err != nil {
 			return err
 		}
+		if info, err := p.dir.Lstat(p.m.Name); err == nil && !info.Type.IsDir() {
+			return fmt.Errorf("%w: %s is no folder", share.ErrExists, p.m.Name)
+		}
 		p.life.Lock()
 		err := p.openOut()
 		p.life.Unlock()
@@ -543,8 +586,7 @@ func (p *Partial) makeFolders(todo map[int]stamp) error {
 			return err
 		}
 	}
-	fresh := map[string]bool{}
-	p.sel.out.made = func(dir string) { fresh[dir] = true }
+	p.sel.out.made = func(string) {} // madeName is told of all
 	for i := range p.m.Entries {
 		e := &p.m.Entries[i]
 		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
@@ -555,13 +597,14 @@ func (p *Partial) makeFolders(todo map[int]stamp) error {
 			dir = e.Path
 		}
 		if err := p.sel.out.in(dir, true, func(FS) error { return nil }); err != nil {
-			if notDir(err) || errors.Is(err, fs.ErrInvalid) {
+			if p.blocked(dir + "/") {
 				err = fmt.Errorf("%w: %w", share.ErrExists, err)
 			}
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
+		p.madeName(dir)
 	}
-	if err := p.syncDirsOf(p.sel.out, slices.Sorted(maps.Keys(fresh))); err != nil {
+	if err := p.syncOut(); err != nil {
 		return err
 	}
 	return p.dir.SyncDir(".")
@@ -576,6 +619,8 @@ func (p *Partial) clearWay(todo map[int]stamp) error {
 		info, err := p.sel.out.lstat(e.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && p.blocked(e.Path):
+			way.add(e.Path, "has something else where a folder should be")
 		case err != nil:
 			return err
 		case info.Inode != 0 && info.stamp() == todo[i]:
@@ -584,6 +629,7 @@ func (p *Partial) clearWay(todo map[int]stamp) error {
 				return err
 			}
 			p.put(i, todo[i])
+			p.madeName(e.Path)
 			delete(todo, i)
 		default:
 			way.add(e.Path, "is there already")
@@ -623,6 +669,7 @@ func (p *Partial) moveFile(entry int, st stamp) error {
 	}
 	if err == nil {
 		p.put(entry, st)
+		p.madeName(name)
 	}
 	return err
 }
@@ -647,25 +694,24 @@ func (p *Partial) makeLinks() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
+		p.madeName(e.Path)
 	}
 	return nil
 }
 
 // syncOut makes the new names below the target durable.
-func (p *Partial) syncOut(todo map[int]stamp) error {
-	dirs := map[string]bool{}
-	for i := range p.m.Entries {
-		if _, moved := todo[i]; moved || p.m.Entries[i].Kind == share.Symlink && p.wants(i) {
-			dirs[path.Dir(p.m.Entries[i].Path)] = true
-		}
+func (p *Partial) syncOut() error {
+	err := p.syncDirsOf(p.sel.out, slices.Sorted(maps.Keys(p.sel.dirty)))
+	if err == nil {
+		clear(p.sel.dirty)
 	}
-	return p.syncDirsOf(p.sel.out, slices.Sorted(maps.Keys(dirs)))
+	return err
 }
 
 // syncDirsOf makes the names in folders durable.
 func (p *Partial) syncDirsOf(h *handles, dirs []string) error {
 	if len(dirs) > manyFiles {
-		if err := p.stage.SyncAll(); !errors.Is(err, errors.ErrUnsupported) {
+		if err := p.syncAll(); !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
@@ -675,6 +721,23 @@ func (p *Partial) syncDirsOf(h *handles, dirs []string) error {
 		}
 	}
 	return nil
+}
+
+// syncAll makes everything durable. If that fails, all that was written and not
+// durable is lost, in files that are not wanted now as well.
+func (p *Partial) syncAll() error {
+	err := p.stage.SyncAll()
+	if err == nil || errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	files := map[int]struct{}{}
+	for piece := range p.batch.touched {
+		files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
+	}
+	p.loseFiles(files, nil)
+	return fmt.Errorf("sync: %w", err)
 }
 
 // makeWhole ends the work on a share of which every file has come to its place.

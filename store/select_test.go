@@ -1,0 +1,578 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// only marks the entries at or below some paths.
+func only(m *share.Manifest, paths ...string) []bool {
+	out := make([]bool, len(m.Entries))
+	for i, e := range m.Entries {
+		for _, p := range paths {
+			out[i] = out[i] || e.Path == p || strings.HasPrefix(e.Path, p+"/")
+		}
+	}
+	return out
+}
+
+// copyWanted takes the pieces of what is wanted that are not there yet.
+func copyWanted(to *store.Partial, from store.Source, wanted []bool) error {
+	l := from.Manifest().Layout()
+	for p := range share.FullSet(l.Pieces()).Minus(to.Verified()).All() {
+		if wanted != nil && !wanted[l.PieceSpan(p).Entry] {
+			continue
+		}
+		if err := copyPiece(to, from, p, 4); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchOnly fetches some of a share into dir, to its end.
+func fetchOnly(t testing.TB, dir string, im *store.Imported, paths ...string) {
+	t.Helper()
+	if err := tryOnly(dir, im, paths...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryOnly(dir string, im *store.Imported, paths ...string) error {
+	wanted := only(im.Manifest, paths...)
+	if len(paths) == 0 {
+		wanted = nil
+	}
+	p, err := store.OpenPartial(context.Background(), dir, im.Manifest, store.PartialOptions{Wanted: wanted})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if err := copyWanted(p, im.Tree, wanted); err != nil {
+		return err
+	}
+	at, err := p.Finish()
+	if err == nil && at != filepath.Join(dir, im.Manifest.Name) {
+		err = fmt.Errorf("finished at %s", at)
+	}
+	return err
+}
+
+// names is every file and link below dir, without those of NAME.partial.
+func names(t testing.TB, dir string) string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(p, ".partial") {
+			return fs.SkipDir
+		}
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		if d.IsDir() {
+			if list, _ := os.ReadDir(p); len(list) > 0 {
+				return nil
+			}
+			rel += "/"
+		}
+		out = append(out, filepath.ToSlash(rel))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(out, " ")
+}
+
+func sampleShare(t testing.TB) (im *store.Imported, src string) {
+	src = filepath.Join(t.TempDir(), "stuff")
+	sample().make(t, src)
+	return importDir(t, src, store.ImportOptions{}), src
+}
+
+func TestOnlyWhatIsWantedIsMade(t *testing.T) {
+	im, src := sampleShare(t)
+	dir := t.TempDir()
+	fetchOnly(t, dir, im, "a/piece+1", "many", "a/none", "link", "empty")
+	if got, want := names(t, dir), "stuff/a/none/ stuff/a/piece+1 stuff/empty stuff/link stuff/many/1 stuff/many/2 stuff/many/exec-large"; got != want {
+		t.Errorf("made %s\nwant %s", got, want)
+	}
+	for _, p := range []string{"a/piece+1", "many/exec-large"} {
+		a, _ := os.ReadFile(filepath.Join(src, p))
+		b, _ := os.ReadFile(filepath.Join(dir, "stuff", p))
+		if string(a) != string(b) {
+			t.Errorf("%s differs", p)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "stuff/many/exec-large")); err != nil || info.Mode()&0o100 == 0 {
+		t.Error("no executable:", info.Mode(), err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "stuff.partial/manifest")); err != nil {
+		t.Error("the state was not kept:", err)
+	}
+}
+
+// Each run wants more; nothing comes twice, and with the last the share is whole.
+func TestAWiderSelectionGoesOnFromThere(t *testing.T) {
+	im, src := sampleShare(t)
+	dir := t.TempDir()
+	fetchOnly(t, dir, im, "a/piece")
+	fetchOnly(t, dir, im, "many", "big")
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, "a", "big")})
+	want := 0
+	for i, wanted := range only(im.Manifest, "a/piece", "many", "big") {
+		if _, n := im.Manifest.Layout().PiecesOf(i); wanted {
+			want += n
+		}
+	}
+	if got := p.Verified().Count(); got != want {
+		t.Errorf("%d pieces are here, want %d", got, want)
+	}
+	copyAll(t, openPart(t, t.TempDir(), im.Manifest, store.PartialOptions{Wanted: only(im.Manifest)}), &some{p}) // still proven and served
+	p.Close()
+	fetchOnly(t, dir, im)
+	sameOnDisk(t, filepath.Join(dir, "stuff"), src)
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("left over: %v", list)
+	}
+	fetchOnly(t, dir, im, "big") // is all there, and recognised
+}
+
+// some is a Source that is copied as far as it goes.
+type some struct{ *store.Partial }
+
+func (s *some) Proof(p share.Piece) ([]share.Hash, error) {
+	values, err := s.Partial.Proof(p)
+	if errors.Is(err, store.ErrNotYet) {
+		return nil, nil
+	}
+	return values, err
+}
+
+func (s *some) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int, error) {
+	k, err := s.Partial.ReadRun(p, first, n, dst)
+	if errors.Is(err, store.ErrNotYet) {
+		return s.Manifest().Layout().RunSpan(p, first, n).Len, nil
+	}
+	return k, err
+}
+
+// A folder that was there keeps what it has; a file of it that is the same is taken.
+func TestNeighboursAreLeftAlone(t *testing.T) {
+	im, src := sampleShare(t)
+	dir := t.TempDir()
+	mine := tree{"stuff/mine": "precious", "stuff/a/notes": "mine too", "stuff/many/2": "not the share's"}
+	mine.make(t, dir)
+	same, _ := os.ReadFile(filepath.Join(src, "a/block+1"))
+	os.WriteFile(filepath.Join(dir, "stuff/a/block+1"), same, 0o666)
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, "a/block+1")})
+	if at, done := p.Done(); !done || at != filepath.Join(dir, "stuff") {
+		t.Error("the same file was not recognised", at, done)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("made for nothing: %v", list)
+	}
+	first, n := im.Manifest.Layout().PiecesOf(entryOf(im.Manifest, "a/block+1"))
+	if n != 1 || p.Verified().Count() != 1 {
+		t.Error(p.Verified().Count(), "pieces")
+	}
+	if values, err := p.Proof(first); err != nil || im.Manifest.CheckProof(first, values) != nil {
+		t.Error(err)
+	}
+	p.Close()
+	fetchOnly(t, dir, im, "a/block", "a/block+1", "many/1")
+	for name, content := range mine {
+		if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != content {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	for _, paths := range [][]string{{"many"}, {"many/2"}, {}} {
+		if err := tryOnly(dir, im, paths...); !errors.Is(err, share.ErrExists) || !strings.Contains(err.Error(), "many/2") {
+			t.Errorf("%v: got %v, want ErrExists", paths, err)
+		}
+	}
+	if got, _ := os.ReadFile(filepath.Join(dir, "stuff/many/2")); string(got) != "not the share's" {
+		t.Error("replaced")
+	}
+}
+
+func entryOf(m *share.Manifest, p string) int {
+	for i, e := range m.Entries {
+		if e.Path == p {
+			return i
+		}
+	}
+	panic(p)
+}
+
+// What has been placed is the user's: edited, it is in the way only of who wants
+// it again; gone, it is fetched again.
+func TestAPlacedFileIsTheUsers(t *testing.T) {
+	im, src := sampleShare(t)
+	for _, gone := range []bool{false, true} {
+		dir := t.TempDir()
+		fetchOnly(t, dir, im, "a/piece", "many/1")
+		at := filepath.Join(dir, "stuff/many/1")
+		if gone {
+			os.Remove(at)
+		} else {
+			os.WriteFile(at, []byte("2"), 0o666)
+		}
+		fetchOnly(t, dir, im, "big")
+		if got, _ := os.ReadFile(at); string(got) == "1" {
+			t.Error("came back though nobody wanted it")
+		}
+		err := tryOnly(dir, im)
+		if gone {
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameOnDisk(t, filepath.Join(dir, "stuff"), src)
+			continue
+		}
+		if got, _ := os.ReadFile(at); !errors.Is(err, share.ErrExists) || string(got) != "2" {
+			t.Errorf("got %v, want ErrExists; the file is %q", err, got)
+		}
+	}
+}
+
+// A file may come to where one is to be placed while it is being fetched.
+func TestAFileThatCameMeanwhileIsNotReplaced(t *testing.T) {
+	im, _ := sampleShare(t)
+	for what, mine := range map[string]tree{
+		"a file":                {"stuff/many/1": "mine"},
+		"a file for a folder":   {"stuff/many": "mine"},
+		"a folder for a file":   {"stuff/many/1/": ""},
+		"a file for the target": {"stuff": "mine"},
+	} {
+		dir, before := t.TempDir(), t.TempDir()
+		wanted := only(im.Manifest, "many")
+		p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
+		if err := copyWanted(p, im.Tree, wanted); err != nil {
+			t.Fatal(err)
+		}
+		for name := range mine {
+			mine.make(t, dir)
+			mine.make(t, before)
+			if _, err := p.Finish(); !errors.Is(err, share.ErrExists) {
+				t.Errorf("%s: got %v, want ErrExists", what, err)
+			}
+			top, _, _ := strings.Cut(name, "/")
+			sameOnDisk(t, filepath.Join(dir, top), filepath.Join(before, top))
+			os.RemoveAll(filepath.Join(dir, top))
+		}
+		p.Close()
+		fetchOnly(t, dir, im, "many")
+		if got := names(t, dir); got != "stuff/many/1 stuff/many/2 stuff/many/exec-large" {
+			t.Errorf("%s: made %s", what, got)
+		}
+	}
+}
+
+func TestNeedIsWhatIsWanted(t *testing.T) {
+	im, _ := sampleShare(t)
+	p := openPart(t, t.TempDir(), im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, "a/block", "many/1")})
+	if need, _ := p.Need(); need != share.BlockSize+1 {
+		t.Error("need", need)
+	}
+	p.Select(only(im.Manifest, "a/piece"))
+	if need, _ := p.Need(); need != share.MinPiece {
+		t.Error("need", need)
+	}
+	p.Select(nil)
+	if need, _ := p.Need(); need != im.Manifest.Layout().Bytes() {
+		t.Error("need", need)
+	}
+	d := storetest.New(3 * share.BlockSize)
+	q, err := store.OpenPartialIn(context.Background(), d.FS(), im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, "a/block")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Close()
+	if _, err := store.OpenPartialIn(context.Background(), d.FS(), im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, "a/piece")}); !errors.Is(err, share.ErrDiskFull) {
+		t.Error(err)
+	}
+}
+
+// What is wanted may change while it is fetched.
+func TestSelectChangesWhatIsFinished(t *testing.T) {
+	im, _ := sampleShare(t)
+	dir := t.TempDir()
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{})
+	if err := copyWanted(p, im.Tree, only(im.Manifest, "many")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Finish(); !errors.Is(err, store.ErrNotYet) {
+		t.Errorf("got %v, want ErrNotYet", err)
+	}
+	p.Select(only(im.Manifest, "many/1", "big"))
+	if _, err := p.Finish(); !errors.Is(err, store.ErrNotYet) {
+		t.Errorf("got %v, want ErrNotYet", err)
+	}
+	p.Select(only(im.Manifest, "many/1"))
+	if _, err := p.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); got != "stuff/many/1" {
+		t.Error("made", got)
+	}
+}
+
+// Bytes can be read wherever they lie, those of unfinished pieces too.
+func TestReadAtReadsWhatIsWritten(t *testing.T) {
+	im, src := sampleShare(t)
+	dir := t.TempDir()
+	big := entryOf(im.Manifest, "big")
+	wanted := only(im.Manifest, "big")
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
+	want, _ := os.ReadFile(filepath.Join(src, "big"))
+	first, _ := im.Manifest.Layout().PiecesOf(big)
+	off := share.MinPiece + 3*share.BlockSize
+	if err := p.Write(first+1, 3, want[off:off+share.BlockSize]); err != nil {
+		t.Fatal(err)
+	}
+	check := func(off, n int) {
+		t.Helper()
+		b := make([]byte, n)
+		k, err := p.ReadAt(big, b, int64(off))
+		end := min(off+n, len(want))
+		if wantErr := error(nil); end < off+n {
+			wantErr = io.EOF
+			if !errors.Is(err, wantErr) {
+				t.Errorf("at %d: %v", off, err)
+			}
+		} else if err != nil {
+			t.Errorf("at %d: %v", off, err)
+		}
+		if string(b[:k]) != string(want[off:end]) {
+			t.Errorf("%d bytes at %d differ", n, off)
+		}
+	}
+	check(off, 100)
+	check(off+17, 1000)
+	if err := copyWanted(p, im.Tree, wanted); err != nil {
+		t.Fatal(err)
+	}
+	check(share.MinPiece-5, 10)
+	if _, err := p.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	check(len(want)-10, 100)
+	check(2*share.MinPiece-5, 10)
+	for _, bad := range []struct {
+		entry int
+		off   int64
+	}{{-1, 0}, {len(im.Manifest.Entries), 0}, {big, -1}, {entryOf(im.Manifest, "none"), 0}} {
+		if _, err := p.ReadAt(bad.entry, make([]byte, 1), bad.off); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	os.WriteFile(filepath.Join(dir, "stuff/big"), want[:100], 0o666)
+	if _, err := p.ReadAt(big, make([]byte, 10), 0); !errors.Is(err, share.ErrChanged) {
+		t.Errorf("got %v, want ErrChanged", err)
+	}
+	p.Close()
+	if _, err := p.ReadAt(big, make([]byte, 10), 0); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+}
+
+// A part of a share goes on being served when its transfer has ended, and is held
+// until it is taken out.
+func TestAPartIsServedUntilTakenOut(t *testing.T) {
+	im, _ := sampleShare(t)
+	dir := t.TempDir()
+	wanted := only(im.Manifest, "big")
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
+	o := store.NewOffers()
+	t.Cleanup(o.Close)
+	o.Add(p)
+	if err := copyWanted(p, im.Tree, wanted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := im.Manifest.Layout().PiecesOf(entryOf(im.Manifest, "big"))
+	b := make([]byte, share.BlockSize)
+	if _, r := o.ReadRun(im.Manifest.ID(), first, 0, 1, b); r.Status != wire.OK {
+		t.Error(r)
+	}
+	if _, r := o.Proof(im.Manifest.ID(), first); r.Status != wire.OK {
+		t.Error(r)
+	}
+	if err := tryOnly(dir, im, "many"); !errors.Is(err, share.ErrHeld) {
+		t.Errorf("got %v, want ErrHeld", err)
+	}
+	o.Remove(im.Manifest.ID())
+	fetchOnly(t, dir, im, "many")
+}
+
+func TestAPartWhoseFileChangesIsNotServedOn(t *testing.T) {
+	im, _ := sampleShare(t)
+	dir := t.TempDir()
+	wanted := only(im.Manifest, "big")
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
+	o := store.NewOffers()
+	t.Cleanup(o.Close)
+	told := 0
+	o.OnGone(func(share.ID, string) { told++ })
+	o.Add(p)
+	if err := copyWanted(p, im.Tree, wanted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	os.WriteFile(filepath.Join(dir, "stuff/big"), []byte("edited"), 0o666)
+	first, _ := im.Manifest.Layout().PiecesOf(entryOf(im.Manifest, "big"))
+	if _, r := o.ReadRun(im.Manifest.ID(), first, 0, 1, make([]byte, share.BlockSize)); r.Status != wire.Gone || told != 1 {
+		t.Error(r, told)
+	}
+}
+
+// ---- troubles ----
+
+// bothSyncs runs f with a disk that can sync all at once, and with one that cannot.
+func bothSyncs(t *testing.T, f func(t *testing.T, r rig, noSyncAll bool)) {
+	tr := small()
+	delete(tr, "big")
+	for _, noSyncAll := range []bool{false, true} {
+		t.Run(fmt.Sprint(noSyncAll), func(t *testing.T) { t.Parallel(); f(t, newRig(t, tr), noSyncAll) })
+	}
+}
+
+// fetchParts is a caller that does not give up, first for a part of the share,
+// then for another, then for all of it.
+func (r rig) fetchParts(d store.FS, parts ...string) error {
+	for _, part := range append(parts, "") {
+		wanted := only(r.m, part)
+		if part == "" {
+			wanted = nil
+		}
+		if err := r.fetchPart(d, wanted); err != nil {
+			return fmt.Errorf("part %q: %w", part, err)
+		}
+	}
+	return nil
+}
+
+func (r rig) fetchPart(d store.FS, wanted []bool) error {
+	var p *store.Partial
+	var err error
+	for range 3 {
+		if p, err = store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{MaxOpen: 2, Workers: 1, Wanted: wanted}); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for range 5 {
+		if err = copyWanted(p, r.im.Tree, wanted); errors.Is(err, storetest.ErrPower) {
+			return err
+		}
+		if _, err = p.Finish(); err == nil || errors.Is(err, storetest.ErrPower) {
+			return err
+		}
+	}
+	return err
+}
+
+// checkParts fails if a file below the target is not the share's.
+func (r rig) checkParts(d store.FS) error {
+	for _, e := range r.m.Entries {
+		if e.Kind != share.File {
+			continue
+		}
+		got, err := content(d, path.Join(r.m.Name, e.Path))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || blake3.Sum256([]byte(got)) != e.Root {
+			return fmt.Errorf("%s differs (%v)", e.Path, err)
+		}
+	}
+	return nil
+}
+
+func TestEachFaultOfAPartIsOvercome(t *testing.T) {
+	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
+		for n := 0; ; n++ {
+			d := storetest.New(1 << 30)
+			d.NoSyncAll = noSyncAll
+			fault, count := nth(n, storetest.Op.Changes, errDisk)
+			d.Fault = fault
+			if err := r.fetchParts(d.FS(), "a", "s"); err != nil {
+				t.Fatalf("fault %d: %v", n, err)
+			}
+			d.Fault = nil
+			d.CutPower()
+			d.Restart(uint64(n))
+			if err := r.checkDone(d.FS()); err != nil {
+				err := r.fetchParts(d.FS())
+				if err := errors.Join(err, r.checkDone(d.FS())); err != nil {
+					t.Fatalf("after fault %d: %v", n, err)
+				}
+			}
+			if *count <= n {
+				t.Logf("%d operations", n)
+				return
+			}
+		}
+	})
+}
+
+func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
+	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
+		for n := 0; ; n++ {
+			d := storetest.New(1 << 30)
+			d.NoSyncAll = noSyncAll
+			fault, count := nth(n, storetest.Op.Changes, storetest.ErrPower)
+			d.Fault = func(op storetest.Op) error {
+				err := fault(op)
+				if *count > n {
+					return storetest.ErrPower
+				}
+				return err
+			}
+			r.fetchParts(d.FS(), "a", "s")
+			d.Fault = nil
+			d.Restart(uint64(n))
+			if err := r.checkParts(d.FS()); err != nil {
+				t.Fatalf("cut %d: %v", n, err)
+			}
+			if err := r.fetchParts(d.FS(), "s"); err != nil {
+				t.Fatalf("cut %d, resumed: %v", n, err)
+			}
+			if err := r.checkDone(d.FS()); err != nil {
+				t.Fatalf("cut %d, resumed: %v", n, err)
+			}
+			if *count <= n {
+				t.Logf("%d operations", n)
+				return
+			}
+		}
+	})
+}
