@@ -162,10 +162,11 @@ func newNode(cfg Config) (host.Host, error) {
 	return node, nil
 }
 
-// muxer is yamux as libp2p sets it up, with our receive window.
+// muxer is yamux as libp2p sets it up, with our receive windows.
 func muxer() *yamux.Transport {
 	m := *yamux.DefaultTransport
 	m.MaxStreamWindowSize = maxWindow
+	m.InitialStreamWindowSize = firstWindow
 	return &m
 }
 

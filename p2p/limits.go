@@ -24,22 +24,33 @@ type limits struct {
 	peers     int // connected peers the connection manager keeps
 	conns     int // connections, either way
 	perSubnet int // connections from one address, or one IPv6 /56
-	perPeer   int // streams with one peer, either way
+	perPeer   int // streams with one peer
+	fromPeer  int // ... of these, opened by the peer: each can make us hold a first window
 	streams   int // streams in all
 	peerMem   int // bytes of windows of one peer
 	mem       int // ... of all
 }
 
-// maxWindow is what a yamux receive window may grow to: 1 Gbit/s at 130 ms.
-const maxWindow = 16 << 20
+// The receive window of a yamux stream, in bytes: at first, and at most.
+//
+// yamux 5.1 forgets to tell the sender half of each doubling, so after growing
+// the sender has all of its window used up when the next part is granted, but
+// for half of the first window: with the usual 256 KiB it stops for a round
+// trip per window. With 1 MiB, and two streams that do not stop together, the
+// line stays full (docs/decisions/0010-streams-windows.md).
+const (
+	firstWindow = 1 << 20
+	maxWindow   = 16 << 20
+)
 
 func newLimits(maxPeers, streams int) limits {
-	perPeer := 16*streams + 32 // 16 shares at once, messages, manifests, libp2p's own
+	perPeer := 16*streams + 32 // 16 links at once, messages, manifests, libp2p's own
 	return limits{
 		peers:     maxPeers,
 		conns:     2*maxPeers + 16, // both sides may dial at once, over two transports
 		perSubnet: max(16, maxPeers),
 		perPeer:   perPeer,
+		fromPeer:  8*streams + 16,
 		streams:   perPeer * (maxPeers + 16),
 		// The resource manager grants growth only in the lower half of a limit.
 		peerMem: 2 * perPeer * maxWindow,
@@ -60,7 +71,7 @@ func (l limits) resourceManager() (network.ResourceManager, error) {
 		Transient: all, // not yet secured; time, not number, ends those: libp2p gives them 15 s
 		PeerDefault: rcmgr.ResourceLimits{
 			Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, FD: 8,
-			Streams: n(l.perPeer), StreamsInbound: n(l.perPeer), StreamsOutbound: n(l.perPeer),
+			Streams: n(l.perPeer), StreamsInbound: n(l.fromPeer), StreamsOutbound: n(l.perPeer),
 			Memory: rcmgr.LimitVal64(l.peerMem),
 		},
 	}.Build(rcmgr.InfiniteLimits)

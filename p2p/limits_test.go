@@ -60,8 +60,8 @@ func TestOnePeerMayOpenOnlySoManyStreams(t *testing.T) {
 		}
 		opened++
 	}
-	if opened > lim.perPeer {
-		t.Error(opened, "streams, want at most", lim.perPeer)
+	if opened > lim.fromPeer || opened < lim.fromPeer-4 { // identify has some
+		t.Error(opened, "streams, want at most", lim.fromPeer)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestReceiveWindowsGrowToTheirLimit(t *testing.T) {
 	window := func() int64 { // what the resource manager has granted, of windows of this peer
 		var n int64
 		h.host.Network().ResourceManager().ViewPeer(src.host.ID(), func(s network.PeerScope) error { n = s.Stat().Memory; return nil })
-		return n
+		return n + firstWindow - 256<<10 // yamux asks for its default, whatever the first window is
 	}
 	for range 12 { // each takes a few round trips, in which the window doubles
 		d.fetch(t, 64<<20)

@@ -20,6 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/libp2p/go-libp2p/core/network"
+
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -32,7 +34,8 @@ type path struct {
 	Delay time.Duration // one way
 	Queue time.Duration // of waiting bytes, before packets are dropped
 	MTU   int
-	TCP   int // net.ipv4.tcp_rmem and tcp_wmem, largest; 0: the kernel's own
+	TCP   int    // net.ipv4.tcp_rmem and tcp_wmem, largest
+	CC    string // net.ipv4.tcp_congestion_control
 }
 
 // errand is what the process in a namespace does.
@@ -80,12 +83,14 @@ func newRig(t testing.TB, p path) (ends [2]string) {
 		t.Cleanup(func() { f.Close() })
 		sh(t, "ip -n %s addr add 10.77.0.%d/24 dev tun0", ns, i+1)
 		sh(t, "ip -n %s link set tun0 mtu %d txqueuelen 5000 up", ns, p.MTU)
-		if p.TCP > 0 {
-			for _, k := range []string{"rmem", "wmem"} {
-				out, err := exec.Command("ip", "netns", "exec", ns, "sysctl", "-q", "-w", fmt.Sprintf("net.ipv4.tcp_%s=4096 131072 %d", k, p.TCP)).CombinedOutput()
-				if err != nil {
-					t.Fatalf("sysctl: %v: %s", err, out)
-				}
+		for k, v := range map[string]string{
+			"tcp_rmem":               fmt.Sprint("4096 131072 ", p.TCP),
+			"tcp_wmem":               fmt.Sprint("4096 16384 ", p.TCP),
+			"tcp_congestion_control": p.CC,
+		} {
+			out, err := exec.Command("ip", "netns", "exec", ns, "sysctl", "-q", "-w", "net.ipv4."+k+"="+v).CombinedOutput()
+			if err != nil {
+				t.Fatalf("sysctl %s: %v: %s", k, err, out)
 			}
 		}
 	}
@@ -269,6 +274,14 @@ func runErrand(what string) {
 		d.fetch(t, e.Bytes)
 		o := d.saw
 		o.RTT, o.Took, o.CPU = d.rtt, time.Since(d.watch), cpu()-c0
+		if os.Getenv("P2P_DEBUG") != "" {
+			h.host.Network().ResourceManager().ViewPeer(hostID(seedKey(1)), func(s network.PeerScope) error {
+				fmt.Fprintf(os.Stderr, "peer scope %+v\n", s.Stat())
+				return nil
+			})
+			out, _ := exec.Command("ss", "-tin").CombinedOutput()
+			fmt.Fprintf(os.Stderr, "%s\n", out)
+		}
 		enc.Encode(o)
 	case "fifty":
 		for _, line := range []string{"ip link set lo up", "ip addr add 198.51.100.7/32 dev lo"} {
@@ -279,6 +292,28 @@ func runErrand(what string) {
 		src.Serve(x, everybody{})
 		fifty(t, src, x, "198.51.100.7")
 		enc.Encode(outcome{Failed: strings.Join(t.errors, "; ")})
+	case "serve-bare":
+		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
+		x := newMemory(t, 64<<20)
+		serveBare(h, x)
+		h.Serve(x, everybody{})
+		enc.Encode(h.Addrs())
+		io.Copy(io.Discard, os.Stdin)
+		if os.Getenv("P2P_DEBUG") != "" {
+			out, _ := exec.Command("ss", "-tin").CombinedOutput()
+			fmt.Fprintf(os.Stderr, "server %s\n", out)
+		}
+	case "fetch-bare":
+		h := newHost(t, Config{Streams: e.Streams, Listen: []string{"none"}})
+		if _, err := h.connect(context.Background(), peers.Addr{ID: peerOf(seedKey(1)), Addrs: e.Addrs}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		readBare(t, h, hostID(seedKey(1)), e.Streams, e.Bytes/2)
+		o := outcome{Half: time.Since(start)}
+		readBare(t, h, hostID(seedKey(1)), e.Streams, e.Bytes/2)
+		o.Took = time.Since(start)
+		enc.Encode(o)
 	case "serve-tcp":
 		ln, err := net.Listen("tcp", "10.77.0.2:4001")
 		if err != nil {
@@ -357,41 +392,65 @@ func (p *process) end() {
 // BenchmarkPath fetches over made-up paths and prints what came of each. The
 // figures of docs/decisions/0010 are from here:
 //
-//	go test ./p2p -run '^$' -bench Path -benchtime 1x
+//	go test ./p2p -run '^$' -bench Path -benchtime 1x -timeout 1h
+//
+// TCP's buffers are Linux's defaults (6 and 4 MiB at most) unless the name says
+// otherwise, its congestion control is BBR or, by name, Reno (a namespace may
+// not choose others), and the bottleneck has a queue of 100 ms.
 func BenchmarkPath(b *testing.B) {
-	lan := path{Mbit: 200, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500}
-	fat := path{Mbit: 1000, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 9000}
-	wide := fat
+	far := path{Mbit: 200, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500, TCP: 6 << 20, CC: "bbr"}
+	fat := far
+	fat.Mbit, fat.MTU = 1000, 9000 // large packets: this link is a process
+	wide, reno := fat, far
 	wide.TCP = 64 << 20
+	reno.CC = "reno"
 	for _, v := range []struct {
 		name string
 		path
-		bytes int
-	}{{"200Mbit", lan, 192 << 20}, {"1Gbit", fat, 512 << 20}, {"1Gbit-tcp64M", wide, 768 << 20}} {
+		bytes   int
+		windows []int // MiB
+	}{
+		{"200Mbit", far, 96 << 20, []int{1, 2, 4, 8, 16}},
+		{"200Mbit-reno", reno, 96 << 20, []int{2, 4, 8}},
+		{"1Gbit", fat, 256 << 20, []int{8, 32}},
+		{"1Gbit-tcp64M", wide, 512 << 20, []int{8, 16, 32, 48}},
+	} {
 		cases := []errand{{Role: "fetch-tcp"}}
 		for _, streams := range []int{1, 2, 4} {
-			for _, window := range []int{2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20} {
-				cases = append(cases, errand{Role: "fetch", Streams: streams, Window: window})
+			cases = append(cases, errand{Role: "fetch-bare", Streams: streams})
+			for _, window := range v.windows {
+				cases = append(cases, errand{Role: "fetch", Streams: streams, Window: window << 20})
 			}
 		}
-		cases = append(cases, errand{Role: "fetch", Streams: 2, Window: 8 << 20, QUIC: true})
+		if v.path == far || v.path == fat {
+			cases = append(cases, errand{Role: "fetch", Streams: 2, Window: v.windows[len(v.windows)-1] << 20, QUIC: true})
+		}
 		for _, e := range cases {
 			e.Bytes = v.bytes
-			name := fmt.Sprintf("%s/%s/streams=%d/window=%d", v.name, e.Role, e.Streams, e.Window>>20)
+			name := fmt.Sprintf("%s/streams=%d/window=%d", v.name, e.Streams, e.Window>>20)
+			if e.Role == "fetch-bare" {
+				name = fmt.Sprintf("%s/bare-libp2p/streams=%d", v.name, e.Streams)
+			}
+			if e.Role == "fetch-tcp" {
+				name = v.name + "/bare-tcp"
+			}
 			if e.QUIC {
 				name += "/quic"
 			}
 			b.Run(name, func(b *testing.B) {
-				var rate, late, ramp []float64
+				var rate, late, ramp, rtt []float64
 				for b.Loop() {
 					o := along(b, v.path, e)
 					rate = append(rate, float64(e.Bytes*8)/1e6/o.Took.Seconds())
 					late = append(late, float64(e.Bytes*4)/1e6/(o.Took-o.Half).Seconds())
 					ramp = append(ramp, o.Ramp.Seconds())
+					rtt = append(rtt, o.RTT.Seconds()*1e3)
 				}
+				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(median(rate), "Mbit/s")
 				b.ReportMetric(median(late), "Mbit/s-2nd-half")
 				b.ReportMetric(median(ramp), "s-to-16MiB")
+				b.ReportMetric(median(rtt), "ms-rtt")
 			})
 		}
 	}

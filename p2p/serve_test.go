@@ -77,7 +77,7 @@ func TestAFullPipelineHoldsBackItsChild(t *testing.T) {
 	if !timedOut(err) {
 		t.Errorf("%d bytes of requests were taken: %v", sent, err)
 	}
-	if room := 256<<10 + pipeline*len(frame) + 64<<10; sent > room {
+	if room := firstWindow + pipeline*len(frame) + 64<<10; sent > room {
 		t.Errorf("%d bytes of requests were taken, the window and the pipeline have %d", sent, room)
 	}
 	s.Reset()
