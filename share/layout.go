@@ -128,4 +128,12 @@ func (l *Layout) PiecesOf(entry int) (first Piece, n int) {
 	return l.files[i].first, l.files[i].n
 }
 
+// At is the piece that holds the byte at off of an entry, and its block there. The
+// byte must exist.
+func (l *Layout) At(entry int, off int64) (Piece, Block) {
+	i, _ := slices.BinarySearchFunc(l.files, entry, func(f extent, entry int) int { return f.entry - entry })
+	f := &l.files[i]
+	return f.first + Piece(off>>f.exp), Block(off & (1<<f.exp - 1) / BlockSize)
+}
+
 func log2floor(n int) int { return bits.Len(uint(n)) - 1 }

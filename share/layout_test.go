@@ -191,3 +191,29 @@ func BenchmarkRunSpan(b *testing.B) {
 		})
 	}
 }
+
+func TestAtFindsTheBlockOfEachByte(t *testing.T) {
+	m, err := NewManifest("x/", []Entry{
+		{Path: "a", Size: 3<<20 + 5, Root: FileRoot(make([]Hash, 4)), Pieces: make([]Hash, 4)},
+		{Path: "b", Size: 0, Root: EmptyRoot},
+		{Path: "c", Size: 70_000},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := m.Layout()
+	for entry, e := range m.Entries {
+		for _, off := range []int64{0, 1, BlockSize - 1, BlockSize, MinPiece - 1, MinPiece, 2*MinPiece + 3*BlockSize + 7, e.Size - 1} {
+			if off < 0 || off >= e.Size {
+				continue
+			}
+			p, b := l.At(entry, off)
+			if !l.ValidRun(p, b, 1) {
+				t.Fatalf("%s at %d: block %d of piece %d", e.Path, off, b, p)
+			}
+			if s := l.RunSpan(p, b, 1); s.Entry != entry || off < s.Offset || off >= s.Offset+int64(s.Len) {
+				t.Errorf("%s at %d: block %d of piece %d is %+v", e.Path, off, b, p, s)
+			}
+		}
+	}
+}
