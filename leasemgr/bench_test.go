@@ -76,42 +76,49 @@ func (s *swarm) step(i int) bool {
 	return len(got) > 0
 }
 
+// BenchmarkGrantAndCompletion runs whole transfers, the end with its refusals and
+// hedges included.
 func BenchmarkGrantAndCompletion(b *testing.B) {
-	for _, n := range []int{10_000, 1_000_000} {
-		for _, density := range []float64{1, 0.5, 0.02} {
-			b.Run(fmt.Sprintf("pieces=%d/density=%g", n, density), func(b *testing.B) {
-				var before, after runtime.MemStats
+	for _, c := range []struct {
+		pieces, sources int
+		density         float64
+	}{
+		{10_000, 100, 1}, {1_000_000, 100, 1},
+		{10_000, 1000, 0.5}, {1_000_000, 1000, 1}, {1_000_000, 1000, 0.5}, {1_000_000, 1000, 0.02},
+	} {
+		b.Run(fmt.Sprintf("pieces=%d/sources=%d/density=%g", c.pieces, c.sources, c.density), func(b *testing.B) {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			grants, heap, cpu := 0, uint64(0), time.Duration(0)
+			for b.Loop() {
+				b.StopTimer()
+				s := newSwarm(c.pieces, c.sources, c.density)
 				runtime.GC()
-				runtime.ReadMemStats(&before)
-				s := newSwarm(n, 1000, density)
-				grants := 0
-				for b.Loop() {
-					// One iteration is a whole transfer.
-					b.StopTimer()
-					if grants > 0 {
-						s = newSwarm(n, 1000, density)
-					}
-					runtime.GC()
-					b.StartTimer()
-					for alive := 1; alive > 0; {
-						alive = 0
-						for i := range s.ids {
-							s.now = s.now.Add(time.Microsecond)
-							if s.step(i) {
-								grants++
-								alive++
-							}
+				cpu -= cpuTime()
+				b.StartTimer()
+				for alive := 1; alive > 0; {
+					alive = 0
+					for i := range s.ids {
+						s.now = s.now.Add(time.Microsecond)
+						if s.step(i) {
+							grants++
+							alive++
 						}
 					}
 				}
 				b.StopTimer()
+				cpu += cpuTime()
 				runtime.GC()
 				runtime.ReadMemStats(&after)
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(grants), "ns/grant")
-				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
+				heap = max(heap, after.HeapAlloc-before.HeapAlloc)
 				runtime.KeepAlive(s)
-			})
-		}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(grants), "ns/grant")
+			b.ReportMetric(float64(cpu.Nanoseconds())/float64(grants), "cpu-ns/grant")
+			b.ReportMetric(float64(heap)/(1<<20), "MiB")
+		})
 	}
 }
 
@@ -135,5 +142,15 @@ func BenchmarkSort(b *testing.B) {
 				s.m.sort()
 			}
 		})
+	}
+}
+
+func BenchmarkMissing(b *testing.B) {
+	s := newSwarm(1_000_000, 1000, 0.5)
+	for i := range s.ids {
+		s.step(i)
+	}
+	for b.Loop() {
+		s.m.Missing(50, s.now)
 	}
 }
