@@ -280,6 +280,21 @@ func TestCapsRefuseBeforeAllocating(t *testing.T) {
 		{"word", "lease-returned", join(id, field(2, field(3, long[:MaxWord+1])))},
 		{"revoked", "lease-revoked", many(field(2, ""))},
 		{"piece", "piece-done", join(id, number(2, share.MaxPieces))},
+		{"kept, packed", "lease-request", join(id, field(6, long))},
+		{"kept piece", "lease-request", join(id, field(6, protowire.AppendVarint(nil, share.MaxPieces)))},
+		{"source", "lease-request", join(id, field(5, long[:MaxPeerID+1]))},
+		{"source", "lease-response", join(id, field(6, long))},
+		{"source", "lease-progress", join(id, field(3, long))},
+		{"source with an escape", "lease-revoked", join(id, field(3, "\x1b[2J"))},
+		{"source", "leases-available", join(id, field(2, long))},
+		{"source", "source-down", join(id, field(2, long))},
+		{"pieces of a source", "source-has", join(id, number(3, share.MaxPieces+1), field(4, long[:(share.MaxPieces+8)/8]))},
+		{"bits for other pieces", "source-has", join(id, number(3, 17), field(4, long[:2]))},
+		{"bit past the pieces", "source-has", join(id, number(3, 9), field(4, "\x00\x02"))},
+		{"pieces, packed", "source-has-more", join(id, field(3, long))},
+		{"members", "fleet-members", many(field(2, field(1, "p")))},
+		{"member without an ID", "fleet-members", join(id, field(2, ""))},
+		{"addresses of a member", "fleet-members", join(id, field(2, append(field(1, "p"), bytes.Repeat(field(2, ""), 9)...)))},
 	}
 	for _, c := range cases {
 		t.Run(c.codec+"/"+c.what, func(t *testing.T) {
@@ -369,9 +384,14 @@ func TestEncodingWhatMayNotTravelPanics(t *testing.T) {
 			AppendSubscribeResult(nil, SubscribeResult{Share: someID, Children: []peers.Addr{{ID: peers.ID(longText)}}})
 		},
 		"leases":          func() { AppendLeaseResponse(nil, LeaseResponse{Share: someID, Leases: make([]Lease, MaxLeases+1)}) },
-		"leases progress": func() { AppendLeaseProgress(nil, LeaseProgress{someID, make([]Progress, MaxLeases+1)}) },
-		"leases returned": func() { AppendLeaseReturned(nil, LeaseReturned{someID, make([]Returned, MaxLeases+1)}) },
-		"leases revoked":  func() { AppendLeaseRevoked(nil, LeaseRevoked{someID, make([]Revoked, MaxLeases+1)}) },
+		"leases progress": func() { AppendLeaseProgress(nil, LeaseProgress{Share: someID, Items: make([]Progress, MaxLeases+1)}) },
+		"leases returned": func() { AppendLeaseReturned(nil, LeaseReturned{Share: someID, Items: make([]Returned, MaxLeases+1)}) },
+		"kept":            func() { AppendLeaseRequest(nil, LeaseRequest{Share: someID, Keep: make([]uint32, MaxLeases+1)}) },
+		"source":          func() { AppendSourceDown(nil, SourceDown{someID, longPeer + "p"}) },
+		"bits of source":  func() { AppendSourceHas(nil, SourceHas{someID, somePeer, 9, make([]byte, 1)}) },
+		"source has more": func() { AppendSourceHasMore(nil, SourceHasMore{someID, somePeer, make([]uint32, MaxHave+1)}) },
+		"members":         func() { AppendFleetMembers(nil, FleetMembers{someID, make([]peers.Addr, MaxMembers+1)}) },
+		"leases revoked":  func() { AppendLeaseRevoked(nil, LeaseRevoked{Share: someID, Items: make([]Revoked, MaxLeases+1)}) },
 	}
 	for name, f := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -436,8 +456,8 @@ func TestNumbersMatchTheSchema(t *testing.T) {
 			t.Errorf("kind %d is %s here and %v there", k, got, pb.Envelope_Kind(k))
 		}
 	}
-	if TypePieceDone != uint32(pb.MessageType_MESSAGE_TYPE_PIECE_DONE) || TypePieceDone != uint32(len(pb.MessageType_name)-1) {
-		t.Errorf("last type is %d here", TypePieceDone)
+	if TypeFleetMembers != uint32(pb.MessageType_MESSAGE_TYPE_PIECE_DONE) || TypeFleetMembers != uint32(len(pb.MessageType_name)-1) {
+		t.Errorf("last type is %d here", TypeFleetMembers)
 	}
 	if s := Status(9).String(); s != "status 9" {
 		t.Error(s)

@@ -97,4 +97,8 @@ const (
 	TypeLeasesAvailable
 	TypeLeaseRevoked
 	TypePieceDone
+	TypeSourceHas
+	TypeSourceHasMore
+	TypeSourceDown
+	TypeFleetMembers
 )

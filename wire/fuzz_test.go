@@ -58,10 +58,14 @@ func FuzzParseHaveMap(f *testing.F)         { fuzz(f, "have-map") }
 func FuzzParseHave(f *testing.F)            { fuzz(f, "have") }
 func FuzzParseShareGone(f *testing.F)       { fuzz(f, "share-gone") }
 func FuzzParseGoodbye(f *testing.F)         { fuzz(f, "goodbye") }
-func FuzzParseLeaseRequest(f *testing.F)    { fuzz(f, "lease-request") }
-func FuzzParseLeaseResponse(f *testing.F)   { fuzz(f, "lease-response") }
-func FuzzParseLeaseProgress(f *testing.F)   { fuzz(f, "lease-progress") }
-func FuzzParseLeaseReturned(f *testing.F)   { fuzz(f, "lease-returned") }
-func FuzzParseLeasesAvailable(f *testing.F) { fuzz(f, "leases-available") }
-func FuzzParseLeaseRevoked(f *testing.F)    { fuzz(f, "lease-revoked") }
+func FuzzParseLeaseRequest(f *testing.F)    { fuzz(f, "lease-request", "lease-request-source") }
+func FuzzParseLeaseResponse(f *testing.F)   { fuzz(f, "lease-response", "lease-response-source") }
+func FuzzParseLeaseProgress(f *testing.F)   { fuzz(f, "lease-progress", "lease-progress-source") }
+func FuzzParseLeaseReturned(f *testing.F)   { fuzz(f, "lease-returned", "lease-returned-source") }
+func FuzzParseLeasesAvailable(f *testing.F) { fuzz(f, "leases-available", "leases-available-source") }
+func FuzzParseLeaseRevoked(f *testing.F)    { fuzz(f, "lease-revoked", "lease-revoked-source") }
 func FuzzParsePieceDone(f *testing.F)       { fuzz(f, "piece-done") }
+func FuzzParseSourceHas(f *testing.F)       { fuzz(f, "source-has") }
+func FuzzParseSourceHasMore(f *testing.F)   { fuzz(f, "source-has-more") }
+func FuzzParseSourceDown(f *testing.F)      { fuzz(f, "source-down") }
+func FuzzParseFleetMembers(f *testing.F)    { fuzz(f, "fleet-members") }

@@ -3,22 +3,31 @@ package wire
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
 // Limits of the messages between a fetcher and the coordinator of its fleet.
 const (
-	MaxLeases = 4_096 // leases in one message
-	MaxWord   = 32    // bytes of the reason of one returned lease
+	MaxLeases  = 4_096 // leases in one message
+	MaxWord    = 32    // bytes of the reason of one returned lease
+	MaxMembers = 64    // peers named in one FleetMembers
 )
+
+// A lease is for one source of one member of a fleet. In the messages of this
+// file Source is that source; the member is who the connection proves it to be.
 
 // LeaseRequest asks a coordinator for piece leases. Fetcher to coordinator;
 // answered with one LeaseResponse.
 type LeaseRequest struct {
-	Share share.ID
-	Max   uint32        // leases at most
-	Rate  uint64        // measured goodput, bytes per second; 0 if not measured
-	RTT   time.Duration // measured round trip
+	Share  share.ID
+	Max    uint32        // leases at most, besides those of Keep
+	Rate   uint64        // measured goodput, bytes per second; 0 if not measured
+	RTT    time.Duration // measured round trip
+	Source peers.ID
+	// Keep is pieces, at most MaxLeases, that are being fetched under leases of a
+	// connection that was lost: they are asked for again.
+	Keep []uint32
 }
 
 // AppendLeaseRequest encodes a LeaseRequest.
@@ -26,7 +35,10 @@ func AppendLeaseRequest(dst []byte, m LeaseRequest) []byte {
 	dst = appendShare(dst, 1, m.Share)
 	dst = appendUint(dst, 2, m.Max)
 	dst = appendUint(dst, 3, m.Rate)
-	return appendMS(dst, 4, m.RTT)
+	dst = appendMS(dst, 4, m.RTT)
+	dst = appendSource(dst, 5, m.Source)
+	atMost("kept pieces", len(m.Keep), MaxLeases)
+	return appendPieces(dst, 6, m.Keep)
 }
 
 // ParseLeaseRequest reads a LeaseRequest.
@@ -43,6 +55,10 @@ func ParseLeaseRequest(b []byte) (LeaseRequest, error) {
 			m.Rate = r.uint64()
 		case 4:
 			m.RTT = r.ms()
+		case 5:
+			m.Source = r.source()
+		case 6:
+			m.Keep = r.pieces(m.Keep, MaxLeases)
 		}
 	}
 	r.hasShare(m.Share)
@@ -56,6 +72,7 @@ type LeaseResponse struct {
 	Refused string        // why there are none; at most MaxReason bytes
 	Until   time.Duration // refused: ask again after; 0 to wait for LeasesAvailable
 	Never   bool          // refused: do not ask again
+	Source  peers.ID
 }
 
 // Lease is a piece lease as it travels: with the time that is left of it.
@@ -80,7 +97,8 @@ func AppendLeaseResponse(dst []byte, m LeaseResponse) []byte {
 	}
 	dst = appendBytes(dst, 3, printable(m.Refused, MaxReason))
 	dst = appendMS(dst, 4, m.Until)
-	return appendBool(dst, 5, m.Never)
+	dst = appendBool(dst, 5, m.Never)
+	return appendSource(dst, 6, m.Source)
 }
 
 // ParseLeaseResponse reads a LeaseResponse.
@@ -100,6 +118,8 @@ func ParseLeaseResponse(b []byte) (LeaseResponse, error) {
 			m.Until = r.ms()
 		case 5:
 			m.Never = r.bool()
+		case 6:
+			m.Source = r.source()
 		}
 	}
 	r.hasShare(m.Share)
@@ -129,8 +149,9 @@ func (r *reader) lease() Lease {
 
 // LeaseProgress says how far leased pieces have come. Fetcher to coordinator.
 type LeaseProgress struct {
-	Share share.ID
-	Items []Progress // at most MaxLeases
+	Share  share.ID
+	Items  []Progress // at most MaxLeases
+	Source peers.ID
 }
 
 // Progress is the progress of one piece lease.
@@ -149,14 +170,14 @@ func AppendLeaseProgress(dst []byte, m LeaseProgress) []byte {
 		dst, at = openLease(dst, i.Piece, i.Token)
 		dst = closeItem(appendUint(dst, 3, i.Bytes), at)
 	}
-	return dst
+	return appendSource(dst, 3, m.Source)
 }
 
 // ParseLeaseProgress reads a LeaseProgress.
 func ParseLeaseProgress(b []byte) (LeaseProgress, error) {
 	var m LeaseProgress
 	var err error
-	m.Share, m.Items, err = parseItems("lease progress", b, func(r *reader, i *Progress) {
+	m.Share, m.Source, m.Items, err = parseItems("lease progress", b, func(r *reader, i *Progress) {
 		switch r.num {
 		case 1:
 			i.Piece = r.piece()
@@ -171,8 +192,9 @@ func ParseLeaseProgress(b []byte) (LeaseProgress, error) {
 
 // LeaseReturned gives piece leases back. Fetcher to coordinator.
 type LeaseReturned struct {
-	Share share.ID
-	Items []Returned // at most MaxLeases
+	Share  share.ID
+	Items  []Returned // at most MaxLeases
+	Source peers.ID
 }
 
 // Returned is one piece lease given back.
@@ -191,14 +213,14 @@ func AppendLeaseReturned(dst []byte, m LeaseReturned) []byte {
 		dst, at = openLease(dst, i.Piece, i.Token)
 		dst = closeItem(appendBytes(dst, 3, printable(i.Reason, MaxWord)), at)
 	}
-	return dst
+	return appendSource(dst, 3, m.Source)
 }
 
 // ParseLeaseReturned reads a LeaseReturned.
 func ParseLeaseReturned(b []byte) (LeaseReturned, error) {
 	var m LeaseReturned
 	var err error
-	m.Share, m.Items, err = parseItems("lease returned", b, func(r *reader, i *Returned) {
+	m.Share, m.Source, m.Items, err = parseItems("lease returned", b, func(r *reader, i *Returned) {
 		switch r.num {
 		case 1:
 			i.Piece = r.piece()
@@ -213,23 +235,27 @@ func ParseLeaseReturned(b []byte) (LeaseReturned, error) {
 
 // LeasesAvailable says that asking again may now succeed. Coordinator to a
 // fetcher that it refused.
-type LeasesAvailable struct{ Share share.ID }
+type LeasesAvailable struct {
+	Share  share.ID
+	Source peers.ID
+}
 
 // AppendLeasesAvailable encodes a LeasesAvailable.
 func AppendLeasesAvailable(dst []byte, m LeasesAvailable) []byte {
-	return appendShare(dst, 1, m.Share)
+	return appendSource(appendShare(dst, 1, m.Share), 2, m.Source)
 }
 
 // ParseLeasesAvailable reads a LeasesAvailable.
 func ParseLeasesAvailable(b []byte) (LeasesAvailable, error) {
-	id, err := parseShare("leases available", b)
-	return LeasesAvailable{id}, err
+	id, source, err := parseOfSource("leases available", b)
+	return LeasesAvailable{id, source}, err
 }
 
 // LeaseRevoked takes piece leases back; nobody is blamed. Coordinator to fetcher.
 type LeaseRevoked struct {
-	Share share.ID
-	Items []Revoked // at most MaxLeases
+	Share  share.ID
+	Items  []Revoked // at most MaxLeases
+	Source peers.ID
 }
 
 // Revoked is one piece lease taken back.
@@ -245,14 +271,14 @@ func AppendLeaseRevoked(dst []byte, m LeaseRevoked) []byte {
 	for _, i := range m.Items {
 		dst = closeItem(openLease(dst, i.Piece, i.Token))
 	}
-	return dst
+	return appendSource(dst, 3, m.Source)
 }
 
 // ParseLeaseRevoked reads a LeaseRevoked.
 func ParseLeaseRevoked(b []byte) (LeaseRevoked, error) {
 	var m LeaseRevoked
 	var err error
-	m.Share, m.Items, err = parseItems("lease revoked", b, func(r *reader, i *Revoked) {
+	m.Share, m.Source, m.Items, err = parseItems("lease revoked", b, func(r *reader, i *Revoked) {
 		switch r.num {
 		case 1:
 			i.Piece = r.piece()
@@ -301,10 +327,11 @@ func openLease(dst []byte, piece uint32, token uint64) ([]byte, int) {
 	return appendUint(appendUint(dst, 1, piece), 2, token), at
 }
 
-// parseItems reads a message with a share in field 1 and a list of up to
-// MaxLeases items in field 2, each of whose fields goes to field.
-func parseItems[T any](what string, b []byte, field func(*reader, *T)) (share.ID, []T, error) {
+// parseItems reads a message with a share in field 1, a list of up to MaxLeases
+// items in field 2, each of whose fields goes to field, and a source in field 3.
+func parseItems[T any](what string, b []byte, field func(*reader, *T)) (share.ID, peers.ID, []T, error) {
 	var id share.ID
+	var source peers.ID
 	r := read(what, b)
 	items := list[T](&r, 2, MaxLeases)
 	for r.next() {
@@ -319,8 +346,10 @@ func parseItems[T any](what string, b []byte, field func(*reader, *T)) (share.ID
 			}
 			r.after(in)
 			items = append(items, i)
+		case 3:
+			source = r.source()
 		}
 	}
 	r.hasShare(id)
-	return id, items, r.err
+	return id, source, items, r.err
 }

@@ -99,6 +99,7 @@ const (
 
 var (
 	longText   = strings.Repeat("x", MaxReason)
+	longPeer   = peers.ID(strings.Repeat("p", MaxPeerID))
 	longAddrs  = repeat(MaxAddrs, strings.Repeat("a", MaxAddr))
 	proof, raw = proofOf(16)
 	maxProof   = func() []share.Hash { p, _ := proofOf(MaxBlocks); return p }()
@@ -140,7 +141,7 @@ var codecs = []codec{
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true}),
 	of("subscribe-result", AppendSubscribeResult, ParseSubscribeResult, drawSubscribeResult,
 		SubscribeResult{someID, true, "full", 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
-		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: peers.ID(strings.Repeat("p", MaxPeerID)), Addrs: longAddrs})},
+		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
 		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Reason: "full", RetryMs: 30_000,
 			Children: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
 	of("unsubscribe", AppendUnsubscribe, ParseUnsubscribe, drawShareOnly[Unsubscribe],
@@ -159,31 +160,68 @@ var codecs = []codec{
 	of("goodbye", AppendGoodbye, ParseGoodbye, drawShareOnly[Goodbye],
 		Goodbye{someID}, Goodbye{someID}, &pb.Goodbye{Share: someID.Bytes()}),
 	of("lease-request", AppendLeaseRequest, ParseLeaseRequest, drawLeaseRequest,
-		LeaseRequest{someID, 400, 12_500_000, 80 * time.Millisecond},
-		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration},
+		LeaseRequest{Share: someID, Max: 400, Rate: 12_500_000, RTT: 80 * time.Millisecond},
+		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, uint32(maxPiece))},
 		&pb.LeaseRequest{Share: someID.Bytes(), Max: 400, Rate: 12_500_000, RttMs: 80}),
 	of("lease-response", AppendLeaseResponse, ParseLeaseResponse, drawLeaseResponse,
-		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second, Hedge: true, Begun: true}, {}}, "all leased", time.Minute, true},
-		LeaseResponse{someID, repeat(MaxLeases, Lease{maxPiece, maxToken, MaxDuration, true, true}), longText, MaxDuration, true},
+		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second, Hedge: true, Begun: true}, {}}, "all leased", time.Minute, true, ""},
+		LeaseResponse{someID, repeat(MaxLeases, Lease{maxPiece, maxToken, MaxDuration, true, true}), longText, MaxDuration, true, longPeer},
 		&pb.LeaseResponse{Share: someID.Bytes(), Leases: []*pb.Lease{{Piece: 3, Token: 1<<40 | 17, ExpiresMs: 5000, Hedge: true, Begun: true}, {}},
 			Refused: "all leased", UntilMs: 60_000, Never: true}),
 	of("lease-progress", AppendLeaseProgress, ParseLeaseProgress, drawLeaseProgress,
-		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}, {}}},
-		LeaseProgress{someID, repeat(MaxLeases, Progress{maxPiece, maxToken, share.MaxPiece})},
+		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}, {}}, ""},
+		LeaseProgress{someID, repeat(MaxLeases, Progress{maxPiece, maxToken, share.MaxPiece}), longPeer},
 		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}, {}}}),
 	of("lease-returned", AppendLeaseReturned, ParseLeaseReturned, drawLeaseReturned,
-		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}, {}}},
-		LeaseReturned{someID, repeat(MaxLeases, Returned{maxPiece, maxToken, longText[:MaxWord]})},
+		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}, {}}, ""},
+		LeaseReturned{someID, repeat(MaxLeases, Returned{maxPiece, maxToken, longText[:MaxWord]}), longPeer},
 		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}, {}}}),
-	of("leases-available", AppendLeasesAvailable, ParseLeasesAvailable, drawShareOnly[LeasesAvailable],
-		LeasesAvailable{someID}, LeasesAvailable{someID}, &pb.LeasesAvailable{Share: someID.Bytes()}),
+	of("leases-available", AppendLeasesAvailable, ParseLeasesAvailable, drawOfSource[LeasesAvailable],
+		LeasesAvailable{Share: someID}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes()}),
 	of("lease-revoked", AppendLeaseRevoked, ParseLeaseRevoked, drawLeaseRevoked,
-		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}, {}}},
-		LeaseRevoked{someID, repeat(MaxLeases, Revoked{maxPiece, maxToken})},
+		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}, {}}, ""},
+		LeaseRevoked{someID, repeat(MaxLeases, Revoked{maxPiece, maxToken}), longPeer},
 		&pb.LeaseRevoked{Share: someID.Bytes(), Items: []*pb.LeaseRevoked_Item{{Piece: 3, Token: 1<<40 | 17}, {}}}),
 	of("piece-done", AppendPieceDone, ParsePieceDone, drawPieceDone,
 		PieceDone{someID, 3, 1<<40 | 17}, PieceDone{someID, maxPiece, maxToken},
 		&pb.PieceDone{Share: someID.Bytes(), Piece: 3, Token: 1<<40 | 17}),
+
+	// The same as some of the above, with the fields that came later.
+	of("lease-request-source", AppendLeaseRequest, ParseLeaseRequest, drawLeaseRequest,
+		LeaseRequest{someID, 400, 12_500_000, 80 * time.Millisecond, somePeer, []uint32{3, 300}},
+		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, uint32(maxPiece))},
+		&pb.LeaseRequest{Share: someID.Bytes(), Max: 400, Rate: 12_500_000, RttMs: 80, Source: somePeer, Keep: []uint32{3, 300}}),
+	of("lease-response-source", AppendLeaseResponse, ParseLeaseResponse, drawLeaseResponse,
+		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second}}, "all leased", time.Minute, true, somePeer},
+		LeaseResponse{someID, nil, longText, MaxDuration, true, longPeer},
+		&pb.LeaseResponse{Share: someID.Bytes(), Leases: []*pb.Lease{{Piece: 3, Token: 1<<40 | 17, ExpiresMs: 5000}},
+			Refused: "all leased", UntilMs: 60_000, Never: true, Source: somePeer}),
+	of("lease-progress-source", AppendLeaseProgress, ParseLeaseProgress, drawLeaseProgress,
+		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}}, somePeer}, LeaseProgress{someID, nil, longPeer},
+		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}}, Source: somePeer}),
+	of("lease-returned-source", AppendLeaseReturned, ParseLeaseReturned, drawLeaseReturned,
+		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}}, somePeer}, LeaseReturned{someID, nil, longPeer},
+		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}}, Source: somePeer}),
+	of("leases-available-source", AppendLeasesAvailable, ParseLeasesAvailable, drawOfSource[LeasesAvailable],
+		LeasesAvailable{someID, somePeer}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes(), Source: somePeer}),
+	of("lease-revoked-source", AppendLeaseRevoked, ParseLeaseRevoked, drawLeaseRevoked,
+		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}}, somePeer}, LeaseRevoked{someID, nil, longPeer},
+		&pb.LeaseRevoked{Share: someID.Bytes(), Items: []*pb.LeaseRevoked_Item{{Piece: 3, Token: 1<<40 | 17}}, Source: somePeer}),
+
+	of("source-has", AppendSourceHas, ParseSourceHas, drawSourceHas,
+		SourceHas{someID, somePeer, 11, []byte{0b1010_0101, 0b101}},
+		SourceHas{someID, longPeer, share.MaxPieces, repeat(share.MaxPieces/8, byte(0xff))},
+		&pb.SourceHas{Share: someID.Bytes(), Source: somePeer, Pieces: 11, Bits: []byte{0b1010_0101, 0b101}}),
+	of("source-has-more", AppendSourceHasMore, ParseSourceHasMore, drawSourceHasMore,
+		SourceHasMore{someID, somePeer, []uint32{0, 127, 128, maxPiece}},
+		SourceHasMore{someID, longPeer, repeat(MaxHave, uint32(maxPiece))},
+		&pb.SourceHasMore{Share: someID.Bytes(), Source: somePeer, Pieces: []uint32{0, 127, 128, maxPiece}}),
+	of("source-down", AppendSourceDown, ParseSourceDown, drawOfSource[SourceDown],
+		SourceDown{someID, somePeer}, SourceDown{someID, longPeer}, &pb.SourceDown{Share: someID.Bytes(), Source: somePeer}),
+	of("fleet-members", AppendFleetMembers, ParseFleetMembers, drawFleetMembers,
+		FleetMembers{someID, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
+		FleetMembers{someID, repeat(MaxMembers, peers.Addr{ID: longPeer, Addrs: longAddrs})},
+		&pb.FleetMembers{Share: someID.Bytes(), Members: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
 }
 
 func codecOf(name string) codec {
@@ -315,31 +353,59 @@ func drawShareGone(t *rapid.T) ShareGone {
 }
 
 func drawLeaseRequest(t *rapid.T) LeaseRequest {
-	return LeaseRequest{drawID(t), rapid.Uint32().Draw(t, "max"), rapid.Uint64().Draw(t, "rate"), drawMS(t)}
+	return LeaseRequest{drawID(t), rapid.Uint32().Draw(t, "max"), rapid.Uint64().Draw(t, "rate"), drawMS(t), drawSource(t),
+		drawList(t, "keep", MaxLeases, drawPiece)}
 }
 
 func drawLeaseResponse(t *rapid.T) LeaseResponse {
 	return LeaseResponse{drawID(t), drawList(t, "leases", MaxLeases, func(t *rapid.T) Lease {
 		return Lease{drawPiece(t), drawToken(t), drawMS(t), drawBool(t), drawBool(t)}
-	}), text(MaxReason).Draw(t, "refused"), drawMS(t), drawBool(t)}
+	}), text(MaxReason).Draw(t, "refused"), drawMS(t), drawBool(t), drawSource(t)}
 }
 
 func drawLeaseProgress(t *rapid.T) LeaseProgress {
 	return LeaseProgress{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Progress {
 		return Progress{drawPiece(t), drawToken(t), rapid.Uint32Range(0, share.MaxPiece).Draw(t, "bytes")}
-	})}
+	}), drawSource(t)}
 }
 
 func drawLeaseReturned(t *rapid.T) LeaseReturned {
 	return LeaseReturned{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Returned {
 		return Returned{drawPiece(t), drawToken(t), text(MaxWord).Draw(t, "reason")}
-	})}
+	}), drawSource(t)}
 }
 
 func drawLeaseRevoked(t *rapid.T) LeaseRevoked {
 	return LeaseRevoked{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Revoked {
 		return Revoked{drawPiece(t), drawToken(t)}
-	})}
+	}), drawSource(t)}
 }
 
 func drawPieceDone(t *rapid.T) PieceDone { return PieceDone{drawID(t), drawPiece(t), drawToken(t)} }
+
+func drawSource(t *rapid.T) peers.ID { return peers.ID(text(MaxPeerID).Draw(t, "source")) }
+
+func drawOfSource[T ~struct {
+	Share  share.ID
+	Source peers.ID
+}](t *rapid.T) T {
+	return T(struct {
+		Share  share.ID
+		Source peers.ID
+	}{drawID(t), drawSource(t)})
+}
+
+func drawSourceHas(t *rapid.T) SourceHas {
+	m := drawHaveMap(t)
+	return SourceHas{m.Share, drawSource(t), m.Pieces, m.Bits}
+}
+
+func drawSourceHasMore(t *rapid.T) SourceHasMore {
+	return SourceHasMore{drawID(t), drawSource(t), drawList(t, "pieces", MaxHave, drawPiece)}
+}
+
+func drawFleetMembers(t *rapid.T) FleetMembers {
+	return FleetMembers{drawID(t), drawList(t, "members", MaxMembers, func(t *rapid.T) peers.Addr {
+		return peers.Addr{ID: "p" + peers.ID(text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
+	})}
+}

@@ -69,11 +69,7 @@ func AppendSubscribeResult(dst []byte, m SubscribeResult) []byte {
 	dst = appendBytes(dst, 3, printable(m.Reason, MaxReason))
 	dst = appendMS(dst, 4, m.Retry)
 	for _, c := range firstOf(m.Children, MaxChildren) {
-		atMost("peer ID", len(c.ID), MaxPeerID)
-		var at int
-		dst, at = openItem(dst, 5)
-		dst = appendBytes(dst, 1, string(c.ID))
-		dst = closeItem(appendAddrs(dst, 2, c.Addrs), at)
+		dst = appendPeer(dst, 5, c)
 	}
 	return dst
 }
@@ -123,7 +119,7 @@ type HaveMap struct {
 
 // AppendHaveMap encodes a HaveMap.
 func AppendHaveMap(dst []byte, m HaveMap) []byte {
-	if !m.whole() {
+	if !wholeBits(m.Pieces, m.Bits) {
 		panic("wire: have-map of the wrong length")
 	}
 	dst = appendShare(dst, 1, m.Share)
@@ -147,15 +143,15 @@ func ParseHaveMap(b []byte) (HaveMap, error) {
 		}
 	}
 	r.hasShare(m.Share)
-	r.need(m.whole(), "%d bytes for %d pieces, or a bit past them", len(m.Bits), m.Pieces)
+	r.need(wholeBits(m.Pieces, m.Bits), "%d bytes for %d pieces, or a bit past them", len(m.Bits), m.Pieces)
 	m.Bits = slices.Clone(m.Bits)
 	return m, r.err
 }
 
-// whole says whether the bits are one for each piece and no more.
-func (m *HaveMap) whole() bool {
-	n := uint(m.Pieces)
-	return uint(len(m.Bits)) == (n+7)/8 && (n%8 == 0 || m.Bits[len(m.Bits)-1]>>(n%8) == 0)
+// wholeBits says whether bits are one for each piece and no more.
+func wholeBits(pieces uint32, bits []byte) bool {
+	n := uint(pieces)
+	return uint(len(bits)) == (n+7)/8 && (n%8 == 0 || bits[len(bits)-1]>>(n%8) == 0)
 }
 
 // Have is pieces that a source has come to have since its last HaveMap or Have.

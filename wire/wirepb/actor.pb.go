@@ -40,6 +40,10 @@ const (
 	MessageType_MESSAGE_TYPE_LEASES_AVAILABLE MessageType = 12
 	MessageType_MESSAGE_TYPE_LEASE_REVOKED    MessageType = 13
 	MessageType_MESSAGE_TYPE_PIECE_DONE       MessageType = 14
+	MessageType_MESSAGE_TYPE_SOURCE_HAS       MessageType = 15
+	MessageType_MESSAGE_TYPE_SOURCE_HAS_MORE  MessageType = 16
+	MessageType_MESSAGE_TYPE_SOURCE_DOWN      MessageType = 17
+	MessageType_MESSAGE_TYPE_FLEET_MEMBERS    MessageType = 18
 )
 
 // Enum value maps for MessageType.
@@ -60,6 +64,10 @@ var (
 		12: "MESSAGE_TYPE_LEASES_AVAILABLE",
 		13: "MESSAGE_TYPE_LEASE_REVOKED",
 		14: "MESSAGE_TYPE_PIECE_DONE",
+		15: "MESSAGE_TYPE_SOURCE_HAS",
+		16: "MESSAGE_TYPE_SOURCE_HAS_MORE",
+		17: "MESSAGE_TYPE_SOURCE_DOWN",
+		18: "MESSAGE_TYPE_FLEET_MEMBERS",
 	}
 	MessageType_value = map[string]int32{
 		"MESSAGE_TYPE_UNSPECIFIED":      0,
@@ -77,6 +85,10 @@ var (
 		"MESSAGE_TYPE_LEASES_AVAILABLE": 12,
 		"MESSAGE_TYPE_LEASE_REVOKED":    13,
 		"MESSAGE_TYPE_PIECE_DONE":       14,
+		"MESSAGE_TYPE_SOURCE_HAS":       15,
+		"MESSAGE_TYPE_SOURCE_HAS_MORE":  16,
+		"MESSAGE_TYPE_SOURCE_DOWN":      17,
+		"MESSAGE_TYPE_FLEET_MEMBERS":    18,
 	}
 )
 
@@ -719,6 +731,8 @@ type LeaseRequest struct {
 	Max           uint32                 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`                  // leases at most
 	Rate          uint64                 `protobuf:"varint,3,opt,name=rate,proto3" json:"rate,omitempty"`                // measured goodput, bytes per second; 0 not measured
 	RttMs         uint32                 `protobuf:"varint,4,opt,name=rtt_ms,json=rttMs,proto3" json:"rtt_ms,omitempty"` // measured round trip
+	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`             // peer ID of the source that is to be fetched from
+	Keep          []uint32               `protobuf:"varint,6,rep,packed,name=keep,proto3" json:"keep,omitempty"`         // pieces being fetched under leases of a lost connection
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -781,6 +795,20 @@ func (x *LeaseRequest) GetRttMs() uint32 {
 	return 0
 }
 
+func (x *LeaseRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *LeaseRequest) GetKeep() []uint32 {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
 type LeaseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
@@ -788,6 +816,7 @@ type LeaseResponse struct {
 	Refused       string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`                 // why there are none
 	UntilMs       uint32                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // refused: ask again after; 0 wait for LeasesAvailable
 	Never         bool                   `protobuf:"varint,5,opt,name=never,proto3" json:"never,omitempty"`                    // refused: do not ask again
+	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -855,6 +884,13 @@ func (x *LeaseResponse) GetNever() bool {
 		return x.Never
 	}
 	return false
+}
+
+func (x *LeaseResponse) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
 }
 
 type Lease struct {
@@ -938,6 +974,7 @@ type LeaseProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Items         []*LeaseProgress_Item  `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -986,11 +1023,19 @@ func (x *LeaseProgress) GetItems() []*LeaseProgress_Item {
 	return nil
 }
 
+func (x *LeaseProgress) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // Fetcher -> coordinator.
 type LeaseReturned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Items         []*LeaseReturned_Item  `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1039,10 +1084,18 @@ func (x *LeaseReturned) GetItems() []*LeaseReturned_Item {
 	return nil
 }
 
+func (x *LeaseReturned) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // Coordinator -> fetcher it refused: asking again may now succeed.
 type LeasesAvailable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1084,11 +1137,19 @@ func (x *LeasesAvailable) GetShare() []byte {
 	return nil
 }
 
+func (x *LeasesAvailable) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // Coordinator -> fetcher.
 type LeaseRevoked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Items         []*LeaseRevoked_Item   `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1135,6 +1196,13 @@ func (x *LeaseRevoked) GetItems() []*LeaseRevoked_Item {
 		return x.Items
 	}
 	return nil
+}
+
+func (x *LeaseRevoked) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
 }
 
 // Fetcher -> coordinator: the piece is verified here.
@@ -1198,6 +1266,242 @@ func (x *PieceDone) GetToken() uint64 {
 	return 0
 }
 
+// Fetcher -> coordinator: all that a source of the fetcher has.
+type SourceHas struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`  // peer ID
+	Pieces        uint32                 `protobuf:"varint,3,opt,name=pieces,proto3" json:"pieces,omitempty"` // pieces of the share
+	Bits          []byte                 `protobuf:"bytes,4,opt,name=bits,proto3" json:"bits,omitempty"`      // piece i is bit i%8 (lowest first) of byte i/8
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceHas) Reset() {
+	*x = SourceHas{}
+	mi := &file_actor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceHas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceHas) ProtoMessage() {}
+
+func (x *SourceHas) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceHas.ProtoReflect.Descriptor instead.
+func (*SourceHas) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SourceHas) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *SourceHas) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SourceHas) GetPieces() uint32 {
+	if x != nil {
+		return x.Pieces
+	}
+	return 0
+}
+
+func (x *SourceHas) GetBits() []byte {
+	if x != nil {
+		return x.Bits
+	}
+	return nil
+}
+
+// Fetcher -> coordinator: what the source has since then.
+type SourceHasMore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	Pieces        []uint32               `protobuf:"varint,3,rep,packed,name=pieces,proto3" json:"pieces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceHasMore) Reset() {
+	*x = SourceHasMore{}
+	mi := &file_actor_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceHasMore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceHasMore) ProtoMessage() {}
+
+func (x *SourceHasMore) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceHasMore.ProtoReflect.Descriptor instead.
+func (*SourceHasMore) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SourceHasMore) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *SourceHasMore) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SourceHasMore) GetPieces() []uint32 {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
+}
+
+// Fetcher -> coordinator: the source is not fetched from any more.
+type SourceDown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceDown) Reset() {
+	*x = SourceDown{}
+	mi := &file_actor_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceDown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceDown) ProtoMessage() {}
+
+func (x *SourceDown) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceDown.ProtoReflect.Descriptor instead.
+func (*SourceDown) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SourceDown) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *SourceDown) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+// Coordinator -> fetcher: other members of the fleet, besides those named before.
+type FleetMembers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Members       []*PeerAddr            `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetMembers) Reset() {
+	*x = FleetMembers{}
+	mi := &file_actor_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetMembers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetMembers) ProtoMessage() {}
+
+func (x *FleetMembers) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetMembers.ProtoReflect.Descriptor instead.
+func (*FleetMembers) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FleetMembers) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *FleetMembers) GetMembers() []*PeerAddr {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 type LeaseProgress_Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
@@ -1209,7 +1513,7 @@ type LeaseProgress_Item struct {
 
 func (x *LeaseProgress_Item) Reset() {
 	*x = LeaseProgress_Item{}
-	mi := &file_actor_proto_msgTypes[17]
+	mi := &file_actor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1525,7 @@ func (x *LeaseProgress_Item) String() string {
 func (*LeaseProgress_Item) ProtoMessage() {}
 
 func (x *LeaseProgress_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[17]
+	mi := &file_actor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1573,7 @@ type LeaseReturned_Item struct {
 
 func (x *LeaseReturned_Item) Reset() {
 	*x = LeaseReturned_Item{}
-	mi := &file_actor_proto_msgTypes[18]
+	mi := &file_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1585,7 @@ func (x *LeaseReturned_Item) String() string {
 func (*LeaseReturned_Item) ProtoMessage() {}
 
 func (x *LeaseReturned_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[18]
+	mi := &file_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1632,7 @@ type LeaseRevoked_Item struct {
 
 func (x *LeaseRevoked_Item) Reset() {
 	*x = LeaseRevoked_Item{}
-	mi := &file_actor_proto_msgTypes[19]
+	mi := &file_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1644,7 @@ func (x *LeaseRevoked_Item) String() string {
 func (*LeaseRevoked_Item) ProtoMessage() {}
 
 func (x *LeaseRevoked_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[19]
+	mi := &file_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,51 +1724,74 @@ const file_actor_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x1f\n" +
 	"\aGoodbye\x12\x14\n" +
-	"\x05share\x18\x01 \x01(\fR\x05share\"a\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\"\x8d\x01\n" +
 	"\fLeaseRequest\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\rR\x03max\x12\x12\n" +
 	"\x04rate\x18\x03 \x01(\x04R\x04rate\x12\x15\n" +
-	"\x06rtt_ms\x18\x04 \x01(\rR\x05rttMs\"\x9d\x01\n" +
+	"\x06rtt_ms\x18\x04 \x01(\rR\x05rttMs\x12\x16\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\x12\x12\n" +
+	"\x04keep\x18\x06 \x03(\rR\x04keep\"\xb5\x01\n" +
 	"\rLeaseResponse\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12+\n" +
 	"\x06leases\x18\x02 \x03(\v2\x13.fetcher.wire.LeaseR\x06leases\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\tR\arefused\x12\x19\n" +
 	"\buntil_ms\x18\x04 \x01(\rR\auntilMs\x12\x14\n" +
-	"\x05never\x18\x05 \x01(\bR\x05never\"~\n" +
+	"\x05never\x18\x05 \x01(\bR\x05never\x12\x16\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\"~\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x03 \x01(\rR\texpiresMs\x12\x14\n" +
 	"\x05hedge\x18\x04 \x01(\bR\x05hedge\x12\x14\n" +
-	"\x05begun\x18\x05 \x01(\bR\x05begun\"\xa7\x01\n" +
+	"\x05begun\x18\x05 \x01(\bR\x05begun\"\xbf\x01\n" +
 	"\rLeaseProgress\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x126\n" +
-	"\x05items\x18\x02 \x03(\v2 .fetcher.wire.LeaseProgress.ItemR\x05items\x1aH\n" +
+	"\x05items\x18\x02 \x03(\v2 .fetcher.wire.LeaseProgress.ItemR\x05items\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x1aH\n" +
 	"\x04Item\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\rR\x05bytes\"\xa9\x01\n" +
+	"\x05bytes\x18\x03 \x01(\rR\x05bytes\"\xc1\x01\n" +
 	"\rLeaseReturned\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x126\n" +
-	"\x05items\x18\x02 \x03(\v2 .fetcher.wire.LeaseReturned.ItemR\x05items\x1aJ\n" +
+	"\x05items\x18\x02 \x03(\v2 .fetcher.wire.LeaseReturned.ItemR\x05items\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x1aJ\n" +
 	"\x04Item\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"'\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"?\n" +
 	"\x0fLeasesAvailable\x12\x14\n" +
-	"\x05share\x18\x01 \x01(\fR\x05share\"\x8f\x01\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\"\xa7\x01\n" +
 	"\fLeaseRevoked\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x125\n" +
-	"\x05items\x18\x02 \x03(\v2\x1f.fetcher.wire.LeaseRevoked.ItemR\x05items\x1a2\n" +
+	"\x05items\x18\x02 \x03(\v2\x1f.fetcher.wire.LeaseRevoked.ItemR\x05items\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x1a2\n" +
 	"\x04Item\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\"M\n" +
 	"\tPieceDone\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05piece\x18\x02 \x01(\rR\x05piece\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x04R\x05token*\xd4\x03\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\"e\n" +
+	"\tSourceHas\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
+	"\x06pieces\x18\x03 \x01(\rR\x06pieces\x12\x12\n" +
+	"\x04bits\x18\x04 \x01(\fR\x04bits\"U\n" +
+	"\rSourceHasMore\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
+	"\x06pieces\x18\x03 \x03(\rR\x06pieces\":\n" +
+	"\n" +
+	"SourceDown\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\"V\n" +
+	"\fFleetMembers\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x120\n" +
+	"\amembers\x18\x02 \x03(\v2\x16.fetcher.wire.PeerAddrR\amembers*\xd1\x04\n" +
 	"\vMessageType\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16MESSAGE_TYPE_SUBSCRIBE\x10\x01\x12!\n" +
@@ -1481,7 +1808,11 @@ const file_actor_proto_rawDesc = "" +
 	"\x1bMESSAGE_TYPE_LEASE_RETURNED\x10\v\x12!\n" +
 	"\x1dMESSAGE_TYPE_LEASES_AVAILABLE\x10\f\x12\x1e\n" +
 	"\x1aMESSAGE_TYPE_LEASE_REVOKED\x10\r\x12\x1b\n" +
-	"\x17MESSAGE_TYPE_PIECE_DONE\x10\x0eB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
+	"\x17MESSAGE_TYPE_PIECE_DONE\x10\x0e\x12\x1b\n" +
+	"\x17MESSAGE_TYPE_SOURCE_HAS\x10\x0f\x12 \n" +
+	"\x1cMESSAGE_TYPE_SOURCE_HAS_MORE\x10\x10\x12\x1c\n" +
+	"\x18MESSAGE_TYPE_SOURCE_DOWN\x10\x11\x12\x1e\n" +
+	"\x1aMESSAGE_TYPE_FLEET_MEMBERS\x10\x12B+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
 
 var (
 	file_actor_proto_rawDescOnce sync.Once
@@ -1496,7 +1827,7 @@ func file_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_actor_proto_goTypes = []any{
 	(MessageType)(0),           // 0: fetcher.wire.MessageType
 	(Envelope_Kind)(0),         // 1: fetcher.wire.Envelope.Kind
@@ -1517,22 +1848,27 @@ var file_actor_proto_goTypes = []any{
 	(*LeasesAvailable)(nil),    // 16: fetcher.wire.LeasesAvailable
 	(*LeaseRevoked)(nil),       // 17: fetcher.wire.LeaseRevoked
 	(*PieceDone)(nil),          // 18: fetcher.wire.PieceDone
-	(*LeaseProgress_Item)(nil), // 19: fetcher.wire.LeaseProgress.Item
-	(*LeaseReturned_Item)(nil), // 20: fetcher.wire.LeaseReturned.Item
-	(*LeaseRevoked_Item)(nil),  // 21: fetcher.wire.LeaseRevoked.Item
+	(*SourceHas)(nil),          // 19: fetcher.wire.SourceHas
+	(*SourceHasMore)(nil),      // 20: fetcher.wire.SourceHasMore
+	(*SourceDown)(nil),         // 21: fetcher.wire.SourceDown
+	(*FleetMembers)(nil),       // 22: fetcher.wire.FleetMembers
+	(*LeaseProgress_Item)(nil), // 23: fetcher.wire.LeaseProgress.Item
+	(*LeaseReturned_Item)(nil), // 24: fetcher.wire.LeaseReturned.Item
+	(*LeaseRevoked_Item)(nil),  // 25: fetcher.wire.LeaseRevoked.Item
 }
 var file_actor_proto_depIdxs = []int32{
 	1,  // 0: fetcher.wire.Envelope.kind:type_name -> fetcher.wire.Envelope.Kind
 	5,  // 1: fetcher.wire.SubscribeResult.children:type_name -> fetcher.wire.PeerAddr
 	13, // 2: fetcher.wire.LeaseResponse.leases:type_name -> fetcher.wire.Lease
-	19, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
-	20, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
-	21, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	23, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
+	24, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
+	25, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
+	5,  // 6: fetcher.wire.FleetMembers.members:type_name -> fetcher.wire.PeerAddr
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_actor_proto_init() }
@@ -1546,7 +1882,7 @@ func file_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actor_proto_rawDesc), len(file_actor_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
