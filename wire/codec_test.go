@@ -456,7 +456,7 @@ func TestNumbersMatchTheSchema(t *testing.T) {
 			t.Errorf("kind %d is %s here and %v there", k, got, pb.Envelope_Kind(k))
 		}
 	}
-	if TypeFleetMembers != uint32(pb.MessageType_MESSAGE_TYPE_PIECE_DONE) || TypeFleetMembers != uint32(len(pb.MessageType_name)-1) {
+	if TypeFleetMembers != uint32(pb.MessageType_MESSAGE_TYPE_FLEET_MEMBERS) || TypeFleetMembers != uint32(len(pb.MessageType_name)-1) {
 		t.Errorf("last type is %d here", TypeFleetMembers)
 	}
 	if s := Status(9).String(); s != "status 9" {
