@@ -181,7 +181,7 @@ func groupPeers(addrs []ma.Multiaddr) ([]peers.Addr, error) {
 type disk Transfer
 
 // Open makes or resumes DIR/NAME.partial, and serves from it at once.
-func (d *disk) Open(ctx context.Context, m *share.Manifest) (actors.Target, error) {
+func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
 	t := (*Transfer)(d)
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest) (actors.Target, erro
 	if err := t.node.state.SaveManifest(m); err != nil {
 		t.node.log.Warn("the manifest was not kept", "error", err)
 	}
-	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state})
+	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted})
 	if err != nil {
 		return nil, err
 	}

@@ -60,14 +60,15 @@ type Link interface {
 
 // Disk opens the place on disk of one transfer.
 type Disk interface {
-	// Open makes or resumes the place for a share. It may take as long as a
-	// disk takes. Its errors wrap the classes of package share.
-	Open(ctx context.Context, m *share.Manifest) (Target, error)
+	// Open makes or resumes the place for a share, of which some entries are
+	// wanted; nil: all. It may take as long as a disk takes. Its errors wrap the
+	// classes of package share.
+	Open(ctx context.Context, m *share.Manifest, wanted []bool) (Target, error)
 }
 
 // Target is the place on disk of one share that is being fetched.
 type Target interface {
-	// Done says that the share was here already, whole and with the right content; Path is where.
+	// Done says that what is wanted of the share was here already, whole and with the right content; Path is where.
 	Done() (path string, done bool)
 	// Verified is the pieces that are durable here. The caller owns the set.
 	Verified() *share.Set
@@ -79,7 +80,9 @@ type Target interface {
 	Complete(p share.Piece, values []share.Hash)
 	// Sync makes all complete pieces durable, data before bits.
 	Sync() error
-	// Finish makes the share whole at its final name, and returns that.
+	// Select changes what is wanted: Finish and Space are about that.
+	Select(wanted []bool)
+	// Finish puts what is wanted of the share to its final name, and returns that.
 	Finish() (path string, err error)
 	// Space is the bytes still to be written and the bytes free.
 	Space() (need, free int64)

@@ -14,24 +14,31 @@ type Event interface{ event() }
 // Planned says that the manifest is here and what will be fetched.
 type Planned struct {
 	Manifest *share.Manifest
-	Resumed  int64 // bytes that were verified before
+	Bytes    int64 // of what was chosen
+	Resumed  int64 // of these, verified before
 	Pieces   int   // still to fetch
+
+	Files, Dirs, Links int // that were chosen
 }
 
-// Progress is a snapshot of a transfer. All counts are exact.
+// Progress is a snapshot of a transfer. All counts are exact, and about what was
+// chosen, unless they say otherwise.
 type Progress struct {
 	Share     share.ID
 	State     State
 	Reason    string // why nothing moves, or what is being done; empty while bytes flow
 	Since     time.Time
 	Name      string
-	Bytes     int64 // of the share; 0 until the manifest is here
+	Bytes     int64 // of the content; 0 until the manifest is here
 	Verified  int64 // bytes here and verified, those of unfinished pieces too
 	Resumed   int64 // of these, from an earlier run
-	Duplicate int64 // bytes that came twice
-	Hashed    int64 // bytes hashed
+	Duplicate int64 // bytes that came twice, of all
+	Hashed    int64 // bytes hashed, of all
 	WireIn    int64 // stream bytes from sources, framing included
 	WireOut   int64 // ... and to them
+	Files     int
+	Dirs      int // empty ones
+	Links     int
 	Pieces    int
 	Done      int     // pieces verified
 	Rate      float64 // verified bytes per second, over the last seconds

@@ -46,6 +46,12 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.do(ctx, l.m.Rank(m.Source, m.Score, m.Banned, l.s.Now()))
 	case PauseLeases:
 		l.pause(ctx, m)
+	case SetPriorities:
+		l.setPriorities(ctx, m)
+	case SetReader:
+		l.do(ctx, l.m.SetReader(m.Reader, m.First, m.Count, l.s.Now()))
+	case CloseReader:
+		l.m.DropReader(m.Reader)
 	case PlanQuery:
 		ctx.Respond(l.status(m.Lines))
 	case wakeDue:
@@ -114,6 +120,13 @@ func (l *leaseManager) verified(ctx actor.Context, m PieceVerified) {
 	wanted, leased, _ := l.m.Counts()
 	ctx.Send(l.transfer, PieceDone{Piece: m.Piece, Credits: m.Credits, Last: todo.Done, Remaining: wanted + leased})
 	l.do(ctx, todo)
+}
+
+func (l *leaseManager) setPriorities(ctx actor.Context, m SetPriorities) {
+	l.do(ctx, l.m.SetPriorities(m.Runs, l.s.Now()))
+	if l.m.Done() {
+		ctx.Send(l.transfer, PlanDone{})
+	}
 }
 
 func (l *leaseManager) pause(ctx actor.Context, m PauseLeases) {

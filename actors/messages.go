@@ -24,8 +24,12 @@ type FetchShare struct {
 	Sources []peers.Addr
 	// Manifest, when it is known already, spares asking for it.
 	Manifest *share.Manifest
-	Disk     Disk
-	Config   TransferConfig
+	// Select says how urgent each entry is; Skip is not to be fetched. Nil, and a
+	// nil result, is Normal for all. It is called once, off the mailbox; its error
+	// ends the transfer.
+	Select func(*share.Manifest) ([]leasemgr.Priority, error)
+	Disk   Disk
+	Config TransferConfig
 	// Notify hears the events of the transfer, in order, from the transfer's
 	// actor: it must not block.
 	Notify func(Event)
@@ -187,8 +191,10 @@ type SourceLied struct {
 // BlocksVerified, PieceVerifier -> Transfer: a run was checked, and its good blocks written.
 type BlocksVerified struct {
 	Source    peers.ID
-	Bytes     int // verified and written
-	Duplicate int // had been here already
+	Piece     share.Piece
+	Blocks    blockSet // verified and written
+	Bytes     int      // of them
+	Duplicate int      // had been here already
 	Hashed    int
 }
 
@@ -214,6 +220,50 @@ type ProgressQuery struct{}
 
 // WhyQuery, API -> Transfer. Answered with PlanStatus.
 type WhyQuery struct{}
+
+// SetPriority, API -> Transfer: how urgent some entries are from now on. Answered with PrioritySet.
+type SetPriority struct {
+	Entries  []int // of the manifest
+	Priority leasemgr.Priority
+}
+
+// PrioritySet, Transfer -> API.
+type PrioritySet struct{ Err error }
+
+// PlanDone, LeaseManager -> Transfer: nothing is left to fetch, after SetPriorities.
+type PlanDone struct{}
+
+// OpenReader, API -> Transfer: somebody will read a file, this far ahead of where
+// it is. Answered with ReaderOpened when the share is open.
+type OpenReader struct {
+	Path  string
+	Ahead int64 // bytes
+}
+
+// ReaderOpened, Transfer -> API.
+type ReaderOpened struct {
+	Reader leasemgr.Reader
+	Entry  int
+	Err    error
+}
+
+// MoveReader, API -> Transfer: where a reader is now. With Wait it is answered
+// with ReaderReady when the byte at Offset is verified, or never will be.
+type MoveReader struct {
+	Reader leasemgr.Reader
+	Offset int64
+	Ahead  int64 // bytes
+	Wait   bool
+}
+
+// ReaderReady, Transfer -> API: bytes up to End are verified.
+type ReaderReady struct {
+	End int64
+	Err error
+}
+
+// CloseReader, API -> Transfer -> LeaseManager.
+type CloseReader struct{ Reader leasemgr.Reader }
 
 // ---- to LeaseManager ----
 
@@ -291,6 +341,16 @@ type RankSource struct {
 type PauseLeases struct {
 	Paused bool
 	Why    string
+}
+
+// SetPriorities, Transfer -> LeaseManager. Answered with PlanDone if nothing is left to fetch.
+type SetPriorities struct{ Runs []leasemgr.Run }
+
+// SetReader, Transfer -> LeaseManager: what a reader reads next, nothing if Count is 0.
+type SetReader struct {
+	Reader leasemgr.Reader
+	First  share.Piece
+	Count  int
 }
 
 // PlanQuery, API -> Transfer -> LeaseManager. Answered with PlanStatus of at most Lines lines.
@@ -407,6 +467,7 @@ type CheckBlocks struct {
 
 type opened struct {
 	target Target
+	chosen choice
 	err    error
 }
 

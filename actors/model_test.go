@@ -301,13 +301,14 @@ func (l *simLink) serve(r wire.PieceRequest, target *memTarget, job peers.Job) {
 
 type memDisk struct{ n *simNode }
 
-func (d memDisk) Open(_ context.Context, m *share.Manifest) (Target, error) {
+func (d memDisk) Open(_ context.Context, m *share.Manifest, wanted []bool) (Target, error) {
 	t := d.n.shares[m.ID()]
 	if t == nil {
 		t = newMemTarget(d.n, m)
 		d.n.shares[m.ID()] = t
 	}
 	t.epoch++
+	t.wanted = wanted
 	t.have = t.durable.Clone() // a crash forgets the rest
 	return t, nil
 }
@@ -322,6 +323,7 @@ type memTarget struct {
 	durable *share.Set
 	epoch   uint64
 	closed  bool
+	wanted  []bool
 }
 
 func newMemTarget(n *simNode, m *share.Manifest) *memTarget {
@@ -347,6 +349,7 @@ func (t *memTarget) content() (out []byte) {
 }
 
 func (t *memTarget) Done() (string, bool) { return "", false }
+func (t *memTarget) Select(wanted []bool) { t.wanted = wanted }
 func (t *memTarget) Verified() *share.Set { return t.have.Clone() }
 func (t *memTarget) Epoch() uint64        { return t.epoch }
 func (t *memTarget) Space() (need, free int64) {

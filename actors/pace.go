@@ -155,7 +155,7 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 	}
 	t.moved = t.s.Now()
 	t.because("")
-	if t.count.Done == t.count.Pieces {
+	if t.allHere() {
 		t.finish(ctx)
 		return
 	}

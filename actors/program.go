@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -77,6 +78,37 @@ func (p *Program) Progress(ctx context.Context, id share.ID) (Progress, error) {
 func (p *Program) Why(ctx context.Context, id share.ID) ([]string, error) {
 	st, err := ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, WhyQuery{}})
 	return st.Why, err
+}
+
+// SetPriority says how urgent some entries of a transfer are from now on.
+func (p *Program) SetPriority(ctx context.Context, id share.ID, m SetPriority) error {
+	r, err := ask[PrioritySet](ctx, p.s, p.node, transferQuery{id, m})
+	return errors.Join(err, r.Err)
+}
+
+// OpenReader tells a transfer that a file will be read. It waits until the share is open.
+func (p *Program) OpenReader(ctx context.Context, id share.ID, m OpenReader) (ReaderOpened, error) {
+	r, err := ask[ReaderOpened](ctx, p.s, p.node, transferQuery{id, m})
+	return r, errors.Join(err, r.Err)
+}
+
+// AwaitByte waits until the byte at which a reader is has been verified. It says
+// up to where there are more.
+func (p *Program) AwaitByte(ctx context.Context, id share.ID, m MoveReader) (end int64, err error) {
+	m.Wait = true
+	r, err := ask[ReaderReady](ctx, p.s, p.node, transferQuery{id, m})
+	return r.End, errors.Join(err, r.Err)
+}
+
+// MoveReader says where a reader is.
+func (p *Program) MoveReader(id share.ID, m MoveReader) {
+	m.Wait = false
+	p.s.Send(p.node, transferQuery{id, m})
+}
+
+// CloseReader says that a reader is gone.
+func (p *Program) CloseReader(id share.ID, r leasemgr.Reader) {
+	p.s.Send(p.node, transferQuery{id, CloseReader{r}})
 }
 
 // Offer lets children subscribe to a share that is whole.

@@ -38,6 +38,13 @@ type transfer struct {
 	sources   map[peers.ID]*source
 	order     []*source // in order of arrival
 
+	chosen     choice
+	have       *share.Set // complete pieces
+	begun      map[share.Piece]*begun
+	readers    []*reader
+	openings   []opening // readers that came before the share was open
+	lastReader leasemgr.Reader
+
 	count      Progress  // the counters of it; the rest is filled in by snapshot
 	moved      time.Time // when a byte was last verified, or the transfer began
 	since      time.Time // of the present reason
@@ -96,7 +103,7 @@ func (t *transfer) Receive(ctx actor.Context) {
 	case PeerBanned:
 		t.banned(ctx, m)
 	case BlocksVerified:
-		t.blocksVerified(m)
+		t.blocksVerified(ctx, m)
 	case PieceDone:
 		t.pieceDone(ctx, m)
 	case PlanStatus:
@@ -117,6 +124,16 @@ func (t *transfer) Receive(ctx actor.Context) {
 		t.explain(ctx)
 	case WhyQuery:
 		t.why(ctx)
+	case SetPriority:
+		t.setPriority(ctx, m)
+	case PlanDone:
+		t.planDone(ctx)
+	case OpenReader:
+		t.openReader(ctx, m)
+	case MoveReader:
+		t.moveReader(ctx, m)
+	case CloseReader:
+		t.closeReader(ctx, m.Reader)
 	case StopTransfer:
 		t.end(ctx, Ended{Err: ErrStopped})
 	case childFailed:
@@ -154,10 +171,16 @@ func (t *transfer) start(ctx actor.Context) {
 func (t *transfer) open(ctx actor.Context, m *share.Manifest) {
 	t.manifest = m
 	t.enter(Opening)
-	disk := t.cmd.Disk
+	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, slices.Clone(t.chosen)
 	t.onDisk(ctx, func(life context.Context) any {
-		target, err := disk.Open(life, m)
-		return opened{target, err}
+		if choose != nil && chosen == nil {
+			var err error
+			if chosen, err = choose(m); err != nil {
+				return opened{err: err}
+			}
+		}
+		target, err := disk.Open(life, m, chosen.wanted())
+		return opened{target, chosen, err}
 	})
 }
 
@@ -170,41 +193,43 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 		t.end(ctx, Ended{Err: m.err})
 		return
 	}
-	layout := t.manifest.Layout()
-	have := t.target.Verified()
-	t.count.Name, t.count.Bytes, t.count.Pieces = t.manifest.Name, layout.Bytes(), layout.Pieces()
-	t.count.Done, t.count.Verified = have.Count(), 0
-	for p := range have.All() {
-		t.count.Verified += int64(layout.PieceLen(p))
-	}
+	t.chosen, t.have, t.begun = m.chosen, t.target.Verified(), map[share.Piece]*begun{}
+	t.count.Name = t.manifest.Name
+	t.recount()
+	c := &t.count
 	if t.restarts == 0 {
-		t.count.Resumed = t.count.Verified
+		c.Resumed = c.Verified
 	}
-	t.notify(Planned{Manifest: t.manifest, Resumed: t.count.Resumed, Pieces: t.count.Pieces - t.count.Done})
+	t.notify(Planned{t.manifest, c.Bytes, c.Resumed, c.Pieces - c.Done, c.Files, c.Dirs, c.Links})
+	t.admitReaders(ctx)
 	if path, done := t.target.Done(); done {
 		t.complete(ctx, path)
 		return
 	}
-	ctx.Send(t.seeder, OfferShare{t.cmd.Share, layout.Pieces(), have.Clone()})
+	ctx.Send(t.seeder, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone()})
 	t.moved = t.s.Now()
 	t.enter(Fetching)
-	if have.Full() {
+	if t.allHere() {
 		t.finish(ctx)
 		return
 	}
-	t.startWorkers(ctx, have)
+	t.startWorkers(ctx)
 	for _, src := range t.order {
 		t.startPool(ctx, src)
 	}
 }
 
 // startWorkers starts the LeaseManager and the PieceVerifiers.
-func (t *transfer) startWorkers(ctx actor.Context, have *share.Set) {
-	self := ctx.Self()
-	plan := leasemgr.Plan{Layout: t.manifest.Layout(), Verified: have, Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
+func (t *transfer) startWorkers(ctx actor.Context) {
+	self, layout := ctx.Self(), t.manifest.Layout()
+	plan := leasemgr.Plan{Layout: layout, Verified: t.have.Clone(), Wanted: t.chosen.pieces(layout), Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
 	t.leases = t.s.spawn(ctx, fmt.Sprint("leases-", t.restarts), leaseBox, func() actor.Actor {
 		return newLeaseManager(t.s, self, t.cfg.Leases, plan)
 	}, onPanicStop)
+	if runs := t.chosen.runs(layout, func(entry int) bool { return t.chosen[entry] == leasemgr.High || t.chosen[entry] == leasemgr.Low }); len(runs) > 0 {
+		ctx.Send(t.leases, SetPriorities{runs})
+	}
+	t.steerAll(ctx)
 	leases, target := t.leases, t.target
 	for i := range t.cfg.Verifiers {
 		t.verifiers = append(t.verifiers, t.s.spawn(ctx, fmt.Sprint("verifier-", t.restarts, "-", i), verifierBox, func() actor.Actor {
@@ -228,7 +253,7 @@ func (t *transfer) startPool(ctx actor.Context, src *source) {
 	}, onPanicStop)
 }
 
-func (t *transfer) blocksVerified(m BlocksVerified) {
+func (t *transfer) blocksVerified(ctx actor.Context, m BlocksVerified) {
 	t.count.Duplicate += int64(m.Duplicate)
 	t.count.Hashed += int64(m.Hashed)
 	if m.Bytes == 0 {
@@ -236,7 +261,11 @@ func (t *transfer) blocksVerified(m BlocksVerified) {
 	}
 	now := t.s.Now()
 	t.moved = now
-	t.count.Verified += int64(m.Bytes)
+	if t.wants(m.Piece) {
+		t.count.Verified += int64(m.Bytes)
+	}
+	t.noteBlocks(m)
+	t.serveReaders(ctx, m.Piece)
 	t.changed = true
 	t.rate.add(m.Bytes, now)
 	if src := t.sources[m.Source]; src != nil {
@@ -247,8 +276,25 @@ func (t *transfer) blocksVerified(m BlocksVerified) {
 	}
 }
 
+// noteBlocks keeps what is here of a piece until the piece is complete.
+func (t *transfer) noteBlocks(m BlocksVerified) {
+	if t.have.Has(m.Piece) {
+		return
+	}
+	b := t.begun[m.Piece]
+	if b == nil {
+		b = &begun{}
+		t.begun[m.Piece] = b
+	}
+	b.blocks.union(m.Blocks)
+	b.bytes += m.Bytes
+}
+
 func (t *transfer) pieceDone(ctx actor.Context, m PieceDone) {
-	t.count.Done++
+	delete(t.begun, m.Piece)
+	if t.have.Add(m.Piece) && t.wants(m.Piece) {
+		t.count.Done++
+	}
 	for _, c := range m.Credits {
 		if src := t.sources[c.Source]; src != nil {
 			src.info.Pieces++
@@ -256,7 +302,7 @@ func (t *transfer) pieceDone(ctx actor.Context, m PieceDone) {
 	}
 	t.dirty.add(t.manifest.Layout().PieceLen(m.Piece), t.s.Now(), t.cfg)
 	ctx.Send(t.seeder, PieceAvailable{t.cmd.Share, m.Piece})
-	if m.Last && t.ending == nil {
+	if m.Last && t.allHere() && t.ending == nil {
 		t.finish(ctx)
 	}
 }
@@ -323,6 +369,7 @@ func (t *transfer) end(ctx actor.Context, how Ended) {
 		t.state = Failed
 		t.because(how.Err.Error())
 	}
+	t.dropReaders(ctx)
 	ctx.Send(t.finder, StopFinding{t.cmd.Share})
 	if t.target == nil {
 		ctx.Send(t.seeder, WithdrawShare{Share: t.cmd.Share})

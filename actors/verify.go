@@ -82,7 +82,7 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 		v.joint[m.Piece] = withPool(pools, ctx.Sender())
 	}
 	verdict := v.v.Check(m.Piece, m.First, m.Source, m.Data)
-	done := BlocksVerified{Source: m.Source, Duplicate: verdict.Duplicate, Hashed: len(m.Data) - verdict.Duplicate}
+	done := BlocksVerified{Source: m.Source, Piece: m.Piece, Duplicate: verdict.Duplicate, Hashed: len(m.Data) - verdict.Duplicate}
 	var complete *verifier.Completion
 	for _, run := range verdict.Write {
 		if err := v.target.Write(m.Piece, run.First, run.Data); err != nil {
@@ -91,6 +91,7 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 			break
 		}
 		done.Bytes += len(run.Data)
+		done.Blocks.add(run.First, run.Blocks())
 		complete = v.v.Wrote(m.Piece, run.First, run.Blocks(), m.Source, m.Token)
 		v.here(ctx, m.Piece, run.First, run.Blocks())
 	}

@@ -466,9 +466,9 @@ func (f *Fetch) ends() {
 // opener opens the fetch's place on the node's disk.
 type opener struct{ f *Fetch }
 
-func (o opener) Open(ctx context.Context, m *share.Manifest) (actors.Target, error) {
+func (o opener) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
 	x := o.f.x
-	p, err := store.OpenPartialIn(ctx, x.disk.FS(), m, store.PartialOptions{Workers: 1})
+	p, err := store.OpenPartialIn(ctx, x.disk.FS(), m, store.PartialOptions{Workers: 1, Wanted: wanted})
 	if err != nil {
 		return nil, err
 	}
