@@ -350,7 +350,7 @@ func (x *machine) never15(call func()) {
 // step makes one random call.
 func (x *machine) step() {
 	t := x.t
-	switch op := rapid.IntRange(0, 21).Draw(t, "op"); op {
+	switch op := rapid.IntRange(0, 22).Draw(t, "op"); op {
 	case 0:
 		x.never15(func() { x.m.AddSource(x.source(), x.now) })
 	case 1:
@@ -409,10 +409,23 @@ func (x *machine) step() {
 		}
 	case 21:
 		x.reserve(x.source(), x.piece())
+	case 22:
+		x.haveNot(x.source(), x.piece(), x.piece())
 	}
 	x.drain() // as every caller does, by its alarm
 	x.pass()
 	x.invariants()
+}
+
+func (x *machine) haveNot(id peers.ID, pieces ...share.Piece) {
+	x.apply(x.m.HaveNot(id, pieces, x.now))
+	i, known := x.m.byID[id]
+	for _, p := range pieces {
+		x.claim(8, !known || int(p) >= x.n || !x.m.sources[i].have.has(uint32(p), x.n), "%s has %d, which was taken from it", id, p)
+		for _, l := range x.holders(p) {
+			x.claim(3, l.Source != id, "%v outlived what its source has", l)
+		}
+	}
 }
 
 // crash is a source that is gone, with all its leases.

@@ -1,0 +1,41 @@
+package leasemgr
+
+import (
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func TestWhatASourceNoLongerHasIsTakenFromIt(t *testing.T) {
+	r := newRig(t, 3, Config{}).add("a", "b").full("a").has("b", 0, 2)
+	r.rate("a", 1e6, 100*time.Millisecond)
+	leases := r.get("a", 2)
+	if len(leases) != 2 {
+		t.Fatalf("a was granted %v", leases)
+	}
+	gone := leases[0]
+	todo := r.m.HaveNot("a", []share.Piece{gone.Piece, 99}, r.now)
+	if len(todo.Revoked) != 1 || todo.Revoked[0].Token != gone.Token {
+		t.Errorf("revoked %v, want the lease of piece %d", todo.Revoked, gone.Piece)
+	}
+	for _, l := range r.get("a", 3) {
+		if l.Piece == gone.Piece {
+			t.Errorf("a was granted piece %d again", l.Piece)
+		}
+	}
+	if st := r.m.Stats(); st.Failed+st.Expired != 0 {
+		t.Errorf("somebody was blamed: %+v", st)
+	}
+	if todo := r.m.HaveNot("nobody", []share.Piece{0}, r.now); len(todo.Revoked) != 0 {
+		t.Errorf("a stranger lost %v", todo.Revoked)
+	}
+	// What it comes to have again it is woken for.
+	r.m.HaveNot("a", []share.Piece{0, 1, 2}, r.now)
+	if got := r.get("a", 1); len(got) != 0 {
+		t.Errorf("granted %v to a source that has nothing", got)
+	}
+	if todo := r.m.Have("a", []share.Piece{1}, r.now); len(todo.Wake) != 1 {
+		t.Errorf("woken: %v", todo.Wake)
+	}
+}
