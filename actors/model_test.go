@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -41,7 +42,9 @@ type simNode struct {
 	events  []Event
 	end     *Ended
 	in, out map[peers.ID]int64
-	asked   int64 // bytes asked for on links
+	met     map[peers.ID]bool // connected to
+	listed  time.Duration     // when the last manifest came
+	asked   int64             // bytes asked for on links
 }
 
 const simLatency = 10 * time.Millisecond
@@ -64,7 +67,7 @@ func newSwarm(t testing.TB, seed uint64) *swarm {
 
 // add is a node with an uplink of rate bytes per second.
 func (sw *swarm) add(name string, rate float64, change ...func(*Deps)) *simNode {
-	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, shares: map[share.ID]*memTarget{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}}
+	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, shares: map[share.ID]*memTarget{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}, met: map[peers.ID]bool{}}
 	d := Deps{Runtime: sw.w.Runtime(name), Network: n}
 	for _, f := range change {
 		f(&d)
@@ -91,17 +94,31 @@ func (n *simNode) fetch(id share.ID, from ...*simNode) {
 
 func (n *simNode) fetchWith(id share.ID, cfg TransferConfig, from ...*simNode) {
 	n.sw.t.Helper()
+	n.fetchSome(id, cfg, nil, from...)
+}
+
+// fetchSome fetches what choose says; nil: all.
+func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.Entry) leasemgr.Priority, from ...*simNode) {
+	n.sw.t.Helper()
 	var addrs []peers.Addr
 	for _, f := range from {
 		addrs = append(addrs, peers.Addr{ID: f.id})
 	}
-	err := n.program.Fetch(context.Background(), FetchShare{Share: id, Sources: addrs, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
+	m := FetchShare{Share: id, Sources: addrs, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
 		n.events = append(n.events, e)
 		if end, ok := e.(Ended); ok {
 			n.end = &end
 		}
-	}})
-	if err != nil {
+	}}
+	if choose != nil {
+		m.Select = func(m *share.Manifest) (out []leasemgr.Priority, err error) {
+			for _, e := range m.Entries {
+				out = append(out, choose(e))
+			}
+			return out, nil
+		}
+	}
+	if err := n.program.Fetch(context.Background(), m); err != nil {
 		n.sw.t.Fatal(err)
 	}
 }
@@ -195,6 +212,7 @@ func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done fu
 		case other.shares[id] == nil:
 			done(nil, wire.Reply{Status: wire.NotFound}, nil)
 		default:
+			n.met[from.ID], n.listed = true, n.sw.w.Elapsed()
 			done(other.shares[id].m.Bytes(), wire.Reply{}, nil)
 		}
 	})
@@ -202,13 +220,18 @@ func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done fu
 
 func (n *simNode) Open(to peers.Addr, id share.ID, _ *share.Layout, k Sink) Link {
 	l := &simLink{from: n, to: n.sw.nodes[to.ID], share: id, sink: k, open: map[uint64]bool{}}
-	n.sw.w.After(4*simLatency, func() {
+	dial := 4 * simLatency
+	if n.met[to.ID] {
+		dial = 0 // the connection is there, and a stream needs no answer to begin
+	}
+	n.sw.w.After(dial, func() {
 		switch {
 		case l.closed:
 		case l.to == nil || l.to.down:
 			l.closed = true
 			k.Down(fmt.Errorf("dial: %w", peers.ErrUnreachable))
 		default:
+			n.met[to.ID] = true
 			k.Up(2 * simLatency)
 		}
 	})
@@ -334,8 +357,9 @@ func newMemTarget(n *simNode, m *share.Manifest) *memTarget {
 func (t *memTarget) fill(content []byte) {
 	for p := range share.Piece(t.m.Layout().Pieces()) {
 		s := t.m.Layout().PieceSpan(p)
-		t.data[p] = content[s.Offset : s.Offset+int64(s.Len)]
-		t.values[p], _ = share.HashPiece(nil, t.data[p], s.Offset, t.m.Layout().Pieces() == 1)
+		t.data[p], content = content[:s.Len], content[s.Len:]
+		_, pieces := t.m.Layout().PiecesOf(s.Entry)
+		t.values[p], _ = share.HashPiece(nil, t.data[p], s.Offset, pieces == 1)
 		t.have.Add(p)
 		t.durable.Add(p)
 	}

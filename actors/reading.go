@@ -60,8 +60,12 @@ func (t *transfer) openReader(ctx actor.Context, m OpenReader) {
 	}
 }
 
-// admitReaders answers those who came before the share was open.
+// admitReaders answers those who came before the share was open, and those who
+// have been waiting since before it was opened anew.
 func (t *transfer) admitReaders(ctx actor.Context) {
+	for _, r := range t.readers {
+		t.serve(ctx, r)
+	}
 	for _, o := range t.openings {
 		t.admitReader(ctx, o)
 	}
@@ -181,6 +185,9 @@ func (t *transfer) serveReaders(ctx actor.Context, p share.Piece) {
 // verifiedTo is the end of the verified bytes of a file from off on, as far as one
 // answer looks; off itself if there are none.
 func (t *transfer) verifiedTo(entry int, off int64) int64 {
+	if t.restarting || t.target == nil {
+		return off // some of it may be lost; opened says
+	}
 	l, at := t.manifest.Layout(), off
 	for at < min(off+maxReady, t.manifest.Entries[entry].Size) {
 		p, block := l.At(entry, at)
