@@ -66,13 +66,15 @@ func readBare(t testing.TB, h *Host, to peer.ID, streams, n int) {
 
 // outcome is what a fetch saw.
 type outcome struct {
-	RTT    time.Duration
-	First  time.Duration // from the first request to the first run
-	Ramp   time.Duration // ... to the first 16 MiB
-	Half   time.Duration // ... to half of it all
-	Took   time.Duration // ... to all
-	CPU    time.Duration
-	Failed string
+	RTT   time.Duration
+	First time.Duration // from the first request to the first run
+	Ramp  time.Duration // ... to the first 16 MiB
+	Half  time.Duration // ... to half of it all
+	Took  time.Duration // ... to all
+	CPU   time.Duration
+
+	Control50, Control99 float64 // round trips of messages meanwhile, ms
+	Failed               string
 }
 
 // driver asks for pieces of one share, again and again, with window bytes in flight.
@@ -151,8 +153,13 @@ func (d *driver) fetch(t testing.TB, n int) {
 	d.asked, d.got, d.total = 0, 0, n
 	d.mu.Unlock()
 	d.ask()
-	if err := recv(t, "the bytes", d.done); err != nil {
-		t.Fatal(err)
+	select {
+	case err := <-d.done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(5 * time.Minute): // some paths are slow
+		t.Fatal("the bytes did not come")
 	}
 }
 
@@ -198,4 +205,72 @@ func BenchmarkLink(b *testing.B) {
 			b.ReportMetric(median(costRatio), "CPU/bare")
 		})
 	}
+}
+
+// quantile of durations, in milliseconds.
+func quantile(d []time.Duration, q float64) float64 {
+	slices.Sort(d)
+	return d[int(float64(len(d)-1)*q)].Seconds() * 1e3
+}
+
+// echo answers every message with itself.
+func echo(h *Host) {
+	h.OnMessages(func(from peers.ID, frame []byte) { h.Send(from, frame) }, func(peers.ID) {})
+}
+
+// pings are the round trips of messages, one each 5 ms, until stop is closed.
+func pings(t testing.TB, h *Host, to peers.ID, stop <-chan struct{}) (rtts []time.Duration) {
+	back := make(chan struct{}, 1)
+	h.OnMessages(func(peers.ID, []byte) { back <- struct{}{} }, func(peers.ID) {})
+	for {
+		start := time.Now()
+		if !h.Send(to, []byte("how long does this take?")) {
+			t.Error("a message was refused")
+			return rtts
+		}
+		recv(t, "an answer", back)
+		rtts = append(rtts, time.Since(start))
+		select {
+		case <-stop:
+			return rtts
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// BenchmarkControl measures round trips of messages over loopback, alone and
+// while a link moves bytes as fast as it can, and what they cost it.
+func BenchmarkControl(b *testing.B) {
+	const n = 512 << 20
+	x := newMemory(b, 64<<20)
+	src, h := newHost(b, Config{}), newHost(b, Config{Listen: []string{"none"}})
+	src.Serve(x, everybody{})
+	echo(src)
+	d := drive(b, h, src, x, 16<<20)
+	d.fetch(b, n)
+	var p50, p99, part, idle []float64
+	for b.Loop() {
+		stop := make(chan struct{})
+		time.AfterFunc(200*time.Millisecond, func() { close(stop) })
+		idle = append(idle, quantile(pings(b, h, src.ID(), stop), 0.99))
+		start := time.Now()
+		d.fetch(b, n)
+		alone := time.Since(start)
+		stop = make(chan struct{})
+		var rtts []time.Duration
+		var work sync.WaitGroup
+		work.Go(func() { rtts = pings(b, h, src.ID(), stop) })
+		start = time.Now()
+		d.fetch(b, n)
+		both := time.Since(start)
+		close(stop)
+		work.Wait()
+		p50, p99 = append(p50, quantile(rtts, 0.5)), append(p99, quantile(rtts, 0.99))
+		part = append(part, alone.Seconds()/both.Seconds())
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(idle), "ms-p99-idle")
+	b.ReportMetric(median(p50), "ms-p50")
+	b.ReportMetric(median(p99), "ms-p99")
+	b.ReportMetric(median(part), "rate/alone")
 }

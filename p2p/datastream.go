@@ -31,7 +31,10 @@ type dataStream struct {
 	cancels []uint64       // of requests that were sent
 	sent    []*request     // written, in the order of their replies
 	s       *counted       // nil: not open
-	armed   time.Time      // when the read deadline was last set; zero: there is none
+	armed   time.Time      // the read deadline is a Reply after it; zero: there is none
+	since   time.Time      // since when something is owed without a pause
+
+	last time.Time // when bytes came last; the reader's
 }
 
 func newDataStream(l *Link) *dataStream {
@@ -126,6 +129,9 @@ func (d *dataStream) take(s *counted, buf []byte) (frames []byte, open bool) {
 		return buf, len(d.unsent) == 0
 	}
 	if len(d.unsent) > 0 {
+		if len(d.sent) == 0 {
+			d.since = time.Now()
+		}
 		d.arm()
 	}
 	for _, q := range d.unsent {
@@ -151,20 +157,26 @@ func (d *dataStream) arm() {
 	}
 }
 
-// owing arms the read deadline if replies are owed, and clears it if not.
-func (d *dataStream) owing() bool {
+// patient says whether the source may still be waited for when the read
+// deadline has passed, and sets it anew: nothing is owed, or the last byte came
+// less than a Reply ago.
+func (d *dataStream) patient() bool {
 	d.l.mu.Lock()
 	defer d.l.mu.Unlock()
 	switch {
 	case d.s == nil:
-	case len(d.sent) > 0:
-		d.arm()
-		return true
-	case !d.armed.IsZero():
+		return false
+	case len(d.sent) == 0:
 		d.armed = time.Time{}
 		d.s.SetReadDeadline(time.Time{})
+		return true
 	}
-	return false
+	if d.armed = d.since; d.last.After(d.since) {
+		d.armed = d.last
+	}
+	end := d.armed.Add(d.l.h.cfg.Timeouts.Reply)
+	d.s.SetReadDeadline(end)
+	return time.Now().Before(end)
 }
 
 // read reads replies until the source closes the stream with nothing owed.
@@ -173,16 +185,14 @@ func (d *dataStream) read(s *counted) error {
 	br := bufio.NewReaderSize(s, 4<<10) // headers; payloads are read past it
 	var frame []byte
 	for {
-		// A deadline left from earlier replies may pass while nothing is owed.
 		for br.Buffered() == 0 {
 			_, err := br.Peek(1)
-			if err == nil {
-				break
-			}
-			if err == io.EOF && d.ended() {
+			switch {
+			case err == nil:
+				d.came()
+			case err == io.EOF && d.ended():
 				return nil
-			}
-			if !timedOut(err) || d.owing() {
+			case !timedOut(err) || !d.patient():
 				return d.lost(err)
 			}
 		}
@@ -208,7 +218,6 @@ func (d *dataStream) read(s *counted) error {
 			q.next += h.Count
 		}
 		if !h.Last {
-			d.owing()
 			continue
 		}
 		wanted := d.wanted(q)
@@ -216,9 +225,6 @@ func (d *dataStream) read(s *counted) error {
 		d.sent[0] = nil
 		d.sent = d.sent[1:]
 		l.forget(q)
-		if len(d.sent) > 0 {
-			d.arm()
-		}
 		l.mu.Unlock()
 		switch {
 		case !wanted:
@@ -227,6 +233,17 @@ func (d *dataStream) read(s *counted) error {
 		default:
 			l.sink.Finished(q.ID)
 		}
+	}
+}
+
+// came takes note that bytes of a header have come; the rest of it has until
+// the read deadline.
+func (d *dataStream) came() {
+	d.last = time.Now()
+	d.l.mu.Lock()
+	defer d.l.mu.Unlock()
+	if d.s != nil {
+		d.arm()
 	}
 }
 
@@ -324,6 +341,7 @@ func (d *dataStream) readRun(br *bufio.Reader, q *request, first share.Block, si
 	if err != nil {
 		return err
 	}
+	d.last = time.Now() // what waited for memory was us
 	if err := d.fill(br, q, buf.payload(size)); err != nil {
 		buf.release()
 		return err
@@ -349,22 +367,18 @@ func (d *dataStream) received(q *request, n int) {
 // fill reads b, telling of progress on the way. It fails when no byte comes
 // for Timeouts.Reply, however long all of b takes.
 func (d *dataStream) fill(br *bufio.Reader, q *request, b []byte) error {
-	told := time.Now()
-	seen := -1 // bytes there were when the deadline passed last
+	told := d.last
 	for n := 0; n < len(b); {
 		m, err := br.Read(b[n:])
-		n += m
+		if n += m; m > 0 {
+			d.last = time.Now()
+		}
 		switch {
 		case n == len(b):
-			return nil
-		case err == nil:
-		case timedOut(err) && n > seen && d.owing():
-			seen = n
-		default:
+		case err != nil && !(timedOut(err) && d.patient()):
 			return err
-		}
-		if now := time.Now(); now.Sub(told) >= progressEvery {
-			told = now
+		case d.last.Sub(told) >= progressEvery:
+			told = d.last
 			if d.wanted(q) {
 				d.l.sink.Progress(q.ID, n)
 			}
@@ -377,14 +391,12 @@ func (d *dataStream) fill(br *bufio.Reader, q *request, b []byte) error {
 func (d *dataStream) discard(br *bufio.Reader, size int) error {
 	buf := d.l.h.buffers.take(0)
 	defer d.l.h.buffers.put(buf)
-	for seen := size + 1; size > 0; {
+	for size > 0 {
 		n, err := br.Read(buf.payload(min(size, classes[0])))
-		size -= n
-		switch {
-		case err == nil || size == 0:
-		case timedOut(err) && size < seen && d.owing():
-			seen = size
-		default:
+		if size -= n; n > 0 {
+			d.last = time.Now()
+		}
+		if err != nil && size > 0 && !(timedOut(err) && d.patient()) {
 			return err
 		}
 	}

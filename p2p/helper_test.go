@@ -267,7 +267,7 @@ func recv[T any](t testing.TB, what string, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(patience):
-		t.Fatal("waited in vain for", what)
+		t.Fatalf("waited in vain for %s", what)
 	}
 	panic("unreachable")
 }

@@ -20,8 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/libp2p/go-libp2p/core/network"
-
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -264,6 +262,7 @@ func runErrand(what string) {
 	case "serve":
 		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
 		h.Serve(newMemory(t, 64<<20), everybody{})
+		echo(h)
 		enc.Encode(h.Addrs())
 		io.Copy(io.Discard, os.Stdin)
 	case "fetch":
@@ -271,17 +270,19 @@ func runErrand(what string) {
 		d := driveTo(t, h, peers.Addr{ID: peerOf(seedKey(1)), Addrs: e.Addrs}, newMemory(t, 64<<20), e.Window)
 		d.watch = time.Now()
 		c0 := cpu()
+		var rtts []time.Duration
+		stop := make(chan struct{})
+		var work sync.WaitGroup
+		work.Go(func() {
+			time.Sleep(2 * time.Second) // until the windows have grown
+			rtts = pings(t, h, peerOf(seedKey(1)), stop)
+		})
 		d.fetch(t, e.Bytes)
+		close(stop)
+		work.Wait()
 		o := d.saw
+		o.Control50, o.Control99 = quantile(rtts, 0.5), quantile(rtts, 0.99)
 		o.RTT, o.Took, o.CPU = d.rtt, time.Since(d.watch), cpu()-c0
-		if os.Getenv("P2P_DEBUG") != "" {
-			h.host.Network().ResourceManager().ViewPeer(hostID(seedKey(1)), func(s network.PeerScope) error {
-				fmt.Fprintf(os.Stderr, "peer scope %+v\n", s.Stat())
-				return nil
-			})
-			out, _ := exec.Command("ss", "-tin").CombinedOutput()
-			fmt.Fprintf(os.Stderr, "%s\n", out)
-		}
 		enc.Encode(o)
 	case "fifty":
 		for _, line := range []string{"ip link set lo up", "ip addr add 198.51.100.7/32 dev lo"} {
@@ -299,10 +300,6 @@ func runErrand(what string) {
 		h.Serve(x, everybody{})
 		enc.Encode(h.Addrs())
 		io.Copy(io.Discard, os.Stdin)
-		if os.Getenv("P2P_DEBUG") != "" {
-			out, _ := exec.Command("ss", "-tin").CombinedOutput()
-			fmt.Fprintf(os.Stderr, "server %s\n", out)
-		}
 	case "fetch-bare":
 		h := newHost(t, Config{Streams: e.Streams, Listen: []string{"none"}})
 		if _, err := h.connect(context.Background(), peers.Addr{ID: peerOf(seedKey(1)), Addrs: e.Addrs}); err != nil {
@@ -438,19 +435,22 @@ func BenchmarkPath(b *testing.B) {
 				name += "/quic"
 			}
 			b.Run(name, func(b *testing.B) {
-				var rate, late, ramp, rtt []float64
+				var rate, late, ramp, rtt, c50, c99 []float64
 				for b.Loop() {
 					o := along(b, v.path, e)
 					rate = append(rate, float64(e.Bytes*8)/1e6/o.Took.Seconds())
 					late = append(late, float64(e.Bytes*4)/1e6/(o.Took-o.Half).Seconds())
 					ramp = append(ramp, o.Ramp.Seconds())
 					rtt = append(rtt, o.RTT.Seconds()*1e3)
+					c50, c99 = append(c50, o.Control50), append(c99, o.Control99)
 				}
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(median(rate), "Mbit/s")
 				b.ReportMetric(median(late), "Mbit/s-2nd-half")
 				b.ReportMetric(median(ramp), "s-to-16MiB")
 				b.ReportMetric(median(rtt), "ms-rtt")
+				b.ReportMetric(median(c50), "ms-control-p50")
+				b.ReportMetric(median(c99), "ms-control-p99")
 			})
 		}
 	}

@@ -1,0 +1,256 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
+	"github.com/quic-go/quic-go"
+	"go.uber.org/fx"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// packets is a network of packets in memory, with a delay and cuts, for hosts
+// in a bubble.
+type packets struct {
+	delay time.Duration
+
+	mu   sync.Mutex
+	ends map[netip.AddrPort]*packetConn
+	cut  map[netip.Addr]bool
+}
+
+type packet struct {
+	from net.Addr
+	b    []byte
+}
+
+type packetConn struct {
+	n      *packets
+	addr   *net.UDPAddr
+	in     chan packet
+	closed chan struct{}
+	once   sync.Once
+
+	mu       sync.Mutex
+	deadline time.Time
+	moved    chan struct{} // closed when the deadline moves
+}
+
+func (n *packets) set(ip string, cut bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut[netip.MustParseAddr(ip)] = cut
+}
+
+func at(a net.Addr) netip.AddrPort {
+	p := a.(*net.UDPAddr).AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+func (n *packets) listen(a *net.UDPAddr) *packetConn {
+	c := &packetConn{n: n, addr: a, in: make(chan packet, 4096), closed: make(chan struct{}), moved: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ends[at(a)] = c
+	return c
+}
+
+func (c *packetConn) WriteTo(b []byte, to net.Addr) (int, error) {
+	n := c.n
+	n.mu.Lock()
+	dst := n.ends[at(to)]
+	lost := dst == nil || n.cut[at(to).Addr()] || n.cut[at(c.addr).Addr()]
+	n.mu.Unlock()
+	if lost || len(b) > 1500 {
+		return len(b), nil
+	}
+	p := packet{c.addr, append([]byte(nil), b...)}
+	time.AfterFunc(n.delay, func() {
+		select {
+		case dst.in <- p:
+		default:
+		}
+	})
+	return len(b), nil
+}
+
+func (c *packetConn) ReadFrom(b []byte) (int, net.Addr, error) {
+	for {
+		c.mu.Lock()
+		deadline, moved := c.deadline, c.moved
+		c.mu.Unlock()
+		var late <-chan time.Time
+		if !deadline.IsZero() {
+			t := time.NewTimer(time.Until(deadline))
+			defer t.Stop()
+			late = t.C
+		}
+		select {
+		case p := <-c.in:
+			return copy(b, p.b), p.from, nil
+		case <-moved:
+		case <-late:
+			return 0, nil, os.ErrDeadlineExceeded
+		case <-c.closed:
+			return 0, nil, net.ErrClosed
+		}
+	}
+}
+
+func (c *packetConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	close(c.moved)
+	c.moved = make(chan struct{})
+	return nil
+}
+
+func (c *packetConn) Close() error                     { c.once.Do(func() { close(c.closed) }); return nil }
+func (c *packetConn) LocalAddr() net.Addr              { return c.addr }
+func (c *packetConn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
+func (c *packetConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *packetConn) SetReadBuffer(int) error          { return nil }
+func (c *packetConn) SetWriteBuffer(int) error         { return nil }
+
+type sourceIP struct{ ip net.IP }
+
+func (s sourceIP) PreferredSourceIPForDestination(*net.UDPAddr) (net.IP, error) { return s.ip, nil }
+
+// host is a host of the simulated network.
+func (n *packets) host(t testing.TB, ip string, cfg Config) *Host {
+	cfg.QUICOnly = true
+	cfg.Listen = []string{"/ip4/" + ip + "/udp/4001/quic-v1"}
+	cfg.Libp2p = []libp2p.Option{libp2p.QUICReuse(
+		func(l fx.Lifecycle, rk quic.StatelessResetKey, tk quic.TokenGeneratorKey, o ...quicreuse.Option) (*quicreuse.ConnManager, error) {
+			m, err := quicreuse.NewConnManager(rk, tk, o...)
+			if err == nil {
+				l.Append(fx.StopHook(m.Close))
+			}
+			return m, err
+		},
+		quicreuse.OverrideSourceIPSelector(func() (quicreuse.SourceIPSelector, error) { return sourceIP{net.ParseIP(ip)}, nil }),
+		quicreuse.OverrideListenUDP(func(_ string, a *net.UDPAddr) (net.PacketConn, error) { return n.listen(a), nil }),
+	)}
+	return newHost(t, cfg)
+}
+
+// inBubble runs f with a network in virtual time.
+func inBubble(t *testing.T, f func(t *testing.T, n *packets)) {
+	synctest.Test(t, func(t *testing.T) {
+		f(t, &packets{delay: 25 * time.Millisecond, ends: map[netip.AddrPort]*packetConn{}, cut: map[netip.Addr]bool{}})
+	})
+}
+
+func TestHostsWorkInVirtualTime(t *testing.T) {
+	x := newMemory(t, 3<<20, 10)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{})
+		src.Serve(x, everybody{})
+		got := make(chan string, 10)
+		src.OnMessages(func(from peers.ID, frame []byte) { src.Send(from, frame) }, func(peers.ID) {})
+		h.OnMessages(func(_ peers.ID, frame []byte) { got <- string(frame) }, func(peers.ID) {})
+
+		start := time.Now()
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		rtt := recv(t, "the link", c.up)
+		if rtt < 50*time.Millisecond || rtt > 60*time.Millisecond {
+			t.Error("round trip of", rtt, "want 50 ms")
+		}
+		if d := time.Since(start); d > 250*time.Millisecond {
+			t.Error("up after", d, "want at most five round trips")
+		}
+		fetchAll(t, x, l, c)
+
+		time.Sleep(20 * time.Minute) // idle streams go, and come again
+		fetchAgain(t, x, l, c)
+		start = time.Now()
+		h.Send(src.ID(), []byte("ping"))
+		recv(t, "the answer", got)
+		if d := time.Since(start); d > 120*time.Millisecond {
+			t.Error("a first message and its answer took", d)
+		}
+		l.Close()
+	})
+}
+
+// fetchAgain asks for piece 0 under a new ID.
+func fetchAgain(t testing.TB, x *memory, l *Link, c *catcher) {
+	t.Helper()
+	if !l.Request(whole(x, 1000, 0, true)) {
+		t.Fatal("request refused")
+	}
+	select {
+	case <-c.finished:
+	case err := <-c.down:
+		t.Fatal("down:", err)
+	}
+}
+
+func TestASourceThatFallsSilentIsLostAfterTheReplyTimeout(t *testing.T) {
+	x := newMemory(t, 16<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{Timeouts: Timeouts{Reply: 7 * time.Second}})
+		src.Serve(x, everybody{})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		<-c.up
+		for p := range 16 {
+			l.Request(whole(x, uint64(p), share.Piece(p), true))
+		}
+		<-c.finished
+		n.set("1.0.0.1", true)
+		start := time.Now()
+		err := <-c.down
+		if !errors.Is(err, peers.ErrLost) || !strings.Contains(err.Error(), "no byte") {
+			t.Error("down:", err)
+		}
+		if d := time.Since(start); d < 6900*time.Millisecond || d > 7100*time.Millisecond {
+			t.Error("lost after", d)
+		}
+		n.set("1.0.0.1", false)
+		c = newCatcher()
+		l = h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		l.Request(whole(x, 1, 0, true))
+		select {
+		case <-c.finished:
+		case err := <-c.down:
+			t.Error("after the cut:", err)
+		}
+		l.Close()
+	})
+}
+
+func TestAdmissionMayTakeNearlyAsLongAsTheReplyTimeout(t *testing.T) {
+	x := newMemory(t, 1<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{})
+		src.Serve(x, admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
+			time.Sleep(defaultTimeouts.Reply - time.Second)
+			return func() {}, wire.Reply{}
+		}))
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		l.Request(whole(x, 1, 0, true))
+		select {
+		case <-c.finished:
+		case err := <-c.down:
+			t.Error("down:", err)
+		}
+	})
+}
