@@ -138,6 +138,11 @@ func command(t testing.TB, args ...string) result {
 	return finish(t, cmd, nil)
 }
 
+// fetchCommand is a fetch into dir, not yet started.
+func fetchCommand(t testing.TB, ticket, dir string, args ...string) *exec.Cmd {
+	return exec.Command(binary, append([]string{"fetch", ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir()}, args...)...)
+}
+
 // finish starts a command, shows each line to see, and waits.
 func finish(t testing.TB, cmd *exec.Cmd, see func(line)) result {
 	t.Helper()
@@ -251,7 +256,7 @@ func output(t testing.TB, name string, args ...string) string {
 
 func TestAFolderOfRealFilesArrives(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "tree")
-	copyTree(t, src, "cmd", "net", "crypto", "runtime")
+	copyTree(t, src, "net", "crypto", "runtime")
 	want := fingerprint(t, src)
 	if n := strings.Count(want, "\n"); n < 2000 {
 		t.Fatalf("only %d entries", n)
@@ -325,7 +330,7 @@ func TestKilledFetchesResume(t *testing.T) {
 	s := startShare(t, src)
 	for percent := 5; percent <= 95; percent += 10 {
 		dir := t.TempDir()
-		cmd := exec.Command(binary, "fetch", s.ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir())
+		cmd := fetchCommand(t, s.ticket, dir)
 		var had int64
 		first := finish(t, cmd, func(l line) {
 			if l.Type == "progress" {
@@ -351,9 +356,6 @@ func TestKilledFetchesResume(t *testing.T) {
 		}
 		t.Logf("%d %%: killed at %d, resumed %d, hashed %d", percent, had, sum.Resumed, sum.Hashed)
 	}
-	got, err := os.ReadFile(src)
-	must(t, err)
-	_ = got
 }
 
 func TestExitCodes(t *testing.T) {
@@ -414,7 +416,7 @@ func TestInterruptedFetchSaysHowToResume(t *testing.T) {
 	writeRandom(t, src, 64<<20, 7)
 	s := startShare(t, src, "--limit-up", "20M")
 	dir := t.TempDir()
-	cmd := exec.Command(binary, "fetch", s.ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir())
+	cmd := fetchCommand(t, s.ticket, dir)
 	sent := false
 	r := finish(t, cmd, func(l line) {
 		if l.Type == "progress" && l.Verified > 8<<20 && !sent {
@@ -438,7 +440,7 @@ func TestTwoFetchesOfOneTargetDoNotMix(t *testing.T) {
 	writeRandom(t, src, 64<<20, 7)
 	s := startShare(t, src, "--limit-up", "30M")
 	dir := t.TempDir()
-	cmd := exec.Command(binary, "fetch", s.ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir())
+	cmd := fetchCommand(t, s.ticket, dir)
 	var second result
 	r := finish(t, cmd, func(l line) {
 		if l.Type == "progress" && l.Verified > 4<<20 && second.lines == nil {
@@ -499,7 +501,7 @@ func TestSIGUSR1PrintsWhy(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 16<<20, 7)
 	s := startShare(t, src, "--limit-up", "4M")
-	cmd := exec.Command(binary, "fetch", s.ticket, "-o", t.TempDir(), "--json", "--listen", "none", "--dir", t.TempDir())
+	cmd := fetchCommand(t, s.ticket, t.TempDir())
 	sent := false
 	r := finish(t, cmd, func(l line) {
 		if l.Type == "progress" && l.Verified > 2<<20 && !sent {

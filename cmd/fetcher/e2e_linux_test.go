@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// smallDisk is a folder on a disk of its own, of size bytes. It needs root.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("fetcher", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skip("NOT TESTED: a disk of its own needs root and mount:", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error("unmount:", err)
+		}
+	})
+	return dir
+}
+
+func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 16<<20, 7)
+	s := startShare(t, src)
+	dir := smallDisk(t, "4m")
+	r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
+	if r.code != 9 || !strings.Contains(r.stderr, "need 16777216 bytes") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if r.summary().Verified != 0 {
+		t.Errorf("%d bytes were fetched", r.summary().Verified)
+	}
+}
+
+func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 16<<20, 7)
+	s := startShare(t, src, "--limit-up", "8M")
+	dir := smallDisk(t, "20m")
+	filled := false
+	fill := func(l line) {
+		if l.Type == "progress" && l.Verified > 10<<20 && !filled {
+			filled = true
+			os.WriteFile(filepath.Join(dir, "other"), make([]byte, 20<<20), 0o600) // takes what there is
+		}
+	}
+	r := finish(t, fetchCommand(t, s.ticket, dir, "--stall", "4s"), fill)
+	if r.code != 9 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	said := false
+	for _, l := range r.lines {
+		said = said || l.Type == "stall" && strings.Contains(l.Reason, "disk full")
+	}
+	if !said {
+		t.Error("the wait was not explained")
+	}
+	must(t, os.Remove(filepath.Join(dir, "other")))
+	r = finish(t, fetchCommand(t, s.ticket, dir), nil)
+	if r.code != 0 || r.summary().Resumed == 0 {
+		t.Errorf("exit %d after room was made, %d bytes resumed: %s", r.code, r.summary().Resumed, r.stderr)
+	}
+}
