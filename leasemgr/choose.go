@@ -121,10 +121,13 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 func (m *Manager) rarest(s *source) (uint32, int, bool) {
 	c := &s.cursor
 	for r := m.pool.first(0); r >= 0; r = m.pool.first(r + 1) {
+		l, n := m.pool.layers[r], uint32(m.space.n)
+		if p, ok := m.draw(s, l); ok {
+			return p, r, true
+		}
 		if c.rank != r || !c.walks {
 			c.rank, c.pos, c.walks = r, m.lot(s, r), true
 		}
-		l, n := m.pool.layers[r], uint32(m.space.n)
 		p, ok := m.nextOf(s, l, c.pos, n)
 		if !ok {
 			p, ok = m.nextOf(s, l, 0, c.pos)
@@ -200,6 +203,9 @@ func (m *Manager) walk(s *source) (uint32, bool) {
 			c.pos = c.start
 		}
 		l := m.pool.layers[r]
+		if p, ok := m.draw(s, l); ok {
+			return p, true
+		}
 		if !c.lapped {
 			if p, ok := m.nextOf(s, l, c.pos, n); ok {
 				c.pos = p
@@ -224,6 +230,39 @@ func (m *Manager) nextOf(s *source, l *layer, from, to uint32) (uint32, bool) {
 		p, ok = l.next(&s.have, m.space, p+1, to)
 	}
 	return p, ok
+}
+
+// drawWords is how far a draw looks from where it begins, in words of 64 pieces.
+const drawWords = 8
+
+// draw picks a piece of a layer by lot, if one stands near a place that is drawn by
+// lot as well. It is for swarms: those who walk through the same layer in the same
+// order end up side by side, and then each asks the one source of the next piece for
+// it at the same time. Without anybody who has part of the share there is no swarm,
+// and walking in order suits disks better.
+func (m *Manager) draw(s *source, l *layer) (uint32, bool) {
+	if m.rarity.count == 0 {
+		return 0, false
+	}
+	m.draws++
+	x := mix(m.seed ^ mix(m.draws))
+	for i := range min(drawWords, m.space.words) {
+		w := (int(x>>8%uint64(m.space.words)) + i) % m.space.words
+		y := l.words[w] & s.have.word(w, m.space)
+		for _, p := range s.shunned {
+			if int(p/64) == w {
+				y &^= 1 << (p % 64)
+			}
+		}
+		if y == 0 {
+			continue
+		}
+		for range int(x&0xff) % popcount(y) {
+			y &= y - 1
+		}
+		return uint32(w*64 + low(y)), true
+	}
+	return 0, false
 }
 
 // lot draws where a source begins its walk through a rank.

@@ -84,6 +84,40 @@ func TestSourcesDoNotConverge(t *testing.T) {
 	}
 }
 
+func TestSwarmDoesNotWalkInStep(t *testing.T) {
+	// Four transfers feed each other from one seed, one piece at a time. Whoever
+	// has a piece gives it to all before the next round, so that all miss the same.
+	const n, transfers = 400, 4
+	now := time.Unix(1, 0)
+	var ms [transfers]*Manager
+	for i := range ms {
+		ms[i] = New(Config{}, Plan{Layout: even{n, share.MinPiece}, Seed: uint64(i)}, now)
+		ms[i].AddSource("seed", now)
+		ms[i].SetHave("seed", share.FullSet(n), now)
+		ms[i].AddSource("others", now)
+		ms[i].SetHave("others", setOf(n, 0), now)
+	}
+	sent := 0
+	for have := 1; have < n*9/10; {
+		picked := map[share.Piece]bool{}
+		for i := range ms {
+			got, _ := ms[i].Acquire("seed", 1, now)
+			sent++
+			picked[got[0].Piece] = true
+		}
+		have += len(picked)
+		for p := range picked {
+			for i := range ms {
+				ms[i].Have("others", []share.Piece{p}, now)
+				ms[i].Verified(p, now)
+			}
+		}
+	}
+	if sent > n*9/10*11/10 {
+		t.Errorf("the seed sent %d pieces until %d of %d were there", sent, n*9/10, n)
+	}
+}
+
 func TestPriorityThenReaderThenBegunThenRarest(t *testing.T) {
 	r := newRig(t, 60, Config{MaxLeasesPerPeer: 100})
 	r.add("a", "rare").full("a")
