@@ -27,6 +27,18 @@ type FetchOptions struct {
 	Dir string
 	// Peers are further sources: multiaddrs that end in /p2p/ID.
 	Peers []string
+	// Only and Skip choose what is fetched: what matches a pattern of Only, or all
+	// if there is none, and none of Skip. A pattern is matched against the path in
+	// the share as path.Match does, part by part; ** stands for any number of
+	// parts, and a pattern that matches a folder for all that is in it. If nothing
+	// is left, the transfer ends with ErrNothingSelected.
+	//
+	// What is not chosen is not made. The rest is put below Dir/NAME when it is
+	// complete; Dir/NAME.partial stays, for a later Fetch that chooses more.
+	Only, Skip []string
+	// Select says how urgent each entry is that Only and Skip leave; default
+	// PriorityNormal.
+	Select func(share.Entry) Priority
 	// Stall ends the transfer after so long without a verified byte; default 60 s.
 	Stall time.Duration
 	// Anonymous keeps this node from being named to others as a source.
@@ -68,6 +80,10 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err != nil {
 		return nil, err
 	}
+	choose, err := opt.selector()
+	if err != nil {
+		return nil, err
+	}
 	if opt.Dir == "" {
 		opt.Dir = "."
 	}
@@ -93,9 +109,14 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	}
 	n.transfers[id] = t
 	t.opened = n.offers.Opening(id)
+	kept := n.kept[id]
+	delete(n.kept, id)
 	n.mu.Unlock()
+	if kept {
+		n.offers.Remove(id) // it may hold NAME.partial
+	}
 	err = n.program.Fetch(ctx, actors.FetchShare{
-		Share: id, Sources: sources, Manifest: known, Disk: (*disk)(t), Notify: t.notify,
+		Share: id, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases},
 	})
@@ -245,6 +266,8 @@ func (t *Transfer) ended(e Ended) {
 	t.node.forget(t)
 	if e.Err != nil || !t.opt.Keep {
 		t.node.leave(t.id)
+	} else {
+		t.node.keep(t.id)
 	}
 	for {
 		select {

@@ -1,0 +1,252 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// readAhead is how far ahead of a reader pieces are fetched before others.
+const readAhead = 64 << 20
+
+// Reader reads a file of a share while it is fetched: an io.ReadSeekCloser whose
+// bytes are all verified. What it will read next is fetched before other pieces of
+// the same priority. It is not safe for concurrent use, but for Close.
+type Reader struct {
+	t     *Transfer
+	life  context.Context
+	end   context.CancelCauseFunc
+	id    leasemgr.Reader
+	entry int
+	size  int64
+	ahead int64
+
+	off      int64
+	from, to int64       // bytes that can be read now
+	told     share.Piece // where the transfer believes us to be
+
+	mu     sync.Mutex // guards the fields below
+	file   *os.File   // the finished file, once the transfer has ended
+	closed bool
+}
+
+// Open opens a file of the share for reading, by its path in the share. It waits
+// until the list of files is here, and Read until the bytes are, for as long as
+// ctx lasts. Any number of readers may be open. The caller must Close it.
+//
+// Errors wrap fs.ErrNotExist for a path that the share does not have,
+// fs.ErrInvalid for what is no file, ErrSkipped for a file that is not selected;
+// or they are the transfer's. Once the transfer has ended well, the file is read
+// where it lies, as it is then.
+func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
+	r := &Reader{t: t, ahead: readAhead}
+	opened, err := t.node.program.OpenReader(ctx, t.id, actors.OpenReader{Path: path, Ahead: readAhead})
+	switch {
+	case err == nil:
+		r.id, r.entry = opened.Reader, opened.Entry
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid), errors.Is(err, ErrSkipped):
+		return nil, err
+	default:
+		if err := t.Wait(ctx); err != nil {
+			return nil, err
+		}
+		if r.entry, err = t.fileAt(path); err != nil {
+			return nil, err
+		}
+	}
+	r.size = t.Manifest().Entries[r.entry].Size
+	r.life, r.end = context.WithCancelCause(ctx)
+	r.told, _ = t.Manifest().Layout().PiecesOf(r.entry)
+	return r, nil
+}
+
+// fileAt is the entry of a file of a share that has been fetched.
+func (t *Transfer) fileAt(path string) (int, error) {
+	m := t.Manifest()
+	i, ok := slices.BinarySearchFunc(m.Entries, path, func(e share.Entry, path string) int { return strings.Compare(e.Path, path) })
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("%q: %w in the share", path, fs.ErrNotExist)
+	case m.Entries[i].Kind != share.File:
+		return 0, fmt.Errorf("%q is no file: %w", path, fs.ErrInvalid)
+	}
+	return i, nil
+}
+
+// Size is the file's, in bytes.
+func (r *Reader) Size() int64 { return r.size }
+
+// SetReadAhead says how many bytes ahead of where it is will soon be read; the
+// default is 64 MiB. At most 256 pieces are heeded.
+func (r *Reader) SetReadAhead(bytes int64) {
+	r.ahead = max(bytes, 1)
+	r.tell()
+}
+
+// Seek sets where the next Read begins. It costs nothing until then.
+func (r *Reader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.off
+	case io.SeekEnd:
+		offset += r.size
+	case io.SeekStart:
+	default:
+		return r.off, fmt.Errorf("seek: whence %d: %w", whence, fs.ErrInvalid)
+	}
+	if offset < 0 {
+		return r.off, fmt.Errorf("seek to %d: %w", offset, fs.ErrInvalid)
+	}
+	r.off = offset
+	return offset, nil
+}
+
+// Read reads the next bytes, and waits until the first of them is verified. It
+// ends with the transfer's error, or with that of the context given to Open.
+func (r *Reader) Read(p []byte) (int, error) {
+	for {
+		if r.life.Err() != nil {
+			return 0, context.Cause(r.life)
+		}
+		switch {
+		case len(p) == 0:
+			return 0, nil
+		case r.off >= r.size:
+			return 0, io.EOF
+		case r.finished() != nil:
+			n, err := r.finished().ReadAt(p, r.off)
+			r.off += int64(n)
+			if n > 0 && err == io.EOF {
+				err = nil
+			}
+			return n, err
+		case r.off < r.from || r.off >= r.to:
+			if err := r.await(); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		n, err := r.t.place().ReadAt(r.entry, p[:min(int64(len(p)), r.to-r.off)], r.off)
+		if n > 0 {
+			r.advance(n)
+			return n, nil
+		}
+		r.from, r.to = 0, 0
+		if !errors.Is(err, fs.ErrClosed) { // which means: the transfer ends, or begins again
+			return 0, err
+		}
+	}
+}
+
+// advance moves on, and tells the transfer of each new piece.
+func (r *Reader) advance(n int) {
+	r.off += int64(n)
+	if r.off < r.size {
+		if p, _ := r.t.Manifest().Layout().At(r.entry, r.off); p != r.told {
+			r.told = p
+			r.tell()
+		}
+	}
+}
+
+func (r *Reader) tell() {
+	if r.id != 0 {
+		r.t.node.program.MoveReader(r.t.id, r.where())
+	}
+}
+
+func (r *Reader) where() actors.MoveReader {
+	return actors.MoveReader{Reader: r.id, Offset: r.off, Ahead: r.ahead}
+}
+
+// await waits until there is something to read.
+func (r *Reader) await() error {
+	if r.id != 0 {
+		end, err := r.t.node.program.AwaitByte(r.life, r.t.id, r.where())
+		switch {
+		case err == nil:
+			r.from, r.to = r.off, end
+			r.told, _ = r.t.Manifest().Layout().At(r.entry, r.off)
+			return nil
+		case r.life.Err() != nil:
+			return context.Cause(r.life)
+		case errors.Is(err, ErrSkipped):
+			return err
+		}
+	}
+	// Nobody there knows us: the transfer is over, or will be in a moment.
+	if err := r.t.Wait(r.life); err != nil {
+		if r.life.Err() != nil {
+			err = context.Cause(r.life)
+		}
+		return err
+	}
+	return r.openFinished()
+}
+
+// openFinished opens the file where it lies now that the transfer has ended.
+func (r *Reader) openFinished() error {
+	m, at := r.t.Manifest(), r.t.Path()
+	var f *os.File
+	var err error
+	if m.Single() {
+		f, err = os.Open(at)
+	} else {
+		f, err = os.OpenInRoot(at, filepath.FromSlash(m.Entries[r.entry].Path))
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		f.Close()
+		return fs.ErrClosed
+	}
+	r.file = f
+	return nil
+}
+
+func (r *Reader) finished() *os.File {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.file
+}
+
+// Close ends the reader; a Read that waits ends with fs.ErrClosed. It may be
+// called at any time.
+func (r *Reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	r.end(fs.ErrClosed)
+	if r.id != 0 {
+		r.t.node.program.CloseReader(r.t.id, r.id)
+	}
+	if r.file != nil {
+		return r.file.Close()
+	}
+	return nil
+}
+
+// place is where the bytes of the transfer lie.
+func (t *Transfer) place() *store.Partial {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.partial
+}

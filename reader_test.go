@@ -1,0 +1,244 @@
+package fetcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+var _ io.ReadSeekCloser = (*Reader)(nil)
+
+func TestAFileIsReadWhileItIsFetched(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	want := writeRandom(t, src, 24<<20+12345, 7)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 32 << 20 })
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	r, err := x.Open(t.Context(), "big.bin")
+	must(t, err)
+	defer r.Close()
+	if r.Size() != int64(len(want)) {
+		t.Error("size", r.Size())
+	}
+	var first [10]byte
+	_, err = io.ReadFull(r, first[:])
+	must(t, err)
+	if p := x.Progress(); p.Verified > p.Bytes/2 {
+		t.Errorf("the first bytes came when %d of %d were here", p.Verified, p.Bytes)
+	}
+	rest, err := io.ReadAll(r)
+	must(t, err)
+	if !bytes.Equal(append(first[:], rest...), want) {
+		t.Error("content differs")
+	}
+	must(t, x.Wait(t.Context()))
+	_, err = r.Seek(-5, io.SeekEnd)
+	must(t, err)
+	if tail, err := io.ReadAll(r); err != nil || !bytes.Equal(tail, want[len(want)-5:]) {
+		t.Error("after the end:", err)
+	}
+}
+
+// Done when: the last bytes of a file of which nothing is here come before 5 % of it.
+func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	want := writeRandom(t, src, 256<<20, 7)
+	s := shareOf(t, src)
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	r, err := x.Open(t.Context(), "big.bin")
+	must(t, err)
+	defer r.Close()
+	_, err = r.Seek(-100, io.SeekEnd)
+	must(t, err)
+	tail, err := io.ReadAll(r)
+	must(t, err)
+	p := x.Progress()
+	if !bytes.Equal(tail, want[len(want)-100:]) {
+		t.Error("content differs")
+	}
+	if p.Verified > p.Bytes/20 {
+		t.Errorf("%d of %d bytes came before", p.Verified, p.Bytes)
+	}
+	t.Logf("%.1f %% of the file came before", float64(p.Verified)/float64(p.Bytes)*100)
+	x.Stop()
+	x.Wait(t.Context())
+}
+
+func TestManyReadersOfAFolder(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	makeTree(t, src)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 16 << 20 })
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	var wg sync.WaitGroup
+	for _, e := range s.Manifest().Entries {
+		if e.Kind != share.File {
+			continue
+		}
+		wg.Go(func() {
+			r, err := x.Open(t.Context(), e.Path)
+			if err != nil {
+				t.Error(e.Path, err)
+				return
+			}
+			defer r.Close()
+			got, err := io.ReadAll(r)
+			want, _ := os.ReadFile(filepath.Join(src, filepath.FromSlash(e.Path)))
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %d of %d bytes, %v", e.Path, len(got), len(want), err)
+			}
+		})
+	}
+	wg.Wait()
+	must(t, x.Wait(t.Context()))
+	r, err := x.Open(t.Context(), "run.sh") // the transfer is over
+	must(t, err)
+	defer r.Close()
+	if got, err := io.ReadAll(r); err != nil || len(got) != 50 {
+		t.Error(len(got), err)
+	}
+}
+
+func TestWhatIsNoFileCannotBeOpened(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	makeTree(t, src)
+	s := shareOf(t, src)
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Only: []string{"sizes", "link", "empty"}})
+	must(t, err)
+	check := func(when string) {
+		t.Helper()
+		for path, want := range map[string]error{"nowhere": fs.ErrNotExist, "link": fs.ErrInvalid, "empty/deep": fs.ErrInvalid} {
+			if _, err := x.Open(t.Context(), path); !errors.Is(err, want) {
+				t.Errorf("%s, %s: got %v, want %v", when, path, err, want)
+			}
+		}
+	}
+	if _, err := x.Open(t.Context(), "run.sh"); !errors.Is(err, ErrSkipped) && x.Progress().State != Complete {
+		t.Errorf("not selected: %v", err)
+	}
+	check("while it runs")
+	must(t, x.Wait(t.Context()))
+	check("afterwards")
+}
+
+func TestAReaderEndsWithItsTransfer(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 8<<20, 7)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 2 << 20 })
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	r, err := x.Open(t.Context(), "big.bin")
+	must(t, err)
+	defer r.Close()
+	time.AfterFunc(100*time.Millisecond, x.Stop)
+	if _, err := io.Copy(io.Discard, r); !errors.Is(err, ErrStopped) {
+		t.Errorf("got %v, want ErrStopped", err)
+	}
+	if _, err := x.Open(t.Context(), "big.bin"); !errors.Is(err, ErrStopped) {
+		t.Errorf("got %v, want ErrStopped", err)
+	}
+}
+
+func TestAReaderEndsWithItsContextAndWithClose(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 8<<20, 7)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 1 << 20 })
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := x.Open(ctx, "big.bin")
+	must(t, err)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := io.Copy(io.Discard, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	must(t, r.Close())
+	r, err = x.Open(t.Context(), "big.bin")
+	must(t, err)
+	time.AfterFunc(50*time.Millisecond, func() { r.Close() })
+	if _, err := io.Copy(io.Discard, r); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+	must(t, r.Close())
+	x.Stop()
+	x.Wait(t.Context())
+}
+
+func TestSeekKnowsItsBounds(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	want := writeRandom(t, src, 3<<20, 7)
+	s := shareOf(t, src)
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	r, err := x.Open(t.Context(), "big.bin")
+	must(t, err)
+	defer r.Close()
+	for _, c := range []struct {
+		off    int64
+		whence int
+		want   int64
+		ok     bool
+	}{{10, io.SeekStart, 10, true}, {5, io.SeekCurrent, 15, true}, {-16, io.SeekCurrent, 15, false}, {0, 7, 15, false}, {-1, io.SeekEnd, 3<<20 - 1, true}, {9, io.SeekEnd, 3<<20 + 9, true}} {
+		if got, err := r.Seek(c.off, c.whence); got != c.want || (err == nil) != c.ok {
+			t.Errorf("seek %d, %d: %d %v", c.off, c.whence, got, err)
+		}
+	}
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Error("past the end:", n, err)
+	}
+	if n, err := r.Read(nil); n != 0 || err != nil {
+		t.Error("nothing wanted:", n, err)
+	}
+	for _, off := range []int64{2<<20 - 3, 0, 1<<20 + 70_000} {
+		b := make([]byte, 100)
+		r.Seek(off, io.SeekStart)
+		if _, err := io.ReadFull(r, b); err != nil || !bytes.Equal(b, want[off:off+100]) {
+			t.Errorf("at %d: %v", off, err)
+		}
+	}
+}
+
+// With a short read-ahead the pieces behind it come in any order; with a long one in theirs.
+func TestReadAheadSetsTheOrder(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 48<<20, 7)
+	inOrder := func(ahead int64) (n int) {
+		s := shareOf(t, src, func(c *Config) { c.UploadRate = 24 << 20 })
+		x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+		must(t, err)
+		r, err := x.Open(t.Context(), "big.bin")
+		must(t, err)
+		defer r.Close()
+		r.SetReadAhead(ahead)
+		_, err = r.Read(make([]byte, 1))
+		must(t, err)
+		for e := range x.Events() {
+			if p, ok := e.(Progress); ok && p.Done >= 12 {
+				break
+			}
+		}
+		have := x.place().Verified()
+		for have.Has(share.Piece(n)) {
+			n++
+		}
+		x.Stop()
+		x.Wait(t.Context())
+		return n
+	}
+	if n := inOrder(64 << 20); n < 8 {
+		t.Errorf("with 64 MiB only the first %d pieces are here", n)
+	}
+	if n := inOrder(1); n > 8 {
+		t.Errorf("with 1 byte the first %d pieces are here", n)
+	}
+}

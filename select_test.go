@@ -1,0 +1,240 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func TestGlobs(t *testing.T) {
+	for _, c := range []struct {
+		glob, yes, no string // paths, separated by spaces
+	}{
+		{"a.txt", "a.txt a.txt/below", "b.txt x/a.txt a.txtx"},
+		{"*.txt", "a.txt .txt", "a.md x/a.txt"},
+		{"docs", "docs docs/a docs/x/y", "docs2 x/docs"},
+		{"docs/", "docs/a", "docs2"},
+		{"docs/*", "docs/a docs/x/y", "docs x/docs/a"},
+		{"docs/*.md", "docs/a.md", "docs/x/a.md"},
+		{"**", "a a/b/c", ""},
+		{"**/*.md", "a.md x/a.md x/y/a.md", "a.txt x/a.txt"},
+		{"a/**/z", "a/z a/b/z a/b/c/z a/b/z/below", "z a b/a/z a/b"},
+		{"a/**/b/**/c", "a/b/c a/x/b/y/z/c a/b/b/c/c", "a/c a/x/c b/c a/b"},
+		{"**/a/b", "a/b x/a/b x/a/a/b a/a/b", "a/x/b"},
+		{"**/x/**/y", "x/y x/a/y q/x/a/b/y x/x/y/y", "y/x"},
+		{"[ab]?/*", "ax/1 by/2", "cx/1 a/1"},
+		{`\*`, "*", "a"},
+		{"Ü*", "Übung", "übung"},
+	} {
+		g, err := parseGlob(c.glob)
+		if err != nil {
+			t.Error(c.glob, err)
+			continue
+		}
+		for _, p := range strings.Fields(c.yes) {
+			if !g.match(p) {
+				t.Errorf("%q does not match %q", c.glob, p)
+			}
+		}
+		for _, p := range strings.Fields(c.no) {
+			if g.match(p) {
+				t.Errorf("%q matches %q", c.glob, p)
+			}
+		}
+	}
+	for _, bad := range []string{"", "/", "/a", "a//b", "[", "a/[b", "..", "a/../b", "./a"} {
+		if _, err := parseGlob(bad); !errors.Is(err, path.ErrBadPattern) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// A pattern cannot be made to take long.
+func TestGlobsAreQuick(t *testing.T) {
+	g, err := parseGlob(strings.Repeat("**/a*a/", 200) + "b")
+	must(t, err)
+	p := strings.Repeat("aaaaaaaa/", 400) + "c"
+	began := time.Now()
+	if g.match(p) {
+		t.Error("matches")
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Error("took", took)
+	}
+}
+
+func FuzzGlob(f *testing.F) {
+	for _, s := range []string{"**/a", "a/*/b", "[a-z]*/**", "x", "**/**"} {
+		f.Add(s, "a/b/c")
+	}
+	f.Fuzz(func(t *testing.T, text, p string) {
+		g, err := parseGlob(text)
+		if err != nil {
+			return
+		}
+		if !strings.Contains(text, "**") {
+			whole, err := path.Match(strings.TrimSuffix(text, "/"), p)
+			if err == nil && whole && !g.match(p) {
+				t.Errorf("%q does not match %q", text, p)
+			}
+		}
+		if g.match(p) && !g.match(p+"/below") {
+			t.Errorf("%q matches %q and not what is in it", text, p)
+		}
+	})
+}
+
+// paths is what was made below dir, NAME.partial apart.
+func paths(t testing.TB, dir string) string {
+	var out []string
+	for line := range strings.Lines(fingerprint(t, dir)) {
+		if p, _, _ := strings.Cut(strings.TrimSpace(line), " "); !strings.HasSuffix(p, "/") && !strings.Contains(p, ".partial") {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestOnlyAndSkipChooseFiles(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	makeTree(t, src)
+	s := shareOf(t, src)
+	n := openNode(t)
+	for _, c := range []struct {
+		only, skip []string
+		sel        func(share.Entry) Priority
+		want       string
+	}{
+		{[]string{"run.sh", "link"}, nil, nil, "tree/link tree/run.sh"},
+		{[]string{"sizes/102?.bin"}, []string{"**/1024.bin"}, nil, "tree/sizes/1023.bin tree/sizes/1025.bin"},
+		{nil, []string{"sizes", "Über*", "empty"}, nil, "tree/link tree/readonly tree/run.sh"},
+		{nil, []string{"sizes"}, func(e share.Entry) Priority {
+			if e.Kind == share.File && e.Path != "run.sh" {
+				return PrioritySkip
+			}
+			return PriorityHigh
+		}, "tree/link tree/run.sh"},
+	} {
+		dir := t.TempDir()
+		x, err := fetchInto(t, n, s.Ticket(), dir, FetchOptions{Only: c.only, Skip: c.skip, Select: c.sel})
+		if err != nil {
+			t.Fatal(c.only, c.skip, err)
+		}
+		if got := paths(t, dir); got != c.want {
+			t.Errorf("only %v, skip %v: made %s, want %s", c.only, c.skip, got, c.want)
+		}
+		if p := x.Progress(); p.Verified != p.Bytes || p.Bytes >= s.Manifest().Layout().Bytes() || x.Path() != filepath.Join(dir, "tree") {
+			t.Errorf("progress %+v", p)
+		}
+	}
+}
+
+func TestChoosingNothingIsSaid(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	makeTree(t, src)
+	s := shareOf(t, src)
+	n := openNode(t)
+	dir := t.TempDir()
+	for _, opt := range []FetchOptions{
+		{Only: []string{"nothing*", "50%"}},
+		{Only: []string{"sizes"}, Skip: []string{"**"}},
+		{Skip: []string{"**"}},
+		{Select: func(share.Entry) Priority { return PrioritySkip }},
+	} {
+		_, err := fetchInto(t, n, s.Ticket(), dir, opt)
+		if !errors.Is(err, ErrNothingSelected) {
+			t.Errorf("%+v: got %v, want ErrNothingSelected", opt, err)
+		}
+		for _, g := range append(opt.Only, opt.Skip...) {
+			if err == nil || !strings.Contains(err.Error(), g) {
+				t.Errorf("%v does not name %q", err, g)
+			}
+		}
+	}
+	if _, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: dir, Only: []string{"[a"}}); !errors.Is(err, path.ErrBadPattern) {
+		t.Errorf("got %v, want ErrBadPattern", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A part, then more, then all: each run goes on where the last ended.
+func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	makeTree(t, src)
+	s := shareOf(t, src)
+	dir := t.TempDir()
+	n := openNode(t)
+	var got int64
+	for _, only := range [][]string{{"sizes/3*"}, {"sizes"}, nil} {
+		x, err := fetchInto(t, n, s.Ticket(), dir, FetchOptions{Only: only, Keep: len(only) > 0})
+		if err != nil {
+			t.Fatal(only, err)
+		}
+		got += x.Progress().Verified - x.Progress().Resumed
+	}
+	if all := s.Manifest().Layout().Bytes(); got != all {
+		t.Errorf("%d bytes were fetched of %d", got, all)
+	}
+	sameTree(t, src, filepath.Join(dir, "tree"))
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("left over: %v", list)
+	}
+}
+
+// Who has a part serves that part.
+func TestAPartIsServed(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	makeTree(t, src)
+	s := shareOf(t, src)
+	b := openNode(t)
+	_, err := fetchInto(t, b, s.Ticket(), t.TempDir(), FetchOptions{Only: []string{"sizes"}, Keep: true})
+	must(t, err)
+	must(t, s.Stop(t.Context()))
+	dir := t.TempDir()
+	if _, err := fetchInto(t, openNode(t), s.ID().String(), dir, FetchOptions{Peers: b.Addrs(), Only: []string{"sizes/3*"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := paths(t, dir); got != "tree/sizes/3145745.bin" {
+		t.Error("made", got)
+	}
+}
+
+func TestPrioritiesCanBeChanged(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "two")
+	writeRandom(t, filepath.Join(src, "a.bin"), 6<<20, 1)
+	writeRandom(t, filepath.Join(src, "b.bin"), 6<<20, 2)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 8 << 20 })
+	dir := t.TempDir()
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: dir})
+	must(t, err)
+	for e := range x.Events() {
+		if _, ok := e.(Planned); ok {
+			break
+		}
+	}
+	if err := x.SetPriority(t.Context(), "c*", PriorityHigh); !errors.Is(err, ErrNothingSelected) {
+		t.Errorf("got %v, want ErrNothingSelected", err)
+	}
+	if err := x.SetPriority(t.Context(), "[", PriorityHigh); !errors.Is(err, path.ErrBadPattern) {
+		t.Errorf("got %v, want ErrBadPattern", err)
+	}
+	must(t, x.SetPriority(t.Context(), "a*", PrioritySkip))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must(t, x.Wait(ctx))
+	if got := paths(t, dir); got != "two/b.bin" {
+		t.Error("made", got)
+	}
+	if err := x.SetPriority(t.Context(), "a*", PriorityHigh); err == nil {
+		t.Error("a transfer that has ended took a new priority")
+	}
+}
