@@ -162,11 +162,12 @@ func newNode(cfg Config) (host.Host, error) {
 	return node, nil
 }
 
-// muxer is yamux as libp2p sets it up, with our receive windows.
+// muxer is yamux as libp2p sets it up, with our windows and messages.
 func muxer() *yamux.Transport {
 	m := *yamux.DefaultTransport
 	m.MaxStreamWindowSize = maxWindow
 	m.InitialStreamWindowSize = firstWindow
+	m.MaxMessageSize = muxerMessage
 	return &m
 }
 
