@@ -29,10 +29,9 @@ type simNode struct {
 	sw      *swarm
 	id      peers.ID
 	program *Program
-	rate    float64                 // bytes per second of its uplink
-	free    time.Duration           // when its uplink is idle
-	shares  map[share.ID]*memTarget // what it can serve
-	opened  int
+	rate    float64                             // bytes per second of its uplink
+	free    time.Duration                       // when its uplink is idle
+	shares  map[share.ID]*memTarget             // what it can serve
 	down    bool                                // accepts nothing
 	mute    bool                                // accepts, and never answers a request
 	corrupt func(p share.Piece, b []byte)       // what it does to the blocks it sends

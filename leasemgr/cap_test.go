@@ -115,6 +115,6 @@ func TestBatchAsksForNoMoreThanMax(t *testing.T) {
 	got, no = r.m.Acquire("a", 0, r.now)
 	equal(t, "leases", len(got), 0)
 	equal(t, "refusal", no, Refusal{})
-	got, no = r.m.Acquire("a", -5, r.now)
+	got, _ = r.m.Acquire("a", -5, r.now)
 	equal(t, "leases", len(got), 0)
 }

@@ -27,7 +27,6 @@ type machine struct {
 	trace []string         // what the Manager answered, if it is kept
 	keep  bool
 	names []peers.ID
-	dead  bool // no more sources may come: for termination
 }
 
 func newMachine(t *rapid.T, only int) *machine {
@@ -218,10 +217,7 @@ func (x *machine) granted(l Lease, s *source, could []uint32) {
 	x.claim(13, x.now.Before(l.Expires), "lease is born dead: %v", l)
 	x.claim(13, !l.Expires.After(x.now.Add(x.m.cfg.LeaseDuration)), "lease %v outlives the backstop", l)
 	// A takeover ends another lease; Todo tells of it right after.
-	var taken []Lease
-	for _, r := range x.m.todo.Revoked {
-		taken = append(taken, r)
-	}
+	taken := slices.Clone(x.m.todo.Revoked)
 	for _, r := range taken {
 		x.over(r)
 	}

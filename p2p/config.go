@@ -105,13 +105,13 @@ func (c Config) validate() error {
 	case c.Port < 0 || c.Port > 65535:
 		return fmt.Errorf("port %d", c.Port)
 	case c.MaxPeers < 1:
-		return fmt.Errorf("MaxPeers %d: at least 1", c.MaxPeers)
+		return fmt.Errorf("config: MaxPeers %d: at least 1", c.MaxPeers)
 	case c.Streams < 1 || c.Streams > 16:
-		return fmt.Errorf("Streams %d: 1 to 16", c.Streams)
+		return fmt.Errorf("config: Streams %d: 1 to 16", c.Streams)
 	case c.ServeBytes < 1<<20 || c.FetchBytes < 1<<20:
-		return fmt.Errorf("ServeBytes %d, FetchBytes %d: at least 1 MiB", c.ServeBytes, c.FetchBytes)
+		return fmt.Errorf("config: ServeBytes %d, FetchBytes %d: at least 1 MiB", c.ServeBytes, c.FetchBytes)
 	case c.MessageRate < wire.MaxMessage:
-		return fmt.Errorf("MessageRate %d: at least %d, one largest message a second", c.MessageRate, wire.MaxMessage)
+		return fmt.Errorf("config: MessageRate %d: at least %d, one largest message a second", c.MessageRate, wire.MaxMessage)
 	}
 	return c.Timeouts.validate()
 }
