@@ -145,28 +145,43 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 	return m, nil
 }
 
-// askForManifest asks all sources at once; the first good answer counts.
+// busyRetry is how long a source that is busy is left alone, at least.
+const busyRetry = 100 * time.Millisecond
+
+// askForManifest asks all sources at once, and those that are busy again; the first
+// good answer counts.
 func (n *Node) askForManifest(ctx context.Context, id share.ID, sources []peers.Addr) (*share.Manifest, error) {
 	type answer struct {
-		from peers.ID
+		from peers.Addr
 		b    []byte
 		r    wire.Reply
 		err  error
 	}
-	answers := make(chan answer, len(sources))
-	for _, src := range sources {
-		cancel := n.host.FetchManifest(src, id, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
-			answers <- answer{src.ID, b, r, err}
+	answers := make(chan answer, len(sources)) // one is under way, or waits, for each
+	ask := func(src peers.Addr) (cancel func()) {
+		return n.host.FetchManifest(src, id, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+			answers <- answer{src, b, r, err}
 		})
-		defer cancel()
+	}
+	for _, src := range sources {
+		defer ask(src)()
 	}
 	var unreachable, missing int
 	var last error
-	for range sources {
+	busy := make(chan peers.Addr, len(sources))
+	for left := len(sources); left > 0; {
 		select {
+		case src := <-busy:
+			defer ask(src)()
+			continue
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
 		case a := <-answers:
+			if a.err == nil && a.r.Status == wire.Busy {
+				defer time.AfterFunc(max(a.r.Retry, busyRetry), func() { busy <- a.from }).Stop()
+				continue
+			}
+			left--
 			switch {
 			case a.err == nil && a.r.Status == wire.OK:
 				return share.DecodeManifest(a.b)
@@ -178,7 +193,7 @@ func (n *Node) askForManifest(ctx context.Context, id share.ID, sources []peers.
 			case a.r.Status == wire.NotFound:
 				missing++
 			default:
-				last = fmt.Errorf("%s: %v %s", a.from.Short(), a.r.Status, a.r.Reason)
+				last = fmt.Errorf("%s: %v %s", a.from.ID.Short(), a.r.Status, a.r.Reason)
 			}
 		}
 	}

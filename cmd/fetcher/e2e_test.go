@@ -67,6 +67,9 @@ type line struct {
 	Path     string `json:"path"`
 	Kind     string `json:"kind"`
 	Addrs    []string
+
+	Files      int `json:"files"`
+	ShareFiles int `json:"share_files"`
 }
 
 // sharing is a running share command.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"path"
 	"strings"
 
 	"github.com/piecelease/fetcher"
@@ -22,6 +23,7 @@ const (
 	exitExists      = 13
 	exitPath        = 14
 	exitInterrupted = 130
+	exitPipe        = 141
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -34,6 +36,8 @@ var outcomes = []struct {
 }{
 	{exitUsage, "usage", share.ErrTicket},
 	{exitUsage, "usage", fetcher.ErrNoSource},
+	{exitUsage, "usage", fetcher.ErrNothingSelected},
+	{exitUsage, "usage", path.ErrBadPattern},
 	{exitPath, "path", share.ErrPath},
 	{exitExists, "exists", share.ErrExists},
 	{exitHeld, "held", share.ErrHeld},
@@ -44,6 +48,7 @@ var outcomes = []struct {
 	{exitStalled, "stalled", share.ErrStalled},
 	{exitInterrupted, "interrupted", errInterrupted},
 	{exitInterrupted, "interrupted", fetcher.ErrStopped},
+	{exitPipe, "pipe", errPipe},
 }
 
 // outcome is the exit code of an error and its stable name.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
 )
@@ -17,6 +18,8 @@ import (
 // fetchFlags are the flags of fetch.
 type fetchFlags struct {
 	out      string
+	only     []string
+	skip     []string
 	peers    []string
 	listen   []string
 	seed     string
@@ -33,6 +36,11 @@ func (a *app) fetchCommand() *cobra.Command {
 		Long: `Fetch a share into DIR/NAME and verify every block of it. What is there of an
 earlier run is kept, and not hashed again. A ticket of "-" is read from stdin.
 
+With --only or --skip, files are chosen by their path in the share: * ? [a-z]
+match within a part of it, ** any number of parts, and the pattern of a folder all
+that is in it. What is not chosen is not made; what is lies in DIR/NAME when it is
+complete, and DIR/NAME.partial stays for a later run that chooses more.
+
 While it fetches, it serves what it has verified to others; with --seed it goes
 on doing so when it is done.`,
 		Args: exactly("TICKET or ID"),
@@ -40,14 +48,21 @@ on doing so when it is done.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&fl.out, "out", "o", ".", "folder to put the share into")
-	f.StringArrayVar(&fl.peers, "peer", nil, "a further source: a multiaddr that ends in /p2p/ID; may be repeated")
-	f.StringArrayVar(&fl.listen, "listen", nil, "multiaddr to listen on, or none; may be repeated (default all interfaces)")
+	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this pattern; may be repeated")
+	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this pattern; may be repeated")
+	fl.sources(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a time such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = "forever"
-	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after so long without a verified byte")
-	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node in place of a fresh one")
 	f.StringVar(&fl.limitUp, "limit-up", "", "bytes per second sent to others, at most, such as 500K or 10M")
 	return c
+}
+
+// sources are the flags about whom to fetch from.
+func (fl *fetchFlags) sources(f *pflag.FlagSet) {
+	f.StringArrayVar(&fl.peers, "peer", nil, "a further source: a multiaddr that ends in /p2p/ID; may be repeated")
+	f.StringArrayVar(&fl.listen, "listen", nil, "multiaddr to listen on, or none; may be repeated (default all interfaces)")
+	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after so long without a verified byte")
+	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node in place of a fresh one")
 }
 
 // check is the flags' meaning; seed is how long to serve afterwards, negative for ever.
@@ -94,7 +109,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		return err
 	}
 	defer node.Close()
-	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
+	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
 		return err
 	}
@@ -132,6 +147,12 @@ func (a *app) ticket(arg string) (string, error) {
 // again is the command that resumes.
 func again(cmd *cobra.Command, ticket string, fl fetchFlags) string {
 	words := []string{cmd.CommandPath(), ticket, "-o", quote(fl.out)}
+	for _, p := range fl.only {
+		words = append(words, "--only", quote(p))
+	}
+	for _, p := range fl.skip {
+		words = append(words, "--skip", quote(p))
+	}
 	for _, p := range fl.peers {
 		words = append(words, "--peer", p)
 	}
@@ -212,16 +233,18 @@ func (w *watcher) show(e fetcher.Event) {
 
 func (w *watcher) plan(e fetcher.Planned) {
 	m := e.Manifest
-	files, dirs, links := m.Count()
-	bytes := m.Layout().Bytes()
+	files, _, _ := m.Count()
 	w.line.clear()
-	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), size(bytes), count(files, "file"))
+	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), size(e.Bytes), count(e.Files, "file"))
+	if e.Files < files {
+		fmt.Fprintf(w.stderr, ", of %s in %d", size(m.Layout().Bytes()), files)
+	}
 	if e.Resumed > 0 {
 		fmt.Fprintf(w.stderr, ", %s of it here already", size(e.Resumed))
 	}
 	fmt.Fprintln(w.stderr)
-	w.out.write("plan", map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
-		"pieces": m.Layout().Pieces(), "missing_pieces": e.Pieces, "resumed_bytes": e.Resumed})
+	w.out.write("plan", map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": e.Bytes, "files": e.Files, "dirs": e.Dirs, "links": e.Links,
+		"share_bytes": m.Layout().Bytes(), "share_files": files, "pieces": w.t.Progress().Pieces, "missing_pieces": e.Pieces, "resumed_bytes": e.Resumed})
 }
 
 func active(p fetcher.Progress) (n int) {

@@ -75,7 +75,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
-	if err != nil && code != exitInterrupted {
+	if err != nil && code != exitInterrupted && code != exitPipe {
 		fmt.Fprintln(stderr, "fetcher:", sentence(err))
 	}
 	a.out.finish(code, err)
@@ -119,7 +119,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.dir, "dir", "", "state directory: key, import cache, ranking (default the user's data directory)")
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "what is logged to stderr: debug, info, warn or error")
-	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.lsCommand(), a.versionCommand())
+	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.versionCommand())
 	return root
 }
 
@@ -127,11 +127,12 @@ const longHelp = `Share files, and fetch them verified from many peers.
 
   fetcher share PATH       prints a ticket and serves until Ctrl-C
   fetcher fetch TICKET     fetches what the ticket names; run it again to resume
+  fetcher cat TICKET FILE  writes one file of it to stdout
 
 Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL.
 
 Exit codes, the first that holds in this order:
-    2  usage; a ticket that cannot be read; an ID without a peer
+    2  usage; a ticket that cannot be read; an ID without a peer; nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
    11  held by another process
@@ -141,6 +142,7 @@ Exit codes, the first that holds in this order:
     5  no source is left, and one lied
     4  stalled: no verified byte for --stall
   130  interrupted; the same command resumes
+  141  the reader of stdout has gone
     1  anything else
     0  complete and verified`
 

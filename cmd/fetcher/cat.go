@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+func (a *app) catCommand() *cobra.Command {
+	var fl fetchFlags
+	c := &cobra.Command{
+		Use:   "cat TICKET|ID [FILE]",
+		Short: "Write one file of a share to stdout, verified, while it is fetched",
+		Long: `Write one file of a share to stdout. Its bytes come in order, each only when it
+is verified; nothing else of the share is fetched. FILE is a path as ls prints
+it; it may be left out if the share is a single file.
+
+Nothing is kept, unless -o says where.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usageError{fmt.Errorf("%s takes a TICKET or ID and a FILE; see %s --help", cmd.CommandPath(), cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.cat(cmd.Context(), args[0], append(args, "")[1], fl)
+		},
+	}
+	c.Flags().StringVarP(&fl.out, "out", "o", "", "folder to keep the file in, below the share's name")
+	fl.sources(c.Flags())
+	return c
+}
+
+// errPipe is what is said of a stdout that nobody reads any more.
+var errPipe = errors.New("the reader of stdout has gone")
+
+func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error {
+	if a.flags.json {
+		return usageError{errors.New("cat writes the file to stdout, where --json cannot be as well; use fetch --only")}
+	}
+	if _, _, err := fl.check(); err != nil {
+		return err
+	}
+	ticket, err := a.ticket(ticket)
+	if err != nil {
+		return err
+	}
+	if _, _, err := fetcher.ParseSource(ticket, fl.peers); err != nil {
+		return usageError{err}
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGPIPE) // a write fails instead, and we tidy up
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	c := &catting{app: a, node: node, ticket: ticket, fl: fl}
+	err = c.run(ctx, file)
+	if err != nil && ctx.Err() != nil {
+		err = cause(ctx)
+	}
+	return err
+}
+
+// catting is one run of cat.
+type catting struct {
+	*app
+	node   *fetcher.Node
+	ticket string
+	fl     fetchFlags
+}
+
+func (c *catting) run(ctx context.Context, file string) error {
+	m, err := c.node.Manifest(ctx, c.ticket, c.fl.peers)
+	if err != nil {
+		return err
+	}
+	e, err := fileOf(m, file)
+	if err != nil {
+		return err
+	}
+	dir := c.fl.out
+	if dir == "" {
+		s, err := newScratch(c.flags.dir)
+		if err != nil {
+			return err
+		}
+		defer s.remove()
+		dir = s.dir
+	}
+	t, err := c.node.Fetch(ctx, c.ticket, fetcher.FetchOptions{Dir: dir, Peers: c.fl.peers, Stall: c.fl.stall, Select: func(x share.Entry) fetcher.Priority {
+		if x.Path != e.Path {
+			return fetcher.PrioritySkip
+		}
+		return fetcher.PriorityNormal
+	}})
+	if err != nil {
+		return err
+	}
+	var telling sync.WaitGroup
+	telling.Go(func() { c.tell(t) })
+	defer telling.Wait()
+	if err := c.copy(ctx, t, e.Path); err != nil || c.fl.out == "" {
+		t.Stop()
+		<-t.Done()
+		return err
+	}
+	if err := t.Wait(ctx); err != nil {
+		t.Stop()
+		<-t.Done()
+		return err
+	}
+	at := t.Path()
+	if !m.Single() {
+		at = filepath.Join(at, filepath.FromSlash(e.Path))
+	}
+	fmt.Fprintf(c.stderr, "kept: %s\n", printable(at))
+	return nil
+}
+
+// copy writes a file to stdout.
+func (c *catting) copy(ctx context.Context, t *fetcher.Transfer, path string) error {
+	r, err := t.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.CopyBuffer(sink{c.stdout}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+	return err
+}
+
+// sink is stdout, with errors that say what they mean.
+type sink struct{ io.Writer }
+
+func (s sink) Write(b []byte) (int, error) {
+	n, err := s.Writer.Write(b)
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		err = errPipe
+	case errors.Is(err, syscall.ENOSPC):
+		err = fmt.Errorf("write to stdout: %w: %w", share.ErrDiskFull, err)
+	case err != nil:
+		err = fmt.Errorf("write to stdout: %w", err)
+	}
+	return n, err
+}
+
+// tell says on stderr what a person should know, until the transfer ends.
+func (c *catting) tell(t *fetcher.Transfer) {
+	for e := range t.Events() {
+		switch e := e.(type) {
+		case fetcher.Stalled:
+			fmt.Fprintf(c.stderr, "waiting: %s\n", printable(e.Reason))
+		case fetcher.SourceChanged:
+			if e.Source.Banned {
+				fmt.Fprintf(c.stderr, "source %s is %s\n", e.Source.Peer, printable(e.Source.Why))
+			}
+		}
+	}
+}
+
+// fileOf finds a file by its path in the share, or by that with the share's name before it.
+func fileOf(m *share.Manifest, file string) (*share.Entry, error) {
+	if file == "" {
+		if !m.Single() {
+			return nil, usageError{fmt.Errorf("%s is a folder: name a FILE in it; fetcher ls lists them", printable(m.Name))}
+		}
+		return &m.Entries[0], nil
+	}
+	for _, p := range []string{file, strings.TrimPrefix(file, m.Name+"/")} {
+		i, ok := slices.BinarySearchFunc(m.Entries, p, func(e share.Entry, p string) int { return strings.Compare(e.Path, p) })
+		if !ok {
+			continue
+		}
+		switch e := &m.Entries[i]; e.Kind {
+		case share.File:
+			return e, nil
+		case share.Symlink:
+			return nil, usageError{fmt.Errorf("%q is a link to %q; name that", p, e.Target)}
+		case share.Dir:
+			return nil, usageError{fmt.Errorf("%q is a folder", p)}
+		}
+	}
+	return nil, usageError{fmt.Errorf("%s has no file %q; fetcher ls lists what it has", printable(m.Name), file)}
+}
+
+// scratch is a folder in the state directory for what nobody will want again. A
+// lock in it says that its process lives.
+type scratch struct {
+	dir  string
+	lock io.Closer
+	at   store.FS
+}
+
+const scratchPattern = "cat-*"
+
+// newScratch makes a scratch, and removes those of processes that were killed.
+func newScratch(state string) (*scratch, error) {
+	if state == "" {
+		var err error
+		if state, err = fetcher.DefaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	old, _ := filepath.Glob(filepath.Join(quoteMeta(state), scratchPattern)) // the pattern is good
+	for _, dir := range old {
+		if s, err := takeScratch(dir); err == nil {
+			s.remove()
+		}
+	}
+	for tries := 3; ; tries-- {
+		dir, err := os.MkdirTemp(state, scratchPattern)
+		if err != nil {
+			return nil, err
+		}
+		s, err := takeScratch(dir)
+		if err == nil || tries == 0 {
+			return s, err
+		}
+		// Another process took it for one that was left; it is gone now.
+	}
+}
+
+func quoteMeta(dir string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(dir)
+}
+
+func takeScratch(dir string) (*scratch, error) {
+	at, err := store.Dir(dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := at.Lock("lock")
+	if err != nil {
+		at.Close()
+		return nil, err
+	}
+	return &scratch{dir, lock, at}, nil
+}
+
+func (s *scratch) remove() {
+	os.RemoveAll(s.dir)
+	s.lock.Close()
+	s.at.Close()
+	os.RemoveAll(s.dir) // an open file cannot be removed on every system
+}

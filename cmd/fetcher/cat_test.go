@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// catCommand is cat with a state directory of its own, which is returned.
+func catCommand(t testing.TB, args ...string) (cmd *exec.Cmd, state string) {
+	state = t.TempDir()
+	return exec.Command(binary, append([]string{"cat", "--listen", "none", "--dir", state}, args...)...), state
+}
+
+// cat runs it to its end.
+func cat(t testing.TB, args ...string) (stdout, stderr []byte, code int, state string) {
+	t.Helper()
+	cmd, state := catCommand(t, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	killer := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer killer.Stop()
+	cmd.Run()
+	return out.Bytes(), errs.Bytes(), cmd.ProcessState.ExitCode(), state
+}
+
+// leftovers are scratch folders that were not removed.
+func leftovers(t testing.TB, state string) []string {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(state, "cat-*"))
+	must(t, err)
+	return left
+}
+
+func TestCatWritesOneFile(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	writeRandom(t, filepath.Join(src, "a", "big.bin"), 9<<20+5, 1)
+	writeRandom(t, filepath.Join(src, "b.bin"), 3<<20, 2)
+	writeRandom(t, filepath.Join(src, "empty"), 0, 3)
+	s := startShare(t, src)
+	single := startShare(t, filepath.Join(src, "b.bin"))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{s.ticket, "a/big.bin"}, "a/big.bin"},
+		{[]string{s.ticket, "tree/a/big.bin"}, "a/big.bin"}, // as ls prints it
+		{[]string{s.id, "b.bin", "--peer", s.addrs[0]}, "b.bin"},
+		{[]string{s.ticket, "empty"}, "empty"},
+		{[]string{single.ticket}, "b.bin"},
+		{[]string{single.ticket, "b.bin"}, "b.bin"},
+	} {
+		out, errs, code, state := cat(t, c.args...)
+		want, err := os.ReadFile(filepath.Join(src, c.want))
+		must(t, err)
+		if code != 0 || !bytes.Equal(out, want) || len(errs) > 0 {
+			t.Errorf("%v: exit %d, %d bytes of %d: %s", c.args[1:], code, len(out), len(want), errs)
+		}
+		if left := leftovers(t, state); len(left) > 0 {
+			t.Errorf("%v: left behind %v", c.args[1:], left)
+		}
+	}
+
+	dir := t.TempDir()
+	out, errs, code, _ := cat(t, s.ticket, "a/big.bin", "-o", dir)
+	want, _ := os.ReadFile(filepath.Join(src, "a/big.bin"))
+	kept, err := os.ReadFile(filepath.Join(dir, "tree/a/big.bin"))
+	if code != 0 || !bytes.Equal(out, want) || !bytes.Equal(kept, want) || !strings.Contains(string(errs), filepath.Join(dir, "tree/a/big.bin")) {
+		t.Errorf("-o: exit %d, %d bytes, kept %d, %v: %s", code, len(out), len(kept), err, errs)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "tree/b.bin")); err == nil {
+		t.Error("another file was fetched as well")
+	}
+}
+
+func TestCatSaysWhatIsWrong(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	writeRandom(t, filepath.Join(src, "a", "big.bin"), 100, 1)
+	must(t, os.Symlink("a/big.bin", filepath.Join(src, "link")))
+	s := startShare(t, src)
+	nobody := s.addrs[0][:strings.Index(s.addrs[0], "/tcp/")] + "/tcp/1" + s.addrs[0][strings.Index(s.addrs[0], "/p2p/"):]
+	for _, c := range []struct {
+		args []string
+		code int
+		say  string
+	}{
+		{nil, 2, "TICKET"},
+		{[]string{s.ticket}, 2, "folder"},
+		{[]string{s.ticket, "nowhere"}, 2, "nowhere"},
+		{[]string{s.ticket, "a"}, 2, "no file"},
+		{[]string{s.ticket, "link"}, 2, "a/big.bin"},
+		{[]string{s.ticket, "a/big.bin", "--json"}, 2, "--json"},
+		{[]string{s.ticket, "a/big.bin", "--stall", "0"}, 2, "--stall"},
+		{[]string{s.ticket[:20], "a/big.bin"}, 2, "ticket"},
+		{[]string{s.id, "a/big.bin"}, 2, "peer"},
+		{[]string{s.id, "a/big.bin", "--peer", nobody}, 6, "reached"},
+	} {
+		out, errs, code, state := cat(t, c.args...)
+		if code != c.code || !strings.Contains(string(errs), c.say) {
+			t.Errorf("%v: exit %d, want %d: %s", c.args, code, c.code, errs)
+		}
+		if len(out) > 0 && !strings.Contains(strings.Join(c.args, " "), "--json") {
+			t.Errorf("%v: wrote %q", c.args, out)
+		}
+		if left := leftovers(t, state); len(left) > 0 {
+			t.Errorf("%v: left behind %v", c.args, left)
+		}
+	}
+}
+
+// Who reads only the beginning ends the transfer, and nothing is left of it.
+func TestCatEndsWhenNobodyReads(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no SIGPIPE")
+	}
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 32<<20, 1)
+	s := startShare(t, src, "--limit-up", "8M")
+	cmd, state := catCommand(t, s.ticket)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	began := time.Now()
+	b := make([]byte, 100)
+	_, err = io.ReadFull(out, b)
+	must(t, err)
+	must(t, out.Close())
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 141 || errs.Len() > 0 {
+		t.Errorf("exit %d: %s", code, &errs)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %v; the whole file takes 4 s", took)
+	}
+	if left := leftovers(t, state); len(left) > 0 {
+		t.Errorf("left behind %v", left)
+	}
+}
+
+func TestCatCanBeInterrupted(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 32<<20, 1)
+	s := startShare(t, src, "--limit-up", "8M")
+	cmd, state := catCommand(t, s.ticket)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	_, err = io.ReadFull(out, make([]byte, 100))
+	must(t, err)
+	must(t, cmd.Process.Signal(os.Interrupt))
+	io.Copy(io.Discard, out)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit %d", code)
+	}
+	if left := leftovers(t, state); len(left) > 0 {
+		t.Errorf("left behind %v", left)
+	}
+}
+
+// What a killed cat left is removed by the next, and what another uses is not.
+func TestScratchesOfTheDeadAreRemoved(t *testing.T) {
+	state := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(state, "cat-dead", "x.partial"), 0o700))
+	a, err := newScratch(state)
+	must(t, err)
+	b, err := newScratch(state)
+	must(t, err)
+	if left := leftovers(t, state); len(left) != 2 {
+		t.Errorf("there are %v", left)
+	}
+	a.remove()
+	b.remove()
+	if left := leftovers(t, state); len(left) > 0 {
+		t.Errorf("left behind %v", left)
+	}
+}
+
+func TestOnlyAndSkipFetchWhatTheySay(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	for i, name := range []string{"docs/a.md", "docs/b.txt", "src/a.md", "src/x.go"} {
+		writeRandom(t, filepath.Join(src, name), 1000+i, uint64(i))
+	}
+	s := startShare(t, src)
+	dir := t.TempDir()
+	r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none", "--only", "**/*.md", "--only", "docs", "--skip", "src")
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if sum := r.summary(); sum.Bytes != 1000+1001 || sum.Verified != sum.Bytes || sum.Path != filepath.Join(dir, "tree") {
+		t.Errorf("summary %+v", sum)
+	}
+	for _, l := range r.lines {
+		if l.Type == "plan" && (l.Bytes != 2001 || l.Files != 2 || l.ShareFiles != 4) {
+			t.Errorf("plan %+v", l)
+		}
+	}
+	if !strings.Contains(r.stderr, "2 files, of") {
+		t.Errorf("stderr: %s", r.stderr)
+	}
+	for _, name := range []string{"src/a.md", "src/x.go"} {
+		if _, err := os.Lstat(filepath.Join(dir, "tree", name)); err == nil {
+			t.Error(name, "was made")
+		}
+	}
+	for _, args := range [][]string{{"--only", "*.md"}, {"--skip", "**"}, {"--only", "["}} {
+		r := command(t, append([]string{"fetch", s.ticket, "-o", dir, "--listen", "none"}, args...)...)
+		if r.code != 2 || !strings.Contains(r.stderr, args[1]) {
+			t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+	if r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none"); r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if fingerprint(t, filepath.Join(dir, "tree")) != fingerprint(t, src) {
+		t.Error("the whole differs")
+	}
+}
+
+func TestTheCommandToResumeChoosesTheSame(t *testing.T) {
+	got := again(new(app).fetchCommand(), "TICKET", fetchFlags{out: ".", only: []string{"a b", "*.go"}, skip: []string{"x"}, peers: []string{"/p2p/x"}})
+	if want := "fetch TICKET -o . --only 'a b' --only '*.go' --skip x --peer /p2p/x"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
