@@ -37,6 +37,7 @@ type transfer struct {
 	verifiers []*actor.PID
 	sources   map[peers.ID]*source
 	order     []*source // in order of arrival
+	pools     int       // started so far
 
 	chosen     choice
 	have       *share.Set // complete pieces
@@ -246,7 +247,8 @@ func (t *transfer) startPool(ctx actor.Context, src *source) {
 	}
 	layout, self := t.manifest.Layout(), ctx.Self()
 	src.pools++
-	src.pool = t.s.spawn(ctx, fmt.Sprint("pool-", src.addr.ID.Short(), "-", src.pools), poolBox, func() actor.Actor {
+	t.pools++ // in the name, because peers choose their IDs
+	src.pool = t.s.spawn(ctx, fmt.Sprint("pool-", t.pools, "-", src.addr.ID.Short()), poolBox, func() actor.Actor {
 		return &fetchPool{s: t.s, net: t.net, budget: t.budget, transfer: self, leases: t.leases, verifiers: t.verifiers,
 			finder: t.finder, source: src.addr, share: t.cmd.Share, layout: layout, anonymous: t.cfg.Anonymous,
 			core: fetchpool.New(fetchpool.Config{}, layout, t.s.Seed("pool "+string(src.addr.ID)), t.s.Now())}
