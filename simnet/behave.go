@@ -173,7 +173,7 @@ func (x *Node) flood() {
 	junk := [][]byte{
 		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: 999, Payload: make([]byte, 500)}),
 		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "nobody", Type: wire.TypeHave, Payload: []byte{1}}),
-		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{})}),
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{Share: share.IDOf([]byte("junk"))})}),
 	}
 	n.Every(100*time.Millisecond, func() bool {
 		if x.life != life {

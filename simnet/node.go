@@ -48,6 +48,8 @@ type Node struct {
 	onThaw  []func()
 	wall    time.Duration // what its wall clock is ahead
 
+	uploadRate int64 // bytes per second
+
 	seeds   []*Content
 	fetches []*Fetch
 	ranking []peers.Record
@@ -123,6 +125,9 @@ func (x *Node) start() {
 		x.cfg.Deps(&d)
 	}
 	x.program = actors.Start(d)
+	if x.uploadRate > 0 {
+		x.program.SetUploadRate(x.uploadRate)
+	}
 	x.flood()
 	for _, c := range x.seeds {
 		x.offer(c)
@@ -344,6 +349,14 @@ func (x *Node) Become(b Behaviour) {
 	x.acts = b
 }
 
+// SetLine changes the node's line; connections that stand keep the losses and delays
+// they began with, but not the rates.
+func (x *Node) SetLine(l Line) {
+	x.net.log.add(x.id, "its line is now %.0f up, %.0f down", l.Up, l.Down)
+	x.cfg.Line = l
+	x.up.rate, x.down.rate = l.Up, l.Down
+}
+
 // SetClock makes the node's wall clock differ from the world's.
 func (x *Node) SetClock(ahead time.Duration) {
 	x.net.log.add(x.id, "its clock is %v ahead", ahead)
@@ -351,7 +364,12 @@ func (x *Node) SetClock(ahead time.Duration) {
 }
 
 // SetUploadRate bounds what the node sends, in bytes per second; 0 is no bound.
-func (x *Node) SetUploadRate(rate int64) { x.program.SetUploadRate(rate) }
+func (x *Node) SetUploadRate(rate int64) {
+	x.uploadRate = rate
+	if x.program != nil {
+		x.program.SetUploadRate(rate)
+	}
+}
 
 // served is the bytes it has sent to anybody.
 func (x *Node) served() (n int64) {
@@ -429,8 +447,12 @@ func (x *Node) FetchWith(c *Content, opt FetchOptions, from ...*Node) *Fetch {
 	return f
 }
 
+// begin starts the fetch, now or when its node starts.
 func (f *Fetch) begin() {
 	x := f.x
+	if x.state != running && x.state != frozen {
+		return
+	}
 	x.net.log.add(x.id, "fetches %s", f.c.Manifest.Name)
 	now := x.net.Elapsed()
 	f.life, f.ended, f.partial, f.planned = x.life, nil, nil, false

@@ -1,0 +1,92 @@
+package simnet
+
+import (
+	"fmt"
+	"time"
+)
+
+// Scenarios in which peers are hostile.
+func init() {
+	scenarios = append(scenarios,
+		&Scenario{
+			Name:  "flood",
+			Says:  "Half the nodes of a swarm flood all others with messages.",
+			Nodes: 6,
+			Set: func(r *Run) {
+				c := r.Folder("photos", 64, 256<<10)
+				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+				for i := range r.Nodes {
+					cfg := NodeConfig{Name: fmt.Sprint("node", i)}
+					if i%2 == 0 {
+						cfg.Acts = Flooder(2000)
+					}
+					r.Add(cfg).FetchWith(c, FetchOptions{MayFail: i%2 == 0}, source)
+				}
+			},
+		},
+		&Scenario{
+			Name: "inventions",
+			Says: "A source names peers that do not exist, whose names end alike.",
+			Set: func(r *Run) {
+				c := r.File("film", 24*mib)
+				a := r.Add(NodeConfig{Name: "a", Acts: Namer(), Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+				r.Add(NodeConfig{Name: "node"}).Fetch(c, a)
+			},
+		},
+		&Scenario{
+			Name:  "rotten-swarm",
+			Says:  "A third of a swarm lies, a third is mute or slow, and they are killed and started as well.",
+			Nodes: 12,
+			Set: func(r *Run) {
+				c := r.Folder("photos", 64, 256<<10)
+				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+				rng := r.Rand("rotten")
+				var all []*Node
+				for i := range r.Nodes {
+					cfg := NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}}
+					switch i % 3 {
+					case 0:
+						cfg.Acts = []Behaviour{Liar(0.3), ProofLiar(), LateLiar(5), Shuffler(), MapLiar(), Garbler(0.05)}[rng.IntN(6)]
+					case 1:
+						cfg.Acts = []Behaviour{Mute(0), Mute(mib), Trickle(2000), {}}[rng.IntN(4)]
+					}
+					x := r.Add(cfg)
+					x.FetchWith(c, FetchOptions{Config: patient(), MayFail: i%3 == 0}, source)
+					all = append(all, x)
+				}
+				for range 6 {
+					x := all[rng.IntN(len(all))]
+					at := time.Duration(1000+rng.IntN(8000)) * time.Millisecond
+					r.After(at, x.Kill)
+					r.After(at+time.Duration(rng.IntN(4000))*time.Millisecond, x.Start)
+				}
+				r.Patience(45 * time.Second)
+			},
+		},
+		&Scenario{
+			Name: "garbled",
+			Says: "Of two sources one garbles a part of its messages.",
+			Set: func(r *Run) {
+				c := r.Folder("photos", 64, 256<<10)
+				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+				b := r.Add(NodeConfig{Name: "b", Acts: Garbler(0.5)}).Seed(c)
+				r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
+			},
+		},
+		&Scenario{
+			Name: "liar-then-slow",
+			Says: "Liars that are fast, and an honest source that is rate limited and far.",
+			Set: func(r *Run) {
+				c := r.File("film", 12*mib)
+				var from []*Node
+				for i, b := range []Behaviour{Liar(1), ProofLiar(), LateLiar(3), Claimer()} {
+					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b, Line: Line{Up: 200 * Mbit, Down: 200 * Mbit, Latency: 2 * time.Millisecond}}).Seed(c))
+				}
+				honest := r.Add(NodeConfig{Name: "honest", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 60 * time.Millisecond}}).Seed(c)
+				honest.SetUploadRate(1_000_000)
+				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, append(from, honest)...)
+				r.Finally(func() { r.Expect(f.Took() < 25*time.Second, "took %v; the honest source alone needs 13 s", f.Took()) })
+			},
+		},
+	)
+}
