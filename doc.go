@@ -6,6 +6,7 @@
 //	node, err := fetcher.Open(ctx, fetcher.Config{})              // zero values work
 //	s, err := node.Share(ctx, path, fetcher.ShareOptions{})       // s.Ticket() is what others need
 //	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{})     // starts
+//	r, err := t.Open(ctx, "a/file")                               // reads it while it comes in
 //	err = t.Wait(ctx)                                             // or watch t.Progress()
 //	err = node.Close()                                            // ends what is under way, then stops
 //

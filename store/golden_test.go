@@ -29,6 +29,7 @@ func TestRecordsAreAsPromised(t *testing.T) {
 	for name, got := range map[string][]byte{
 		"bits":    encodeBits(m.ID(), 3, set),
 		"recent":  encodeRecord(recentRecord, append(recentHead("boot/7", m.ID(), 11), set.Bytes()...)),
+		"placed":  encodePlaced(m.ID(), map[int]stamp{1: {5, 1234567890123456789, 42}}),
 		"hashes":  encodeRecord(slotsRecord, m.ID().Bytes()),
 		"imports": encodeImport("/home/me/stuff", m, []stamp{{1, 2, 3}, {5, 1234567890123456789, 42}}),
 		"ranking": encodeRecord(rankingRecord, []byte("anything")),

@@ -114,7 +114,7 @@ func (p *Partial) readPlaced() error {
 	if err != nil {
 		return err
 	}
-	if len(b) < placedHead || string(b[:placedHead]) != string(p.m.ID().Bytes()) {
+	if len(b) < placedHead || (len(b)-placedHead)%placedLen != 0 || string(b[:placedHead]) != string(p.m.ID().Bytes()) {
 		return nil
 	}
 	p.sel.placed = map[int]stamp{}
@@ -133,13 +133,17 @@ func (p *Partial) readPlaced() error {
 }
 
 func (p *Partial) writePlaced(placed map[int]stamp) error {
-	b := append([]byte(nil), p.m.ID().Bytes()...)
+	return writeFile(p.stage, "placed", "placed.new", encodePlaced(p.m.ID(), placed), true)
+}
+
+func encodePlaced(id share.ID, placed map[int]stamp) []byte {
+	b := append([]byte(nil), id.Bytes()...)
 	for _, entry := range slices.Sorted(maps.Keys(placed)) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(entry))
 		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].mtime))
 		b = binary.LittleEndian.AppendUint64(b, placed[entry].inode)
 	}
-	return writeFile(p.stage, "placed", "placed.new", encodeRecord(placedRecord, b), true)
+	return encodeRecord(placedRecord, b)
 }
 
 // ---- a target that exists ----
