@@ -43,13 +43,22 @@ type swarm struct {
 	m   *Manager
 	ids []peers.ID
 	now time.Time
-	q   [][]Lease // leases out, by source
+	out []ring
+}
+
+// ring is the leases of a source: no more than the benchmark has to know.
+type ring struct {
+	first, n int
+	leases   [8]struct {
+		piece share.Piece
+		token share.Token
+	}
 }
 
 func newSwarm(pieces, sources int, density float64) *swarm {
 	r := rand.New(rand.NewPCG(1, uint64(pieces)))
 	now := time.Unix(1, 0)
-	s := &swarm{now: now, q: make([][]Lease, sources)}
+	s := &swarm{now: now, out: make([]ring, sources)}
 	s.m = New(Config{}, Plan{Layout: even{pieces, share.MinPiece}, Epoch: 1, Seed: 1}, now)
 	for i := range sources {
 		id := peers.ID(fmt.Sprintf("12D3KooWQYV9dGMFoRzNStwpXztXaBUjtPqi6aU76Zg%08d", i))
@@ -64,15 +73,19 @@ func newSwarm(pieces, sources int, density float64) *swarm {
 // step lets source i complete its oldest lease and take a new one; it says
 // whether one was granted.
 func (s *swarm) step(i int) bool {
-	q := s.q[i]
-	if len(q) == 8 {
-		l := q[0]
-		s.m.Verified(l.Piece, s.now, l.Token)
-		copy(q, q[1:])
-		q = q[:7]
+	q := &s.out[i]
+	if q.n == len(q.leases) {
+		l := q.leases[q.first]
+		s.m.Verified(l.piece, s.now, l.token)
+		q.first = (q.first + 1) % len(q.leases)
+		q.n--
 	}
 	got, _ := s.m.Acquire(s.ids[i], 1, s.now)
-	s.q[i] = append(q, got...)
+	for _, l := range got {
+		x := &q.leases[(q.first+q.n)%len(q.leases)]
+		x.piece, x.token = l.Piece, l.Token
+		q.n++
+	}
 	return len(got) > 0
 }
 

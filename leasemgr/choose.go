@@ -12,7 +12,13 @@ type cursor struct {
 	pos    uint32 // where it goes on
 	lapped bool   // it passed the last piece and goes on from the first to start
 	walks  bool   // start, pos and lapped belong to rank
-	logPos int    // entries of the log it has seen
+
+	run      int    // pieces until the next lot, in a swarm
+	spot     uint32 // where the run is
+	spotRank int
+	strays   bool // the run is at spot, not at pos
+
+	logPos int // entries of the log it has seen
 	extra  []ranked
 }
 
@@ -122,12 +128,12 @@ func (m *Manager) rarest(s *source) (uint32, int, bool) {
 	c := &s.cursor
 	for r := m.pool.first(0); r >= 0; r = m.pool.first(r + 1) {
 		l, n := m.pool.layers[r], uint32(m.space.n)
-		if p, ok := m.draw(s, l); ok {
-			return p, r, true
+		if m.jumps(s, l, r) {
+			c.pos = c.spot
+		} else if c.rank != r || !c.walks {
+			c.pos = m.lot(s, r)
 		}
-		if c.rank != r || !c.walks {
-			c.rank, c.pos, c.walks = r, m.lot(s, r), true
-		}
+		c.rank, c.walks = r, true
 		p, ok := m.nextOf(s, l, c.pos, n)
 		if !ok {
 			p, ok = m.nextOf(s, l, 0, c.pos)
@@ -203,7 +209,7 @@ func (m *Manager) walk(s *source) (uint32, bool) {
 			c.pos = c.start
 		}
 		l := m.pool.layers[r]
-		if p, ok := m.draw(s, l); ok {
+		if p, ok := m.strayed(s, l, r); ok {
 			return p, true
 		}
 		if !c.lapped {
@@ -232,37 +238,49 @@ func (m *Manager) nextOf(s *source, l *layer, from, to uint32) (uint32, bool) {
 	return p, ok
 }
 
-// drawWords is how far a draw looks from where it begins, in words of 64 pieces.
-const drawWords = 8
+// Those of a swarm who walk through the same layer in the same order end up side
+// by side, and then each asks the one source of the next piece for it at the same
+// time. So in a swarm every source's walk is cut into runs: a run begins at a place
+// drawn by lot, and is shorter the fewer pieces there are to meet at. Without
+// anybody who has part of the share there is no swarm, and walking in order suits
+// disks better.
+const (
+	longestRun = 64  // pieces
+	runShare   = 256 // a run is no more than one in so many of a layer's pieces
+)
 
-// draw picks a piece of a layer by lot, if one stands near a place that is drawn by
-// lot as well. It is for swarms: those who walk through the same layer in the same
-// order end up side by side, and then each asks the one source of the next piece for
-// it at the same time. Without anybody who has part of the share there is no swarm,
-// and walking in order suits disks better.
-func (m *Manager) draw(s *source, l *layer) (uint32, bool) {
+// jumps says whether a run begins, and draws where.
+func (m *Manager) jumps(s *source, l *layer, rank int) bool {
+	c := &s.cursor
 	if m.rarity.count == 0 {
-		return 0, false
+		return false
+	}
+	if c.run > 0 && c.spotRank == rank {
+		c.run--
+		return false
 	}
 	m.draws++
-	x := mix(m.seed ^ mix(m.draws))
-	for i := range min(drawWords, m.space.words) {
-		w := (int(x>>8%uint64(m.space.words)) + i) % m.space.words
-		y := l.words[w] & s.have.word(w, m.space)
-		for _, p := range s.shunned {
-			if int(p/64) == w {
-				y &^= 1 << (p % 64)
-			}
-		}
-		if y == 0 {
-			continue
-		}
-		for range int(x&0xff) % popcount(y) {
-			y &= y - 1
-		}
-		return uint32(w*64 + low(y)), true
+	c.spot = uint32(mix(m.seed^mix(m.draws)) % uint64(m.space.n))
+	c.spotRank, c.strays = rank, true
+	c.run = min(l.count/runShare, longestRun-1)
+	return true
+}
+
+// strayWords is how far from its lot a run of a source that has part of the share
+// looks for a piece, in words. If there is none, the source walks on where it was
+// for the length of a run.
+const strayWords = 8
+
+// strayed is the next piece of a run, for a source that has part of the share. It
+// leaves the walk, which must not miss a piece, where it is.
+func (m *Manager) strayed(s *source, l *layer, rank int) (uint32, bool) {
+	c := &s.cursor
+	if !m.jumps(s, l, rank) && (!c.strays || m.rarity.count == 0) {
+		return 0, false
 	}
-	return 0, false
+	p, ok := m.nextOf(s, l, c.spot, min(uint32(m.space.n), (c.spot/64+strayWords)*64))
+	c.spot, c.strays = p, ok
+	return p, ok
 }
 
 // lot draws where a source begins its walk through a rank.

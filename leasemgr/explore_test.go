@@ -270,7 +270,7 @@ func (m *Manager) clone() *Manager {
 			continue
 		}
 		c := *s
-		c.have.chunks = slices.Clone(s.have.chunks)
+		c.have.chunks, c.have.near, c.have.at = slices.Clone(s.have.chunks), nil, 0
 		for k, chunk := range c.have.chunks {
 			if chunk != nil && !m.space.isFull(k, chunk) {
 				c.have.chunks[k] = slices.Clone(chunk)

@@ -56,6 +56,17 @@ func (sp *space) isFull(c int, chunk []uint64) bool {
 type haves struct {
 	n      int // pieces in it
 	chunks [][]uint64
+
+	near []uint64 // the chunk asked for last, so that a walk finds it in one step
+	at   int      // its index plus one
+}
+
+// chunk is chunk c of a set that is neither whole nor empty.
+func (h *haves) chunk(c int) []uint64 {
+	if h.at != c+1 {
+		h.near, h.at = h.chunks[c], c+1
+	}
+	return h.near
 }
 
 // has says whether p is in the set of a share of total pieces.
@@ -134,6 +145,7 @@ func (h *haves) set(p uint32, in bool, sp *space) bool {
 	if h.has(p, sp.n) == in {
 		return false
 	}
+	h.near, h.at = nil, 0
 	if h.chunks == nil {
 		h.chunks = make([][]uint64, sp.chunks)
 		if h.n == sp.n {

@@ -69,7 +69,7 @@ func (l *layer) next(h *haves, sp *space, from, to uint32) (uint32, bool) {
 	for c := w / 64; ; {
 		var chunk []uint64
 		if !full {
-			chunk = h.chunks[c]
+			chunk = h.chunk(c)
 		}
 		if full || chunk != nil {
 			for sum := l.sum[c] >> (w % 64) << (w % 64); sum != 0; sum &= sum - 1 {
