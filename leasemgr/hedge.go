@@ -25,9 +25,8 @@ const (
 	maxProbes  = 16
 )
 
-// A source that could only hedge asks again after no less than retrySoonest, and
-// all of them together no more than once in retryGap; unless they are many, after
-// no more than retryLatest.
+// A source that could only hedge asks again after retrySoonest at the earliest and
+// retryLatest at the latest, or later by up to retryGap for each that waits.
 const (
 	retrySoonest = instant(50 * time.Millisecond)
 	retryLatest  = instant(time.Second)
@@ -151,15 +150,15 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	if next == never && (m.leased == 0 || !m.couldUse(m.sources[i])) {
 		return 0, Refusal{Reason: NoneHere}
 	}
-	next = max(min(next, m.clock.at+retryLatest), m.retry())
-	return 0, Refusal{Reason: AllLeased, Until: m.clock.time(next)}
+	next = min(max(next, m.clock.at+retrySoonest), m.clock.at+retryLatest)
+	return 0, Refusal{Reason: AllLeased, Until: m.clock.time(m.retry(next))}
 }
 
-// retry is the next time at which a source may try to hedge.
-func (m *Manager) retry() instant {
-	soonest := m.clock.at + retrySoonest
-	latest := soonest + instant(m.sleepers)*retryGap
-	m.retryAt = min(max(m.retryAt+retryGap, soonest), latest)
+// retry is when a source may try to hedge that would like to at next: so that
+// those who wait do not all come at once.
+func (m *Manager) retry(next instant) instant {
+	latest := next + instant(m.sleepers)*retryGap
+	m.retryAt = min(max(m.retryAt+retryGap, next), latest)
 	return m.retryAt
 }
 
@@ -220,7 +219,9 @@ func (m *Manager) rescue(i uint32) uint32 {
 		at := m.held[r.at]
 		for ; at != 0; at = m.twinOf(r.at, at) {
 			if o, how, _ := m.weigh(i, at); how == open {
-				return m.second(i, o)
+				at = m.second(i, o)
+				m.hurry(at)
+				return at
 			}
 		}
 	}

@@ -16,6 +16,7 @@ type Lease struct {
 	Expires time.Time // as things stand; progress extends it
 	Hedge   bool      // another source held the piece when this was granted
 	Begun   bool      // some blocks may be verified already: ask the verifier
+	Urgent  bool      // a reader waits for the piece: fetch it before others
 }
 
 // Reason is why a lease ended without its piece.
@@ -187,5 +188,6 @@ func (m *Manager) public(at uint32) Lease {
 		Expires: m.clock.time(m.deadline(s, l)),
 		Hedge:   l.hedge,
 		Begun:   m.begun.has(l.piece),
+		Urgent:  m.awaited(l.piece),
 	}
 }

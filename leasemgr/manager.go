@@ -294,7 +294,11 @@ func (m *Manager) grant(i uint32) (uint32, Refusal) {
 	if !m.room(s, int64(m.layout.PieceLen(share.Piece(p)))) {
 		return 0, Refusal{Reason: AtCapacity}
 	}
-	return m.lease(i, p, rank), Refusal{}
+	at := m.lease(i, p, rank)
+	if m.awaited(p) {
+		m.hurry(at)
+	}
+	return at, Refusal{}
 }
 
 // lease gives the wanted piece p to a source.

@@ -135,6 +135,7 @@ func (m *Manager) SetReader(id Reader, at share.Piece, n int, now time.Time) Tod
 	m.readers = append(m.readers, reader{id, uint32(from), uint32(to)})
 	slices.SortFunc(m.readers, func(a, b reader) int { return cmp.Compare(a.id, b.id) })
 	if m.held[from] != 0 {
+		m.hurryHolders(uint32(from))
 		m.rouseAll(func(s *source) bool { return s.waiting == AllLeased && m.may(s, uint32(from)) })
 	}
 	return m.settle()

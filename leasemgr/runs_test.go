@@ -11,7 +11,7 @@ import (
 func TestRunsTogetherAreRunsOneByOne(t *testing.T) {
 	runs := []Run{{0, 8, Skip}, {4, 8, High}, {10, 4, Low}, {90, 50, Skip}, {99, -1, High}}
 	now := time.Now()
-	plan := Plan{Layout: flat(100), Epoch: 1, Seed: 1}
+	plan := Plan{Layout: even{100, 1 << 10}, Epoch: 1, Seed: 1}
 	a, b := New(Config{}, plan, now), New(Config{}, plan, now)
 	for _, m := range []*Manager{a, b} {
 		m.AddSource("s", now)
@@ -38,10 +38,3 @@ func TestRunsTogetherAreRunsOneByOne(t *testing.T) {
 		}
 	}
 }
-
-// flat is a share of so many pieces of 1 KiB.
-type flat int
-
-func (f flat) Pieces() int            { return int(f) }
-func (f flat) Bytes() int64           { return int64(f) << 10 }
-func (flat) PieceLen(share.Piece) int { return 1 << 10 }

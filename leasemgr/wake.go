@@ -14,6 +14,7 @@ type Todo struct {
 	Revoked  []Lease    // ended through no fault of their source: cancel what is under way
 	Expired  []Lease    // their deadline passed: cancel, and count it against the source
 	Finished []Lease    // ended with their piece: nothing to cancel
+	Urgent   []Lease    // a reader waits for their piece: fetch it before others
 	Wake     []peers.ID // refused sources that may ask again, best first
 	Done     bool       // the last piece of the plan has just been verified
 }
@@ -23,13 +24,13 @@ type Why string
 
 // Reasons for a refusal, and what ends it.
 const (
-	UnknownSource Why = "not a source of this transfer"                     // never
-	AllVerified   Why = "every piece is verified"                           // never; a wake-up if one turns out bad
-	IsBanned      Why = "banned for sending wrong data"                     // Until if the end is known, and a wake-up
-	IsPaused      Why = "the transfer is paused"                            // a wake-up
-	AtCapacity    Why = "it holds as many leases as it may"                 // a wake-up
-	NoneHere      Why = "it has none of the pieces we miss"                 // a wake-up
-	AllLeased     Why = "other sources hold every piece it has and we miss" // a wake-up, and Until: a hedge may be possible then
+	UnknownSource Why = "not a source of this transfer"            // never
+	AllVerified   Why = "every piece is verified"                  // never; a wake-up if one turns out bad
+	IsBanned      Why = "banned for sending wrong data"            // Until if the end is known, and a wake-up
+	IsPaused      Why = "the transfer is paused"                   // a wake-up
+	AtCapacity    Why = "it holds as many leases as it may"        // a wake-up
+	NoneHere      Why = "it has none of the pieces we miss"        // a wake-up
+	AllLeased     Why = "every piece it has and we miss is leased" // a wake-up, and Until: a hedge may be possible then
 )
 
 // Refusal is why a source got fewer leases than it asked for. Its zero value is
