@@ -203,22 +203,31 @@ func TestEmptyPlanIsDone(t *testing.T) {
 }
 
 func TestBegunPieceGoesOutAgainFirst(t *testing.T) {
-	r := newRig(t, 1000, Config{})
-	r.add("a", "b").full("a", "b")
-	l := r.one("a")
-	equal(t, "begun", l.Begun, false)
-	r.m.Progress("a", l.Piece, l.Token, 1000, r.now)
-	r.m.Fail("a", l.Piece, l.Token, Lost, r.now)
-	again := r.one("b")
-	equal(t, "piece", again.Piece, l.Piece)
-	equal(t, "begun", again.Begun, true)
-	r.m.Forgotten(l.Piece)
-	r.m.Fail("b", l.Piece, again.Token, Lost, r.now)
-	if next := r.one("b"); next.Begun {
-		t.Error("forgotten piece is still begun")
+	for _, lacks := range []int{0, 1} { // whole sources, and such as have nearly all
+		r := newRig(t, 20_000, Config{})
+		have := share.FullSet(20_000)
+		for p := range lacks {
+			have.Remove(share.Piece(p))
+		}
+		r.add("a", "b")
+		r.m.SetHave("a", have, r.now)
+		r.m.SetHave("b", have, r.now)
+		r.get("b", 3) // its cursor is somewhere
+		l := r.one("a")
+		equal(t, "begun", l.Begun, false)
+		r.m.Progress("a", l.Piece, l.Token, 1000, r.now)
+		r.m.Fail("a", l.Piece, l.Token, Lost, r.now)
+		again := r.one("b")
+		equal(t, "piece", again.Piece, l.Piece)
+		equal(t, "begun", again.Begun, true)
+		r.m.Forgotten(l.Piece)
+		r.m.Fail("b", l.Piece, again.Token, Lost, r.now)
+		if next := r.one("b"); next.Begun {
+			t.Error("forgotten piece is still begun")
+		}
+		r.m.Begun(50_000)
+		r.m.Forgotten(50_000)
 	}
-	r.m.Begun(5000)
-	r.m.Forgotten(5000)
 }
 
 // What a source's cursor has passed comes back to it when it is returned.

@@ -102,6 +102,9 @@ func TestLargeShareKeepsItsBooks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if limit := max(256, r.m.space.words); len(r.m.log) > limit {
+			t.Fatalf("log of %d entries, over %d", len(r.m.log), limit)
+		}
 		r.to(r.m.Wake())
 		r.m.Expire(r.now)
 	}

@@ -94,7 +94,7 @@ func TestProgressOfTheFirstExtendsAll(t *testing.T) {
 func TestPieceThatIsPassedOverExpires(t *testing.T) {
 	r := newRig(t, 100, Config{})
 	r.add("a").full("a")
-	ls := r.get("a", 2)
+	ls := r.get("a", 3)
 	var expired []Lease
 	for range 4 {
 		r.pass(2 * time.Second)
@@ -103,6 +103,16 @@ func TestPieceThatIsPassedOverExpires(t *testing.T) {
 	}
 	if len(expired) != 1 || expired[0].Piece != ls[0].Piece {
 		t.Errorf("expired %v, want only the first lease, which nothing came for", expired)
+	}
+}
+
+func TestCompletionOfTheFirstExtendsTheRest(t *testing.T) {
+	r := newRig(t, 100, Config{})
+	r.add("a").full("a")
+	for _, l := range r.get("a", 4) {
+		r.pass(4 * time.Second)
+		equal(t, "expired", len(r.m.Expire(r.now).Expired), 0)
+		r.done(l)
 	}
 }
 
@@ -160,6 +170,14 @@ func TestClockSetBackLosesNoTime(t *testing.T) {
 	equal(t, "wake", r.m.Wake(), r.now.Add(time.Second))
 	r.pass(time.Second)
 	equal(t, "expired", len(r.m.Expire(r.now).Expired), 1)
+}
+
+func TestLongTimesDoNotOverflow(t *testing.T) {
+	for _, s := range []float64{1e9, 1e10, 1e300} {
+		if d := seconds(s); d < 1e9*time.Second {
+			t.Errorf("%g s are %s", s, d)
+		}
+	}
 }
 
 func TestAlarmsRingInOrder(t *testing.T) {

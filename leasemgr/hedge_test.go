@@ -114,6 +114,15 @@ func TestHolderNotMeasuredYetIsJudgedByWhatCame(t *testing.T) {
 	equal(t, "hedge", r.one("fast").Hedge, true)
 }
 
+func TestHedgeStaysWithinTheCap(t *testing.T) {
+	r := newRig(t, 6, Config{})
+	r.add("slow", "fast").full("slow", "fast").rate("fast", 7*mib, 0) // room for 3.5 MiB
+	equal(t, "leases", len(r.get("fast", 3)), 3)
+	equal(t, "leases", len(r.get("slow", 3)), 3)
+	r.pass(1600 * time.Millisecond)
+	r.not("fast", AllLeased)
+}
+
 func TestUnmeasuredAskerHedgesOnlyWhatIsOverdue(t *testing.T) {
 	r := newRig(t, 2, Config{})
 	r.add("slow", "new").full("slow", "new").rate("slow", 1000, 0)

@@ -243,13 +243,10 @@ func (s *source) shuns(p uint32) bool {
 	return len(s.shunned) > 0 && slices.Contains(s.shunned, p)
 }
 
-// shun keeps p from a source that just failed with it, if another has it.
+// shun keeps p from a source that just failed with it, unless relent says not to.
 func (m *Manager) shun(i, p uint32) {
 	s := m.sources[i]
 	if m.cfg.ShunFor < 0 || s.banned || s.shuns(p) || len(s.shunned) >= maxShun {
-		return
-	}
-	if m.fulls+m.rarity.of(p) < 2 {
 		return
 	}
 	s.shunned = append(s.shunned, p)

@@ -268,6 +268,151 @@ func TestPieceASourceLacksIsTakenFromItsHaves(t *testing.T) {
 	equal(t, "pieces", r.m.sources[0].have.n, 0)
 }
 
+// A cursor that went past a piece while it was kept from its source finds it again.
+func TestShunnedPieceIsFoundBehindTheCursor(t *testing.T) {
+	const n = 20_000
+	r := newRig(t, n, Config{MaxLeasesPerPeer: n})
+	r.add("a", "b").has("a", 3, 4).has("b", 3)
+	for _, l := range r.get("a", 2) {
+		if l.Piece == 3 {
+			r.m.Fail("a", 3, l.Token, BadData, r.now)
+		} else {
+			r.done(l)
+		}
+	}
+	r.m.restart() // as a new order of rarity does
+	r.not("a", NoneHere)
+	r.pass(30 * time.Second)
+	r.woken(r.m.Expire(r.now), "a")
+	equal(t, "piece", r.one("a").Piece, 3)
+}
+
+func TestShunEndsInItsOwnTimeAlsoInTheSamePlace(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	r.add("a", "b").full("a", "b")
+	l := r.one("a")
+	r.m.Fail("a", 0, l.Token, BadData, r.now)
+	r.m.RemoveSource("a", r.now)
+	r.pass(10 * time.Second)
+	r.add("c").full("c") // where a was
+	l = r.one("c")
+	r.m.Fail("c", 0, l.Token, BadData, r.now)
+	r.pass(20 * time.Second) // a's time is over, c's is not
+	r.m.Expire(r.now)
+	r.not("c", NoneHere)
+	r.pass(10 * time.Second)
+	r.woken(r.m.Expire(r.now), "c")
+}
+
+// What a source comes to have is found though its cursor is past it, and the order
+// of rarity is from before.
+func TestNewPiecesAreFoundBehindTheCursor(t *testing.T) {
+	const n = 20_000
+	for _, all := range []bool{false, true} {
+		r := newRig(t, n, Config{MaxLeasesPerPeer: n})
+		r.add("a", "b").has("a", 1, 2).has("b", 1, 2, 3)
+		equal(t, "granted", len(r.get("a", n)), 2)
+		r.not("a", AllLeased) // its cursor is at the end
+		if all {
+			r.woken(r.m.SetHave("a", setOf(n, 1, 2, 3), r.now), "a")
+		} else {
+			r.woken(r.m.Have("a", []share.Piece{3}, r.now), "a")
+		}
+		equal(t, "piece", r.one("a").Piece, 3)
+	}
+}
+
+// crowd is a rig in which one source holds the one piece and n others wait for it.
+func crowd(t *testing.T, n int) (*rig, Lease) {
+	r := newRig(t, 1, Config{HedgeFloor: -1, HedgeShare: -1})
+	r.add("holder").full("holder")
+	l := r.one("holder")
+	for i := range n {
+		id := peers.ID(fmt.Sprintf("%04d", i))
+		r.add(id).full(id)
+		r.not(id, AllLeased)
+	}
+	return r, l
+}
+
+func TestThousandsAreWokenInGrowingBatches(t *testing.T) {
+	const n = 2000
+	r, l := crowd(t, n)
+	todo := r.m.Fail("holder", 0, l.Token, GaveBack, r.now)
+	woken, rounds := len(todo.Wake), 1
+	if woken > 100 {
+		t.Errorf("%d were woken at once", woken)
+	}
+	// Nobody takes it: all are woken in the end.
+	for woken < n {
+		at := r.m.Wake()
+		if at.IsZero() || at.Sub(r.now) > 50*time.Millisecond {
+			t.Fatalf("%d of %d woken, and the next alarm is at %s", woken, n, at)
+		}
+		r.to(at)
+		todo := r.m.Expire(r.now)
+		if len(todo.Wake) == 0 {
+			t.Fatal("an alarm that woke nobody")
+		}
+		woken += len(todo.Wake)
+		rounds++
+	}
+	if rounds > 10 {
+		t.Errorf("it took %d rounds", rounds)
+	}
+	equal(t, "all were told, no alarm is left", r.m.Wake(), time.Time{})
+}
+
+func TestNoMoreAreWokenForAPieceThatIsTaken(t *testing.T) {
+	r, l := crowd(t, 2000)
+	todo := r.m.Fail("holder", 0, l.Token, GaveBack, r.now)
+	taken := r.one(todo.Wake[0])
+	for r.m.Wake().Before(taken.Expires) {
+		r.to(r.m.Wake())
+		r.woken(r.m.Expire(r.now))
+	}
+}
+
+func TestThoseWhoWaitDoNotAskAtOnce(t *testing.T) {
+	const n = 500
+	r := newRig(t, 1, Config{HedgeFloor: -1, HedgeShare: -1})
+	r.add("holder").full("holder")
+	r.one("holder")
+	at := map[time.Time]bool{}
+	var last time.Time
+	for i := range n {
+		id := peers.ID(fmt.Sprintf("%04d", i))
+		r.add(id).full(id)
+		no := r.not(id, AllLeased)
+		at[no.Until] = true
+		last = no.Until
+	}
+	if len(at) < n/2 || last.Sub(r.now) > 2*time.Second {
+		t.Errorf("%d different times for %d sources, the last in %s", len(at), n, last.Sub(r.now))
+	}
+}
+
+func TestSourceThatAskedAgainIsNotWokenForTheOldRefusal(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	r.add("a", "b").full("a", "b")
+	r.one("b")
+	r.not("a", AllLeased)
+	r.pass(2 * time.Second)
+	h := r.one("a")
+	r.m.RemoveSource("b", r.now)
+	r.woken(r.m.Fail("a", 0, h.Token, GaveBack, r.now))
+}
+
+func TestTokenOfAnotherSourceIsStale(t *testing.T) {
+	r := newRig(t, 2, Config{})
+	r.add("a", "b").full("a", "b")
+	l := r.one("a")
+	before := r.m.fingerprint()
+	r.m.Progress("b", l.Piece, l.Token, 5, r.now)
+	r.m.Fail("b", l.Piece, l.Token, BadData, r.now)
+	equal(t, "state", r.m.fingerprint(), before)
+}
+
 func TestReconnectedSourceStartsAnew(t *testing.T) {
 	r := newRig(t, 10, Config{})
 	r.add("a", "b").full("a", "b")
