@@ -50,7 +50,7 @@ type FetchOptions struct {
 	Verifiers int
 	// MaxSources bounds how many sources are fetched from at once; default 64.
 	MaxSources int
-	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 500 ms and 64 MiB.
+	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 2 s and 256 MiB.
 	SyncEvery time.Duration
 	SyncBytes int64
 }

@@ -370,6 +370,12 @@ type LeasesAvailable struct{}
 // LeaseRevoked, LeaseManager -> FetchPool (wire): stop work on these.
 type LeaseRevoked struct{ Leases []RevokedLease }
 
+// LeaseUrgent, LeaseManager -> FetchPool: a reader waits for this piece.
+type LeaseUrgent struct {
+	Piece share.Piece
+	Token share.Token
+}
+
 // RevokedLease is one lease of LeaseRevoked.
 type RevokedLease struct {
 	Piece share.Piece
@@ -535,8 +541,8 @@ type TransferConfig struct {
 	// Stall is how long a transfer goes on without a verified byte; default 60 s.
 	Stall time.Duration
 	// SyncEvery and SyncBytes bound how much can be lost to a power cut: data is
-	// synced, then committed, after that time or that many bytes. Defaults 500 ms
-	// and 64 MiB; the end of the process, kill -9 included, costs less, see package store.
+	// synced, then committed, after that time or that many bytes. Defaults 2 s
+	// and 256 MiB; the end of the process, kill -9 included, costs less, see package store.
 	SyncEvery time.Duration
 	SyncBytes int64
 	// Verifiers is the number of PieceVerifier actors; default GOMAXPROCS.

@@ -68,8 +68,8 @@ type transfer struct {
 
 func (c TransferConfig) withDefaults() TransferConfig {
 	c.Stall = orElse(c.Stall, time.Minute)
-	c.SyncEvery = orElse(c.SyncEvery, 500*time.Millisecond)
-	c.SyncBytes = orElse(c.SyncBytes, 64<<20)
+	c.SyncEvery = orElse(c.SyncEvery, 2*time.Second)
+	c.SyncBytes = orElse(c.SyncBytes, 256<<20)
 	c.Verifiers = orElse(c.Verifiers, runtime.GOMAXPROCS(0))
 	c.MaxSources = orElse(c.MaxSources, 64)
 	return c
