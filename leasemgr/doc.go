@@ -39,7 +39,15 @@
 // begun; then the rarest among the sources, with ties broken by the seed.
 // Rarity is exact up to 15 sources and within an eighth above, counts the
 // sources that hold only part of the share (all others add the same to every
-// piece), and may lag behind the have-maps by one rebuild.
+// piece), and may lag behind the have-maps by one rebuild. A piece with which a
+// source has just failed goes to others for a while, unless all have failed with it.
+//
+// # Who is told
+//
+// What comes back is offered to the sources that wait, the best first, and now and
+// then one drawn by lot. When thousands wait, some are told at once and twice as
+// many every 50 ms until the piece is taken. Those that could only hedge ask again
+// at times that are spread out.
 //
 // # How it is fast
 //
