@@ -141,6 +141,11 @@ func (l *leaseManager) pause(ctx actor.Context, m PauseLeases) {
 func (l *leaseManager) do(ctx actor.Context, todo leasemgr.Todo) {
 	l.revoke(ctx, todo.Expired)
 	l.revoke(ctx, todo.Revoked)
+	for _, x := range todo.Urgent {
+		if pool := l.pools[x.Source]; pool != nil {
+			ctx.Send(pool, LeaseUrgent{x.Piece, x.Token})
+		}
+	}
 	for _, id := range todo.Wake {
 		if pool := l.pools[id]; pool != nil {
 			ctx.Send(pool, LeasesAvailable{})

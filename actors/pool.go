@@ -84,6 +84,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.core.Available(f.s.Now())
 	case LeaseRevoked:
 		f.revoked(m)
+	case LeaseUrgent:
+		f.hurry(m)
 	case PieceStates:
 		f.states(m)
 	case BlocksChecked:
@@ -250,7 +252,7 @@ func (f *fetchPool) leased(ctx actor.Context, m LeaseResponse) {
 	begun := make([]AskPieces, len(f.verifiers))
 	for _, l := range m.Leases {
 		if !l.Begun && !l.Hedge {
-			fresh = append(fresh, fetchpool.Work{Piece: l.Piece, Token: l.Token})
+			fresh = append(fresh, fetchpool.Work{Piece: l.Piece, Token: l.Token, Urgent: l.Urgent})
 			continue
 		}
 		f.unclear[l.Piece] = l
@@ -278,7 +280,7 @@ func (f *fetchPool) states(m PieceStates) {
 			continue // revoked meanwhile
 		}
 		delete(f.unclear, st.Piece)
-		works = append(works, fetchpool.Work{Piece: st.Piece, Token: st.Token, Have: st.Have, Proven: st.Proven, Hedge: l.Hedge})
+		works = append(works, fetchpool.Work{Piece: st.Piece, Token: st.Token, Have: st.Have, Proven: st.Proven, Hedge: l.Hedge, Urgent: l.Urgent})
 	}
 	f.core.Grant(works, f.s.Now())
 }
@@ -291,6 +293,14 @@ func (f *fetchPool) revoked(m LeaseRevoked) {
 		}
 		f.core.Revoke(l.Piece, l.Token, f.s.Now())
 	}
+}
+
+func (f *fetchPool) hurry(m LeaseUrgent) {
+	if x, ok := f.unclear[m.Piece]; ok && x.Token == m.Token {
+		x.Urgent = true
+		f.unclear[m.Piece] = x
+	}
+	f.core.Hurry(m.Piece, m.Token, f.s.Now())
 }
 
 func (f *fetchPool) linkUp(m linkUp) {

@@ -163,7 +163,8 @@ func TestAJumpDoesNotWaitForWhatWasLeasedBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := sw.w.Elapsed() - from
-		if most := time.Duration(2*share.MinPiece/rate*float64(time.Second)) + 8*simLatency; took > most {
+		// At most what is on the wire; a slow source ends the piece it is at.
+		if most := time.Duration(1.1*share.MinPiece/rate*float64(time.Second)) + 4*simLatency; took > most {
 			t.Errorf("at %.0f B/s: took %v, want at most %v", rate, took, most)
 		}
 		t.Logf("at %.0f B/s: %v, %.1f MB", rate, took, float64(n.verified(m.ID())-had)/1e6)

@@ -14,6 +14,7 @@ type Work struct {
 	Have   []bool // blocks that are verified already; nil is none. Read once, not kept.
 	Proven bool   // the piece's proof is known already
 	Hedge  bool   // another source works on it too: begin at the other end
+	Urgent bool   // ask for it before what was leased earlier
 }
 
 // Request asks for a run of blocks of one piece.

@@ -63,9 +63,28 @@ func (p *Pool) grant(w Work) {
 }
 
 func (p *Pool) enqueue(l *lease) {
-	if !l.queued {
-		l.queued = true
+	switch {
+	case l.queued:
+	case l.Urgent:
+		p.queue = slices.Insert(p.queue, 0, l)
+	default:
 		p.queue = append(p.queue, l)
+	}
+	l.queued = true
+}
+
+// Hurry says that a lease has become urgent: it is asked for next.
+func (p *Pool) Hurry(piece share.Piece, token share.Token, now time.Time) {
+	p.now = now
+	l := p.leases[piece]
+	if l == nil || l.Token != token {
+		return
+	}
+	l.Urgent = true
+	if l.queued {
+		p.queue = slices.DeleteFunc(p.queue, func(x *lease) bool { return x == l })
+		l.queued = false
+		p.enqueue(l)
 	}
 }
 
