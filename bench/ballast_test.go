@@ -54,7 +54,7 @@ func newBallast(tb testing.TB, size int64) *ballast {
 func (b *ballast) take(tb testing.TB, n int) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		tb.Fatalf("keep memory warm (BENCH_HOT=0 goes without): %v", err)
+		tb.Fatalf("keep memory warm (asked for with BENCH_HOT=1): %v", err)
 	}
 	tb.Cleanup(func() { unix.Munmap(mem) })
 	unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // a hint

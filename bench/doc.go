@@ -39,8 +39,9 @@
 //
 // A virtual machine may hand free memory back to its host, and getting it again
 // costs up to three seconds per GiB, charged to whoever writes a file next.
-// The harness therefore keeps as much memory of its own as will be written,
-// and frees it just ahead of the writer. BENCH_HOT=0 turns that off.
+// With BENCH_HOT=1 the harness keeps as much memory of its own as will be
+// written, and frees it just ahead of the writer. Without it, a row begins with
+// the memory of the file that the row before has just deleted.
 //
 // # Settings
 //
@@ -48,7 +49,7 @@
 //	BENCH_ROUNDS   rounds; default 7, and 5 for small files and for resuming
 //	BENCH_FILES    small files; default 10000
 //	BENCH_DIR      where the data goes, on a real disk; default os.TempDir()
-//	BENCH_HOT      0: do not keep memory warm
+//	BENCH_HOT      1: keep memory warm
 //	BENCH_CEILING  how the ceiling is run, as JSON over the defaults: {"Procs":2}; see ceiling_test.go
 //	BENCH_FETCHER  a fetcher binary to measure; default: build ./cmd/fetcher
 //

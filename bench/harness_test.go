@@ -95,14 +95,14 @@ func TestConfigReadsTheEnvironment(t *testing.T) {
 		}
 	}
 	c, err := configFrom(env())
-	if err != nil || c.sizeOr(5) != 5 || c.roundsOr(7) != 7 || c.files != 10_000 || !c.hot || c.dir != os.TempDir() || c.ceiling != best {
+	if err != nil || c.sizeOr(5) != 5 || c.roundsOr(7) != 7 || c.files != 10_000 || c.hot || c.dir != os.TempDir() || c.ceiling != best {
 		t.Errorf("nothing set: %+v, %v", c, err)
 	}
 	c, err = configFrom(env("BENCH_SIZE", "512MiB", "BENCH_ROUNDS", "3", "BENCH_FILES", "20", "BENCH_DIR", "/x",
-		"BENCH_HOT", "0", "BENCH_FETCHER", "/y", "BENCH_CEILING", `{"Procs":2}`))
+		"BENCH_HOT", "1", "BENCH_FETCHER", "/y", "BENCH_CEILING", `{"Procs":2}`))
 	want := best
 	want.Procs = 2
-	if err != nil || c.sizeOr(5) != 512<<20 || c.roundsOr(7) != 3 || c.files != 20 || c.hot || c.dir != "/x" || c.fetcher != "/y" || c.ceiling != want {
+	if err != nil || c.sizeOr(5) != 512<<20 || c.roundsOr(7) != 3 || c.files != 20 || !c.hot || c.dir != "/x" || c.fetcher != "/y" || c.ceiling != want {
 		t.Errorf("all set: %+v, %v", c, err)
 	}
 	for _, kv := range [][]string{{"BENCH_SIZE", "x"}, {"BENCH_SIZE", "0"}, {"BENCH_SIZE", "-1GiB"}, {"BENCH_SIZE", "99999TiB"},

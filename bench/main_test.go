@@ -97,7 +97,7 @@ func play(role string, args []string) error {
 }
 
 func configFrom(env func(string) string) (config, error) {
-	c := config{files: 10_000, dir: env("BENCH_DIR"), hot: env("BENCH_HOT") != "0", fetcher: env("BENCH_FETCHER"), ceiling: best}
+	c := config{files: 10_000, dir: env("BENCH_DIR"), hot: env("BENCH_HOT") == "1", fetcher: env("BENCH_FETCHER"), ceiling: best}
 	if c.dir == "" {
 		c.dir = os.TempDir()
 	}
