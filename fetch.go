@@ -109,12 +109,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	}
 	n.transfers[id] = t
 	t.opened = n.offers.Opening(id)
-	kept := n.kept[id]
-	delete(n.kept, id)
 	n.mu.Unlock()
-	if kept {
-		n.offers.Remove(id) // it may hold NAME.partial
-	}
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Share: id, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
@@ -210,6 +205,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	if err := t.node.state.SaveManifest(m); err != nil {
 		t.node.log.Warn("the manifest was not kept", "error", err)
 	}
+	t.node.offers.Yield(m.ID())
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted})
 	if err != nil {
 		return nil, err
@@ -266,8 +262,6 @@ func (t *Transfer) ended(e Ended) {
 	t.node.forget(t)
 	if e.Err != nil || !t.opt.Keep {
 		t.node.leave(t.id)
-	} else {
-		t.node.keep(t.id)
 	}
 	for {
 		select {

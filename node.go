@@ -33,7 +33,6 @@ type Node struct {
 	mu        sync.Mutex
 	transfers map[share.ID]*Transfer
 	shares    map[share.ID]*Share
-	kept      map[share.ID]bool // served on after their transfer
 	closed    bool
 	closing   chan struct{} // closed when Close begins
 	leaving   sync.WaitGroup
@@ -46,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, kept: map[share.ID]bool{}, closing: make(chan struct{})}
+	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, closing: make(chan struct{})}
 	if n.state, err = store.OpenState(cfg.Dir); err != nil {
 		return nil, err
 	}
@@ -210,13 +209,6 @@ func (n *Node) Close() error {
 	}
 	n.mu.Unlock()
 	return errors.Join(err, n.state.Close())
-}
-
-// keep notes that a share is served on after its transfer.
-func (n *Node) keep(id share.ID) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.kept[id] = true
 }
 
 // partingTime is how long the replies in flight may take after a share was withdrawn.

@@ -174,8 +174,8 @@ func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
 	dir := t.TempDir()
 	n := openNode(t)
 	var got int64
-	for _, only := range [][]string{{"sizes/3*"}, {"sizes"}, nil} {
-		x, err := fetchInto(t, n, s.Ticket(), dir, FetchOptions{Only: only, Keep: len(only) > 0})
+	for i, only := range [][]string{{"sizes/3*"}, {"sizes"}, {"run.sh"}, nil} {
+		x, err := fetchInto(t, n, s.Ticket(), dir, FetchOptions{Only: only, Keep: i%2 == 0})
 		if err != nil {
 			t.Fatal(only, err)
 		}
@@ -236,5 +236,23 @@ func TestPrioritiesCanBeChanged(t *testing.T) {
 	}
 	if err := x.SetPriority(t.Context(), "a*", PriorityHigh); err == nil {
 		t.Error("a transfer that has ended took a new priority")
+	}
+}
+
+func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 1000, 7)
+	id := shareOf(t, src).ID()
+	n := openNode(t)
+	opened := n.offers.Opening(id)
+	time.AfterFunc(100*time.Millisecond, func() {
+		if _, err := n.Share(context.Background(), src, ShareOptions{}); err != nil {
+			t.Error(err)
+		}
+		opened()
+	})
+	m, err := openNode(t).Manifest(t.Context(), id.String(), n.Addrs())
+	if err != nil || m.ID() != id {
+		t.Error(err)
 	}
 }

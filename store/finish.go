@@ -324,6 +324,13 @@ func (p *Partial) lingers() bool {
 	return p.closed
 }
 
+// lingering says whether lingers has kept it.
+func (p *Partial) lingering() bool {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	return p.closed && p.tree == nil && !p.over
+}
+
 // release lets go of everything; syncing is held, or nobody else has p yet.
 func (p *Partial) release() error {
 	p.life.Lock()
@@ -361,7 +368,7 @@ func (p *Partial) withdraw() {
 	if p.closed && p.tree != nil {
 		p.tree.Close()
 	}
-	lingered := p.closed && !p.over
+	lingered := p.closed && p.tree == nil && !p.over
 	p.life.Unlock()
 	if lingered {
 		p.release()

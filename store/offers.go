@@ -123,6 +123,20 @@ func (o *Offers) remember(id share.ID, why string) {
 	o.gone[id] = why
 }
 
+// Yield takes out a part of a share that is over and holds its NAME.partial only
+// to be served, so that a new transfer can have it.
+func (o *Offers) Yield(id share.ID) {
+	o.mu.Lock()
+	p, ok := o.sources[id].(*Partial)
+	if ok = ok && p.lingering(); ok {
+		delete(o.sources, id)
+	}
+	o.mu.Unlock()
+	if ok {
+		letGo(p)
+	}
+}
+
 // Close takes all shares out, for good.
 func (o *Offers) Close() {
 	o.mu.Lock()

@@ -632,8 +632,9 @@ func (p *Partial) clearWay(todo map[int]stamp) error {
 			if err := p.dir.Remove(path.Join(p.staging, "data", e.Path)); err != nil {
 				return err
 			}
+			p.life.Lock()
 			p.put(i, todo[i])
-			p.madeName(e.Path)
+			p.life.Unlock()
 			delete(todo, i)
 		default:
 			way.add(e.Path, "is there already")
@@ -642,14 +643,13 @@ func (p *Partial) clearWay(todo map[int]stamp) error {
 	return way.err()
 }
 
-// put notes that a file is at its place.
+// put notes that a file is at its place; life is held.
 func (p *Partial) put(entry int, st stamp) {
-	p.life.Lock()
-	defer p.life.Unlock()
 	if p.sel.placed == nil {
 		p.sel.placed = map[int]stamp{}
 	}
 	p.sel.placed[entry] = st
+	p.madeName(p.m.Entries[entry].Path)
 }
 
 // moveFiles moves files to their places. Nobody reads one meanwhile.
@@ -664,16 +664,15 @@ func (p *Partial) moveFiles(todo map[int]stamp) error {
 
 func (p *Partial) moveFile(entry int, st stamp) error {
 	p.life.Lock()
+	defer p.life.Unlock()
 	p.handles.files.drop(entry) // an open file cannot be moved on every system
 	name := p.m.Entries[entry].Path
 	err := p.dir.Move(path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
-	p.life.Unlock()
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w: %w", share.ErrExists, err)
 	}
 	if err == nil {
 		p.put(entry, st)
-		p.madeName(name)
 	}
 	return err
 }

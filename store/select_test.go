@@ -423,8 +423,9 @@ func TestAPartIsServedUntilTakenOut(t *testing.T) {
 	if err := tryOnly(dir, im, "many"); !errors.Is(err, share.ErrHeld) {
 		t.Errorf("got %v, want ErrHeld", err)
 	}
-	o.Remove(im.Manifest.ID())
+	o.Yield(im.Manifest.ID())
 	fetchOnly(t, dir, im, "many")
+	o.Yield(im.Manifest.ID()) // of what is not there
 }
 
 func TestAPartWhoseFileChangesIsNotServedOn(t *testing.T) {
