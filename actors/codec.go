@@ -27,6 +27,29 @@ func (codec) Encode(msg any) (typ uint32, payload []byte, ok bool) {
 		return wire.TypeShareGone, wire.AppendShareGone(nil, wire.ShareGone(m)), true
 	case Goodbye:
 		return wire.TypeGoodbye, wire.AppendGoodbye(nil, wire.Goodbye(m)), true
+	// The messages of a fleet travel as they are.
+	case wire.LeaseRequest:
+		return wire.TypeLeaseRequest, wire.AppendLeaseRequest(nil, m), true
+	case wire.LeaseResponse:
+		return wire.TypeLeaseResponse, wire.AppendLeaseResponse(nil, m), true
+	case wire.LeaseProgress:
+		return wire.TypeLeaseProgress, wire.AppendLeaseProgress(nil, m), true
+	case wire.LeaseReturned:
+		return wire.TypeLeaseReturned, wire.AppendLeaseReturned(nil, m), true
+	case wire.LeasesAvailable:
+		return wire.TypeLeasesAvailable, wire.AppendLeasesAvailable(nil, m), true
+	case wire.LeaseRevoked:
+		return wire.TypeLeaseRevoked, wire.AppendLeaseRevoked(nil, m), true
+	case wire.PieceDone:
+		return wire.TypePieceDone, wire.AppendPieceDone(nil, m), true
+	case wire.SourceHas:
+		return wire.TypeSourceHas, wire.AppendSourceHas(nil, m), true
+	case wire.SourceHasMore:
+		return wire.TypeSourceHasMore, wire.AppendSourceHasMore(nil, m), true
+	case wire.SourceDown:
+		return wire.TypeSourceDown, wire.AppendSourceDown(nil, m), true
+	case wire.FleetMembers:
+		return wire.TypeFleetMembers, wire.AppendFleetMembers(nil, m), true
 	}
 	return 0, nil, false
 }
@@ -54,6 +77,28 @@ func (codec) Decode(typ uint32, b []byte) (any, error) {
 	case wire.TypeGoodbye:
 		m, err := wire.ParseGoodbye(b)
 		return Goodbye(m), err
+	case wire.TypeLeaseRequest:
+		return wire.ParseLeaseRequest(b)
+	case wire.TypeLeaseResponse:
+		return wire.ParseLeaseResponse(b)
+	case wire.TypeLeaseProgress:
+		return wire.ParseLeaseProgress(b)
+	case wire.TypeLeaseReturned:
+		return wire.ParseLeaseReturned(b)
+	case wire.TypeLeasesAvailable:
+		return wire.ParseLeasesAvailable(b)
+	case wire.TypeLeaseRevoked:
+		return wire.ParseLeaseRevoked(b)
+	case wire.TypePieceDone:
+		return wire.ParsePieceDone(b)
+	case wire.TypeSourceHas:
+		return wire.ParseSourceHas(b)
+	case wire.TypeSourceHasMore:
+		return wire.ParseSourceHasMore(b)
+	case wire.TypeSourceDown:
+		return wire.ParseSourceDown(b)
+	case wire.TypeFleetMembers:
+		return wire.ParseFleetMembers(b)
 	}
 	return nil, fmt.Errorf("%w %d", ErrUnknownType, typ)
 }

@@ -30,6 +30,8 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.do(ctx, l.m.SetHave(m.Source, m.Have, l.s.Now()))
 	case SourceHasMore:
 		l.do(ctx, l.m.Have(m.Source, m.Pieces, l.s.Now()))
+	case SourceHasNot:
+		l.do(ctx, l.m.HaveNot(m.Source, m.Pieces, l.s.Now()))
 	case SourceDown:
 		l.sourceDown(ctx, m.Source)
 	case LeaseRequest:

@@ -14,7 +14,8 @@ import (
 // This file is the protocol between the actors: every message that is not an
 // actor's own, sorted by receiver. A message belongs to its receiver once it is
 // sent. Those marked (wire) may also come from another node, and go through
-// codec.go there.
+// codec.go there. Those marked (fleet) have a twin in package wire, which travels
+// between a member of a fleet and its coordinator; see fleet.go.
 
 // ---- to Node ----
 
@@ -213,6 +214,7 @@ type DiskFailed struct{ Err error }
 type PlanStatus struct {
 	Wanted, Leased, Verified int
 	Why                      []string // one line per missing piece or run of pieces
+	Fleet                    string   // why the fleet lets this node fetch nothing, if that is so
 }
 
 // ProgressQuery, API -> Transfer. Answered with Progress.
@@ -282,10 +284,16 @@ type SourceHasMore struct {
 	Pieces []share.Piece
 }
 
+// SourceHasNot, leaseClient -> LeaseManager: a source no longer has these; its leases on them end.
+type SourceHasNot struct {
+	Source peers.ID
+	Pieces []share.Piece
+}
+
 // SourceDown, FetchPool or Transfer -> LeaseManager: its leases return.
 type SourceDown struct{ Source peers.ID }
 
-// LeaseRequest, FetchPool -> LeaseManager (wire). Answered with LeaseResponse.
+// LeaseRequest, FetchPool -> LeaseManager (fleet). Answered with LeaseResponse.
 type LeaseRequest struct {
 	Source peers.ID
 	Max    int
@@ -293,7 +301,7 @@ type LeaseRequest struct {
 	RTT    time.Duration
 }
 
-// LeaseProgress, FetchPool -> LeaseManager (wire): bytes of a lease came in.
+// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in.
 type LeaseProgress struct {
 	Source peers.ID
 	Piece  share.Piece
@@ -301,7 +309,7 @@ type LeaseProgress struct {
 	Bytes  int
 }
 
-// LeaseReturned, FetchPool -> LeaseManager (wire): given up, for a reason.
+// LeaseReturned, FetchPool -> LeaseManager (fleet): given up, for a reason.
 type LeaseReturned struct {
 	Source peers.ID
 	Leases []ReturnedLease
@@ -358,16 +366,16 @@ type PlanQuery struct{ Lines int }
 
 // ---- to FetchPool ----
 
-// LeaseResponse, LeaseManager -> FetchPool (wire).
+// LeaseResponse, LeaseManager -> FetchPool (fleet).
 type LeaseResponse struct {
 	Leases  []leasemgr.Lease
 	Refused leasemgr.Refusal // when there are no leases
 }
 
-// LeasesAvailable, LeaseManager -> FetchPool (wire): ask again.
+// LeasesAvailable, LeaseManager -> FetchPool (fleet): ask again.
 type LeasesAvailable struct{}
 
-// LeaseRevoked, LeaseManager -> FetchPool (wire): stop work on these.
+// LeaseRevoked, LeaseManager -> FetchPool (fleet): stop work on these.
 type LeaseRevoked struct{ Leases []RevokedLease }
 
 // LeaseUrgent, LeaseManager -> FetchPool: a reader waits for this piece.
@@ -553,6 +561,8 @@ type TransferConfig struct {
 	Anonymous bool
 	// Leases is the configuration of the lease manager.
 	Leases leasemgr.Config
+	// Fleet is how the transfer takes part in a fleet.
+	Fleet FleetConfig
 }
 
 // Lie is what a source was caught at.

@@ -27,6 +27,7 @@ type node struct {
 	finder    *actor.PID
 	ranking   *peers.Ranking
 	transfers map[share.ID]running
+	fleets    fleets
 	started   int
 	saveAt    time.Time // when the ranking is to be saved; zero when nothing has changed
 	saving    bool
@@ -51,10 +52,21 @@ func (n *node) Receive(ctx actor.Context) {
 		n.measured(ctx, m)
 	case AskRank:
 		n.rank(ctx, ctx.Sender(), m.Peer)
-	case OfferShare, WithdrawShare, AdmitRequest, ServeDone, ChildLost, SetUploadRate:
+	case WithdrawShare:
+		n.leaveFleet(ctx, m.Share)
+		ctx.Forward(n.seeder)
+	case OfferShare, AdmitRequest, ServeDone, ChildLost, SetUploadRate:
 		ctx.Forward(n.seeder)
 	case transferEnded:
 		n.ended(ctx, m.Share)
+	case StayInFleet:
+		n.stay(ctx, m)
+	case CoordinateShare:
+		n.coordinate(ctx, m)
+	case StopCoordinating:
+		n.stopCoordinating(ctx, m)
+	case FleetQuery:
+		n.fleetQuery(ctx, m)
 	case childFailed:
 		n.childFailed(m)
 	case rankingSaved:
@@ -123,6 +135,9 @@ func (n *node) ended(ctx actor.Context, id share.ID) {
 
 // childFailed is told when a transfer panicked: whoever waits for it must hear.
 func (n *node) childFailed(m childFailed) {
+	if n.coordinatorFailed(m) {
+		return
+	}
 	for id, t := range n.transfers {
 		if !t.pid.Equal(m.Who) {
 			continue

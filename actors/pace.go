@@ -226,6 +226,8 @@ func (t *transfer) whyQuiet() string {
 		return fmt.Sprintf("no source is left of %d (%s)", n, t.lastWord())
 	case active == 0:
 		return fmt.Sprintf("none of %s is connected (%s)", count(n-left, "source"), t.lastWord())
+	case t.plan.Fleet != "" && t.plan.Leased == 0:
+		return t.plan.Fleet
 	case len(t.plan.Why) > 0 && t.plan.Leased == 0:
 		return t.plan.Why[0]
 	case t.plan.Leased > 0:

@@ -224,9 +224,7 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 func (t *transfer) startWorkers(ctx actor.Context) {
 	self, layout := ctx.Self(), t.manifest.Layout()
 	plan := leasemgr.Plan{Layout: layout, Verified: t.have.Clone(), Wanted: t.chosen.pieces(layout), Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
-	t.leases = t.s.spawn(ctx, fmt.Sprint("leases-", t.restarts), leaseBox, func() actor.Actor {
-		return newLeaseManager(t.s, self, t.cfg.Leases, plan)
-	}, onPanicStop)
+	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.cfg.Leases, plan) })
 	if runs := t.chosen.runs(layout, func(entry int) bool { return t.chosen[entry] == leasemgr.High || t.chosen[entry] == leasemgr.Low }); len(runs) > 0 {
 		ctx.Send(t.leases, SetPriorities{runs})
 	}
@@ -357,6 +355,7 @@ func (t *transfer) complete(ctx actor.Context, path string) {
 	t.state = Complete
 	t.count.Path = path
 	t.because("")
+	t.stayInFleet(ctx)
 	t.end(ctx, Ended{Path: path})
 }
 
