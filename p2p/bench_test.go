@@ -82,6 +82,7 @@ type driver struct {
 	l      *Link
 	x      *memory
 	window int
+	blocks int // asked for at once; 0: whole pieces
 	total  int // bytes to fetch
 
 	mu    sync.Mutex
@@ -102,12 +103,18 @@ func (d *driver) ask() {
 	defer d.mu.Unlock()
 	lay := d.x.m.Layout()
 	for d.asked-d.got < d.window && d.asked < d.total {
-		p := share.Piece(d.next % uint64(lay.Pieces()))
-		if !d.l.Request(wire.PieceRequest{ID: d.next, Piece: uint32(p), Count: uint32(lay.Blocks(p)), Proof: true}) {
+		r := wire.PieceRequest{ID: d.next, Count: 16} // of pieces of 1 MiB
+		if d.blocks > 0 {
+			r.Count = uint32(d.blocks)
+		}
+		each := 16 / uint64(r.Count)
+		r.Piece, r.First = uint32(d.next/each%uint64(lay.Pieces())), uint32(d.next%each)*r.Count
+		r.Proof = r.First == 0
+		if !d.l.Request(r) {
 			return
 		}
 		d.next++
-		d.asked += lay.PieceLen(p)
+		d.asked += int(r.Count) * share.BlockSize
 	}
 }
 
@@ -173,14 +180,15 @@ func median(x []float64) float64 {
 // seconds per GiB of both ends together, and the ratios of the two.
 func BenchmarkLink(b *testing.B) {
 	const n = 256 << 20
-	for _, v := range []struct{ streams, window int }{{1, 8 << 20}, {2, 2 << 20}, {2, 8 << 20}, {4, 8 << 20}} {
-		b.Run(fmt.Sprintf("streams=%d/window=%dMiB", v.streams, v.window>>20), func(b *testing.B) {
+	for _, v := range []struct{ streams, window, blocks int }{{1, 8 << 20, 16}, {2, 2 << 20, 16}, {2, 8 << 20, 16}, {4, 8 << 20, 16}, {2, 8 << 20, 4}, {2, 8 << 20, 1}} {
+		b.Run(fmt.Sprintf("streams=%d/window=%dMiB/request=%dKiB", v.streams, v.window>>20, v.blocks*share.BlockSize>>10), func(b *testing.B) {
 			x := newMemory(b, 64<<20)
 			src := newHost(b, Config{Streams: v.streams})
 			src.Serve(x, everybody{})
 			serveBare(src, x)
 			h := newHost(b, Config{Listen: []string{"none"}, Streams: v.streams})
 			d := drive(b, h, src, x, v.window)
+			d.blocks = v.blocks
 			var rate, cost, rateRatio, costRatio []float64
 			measure := func(f func()) (mbs, perGiB float64) {
 				c, t := cpu(), time.Now()
