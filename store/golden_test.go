@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -34,6 +35,7 @@ func TestRecordsAreAsPromised(t *testing.T) {
 		"imports": encodeImport("/home/me/stuff", m, []stamp{{1, 2, 3}, {5, 1234567890123456789, 42}}),
 		"ranking": encodeRecord(rankingRecord, []byte("anything")),
 		"key":     encodeRecord(keyRecord, bytes.Repeat([]byte{7}, 32)),
+		"fleet":   encodeRecord(fleetRecord, appendFleet(nil, m.ID(), 3, []peers.ID{"12D3KooW", "other"})),
 		"port":    encodeRecord(portRecord, []byte{0xa1, 0x0f}),
 	} {
 		at := filepath.Join("testdata", name+".v1.golden")

@@ -28,6 +28,7 @@ const (
 	portRecord    kind = 6 // the port last listened on
 	recentRecord  kind = 7 // pieces that are here and not yet durable
 	placedRecord  kind = 8 // files of a transfer that lie below its target
+	fleetRecord   kind = 9 // a share that is coordinated: epoch and members
 )
 
 const (

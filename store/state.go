@@ -24,6 +24,7 @@ import (
 //	manifests/ID      as received, checked against the ID when read
 //	hashes/ID         block hashes
 //	imports/HASH      one per imported path: size, time and inode of each file
+//	fleets/ID         who was in a fleet that the node coordinated, and how often it did
 //	ranking, port
 //
 // Any number of processes may have one State open; only the key has one user.
