@@ -67,9 +67,6 @@ func (m *Manager) check() error {
 				continue
 			}
 			in++
-			if l.sum[p/4096]>>(p/64%64)&1 == 0 || l.top[p/(4096*64)]>>(p/4096%64)&1 == 0 {
-				fail("summaries of rank %d do not show %d", r, p)
-			}
 			if r/perLevel != m.level(p) || (r%perLevel == 0) != m.begun.has(p) {
 				fail("piece %d stands at rank %d", p, r)
 			}
@@ -107,10 +104,23 @@ func (m *Manager) check() error {
 		fail("counts %d %d %d of %d, should be %d %d %d of %d", m.pool.count, m.leased, m.have, m.total, wanted, leased, have, m.plan.count())
 	}
 	for r, l := range m.pool.layers {
-		if l != nil && bitmap(l.words).count() != l.count {
+		if l == nil {
+			continue
+		}
+		if bitmap(l.words).count() != l.count {
 			fail("rank %d counts %d, holds %d", r, l.count, bitmap(l.words).count())
 		}
-		if used := m.pool.used[r/64]>>(r%64)&1 == 1; used != (l != nil && l.count > 0) {
+		for w, x := range l.words {
+			if l.sum[w/64]>>(w%64)&1 == 1 != (x != 0) {
+				fail("rank %d: summary of word %d is wrong", r, w)
+			}
+		}
+		for c, x := range l.sum {
+			if l.top[c/64]>>(c%64)&1 == 1 != (x != 0) {
+				fail("rank %d: summary of chunk %d is wrong", r, c)
+			}
+		}
+		if used := m.pool.used[r/64]>>(r%64)&1 == 1; used != (l.count > 0) {
 			fail("rank %d: marked as used: %t", r, used)
 		}
 	}

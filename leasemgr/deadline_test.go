@@ -100,6 +100,9 @@ func TestPieceThatIsPassedOverExpires(t *testing.T) {
 		r.pass(2 * time.Second)
 		r.m.Progress("a", ls[1].Piece, ls[1].Token, 1, r.now)
 		expired = append(expired, r.m.Expire(r.now).Expired...)
+		if err := r.m.check(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if len(expired) != 1 || expired[0].Piece != ls[0].Piece {
 		t.Errorf("expired %v, want only the first lease, which nothing came for", expired)
