@@ -436,7 +436,8 @@ type PieceState struct {
 type BlocksChecked struct {
 	Piece share.Piece
 	Token share.Token
-	Good  int // bytes
+	Bytes int // of the run
+	Good  int // ... that were verified and written
 	Bad   bool
 }
 

@@ -28,19 +28,20 @@ type fetchPool struct {
 	layout    *share.Layout
 	anonymous bool
 
-	core     *fetchpool.Pool
-	link     Link
-	links    int                            // links opened so far; messages of an older one are dropped
-	requests map[uint64]*request            // on the link, by the core's ID
-	unclear  map[share.Piece]leasemgr.Lease // leased, and their block state asked for
-	asked    bool                           // a LeaseRequest is under way
-	joining  bool                           // a Subscribe is
-	closed   bool                           // Stopping has come
-	told     SourceStatus                   // what the transfer heard last
-	missed   int                            // deadlines, not yet reported
-	reported time.Time
-	earned   int64
-	wake     alarm
+	core      *fetchpool.Pool
+	link      Link
+	links     int                            // links opened so far; messages of an older one are dropped
+	requests  map[uint64]*request            // on the link, by the core's ID
+	unclear   map[share.Piece]leasemgr.Lease // leased, and their block state asked for
+	asked     bool                           // a LeaseRequest is under way
+	unchecked int                            // bytes that the verifiers have and have said nothing of
+	joining   bool                           // a Subscribe is
+	closed    bool                           // Stopping has come
+	told      SourceStatus                   // what the transfer heard last
+	missed    int                            // deadlines, not yet reported
+	reported  time.Time
+	earned    int64
+	wake      alarm
 }
 
 // request is one request on the link.
@@ -120,7 +121,12 @@ func (f *fetchPool) start(ctx actor.Context) {
 
 // step does what the core wants done. It runs after every message.
 func (f *fetchPool) step(ctx actor.Context) {
-	todo := f.core.Next(f.s.Now(), f.budget.Take)
+	take := f.budget.Take
+	behind := f.unchecked >= maxUnchecked
+	if behind { // the verifiers, or the disk, are slower than the source: what they say next wakes us
+		take = func(int) bool { return false }
+	}
+	todo := f.core.Next(f.s.Now(), take)
 	for _, id := range todo.Cancel {
 		f.link.Cancel(id)
 	}
@@ -142,7 +148,7 @@ func (f *fetchPool) step(ctx actor.Context) {
 	for _, r := range todo.Requests {
 		refused = !f.send(r) || refused
 	}
-	if todo.Starved {
+	if todo.Starved && !behind {
 		f.budget.WaitFor(ctx.Self())
 	}
 	if todo.Want > 0 && !f.asked && len(f.unclear) == 0 {
@@ -326,6 +332,7 @@ func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 	}
 	n := len(m.data)
 	r.left -= n // from here on it goes with the data
+	f.unchecked += n
 	f.core.Arrived(m.req, n, f.s.Now())
 	told := min(r.early, n)
 	r.early -= told
@@ -419,7 +426,10 @@ func (f *fetchPool) have(ctx actor.Context, m Have) {
 	}
 }
 
-func (f *fetchPool) checked(m BlocksChecked) { f.earned += int64(m.Good) }
+func (f *fetchPool) checked(m BlocksChecked) {
+	f.unchecked -= m.Bytes
+	f.earned += int64(m.Good)
+}
 
 // listens says whether an announcement counts: what comes when the link is down is
 // said again when it is up.
@@ -431,7 +441,12 @@ func (f *fetchPool) mine(id share.ID) bool { return id == f.share }
 
 func (f *fetchPool) verifierOf(p share.Piece) *actor.PID { return f.verifiers[int(p)%len(f.verifiers)] }
 
-const reportEvery = time.Second
+const (
+	reportEvery = time.Second
+	// maxUnchecked bounds the bytes of a source that lie before the verifiers. More
+	// would not make a slow disk faster, and is lost when the process is killed.
+	maxUnchecked = 3 << 20
+)
 
 // report tells the transfer when the pool stands differently, and now and then what it measured.
 func (f *fetchPool) report(ctx actor.Context, gone bool) {

@@ -69,7 +69,7 @@ type sent struct {
 
 const (
 	spanLeast    = 125 * time.Millisecond
-	slackBytes   = 6 << 20
+	slackBytes   = 3 << 20
 	probeSamples = 4
 	requestTime  = 25 * time.Millisecond // of the rate, in one request
 )

@@ -218,8 +218,11 @@ func (p *Partial) keepSlots(stamps []stamp) *slotFile {
 
 // dropStage removes NAME.partial. What says that it is ours goes last.
 func (p *Partial) dropStage() error {
+	p.recent.mu.Lock()
+	p.recent.close()
+	p.recent.mu.Unlock()
 	var err error
-	for _, name := range []string{"data", "bits", "bits.new", "recent", "recent.new", "placed", "placed.new", "hashes", "manifest.new"} {
+	for _, name := range []string{"data", "bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", "hashes", "manifest.new"} {
 		if name == "hashes" && p.slots != nil {
 			p.slots.close() // an open file cannot be removed on every system
 			p.slots = nil
@@ -242,6 +245,9 @@ func (p *Partial) dropStage() error {
 
 // closeStage lets go of NAME.partial.
 func (p *Partial) closeStage() (err error) {
+	p.recent.mu.Lock()
+	p.recent.close()
+	p.recent.mu.Unlock()
 	if p.slots != nil {
 		err = p.slots.close()
 		p.slots = nil

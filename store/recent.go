@@ -16,7 +16,10 @@ import (
 // pieces that are here are noted, without a sync, together with the boot they
 // were written under, and believed if the system is still in that boot.
 //
-//	recent   boot ID, share ID, pieces that are here
+//	recent.0, recent.1   boot ID, share ID, pieces that are here
+//
+// There are two, written in turn and in place: a kill may tear the one, and
+// replacing a file by its name would wait for the disk. Both are believed.
 //
 // A system that has no boot ID believes the durable bits only.
 
@@ -32,7 +35,7 @@ func bootOf(d FS) string {
 }
 
 const (
-	recentEvery = 4 << 20 // bytes completed between two notes
+	recentEvery = 2 << 20 // bytes completed between two notes
 	recentCost  = 64      // ... and as many times the bytes of a note
 	maxBootID   = 255
 )
@@ -41,8 +44,40 @@ const (
 type recent struct {
 	boot string
 
-	mu    sync.Mutex // one note at a time
+	mu    sync.Mutex // one note at a time; guards the fields below
 	bytes int64      // complete at the last note
+	notes [2]File    // nil: not open
+	next  int        // the one to write
+}
+
+var recentNames = [2]string{"recent.0", "recent.1"}
+
+// write puts a note in place of the older one.
+func (r *recent) write(stage FS, b []byte) (err error) {
+	f := &r.notes[r.next]
+	if *f == nil {
+		if *f, err = stage.Edit(recentNames[r.next]); err != nil {
+			*f, err = stage.Create(recentNames[r.next], false)
+		}
+		if err != nil {
+			*f = nil
+			return err
+		}
+	}
+	if _, err = (*f).WriteAt(b, 0); err == nil {
+		r.next = 1 - r.next
+	}
+	return err
+}
+
+// close lets go of the files; mu is held, or nobody else is left.
+func (r *recent) close() {
+	for i, f := range r.notes {
+		if f != nil {
+			f.Close() // they are only a help
+			r.notes[i] = nil
+		}
+	}
 }
 
 // noteRecent writes down what is here, now and then. What fails is tried again
@@ -64,7 +99,7 @@ func (p *Partial) noteRecent() {
 		return
 	}
 	b := append(recentHead(p.recent.boot, p.m.ID(), have.Len()), have.Bytes()...)
-	if err := writeFile(p.stage, "recent", "recent.new", encodeRecord(recentRecord, b), false); err == nil {
+	if err := p.recent.write(p.stage, encodeRecord(recentRecord, b)); err == nil {
 		p.recent.bytes = here
 	}
 }
@@ -78,15 +113,23 @@ func (p *Partial) readRecent() *share.Set {
 	}
 	pieces := p.m.Layout().Pieces()
 	head := recentHead(p.recent.boot, p.m.ID(), pieces)
-	b, err := readRecord(p.stage, "recent", recentRecord, len(head)+(pieces+7)/8)
-	if err != nil || p.recent.boot == "" || !bytes.HasPrefix(b, head) {
+	if p.recent.boot == "" {
 		return nil
 	}
-	set, err := share.ParseSet(pieces, b[len(head):])
-	if err != nil {
+	noted := share.NewSet(pieces)
+	for _, name := range recentNames {
+		b, err := readRecord(p.stage, name, recentRecord, len(head)+(pieces+7)/8)
+		if err != nil || !bytes.HasPrefix(b, head) {
+			continue
+		}
+		if set, err := share.ParseSet(pieces, b[len(head):]); err == nil {
+			noted.Union(set)
+		}
+	}
+	if noted.Count() == 0 {
 		return nil
 	}
-	return set.Minus(p.durable)
+	return noted.Minus(p.durable)
 }
 
 // recentHead is what stands before the set in the note.
@@ -102,8 +145,11 @@ func (p *Partial) dropRecent() {
 	p.recent.mu.Lock()
 	defer p.recent.mu.Unlock()
 	p.recent.bytes = math.MinInt64 / 2 // the next piece brings a new one
+	p.recent.close()
 	if p.recent.boot != "" {
-		removeAll(p.stage, "recent")
+		for _, name := range recentNames {
+			removeAll(p.stage, name)
+		}
 	}
 }
 
