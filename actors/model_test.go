@@ -43,6 +43,7 @@ type simNode struct {
 	in, out map[peers.ID]int64
 	met     map[peers.ID]bool // connected to
 	listed  time.Duration     // when the last manifest came
+	known   *share.Manifest   // needs no asking for
 	asked   int64             // bytes asked for on links
 }
 
@@ -103,7 +104,7 @@ func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.E
 	for _, f := range from {
 		addrs = append(addrs, peers.Addr{ID: f.id})
 	}
-	m := FetchShare{Share: id, Sources: addrs, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
+	m := FetchShare{Share: id, Sources: addrs, Manifest: n.known, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
 		n.events = append(n.events, e)
 		if end, ok := e.(Ended); ok {
 			n.end = &end

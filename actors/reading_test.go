@@ -93,11 +93,14 @@ func (n *simNode) seedAlike(m *share.Manifest, piece []byte) *simNode {
 // The first byte of 1 GiB comes two round trips and one block after the list of files.
 func TestReadingStartsWithinTwoRoundTripsAndABlock(t *testing.T) {
 	m, piece := bigShare(t, 1024)
-	for _, rate := range []float64{1e6, 10e6, 1e9} {
+	for i, rate := range []float64{1e6, 10e6, 1e9, 10e6} {
 		sw := newSwarm(t, 1)
 		sw.w.TaskDelay = func(*rand.Rand) time.Duration { return 0 } // the disk's time is not meant
 		source := sw.add("source", rate).seedAlike(m, piece)
 		n := sw.add("node", 1e6)
+		if known := i == 3; known { // it was asked for before
+			n.met[source.id], n.known = true, m
+		}
 		n.fetch(m.ID(), source)
 		r, err := n.openReader(m.ID(), "big", 64<<20)
 		if err != nil {

@@ -203,7 +203,7 @@ func TestOnlyAndSkipFetchWhatTheySay(t *testing.T) {
 			t.Errorf("plan %+v", l)
 		}
 	}
-	if !strings.Contains(r.stderr, "2 files, of") {
+	if !strings.Contains(r.stderr, "2 files, of") || !strings.Contains(r.stderr, filepath.Join(dir, "tree.partial")+" stays") {
 		t.Errorf("stderr: %s", r.stderr)
 	}
 	for _, name := range []string{"src/a.md", "src/x.go"} {

@@ -123,6 +123,9 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "done: %s\n", printable(t.Path()))
+	if files, _, _ := t.Manifest().Count(); t.Progress().Files < files {
+		fmt.Fprintf(a.stderr, "%s.partial stays, for when more of its %d files are wanted\n", printable(t.Path()), files)
+	}
 	if seed != 0 {
 		w.seed(ctx, seed)
 	}
