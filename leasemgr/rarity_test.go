@@ -143,6 +143,11 @@ func TestHaveSetTakesAndLosesPieces(t *testing.T) {
 				t.Fatalf("set %d %t: changed or not", p, in)
 			}
 			want[p] = in
+			if h.n > 0 && h.n < n {
+				if c := h.chunk(int(p / chunkPieces)); c == nil && in || c != nil && bitmap(c).has(p%chunkPieces) != in {
+					t.Fatalf("piece %d is not seen in its chunk", p)
+				}
+			}
 		}
 		count := 0
 		for p := range uint32(n) {

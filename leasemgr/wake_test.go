@@ -368,7 +368,10 @@ func TestNoMoreAreWokenForAPieceThatIsTaken(t *testing.T) {
 	r, l := crowd(t, 2000)
 	todo := r.m.Fail("holder", 0, l.Token, GaveBack, r.now)
 	taken := r.one(todo.Wake[0])
-	for r.m.Wake().Before(taken.Expires) {
+	for rounds := 0; r.m.Wake().Before(taken.Expires); rounds++ {
+		if rounds > 100 {
+			t.Fatal("alarms without end")
+		}
 		r.to(r.m.Wake())
 		r.woken(r.m.Expire(r.now))
 	}
