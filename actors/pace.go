@@ -14,7 +14,7 @@ import (
 const (
 	tellEvery  = 100 * time.Millisecond // Progress, at most
 	quietAfter = 2 * time.Second        // without a verified byte: say why
-	repeatWhy  = 10 * time.Second       // ... again, though the reason is the same
+	repeatWhy  = 4 * time.Second        // ... again, though the reason is the same
 	lookEvery  = 5 * time.Second        // for room on a full disk
 	whyLines   = 100                    // runs of missing pieces explained in one event
 )
@@ -171,7 +171,7 @@ func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Ti
 	}
 	quiet := now.Sub(t.moved)
 	if quiet < quietAfter {
-		t.stalled = ""
+		t.stalled, t.plan = "", PlanStatus{}
 		return t.moved.Add(quietAfter)
 	}
 	if quiet >= t.cfg.Stall {
