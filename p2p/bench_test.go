@@ -89,7 +89,6 @@ type driver struct {
 	asked int
 	got   int
 	next  uint64
-	held  int
 	done  chan error
 	begun chan struct{}
 

@@ -138,11 +138,10 @@ func newNode(cfg Config) (host.Host, error) {
 		libp2p.ConnectionManager(conns),
 		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred, at two thirds of Noise's cost
 		libp2p.Security(noise.ID, noise.New),
-		libp2p.Muxer(yamux.ID, muxer()),
+		libp2p.Muxer(yamux.ID, muxer(t)),
 		libp2p.Transport(quic.NewTransport),
-		libp2p.DialRanker(rankDials),
 		libp2p.WithDialTimeout(t.Dial),
-		libp2p.SwarmOpts(swarm.WithDialTimeoutLocal(t.Dial)),
+		libp2p.SwarmOpts(swarm.WithDialTimeoutLocal(t.Dial), swarm.WithDialRanker(rankDials)),
 		// Whether an address is worth dialing is the pool's to learn. libp2p
 		// would stop dialing QUIC everywhere after a hundred failures.
 		libp2p.UDPBlackHoleSuccessCounter(nil),
@@ -162,12 +161,15 @@ func newNode(cfg Config) (host.Host, error) {
 	return node, nil
 }
 
-// muxer is yamux as libp2p sets it up, with our windows and messages.
-func muxer() *yamux.Transport {
+// muxer is yamux as libp2p sets it up, with our windows, messages and patience:
+// its own 10 s, for a write to the connection or the answer to a ping, are less
+// than a slow line takes for what is queued before them.
+func muxer(t Timeouts) *yamux.Transport {
 	m := *yamux.DefaultTransport
 	m.MaxStreamWindowSize = maxWindow
 	m.InitialStreamWindowSize = firstWindow
 	m.MaxMessageSize = muxerMessage
+	m.ConnectionWriteTimeout = t.Stall
 	return &m
 }
 
@@ -277,8 +279,8 @@ func (h *Host) caught(f func() error) (err error) {
 
 // Close ends everything: links at once; replies and messages under way when
 // they are through, or at Timeouts.Shutdown. It returns when every goroutine
-// has ended, or an error when some outlived Timeouts.Shutdown. Later calls
-// wait for the first and return the same.
+// has ended, or with an error a second after Timeouts.Shutdown when some will
+// not. Later calls wait for the first and return the same.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {

@@ -232,12 +232,14 @@ func TestCancelStopsTheSourceAndTheSinkHearsNoMore(t *testing.T) {
 	l.Cancel(9) // one never was
 	l.Cancel(0)
 	l.Request(whole(x, 3, 3, true)) // written behind the cancels
-	eventually(t, "the cancels to be written", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.streams[0].unsent) == 0 && len(l.streams[0].cancels) == 0
+	eventually(t, "the cancels to be read", func() bool {
+		in, _ := src.Traffic(h.ID())
+		_, out := h.Traffic(src.ID())
+		return in == out && src.kids.queued(h.ID()) == 4
 	})
-	time.Sleep(20 * time.Millisecond) // to be read: nothing tells when
+	asked := make(chan error, 1) // a round trip more, for them to be taken to heart
+	h.FetchManifest(addr(src), x.m.ID(), 1<<20, func(_ []byte, _ wire.Reply, err error) { asked <- err })
+	recv(t, "a manifest", asked)
 	close(gate)
 	for _, want := range []uint64{2, 3} {
 		if got := recv(t, "the others", c.finished); got != want {
@@ -337,6 +339,50 @@ func TestRequestsSpreadOverTheStreams(t *testing.T) {
 			}
 		}
 		mu.Unlock()
+	}
+}
+
+func TestRequestsOfOnePieceKeepToOneStream(t *testing.T) {
+	// Its blocks come after its proof, whichever request asked for that.
+	x := newMemory(t, 4<<20)
+	var mu sync.Mutex
+	on := map[uint32]map[string]bool{}
+	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
+		mu.Lock()
+		defer mu.Unlock()
+		p := f.Request.Piece
+		if on[p] == nil {
+			on[p] = map[string]bool{}
+		}
+		on[p][s.ID()] = true
+		header(s, wire.Header{ID: f.ID, Status: wire.NotFound}, 0)
+	})
+	h := newHost(t, Config{Streams: 2})
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	for i := range uint64(16) {
+		l.Request(wire.PieceRequest{ID: i, Piece: uint32(i % 4), First: uint32(i / 4 * 4), Count: 4})
+	}
+	for range 16 {
+		recv(t, "a reply", c.statuses)
+	}
+	l.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	all := map[string]bool{}
+	for p, streams := range on {
+		if len(streams) != 1 {
+			t.Error("piece", p, "was asked for on", len(streams), "streams")
+		}
+		for s := range streams {
+			all[s] = true
+		}
+	}
+	if len(all) != 2 {
+		t.Error(len(all), "streams were used, want 2")
+	}
+	if len(l.reqs) != 0 || len(l.streams[0].pieces)+len(l.streams[1].pieces) != 0 {
+		t.Error("something is left of requests that ended")
 	}
 }
 

@@ -257,7 +257,9 @@ func (x *session) write() error {
 			if err := writeAll(s, buf, stall); err != nil {
 				return err
 			}
-			buf = buf[:0]
+			if buf = buf[:0]; cap(buf) > 128<<10 { // large messages are rare
+				buf = nil
+			}
 		}
 		if closing {
 			return linger(s)

@@ -141,8 +141,21 @@ func carry(from, to *os.File, p path) {
 		at time.Time
 		b  []byte
 	}
-	var pool = sync.Pool{New: func() any { return make([]byte, p.MTU+64) }}
-	line := make(chan packet, 1<<16)
+	line, spare := make(chan packet, 1<<16), make(chan []byte, 1<<12)
+	put := func(b []byte) {
+		select {
+		case spare <- b[:cap(b)]:
+		default:
+		}
+	}
+	get := func() []byte {
+		select {
+		case b := <-spare:
+			return b
+		default:
+			return make([]byte, p.MTU+64)
+		}
+	}
 	defer close(line)
 	go func() {
 		for q := range line {
@@ -150,12 +163,12 @@ func carry(from, to *os.File, p path) {
 				time.Sleep(d)
 			}
 			to.Write(q.b)
-			pool.Put(q.b[:cap(q.b)])
+			put(q.b)
 		}
 	}()
 	var free time.Time
 	for {
-		b := pool.Get().([]byte)
+		b := get()
 		n, err := from.Read(b)
 		if err != nil {
 			return
@@ -165,14 +178,14 @@ func carry(from, to *os.File, p path) {
 			free = now
 		}
 		if free.Sub(now) > p.Queue {
-			pool.Put(b)
+			put(b)
 			continue
 		}
 		free = free.Add(time.Duration(float64(n*8) / p.Mbit * 1e3))
 		select {
 		case line <- packet{free.Add(p.Delay), b[:n]}:
 		default:
-			pool.Put(b)
+			put(b)
 		}
 	}
 }

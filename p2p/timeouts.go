@@ -39,7 +39,8 @@ type Timeouts struct {
 	Idle time.Duration
 
 	// Stall is how long a peer may take none of the bytes we write to it
-	// before the stream is reset. Default 30 s.
+	// before the stream is reset, or the connection if it takes those of no
+	// stream. Default 30 s.
 	Stall time.Duration
 
 	// Shutdown bounds Host.Close: the end of replies and messages under way,

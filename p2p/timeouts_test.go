@@ -320,6 +320,12 @@ func TestStallTimeoutCutsAPeerThatReadsNoMessages(t *testing.T) {
 	elapsed(t, start)
 }
 
+func TestTheMuxerIsAsPatientAsTheStallTimeout(t *testing.T) {
+	if got := muxer(Timeouts{Stall: soon}).ConnectionWriteTimeout; got != soon {
+		t.Error("yamux gives up on a write after", got)
+	}
+}
+
 func TestShutdownTimeoutBoundsClose(t *testing.T) {
 	t.Parallel()
 	x := newMemory(t, 1<<20)
