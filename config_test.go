@@ -107,6 +107,7 @@ func TestASmallBudgetSlowsButDoesNotStop(t *testing.T) {
 }
 
 func TestUploadRateHolds(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 4<<20, 1)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 4 << 20 })
@@ -126,6 +127,7 @@ func TestUploadRateHolds(t *testing.T) {
 }
 
 func TestStallEndsAFetch(t *testing.T) {
+	t.Parallel()
 	n := openNode(t)
 	began := time.Now()
 	// A peer that is there and never answers: a listener that is no libp2p host.
@@ -140,6 +142,7 @@ func TestStallEndsAFetch(t *testing.T) {
 }
 
 func TestKeepServesWhatWasFetched(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 2<<20, 1)
 	s := shareOf(t, src)
@@ -159,6 +162,7 @@ func TestKeepServesWhatWasFetched(t *testing.T) {
 }
 
 func TestAnonymousFetchersAreNotNamed(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 24<<20, 1)
 	for _, anonymous := range []bool{false, true} {
@@ -199,6 +203,7 @@ func TestMaxSourcesHolds(t *testing.T) {
 }
 
 func TestTheLoggerIsUsed(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 1<<20, 1)
 	var b safeBuffer

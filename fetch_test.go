@@ -306,6 +306,7 @@ func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
 
 // A chain: C knows only B, which is itself still fetching from A.
 func TestAFetcherServesWhileItFetches(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 32<<20, 7)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 16e6 })
@@ -334,6 +335,7 @@ func TestAFetcherServesWhileItFetches(t *testing.T) {
 }
 
 func TestAFileThatIsEditedEndsItsShare(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 8<<20, 7)
 	s := shareOf(t, src)
@@ -361,6 +363,7 @@ func TestAFileThatIsEditedEndsItsShare(t *testing.T) {
 // B ends while C still fetches from it: B finishes what it was asked for and
 // says goodbye, so C neither blames it nor waits for it, and goes on with A.
 func TestAFetcherThatEndsSaysGoodbye(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 24<<20, 7)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 16 << 20 })
