@@ -288,11 +288,11 @@ func (x *Node) PowerOff() {
 // Start starts a node again that was stopped, killed or without power. It offers
 // what it has, and goes on with what it was fetching.
 func (x *Node) Start() {
-	if x.program != nil {
-		return
-	}
 	if x.state == leaving {
 		x.drains()
+	}
+	if x.program != nil {
+		return
 	}
 	x.net.log.add(x.id, "starts")
 	if x.dark {

@@ -46,7 +46,7 @@ const (
 	sayWhyIn   = 5 * time.Second
 	lookAt     = time.Second // how often waits are looked at
 	maxFaults  = 50
-	helpWithin = 20 * time.Second // default of referee.patience
+	helpWithin = 40 * time.Second // default of referee.patience: the longest redial, 30 s and its jitter, and the dial
 )
 
 func newReferee(n *Net) *referee {

@@ -214,7 +214,7 @@ func churn(r *Run) {
 		all = append(all, x)
 		r.After(time.Duration(rng.IntN(5000))*time.Millisecond, func() { x.FetchWith(c, FetchOptions{Config: patient()}, source) })
 	}
-	r.AtLeast(30 * time.Second)
+	r.AtLeast(40 * time.Second)
 	r.Every(400*time.Millisecond, func() bool {
 		x := all[rng.IntN(len(all))]
 		if x.program == nil {

@@ -37,7 +37,9 @@ func init() {
 					})
 					return storetest.ErrPower
 				}
-				x.FetchWith(c, FetchOptions{Config: patient()}, source)
+				often := patient() // a sync for each piece or two, so that there is something to cut
+				often.SyncEvery, often.SyncBytes = 250*time.Millisecond, 8<<20
+				x.FetchWith(c, FetchOptions{Config: often}, source)
 				r.Finally(func() { r.Expect(cuts >= 3, "only %d cuts", cuts) })
 			},
 		},
