@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	"github.com/quic-go/quic-go"
 	"go.uber.org/fx"
@@ -132,6 +134,10 @@ func (s sourceIP) PreferredSourceIPForDestination(*net.UDPAddr) (net.IP, error) 
 
 // host is a host of the simulated network.
 func (n *packets) host(t testing.TB, ip string, cfg Config) *Host {
+	return newHost(t, n.config(ip, cfg))
+}
+
+func (n *packets) config(ip string, cfg Config) Config {
 	cfg.QUICOnly = true
 	cfg.Listen = []string{"/ip4/" + ip + "/udp/4001/quic-v1"}
 	cfg.Libp2p = []libp2p.Option{libp2p.QUICReuse(
@@ -145,7 +151,7 @@ func (n *packets) host(t testing.TB, ip string, cfg Config) *Host {
 		quicreuse.OverrideSourceIPSelector(func() (quicreuse.SourceIPSelector, error) { return sourceIP{net.ParseIP(ip)}, nil }),
 		quicreuse.OverrideListenUDP(func(_ string, a *net.UDPAddr) (net.PacketConn, error) { return n.listen(a), nil }),
 	)}
-	return newHost(t, cfg)
+	return cfg
 }
 
 // inBubble runs f with a network in virtual time.
@@ -252,5 +258,200 @@ func TestAdmissionMayTakeNearlyAsLongAsTheReplyTimeout(t *testing.T) {
 		case err := <-c.down:
 			t.Error("down:", err)
 		}
+	})
+}
+
+// two are a source and a host that fetches from it.
+func (n *packets) two(t testing.TB, src, h Config) (*Host, *Host) {
+	return n.host(t, "1.0.0.1", src), n.host(t, "1.0.0.2", h)
+}
+
+// ends waits for a request to finish.
+func ends(t testing.TB, c *catcher) {
+	t.Helper()
+	select {
+	case <-c.finished:
+	case err := <-c.down:
+		t.Fatal("down:", err)
+	}
+}
+
+func TestASourceThatIsSlowAndSteadyIsNotLost(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	reply := defaultTimeouts.Reply
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{}, Config{Streams: 1})
+		enact(t, src, func(s network.Stream, f wire.PieceFrame) {
+			if f.Cancel {
+				return
+			}
+			header(s, wire.Header{ID: f.ID, Count: 4, Bytes: wire.MaxRun, Last: true}, 100)
+			for range 10 {
+				time.Sleep(reply - time.Second)
+				s.Write(make([]byte, 1))
+			}
+			s.Write(make([]byte, wire.MaxRun-110))
+		})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		for id := range uint64(3) {
+			l.Request(wire.PieceRequest{ID: id, Count: 4})
+		}
+		ends(t, c)
+		l.Cancel(1) // and is thrown away, as slowly as it comes
+		ends(t, c)
+		if h.Discarded() != wire.MaxRun {
+			t.Error(h.Discarded(), "bytes were discarded")
+		}
+	})
+}
+
+func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{Timeouts: Timeouts{Idle: time.Hour}}, Config{})
+		src.Serve(x, everybody{})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		for id := range uint64(3) {
+			l.Request(whole(x, id, 0, true))
+			ends(t, c)
+			time.Sleep(2 * defaultTimeouts.Reply)
+		}
+		if len(c.down) > 0 {
+			t.Error("down:", <-c.down)
+		}
+	})
+}
+
+func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
+	x := newMemory(t, 1<<20)
+	x.read = func(share.Piece, share.Block) wire.Reply { time.Sleep(20 * time.Second); return wire.Reply{} }
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{Timeouts: Timeouts{Idle: 3 * time.Second}}, Config{Streams: 1})
+		src.Serve(x, everybody{})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		l.Request(whole(x, 1, 0, true))
+		ends(t, c)
+	})
+}
+
+func TestAChildThatReadsSlowlyIsNotCut(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{}, Config{})
+		src.Serve(x, everybody{})
+		s := rawStream(t, h, src, wire.PieceProtocol)
+		for p := range 2 {
+			askFor(s, x, uint64(p), share.Piece(p))
+		}
+		s.CloseWrite()
+		got, start := 0, time.Now()
+		buf := make([]byte, 64<<10)
+		for {
+			m, err := io.ReadFull(s, buf)
+			got += m
+			if err != nil {
+				break
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if got < 2<<20 {
+			t.Error("cut after", got, "bytes and", time.Since(start))
+		}
+	})
+}
+
+func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{}, Config{Streams: 1})
+		enact(t, src, func(s network.Stream, f wire.PieceFrame) {
+			if f.Request.Piece == 1 {
+				for b := uint32(0); b < 16; b += 4 {
+					header(s, wire.Header{ID: f.ID, First: b, Count: 4, Bytes: wire.MaxRun, Last: b == 12}, wire.MaxRun)
+				}
+				return
+			}
+			header(s, wire.Header{ID: f.ID, Count: 4, Bytes: wire.MaxRun, Last: true}, 1000)
+			for range 30 {
+				time.Sleep(50 * time.Millisecond)
+				s.Write(make([]byte, 1000))
+			}
+			s.Write(make([]byte, wire.MaxRun-31000))
+		})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		l.Request(wire.PieceRequest{ID: 1, Count: 4})
+		ends(t, c)
+		if k := len(c.progress); k < 5 || k > 6 {
+			t.Error("told of progress", k, "times in 1.5 s, want four a second")
+		}
+		for last := 0; len(c.progress) > 0; {
+			p := <-c.progress
+			if p <= last || p >= wire.MaxRun {
+				t.Error("progress of", p, "after", last)
+			}
+			last = p
+		}
+		l.Request(wire.PieceRequest{ID: 2, Piece: 1, Count: 16})
+		ends(t, c)
+		if k := len(c.progress); k > 1 { // QUIC begins slowly
+			t.Error("told of progress", k, "times in a fast reply")
+		}
+	})
+}
+
+func TestMessagesOfOnePeerAreReadAtARate(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *packets) {
+		a, b := n.two(t, Config{}, Config{MessageRate: 1 << 20})
+		got := make(chan int, 1000)
+		b.OnMessages(func(_ peers.ID, frame []byte) { got <- len(frame) }, func(peers.ID) {})
+		joined(t, a, b)
+		start := time.Now()
+		for range 12 { // 3 MiB, of which 1 MiB may come at once
+			sendAll(t, a, b.ID(), make([]byte, wire.MaxMessage))
+		}
+		for range 1024 { // and 1 MiB as they are counted
+			sendAll(t, a, b.ID(), nil)
+		}
+		for range 12 + 1024 {
+			<-got
+		}
+		if d := time.Since(start); d < 2900*time.Millisecond || d > 4*time.Second {
+			t.Error("4 MiB took", d, "at a rate of 1 MiB/s after a burst of 1 MiB")
+		}
+	})
+}
+
+func TestShutdownTimeoutBoundsClose(t *testing.T) {
+	x := newMemory(t, 1<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		release, reading := make(chan struct{}), make(chan struct{}, 1)
+		stuck := &memory{m: x.m, pieces: x.pieces, proofs: x.proofs}
+		stuck.read = func(share.Piece, share.Block) wire.Reply { reading <- struct{}{}; <-release; return wire.Reply{} }
+		src, err := New(n.config("1.0.0.1", Config{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		src.Serve(stuck, everybody{})
+		h := n.host(t, "1.0.0.2", Config{})
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), newCatcher())
+		defer l.Close()
+		l.Request(whole(x, 1, 0, true))
+		<-reading
+		start := time.Now()
+		if err := src.Close(); err == nil {
+			t.Error("no error from a close that left a goroutine behind")
+		}
+		if d := time.Since(start); d != defaultTimeouts.Shutdown+time.Second {
+			t.Error("closed after", d)
+		}
+		close(release)
 	})
 }

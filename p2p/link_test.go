@@ -22,9 +22,11 @@ import (
 // actor is a source that does as it is told: it hands each frame it reads to
 // play, which writes whatever it likes.
 func actor(t testing.TB, cfg Config, play func(s network.Stream, f wire.PieceFrame)) *Host {
-	src := newHost(t, cfg)
-	var work sync.WaitGroup
-	t.Cleanup(work.Wait) // runs after Close
+	return enact(t, newHost(t, cfg), play)
+}
+
+// enact makes an actor of a host.
+func enact(t testing.TB, src *Host, play func(s network.Stream, f wire.PieceFrame)) *Host {
 	src.host.SetStreamHandler(wire.PieceProtocol, func(s network.Stream) {
 		defer s.Reset()
 		br := bufio.NewReader(s)
@@ -525,42 +527,6 @@ func TestAPanickingSinkLosesItsLinkOnly(t *testing.T) {
 type panicker struct{ *catcher }
 
 func (*panicker) Proof(uint64, []share.Hash) { panic("on purpose") }
-
-func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
-	t.Parallel()
-	x := newMemory(t, 2<<20)
-	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
-		if f.Request.Piece == 1 {
-			for b := uint32(0); b < 16; b += 4 {
-				header(s, wire.Header{ID: f.ID, First: b, Count: 4, Bytes: wire.MaxRun, Last: b == 12}, wire.MaxRun)
-			}
-			return
-		}
-		header(s, wire.Header{ID: f.ID, Count: 4, Bytes: wire.MaxRun, Last: true}, 1000)
-		for range 12 {
-			time.Sleep(50 * time.Millisecond)
-			s.Write(make([]byte, 1000))
-		}
-		s.Write(make([]byte, wire.MaxRun-13000))
-	})
-	h := newHost(t, Config{Streams: 1})
-	c := newCatcher()
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
-	defer l.Close()
-	l.Request(wire.PieceRequest{ID: 2, Piece: 1, Count: 16})
-	recv(t, "a fast reply", c.finished)
-	if n := len(c.progress); n > 0 {
-		t.Error("told of progress", n, "times in a fast reply")
-	}
-	l.Request(wire.PieceRequest{ID: 1, Count: 4})
-	recv(t, "a slow reply", c.finished)
-	if n := len(c.progress); n < 1 || n > 3 {
-		t.Error("told of progress", n, "times in 600 ms, want at most four a second")
-	}
-	if n := <-c.progress; n < 1000 || n > 13000 {
-		t.Error("progress of", n)
-	}
-}
 
 func TestFetchBytesHoldBackTheReaders(t *testing.T) {
 	t.Parallel()

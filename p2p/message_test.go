@@ -240,28 +240,6 @@ func TestASecondStreamInReplacesTheFirst(t *testing.T) {
 	}
 }
 
-func TestMessagesOfOnePeerAreReadAtARate(t *testing.T) {
-	t.Parallel()
-	const rate = 1 << 20
-	a, b := newPost(t, Config{}), newPost(t, Config{MessageRate: rate})
-	joined(t, a.h, b.h)
-	start := time.Now()
-	go func() {
-		for range 6 { // 1.5 MiB, of which 1 MiB may come at once
-			sendAll(t, a.h, b.h.ID(), make([]byte, wire.MaxMessage))
-		}
-		for range 100 { // and 100 KiB as they are counted
-			sendAll(t, a.h, b.h.ID(), nil)
-		}
-	}()
-	for range 106 {
-		recv(t, "a message", b.got)
-	}
-	if d := time.Since(start); d < 300*time.Millisecond || d > 3*time.Second {
-		t.Error("1.6 MiB took", d, "at a rate of 1 MiB/s after a burst of 1 MiB")
-	}
-}
-
 func TestClosingSendsWhatIsQueued(t *testing.T) {
 	for _, listen := range []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"} {
 		a, b := newPost(t, Config{}), newPost(t, Config{Listen: []string{listen}})

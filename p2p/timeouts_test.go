@@ -143,57 +143,6 @@ func TestReplyTimeoutEndsASourceThatOwesAndSendsNothing(t *testing.T) {
 	}
 }
 
-func TestASourceThatIsSlowAndSteadyIsNotLost(t *testing.T) {
-	t.Parallel()
-	x := newMemory(t, 2<<20)
-	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
-		header(s, wire.Header{ID: f.ID, Count: 4, Bytes: wire.MaxRun, Last: true}, 100)
-		for range 16 { // twice as long as the time-out, a byte every eighth of it
-			time.Sleep(soon / 8)
-			s.Write(make([]byte, 1))
-		}
-		s.Write(make([]byte, wire.MaxRun-116))
-	})
-	h := newHost(t, Config{Timeouts: Timeouts{Reply: soon}, Streams: 1})
-	c := newCatcher()
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
-	defer l.Close()
-	for id := range uint64(2) { // the second is thrown away
-		l.Request(wire.PieceRequest{ID: id, Count: 4})
-	}
-	select {
-	case <-c.finished:
-	case err := <-c.down:
-		t.Fatal("down:", err)
-	}
-	l.Cancel(1)
-	l.Request(wire.PieceRequest{ID: 2, Count: 4})
-	select {
-	case <-c.finished:
-	case err := <-c.down:
-		t.Fatal("down:", err)
-	}
-}
-
-func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
-	t.Parallel()
-	x := newMemory(t, 2<<20)
-	src, h := newHost(t, Config{}), newHost(t, Config{Timeouts: Timeouts{Reply: 2 * soon}})
-	src.Serve(x, everybody{})
-	c := newCatcher()
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
-	defer l.Close()
-	l.Request(whole(x, 1, 0, true))
-	recv(t, "a reply", c.finished)
-	select {
-	case err := <-c.down:
-		t.Error("down:", err)
-	case <-time.After(3 * soon):
-	}
-	l.Request(whole(x, 2, 1, true))
-	recv(t, "a reply", c.finished)
-}
-
 func TestRequestTimeoutEndsAChildThatStopsInAFrame(t *testing.T) {
 	t.Parallel()
 	x := newMemory(t, 1)
@@ -225,23 +174,6 @@ func TestIdleTimeoutClosesAStreamWithoutRequests(t *testing.T) {
 		t.Error("ended with", b, err)
 	}
 	elapsed(t, start)
-}
-
-func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
-	t.Parallel()
-	x := newMemory(t, 1<<20)
-	x.read = func(share.Piece, share.Block) wire.Reply { time.Sleep(soon / 2); return wire.Reply{} }
-	src, h := newHost(t, Config{Timeouts: Timeouts{Idle: soon / 4}}), newHost(t, Config{Streams: 1})
-	src.Serve(x, everybody{})
-	c := newCatcher()
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
-	defer l.Close()
-	l.Request(whole(x, 1, 0, true))
-	select {
-	case <-c.finished:
-	case err := <-c.down:
-		t.Fatal("down:", err)
-	}
 }
 
 func TestStallTimeoutCutsAChildThatStopsReading(t *testing.T) {
@@ -276,31 +208,6 @@ func TestStallTimeoutCutsAChildThatStopsReading(t *testing.T) {
 	elapsed(t, start)
 }
 
-func TestAChildThatReadsSlowlyIsNotCut(t *testing.T) {
-	t.Parallel()
-	x := newMemory(t, 2<<20)
-	src, h := newHost(t, Config{Timeouts: Timeouts{Stall: soon}}), newHost(t, Config{})
-	src.Serve(x, everybody{})
-	s := rawStream(t, h, src, wire.PieceProtocol)
-	for p := range 2 {
-		askFor(s, x, uint64(p), share.Piece(p))
-	}
-	s.CloseWrite()
-	var got int
-	buf := make([]byte, 256<<10)
-	for {
-		n, err := s.Read(buf)
-		got += n
-		if err != nil {
-			break
-		}
-		time.Sleep(soon / 4 * time.Duration(n) / time.Duration(len(buf)))
-	}
-	if got < 2<<20 {
-		t.Error("cut after", got, "bytes")
-	}
-}
-
 func TestStallTimeoutCutsAPeerThatReadsNoMessages(t *testing.T) {
 	t.Parallel()
 	a, b := newHost(t, Config{Timeouts: Timeouts{Stall: soon}}), newHost(t, Config{})
@@ -324,27 +231,4 @@ func TestTheMuxerIsAsPatientAsTheStallTimeout(t *testing.T) {
 	if got := muxer(Timeouts{Stall: soon}).ConnectionWriteTimeout; got != soon {
 		t.Error("yamux gives up on a write after", got)
 	}
-}
-
-func TestShutdownTimeoutBoundsClose(t *testing.T) {
-	t.Parallel()
-	x := newMemory(t, 1<<20)
-	release, reading := make(chan struct{}), make(chan struct{}, 1)
-	x.read = func(share.Piece, share.Block) wire.Reply { reading <- struct{}{}; <-release; return wire.Reply{} }
-	src, err := New(Config{Listen: local, Timeouts: Timeouts{Shutdown: soon}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	src.Serve(x, everybody{})
-	h := newHost(t, Config{})
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), newCatcher())
-	defer l.Close()
-	l.Request(whole(x, 1, 0, true))
-	recv(t, "the read", reading)
-	start := time.Now()
-	if err := src.Close(); err == nil {
-		t.Error("no error from a close that left a goroutine behind")
-	}
-	elapsed(t, start)
-	close(release)
 }
