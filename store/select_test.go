@@ -274,7 +274,7 @@ func TestAFileThatCameMeanwhileIsNotReplaced(t *testing.T) {
 				t.Errorf("%s: got %v, want ErrExists", what, err)
 			}
 			top, _, _ := strings.Cut(name, "/")
-			sameOnDisk(t, filepath.Join(dir, top), filepath.Join(before, top))
+			sameOnDisk(t, filepath.Join(dir, top), filepath.Join(before, top)) // and nothing was moved beside it
 			os.RemoveAll(filepath.Join(dir, top))
 		}
 		p.Close()
@@ -465,40 +465,44 @@ func bothSyncs(t *testing.T, f func(t *testing.T, r rig, noSyncAll bool)) {
 
 // fetchParts is a caller that does not give up, first for a part of the share,
 // then for another, then for all of it.
-func (r rig) fetchParts(d store.FS, parts ...string) error {
+func (r rig) fetchParts(d store.FS, parts ...string) (durable int, err error) {
 	for _, part := range append(parts, "") {
 		wanted := only(r.m, part)
 		if part == "" {
 			wanted = nil
 		}
-		if err := r.fetchPart(d, wanted); err != nil {
-			return fmt.Errorf("part %q: %w", part, err)
+		n, err := r.fetchPart(d, wanted)
+		durable = max(durable, n)
+		if err != nil {
+			return durable, fmt.Errorf("part %q: %w", part, err)
 		}
 	}
-	return nil
+	return durable, nil
 }
 
-func (r rig) fetchPart(d store.FS, wanted []bool) error {
+func (r rig) fetchPart(d store.FS, wanted []bool) (durable int, err error) {
 	var p *store.Partial
-	var err error
 	for range 3 {
 		if p, err = store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{MaxOpen: 2, Workers: 1, Wanted: wanted}); err == nil {
 			break
 		}
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer p.Close()
 	for range 5 {
 		if err = copyWanted(p, r.im.Tree, wanted); errors.Is(err, storetest.ErrPower) {
-			return err
+			return durable, err
+		}
+		if n, err := p.Sync(); err == nil {
+			durable = n
 		}
 		if _, err = p.Finish(); err == nil || errors.Is(err, storetest.ErrPower) {
-			return err
+			return durable, err
 		}
 	}
-	return err
+	return durable, err
 }
 
 // checkParts fails if a file below the target is not the share's.
@@ -518,6 +522,28 @@ func (r rig) checkParts(d store.FS) error {
 	return nil
 }
 
+// checkKept fails if less is here than was said to be safe.
+func (r rig) checkKept(d store.FS, durable int) error {
+	here := 0
+	for _, e := range r.m.Entries {
+		if _, err := d.Lstat(path.Join(r.m.Name, e.Path)); err == nil {
+			here++
+		}
+	}
+	if here == len(r.m.Entries) {
+		return nil // NAME.partial is going, or gone
+	}
+	p, err := store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{Workers: 1, Wanted: only(r.m, "link")})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if n := p.Verified().Count(); n < durable {
+		return fmt.Errorf("%d pieces are here, %d were safe", n, durable)
+	}
+	return nil
+}
+
 func TestEachFaultOfAPartIsOvercome(t *testing.T) {
 	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
 		for n := 0; ; n++ {
@@ -525,14 +551,14 @@ func TestEachFaultOfAPartIsOvercome(t *testing.T) {
 			d.NoSyncAll = noSyncAll
 			fault, count := nth(n, storetest.Op.Changes, errDisk)
 			d.Fault = fault
-			if err := r.fetchParts(d.FS(), "a", "s"); err != nil {
+			if _, err := r.fetchParts(d.FS(), "a", "s"); err != nil {
 				t.Fatalf("fault %d: %v", n, err)
 			}
 			d.Fault = nil
 			d.CutPower()
 			d.Restart(uint64(n))
 			if err := r.checkDone(d.FS()); err != nil {
-				err := r.fetchParts(d.FS())
+				_, err := r.fetchParts(d.FS())
 				if err := errors.Join(err, r.checkDone(d.FS())); err != nil {
 					t.Fatalf("after fault %d: %v", n, err)
 				}
@@ -547,7 +573,7 @@ func TestEachFaultOfAPartIsOvercome(t *testing.T) {
 
 func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
 	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
-		for n := 0; ; n++ {
+		for n, seed := 0, uint64(0); ; n++ {
 			d := storetest.New(1 << 30)
 			d.NoSyncAll = noSyncAll
 			fault, count := nth(n, storetest.Op.Changes, storetest.ErrPower)
@@ -558,22 +584,33 @@ func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
 				}
 				return err
 			}
-			r.fetchParts(d.FS(), "a", "s")
+			durable, _ := r.fetchParts(d.FS(), "a", "s")
 			d.Fault = nil
-			d.Restart(uint64(n))
+			d.Restart(seed<<32 | uint64(n))
 			if err := r.checkParts(d.FS()); err != nil {
 				t.Fatalf("cut %d: %v", n, err)
 			}
-			if err := r.fetchParts(d.FS(), "s"); err != nil {
+			if err := r.checkKept(d.FS(), durable); err != nil {
+				t.Fatalf("cut %d: %v", n, err)
+			}
+			var parts []string // what is wanted next may be less than all, or all
+			if n%2 == 0 {
+				parts = []string{"s"}
+			}
+			if _, err := r.fetchParts(d.FS(), parts...); err != nil {
 				t.Fatalf("cut %d, resumed: %v", n, err)
 			}
 			if err := r.checkDone(d.FS()); err != nil {
 				t.Fatalf("cut %d, resumed: %v", n, err)
 			}
-			if *count <= n {
+			if *count > n {
+				continue
+			}
+			if seed++; seed == 3 {
 				t.Logf("%d operations", n)
 				return
 			}
+			n = -1
 		}
 	})
 }
