@@ -289,7 +289,7 @@ func TestAPoolStopsOnATokenThatIsNoLongerItsOwn(t *testing.T) {
 				ended += len(m.Pieces)
 			}
 		case LeaseRevoked:
-			if strings.HasPrefix(d.To, "member0/node/transfer-1/pool-origin") {
+			if strings.HasPrefix(d.To, "member0/node/transfer-1/pool-") && strings.HasSuffix(d.To, "-origin") {
 				revoked += len(m.Leases)
 			}
 		}

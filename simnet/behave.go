@@ -31,8 +31,7 @@ type Behaviour struct {
 	// Flood is how many messages it sends to each connected peer per second.
 	Flood int
 
-	rng  *rand.Rand
-	lies bool
+	rng *rand.Rand
 }
 
 // honest says that nothing it sends is wrong. A slow or silent node may be honest.

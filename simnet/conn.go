@@ -206,12 +206,6 @@ func (c *conn) end(x *Node, err error) {
 	x.program.Lost(c.ends[1-i].id)
 }
 
-// reset ends both ends: the one at once, the other when it hears of it.
-func (c *conn) reset(x *Node) {
-	c.end(x, fmt.Errorf("reset: %w", peers.ErrLost))
-	c.hangUp(x)
-}
-
 // hangUp has the other end hear that x is gone.
 func (c *conn) hangUp(x *Node) {
 	y := c.ends[1-c.side(x)]

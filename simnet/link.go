@@ -61,7 +61,6 @@ type ask struct {
 	on        *stream
 	cancelled bool // at the asker
 	owed      int
-	run       []byte // that is arriving
 	came      int
 	told      time.Duration
 	untold    int

@@ -2,7 +2,6 @@ package simnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -56,6 +55,7 @@ type Node struct {
 
 	in, out   map[peers.ID]int64
 	waste     int64
+	closing   bool // Stop was called in this life
 	drains    func()
 	disturbed time.Duration // since when nothing was done to it
 }
@@ -192,16 +192,46 @@ func (x *Node) Withdraw(c *Content, why string) {
 
 // ---- what befalls a node ----
 
-// Stop ends the node's program in the ordinary way: children are told, and
-// replies under way are finished.
+// Stop ends the node's program in the ordinary way: what it fetches is kept,
+// children are told, and replies under way are finished.
 func (x *Node) Stop() {
-	if x.program == nil {
+	if x.program == nil || x.closing {
 		return
 	}
 	x.net.log.add(x.id, "stops")
 	if x.state == frozen {
 		x.Thaw()
 	}
+	x.closing = true
+	life := x.life
+	for _, f := range x.fetches {
+		if f.life == life && f.ended == nil {
+			f.Stop()
+		}
+	}
+	closed := false
+	leave := func() {
+		if x.life == life && !closed {
+			closed = true
+			x.leave()
+		}
+	}
+	x.net.When(func() bool { return x.life != life || !x.fetching() }, leave)
+	x.net.After(10*time.Second, leave)
+}
+
+// fetching says whether something is being fetched.
+func (x *Node) fetching() bool {
+	for _, f := range x.fetches {
+		if f.life == x.life && f.ended == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// leave ends the program, and the life when nothing is being served any more.
+func (x *Node) leave() {
 	x.state = leaving
 	x.close()
 	life, over := x.life, false
@@ -246,7 +276,7 @@ func (x *Node) drained() {
 // vanish ends a life. tell has the other ends of its connections know, or not.
 func (x *Node) vanish(tell func(*conn)) {
 	x.life++
-	x.state, x.program, x.drains = stopped, nil, nil
+	x.state, x.program, x.drains, x.closing = stopped, nil, nil, false
 	x.offers.Close()
 	for _, f := range x.fetches {
 		f.ends()
@@ -288,6 +318,11 @@ func (x *Node) PowerOff() {
 // Start starts a node again that was stopped, killed or without power. It offers
 // what it has, and goes on with what it was fetching.
 func (x *Node) Start() {
+	if x.closing && x.state != leaving {
+		life := x.life
+		x.net.When(func() bool { return x.life != life || x.state == leaving }, x.Start)
+		return
+	}
 	if x.state == leaving {
 		x.drains()
 	}
@@ -418,7 +453,7 @@ type Fetch struct {
 	ended   *actors.Ended // of the last life
 	endedAt time.Duration
 	last    actors.Progress
-	planned bool
+	resumed int64 // bytes, in all lives
 
 	moved    time.Duration // when a byte was last verified, or it began
 	bytes    int64         // verified, in all lives
@@ -450,12 +485,12 @@ func (x *Node) FetchWith(c *Content, opt FetchOptions, from ...*Node) *Fetch {
 // begin starts the fetch, now or when its node starts.
 func (f *Fetch) begin() {
 	x := f.x
-	if x.state != running && x.state != frozen {
+	if x.state != running && x.state != frozen || x.closing {
 		return
 	}
 	x.net.log.add(x.id, "fetches %s", f.c.Manifest.Name)
 	now := x.net.Elapsed()
-	f.life, f.ended, f.partial, f.planned = x.life, nil, nil, false
+	f.life, f.ended, f.partial = x.life, nil, nil
 	f.started, f.moved, f.stalled = now, now, now
 	life := x.life
 	m := actors.FetchShare{Share: f.c.ID(), Sources: f.from, Disk: opener{f}, Config: f.opt.Config, Notify: func(e actors.Event) {
@@ -515,7 +550,7 @@ func (f *Fetch) notify(e actors.Event) {
 	case actors.Progress:
 		f.last = e
 	case actors.Planned:
-		f.planned = true
+		f.resumed += e.Resumed
 		n.log.add(f.x.id, "plan: %d pieces to fetch, %d bytes resumed", e.Pieces, e.Resumed)
 	case actors.SourceChanged:
 		n.log.add(f.x.id, "source %s: %v: %s", e.Source.Peer.Short(), e.Source.State, e.Source.Why)
@@ -579,5 +614,3 @@ func (x *Node) has(c *Content, p share.Piece) bool {
 	bytes, r := x.offers.Check(c.ID(), p, 0, 1)
 	return bytes > 0 && r.Status == wire.OK
 }
-
-var errNone = errors.New("none")

@@ -186,6 +186,7 @@ var scenarios = []*Scenario{
 				cut = r.Elapsed()
 				r.After(90*time.Second, heal)
 			})
+			r.Patience(45 * time.Second) // a redial comes after 30 s at most, and may itself take ten
 			r.Finally(func() {
 				r.Expect(f.endedAt < cut+130*time.Second, "ended %v after the cut", f.endedAt-cut)
 			})

@@ -197,7 +197,7 @@ func init() {
 				r.Finally(func() {
 					got := float64(x.Received()) / float64(c.bytes)
 					r.Expect(got < 1.4, "%.2f times the share came over the wire", got)
-					r.Expect(f.last.Resumed > 0, "nothing was resumed")
+					r.Expect(f.resumed > 0, "nothing was resumed")
 				})
 			},
 		},
