@@ -326,6 +326,33 @@ func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
 	})
 }
 
+func TestAnIdleStreamIsClosedAndOpenedAgain(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{}, Config{Streams: 1})
+		src.Serve(x, everybody{})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		open := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.streams[0].s != nil }
+		for round := range uint64(3) {
+			l.Request(whole(x, round, 0, true))
+			ends(t, c)
+			time.Sleep(defaultTimeouts.Idle - time.Second)
+			if !open() {
+				t.Error("closed before its time")
+			}
+			time.Sleep(2 * time.Second)
+			if open() {
+				t.Error("not closed")
+			}
+		}
+		if len(c.down) > 0 {
+			t.Error("the link went with the stream:", <-c.down)
+		}
+	})
+}
+
 func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	x.read = func(share.Piece, share.Block) wire.Reply { time.Sleep(20 * time.Second); return wire.Reply{} }

@@ -388,34 +388,6 @@ func TestRequestsOfOnePieceKeepToOneStream(t *testing.T) {
 	}
 }
 
-func TestAnIdleStreamIsClosedAndOpenedAgain(t *testing.T) {
-	t.Parallel()
-	x := newMemory(t, 2<<20)
-	src := newHost(t, Config{Timeouts: Timeouts{Idle: 50 * time.Millisecond}})
-	src.Serve(x, everybody{})
-	h := newHost(t, Config{Streams: 1})
-	c := newCatcher()
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
-	defer l.Close()
-	for round := range 3 {
-		l.Request(whole(x, uint64(round), 0, true))
-		recv(t, "a reply", c.finished)
-		l.mu.Lock()
-		first := l.streams[0].s
-		l.mu.Unlock()
-		eventually(t, "the stream to be closed", func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return first != nil && l.streams[0].s == nil
-		})
-	}
-	select {
-	case err := <-c.down:
-		t.Error("the link went with the stream:", err)
-	default:
-	}
-}
-
 func TestALostConnectionIsOneLostLink(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	block := make(chan struct{})

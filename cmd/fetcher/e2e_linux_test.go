@@ -38,6 +38,7 @@ func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
 }
 
 func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 16<<20, 7)
 	s := startShare(t, src, "--limit-up", "8M")

@@ -362,6 +362,7 @@ func TestKilledFetchesResume(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 3<<20, 7)
 	s := startShare(t, src)
@@ -415,6 +416,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestInterruptedFetchSaysHowToResume(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 64<<20, 7)
 	s := startShare(t, src, "--limit-up", "20M")
@@ -439,6 +441,7 @@ func TestInterruptedFetchSaysHowToResume(t *testing.T) {
 }
 
 func TestTwoFetchesOfOneTargetDoNotMix(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 64<<20, 7)
 	s := startShare(t, src, "--limit-up", "30M")
@@ -498,6 +501,7 @@ func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
 }
 
 func TestSIGUSR1PrintsWhy(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGUSR1")
 	}
