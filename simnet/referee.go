@@ -121,9 +121,9 @@ func (r *referee) waits(f *Fetch) {
 	case actors.Opening, actors.Finishing, actors.Complete:
 		return
 	}
-	if quiet > sayWhyIn+lookAt && f.stalled < since {
+	if quiet > sayWhyIn+lookAt && f.stalled < f.moved {
 		r.broken(f.x.id, "silent wait", "nothing for %v and not a word why", quiet)
-		f.stalled = now
+		f.stalled = now // once is enough
 	}
 	if quiet <= r.patience || f.needless || r.exempt || f.last.State == actors.DiskFull {
 		return

@@ -256,7 +256,7 @@ func TestAPlacedFileIsTheUsers(t *testing.T) {
 func TestAFileThatCameMeanwhileIsNotReplaced(t *testing.T) {
 	im, _ := sampleShare(t)
 	for what, mine := range map[string]tree{
-		"a file":                {"stuff/many/1": "mine"},
+		"a file":                {"stuff/many/2": "mine"}, // many/1 would be moved before
 		"a file for a folder":   {"stuff/many": "mine"},
 		"a folder for a file":   {"stuff/many/1/": ""},
 		"a file for the target": {"stuff": "mine"},
@@ -520,6 +520,66 @@ func (r rig) checkParts(d store.FS) error {
 		}
 	}
 	return nil
+}
+
+// When the disk fails to make what was moved durable, it may lose what was just
+// written of other files as well: those pieces are not believed.
+func TestASyncThatFailsLosesWhatIsNotWantedToo(t *testing.T) {
+	tr := tree{"other": random(2 * share.BlockSize)}
+	for i := range 10 {
+		tr[fmt.Sprintf("d%d/f", i)] = random(10)
+	}
+	r := newRig(t, tr)
+	d := storetest.New(1 << 30)
+	wanted := only(r.m, "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9")
+	p, err := store.OpenPartialIn(context.Background(), d.FS(), r.m, store.PartialOptions{Wanted: wanted, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := copyWanted(p, r.im.Tree, wanted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	piece, _ := r.m.Layout().PiecesOf(entryOf(r.m, "other"))
+	content := []byte(tr["other"])
+	if err := p.Write(piece, 0, content[:share.BlockSize]); err != nil {
+		t.Fatal(err)
+	}
+	d.Fault = func(op storetest.Op) error {
+		if op.Kind == "syncall" {
+			return errDisk
+		}
+		return nil
+	}
+	if _, err := p.Finish(); !errors.Is(err, errDisk) {
+		t.Fatalf("got %v, want the disk's error", err)
+	}
+	d.Fault = nil
+	isLost := func(err error) {
+		t.Helper()
+		var lost *store.SyncError
+		if !errors.As(err, &lost) || len(lost.Lost) != 1 || lost.Lost[0] != piece {
+			t.Errorf("got %v, want piece %d lost", err, piece)
+		}
+	}
+	_, err = p.Finish()
+	isLost(err)
+	if _, err := p.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(piece, 1, content[share.BlockSize:]); err != nil {
+		t.Fatal(err)
+	}
+	values, err := r.im.Tree.Proof(piece)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Complete(piece, values) // though its first block was not written again
+	_, err = p.Sync()
+	isLost(err)
 }
 
 // checkKept fails if less is here than was said to be safe.
