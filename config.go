@@ -94,6 +94,11 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// LogLibraries has libp2p log to l, a level lower than it thinks of itself. It
+// holds for the whole process and counts before the first Open, so it is for
+// programs; a library leaves it to them.
+func LogLibraries(l *slog.Logger) { p2p.LogLibraries(l.Handler()) }
+
 // What the events and snapshots of a transfer are made of.
 type (
 	Event         = actors.Event

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/piecelease/fetcher"
 )
 
 // envName is the twin of a flag in the environment.
@@ -48,5 +50,7 @@ func (a *app) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(a.flags.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", a.flags.logLevel)}
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})), nil
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	fetcher.LogLibraries(log)
+	return log, nil
 }

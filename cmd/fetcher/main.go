@@ -25,8 +25,6 @@ func tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
-	// quic-go writes about UDP buffers straight to stderr otherwise.
-	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 }
 
 // interrupts cancels a context at the first Ctrl-C or SIGTERM; the second ends the process at once.
