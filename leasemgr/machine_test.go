@@ -438,7 +438,11 @@ func (x *machine) crash(id peers.ID) {
 }
 
 func (x *machine) reserve(id peers.ID, p share.Piece) {
-	l, ok := x.m.Reserve(id, p, x.now)
+	call := x.m.Reserve
+	if rapid.Bool().Draw(x.t, "restore") {
+		call = x.m.Restore
+	}
+	l, ok := call(id, p, x.now)
 	if !ok {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -37,5 +38,27 @@ func TestWhatASourceNoLongerHasIsTakenFromIt(t *testing.T) {
 	}
 	if todo := r.m.Have("a", []share.Piece{1}, r.now); len(todo.Wake) != 1 {
 		t.Errorf("woken: %v", todo.Wake)
+	}
+}
+
+func TestWhatIsInFlightIsLeasedAgainWhateverTheRoom(t *testing.T) {
+	r := newRig(t, 8, Config{MaxLeasesPerPeer: 1}).add("a", "b").full("a").has("b", 0, 1)
+	for p := range share.Piece(4) {
+		l, ok := r.m.Restore("a", p, r.now)
+		if !ok || l.Piece != p || l.Source != "a" || !l.Expires.After(r.now) {
+			t.Errorf("piece %d: %+v, %v", p, l, ok)
+		}
+	}
+	r.m.Verified(5, r.now)
+	for name, try := range map[string]struct {
+		id peers.ID
+		p  share.Piece
+	}{"held": {"b", 0}, "its own": {"a", 0}, "verified": {"a", 5}, "not had": {"b", 6}, "no piece": {"a", 8}, "nobody": {"c", 6}} {
+		if l, ok := r.m.Restore(try.id, try.p, r.now); ok {
+			t.Errorf("%s: leased %+v", name, l)
+		}
+	}
+	if got := r.get("a", 1); len(got) != 0 {
+		t.Errorf("granted %v beyond the cap", got)
 	}
 }

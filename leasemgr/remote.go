@@ -7,6 +7,26 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
+// This file is what a Manager needs besides when it leases to sources of other
+// nodes, or is leased to by one that does.
+
+// Restore leases the piece p to a source that is fetching it already, under a lease
+// that an earlier Manager granted or that ended with a connection. It is granted
+// whatever room the source has, if the piece is wanted and the source has it: what
+// is in flight should not be fetched again.
+func (m *Manager) Restore(id peers.ID, p share.Piece, now time.Time) (Lease, bool) {
+	m.clock.tick(now)
+	i, ok := m.byID[id]
+	if !ok || int64(p) >= int64(m.space.n) || !m.pool.wanted.has(uint32(p)) {
+		return Lease{}, false
+	}
+	s := m.sources[i]
+	if m.barred(s).Reason != "" || !m.may(s, uint32(p)) {
+		return Lease{}, false
+	}
+	return m.public(m.lease(i, uint32(p), m.pool.rankOf(uint32(p)))), true
+}
+
 // HaveNot takes pieces from what a source has. Leases that it holds on them end
 // without blame, and are listed in Todo.Revoked.
 func (m *Manager) HaveNot(id peers.ID, pieces []share.Piece, now time.Time) Todo {
