@@ -456,7 +456,7 @@ func (c *coordinator) grant(ctx actor.Context, m wire.LeaseRequest) {
 	}
 	var leases []leasemgr.Lease
 	for _, p := range m.Keep {
-		if l, ok := c.m.Reserve(o.id, share.Piece(p), now); ok {
+		if l, ok := c.m.Restore(o.id, share.Piece(p), now); ok {
 			leases = append(leases, l)
 		}
 	}

@@ -77,14 +77,22 @@ func (f *simFleet) join(n *simNode, change ...func(*TransferConfig)) {
 	n.fetchWith(f.m.ID(), cfg, f.origin)
 }
 
-// entered is how many bytes came from outside, and fails the test if they are more
-// than the share and extra.
+// entered is how many verified bytes came from outside to nodes that have ended,
+// and fails the test if they are more than the share and extra.
 func (f *simFleet) entered(extra int64) (n int64) {
 	f.t.Helper()
 	for _, m := range f.order {
-		n += f.origin.out[m.id]
+		if m.end == nil {
+			continue
+		}
+		n += m.end.Last.Duplicate
+		for _, s := range m.end.Last.Sources {
+			if s.Peer == f.origin.id {
+				n += s.Bytes
+			}
+		}
 	}
-	if most := int64(len(f.content)) + int64(len(f.content))/100 + extra; n > most {
+	if most := int64(len(f.content)) + extra; n > most {
 		f.t.Errorf("%d bytes entered the fleet, of a share of %d; want at most %d", n, len(f.content), most)
 	}
 	return n

@@ -404,7 +404,7 @@ func (c *leaseClient) named(ctx actor.Context, m wire.FleetMembers) {
 		c.fellows[p.ID] = true
 		if src := c.sources[p.ID]; src != nil {
 			c.forget(src)
-			c.tellSeat(ctx, wire.SourceDown{Share: c.share, Source: src.id})
+			c.down(ctx, src)
 			if src.have != nil {
 				ctx.Send(c.local, SourceHas{src.id, src.have})
 			}
@@ -434,8 +434,15 @@ func (c *leaseClient) close(ctx actor.Context, src *origin) {
 	ctx.Unwatch(src.pool)
 	c.forget(src)
 	if src.have != nil {
-		c.tellSeat(ctx, wire.SourceDown{Share: c.share, Source: src.id})
+		c.down(ctx, src)
 	}
+}
+
+// down has the coordinator take the leases of a source back; first it hears what
+// they have brought.
+func (c *leaseClient) down(ctx actor.Context, src *origin) {
+	c.tellDone(ctx)
+	c.tellSeat(ctx, wire.SourceDown{Share: c.share, Source: src.id})
 }
 
 func (c *leaseClient) forget(src *origin) {
@@ -467,7 +474,7 @@ func (c *leaseClient) sourceHas(ctx actor.Context, m SourceHas) {
 	}
 	switch {
 	case src.have == nil && was != nil: // it is not connected: its leases return
-		c.tellSeat(ctx, wire.SourceDown{Share: c.share, Source: src.id})
+		c.down(ctx, src)
 		c.unask(src)
 	case src.have != nil:
 		c.announce(ctx, src)
