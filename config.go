@@ -36,6 +36,8 @@ type Config struct {
 	Buffers  int
 	// UploadRate bounds what others are sent, in bytes per second; 0 is no bound.
 	UploadRate int64
+	// Fleet is how the node works together with others of its owner; default not.
+	Fleet Fleet
 	// Leases, Ranking, Uploads and P2P are the configuration of those packages.
 	Leases  leasemgr.Config
 	Ranking peers.RankingConfig
@@ -87,6 +89,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.InFlight < 0 || c.Buffers < 0 || c.UploadRate < 0 {
 		return c, errors.New("InFlight, Buffers and UploadRate must not be negative")
+	}
+	if _, err := c.Fleet.forTransfer(false); err != nil {
+		return c, err
 	}
 	if c.UploadRate > 0 {
 		c.Uploads.Rate = c.UploadRate

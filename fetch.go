@@ -84,6 +84,10 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err != nil {
 		return nil, err
 	}
+	fleet, err := n.cfg.Fleet.forTransfer(opt.Keep)
+	if err != nil {
+		return nil, err
+	}
 	if opt.Dir == "" {
 		opt.Dir = "."
 	}
@@ -113,7 +117,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Share: id, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
-			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases},
+			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases, Fleet: fleet},
 	})
 	if err != nil {
 		t.opened()

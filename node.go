@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,7 @@ type Node struct {
 	mu        sync.Mutex
 	transfers map[share.ID]*Transfer
 	shares    map[share.ID]*Share
+	fleets    map[share.ID]*Coordination
 	closed    bool
 	closing   chan struct{} // closed when Close begins
 	leaving   sync.WaitGroup
@@ -45,7 +48,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, closing: make(chan struct{})}
+	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, fleets: map[share.ID]*Coordination{}, closing: make(chan struct{})}
 	if n.state, err = store.OpenState(cfg.Dir); err != nil {
 		return nil, err
 	}
@@ -203,6 +206,12 @@ func (n *Node) Close() error {
 	err := n.program.Close(ctx)            // says goodbye
 	err = errors.Join(err, n.host.Close()) // finishes the replies in flight
 	n.offers.Close()
+	n.mu.Lock()
+	fleets := slices.Collect(maps.Values(n.fleets))
+	n.mu.Unlock()
+	for _, c := range fleets {
+		c.end(nil)
+	}
 	n.mu.Lock()
 	for _, s := range n.shares {
 		s.end(nil)

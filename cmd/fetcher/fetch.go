@@ -26,6 +26,7 @@ type fetchFlags struct {
 	stall    time.Duration
 	identity bool
 	limitUp  string
+	fleet    fleetFlags
 }
 
 func (a *app) fetchCommand() *cobra.Command {
@@ -51,6 +52,7 @@ on doing so when it is done.`,
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this pattern; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this pattern; may be repeated")
 	fl.sources(f)
+	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a time such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = "forever"
 	f.StringVar(&fl.limitUp, "limit-up", "", "bytes per second sent to others, at most, such as 500K or 10M")
@@ -91,6 +93,10 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
+	fleet, err := fl.fleet.config()
+	if err != nil {
+		return err
+	}
 	if ticket, err = a.ticket(ticket); err != nil {
 		return err
 	}
@@ -104,7 +110,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		return err
 	}
 	began := time.Now()
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Logger: log, UploadRate: rate})
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: rate, Fleet: fleet})
 	if err != nil {
 		return err
 	}
@@ -158,6 +164,9 @@ func again(cmd *cobra.Command, ticket string, fl fetchFlags) string {
 	}
 	for _, p := range fl.peers {
 		words = append(words, "--peer", p)
+	}
+	if fl.fleet.from != "" {
+		words = append(words, "--lease-from", fl.fleet.from)
 	}
 	return strings.Join(words, " ")
 }

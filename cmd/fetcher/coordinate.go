@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/peers"
+)
+
+func (a *app) coordinateCommand() *cobra.Command {
+	var allow, more, listen []string
+	c := &cobra.Command{
+		Use:   "coordinate TICKET|ID --allow PEER...",
+		Short: "Lease the pieces of a share to a fleet, so that each byte enters it once",
+		Long: `Lease the pieces of a share to the nodes of a fleet until Ctrl-C, so that each byte
+enters the fleet once. The coordinator itself fetches nothing but the list of files.
+
+The first line on stdout is what the members are told. On each of them:
+
+  fetcher fetch TICKET --lease-from ADDRESS --seed
+
+A member is known by the stored identity of its node. One that is not on the list is
+told its ID; give that to --allow. Ended and begun again, even by kill -9, the
+coordinator goes on where it was: it keeps its identity, its port and who was a
+member in the state directory.`,
+		Args: exactly("TICKET or ID"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.coordinate(cmd, args[0], allow, more, listen) },
+	}
+	f := c.Flags()
+	f.StringArrayVar(&allow, "allow", nil, "ID of a peer that may be a member; may be repeated")
+	f.StringArrayVar(&more, "peer", nil, "a further peer to ask for the list of files: a multiaddr that ends in /p2p/ID; may be repeated")
+	f.StringArrayVar(&listen, "listen", nil, "multiaddr to listen on; may be repeated (default all interfaces, TCP and QUIC)")
+	return c
+}
+
+// fleetFlags are the flags of a member.
+type fleetFlags struct {
+	from  string
+	alone time.Duration
+}
+
+func (fl *fleetFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&fl.from, "lease-from", "", "fetch from outside only what this coordinator of a fleet leases: a multiaddr that ends in /p2p/ID; implies --identity")
+	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after so long without it (default: wait for it)")
+}
+
+func (fl *fleetFlags) config() (fetcher.Fleet, error) {
+	switch {
+	case fl.alone < 0:
+		return fetcher.Fleet{}, usageError{errors.New("--alone-after must not be negative")}
+	case fl.alone > 0 && fl.from == "":
+		return fetcher.Fleet{}, usageError{errors.New("--alone-after needs --lease-from")}
+	case fl.from == "":
+		return fetcher.Fleet{}, nil
+	}
+	if _, err := peerOf(fl.from); err != nil {
+		return fetcher.Fleet{}, usageError{fmt.Errorf("--lease-from: %w", err)}
+	}
+	return fetcher.Fleet{Coordinator: fl.from, Alone: fl.alone}, nil
+}
+
+// peerOf is the peer that a multiaddr ends in.
+func peerOf(addr string) (peers.ID, error) {
+	m, err := ma.NewMultiaddr(addr)
+	if err != nil {
+		return "", fmt.Errorf("%q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...: %v", addr, err)
+	}
+	id, err := m.ValueForProtocol(ma.P_P2P)
+	if err != nil {
+		return "", fmt.Errorf("%q does not end in /p2p/ID", addr)
+	}
+	return peers.ID(id), nil
+}
+
+// allowed are the IDs of peers, however they are written.
+func allowed(list []string) ([]peers.ID, error) {
+	if len(list) == 0 {
+		return nil, usageError{errors.New("--allow: name at least one peer")}
+	}
+	var out []peers.ID
+	for _, s := range list {
+		id, err := peerOf("/p2p/" + s)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--allow takes the ID of a peer, such as 12D3..., not %q", s)}
+		}
+		out = append(out, id)
+	}
+	return out, nil
+}
+
+func (a *app) coordinate(cmd *cobra.Command, ticket string, allow, more, listen []string) error {
+	ctx := cmd.Context()
+	members, err := allowed(allow)
+	if err != nil {
+		return err
+	}
+	if ticket, err = a.ticket(ticket); err != nil {
+		return err
+	}
+	if _, _, err := fetcher.ParseSource(ticket, more); err != nil {
+		return usageError{err}
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: listen, Logger: log, Fleet: fetcher.Fleet{Allow: members}})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	c, err := node.Coordinate(ctx, ticket, more)
+	if err != nil {
+		if ctx.Err() != nil {
+			return cause(ctx)
+		}
+		return err
+	}
+	addrs := node.Addrs()
+	m := c.Manifest()
+	a.out.write("coordinate", map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes(), "pieces": m.Layout().Pieces(),
+		"peer": string(node.ID()), "addrs": addrs, "epoch": c.Epoch(), "allowed": members})
+	a.out.sum(map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes()})
+	if !a.flags.json && len(addrs) > 0 {
+		fmt.Fprintln(a.stdout, addrs[0])
+	}
+	e := a.stderr
+	fmt.Fprintf(e, "\ncoordinating  %s, %s in %s\n", printable(m.Name), size(m.Layout().Bytes()), count(m.Layout().Pieces(), "piece"))
+	fmt.Fprintf(e, "share         %s\n", m.ID())
+	fmt.Fprintf(e, "run           %d\n", c.Epoch())
+	for i, addr := range addrs {
+		fmt.Fprintf(e, "%-13s %s\n", either(i == 0, "address", ""), addr)
+	}
+	fmt.Fprintf(e, "\nuntil Ctrl-C; on each member\n\n    fetcher fetch TICKET --lease-from ADDRESS --seed\n\n")
+	return a.watchFleet(ctx, node, c)
+}
+
+// watchFleet says who comes and goes, until the end.
+func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coordination) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return node.Close()
+		case e, ok := <-c.Events():
+			if !ok {
+				return c.Err()
+			}
+			a.out.write("member", map[string]any{"peer": string(e.Peer), "change": e.Change.String(), "members": e.Members})
+			fmt.Fprintf(a.stderr, "%s %s; %s now\n", e.Peer, e.Change, count(e.Members, "member"))
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher"
+)
+
+// coordinating is a running coordinate command.
+type coordinating struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	begun  fleetLine
+}
+
+// fleetLine is a line of --json about a fleet.
+type fleetLine struct {
+	Type   string
+	Epoch  uint64
+	Addrs  []string
+	Peer   string
+	Change string
+}
+
+func startCoordinator(t *testing.T, ticket, dir, listen string, allow ...string) *coordinating {
+	t.Helper()
+	args := []string{"coordinate", ticket, "--json", "--dir", dir, "--listen", listen}
+	for _, id := range allow {
+		args = append(args, "--allow", id)
+	}
+	c := &coordinating{cmd: exec.Command(binary, args...)}
+	c.cmd.Stderr = &c.stderr
+	out, err := c.cmd.StdoutPipe()
+	must(t, err)
+	must(t, c.cmd.Start())
+	t.Cleanup(func() {
+		c.cmd.Process.Kill()
+		c.cmd.Wait()
+	})
+	lines := json.NewDecoder(bufio.NewReader(out))
+	for c.begun.Type != "coordinate" {
+		if err := lines.Decode(&c.begun); err != nil {
+			t.Fatalf("coordinate ended: %v\n%s", err, &c.stderr)
+		}
+	}
+	go func() { // ends with the process
+		for lines.Decode(new(fleetLine)) == nil {
+		}
+	}()
+	return c
+}
+
+// identity is the ID of the node whose state is in dir.
+func identity(t *testing.T, dir string) string {
+	t.Helper()
+	n, err := fetcher.Open(t.Context(), fetcher.Config{Dir: dir, Listen: []string{"none"}})
+	must(t, err)
+	defer n.Close()
+	return string(n.ID())
+}
+
+// member is a fetch in a fleet.
+type fleetMember struct {
+	result
+	out string
+}
+
+// Leases of a manager in another process, which is killed in the middle and begun
+// again: every member has every byte, and each came in once.
+func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
+	const size = 48 << 20
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, size, 7)
+	want := fingerprint(t, src)
+	origin := startShare(t, src, "--limit-up", "16M")
+	dirs := []string{t.TempDir(), t.TempDir()}
+	ids := []string{identity(t, dirs[0]), identity(t, dirs[1])}
+
+	state := t.TempDir()
+	first := startCoordinator(t, origin.ticket, state, "/ip4/127.0.0.1/tcp/0", ids...)
+	at := first.begun.Addrs[0]
+	half := make(chan struct{})
+	var once sync.Once
+	members := make([]fleetMember, len(dirs))
+	var running sync.WaitGroup
+	for i, dir := range dirs {
+		m := &members[i]
+		m.out = t.TempDir()
+		cmd := exec.Command(binary, "fetch", origin.ticket, "-o", m.out, "--dir", dir, "--listen", "/ip4/127.0.0.1/tcp/0", "--lease-from", at, "--seed=2s", "--json")
+		running.Go(func() {
+			m.result = finish(t, cmd, func(l line) {
+				if l.Type == "progress" && l.Verified > size/3 {
+					once.Do(func() { close(half) })
+				}
+			})
+		})
+	}
+	select {
+	case <-half:
+	case <-time.After(30 * time.Second):
+		t.Error("a third has not come in 30 s")
+	}
+	must(t, first.cmd.Process.Kill())
+	first.cmd.Wait()
+	time.Sleep(300 * time.Millisecond)
+	listen, _, _ := strings.Cut(at, "/p2p/")
+	second := startCoordinator(t, origin.ticket, state, listen, ids...)
+	if second.begun.Peer != first.begun.Peer || second.begun.Epoch != first.begun.Epoch+1 {
+		t.Errorf("began as %+v, and again as %+v", first.begun, second.begun)
+	}
+	running.Wait()
+
+	var entered int64
+	for i, m := range members {
+		if m.code != 0 {
+			t.Fatalf("member %d: exit %d: %s", i, m.code, m.stderr)
+		}
+		if fingerprint(t, filepath.Join(m.out, "big.bin")) != want {
+			t.Errorf("member %d has other bytes", i)
+		}
+		from := fromPeer(m.summary(), originID(origin))
+		t.Logf("member %d: %d bytes from outside, %d twice", i, from, m.summary().Dup)
+		if from == 0 {
+			t.Errorf("member %d fetched nothing from outside", i)
+		}
+		entered += from
+	}
+	if entered < size || entered > size+4<<20 {
+		t.Errorf("%d bytes entered the fleet, of %d", entered, size)
+	}
+}
+
+func originID(s *sharing) string {
+	_, id, _ := strings.Cut(s.addrs[0], "/p2p/")
+	return id
+}
+
+// fromPeer is how many verified bytes came from a peer, as a summary says.
+func fromPeer(l line, id string) (n int64) {
+	list, _ := l.Sources.([]any)
+	for _, s := range list {
+		if m, _ := s.(map[string]any); m["peer"] == id {
+			n += int64(m["bytes"].(float64))
+		}
+	}
+	return n
+}
+
+func TestFleetFlagsAreChecked(t *testing.T) {
+	ticket := "share"
+	for _, args := range [][]string{
+		{"coordinate", ticket},
+		{"coordinate", ticket, "--allow", "nobody"},
+		{"coordinate", "nonsense", "--allow", "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"},
+		{"fetch", ticket, "--lease-from", "nowhere"},
+		{"fetch", ticket, "--lease-from", "/ip4/127.0.0.1/tcp/1"},
+		{"fetch", ticket, "--alone-after", "5s"},
+		{"fetch", ticket, "--alone-after", "-5s", "--lease-from", "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"},
+	} {
+		if r := command(t, args...); r.code != exitUsage {
+			t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// Somebody who is not on the list reads in the error what to give to --allow.
+func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "small.bin")
+	writeRandom(t, src, 100<<10, 7)
+	origin := startShare(t, src)
+	dir := t.TempDir()
+	c := startCoordinator(t, origin.ticket, t.TempDir(), "/ip4/127.0.0.1/tcp/0", "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
+	cmd := exec.Command(binary, "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--stall", "2500ms", "--json")
+	r := finish(t, cmd, nil)
+	if r.code != 4 || !strings.Contains(r.stderr, identity(t, dir)) {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "key")); err != nil {
+		t.Error("--lease-from did not use the stored identity:", err)
+	}
+}

@@ -1,0 +1,207 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// Fleet is how a node works together with other nodes of its owner, so that each
+// byte of a share enters the fleet once: a coordinator leases to its members what
+// they may fetch from outside, and they fetch the rest from each other. The zero
+// value does not.
+type Fleet struct {
+	// Coordinator is the node that all fetches of this node lease from: a multiaddr
+	// that ends in /p2p/ID. It may be this node. Without it nothing is fetched from
+	// outside the fleet; a fetch says so while it waits. Members must know the
+	// coordinator's ID, and it theirs, so neither has a use for FreshIdentity.
+	Coordinator string
+	// Alone is after how long without the coordinator a fetch goes on by itself,
+	// until it is back; 0 is never. What it fetches then may enter the fleet twice.
+	Alone time.Duration
+	// Allow are the peers that may lease what this node coordinates.
+	Allow []peers.ID
+	// Settle is how long a coordinator that begins again waits for the members it
+	// had, before it leases what they may have already; default 10 s. What a member
+	// has counts for as long after it is gone.
+	Settle time.Duration
+	// Leases is the configuration of what this node coordinates.
+	Leases leasemgr.Config
+}
+
+// What a coordinator tells.
+type (
+	FleetStatus = actors.FleetStatus
+	FleetMember = actors.FleetMember
+	FleetEvent  = actors.FleetEvent
+	FleetChange = actors.FleetChange
+)
+
+// What happens in a fleet.
+const (
+	MemberJoined = actors.MemberJoined
+	MemberLeft   = actors.MemberLeft
+	MemberLost   = actors.MemberLost
+	NotAllowed   = actors.NotAllowed
+)
+
+// forTransfer is the part of it that the actors of one transfer need.
+func (f Fleet) forTransfer(keep bool) (actors.FleetConfig, error) {
+	if f.Alone < 0 || f.Settle < 0 {
+		return actors.FleetConfig{}, errors.New("Fleet.Alone and Fleet.Settle must not be negative")
+	}
+	if f.Coordinator == "" {
+		return actors.FleetConfig{}, nil
+	}
+	a, err := ma.NewMultiaddr(f.Coordinator)
+	if err != nil {
+		return actors.FleetConfig{}, fmt.Errorf("coordinator %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...: %v", f.Coordinator, err)
+	}
+	who, err := groupPeers([]ma.Multiaddr{a})
+	if err != nil {
+		return actors.FleetConfig{}, fmt.Errorf("coordinator: %w", err)
+	}
+	return actors.FleetConfig{Coordinator: who[0], Alone: f.Alone, Stay: keep}, nil
+}
+
+// Coordination is a share that this node coordinates for its fleet. Its methods
+// are safe for concurrent use.
+type Coordination struct {
+	node     *Node
+	manifest *share.Manifest
+	kept     *store.Fleet
+	events   chan FleetEvent
+	done     chan struct{}
+
+	mu    sync.Mutex // guards the fields below
+	ended bool
+	err   error
+}
+
+// Coordinate leases the pieces of a share, given by a ticket or a share ID, to the
+// members of a fleet, which Config.Fleet.Allow lists, until the node is closed. The
+// node needs the list of files, which it asks the ticket's peers and more for if
+// it does not have it; it fetches nothing else, and need not have the share. It may
+// fetch it as well, if its Fleet.Coordinator is itself.
+//
+// One process at a time coordinates a share for one state directory; for another
+// one the error wraps share.ErrHeld.
+func (n *Node) Coordinate(ctx context.Context, ticketOrID string, more []string) (*Coordination, error) {
+	m, err := n.Manifest(ctx, ticketOrID, more)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := n.state.OpenFleet(m.ID())
+	if err != nil {
+		return nil, err
+	}
+	c := &Coordination{node: n, manifest: m, kept: kept, events: make(chan FleetEvent, 256), done: make(chan struct{})}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, errors.Join(errors.New("the node is closed"), kept.Close())
+	}
+	n.fleets[m.ID()] = c
+	n.mu.Unlock()
+	if len(n.cfg.Listen) == 0 {
+		n.savePort() // members look for us there, also after kill -9
+	}
+	f := n.cfg.Fleet
+	err = n.program.Coordinate(ctx, actors.CoordinateShare{
+		Share: m.ID(), Layout: m.Layout(), Epoch: kept.Epoch(), Allow: f.Allow, Members: kept.Members(), Settle: f.Settle,
+		Remember: c.remember, Leases: f.Leases, Notify: c.notify,
+	})
+	if err != nil {
+		c.end(err)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Coordination) remember(members []peers.ID) {
+	if err := c.kept.Remember(members); err != nil {
+		c.node.log.Warn("the members of the fleet were not saved", "share", c.manifest.ID().String(), "error", err)
+	}
+}
+
+// notify takes the events of the coordinator. It never blocks: an event that nobody
+// takes in time is dropped.
+func (c *Coordination) notify(e FleetEvent) {
+	if e.Change == actors.CoordinatorFailed {
+		c.end(errors.New("internal error in the coordinator"))
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	select {
+	case c.events <- e:
+	default:
+	}
+}
+
+// end lets go of what was opened.
+func (c *Coordination) end(err error) {
+	n := c.node
+	n.mu.Lock()
+	if n.fleets[c.manifest.ID()] == c {
+		delete(n.fleets, c.manifest.ID())
+	}
+	n.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	c.ended = true
+	c.err = errors.Join(err, c.kept.Close())
+	close(c.events)
+	close(c.done)
+}
+
+// Manifest is the list of files of the share.
+func (c *Coordination) Manifest() *share.Manifest { return c.manifest }
+
+// Epoch is the number of this run, which has grown since the last: the upper 24
+// bits of its tokens.
+func (c *Coordination) Epoch() uint64 { return c.kept.Epoch() }
+
+// Events are who comes and goes. The channel is bounded: who does not read it
+// loses events. It is closed at the end.
+func (c *Coordination) Events() <-chan FleetEvent { return c.events }
+
+// Status is how the fleet stands, with at most lines lines on the missing pieces.
+func (c *Coordination) Status(lines int) (FleetStatus, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return c.node.program.Fleet(ctx, c.manifest.ID(), lines)
+}
+
+// Done is closed when the coordination has ended; Err then says why, nil if it was told to.
+func (c *Coordination) Done() <-chan struct{} { return c.done }
+
+// Err is why it ended.
+func (c *Coordination) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Stop ends the coordination. The members wait for another, or go on alone.
+func (c *Coordination) Stop(ctx context.Context) error {
+	err := c.node.program.StopCoordinating(ctx, c.manifest.ID())
+	c.end(nil)
+	return err
+}
