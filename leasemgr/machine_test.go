@@ -404,7 +404,11 @@ func (x *machine) step() {
 			x.apply(x.m.Resume(x.now))
 		}
 	case 21:
-		x.reserve(x.source(), x.piece())
+		call := x.m.Reserve
+		if rapid.Bool().Draw(t, "restore") {
+			call = x.m.Restore
+		}
+		x.reserve(call, x.source(), x.piece())
 	case 22:
 		x.haveNot(x.source(), x.piece(), x.piece())
 	}
@@ -437,11 +441,7 @@ func (x *machine) crash(id peers.ID) {
 	x.apply(x.m.RemoveSource(id, x.now))
 }
 
-func (x *machine) reserve(id peers.ID, p share.Piece) {
-	call := x.m.Reserve
-	if rapid.Bool().Draw(x.t, "restore") {
-		call = x.m.Restore
-	}
+func (x *machine) reserve(call func(peers.ID, share.Piece, time.Time) (Lease, bool), id peers.ID, p share.Piece) {
 	l, ok := call(id, p, x.now)
 	if !ok {
 		return
