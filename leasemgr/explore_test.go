@@ -266,6 +266,7 @@ func (m *Manager) clone() *Manager {
 	n.gaps, n.alarms, n.shunned, n.readers = slices.Clone(m.gaps), slices.Clone(m.alarms), slices.Clone(m.shunned), slices.Clone(m.readers)
 	n.rarity.bits, n.log = slices.Clone(m.rarity.bits), slices.Clone(m.log)
 	n.todo.Revoked, n.todo.Expired, n.todo.Finished = slices.Clone(m.todo.Revoked), slices.Clone(m.todo.Expired), slices.Clone(m.todo.Finished)
+	n.todo.Urgent = slices.Clone(m.todo.Urgent)
 	n.returned, n.wake = slices.Clone(m.returned), slices.Clone(m.wake)
 	n.byID = maps.Clone(m.byID)
 	n.sources = make([]*source, len(m.sources))
