@@ -59,6 +59,16 @@ func (f *simFleet) kill(n *simNode) {
 	f.w.Patience = 50 * time.Millisecond
 	n.down = true
 	n.program.Crash()
+	links := n.inbound
+	n.inbound = nil
+	f.w.After(f.w.Patience, func() {
+		for _, l := range links {
+			if !l.closed {
+				l.closed = true
+				l.sink.Down(fmt.Errorf("connection reset: %w", peers.ErrLost))
+			}
+		}
+	})
 }
 
 // restart is the node again, as a new process.
@@ -437,4 +447,64 @@ func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
 	f.run(time.Minute, f.members...)
 	f.members[0].complete(f.content)
 	f.entered(0)
+}
+
+// Nodes die, come back and are cut off at random. In the end everybody has
+// everything, and what came in more than once is bounded by what was in flight
+// each time that something happened.
+func TestAFleetSurvivesWhateverHappens(t *testing.T) {
+	seeds := 12
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			f := newFleet(t, seed, 24<<20, 3, 4e6)
+			f.w.Patience = 300 * time.Millisecond
+			rng := f.w.Rand("what happens")
+			f.coordinate(f.members...)
+			for _, n := range f.members {
+				f.join(n, func(c *TransferConfig) { c.Stall = 10 * time.Minute })
+			}
+			for range 8 {
+				f.w.Run(time.Duration(rng.Int64N(int64(1500 * time.Millisecond))))
+				n := f.members[rng.IntN(len(f.members))]
+				switch rng.IntN(4) {
+				case 0:
+					f.kill(f.seat)
+					f.w.Run(time.Duration(rng.Int64N(int64(4 * time.Second))))
+					f.restart(f.seat)
+					f.coordinate(f.members...)
+				case 1:
+					f.w.Cut(n.id, f.seat.id)
+					f.w.Run(time.Duration(rng.Int64N(int64(3 * time.Second))))
+					f.w.Heal(n.id, f.seat.id)
+				case 2:
+					n.program.Freeze()
+					f.w.Run(time.Duration(rng.Int64N(int64(5 * time.Second))))
+					n.program.Thaw()
+				case 3:
+					if n.end == nil {
+						f.kill(n)
+						f.w.Run(time.Duration(rng.Int64N(int64(3 * time.Second))))
+						f.restart(n)
+						f.join(n, func(c *TransferConfig) { c.Stall = 10 * time.Minute })
+					}
+				}
+			}
+			f.run(5*time.Minute, f.members...)
+			for _, n := range f.members {
+				n.complete(f.content)
+			}
+			n := f.origin.out["member0"] + f.origin.out["member1"] + f.origin.out["member2"] // messages, too
+			t.Logf("%d bytes left the origin, of %d", n, len(f.content))
+			if n > int64(len(f.content))+6<<20 {
+				t.Errorf("%d bytes left the origin, of a share of %d", n, len(f.content))
+			}
+			f.w.Run(30 * time.Second)
+			if st := f.status(); st.Leased != 0 || st.Verified != f.m.Layout().Pieces() || st.Waiting != "" {
+				t.Errorf("in the end: %+v", st)
+			}
+		})
+	}
 }

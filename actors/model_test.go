@@ -45,6 +45,7 @@ type simNode struct {
 	listed  time.Duration     // when the last manifest came
 	known   *share.Manifest   // needs no asking for
 	asked   int64             // bytes asked for on links
+	inbound []*simLink        // links of others that are up, or were
 }
 
 const simLatency = 10 * time.Millisecond
@@ -232,6 +233,7 @@ func (n *simNode) Open(to peers.Addr, id share.ID, _ *share.Layout, k Sink) Link
 			k.Down(fmt.Errorf("dial: %w", peers.ErrUnreachable))
 		default:
 			n.met[to.ID] = true
+			l.to.inbound = append(l.to.inbound, l)
 			k.Up(2 * simLatency)
 		}
 	})

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -97,7 +98,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case StopPool:
 		f.core.Stop(m.Why, f.s.Now())
 	case *actor.DeadLetterResponse:
-		f.unheard()
+		f.unheard(m)
 	case *actor.Stopping:
 		f.close(ctx)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -184,14 +185,21 @@ func (f *fetchPool) subscribe(ctx actor.Context) {
 	ctx.Request(f.s.Remote(f.source.ID, SeederName), sub)
 }
 
-// unheard is told when a request to another actor reached nobody. To a
-// subscription that is an answer; the local actors end with the transfer.
-func (f *fetchPool) unheard() {
-	if f.joining {
+// unheard is told when a request to another actor reached nobody, and when the
+// exchange of messages with the source has ended. To a Subscribe that is an answer.
+// After one, the source announces nothing more, though the link may be up still:
+// it is joined anew. The local actors end with the transfer.
+func (f *fetchPool) unheard(m *actor.DeadLetterResponse) {
+	switch {
+	case f.joining:
 		f.joining = false
 		f.core.Declined(0, "cannot be told that we want the share", f.s.Now())
+	case m.Target == nil && f.core.State() == fetchpool.Ready:
+		f.core.Lost(errUnheard, f.s.Now())
 	}
 }
+
+var errUnheard = fmt.Errorf("messages from the source were lost: %w", peers.ErrLost)
 
 // send puts a request on the link; false when the link does not take it.
 func (f *fetchPool) send(r fetchpool.Request) bool {

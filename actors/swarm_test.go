@@ -229,3 +229,22 @@ func TestPiecesThatTheDiskLostAreFetchedAgain(t *testing.T) {
 		t.Errorf("counts are off: %+v", p)
 	}
 }
+
+// The messages between two nodes are lost, but not the link: what the source has
+// come to have meanwhile is heard of all the same.
+func TestAnnouncementsGoOnAfterMessagesWereLost(t *testing.T) {
+	sw := newSwarm(t, 1)
+	sw.w.Patience = 200 * time.Millisecond
+	m, content := testShare(t, 8<<20)
+	origin := sw.add("origin", 2e6).seed(m, content)
+	middle, end := sw.add("middle", 20e6), sw.add("end", 20e6)
+	middle.fetch(m.ID(), origin)
+	sw.w.Run(time.Second)
+	end.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Anonymous: true}, middle)
+	sw.w.Run(500 * time.Millisecond)
+	sw.w.Cut("end", "middle")
+	sw.w.Run(time.Second)
+	sw.w.Heal("end", "middle")
+	sw.run(30*time.Second, middle, end)
+	end.complete(content)
+}
