@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -188,6 +189,29 @@ func TestAStoppedTransferLeavesNothingLeased(t *testing.T) {
 	n.complete(content)
 	if n.end.Last.Resumed == 0 {
 		t.Error("nothing was resumed")
+	}
+}
+
+// Who hears that a transfer has ended may fetch the share again at once.
+func TestTheEndIsTheEndForTheNodeToo(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 2e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	ends := 0
+	var cmd FetchShare
+	cmd = FetchShare{Share: m.ID(), Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}, Notify: func(e Event) {
+		if _, ok := e.(Ended); !ok {
+			return
+		}
+		if ends++; ends < 3 {
+			n.program.s.Send(n.program.node, cmd)
+		}
+	}}
+	n.program.s.Send(n.program.node, cmd)
+	sw.w.Run(10 * time.Second)
+	if ends != 3 {
+		t.Errorf("%d transfers ended of 3", ends)
 	}
 }
 

@@ -419,8 +419,9 @@ func (t *transfer) closed(ctx actor.Context, m closed) {
 		t.ending.Err = m.err
 	}
 	t.ending.Last = t.snapshot()
-	t.notify(*t.ending)
+	// The Node first: who hears of the end may fetch the share again at once.
 	ctx.Send(t.node, transferEnded{t.cmd.Share})
+	t.notify(*t.ending)
 }
 
 // maxRestarts bounds how often a transfer begins again from what is on disk.

@@ -133,7 +133,8 @@ func TestWorldIsOneGoroutine(t *testing.T) {
 	w, nodes := gossips(1, 0)
 	for range 20 {
 		w.Run(time.Second)
-		if got := runtime.NumGoroutine(); got != before {
+		// Fewer are those of an earlier test that end only now.
+		if got := runtime.NumGoroutine(); got > before {
 			t.Fatalf("%d goroutines, had %d", got, before)
 		}
 	}
