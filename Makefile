@@ -7,7 +7,7 @@
 # make generate   wire/wirepb from wire/*.proto
 
 GO       ?= go
-FUZZTIME ?= 3s
+FUZZTIME ?= 1000x
 
 .PHONY: build demo test check race vet lint fuzz bench generate generated
 
