@@ -17,6 +17,7 @@ type Net struct {
 	*actors.World
 
 	seed  uint64
+	tier  Tier    // nil: nodes are modelled here
 	nodes []*Node // in order of birth
 	byID  map[peers.ID]*Node
 	conns map[[2]peers.ID]*conn // the latest of each pair, by ID
@@ -37,11 +38,14 @@ type cut struct {
 }
 
 // New is a world without nodes.
-func New(seed uint64) *Net {
-	n := &Net{World: actors.NewWorld(seed), seed: seed, byID: map[peers.ID]*Node{}, conns: map[[2]peers.ID]*conn{},
+func New(seed uint64) *Net { return NewOn(nil, seed) }
+
+// NewOn is a world whose nodes are run by tier.
+func NewOn(tier Tier, seed uint64) *Net {
+	n := &Net{tier: tier, World: actors.NewWorld(seed), seed: seed, byID: map[peers.ID]*Node{}, conns: map[[2]peers.ID]*conn{},
 		cuts: map[[2]peers.ID]cut{}, pages: pages{}}
 	n.chance = n.Rand("simnet")
-	n.log = &Timeline{now: n.Elapsed}
+	n.log = &Timeline{n: n}
 	n.ref = newReferee(n)
 	n.World.Log = slog.New(&complaints{n: n})
 	n.World.Observe = n.ref.observe
@@ -56,11 +60,12 @@ func (n *Net) Nodes() []*Node { return n.nodes }
 
 // Node is the node of that name. It panics if there is none.
 func (n *Net) Node(name string) *Node {
-	node := n.byID[peers.ID(name)]
-	if node == nil {
-		panic(fmt.Sprintf("simnet: no node %q", name))
+	for _, x := range n.nodes {
+		if x.cfg.Name == name {
+			return x
+		}
 	}
-	return node
+	panic(fmt.Sprintf("simnet: no node %q", name))
 }
 
 // Site is a place whose nodes share a line to the rest of the world. Between
@@ -176,6 +181,9 @@ func (n *Net) block(from, to *Node) {
 		c.since = n.Elapsed()
 	}
 	n.cuts[key] = c
+	if n.tier != nil && c.count == 1 {
+		n.tier.Blocked(from, to, true)
+	}
 	if conn := n.conns[pair(from.id, to.id)]; conn != nil {
 		conn.doubt()
 	}
@@ -192,6 +200,9 @@ func (n *Net) unblock(from, to *Node) {
 		return
 	}
 	delete(n.cuts, key)
+	if n.tier != nil {
+		n.tier.Blocked(from, to, false)
+	}
 	n.healed(from)
 	n.healed(to)
 	if conn := n.conns[pair(from.id, to.id)]; conn != nil {
@@ -215,6 +226,14 @@ func pair(a, b peers.ID) [2]peers.ID {
 	return [2]peers.ID{a, b}
 }
 
+// called is the name of the node with a peer ID, or the start of the ID.
+func (n *Net) called(id peers.ID) string {
+	if x := n.byID[id]; x != nil {
+		return x.cfg.Name
+	}
+	return id.Short()
+}
+
 func names(nodes []*Node) (s string) {
 	for i, x := range nodes {
 		if i == 4 && len(nodes) > 5 {
@@ -223,12 +242,28 @@ func names(nodes []*Node) (s string) {
 		if i > 0 {
 			s += " "
 		}
-		s += string(x.id)
+		s += x.cfg.Name
 	}
 	return s
 }
 
 // ---- time ----
+
+// After calls f once d has passed. The returned function takes that back.
+func (n *Net) After(d time.Duration, f func()) (stop func()) {
+	if n.tier != nil {
+		return n.tier.After(d, f)
+	}
+	return n.World.After(d, f)
+}
+
+// Pass lets d of virtual time pass, or less when until says so.
+func (n *Net) Pass(until func() bool, d time.Duration) bool {
+	if n.tier != nil {
+		return n.tier.Pass(until, d)
+	}
+	return n.RunUntil(until, d)
+}
 
 // condition is something that is waited for.
 type condition struct {

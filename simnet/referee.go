@@ -1,7 +1,6 @@
 package simnet
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -92,16 +91,16 @@ func (r *referee) observe(d actors.Delivery) {
 }
 
 // plan checks what a lease manager says of itself.
-func (r *referee) plan(f *Fetch, p actors.PlanStatus) {
-	if all := f.c.Manifest.Layout().Pieces(); p.Wanted+p.Leased+p.Verified != all && p.Wanted+p.Leased+p.Verified > 0 {
-		r.broken(f.x.id, "conservation", "%d wanted, %d leased and %d verified are not %d", p.Wanted, p.Leased, p.Verified, all)
+func (r *referee) plan(f *Fetch, wanted, leased, verified int) {
+	if all := f.c.Manifest.Layout().Pieces(); wanted+leased+verified != all && wanted+leased+verified > 0 {
+		r.broken(f.x.id, "conservation", "%d wanted, %d leased and %d verified are not %d", wanted, leased, verified, all)
 	}
 }
 
 // look is called once a second.
 func (r *referee) look() {
 	for _, x := range r.n.nodes {
-		if x.state != running || x.program == nil {
+		if x.state != running {
 			continue
 		}
 		for _, f := range x.fetches {
@@ -137,10 +136,10 @@ func (r *referee) waits(f *Fetch) {
 
 // helper is an honest node that could have helped a fetch since a time.
 func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
-	if f.partial == nil {
+	have := f.Verified()
+	if have == nil {
 		return nil, 0
 	}
-	have := f.partial.Verified()
 	for _, s := range f.last.Sources {
 		y := r.n.byID[s.Peer]
 		if y == nil || y.state != running || !y.acts.honest() || y.acts.MuteAfter != 0 || y.acts.Rate > 0 || y.disturbed > since || y.cfg.NAT ||
@@ -148,7 +147,7 @@ func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
 			continue
 		}
 		for p := range share.Piece(have.Len()) {
-			if !have.Has(p) && y.has(f.c, p) {
+			if !have.Has(p) && y.host.Serves(f.c, p) {
 				return y, p
 			}
 		}
@@ -160,7 +159,7 @@ func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
 func (n *Net) ask(f *Fetch) {
 	n.log.add(f.x.id, "why: %s", strings.Join(f.why.Why, "\n                          "))
 	for _, s := range f.last.Sources {
-		n.log.add(f.x.id, "why: source %s %v, %d bytes, %.0f B/s, rtt %v: %s", s.Peer.Short(), s.State, s.Bytes, s.Rate, s.RTT, s.Why)
+		n.log.add(f.x.id, "why: source %s %v, %d bytes, %.0f B/s, rtt %v: %s", n.called(s.Peer), s.State, s.Bytes, s.Rate, s.RTT, s.Why)
 	}
 }
 
@@ -191,7 +190,7 @@ func (r *referee) ended(f *Fetch) {
 
 // closed looks at a node whose program has ended.
 func (r *referee) closed(x *Node) {
-	if bytes, blocks := x.program.InFlight(); bytes != 0 || blocks != 0 {
+	if bytes, blocks := x.host.InFlight(); bytes != 0 || blocks != 0 {
 		r.broken(x.id, "in flight", "%d bytes in %d blocks are left when it has ended", bytes, blocks)
 	}
 }
@@ -209,7 +208,7 @@ func (r *referee) final() {
 		for _, f := range x.fetches {
 			idle = idle && f.ended != nil
 		}
-		if bytes, blocks := x.program.InFlight(); idle && (bytes != 0 || blocks != 0) {
+		if bytes, blocks := x.host.InFlight(); idle && (bytes != 0 || blocks != 0) {
 			r.broken(x.id, "in flight", "%d bytes in %d blocks, and nothing is fetched", bytes, blocks)
 		}
 	}
@@ -218,14 +217,13 @@ func (r *referee) final() {
 // verdict says whether a fetch ended as it should.
 func (r *referee) verdict(f *Fetch) {
 	switch {
-	case f.ended == nil && f.opt.MayFail && f.x.program == nil:
+	case f.ended == nil && f.opt.MayFail && f.x.state == stopped:
 	case f.ended == nil:
 		r.broken(f.x.id, "end", "has not ended: %v, %d of %d bytes: %s", f.last.State, f.last.Verified, f.c.bytes, f.last.Reason)
-		if f.x.program != nil && f.x.state == running {
-			if p, err := f.x.program.Plan(context.Background(), f.c.ID(), 20); err == nil {
-				r.plan(f, p)
-				f.why.Why = p.Why
-			}
+		if f.x.state == running {
+			why, wanted, leased, verified := f.x.host.Why(f)
+			r.plan(f, wanted, leased, verified)
+			f.why.Why = why
 			r.n.ask(f)
 		}
 	case f.opt.MayFail:

@@ -82,11 +82,14 @@ func (r *Result) Report() string {
 
 // Run runs the scenario with a seed. nodes is for scenarios whose size can be
 // chosen; 0 is the scenario's own.
-func (s *Scenario) Run(seed uint64, nodes int) *Result {
+func (s *Scenario) Run(seed uint64, nodes int) *Result { return s.RunOn(New(seed), nodes) }
+
+// RunOn is Run in a world in which nothing has happened yet.
+func (s *Scenario) RunOn(n *Net, nodes int) *Result {
 	if nodes <= 0 || s.Nodes == 0 {
 		nodes = s.Nodes
 	}
-	r := &Run{Net: New(seed), Nodes: nodes}
+	r := &Run{Net: n, Nodes: nodes}
 	s.Set(r)
 	over := func() bool {
 		if r.Elapsed() < r.until {
@@ -94,7 +97,7 @@ func (s *Scenario) Run(seed uint64, nodes int) *Result {
 		}
 		for _, x := range r.nodes {
 			for _, f := range x.fetches {
-				if f.ended == nil && !(f.opt.MayFail && x.program == nil) {
+				if f.ended == nil && !(f.opt.MayFail && x.state == stopped) {
 					return false
 				}
 			}
@@ -103,15 +106,15 @@ func (s *Scenario) Run(seed uint64, nodes int) *Result {
 	}
 	limit := cmp.Or(s.Limit, 10*time.Minute)
 	for r.Elapsed() < limit && !over() {
-		r.RunUntil(over, min(time.Second, limit-r.Elapsed()))
+		r.Pass(over, min(time.Second, limit-r.Elapsed()))
 	}
 	took := r.Elapsed()
-	r.World.Run(2 * time.Second) // what is under way arrives
+	r.Pass(never, 2*time.Second) // what is under way arrives
 	r.ref.final()
 	for _, f := range r.checks {
 		f()
 	}
-	res := &Result{Scenario: s.Name, Seed: seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
+	res := &Result{Scenario: s.Name, Seed: n.seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
 	for _, x := range r.nodes {
 		for _, f := range x.fetches {
 			res.Fetched += f.bytes
@@ -124,10 +127,12 @@ func (s *Scenario) Run(seed uint64, nodes int) *Result {
 	for _, x := range r.nodes {
 		x.Stop()
 	}
-	r.World.Run(time.Minute)
+	r.Pass(never, time.Minute)
 	res.Trace, res.Faults = r.Trace(), r.ref.Faults
 	return res
 }
+
+func never() bool { return false }
 
 func is(err, want error) bool {
 	if want == nil {

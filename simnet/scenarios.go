@@ -274,8 +274,8 @@ func crowd(r *Run, leaving bool) {
 func covered(c *Content, all []*Fetch) bool {
 	have := share.NewSet(c.Manifest.Layout().Pieces())
 	for _, f := range all {
-		if f.partial != nil && f.x.program != nil {
-			have.Union(f.partial.Verified())
+		if got := f.Verified(); got != nil {
+			have.Union(got)
 		}
 	}
 	return have.Full()

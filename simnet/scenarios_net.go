@@ -125,7 +125,7 @@ func init() {
 				fb := b.Fetch(c, a)
 				r.After(time.Second, func() {
 					fc := r.Add(NodeConfig{Name: "c"}).Fetch(c, b)
-					r.When(func() bool { return fc.partial != nil && fc.partial.Verified().Count() > 0 }, func() {
+					r.When(func() bool { got := fc.Verified(); return got != nil && got.Count() > 0 }, func() {
 						r.Expect(fb.Part() < 0.5, "C had its first piece when B had %.0f %%", 100*fb.Part())
 					})
 				})
@@ -217,7 +217,7 @@ func churn(r *Run) {
 	r.AtLeast(40 * time.Second)
 	r.Every(400*time.Millisecond, func() bool {
 		x := all[rng.IntN(len(all))]
-		if x.program == nil {
+		if !x.Alive() {
 			return r.Elapsed() < 30*time.Second
 		}
 		[]func(){x.Kill, x.PowerOff, x.Stop, x.Freeze}[rng.IntN(4)]()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/storetest"
 )
@@ -162,7 +161,7 @@ func init() {
 				c, d := r.File("film", 24*mib), r.File("book", 4*mib)
 				a := r.Add(NodeConfig{Name: "fast"}).Seed(c)
 				b := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 4 * Mbit, Down: 4 * Mbit, Latency: 100 * time.Millisecond}}).Seed(d)
-				x := r.Add(NodeConfig{Name: "node", Deps: func(d *actors.Deps) { d.InFlight, d.Buffers = 1<<20, 16 }})
+				x := r.Add(NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
 				f, g := x.Fetch(c, a), x.Fetch(d, b)
 				r.Finally(func() {
 					r.Expect(f.Took() < 10*time.Second, "the film took %v", f.Took())

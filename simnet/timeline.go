@@ -12,7 +12,7 @@ import (
 
 // Timeline is what happened, in order.
 type Timeline struct {
-	now     func() time.Duration
+	n       *Net
 	entries []Entry
 	lost    int // of the oldest
 }
@@ -32,7 +32,7 @@ func (t *Timeline) add(node peers.ID, format string, args ...any) {
 		t.entries = append(t.entries[:0], t.entries[maxEntries/4:]...)
 		t.lost += maxEntries / 4
 	}
-	t.entries = append(t.entries, Entry{t.now(), node, fmt.Sprintf(format, args...)})
+	t.entries = append(t.entries, Entry{t.n.Elapsed(), node, fmt.Sprintf(format, args...)})
 }
 
 // Note puts a line of the scenario's own into the timeline.
@@ -51,7 +51,7 @@ func (t *Timeline) last(n int) string {
 		fmt.Fprintf(&b, "  ... %d earlier lines\n", hidden)
 	}
 	for _, e := range t.entries[from:] {
-		fmt.Fprintf(&b, "  %9.3f  %-8s  %s\n", e.At.Seconds(), e.Node, e.Text)
+		fmt.Fprintf(&b, "  %9.3f  %-8s  %s\n", e.At.Seconds(), t.n.called(e.Node), e.Text)
 	}
 	return b.String()
 }

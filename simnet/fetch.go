@@ -1,0 +1,161 @@
+package simnet
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// FetchOptions are how a node fetches. The zero value works.
+type FetchOptions struct {
+	Config actors.TransferConfig // default 2 verifiers
+	// Leave stops the node when the fetch has succeeded, as the command does;
+	// default: it goes on serving.
+	Leave bool
+	// Want is how the fetch must end, as errors.Is sees it; default nil, whole.
+	Want error
+	// MayFail is any other end that is no fault of the program.
+	MayFail bool
+	// Manifest spares asking for it.
+	Manifest bool
+}
+
+// Fetch is one share that a node fetches, over all its lives.
+type Fetch struct {
+	x       *Node
+	c       *Content
+	from    []*Node
+	opt     FetchOptions
+	life    int // of the node, when it was begun last
+	partial *store.Partial
+	started time.Duration
+	ended   *actors.Ended // of the last life
+	endedAt time.Duration
+	last    actors.Progress
+	resumed int64 // bytes, in all lives
+
+	moved    time.Duration // when a byte was last verified, or it began
+	bytes    int64         // verified, in all lives
+	twice    int64         // of duplicates, in all lives
+	stalled  time.Duration // when it last said why nothing moves
+	why      actors.Stalled
+	needless bool
+}
+
+// Fetch starts fetching content from nodes that it knows of.
+func (x *Node) Fetch(c *Content, from ...*Node) *Fetch {
+	return x.FetchWith(c, FetchOptions{}, from...)
+}
+
+// FetchWith is Fetch with options.
+func (x *Node) FetchWith(c *Content, opt FetchOptions, from ...*Node) *Fetch {
+	f := &Fetch{x: x, c: c, opt: opt, from: from}
+	if f.opt.Config.Verifiers == 0 {
+		f.opt.Config.Verifiers = 2
+	}
+	x.fetches = append(x.fetches, f)
+	f.begin()
+	return f
+}
+
+// begin starts the fetch, now or when its node starts.
+func (f *Fetch) begin() {
+	x := f.x
+	if x.state != running && x.state != frozen || x.closing {
+		return
+	}
+	x.net.log.add(x.id, "fetches %s", f.c.Manifest.Name)
+	now := x.net.Elapsed()
+	f.life, f.ended = x.life, nil
+	f.started, f.moved, f.stalled = now, now, now
+	x.host.Fetch(f)
+}
+
+// resume goes on in the node's next life.
+func (f *Fetch) resume() {
+	switch {
+	case f.ended == nil || f.ended.Err != nil:
+		f.begin()
+	case !f.opt.Leave: // whole: recognise it, and serve it
+		f.begin()
+	}
+}
+
+// ends is told that the node's life is over.
+func (f *Fetch) ends() {
+	f.twice += f.last.Duplicate
+	f.last.Duplicate = 0
+}
+
+// Notify is for a Host: something has happened to the fetch.
+func (f *Fetch) Notify(e actors.Event) {
+	n := f.x.net
+	switch e := e.(type) {
+	case actors.Progress:
+		f.last = e
+	case actors.Planned:
+		f.resumed += e.Resumed
+		n.log.add(f.x.id, "plan: %d pieces to fetch, %d bytes resumed", e.Pieces, e.Resumed)
+	case actors.SourceChanged:
+		n.log.add(f.x.id, "source %s: %v: %s", n.called(e.Source.Peer), e.Source.State, e.Source.Why)
+	case actors.Stalled:
+		f.stalled, f.why = n.Elapsed(), e
+		n.log.add(f.x.id, "stalled for %v: %s", e.For, e.Reason)
+		n.ref.stalled(f, e)
+	case actors.Ended:
+		f.last, f.ended, f.endedAt = e.Last, &e, n.Elapsed()
+		n.log.add(f.x.id, "ended: %v", orWhole(e.Err))
+		n.ref.ended(f)
+		if f.x.offers != nil && e.Err != nil {
+			f.x.offers.Remove(f.c.ID())
+		}
+		if e.Err == nil && f.opt.Leave {
+			life := f.x.life
+			n.After(0, func() {
+				if f.x.life == life {
+					f.x.Stop()
+				}
+			})
+		}
+	}
+}
+
+func orWhole(err error) string {
+	if err == nil {
+		return "whole"
+	}
+	return err.Error()
+}
+
+// Stop ends the fetch; what is verified is kept.
+func (f *Fetch) Stop() { f.x.host.StopFetch(f) }
+
+// Done says whether the fetch has ended, and how.
+func (f *Fetch) Done() (done bool, err error) {
+	if f.ended == nil {
+		return false, nil
+	}
+	return true, f.ended.Err
+}
+
+// Part is how much of the share is verified, from 0 to 1.
+func (f *Fetch) Part() float64 { return float64(f.last.Verified) / float64(f.c.bytes) }
+
+// Took is how long the last run of the fetch took.
+func (f *Fetch) Took() time.Duration { return f.endedAt - f.started }
+
+// Progress is what the fetch said last of itself.
+func (f *Fetch) Progress() actors.Progress { return f.last }
+
+// Node is where the fetch happens.
+func (f *Fetch) Node() *Node { return f.x }
+
+// Content is what is fetched, Sources from whom, and Options how.
+func (f *Fetch) Content() *Content     { return f.c }
+func (f *Fetch) Sources() []*Node      { return f.from }
+func (f *Fetch) Options() FetchOptions { return f.opt }
+
+// Verified is the pieces that are here, to look at; nil while that is not known.
+func (f *Fetch) Verified() *share.Set { return f.x.host.Verified(f) }

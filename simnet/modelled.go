@@ -1,0 +1,321 @@
+package simnet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// model is what simnet itself runs a node with: the real program and store, over
+// a modelled network. In another Tier it is empty.
+type model struct {
+	up   *uplink
+	down *pipe
+
+	program *actors.Program // nil: not running
+	offers  *store.Offers
+	dials   map[peers.ID][]func(*conn, error)
+	onThaw  []func()
+	ranking []peers.Record
+
+	in, out map[peers.ID]int64
+	waste   int64
+	drains  func()
+
+	uploadRate int64 // bytes per second
+}
+
+// modelled is the Host of such a node.
+type modelled struct{ *Node }
+
+func newModelled(x *Node) Host {
+	w := x.net.World
+	x.model = model{up: &uplink{w: w, rate: x.cfg.Line.Up}, down: &pipe{w: w, rate: x.cfg.Line.Down},
+		in: map[peers.ID]int64{}, out: map[peers.ID]int64{}}
+	return modelled{x}
+}
+
+// Self implements actors.Network.
+func (x *Node) Self() peers.ID { return x.id }
+
+// Addrs implements actors.Network.
+func (x *Node) Addrs() []string {
+	if x.cfg.NAT {
+		return nil
+	}
+	return []string{"/sim"}
+}
+
+func (m modelled) Start() {
+	x, n := m.Node, m.net
+	x.dials = map[peers.ID][]func(*conn, error){}
+	x.offers = store.NewOffers()
+	rt := n.Runtime(fmt.Sprint(x.id, " ", x.life))
+	rt.SetWall(x.Clock)
+	d := actors.Deps{Runtime: rt, Network: x, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
+		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers}
+	if x.cfg.Deps != nil {
+		x.cfg.Deps(&d)
+	}
+	x.program = actors.Start(d)
+	if x.uploadRate > 0 {
+		x.program.SetUploadRate(x.uploadRate)
+	}
+	x.flood()
+}
+
+func (x *Node) blocks() dishonest { return dishonest{x} }
+
+func (m modelled) Offer(c *Content) {
+	if m.acts.Claims {
+		m.offers.Add(claimed{borrowed{c.tree}})
+	} else {
+		m.offers.Add(borrowed{c.tree})
+	}
+	m.program.Offer(c.ID(), c.Manifest.Layout().Pieces())
+}
+
+// claimed is a share of which nothing is there.
+type claimed struct{ store.Source }
+
+func (claimed) Proof(share.Piece) ([]share.Hash, error) { return nil, store.ErrNotYet }
+func (claimed) ReadRun(share.Piece, share.Block, int, []byte) (int, error) {
+	return 0, store.ErrNotYet
+}
+
+func (m modelled) Withdraw(c *Content, why string) {
+	m.offers.Remove(c.ID())
+	m.program.Withdraw(context.Background(), c.ID(), why)
+}
+
+// Stop waits for the fetches to end.
+func (m modelled) Stop() {
+	x := m.Node
+	life := x.life
+	for _, f := range x.fetches {
+		if f.life == life && f.ended == nil {
+			f.Stop()
+		}
+	}
+	closed := false
+	leave := func() {
+		if x.life == life && !closed {
+			closed = true
+			x.leave()
+		}
+	}
+	x.net.When(func() bool { return x.life != life || !x.fetching() }, leave)
+	x.net.After(10*time.Second, leave)
+}
+
+// fetching says whether something is being fetched.
+func (x *Node) fetching() bool {
+	for _, f := range x.fetches {
+		if f.life == x.life && f.ended == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// leave ends the program, and the life when nothing is being served any more.
+func (x *Node) leave() {
+	x.state = leaving
+	x.close()
+	life, over := x.life, false
+	end := func() {
+		if x.life != life || over {
+			return
+		}
+		over = true
+		x.vanish(func(c *conn) { c.hangUp(x) })
+	}
+	x.drains = end
+	x.net.After(5*time.Second, end)
+	x.net.After(0, x.drained)
+}
+
+// close ends the program, and notes what is wrong with it then.
+func (x *Node) close() {
+	if err := x.program.Close(context.Background()); err != nil {
+		x.net.ref.broken(x.id, "close", "%v", err)
+	}
+	x.net.ref.closed(x)
+}
+
+// drained goes on with a Stop once nothing is being served.
+func (x *Node) drained() {
+	if x.state != leaving || x.drains == nil {
+		return
+	}
+	for _, c := range x.net.conns {
+		if !c.believes(x) {
+			continue
+		}
+		for _, u := range c.users[c.side(x)] {
+			if s, ok := u.(*stream); ok && s.now != nil {
+				return
+			}
+		}
+	}
+	x.drains()
+}
+
+// vanish ends a life. tell has the other ends of its connections know, or not.
+func (x *Node) vanish(tell func(*conn)) {
+	x.program, x.drains = nil, nil
+	x.offers.Close()
+	x.Gone()
+	x.conned(tell)
+}
+
+// conned calls f for each connection of the node.
+func (x *Node) conned(f func(*conn)) {
+	for _, y := range x.net.nodes {
+		if c := x.net.conns[pair(x.id, y.id)]; c != nil {
+			f(c)
+		}
+	}
+}
+
+func (m modelled) Kill() {
+	m.program.Crash()
+	m.disk.Kill()
+	m.vanish(func(c *conn) { c.hangUp(m.Node) })
+}
+
+func (m modelled) PowerOff() {
+	if m.program != nil {
+		m.program.Crash()
+	}
+	m.disk.CutPower()
+	m.vanish(func(c *conn) { c.doubt() })
+}
+
+func (m modelled) Freeze() {
+	m.program.Freeze()
+	m.conned(func(c *conn) { c.doubt() })
+}
+
+func (m modelled) Thaw() {
+	m.program.Thaw()
+	missed := m.onThaw
+	m.onThaw = nil
+	for _, f := range missed {
+		f()
+	}
+	m.conned(func(c *conn) { c.resume() })
+}
+
+func (m modelled) Changed() {
+	m.up.rate, m.down.rate = m.cfg.Line.Up, m.cfg.Line.Down
+}
+
+func (m modelled) SetUploadRate(rate int64) {
+	m.uploadRate = rate
+	if m.program != nil {
+		m.program.SetUploadRate(rate)
+	}
+}
+
+// served is the bytes it has sent to anybody.
+func (x *Node) served() (n int64) {
+	for _, b := range x.out {
+		n += b
+	}
+	return n
+}
+
+func (m modelled) Sent() int64 { return m.served() }
+
+func (m modelled) Received() (n int64) {
+	for _, b := range m.in {
+		n += b
+	}
+	return n
+}
+
+func (m modelled) InFlight() (bytes int64, blocks int) {
+	if m.program == nil {
+		return 0, 0
+	}
+	return m.program.InFlight()
+}
+
+// ---- fetching ----
+
+func (m modelled) Fetch(f *Fetch) {
+	var from []peers.Addr
+	for _, y := range f.from {
+		from = append(from, peers.Addr{ID: y.id, Addrs: []string{"/sim"}})
+	}
+	f.partial = nil
+	x, life := m.Node, m.life
+	fetch := actors.FetchShare{Share: f.c.ID(), Sources: from, Disk: opener{f}, Config: f.opt.Config, Notify: func(e actors.Event) {
+		if x.life == life {
+			f.Notify(e)
+		}
+	}}
+	if f.opt.Manifest {
+		fetch.Manifest = f.c.Manifest
+	}
+	m.program.Begin(fetch)
+}
+
+func (m modelled) StopFetch(f *Fetch) { m.program.StopTransfer(f.c.ID()) }
+
+// opener opens the fetch's place on the node's disk.
+type opener struct{ f *Fetch }
+
+func (o opener) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
+	x := o.f.x
+	p, err := store.OpenPartialIn(ctx, x.disk.FS(), m, store.PartialOptions{Workers: 1, Wanted: wanted})
+	if err != nil {
+		return nil, err
+	}
+	o.f.partial = p
+	x.offers.Add(p)
+	return target{p}, nil
+}
+
+// target is a Partial as the actors see it.
+type target struct{ *store.Partial }
+
+func (t target) Sync() error {
+	_, err := t.Partial.Sync()
+	return err
+}
+
+func (t target) Space() (need, free int64) { return t.Need() }
+
+func (m modelled) Verified(f *Fetch) *share.Set {
+	if f.partial == nil || m.program == nil {
+		return nil
+	}
+	return f.partial.Verified()
+}
+
+func (m modelled) Serves(c *Content, p share.Piece) bool {
+	if m.program == nil || m.acts.Claims {
+		return false
+	}
+	bytes, r := m.offers.Check(c.ID(), p, 0, 1)
+	return bytes > 0 && r.Status == wire.OK
+}
+
+func (m modelled) Why(f *Fetch) (why []string, wanted, leased, verified int) {
+	if m.program == nil || m.state != running {
+		return nil, 0, 0, 0
+	}
+	p, err := m.program.Plan(context.Background(), f.c.ID(), 20)
+	if err != nil {
+		return nil, 0, 0, 0
+	}
+	return p.Why, p.Wanted, p.Leased, p.Verified
+}

@@ -1,0 +1,64 @@
+package simnet
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Tier runs the nodes of a Net in another way than simnet does itself. Package
+// bubble has one of whole nodes, on libp2p over a network of packets.
+//
+// A scenario tells its story to a Net in the same words whatever the tier is. All
+// it is called with, and all methods of a Host, run one at a time: in Pass.
+type Tier interface {
+	// Add makes what runs a node, and says its peer ID. It starts nothing.
+	Add(x *Node) (Host, peers.ID)
+	// Blocked is told whether packets get from one node to another from now on.
+	Blocked(from, to *Node, blocked bool)
+	// Pass lets d of time pass, or less when until says so, and does what was
+	// asked of After. It returns what until said last.
+	Pass(until func() bool, d time.Duration) bool
+	// After has f called by Pass once d has passed. It may be called from any
+	// goroutine.
+	After(d time.Duration, f func()) (stop func())
+}
+
+// Host runs one node of a Net. None of its methods waits.
+type Host interface {
+	// Start begins a life of the node.
+	Start()
+	// Stop ends it in the ordinary way: fetches are stopped, children told,
+	// replies finished. It calls Node.Gone then.
+	Stop()
+	// Kill ends it at once, as kill -9 does, and PowerOff with its machine. Both
+	// deal with the node's disk, and call Node.Gone before they return.
+	Kill()
+	PowerOff()
+	// Freeze stops the node as well as the tier can; Thaw lets it go on.
+	Freeze()
+	Thaw()
+	// Offer serves content that is whole, and Withdraw ends that.
+	Offer(c *Content)
+	Withdraw(c *Content, why string)
+	// Fetch begins a fetch, whose Notify hears what happens; StopFetch ends it.
+	Fetch(f *Fetch)
+	StopFetch(f *Fetch)
+	// Changed is told when the line of Node.Config, or Node.Acts, changed.
+	Changed()
+	// SetUploadRate bounds what the node sends, in this life and all others.
+	SetUploadRate(bytesPerSecond int64)
+	// Verified is what a running fetch has; nil while that is not known.
+	Verified(f *Fetch) *share.Set
+	// Serves says whether the node has a piece of content for others.
+	Serves(c *Content, p share.Piece) bool
+	// Why explains what a fetch waits for, a line each. Plan is the pieces wanted,
+	// leased and verified; all 0 where that cannot be known.
+	Why(f *Fetch) (why []string, wanted, leased, verified int)
+	// InFlight is what is asked for and not verified; 0 where that cannot be known.
+	InFlight() (bytes int64, blocks int)
+	// Sent and Received are bytes to and from all others, in all lives.
+	Sent() int64
+	Received() int64
+}
