@@ -30,7 +30,8 @@ type Fetch struct {
 	opt     FetchOptions
 	life    int // of the node, when it was begun last
 	partial *store.Partial
-	started time.Duration
+	began   time.Duration // when it was asked for
+	started time.Duration // of the last life's run
 	ended   *actors.Ended // of the last life
 	endedAt time.Duration
 	last    actors.Progress
@@ -51,7 +52,7 @@ func (x *Node) Fetch(c *Content, from ...*Node) *Fetch {
 
 // FetchWith is Fetch with options.
 func (x *Node) FetchWith(c *Content, opt FetchOptions, from ...*Node) *Fetch {
-	f := &Fetch{x: x, c: c, opt: opt, from: from}
+	f := &Fetch{x: x, c: c, opt: opt, from: from, began: x.net.Elapsed()}
 	if f.opt.Config.Verifiers == 0 {
 		f.opt.Config.Verifiers = 2
 	}

@@ -3,6 +3,7 @@ package simnet
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
@@ -313,7 +314,7 @@ func (m modelled) Why(f *Fetch) (why []string, wanted, leased, verified int) {
 	if m.program == nil || m.state != running {
 		return nil, 0, 0, 0
 	}
-	p, err := m.program.Plan(context.Background(), f.c.ID(), 20)
+	p, err := m.program.Plan(context.Background(), f.c.ID(), math.MaxInt)
 	if err != nil {
 		return nil, 0, 0, 0
 	}

@@ -29,6 +29,7 @@ type Net struct {
 	log    *Timeline
 	ref    *referee
 	pages  pages
+	rec    *recorder // nil: nothing is recorded
 }
 
 // cut is that nothing passes from one node to another.

@@ -223,7 +223,7 @@ func (r *referee) verdict(f *Fetch) {
 		if f.x.state == running {
 			why, wanted, leased, verified := f.x.host.Why(f)
 			r.plan(f, wanted, leased, verified)
-			f.why.Why = why
+			f.why.Why = why[:min(len(why), 20)] // all of it is in Result.Missing
 			r.n.ask(f)
 		}
 	case f.opt.MayFail:

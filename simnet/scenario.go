@@ -2,6 +2,7 @@ package simnet
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,36 +63,78 @@ type Result struct {
 	Timeline *Timeline
 	Fetched  int64 // bytes verified
 	Twice    int64 // bytes fetched twice
-	Net      *Net
+	Sent     int64 // bytes that left any node, framing included
+	// Copies is how often the nodes that had content from the start sent it, in
+	// bytes: 1 is each byte once.
+	Copies    float64
+	Missing   []Missing  // of every fetch that should be whole and is not
+	Recording *Recording // nil unless asked for
+	Net       *Net
 }
 
 // OK says whether everything held.
 func (r *Result) OK() bool { return len(r.Faults) == 0 }
 
-// Report is what a person needs to find a fault: the seed, what did not hold, and
-// the timeline.
+// Report is what a person needs to find a fault: the seed, what did not hold, why
+// every missing piece is missing, and the timeline.
 func (r *Result) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scenario %s, seed %d, %d nodes: %d faults in %v of virtual time\n", r.Scenario, r.Seed, r.Nodes, len(r.Faults), r.Virtual)
 	for _, f := range r.Faults {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}
+	for _, m := range r.Missing {
+		fmt.Fprintf(&b, "%s lacks of %s:\n", m.Node, m.Share)
+		for _, line := range m.Why {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
 	fmt.Fprintf(&b, "timeline:\n%s", r.Timeline)
 	return b.String()
 }
 
-// Run runs the scenario with a seed. nodes is for scenarios whose size can be
-// chosen; 0 is the scenario's own.
+// RunOptions are how a scenario is run.
+type RunOptions struct {
+	Seed uint64
+	// Nodes is how many nodes there are, in scenarios whose size can be chosen; 0
+	// is the scenario's own.
+	Nodes int
+	// Record keeps what a page about the run draws. The run is the same without.
+	Record bool
+}
+
+// Run runs the scenario with a seed, with so many nodes where that can be chosen;
+// 0 is the scenario's own.
 func (s *Scenario) Run(seed uint64, nodes int) *Result { return s.RunOn(New(seed), nodes) }
 
 // RunOn is Run in a world in which nothing has happened yet.
 func (s *Scenario) RunOn(n *Net, nodes int) *Result {
+	res, err := s.run(context.Background(), n, nodes)
+	must(err)
+	return res
+}
+
+// RunWith is Run with options. It ends with the context's error as soon as the
+// context ends.
+func (s *Scenario) RunWith(ctx context.Context, o RunOptions) (*Result, error) {
+	n := New(o.Seed)
+	if o.Record {
+		n.rec = newRecorder(n)
+	}
+	return s.run(ctx, n, o.Nodes)
+}
+
+func (s *Scenario) run(ctx context.Context, n *Net, nodes int) (*Result, error) {
 	if nodes <= 0 || s.Nodes == 0 {
 		nodes = s.Nodes
 	}
 	r := &Run{Net: n, Nodes: nodes}
 	s.Set(r)
+	steps := 0
 	over := func() bool {
+		if steps++; steps%1024 == 0 && ctx.Err() != nil {
+			return true
+		}
 		if r.Elapsed() < r.until {
 			return false
 		}
@@ -105,17 +148,25 @@ func (s *Scenario) RunOn(n *Net, nodes int) *Result {
 		return true
 	}
 	limit := cmp.Or(s.Limit, 10*time.Minute)
-	for r.Elapsed() < limit && !over() {
+	for r.Elapsed() < limit && ctx.Err() == nil && !over() {
 		r.Pass(over, min(time.Second, limit-r.Elapsed()))
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	took := r.Elapsed()
+	if r.rec != nil {
+		r.rec.end()
+	}
 	r.Pass(never, 2*time.Second) // what is under way arrives
 	r.ref.final()
 	for _, f := range r.checks {
 		f()
 	}
 	res := &Result{Scenario: s.Name, Seed: n.seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
+	res.Copies = r.copies()
 	for _, x := range r.nodes {
+		res.Sent += x.Sent()
 		for _, f := range x.fetches {
 			res.Fetched += f.bytes
 			res.Twice += f.twice + f.last.Duplicate
@@ -124,12 +175,36 @@ func (s *Scenario) RunOn(n *Net, nodes int) *Result {
 	if bound := cmp.Or(s.Duplicate, 0.1); float64(res.Twice) > bound*float64(res.Fetched) {
 		r.ref.broken("", "duplicates", "%d bytes of %d were fetched twice", res.Twice, res.Fetched)
 	}
+	if len(r.ref.Faults) > 0 {
+		res.Missing = r.ref.missing()
+	}
 	for _, x := range r.nodes {
 		x.Stop()
 	}
 	r.Pass(never, time.Minute)
 	res.Trace, res.Faults = r.Trace(), r.ref.Faults
-	return res
+	if r.rec != nil {
+		res.Recording = r.rec.recording()
+	}
+	return res, nil
+}
+
+// copies is how often those that had content from the start have sent it.
+func (n *Net) copies() float64 {
+	var sent, had int64
+	seen := map[*Content]bool{}
+	for _, x := range n.nodes {
+		for _, c := range x.seeds {
+			if !seen[c] {
+				seen[c] = true
+				had += c.bytes
+			}
+		}
+		if len(x.seeds) > 0 {
+			sent += x.Sent()
+		}
+	}
+	return float64(sent) / float64(max(1, had))
 }
 
 func never() bool { return false }

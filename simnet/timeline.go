@@ -15,6 +15,7 @@ type Timeline struct {
 	n       *Net
 	entries []Entry
 	lost    int // of the oldest
+	tap     func(Entry)
 }
 
 // Entry is one line of a timeline.
@@ -32,7 +33,11 @@ func (t *Timeline) add(node peers.ID, format string, args ...any) {
 		t.entries = append(t.entries[:0], t.entries[maxEntries/4:]...)
 		t.lost += maxEntries / 4
 	}
-	t.entries = append(t.entries, Entry{t.n.Elapsed(), node, fmt.Sprintf(format, args...)})
+	e := Entry{t.n.Elapsed(), node, fmt.Sprintf(format, args...)}
+	t.entries = append(t.entries, e)
+	if t.tap != nil {
+		t.tap(e)
+	}
 }
 
 // Note puts a line of the scenario's own into the timeline.

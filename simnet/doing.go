@@ -1,0 +1,88 @@
+package simnet
+
+import (
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+)
+
+// Doing is what a node does, or why it does nothing, as a person would sum it up.
+type Doing uint8
+
+const (
+	Off      Doing = iota // not started yet, stopped, killed or without power
+	Frozen                // its program stands still
+	Serving               // it fetches nothing, or has fetched all
+	Looking               // it looks for somebody who has the list of files
+	Fetching              // bytes come in
+	Pausing               // for a moment nothing comes in
+	Writing               // it prepares or finishes its files
+	Full                  // its disk is
+	Alone                 // no source is connected
+	Lacking               // there are sources, and none has what is missing
+	Waiting               // sources hold leases, and do not deliver
+	Idle                  // there are sources, and none holds a lease
+	Failed                // a fetch of it has ended, and not with the whole
+)
+
+// AllDoings are all, in the order in which a legend lists them.
+var AllDoings = []Doing{Fetching, Serving, Pausing, Looking, Writing, Waiting, Idle, Lacking, Alone, Full, Frozen, Off, Failed}
+
+func (d Doing) String() string {
+	return [...]string{"not running", "frozen", "done or serving", "looking for the list of files", "bytes flow", "pausing", "writing files",
+		"disk full", "no source connected", "nobody has the rest", "sources do not deliver", "nothing leased", "failed"}[d]
+}
+
+// aMoment is how long nothing may come in before a node is said to pause.
+const aMoment = 500 * time.Millisecond
+
+// doing sums up a node, with the reason that it gives itself.
+func (x *Node) doing() (Doing, string) {
+	switch {
+	case x.state == stopped:
+		return Off, ""
+	case x.state == frozen:
+		return Frozen, ""
+	}
+	failed := false
+	for _, f := range x.fetches {
+		if f.ended == nil {
+			return f.doing(), f.last.Reason
+		}
+		failed = failed || f.ended.Err != nil
+	}
+	if failed {
+		return Failed, ""
+	}
+	return Serving, ""
+}
+
+func (f *Fetch) doing() Doing {
+	p := f.last
+	switch p.State {
+	case actors.Finding:
+		return Looking
+	case actors.Opening, actors.Finishing:
+		return Writing
+	case actors.DiskFull:
+		return Full
+	}
+	active := false
+	for _, s := range p.Sources {
+		active = active || s.State == actors.Active
+	}
+	switch {
+	case p.Reason == "" && f.x.net.Elapsed()-f.moved <= aMoment:
+		return Fetching
+	case p.Reason == "":
+		return Pausing
+	case !active:
+		return Alone
+	case strings.Contains(p.Reason, "none has it"):
+		return Lacking
+	case strings.HasPrefix(p.Reason, "waiting for "):
+		return Waiting
+	}
+	return Idle
+}

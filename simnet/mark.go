@@ -1,0 +1,73 @@
+package simnet
+
+import (
+	"strings"
+	"time"
+)
+
+// Mark is a moment of a run that is worth seeing.
+type Mark struct {
+	At   time.Duration
+	Node string // empty: the world
+	Kind MarkKind
+	Text string
+}
+
+// MarkKind is what sort of moment it was.
+type MarkKind uint8
+
+const (
+	MarkNone  MarkKind = iota // not worth seeing
+	MarkFault                 // something did not hold
+	MarkCut                   // the network is cut
+	MarkHeal                  // ... and whole again
+	MarkDown                  // a node is killed, stopped, frozen or without power
+	MarkUp                    // ... and goes on
+	MarkTurn                  // a node, its line or its clock changes
+	MarkBan                   // a node bans a source
+	MarkStall                 // a node says why nothing moves
+	MarkEnd                   // a fetch ends
+	MarkNote                  // a word of the scenario's own
+)
+
+func (k MarkKind) String() string {
+	return [...]string{"", "fault", "cut", "heal", "down", "up", "change", "ban", "stall", "end", "note"}[k]
+}
+
+// openings are how entries of the timeline begin, and what they mark.
+var openings = []struct {
+	begins string
+	kind   MarkKind
+}{
+	{"FAULT ", MarkFault},
+	{"cut", MarkCut},
+	{"heal", MarkHeal},
+	{"is killed", MarkDown},
+	{"loses power", MarkDown},
+	{"stops", MarkDown},
+	{"freezes", MarkDown},
+	{"starts", MarkUp},
+	{"thaws", MarkUp},
+	{"from now on ", MarkTurn},
+	{"its line ", MarkTurn},
+	{"its clock ", MarkTurn},
+	{"withdraws ", MarkTurn},
+	{"stalled for ", MarkStall},
+	{"ended: ", MarkEnd},
+}
+
+// Kind is what the entry marks.
+func (e Entry) Kind() MarkKind {
+	for _, o := range openings {
+		if strings.HasPrefix(e.Text, o.begins) {
+			return o.kind
+		}
+	}
+	switch {
+	case strings.HasPrefix(e.Text, "source ") && strings.Contains(e.Text, ": banned: "):
+		return MarkBan
+	case e.Node == "":
+		return MarkNote
+	}
+	return MarkNone
+}

@@ -1,0 +1,76 @@
+package simnet
+
+import (
+	"fmt"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Missing is what a fetch lacks at the end of a run, and why: of every missing
+// piece, or run of pieces, who has it, who holds it, and what would happen next.
+type Missing struct {
+	Node  string
+	Share string // its name
+	Why   []string
+}
+
+// missing explains every fetch that should be whole and is not.
+func (r *referee) missing() (out []Missing) {
+	for _, x := range r.n.nodes {
+		for _, f := range x.fetches {
+			if f.opt.MayFail || f.opt.Want != nil || f.ended != nil && f.ended.Err == nil {
+				continue
+			}
+			out = append(out, Missing{x.Name(), f.c.Manifest.Name, f.lacks()})
+		}
+	}
+	return out
+}
+
+// lacks is a line for each missing piece or run of pieces. Its plan explains them
+// while there is one.
+func (f *Fetch) lacks() []string {
+	if f.ended == nil && f.life == f.x.life && f.x.state == running {
+		if why, _, _, _ := f.x.host.Why(f); len(why) > 0 {
+			return why
+		}
+	}
+	have := f.Verified()
+	switch {
+	case have != nil:
+	case f.partial != nil:
+		have = f.partial.Verified()
+	default:
+		have = share.NewSet(f.c.Manifest.Layout().Pieces())
+	}
+	why := f.now()
+	var out []string
+	for p, n := share.Piece(0), share.Piece(have.Len()); p < n; p++ {
+		first := p
+		for p < n && !have.Has(p) {
+			p++
+		}
+		switch {
+		case p == first+1:
+			out = append(out, fmt.Sprintf("piece %d: %s", first, why))
+		case p > first:
+			out = append(out, fmt.Sprintf("pieces %d-%d: %s", first, p-1, why))
+		}
+	}
+	return out
+}
+
+// now is how a fetch without a plan stands.
+func (f *Fetch) now() string {
+	switch {
+	case f.ended != nil:
+		return fmt.Sprintf("the fetch ended after %v: %v", f.endedAt, f.ended.Err)
+	case f.x.state == frozen:
+		return "its node is frozen"
+	case f.x.state == stopped:
+		return "its node does not run"
+	case f.life != f.x.life:
+		return "its node runs, and does not fetch it"
+	}
+	return fmt.Sprintf("%v: %s", f.last.State, f.last.Reason)
+}

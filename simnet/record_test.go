@@ -1,0 +1,225 @@
+package simnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// record runs a scenario and keeps what can be drawn.
+func record(t *testing.T, s *Scenario, seed uint64) *Result {
+	t.Helper()
+	r, err := s.RunWith(context.Background(), RunOptions{Seed: seed, Record: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestARecordingChangesNothing(t *testing.T) {
+	for _, name := range []string{"liars-mute-honest", "stopped-and-resumed"} {
+		plain, seen := Find(name).Run(3, 0), record(t, Find(name), 3)
+		if plain.Trace != seen.Trace || plain.Virtual != seen.Virtual || plain.Timeline.String() != seen.Timeline.String() {
+			t.Errorf("%s: trace %x in %v, and %x in %v when it is recorded", name, plain.Trace, plain.Virtual, seen.Trace, seen.Virtual)
+		}
+		if plain.Recording != nil || seen.Recording == nil {
+			t.Errorf("%s: recorded: %v and %v", name, plain.Recording != nil, seen.Recording != nil)
+		}
+	}
+}
+
+func TestARecordingSaysWhatHappened(t *testing.T) {
+	r := record(t, Find("restarts"), 1)
+	rec := r.Recording
+	if rec.Samples < maxSamples/2 || rec.Samples > maxSamples || rec.Step*time.Duration(rec.Samples-2) > r.Virtual || rec.Step*time.Duration(rec.Samples) < r.Virtual {
+		t.Errorf("%d samples, one in %v, of %v", rec.Samples, rec.Step, r.Virtual)
+	}
+	if len(rec.Nodes) != r.Nodes || len(rec.Contents) != 1 {
+		t.Fatalf("%d nodes of %d, %d contents", len(rec.Nodes), r.Nodes, len(rec.Contents))
+	}
+	var sent int64
+	for i, n := range rec.Nodes {
+		if len(n.Samples) != rec.Samples {
+			t.Fatalf("%s has %d samples of %d", n.Name, len(n.Samples), rec.Samples)
+		}
+		last := n.Samples[rec.Samples-1]
+		sent += last.Sent
+		if n.Fetches && (n.Ended == 0 || n.Ended > r.Virtual || last.Verified < n.Wanted*9/10) {
+			t.Errorf("%s ended at %v with %d bytes of %d", n.Name, n.Ended, last.Verified, n.Wanted)
+		}
+		if (i == 0) != n.Seeds || (i == 0) == n.Fetches {
+			t.Errorf("%s seeds %v, fetches %v", n.Name, n.Seeds, n.Fetches)
+		}
+		down := slices.ContainsFunc(n.Samples, func(s Sample) bool { return s.Doing == Off })
+		if !down {
+			t.Errorf("%s was killed, and no sample shows it", n.Name)
+		}
+	}
+	if sent == 0 || sent > r.Sent {
+		t.Errorf("%d bytes sent of %d", sent, r.Sent)
+	}
+	content := rec.Contents[0]
+	if content.Name != "photos" || content.Pieces != 96 || len(content.Holders) != 96 {
+		t.Errorf("%s has %d pieces in %d rows", content.Name, content.Pieces, len(content.Holders))
+	}
+	for row, levels := range content.Holders {
+		if first, last := levels[2], levels[rec.Samples-1]; len(levels) != rec.Samples || first != 1 || last < 4 {
+			t.Errorf("row %d: %d samples, %d holders at first, %d at last", row, len(levels), first, last)
+		}
+	}
+	verified := map[int]int{}
+	for _, l := range rec.Leases {
+		if l.From > l.To || l.To > r.Virtual || l.Node == l.Source {
+			t.Errorf("lease %+v", l)
+		}
+		if l.End == LeaseVerified {
+			verified[l.Node]++
+		}
+	}
+	for i := 1; i < len(rec.Nodes); i++ {
+		if verified[i] < 96 {
+			t.Errorf("%s: %d leases ended with their piece, of 96 pieces", rec.Nodes[i].Name, verified[i])
+		}
+	}
+}
+
+// Every way of doing nothing, and every kind of mark, is seen for what it is.
+func TestDoingsAndMarks(t *testing.T) {
+	doings, marks, ends := map[Doing]string{}, map[MarkKind]string{}, map[LeaseEnd]string{}
+	stories := []*Scenario{Find("disk-full"), Find("missing-piece"), Find("freezes"), Find("restarts"), Find("only-liars"), Find("lines-change"), {
+		Name: "mute", Set: func(r *Run) {
+			c := r.File("film", 4*mib)
+			r.Patience(-1)
+			r.Timeline().Note("a word")
+			mute := r.Add(NodeConfig{Name: "mute", Acts: Mute(mib)}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			x.FetchWith(c, FetchOptions{Want: share.ErrStalled}, mute)
+			heal := r.Partition([]*Node{mute}, []*Node{x})
+			r.After(20*time.Second, heal)
+		},
+	}}
+	for _, s := range stories {
+		r := record(t, s, 1)
+		for _, n := range r.Recording.Nodes {
+			for _, x := range n.Samples {
+				doings[x.Doing] = s.Name
+				if why := r.Recording.Reasons[x.Reason]; (x.Doing >= Full && x.Doing <= Idle) != (why != "") && x.Doing != Looking && x.Doing != Writing {
+					t.Errorf("%s, %s: %v, and says %q", s.Name, n.Name, x.Doing, why)
+				}
+			}
+		}
+		for _, m := range r.Recording.Marks {
+			marks[m.Kind] = s.Name
+		}
+		for _, l := range r.Recording.Leases {
+			ends[l.End] = s.Name
+		}
+	}
+	for _, d := range AllDoings {
+		if doings[d] == "" && d != Writing { // which takes next to no time on this disk
+			t.Errorf("nobody was %q", d)
+		}
+	}
+	for k := MarkFault + 1; k <= MarkNote; k++ {
+		if marks[k] == "" {
+			t.Errorf("no mark of kind %v", k)
+		}
+	}
+	for e := LeaseVerified; e <= LeaseLost; e++ {
+		if ends[e] == "" {
+			t.Errorf("no lease ended as %q", e)
+		}
+	}
+	if len(AllDoings) != int(Failed)+1 {
+		t.Errorf("%d doings are listed of %d", len(AllDoings), Failed+1)
+	}
+}
+
+func TestARecordingIsBounded(t *testing.T) {
+	r := record(t, &Scenario{Name: "long", Limit: time.Hour, Set: func(r *Run) {
+		c := r.File("book", 4*mib)
+		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		r.After(200*time.Millisecond, source.PowerOff)
+		r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Config: patient()}, source)
+		r.After(50*time.Minute, source.Start)
+		r.Every(100*time.Millisecond, func() bool {
+			r.Timeline().Note("tick")
+			return r.Elapsed() < 49*time.Minute
+		})
+	}}, 1)
+	rec := r.Recording
+	if r.Virtual < 50*time.Minute || rec.Samples > maxSamples || rec.Samples < maxSamples/2 || len(rec.Marks) > maxMarks+maxFaults || rec.MarksLeftOut == 0 {
+		t.Errorf("%v: %d samples, %d marks and %d left out", r.Virtual, rec.Samples, len(rec.Marks), rec.MarksLeftOut)
+	}
+}
+
+// What is missing is explained, whatever became of the fetch.
+func TestMissingPiecesAreExplained(t *testing.T) {
+	some := func(p share.Piece) bool { return p != 2 && p != 5 && p != 6 }
+	for _, test := range []struct {
+		name  string
+		befal func(x *Node)
+		want  string
+	}{
+		{"goes on", func(*Node) {}, "piece 2: wanted; 1 source is connected and none has it"},
+		{"killed", (*Node).Kill, "pieces 5-6: its node does not run"},
+		{"frozen", (*Node).Freeze, "piece 2: its node is frozen"},
+	} {
+		s := &Scenario{Name: test.name, Limit: 20 * time.Second, Set: func(r *Run) {
+			c := r.File("film", 8*mib)
+			a := r.Add(NodeConfig{Name: "a"}).Part(c, some)
+			a.FetchWith(c, FetchOptions{Manifest: true, MayFail: true, Config: patient()})
+			x := r.Add(NodeConfig{Name: "node"})
+			x.FetchWith(c, FetchOptions{Config: patient()}, a)
+			r.After(10*time.Second, func() { test.befal(x) })
+		}}
+		r := s.Run(1, 0)
+		if r.OK() || len(r.Missing) != 1 || r.Missing[0].Node != "node" || len(r.Missing[0].Why) != 2 || !strings.Contains(r.Report(), test.want) {
+			t.Errorf("%s: want %q in\n%v\n%s", test.name, test.want, r.Missing, r.Report())
+		}
+	}
+	s := &Scenario{Name: "fails", Set: func(r *Run) {
+		c := r.File("film", 2*mib)
+		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		source.PowerOff()
+		r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
+	}}
+	if r := s.Run(1, 0); len(r.Missing) != 1 || len(r.Missing[0].Why) != 1 || !strings.HasPrefix(r.Missing[0].Why[0], "pieces 0-1: the fetch ended after ") {
+		t.Errorf("%v", r.Missing)
+	}
+}
+
+func TestARunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var r *Run
+	s := &Scenario{Name: "long", Set: func(x *Run) {
+		r = x
+		c := r.File("film", 24*mib)
+		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
+		r.After(time.Second, cancel)
+	}}
+	res, err := s.RunWith(ctx, RunOptions{Seed: 1})
+	if res != nil || !errors.Is(err, context.Canceled) || r.Elapsed() > 1500*time.Millisecond {
+		t.Errorf("%v, %v after %v", res, err, r.Elapsed())
+	}
+}
+
+func TestCopiesAreWhatTheSourcesSent(t *testing.T) {
+	s := &Scenario{Name: "two", Set: func(r *Run) {
+		c := r.File("film", 4*mib)
+		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		for i := range 2 {
+			r.Add(NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Down: Mbit * 50, Latency: 10 * time.Millisecond}, NAT: true}).Fetch(c, source)
+		}
+	}}
+	if r := s.Run(1, 0); r.Copies < 1 || r.Copies > 2.1 || r.Sent < int64(r.Copies*4*mib) {
+		t.Errorf("%.2f copies, %d bytes", r.Copies, r.Sent)
+	}
+}
