@@ -48,8 +48,8 @@ type Config struct {
 	// Wall is the wall clock, for what is stored; default time.Now.
 	Wall func() time.Time
 
-	// serve stands between what is offered and those who ask for it: tests lie here.
-	serve func(p2p.Blocks) p2p.Blocks
+	// Simulation stands in for the machine; the zero value does not.
+	Simulation Simulation
 }
 
 // DefaultDir is the state directory of this user: $XDG_DATA_HOME/fetcher or its

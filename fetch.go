@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -91,9 +90,6 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if opt.Dir == "" {
 		opt.Dir = "."
 	}
-	if err := os.MkdirAll(opt.Dir, 0o777); err != nil {
-		return nil, fmt.Errorf("make the folder to fetch into: %w", err)
-	}
 	known, err := n.knownManifest(opt.Dir, id)
 	if err != nil {
 		return nil, err
@@ -135,9 +131,9 @@ func (n *Node) forget(t *Transfer) {
 	}
 }
 
-// knownManifest looks for the share's manifest on this disk: in a partial fetch, or in the state.
+// knownManifest makes dir, and looks for the share's manifest on this disk: in a partial fetch, or in the state.
 func (n *Node) knownManifest(dir string, id share.ID) (*share.Manifest, error) {
-	found, err := store.Find(dir, id)
+	found, err := n.cfg.Simulation.find(dir, id)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +206,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 		t.node.log.Warn("the manifest was not kept", "error", err)
 	}
 	t.node.offers.Yield(m.ID())
-	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted})
+	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS})
 	if err != nil {
 		return nil, err
 	}

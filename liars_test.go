@@ -76,7 +76,7 @@ func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
 		s := shareOf(t, src, func(c *Config) {
 			c.UploadRate = 12e6
 			c.P2P.Timeouts.Shutdown = time.Second
-			c.serve = func(b p2p.Blocks) p2p.Blocks {
+			c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks {
 				l.Blocks, l.layout = b, honest.Manifest().Layout()
 				return l
 			}

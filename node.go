@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -25,12 +26,13 @@ import (
 // Node is one running fetcher. It serves what it shares and what it fetches.
 // Its methods are safe for concurrent use. The caller must Close it.
 type Node struct {
-	cfg     Config
-	log     *slog.Logger
-	state   *store.State
-	host    *p2p.Host
-	offers  *store.Offers
-	program *actors.Program
+	cfg      Config
+	log      *slog.Logger
+	state    *store.State
+	stateDir io.Closer // the state, and the folder it is in
+	host     *p2p.Host
+	offers   *store.Offers
+	program  *actors.Program
 
 	mu        sync.Mutex
 	transfers map[share.ID]*Transfer
@@ -49,11 +51,11 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, fleets: map[share.ID]*Coordination{}, closing: make(chan struct{})}
-	if n.state, err = store.OpenState(cfg.Dir); err != nil {
+	if n.state, n.stateDir, err = cfg.Simulation.openState(cfg.Dir); err != nil {
 		return nil, err
 	}
 	if err := n.start(ctx); err != nil {
-		return nil, errors.Join(err, n.state.Close())
+		return nil, errors.Join(err, n.stateDir.Close())
 	}
 	return n, nil
 }
@@ -73,9 +75,13 @@ func (n *Node) start(ctx context.Context) error {
 	n.offers = store.NewOffers()
 	rt := actors.Real(n.log)
 	rt.SetWall(n.cfg.Wall)
+	var net actors.Network = network{n.host}
+	if send := n.cfg.Simulation.Send; send != nil {
+		net = bent{network{n.host}, send}
+	}
 	n.program = actors.Start(actors.Deps{
 		Runtime:    rt,
-		Network:    network{n.host},
+		Network:    net,
 		InFlight:   n.cfg.InFlight,
 		Buffers:    n.cfg.Buffers,
 		Ranking:    n.cfg.Ranking,
@@ -86,8 +92,8 @@ func (n *Node) start(ctx context.Context) error {
 	n.offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
 	var blocks p2p.Blocks = n.offers
-	if n.cfg.serve != nil {
-		blocks = n.cfg.serve(blocks)
+	if serve := n.cfg.Simulation.Serve; serve != nil {
+		blocks = serve(blocks)
 	}
 	n.host.Serve(blocks, n.program)
 	return nil
@@ -217,7 +223,7 @@ func (n *Node) Close() error {
 		s.end(nil)
 	}
 	n.mu.Unlock()
-	return errors.Join(err, n.state.Close())
+	return errors.Join(err, n.stateDir.Close())
 }
 
 // partingTime is how long the replies in flight may take after a share was withdrawn.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +36,7 @@ type Reader struct {
 	told     share.Piece // where the transfer believes us to be
 
 	mu     sync.Mutex // guards the fields below
-	file   *os.File   // the finished file, once the transfer has ended
+	file   finished   // the finished file, once the transfer has ended
 	closed bool
 }
 
@@ -199,13 +197,11 @@ func (r *Reader) await() error {
 // openFinished opens the file where it lies now that the transfer has ended.
 func (r *Reader) openFinished() error {
 	m, at := r.t.Manifest(), r.t.Path()
-	var f *os.File
-	var err error
-	if m.Single() {
-		f, err = os.Open(at)
-	} else {
-		f, err = os.OpenInRoot(at, filepath.FromSlash(m.Entries[r.entry].Path))
+	inside := ""
+	if !m.Single() {
+		inside = m.Entries[r.entry].Path
 	}
+	f, err := r.t.node.cfg.Simulation.open(at, inside)
 	if err != nil {
 		return err
 	}
@@ -219,7 +215,7 @@ func (r *Reader) openFinished() error {
 	return nil
 }
 
-func (r *Reader) finished() *os.File {
+func (r *Reader) finished() finished {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.file

@@ -39,7 +39,7 @@ type Share struct {
 // the node is closed. The files must not change meanwhile; one that does ends
 // the share. What has not changed since it was last shared is not read again.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
-	imp, err := store.Import(ctx, path, store.ImportOptions{Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state})
+	imp, err := store.Import(ctx, path, store.ImportOptions{Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: n.cfg.Simulation.FS})
 	if err != nil {
 		return nil, err
 	}

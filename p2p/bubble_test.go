@@ -13,11 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
-	"github.com/quic-go/quic-go"
-	"go.uber.org/fx"
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -128,9 +124,14 @@ func (c *packetConn) SetWriteDeadline(time.Time) error { return nil }
 func (c *packetConn) SetReadBuffer(int) error          { return nil }
 func (c *packetConn) SetWriteBuffer(int) error         { return nil }
 
-type sourceIP struct{ ip net.IP }
+// place is one address of the network, and implements Packets.
+type place struct {
+	n  *packets
+	ip net.IP
+}
 
-func (s sourceIP) PreferredSourceIPForDestination(*net.UDPAddr) (net.IP, error) { return s.ip, nil }
+func (p place) ListenUDP(a *net.UDPAddr) (net.PacketConn, error) { return p.n.listen(a), nil }
+func (p place) SourceIP(*net.UDPAddr) (net.IP, error)            { return p.ip, nil }
 
 // host is a host of the simulated network.
 func (n *packets) host(t testing.TB, ip string, cfg Config) *Host {
@@ -138,19 +139,8 @@ func (n *packets) host(t testing.TB, ip string, cfg Config) *Host {
 }
 
 func (n *packets) config(ip string, cfg Config) Config {
-	cfg.QUICOnly = true
 	cfg.Listen = []string{"/ip4/" + ip + "/udp/4001/quic-v1"}
-	cfg.Libp2p = []libp2p.Option{libp2p.QUICReuse(
-		func(l fx.Lifecycle, rk quic.StatelessResetKey, tk quic.TokenGeneratorKey, o ...quicreuse.Option) (*quicreuse.ConnManager, error) {
-			m, err := quicreuse.NewConnManager(rk, tk, o...)
-			if err == nil {
-				l.Append(fx.StopHook(m.Close))
-			}
-			return m, err
-		},
-		quicreuse.OverrideSourceIPSelector(func() (quicreuse.SourceIPSelector, error) { return sourceIP{net.ParseIP(ip)}, nil }),
-		quicreuse.OverrideListenUDP(func(_ string, a *net.UDPAddr) (net.PacketConn, error) { return n.listen(a), nil }),
-	)}
+	cfg.Packets = place{n, net.ParseIP(ip)}
 	return cfg
 }
 

@@ -57,10 +57,14 @@ type Config struct {
 	// Logger is told what an operator or a developer may want to know. nil: nobody.
 	Logger *slog.Logger
 
-	// QUICOnly leaves TCP out, as a simulated network of packets must.
+	// QUICOnly leaves TCP out.
 	QUICOnly bool
 
-	// Libp2p are options applied after ours: a simulated network's.
+	// Packets, unless nil, takes the place of the system's network. There is no
+	// TCP then, and Listen should name addresses that it has.
+	Packets Packets
+
+	// Libp2p are options applied after ours.
 	Libp2p []libp2p.Option
 }
 
@@ -94,6 +98,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.QUICOnly = c.QUICOnly || c.Packets != nil
 	c.Timeouts = c.Timeouts.withDefaults()
 	return c, c.validate()
 }

@@ -152,6 +152,9 @@ func newNode(cfg Config) (host.Host, error) {
 		// Port sharing would let a second host take an explicit port in silence.
 		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport(), tcp.WithConnectionTimeout(t.Dial)))
 	}
+	if cfg.Packets != nil {
+		opts = append(opts, over(cfg.Packets))
+	}
 	node, err := libp2p.New(append(opts, cfg.Libp2p...)...)
 	if err != nil {
 		resources.Close()

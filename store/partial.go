@@ -83,6 +83,7 @@ type PartialOptions struct {
 	Workers int    // for hashing a target that exists; default 0: one per core
 	MaxOpen int    // files kept open, and folders; default DefaultMaxOpen
 	Wanted  []bool // by entry: what is to be fetched; default nil: all. See Partial.Select
+	FS      FS     // where OpenPartial looks dir up, slash-separated; default: this machine
 }
 
 const (
@@ -111,7 +112,15 @@ func stagingName(m *share.Manifest) string {
 // if what is missing cannot fit, and share.ErrPath if this system cannot hold the
 // names. ctx ends the hashing of a target.
 func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt PartialOptions) (*Partial, error) {
-	d, abs, err := locateDir(dir)
+	var d FS
+	var abs string
+	var err error
+	if opt.FS != nil {
+		abs = path.Join("/", dir)
+		d, err = opt.FS.Sub(path.Clean(dir))
+	} else {
+		d, abs, err = locateDir(dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch into %s: %w", dir, err)
 	}
