@@ -36,6 +36,9 @@ type Config struct {
 	Buffers  int
 	// UploadRate bounds what others are sent, in bytes per second; 0 is no bound.
 	UploadRate int64
+	// DownloadRate bounds what this node asks others for, in bytes per second of
+	// file content over all transfers; 0 is no bound.
+	DownloadRate int64
 	// Fleet is how the node works together with others of its owner; default not.
 	Fleet Fleet
 	// Leases, Ranking, Uploads and P2P are the configuration of those packages.
@@ -87,8 +90,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}
-	if c.InFlight < 0 || c.Buffers < 0 || c.UploadRate < 0 {
-		return c, errors.New("InFlight, Buffers and UploadRate must not be negative")
+	if c.InFlight < 0 || c.Buffers < 0 || c.UploadRate < 0 || c.DownloadRate < 0 {
+		return c, errors.New("InFlight, Buffers, UploadRate and DownloadRate must not be negative")
 	}
 	if _, err := c.Fleet.forTransfer(false); err != nil {
 		return c, err

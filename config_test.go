@@ -83,7 +83,7 @@ func TestAnnouncedAddressesComeFirst(t *testing.T) {
 }
 
 func TestNegativeLimitsAreRefused(t *testing.T) {
-	for _, c := range []Config{{InFlight: -1}, {Buffers: -1}, {UploadRate: -1}} {
+	for _, c := range []Config{{InFlight: -1}, {Buffers: -1}, {UploadRate: -1}, {DownloadRate: -1}} {
 		c.Dir, c.Listen = t.TempDir(), loopback
 		if n, err := Open(t.Context(), c); err == nil {
 			n.Close()
@@ -124,6 +124,34 @@ func TestUploadRateHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("without a limit: %v", time.Since(began))
+}
+
+func TestDownloadRateHolds(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "f.bin")
+	writeRandom(t, src, 4<<20, 1)
+	s := shareOf(t, src)
+	slow := openNode(t, func(c *Config) { c.DownloadRate = 4 << 20 })
+	began := time.Now()
+	if _, err := fetchInto(t, slow, s.Ticket(), t.TempDir(), FetchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 700*time.Millisecond {
+		t.Errorf("4 MiB at 4 MiB/s took %v", took)
+	}
+	slow.SetDownloadRate(1 << 20)
+	tr, err := slow.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	time.AfterFunc(700*time.Millisecond, func() { slow.SetDownloadRate(0) })
+	if err := tr.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 700*time.Millisecond {
+		t.Errorf("4 MiB at 1 MiB/s took %v", took)
+	}
 }
 
 func TestStallEndsAFetch(t *testing.T) {

@@ -80,14 +80,15 @@ func (n *Node) start(ctx context.Context) error {
 		net = bent{network{n.host}, send}
 	}
 	n.program = actors.Start(actors.Deps{
-		Runtime:    rt,
-		Network:    net,
-		InFlight:   n.cfg.InFlight,
-		Buffers:    n.cfg.Buffers,
-		Ranking:    n.cfg.Ranking,
-		Uploads:    n.cfg.Uploads,
-		Remembered: n.remembered(),
-		Remember:   n.remember,
+		Runtime:      rt,
+		Network:      net,
+		InFlight:     n.cfg.InFlight,
+		Buffers:      n.cfg.Buffers,
+		DownloadRate: n.cfg.DownloadRate,
+		Ranking:      n.cfg.Ranking,
+		Uploads:      n.cfg.Uploads,
+		Remembered:   n.remembered(),
+		Remember:     n.remember,
 	})
 	n.offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
@@ -174,6 +175,10 @@ func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }
 
 // SetUploadRate bounds what others are sent, in bytes per second, from now on; 0 is no bound.
 func (n *Node) SetUploadRate(rate int64) { n.program.SetUploadRate(rate) }
+
+// SetDownloadRate bounds what others are asked for, in bytes per second of file
+// content over all transfers, from now on; 0 is no bound.
+func (n *Node) SetDownloadRate(rate int64) { n.program.SetDownloadRate(rate) }
 
 // closeTimeout bounds Close.
 const closeTimeout = 10 * time.Second

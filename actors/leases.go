@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"fmt"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/leasemgr"
@@ -13,13 +15,14 @@ import (
 type leaseManager struct {
 	s        *System
 	transfer *actor.PID
+	ration   *Ration
 	m        *leasemgr.Manager
 	pools    map[peers.ID]*actor.PID
 	wake     alarm
 }
 
-func newLeaseManager(s *System, transfer *actor.PID, cfg leasemgr.Config, plan leasemgr.Plan) *leaseManager {
-	return &leaseManager{s: s, transfer: transfer, m: leasemgr.New(cfg, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
+func newLeaseManager(s *System, transfer *actor.PID, ration *Ration, cfg leasemgr.Config, plan leasemgr.Plan) *leaseManager {
+	return &leaseManager{s: s, transfer: transfer, ration: ration, m: leasemgr.New(cfg, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
 }
 
 func (l *leaseManager) Receive(ctx actor.Context) {
@@ -169,7 +172,15 @@ func (l *leaseManager) status(lines int) PlanStatus {
 	for _, e := range l.m.Missing(lines, l.s.Now()) {
 		st.Why = append(st.Why, e.String())
 	}
+	if rate := l.ration.Rate(); rate > 0 && len(st.Why) > 0 {
+		st.Why = append(st.Why, pacedBy(rate))
+	}
 	return st
+}
+
+// pacedBy says, for people, that a limit holds everything back.
+func pacedBy(rate int64) string {
+	return fmt.Sprintf("paced by --limit-down: this node asks for at most %d bytes a second, of all sources together", rate)
 }
 
 // sameActor says whether both are there and the same.

@@ -301,7 +301,8 @@ type LeaseRequest struct {
 	RTT    time.Duration
 }
 
-// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in.
+// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in, or
+// with none that the source is not late: this node does not ask it yet.
 type LeaseProgress struct {
 	Source peers.ID
 	Piece  share.Piece

@@ -23,6 +23,7 @@ type node struct {
 	s         *System
 	deps      Deps
 	budget    *Budget
+	ration    *Ration
 	seeder    *actor.PID
 	finder    *actor.PID
 	ranking   *peers.Ranking
@@ -106,7 +107,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	self := ctx.Self()
 	m.Config = m.Config.withDefaults()
 	pid := n.s.spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
-		return &transfer{s: n.s, net: n.deps.Network, budget: n.budget, node: self, seeder: n.seeder, finder: n.finder, cmd: m, cfg: m.Config}
+		return &transfer{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m, cfg: m.Config}
 	}, onPanicStop)
 	n.transfers[m.Share] = running{pid, m.Notify}
 	ctx.Respond(TransferStarted{Transfer: pid})

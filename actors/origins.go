@@ -37,6 +37,7 @@ type hold struct {
 	token share.Token // the coordinator's; 0: taken without its leave
 	lease share.Token // the LeaseManager's; 0: not yet
 	bytes int         // not yet told
+	alive bool        // ... nor that it came on, if only because it is we who wait
 }
 
 // ---- sources ----
@@ -307,6 +308,7 @@ func (c *leaseClient) progress(ctx actor.Context, m LeaseProgress) {
 	}
 	if h := src.held[m.Piece]; h != nil && h.lease == m.Token {
 		h.bytes += m.Bytes
+		h.alive = true
 		if c.bytesAt.IsZero() && c.state == seated {
 			c.bytesAt = c.s.Now().Add(gatherBytes)
 		}
@@ -482,9 +484,9 @@ func (c *leaseClient) tell(ctx actor.Context, now time.Time) time.Time {
 func (c *leaseClient) tellBytes(ctx actor.Context, src *origin) {
 	var items []wire.Progress
 	for _, p := range src.pieces() {
-		if h := src.held[share.Piece(p)]; h.bytes > 0 && h.token != 0 {
+		if h := src.held[share.Piece(p)]; h.alive && h.token != 0 {
 			items = append(items, wire.Progress{Piece: p, Token: uint64(h.token), Bytes: uint32(min(h.bytes, share.MaxPiece))})
-			h.bytes = 0
+			h.bytes, h.alive = 0, false
 		}
 	}
 	for part := range slices.Chunk(items, wire.MaxLeases) {

@@ -174,7 +174,7 @@ func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Ti
 		t.stalled, t.plan = "", PlanStatus{}
 		return t.moved.Add(quietAfter)
 	}
-	if quiet >= t.cfg.Stall {
+	if quiet >= t.cfg.Stall+t.ration.patience() {
 		t.end(ctx, Ended{Err: t.stallError(quiet)})
 		return next
 	}
@@ -190,7 +190,7 @@ func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Ti
 		t.changed = true
 		t.notify(Stalled{For: quiet, Reason: t.count.Reason, Why: t.plan.Why})
 	}
-	return earliest(now.Add(time.Second), t.moved.Add(t.cfg.Stall))
+	return earliest(now.Add(time.Second), t.moved.Add(t.cfg.Stall+t.ration.patience()))
 }
 
 func (t *transfer) stallError(quiet time.Duration) error {
@@ -230,6 +230,8 @@ func (t *transfer) whyQuiet() string {
 		return t.plan.Fleet
 	case len(t.plan.Why) > 0 && t.plan.Leased == 0:
 		return t.plan.Why[0]
+	case t.plan.Leased > 0 && t.s.Now().Sub(t.moved) < t.ration.patience():
+		return pacedBy(t.ration.Rate())
 	case t.plan.Leased > 0:
 		return fmt.Sprintf("waiting for %s from %s (%s)", count(t.plan.Leased, "piece"), count(active, "source"), t.lastWord())
 	}

@@ -20,6 +20,7 @@ type fetchPool struct {
 	s         *System
 	net       Network
 	budget    *Budget
+	ration    *Ration
 	transfer  *actor.PID
 	leases    *actor.PID
 	verifiers []*actor.PID
@@ -30,6 +31,7 @@ type fetchPool struct {
 	anonymous bool
 
 	core      *fetchpool.Pool
+	part      *part
 	link      Link
 	links     int                            // links opened so far; messages of an older one are dropped
 	requests  map[uint64]*request            // on the link, by the core's ID
@@ -42,6 +44,7 @@ type fetchPool struct {
 	missed    int                            // deadlines, not yet reported
 	reported  time.Time
 	earned    int64
+	excused   time.Time // when the lease manager was last told that it is us who do not ask
 	wake      alarm
 }
 
@@ -94,6 +97,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.checked(m)
 	case BlocksHere:
 		f.core.Verified(m.Piece, m.First, m.Count, f.s.Now())
+	case rationChanged:
+		f.core.Limit(float64(f.ration.Rate()), f.s.Now())
 	case budgetFree, wakeDue:
 	case StopPool:
 		f.core.Stop(m.Why, f.s.Now())
@@ -114,7 +119,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 var errGoodbye = errors.New("the source has ended")
 
 func (f *fetchPool) start(ctx actor.Context) {
-	f.budget = f.budget.For(ctx.Self())
+	f.budget, f.part = f.budget.For(ctx.Self()), f.ration.For(ctx.Self())
+	f.core.Limit(float64(f.ration.Rate()), f.s.Now())
 	f.requests = map[uint64]*request{}
 	f.unclear = map[share.Piece]leasemgr.Lease{}
 	ctx.Request(f.leases, SourceUp{f.source.ID})
@@ -122,12 +128,8 @@ func (f *fetchPool) start(ctx actor.Context) {
 
 // step does what the core wants done. It runs after every message.
 func (f *fetchPool) step(ctx actor.Context) {
-	take := f.budget.Take
-	behind := f.unchecked >= maxUnchecked
-	if behind { // the verifiers, or the disk, are slower than the source: what they say next wakes us
-		take = func(int) bool { return false }
-	}
-	todo := f.core.Next(f.s.Now(), take)
+	behind := f.unchecked >= maxUnchecked // the verifiers, or the disk, are slower than the source: what they say next wakes us
+	todo := f.core.Next(f.s.Now(), func(n int) fetchpool.Leave { return f.leave(n, behind) })
 	for _, id := range todo.Cancel {
 		f.link.Cancel(id)
 	}
@@ -156,10 +158,46 @@ func (f *fetchPool) step(ctx actor.Context) {
 		f.ask(ctx, todo.Want)
 	}
 	f.report(ctx, todo.Gone)
-	f.wake.set(f.s, ctx, todo.Wake)
+	f.wake.set(f.s, ctx, earliest(todo.Wake, f.awaitTurn(ctx, todo.Paced)))
 	if refused { // the core has more to say about what the link did not take
 		f.step(ctx)
 	}
+}
+
+// leave is whether n bytes may be asked for now.
+func (f *fetchPool) leave(n int, behind bool) fetchpool.Leave {
+	now := f.s.Now()
+	switch {
+	case behind:
+		return fetchpool.NoMemory
+	case !f.part.due(n, now):
+		return fetchpool.TooSoon
+	case !f.budget.Take(n):
+		return fetchpool.NoMemory
+	}
+	f.part.spend(n, now)
+	return fetchpool.Granted
+}
+
+// excuseEvery is how often it is said that a source is not late: well within what
+// the lease manager takes for overdue.
+const excuseEvery = 250 * time.Millisecond
+
+// awaitTurn waits for the turn to ask for more, if it is the node's limit that it
+// takes. What is leased meanwhile is not late, and the lease manager is told so.
+func (f *fetchPool) awaitTurn(ctx actor.Context, paced bool) (next time.Time) {
+	now := f.s.Now()
+	if !paced {
+		f.part.cancel(now)
+		return next
+	}
+	if piece, token, ok := f.core.Oldest(); ok {
+		if next = f.excused.Add(excuseEvery); !next.After(now) {
+			f.excused, next = now, now.Add(excuseEvery)
+			ctx.Send(f.leases, LeaseProgress{f.source.ID, piece, token, 0})
+		}
+	}
+	return earliest(next, f.part.wait())
 }
 
 func (f *fetchPool) hangUp() {
@@ -253,6 +291,9 @@ func (f *fetchPool) ask(ctx actor.Context, n int) {
 	rate, rtt, known := f.core.Measure()
 	if !known {
 		rate = 0
+	}
+	if limit := f.ration.Rate(); limit > 0 { // what it could send beyond that is of no use
+		rate = min(rate, float64(limit))
 	}
 	ctx.Request(f.leases, LeaseRequest{Source: f.source.ID, Max: n, Rate: rate, RTT: rtt})
 }
@@ -499,6 +540,7 @@ func stateOf(st fetchpool.State) SourceState {
 func (f *fetchPool) close(ctx actor.Context) {
 	f.closed = true
 	f.wake.stop()
+	f.part.close(f.s.Now())
 	f.hangUp()
 	for id := range f.requests {
 		f.end(id)

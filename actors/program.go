@@ -32,8 +32,11 @@ type Deps struct {
 	// default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64
 	Buffers  int
-	Ranking  peers.RankingConfig
-	Uploads  peers.UploadConfig
+	// DownloadRate bounds what is asked for, in bytes per second over all
+	// transfers; 0 is no bound.
+	DownloadRate int64
+	Ranking      peers.RankingConfig
+	Uploads      peers.UploadConfig
 	// Remembered is the ranking of earlier runs, and Remember keeps it; it is
 	// called off the actors, one call at a time. Both may be nil.
 	Remembered []peers.Record
@@ -46,6 +49,7 @@ type Program struct {
 	s      *System
 	node   *actor.PID
 	budget *Budget
+	ration *Ration
 }
 
 // Start runs the actors of a node. The caller passes what arrives from the
@@ -54,9 +58,9 @@ func Start(d Deps) *Program {
 	d.InFlight = orElse(d.InFlight, 32<<20)
 	d.Buffers = orElse(d.Buffers, 1024)
 	s := NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
-	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers)}
+	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers), ration: NewRation(s, d.DownloadRate)}
 	pid := s.spawn(nil, "node", controlBox, func() actor.Actor { return n }, onPanicStop)
-	return &Program{s, pid, n.budget}
+	return &Program{s, pid, n.budget, n.ration}
 }
 
 // Fetch starts a transfer. Its events go to m.Notify, Ended last.
@@ -124,6 +128,10 @@ func (p *Program) Withdraw(ctx context.Context, id share.ID, why string) (childr
 
 // SetUploadRate bounds what children are sent, in bytes per second; 0 is no bound.
 func (p *Program) SetUploadRate(rate int64) { p.s.Send(p.node, SetUploadRate{rate}) }
+
+// SetDownloadRate bounds what is asked for from now on, in bytes per second over
+// all transfers; 0 is no bound.
+func (p *Program) SetDownloadRate(rate int64) { p.ration.SetRate(rate) }
 
 // Request asks the Seeder whether a child may be served; m.Reply hears the answer.
 func (p *Program) Request(m AdmitRequest) { p.s.Send(p.node, m) }

@@ -24,6 +24,7 @@ type transfer struct {
 	s      *System
 	net    Network
 	budget *Budget
+	ration *Ration
 	node   *actor.PID
 	seeder *actor.PID
 	finder *actor.PID
@@ -224,7 +225,7 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 func (t *transfer) startWorkers(ctx actor.Context) {
 	self, layout := ctx.Self(), t.manifest.Layout()
 	plan := leasemgr.Plan{Layout: layout, Verified: t.have.Clone(), Wanted: t.chosen.pieces(layout), Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
-	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.cfg.Leases, plan) })
+	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.ration, t.cfg.Leases, plan) })
 	if runs := t.chosen.runs(layout, func(entry int) bool { return t.chosen[entry] == leasemgr.High || t.chosen[entry] == leasemgr.Low }); len(runs) > 0 {
 		ctx.Send(t.leases, SetPriorities{runs})
 	}
@@ -247,7 +248,7 @@ func (t *transfer) startPool(ctx actor.Context, src *source) {
 	src.pools++
 	t.pools++ // in the name, because peers choose their IDs
 	src.pool = t.s.spawn(ctx, fmt.Sprint("pool-", t.pools, "-", src.addr.ID.Short()), poolBox, func() actor.Actor {
-		return &fetchPool{s: t.s, net: t.net, budget: t.budget, transfer: self, leases: t.leases, verifiers: t.verifiers,
+		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
 			finder: t.finder, source: src.addr, share: t.cmd.Share, layout: layout, anonymous: t.cfg.Anonymous,
 			core: fetchpool.New(fetchpool.Config{}, layout, t.s.Seed("pool "+string(src.addr.ID)), t.s.Now())}
 	}, onPanicStop)

@@ -26,7 +26,8 @@ type model struct {
 	ended  map[share.Token]bool
 	reqs   map[uint64]*modelRequest // in flight
 	lastID uint64
-	room   int // left in the node's budget
+	room   int   // left in the node's budget
+	scarce Leave // what is said when there is none
 	taken  int
 	gone   bool
 	wake   time.Time
@@ -57,7 +58,7 @@ const budget = 3 << 20
 func newModel(t *rapid.T) *model {
 	sizes := []int64{10, 64 << 10, 100 << 10, 1 << 20, 5<<20 + 7, 3 << 20, 200 << 10}
 	m := &model{t: t, now: start, leases: map[share.Piece]*modelLease{}, ended: map[share.Token]bool{},
-		reqs: map[uint64]*modelRequest{}, room: budget}
+		reqs: map[uint64]*modelRequest{}, room: budget, scarce: NoMemory}
 	m.layout = modelLayout
 	if m.layout == nil {
 		m.layout = layoutOf(nopTB{}, sizes...)
@@ -79,13 +80,13 @@ func (nopTB) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 func (m *model) next() {
 	t := m.t
 	state := m.p.State()
-	todo := m.p.Next(m.now, func(n int) bool {
+	todo := m.p.Next(m.now, func(n int) Leave {
 		if n <= 0 || n > m.room {
-			return false
+			return m.scarce
 		}
 		m.room -= n
 		m.taken += n
-		return true
+		return Granted
 	})
 	for _, r := range todo.Ended {
 		was := m.reqs[r.ID]
@@ -303,6 +304,10 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		}),
 		"available": on(func(t *rapid.T) { m.p.Available(m.now) }),
 		"announced": on(func(t *rapid.T) { m.p.Announced(nil, m.now) }),
+		"limited": on(func(t *rapid.T) {
+			m.scarce = rapid.SampledFrom([]Leave{NoMemory, TooSoon}).Draw(t, "scarce")
+			m.p.Limit(rapid.SampledFrom([]float64{0, 10e3, 1e6, 100e6}).Draw(t, "limit"), m.now)
+		}),
 		"arrived":   on(m.arrive),
 		"arrived2":  on(m.arrive),
 		"partial":   on(func(t *rapid.T) { m.p.Partial(m.anyRequest().ID, 100, m.now) }),

@@ -35,6 +35,15 @@ const (
 	Refused                 // the source will not serve us
 )
 
+// Leave is whether bytes may be asked for, as the owner of a Pool knows it.
+type Leave uint8
+
+const (
+	Granted  Leave = iota
+	NoMemory       // enough bytes are in flight on the node
+	TooSoon        // the node's own limit of bytes a second is used up
+)
+
 // Todo is what the owner of a Pool is to do, in this order: cancel, give back
 // the budget of what ended, return leases, close, dial, subscribe, send. Its
 // slices are good until the next call of Next.
@@ -47,7 +56,8 @@ type Todo struct {
 	Subscribe bool      // ask for the have-map
 	Requests  []Request // to be sent; their bytes were taken from the budget
 	Want      int       // how many more pieces could be used. A level, not an event: ask once, and anew after the answer
-	Starved   bool      // the budget refused: call Next again when it has room
+	Starved   bool      // there was NoMemory: call Next again when there is
+	Paced     bool      // it was TooSoon: call Next again when it is not
 	Wake      time.Time // call Next again then; zero: not before something happens
 	Gone      bool      // the pool has ended; Why says how
 }
@@ -87,6 +97,9 @@ type Pool struct {
 	check   time.Time // look at the deadlines then, at the latest
 	pause   time.Time // ask for nothing before: the source is busy
 	starved bool
+	paced   bool
+	pacedAt time.Time // last
+	most    float64   // bytes a second that the node may ask for, of all sources; 0: no limit
 
 	refused bool      // there are no leases for us
 	askAt   time.Time // ... until then; zero: until we are woken
@@ -128,6 +141,12 @@ func (p *Pool) Dials() int { return p.redial.failed }
 
 // Leases is the number of leases held.
 func (p *Pool) Leases() int { return len(p.leases) }
+
+// Oldest is the lease that has been held longest; false if there is none.
+func (p *Pool) Oldest() (piece share.Piece, token share.Token, ok bool) {
+	l := p.list.next
+	return l.Piece, l.Token, l != &p.list
+}
 
 // InFlight is the bytes asked for and not arrived, and the bytes that may be: the window.
 func (p *Pool) InFlight() (bytes, window int) { return p.inFlight, p.win.limit() }
@@ -228,16 +247,25 @@ func (p *Pool) lose(cause string, busyLeases Reason) {
 	p.todo.Close = true
 }
 
-// Next is what to do now. take asks the node's budget for the bytes of one
-// request; it is called for each request and only when that would be sent.
-func (p *Pool) Next(now time.Time, take func(bytes int) bool) Todo {
+// Limit says how many bytes a second the node may ask for, of all its sources; 0
+// is no limit. The pool then asks for little at a time and holds few leases. When
+// it may ask at all is for take to say, and a source is never blamed for it.
+func (p *Pool) Limit(bytesPerSecond float64, now time.Time) {
+	p.now = now
+	p.most = max(bytesPerSecond, 0)
+	p.refused = false // there may be more for us than there was
+}
+
+// Next is what to do now. take asks for leave to request some bytes; it is called
+// for each request and only when that would be sent.
+func (p *Pool) Next(now time.Time, take func(bytes int) Leave) Todo {
 	p.now = now
 	p.turn()
 	p.overdue()
 	p.trim()
 	p.ask(take)
 	t := p.todo
-	t.Want, t.Starved, t.Gone = p.want(), p.starved, p.state == Gone
+	t.Want, t.Starved, t.Paced, t.Gone = p.want(), p.starved, p.paced, p.state == Gone
 	t.Wake = p.wake()
 	p.todo, p.spare = p.spare, t
 	p.todo = Todo{Cancel: p.todo.Cancel[:0], Ended: p.todo.Ended[:0], Return: p.todo.Return[:0], Requests: p.todo.Requests[:0]}

@@ -41,7 +41,7 @@ func (h *hand) connect() {
 	}
 }
 
-func (h *hand) next() Todo { return h.p.Next(h.now, func(int) bool { return true }) }
+func (h *hand) next() Todo { return h.p.Next(h.now, granted) }
 
 func (h *hand) after(d time.Duration) Todo {
 	h.now = h.now.Add(d)
@@ -694,12 +694,12 @@ func TestStarvedPoolAsksOnceThereIsRoom(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
 	room := 2 * share.BlockSize
-	take := func(n int) bool {
+	take := func(n int) Leave {
 		if n > room {
-			return false
+			return NoMemory
 		}
 		room -= n
-		return true
+		return Granted
 	}
 	todo := h.p.Next(h.now, take)
 	if !todo.Starved || len(todo.Requests) != 2 {
@@ -919,7 +919,7 @@ func BenchmarkSmallPieces(b *testing.B) {
 	}
 	p := New(Config{}, layoutOf(b, sizes...), 1, start)
 	now := start
-	take := func(int) bool { return true }
+	take := granted
 	p.Next(now, take)
 	p.Opened(time.Millisecond, now)
 	p.Next(now, take)
@@ -943,5 +943,91 @@ func BenchmarkSmallPieces(b *testing.B) {
 			p.Finished(live[0].ID, now)
 			live = live[1:]
 		}
+	}
+}
+
+// Below a limit of the node a pool asks for little at a time and holds few leases.
+func TestALimitKeepsRequestsAndLeasesSmall(t *testing.T) {
+	h := ready(t, Config{FirstWindow: 8 << 20}, 64<<20)
+	var works []Work
+	for p := range share.Piece(32) {
+		works = append(works, Work{Piece: p, Token: share.Token(p + 1)})
+	}
+	h.p.Grant(works, h.now)
+	h.p.win.rate = 100e6
+	if todo := h.next(); todo.Requests[0].Bytes != 1<<20 {
+		t.Fatalf("asks for %d bytes without a limit", todo.Requests[0].Bytes)
+	}
+	if piece, token, ok := h.p.Oldest(); piece != 0 || token != 1 || !ok {
+		t.Errorf("the oldest is %d with %d, %v", piece, token, ok)
+	}
+	h.p.Refused(time.Time{}, h.now)
+	h.p.Limit(4e6, h.now)
+	todo := h.next()
+	if len(todo.Return) < 10 || todo.Return[0].Why != Unneeded {
+		t.Errorf("%d of 32 leases are given back", len(todo.Return))
+	}
+	for _, r := range todo.Requests {
+		if r.Bytes != 3*share.BlockSize { // in 50 ms
+			t.Errorf("asks for %d bytes below a limit of 4 MB/s", r.Bytes)
+		}
+	}
+	if n := h.p.Leases(); todo.Want > 0 || n > 16 {
+		t.Errorf("wants %d more than the %d leases it holds", todo.Want, n)
+	}
+	h.p.Limit(0, h.now)
+	if todo := h.next(); todo.Want == 0 {
+		t.Error("wants nothing after the limit was lifted, because it was refused below it")
+	}
+}
+
+func TestWhyNamesTheLimitAsLongAsItHolds(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.p.Limit(1e6, h.now)
+	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
+	next := func(l Leave) Todo { return h.p.Next(h.now, func(int) Leave { return l }) }
+	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() != "paced by --limit-down" {
+		t.Errorf("paced %v, starved %v: %s", todo.Paced, todo.Starved, h.p.Why())
+	}
+	h.now = h.now.Add(500 * time.Millisecond)
+	if todo := next(Granted); todo.Paced || h.p.Why() != "paced by --limit-down" {
+		t.Errorf("paced %v between two turns: %s", todo.Paced, h.p.Why())
+	}
+	h.now = h.now.Add(time.Second)
+	if next(Granted); h.p.Why() != "fetching" {
+		t.Error(h.p.Why())
+	}
+}
+
+// What is slow because of our own limit is no sign of a slow path.
+func TestALimitDoesNotLowerTheMeasuredRate(t *testing.T) {
+	w := newWorld(t, Config{}, layoutOf(t, 1<<30), 50e6, 20*time.Millisecond)
+	w.to(start.Add(3 * time.Second))
+	before, _, _ := w.pool.Measure()
+	w.jitter = func() time.Duration { return time.Duration(w.seq%7) * 5 * time.Millisecond } // and others on the path
+	next, turn := w.now, w.now
+	w.pool.Limit(2e6, w.now)
+	w.leave = func(n int) Leave {
+		if w.now.Before(next) {
+			if turn != next {
+				turn = next
+				w.schedule(next, func() {})
+			}
+			return TooSoon
+		}
+		next = w.now.Add(time.Duration(float64(n) / 2e6 * 1e9))
+		return Granted
+	}
+	w.to(w.now.Add(time.Second))
+	from := w.arrived
+	w.to(w.now.Add(10 * time.Second))
+	if got := float64(w.arrived-from) / 10; got < 1.9e6 || got > 2.3e6 {
+		t.Errorf("%.0f B/s below a limit of 2 MB/s", got)
+	}
+	if after, _, _ := w.pool.Measure(); after < before/2 {
+		t.Errorf("measured %.0f B/s before the limit and %.0f below it", before, after)
+	}
+	if w.back[MissedDeadline] > 0 {
+		t.Errorf("%d leases missed a deadline", w.back[MissedDeadline])
 	}
 }

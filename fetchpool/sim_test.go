@@ -33,8 +33,9 @@ type world struct {
 	last   time.Time // when the last run arrives
 
 	next    share.Piece // to be leased
-	limit   int         // pieces there are to lease
-	few     bool        // lease one at a time
+	leave   func(int) Leave
+	limit   int  // pieces there are to lease
+	few     bool // lease one at a time
 	token   share.Token
 	wakeAt  time.Time
 	live    map[uint64]Request
@@ -99,8 +100,10 @@ func piecesOf(size int64) int {
 	return int((size + 1<<exp - 1) >> exp)
 }
 
+func granted(int) Leave { return Granted }
+
 func newWorld(t testing.TB, cfg Config, layout *share.Layout, rate float64, rtt time.Duration) *world {
-	w := &world{t: t, layout: layout, now: start, rtt: rtt, run: 256 << 10, limit: layout.Pieces(),
+	w := &world{t: t, leave: granted, layout: layout, now: start, rtt: rtt, run: 256 << 10, limit: layout.Pieces(),
 		rate: func(time.Time) float64 { return rate }, live: map[uint64]Request{}, back: map[Reason]int{}, path: &path{}}
 	w.path.worlds = []*world{w}
 	w.pool = New(cfg, layout, 1, w.now)
@@ -150,7 +153,7 @@ func together(end time.Time, worlds ...*world) {
 }
 
 func (w *world) step() {
-	t := w.pool.Next(w.now, func(int) bool { return true })
+	t := w.pool.Next(w.now, w.leave)
 	for _, id := range t.Cancel {
 		delete(w.live, id)
 	}

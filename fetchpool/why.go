@@ -28,6 +28,8 @@ func (p *Pool) Why() string {
 		return fmt.Sprintf("does not have what it announced, asked again in %s", people(p.wait))
 	case p.now.Before(p.pause):
 		return fmt.Sprintf("source is busy, asked again in %s", people(p.wait))
+	case p.paced || p.most > 0 && p.now.Sub(p.pacedAt) < time.Second:
+		return "paced by --limit-down"
 	case len(p.requests) > 0:
 		return "fetching"
 	case p.starved:

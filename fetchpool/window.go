@@ -30,7 +30,8 @@ import (
 //
 // Samples taken while there was too little to ask for say only how fast the path is at
 // least; but one that would be slow even without its round trip shows that the
-// path is slower than was thought.
+// path is slower than was thought. A sample taken while the node's own limit held
+// us back does not show that: the time in it is ours.
 type window struct {
 	cfg  *Config
 	size int // bytes that may be in flight, except while probing
@@ -38,6 +39,7 @@ type window struct {
 	delivered   int64 // bytes arrived, ever
 	deliveredAt time.Time
 	limitedTo   int64 // requests sent before this much was delivered were limited
+	slowedTo    int64 // ... by ourselves, so that they say nothing of a slow path either
 
 	rate     float64 // bytes per second, smoothed; 0 until measured
 	rateAt   time.Time
@@ -64,6 +66,7 @@ type sent struct {
 	delivered   int64
 	deliveredAt time.Time
 	limited     bool
+	slowed      bool
 	probe       bool // nothing or little was in flight: its first byte shows the round trip
 }
 
@@ -85,7 +88,7 @@ func (w *window) opened(rtt time.Duration, size int, now time.Time) {
 	w.rtt, w.least, w.probe = max(rtt, 0), max(rtt, 0), 0
 	w.rttAt = now.Add(-w.cfg.Recheck * 9 / 10) // it is only what another said
 	w.size, w.started, w.best, w.stuck, w.learned = size, false, 0, 0, false
-	w.round, w.limitedTo, w.deliveredAt = w.delivered, 0, now
+	w.round, w.limitedTo, w.slowedTo, w.deliveredAt = w.delivered, 0, 0, now
 	w.peaks, w.openedAt = [8]float64{}, now
 }
 
@@ -115,11 +118,14 @@ func (w *window) send(inFlight int, now time.Time) sent {
 	if inFlight == 0 {
 		w.deliveredAt = now // time without work is not the source's
 	}
-	return sent{now, w.delivered, w.deliveredAt, w.delivered < w.limitedTo, inFlight == 0 || w.probe > 0 && inFlight <= w.size/2}
+	return sent{now, w.delivered, w.deliveredAt, w.delivered < w.limitedTo, w.delivered < w.slowedTo, inFlight == 0 || w.probe > 0 && inFlight <= w.size/2}
 }
 
 // lacked says that there was room for more requests than there was to ask for.
 func (w *window) lacked(inFlight int) { w.limitedTo = w.delivered + int64(inFlight) + 1 }
+
+// slowed says, after lacked, that it was by our own will.
+func (w *window) slowed() { w.slowedTo = w.limitedTo }
 
 // arrived counts n bytes; s is of their request, and first says that they are its first.
 func (w *window) arrived(s sent, n int, first bool, now time.Time) {
@@ -164,7 +170,7 @@ func (w *window) finished(s sent, n int, now time.Time) {
 	rate := bytes / took.Seconds()
 	limited := s.limited
 	top := w.top()
-	if limited && rate < top {
+	if limited && !s.slowed && rate < top {
 		alone := took - w.rtt
 		if most := bytes / alone.Seconds(); alone > 0 && most < top/2 {
 			rate, limited = most, false // slower than it was, whatever it lacked

@@ -164,13 +164,13 @@ func (p *Pool) unqueue(l *lease, first share.Block, n int) (bytes int) {
 }
 
 // ask sends what the window, the pipeline and the budget allow.
-func (p *Pool) ask(take func(int) bool) {
-	p.starved = false
+func (p *Pool) ask(take func(int) Leave) {
+	p.starved, p.paced = false, false
 	if p.state != Ready || p.now.Before(p.pause) {
 		return
 	}
 	p.win.turn(p.now)
-	size := p.win.request()
+	size := p.request()
 	for {
 		l := p.head()
 		if l == nil || len(p.requests) >= p.pipeline {
@@ -184,13 +184,38 @@ func (p *Pool) ask(take func(int) bool) {
 		if p.inFlight+bytes > p.win.limit() {
 			return
 		}
-		if !take(bytes) {
-			p.starved = true
-			p.win.lacked(p.inFlight)
+		if leave := take(bytes); leave != Granted {
+			p.starved, p.paced = leave == NoMemory, leave == TooSoon
+			if p.win.lacked(p.inFlight); p.paced {
+				p.pacedAt = p.now
+				p.win.slowed()
+			}
 			return
 		}
 		p.send(l, first, count)
 	}
+}
+
+// limitTime is how much of the node's limit is in one request.
+const limitTime = 50 * time.Millisecond
+
+// request is the bytes to ask for in one request: whole blocks, and no more than
+// the limit lets through in a moment, so that all sources have their turn.
+func (p *Pool) request() int {
+	n := p.win.request()
+	if p.most > 0 {
+		n = min(n, max(int(p.most*limitTime.Seconds())/share.BlockSize, 1)*share.BlockSize)
+	}
+	return n
+}
+
+// size is the bytes that are worth being asked for and leased: the window, or
+// what the node's limit lets through in half a second.
+func (p *Pool) size() int {
+	if p.most > 0 {
+		return min(p.win.size, max(int(p.most/2), p.cfg.MinWindow))
+	}
+	return p.win.size
 }
 
 // head is the lease whose turn it is.
@@ -416,7 +441,7 @@ func (p *Pool) trim() {
 	if p.now.Before(p.pause) && p.wait > p.cfg.HoldBusy {
 		p.returnIdle(0, SourceBusy)
 	}
-	if enough := p.win.size + int(p.piece); p.ahead > 4*enough {
+	if enough := p.size() + int(p.piece); p.ahead > 4*enough {
 		p.returnIdle(enough, Unneeded)
 	}
 }
@@ -436,7 +461,7 @@ func (p *Pool) returnIdle(keep int, why Reason) {
 
 // want is how many more pieces keep the window filled with another one waiting.
 func (p *Pool) want() int {
-	held, size := p.inFlight+p.ahead, p.win.size
+	held, size := p.inFlight+p.ahead, p.size()
 	switch {
 	case p.state != Ready || p.now.Before(p.pause):
 		return 0

@@ -327,11 +327,12 @@ func (m *Manager) Reserve(id peers.ID, p share.Piece, now time.Time) (Lease, boo
 	return m.public(m.lease(i, uint32(p), m.pool.rankOf(uint32(p)))), true
 }
 
-// Progress says that n bytes of p came in under a lease. It extends deadlines.
+// Progress says that n bytes of p came in under a lease, or with none that it is
+// not the source that is waited for. It extends deadlines.
 func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int, now time.Time) Todo {
 	m.clock.tick(now)
 	at := m.live(id, p, token)
-	if at == 0 || n <= 0 {
+	if at == 0 || n < 0 {
 		return m.settle()
 	}
 	l := &m.leases[at]
@@ -341,7 +342,9 @@ func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int,
 	l.seen = m.clock.at
 	s.pending -= int64(got)
 	s.busyGot += int64(got)
-	m.begun.set(l.piece) // it is leased, so it has no rank to change
+	if got > 0 {
+		m.begun.set(l.piece) // it is leased, so it has no rank to change
+	}
 	if s.head == at {
 		s.base = m.clock.at
 		m.setAlarm(l.source)

@@ -52,11 +52,11 @@ func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error
 	if a.flags.json {
 		return usageError{errors.New("cat writes the file to stdout, where --json cannot be as well; use fetch --only")}
 	}
-	if _, _, err := fl.check(); err != nil {
+	_, limit, err := fl.check()
+	if err != nil {
 		return err
 	}
-	ticket, err := a.ticket(ticket)
-	if err != nil {
+	if ticket, err = a.ticket(ticket); err != nil {
 		return err
 	}
 	if _, _, err := fetcher.ParseSource(ticket, fl.peers); err != nil {
@@ -67,7 +67,7 @@ func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // a write fails instead, and we tidy up
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Logger: log})
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down})
 	if err != nil {
 		return err
 	}

@@ -521,3 +521,28 @@ func TestSIGUSR1PrintsWhy(t *testing.T) {
 	}
 	t.Log(r.stderr)
 }
+
+func TestLimitDownSlowsFetchAndCat(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "f.bin")
+	writeRandom(t, src, 2<<20, 7)
+	s := startShare(t, src)
+	began := time.Now()
+	r := finish(t, fetchCommand(t, s.ticket, t.TempDir(), "--limit-down", "2M"), nil)
+	if took := time.Since(began); r.code != 0 || took < 700*time.Millisecond {
+		t.Errorf("2 MiB at 2 MB/s took %v, exit %d: %s", took, r.code, r.stderr)
+	}
+	began = time.Now()
+	out, err := exec.Command(binary, "cat", s.ticket, "--dir", t.TempDir(), "--listen", "none", "--limit-down", "2M").Output()
+	if took := time.Since(began); err != nil || len(out) != 2<<20 || took < 700*time.Millisecond {
+		t.Errorf("2 MiB at 2 MB/s took %v, %d bytes: %v", took, len(out), err)
+	}
+	for _, c := range []string{"fetch", "cat"} {
+		for _, flag := range []string{"--limit-down", "--limit-up"} {
+			cmd := exec.Command(binary, c, s.ticket, flag, "fast")
+			if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), flag) {
+				t.Errorf("%s %s fast: exit %d: %s", c, flag, cmd.ProcessState.ExitCode(), out)
+			}
+		}
+	}
+}

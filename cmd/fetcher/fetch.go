@@ -17,16 +17,17 @@ import (
 
 // fetchFlags are the flags of fetch.
 type fetchFlags struct {
-	out      string
-	only     []string
-	skip     []string
-	peers    []string
-	listen   []string
-	seed     string
-	stall    time.Duration
-	identity bool
-	limitUp  string
-	fleet    fleetFlags
+	out       string
+	only      []string
+	skip      []string
+	peers     []string
+	listen    []string
+	seed      string
+	stall     time.Duration
+	identity  bool
+	limitUp   string
+	limitDown string
+	fleet     fleetFlags
 }
 
 func (a *app) fetchCommand() *cobra.Command {
@@ -55,7 +56,6 @@ on doing so when it is done.`,
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a time such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = "forever"
-	f.StringVar(&fl.limitUp, "limit-up", "", "bytes per second sent to others, at most, such as 500K or 10M")
 	return c
 }
 
@@ -64,13 +64,18 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.peers, "peer", nil, "a further source: a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, "multiaddr to listen on, or none; may be repeated (default all interfaces)")
 	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after so long without a verified byte")
+	f.StringVar(&fl.limitUp, "limit-up", "", "bytes per second sent to others, at most, such as 500K or 10M")
+	f.StringVar(&fl.limitDown, "limit-down", "", "bytes per second asked for, at most, such as 500K or 10M")
 	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node in place of a fresh one")
 }
 
+// rates are the limits in bytes per second; 0 is none.
+type rates struct{ up, down int64 }
+
 // check is the flags' meaning; seed is how long to serve afterwards, negative for ever.
-func (fl fetchFlags) check() (seed time.Duration, rate int64, err error) {
+func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	if fl.stall <= 0 {
-		return 0, 0, usageError{errors.New("--stall must be more than 0")}
+		return 0, limit, usageError{errors.New("--stall must be more than 0")}
 	}
 	switch fl.seed {
 	case "", "false":
@@ -78,18 +83,20 @@ func (fl fetchFlags) check() (seed time.Duration, rate int64, err error) {
 		seed = -1
 	default:
 		if seed, err = time.ParseDuration(fl.seed); err != nil || seed <= 0 {
-			return 0, 0, usageError{fmt.Errorf("--seed takes a time such as --seed=30m, not %q", fl.seed)}
+			return 0, limit, usageError{fmt.Errorf("--seed takes a time such as --seed=30m, not %q", fl.seed)}
 		}
 	}
-	rate, err = parseRate("--limit-up", fl.limitUp)
-	return seed, rate, err
+	if limit.up, err = parseRate("--limit-up", fl.limitUp); err == nil {
+		limit.down, err = parseRate("--limit-down", fl.limitDown)
+	}
+	return seed, limit, err
 }
 
 const maxTicketInput = 64 << 10 // bytes read from stdin
 
 func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	ctx := cmd.Context()
-	seed, rate, err := fl.check()
+	seed, limit, err := fl.check()
 	if err != nil {
 		return err
 	}
@@ -110,7 +117,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		return err
 	}
 	began := time.Now()
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: rate, Fleet: fleet})
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet})
 	if err != nil {
 		return err
 	}
