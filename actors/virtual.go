@@ -55,6 +55,7 @@ type World struct {
 	wires  map[[2]peers.ID]*cable
 	recv   map[peers.ID]receiver
 
+	steps uint64
 	trace uint64
 	types map[reflect.Type]uint64
 }
@@ -124,6 +125,7 @@ func (w *World) Step() bool {
 	if len(w.ready) > 0 {
 		i := w.order.IntN(len(w.ready))
 		t := w.ready[i]
+		w.step(uint64(i), uint64(len(w.ready)))
 		last := len(w.ready) - 1
 		w.ready[i], w.ready[last] = w.ready[last], turn{}
 		w.ready = w.ready[:last]
@@ -135,6 +137,7 @@ func (w *World) Step() bool {
 	}
 	e := w.events.pop()
 	w.now = e.at
+	w.step(uint64(e.at), e.seq)
 	if f := w.frozen[e.owner]; f != nil {
 		f.events = append(f.events, e)
 		return true
@@ -286,9 +289,19 @@ func (w *World) Thaw(s *System) {
 
 // ---- the trace ----
 
-// Trace is a digest of every message handed to an actor so far (its type,
-// sender, receiver and time), and of every Mark.
+// Trace is a digest of all that has happened so far: which mailbox was drawn and
+// out of how many, which event came when (an alarm, a task, a part of a delivery),
+// every message handed to an actor (its type, sender, receiver and time), and
+// every Mark.
 func (w *World) Trace() uint64 { return w.trace }
+
+// Steps is how many mailboxes have had a turn, and events have happened.
+func (w *World) Steps() uint64 { return w.steps }
+
+func (w *World) step(a, b uint64) {
+	w.steps++
+	w.trace = mix(w.trace ^ a*0x9e3779b97f4a7c15 ^ b<<32)
+}
 
 // Mark folds facts into the trace.
 func (w *World) Mark(facts ...uint64) {

@@ -11,6 +11,7 @@ import (
 const (
 	dialTimeout = 10 * time.Second // as p2p.Timeouts.Dial
 	dialTrips   = 3                // round trips of TCP, TLS and the choice of protocols
+	dialAgain   = time.Second      // a SYN that is not answered is sent again, each time after twice as long
 	unacked     = 256 << 10        // bytes sent into silence before a stream stands still
 
 	// When both ends of a connection know that the other is gone: yamux asks
@@ -126,43 +127,65 @@ func (x *Node) connect(to peers.ID, then func(*conn, error)) {
 }
 
 func (n *Net) dial(x *Node, to peers.ID) {
-	life := x.life
-	end := func(after time.Duration, f func() (*conn, error)) {
-		n.After(after, func() {
-			if x.life != life {
-				return
-			}
-			c, err := f()
-			waiting := x.dials[to]
-			delete(x.dials, to)
-			for _, then := range waiting {
-				then(c, err)
-			}
-		})
+	d := &dialing{n: n, x: x, to: to, y: n.byID[to], life: x.life, left: dialTimeout, again: dialAgain}
+	if d.y == nil || d.y == x {
+		d.fail(time.Millisecond, "no route")
+		return
 	}
-	fails := func(why string) func() (*conn, error) {
-		return func() (*conn, error) {
-			return nil, fmt.Errorf("dial %s: %s: %w", to.Short(), why, peers.ErrUnreachable)
-		}
-	}
-	y := n.byID[to]
-	switch {
-	case y == nil || y == x:
-		end(time.Millisecond, fails("no route"))
-	case n.blocked(x, y) || n.blocked(y, x) || y.cfg.NAT:
-		end(dialTimeout, fails("no answer"))
+	d.try()
+}
+
+// dialing is one attempt to connect, which ends in dialTimeout.
+type dialing struct {
+	n     *Net
+	x     *Node
+	to    peers.ID
+	y     *Node
+	life  int           // of x
+	left  time.Duration // until it is given up
+	again time.Duration // after which the next SYN is sent
+}
+
+// try sends a SYN, and another later when nothing gets through.
+func (d *dialing) try() {
+	x, y, n := d.x, d.y, d.n
+	switch cut := n.blocked(x, y) || n.blocked(y, x); {
+	case x.life != d.life:
+	case cut && d.again < d.left:
+		wait := d.again
+		d.left -= wait
+		d.again *= 2
+		n.After(wait, d.try)
+	case cut || y.cfg.NAT:
+		d.fail(d.left, "no answer")
 	case y.program == nil || y.state == leaving:
-		end(n.rtt(x, y), fails("refused"))
+		d.fail(n.rtt(x, y), "refused")
 	default:
 		p := n.path(x, y)
-		d := dialTrips * n.rtt(x, y)
-		d += p.delay(packet, n.rtt(x, y), n.chance) - p.latency
-		end(d, func() (*conn, error) {
+		n.After(dialTrips*n.rtt(x, y)+p.delay(packet, n.rtt(x, y), n.chance)-p.latency, func() {
 			if y.program == nil || y.state == leaving || n.blocked(x, y) || n.blocked(y, x) {
-				return fails("reset")()
+				d.fail(0, "reset")
+			} else if x.life == d.life {
+				d.end(n.establish(x, y), nil)
 			}
-			return n.establish(x, y), nil
 		})
+	}
+}
+
+func (d *dialing) fail(after time.Duration, why string) {
+	err := fmt.Errorf("dial %s: %s: %w", d.to.Short(), why, peers.ErrUnreachable)
+	d.n.After(after, func() { d.end(nil, err) })
+}
+
+// end tells those who wait for the connection.
+func (d *dialing) end(c *conn, err error) {
+	if d.x.life != d.life {
+		return
+	}
+	waiting := d.x.dials[d.to]
+	delete(d.x.dials, d.to)
+	for _, then := range waiting {
+		then(c, err)
 	}
 }
 

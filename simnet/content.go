@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -17,11 +18,13 @@ import (
 )
 
 // Content is a share that exists in a Net: made-up files, imported by the real
-// store. A node that seeds it has it whole.
+// store. A node that seeds it has it whole. Nothing in it changes, so that runs
+// side by side may have the same.
 type Content struct {
 	Manifest *share.Manifest
 	tree     *store.Tree
-	sums     map[string][32]byte // SHA-256 of each file, by path: what BLAKE3 has no part in
+	files    store.FS // where the files lie
+	paths    []string // of each file
 	bytes    int64
 }
 
@@ -32,47 +35,92 @@ func (c *Content) Bytes() int64 { return c.bytes }
 func (c *Content) ID() share.ID { return c.Manifest.ID() }
 
 // File is a share of one file of so many bytes.
-func (n *Net) File(name string, size int) *Content { return n.content(name, map[string]int{"": size}) }
+func (n *Net) File(name string, size int) *Content { return made.get(spec{name, 0, size}) }
 
 // Folder is a share of so many files of one size.
 func (n *Net) Folder(name string, files, size int) *Content {
-	sizes := map[string]int{}
-	for i := range files {
-		sizes[fmt.Sprintf("%d/%04d", i%7, i)] = size
-	}
-	return n.content(name, sizes)
+	return made.get(spec{name, files, size})
 }
 
-func (n *Net) content(name string, sizes map[string]int) *Content {
-	d := storetest.New(1 << 40)
-	fs := d.FS()
-	c := &Content{sums: map[string][32]byte{}}
-	made := map[string]bool{}
-	for _, path := range sortedKeys(sizes) {
-		data := bytesOf(name, path, sizes[path])
-		c.bytes += int64(len(data))
-		c.sums[path] = sha256.Sum256(data)
-		at := name
-		if path != "" {
-			for _, part := range append([]string{""}, strings.Split(path, "/")...)[:strings.Count(path, "/")+1] {
-				at = strings.TrimSuffix(at+"/"+part, "/")
-				if !made[at] {
-					made[at] = true
-					must(fs.Mkdir(at))
-				}
-			}
-			at = name + "/" + path
-		}
-		f, err := fs.Create(at, false)
-		must(err)
-		_, err = f.WriteAt(data, 0)
-		must(err)
-		must(f.Close())
+// spec is all that decides what a content is. No seed is part of it.
+type spec struct {
+	name  string
+	files int // 0: one file, which is the share
+	size  int // of each
+}
+
+func (s spec) bytes() int64 { return int64(max(1, s.files)) * int64(s.size) }
+
+// made has the contents that were made last, for all runs of this process:
+// making one costs more than to send it through a simulation.
+var made = contents{most: 256 << 20}
+
+// contents keeps contents of so many bytes at most, the latest used. Its methods
+// may be called concurrently.
+type contents struct {
+	most int64
+
+	mu   sync.Mutex
+	have []*making // the latest used last
+}
+
+// making is a content that is there as soon as it has been waited for once.
+type making struct {
+	spec
+	content func() *Content
+}
+
+func (c *contents) get(s spec) *Content {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.have, func(m *making) bool { return m.spec == s })
+	var m *making
+	if i >= 0 {
+		m = c.have[i]
+		c.have = slices.Delete(c.have, i, i+1)
+	} else {
+		m = &making{s, sync.OnceValue(func() *Content { return newContent(s) })}
 	}
-	im, err := store.Import(context.Background(), name, store.ImportOptions{FS: fs, Workers: 1})
+	c.have = append(c.have, m)
+	for sum := c.bytes(); sum > c.most && len(c.have) > 1; c.have = slices.Delete(c.have, 0, 1) {
+		sum -= c.have[0].bytes()
+	}
+	c.mu.Unlock()
+	return m.content()
+}
+
+func (c *contents) bytes() (sum int64) {
+	for _, m := range c.have {
+		sum += m.spec.bytes()
+	}
+	return sum
+}
+
+func newContent(s spec) *Content {
+	c := &Content{files: storetest.New(1 << 40).FS(), bytes: s.bytes()}
+	if s.files == 0 {
+		c.add(s.name, "", s.size)
+	} else {
+		must(c.files.Mkdir(s.name))
+		for i := range min(7, s.files) {
+			must(c.files.Mkdir(fmt.Sprint(s.name, "/", i)))
+		}
+		for i := range s.files {
+			c.add(s.name, fmt.Sprintf("/%d/%04d", i%7, i), s.size)
+		}
+	}
+	im, err := store.Import(context.Background(), s.name, store.ImportOptions{FS: c.files, Workers: 1})
 	must(err)
 	c.Manifest, c.tree = im.Manifest, im.Tree
 	return c
+}
+
+func (c *Content) add(name, below string, size int) {
+	f, err := c.files.Create(name+below, false)
+	must(err)
+	_, err = f.WriteAt(bytesOf(name, strings.TrimPrefix(below, "/"), size), 0)
+	must(err)
+	must(f.Close())
+	c.paths = append(c.paths, name+below)
 }
 
 func must(err error) {
@@ -81,52 +129,51 @@ func must(err error) {
 	}
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // bytesOf are the bytes of a file, the same in every run.
 func bytesOf(name, path string, size int) []byte {
 	sum := sha256.Sum256([]byte(name + "\x00" + path))
-	var b bytes.Buffer
-	b.Grow(size)
+	b := make([]byte, size+8)
 	r := rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))
-	for b.Len() < size {
-		b.Write(binary.LittleEndian.AppendUint64(nil, r.Uint64()))
+	for at := 0; at < size; at += 8 {
+		binary.LittleEndian.PutUint64(b[at:], r.Uint64())
 	}
-	return b.Bytes()[:size]
+	return b[:size]
 }
 
-// check compares what lies under the content's name in a folder with what should.
+// check compares the files that a node has in a folder with those that were made,
+// byte by byte.
 func (c *Content) check(fs store.FS) error {
-	for _, path := range sortedKeys(c.sums) {
-		at := c.Manifest.Name
-		if path != "" {
-			at += "/" + path
-		}
-		f, err := fs.Open(at)
-		if err != nil {
-			return err
-		}
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		h := sha256.New()
-		if _, err := io.Copy(h, io.NewSectionReader(f, 0, info.Size+1)); err != nil {
-			return err
-		}
-		f.Close()
-		if [32]byte(h.Sum(nil)) != c.sums[path] {
-			return fmt.Errorf("%s has other bytes", at)
+	var is, was [64 << 10]byte
+	for _, path := range c.paths {
+		if err := c.same(fs, path, is[:], was[:]); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return nil
+}
+
+func (c *Content) same(fs store.FS, path string, is, was []byte) error {
+	a, err := fs.Open(path)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := c.files.Open(path)
+	must(err)
+	defer b.Close()
+	for at := int64(0); ; at += int64(len(was)) {
+		k, end := b.ReadAt(was, at)
+		n, err := a.ReadAt(is, at)
+		switch {
+		case err != nil && err != io.EOF:
+			return err
+		case n != k || !bytes.Equal(is[:n], was[:k]):
+			return fmt.Errorf("other bytes between %d and %d", at, at+int64(len(was)))
+		case end == io.EOF:
+			return nil
+		}
+		must(end)
+	}
 }
 
 // borrowed is a tree that many nodes serve, and none closes.

@@ -17,7 +17,7 @@ import (
 //   - who waits longer than five seconds has said why;
 //   - nobody waits long while somebody could help;
 //   - no honest node is blamed;
-//   - a share that is whole has the right bytes, as SHA-256 sees them;
+//   - a share that is whole has the bytes that were made up, each of them;
 //   - when all is over nothing is leased or in flight;
 //   - no program logs an error, panics, or fails to end.
 type referee struct {

@@ -58,7 +58,8 @@ type Result struct {
 	Seed     uint64
 	Nodes    int
 	Virtual  time.Duration // how long it took in its own time
-	Trace    uint64        // of every message: equal for equal runs
+	Trace    uint64        // of everything that happened: equal for equal runs
+	Steps    uint64        // messages handed to actors, and events
 	Faults   []Fault
 	Timeline *Timeline
 	Fetched  int64 // bytes verified
@@ -140,7 +141,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, nodes int) (*Result, error) 
 		}
 		for _, x := range r.nodes {
 			for _, f := range x.fetches {
-				if f.ended == nil && !(f.opt.MayFail && x.state == stopped) {
+				if !f.over() {
 					return false
 				}
 			}
@@ -182,11 +183,23 @@ func (s *Scenario) run(ctx context.Context, n *Net, nodes int) (*Result, error) 
 		x.Stop()
 	}
 	r.Pass(never, time.Minute)
-	res.Trace, res.Faults = r.Trace(), r.ref.Faults
+	res.Trace, res.Steps, res.Faults = r.Trace(), r.Steps(), r.ref.Faults
 	if r.rec != nil {
 		res.Recording = r.rec.recording()
 	}
 	return res, nil
+}
+
+// over says whether the run need not wait for the fetch any more. One that failed
+// and should not have may be begun anew: the power may go a moment later.
+func (f *Fetch) over() bool {
+	switch {
+	case f.ended == nil:
+		return f.opt.MayFail && f.x.state == stopped
+	case f.ended.Err == nil || f.opt.MayFail || f.opt.Want != nil:
+		return true
+	}
+	return f.x.net.Elapsed() >= f.endedAt+2*time.Second
 }
 
 // copies is how often those that had content from the start have sent it.

@@ -1,11 +1,40 @@
 package simnet
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
 )
+
+// Besides `go test`, which runs every scenario on a few seeds:
+//
+//	SIM_SEEDS=200   so many seeds of each scenario
+//	SIM_SEEDS=ci    200 seeds up to 5 nodes, 50 up to 20 nodes, 10 above
+//	SIM_FROM=1000   the first seed; default 1
+//	SIM_NODES=8     so many nodes, where a scenario has no fixed roles
+//	SIM_OPEN=1      the scenarios as well that do not hold yet
+//
+// With -v it prints what was tried, how long it was in virtual time, and what took
+// longest.
+
+// open are scenarios that do not hold yet.
+var open = map[string]string{
+	"flash-crowd":         "the source sends up to 4.8 copies of the share to 50 nodes, where 2 are asked for",
+	"flash-crowd-leaving": "the source sends up to 3.6 copies of the share to 20 nodes, where 2 are asked for",
+}
+
+func TestMain(m *testing.M) {
+	actors.Lean()
+	os.Exit(m.Run())
+}
 
 func envInt(name string, def int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -14,28 +43,107 @@ func envInt(name string, def int) int {
 	return def
 }
 
-// open are scenarios that do not hold yet. SIM_OPEN=1 runs them all the same.
-var open = map[string]string{
-	"flash-crowd":         "the source sends up to 4.8 copies of the share to 50 nodes, where 2 are asked for",
-	"flash-crowd-leaving": "the source sends up to 3.6 copies of the share to 20 nodes, where 2 are asked for",
+// seedsFor is how many seeds of a scenario are tried, of which a run has so many
+// nodes and steps.
+func seedsFor(nodes int, steps uint64) int {
+	switch env := os.Getenv("SIM_SEEDS"); {
+	case env == "ci" && nodes <= 5:
+		return 200
+	case env == "ci" && nodes <= 20:
+		return 50
+	case env == "ci":
+		return 10
+	case env != "":
+		return envInt("SIM_SEEDS", 1)
+	case raced || testing.Short() || steps > 30_000:
+		return 1
+	}
+	return 3
 }
 
+// TestScenarios runs scenarios side by side: no world knows of another.
 func TestScenarios(t *testing.T) {
-	seeds, from := envInt("SIM_SEEDS", 1), envInt("SIM_FROM", 1)
+	var all tally
+	t.Cleanup(func() { all.print(t) })
 	for _, s := range Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			if why := open[s.Name]; why != "" && envInt("SIM_OPEN", 0) == 0 {
 				t.Skip("OPEN:", why)
 			}
-			for seed := from; seed < from+seeds; seed++ {
+			t.Parallel()
+			tried := line{name: s.Name}
+			from, failed := envInt("SIM_FROM", 1), 0
+			for seed, last := from, from; seed <= last; seed++ {
+				began := time.Now()
 				r := s.Run(uint64(seed), envInt("SIM_NODES", 0))
-				if !r.OK() {
-					t.Fatal(r.Report())
+				tried.add(r, time.Since(began))
+				last = from + seedsFor(r.Nodes, r.Steps) - 1
+				if r.OK() {
+					continue
 				}
-				if testing.Verbose() {
-					fmt.Printf("  %s seed %d: %v virtual, twice %.2f%%\n", s.Name, seed, r.Virtual, 100*float64(r.Twice)/float64(max(1, r.Fetched)))
+				if failed++; failed == 1 {
+					t.Error(r.Report())
+				} else if failed < 10 {
+					t.Errorf("seed %d as well: %v", seed, r.Faults[0])
 				}
 			}
+			all.add(tried)
 		})
 	}
+}
+
+// line is what was tried of one scenario.
+type line struct {
+	name    string
+	seeds   int
+	steps   uint64
+	virtual time.Duration
+	took    time.Duration
+	fetched int64
+	twice   int64
+}
+
+func (l *line) add(r *Result, took time.Duration) {
+	l.seeds++
+	l.steps += r.Steps
+	l.virtual += r.Virtual
+	l.took += took
+	l.fetched += r.Fetched
+	l.twice += r.Twice
+}
+
+// tally is what was tried of all.
+type tally struct {
+	mu    sync.Mutex
+	lines []line
+}
+
+func (a *tally) add(l line) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lines = append(a.lines, l)
+}
+
+func (a *tally) print(t *testing.T) {
+	var sum line
+	for _, l := range a.lines {
+		sum.seeds += l.seeds
+		sum.virtual += l.virtual
+		sum.steps += l.steps
+		sum.took += l.took
+		sum.fetched += l.fetched
+	}
+	slices.SortFunc(a.lines, func(a, b line) int { return cmp.Compare(b.took, a.took) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "S1: %d scenarios, %d runs, %.2f virtual hours, %d million steps, %.1f GB fetched, %.0f s of one core\n",
+		len(a.lines), sum.seeds, sum.virtual.Hours(), sum.steps/1e6, float64(sum.fetched)/1e9, sum.took.Seconds())
+	fmt.Fprintf(&b, "  %-22s %6s %10s %10s %10s %8s\n", "the slowest", "runs", "virtual s", "real s", "steps/run", "twice")
+	for i, l := range a.lines {
+		if i == 12 && os.Getenv("SIM_ALL") == "" {
+			break
+		}
+		fmt.Fprintf(&b, "  %-22s %6d %10.0f %10.1f %10d %7.2f%%\n", l.name, l.seeds, l.virtual.Seconds(), l.took.Seconds(), l.steps/uint64(l.seeds),
+			100*float64(l.twice)/float64(max(1, l.fetched)))
+	}
+	t.Log(b.String())
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/bits"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -85,9 +86,55 @@ type node struct {
 
 	names, durableNames map[string]*node // folders
 
-	pages, durablePages map[int64]*[PageSize]byte // files
-	size, durableSize   int64
-	dirty               map[int64]struct{} // pages to sync
+	chunks            map[int64]*chunk // files; by their place in the file
+	unsynced          map[int64]*chunk // those of chunks with pages to sync
+	used              int64            // pages that there are
+	size, durableSize int64
+}
+
+// chunk is a part of a file. A page is written only while it is not durable;
+// from then on both sides share it, and a write makes another.
+type chunk struct {
+	pages, durable [chunkPages]*page
+	dirty          uint64 // a bit for each page to sync
+}
+
+// chunkPages is the pages of a chunk, as many as dirty has bits.
+const chunkPages = 64
+
+type page [PageSize]byte
+
+// page finds the page at a place, counted in pages; nil: there is none.
+func (n *node) page(at int64) *page {
+	if c := n.chunks[at/chunkPages]; c != nil {
+		return c.pages[at%chunkPages]
+	}
+	return nil
+}
+
+// put puts a page at a place, to be synced.
+func (n *node) put(at int64, p *page) {
+	c := n.chunks[at/chunkPages]
+	if c == nil {
+		c = &chunk{}
+		n.chunks[at/chunkPages] = c
+	}
+	if c.pages[at%chunkPages] == nil {
+		n.used++
+	}
+	c.pages[at%chunkPages] = p
+	if c.dirty == 0 {
+		n.unsynced[at/chunkPages] = c
+	}
+	c.dirty |= 1 << (at % chunkPages)
+}
+
+// durablePage is the page as it is durable.
+func (n *node) durablePage(at int64) *page {
+	if c := n.chunks[at/chunkPages]; c != nil {
+		return c.durable[at%chunkPages]
+	}
+	return nil
 }
 
 // New is an empty disk with room for size bytes of content.
@@ -104,7 +151,7 @@ func (d *Disk) node(typ fs.FileMode) *node {
 	if typ.IsDir() {
 		n.names, n.durableNames = map[string]*node{}, map[string]*node{}
 	} else {
-		n.pages, n.durablePages, n.dirty = map[int64]*[PageSize]byte{}, map[int64]*[PageSize]byte{}, map[int64]struct{}{}
+		n.chunks, n.unsynced = map[int64]*chunk{}, map[int64]*chunk{}
 	}
 	return n
 }
@@ -175,17 +222,27 @@ func (d *Disk) Restart(seed uint64) {
 func (d *Disk) forget(n *node, keep func() bool) {
 	n.locked = false
 	if !n.typ.IsDir() {
-		for _, at := range sorted(n.dirty) {
-			if keep() {
-				n.durablePages[at] = n.pages[at]
+		for _, at := range sorted(n.unsynced) {
+			c := n.unsynced[at]
+			for ; c.dirty != 0; c.dirty &= c.dirty - 1 {
+				if i := bits.TrailingZeros64(c.dirty); keep() {
+					c.durable[i] = c.pages[i]
+				}
 			}
 		}
+		clear(n.unsynced)
 		if keep() {
 			n.durableSize = n.size
 		}
-		n.size = n.durableSize
-		n.pages = clone(n.durablePages)
-		clear(n.dirty)
+		n.size, n.used = n.durableSize, 0
+		for _, c := range n.chunks {
+			c.pages = c.durable
+			for _, p := range c.pages {
+				if p != nil {
+					n.used++
+				}
+			}
+		}
 		return
 	}
 	n.names = clone(n.durableNames)
@@ -208,13 +265,12 @@ func (d *Disk) TouchLocked(name string, grow bool) {
 		at = n.size
 		n.size++
 	}
-	page := new([PageSize]byte)
-	if old := n.pages[at/PageSize]; old != nil {
-		*page = *old
+	p := new(page)
+	if old := n.page(at / PageSize); old != nil {
+		*p = *old
 	}
-	page[at%PageSize]++
-	n.pages[at/PageSize] = page
-	n.dirty[at/PageSize] = struct{}{}
+	p[at%PageSize]++
+	n.put(at/PageSize, p)
 	d.clock++
 	n.mtime = d.clock
 }
@@ -487,7 +543,7 @@ func (f *folder) Remove(name string) error {
 		return &fs.PathError{Op: "remove", Path: name, Err: errors.New("folder is not empty")}
 	}
 	delete(dir.names, base)
-	f.d.free += int64(len(n.pages)) * PageSize
+	f.d.free += n.used * PageSize
 	f.d.changes = append(f.d.changes, change{dir, func() { delete(dir.durableNames, base) }})
 	return nil
 }
@@ -516,7 +572,7 @@ func (f *folder) rename(op, from, to string, replace bool) error {
 		if there.typ.IsDir() || n.typ.IsDir() {
 			return &fs.PathError{Op: op, Path: to, Err: fs.ErrInvalid}
 		}
-		f.d.free += int64(len(there.pages)) * PageSize
+		f.d.free += there.used * PageSize
 	}
 	delete(a.names, old)
 	b.names[new] = n
@@ -583,12 +639,16 @@ func (d *Disk) syncBelow(n *node, well bool) {
 // sync makes the bytes durable, or does not and believes it did.
 func (n *node) sync(well bool) {
 	if well {
-		for at := range n.dirty {
-			n.durablePages[at] = n.pages[at]
-		}
 		n.durableSize = n.size
 	}
-	clear(n.dirty)
+	for _, c := range n.unsynced {
+		for ; c.dirty != 0; c.dirty &= c.dirty - 1 {
+			if i := bits.TrailingZeros64(c.dirty); well {
+				c.durable[i] = c.pages[i]
+			}
+		}
+	}
+	clear(n.unsynced)
 }
 
 func (f *folder) Sub(name string) (store.FS, error) {
@@ -693,7 +753,7 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 		at := (off + int64(done)) / PageSize
 		from := (off + int64(done)) % PageSize
 		part := b[done:min(n, done+int(PageSize-from))]
-		if page := f.n.pages[at]; page != nil {
+		if page := f.n.page(at); page != nil {
 			copy(part, page[from:])
 		} else {
 			clear(part)
@@ -721,23 +781,29 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	f.d.clock++
 	f.n.mtime = f.d.clock
 	done := 0
+	var fresh []page // for the pages that this write needs anew
 	for done < len(b) {
 		at := (off + int64(done)) / PageSize
 		from := (off + int64(done)) % PageSize
-		page := f.n.pages[at]
-		switch {
-		case page == nil && f.d.free < PageSize:
-			return done, &fs.PathError{Op: "write", Path: f.name, Err: share.ErrDiskFull}
-		case page == nil:
-			f.d.free -= PageSize
-			page = new([PageSize]byte)
-		case page == f.n.durablePages[at]:
-			again := *page
-			page = &again
+		p := f.n.page(at)
+		if anew := p == nil; anew || p == f.n.durablePage(at) {
+			if anew && f.d.free < PageSize {
+				return done, &fs.PathError{Op: "write", Path: f.name, Err: share.ErrDiskFull}
+			}
+			if len(fresh) == 0 {
+				fresh = make([]page, min(chunkPages, (int(from)+len(b)-done+PageSize-1)/PageSize))
+			}
+			again := &fresh[0]
+			fresh = fresh[1:]
+			if anew {
+				f.d.free -= PageSize
+			} else {
+				*again = *p
+			}
+			p = again
 		}
-		f.n.pages[at] = page
-		f.n.dirty[at] = struct{}{}
-		done += copy(page[from:], b[done:])
+		f.n.put(at, p)
+		done += copy(p[from:], b[done:])
 		f.n.size = max(f.n.size, off+int64(done))
 	}
 	return done, err
