@@ -1,6 +1,7 @@
 package simnet
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type Fault struct {
 }
 
 func (f Fault) String() string {
-	return fmt.Sprintf("%.3f %s: %s: %s", f.At.Seconds(), f.Node, f.Rule, f.Text)
+	return fmt.Sprintf("%.3f %s: %s: %s", f.At.Seconds(), cmp.Or(f.Node, "all"), f.Rule, f.Text)
 }
 
 const (

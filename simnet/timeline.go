@@ -46,8 +46,9 @@ func (t *Timeline) Note(format string, args ...any) { t.add("", format, args...)
 // Entries are the lines that are kept.
 func (t *Timeline) Entries() []Entry { return t.entries }
 
-// String is the last lines, each with its time.
+// String is the last lines, each with its time; All is all that are kept.
 func (t *Timeline) String() string { return t.last(200) }
+func (t *Timeline) All() string    { return t.last(len(t.entries)) }
 
 func (t *Timeline) last(n int) string {
 	var b strings.Builder

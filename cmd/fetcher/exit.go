@@ -49,6 +49,7 @@ var outcomes = []struct {
 	{exitInterrupted, "interrupted", errInterrupted},
 	{exitInterrupted, "interrupted", fetcher.ErrStopped},
 	{exitPipe, "pipe", errPipe},
+	{exitOther, "faults", errFaults},
 }
 
 // outcome is the exit code of an error and its stable name.

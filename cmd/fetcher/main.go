@@ -117,7 +117,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.dir, "dir", "", "state directory: key, import cache, ranking (default the user's data directory)")
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "what is logged to stderr: debug, info, warn or error")
-	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.versionCommand())
+	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.simCommand(), a.versionCommand())
 	return root
 }
 

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+func (a *app) simCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: "Run whole nodes on a pretend network, in virtual time",
+		Long: `Run whole nodes on a pretend network, in virtual time: an hour takes seconds, and the
+same seed gives the same run, on every machine.
+
+  fetcher sim list              what there is
+  fetcher sim run flash-crowd   one of it; exits with 1 if something did not hold`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
+			}
+			return cmd.Help()
+		},
+	}
+	c.AddCommand(a.simListCommand(), a.simRunCommand())
+	return c
+}
+
+func (a *app) simListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the scenarios, each with a sentence", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.simList() },
+	}
+}
+
+func (a *app) simList() error {
+	all := simnet.Scenarios()
+	width := 0
+	for _, s := range all {
+		width = max(width, len(s.Name))
+	}
+	var failed error
+	for _, s := range all {
+		if a.flags.json {
+			a.out.write("scenario", map[string]any{"scenario": s.Name, "says": s.Says, "nodes": s.Nodes})
+			continue
+		}
+		_, err := fmt.Fprintf(a.stdout, "%-*s  %s\n", width, s.Name, s.Says)
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// simFlags are the flags of sim run.
+type simFlags struct {
+	seed     uint64
+	seeds    int
+	nodes    int
+	timeline bool
+}
+
+func (a *app) simRunCommand() *cobra.Command {
+	var fl simFlags
+	c := &cobra.Command{
+		Use:   "run SCENARIO",
+		Short: "Run a scenario, or search for a seed with which it does not hold",
+		Long: `Run a scenario: the real nodes over modelled links and disks, on one goroutine, in
+virtual time. What must hold is checked throughout; where it does not, the seed, what
+was wrong, why each missing piece is missing and the timeline are printed, and the exit
+code is 1.
+
+With --seeds many seeds are tried, one on each core at a time, up to the first with
+which the scenario does not hold.`,
+		Args: exactly("SCENARIO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := fl.check(args[0])
+			if err != nil {
+				return err
+			}
+			return a.simulate(cmd.Context(), s, fl)
+		},
+	}
+	f := c.Flags()
+	f.Uint64Var(&fl.seed, "seed", 1, "what all chance follows from")
+	f.IntVar(&fl.seeds, "seeds", 1, "how many seeds to try, from --seed on")
+	f.IntVar(&fl.nodes, "nodes", 0, "how many nodes, where the scenario lets that be chosen (default the scenario's own)")
+	f.BoolVar(&fl.timeline, "timeline", false, "print all that happened, even if all is well")
+	return c
+}
+
+// check finds the scenario and looks whether the flags go with it.
+func (fl simFlags) check(name string) (*simnet.Scenario, error) {
+	s := simnet.Find(name)
+	switch {
+	case s == nil:
+		return nil, usageError{fmt.Errorf("there is no scenario %q%s; see fetcher sim list", name, nearTo(name))}
+	case fl.seeds < 1:
+		return nil, usageError{errors.New("--seeds must be at least 1")}
+	case uint64(fl.seeds-1) > math.MaxUint64-fl.seed:
+		return nil, usageError{fmt.Errorf("there are no %d seeds from %d on", fl.seeds, fl.seed)}
+	case fl.nodes < 0:
+		return nil, usageError{errors.New("--nodes must not be negative")}
+	case fl.nodes > 0 && s.Nodes == 0:
+		return nil, usageError{fmt.Errorf("--nodes: in %s each node has its part, and there can be no more or fewer", name)}
+	}
+	return s, nil
+}
+
+// nearTo names the scenarios that may have been meant.
+func nearTo(name string) string {
+	type near struct {
+		name string
+		far  int
+	}
+	var found []near
+	for _, s := range simnet.Scenarios() {
+		d := distance(name, s.Name)
+		if strings.Contains(s.Name, name) {
+			d = 0
+		}
+		if d <= max(2, len(name)/3) {
+			found = append(found, near{s.Name, d})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b near) int { return cmp.Compare(a.far, b.far) })
+	var names []string
+	for _, n := range found[:min(len(found), 3)] {
+		names = append(names, n.name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; perhaps " + strings.Join(names, ", ")
+}
+
+// distance is how many characters must be put in, left out or changed to make b
+// of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

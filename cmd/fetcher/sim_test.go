@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+// sim runs fetcher sim in this process.
+func sim(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(append([]string{"sim"}, args...), strings.NewReader(""), &out, &errs, t.Context())
+	return code, out.String(), errs.String()
+}
+
+// objects are the lines of stdout with --json, by type.
+func objects(t *testing.T, stdout string) map[string][]map[string]any {
+	t.Helper()
+	all := map[string][]map[string]any{}
+	for l := range strings.Lines(stdout) {
+		var o map[string]any
+		if err := json.Unmarshal([]byte(l), &o); err != nil {
+			t.Fatalf("%q: %v", l, err)
+		}
+		typ := o["type"].(string)
+		all[typ] = append(all[typ], o)
+	}
+	return all
+}
+
+// told is the value behind a word of what sim run prints.
+func told(t *testing.T, stdout, word string) string {
+	t.Helper()
+	for l := range strings.Lines(stdout) {
+		if v, ok := strings.CutPrefix(l, "  "+word+" "); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	t.Fatalf("no %q in\n%s", word, stdout)
+	return ""
+}
+
+func TestSimListHasALineForEachScenario(t *testing.T) {
+	code, out, _ := sim(t, "list")
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if code != 0 || len(lines) != len(simnet.Scenarios()) {
+		t.Fatalf("exit %d, %d lines for %d scenarios", code, len(lines), len(simnet.Scenarios()))
+	}
+	column := strings.Index(lines[0], "  ")
+	for strings.HasPrefix(lines[0][column:], " ") {
+		column++
+	}
+	for i, s := range simnet.Scenarios() {
+		if strings.TrimSpace(lines[i][:column]) != s.Name || lines[i][column:] != s.Says || s.Says == "" {
+			t.Errorf("%q is not %q, then %q at column %d", lines[i], s.Name, s.Says, column)
+		}
+	}
+	code, out, _ = sim(t, "list", "--json")
+	if got := objects(t, out)["scenario"]; code != 0 || len(got) != len(lines) || got[0]["scenario"] != simnet.Scenarios()[0].Name || got[0]["says"] != simnet.Scenarios()[0].Says {
+		t.Errorf("exit %d, and with --json %d, first %v", code, len(got), got)
+	}
+}
+
+func TestSimRunSaysWhatWasSeen(t *testing.T) {
+	code, out, errs := sim(t, "run", "garbled")
+	if code != 0 || !strings.HasPrefix(out, "garbled holds with seed 1\n") || errs != "" {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	for word, want := range map[string]string{"nodes": "3", "virtual time": "1.", "wall time": "times as fast", "fetched": "16.8 MB, and ",
+		"sent": "MB", "copies sent": "1.0", "faults": "none"} {
+		if got := told(t, out, word); !strings.Contains(got, want) {
+			t.Errorf("%s: %q has no %q", word, got, want)
+		}
+	}
+	if strings.Contains(out, "timeline") {
+		t.Errorf("the timeline of a run that holds is printed unasked:\n%s", out)
+	}
+}
+
+func TestEveryFlagOfSimRunDoesSomething(t *testing.T) {
+	_, plain, _ := sim(t, "run", "one-honest")
+	_, other, _ := sim(t, "run", "one-honest", "--seed", "2")
+	_, again, _ := sim(t, "run", "one-honest", "--seed", "1")
+	if told(t, plain, "trace") == told(t, other, "trace") || told(t, plain, "trace") != told(t, again, "trace") {
+		t.Errorf("seed 1 has trace %s, and again %s; seed 2 has %s", told(t, plain, "trace"), told(t, again, "trace"), told(t, other, "trace"))
+	}
+	if _, few, _ := sim(t, "run", "one-honest", "--nodes", "3"); told(t, plain, "nodes") != "11" || told(t, few, "nodes") != "4" {
+		t.Errorf("%s nodes, and 3 and one: %s", told(t, plain, "nodes"), told(t, few, "nodes"))
+	}
+	if _, all, _ := sim(t, "run", "one-honest", "--nodes", "3", "--timeline"); !strings.Contains(all, "\ntimeline\n      0.000  node      fetches film\n") || !strings.Contains(all, "ended: whole\n") {
+		t.Errorf("--timeline prints\n%s", all)
+	}
+	code, many, errs := sim(t, "run", "unknown-share", "--seeds", "7", "--seed", "100")
+	if code != 0 || !strings.HasPrefix(many, "unknown-share holds with 7 seeds\n") || !strings.Contains(many, "\nseed 100\n") || !strings.Contains(errs, "unknown-share: 1 of 7 seeds") {
+		t.Errorf("exit %d\n%s%s", code, many, errs)
+	}
+}
+
+func TestMistakesInSimRunAreExplained(t *testing.T) {
+	for want, args := range map[string][]string{
+		`there is no scenario "flashcrowd"; perhaps flash-crowd; see fetcher sim list`: {"run", "flashcrowd"},
+		`there is no scenario "xyzzy"; see fetcher sim list`:                           {"run", "xyzzy"},
+		"perhaps half-lie": {"run", "lie"},
+		"--nodes: in one-source each node has its part":      {"run", "one-source", "--nodes", "3"},
+		"--nodes must not be negative":                       {"run", "churn", "--nodes", "-3"},
+		"--seeds must be at least 1":                         {"run", "churn", "--seeds", "0"},
+		"there are no 2 seeds from 18446744073709551615 on":  {"run", "churn", "--seeds", "2", "--seed", "18446744073709551615"},
+		"takes one SCENARIO, not 0":                          {"run"},
+		`there is no command "lost"; see fetcher sim --help`: {"lost"},
+		"fetcher sim list takes no arguments":                {"list", "all"},
+	} {
+		code, out, errs := sim(t, args...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d, %q, not %q", args, code, errs, want)
+		}
+	}
+}
+
+// failing is a scenario that does not hold with some seeds.
+func failing(seeds ...uint64) *simnet.Scenario {
+	bad := map[uint64]bool{}
+	for _, s := range seeds {
+		bad[simnet.New(s).Rand("seed").Uint64()] = true
+	}
+	return &simnet.Scenario{Name: "made-up", Says: "It fails sometimes.", Nodes: 2, Set: func(r *simnet.Run) {
+		c := r.File("book", 3<<20)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+		if bad[r.Rand("seed").Uint64()] {
+			source = r.Add(simnet.NodeConfig{Name: "empty"})
+		}
+		for i := range r.Nodes {
+			r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)}).Fetch(c, source)
+		}
+	}}
+}
+
+// simulate runs a scenario that no list has.
+func simulate(ctx context.Context, s *simnet.Scenario, fl simFlags, asJSON bool) (stdout, stderr string, err error) {
+	var out, errs bytes.Buffer
+	a := &app{stdout: &out, stderr: &errs, flags: globals{json: asJSON}, out: newReporter(&out, asJSON)}
+	err = a.simulate(ctx, s, fl)
+	a.out.finish(exitCode(err), err)
+	return out.String(), errs.String(), err
+}
+
+func TestTheLowestSeedThatFailsIsFound(t *testing.T) {
+	out, _, err := simulate(t.Context(), failing(5, 6, 9), simFlags{seed: 2, seeds: 1000, nodes: 2}, false)
+	if exitCode(err) != exitOther || err.Error() != "made-up does not hold with seed 5: 2 faults" {
+		t.Errorf("exit %d: %v", exitCode(err), err)
+	}
+	for _, want := range []string{"made-up DOES NOT HOLD with seed 5\nIt fails sometimes.\n", "  faults        2\n", "node0: end: ended with ",
+		"\nnode1 lacks of book\n  pieces 0-2: the fetch ended after ", "\ntimeline, its end", "node0     fetches book\n",
+		"\nagain\n  fetcher sim run made-up --seed 5 --nodes 2\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestSimRunInJSON(t *testing.T) {
+	out, _, err := simulate(t.Context(), failing(3), simFlags{seed: 1, seeds: 10}, true)
+	all := objects(t, out)
+	sum := all["summary"][0]
+	if err == nil || sum["exit"] != 1. || sum["holds"] != false || sum["failed_seed"] != 3. || sum["replay"] != "fetcher sim run made-up --seed 3" || sum["scenario"] != "made-up" {
+		t.Errorf("%v", sum)
+	}
+	if n := len(all["run"]); n < 3 || n > 10 || float64(n) != sum["done_seeds"] {
+		t.Errorf("%d runs of 10, and the third fails", n)
+	}
+	for _, r := range all["run"] {
+		if r["holds"] != (r["seed"] != 3.) || (r["faults"] == 0.) != r["holds"].(bool) {
+			t.Errorf("%v", r)
+		}
+		if r["holds"] == true && (r["verified_bytes"] != 2.*3*(1<<20) || r["copies"].(float64) < 1 || r["virtual_seconds"].(float64) <= 0 || len(r["trace"].(string)) != 16 || r["nodes"] != 3.) {
+			t.Errorf("%v", r)
+		}
+	}
+	if len(all["progress"]) == 0 || len(all["fault"]) != 2 || all["fault"][0]["rule"] != "end" || all["fault"][0]["seed"] != 3. {
+		t.Errorf("%d times progress, faults %v", len(all["progress"]), all["fault"])
+	}
+	if m := all["missing"]; len(m) != 2 || m[0]["node"] != "node0" || m[0]["share"] != "book" || len(m[0]["why"].([]any)) != 1 {
+		t.Errorf("missing: %v", m)
+	}
+	if tl := all["timeline"]; len(tl) < 4 || tl[0]["node"] != "node0" || tl[0]["at"] != 0. || tl[0]["text"] != "fetches book" {
+		t.Errorf("timeline: %v", tl)
+	}
+	if e := all["error"][0]; e["name"] != "faults" || e["code"] != 1. {
+		t.Errorf("%v", e)
+	}
+
+	out, _, _ = simulate(t.Context(), failing(), simFlags{seed: 1, seeds: 1}, true)
+	if all := objects(t, out); len(all["run"]) != 1 || len(all["timeline"]) != 0 || all["summary"][0]["holds"] != true {
+		t.Errorf("%s", out)
+	}
+	out, _, _ = simulate(t.Context(), failing(), simFlags{seed: 1, seeds: 1, timeline: true}, true)
+	if all := objects(t, out); len(all["timeline"]) == 0 {
+		t.Errorf("no timeline with --timeline:\n%s", out)
+	}
+}
+
+func TestCtrlCEndsASearch(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	endless := &simnet.Scenario{Name: "endless", Limit: 10_000 * time.Hour, Set: func(r *simnet.Run) {
+		c := r.File("book", 1<<20)
+		r.AtLeast(10_000 * time.Hour)
+		r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+		r.After(time.Hour, func() { cancel(signalled{syscall.SIGINT}) })
+	}}
+	_, errs, err := simulate(ctx, endless, simFlags{seed: 1, seeds: 1000}, false)
+	if exitCode(err) != exitInterrupted || !strings.Contains(errs, "endless: 0 of 1000 seeds tried, and none failed") {
+		t.Errorf("exit %d: %v\n%s", exitCode(err), err, errs)
+	}
+}
+
+// Worlds share nothing: many at once are what each is alone. Under -race this is
+// where it would show.
+func TestWorldsAtOnceAreTheSame(t *testing.T) {
+	const seeds = 6
+	s := simnet.Find("garbled")
+	var got [seeds]uint64
+	find := &search{scenario: s, first: 1, seeds: seeds, told: func(x seen) { got[x.Seed-1] = x.Trace }}
+	if failed, err := find.run(t.Context()); failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+	for i := range got {
+		if want := s.Run(uint64(i+1), 0).Trace; got[i] != want {
+			t.Errorf("seed %d: trace %x alone, %x among others", i+1, want, got[i])
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+// search runs a scenario with one seed after the other, a world on each core at a
+// time, until one does not hold or all are tried. The worlds share nothing.
+type search struct {
+	scenario *simnet.Scenario
+	first    uint64
+	seeds    int
+	nodes    int
+	record   bool
+	told     func(seen) // of each run that ended, one call at a time
+
+	mu      sync.Mutex // guards the fields below
+	next    int        // of the seeds
+	done    int
+	failed  *seen                      // of the lowest seed that does not hold
+	running map[int]context.CancelFunc // by number of the seed
+}
+
+// seen is one run, and how long it took here.
+type seen struct {
+	*simnet.Result
+	wall time.Duration
+}
+
+// run ends with the run of the lowest seed that does not hold, or with none, or
+// with the context. It waits for all that it started.
+func (s *search) run(ctx context.Context) (failed *seen, err error) {
+	s.running = map[int]context.CancelFunc{}
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), s.seeds) {
+		all.Go(func() {
+			for s.one(ctx) {
+			}
+		})
+	}
+	all.Wait()
+	return s.failed, ctx.Err()
+}
+
+// one runs the next seed. False: there is none, or no need.
+func (s *search) one(ctx context.Context) bool {
+	s.mu.Lock()
+	if s.failed != nil || s.next == s.seeds || ctx.Err() != nil {
+		s.mu.Unlock()
+		return false
+	}
+	i := s.next
+	s.next++
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.running[i] = cancel
+	s.mu.Unlock()
+
+	seed := s.first + uint64(i)
+	defer func() {
+		if p := recover(); p != nil {
+			panic(fmt.Sprintf("scenario %s, seed %d: %v", s.scenario.Name, seed, p))
+		}
+	}()
+	began := time.Now()
+	r, err := s.scenario.RunWith(ctx, simnet.RunOptions{Seed: seed, Nodes: s.nodes, Record: s.record})
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, i)
+	if err != nil {
+		return false
+	}
+	s.done++
+	x := seen{r, time.Since(began)}
+	s.told(x)
+	if !r.OK() {
+		if s.failed == nil || r.Seed < s.failed.Seed {
+			s.failed = &x
+		}
+		for k, stop := range s.running {
+			if k > i {
+				stop() // a lower seed that fails is still wanted
+			}
+		}
+	}
+	return true
+}
