@@ -2,6 +2,7 @@ package simnet
 
 import (
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -383,9 +384,13 @@ func (x *Node) sendFrame(c *conn, to peers.ID, frame []byte) bool {
 			c.ways[c.side(y)].control(minParcel, func() { x.program.Lost(y.id) })
 			return
 		}
+		x.net.passed(frame)
 		y.program.Deliver(x.id, frame)
 	})
 }
+
+// passed has the trace know what bytes were handed over.
+func (n *Net) passed(b []byte) { n.Mark(uint64(len(b)), uint64(crc32.ChecksumIEEE(b))) }
 
 func (x *Node) count(to *Node, bytes int) {
 	x.out[to.id] += int64(bytes)

@@ -378,6 +378,7 @@ func (s *stream) arrived(a *ask, first share.Block, run []byte, n int, last bool
 			s.l.x.net.free(run)
 			return
 		}
+		s.l.x.net.passed(run)
 		s.l.sink.Blocks(a.ID, first, run, func() { s.l.x.net.free(run) })
 	case now-a.told >= progressEvery && !a.cancelled:
 		a.told = now

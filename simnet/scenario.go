@@ -58,8 +58,11 @@ type Result struct {
 	Seed     uint64
 	Nodes    int
 	Virtual  time.Duration // how long it took in its own time
-	Trace    uint64        // of everything that happened: equal for equal runs
-	Steps    uint64        // messages handed to actors, and events
+	// Trace is a digest of everything that happened: which mailbox was drawn out of
+	// how many, every message, every event, every byte that was handed over. It is
+	// equal for equal runs.
+	Trace    uint64
+	Steps    uint64 // messages handed to actors, and events
 	Faults   []Fault
 	Timeline *Timeline
 	Fetched  int64 // bytes verified
