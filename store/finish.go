@@ -125,7 +125,7 @@ func (p *Partial) syncNames() error {
 	dirs := maps.Clone(p.batch.dirs)
 	p.mu.Unlock()
 	if len(dirs) > manyFiles {
-		if err := p.stage.SyncAll(); !errors.Is(err, errors.ErrUnsupported) {
+		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}

@@ -152,7 +152,7 @@ func (h *hashing) piece(j hashJob, buf *[]byte) {
 		switch {
 		case err != nil:
 			f.fail(err)
-		case info.Type != 0 || info.Size != f.stamp.size:
+		case info.Type != 0 || info.Size != f.stamp.size || info.stamp() != f.stamp && info.stamp().settlesIn(time.Now()) > 0:
 			f.fail(errChanging)
 		default:
 			f.stamp, f.exec = info.stamp(), info.Exec
@@ -240,19 +240,33 @@ func (h *hashing) all(ctx context.Context, files []*hashed) error {
 	return nil
 }
 
-// mtimeGrain is how coarse a file's time may be: a file touched twice within it
-// can look untouched.
-const mtimeGrain = 20 * time.Millisecond
+// How coarse a file's time may be: a file touched twice within it can look
+// untouched. A time of whole seconds may be from a file system that has no others,
+// or only every second one.
+const (
+	mtimeGrain  = 20 * time.Millisecond
+	coarseGrain = 2 * time.Second
+)
 
-// waitQuiet waits until files that were just written are old enough that every
-// later change shows in their time. It waits at most one grain.
+// settlesIn is how long it is until every later change of a file shows in its time.
+func (s stamp) settlesIn(now time.Time) time.Duration {
+	grain := mtimeGrain
+	if s.mtime%int64(time.Second) == 0 {
+		grain = coarseGrain
+	}
+	if age := now.Sub(time.Unix(0, s.mtime)); age >= 0 {
+		return max(0, grain-age)
+	}
+	return 0
+}
+
+// waitQuiet waits until files that were just written have settled. It waits at most
+// one grain.
 func waitQuiet(ctx context.Context, files []*hashed) error {
 	now := time.Now()
 	var wait time.Duration
 	for _, f := range files {
-		if age := now.Sub(time.Unix(0, f.stamp.mtime)); age >= 0 && age < mtimeGrain {
-			wait = max(wait, mtimeGrain-age)
-		}
+		wait = max(wait, f.stamp.settlesIn(now))
 	}
 	if wait == 0 {
 		return nil

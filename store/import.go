@@ -325,15 +325,23 @@ func (im *importing) openSlots() {
 	if im.opt.State == nil {
 		return
 	}
-	temp := im.opt.State.tempName()
-	slots, err := createSlots(im.opt.State.fs, temp)
-	if err == nil {
-		im.slots, im.temp = slots, temp
-		err = im.copyKnown()
-	}
-	if err != nil {
+	if err := im.slotsIn(im.opt.State); err != nil {
 		im.forgetful(err)
 	}
+}
+
+// slotsIn makes the place for block hashes in s.
+func (im *importing) slotsIn(s *State) error {
+	temp, err := s.temp.name(s.fs)
+	if err != nil {
+		return err
+	}
+	slots, err := createSlots(s.fs, temp)
+	if err != nil {
+		return err
+	}
+	im.slots, im.temp = slots, temp
+	return im.copyKnown()
 }
 
 // forgetful goes on without keeping block hashes. They only save work: what is

@@ -286,8 +286,13 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 		have, err := f.Stat()
 		if err == nil {
 			var there fs.FileInfo
-			if there, err = d.root.Lstat(name); err == nil && os.SameFile(have, there) {
+			there, err = d.root.Lstat(name)
+			switch {
+			case err != nil:
+			case os.SameFile(have, there):
 				return f, nil
+			case !there.Mode().IsRegular():
+				err = fmt.Errorf("lock %s: it is a %s", name, special(there.Mode().Type()))
 			}
 		}
 		f.Close()

@@ -65,6 +65,7 @@ type Partial struct {
 	batch   batch
 	again   map[share.Piece][]bool // lost pieces: which blocks were written since
 	losses  uint64                 // grows with each loss
+	untrue  bool                   // the bits on disk may name a lost piece
 	made    []bool                 // by entry: files and links that exist
 }
 
@@ -315,10 +316,12 @@ func (p *Partial) resume() error {
 	for piece := range p.have.All() {
 		p.bytes += int64(p.m.Layout().PieceLen(piece))
 	}
-	if noted != nil {
-		p.adoptRecent(noted)
-	}
 	p.recent.bytes = p.bytes
+	if noted != nil {
+		if err := p.adoptRecent(noted); err != nil {
+			return err
+		}
+	}
 	p.epoch++
 	if err := p.writeBits(p.durable); err != nil {
 		return err
@@ -429,6 +432,12 @@ func (p *Partial) sweep(d FS, prefix string, there map[int]int64) error {
 			}
 			name = p.m.Name
 		}
+		if e.Type.IsDir() && !p.isFolder(name) {
+			if err := removeAll(d, e.Name); err != nil {
+				return err
+			}
+			continue
+		}
 		if e.Type.IsDir() {
 			sub, err := d.Sub(e.Name)
 			if err != nil {
@@ -459,6 +468,16 @@ func (p *Partial) sweep(d FS, prefix string, there map[int]int64) error {
 		}
 	}
 	return nil
+}
+
+// isFolder says whether the share has a folder of this name.
+func (p *Partial) isFolder(name string) bool {
+	i, ok := slices.BinarySearchFunc(p.m.Entries, name, func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
+	if ok {
+		return p.m.Entries[i].Kind == share.Dir
+	}
+	i, _ = slices.BinarySearchFunc(p.m.Entries, name+"/", func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
+	return i < len(p.m.Entries) && strings.HasPrefix(p.m.Entries[i].Path, name+"/")
 }
 
 func (p *Partial) anyVerified(entry int) bool {
@@ -718,7 +737,10 @@ func (p *Partial) lose(piece share.Piece) {
 		p.have.Remove(piece)
 		p.bytes -= int64(p.m.Layout().PieceLen(piece))
 	}
-	p.durable.Remove(piece)
+	if p.durable.Has(piece) {
+		p.durable.Remove(piece)
+		p.untrue = true
+	}
 	p.losses++
 	p.again[piece] = make([]bool, p.m.Layout().Blocks(piece))
 	p.batch.lost = append(p.batch.lost, piece)

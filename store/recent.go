@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"path"
 	"sync"
@@ -118,18 +119,31 @@ func (p *Partial) readRecent() *share.Set {
 	}
 	noted := share.NewSet(pieces)
 	for _, name := range recentNames {
-		b, err := readRecord(p.stage, name, recentRecord, len(head)+(pieces+7)/8)
-		if err != nil || !bytes.HasPrefix(b, head) {
+		set := p.readNote(name, head)
+		if set == nil {
+			removeAll(p.stage, name) // one that is longer would stand out behind a new one
 			continue
 		}
-		if set, err := share.ParseSet(pieces, b[len(head):]); err == nil {
-			noted.Union(set)
-		}
+		noted.Union(set)
 	}
 	if noted.Count() == 0 {
 		return nil
 	}
 	return noted.Minus(p.durable)
+}
+
+// readNote is the pieces of a note that begins with head; nil if there is none.
+func (p *Partial) readNote(name string, head []byte) *share.Set {
+	pieces := p.m.Layout().Pieces()
+	b, err := readRecord(p.stage, name, recentRecord, len(head)+(pieces+7)/8)
+	if err != nil || !bytes.HasPrefix(b, head) {
+		return nil
+	}
+	set, err := share.ParseSet(pieces, b[len(head):])
+	if err != nil {
+		return nil
+	}
+	return set
 }
 
 // recentHead is what stands before the set in the note.
@@ -139,24 +153,29 @@ func recentHead(boot string, id share.ID, pieces int) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(pieces))
 }
 
-// dropRecent takes the note back: it names pieces that are lost. They could still
-// be read, for a while, but no sync would write them.
-func (p *Partial) dropRecent() {
+// dropRecent takes the notes back: they name pieces that are lost. These could
+// still be read, for a while, but no sync would write them.
+func (p *Partial) dropRecent() (err error) {
 	p.recent.mu.Lock()
 	defer p.recent.mu.Unlock()
 	p.recent.bytes = math.MinInt64 / 2 // the next piece brings a new one
 	p.recent.close()
 	if p.recent.boot != "" {
 		for _, name := range recentNames {
-			removeAll(p.stage, name)
+			err = errors.Join(err, removeAll(p.stage, name))
 		}
 	}
+	return err
 }
 
-// adoptRecent has the pieces of a note made durable by the next Sync.
-func (p *Partial) adoptRecent(noted *share.Set) {
+// adoptRecent has the pieces of the notes made durable by the next Sync. Notes of
+// pieces whose file is not what it was go: it may have its old size again, though
+// not its bytes, when they are read next.
+func (p *Partial) adoptRecent(noted *share.Set) error {
+	untrue := false
 	for piece := range noted.All() {
-		if !p.have.Has(piece) { // its file is not what it was
+		if !p.have.Has(piece) {
+			untrue = true
 			continue
 		}
 		p.durable.Remove(piece)
@@ -164,4 +183,8 @@ func (p *Partial) adoptRecent(noted *share.Set) {
 		p.batch.touched[piece] = struct{}{}
 		p.newName(path.Dir(p.m.Entries[p.m.Layout().PieceSpan(piece).Entry].Path))
 	}
+	if untrue {
+		return p.dropRecent()
+	}
+	return nil
 }

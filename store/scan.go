@@ -151,6 +151,8 @@ func special(t fs.FileMode) string {
 		return "named pipe"
 	case t&fs.ModeSocket != 0:
 		return "socket"
+	case t&fs.ModeSymlink != 0:
+		return "symlink"
 	case t&fs.ModeDevice != 0:
 		return "device"
 	}

@@ -714,7 +714,7 @@ func (p *Partial) syncOut() error {
 // syncDirsOf makes the names in folders durable.
 func (p *Partial) syncDirsOf(h *handles, dirs []string) error {
 	if len(dirs) > manyFiles {
-		if err := p.syncAll(); !errors.Is(err, errors.ErrUnsupported) {
+		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
@@ -724,23 +724,6 @@ func (p *Partial) syncDirsOf(h *handles, dirs []string) error {
 		}
 	}
 	return nil
-}
-
-// syncAll makes everything durable. If that fails, all that was written and not
-// durable is lost, in files that are not wanted now as well.
-func (p *Partial) syncAll() error {
-	err := p.stage.SyncAll()
-	if err == nil || errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	files := map[int]struct{}{}
-	for piece := range p.batch.touched {
-		files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
-	}
-	p.loseFiles(files, nil)
-	return fmt.Errorf("sync: %w", err)
 }
 
 // makeWhole ends the work on a share of which every file has come to its place.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/binary"
@@ -10,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/piecelease/fetcher/share"
 )
@@ -24,6 +24,7 @@ import (
 //	manifests/ID      as received, checked against the ID when read
 //	hashes/ID         block hashes
 //	imports/HASH      one per imported path: size, time and inode of each file
+//	temp/N            files being written, of the process that has its lock
 //	fleets/ID         who was in a fleet that the node coordinated, and how often it did
 //	ranking, port
 //
@@ -31,7 +32,7 @@ import (
 type State struct {
 	fs    FS
 	owned bool // fs is closed with the State
-	temp  atomic.Uint64
+	temp  temp
 
 	mu   sync.Mutex // guards the fields below
 	key  ed25519.PrivateKey
@@ -83,6 +84,7 @@ func (s *State) Close() error {
 		err = s.lock.Close()
 		s.lock = nil
 	}
+	err = errors.Join(err, s.temp.close())
 	if s.owned {
 		err = errors.Join(err, s.fs.Close())
 	}
@@ -137,16 +139,18 @@ func (s *State) storedKey() (ed25519.PrivateKey, error) {
 
 // save writes a file whole. Several processes may do so at once.
 func (s *State) save(name string, b []byte, durable bool) error {
-	return writeFile(s.fs, name, s.tempName(), b, durable)
+	temp, err := s.temp.name(s.fs)
+	if err != nil {
+		return err
+	}
+	return writeFile(s.fs, name, temp, b, durable)
 }
-
-func (s *State) tempName() string { return fmt.Sprintf("new-%d-%d", os.Getpid(), s.temp.Add(1)) }
 
 // SaveManifest keeps a manifest, so that the share can be opened without a peer.
 func (s *State) SaveManifest(m *share.Manifest) error {
 	name := "manifests/" + m.ID().String()
-	if info, err := s.fs.Lstat(name); err == nil && info.Size == int64(len(m.Bytes())) {
-		return nil
+	if kept, err := readFile(s.fs, name, share.MaxManifest); err == nil && bytes.Equal(kept, m.Bytes()) {
+		return nil // by size alone, one that was damaged would stay so
 	}
 	return s.save(name, m.Bytes(), false)
 }
@@ -205,7 +209,10 @@ func (s *State) keptSlots(id share.ID) *slotFile {
 
 // takeSlots keeps a copy of a share's block hashes; nil if that does not work.
 func (s *State) takeSlots(from *slotFile, m *share.Manifest, total int64) *slotFile {
-	temp := s.tempName()
+	temp, err := s.temp.name(s.fs)
+	if err != nil {
+		return nil
+	}
 	to, err := createSlots(s.fs, temp)
 	if err != nil {
 		return nil

@@ -62,8 +62,8 @@ func (p *Partial) sync() (int, error) {
 	lost := append(b.lost, p.batch.lost...)
 	p.batch.lost = nil
 	p.mu.Unlock()
+	err = errors.Join(err, p.takeBack(len(lost) > 0))
 	if len(lost) > 0 {
-		p.dropRecent()
 		slices.Sort(lost)
 		err = &SyncError{slices.Compact(lost), err}
 	}
@@ -73,6 +73,28 @@ func (p *Partial) sync() (int, error) {
 		err = fmt.Errorf("need %d bytes: %w", p.missing(), err)
 	}
 	return p.durable.Count(), err
+}
+
+// takeBack takes back what the disk says of lost pieces, so that they are not
+// believed after a kill. What cannot be is tried again by the next Sync.
+func (p *Partial) takeBack(lost bool) (err error) {
+	if lost {
+		err = p.dropRecent()
+	}
+	p.mu.Lock()
+	untrue, bits := p.untrue, p.durable.Clone()
+	p.untrue = false
+	p.mu.Unlock()
+	if !untrue {
+		return err
+	}
+	if e := p.writeBits(bits); e != nil {
+		p.mu.Lock()
+		p.untrue = true
+		p.mu.Unlock()
+		err = errors.Join(err, fmt.Errorf("write the bits: %w", e))
+	}
+	return err
 }
 
 // takeBatch takes what happened so far. If there is nothing to make durable,
@@ -186,15 +208,9 @@ func (p *Partial) syncData(b *batch) (s synced, err error) {
 		files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
 	}
 	if len(files)+len(b.dirs) > manyFiles {
-		err := p.stage.SyncAll()
-		if err == nil {
-			return synced{all: true}, nil
-		}
-		if !errors.Is(err, errors.ErrUnsupported) {
-			for piece := range b.touched {
-				files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
-			}
-			return synced{bad: files}, fmt.Errorf("sync: %w", err)
+		err := p.syncAll(b)
+		if err == nil || !errors.Is(err, errors.ErrUnsupported) {
+			return synced{all: err == nil}, err
 		}
 	}
 	s = synced{good: map[int]struct{}{}, bad: map[int]struct{}{}}
@@ -213,6 +229,29 @@ func (p *Partial) syncData(b *batch) (s synced, err error) {
 		return s, fmt.Errorf("sync block hashes: %w", err)
 	}
 	return s, p.syncDirs(b.dirs)
+}
+
+// syncAll makes everything on the file system durable. If that fails, all that was
+// written and not durable is lost, of b, which may be nil, and after it, in files
+// that are not wanted now as well: the disk does not tell twice.
+func (p *Partial) syncAll(b *batch) error {
+	err := p.stage.SyncAll()
+	if err == nil || errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	files := map[int]struct{}{}
+	for _, b := range []*batch{b, &p.batch} {
+		if b == nil {
+			continue
+		}
+		for piece := range b.touched {
+			files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
+		}
+	}
+	p.loseFiles(files, b)
+	return fmt.Errorf("sync: %w", err)
 }
 
 // syncDirs makes the names in folders durable.

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"sync"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// temp is the folder of a State in which files are written before they get their
+// name: temp/N, for the lowest N that no other process has. Its lock says so. What
+// lies in it when it is taken was left by a process that was killed, and goes.
+type temp struct {
+	mu   sync.Mutex // guards the fields below
+	dir  string
+	lock io.Closer // nil: no folder is taken
+	n    uint64    // names given
+}
+
+// name is a name that nobody has used.
+func (t *temp) name(d FS) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lock == nil {
+		if err := t.take(d); err != nil {
+			return "", err
+		}
+	}
+	t.n++
+	return fmt.Sprintf("%s/%d", t.dir, t.n), nil
+}
+
+// take takes a folder and empties it; mu is held.
+func (t *temp) take(d FS) error {
+	if err := ensureDir(d, "temp"); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		dir := fmt.Sprintf("temp/%d", i)
+		if err := ensureDir(d, dir); err != nil {
+			return err
+		}
+		lock, err := d.Lock(path.Join(dir, "lock"))
+		if errors.Is(err, share.ErrHeld) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := empty(d, dir); err != nil {
+			lock.Close()
+			return err
+		}
+		t.dir, t.lock = dir, lock
+		return nil
+	}
+}
+
+// empty removes all but the lock from a folder.
+func empty(d FS, dir string) error {
+	list, err := d.ReadDir(dir)
+	for _, e := range list {
+		if e.Name != "lock" {
+			err = errors.Join(err, removeAll(d, path.Join(dir, e.Name)))
+		}
+	}
+	return err
+}
+
+// close lets go of the folder. What is in it stays, until somebody takes it.
+func (t *temp) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lock == nil {
+		return nil
+	}
+	err := t.lock.Close()
+	t.lock = nil
+	return err
+}
