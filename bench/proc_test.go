@@ -24,9 +24,10 @@ type proc struct {
 	cmd   *exec.Cmd
 	began time.Time
 	stdin io.Closer
-	lines chan string // of standard output; closed at its end
-	last  string      // the last line, once wait has returned
-	said  output      // standard error
+	lines chan string  // of standard output; closed at its end
+	last  string       // the last line, once wait has returned
+	see   func(string) // called by wait with each line; may be nil
+	said  output       // standard error
 
 	ended   chan struct{} // closed once it is reaped
 	sampled chan int64    // the peak, once the sampler has ended
@@ -117,6 +118,9 @@ func (p *proc) line() string {
 func (p *proc) wait() usage {
 	for s := range p.lines {
 		p.last = s
+		if p.see != nil {
+			p.see(s)
+		}
 	}
 	select {
 	case <-p.ended:

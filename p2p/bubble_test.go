@@ -472,3 +472,32 @@ func TestShutdownTimeoutBoundsClose(t *testing.T) {
 		close(release)
 	})
 }
+
+// A peer that is cut off, or frozen, does not hold up the end of a process.
+func TestClosingDoesNotWaitForAPeerThatIsCutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *packets) {
+		b := n.host(t, "1.0.0.2", Config{})
+		b.OnMessages(func(peers.ID, []byte) {}, func(peers.ID) {})
+		for _, c := range []struct{ set, want time.Duration }{{0, defaultTimeouts.Farewell}, {2 * time.Second, 2 * time.Second}} {
+			a, err := New(n.config("1.0.0.1", Config{Timeouts: Timeouts{Farewell: c.set}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.OnMessages(func(peers.ID, []byte) {}, func(peers.ID) {})
+			joined(t, a, b)
+			sendAll(t, a, b.ID(), []byte("one"))
+			time.Sleep(time.Second)
+			n.set("1.0.0.2", true)
+			sendAll(t, a, b.ID(), []byte("two"))
+			start := time.Now()
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(start); d < c.want || d > c.want+100*time.Millisecond {
+				t.Errorf("closed after %v, with a time-out of %v", d, c.want)
+			}
+			n.set("1.0.0.2", false)
+			time.Sleep(time.Minute) // for b to notice
+		}
+	})
+}

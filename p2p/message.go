@@ -233,6 +233,7 @@ func (x *session) write() error {
 			return nil
 		case <-x.m.h.drain.Done(): // the host closes: send what is queued
 			closing = true
+			defer time.AfterFunc(x.m.h.cfg.Timeouts.Farewell, x.end).Stop()
 		case <-x.ready:
 		}
 		for frames = x.pull(frames); len(frames) > 0; frames = x.pull(frames) {
@@ -269,7 +270,7 @@ func (x *session) write() error {
 
 // linger ends a stream that only we write to, and waits until the peer has
 // taken notice: closing a connection loses what is still in it. Host.Close
-// bounds the wait.
+// bounds the wait, and for messages Timeouts.Farewell.
 func linger(s *counted) error {
 	if s == nil {
 		return nil

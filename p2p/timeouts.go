@@ -43,6 +43,11 @@ type Timeouts struct {
 	// stream. Default 30 s.
 	Stall time.Duration
 
+	// Farewell is how long the last messages of a host that closes may take to be
+	// noticed by a peer. Nobody waits for one that is frozen or cut off: that the
+	// connection is gone says the same. Default 500 ms.
+	Farewell time.Duration
+
 	// Shutdown bounds Host.Close: the end of replies and messages under way,
 	// and then of everything. Default 5 s.
 	Shutdown time.Duration
@@ -57,6 +62,7 @@ var defaultTimeouts = Timeouts{
 	Request:      10 * time.Second,
 	Idle:         10 * time.Minute,
 	Stall:        30 * time.Second,
+	Farewell:     500 * time.Millisecond,
 	Shutdown:     5 * time.Second,
 }
 
@@ -67,7 +73,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		d time.Duration
 	}{
 		{&t.Dial, d.Dial}, {&t.Handshake, d.Handshake}, {&t.Manifest, d.Manifest}, {&t.Reply, d.Reply},
-		{&t.Request, d.Request}, {&t.Idle, d.Idle}, {&t.Stall, d.Stall}, {&t.Shutdown, d.Shutdown},
+		{&t.Request, d.Request}, {&t.Idle, d.Idle}, {&t.Stall, d.Stall}, {&t.Farewell, d.Farewell}, {&t.Shutdown, d.Shutdown},
 	} {
 		if *f.v == 0 {
 			*f.v = f.d
@@ -80,7 +86,7 @@ func (t Timeouts) withDefaults() Timeouts {
 }
 
 func (t Timeouts) validate() error {
-	for _, v := range []time.Duration{t.Dial, t.Handshake, t.Manifest, t.Reply, t.Request, t.Idle, t.Stall, t.Shutdown, time.Duration(t.ManifestRate)} {
+	for _, v := range []time.Duration{t.Dial, t.Handshake, t.Manifest, t.Reply, t.Request, t.Idle, t.Stall, t.Farewell, t.Shutdown, time.Duration(t.ManifestRate)} {
 		if v < 0 {
 			return errors.New("negative time-out")
 		}
