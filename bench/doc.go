@@ -18,6 +18,10 @@
 //     four.
 //   - BenchmarkSmallFiles: 10,000 files of 100 KiB, beside writing them from
 //     memory.
+//   - BenchmarkSlowSourceBesideAFastOne, BenchmarkStoppedSource: 1 GiB from a
+//     source of 100 MB/s and another of 1 MB/s, or one that SIGSTOP stops at a
+//     random moment, beside the fast one alone.
+//   - BenchmarkLastHundredth: the end of 512 MiB from five sources of random rates.
 //   - BenchmarkResume: kill -9 in the middle, then the same command again.
 //
 // The ceiling is the least that could be called a verified fetch over libp2p: a
