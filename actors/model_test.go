@@ -38,6 +38,7 @@ type simNode struct {
 	forge   func(p share.Piece, v []share.Hash) // ... and to the proofs
 	loses   int                                 // once it has more pieces than that, its disk loses what is not durable
 	full    bool                                // its disk takes no more
+	refuses bool                                // its connections take no messages
 	events  []Event
 	end     *Ended
 	in, out map[peers.ID]int64
@@ -190,7 +191,7 @@ func (n *simNode) Self() peers.ID  { return n.id }
 func (n *simNode) Addrs() []string { return []string{"/sim"} }
 
 func (n *simNode) Send(to peers.ID, frame []byte) bool {
-	if other := n.sw.nodes[to]; other == nil || other.down {
+	if other := n.sw.nodes[to]; n.refuses || other == nil || other.down {
 		return false
 	}
 	n.count(to, len(frame))

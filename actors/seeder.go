@@ -31,7 +31,7 @@ type seeder struct {
 	uploads *peers.Uploads
 	offers  map[share.ID]*offer
 	coming  map[share.ID]bool // not offered yet, but soon
-	waiting map[peers.Job]func(Admission)
+	waiting map[peers.Job]asked
 	job     peers.Job
 	flushAt time.Time
 	wake    alarm
@@ -56,9 +56,15 @@ type child struct {
 	whole    bool // send a HaveMap: the dirty set has grown large
 }
 
+// asked is a request that has not been answered.
+type asked struct {
+	child peers.ID
+	reply func(Admission)
+}
+
 func newSeeder(s *System, finder *actor.PID, cfg peers.UploadConfig) *seeder {
 	return &seeder{s: s, finder: finder, uploads: peers.NewUploads(cfg),
-		offers: map[share.ID]*offer{}, coming: map[share.ID]bool{}, waiting: map[peers.Job]func(Admission){}}
+		offers: map[share.ID]*offer{}, coming: map[share.ID]bool{}, waiting: map[peers.Job]asked{}}
 }
 
 func (d *seeder) Receive(ctx actor.Context) {
@@ -74,9 +80,9 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case Subscribe:
 		d.subscribe(ctx, m)
 	case Unsubscribe:
-		d.unsubscribe(m.Share, senderPeer(ctx))
+		d.unsubscribe(ctx, m.Share, senderPeer(ctx))
 	case ChildLost:
-		d.lost(ctx, m.Peer)
+		d.lost(m.Peer)
 	case AdmitRequest:
 		d.admit(m)
 	case ServeDone:
@@ -84,7 +90,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case SetUploadRate:
 		d.uploads.SetRate(m.Rate, d.s.Now())
 	case wakeDue:
-		d.onWake(ctx)
+		d.onWake()
 	case *actor.Terminated:
 		d.ended(m.Who)
 	case *actor.Stopping:
@@ -106,7 +112,7 @@ func (d *seeder) offer(ctx actor.Context, m OfferShare) {
 	}
 	o.pieces, o.have = m.Pieces, m.Have
 	for _, c := range o.children { // offered again, with another set
-		d.sendMap(ctx, m.Share, o, c)
+		d.sendMap(m.Share, o, c)
 	}
 }
 
@@ -123,7 +129,13 @@ func (d *seeder) available(m PieceAvailable) {
 			c.whole, c.dirty = true, nil
 		}
 	}
-	if len(o.children) > 0 && d.flushAt.IsZero() {
+	if len(o.children) > 0 {
+		d.flushSoon()
+	}
+}
+
+func (d *seeder) flushSoon() {
+	if d.flushAt.IsZero() {
 		d.flushAt = d.s.Now().Add(flushHave)
 	}
 }
@@ -169,13 +181,13 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "has as many children as it can serve", Retry: 10 * time.Second})
 		return
 	}
-	d.unsubscribe(m.Share, peer) // one subscription a peer: the new one counts
+	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
 	named := o.nameables(peer)
 	c := &child{peer: peer, pid: ctx.Sender(), addrs: m.Addrs, nameable: m.Nameable}
 	o.children = append(o.children, c)
 	ctx.Watch(c.pid)
 	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true, Children: named})
-	d.sendMap(ctx, m.Share, o, c)
+	d.sendMap(m.Share, o, c)
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
 		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 	}
@@ -200,19 +212,42 @@ func (o *offer) nameables(peer peers.ID) []peers.Addr {
 	return out
 }
 
-func (d *seeder) sendMap(ctx actor.Context, id share.ID, o *offer, c *child) {
+// sendMap tells a child the whole set: later, if its connection takes nothing now.
+func (d *seeder) sendMap(id share.ID, o *offer, c *child) {
 	have := o.have
 	if have == nil {
 		have = share.FullSet(o.pieces)
 	}
-	c.dirty, c.whole = nil, false
-	ctx.Send(c.pid, HaveMap{Share: id, Pieces: o.pieces, Bits: have.Bytes()})
+	c.dirty = nil
+	if c.whole = !d.s.Send(c.pid, HaveMap{Share: id, Pieces: o.pieces, Bits: have.Bytes()}); c.whole {
+		d.flushSoon()
+	}
 }
 
-func (d *seeder) unsubscribe(id share.ID, peer peers.ID) {
-	if o := d.offers[id]; o != nil {
-		o.children = slices.DeleteFunc(o.children, func(c *child) bool { return c.peer == peer })
+func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
+	o := d.offers[id]
+	if o == nil {
+		return
 	}
+	i := slices.IndexFunc(o.children, func(c *child) bool { return c.peer == peer })
+	if i < 0 {
+		return
+	}
+	pid := o.children[i].pid
+	o.children = slices.Delete(o.children, i, i+1)
+	if !d.knows(pid) {
+		ctx.Unwatch(pid) // or a peer could have us watch without end
+	}
+}
+
+// knows says whether somebody is a child of any share.
+func (d *seeder) knows(who *actor.PID) bool {
+	for _, o := range d.offers {
+		if slices.ContainsFunc(o.children, func(c *child) bool { return c.pid.Equal(who) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // ended takes out a child that is no more, or that cannot be told anything.
@@ -222,18 +257,27 @@ func (d *seeder) ended(who *actor.PID) {
 	}
 }
 
-func (d *seeder) lost(ctx actor.Context, peer peers.ID) {
-	for id := range d.offers { // each is changed alone: the order does not show
-		d.unsubscribe(id, peer)
-	}
+// lost ends the requests of a peer. Its subscriptions have ended by themselves, each
+// with its *actor.Terminated, and one that it has made since may be here already.
+func (d *seeder) lost(peer peers.ID) {
 	d.goAhead(d.uploads.Forget(peer, d.s.Now()))
+	var over []peers.Job
+	for j, a := range d.waiting {
+		if a.child == peer {
+			over = append(over, j)
+		}
+	}
+	slices.Sort(over)
+	for _, j := range over {
+		d.answer(j, wire.Reply{Status: wire.Busy, Retry: time.Second})
+	}
 }
 
-func (d *seeder) onWake(ctx actor.Context) {
+func (d *seeder) onWake() {
 	now := d.s.Now()
 	if !d.flushAt.IsZero() && !d.flushAt.After(now) {
 		d.flushAt = time.Time{}
-		d.flush(ctx)
+		d.flush()
 	}
 	ready, busy := d.uploads.Tick(now)
 	d.goAhead(ready)
@@ -242,17 +286,20 @@ func (d *seeder) onWake(ctx actor.Context) {
 	}
 }
 
-// flush tells every child what is new, in an order that is the same for the same history.
-func (d *seeder) flush(ctx actor.Context) {
+// flush tells every child what is new, in an order that is the same for the same
+// history. A child whose connection takes nothing now is told later.
+func (d *seeder) flush() {
 	for _, id := range sortedShares(d.offers) {
 		o := d.offers[id]
 		for _, c := range o.children {
 			switch {
 			case c.whole:
-				d.sendMap(ctx, id, o, c)
-			case len(c.dirty) > 0:
-				ctx.Send(c.pid, Have{Share: id, Pieces: c.dirty})
+				d.sendMap(id, o, c)
+			case len(c.dirty) == 0:
+			case d.s.Send(c.pid, Have{Share: id, Pieces: c.dirty}):
 				c.dirty = nil
+			default:
+				d.flushSoon()
 			}
 		}
 	}
@@ -262,7 +309,7 @@ func (d *seeder) flush(ctx actor.Context) {
 func (d *seeder) admit(m AdmitRequest) {
 	d.job++
 	v := d.uploads.Ask(peers.Ask{Job: d.job, Child: m.Child, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}, d.s.Now())
-	d.waiting[d.job] = m.Reply
+	d.waiting[d.job] = asked{m.Child, m.Reply}
 	switch {
 	case v.Go:
 		d.answer(d.job, wire.Reply{})
@@ -281,10 +328,10 @@ func (d *seeder) goAhead(jobs []peers.Job) {
 }
 
 func (d *seeder) answer(j peers.Job, r wire.Reply) {
-	reply := d.waiting[j]
+	a := d.waiting[j]
 	delete(d.waiting, j)
-	if reply != nil {
-		reply(Admission{j, r})
+	if a.reply != nil {
+		a.reply(Admission{j, r})
 	}
 }
 
@@ -293,9 +340,8 @@ func (d *seeder) stop(ctx actor.Context) {
 	for _, id := range sortedShares(d.offers) {
 		d.farewell(ctx, id, d.offers[id], "")
 	}
-	for j, reply := range d.waiting { // each asker waits alone: the order does not show
-		delete(d.waiting, j)
-		reply(Admission{j, wire.Reply{Status: wire.Busy, Retry: time.Second}})
+	for j := range d.waiting { // each asker waits alone: the order does not show
+		d.answer(j, wire.Reply{Status: wire.Busy, Retry: time.Second})
 	}
 }
 

@@ -435,13 +435,18 @@ func (a *activity) wait(ctx context.Context) error {
 	return nil
 }
 
-// unexpected reports a message that an actor has no case for. That a message of
-// its own became a dead letter is no such message: who has no case for it does
-// not care.
+// unexpected reports a message that an actor has no case for: a bug of ours, unless
+// a peer sent it. That a message of its own became a dead letter is no such
+// message: who has no case for it does not care.
 func unexpected(ctx actor.Context) {
-	if _, ok := ctx.Message().(*actor.DeadLetterResponse); !ok {
-		ctx.Logger().Error("unexpected message", "actor", ctx.Self().Id, "type", fmt.Sprintf("%T", ctx.Message()))
+	if _, ok := ctx.Message().(*actor.DeadLetterResponse); ok {
+		return
 	}
+	level, from := slog.LevelError, senderPeer(ctx)
+	if from != "" {
+		level = slog.LevelDebug
+	}
+	ctx.Logger().Log(context.Background(), level, "unexpected message", "actor", ctx.Self().Id, "type", fmt.Sprintf("%T", ctx.Message()), "peer", from)
 }
 
 // atLeast drops the records below a level.

@@ -1,0 +1,158 @@
+package actors
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// puppet is a peer that says whatever a test lets it say.
+type puppet struct {
+	*simNode
+	heard []wire.Envelope
+}
+
+// puppet adds a peer of which to has heard.
+func (sw *swarm) puppet(name string, to *simNode) *puppet {
+	p := &puppet{simNode: sw.add(name, 1e6)}
+	sw.w.OnMessages(p.id, func(_ peers.ID, frame []byte) {
+		if e, err := wire.ParseEnvelope(frame); err == nil {
+			p.heard = append(p.heard, e)
+		}
+	}, func(peers.ID) {})
+	p.say(to, wire.Envelope{Kind: wire.KindCredit, Token: 1})
+	return p
+}
+
+func (p *puppet) say(to *simNode, e wire.Envelope) {
+	p.sw.t.Helper()
+	if !p.sw.w.Outbox(p.id).Send(to.id, wire.AppendEnvelope(nil, e)) {
+		p.sw.t.Fatal("nothing can be said")
+	}
+	p.sw.w.Run(2 * simLatency)
+}
+
+func (p *puppet) subscribe(to *simNode, id share.ID, reply uint64) {
+	p.say(to, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: reply, Type: wire.TypeSubscribe,
+		Payload: wire.AppendSubscribe(nil, wire.Subscribe{Share: id})})
+}
+
+// told is the pieces that it was told of.
+func (p *puppet) told(pieces int) *share.Set {
+	p.sw.t.Helper()
+	seen := share.NewSet(pieces)
+	for _, e := range p.heard {
+		switch e.Type {
+		case wire.TypeHave:
+			m, err := wire.ParseHave(e.Payload)
+			if err != nil {
+				p.sw.t.Fatal(err)
+			}
+			for _, x := range m.Pieces {
+				seen.Add(share.Piece(x))
+			}
+		case wire.TypeHaveMap:
+			m, err := wire.ParseHaveMap(e.Payload)
+			if err != nil {
+				p.sw.t.Fatal(err)
+			}
+			set, err := share.ParseSet(pieces, m.Bits)
+			if err != nil {
+				p.sw.t.Fatal(err)
+			}
+			seen.Union(set)
+		}
+	}
+	return seen
+}
+
+func (n *simNode) tellSeeder(msg any) {
+	n.sw.w.Settle() // or there may be none yet
+	n.program.s.Send(actor.NewPID(string(n.id), "node/seeder"), msg)
+}
+
+func TestAChildThatSubscribesAgainAndAgainIsOneChild(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	p := sw.puppet("child", source)
+	for i := range uint64(50) {
+		p.subscribe(source, m.ID(), 100+i)
+	}
+	if n := len(source.program.s.session("child").tokens); n > 1 {
+		t.Errorf("%d tokens are held for one child", n)
+	}
+}
+
+func TestRequestsOfALostChildAreAnswered(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6, func(d *Deps) { d.Uploads.SlotsPerChild = 1 }).seed(m, content)
+	sw.w.Settle()
+	var got []Admission
+	for range 5 {
+		source.program.Request(AdmitRequest{"child", m.ID(), 0, 1 << 16, func(a Admission) { got = append(got, a) }})
+	}
+	sw.w.Settle()
+	if len(got) != 1 {
+		t.Fatalf("%d of 5 were admitted to 1 slot", len(got))
+	}
+	source.program.Lost("child")
+	sw.w.Run(5 * time.Second)
+	if len(got) != 5 {
+		t.Errorf("%d of 5 requests were answered", len(got))
+	}
+}
+
+func TestWhatPeersSendIsNoErrorOfOurs(t *testing.T) {
+	sw := newSwarm(t, 1)
+	log := &errorLog{}
+	sw.w.Log = slog.New(log)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	p := sw.puppet("child", source)
+	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeGoodbye, Payload: wire.AppendGoodbye(nil, wire.Goodbye{Share: m.ID()})})
+	noErrors(t, log)
+}
+
+// That a connection was lost may be heard after the child has come back.
+func TestAChildThatCameBackStaysAChild(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 8<<20)
+	source := sw.add("source", 1e6)
+	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8)})
+	p := sw.puppet("child", source)
+	p.subscribe(source, m.ID(), 7)
+	source.tellSeeder(ChildLost{"child"})
+	source.tellSeeder(PieceAvailable{m.ID(), 3})
+	sw.w.Run(time.Second)
+	if n := p.told(8).Count(); n != 1 {
+		t.Errorf("the child heard of %d pieces, want 1", n)
+	}
+}
+
+// A child whose connection takes nothing for a while hears of every piece afterwards.
+func TestAnnouncementsThatWereRefusedAreMadeLater(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 8<<20)
+	source := sw.add("source", 1e6)
+	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8)})
+	p := sw.puppet("child", source)
+	p.subscribe(source, m.ID(), 7)
+	source.refuses = true
+	for piece := range share.Piece(8) {
+		source.tellSeeder(PieceAvailable{m.ID(), piece})
+		sw.w.Run(150 * time.Millisecond)
+	}
+	source.refuses = false
+	sw.w.Run(time.Second)
+	if n := p.told(8).Count(); n != 8 {
+		t.Errorf("the child heard of %d pieces of 8", n)
+	}
+}
