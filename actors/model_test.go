@@ -26,27 +26,29 @@ type swarm struct {
 
 // simNode is one node of a swarm, with a disk in memory.
 type simNode struct {
-	sw      *swarm
-	id      peers.ID
-	program *Program
-	rate    float64                             // bytes per second of its uplink
-	free    time.Duration                       // when its uplink is idle
-	shares  map[share.ID]*memTarget             // what it can serve
-	down    bool                                // accepts nothing
-	mute    bool                                // accepts, and never answers a request
-	corrupt func(p share.Piece, b []byte)       // what it does to the blocks it sends
-	forge   func(p share.Piece, v []share.Hash) // ... and to the proofs
-	loses   int                                 // once it has more pieces than that, its disk loses what is not durable
-	full    bool                                // its disk takes no more
-	refuses bool                                // its connections take no messages
-	events  []Event
-	end     *Ended
-	in, out map[peers.ID]int64
-	met     map[peers.ID]bool // connected to
-	listed  time.Duration     // when the last manifest came
-	known   *share.Manifest   // needs no asking for
-	asked   int64             // bytes asked for on links
-	inbound []*simLink        // links of others that are up, or were
+	sw        *swarm
+	id        peers.ID
+	program   *Program
+	rate      float64                             // bytes per second of its uplink
+	free      time.Duration                       // when its uplink is idle
+	shares    map[share.ID]*memTarget             // what it can serve
+	down      bool                                // accepts nothing
+	mute      bool                                // accepts, and never answers a request
+	corrupt   func(p share.Piece, b []byte)       // what it does to the blocks it sends
+	forge     func(p share.Piece, v []share.Hash) // ... and to the proofs
+	loses     int                                 // once it has more pieces than that, its disk loses what is not durable
+	full      bool                                // its disk takes no more
+	finishing func() error                        // called before a share is finished; nil: all is well
+	closing   func()                              // called when its disk is closed; nil: nobody
+	refuses   bool                                // its connections take no messages
+	events    []Event
+	end       *Ended
+	in, out   map[peers.ID]int64
+	met       map[peers.ID]bool // connected to
+	listed    time.Duration     // when the last manifest came
+	known     *share.Manifest   // needs no asking for
+	asked     int64             // bytes asked for on links
+	inbound   []*simLink        // links of others that are up, or were
 }
 
 const simLatency = 10 * time.Millisecond
@@ -418,8 +420,19 @@ func (t *memTarget) Sync() error {
 	return nil
 }
 
-func (t *memTarget) Finish() (string, error) { return "/" + string(t.n.id), t.Sync() }
+func (t *memTarget) Finish() (string, error) {
+	if f := t.n.finishing; f != nil {
+		if err := f(); err != nil {
+			return "", err
+		}
+	}
+	return "/" + string(t.n.id), t.Sync()
+}
+
 func (t *memTarget) Close() error {
 	t.closed = true
+	if f := t.n.closing; f != nil {
+		f()
+	}
 	return t.Sync()
 }

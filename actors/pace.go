@@ -160,6 +160,7 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 		return
 	}
 	t.enter(Fetching)
+	t.startWaiting(ctx)     // if it was to be the end, and more was chosen since
 	t.dirty.due = t.s.Now() // what could not be synced before
 	t.toLeases(ctx, PauseLeases{})
 }

@@ -59,9 +59,7 @@ func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
 	t.sources[m.Addr.ID] = src
 	t.order = append(t.order, src)
 	ctx.Request(t.node, AskRank{m.Addr.ID})
-	if t.state == Fetching || t.state == DiskFull {
-		t.startPool(ctx, src)
-	}
+	t.startPool(ctx, src)
 }
 
 // active is how many sources have a pool.
@@ -213,12 +211,10 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 	t.judge(ctx)
 }
 
-// startWaiting gives a place that became free to a source that had none.
+// startWaiting gives places that are free to sources that have none.
 func (t *transfer) startWaiting(ctx actor.Context) {
 	for _, src := range t.order {
-		if src.pool == nil && !src.out {
-			t.startPool(ctx, src)
-		}
+		t.startPool(ctx, src)
 	}
 }
 

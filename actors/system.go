@@ -299,6 +299,12 @@ type taskPanic struct {
 	stack  []byte
 }
 
+// life is a context that ends when the actor stops or restarts.
+func (s *System) life(ctx actor.Context) context.Context {
+	alive, _ := s.box(ctx.Self()).alive()
+	return alive
+}
+
 func attempt(alive context.Context, f func(context.Context) any) (result any) {
 	defer func() {
 		if r := recover(); r != nil {

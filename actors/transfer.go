@@ -47,24 +47,25 @@ type transfer struct {
 	openings   []opening // readers that came before the share was open
 	lastReader leasemgr.Reader
 
-	count      Progress  // the counters of it; the rest is filled in by snapshot
-	moved      time.Time // when a byte was last verified, or the transfer began
-	since      time.Time // of the present reason
-	rate       meter
-	dirty      dirt
-	busy       bool      // something of onDisk is under way
-	closing    bool      // ... and it is the last
-	restarts   int       // after panics
-	restarting bool      // one is under way
-	changed    bool      // since Progress was last told
-	told       time.Time // ... which was then
-	stalled    string    // the reason last told in Stalled
-	stalledAt  time.Time
-	roomAt     time.Time // when to look for room on the disk again
-	plan       PlanStatus
-	planAt     time.Time
-	ending     *Ended
-	wake       alarm
+	count       Progress  // the counters of it; the rest is filled in by snapshot
+	moved       time.Time // when a byte was last verified, or the transfer began
+	since       time.Time // of the present reason
+	rate        meter
+	dirty       dirt
+	stopOpening func()    // ends the opening of the place on disk; nil before it
+	busy        bool      // something of onDisk is under way
+	closing     bool      // ... and it is the last
+	restarts    int       // after panics
+	restarting  bool      // one is under way
+	changed     bool      // since Progress was last told
+	told        time.Time // ... which was then
+	stalled     string    // the reason last told in Stalled
+	stalledAt   time.Time
+	roomAt      time.Time // when to look for room on the disk again
+	plan        PlanStatus
+	planAt      time.Time
+	ending      *Ended
+	wake        alarm
 }
 
 func (c TransferConfig) withDefaults() TransferConfig {
@@ -174,7 +175,10 @@ func (t *transfer) open(ctx actor.Context, m *share.Manifest) {
 	t.manifest = m
 	t.enter(Opening)
 	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, slices.Clone(t.chosen)
-	t.onDisk(ctx, func(life context.Context) any {
+	life, stop := context.WithCancel(t.s.life(ctx))
+	t.stopOpening = stop
+	t.onDisk(ctx, func(context.Context) any {
+		defer stop()
 		if choose != nil && chosen == nil {
 			var err error
 			if chosen, err = choose(m); err != nil {
@@ -239,9 +243,9 @@ func (t *transfer) startWorkers(ctx actor.Context) {
 	}
 }
 
-// startPool gives a source its FetchPool.
+// startPool gives a source its FetchPool, if there is work and room for one.
 func (t *transfer) startPool(ctx actor.Context, src *source) {
-	if src.pool != nil || src.out || t.active() >= t.cfg.MaxSources {
+	if t.leases == nil || t.state >= Finishing || src.pool != nil || src.out || t.active() >= t.cfg.MaxSources {
 		return
 	}
 	layout, self := t.manifest.Layout(), ctx.Self()
@@ -372,6 +376,9 @@ func (t *transfer) end(ctx actor.Context, how Ended) {
 		t.because(how.Err.Error())
 	}
 	t.dropReaders(ctx)
+	if t.stopOpening != nil {
+		t.stopOpening()
+	}
 	ctx.Send(t.finder, StopFinding{t.cmd.Share})
 	if t.target == nil {
 		ctx.Send(t.seeder, WithdrawShare{Share: t.cmd.Share})

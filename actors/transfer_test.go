@@ -1,0 +1,112 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// transfer is the first transfer of a node.
+func (n *simNode) transfer() *actor.PID { return actor.NewPID(string(n.id), "node/transfer-1") }
+
+// A source that is banned already when a transfer begins leaves the others alone.
+func TestASourceBannedBeforeIsLeftOut(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	liar := sw.add("liar", 4e6).seed(m, content)
+	honest := sw.add("honest", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.program.s.Send(n.program.node, PeerLied{Peer: "liar", Proof: true})
+	n.fetch(m.ID(), liar, honest)
+	sw.run(time.Minute, n)
+	n.complete(content)
+}
+
+// A source that is found while a transfer begins again is fetched from afterwards.
+func TestASourceFoundWhileATransferBeginsAgainIsUsed(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	a := sw.add("a", 4e6).seed(m, content)
+	b := sw.add("b", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), a)
+	sw.w.Run(time.Second)
+	n.closing = func() {
+		n.closing = nil
+		a.down, a.mute = true, true
+		n.program.s.Send(n.transfer(), SourceFound{Addr: peers.Addr{ID: b.id}})
+	}
+	n.program.s.Send(n.transfer(), childFailed{Who: n.transfer(), Name: "verifier", Reason: "a test"})
+	sw.run(time.Minute, n)
+	n.complete(content)
+}
+
+// blocked is a disk that opens nothing before it is told to leave it.
+type blocked struct{}
+
+func (blocked) Open(ctx context.Context, _ *share.Manifest, _ []bool) (Target, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A transfer ends when it is told to, however long its place on disk takes to open.
+func TestOpeningCanBeStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := testShare(t, 1<<20)
+		p := Start(Deps{Runtime: Real(nil), Network: &simNode{id: "self"}})
+		ended := make(chan Ended, 1)
+		err := p.Fetch(t.Context(), FetchShare{Share: m.ID(), Manifest: m, Disk: blocked{}, Notify: func(e Event) {
+			if e, ok := e.(Ended); ok {
+				ended <- e
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p.StopTransfer(m.ID())
+		synctest.Wait()
+		select {
+		case e := <-ended:
+			if !errors.Is(e.Err, ErrStopped) {
+				t.Errorf("ended with %v", e.Err)
+			}
+		default:
+			t.Error("the transfer goes on")
+		}
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// More is chosen while the disk has no room for what was to be the end.
+func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testFolder(t, 2<<20, 2<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetchSome(m.ID(), TransferConfig{Verifiers: 1}, paths(leasemgr.Normal, leasemgr.Skip, "00"), source)
+	n.finishing = func() error {
+		n.full = true
+		return share.ErrDiskFull
+	}
+	sw.w.Run(5 * time.Second)
+	if p, err := n.program.Progress(context.Background(), m.ID()); err != nil || p.State != DiskFull {
+		t.Fatalf("%v, %v", p.State, err)
+	}
+	if err := n.program.SetPriority(context.Background(), m.ID(), SetPriority{[]int{1}, leasemgr.Normal}); err != nil {
+		t.Fatal(err)
+	}
+	n.full, n.finishing = false, nil
+	sw.run(time.Minute, n)
+	n.complete(content)
+}
