@@ -130,9 +130,9 @@ func (c FleetChange) String() string {
 	return [...]string{"joined", "left", "was lost", "is not allowed", "failed"}[c]
 }
 
-// Coordinate begins to coordinate a share.
+// Coordinate begins to coordinate a share, unless ctx has ended.
 func (p *Program) Coordinate(ctx context.Context, m CoordinateShare) error {
-	r, err := ask[Coordinating](ctx, p.s, p.node, m)
+	r, err := begin[Coordinating](ctx, p, m)
 	if err != nil {
 		return err
 	}

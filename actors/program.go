@@ -63,10 +63,19 @@ func Start(d Deps) *Program {
 	return &Program{s, pid, n.budget, n.ration}
 }
 
-// Fetch starts a transfer. Its events go to m.Notify, Ended last.
+// Fetch starts a transfer, unless ctx has ended. Its events go to m.Notify, Ended last.
 func (p *Program) Fetch(ctx context.Context, m FetchShare) error {
-	r, err := ask[TransferStarted](ctx, p.s, p.node, m)
+	r, err := begin[TransferStarted](ctx, p, m)
 	return errors.Join(err, r.Err)
+}
+
+// begin asks the Node, which answers at once, to begin something, unless ctx has
+// ended. It does not leave before the answer: what has begun needs an owner.
+func begin[R any](ctx context.Context, p *Program, m any) (r R, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	return ask[R](context.WithoutCancel(ctx), p.s, p.node, m)
 }
 
 // StopTransfer ends a transfer; what is verified is kept. Ended says when.

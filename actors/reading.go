@@ -34,6 +34,7 @@ const (
 // reader is one who reads a file.
 type reader struct {
 	id    leasemgr.Reader
+	from  *actor.PID // who opened it
 	entry int
 	at    int64      // offset of the byte it is at
 	ahead int64      // bytes it will read soon
@@ -79,10 +80,20 @@ func (t *transfer) admitReader(ctx actor.Context, o opening) {
 		return
 	}
 	t.lastReader++
-	r := &reader{id: t.lastReader, entry: entry, ahead: o.Ahead}
+	r := &reader{id: t.lastReader, from: o.from, entry: entry, ahead: o.Ahead}
 	t.readers = append(t.readers, r)
 	t.steer(ctx, r)
-	ctx.Send(o.from, ReaderOpened{Reader: r.id, Entry: entry})
+	ctx.Request(o.from, ReaderOpened{Reader: r.id, Entry: entry})
+}
+
+// unheard closes a reader whose opener has not waited for it.
+func (t *transfer) unheard(ctx actor.Context, who *actor.PID) {
+	for _, r := range t.readers {
+		if sameActor(r.from, who) {
+			t.closeReader(ctx, r.id)
+			return
+		}
+	}
 }
 
 // readable is the entry of a file that can be read.

@@ -296,3 +296,32 @@ func TestAReaderThatWaitsForNothingIsTold(t *testing.T) {
 	}
 	sw.run(time.Minute, n)
 }
+
+// Who gave up before a reader was opened has none: its pieces are not fetched first.
+func TestAReaderThatNobodyWaitsForIsClosed(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testFolder(t, 2<<20, 4<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	source.down = true
+	n.fetch(m.ID(), source)
+	ctx, cancel := context.WithCancel(context.Background())
+	sw.w.After(time.Second, cancel)
+	if _, err := n.program.OpenReader(ctx, m.ID(), OpenReader{"01", 1}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v, want what ended the wait", err)
+	}
+	open := map[leasemgr.Reader]bool{}
+	sw.w.Observe = func(d Delivery) {
+		switch x := d.Message.(type) {
+		case SetReader:
+			open[x.Reader] = true
+		case CloseReader:
+			delete(open, x.Reader)
+		}
+	}
+	source.down = false
+	sw.run(time.Minute, n)
+	if len(open) > 0 {
+		t.Errorf("%d readers were never closed", len(open))
+	}
+}

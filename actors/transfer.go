@@ -142,6 +142,8 @@ func (t *transfer) Receive(ctx actor.Context) {
 	case childFailed:
 		t.childFailed(ctx, m)
 	case wakeDue:
+	case *actor.DeadLetterResponse:
+		t.unheard(ctx, m.Target)
 	case *actor.Terminated:
 		t.workerGone(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:

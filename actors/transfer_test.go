@@ -17,6 +17,30 @@ import (
 // transfer is the first transfer of a node.
 func (n *simNode) transfer() *actor.PID { return actor.NewPID(string(n.id), "node/transfer-1") }
 
+// A Fetch that says it has not begun has not.
+func TestAFetchWhoseContextHasEndedDoesNotBegin(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := n.program.Fetch(ctx, FetchShare{Share: m.ID(), Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want what ended the context", err)
+	}
+	sw.w.Run(10 * time.Second)
+	if len(n.shares) > 0 {
+		t.Error("it was fetched all the same")
+	}
+	if err := n.program.Coordinate(ctx, CoordinateShare{Share: m.ID(), Layout: m.Layout()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want what ended the context", err)
+	}
+	if st, _ := n.program.Fleet(context.Background(), m.ID(), 1); st.Waiting != "not coordinated by this node" {
+		t.Errorf("it is coordinated all the same: %+v", st)
+	}
+}
+
 // A source that is banned already when a transfer begins leaves the others alone.
 func TestASourceBannedBeforeIsLeftOut(t *testing.T) {
 	sw := newSwarm(t, 1)
