@@ -48,8 +48,9 @@ var layers = map[string]string{
 	// the real store over a modelled disk.
 	"simnet":        ". actors p2p share peers wire store store/storetest",
 	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet",
+	"simnet/report": "simnet",
 	"bench":         "",
-	"cmd/fetcher":   ". share peers store web simnet rounds/sqlitekv rounds/natskv rounds/etcdkv",
+	"cmd/fetcher":   ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv",
 }
 
 // only names who may import a dependency that is heavy, or that would let a

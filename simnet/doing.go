@@ -30,8 +30,17 @@ const (
 var AllDoings = []Doing{Fetching, Serving, Pausing, Looking, Writing, Waiting, Idle, Lacking, Alone, Full, Frozen, Off, Failed}
 
 func (d Doing) String() string {
-	return [...]string{"not running", "frozen", "done or serving", "looking for the list of files", "bytes flow", "pausing", "writing files",
+	return [...]string{"not running", "frozen", "nothing to fetch", "looking for the list of files", "bytes flow", "pausing", "writing files",
 		"disk full", "no source connected", "nobody has the rest", "sources do not deliver", "nothing leased", "failed"}[d]
+}
+
+// Quiet says whether it is waiting for bytes that do not come.
+func (d Doing) Quiet() bool {
+	switch d {
+	case Looking, Pausing, Waiting, Idle, Lacking, Alone, Full, Frozen, Off:
+		return true
+	}
+	return false
 }
 
 // aMoment is how long nothing may come in before a node is said to pause.

@@ -6,22 +6,25 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Missing is what a fetch lacks at the end of a run, and why: of every missing
-// piece, or run of pieces, who has it, who holds it, and what would happen next.
+// Missing is what a fetch lacks at the end of a run that does not hold, and why: of
+// every missing piece, or run of pieces, who has it, who holds it, and what would
+// happen next.
 type Missing struct {
 	Node  string
 	Share string // its name
 	Why   []string
 }
 
-// missing explains every fetch that should be whole and is not.
+// missing explains every fetch that has not ended as it should, and is not whole.
 func (r *referee) missing() (out []Missing) {
 	for _, x := range r.n.nodes {
 		for _, f := range x.fetches {
-			if f.opt.MayFail || f.opt.Want != nil || f.ended != nil && f.ended.Err == nil {
-				continue
+			switch {
+			case f.ended == nil && f.opt.MayFail && x.state == stopped:
+			case f.ended != nil && (f.ended.Err == nil || f.opt.MayFail || is(f.ended.Err, f.opt.Want)):
+			default:
+				out = append(out, Missing{x.Name(), f.c.Manifest.Name, f.lacks()})
 			}
-			out = append(out, Missing{x.Name(), f.c.Manifest.Name, f.lacks()})
 		}
 	}
 	return out

@@ -72,12 +72,13 @@ const (
 	LeaseOpen     LeaseEnd = iota // it stood at the end of the run
 	LeaseVerified                 // with its piece
 	LeaseReturned                 // given back by its pool
-	LeaseRevoked                  // it was late, or another holder was first
+	LeaseRevoked                  // it was late
+	LeaseBeaten                   // another holder was first
 	LeaseLost                     // its source or its node was
 )
 
 func (e LeaseEnd) String() string {
-	return [...]string{"open at the end", "verified", "given back", "late, or another was first", "source or node lost"}[e]
+	return [...]string{"open at the end", "verified", "given back", "late", "another was first", "source or node lost"}[e]
 }
 
 const (

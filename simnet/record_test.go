@@ -174,13 +174,13 @@ func TestMissingPiecesAreExplained(t *testing.T) {
 		s := &Scenario{Name: test.name, Limit: 20 * time.Second, Set: func(r *Run) {
 			c := r.File("film", 8*mib)
 			a := r.Add(NodeConfig{Name: "a"}).Part(c, some)
-			a.FetchWith(c, FetchOptions{Manifest: true, MayFail: true, Config: patient()})
+			a.FetchWith(c, FetchOptions{Manifest: true, Config: patient()})
 			x := r.Add(NodeConfig{Name: "node"})
 			x.FetchWith(c, FetchOptions{Config: patient()}, a)
 			r.After(10*time.Second, func() { test.befal(x) })
 		}}
 		r := s.Run(1, 0)
-		if r.OK() || len(r.Missing) != 1 || r.Missing[0].Node != "node" || len(r.Missing[0].Why) != 2 || !strings.Contains(r.Report(), test.want) {
+		if r.OK() || len(r.Missing) != 2 || r.Missing[1].Node != "node" || len(r.Missing[1].Why) != 2 || !strings.Contains(r.Report(), test.want) {
 			t.Errorf("%s: want %q in\n%v\n%s", test.name, test.want, r.Missing, r.Report())
 		}
 	}

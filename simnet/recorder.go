@@ -65,7 +65,7 @@ func newRecorder(n *Net) *recorder {
 }
 
 // observe sees every message before its actor does: until then all is as it was
-// at every sample that is due.
+// at every sample that is due, which are those before the present.
 func (r *recorder) observe(d actors.Delivery) {
 	if r.over {
 		return
@@ -248,7 +248,7 @@ func (r *recorder) endLeases(w *watched, how LeaseEnd, which func(leaseKey) bool
 
 // sampleUntil takes the samples that are due.
 func (r *recorder) sampleUntil(now time.Duration) {
-	for r.next <= now {
+	for r.next < now {
 		if r.out.Samples == maxSamples {
 			r.thin()
 			continue
@@ -334,7 +334,7 @@ func everySecond[T any](s []T) []T {
 func (r *recorder) mark(e Entry) {
 	kind := e.Kind()
 	switch {
-	case kind == MarkNone:
+	case kind == MarkNone, r.over && kind != MarkFault && kind != MarkNote: // what ends the world is no part of the story
 	case len(r.out.Marks) >= maxMarks+maxFaults, len(r.out.Marks) >= maxMarks && kind != MarkFault:
 		r.out.MarksLeftOut++
 	default:
@@ -353,39 +353,74 @@ func (r *recorder) end() {
 	r.over = true
 	for _, w := range r.nodes {
 		r.endLeases(w, LeaseOpen, func(leaseKey) bool { return true })
+		w.sum()
+		r.out.Nodes = append(r.out.Nodes, w.rec)
+	}
+	r.findBeaten()
+	for _, c := range r.contents {
+		c.rec.Name = r.nameOf(c.id)
+		r.out.Contents = append(r.out.Contents, c.rec)
 	}
 }
 
-// recording is what was recorded, once the run is over.
-func (r *recorder) recording() *Recording {
-	names := map[share.ID]string{}
+// sum is what there is to say of a node when all is over.
+func (w *watched) sum() {
+	x, rec := w.x, &w.rec
+	rec.Acts, rec.Seeds, rec.Fetches = x.acts.Name, len(x.seeds) > 0, len(x.fetches) > 0
+	whole := true
+	for i, f := range x.fetches {
+		rec.Wanted += f.c.bytes
+		if i == 0 || f.began < rec.Began {
+			rec.Began = f.began
+		}
+		if f.ended == nil {
+			whole = false
+			continue
+		}
+		rec.Ended = max(rec.Ended, f.endedAt)
+		if f.ended.Err != nil {
+			rec.Err = f.ended.Err
+		}
+	}
+	if !whole {
+		rec.Ended = 0
+	}
+}
+
+// nameOf is the name of a share.
+func (r *recorder) nameOf(id share.ID) string {
 	for _, w := range r.nodes {
-		x, rec := w.x, &w.rec
-		rec.Acts, rec.Seeds, rec.Fetches = x.acts.Name, len(x.seeds) > 0, len(x.fetches) > 0
-		for _, c := range x.seeds {
-			names[c.ID()] = c.Manifest.Name
-		}
-		whole := true
-		for i, f := range x.fetches {
-			names[f.c.ID()] = f.c.Manifest.Name
-			rec.Wanted += f.c.bytes
-			if i == 0 || f.began < rec.Began {
-				rec.Began = f.began
-			}
-			whole = whole && f.ended != nil
-			rec.Ended = max(rec.Ended, f.endedAt)
-			if f.ended != nil && f.ended.Err != nil {
-				rec.Err = f.ended.Err
+		for _, c := range w.x.seeds {
+			if c.ID() == id {
+				return c.Manifest.Name
 			}
 		}
-		if !whole {
-			rec.Ended = 0
+		for _, f := range w.x.fetches {
+			if f.c.ID() == id {
+				return f.c.Manifest.Name
+			}
 		}
-		r.out.Nodes = append(r.out.Nodes, *rec)
 	}
-	for _, c := range r.contents {
-		c.rec.Name = names[c.id]
-		r.out.Contents = append(r.out.Contents, c.rec)
+	return ""
+}
+
+// findBeaten tells leases that were revoked because another holder of the piece was
+// first, from those that were late.
+func (r *recorder) findBeaten() {
+	type held struct {
+		node  int
+		piece share.Piece
 	}
-	return &r.out
+	won := map[held]time.Duration{}
+	for _, l := range r.out.Leases {
+		if l.End == LeaseVerified {
+			won[held{l.Node, l.Piece}] = l.To
+		}
+	}
+	for i := range r.out.Leases {
+		l := &r.out.Leases[i]
+		if at, ok := won[held{l.Node, l.Piece}]; ok && l.End == LeaseRevoked && at <= l.To && at >= l.From {
+			l.End = LeaseBeaten
+		}
+	}
 }

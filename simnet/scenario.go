@@ -55,6 +55,7 @@ func (r *Run) AtLeast(d time.Duration) { r.until = d }
 // Result is how a run went.
 type Result struct {
 	Scenario string
+	Says     string // what the scenario is about
 	Seed     uint64
 	Nodes    int
 	Virtual  time.Duration // how long it took in its own time
@@ -167,7 +168,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, nodes int) (*Result, error) 
 	for _, f := range r.checks {
 		f()
 	}
-	res := &Result{Scenario: s.Name, Seed: n.seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
+	res := &Result{Scenario: s.Name, Says: s.Says, Seed: n.seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
 	res.Copies = r.copies()
 	for _, x := range r.nodes {
 		res.Sent += x.Sent()
@@ -188,7 +189,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, nodes int) (*Result, error) 
 	r.Pass(never, time.Minute)
 	res.Trace, res.Steps, res.Faults = r.Trace(), r.Steps(), r.ref.Faults
 	if r.rec != nil {
-		res.Recording = r.rec.recording()
+		res.Recording = &r.rec.out
 	}
 	return res, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -65,6 +67,7 @@ type simFlags struct {
 	seeds    int
 	nodes    int
 	timeline bool
+	report   string
 }
 
 func (a *app) simRunCommand() *cobra.Command {
@@ -93,6 +96,7 @@ which the scenario does not hold.`,
 	f.IntVar(&fl.seeds, "seeds", 1, "how many seeds to try, from --seed on")
 	f.IntVar(&fl.nodes, "nodes", 0, "how many nodes, where the scenario lets that be chosen (default the scenario's own)")
 	f.BoolVar(&fl.timeline, "timeline", false, "print all that happened, even if all is well")
+	f.StringVar(&fl.report, "report", "", "write a page with pictures of the run to this `FILE`: of the seed that failed, or else of the first")
 	return c
 }
 
@@ -110,6 +114,11 @@ func (fl simFlags) check(name string) (*simnet.Scenario, error) {
 		return nil, usageError{errors.New("--nodes must not be negative")}
 	case fl.nodes > 0 && s.Nodes == 0:
 		return nil, usageError{fmt.Errorf("--nodes: in %s each node has its part, and there can be no more or fewer", name)}
+	}
+	if fl.report != "" {
+		if i, err := os.Stat(filepath.Dir(fl.report)); err != nil || !i.IsDir() {
+			return nil, usageError{fmt.Errorf("--report: there is no folder %s", filepath.Dir(fl.report))}
+		}
 	}
 	return s, nil
 }

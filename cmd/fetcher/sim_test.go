@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,6 +106,23 @@ func TestEveryFlagOfSimRunDoesSomething(t *testing.T) {
 	}
 }
 
+func TestSimRunWritesAPage(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "out.html")
+	code, out, errs := sim(t, "run", "unknown-share", "--report", page, "--seed", "4", "--json")
+	b, err := os.ReadFile(page)
+	if code != 0 || err != nil || !strings.Contains(string(b), "unknown-share, seed 4: holds") || !strings.Contains(errs, "of seed 4") || objects(t, out)["summary"][0]["report"] != page {
+		t.Errorf("exit %d, %v, %d bytes: %s%s", code, err, len(b), errs, out)
+	}
+	_, errs, err = simulate(t.Context(), failing(3), simFlags{seed: 1, seeds: 5, report: page}, false)
+	b, _ = os.ReadFile(page)
+	if exitCode(err) != exitOther || !strings.Contains(string(b), "made-up, seed 3: does not hold") || !strings.Contains(string(b), "Again: <code>fetcher sim run made-up --seed 3</code>") {
+		t.Errorf("%v: %s", err, errs)
+	}
+	if code, _, errs := sim(t, "run", "unknown-share", "--report", t.TempDir()); code != exitOther || !strings.Contains(errs, "--report: ") {
+		t.Errorf("a folder as a page: exit %d: %s", code, errs)
+	}
+}
+
 func TestMistakesInSimRunAreExplained(t *testing.T) {
 	for want, args := range map[string][]string{
 		`there is no scenario "flashcrowd"; perhaps flash-crowd; see fetcher sim list`: {"run", "flashcrowd"},
@@ -116,6 +135,7 @@ func TestMistakesInSimRunAreExplained(t *testing.T) {
 		"takes one SCENARIO, not 0":                          {"run"},
 		`there is no command "lost"; see fetcher sim --help`: {"lost"},
 		"fetcher sim list takes no arguments":                {"list", "all"},
+		"--report: there is no folder /no/such":              {"run", "churn", "--report", "/no/such/out.html"},
 	} {
 		code, out, errs := sim(t, args...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, want) {

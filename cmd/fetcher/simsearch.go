@@ -17,7 +17,6 @@ type search struct {
 	first    uint64
 	seeds    int
 	nodes    int
-	record   bool
 	told     func(seen) // of each run that ended, one call at a time
 
 	mu      sync.Mutex // guards the fields below
@@ -69,7 +68,7 @@ func (s *search) one(ctx context.Context) bool {
 		}
 	}()
 	began := time.Now()
-	r, err := s.scenario.RunWith(ctx, simnet.RunOptions{Seed: seed, Nodes: s.nodes, Record: s.record})
+	r, err := s.scenario.RunWith(ctx, simnet.RunOptions{Seed: seed, Nodes: s.nodes})
 
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,6 +41,11 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 	if err := a.show(s, fl, shown, all, time.Since(began)); err != nil {
 		return err
 	}
+	if fl.report != "" {
+		if err := a.writePage(ctx, s, fl, shown); err != nil {
+			return err
+		}
+	}
 	if failed == nil {
 		return nil
 	}

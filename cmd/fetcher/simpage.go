@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/report"
+)
+
+// writePage does a run once more, recorded, and writes the page about it.
+func (a *app) writePage(ctx context.Context, s *simnet.Scenario, fl simFlags, x *seen) error {
+	r, err := s.RunWith(ctx, simnet.RunOptions{Seed: x.Seed, Nodes: fl.nodes, Record: true})
+	switch {
+	case err != nil:
+		return cause(ctx)
+	case r.Trace != x.Trace:
+		return fmt.Errorf("%s with seed %d went otherwise the second time: trace %016x, then %016x", s.Name, x.Seed, x.Trace, r.Trace)
+	}
+	var page bytes.Buffer
+	if err := report.Write(&page, r, replay(s, fl, x.Seed)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(fl.report, page.Bytes(), 0o666); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	a.out.sum(map[string]any{"report": fl.report})
+	fmt.Fprintf(a.stderr, "%s: %s, of seed %d\n", fl.report, size(int64(page.Len())), x.Seed)
+	return nil
+}

@@ -1,0 +1,248 @@
+package report
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+var page = template.Must(template.New("page").Parse(pageHTML))
+
+// Write writes the page of a run that was recorded. again is the command that
+// does the run again; empty: none is shown.
+func Write(w io.Writer, r *simnet.Result, again string) error {
+	if r.Recording == nil {
+		return errors.New("report: the run was not recorded")
+	}
+	v := newView(r)
+	return page.Execute(w, map[string]any{
+		"Result":   r,
+		"CSS":      template.CSS(pageCSS),
+		"Again":    again,
+		"Tiles":    v.tiles(),
+		"Story":    v.story(),
+		"Faults":   v.faults(),
+		"Charts":   v.charts(),
+		"Rows":     v.table(),
+		"RowsLeft": max(0, len(v.rec.Nodes)-maxTable),
+		"Timeline": r.Timeline.String(),
+	})
+}
+
+// view is what all parts of a page look at.
+type view struct {
+	*simnet.Result
+	rec   *simnet.Recording
+	end   time.Duration // of the axis
+	order []int         // nodes that fetch, the slowest first
+}
+
+func newView(r *simnet.Result) *view {
+	v := &view{Result: r, rec: r.Recording}
+	v.end = max(v.at(v.rec.Samples-1), time.Millisecond)
+	for i, n := range v.rec.Nodes {
+		if n.Fetches {
+			v.order = append(v.order, i)
+		}
+	}
+	slices.SortStableFunc(v.order, func(a, b int) int {
+		return int(v.took(b) - v.took(a))
+	})
+	return v
+}
+
+// at is when a sample was taken.
+func (v *view) at(i int) time.Duration { return time.Duration(max(i, 0)) * v.rec.Step }
+
+// took is how long a node took for all that it fetches; longer than any run if it
+// never had it.
+func (v *view) took(node int) time.Duration {
+	n := &v.rec.Nodes[node]
+	if n.Ended == 0 {
+		return 1000 * time.Hour
+	}
+	return n.Ended - n.Began
+}
+
+// tile is one figure.
+type tile struct {
+	Label, Value, Note string
+	Bad                bool
+}
+
+func (v *view) tiles() []tile {
+	out := []tile{{Label: "virtual time", Value: seconds(v.Virtual)}}
+	if len(v.order) > 0 {
+		slow, middle := v.order[0], v.order[len(v.order)/2]
+		t := tile{Label: "slowest node", Value: v.tookText(slow), Note: v.rec.Nodes[slow].Name, Bad: v.rec.Nodes[slow].Ended == 0}
+		out = append(out, t)
+		if len(v.order) > 2 {
+			out = append(out, tile{Label: "median node", Value: v.tookText(middle), Note: fmt.Sprintf("of %d that fetch", len(v.order))})
+		}
+	}
+	out = append(out, tile{Label: "fetched", Value: bytesText(v.Fetched), Note: "and verified, by all"})
+	out = append(out, tile{Label: "came twice", Value: fmt.Sprintf("%.2f %%", 100*float64(v.Twice)/float64(max(1, v.Fetched))), Note: bytesText(v.Twice)})
+	out = append(out, tile{Label: "copies sent by sources", Value: fmt.Sprintf("%.2f", v.Copies), Note: "1 is each byte once"})
+	return append(out, tile{Label: "faults", Value: fmt.Sprint(len(v.Result.Faults)), Bad: len(v.Result.Faults) > 0})
+}
+
+func (v *view) tookText(node int) string {
+	if n := v.rec.Nodes[node]; n.Ended == 0 {
+		return "not done"
+	} else if n.Err != nil {
+		return "failed, " + seconds(n.Ended-n.Began)
+	}
+	return seconds(v.took(node))
+}
+
+// faultRow is a fault, as the page lists it.
+type faultRow struct{ At, Node, Rule, Text string }
+
+func (v *view) faults() (out []faultRow) {
+	for _, f := range v.Result.Faults {
+		out = append(out, faultRow{seconds(f.At), string(f.Node), f.Rule, f.Text})
+	}
+	return out
+}
+
+// story is what a person should know first, in a few sentences.
+func (v *view) story() (out []string) {
+	if len(v.order) == 0 {
+		return nil
+	}
+	slow := v.order[0]
+	n := &v.rec.Nodes[slow]
+	switch middle := v.took(v.order[len(v.order)/2]); {
+	case n.Ended == 0:
+		out = append(out, fmt.Sprintf("%s did not get all it wanted: %s of %s.", n.Name, bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
+	case len(v.order) > 2 && middle > 0:
+		out = append(out, fmt.Sprintf("The slowest node is %s: %s, %.1f times the median.", n.Name, seconds(v.took(slow)), v.took(slow).Seconds()/middle.Seconds()))
+	}
+	if f, ok := v.flat(slow); ok {
+		out = append(out, fmt.Sprintf("Its longest flat stretch is from %s to %s: %s.", seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))
+	} else {
+		out = append(out, fmt.Sprintf("Bytes came in to %s all the time.", n.Name))
+	}
+	for _, c := range v.rec.Contents {
+		if from, to, most := v.nobody(&c); most > 0 {
+			out = append(out, fmt.Sprintf("Between %s and %s up to %d of the %d pieces of %s were with nobody, or only with nodes that lie or do not run.",
+				seconds(v.at(from)), seconds(v.at(to)), most, c.Pieces, c.Name))
+		}
+	}
+	return out
+}
+
+// stretch is samples in which a node got nothing.
+type stretch struct {
+	from, to int
+	why      string
+}
+
+// flat is the longest time in which nothing came in to a node that wanted it.
+func (v *view) flat(node int) (f stretch, ok bool) {
+	n := &v.rec.Nodes[node]
+	from := int(n.Began / v.rec.Step)
+	for i := from + 1; i < len(n.Samples); i++ {
+		if n.Ended > 0 && v.at(i) > n.Ended {
+			break
+		}
+		if n.Samples[i].Verified > n.Samples[i-1].Verified {
+			from = i
+		}
+		if i-from > f.to-f.from {
+			f = stretch{from: from, to: i}
+		}
+	}
+	if d := v.at(f.to) - v.at(f.from); d < max(time.Second/2, v.end/25) {
+		return f, false
+	}
+	f.why = v.mostly(n, f.from, f.to)
+	return f, true
+}
+
+// mostly is what a node did between two samples, what took longest first, and the
+// reason that it gave last for each.
+func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
+	count := map[simnet.Doing]int{}
+	said := map[simnet.Doing]string{}
+	for _, s := range n.Samples[from+1 : to+1] {
+		if s.Doing == simnet.Fetching {
+			continue // not for as long as it takes to say so
+		}
+		count[s.Doing]++
+		if r := v.rec.Reasons[s.Reason]; r != "" {
+			said[s.Doing] = r
+		}
+	}
+	longest := slices.Clone(simnet.AllDoings)
+	slices.SortStableFunc(longest, func(a, b simnet.Doing) int { return count[b] - count[a] })
+	var parts []string
+	for _, d := range longest[:3] {
+		if count[d]*8 < to-from {
+			continue
+		}
+		part := fmt.Sprintf("%v for %s", d, seconds(time.Duration(count[d])*v.rec.Step))
+		if said[d] != "" {
+			part += " (" + said[d] + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// nobody is when pieces of a content had no holder, and how many at most.
+func (v *view) nobody(c *simnet.ContentRecord) (from, to, most int) {
+	from = -1
+	for i := range v.rec.Samples {
+		n := 0
+		for row, levels := range c.Holders {
+			if levels[i] == 0 {
+				n += (row+1)*c.Pieces/len(c.Holders) - row*c.Pieces/len(c.Holders)
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		if from < 0 {
+			from = i
+		}
+		to, most = i, max(most, n)
+	}
+	return max(from, 0), to, most
+}
+
+// ---- words ----
+
+func seconds(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.3g s", d.Seconds())
+	}
+	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+}
+
+func bytesText[T int64 | float64](n T) string {
+	v := float64(n)
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if v < 999.5 {
+			return fmt.Sprintf("%.3g %s", v, unit)
+		}
+		v /= 1000
+	}
+	return fmt.Sprintf("%.3g TB", v)
+}

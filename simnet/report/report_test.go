@@ -1,0 +1,136 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/report"
+)
+
+// recorded runs a scenario and returns its page. With PAGES set to a folder, the
+// page is kept there, to be looked at.
+func recorded(t *testing.T, s *simnet.Scenario, nodes int) (*simnet.Result, string) {
+	t.Helper()
+	r, err := s.RunWith(context.Background(), simnet.RunOptions{Seed: 1, Nodes: nodes, Record: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := report.Write(&page, r, "fetcher sim run "+s.Name); err != nil {
+		t.Fatal(err)
+	}
+	if dir := os.Getenv("PAGES"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, s.Name+".html"), page.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, page.String()
+}
+
+// check looks for what must be in a page, and for what must not.
+func check(t *testing.T, page string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(page, w) {
+			t.Errorf("no %q in the page", w)
+		}
+	}
+	for _, bad := range []string{"http:", "https:", "src=", "href=", "<script", "@import", "url(", "ZgotmplZ", "NaN", "Inf", "%!"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q is in the page", bad)
+		}
+	}
+	for rest := page; ; {
+		from := strings.Index(rest, "<svg")
+		if from < 0 {
+			return
+		}
+		to := strings.Index(rest, "</svg>") + len("</svg>")
+		d := xml.NewDecoder(strings.NewReader(rest[from:to]))
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("a picture is not well formed: %v", err)
+			}
+		}
+		rest = rest[to:]
+	}
+}
+
+func TestAPageTellsTheStory(t *testing.T) {
+	r, page := recorded(t, simnet.Find("restarts"), 0)
+	check(t, page, `<title>restarts, seed 1: holds</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
+		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Came for nothing", "Each node",
+		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
+		"The slowest node is node", "Its longest flat stretch is from ", "of the 96 pieces of photos were with nobody", fmt.Sprintf("%.2f</b><span>copies sent by sources", r.Copies))
+	if n := strings.Count(page, "<svg"); n != 10 {
+		t.Errorf("%d pictures", n)
+	}
+	var again bytes.Buffer
+	if err := report.Write(&again, r, "fetcher sim run restarts"); err != nil || again.String() != page {
+		t.Errorf("the page of the same run is another: %v", err)
+	}
+}
+
+func TestAPageOfAFailureSaysWhatIsMissing(t *testing.T) {
+	s := &simnet.Scenario{Name: "fails", Says: "It does, with <hostile> names.", Limit: 30 * time.Second, Set: func(r *simnet.Run) {
+		c := r.File("a & b", 8<<20)
+		part := r.Add(simnet.NodeConfig{Name: "<part>"}).Part(c, func(p share.Piece) bool { return p != 2 && p < 5 })
+		part.FetchWith(c, simnet.FetchOptions{Manifest: true, MayFail: true})
+		liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
+		x := r.Add(simnet.NodeConfig{Name: "node"})
+		x.Fetch(c, part, liar)
+		heal := r.Partition([]*simnet.Node{x}, []*simnet.Node{part})
+		r.After(5*time.Second, heal)
+	}}
+	r, page := recorded(t, s, 0)
+	if r.OK() || len(r.Missing) != 2 {
+		t.Fatalf("%v", r.Missing)
+	}
+	check(t, page, "<title>fails, seed 1: does not hold</title>", "with &lt;hostile&gt; names", "What node lacks of a &amp; b", "has not ended: ",
+		"pieces 5-7: wanted; ", "m-fault", "m-cut", "m-heal", "m-ban", "&lt;part&gt; did not get all it wanted: 4.19 MB of 8.39 MB.", "lies in blocks",
+		"of the 8 pieces of a &amp; b were with nobody", "not done")
+}
+
+// A page stays small, and can be read, with very many nodes.
+func TestAPageOfManyNodesIsBounded(t *testing.T) {
+	s := &simnet.Scenario{Name: "many", Nodes: 300, Set: func(r *simnet.Run) {
+		c := r.Folder("photos", 300, 1000)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+		for i := range r.Nodes {
+			x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)})
+			if i%10 == 0 {
+				x.Fetch(c, source)
+			}
+		}
+	}}
+	_, page := recorded(t, s, 250)
+	check(t, page, "251 nodes", "191 more nodes are left out.", "51 more nodes are left out.", "Each of the 200 rows stands for several pieces")
+	if len(page) > 3<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+}
+
+func TestNothingToDrawIsNoReasonToFail(t *testing.T) {
+	s := &simnet.Scenario{Name: "empty", Says: "Nobody does anything.", Set: func(r *simnet.Run) { r.Add(simnet.NodeConfig{Name: "alone"}) }}
+	_, page := recorded(t, s, 0)
+	check(t, page, "empty, seed 1: holds", "Nothing: no byte came twice", "alone")
+}
+
+func TestARunThatWasNotRecordedHasNoPage(t *testing.T) {
+	if err := report.Write(io.Discard, simnet.Find("unknown-share").Run(1, 0), ""); err == nil {
+		t.Error("no error")
+	}
+}
