@@ -231,6 +231,28 @@ func TestASourceThatFallsSilentIsLostAfterTheReplyTimeout(t *testing.T) {
 	})
 }
 
+func TestALinkThatOwesNothingEndsWithItsConnection(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{}, Config{})
+		src.Serve(x, everybody{})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		for round := range 2 { // the second finds the read deadline of the first passed
+			l.Request(whole(x, uint64(round), 0, true))
+			ends(t, c)
+			time.Sleep(defaultTimeouts.Reply * 3 / 2)
+		}
+		n.set("1.0.0.1", true)
+		start := time.Now()
+		<-c.down
+		if d := time.Since(start); d > time.Minute {
+			t.Error("down after", d)
+		}
+	})
+}
+
 func TestAdmissionMayTakeNearlyAsLongAsTheReplyTimeout(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	inBubble(t, func(t *testing.T, n *packets) {

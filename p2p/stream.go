@@ -3,9 +3,10 @@ package p2p
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"time"
+
+	"github.com/libp2p/go-yamux/v5"
 )
 
 // writeAll writes b. It gives up when the peer takes not one byte for stall; a
@@ -33,7 +34,9 @@ func writeAll(s *counted, b []byte, stall time.Duration) error {
 	}
 }
 
+// timedOut says whether a read or write ended at the deadline of its stream. The
+// end of a whole connection is also called a time-out, by QUIC and yamux, but no
+// new deadline helps there.
 func timedOut(err error) bool {
-	var t net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, yamux.ErrTimeout)
 }
