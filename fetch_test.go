@@ -266,7 +266,8 @@ func TestThreeSourcesShareTheWork(t *testing.T) {
 			t.Errorf("honest source blamed: %+v", s)
 		}
 	}
-	if p.Duplicate > p.Bytes/20 {
+	// The bound of hedging; what is usual is far less, and measured in virtual time.
+	if p.Duplicate > 16<<20 {
 		t.Errorf("%d of %d bytes came twice", p.Duplicate, p.Bytes)
 	}
 }

@@ -20,7 +20,6 @@ type uneven struct {
 	*benchmark
 	bin    string
 	states []string // of the sources
-	cap    int64    // bytes per second of the fast source
 	dup    []float64
 }
 
