@@ -11,6 +11,7 @@ import (
 type cache[K comparable, V io.Closer] struct {
 	max     int
 	onClose func(K, error) // told how each Close went; may be nil
+	makeWay func()         // called when the process has too many files open; may be nil
 
 	mu   sync.Mutex // guards the fields below, never held while something opens or closes
 	all  map[K]*held[K, V]
@@ -49,7 +50,7 @@ func (c *cache[K, V]) get(key K, open func() (V, error)) (*held[K, V], error) {
 	victim := c.victim()
 	c.mu.Unlock()
 	c.close(victim)
-	h.open.Do(func() { h.v, h.err = open() })
+	h.open.Do(func() { h.v, h.err = c.tryOpen(open) })
 	if h.err == nil {
 		return h, nil
 	}
@@ -63,11 +64,44 @@ func (c *cache[K, V]) get(key K, open func() (V, error)) (*held[K, V], error) {
 	return nil, h.err
 }
 
+// tryOpen opens a value, again after making way if the process had too many open.
+func (c *cache[K, V]) tryOpen(open func() (V, error)) (v V, err error) {
+	for range makeWayTries {
+		if v, err = open(); err == nil || c.makeWay == nil || !tooManyOpen(err) {
+			return v, err
+		}
+		c.makeWay()
+	}
+	return open()
+}
+
+// makeWayTries is how often way is made: others may take what was freed.
+const makeWayTries = 4
+
+// shrink closes all idle values and is content with half as many from now on.
+func (c *cache[K, V]) shrink() {
+	c.mu.Lock()
+	c.max = max(1, len(c.all)/2)
+	var gone []*held[K, V]
+	for c.idle.Len() > 0 {
+		gone = append(gone, c.takeIdle())
+	}
+	c.mu.Unlock()
+	for _, h := range gone {
+		c.close(h)
+	}
+}
+
 // victim takes one idle value out when there are too many.
 func (c *cache[K, V]) victim() *held[K, V] {
 	if len(c.all) <= c.max || c.idle.Len() == 0 {
 		return nil
 	}
+	return c.takeIdle()
+}
+
+// takeIdle takes the value out that is longest unused; there is one, and mu is held.
+func (c *cache[K, V]) takeIdle() *held[K, V] {
 	h := c.idle.Remove(c.idle.Front()).(*held[K, V])
 	h.place, h.dropped = nil, true
 	delete(c.all, h.key)

@@ -16,14 +16,23 @@ type handles struct {
 	made func(dir string) // told of each folder that gets a new one inside; may be nil
 }
 
-// DefaultMaxOpen is how many files a share keeps open, and how many folders.
+// DefaultMaxOpen is how many files a share keeps open, and how many folders. Where
+// the process may not have so many, a share does with fewer.
 const DefaultMaxOpen = 128
 
 func newHandles(top FS, maxOpen int) *handles {
 	if maxOpen <= 0 {
 		maxOpen = DefaultMaxOpen
 	}
-	return &handles{top: top, files: cache[int, File]{max: maxOpen}, dirs: cache[string, FS]{max: maxOpen}}
+	h := &handles{top: top, files: cache[int, File]{max: maxOpen}, dirs: cache[string, FS]{max: maxOpen}}
+	h.files.makeWay, h.dirs.makeWay = h.makeWay, h.makeWay
+	return h
+}
+
+// makeWay closes what is not in use: the process has too many files open.
+func (h *handles) makeWay() {
+	h.files.shrink()
+	h.dirs.shrink()
 }
 
 // in calls f with the folder dir.
@@ -66,12 +75,14 @@ func (h *handles) lstat(name string) (info Info, err error) {
 }
 
 // open opens the file at name for reading.
-func (h *handles) open(name string) (f File, err error) {
-	err = h.in(path.Dir(name), false, func(d FS) (err error) {
-		f, err = d.Open(path.Base(name))
-		return err
+func (h *handles) open(name string) (File, error) {
+	return h.files.tryOpen(func() (f File, err error) {
+		err = h.in(path.Dir(name), false, func(d FS) (err error) {
+			f, err = d.Open(path.Base(name))
+			return err
+		})
+		return f, err
 	})
-	return f, err
 }
 
 func (h *handles) close() error {

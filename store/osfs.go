@@ -15,7 +15,8 @@ import (
 // dirFS is a folder of this machine.
 type dirFS struct {
 	root    *os.Root
-	private bool // what is made here is for its owner alone
+	private bool     // what is made here is for its owner alone
+	all     *os.File // what SyncAll is called on; nil: opened for it
 }
 
 // Dir is the folder at path, which must exist. A path that is a symlink is
@@ -28,7 +29,24 @@ func Dir(path string) (FS, error) {
 	return dirFS{root: root}, nil
 }
 
-func (d dirFS) Close() error { return d.root.Close() }
+func (d dirFS) Close() error {
+	if d.all != nil {
+		d.all.Close()
+	}
+	return d.root.Close()
+}
+
+// holdSync is d, with a SyncAll that tells of every error from now on. One on what
+// is opened later would not hear of those that another process was told of.
+func holdSync(d FS) FS {
+	if dir, ok := d.(dirFS); ok && dir.all == nil {
+		if f, err := dir.root.Open("."); err == nil {
+			dir.all = f
+			return dir
+		}
+	}
+	return d
+}
 
 // BootID names the present boot and mount: what was written under it and not
 // synced can be read until it ends. It is empty where that cannot be told.
@@ -248,7 +266,12 @@ func (d dirFS) SyncDir(name string) error {
 	return full(d.withDir(name, (*os.File).Sync))
 }
 
-func (d dirFS) SyncAll() error { return full(d.withDir(".", syncFS)) }
+func (d dirFS) SyncAll() error {
+	if d.all != nil {
+		return full(syncFS(d.all))
+	}
+	return full(d.withDir(".", syncFS))
+}
 
 func (d dirFS) Free() (free int64, err error) {
 	err = d.withDir(".", func(f *os.File) (err error) { free, err = freeOn(f); return })
@@ -264,7 +287,7 @@ func (d dirFS) Sub(name string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root, d.private}, nil
+	return dirFS{root: root, private: d.private}, nil
 }
 
 func (d dirFS) Lock(name string) (io.Closer, error) {

@@ -8,6 +8,24 @@ import (
 	"testing"
 )
 
+// A SyncAll that is held needs no file to be opened, and closes what it holds.
+func TestAHeldSyncIsClosedWithItsFolder(t *testing.T) {
+	d, err := Dir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := holdSync(d)
+	if err := h.SyncAll(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := h.SyncAll(); err == nil {
+		t.Error("it is still held")
+	}
+}
+
 // Where the system cannot rename without replacing, the long way does not either.
 func TestMovingTheLongWayReplacesNothing(t *testing.T) {
 	at := t.TempDir()

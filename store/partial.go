@@ -226,7 +226,7 @@ func (p *Partial) openStage() (found bool, err error) {
 			stage.Close()
 			continue
 		}
-		p.stage, p.lock = stage, lock
+		p.stage, p.lock = holdSync(stage), lock
 		_, err = stage.Lstat("manifest")
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
@@ -265,9 +265,11 @@ func (p *Partial) begin() (err error) {
 		if err := ensureDir(p.dir, p.staging); err != nil {
 			return err
 		}
-		if p.stage, err = p.dir.Sub(p.staging); err != nil {
+		stage, err := p.dir.Sub(p.staging)
+		if err != nil {
 			return err
 		}
+		p.stage = holdSync(stage)
 		if p.lock, err = p.stage.Lock("lock"); err != nil {
 			return err
 		}

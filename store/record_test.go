@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"syscall"
 	"testing"
 
 	"github.com/piecelease/fetcher/share"
@@ -105,3 +106,31 @@ func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 type closer func() error
 
 func (c closer) Close() error { return c() }
+
+// A process that may open only a few files does with them.
+func TestOpenThingsMakeWayWhenThereAreTooMany(t *testing.T) {
+	errManyOpen := syscall.EMFILE
+	if !tooManyOpen(errManyOpen) {
+		t.Skip("another error here")
+	}
+	const limit = 5
+	open := 0
+	c := cache[int, closer]{max: 100}
+	c.makeWay = c.shrink
+	for k := range 50 {
+		h, err := c.get(k, func() (closer, error) {
+			if open == limit {
+				return nil, errManyOpen
+			}
+			open++
+			return func() error { open--; return nil }, nil
+		})
+		if err != nil {
+			t.Fatal(k, err)
+		}
+		c.put(h)
+	}
+	if c.max != limit/2+1 {
+		t.Errorf("up to %d are kept", c.max)
+	}
+}

@@ -2,16 +2,37 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
+// syncFS is for kernels that tell when it failed.
 func syncFS(f *os.File) error {
+	if !syncFSTells() {
+		return errors.ErrUnsupported
+	}
 	if err := unix.Syncfs(int(f.Fd())); err != nil {
 		return os.NewSyscallError("syncfs", err)
 	}
 	return nil
+}
+
+var syncFSTells = sync.OnceValue(func() bool {
+	var u unix.Utsname
+	return unix.Uname(&u) == nil && atLeast(unix.ByteSliceToString(u.Release[:]), 5, 8)
+})
+
+// atLeast says whether the release of a kernel, such as 6.1.0-13-amd64, is at least
+// major.minor.
+func atLeast(release string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n < 2 {
+		return false
+	}
+	return a > major || a == major && b >= minor
 }
 
 func freeOn(f *os.File) (int64, error) {

@@ -35,4 +35,6 @@ func lockFile(f *os.File) error {
 	}
 }
 
+func tooManyOpen(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+
 func notDir(err error) bool { return errors.Is(err, unix.ENOTDIR) }

@@ -40,4 +40,6 @@ func lockFile(f *os.File) error {
 	return err
 }
 
+func tooManyOpen(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
+
 func notDir(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -65,5 +67,32 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	r = finish(t, fetchCommand(t, s.ticket, dir), nil)
 	if r.code != 0 || r.summary().Resumed == 0 {
 		t.Errorf("exit %d after room was made, %d bytes resumed: %s", r.code, r.summary().Resumed, r.stderr)
+	}
+}
+
+// A process that may have only a few files open shares and fetches all the same.
+func TestFewOpenFilesAreEnough(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "tree")
+	for i := range 200 {
+		writeRandom(t, filepath.Join(src, fmt.Sprintf("d%d/e/f", i%50), fmt.Sprint(i)), 1000, uint64(i))
+	}
+	for i := range 20 {
+		writeRandom(t, filepath.Join(src, fmt.Sprintf("big%d", i)), 1500000, uint64(i))
+	}
+	few := func(cmd *exec.Cmd) *exec.Cmd {
+		return exec.Command("sh", append([]string{"-c", `ulimit -n 64; exec "$@"`, "sh"}, cmd.Args...)...)
+	}
+	s := startShare(t, src)
+	dir := t.TempDir()
+	if r := finish(t, few(fetchCommand(t, s.ticket, dir)), nil); r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if fingerprint(t, filepath.Join(dir, "tree")) != fingerprint(t, src) {
+		t.Error("the copy differs")
+	}
+	ls := exec.Command(binary, "ls", src, "--json", "--dir", t.TempDir())
+	if r := finish(t, few(ls), nil); r.code != 0 || r.summary().Share != s.id {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 }
