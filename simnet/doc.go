@@ -12,7 +12,9 @@
 // A [Scenario] is a story with a name. Whatever it does, a referee looks at every
 // message and every node: that pieces are conserved, bytes right, waits explained
 // and not needless, the honest not blamed, and nothing left over at the end. A
-// fault comes with the seed and the timeline that lead to it.
+// fault comes with the seed and the timeline that lead to it, and with why each
+// missing piece is missing. Run a scenario of the list by its name, or write your
+// own; the examples do both. A [Recording] is what package report draws a page of.
 //
 // What the links are a model of is package p2p: dialling, streams that keep their
 // order, requests in flight on two of them, replies by runs, messages with their

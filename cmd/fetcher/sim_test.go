@@ -123,6 +123,31 @@ func TestSimRunWritesAPage(t *testing.T) {
 	}
 }
 
+// The session in the README works when it is pasted.
+func TestTheSessionInTheReadmeWorks(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	must(t, err)
+	_, section, _ := strings.Cut(string(readme), "\n## Simulate\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	t.Chdir(t.TempDir())
+	must(t, os.Mkdir("bin", 0o755))
+	n := 0
+	for l := range strings.Lines(section) {
+		l, ok := strings.CutPrefix(l, "$ bin/fetcher sim ")
+		if !ok {
+			continue
+		}
+		n++
+		l, _, _ = strings.Cut(l, "#")
+		if code, _, errs := sim(t, strings.Fields(l)...); code != 0 {
+			t.Errorf("sim %s: exit %d: %s", l, code, errs)
+		}
+	}
+	if pages, _ := os.ReadDir("bin"); n < 4 || len(pages) != 1 {
+		t.Errorf("%d commands, %d pages", n, len(pages))
+	}
+}
+
 func TestMistakesInSimRunAreExplained(t *testing.T) {
 	for want, args := range map[string][]string{
 		`there is no scenario "flashcrowd"; perhaps flash-crowd; see fetcher sim list`: {"run", "flashcrowd"},

@@ -81,8 +81,15 @@ func (v *view) events() *chart {
 			}
 		}
 	}
-	p.Legend = []key{{"m-fault", "fault"}, {"m-cut", "cut"}, {"m-heal", "healed"}, {"m-down", "killed, stopped, frozen"}, {"m-up", "goes on"},
-		{"m-turn", "changes"}, {"m-ban", "bans"}, {"m-stall", "says why it waits"}, {"m-end", "a fetch ends"}}
+	for _, k := range []struct {
+		kind simnet.MarkKind
+		text string
+	}{{simnet.MarkFault, "fault"}, {simnet.MarkCut, "cut"}, {simnet.MarkHeal, "healed"}, {simnet.MarkDown, "killed, stopped, frozen"}, {simnet.MarkUp, "goes on"},
+		{simnet.MarkTurn, "changes"}, {simnet.MarkBan, "bans"}, {simnet.MarkStall, "says why it waits"}, {simnet.MarkEnd, "a fetch ends"}} {
+		if len(marks[k.kind]) > 0 {
+			p.Legend = append(p.Legend, key{classOf[k.kind], k.text})
+		}
+	}
 	if v.rec.MarksLeftOut > 0 {
 		p.Note = fmt.Sprintf("%d later marks are left out.", v.rec.MarksLeftOut)
 	}

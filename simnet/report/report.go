@@ -95,7 +95,7 @@ func (v *view) tiles() []tile {
 	}
 	out = append(out, tile{Label: "fetched", Value: bytesText(v.Fetched), Note: "and verified, by all"})
 	out = append(out, tile{Label: "came twice", Value: fmt.Sprintf("%.2f %%", 100*float64(v.Twice)/float64(max(1, v.Fetched))), Note: bytesText(v.Twice)})
-	out = append(out, tile{Label: "copies sent by sources", Value: fmt.Sprintf("%.2f", v.Copies), Note: "1 is each byte once"})
+	out = append(out, tile{Label: "copies by sources", Value: fmt.Sprintf("%.2f", v.Copies), Note: "1 is each byte once"})
 	return append(out, tile{Label: "faults", Value: fmt.Sprint(len(v.Result.Faults)), Bad: len(v.Result.Faults) > 0})
 }
 
@@ -128,6 +128,8 @@ func (v *view) story() (out []string) {
 	switch middle := v.took(v.order[len(v.order)/2]); {
 	case n.Ended == 0:
 		out = append(out, fmt.Sprintf("%s did not get all it wanted: %s of %s.", n.Name, bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
+	case len(v.order) > 2 && v.took(slow) < middle+middle/8:
+		out = append(out, fmt.Sprintf("All took about the same time; the last was %s with %s.", n.Name, seconds(v.took(slow))))
 	case len(v.order) > 2 && middle > 0:
 		out = append(out, fmt.Sprintf("The slowest node is %s: %s, %.1f times the median.", n.Name, seconds(v.took(slow)), v.took(slow).Seconds()/middle.Seconds()))
 	}

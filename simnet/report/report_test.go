@@ -74,7 +74,7 @@ func TestAPageTellsTheStory(t *testing.T) {
 	check(t, page, `<title>restarts, seed 1: holds</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
 		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Came for nothing", "Each node",
 		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
-		"The slowest node is node", "Its longest flat stretch is from ", "of the 96 pieces of photos were with nobody", fmt.Sprintf("%.2f</b><span>copies sent by sources", r.Copies))
+		"All took about the same time; the last was node", "Its longest flat stretch is from ", "of the 96 pieces of photos were with nobody", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
 	if n := strings.Count(page, "<svg"); n != 10 {
 		t.Errorf("%d pictures", n)
 	}
