@@ -18,6 +18,8 @@ type Scenario struct {
 	// Nodes is how many nodes there are that can be more or fewer; 0: the story
 	// has fixed roles.
 	Nodes int
+	// Fewest is with how few of them the story still makes sense; default 1.
+	Fewest int
 	// Limit is how long it may take in virtual time; default 10 minutes.
 	Limit time.Duration
 	// Duplicate is how many bytes may be fetched twice, as a share of all;

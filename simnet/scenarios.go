@@ -22,9 +22,10 @@ var scenarios = []*Scenario{
 		},
 	},
 	{
-		Name:  "mixed-speeds",
-		Says:  "One node fetches from 20 sources, the fastest a hundred times faster than the slowest.",
-		Nodes: 20,
+		Name:   "mixed-speeds",
+		Says:   "One node fetches from 20 sources, the fastest a hundred times faster than the slowest.",
+		Nodes:  20,
+		Fewest: 2,
 		Set: func(r *Run) {
 			c := r.File("film", 48*mib)
 			var sources []*Node
@@ -51,9 +52,10 @@ var scenarios = []*Scenario{
 		},
 	},
 	{
-		Name:  "half-lie",
-		Says:  "Half of the sources lie, each in its way.",
-		Nodes: 10,
+		Name:   "half-lie",
+		Says:   "Half of the sources lie, each in its way.",
+		Nodes:  10,
+		Fewest: 2,
 		Set: func(r *Run) {
 			c := r.File("film", 24*mib)
 			var from []*Node
@@ -126,9 +128,10 @@ var scenarios = []*Scenario{
 		},
 	},
 	{
-		Name:  "missing-piece",
-		Says:  "The swarm lacks one piece, says so, and completes when somebody brings it.",
-		Nodes: 4,
+		Name:   "missing-piece",
+		Says:   "The swarm lacks one piece, says so, and completes when somebody brings it.",
+		Nodes:  4,
+		Fewest: 2,
 		Set: func(r *Run) {
 			c := r.File("film", 24*mib)
 			var from []*Node

@@ -114,6 +114,8 @@ func (fl simFlags) check(name string) (*simnet.Scenario, error) {
 		return nil, usageError{errors.New("--nodes must not be negative")}
 	case fl.nodes > 0 && s.Nodes == 0:
 		return nil, usageError{fmt.Errorf("--nodes: in %s each node has its part, and there can be no more or fewer", name)}
+	case fl.nodes > 0 && fl.nodes < s.Fewest:
+		return nil, usageError{fmt.Errorf("--nodes: %s needs at least %d", name, s.Fewest)}
 	}
 	if fl.report != "" {
 		if i, err := os.Stat(filepath.Dir(fl.report)); err != nil || !i.IsDir() {

@@ -155,6 +155,7 @@ func TestMistakesInSimRunAreExplained(t *testing.T) {
 		"perhaps half-lie": {"run", "lie"},
 		"--nodes: in one-source each node has its part":      {"run", "one-source", "--nodes", "3"},
 		"--nodes must not be negative":                       {"run", "churn", "--nodes", "-3"},
+		"--nodes: half-lie needs at least 2":                 {"run", "half-lie", "--nodes", "1"},
 		"--seeds must be at least 1":                         {"run", "churn", "--seeds", "0"},
 		"there are no 2 seeds from 18446744073709551615 on":  {"run", "churn", "--seeds", "2", "--seed", "18446744073709551615"},
 		"takes one SCENARIO, not 0":                          {"run"},
