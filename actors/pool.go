@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -146,6 +147,10 @@ func (f *fetchPool) step(ctx actor.Context) {
 	}
 	if todo.Subscribe {
 		f.subscribe(ctx)
+	}
+	if len(todo.Believe) > 0 {
+		ctx.Request(f.leases, SourceHasMore{f.source.ID, slices.Clone(todo.Believe)})
+		f.core.Available(f.s.Now())
 	}
 	refused := false
 	for _, r := range todo.Requests {

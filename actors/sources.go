@@ -257,7 +257,7 @@ func (t *transfer) judge(ctx actor.Context) {
 		if src.notFound {
 			notFound++
 		}
-		if src.info.BadBlocks > 0 {
+		if src.info.BadBlocks > 0 || src.info.Banned { // now, or before
 			liars++
 		}
 	}

@@ -272,3 +272,45 @@ func TestAnnouncementsGoOnAfterMessagesWereLost(t *testing.T) {
 	sw.run(30*time.Second, middle, end)
 	end.complete(content)
 }
+
+// The only source says once that it lacks a piece that it claims: it is believed
+// again after the time that fetchpool documents.
+func TestAPieceThatWasNotThereIsAskedForAgain(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 20e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	have := source.shares[m.ID()].have
+	have.Remove(3)
+	sw.w.After(time.Second, func() { have.Add(3) })
+	n.fetch(m.ID(), source)
+	sw.run(time.Minute, n)
+	n.complete(content)
+	if took := sw.w.Elapsed(); took < 30*time.Second || took > 32*time.Second {
+		t.Errorf("took %v, want 30 s and a little", took)
+	}
+}
+
+// A source that is banned from before is no reason to begin with others before
+// the list of files is here.
+func TestABanFromBeforeDoesNotHurtTheOthers(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	honest, liar := sw.add("honest", 20e6).seed(m, content), sw.add("liar", 20e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.program.s.Send(n.program.node, PeerLied{Peer: liar.id, Proof: true})
+	n.fetch(m.ID(), liar, honest)
+	sw.run(10*time.Second, n)
+	n.complete(content)
+	if n.asked == 0 || liar.out[n.id] > 1000 {
+		t.Errorf("the liar sent %d bytes", liar.out[n.id])
+	}
+	n.end = nil
+	other, content := testShare(t, 3<<20)
+	liar.seed(other, content)
+	n.fetch(other.ID(), liar)
+	sw.run(10*time.Second, n)
+	if !errors.Is(n.end.Err, share.ErrLied) {
+		t.Errorf("from the liar alone: %v", n.end.Err)
+	}
+}

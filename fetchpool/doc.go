@@ -56,4 +56,19 @@
 // drawn from the seed; none delays another, and success resets it. Success of a
 // dial is that bytes came through it: who accepts and then says nothing is dialled
 // ever more rarely.
+//
+// # How soon a source that failed is used again
+//
+//	it was busy                 when it said, from 50 ms to 30 s; if it said nothing,
+//	                            after 0.75 to 1.25 s, and twice that each time in a row, to 30 s
+//	its link broke              after 0.75 to 1.25 s, and so on as above until bytes come
+//	it fell silent              the same, from when that is noticed: see Deadlines
+//	it lacks a piece it claimed other pieces at once; that one when it claims it anew,
+//	                            or after 30 s
+//	it was late with a piece    other pieces at once; that one after 30 s, or at once if
+//	                            nobody else is left to ask (leasemgr)
+//	it sent one wrong block     as if it had been late
+//	it was proven to lie        when its ban ends: package peers
+//
+// A failure but a lie costs nothing else: see peers.Ranking.
 package fetchpool

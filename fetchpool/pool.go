@@ -48,18 +48,19 @@ const (
 // the budget of what ended, return leases, close, dial, subscribe, send. Its
 // slices are good until the next call of Next.
 type Todo struct {
-	Cancel    []uint64  // requests to withdraw on the link
-	Ended     []Request // every request once: finished, failed, cancelled or lost; its bytes go back to the budget
-	Return    []Return  // leases to give back
-	Close     bool      // the link, if there is one, is given up; Lost need not be told
-	Dial      bool      // make a new link
-	Subscribe bool      // ask for the have-map
-	Requests  []Request // to be sent; their bytes were taken from the budget
-	Want      int       // how many more pieces could be used. A level, not an event: ask once, and anew after the answer
-	Starved   bool      // there was NoMemory: call Next again when there is
-	Paced     bool      // it was TooSoon: call Next again when it is not
-	Wake      time.Time // call Next again then; zero: not before something happens
-	Gone      bool      // the pool has ended; Why says how
+	Cancel    []uint64      // requests to withdraw on the link
+	Ended     []Request     // every request once: finished, failed, cancelled or lost; its bytes go back to the budget
+	Return    []Return      // leases to give back
+	Close     bool          // the link, if there is one, is given up; Lost need not be told
+	Dial      bool          // make a new link
+	Subscribe bool          // ask for the have-map
+	Believe   []share.Piece // that the source has these after all: it said so, and NOT_FOUND was long ago
+	Requests  []Request     // to be sent; their bytes were taken from the budget
+	Want      int           // how many more pieces could be used. A level, not an event: ask once, and anew after the answer
+	Starved   bool          // there was NoMemory: call Next again when there is
+	Paced     bool          // it was TooSoon: call Next again when it is not
+	Wake      time.Time     // call Next again then; zero: not before something happens
+	Gone      bool          // the pool has ended; Why says how
 }
 
 // Pool is the work on one source. It has one owner; it is not safe for
@@ -105,8 +106,9 @@ type Pool struct {
 	askAt   time.Time // ... until then; zero: until we are woken
 	refusal string
 
-	absent map[share.Piece]time.Time // NOT_FOUND: do not ask before
-	misses int                       // NOT_FOUND in a row
+	absent   map[share.Piece]time.Time // NOT_FOUND: do not ask before
+	absentAt time.Time                 // the first of these times; zero: none
+	misses   int                       // NOT_FOUND in a row
 
 	todo, spare Todo
 }
@@ -268,12 +270,13 @@ func (p *Pool) Next(now time.Time, take func(bytes int) Leave) Todo {
 	t.Want, t.Starved, t.Paced, t.Gone = p.want(), p.starved, p.paced, p.state == Gone
 	t.Wake = p.wake()
 	p.todo, p.spare = p.spare, t
-	p.todo = Todo{Cancel: p.todo.Cancel[:0], Ended: p.todo.Ended[:0], Return: p.todo.Return[:0], Requests: p.todo.Requests[:0]}
+	p.todo = Todo{Cancel: p.todo.Cancel[:0], Ended: p.todo.Ended[:0], Return: p.todo.Return[:0], Requests: p.todo.Requests[:0], Believe: p.todo.Believe[:0]}
 	return t
 }
 
 // turn does what time alone brings about.
 func (p *Pool) turn() {
+	p.believe()
 	switch p.state {
 	case Subscribing:
 		if !p.until.IsZero() && !p.now.Before(p.until) {
@@ -311,8 +314,9 @@ func (p *Pool) wake() (at time.Time) {
 		}
 		return p.until
 	case Ready:
+		at = p.absentAt
 		if len(p.requests) > 0 {
-			at = p.check
+			at = earlier(at, p.check)
 		}
 		if p.pause.After(p.now) {
 			at = earlier(at, p.pause)

@@ -118,6 +118,7 @@ func (p *Pool) Announced(pieces []share.Piece, now time.Time) {
 	for _, piece := range pieces {
 		delete(p.absent, piece)
 	}
+	p.findAbsent()
 	p.misses = 0
 }
 
@@ -370,6 +371,7 @@ func (p *Pool) notFound(l *lease) {
 		clear(p.absent)
 	}
 	p.absent[l.Piece] = p.now.Add(p.cfg.AbsentFor)
+	p.findAbsent()
 	w := l.Work
 	p.drop(l, true)
 	p.giveBack(w, NoSuchPiece)
@@ -377,6 +379,30 @@ func (p *Pool) notFound(l *lease) {
 		p.wait = p.busy.next(p.rng)
 		p.pause = p.now.Add(p.wait)
 	}
+}
+
+// findAbsent finds out when a piece is believed in again.
+func (p *Pool) findAbsent() {
+	p.absentAt = time.Time{}
+	for _, until := range p.absent {
+		p.absentAt = earlier(p.absentAt, until)
+	}
+}
+
+// believe lists the pieces that were not there long ago. The source announced
+// them, and what it announces holds until it says otherwise.
+func (p *Pool) believe() {
+	if p.state != Ready || p.absentAt.IsZero() || p.now.Before(p.absentAt) {
+		return
+	}
+	for piece, until := range p.absent {
+		if !p.now.Before(until) {
+			delete(p.absent, piece)
+			p.todo.Believe = append(p.todo.Believe, piece)
+		}
+	}
+	slices.Sort(p.todo.Believe)
+	p.findAbsent()
 }
 
 // forget ends a request, whatever has come of it.

@@ -32,6 +32,11 @@
 // for ever: a peer below MinPeerScore is still tried now and then (Order), one
 // good MiB lifts it above, and so do a few idle hours.
 //
+// A source that failed without lying is used again within seconds: package
+// fetchpool says when. One that is banned is not, whatever it does meanwhile:
+// neither a new connection nor a restart of this node ends a ban, because the
+// ranking goes by the key that a connection proves and is kept on disk.
+//
 // # Uploads
 //
 // Uploads admits the requests of children one by one: as many at once as there

@@ -1,0 +1,146 @@
+package fetcher
+
+import (
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/p2p"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// clumsy fails its first requests, and is a good source from then on.
+type clumsy struct {
+	p2p.Blocks
+	fails  int64
+	asked  atomic.Int64
+	failed atomic.Int64 // when it last did, Unix ns
+	check  wire.Reply   // how, unless that is OK
+}
+
+// trips says whether this request fails.
+func (c *clumsy) trips() bool {
+	if c.asked.Add(1) > c.fails {
+		return false
+	}
+	c.failed.Store(time.Now().UnixNano())
+	return true
+}
+
+func (c *clumsy) Check(id share.ID, p share.Piece, first share.Block, n int) (int, wire.Reply) {
+	if c.check.Status != wire.OK && c.trips() {
+		return 0, c.check
+	}
+	return c.Blocks.Check(id, p, first, n)
+}
+
+func (c *clumsy) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
+	if c.check.Status == wire.OK && c.trips() {
+		panic("the disk of the source has gone") // which resets the stream
+	}
+	return c.Blocks.ReadRun(id, p, first, n, dst)
+}
+
+// The times are those of fetchpool's documentation, with room for a busy machine.
+// There is more of it in actors, in virtual time.
+func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "f.bin")
+	writeRandom(t, src, 8<<20, 1)
+	for name, c := range map[string]struct {
+		*clumsy
+		within time.Duration
+	}{
+		"busy":             {&clumsy{fails: 1, check: wire.Reply{Status: wire.Busy}}, 1250 * time.Millisecond},
+		"busy for a while": {&clumsy{fails: 1, check: wire.Reply{Status: wire.Busy, Retry: 300 * time.Millisecond}}, 300 * time.Millisecond},
+		"reset":            {&clumsy{fails: 1}, 1250 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := shareOf(t, src, func(cfg *Config) {
+				cfg.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks { c.Blocks = b; return c.clumsy }
+			})
+			x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Stall: 45 * time.Second})
+			must(t, err)
+			var again time.Time
+			for e := range x.Events() {
+				if p, ok := e.(Progress); ok && p.Verified > 0 && again.IsZero() && c.asked.Load() > c.fails {
+					again = time.Now()
+				}
+			}
+			must(t, x.Wait(t.Context()))
+			if c.asked.Load() <= c.fails {
+				t.Fatal("it did not fail")
+			}
+			after := again.Sub(time.Unix(0, c.failed.Load()))
+			t.Log("used again after", after)
+			if after > c.within+3*time.Second {
+				t.Errorf("used again after %v, want %v", after, c.within)
+			}
+			if s := x.Progress().Sources[0]; s.Banned {
+				t.Errorf("banned: %s", s.Why)
+			}
+		})
+	}
+}
+
+// A liar is not asked again: not for another share, not when it is met anew, not
+// by the next process of this node.
+func TestALiarIsRememberedOverARestart(t *testing.T) {
+	t.Parallel()
+	src, other := filepath.Join(t.TempDir(), "f.bin"), filepath.Join(t.TempDir(), "other.bin")
+	writeRandom(t, src, 8<<20, 1)
+	writeRandom(t, other, 2<<20, 2)
+	l := &liar{proof: func(_ share.Piece, v []share.Hash) { v[0][0] ^= 1 }}
+	bad := shareOf(t, src, func(c *Config) {
+		c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks { l.Blocks = b; return l }
+	})
+	alsoBad, err := bad.node.Share(t.Context(), other, ShareOptions{})
+	must(t, err)
+	honest := shareOf(t, src, func(c *Config) { c.UploadRate = 8e6 })
+	honestOther, err := honest.node.Share(t.Context(), other, ShareOptions{})
+	must(t, err)
+
+	dir := t.TempDir()
+	open := func() *Node {
+		n, err := Open(t.Context(), Config{Dir: dir, Listen: loopback})
+		must(t, err)
+		return n
+	}
+	liarOf := func(x *Transfer) Source {
+		for _, s := range x.Progress().Sources {
+			if s.Peer == bad.node.ID() {
+				return s
+			}
+		}
+		t.Fatal("the liar is no source")
+		return Source{}
+	}
+	n := open()
+	x, err := fetchInto(t, n, honest.Ticket(), t.TempDir(), FetchOptions{Peers: bad.node.Addrs()})
+	must(t, err)
+	if s := liarOf(x); !s.Banned {
+		t.Fatalf("not banned: %+v", s)
+	}
+	before := l.runs.Load()
+	for life := range 3 {
+		x, err = fetchInto(t, n, honestOther.Ticket(), t.TempDir(), FetchOptions{Peers: bad.node.Addrs()})
+		must(t, err)
+		if s := liarOf(x); !s.Banned || s.Bytes > 0 {
+			t.Errorf("life %d: %+v", life, s)
+		}
+		_, err := fetchInto(t, n, alsoBad.Ticket(), t.TempDir(), FetchOptions{})
+		if !errors.Is(err, share.ErrLied) && !errors.Is(err, share.ErrStalled) {
+			t.Errorf("life %d: from the liar alone: %v", life, err)
+		}
+		t.Logf("life %d: %v", life, err)
+		must(t, n.Close())
+		n = open()
+	}
+	must(t, n.Close())
+	if after := l.runs.Load(); after != before {
+		t.Errorf("the liar was asked %d times after it had been banned", after-before)
+	}
+}
