@@ -367,7 +367,7 @@ func (d *dataStream) received(q *request, n int) {
 // fill reads b, telling of progress on the way. It fails when no byte comes
 // for Timeouts.Reply, however long all of b takes.
 func (d *dataStream) fill(br *bufio.Reader, q *request, b []byte) error {
-	told := d.last
+	at, told := d.last, 0
 	for n := 0; n < len(b); {
 		m, err := br.Read(b[n:])
 		if n += m; m > 0 {
@@ -377,11 +377,11 @@ func (d *dataStream) fill(br *bufio.Reader, q *request, b []byte) error {
 		case n == len(b):
 		case err != nil && !(timedOut(err) && d.patient()):
 			return err
-		case d.last.Sub(told) >= progressEvery:
-			told = d.last
+		case d.last.Sub(at) >= progressEvery:
 			if d.wanted(q) {
-				d.l.sink.Progress(q.ID, n)
+				d.l.sink.Progress(q.ID, n-told)
 			}
+			at, told = d.last, n
 		}
 	}
 	return nil

@@ -36,9 +36,9 @@ type Sink interface {
 	// goroutine; it counts against Config.FetchBytes until then.
 	Blocks(req uint64, first share.Block, data []byte, release func())
 
-	// Progress says that bytes of a run have arrived and the rest has not: at
-	// most four times a second and stream. It is for deadlines; the same bytes
-	// come again in Blocks.
+	// Progress says that some more bytes of a run have arrived and the rest has
+	// not: at most four times a second and stream. It is for deadlines; the same
+	// bytes come again in Blocks.
 	Progress(req uint64, bytes int)
 
 	// Finished says that all blocks of the request have been handed over.

@@ -292,14 +292,16 @@ func (x *session) read(s *counted) error {
 	cfg := x.m.h.cfg
 	limit := rate.NewLimiter(rate.Limit(cfg.MessageRate), cfg.MessageRate)
 	br := bufio.NewReaderSize(s, 16<<10)
+	var armed time.Time
 	for {
 		if br.Buffered() == 0 {
 			s.SetReadDeadline(time.Time{})
 			if _, err := br.Peek(1); err != nil {
 				return ended(err)
 			}
-			s.SetReadDeadline(time.Now().Add(cfg.Timeouts.Request))
+			armed = time.Time{}
 		}
+		armed = frameWithin(s, cfg.Timeouts.Request, armed)
 		frame, err := wire.ReadFrame(br, wire.MaxMessage, nil)
 		if err != nil {
 			return fmt.Errorf("read a message: %w", err)

@@ -207,6 +207,7 @@ func (c *child) read(ctx context.Context) error {
 	t := c.h.cfg.Timeouts
 	br := bufio.NewReaderSize(c.s, 2<<10)
 	var buf []byte
+	var armed time.Time
 	for {
 		if br.Buffered() == 0 {
 			if err := c.await(br); err != nil {
@@ -215,8 +216,9 @@ func (c *child) read(ctx context.Context) error {
 				}
 				return err
 			}
-			c.s.SetReadDeadline(time.Now().Add(t.Request))
+			armed = time.Time{}
 		}
+		armed = frameWithin(c.s, t.Request, armed)
 		var err error
 		if buf, err = wire.ReadFrame(br, wire.MaxRequest, buf); err != nil {
 			return err

@@ -34,6 +34,17 @@ func writeAll(s *counted, b []byte, stall time.Duration) error {
 	}
 }
 
+// frameWithin gives the frame that comes next until d from now to come whole. A
+// deadline costs a timer, so one set a moment ago will do: armed is when that was,
+// and what frameWithin returns.
+func frameWithin(s *counted, d time.Duration, armed time.Time) time.Time {
+	if now := time.Now(); now.Sub(armed) > d/8 {
+		armed = now
+		s.SetReadDeadline(now.Add(d))
+	}
+	return armed
+}
+
 // timedOut says whether a read or write ended at the deadline of its stream. The
 // end of a whole connection is also called a time-out, by QUIC and yamux, but no
 // new deadline helps there.
