@@ -118,7 +118,11 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err != nil {
 		t.opened()
 		n.forget(t)
+		close(t.done) // Close may wait for it
 		return nil, err
+	}
+	if n.isClosed() {
+		t.Stop() // Close has done so, but perhaps before there was something to stop
 	}
 	return t, nil
 }

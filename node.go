@@ -231,6 +231,12 @@ func (n *Node) Close() error {
 	return errors.Join(err, n.stateDir.Close())
 }
 
+func (n *Node) isClosed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.closed
+}
+
 // partingTime is how long the replies in flight may take after a share was withdrawn.
 const partingTime = 5 * time.Second
 

@@ -37,7 +37,9 @@ type Share struct {
 
 // Share imports a file or folder and serves it, straight from where it is, until
 // the node is closed. The files must not change meanwhile; one that does ends
-// the share. What has not changed since it was last shared is not read again.
+// the share. What has not changed since it was last shared is not read again. What
+// has the same content, and so the same ID, as an earlier Share takes its place, and
+// ends it.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
 	imp, err := store.Import(ctx, path, store.ImportOptions{Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: n.cfg.Simulation.FS})
 	if err != nil {
@@ -49,8 +51,12 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 		n.mu.Unlock()
 		return nil, errors.New("the node is closed")
 	}
+	before := n.shares[s.ID()]
 	n.shares[s.ID()] = s
 	n.mu.Unlock()
+	if before != nil {
+		before.end(nil)
+	}
 	n.offers.Add(imp.Tree)
 	n.program.Offer(s.ID(), imp.Manifest.Layout().Pieces())
 	return s, nil
@@ -104,10 +110,14 @@ func (s *Share) end(err error) {
 func (s *Share) Stop(ctx context.Context) error {
 	n := s.node
 	n.mu.Lock()
-	if n.shares[s.ID()] == s {
+	ours := n.shares[s.ID()] == s
+	if ours {
 		delete(n.shares, s.ID())
 	}
 	n.mu.Unlock()
+	if !ours {
+		return nil
+	}
 	_, err := n.program.Withdraw(ctx, s.ID(), "")
 	n.offers.Remove(s.ID())
 	s.end(nil)

@@ -76,6 +76,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.save(ctx)
 	case *actor.Stopping, *actor.Restarting:
 		n.wake.stop()
+		n.saveNow(ctx)
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
@@ -205,13 +206,19 @@ func (n *node) changed(now time.Time) {
 // rankingSaved is the end of the task that saves the ranking.
 type rankingSaved struct{}
 
+// save keeps what has changed of the ranking, when that is due.
 func (n *node) save(ctx actor.Context) {
-	now := n.s.Now()
-	if n.deps.Remember == nil || n.saving || n.saveAt.IsZero() || n.saveAt.After(now) {
+	if !n.saveAt.After(n.s.Now()) {
+		n.saveNow(ctx)
+	}
+}
+
+func (n *node) saveNow(ctx actor.Context) {
+	if n.deps.Remember == nil || n.saving || n.saveAt.IsZero() {
 		return
 	}
 	n.saveAt, n.saving = time.Time{}, true
-	records := n.ranking.Records(now)
+	records := n.ranking.Records(n.s.Now())
 	n.s.task(ctx, func(context.Context) any {
 		n.deps.Remember(records)
 		return rankingSaved{}

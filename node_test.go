@@ -1,0 +1,80 @@
+package fetcher
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// closing is a context that closes a node when it is first asked how it is.
+type closing struct {
+	context.Context
+	once sync.Once
+	node *Node
+	err  chan error
+}
+
+func (c *closing) Err() error {
+	c.once.Do(func() {
+		go func() { c.err <- c.node.Close() }()
+		<-c.node.closing
+	})
+	return c.Context.Err()
+}
+
+// A node that is closed while a Fetch begins closes without waiting in vain.
+func TestAFetchThatBeginsWhileItsNodeClosesEnds(t *testing.T) {
+	n := openNode(t)
+	c := &closing{Context: t.Context(), node: n, err: make(chan error, 1)}
+	x, err := n.Fetch(c, someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}})
+	if err := <-c.err; err != nil {
+		t.Error("close:", err)
+	}
+	if err == nil {
+		<-x.Done()
+	}
+}
+
+// What is shared again under the same ID is one share: the first one's end is told, and
+// ends nothing.
+func TestTheSameContentSharedTwice(t *testing.T) {
+	dir := t.TempDir()
+	writeRandom(t, filepath.Join(dir, "a", "file"), 1000, 1)
+	writeRandom(t, filepath.Join(dir, "b", "file"), 1000, 1)
+	n := openNode(t)
+	a, err := n.Share(t.Context(), filepath.Join(dir, "a", "file"), ShareOptions{})
+	must(t, err)
+	b, err := n.Share(t.Context(), filepath.Join(dir, "b", "file"), ShareOptions{})
+	must(t, err)
+	if a.ID() != b.ID() {
+		t.Fatal("the same content has two IDs")
+	}
+	<-a.Done()
+	must(t, a.Stop(t.Context()))
+	_, err = fetchInto(t, openNode(t), b.Ticket(), t.TempDir(), FetchOptions{})
+	must(t, err)
+}
+
+// What was learnt of peers in the last minute is kept too.
+func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 4<<20, 1)
+	s := shareOf(t, file)
+	dir := t.TempDir()
+	n, err := Open(t.Context(), Config{Dir: dir, Listen: loopback})
+	must(t, err)
+	_, err = fetchInto(t, n, s.Ticket(), t.TempDir(), FetchOptions{})
+	must(t, err)
+	must(t, n.Close())
+	again := openNode(t, func(c *Config) { c.Dir = dir })
+	known := false
+	for _, r := range again.remembered() {
+		known = known || r.ID == peers.ID(s.node.ID())
+	}
+	if !known {
+		t.Error("the source was forgotten")
+	}
+}
