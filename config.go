@@ -55,6 +55,9 @@ type Config struct {
 	Simulation Simulation
 }
 
+// ErrStateDir says that the state directory cannot be used.
+var ErrStateDir = errors.New("the state directory cannot be used")
+
 // DefaultDir is the state directory of this user: $XDG_DATA_HOME/fetcher or its
 // like on other systems.
 func DefaultDir() (string, error) {
@@ -68,7 +71,7 @@ func DefaultDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("no place for the state directory: %w", err)
+		return "", fmt.Errorf("%w: there is no place for it: %w", ErrStateDir, err)
 	}
 	if runtime.GOOS == "darwin" {
 		return filepath.Join(home, "Library", "Application Support", "fetcher"), nil

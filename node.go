@@ -52,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, fleets: map[share.ID]*Coordination{}, closing: make(chan struct{})}
 	if n.state, n.stateDir, err = cfg.Simulation.openState(cfg.Dir); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrStateDir, err)
 	}
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.stateDir.Close())

@@ -463,10 +463,11 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		return fmt.Errorf("%w: %s", share.ErrExists, fmt.Sprintf(why, args...))
 	}
 	if err := im.scan(ctx); err != nil {
-		if ctx.Err() != nil {
+		var bad *ProblemsError
+		if ctx.Err() != nil || !errors.As(err, &bad) {
 			return nil, err
 		}
-		return nil, differs("%v", err)
+		return nil, differs("%q: %v", bad.Problems[0].Path, bad.Problems[0].Err)
 	}
 	for i := range max(len(im.found), len(m.Entries)) {
 		switch {

@@ -166,7 +166,7 @@ func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest,
 	defer func() {
 		if err != nil {
 			p.release()
-			err = fmt.Errorf("fetch %s: %w", m.Name, err)
+			err = fmt.Errorf("fetch %s into %s: %w", m.Name, dirPath, err)
 		}
 	}()
 	found, err := p.openStage()

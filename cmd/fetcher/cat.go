@@ -67,7 +67,7 @@ func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // a write fails instead, and we tidy up
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,12 @@ func fileOf(m *share.Manifest, file string) (*share.Entry, error) {
 		case share.Symlink:
 			return nil, usageError{fmt.Errorf("%q is a link to %q; name that", p, e.Target)}
 		case share.Dir:
-			return nil, usageError{fmt.Errorf("%q is a folder", p)}
+			return nil, usageError{fmt.Errorf("%q is an empty folder", p)}
+		}
+	}
+	for _, p := range []string{file, strings.TrimPrefix(file, m.Name+"/")} {
+		if slices.ContainsFunc(m.Entries, func(e share.Entry) bool { return strings.HasPrefix(e.Path, strings.TrimSuffix(p, "/")+"/") }) {
+			return nil, usageError{fmt.Errorf("%q is a folder; name a FILE in it", p)}
 		}
 	}
 	return nil, usageError{fmt.Errorf("%s has no file %q; fetcher ls lists what it has", printable(m.Name), file)}
@@ -229,7 +234,7 @@ func newScratch(state string) (*scratch, error) {
 	for tries := 3; ; tries-- {
 		dir, err := os.MkdirTemp(state, scratchPattern)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 		}
 		s, err := takeScratch(dir)
 		if err == nil || tries == 0 {

@@ -93,7 +93,7 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 		{nil, 2, "TICKET"},
 		{[]string{s.ticket}, 2, "folder"},
 		{[]string{s.ticket, "nowhere"}, 2, "nowhere"},
-		{[]string{s.ticket, "a"}, 2, "no file"},
+		{[]string{s.ticket, "a"}, 2, "is a folder"},
 		{[]string{s.ticket, "link"}, 2, "a/big.bin"},
 		{[]string{s.ticket, "a/big.bin", "--json"}, 2, "--json"},
 		{[]string{s.ticket, "a/big.bin", "--stall", "0"}, 2, "--stall"},

@@ -111,7 +111,7 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow, more, listen 
 	if err != nil {
 		return err
 	}
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: listen, Logger: log, Fleet: fetcher.Fleet{Allow: members}})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: listen, Logger: log, Fleet: fetcher.Fleet{Allow: members}})
 	if err != nil {
 		return err
 	}

@@ -77,3 +77,32 @@ func exitCode(err error) int {
 func sentence(err error) string {
 	return strings.TrimRight(strings.ReplaceAll(err.Error(), "\n", "\n  "), "\n ")
 }
+
+// advices say what a person can do about an error; the first that holds counts.
+var advices = []struct {
+	err  error
+	what string
+}{
+	{fetcher.ErrStateDir, "Name another folder with --dir, or FETCHER_DIR in the environment."},
+	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
+	{share.ErrHeld, "Wait until the other process has ended, or end it."},
+	{share.ErrDiskFull, "Make room and run the same command again; what fetch has verified is kept."},
+	{errListen, "Name another address with --listen."},
+	{share.ErrNetwork, "See that it is still shared, and that this machine can reach the other. The same command tries again."},
+	{share.ErrNotFound, "It is not shared there any more, or never was: ask for a new ticket."},
+	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
+	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
+}
+
+// advice is what a person can do about an error, as a line; "" if the error says it.
+func advice(err error) string {
+	if errors.As(err, new(usageError)) {
+		return ""
+	}
+	for _, a := range advices {
+		if errors.Is(err, a.err) {
+			return a.what
+		}
+	}
+	return ""
+}

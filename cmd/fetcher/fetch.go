@@ -30,6 +30,9 @@ type fetchFlags struct {
 	fleet     fleetFlags
 }
 
+// seedForever is what --seed without a time means.
+const seedForever = "forever"
+
 func (a *app) fetchCommand() *cobra.Command {
 	var fl fetchFlags
 	c := &cobra.Command{
@@ -45,7 +48,14 @@ complete, and DIR/NAME.partial stays for a later run that chooses more.
 
 While it fetches, it serves what it has verified to others; with --seed it goes
 on doing so when it is done.`,
-		Args: exactly("TICKET or ID"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && fl.seed == seedForever {
+				if _, err := time.ParseDuration(args[1]); err == nil {
+					return usageError{fmt.Errorf("--seed takes its time with a =, as in --seed=%s", args[1])}
+				}
+			}
+			return exactly("TICKET or ID")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, args[0], fl) },
 	}
 	f := c.Flags()
@@ -55,7 +65,7 @@ on doing so when it is done.`,
 	fl.sources(f)
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a time such as 30m, or until Ctrl-C")
-	f.Lookup("seed").NoOptDefVal = "forever"
+	f.Lookup("seed").NoOptDefVal = seedForever
 	return c
 }
 
@@ -79,7 +89,7 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	}
 	switch fl.seed {
 	case "", "false":
-	case "forever", "true":
+	case seedForever, "true":
 		seed = -1
 	default:
 		if seed, err = time.ParseDuration(fl.seed); err != nil || seed <= 0 {
@@ -117,7 +127,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		return err
 	}
 	began := time.Now()
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet})
 	if err != nil {
 		return err
 	}

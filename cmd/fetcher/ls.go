@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"bufio"
 	"fmt"
 	"os"
 
@@ -56,7 +56,7 @@ func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, link
 	if err != nil {
 		return nil, err
 	}
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: true, Listen: listen, Logger: log})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: true, Listen: listen, Logger: log})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 	}
 	state, err := store.OpenState(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	defer state.Close()
 	imp, err := store.Import(cmd.Context(), path, store.ImportOptions{Links: links, State: state})
@@ -94,7 +94,7 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 
 func (a *app) print(m *share.Manifest) error {
 	a.out.sum(map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes()})
-	var failed error
+	out := bufio.NewWriter(sink{a.stdout})
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		path := e.Path
@@ -114,8 +114,9 @@ func (a *app) print(m *share.Manifest) error {
 		case share.Symlink:
 			line = fmt.Sprintf("%12s  %-64s  %s -> %s", "-", "link", printable(path), printable(e.Target))
 		}
-		_, err := fmt.Fprintln(a.stdout, line)
-		failed = errors.Join(failed, err)
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
 	}
-	return failed
+	return out.Flush()
 }

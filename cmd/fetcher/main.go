@@ -75,6 +75,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	code := exitCode(err)
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		fmt.Fprintln(stderr, "fetcher:", sentence(err))
+		if s := advice(err); s != "" {
+			fmt.Fprintln(stderr, s)
+		}
 	}
 	a.out.finish(code, err)
 	return code

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func (a *app) share(cmd *cobra.Command, path string, listen, announce []string, 
 	if err != nil {
 		return err
 	}
-	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: listen, Announce: announce, Logger: log, UploadRate: limitUp})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: listen, Announce: announce, Logger: log, UploadRate: limitUp})
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,9 @@ func (a *app) share(cmd *cobra.Command, path string, listen, announce []string, 
 		}
 		return err
 	}
-	a.describe(node, s, path, time.Since(began))
+	if err := a.describe(node, s, path, time.Since(began)); err != nil {
+		return err
+	}
 	select {
 	case <-ctx.Done():
 		return node.Close()
@@ -91,7 +94,7 @@ func (a *app) share(cmd *cobra.Command, path string, listen, announce []string, 
 }
 
 // describe tells what is shared: the ticket on stdout, the rest on stderr.
-func (a *app) describe(node *fetcher.Node, s *fetcher.Share, path string, took time.Duration) {
+func (a *app) describe(node *fetcher.Node, s *fetcher.Share, path string, took time.Duration) error {
 	m, imp, ticket := s.Manifest(), s.Imported(), s.Ticket()
 	files, dirs, links := m.Count()
 	bytes := m.Layout().Bytes()
@@ -102,7 +105,9 @@ func (a *app) describe(node *fetcher.Node, s *fetcher.Share, path string, took t
 	a.out.write("share", fields)
 	a.out.sum(map[string]any{"share": s.ID().String(), "name": m.Name, "bytes": bytes, "hashed_bytes": imp.Hashed})
 	if !a.flags.json {
-		fmt.Fprintln(a.stdout, ticket)
+		if _, err := fmt.Fprintln(sink{a.stdout}, ticket); err != nil {
+			return err // nobody could fetch it
+		}
 	}
 	e := a.stderr
 	fmt.Fprintf(e, "\nsharing  %s\n", path)
@@ -117,6 +122,7 @@ func (a *app) describe(node *fetcher.Node, s *fetcher.Share, path string, took t
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	fmt.Fprintf(e, "\nfetch it elsewhere with\n\n    fetcher fetch %s\n\nserving until Ctrl-C\n", ticket)
+	return nil
 }
 
 // count is n things in words.
@@ -182,9 +188,9 @@ func parseRate(flag, s string) (int64, error) {
 	default:
 		digits = ""
 	}
-	var n float64
-	if _, err := fmt.Sscanf(digits, "%g", &n); err != nil || n <= 0 || n*float64(unit) > 1e15 {
+	n, err := strconv.ParseFloat(digits, 64)
+	if n *= float64(unit); err != nil || !(n >= 1 && n <= 1e15) {
 		return 0, usageError{fmt.Errorf("%s is bytes per second, such as 500K or 10M, not %q", flag, s)}
 	}
-	return int64(n * float64(unit)), nil
+	return int64(n), nil
 }

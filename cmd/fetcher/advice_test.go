@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {
+	for s, want := range map[string]int64{"": 0, "500": 500, "500K": 500e3, "10M": 10e6, "1.5g": 1.5e9, "1": 1} {
+		if got, err := parseRate("--limit-up", s); got != want || err != nil {
+			t.Errorf("%q: %d, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"10MB", "10 M", "10KiB", "5KM", "M", "x", "0", "0.5", "-1", "nan", "inf", "1e300", "1M/s"} {
+		if got, err := parseRate("--limit-up", s); err == nil {
+			t.Errorf("%q is taken as %d", s, got)
+		}
+	}
+}
+
+// Each error says what is wrong, with what, and what can be done about it.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "photos")
+	writeRandom(t, filepath.Join(src, "sub", "a.jpg"), 1000, 1)
+	s := startShare(t, src)
+	differs, foreign := t.TempDir(), t.TempDir()
+	writeRandom(t, filepath.Join(differs, "photos", "sub", "a.jpg"), 1000, 2)
+	writeRandom(t, filepath.Join(foreign, "photos.partial", "mine"), 10, 3)
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 10, 4)
+	nobody := "/ip4/127.0.0.1/tcp/1" + s.addrs[0][strings.Index(s.addrs[0], "/p2p/"):]
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says []string
+	}{
+		"differs":        {[]string{"fetch", s.ticket, "-o", differs}, 13, []string{differs, `"sub/a.jpg"`, "-o"}},
+		"not ours":       {[]string{"fetch", s.ticket, "-o", foreign}, 13, []string{foreign, `"mine"`, "not touched"}},
+		"nobody":         {[]string{"ls", s.id, "--peer", nobody}, 6, []string{"refused", "still shared"}},
+		"state":          {[]string{"ls", s.ticket, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
+		"state of ls":    {[]string{"ls", src, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
+		"no address":     {[]string{"ls", s.ticket, "--listen", "foo"}, 2, []string{"--listen", `"foo"`, "/ip4/"}},
+		"no announce":    {[]string{"share", src, "--announce", "foo"}, 2, []string{"--announce", `"foo"`}},
+		"taken address":  {[]string{"share", src, "--listen", s.addrs[0][:strings.Index(s.addrs[0], "/p2p/")]}, 6, []string{"cannot listen", "--listen"}},
+		"seed":           {[]string{"fetch", s.ticket, "--seed", "30m"}, 2, []string{"--seed=30m"}},
+		"two tickets":    {[]string{"fetch", s.ticket, "--seed", s.ticket}, 2, []string{"takes one TICKET"}},
+		"folder to cat":  {[]string{"cat", s.ticket, "photos/sub"}, 2, []string{"is a folder"}},
+		"folder to cat/": {[]string{"cat", s.ticket, "sub/"}, 2, []string{"is a folder"}},
+		"nothing":        {[]string{"fetch", s.ticket, "--only", "x*", "-o", t.TempDir()}, 2, []string{`"x*"`, "nothing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := c.args
+			if !strings.Contains(name, "state") {
+				args = append(args, "--dir", t.TempDir())
+			}
+			cmd := exec.Command(binary, args...)
+			out, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("exit %d, want %d", code, c.code)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%q is not in:\n%s", want, out)
+				}
+			}
+			t.Logf("%s", out)
+		})
+	}
+}
+
+// What cannot be written to stdout is said once, and is no success.
+func TestAFullStdoutIsSaid(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("no /dev/full")
+	}
+	src := filepath.Join(t.TempDir(), "photos")
+	for _, name := range []string{"a", "b", "c"} {
+		writeRandom(t, filepath.Join(src, name), 10, 1)
+	}
+	for _, args := range [][]string{{"ls", src}, {"share", src, "--listen", "none"}} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		must(t, err)
+		defer full.Close()
+		cmd := exec.Command(binary, append(args, "--dir", t.TempDir())...)
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		err = cmd.Run()
+		if cmd.ProcessState.ExitCode() != 9 || strings.Count(stderr.String(), "no space left") != 1 {
+			t.Errorf("%s: %v: %s", args[0], err, &stderr)
+		}
+	}
+}
+
+// In a process, too, an error has one line for what is wrong and one for what to do.
+func TestAdviceFollowsTheError(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 10, 1)
+	code := run([]string{"ls", "--dir", filepath.Join(file, "x"), "."}, strings.NewReader(""), &stdout, &stderr, context.Background())
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if code != exitOther || len(lines) != 2 || !strings.HasPrefix(lines[0], "fetcher: the state directory") || stdout.Len() > 0 {
+		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
+	}
+	if s := advice(errors.New("anything")) + advice(io.EOF); s != "" {
+		t.Error(s)
+	}
+}
