@@ -3,6 +3,8 @@ package simnet
 import (
 	"fmt"
 	"time"
+
+	"github.com/piecelease/fetcher/actors"
 )
 
 // Scenarios in which peers are hostile.
@@ -90,3 +92,46 @@ func init() {
 		},
 	)
 }
+
+// greedyChild is about shares of a limited upload.
+var greedyChild = &Scenario{
+	Name: "greedy-child",
+	Says: "Of four children of a source with a limited upload one asks a hundred times as hard.",
+	Set: func(r *Run) {
+		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second
+		c := r.File("film", 24*mib)
+		source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 200 * Mbit, Down: 200 * Mbit, Latency: 5 * time.Millisecond}}).Seed(c)
+		source.SetUploadRate(rate)
+		alone := FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other
+		var children []*Node
+		for i := range 3 {
+			x := r.Add(NodeConfig{Name: fmt.Sprint("child", i), NAT: true})
+			x.FetchWith(c, alone, source)
+			children = append(children, x)
+		}
+		greedy := r.Add(NodeConfig{Name: "greedy", NAT: true})
+		stop := greedy.Grab(c, source, 100)
+		if r.tier != nil {
+			greedy.FetchWith(c, alone, source)
+		}
+		children = append(children, greedy)
+		before := make([]int64, len(children))
+		r.After(from, func() {
+			for i, x := range children {
+				before[i] = x.Received()
+			}
+		})
+		r.After(until, func() {
+			all := rate * (until - from).Seconds()
+			for i, x := range children {
+				got := float64(x.Received()-before[i]) / all
+				r.log.add(x.id, "got %.3f of the upload", got)
+				r.Expect(got > 0.2 && got < 0.3, "%s got %.3f of the upload of the source", x.Name(), got)
+			}
+			stop()
+			source.SetUploadRate(0)
+		})
+	},
+}
+
+func init() { scenarios = append(scenarios, greedyChild) }
