@@ -211,6 +211,14 @@ func TestARunEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestARunTellsHowFarItIs(t *testing.T) {
+	var told []time.Duration
+	r, err := Find("garbled").RunWith(t.Context(), RunOptions{Seed: 1, Tell: func(now time.Duration) { told = append(told, now) }})
+	if err != nil || len(told) != 2 || told[0] != time.Second || told[1] != r.Virtual {
+		t.Errorf("%v; told %v of %v", err, told, r.Virtual)
+	}
+}
+
 func TestCopiesAreWhatTheSourcesSent(t *testing.T) {
 	s := &Scenario{Name: "two", Set: func(r *Run) {
 		c := r.File("film", 4*mib)

@@ -108,6 +108,8 @@ type RunOptions struct {
 	Nodes int
 	// Record keeps what a page about the run draws. The run is the same without.
 	Record bool
+	// Tell is called after each second of virtual time; default nobody.
+	Tell func(now time.Duration)
 }
 
 // Run runs the scenario with a seed, with so many nodes where that can be chosen;
@@ -116,7 +118,7 @@ func (s *Scenario) Run(seed uint64, nodes int) *Result { return s.RunOn(New(seed
 
 // RunOn is Run in a world in which nothing has happened yet.
 func (s *Scenario) RunOn(n *Net, nodes int) *Result {
-	res, err := s.run(context.Background(), n, nodes)
+	res, err := s.run(context.Background(), n, RunOptions{Nodes: nodes})
 	must(err)
 	return res
 }
@@ -128,10 +130,11 @@ func (s *Scenario) RunWith(ctx context.Context, o RunOptions) (*Result, error) {
 	if o.Record {
 		n.rec = newRecorder(n)
 	}
-	return s.run(ctx, n, o.Nodes)
+	return s.run(ctx, n, o)
 }
 
-func (s *Scenario) run(ctx context.Context, n *Net, nodes int) (*Result, error) {
+func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, error) {
+	nodes := o.Nodes
 	if nodes <= 0 || s.Nodes == 0 {
 		nodes = s.Nodes
 	}
@@ -157,6 +160,9 @@ func (s *Scenario) run(ctx context.Context, n *Net, nodes int) (*Result, error) 
 	limit := cmp.Or(s.Limit, 10*time.Minute)
 	for r.Elapsed() < limit && ctx.Err() == nil && !over() {
 		r.Pass(over, min(time.Second, limit-r.Elapsed()))
+		if o.Tell != nil {
+			o.Tell(r.Elapsed())
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

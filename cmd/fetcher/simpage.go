@@ -10,14 +10,18 @@ import (
 	"github.com/piecelease/fetcher/simnet/report"
 )
 
-// writePage does a run once more, recorded, and writes the page about it.
+// writePage writes the page about a run. One that was not recorded is done once
+// more.
 func (a *app) writePage(ctx context.Context, s *simnet.Scenario, fl simFlags, x *seen) error {
-	r, err := s.RunWith(ctx, simnet.RunOptions{Seed: x.Seed, Nodes: fl.nodes, Record: true})
-	switch {
-	case err != nil:
-		return cause(ctx)
-	case r.Trace != x.Trace:
-		return fmt.Errorf("%s with seed %d went otherwise the second time: trace %016x, then %016x", s.Name, x.Seed, x.Trace, r.Trace)
+	r := x.Result
+	if r.Recording == nil {
+		var err error
+		if r, err = s.RunWith(ctx, simnet.RunOptions{Seed: x.Seed, Nodes: fl.nodes, Record: true}); err != nil {
+			return cause(ctx)
+		}
+		if r.Trace != x.Trace {
+			return fmt.Errorf("%s with seed %d went otherwise the second time: trace %016x, then %016x", s.Name, x.Seed, x.Trace, r.Trace)
+		}
 	}
 	var page bytes.Buffer
 	if err := report.Write(&page, r, replay(s, fl, x.Seed)); err != nil {

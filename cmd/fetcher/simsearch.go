@@ -17,7 +17,9 @@ type search struct {
 	first    uint64
 	seeds    int
 	nodes    int
-	told     func(seen) // of each run that ended, one call at a time
+	record   bool
+	tell     func(now time.Duration) // how far a run is; only with one seed; may be nil
+	told     func(seen)              // of each run that ended, one call at a time
 
 	mu      sync.Mutex // guards the fields below
 	next    int        // of the seeds
@@ -68,7 +70,7 @@ func (s *search) one(ctx context.Context) bool {
 		}
 	}()
 	began := time.Now()
-	r, err := s.scenario.RunWith(ctx, simnet.RunOptions{Seed: seed, Nodes: s.nodes})
+	r, err := s.scenario.RunWith(ctx, simnet.RunOptions{Seed: seed, Nodes: s.nodes, Record: s.record, Tell: s.tell})
 
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,6 +27,12 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 				float64(all.runs)/time.Since(began).Seconds(), brief(all.slowest.Virtual)), false)
 		}
 	}}
+	if fl.seeds == 1 {
+		find.record = fl.report != ""
+		if live.tty {
+			find.tell = func(now time.Duration) { live.show(fmt.Sprintf("%s: %v of virtual time", s.Name, brief(now)), false) }
+		}
+	}
 	failed, err := find.run(ctx)
 	live.clear()
 	a.out.sum(map[string]any{"scenario": s.Name, "seed": fl.seed, "seeds": fl.seeds, "done_seeds": all.runs, "holds": failed == nil, "seconds": time.Since(began).Seconds()})
@@ -107,13 +113,13 @@ func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall tim
 	if fl.seeds > 1 {
 		fmt.Fprintf(w, "all of %s\n", count(all.runs, "seed"))
 		fmt.Fprintf(w, "  virtual time  %v; longest %v, with seed %d\n", brief(all.virtual), brief(all.slowest.Virtual), all.slowest.Seed)
-		fmt.Fprintf(w, "  wall time     %v; %.0f times as fast\n", brief(wall), all.virtual.Seconds()/wall.Seconds())
+		fmt.Fprintf(w, "  wall time     %v; %s times as fast\n", brief(wall), times(all.virtual, wall))
 		fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", size(all.fetched), size(all.twice), percent(all.twice, all.fetched))
 		fmt.Fprintf(w, "  copies sent   at most %.2f by the sources, with seed %d\n\nseed %d\n", all.most.Copies, all.most.Seed, x.Seed)
 	}
 	fmt.Fprintf(w, "  nodes         %d\n", x.Nodes)
 	fmt.Fprintf(w, "  virtual time  %v\n", brief(x.Virtual))
-	fmt.Fprintf(w, "  wall time     %v; %.0f times as fast\n", brief(x.wall), x.Virtual.Seconds()/x.wall.Seconds())
+	fmt.Fprintf(w, "  wall time     %v; %s times as fast\n", brief(x.wall), times(x.Virtual, x.wall))
 	fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", size(x.Fetched), size(x.Twice), percent(x.Twice, x.Fetched))
 	fmt.Fprintf(w, "  sent          %s\n", size(x.Sent))
 	fmt.Fprintf(w, "  copies sent   %.2f by the sources\n", x.Copies)
@@ -184,6 +190,15 @@ func runFields(x seen) map[string]any {
 
 // percent is a part of a whole.
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
+
+// times is how many times one duration is the other: two digits or more.
+func times(a, b time.Duration) string {
+	x := a.Seconds() / b.Seconds()
+	if x >= 9.95 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
+}
 
 // brief is a duration for people: three digits or so.
 func brief(d time.Duration) string {
