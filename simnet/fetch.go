@@ -37,6 +37,7 @@ type Fetch struct {
 	last    actors.Progress
 	resumed int64 // bytes, in all lives
 
+	toCome   int           // pieces of the plan that are not done
 	moved    time.Duration // when a byte was last verified, or it began
 	bytes    int64         // verified, in all lives
 	twice    int64         // of duplicates, in all lives
@@ -93,6 +94,7 @@ func (f *Fetch) ends() {
 // Notify is for a Host: something has happened to the fetch.
 func (f *Fetch) Notify(e actors.Event) {
 	n := f.x.net
+	n.ref.told(f, e)
 	switch e := e.(type) {
 	case actors.Progress:
 		f.last = e

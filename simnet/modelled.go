@@ -136,6 +136,7 @@ func (x *Node) leave() {
 		}
 		over = true
 		x.vanish(func(c *conn) { c.hangUp(x) })
+		x.net.ref.left(x)
 	}
 	x.drains = end
 	x.net.After(5*time.Second, end)

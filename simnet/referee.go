@@ -2,7 +2,9 @@ package simnet
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -14,13 +16,16 @@ import (
 // referee looks at every message and at every node, and knows what must hold
 // whatever a scenario does:
 //
-//   - the pieces of a plan are wanted, leased or verified, and no other;
+//   - the pieces of a plan are wanted, leased or verified, and no other: with each
+//     that completes one less is left, and who sent it adds up to it;
 //   - who waits longer than five seconds has said why;
 //   - nobody waits long while somebody could help;
 //   - no honest node is blamed;
 //   - a share that is whole has the bytes that were made up, each of them;
-//   - when all is over nothing is leased or in flight;
-//   - no program logs an error, panics, or fails to end.
+//   - a fetch ends once, and says nothing after that;
+//   - when all is over nothing is leased or in flight, no file is open, no lock
+//     held, and nothing lies beside a share that is whole;
+//   - no program logs an error, panics, fails to end, or runs in circles.
 type referee struct {
 	n      *Net
 	Faults []Fault
@@ -28,6 +33,10 @@ type referee struct {
 
 	patience time.Duration // how long a wait may be that somebody could end
 	exempt   bool          // ... and whether that is looked at
+
+	second    time.Duration // when the present second began
+	steps     uint64        // ... and the steps until then
+	inCircles bool
 }
 
 // Fault is something that did not hold.
@@ -85,10 +94,45 @@ func (r *referee) observe(d actors.Delivery) {
 			}
 		}
 	case actors.PieceDone:
-		if m.Last != (m.Remaining == 0) {
-			r.broken(r.node(d.To).id, "conservation", "piece %d is the last: %v, and %d remain", m.Piece, m.Last, m.Remaining)
-		}
+		r.pieceDone(r.node(d.To), m)
 	}
+}
+
+// pieceDone checks what a lease manager says when a piece is verified. A node that
+// fetches two shares at once does not say of which.
+func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
+	if m.Last != (m.Remaining == 0) {
+		r.broken(x.id, "conservation", "piece %d is the last: %v, and %d remain", m.Piece, m.Last, m.Remaining)
+	}
+	f := x.only()
+	if f == nil {
+		return
+	}
+	if f.toCome--; m.Remaining != f.toCome {
+		r.broken(x.id, "conservation", "piece %d is done: %d remain of what was planned, and %d are wanted or leased", m.Piece, f.toCome, m.Remaining)
+		f.toCome = m.Remaining // once is enough
+	}
+	sum := 0
+	for _, c := range m.Credits {
+		sum += c.Bytes
+	}
+	if want := f.c.Manifest.Layout().PieceLen(m.Piece); sum != want {
+		r.broken(x.id, "credits", "piece %d has %d bytes, and its sources are credited %d", m.Piece, want, sum)
+	}
+}
+
+// only is the one fetch that a node is at; nil if there are none or several.
+func (x *Node) only() (one *Fetch) {
+	for _, f := range x.fetches {
+		if f.life != x.life || f.ended != nil {
+			continue
+		}
+		if one != nil {
+			return nil
+		}
+		one = f
+	}
+	return one
 }
 
 // plan checks what a lease manager says of itself.
@@ -170,6 +214,16 @@ func (r *referee) stalled(f *Fetch, e actors.Stalled) {
 	}
 }
 
+// told hears every event of a fetch before the fetch takes note of it.
+func (r *referee) told(f *Fetch, e actors.Event) {
+	if f.ended != nil {
+		r.broken(f.x.id, "end", "it has ended, and now says %T", e)
+	}
+	if p, ok := e.(actors.Planned); ok {
+		f.toCome = p.Pieces
+	}
+}
+
 // ended looks at a fetch that is over.
 func (r *referee) ended(f *Fetch) {
 	for _, s := range f.last.Sources {
@@ -187,13 +241,43 @@ func (r *referee) ended(f *Fetch) {
 	if err := f.c.check(f.x.disk.FS()); err != nil {
 		r.broken(f.x.id, "bytes", "%v", err)
 	}
+	if name := f.c.Manifest.Name + ".partial"; !errors.Is(second(f.x.disk.FS().Lstat(name)), fs.ErrNotExist) {
+		r.broken(f.x.id, "left", "the share is whole, and %s is still there", name)
+	}
 }
+
+func second[T any](_ T, err error) error { return err }
 
 // closed looks at a node whose program has ended.
 func (r *referee) closed(x *Node) {
 	if bytes, blocks := x.host.InFlight(); bytes != 0 || blocks != 0 {
 		r.broken(x.id, "in flight", "%d bytes in %d blocks are left when it has ended", bytes, blocks)
 	}
+}
+
+// left looks at a node that has ended in peace.
+func (r *referee) left(x *Node) {
+	if open, _ := x.disk.Open(); open > 0 || x.disk.Held() > 0 {
+		r.broken(x.id, "left", "it has ended, and %d files are open and %d locks held", open, x.disk.Held())
+	}
+}
+
+// spinning is how many steps of one node in a second are no work any more.
+const spinning = 200_000
+
+// spins says whether the nodes run in circles: there is always something to do, and
+// time does not pass.
+func (r *referee) spins() bool {
+	now, steps := r.n.Elapsed(), r.n.Steps()
+	switch {
+	case r.inCircles:
+	case now-r.second >= time.Second:
+		r.second, r.steps = now, steps
+	case steps-r.steps > spinning*uint64(max(4, len(r.n.nodes))):
+		r.inCircles = true
+		r.broken("", "spin", "%d steps since %v", steps-r.steps, r.second)
+	}
+	return r.inCircles
 }
 
 // final looks at everything when all is over.

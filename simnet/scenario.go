@@ -142,7 +142,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	s.Set(r)
 	steps := 0
 	over := func() bool {
-		if steps++; steps%1024 == 0 && ctx.Err() != nil {
+		if steps++; steps%1024 == 0 && (ctx.Err() != nil || r.ref.spins()) {
 			return true
 		}
 		if r.Elapsed() < r.until {
@@ -158,7 +158,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 		return true
 	}
 	limit := cmp.Or(s.Limit, 10*time.Minute)
-	for r.Elapsed() < limit && ctx.Err() == nil && !over() {
+	for r.Elapsed() < limit && ctx.Err() == nil && !over() && !r.ref.inCircles {
 		r.Pass(over, min(time.Second, limit-r.Elapsed()))
 		if o.Tell != nil {
 			o.Tell(r.Elapsed())
@@ -171,7 +171,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	if r.rec != nil {
 		r.rec.end()
 	}
-	r.Pass(never, 2*time.Second) // what is under way arrives
+	r.Pass(r.ref.spins, 2*time.Second) // what is under way arrives
 	r.ref.final()
 	for _, f := range r.checks {
 		f()
@@ -191,10 +191,12 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	if len(r.ref.Faults) > 0 {
 		res.Missing = r.ref.missing()
 	}
-	for _, x := range r.nodes {
-		x.Stop()
+	if !r.ref.inCircles {
+		for _, x := range r.nodes {
+			x.Stop()
+		}
+		r.Pass(r.ref.spins, time.Minute)
 	}
-	r.Pass(never, time.Minute)
 	res.Trace, res.Steps, res.Faults = r.Trace(), r.Steps(), r.ref.Faults
 	if r.rec != nil {
 		res.Recording = &r.rec.out
@@ -231,8 +233,6 @@ func (n *Net) copies() float64 {
 	}
 	return float64(sent) / float64(max(1, had))
 }
-
-func never() bool { return false }
 
 func is(err, want error) bool {
 	if want == nil {

@@ -179,6 +179,23 @@ func (d *Disk) Open() (now, most int) {
 	return d.open, d.most
 }
 
+// Held is the number of locks that are held.
+func (d *Disk) Held() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.root.held()
+}
+
+func (n *node) held() (locks int) {
+	if n.locked {
+		locks = 1
+	}
+	for _, c := range n.names {
+		locks += c.held()
+	}
+	return locks
+}
+
 func (d *Disk) opened() {
 	d.open++
 	d.most = max(d.most, d.open)
