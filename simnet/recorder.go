@@ -331,7 +331,11 @@ func everySecond[T any](s []T) []T {
 
 // ---- marks and the end ----
 
+// mark sees every entry of the timeline before what it says comes about.
 func (r *recorder) mark(e Entry) {
+	if !r.over {
+		r.sampleUntil(e.At)
+	}
 	kind := e.Kind()
 	switch {
 	case kind == MarkNone, r.over && kind != MarkFault && kind != MarkNote: // what ends the world is no part of the story

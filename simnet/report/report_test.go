@@ -111,7 +111,7 @@ func TestAPageOfManyNodesIsBounded(t *testing.T) {
 		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 		for i := range r.Nodes {
 			x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)})
-			if i%10 == 0 {
+			if i%50 == 0 {
 				x.Fetch(c, source)
 			}
 		}
