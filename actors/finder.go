@@ -52,7 +52,9 @@ func (f *finder) find(ctx actor.Context, m FindSources) {
 	w := &search{transfer: ctx.Sender(), known: map[peers.ID]bool{f.self: true}, namedBy: map[peers.ID]int{}}
 	f.wanted[m.Share] = w
 	for _, a := range m.Known {
-		w.tell(ctx, a, false)
+		if !w.known[a.ID] {
+			w.tell(ctx, a, false)
+		}
 	}
 }
 
@@ -62,21 +64,19 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 		return
 	}
 	for _, a := range m.Peers {
-		if len(w.known) >= maxKnown || w.namedBy[m.By] >= maxNamedBy {
-			return
-		}
-		if !w.known[a.ID] {
+		switch {
+		case w.known[a.ID] && m.By == f.self: // it has come to us: it can be reached
+			w.tell(ctx, a, true)
+		case w.known[a.ID], len(w.known) >= maxKnown, w.namedBy[m.By] >= maxNamedBy:
+		default:
 			w.namedBy[m.By]++
 			w.tell(ctx, a, true)
 		}
 	}
 }
 
-// tell passes a peer on to the transfer, once.
+// tell passes a peer on to the transfer.
 func (w *search) tell(ctx actor.Context, a peers.Addr, named bool) {
-	if w.known[a.ID] {
-		return
-	}
 	w.known[a.ID] = true
 	a.Addrs = a.Addrs[:min(len(a.Addrs), maxAddrs)]
 	ctx.Send(w.transfer, SourceFound{Addr: a, Named: named})

@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -24,6 +26,7 @@ type source struct {
 	named bool
 	pool  *actor.PID
 	pools int // started so far
+	turns int // places given up to others
 	info  Source
 
 	asking   bool      // for the manifest
@@ -34,6 +37,7 @@ type source struct {
 	up       bool      // was connected, at least once
 	notFound bool      // said that it does not have the share
 	out      bool      // over for good
+	lost     bool      // ... unless it comes by itself: it could not be reached
 	in0      int64     // traffic with the peer before this transfer
 	out0     int64
 }
@@ -51,7 +55,11 @@ func (s *source) stop(ctx actor.Context) {
 }
 
 func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
-	if t.ending != nil || t.sources[m.Addr.ID] != nil || m.Addr.ID == t.net.Self() {
+	if t.ending != nil || m.Addr.ID == t.net.Self() {
+		return
+	}
+	if src := t.sources[m.Addr.ID]; src != nil {
+		t.foundAgain(ctx, src, m.Addr)
 		return
 	}
 	src := &source{addr: m.Addr, named: m.Named, info: Source{Peer: m.Addr.ID}}
@@ -59,6 +67,17 @@ func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
 	t.sources[m.Addr.ID] = src
 	t.order = append(t.order, src)
 	ctx.Request(t.node, AskRank{m.Addr.ID})
+	t.startPool(ctx, src)
+}
+
+// foundAgain takes up a source that was given up because it could not be reached.
+func (t *transfer) foundAgain(ctx actor.Context, src *source, at peers.Addr) {
+	if !src.lost {
+		return
+	}
+	src.addr, src.out, src.lost, src.dials, src.asks, src.askAt = at, false, false, 0, 0, time.Time{}
+	src.info.State, src.info.Why = Connecting, ""
+	t.notify(SourceChanged{src.info})
 	t.startPool(ctx, src)
 }
 
@@ -154,6 +173,7 @@ func (t *transfer) manifestFailed(ctx actor.Context, src *source, err error, now
 		src.up = true
 	}
 	if src.named && src.dials >= namedDials {
+		src.lost = true
 		t.sourceOut(ctx, src, err.Error())
 		return
 	}
@@ -203,17 +223,39 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 		t.sourceOut(ctx, src, m.Why)
 		t.startWaiting(ctx)
 	case src.named && !src.up && m.Dials >= namedDials:
+		src.lost = true
 		t.sourceOut(ctx, src, m.Why)
 		t.startWaiting(ctx)
+	case m.Dials >= enoughDials && t.someWait():
+		t.makeRoom(ctx, src)
 	case was.State != src.info.State:
 		t.notify(SourceChanged{src.info})
 	}
 	t.judge(ctx)
 }
 
-// startWaiting gives places that are free to sources that have none.
+func (s *source) waits() bool { return s.pool == nil && !s.out }
+
+// someWait says whether a source waits for a place.
+func (t *transfer) someWait() bool {
+	return t.active() >= t.cfg.MaxSources && slices.ContainsFunc(t.order, (*source).waits)
+}
+
+// makeRoom has a source that cannot be reached wait in place of one that has waited.
+func (t *transfer) makeRoom(ctx actor.Context, src *source) {
+	src.stop(ctx)
+	src.turns++
+	src.info.State, src.info.Why = Resting, "waits while others are tried: "+src.info.Why
+	t.notify(SourceChanged{src.info})
+	t.startWaiting(ctx)
+}
+
+// startWaiting gives places that are free to sources that have none: to those first
+// that have given up theirs least often.
 func (t *transfer) startWaiting(ctx actor.Context) {
-	for _, src := range t.order {
+	waiting := slices.DeleteFunc(slices.Clone(t.order), func(s *source) bool { return !s.waits() })
+	slices.SortStableFunc(waiting, func(a, b *source) int { return cmp.Compare(a.turns, b.turns) })
+	for _, src := range waiting {
 		t.startPool(ctx, src)
 	}
 }

@@ -432,6 +432,7 @@ func (t *transfer) closed(ctx actor.Context, m closed) {
 	// The Node first: who hears of the end may fetch the share again at once.
 	ctx.Send(t.node, transferEnded{t.cmd.Share})
 	t.notify(*t.ending)
+	t.cmd.Notify = nil // it was the last event
 }
 
 // maxRestarts bounds how often a transfer begins again from what is on disk.

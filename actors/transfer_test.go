@@ -134,3 +134,81 @@ func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
 	sw.run(time.Minute, n)
 	n.complete(content)
 }
+
+// What is heard after the end is no event: whoever listens has gone.
+func TestNothingIsToldAfterTheEnd(t *testing.T) {
+	for seed := range uint64(20) {
+		sw := newSwarm(t, seed)
+		m, content := testShare(t, 1<<20)
+		source := sw.add("source", 4e6).seed(m, content)
+		n := sw.add("node", 1e6)
+		ended, late := false, 0
+		err := n.program.Fetch(t.Context(), FetchShare{Share: m.ID(), Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}, Notify: func(e Event) {
+			if ended {
+				late++
+			}
+			if _, ok := e.(Ended); ok {
+				ended = true
+				n.program.s.Send(n.transfer(), PeerBanned{Peer: source.id, Until: n.program.s.Now().Add(time.Hour)})
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sw.w.Run(10 * time.Second)
+		if !ended || late > 0 {
+			t.Errorf("seed %d: ended: %v, and %d events came afterwards", seed, ended, late)
+		}
+	}
+}
+
+// Sources that cannot be reached any more make room for others.
+func TestSourcesThatAreGoneGiveUpTheirPlaces(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	a, b := sw.add("a", 1e6).seed(m, content), sw.add("b", 1e6).seed(m, content)
+	c, d := sw.add("c", 1e6).seed(m, content), sw.add("d", 1e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, MaxSources: 2}, a, b, c, d)
+	sw.w.Run(time.Second)
+	a.down, b.down, c.down = true, true, true
+	for _, gone := range []*simNode{a, b} {
+		for _, l := range gone.inbound {
+			l.closed = true
+			l.sink.Down(peers.ErrLost)
+		}
+	}
+	sw.run(time.Minute, n)
+	n.complete(content)
+	if d.out[n.id] == 0 {
+		t.Error("the one that could be reached gave nothing")
+	}
+}
+
+// A peer that could not be reached, and was given up, comes by itself.
+func TestAPeerThatComesByItselfIsASource(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	half, whole := sw.add("half", 4e6).seed(m, content), sw.add("whole", 4e6).seed(m, content)
+	for p := range share.Piece(8) {
+		if p > 3 {
+			half.shares[m.ID()].have.Remove(p)
+		}
+	}
+	half.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: half.shares[m.ID()].have.Clone()})
+	n := sw.add("node", 1e6)
+	n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour}, half)
+	sw.w.Run(time.Second)
+	whole.down = true
+	named := PeersNamed{Share: m.ID(), By: half.id, Peers: []peers.Addr{{ID: whole.id}}}
+	n.program.s.Send(actor.NewPID(string(n.id), "node/finder"), named)
+	sw.w.Run(5 * time.Minute)
+	if n.end != nil {
+		t.Fatal(n.end)
+	}
+	whole.down = false
+	named.By = n.id // as the Seeder says of a child
+	n.program.s.Send(actor.NewPID(string(n.id), "node/finder"), named)
+	sw.run(time.Minute, n)
+	n.complete(content)
+}
