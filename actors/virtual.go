@@ -146,6 +146,14 @@ func (w *World) Step() bool {
 	return true
 }
 
+// Next is when the next event is due; not ok: there is none.
+func (w *World) Next() (at time.Duration, ok bool) {
+	if len(w.events) == 0 {
+		return 0, false
+	}
+	return w.events[0].at, true
+}
+
 // Settle does everything that is to be done at the present instant by mailboxes.
 func (w *World) Settle() {
 	for len(w.ready) > 0 {

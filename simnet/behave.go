@@ -163,17 +163,22 @@ func Garbler(often float64) Behaviour {
 	}}
 }
 
+// Junk are useless messages, as a Flooder sends them.
+func Junk() [][]byte {
+	return [][]byte{
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: 999, Payload: make([]byte, 500)}),
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "nobody", Type: wire.TypeHave, Payload: []byte{1}}),
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{Share: share.IDOf([]byte("junk"))})}),
+	}
+}
+
 // flood sends junk while the node lives.
 func (x *Node) flood() {
 	n, life := x.net, x.life
 	if x.acts.Flood == 0 {
 		return
 	}
-	junk := [][]byte{
-		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: 999, Payload: make([]byte, 500)}),
-		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "nobody", Type: wire.TypeHave, Payload: []byte{1}}),
-		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{Share: share.IDOf([]byte("junk"))})}),
-	}
+	junk := Junk()
 	n.Every(100*time.Millisecond, func() bool {
 		if x.life != life {
 			return false

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -139,6 +141,46 @@ func bytesOf(name, path string, size int) []byte {
 	}
 	return b[:size]
 }
+
+// CopyTo puts the files into a folder, where they are not there yet.
+func (c *Content) CopyTo(d store.FS) error {
+	for _, path := range c.paths {
+		if err := c.copy(d, path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Content) copy(d store.FS, path string) error {
+	for i, r := range path {
+		if r != '/' {
+			continue
+		}
+		if err := d.Mkdir(path[:i]); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	from, err := c.files.Open(path)
+	must(err)
+	defer from.Close()
+	info, err := from.Stat()
+	must(err)
+	to, err := d.Create(path, false)
+	if err != nil {
+		return err
+	}
+	data := make([]byte, info.Size)
+	_, err = from.ReadAt(data, 0)
+	if err != io.EOF {
+		must(err)
+	}
+	_, err = to.WriteAt(data, 0)
+	return errors.Join(err, to.Close())
+}
+
+// Files are the paths of the files, the share's name first.
+func (c *Content) Files() []string { return c.paths }
 
 // check compares the files that a node has in a folder with those that were made,
 // byte by byte.

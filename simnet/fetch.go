@@ -97,6 +97,9 @@ func (f *Fetch) Notify(e actors.Event) {
 	n.ref.told(f, e)
 	switch e := e.(type) {
 	case actors.Progress:
+		if n.tier != nil { // where nobody sees the messages of actors
+			f.advanced(e.Verified)
+		}
 		f.last = e
 	case actors.Planned:
 		f.resumed += e.Resumed
@@ -108,6 +111,9 @@ func (f *Fetch) Notify(e actors.Event) {
 		n.log.add(f.x.id, "stalled for %v: %s", e.For, e.Reason)
 		n.ref.stalled(f, e)
 	case actors.Ended:
+		if n.tier != nil {
+			f.advanced(e.Last.Verified)
+		}
 		f.last, f.ended, f.endedAt = e.Last, &e, n.Elapsed()
 		n.log.add(f.x.id, "ended: %v", orWhole(e.Err))
 		n.ref.ended(f)
@@ -123,6 +129,14 @@ func (f *Fetch) Notify(e actors.Event) {
 			})
 		}
 	}
+}
+
+// advanced notes how much is verified.
+func (f *Fetch) advanced(verified int64) {
+	if verified != f.last.Verified {
+		f.moved = f.x.net.Elapsed()
+	}
+	f.bytes += max(0, verified-f.last.Verified)
 }
 
 func orWhole(err error) string {

@@ -87,6 +87,10 @@ func (n *Net) Site(name string, line Line) *Site {
 	return &Site{name, line, &pipe{w: n.World, rate: line.Up}, &pipe{w: n.World, rate: line.Down}}
 }
 
+// Name is the site's name, and Line its line.
+func (s *Site) Name() string { return s.name }
+func (s *Site) Line() Line   { return s.line }
+
 // path is the way from one node to another.
 func (n *Net) path(from, to *Node) path {
 	p := path{

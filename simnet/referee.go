@@ -71,7 +71,7 @@ func (r *referee) broken(node peers.ID, rule, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.n.log.add(node, "FAULT %s: %s", rule, text)
 	if len(r.Faults) < maxFaults {
-		r.Faults = append(r.Faults, Fault{r.n.Elapsed(), node, rule, text})
+		r.Faults = append(r.Faults, Fault{r.n.Elapsed(), peers.ID(r.n.called(node)), rule, text})
 	}
 }
 
@@ -174,7 +174,7 @@ func (r *referee) waits(f *Fetch) {
 	}
 	if y, p := r.helper(f, now-r.patience); y != nil {
 		f.needless = true
-		r.broken(f.x.id, "needless wait", "nothing for %v, and %s has piece %d: %s", quiet, y.id, p, f.last.Reason)
+		r.broken(f.x.id, "needless wait", "nothing for %v, and %s has piece %d: %s", quiet, y.Name(), p, f.last.Reason)
 		r.n.ask(f)
 	}
 }
@@ -228,7 +228,7 @@ func (r *referee) told(f *Fetch, e actors.Event) {
 func (r *referee) ended(f *Fetch) {
 	for _, s := range f.last.Sources {
 		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && (s.BadBlocks > 0 || s.Banned) {
-			r.broken(f.x.id, "blame", "%s is honest, and is said to have lied %d times (%s, banned %v)", y.id, s.BadBlocks, s.Lie, s.Banned)
+			r.broken(f.x.id, "blame", "%s is honest, and is said to have lied %d times (%s, banned %v)", y.Name(), s.BadBlocks, s.Lie, s.Banned)
 		}
 	}
 	if f.ended.Err != nil {

@@ -25,6 +25,9 @@ type Scenario struct {
 	// Duplicate is how many bytes may be fetched twice, as a share of all;
 	// default 0.1.
 	Duplicate float64
+	// Only says why whole nodes cannot tell the story; empty: they can. See
+	// package bubble.
+	Only string
 	// Set makes the nodes and says what happens.
 	Set func(r *Run)
 }
@@ -45,6 +48,18 @@ func (r *Run) Expect(ok bool, format string, args ...any) {
 	if !ok {
 		r.ref.broken("", "expected", format, args...)
 	}
+}
+
+// slack is how much longer than the modelled TCP whole nodes may take: QUIC starts
+// slower, and after a cut it waits longer before it tries again.
+const slack = 2
+
+// soon says whether something took less than a bound, which is for modelled links.
+func (r *Run) soon(took, bound time.Duration) bool {
+	if r.tier != nil {
+		bound *= slack
+	}
+	return took < bound
 }
 
 // Patience sets how long a fetch may wait though an honest node could help it.

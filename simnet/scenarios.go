@@ -18,7 +18,7 @@ var scenarios = []*Scenario{
 			c := r.File("film", 24*mib+5)
 			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
-			r.Finally(func() { r.Expect(f.Took() < 6*time.Second, "took %v; the line needs 2 s", f.Took()) })
+			r.Finally(func() { r.Expect(r.soon(f.Took(), 6*time.Second), "took %v; the line needs 2 s", f.Took()) })
 		},
 	},
 	{
@@ -48,7 +48,7 @@ var scenarios = []*Scenario{
 			}
 			from = append(from, r.Add(NodeConfig{Name: "honest", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(f.Took() < 40*time.Second, "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
@@ -67,7 +67,7 @@ var scenarios = []*Scenario{
 				from = append(from, r.Add(cfg).Seed(c))
 			}
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(f.Took() < 40*time.Second, "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
@@ -87,7 +87,7 @@ var scenarios = []*Scenario{
 				from = append(from, r.Add(cfg).Seed(c))
 			}
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(f.Took() < 40*time.Second, "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
@@ -98,7 +98,9 @@ var scenarios = []*Scenario{
 			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
 			mute := r.Add(NodeConfig{Name: "mute", Acts: Mute(0)}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, mute)
-			r.Finally(func() { r.Expect(f.Took() < 15*time.Second, "took %v; the good source alone needs 4 s", f.Took()) })
+			r.Finally(func() {
+				r.Expect(r.soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
+			})
 		},
 	},
 	{
@@ -191,7 +193,7 @@ var scenarios = []*Scenario{
 			})
 			r.Patience(45 * time.Second) // a redial comes after 30 s at most, and may itself take ten
 			r.Finally(func() {
-				r.Expect(f.endedAt < cut+130*time.Second, "ended %v after the cut", f.endedAt-cut)
+				r.Expect(r.soon(f.endedAt-cut, 130*time.Second), "ended %v after the cut", f.endedAt-cut)
 			})
 		},
 	},
@@ -205,7 +207,7 @@ var scenarios = []*Scenario{
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, fast, slow)
 			var at time.Duration
 			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(Mute(0)) })
-			r.Finally(func() { r.Expect(f.endedAt-at < 15*time.Second, "took %v after that", f.endedAt-at) })
+			r.Finally(func() { r.Expect(r.soon(f.endedAt-at, 15*time.Second), "took %v after that", f.endedAt-at) })
 		},
 	},
 	{
@@ -219,7 +221,7 @@ var scenarios = []*Scenario{
 			}
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() {
-				r.Expect(f.Took() < 150*time.Second, "took %v; the lines need 87 s", f.Took())
+				r.Expect(r.soon(f.Took(), 150*time.Second), "took %v; the lines need 87 s", f.Took())
 			})
 		},
 	},
@@ -231,7 +233,9 @@ var scenarios = []*Scenario{
 			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
 			slow := r.Add(NodeConfig{Name: "slow", Acts: Trickle(1000)}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, slow)
-			r.Finally(func() { r.Expect(f.Took() < 15*time.Second, "took %v; the good source alone needs 4 s", f.Took()) })
+			r.Finally(func() {
+				r.Expect(r.soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
+			})
 		},
 	},
 	{
@@ -250,7 +254,7 @@ var scenarios = []*Scenario{
 			})
 			r.Finally(func() {
 				r.Expect(said, "the wait was not explained")
-				r.Expect(f.endedAt < 40*time.Second, "ended at %v", f.endedAt)
+				r.Expect(r.soon(f.endedAt, 40*time.Second), "ended at %v", f.endedAt)
 			})
 		},
 	},

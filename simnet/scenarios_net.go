@@ -72,7 +72,7 @@ func init() {
 					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("far", i), Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 140 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.05}}).Seed(c))
 				}
 				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-				r.Finally(func() { r.Expect(f.Took() < 240*time.Second, "took %v; TCP can do it in 83 s", f.Took()) })
+				r.Finally(func() { r.Expect(r.soon(f.Took(), 240*time.Second), "took %v; TCP can do it in 83 s", f.Took()) })
 			},
 		},
 		&Scenario{
@@ -145,7 +145,9 @@ func init() {
 					r.After(4*time.Second, heal)
 					return f.ended == nil
 				})
-				r.Finally(func() { r.Expect(f.Took() < 90*time.Second, "took %v; the line needs 40 s with the gaps", f.Took()) })
+				r.Finally(func() {
+					r.Expect(r.soon(f.Took(), 90*time.Second), "took %v; the line needs 40 s with the gaps", f.Took())
+				})
 			},
 		},
 		&Scenario{
@@ -158,7 +160,7 @@ func init() {
 				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
 				r.After(1500*time.Millisecond, func() { a.SetLine(Line{Up: 4 * Mbit, Down: 4 * Mbit, Latency: 20 * time.Millisecond}) })
 				r.After(8*time.Second, func() { a.SetLine(Line{Up: 80 * Mbit, Down: 80 * Mbit, Latency: 20 * time.Millisecond}) })
-				r.Finally(func() { r.Expect(f.Took() < 16*time.Second, "took %v", f.Took()) })
+				r.Finally(func() { r.Expect(r.soon(f.Took(), 16*time.Second), "took %v", f.Took()) })
 			},
 		},
 		&Scenario{

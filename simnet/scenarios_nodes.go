@@ -104,7 +104,7 @@ func init() {
 				r.After(700*time.Millisecond, func() { x.Disk().Resize(2 * mib) })
 				r.After(13*time.Second, func() { x.Disk().Resize(4 * mib) })
 				r.After(33*time.Second, func() { x.Disk().Resize(64 * mib) })
-				r.Finally(func() { r.Expect(f.endedAt < 50*time.Second, "ended at %v", f.endedAt) })
+				r.Finally(func() { r.Expect(r.soon(f.endedAt, 50*time.Second), "ended at %v", f.endedAt) })
 			},
 		},
 		&Scenario{
@@ -140,7 +140,7 @@ func init() {
 				f := x.Fetch(c, good, liar)
 				r.After(1500*time.Millisecond, func() { x.SetClock(time.Hour) })
 				r.After(3*time.Second, func() { x.SetClock(-23 * time.Hour) })
-				r.Finally(func() { r.Expect(f.Took() < 20*time.Second, "took %v", f.Took()) })
+				r.Finally(func() { r.Expect(r.soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
 			},
 		},
 		&Scenario{
@@ -151,7 +151,7 @@ func init() {
 				a := r.Add(NodeConfig{Name: "a"}).Seed(c)
 				b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 50 * time.Millisecond}}).Seed(c)
 				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
-				r.Finally(func() { r.Expect(f.Took() < 15*time.Second, "took %v; the lines need 1 s", f.Took()) })
+				r.Finally(func() { r.Expect(r.soon(f.Took(), 15*time.Second), "took %v; the lines need 1 s", f.Took()) })
 			},
 		},
 		&Scenario{
@@ -164,8 +164,8 @@ func init() {
 				x := r.Add(NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
 				f, g := x.Fetch(c, a), x.Fetch(d, b)
 				r.Finally(func() {
-					r.Expect(f.Took() < 10*time.Second, "the film took %v", f.Took())
-					r.Expect(g.Took() < 20*time.Second, "the book took %v; its line needs 9 s", g.Took())
+					r.Expect(r.soon(f.Took(), 10*time.Second), "the film took %v", f.Took())
+					r.Expect(r.soon(g.Took(), 20*time.Second), "the book took %v; its line needs 9 s", g.Took())
 				})
 			},
 		},

@@ -1,0 +1,46 @@
+package bubble
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+// Run runs a scenario with whole nodes in a bubble of its own, as part of the
+// test, which fails if something does not hold: it says the seed, the faults, why
+// each missing piece is missing, the timeline, and how to run the scenario with
+// modelled links. nodes is as in simnet.Scenario.Run. It skips a scenario that is
+// not for whole nodes.
+func Run(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) (res *simnet.Result) {
+	t.Helper()
+	if s.Only != "" {
+		t.Skip("not with whole nodes:", s.Only)
+	}
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNet(seed, dir)
+		defer func() {
+			if err := n.close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		res = s.RunOn(newTier(n).sim, nodes)
+	})
+	if !res.OK() {
+		t.Errorf("%s%s", res.Report(), twin(s, seed, nodes))
+	}
+	return res
+}
+
+// twin says how a run is done again with modelled links, where a seed replays
+// exactly. It may well hold there.
+func twin(s *simnet.Scenario, seed uint64, nodes int) string {
+	again := fmt.Sprintf("fetcher sim run %s --seed %d", s.Name, seed)
+	if s.Nodes > 0 {
+		again += fmt.Sprintf(" --nodes %d", cmp.Or(nodes, s.Nodes))
+	}
+	return "goroutines run in an order that no seed decides; with modelled links, exactly the same each time:\n  " + again
+}

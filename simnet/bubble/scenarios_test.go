@@ -1,0 +1,109 @@
+package bubble
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+// Besides `go test`, which runs five small scenarios on one seed:
+//
+//	SIM_S2=all      every scenario that whole nodes can play
+//	SIM_S2=a,b      these
+//	SIM_SEEDS=3     so many seeds of each
+//	SIM_FROM=1000   the first seed; default 1
+//	SIM_NODES=50    at most so many nodes, where a scenario has no fixed roles; default 12
+
+// small are the scenarios of a plain go test; the race detector gets the first two.
+var small = []string{"one-source", "kills-at-rename", "far-and-lossy", "liars-mute-honest", "flapping-source"}
+
+// open are scenarios that do not hold yet. SIM_OPEN=1 runs them all the same.
+var open = map[string]string{
+	"flash-crowd":         "the source sends up to 3.0 copies of the share to 12 nodes, where 2 are asked for",
+	"flash-crowd-leaving": "the source sends up to 3.0 copies of the share to 12 nodes, where 2 are asked for",
+}
+
+func envInt(name string, def int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return def
+}
+
+func chosen(s *simnet.Scenario) bool {
+	switch env := os.Getenv("SIM_S2"); env {
+	case "":
+		if raced {
+			return slices.Contains(small[:2], s.Name)
+		}
+		return slices.Contains(small, s.Name)
+	case "all":
+		return true
+	default:
+		return slices.Contains(strings.Split(env, ","), s.Name)
+	}
+}
+
+func TestScenarios(t *testing.T) {
+	var all tally
+	t.Cleanup(func() { all.print(t) })
+	for _, s := range simnet.Scenarios() {
+		if !chosen(s) {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			if why := open[s.Name]; why != "" && envInt("SIM_OPEN", 0) == 0 {
+				t.Skip("OPEN:", why)
+			}
+			t.Parallel()
+			from := envInt("SIM_FROM", 1)
+			for seed := from; seed < from+envInt("SIM_SEEDS", 1); seed++ {
+				began := time.Now()
+				r := Run(t, s, uint64(seed), min(s.Nodes, envInt("SIM_NODES", 12)))
+				all.add(r, time.Since(began))
+			}
+		})
+	}
+}
+
+// tally is what was tried.
+type tally struct {
+	mu      sync.Mutex
+	runs    int
+	fetched int64
+	virtual time.Duration
+	took    map[string]time.Duration
+}
+
+func (a *tally) add(r *simnet.Result, took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.took == nil {
+		a.took = map[string]time.Duration{}
+	}
+	a.runs++
+	a.fetched += r.Fetched
+	a.virtual += r.Virtual
+	a.took[r.Scenario] += took
+}
+
+func (a *tally) print(t *testing.T) {
+	var names []string
+	for name := range a.took {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(x, y string) int { return int(a.took[y] - a.took[x]) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "S2: %d scenarios, %d runs, %.2f virtual hours, %.1f GB fetched; the slowest:", len(names), a.runs, a.virtual.Hours(), float64(a.fetched)/1e9)
+	for _, name := range names[:min(8, len(names))] {
+		fmt.Fprintf(&b, " %s %.1f s,", name, a.took[name].Seconds())
+	}
+	t.Log(strings.TrimSuffix(b.String(), ","))
+}

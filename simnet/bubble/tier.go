@@ -1,0 +1,371 @@
+package bubble
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// tier runs the nodes of a simnet.Net in a Net. The world of the former has no
+// actors then, only what the scenario wants to happen and when; Pass keeps it in
+// step with the clock of the bubble, on one goroutine.
+type tier struct {
+	net   *Net
+	sim   *simnet.Net
+	began time.Time
+	nodes map[*simnet.Node]*host
+	sites map[*simnet.Site]*Site
+
+	mu    sync.Mutex
+	calls []func()      // to be made by Pass
+	woken chan struct{} // calls has something
+}
+
+func newTier(n *Net) *tier {
+	t := &tier{net: n, began: time.Now(), nodes: map[*simnet.Node]*host{}, sites: map[*simnet.Site]*Site{}, woken: make(chan struct{}, 1)}
+	t.sim = simnet.NewOn(t, n.seed)
+	n.log = func(x *Node, r slog.Record) {
+		t.post(func() { t.sim.Log.With("node", string(x.ID())).Log(context.Background(), r.Level, text(r)) })
+	}
+	return t
+}
+
+// post has f called by Pass as soon as may be.
+func (t *tier) post(f func()) {
+	t.mu.Lock()
+	t.calls = append(t.calls, f)
+	t.mu.Unlock()
+	signal(t.woken)
+}
+
+// After implements simnet.Tier.
+func (t *tier) After(d time.Duration, f func()) (stop func()) {
+	var mu sync.Mutex
+	stopped := false
+	due := time.Since(t.began) + d
+	t.post(func() {
+		t.sim.World.After(due-t.sim.Elapsed(), func() {
+			mu.Lock()
+			gone := stopped
+			mu.Unlock()
+			if !gone {
+				f()
+			}
+		})
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+	}
+}
+
+// Pass implements simnet.Tier.
+func (t *tier) Pass(until func() bool, d time.Duration) bool {
+	w := t.sim.World
+	end := w.Elapsed() + d
+	for {
+		w.Run(min(time.Since(t.began), end) - w.Elapsed())
+		if t.called() {
+			continue
+		}
+		if until() {
+			return true
+		}
+		if w.Elapsed() >= end {
+			return false
+		}
+		next := end
+		if at, ok := w.Next(); ok {
+			next = min(next, at)
+		}
+		timer := time.NewTimer(next - time.Since(t.began))
+		select {
+		case <-t.woken:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// called makes the calls that were posted.
+func (t *tier) called() bool {
+	t.mu.Lock()
+	calls := t.calls
+	t.calls = nil
+	t.mu.Unlock()
+	for _, f := range calls {
+		f()
+	}
+	return len(calls) > 0
+}
+
+// Add implements simnet.Tier.
+func (t *tier) Add(x *simnet.Node) (simnet.Host, peers.ID) {
+	c := x.Config()
+	h := &host{t: t, x: x, shared: map[*simnet.Content]*fetcher.Share{}, fetches: map[*simnet.Fetch]*fetcher.Transfer{}}
+	h.node = t.net.Add(NodeConfig{Name: c.Name, Site: t.site(c.Site), Line: c.Line, NAT: c.NAT, Acts: c.Acts, Disk: x.Disk(),
+		Config: fetcher.Config{InFlight: c.InFlight, Buffers: c.Buffers, Wall: x.Clock}})
+	t.nodes[x] = h
+	return h, h.node.ID()
+}
+
+func (t *tier) site(s *simnet.Site) *Site {
+	if s == nil {
+		return nil
+	}
+	if t.sites[s] == nil {
+		t.sites[s] = t.net.Site(s.Name(), s.Line())
+	}
+	return t.sites[s]
+}
+
+// Blocked implements simnet.Tier.
+func (t *tier) Blocked(from, to *simnet.Node, blocked bool) {
+	t.net.packets.block(t.nodes[from].node.at, t.nodes[to].node.at, blocked)
+}
+
+// host runs one node of a simnet.Net.
+type host struct {
+	t       *tier
+	x       *simnet.Node
+	node    *Node
+	rate    int64
+	shared  map[*simnet.Content]*fetcher.Share  // in this life
+	fetches map[*simnet.Fetch]*fetcher.Transfer // ...
+	reading sync.WaitGroup                      // their events
+	life    int
+}
+
+func (h *host) fault(err error) {
+	h.t.sim.Log.With("node", string(h.node.ID())).Error(err.Error())
+}
+
+// Start implements simnet.Host.
+func (h *host) Start() {
+	h.life++
+	clear(h.shared)
+	clear(h.fetches)
+	f, err := h.node.Open()
+	if err != nil {
+		h.fault(err)
+		return
+	}
+	if h.rate > 0 {
+		f.SetUploadRate(h.rate)
+	}
+}
+
+// Stop implements simnet.Host.
+func (h *host) Stop() {
+	life := h.life
+	h.t.net.leaving.Go(func() {
+		err := h.node.Close()
+		h.reading.Wait()
+		h.t.post(func() {
+			if h.life != life {
+				return // killed meanwhile
+			}
+			if err != nil {
+				h.fault(err)
+			}
+			h.gone()
+		})
+	})
+}
+
+func (h *host) gone() {
+	h.life++
+	h.x.Gone()
+}
+
+// Kill implements simnet.Host.
+func (h *host) Kill() {
+	h.node.Kill()
+	h.gone()
+}
+
+// PowerOff implements simnet.Host.
+func (h *host) PowerOff() {
+	h.x.Disk().CutPower()
+	h.node.at.die()
+	h.node.abandon()
+	h.gone()
+}
+
+// Freeze implements simnet.Host.
+func (h *host) Freeze() { h.node.Freeze() }
+
+// Thaw implements simnet.Host.
+func (h *host) Thaw() { h.node.Thaw() }
+
+// seeds is where a node has what it seeds.
+const seeds = "seeds"
+
+// Offer implements simnet.Host.
+func (h *host) Offer(c *simnet.Content) {
+	f := h.node.Fetcher()
+	if f == nil {
+		return
+	}
+	if err := h.copy(c); err != nil {
+		h.fault(err)
+		return
+	}
+	s, err := f.Share(context.Background(), seeds+"/"+c.Manifest.Name, fetcher.ShareOptions{Workers: 1})
+	if err != nil {
+		h.fault(err)
+		return
+	}
+	h.shared[c] = s
+}
+
+func (h *host) copy(c *simnet.Content) error {
+	root := h.x.Disk().FS()
+	if err := root.Mkdir(seeds); errors.Is(err, fs.ErrExist) {
+		return nil // in an earlier life
+	}
+	d, err := root.Sub(seeds)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return errors.Join(c.CopyTo(d), root.SyncAll())
+}
+
+// Withdraw implements simnet.Host: with a reason a file changes, and the node has
+// to find that out.
+func (h *host) Withdraw(c *simnet.Content, why string) {
+	s := h.shared[c]
+	if s == nil {
+		return
+	}
+	if why == "" {
+		h.t.net.leaving.Go(func() { s.Stop(context.Background()) })
+		return
+	}
+	f, err := h.x.Disk().FS().Edit(seeds + "/" + c.Files()[0])
+	if err == nil {
+		_, err = f.WriteAt([]byte{1}, 0)
+		f.Close()
+	}
+	if err != nil {
+		h.fault(err)
+	}
+}
+
+// Fetch implements simnet.Host.
+func (h *host) Fetch(f *simnet.Fetch) {
+	n := h.node.Fetcher()
+	if n == nil {
+		return
+	}
+	c, life := f.Options().Config, h.life
+	opt := fetcher.FetchOptions{Dir: ".", Keep: true, Stall: c.Stall, Anonymous: c.Anonymous, Verifiers: c.Verifiers, MaxSources: c.MaxSources,
+		SyncEvery: c.SyncEvery, SyncBytes: c.SyncBytes}
+	for _, y := range f.Sources() {
+		opt.Peers = append(opt.Peers, h.t.nodes[y].node.Addrs()...)
+	}
+	notify := func(e fetcher.Event) {
+		h.t.post(func() {
+			if h.life == life {
+				f.Notify(e)
+			}
+		})
+	}
+	tr, err := n.Fetch(context.Background(), f.Content().ID().String(), opt)
+	if err != nil {
+		notify(fetcher.Ended{Err: err})
+		return
+	}
+	h.fetches[f] = tr
+	h.reading.Go(func() {
+		for e := range tr.Events() {
+			notify(e)
+		}
+	})
+}
+
+// StopFetch implements simnet.Host.
+func (h *host) StopFetch(f *simnet.Fetch) {
+	if tr := h.fetches[f]; tr != nil {
+		tr.Stop()
+	}
+}
+
+// Changed implements simnet.Host.
+func (h *host) Changed() {
+	h.node.SetLine(h.x.Config().Line)
+	h.node.Become(h.x.Acts())
+}
+
+// SetUploadRate implements simnet.Host.
+func (h *host) SetUploadRate(rate int64) {
+	h.rate = rate
+	if f := h.node.Fetcher(); f != nil {
+		f.SetUploadRate(rate)
+	}
+}
+
+// Verified implements simnet.Host.
+func (h *host) Verified(f *simnet.Fetch) *share.Set {
+	if h.fetches[f] == nil || f.Progress().Pieces == 0 {
+		return nil
+	}
+	m := f.Content().Manifest
+	set := share.NewSet(m.Layout().Pieces())
+	for p := range share.Piece(set.Len()) {
+		if h.has(m.ID(), p) {
+			set.Add(p)
+		}
+	}
+	return set
+}
+
+func (h *host) has(id share.ID, p share.Piece) bool {
+	h.node.mu.Lock()
+	b := h.node.blocks
+	h.node.mu.Unlock()
+	if b == nil {
+		return false
+	}
+	bytes, r := b.Check(id, p, 0, 1)
+	return bytes > 0 && r.Status == wire.OK
+}
+
+// Serves implements simnet.Host.
+func (h *host) Serves(c *simnet.Content, p share.Piece) bool {
+	return h.x.Alive() && !h.x.Acts().Claims && h.has(c.ID(), p)
+}
+
+// Why implements simnet.Host.
+func (h *host) Why(f *simnet.Fetch) (why []string, wanted, leased, verified int) {
+	if tr := h.fetches[f]; tr != nil {
+		why = tr.Why()
+	}
+	return why, 0, 0, 0
+}
+
+// InFlight implements simnet.Host: a node that ends proves that nothing is left.
+func (h *host) InFlight() (bytes int64, blocks int) { return 0, 0 }
+
+// Sent implements simnet.Host.
+func (h *host) Sent() int64 {
+	_, out := h.node.Traffic()
+	return out
+}
+
+// Received implements simnet.Host.
+func (h *host) Received() int64 {
+	in, _ := h.node.Traffic()
+	return in
+}
