@@ -210,11 +210,11 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 	}
 	t.notify(Planned{t.manifest, c.Bytes, c.Resumed, c.Pieces - c.Done, c.Files, c.Dirs, c.Links})
 	t.admitReaders(ctx)
+	ctx.Send(t.seeder, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone()})
 	if path, done := t.target.Done(); done {
 		t.complete(ctx, path)
 		return
 	}
-	ctx.Send(t.seeder, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone()})
 	t.moved = t.s.Now()
 	t.enter(Fetching)
 	if t.allHere() {

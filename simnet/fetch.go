@@ -34,6 +34,7 @@ type Fetch struct {
 	started time.Duration // of the last life's run
 	ended   *actors.Ended // of the last life
 	endedAt time.Duration
+	wholeAt time.Duration // the first time that it was; 0: never yet
 	last    actors.Progress
 	resumed int64 // bytes, in all lives
 
@@ -115,6 +116,9 @@ func (f *Fetch) Notify(e actors.Event) {
 			f.advanced(e.Last.Verified)
 		}
 		f.last, f.ended, f.endedAt = e.Last, &e, n.Elapsed()
+		if e.Err == nil && f.wholeAt == 0 {
+			f.wholeAt = f.endedAt
+		}
 		n.log.add(f.x.id, "ended: %v", orWhole(e.Err))
 		n.ref.ended(f)
 		if f.x.offers != nil && e.Err != nil {

@@ -31,8 +31,8 @@ type NodeRecord struct {
 	Fetches bool
 	Wanted  int64         // bytes of what it fetches
 	Began   time.Duration // its first fetch
-	Ended   time.Duration // its last fetch; 0: not at all
-	Err     error         // how a fetch of it ended
+	Ended   time.Duration // when all that it fetches had been whole, or had failed; 0: never
+	Err     error         // how a fetch of it failed that never was whole
 	Samples []Sample
 }
 

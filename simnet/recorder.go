@@ -371,22 +371,22 @@ func (r *recorder) end() {
 func (w *watched) sum() {
 	x, rec := w.x, &w.rec
 	rec.Acts, rec.Seeds, rec.Fetches = x.acts.Name, len(x.seeds) > 0, len(x.fetches) > 0
-	whole := true
+	over := true
 	for i, f := range x.fetches {
 		rec.Wanted += f.c.bytes
 		if i == 0 || f.began < rec.Began {
 			rec.Began = f.began
 		}
-		if f.ended == nil {
-			whole = false
-			continue
-		}
-		rec.Ended = max(rec.Ended, f.endedAt)
-		if f.ended.Err != nil {
-			rec.Err = f.ended.Err
+		switch {
+		case f.wholeAt > 0:
+			rec.Ended = max(rec.Ended, f.wholeAt)
+		case f.ended != nil:
+			rec.Ended, rec.Err = max(rec.Ended, f.endedAt), f.ended.Err
+		default:
+			over = false
 		}
 	}
-	if !whole {
+	if !over {
 		rec.Ended = 0
 	}
 }

@@ -201,6 +201,24 @@ func init() {
 			},
 		},
 		&Scenario{
+			Name: "whole-and-back",
+			Says: "A node that has fetched all is started again, and serves it when nobody else is left.",
+			Set: func(r *Run) {
+				c := r.File("film", 8*mib)
+				source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+				first := r.Add(NodeConfig{Name: "first"})
+				first.FetchWith(c, FetchOptions{Manifest: true}, source) // which lies beside what it has fetched
+				r.After(4*time.Second, first.Stop)
+				r.After(6*time.Second, source.Kill)
+				r.After(8*time.Second, first.Start)
+				r.AtLeast(11 * time.Second)
+				r.After(10*time.Second, func() {
+					f := r.Add(NodeConfig{Name: "second"}).Fetch(c, first)
+					r.Finally(func() { r.Expect(f.Took() < 10*time.Second, "took %v; the line needs 1 s", f.Took()) })
+				})
+			},
+		},
+		&Scenario{
 			Name: "no-source",
 			Says: "The only source is switched off: the fetch ends and says that there is no connection.",
 			Set: func(r *Run) {
