@@ -173,6 +173,13 @@ func (x *Node) Stop() {
 	x.host.Stop()
 }
 
+// Ended is for a Host: the node's life is over, in good order. Nothing may be left
+// of it.
+func (x *Node) Ended() {
+	x.Gone()
+	x.net.ref.left(x)
+}
+
 // Gone is for a Host: the node's life is over.
 func (x *Node) Gone() {
 	x.life++

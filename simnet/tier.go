@@ -30,7 +30,7 @@ type Host interface {
 	// Start begins a life of the node.
 	Start()
 	// Stop ends it in the ordinary way: fetches are stopped, children told,
-	// replies finished. It calls Node.Gone then.
+	// replies finished. It calls Node.Ended then.
 	Stop()
 	// Kill ends it at once, as kill -9 does, and PowerOff with its machine. Both
 	// deal with the node's disk, and call Node.Gone before they return.

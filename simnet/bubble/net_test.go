@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -28,14 +27,9 @@ func seed(t *testing.T, x *Node, size int) (ticket string, content []byte) {
 	t.Helper()
 	content = make([]byte, size)
 	rand.NewChaCha8([32]byte{1}).Read(content)
-	path := filepath.Join(x.Folder(), "film")
-	ok(t, os.MkdirAll(x.Folder(), 0o777))
-	ok(t, os.WriteFile(path, content, 0o666))
-	f, err := x.Open()
+	ticket, err := x.Serve("film", content)
 	ok(t, err)
-	s, err := f.Share(t.Context(), path, fetcher.ShareOptions{})
-	ok(t, err)
-	return s.Ticket(), content
+	return ticket, content
 }
 
 // fetch begins to fetch to a node's folder.

@@ -3,9 +3,11 @@ package bubble
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
@@ -130,6 +133,40 @@ func (x *Node) Open() (*fetcher.Node, error) {
 	defer x.mu.Unlock()
 	x.node = f
 	return f, nil
+}
+
+// Serve writes a file into the node's folder, or onto its Disk, starts a node
+// here unless one runs, and shares the file from it. It is what a test does to
+// have something to fetch; an app under test shares with fetcher's own Share.
+func (x *Node) Serve(name string, content []byte) (ticket string, err error) {
+	f, err := x.Open()
+	if err != nil {
+		return "", err
+	}
+	path := name
+	if x.cfg.Disk != nil {
+		err = write(x.cfg.Disk.FS(), name, content)
+	} else {
+		path = filepath.Join(x.dir, name)
+		err = os.WriteFile(path, content, 0o666)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", x.Name(), err)
+	}
+	s, err := f.Share(context.Background(), path, fetcher.ShareOptions{})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", x.Name(), err)
+	}
+	return s.Ticket(), nil
+}
+
+func write(d store.FS, name string, content []byte) error {
+	f, err := d.Create(name, false)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(content, 0)
+	return errors.Join(err, f.Close())
 }
 
 // Fetcher is the node that Open made and that still runs; nil if there is none.

@@ -178,7 +178,8 @@ func (h *host) Stop() {
 			if err != nil {
 				h.fault(err)
 			}
-			h.gone()
+			h.life++
+			h.x.Ended()
 		})
 	})
 }
