@@ -16,6 +16,10 @@
 // missing piece is missing. Run a scenario of the list by its name, or write your
 // own; the examples do both. A [Recording] is what package report draws a page of.
 //
+// Package bubble plays the same scenarios with whole nodes, over packets in place of
+// modelled links, and has what an app that embeds fetcher is tested with; the
+// example of a mirror shows that.
+//
 // What the links are a model of is package p2p: dialling, streams that keep their
 // order, requests in flight on two of them, replies by runs, messages with their
 // limits, and TCP's patience with silence. It is checked against the real one by
