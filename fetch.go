@@ -325,18 +325,18 @@ func (t *Transfer) Progress() Progress {
 	return t.last
 }
 
-// Why explains the wait: first what the transfer as a whole is doing, then a line
-// for each source, then one for each missing piece or run of pieces: who has it,
+// Why explains the wait: first what the transfer as a whole is doing, since when
+// and until when, then a line for each source, then one for each missing piece or run of pieces: who has it,
 // who holds it, until when, and what happens next.
 func (t *Transfer) Why() []string {
 	p := t.Progress()
-	lines := []string{p.State.String()}
-	if p.Reason != "" {
-		lines[0] += ": " + p.Reason
-	}
+	lines := []string{headline(p)}
 	for _, s := range p.Sources {
-		line := fmt.Sprintf("source %s: %s", s.Peer.Short(), s.State)
-		if s.Why != "" && s.Why != s.State.String() {
+		since := brief(p.At.Sub(s.Since))
+		line := fmt.Sprintf("source %s: %s for %s", s.Peer.Short(), s.State, since)
+		if s.Banned {
+			line = fmt.Sprintf("source %s: %s ago %s", s.Peer.Short(), since, s.Why)
+		} else if s.Why != "" && s.Why != s.State.String() {
 			line += ", " + s.Why
 		}
 		lines = append(lines, fmt.Sprintf("%s; %d bytes in %d pieces", line, s.Bytes, s.Pieces))
@@ -348,6 +348,24 @@ func (t *Transfer) Why() []string {
 	}
 	return lines
 }
+
+// headline is what a transfer as a whole is doing.
+func headline(p Progress) string {
+	s := p.State.String()
+	if p.Reason != "" {
+		s += ": " + strings.TrimPrefix(p.Reason, s+": ")
+	}
+	if p.State == Complete || p.State == Failed || p.At.IsZero() {
+		return s
+	}
+	if !p.GivesUp.IsZero() {
+		s += fmt.Sprintf("; no byte for %s, gives up in %s unless one comes", brief(p.At.Sub(p.Moved)), brief(p.GivesUp.Sub(p.At)))
+	}
+	return s
+}
+
+// brief is a duration for people.
+func brief(d time.Duration) string { return max(d, 0).Round(100 * time.Millisecond).String() }
 
 // Events are what happens, in order. The channel is bounded: who does not read
 // it loses events, but never the last, Ended, after which it is closed.

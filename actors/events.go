@@ -26,8 +26,11 @@ type Planned struct {
 type Progress struct {
 	Share     share.ID
 	State     State
-	Reason    string // why nothing moves, or what is being done; empty while bytes flow
-	Since     time.Time
+	Reason    string    // why nothing moves, or what is being done; empty while bytes flow
+	Since     time.Time // of the reason
+	At        time.Time // of all this
+	Moved     time.Time // when the last byte was verified, or the transfer began
+	GivesUp   time.Time // if no byte comes until then; zero: not at all
 	Name      string
 	Bytes     int64 // of the content; 0 until the manifest is here
 	Verified  int64 // bytes here and verified, those of unfinished pieces too
@@ -50,6 +53,7 @@ type Progress struct {
 type Source struct {
 	Peer      peers.ID
 	State     SourceState
+	Since     time.Time // of the state
 	Why       string
 	Bytes     int64 // verified
 	Pieces    int   // that it had a part in

@@ -167,15 +167,15 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 
 // watchForStall says why nothing moves, and gives up after the time it was given.
 func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Time) {
-	if t.state == Finishing || t.state == Opening || t.state == Complete {
-		return next // the disk is at work, and cannot be hurried
+	if !t.canStall() {
+		return next
 	}
 	quiet := now.Sub(t.moved)
 	if quiet < quietAfter {
 		t.stalled, t.plan = "", PlanStatus{}
 		return t.moved.Add(quietAfter)
 	}
-	if quiet >= t.cfg.Stall+t.ration.patience() {
+	if !now.Before(t.givesUp()) {
 		t.end(ctx, Ended{Err: t.stallError(quiet)})
 		return next
 	}
@@ -191,8 +191,17 @@ func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Ti
 		t.changed = true
 		t.notify(Stalled{For: quiet, Reason: t.count.Reason, Why: t.plan.Why})
 	}
-	return earliest(now.Add(time.Second), t.moved.Add(t.cfg.Stall+t.ration.patience()))
+	return earliest(now.Add(time.Second), t.givesUp())
 }
+
+// canStall says whether it is peers that are waited for, or room on the disk: what
+// the disk is at work on cannot be hurried.
+func (t *transfer) canStall() bool {
+	return t.state == Finding || t.state == Fetching || t.state == DiskFull
+}
+
+// givesUp is when a transfer ends of which no byte is verified any more.
+func (t *transfer) givesUp() time.Time { return t.moved.Add(t.cfg.Stall + t.ration.patience()) }
 
 func (t *transfer) stallError(quiet time.Duration) error {
 	if t.state == DiskFull {
@@ -251,8 +260,11 @@ func (t *transfer) why(ctx actor.Context) {
 // snapshot is all that is known now.
 func (t *transfer) snapshot() Progress {
 	p := t.count
-	p.State, p.Since = t.state, t.since
-	p.Rate = t.rate.perSecond(t.s.Now())
+	p.State, p.Since, p.At, p.Moved = t.state, t.since, t.s.Now(), t.moved
+	if t.canStall() {
+		p.GivesUp = t.givesUp()
+	}
+	p.Rate = t.rate.perSecond(p.At)
 	p.Sources = make([]Source, len(t.order))
 	for i, src := range t.order {
 		p.Sources[i] = src.info

@@ -110,7 +110,7 @@ func (t *transfer) askForManifest(ctx actor.Context) {
 		src.asking = true
 		asking++
 		self, s, id := ctx.Self(), t.s, src.addr.ID
-		src.info.State, src.info.Why = Connecting, "asking for the list of files"
+		src.stands(now, Connecting, "asking for the list of files")
 		src.cancel = t.net.FetchManifest(src.addr, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
 			s.Send(self, manifestCame{id, b, r, err})
 		})
@@ -183,7 +183,15 @@ func (t *transfer) manifestFailed(ctx actor.Context, src *source, err error, now
 
 func (s *source) retry(now time.Time, after time.Duration, why string) {
 	s.askAt = now.Add(after)
-	s.info.State, s.info.Why = Resting, why
+	s.stands(now, Resting, why)
+}
+
+// stands notes how a source is.
+func (s *source) stands(now time.Time, state SourceState, why string) {
+	if s.info.State != state || s.info.Since.IsZero() {
+		s.info.Since = now
+	}
+	s.info.State, s.info.Why = state, why
 }
 
 func (t *transfer) cancelAsks() {
@@ -200,7 +208,7 @@ func (t *transfer) sourceOut(ctx actor.Context, src *source, why string) {
 	src.out = true
 	src.stop(ctx)
 	if src.info.State != Banned {
-		src.info.State, src.info.Why = Left, why
+		src.stands(t.s.Now(), Left, why)
 	}
 	t.notify(SourceChanged{src.info})
 }
@@ -216,7 +224,7 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 		src.info.Rate, src.info.RTT = m.Rate, m.RTT
 	}
 	was := src.info
-	src.info.State, src.info.Why = m.State, m.Why
+	src.stands(t.s.Now(), m.State, m.Why)
 	switch {
 	case m.Gone:
 		src.notFound = src.notFound || errors.Is(m.Outcome, share.ErrNotFound)
@@ -275,8 +283,9 @@ func (t *transfer) banned(ctx actor.Context, m PeerBanned) {
 	if src == nil || src.info.State == Banned {
 		return
 	}
-	src.info.State, src.info.Banned = Banned, true
-	src.info.Why = fmt.Sprintf("banned for %v: it %s", m.Until.Sub(t.s.Now()).Round(time.Second), orElse(src.info.Lie, "lied before"))
+	now := t.s.Now()
+	src.info.Banned = true
+	src.stands(now, Banned, fmt.Sprintf("banned for %v: it %s", m.Until.Sub(now).Round(time.Second), orElse(src.info.Lie, "lied before")))
 	t.toLeases(ctx, SourceDown{m.Peer})
 	t.sourceOut(ctx, src, src.info.Why)
 	t.startWaiting(ctx)

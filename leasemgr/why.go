@@ -40,7 +40,7 @@ type Explanation struct {
 	First, Last share.Piece
 	State       State
 	At          time.Time // of the explanation
-	Connected   int       // sources, whatever they have
+	Connected   int       // sources that have any piece
 	Has         int       // sources that have it
 	Sources     []peers.ID
 	Holders     []Holder
@@ -53,7 +53,7 @@ const maxNamed = 8
 // Why explains a piece.
 func (m *Manager) Why(p share.Piece, now time.Time) Explanation {
 	m.clock.tick(now)
-	e := Explanation{First: p, Last: p, At: now, State: IsUnknown, Connected: len(m.byID)}
+	e := Explanation{First: p, Last: p, At: now, State: IsUnknown, Connected: m.connected()}
 	if int64(p) >= int64(m.space.n) {
 		return e
 	}
@@ -69,6 +69,17 @@ func (m *Manager) Why(p share.Piece, now time.Time) Explanation {
 	}
 	e.Next = m.next(e, f)
 	return e
+}
+
+// connected is how many sources have anything: one that is not connected has said
+// nothing.
+func (m *Manager) connected() (n int) {
+	for _, s := range m.sources {
+		if s != nil && s.have.n > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *Manager) state(p uint32) State {
@@ -141,7 +152,7 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case m.paused != "":
 		return m.paused + "; goes on when that is over"
 	case e.Connected == 0:
-		return "no source is connected; waits for one"
+		return "no source is connected that has any of it; waits for one"
 	case e.Has == 0:
 		return plural(e.Connected, "source is", "sources are") + " connected and none has it; waits for one that does"
 	case len(f.banned) == e.Has:

@@ -19,7 +19,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		{"all sources are gone", func(r *rig) {
 			r.add("a").full("a")
 			r.m.RemoveSource("a", r.now)
-		}, "piece 7: wanted; no source is connected; waits for one"},
+		}, "piece 7: wanted; no source is connected that has any of it; waits for one"},
 		{"all sources lack it", func(r *rig) {
 			r.add("a", "b").has("a", 1).has("b", 2)
 		}, "piece 7: wanted; 2 sources are connected and none has it; waits for one that does"},

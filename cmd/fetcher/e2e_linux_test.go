@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,7 +53,14 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, "other"), make([]byte, 20<<20), 0o600) // takes what there is
 		}
 	}
-	r := finish(t, fetchCommand(t, s.ticket, dir, "--stall", "4s"), fill)
+	cmd, asked := fetchCommand(t, s.ticket, dir, "--stall", "4s"), false
+	r := finish(t, cmd, func(l line) {
+		fill(l)
+		if l.Type == "stall" && !asked {
+			asked = true
+			must(t, cmd.Process.Signal(syscall.SIGUSR1))
+		}
+	})
 	if r.code != 9 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
@@ -62,6 +70,12 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	}
 	if !said {
 		t.Error("the wait was not explained")
+	}
+	why := regexp.MustCompile(`(?s)disk full: \d+ bytes are needed and \d+ are free; free \d+ more; no byte for \S+s, gives up in \S+s unless one comes
+source \w+: active for \S+s, .* bytes in \d+ pieces
+pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
+	if !why.MatchString(r.stderr) {
+		t.Errorf("SIGUSR1 said\n%s", r.stderr)
 	}
 	must(t, os.Remove(filepath.Join(dir, "other")))
 	r = finish(t, fetchCommand(t, s.ticket, dir), nil)

@@ -1,0 +1,179 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/store"
+)
+
+// whyOf is what a fetch says on SIGUSR1 once it is stuck, without what differs
+// from run to run, and how it ended. before is called first, as soon as some of it
+// has come.
+func whyOf(t *testing.T, before func(), ticket string, args ...string) (why []string, r result) {
+	t.Helper()
+	cmd := fetchCommand(t, ticket, t.TempDir(), append(args, "--stall", "4s")...)
+	asked, begun := false, before == nil
+	r = finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Verified > 2<<20 && !begun {
+			begun = true
+			before()
+		}
+		if l.Type == "stall" && begun && !asked {
+			asked = true
+			must(t, cmd.Process.Signal(syscall.SIGUSR1))
+		}
+	})
+	_, after, _ := strings.Cut(r.stderr, "\nfetching: ")
+	for s := range strings.Lines("fetching: " + after) {
+		if s = strings.TrimSpace(s); !whyLine.MatchString(s) {
+			break
+		}
+		t.Log(s)
+		for _, x := range [][2]string{
+			{`\b[0-9.]+ ?(ms|s)\b`, "TIME"}, {`^source \w{8}:`, "source PEER:"}, {`[0-9]+ bytes in [0-9]+ pieces`, "N bytes in N pieces"},
+			{`pieces? [0-9-]+:`, "pieces N:"}, {`\(.*\)`, "(WORD)"},
+		} {
+			s = regexp.MustCompile(x[0]).ReplaceAllString(s, x[1])
+		}
+		why = append(why, s)
+	}
+	return why, r
+}
+
+var whyLine = regexp.MustCompile(`^(fetching:|source \w{8}:|pieces? [0-9-]+:|disk full)`)
+
+func sameWhy(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if len(got) == len(want)-1 && regexp.MustCompile("^"+want[len(want)-1]+"$").MatchString("") {
+		want = want[:len(got)]
+	}
+	if len(got) != len(want) {
+		t.Errorf("said\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		return
+	}
+	for i := range got {
+		if !regexp.MustCompile("^" + want[i] + "$").MatchString(got[i]) {
+			t.Errorf("line %d is\n%s\nwant\n%s", i, got[i], want[i])
+		}
+	}
+}
+
+const fetching = `; no byte for TIME, gives up in TIME unless one comes`
+
+func TestWhyWhenAllSourcesAreGone(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 12<<20, 7)
+	s := startShare(t, src, "--limit-up", "4M")
+	why, r := whyOf(t, func() { s.cmd.Process.Kill(); s.cmd.Wait() }, s.ticket)
+	if r.code != 4 && r.code != 6 {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	sameWhy(t, why,
+		`fetching: none of 1 source is connected \(WORD\)`+fetching,
+		`source PEER: (resting|connecting) for TIME, (waiting TIME before redial: .*|connecting); N bytes in N pieces`,
+		`pieces N: wanted; no source is connected that has any of it; waits for one`,
+		`(pieces N: wanted; no source is connected that has any of it; waits for one)?`)
+}
+
+func TestWhyWhenNobodyHasAPiece(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "photos")
+	for i := range 9 {
+		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 512<<10, uint64(i))
+	}
+	origin := startShare(t, src)
+	partial := holder(t, origin, "--skip", "7")
+	origin.stop(t)
+	why, r := whyOf(t, nil, origin.ticket, "--peer", partial)
+	if r.code != 4 {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	sameWhy(t, why,
+		`fetching: pieces N: wanted; 1 source is connected and none has it; waits for one that does`+fetching,
+		`source PEER: (resting|connecting) for TIME, .*; N bytes in N pieces`,
+		`source PEER: active for TIME, it has none of the pieces we miss; N bytes in N pieces`,
+		`pieces N: wanted; 1 source is connected and none has it; waits for one that does`)
+}
+
+func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "photos")
+	for i := range 9 {
+		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 512<<10, uint64(i))
+	}
+	origin := startShare(t, src)
+	partial := holder(t, origin, "--skip", "7")
+	state := t.TempDir()
+	st, err := store.OpenState(state)
+	must(t, err)
+	now := time.Now()
+	record, err := json.Marshal([]peers.Record{{ID: peers.ID(originID(origin)), At: now, Integrity: 0.25, Speed: 0.5, Prompt: 1, Offences: 2, Until: now.Add(10 * time.Hour)}})
+	must(t, err)
+	must(t, st.SaveRanking(record))
+	must(t, st.Close())
+
+	// Alone it is no source at all.
+	r := finish(t, fetchCommand(t, origin.ticket, t.TempDir(), "--dir", state), nil)
+	if r.code != 5 || !strings.Contains(r.stderr, "lied (") || !strings.Contains(r.stderr, "banned for ") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	// Beside one that lacks a piece, the fetch waits for that.
+	why, r := whyOf(t, nil, origin.ticket, "--peer", partial, "--dir", state)
+	if r.code != 4 {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	sameWhy(t, why,
+		`fetching: pieces N: wanted; 1 source is connected and none has it; waits for one that does`+fetching,
+		`source PEER: TIME ago banned for \w+: it lied before; N bytes in N pieces`,
+		`source PEER: active for TIME, .*; N bytes in N pieces`,
+		`pieces N: wanted; 1 source is connected and none has it; waits for one that does`)
+}
+
+// holder starts a process that has fetched some of what origin shares and serves
+// it, and returns its address.
+func holder(t *testing.T, origin *sharing, args ...string) (addr string) {
+	t.Helper()
+	dir, listen := t.TempDir(), freeAddr(t)
+	id := identity(t, dir) // before the other process holds it
+	cmd := exec.Command(binary, append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--seed", "--identity", "--dir", dir, "--listen", listen}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "serving it") {
+			go io.Copy(io.Discard, stderr) // ends with the process
+			return listen + "/p2p/" + id
+		}
+	}
+	t.Fatal("the holder ended")
+	return ""
+}
+
+// freeAddr is an address to listen on that nobody has.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", l.Addr().(*net.TCPAddr).Port)
+}
