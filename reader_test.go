@@ -214,7 +214,8 @@ func TestReadAheadSetsTheOrder(t *testing.T) {
 	writeRandom(t, src, 48<<20, 7)
 	inOrder := func(ahead int64) (n, all int) { // pieces from the first on, and in all
 		s := shareOf(t, src, func(c *Config) { c.UploadRate = 24 << 20 })
-		x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+		node := openNode(t, func(c *Config) { c.DownloadRate = 1 << 20 }) // little is leased before it is known how far to read ahead
+		x, err := node.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
 		must(t, err)
 		r, err := x.Open(t.Context(), "big.bin")
 		must(t, err)
@@ -222,6 +223,7 @@ func TestReadAheadSetsTheOrder(t *testing.T) {
 		r.SetReadAhead(ahead)
 		_, err = r.Read(make([]byte, 1))
 		must(t, err)
+		node.SetDownloadRate(0)
 		for e := range x.Events() {
 			if p, ok := e.(Progress); ok && p.Done >= 12 {
 				break
