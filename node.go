@@ -154,7 +154,7 @@ func (n *Node) gone(id share.ID, why string) {
 	delete(n.shares, id)
 	n.mu.Unlock()
 	if s != nil {
-		s.end(fmt.Errorf("%w: %s", share.ErrChanged, why))
+		s.end(changed(why))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -162,6 +162,12 @@ func (n *Node) gone(id share.ID, why string) {
 		n.log.Debug("withdraw", "error", err)
 	}
 }
+
+// changed is share.ErrChanged, in the words that already say so.
+type changed string
+
+func (e changed) Error() string { return string(e) }
+func (e changed) Unwrap() error { return share.ErrChanged }
 
 // ID is the node's peer ID.
 func (n *Node) ID() peers.ID { return n.host.ID() }

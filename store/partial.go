@@ -218,7 +218,10 @@ func (p *Partial) openStage() (found bool, err error) {
 		lock, err := stage.Lock("lock")
 		if err != nil {
 			stage.Close()
-			return false, err
+			if _, e := p.dir.Lstat(p.staging); errors.Is(e, fs.ErrNotExist) {
+				return false, nil // whoever had it has just removed it
+			}
+			return false, fmt.Errorf("%s: %w", p.staging, err)
 		}
 		// Whoever had it may have finished and removed it meanwhile.
 		if _, err := p.dir.Lstat(path.Join(p.staging, "lock")); errors.Is(err, fs.ErrNotExist) {

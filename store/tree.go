@@ -87,7 +87,10 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 	p := t.m.Entries[s.Entry].Path
 	n, err := readStamped(t.handles, t.place.file(p), s, dst, t.stamps[s.Entry])
 	if err != nil {
-		err = fmt.Errorf("read %s: %w", path.Join(t.m.Name, p), err)
+		if !t.m.Single() {
+			p = path.Join(t.m.Name, p)
+		}
+		err = fmt.Errorf("read %s: %w", p, err)
 	}
 	return n, err
 }

@@ -116,3 +116,24 @@ func TestAdviceFollowsTheError(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// A share whose file is edited ends, and says which file, once, and what to do.
+func TestAShareThatIsEditedEndsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 100_000, 1)
+	s := startShare(t, src)
+	writeRandom(t, src, 100_001, 2)
+	if r := command(t, "fetch", s.ticket, "-o", t.TempDir(), "--listen", "none", "--stall", "1s"); r.code == 0 {
+		t.Error("it was fetched all the same")
+	}
+	var exit *exec.ExitError
+	if err := s.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("share ended with %v", err)
+	}
+	said := s.stderr.String()
+	said = said[strings.Index(said, "fetcher:"):]
+	if strings.Count(said, "one.bin") != 1 || strings.Count(said, "changed") != 1 || !strings.Contains(said, "again") {
+		t.Errorf("it said: %s", said)
+	}
+}

@@ -78,6 +78,7 @@ type sharing struct {
 	ticket string
 	addrs  []string
 	id     string
+	stderr *bytes.Buffer // to be read when it has ended
 }
 
 // startShare serves path, and ends it with the test.
@@ -94,7 +95,7 @@ func startShare(t testing.TB, path string, args ...string) *sharing {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &sharing{cmd: cmd}
+	s := &sharing{cmd: cmd, stderr: &stderr}
 	t.Cleanup(func() { s.stop(t) })
 	r := bufio.NewReader(out)
 	for s.ticket == "" {

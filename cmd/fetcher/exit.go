@@ -87,6 +87,7 @@ var advices = []struct {
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
 	{share.ErrDiskFull, "Make room and run the same command again; what fetch has verified is kept."},
+	{share.ErrChanged, "Run the same command again, when nothing writes to it."},
 	{errListen, "Name another address with --listen."},
 	{share.ErrNetwork, "See that it is still shared, and that this machine can reach the other. The same command tries again."},
 	{share.ErrNotFound, "It is not shared there any more, or never was: ask for a new ticket."},
