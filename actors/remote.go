@@ -43,7 +43,8 @@ var ErrUnknownType = errors.New("unknown message type")
 const (
 	creditWindow = 256     // messages of one direction sent and not yet processed
 	creditBatch  = 64      // processed messages are reported in batches of this
-	maxHeldBytes = 8 << 20 // payload bytes of a peer's messages that wait to be processed
+	maxHeld      = 512     // messages of a peer that wait to be processed: those of a session, and of the one before
+	maxHeldBytes = 8 << 20 // ... and their payload bytes
 	maxWaiting   = 1024    // messages that wait for credit
 	maxWaitBytes = 8 << 20 // ... and their bytes
 	maxQuestions = 1024    // messages whose answer is awaited from one peer
@@ -187,6 +188,7 @@ func (r *remote) replace(s *session, theirs uint64) {
 	next := r.session(s.peer)
 	next.mu.Lock()
 	defer next.mu.Unlock()
+	next.held = s.held
 	if next.theirs == 0 {
 		next.theirs = theirs
 	}

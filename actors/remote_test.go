@@ -1080,3 +1080,29 @@ func FuzzDeliver(f *testing.F) {
 		l.w.Settle()
 	})
 }
+
+// A peer that begins a new session with every breath has no more of our memory for it.
+func TestNewSessionsGiveNoMoreRoom(t *testing.T) {
+	for name, knows := range map[string]uint64{"that know ours": 1, "that do not": 0} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			_, pid := l.keeper("x")
+			l.Export("x", pid)
+			for session := range uint64(20) {
+				l.Deliver("peer", wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindCredit, Token: session + 1, Reply: knows}))
+				for range creditWindow {
+					l.Deliver("peer", wire.AppendEnvelope(nil, tellTo("x", 1, 0)))
+				}
+			}
+			if n := l.box(pid).UserMessageCount(); n > maxHeld {
+				t.Errorf("%d messages are held for a peer, want %d at most", n, maxHeld)
+			}
+			l.w.Settle()
+			l.Deliver("peer", wire.AppendEnvelope(nil, tellTo("x", 1, 0)))
+			if n := l.box(pid).UserMessageCount(); n != 1 {
+				t.Errorf("%d messages are held of one", n)
+			}
+			l.w.Settle()
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -62,10 +63,19 @@ type session struct {
 
 	unreported int // messages of the peer, received and not yet reported as processed
 	processed  int // ... of these, those that are
-	heldBytes  int // payload of those that are not
+	held       *holding
 
 	pending queue[wire.Envelope] // control envelopes that the outbox refused
 	retry   stopper
+}
+
+// holding is what is held of a peer's messages until they are processed. It goes on
+// from session to session, or a peer could have us hold more by beginning anew.
+type holding struct{ messages, bytes atomic.Int64 }
+
+func (h *holding) add(messages, bytes int) (ok bool) {
+	m, b := h.messages.Add(int64(messages)), h.bytes.Add(int64(bytes))
+	return m <= maxHeld && b <= maxHeldBytes
 }
 
 // ticket is whom a token stands for.
@@ -93,7 +103,7 @@ type outgoing struct {
 }
 
 func newSession(r *remote, peer peers.ID) *session {
-	return &session{r: r, peer: peer, id: r.token.Add(1), credit: creditWindow,
+	return &session{r: r, peer: peer, id: r.token.Add(1), credit: creditWindow, held: &holding{},
 		tokens: map[uint64]ticket{}, bound: map[string]uint64{}, watched: map[uint64]*actor.PID{}}
 }
 
@@ -439,8 +449,7 @@ func (s *session) accept(e wire.Envelope) (t ticket, ok bool, err error) {
 	}
 	t.session = s.theirs
 	s.unreported++
-	s.heldBytes += len(e.Payload)
-	if s.heldBytes > maxHeldBytes {
+	if !s.held.add(1, len(e.Payload)) {
 		s.r.counts.refused.Add(1)
 		return t, false, nil
 	}
@@ -482,7 +491,7 @@ func (s *session) pass(t ticket, env *actor.MessageEnvelope, size int) {
 func (s *session) settled(theirs uint64, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heldBytes -= size
+	s.held.add(-1, -size)
 	if s.over || s.theirs != theirs {
 		return
 	}
