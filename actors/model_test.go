@@ -38,6 +38,8 @@ type simNode struct {
 	forge     func(p share.Piece, v []share.Hash) // ... and to the proofs
 	loses     int                                 // once it has more pieces than that, its disk loses what is not durable
 	full      bool                                // its disk takes no more
+	slow      bool                                // never comes to the end of a list of files
+	busy      time.Duration                       // tells those who ask for a list of files to come back then; 0: serves them
 	finishing func() error                        // called before a share is finished; nil: all is well
 	closing   func()                              // called when its disk is closed; nil: nobody
 	refuses   bool                                // its connections take no messages
@@ -213,6 +215,9 @@ func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done fu
 		switch {
 		case other == nil || other.down:
 			done(nil, wire.Reply{}, fmt.Errorf("dial: %w", peers.ErrUnreachable))
+		case other.slow:
+		case other.busy > 0:
+			done(nil, wire.Reply{Status: wire.Busy, Retry: other.busy}, nil)
 		case other.shares[id] == nil:
 			done(nil, wire.Reply{Status: wire.NotFound}, nil)
 		default:

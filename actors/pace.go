@@ -95,12 +95,13 @@ func (t *transfer) findManifest(ctx actor.Context, now time.Time) (next time.Tim
 	}
 	t.askForManifest(ctx)
 	for _, src := range t.order {
-		if !src.asking && !src.out {
-			next = earliest(next, src.askAt)
+		at := src.askAt
+		if src.asking {
+			at = src.slowAt
 		}
-	}
-	if !next.After(now) { // more may be asked than are at once: an answer wakes us
-		return time.Time{}
+		if !src.out && at.After(now) { // what has passed waits for an answer, or for one to be slow
+			next = earliest(next, at)
+		}
 	}
 	return next
 }

@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	maxManifestAsks = 3 // peers asked for the manifest at once
-	enoughDials     = 4 // failed in a row, for a source to count as unreachable
-	namedDials      = 6 // ... for one that only another peer named to be given up
+	maxManifestAsks = 3 // peers asked for the manifest at once, those apart that take long
+	slowManifest    = 5 * time.Second
+	maxBusy         = 30 * time.Second // before a busy source is asked again, whatever it says
+	enoughDials     = 4                // failed in a row, for a source to count as unreachable
+	namedDials      = 6                // ... for one that only another peer named to be given up
 )
 
 // source is one peer that is fetched from, or may be.
@@ -30,6 +32,7 @@ type source struct {
 	info  Source
 
 	asking   bool      // for the manifest
+	slowAt   time.Time // asking: when others are asked beside
 	askAt    time.Time // not before
 	asks     int       // failed in a row
 	cancel   func()    // the manifest request under way
@@ -96,7 +99,7 @@ func (t *transfer) askForManifest(ctx actor.Context) {
 	now := t.s.Now()
 	asking := 0
 	for _, src := range t.order {
-		if src.asking {
+		if src.asking && src.slowAt.After(now) {
 			asking++
 		}
 	}
@@ -107,7 +110,7 @@ func (t *transfer) askForManifest(ctx actor.Context) {
 		if src.asking || src.out || src.askAt.After(now) {
 			continue
 		}
-		src.asking = true
+		src.asking, src.slowAt = true, now.Add(slowManifest)
 		asking++
 		self, s, id := ctx.Self(), t.s, src.addr.ID
 		src.stands(now, Connecting, "asking for the list of files")
@@ -141,7 +144,7 @@ func (t *transfer) manifestCame(ctx actor.Context, m manifestCame) {
 		}
 	case m.r.Status == wire.Busy:
 		src.up, src.dials = true, 0
-		src.retry(now, max(m.r.Retry, 100*time.Millisecond), "is busy")
+		src.retry(now, min(max(m.r.Retry, 100*time.Millisecond), maxBusy), "is busy")
 	case m.r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
 		t.sourceOut(ctx, src, "does not have the share")

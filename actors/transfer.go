@@ -176,6 +176,7 @@ func (t *transfer) start(ctx actor.Context) {
 func (t *transfer) open(ctx actor.Context, m *share.Manifest) {
 	t.manifest = m
 	t.enter(Opening)
+	t.because("looking at what is here already")
 	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, slices.Clone(t.chosen)
 	life, stop := context.WithCancel(t.s.life(ctx))
 	t.stopOpening = stop
@@ -217,6 +218,7 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 	}
 	t.moved = t.s.Now()
 	t.enter(Fetching)
+	t.because("")
 	if t.allHere() {
 		t.finish(ctx)
 		return

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,9 @@ func TestOpeningCanBeStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
+		if now, err := p.Progress(t.Context(), m.ID()); err != nil || now.State != Opening || now.Reason == "" {
+			t.Errorf("%v because of %q, %v", now.State, now.Reason, err)
+		}
 		p.StopTransfer(m.ID())
 		synctest.Wait()
 		select {
@@ -209,6 +213,35 @@ func TestAPeerThatComesByItselfIsASource(t *testing.T) {
 	whole.down = false
 	named.By = n.id // as the Seeder says of a child
 	n.program.s.Send(actor.NewPID(string(n.id), "node/finder"), named)
+	sw.run(time.Minute, n)
+	n.complete(content)
+}
+
+// The list of files is asked for until somebody has sent it, whatever others hold back.
+func TestSlowListsOfFilesAreNotWaitedFor(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	var sources []*simNode
+	for i := range 6 {
+		s := sw.add(fmt.Sprint("source", i), 4e6).seed(m, content)
+		s.slow = i < 5
+		sources = append(sources, s)
+	}
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), sources...)
+	sw.run(30*time.Second, n)
+	n.complete(content)
+}
+
+// However long a source says that it is busy, it is asked again soon.
+func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	source.busy = 24 * time.Hour
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), source)
+	sw.w.After(time.Second, func() { source.busy = 0 })
 	sw.run(time.Minute, n)
 	n.complete(content)
 }
