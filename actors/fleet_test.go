@@ -508,3 +508,22 @@ func TestAFleetSurvivesWhateverHappens(t *testing.T) {
 		})
 	}
 }
+
+// The LeaseManager's wake-up goes straight to a pool, and its refusal through the
+// leaseClient. If the first overtakes the second, the pool must ask again.
+func TestAWakeUpMayOvertakeARefusal(t *testing.T) {
+	for seed := range uint64(20) {
+		f := newFleet(t, seed, 8<<20, 2, 4e6)
+		f.coordinate(f.members...)
+		f.join(f.seat)
+		for _, n := range f.members {
+			f.join(n)
+		}
+		f.run(time.Minute, f.members...)
+		for _, n := range f.members {
+			f.kill(n)
+		}
+		f.run(5*time.Minute, f.seat)
+		f.seat.complete(f.content)
+	}
+}

@@ -37,3 +37,6 @@ func (p *Program) Thaw() { p.s.world.Thaw(p.s) }
 // Begin is Fetch without waiting to hear that it has begun: what there is to
 // hear comes with the events.
 func (p *Program) Begin(m FetchShare) { p.s.Send(p.node, m) }
+
+// BeginCoordinating is Coordinate without waiting to hear that it has begun.
+func (p *Program) BeginCoordinating(m CoordinateShare) { p.s.Send(p.node, m) }

@@ -88,8 +88,14 @@ const (
 // for the plan.
 type asking struct {
 	from *actor.PID
-	src  *origin // nil: for the plan
+	src  *origin // nil: for the plan, or for a source inside the fleet
 	max  int
+}
+
+// toPool is a message of the LeaseManager to a pool, to be passed on.
+type toPool struct {
+	pool *actor.PID
+	m    any
 }
 
 func (c *leaseClient) Receive(ctx actor.Context) {
@@ -124,6 +130,8 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.granted(ctx, m)
 	case PlanStatus:
 		c.planned(ctx, m)
+	case toPool:
+		ctx.Send(m.pool, m.m)
 
 	case SubscribeResult:
 		c.answered(ctx, m)

@@ -111,7 +111,7 @@ func (l *leaseManager) returned(ctx actor.Context, m LeaseReturned) {
 	for _, r := range m.Leases {
 		l.do(ctx, l.m.Fail(m.Source, r.Piece, r.Token, r.Why, now))
 		if pool := l.pools[m.Source]; pool != nil && !sameActor(ctx.Sender(), pool) { // the verifier ended it: the pool must hear
-			ctx.Send(pool, LeaseRevoked{[]RevokedLease{{r.Piece, r.Token}}})
+			l.tell(ctx, pool, LeaseRevoked{[]RevokedLease{{r.Piece, r.Token}}})
 		}
 	}
 }
@@ -148,12 +148,12 @@ func (l *leaseManager) do(ctx actor.Context, todo leasemgr.Todo) {
 	l.revoke(ctx, todo.Revoked)
 	for _, x := range todo.Urgent {
 		if pool := l.pools[x.Source]; pool != nil {
-			ctx.Send(pool, LeaseUrgent{x.Piece, x.Token})
+			l.tell(ctx, pool, LeaseUrgent{x.Piece, x.Token})
 		}
 	}
 	for _, id := range todo.Wake {
 		if pool := l.pools[id]; pool != nil {
-			ctx.Send(pool, LeasesAvailable{})
+			l.tell(ctx, pool, LeasesAvailable{})
 		}
 	}
 }
@@ -161,9 +161,20 @@ func (l *leaseManager) do(ctx actor.Context, todo leasemgr.Todo) {
 func (l *leaseManager) revoke(ctx actor.Context, leases []leasemgr.Lease) {
 	for _, x := range leases {
 		if pool := l.pools[x.Source]; pool != nil {
-			ctx.Send(pool, LeaseRevoked{[]RevokedLease{{x.Piece, x.Token}}})
+			l.tell(ctx, pool, LeaseRevoked{[]RevokedLease{{x.Piece, x.Token}}})
 		}
 	}
+}
+
+// tell sends something to a pool by the way that its answers go. In a fleet that is
+// through the leaseClient above, and nothing may overtake them: a wake-up before the
+// refusal that it ends would be lost.
+func (l *leaseManager) tell(ctx actor.Context, pool *actor.PID, m any) {
+	if above := ctx.Parent(); above != nil && !sameActor(above, l.transfer) {
+		ctx.Send(above, toPool{pool, m})
+		return
+	}
+	ctx.Send(pool, m)
 }
 
 func (l *leaseManager) status(lines int) PlanStatus {

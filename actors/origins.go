@@ -254,11 +254,7 @@ func (c *leaseClient) ask(ctx actor.Context, q asking, m any) {
 
 func (c *leaseClient) request(ctx actor.Context, m LeaseRequest) {
 	src := c.sources[m.Source]
-	if src == nil {
-		ctx.Forward(c.local)
-		return
-	}
-	if m.Rate > 0 {
+	if src != nil && m.Rate > 0 {
 		src.rate, src.trip = m.Rate, m.RTT
 	}
 	c.ask(ctx, asking{ctx.Sender(), src, m.Max}, m)
@@ -269,6 +265,10 @@ func (c *leaseClient) request(ctx actor.Context, m LeaseRequest) {
 func (c *leaseClient) granted(ctx actor.Context, m LeaseResponse) {
 	q, _ := c.asked.pop()
 	src := q.src
+	if src == nil { // inside the fleet
+		ctx.Send(q.from, m)
+		return
+	}
 	for _, l := range m.Leases {
 		h := src.held[l.Piece]
 		if h == nil && c.alone {

@@ -68,6 +68,9 @@ func (m modelled) Start() {
 	if x.uploadRate > 0 {
 		x.program.SetUploadRate(x.uploadRate)
 	}
+	for _, f := range x.fleets {
+		f.begin()
+	}
 	x.flood()
 }
 

@@ -46,6 +46,7 @@ type Node struct {
 
 	seeds   []*Content
 	fetches []*Fetch
+	fleets  []*Fleet // that it coordinates
 
 	closing   bool          // Stop was called in this life
 	disturbed time.Duration // since when nothing was done to it

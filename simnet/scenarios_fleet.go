@@ -1,0 +1,190 @@
+package simnet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Scenarios of fleets: what enters one enters it about once, whatever happens to
+// whom, and nobody waits without a word or for ever.
+func init() {
+	scenarios = append(scenarios,
+		&Scenario{
+			Name:  "fleet",
+			Says:  "Nodes of one owner fetch together, and each byte enters their fleet once.",
+			Nodes: 4,
+			Set: func(r *Run) {
+				f, source, members, _ := newFleet(r, 12, r.Nodes)
+				fetches := f.joinAll(members, FetchOptions{}, source)
+				f.whole(r, source, 1.02)
+				r.Finally(func() {
+					for _, x := range fetches {
+						r.Expect(x.Took() < 20*time.Second, "%s took %v; the source's line needs 5 s", x.x.id, x.Took())
+					}
+				})
+			},
+		},
+		&Scenario{
+			Name: "coordinator-killed",
+			Says: "The lease manager of a fleet, on another node, is killed and started again some seconds later.",
+			Set: func(r *Run) {
+				f, source, members, seat := newFleet(r, 12, 3)
+				f.joinAll(members, FetchOptions{Config: patient()}, source)
+				rng := r.Rand("coordinator")
+				at := time.Duration(300+rng.IntN(3500)) * time.Millisecond
+				r.After(at, seat.Kill)
+				r.After(at+time.Duration(50+rng.IntN(15_000))*time.Millisecond, seat.Start)
+				f.whole(r, source, 1.15)
+			},
+		},
+		&Scenario{
+			Name: "coordinator-cut-off",
+			Says: "The lease manager of a fleet is cut off from the members for half a minute, and found again.",
+			Set: func(r *Run) {
+				f, source, members, seat := newFleet(r, 12, 3)
+				fetches := f.joinAll(members, FetchOptions{Config: patient()}, source)
+				rng := r.Rand("coordinator")
+				said := 0
+				r.After(time.Duration(300+rng.IntN(2500))*time.Millisecond, func() {
+					heal := r.Partition([]*Node{seat}, members)
+					r.After(29*time.Second, func() {
+						for _, x := range fetches {
+							if x.ended != nil || x.last.Reason != "" {
+								said++
+							}
+						}
+					})
+					r.After(30*time.Second, heal)
+				})
+				f.whole(r, source, 1.15)
+				r.Finally(func() { r.Expect(said == len(fetches), "%d of %d members said why they waited", said, len(fetches)) })
+			},
+		},
+		&Scenario{
+			Name: "member-killed",
+			Says: "A member of a fleet is killed while it holds leases; another node gets them, and it comes back later.",
+			Set: func(r *Run) {
+				f, source, members, _ := newFleet(r, 12, 3)
+				f.joinAll(members, FetchOptions{Config: patient()}, source)
+				rng := r.Rand("member")
+				at := time.Duration(500+rng.IntN(2500)) * time.Millisecond
+				x := members[rng.IntN(len(members))]
+				r.After(at, x.Kill)
+				r.After(at+time.Duration(rng.IntN(20_000))*time.Millisecond, x.Start)
+				f.whole(r, source, 1.4)
+			},
+		},
+		&Scenario{
+			Name:  "fleet-troubles",
+			Says:  "Members of a fleet and their coordinator are killed, frozen and cut off, one after the other.",
+			Nodes: 3,
+			Set: func(r *Run) {
+				f, source, members, seat := newFleet(r, 12, r.Nodes)
+				f.joinAll(members, FetchOptions{Config: patient()}, source)
+				rng := r.Rand("troubles")
+				all := append([]*Node{seat}, members...)
+				at := time.Duration(0)
+				for range 6 {
+					at += time.Duration(300+rng.IntN(1500)) * time.Millisecond
+					gone := time.Duration(rng.IntN(5000)) * time.Millisecond
+					x, i := all[rng.IntN(len(all))], rng.IntN(3)
+					r.After(at, func() {
+						switch i {
+						case 0:
+							x.Kill()
+							r.After(gone, x.Start)
+						case 1:
+							x.Freeze()
+							r.After(gone, x.Thaw)
+						case 2:
+							var others []*Node
+							for _, y := range append([]*Node{source}, all...) {
+								if y != x {
+									others = append(others, y)
+								}
+							}
+							r.After(gone, r.Partition([]*Node{x}, others))
+						}
+					})
+				}
+				r.Patience(45 * time.Second)
+				f.whole(r, source, 2)
+			},
+		},
+		&Scenario{
+			Name: "alone-and-joined",
+			Says: "The coordinator of a fleet is not there; after a while members go on alone, and join when it comes.",
+			Set: func(r *Run) {
+				f, source, members, seat := newFleet(r, 24, 2)
+				seat.Kill()
+				opt := FetchOptions{Config: patient()}
+				opt.Config.Fleet.Alone = 3 * time.Second
+				f.joinAll(members, opt, source)
+				r.After(6*time.Second, seat.Start)
+				f.whole(r, source, 1.6)
+			},
+		},
+		&Scenario{
+			Name: "stranger",
+			Says: "A node that is not on the list of a fleet asks its coordinator for leases, and is told that it may not.",
+			Set: func(r *Run) {
+				f, source, members, _ := newFleet(r, 4, 2)
+				f.joinAll(members, FetchOptions{}, source)
+				x := r.Add(NodeConfig{Name: "stranger"})
+				opt := FetchOptions{Want: share.ErrStalled}
+				opt.Config.Stall = 20 * time.Second
+				f.Join(x, opt, source)
+				r.Patience(-1)
+				f.whole(r, source, 1.02)
+			},
+		},
+		&Scenario{
+			Name: "garbled-member",
+			Says: "A member of a fleet garbles some of what it tells the others, until it is killed.",
+			Set: func(r *Run) {
+				f, source, members, _ := newFleet(r, 8, 4)
+				members[3].Become(Garbler(0.2))
+				f.joinAll(members[:3], FetchOptions{Config: patient()}, source)
+				f.Join(members[3], FetchOptions{MayFail: true}, source)
+				// Members are of one owner and believed: what one of them says it has is not
+				// fetched from outside until it is gone.
+				r.After(30*time.Second, members[3].Kill)
+				f.whole(r, source, 2)
+			},
+		},
+		&Scenario{
+			Name: "fleet-leaves",
+			Says: "Members of a fleet leave as soon as they have everything; the coordinator fetches, too.",
+			Set: func(r *Run) {
+				f, source, members, seat := newFleet(r, 12, 3)
+				f.joinAll(members, FetchOptions{Config: patient(), Leave: true}, source)
+				f.Join(seat, FetchOptions{Config: patient()}, source)
+				r.Finally(func() {
+					sent := float64(source.Sent()) / float64(f.c.bytes)
+					r.Expect(sent <= 1.3, "%.3f copies entered the fleet", sent)
+				})
+			},
+		},
+	)
+}
+
+// newFleet is a share of so many MiB outside, a coordinator, and members.
+func newFleet(r *Run, size, members int) (f *Fleet, source *Node, all []*Node, seat *Node) {
+	c := r.Folder("photos", 4*size, 256<<10)
+	source = r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+	seat = r.Add(NodeConfig{Name: "seat", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond}})
+	for i := range members {
+		all = append(all, r.Add(NodeConfig{Name: fmt.Sprint("member", i), Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond}}))
+	}
+	return seat.Coordinate(c, all...), source, all, seat
+}
+
+// joinAll has all members fetch.
+func (f *Fleet) joinAll(members []*Node, opt FetchOptions, source *Node) (out []*Fetch) {
+	for _, x := range members {
+		out = append(out, f.Join(x, opt, source))
+	}
+	return out
+}
