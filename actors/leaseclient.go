@@ -123,7 +123,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.setPriorities(ctx, m)
 	case PlanQuery:
 		c.ask(ctx, asking{from: ctx.Sender()}, m)
-	case PieceBegun, RankSource, PauseLeases, SetReader, CloseReader:
+	case PieceBegun, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
 		ctx.Forward(c.local)
 
 	case LeaseResponse:

@@ -41,6 +41,8 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.grant(ctx, m)
 	case LeaseProgress:
 		l.do(ctx, l.m.Progress(m.Source, m.Piece, m.Token, m.Bytes, l.s.Now()))
+	case SourceMeasured:
+		l.do(ctx, l.m.Measured(m.Source, m.Rate, m.RTT, l.s.Now()))
 	case LeaseReturned:
 		l.returned(ctx, m)
 	case PieceBegun:

@@ -310,6 +310,14 @@ type LeaseProgress struct {
 	Bytes  int
 }
 
+// SourceMeasured, FetchPool -> LeaseManager: what a source delivers now. A pool with
+// enough leases asks for none, and the source may have become slow meanwhile.
+type SourceMeasured struct {
+	Source peers.ID
+	Rate   float64 // bytes per second
+	RTT    time.Duration
+}
+
 // LeaseReturned, FetchPool -> LeaseManager (fleet): given up, for a reason.
 type LeaseReturned struct {
 	Source peers.ID

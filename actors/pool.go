@@ -297,10 +297,15 @@ func (f *fetchPool) ask(ctx actor.Context, n int) {
 	if !known {
 		rate = 0
 	}
-	if limit := f.ration.Rate(); limit > 0 { // what it could send beyond that is of no use
-		rate = min(rate, float64(limit))
+	ctx.Request(f.leases, LeaseRequest{Source: f.source.ID, Max: n, Rate: f.useful(rate), RTT: rtt})
+}
+
+// useful is what of a rate the node's own limit leaves.
+func (f *fetchPool) useful(rate float64) float64 {
+	if limit := f.ration.Rate(); limit > 0 {
+		return min(rate, float64(limit))
 	}
-	ctx.Request(f.leases, LeaseRequest{Source: f.source.ID, Max: n, Rate: rate, RTT: rtt})
+	return rate
 }
 
 // leased takes new leases on: those of untouched pieces at once, the others
@@ -510,6 +515,7 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	if rate, rtt, known := f.core.Measure(); known && now.Sub(f.reported) >= reportEvery {
 		st.Rate, st.RTT = rate, rtt
 		f.measured(ctx, now, rate)
+		ctx.Send(f.leases, SourceMeasured{f.source.ID, f.useful(rate), rtt})
 	}
 	if gone && !st.Gone {
 		st.Gone = true

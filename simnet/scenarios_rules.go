@@ -1,0 +1,141 @@
+package simnet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// Scenarios of one rule each: what is rare goes first, a ban outlives a restart,
+// what was kept is kept, and so on. Without that rule they do not hold.
+func init() {
+	scenarios = append(scenarios,
+		&Scenario{
+			Name: "rare-pieces",
+			Says: "A source comes late, and it alone has two pieces: they are fetched before others.",
+			Set: func(r *Run) {
+				c := r.File("film", 32*mib)
+				rare := func(p share.Piece) bool { return p%16 == 5 }
+				line := Line{Up: 8 * Mbit, Down: 8 * Mbit, Latency: 20 * time.Millisecond}
+				var from []*Node
+				for i := range 4 {
+					x := r.Add(NodeConfig{Name: fmt.Sprint("part", i), Line: line})
+					x.Part(c, func(p share.Piece) bool { return !rare(p) })
+					from = append(from, x)
+				}
+				for i, x := range from {
+					x.FetchWith(c, FetchOptions{Manifest: true}, from[(i+1)%len(from)])
+				}
+				f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, from...)
+				alone := r.Add(NodeConfig{Name: "alone", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 20 * time.Millisecond}})
+				alone.Part(c, func(p share.Piece) bool { return p%2 == 1 })
+				r.After(time.Second, func() { alone.FetchWith(c, FetchOptions{Manifest: true}, from[0]) })
+				r.When(func() bool { return f.Part() >= 0.6 }, func() {
+					got := f.Verified()
+					for p := range share.FullSet(got.Len()).All() {
+						r.Expect(!rare(p) || got.Has(p), "piece %d, which only one source has, did not come among the first", p)
+					}
+				})
+			},
+		},
+		&Scenario{
+			Name: "ban-outlives-restart",
+			Says: "A node that was lied to is started anew, and takes nothing from the liar any more.",
+			Set: func(r *Run) {
+				c, d := r.File("film", 8*mib), r.File("book", 8*mib)
+				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c).Seed(d)
+				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c).Seed(d)
+				x := r.Add(NodeConfig{Name: "node"})
+				x.Fetch(c, good, liar)
+				var sent int64
+				r.After(20*time.Second, x.Stop)
+				r.After(21*time.Second, func() {
+					x.Start()
+					sent = liar.Sent()
+					x.Fetch(d, good, liar)
+				})
+				r.AtLeast(30 * time.Second)
+				r.Finally(func() {
+					more := liar.Sent() - sent
+					r.Expect(more < 128<<10, "the liar was asked again, and sent %d bytes", more)
+				})
+			},
+		},
+		&Scenario{
+			Name: "kills-lose-little",
+			Says: "A node is killed again and again; nearly all that it had is still there.",
+			Set: func(r *Run) {
+				c := r.File("film", 48*mib)
+				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+				x := r.Add(NodeConfig{Name: "node"})
+				rare := patient() // hardly ever a sync: what is left is what was noted
+				rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
+				x.FetchWith(c, FetchOptions{Config: rare}, source)
+				for i := range 5 {
+					r.After(time.Duration(2500+2500*i)*time.Millisecond, x.Kill)
+					r.After(time.Duration(2600+2500*i)*time.Millisecond, x.Start)
+				}
+				r.Finally(func() {
+					got := float64(x.Received()) / float64(c.bytes)
+					r.Expect(got < 1.6, "%.2f times the share came over the wire", got)
+				})
+			},
+		},
+		&Scenario{
+			Name: "power-cuts-lose-little",
+			Says: "A node loses power again and again; what is older than some seconds is still there.",
+			Set: func(r *Run) {
+				c := r.File("film", 32*mib)
+				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 16 * Mbit, Down: 16 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+				x := r.Add(NodeConfig{Name: "node"})
+				x.FetchWith(c, FetchOptions{Config: patient()}, source)
+				for i := range 5 {
+					r.After(time.Duration(6+6*i)*time.Second, x.PowerOff)
+					r.After(time.Duration(6+6*i)*time.Second+500*time.Millisecond, x.Start)
+				}
+				r.Finally(func() {
+					got := float64(x.Received()) / float64(c.bytes)
+					r.Expect(got < 1.9, "%.2f times the share came over the wire", got)
+				})
+			},
+		},
+		&Scenario{
+			Name: "upload-limit",
+			Says: "A source with a limit keeps to it, and shares it fairly between two who fetch different things.",
+			Set: func(r *Run) {
+				c, d := r.File("film", 8*mib), r.File("other-film", 8*mib)
+				source := r.Add(NodeConfig{Name: "source"}).Seed(c).Seed(d)
+				source.SetUploadRate(1_000_000)
+				a := r.Add(NodeConfig{Name: "a"}).Fetch(c, source)
+				var b *Fetch
+				y := r.Add(NodeConfig{Name: "b", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 60 * time.Millisecond}})
+				r.After(time.Second, func() { b = y.Fetch(d, source) })
+				r.AtLeast(2 * time.Second)
+				r.Finally(func() {
+					r.Expect(b.endedAt > 16*time.Second && b.endedAt < 24*time.Second, "all was there after %v; the limit takes 17 s", b.endedAt)
+					r.Expect(min(a.Took(), b.Took())*5 > max(a.Took(), b.Took())*4, "one took %v, the other %v", a.Took(), b.Took())
+				})
+			},
+		},
+		&Scenario{
+			Name:      "sources-slow-down",
+			Says:      "Half of the sources become a hundred times slower with pieces in hand: the others fetch these as well.",
+			Duplicate: 0.05,
+			Set: func(r *Run) {
+				c := r.File("film", 48*mib)
+				var from []*Node
+				for i := range 8 {
+					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
+				}
+				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+				r.When(func() bool { return f.Part() >= 0.5 }, func() {
+					for _, x := range from[:4] {
+						x.SetLine(Line{Up: 0.2 * Mbit, Down: 0.2 * Mbit, Latency: 20 * time.Millisecond})
+					}
+				})
+				r.Finally(func() { r.Expect(f.Took() < 20*time.Second, "took %v", f.Took()) })
+			},
+		},
+	)
+}
