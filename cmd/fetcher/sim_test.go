@@ -252,6 +252,21 @@ func TestSimRunInJSON(t *testing.T) {
 	}
 }
 
+func TestAPanicNamesItsSeed(t *testing.T) {
+	bad := failing(3)
+	set := bad.Set
+	bad.Set = func(r *simnet.Run) {
+		set(r)
+		if len(r.Net.Nodes()) > 3 {
+			panic("at sea")
+		}
+	}
+	_, _, err := simulate(t.Context(), bad, simFlags{seed: 1, seeds: 10}, false)
+	if exitCode(err) != exitOther || !strings.HasPrefix(err.Error(), "made-up with seed 3 panics: at sea\n") || !strings.Contains(err.Error(), "sim_test.go") {
+		t.Errorf("exit %d: %v", exitCode(err), err)
+	}
+}
+
 func TestCtrlCEndsASearch(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	endless := &simnet.Scenario{Name: "endless", Limit: 10_000 * time.Hour, Set: func(r *simnet.Run) {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -21,9 +23,9 @@ type search struct {
 	tell     func(now time.Duration) // how far a run is; only with one seed; may be nil
 	told     func(seen)              // of each run that ended, one call at a time
 
-	mu      sync.Mutex // guards the fields below
-	next    int        // of the seeds
-	done    int
+	mu      sync.Mutex                 // guards the fields below
+	next    int                        // of the seeds
+	broken  error                      // a run panicked
 	failed  *seen                      // of the lowest seed that does not hold
 	running map[int]context.CancelFunc // by number of the seed
 }
@@ -46,13 +48,13 @@ func (s *search) run(ctx context.Context) (failed *seen, err error) {
 		})
 	}
 	all.Wait()
-	return s.failed, ctx.Err()
+	return s.failed, cmp.Or(s.broken, ctx.Err())
 }
 
 // one runs the next seed. False: there is none, or no need.
 func (s *search) one(ctx context.Context) bool {
 	s.mu.Lock()
-	if s.failed != nil || s.next == s.seeds || ctx.Err() != nil {
+	if s.failed != nil || s.broken != nil || s.next == s.seeds || ctx.Err() != nil {
 		s.mu.Unlock()
 		return false
 	}
@@ -63,22 +65,18 @@ func (s *search) one(ctx context.Context) bool {
 	s.running[i] = cancel
 	s.mu.Unlock()
 
-	seed := s.first + uint64(i)
-	defer func() {
-		if p := recover(); p != nil {
-			panic(fmt.Sprintf("scenario %s, seed %d: %v", s.scenario.Name, seed, p))
-		}
-	}()
 	began := time.Now()
-	r, err := s.scenario.RunWith(ctx, simnet.RunOptions{Seed: seed, Nodes: s.nodes, Record: s.record, Tell: s.tell})
+	r, err := s.world(ctx, s.first+uint64(i))
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, i)
 	if err != nil {
+		if ctx.Err() == nil {
+			s.broken = err
+		}
 		return false
 	}
-	s.done++
 	x := seen{r, time.Since(began)}
 	s.told(x)
 	if !r.OK() {
@@ -92,4 +90,15 @@ func (s *search) one(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// world is one run. A panic in it is an error with its seed, so that it can be had
+// again.
+func (s *search) world(ctx context.Context, seed uint64) (r *simnet.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s with seed %d panics: %v\n%s", s.scenario.Name, seed, p, debug.Stack())
+		}
+	}()
+	return s.scenario.RunWith(ctx, simnet.RunOptions{Seed: seed, Nodes: s.nodes, Record: s.record, Tell: s.tell})
 }

@@ -36,6 +36,9 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 	failed, err := find.run(ctx)
 	live.clear()
 	a.out.sum(map[string]any{"scenario": s.Name, "seed": fl.seed, "seeds": fl.seeds, "done_seeds": all.runs, "holds": failed == nil, "seconds": time.Since(began).Seconds()})
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
 	if err != nil && failed == nil {
 		fmt.Fprintf(a.stderr, "%s: %d of %s tried, and none failed\n", s.Name, all.runs, count(fl.seeds, "seed"))
 		return cause(ctx)
