@@ -58,7 +58,7 @@ func (m modelled) Start() {
 	x.dials = map[peers.ID][]func(*conn, error){}
 	x.offers = store.NewOffers()
 	rt := n.Runtime(fmt.Sprint(x.id, " ", x.life))
-	rt.SetWall(x.Clock)
+	rt.SetWall(func() time.Time { return n.Now().Add(x.wall) })
 	d := actors.Deps{Runtime: rt, Network: x, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
 		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers}
 	if x.cfg.Deps != nil {

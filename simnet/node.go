@@ -99,8 +99,8 @@ func (x *Node) Config() NodeConfig { return x.cfg }
 // Acts is how the node treats others.
 func (x *Node) Acts() Behaviour { return x.acts }
 
-// Clock is the node's wall clock.
-func (x *Node) Clock() time.Time { return x.net.Now().Add(x.wall) }
+// Ahead is what the node's wall clock is ahead of the world's.
+func (x *Node) Ahead() time.Duration { return x.wall }
 
 // Disk is the node's disk: give it faults, or another size.
 func (x *Node) Disk() *storetest.Disk { return x.disk }
@@ -278,6 +278,7 @@ func (x *Node) SetLine(l Line) {
 func (x *Node) SetClock(ahead time.Duration) {
 	x.net.log.add(x.id, "its clock is %v ahead", ahead)
 	x.wall = ahead
+	x.host.Changed()
 }
 
 // SetUploadRate bounds what the node sends, in bytes per second; 0 is no bound.

@@ -45,7 +45,7 @@ type Host interface {
 	// Fetch begins a fetch, whose Notify hears what happens; StopFetch ends it.
 	Fetch(f *Fetch)
 	StopFetch(f *Fetch)
-	// Changed is told when the line of Node.Config, or Node.Acts, changed.
+	// Changed is told when the line of Node.Config, Node.Acts or Node.Ahead changed.
 	Changed()
 	// SetUploadRate bounds what the node sends, in this life and all others.
 	SetUploadRate(bytesPerSecond int64)

@@ -301,11 +301,12 @@ func (p *place) ListenUDP(a *net.UDPAddr) (net.PacketConn, error) {
 func (p *place) SourceIP(*net.UDPAddr) (net.IP, error) { return p.ip.AsSlice(), nil }
 
 // die takes what listens there off the network, as the end of its process would:
-// nobody hears of it, and the addresses are free.
+// nobody hears of it, and the addresses are free. What is frozen may die too.
 func (p *place) die() {
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
 	clear(p.opened)
+	p.dark = false
 	for addr, s := range p.n.sockets {
 		if s.at == p {
 			s.dead = true

@@ -176,6 +176,7 @@ func TestTheDeadAreSilentAndTheirAddressIsFree(t *testing.T) {
 		if _, err := x.at.ListenUDP(&net.UDPAddr{IP: net.IPv4(9, 9, 9, 9), Port: 3}); err == nil {
 			t.Error("listens where it is not")
 		}
+		x.Freeze()
 		x.Kill()
 		if k, _, _ := burst(t, old, b, 1, 10); k != 0 {
 			t.Error("the dead speak")

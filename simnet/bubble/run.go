@@ -14,11 +14,21 @@ import (
 // each missing piece is missing, the timeline, and how to run the scenario with
 // modelled links. nodes is as in simnet.Scenario.Run. It skips a scenario that is
 // not for whole nodes.
-func Run(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) (res *simnet.Result) {
+func Run(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) *simnet.Result {
 	t.Helper()
 	if s.Only != "" {
 		t.Skip("not with whole nodes:", s.Only)
 	}
+	res := play(t, s, seed, nodes)
+	if !res.OK() {
+		t.Errorf("%s%s", res.Report(), twin(s, seed, nodes))
+	}
+	return res
+}
+
+// play is Run that leaves it to the caller whether it holds.
+func play(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) (res *simnet.Result) {
+	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNet(seed, dir)
@@ -29,9 +39,6 @@ func Run(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) (res *simnet.
 		}()
 		res = s.RunOn(newTier(n).sim, nodes)
 	})
-	if !res.OK() {
-		t.Errorf("%s%s", res.Report(), twin(s, seed, nodes))
-	}
 	return res
 }
 

@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -112,9 +114,12 @@ func (t *tier) called() bool {
 // Add implements simnet.Tier.
 func (t *tier) Add(x *simnet.Node) (simnet.Host, peers.ID) {
 	c := x.Config()
+	if c.Deps != nil {
+		panic("bubble: a node with Deps cannot be whole; its scenario must say so in Only")
+	}
 	h := &host{t: t, x: x, shared: map[*simnet.Content]*fetcher.Share{}, fetches: map[*simnet.Fetch]*fetcher.Transfer{}}
 	h.node = t.net.Add(NodeConfig{Name: c.Name, Site: t.site(c.Site), Line: c.Line, NAT: c.NAT, Acts: c.Acts, Disk: x.Disk(),
-		Config: fetcher.Config{InFlight: c.InFlight, Buffers: c.Buffers, Wall: x.Clock}})
+		Config: fetcher.Config{InFlight: c.InFlight, Buffers: c.Buffers, Wall: h.wall}})
 	t.nodes[x] = h
 	return h, h.node.ID()
 }
@@ -136,14 +141,16 @@ func (t *tier) Blocked(from, to *simnet.Node, blocked bool) {
 
 // host runs one node of a simnet.Net.
 type host struct {
-	t       *tier
-	x       *simnet.Node
-	node    *Node
-	rate    int64
-	shared  map[*simnet.Content]*fetcher.Share  // in this life
-	fetches map[*simnet.Fetch]*fetcher.Transfer // ...
-	reading sync.WaitGroup                      // their events
+	t     *tier
+	x     *simnet.Node
+	node  *Node
+	rate  int64        // of uploads
+	ahead atomic.Int64 // of its wall clock
+
 	life    int
+	shared  map[*simnet.Content]*fetcher.Share  // in this life
+	fetches map[*simnet.Fetch]*fetcher.Transfer // in this life
+	reading sync.WaitGroup                      // of the events of fetches
 }
 
 func (h *host) fault(err error) {
@@ -155,6 +162,7 @@ func (h *host) Start() {
 	h.life++
 	clear(h.shared)
 	clear(h.fetches)
+	h.node.Thaw() // it may have been frozen while it stopped
 	f, err := h.node.Open()
 	if err != nil {
 		h.fault(err)
@@ -303,8 +311,12 @@ func (h *host) StopFetch(f *simnet.Fetch) {
 	}
 }
 
+// wall is the node's wall clock. It is asked on any goroutine.
+func (h *host) wall() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
+
 // Changed implements simnet.Host.
 func (h *host) Changed() {
+	h.ahead.Store(int64(h.x.Ahead()))
 	h.node.SetLine(h.x.Config().Line)
 	h.node.Become(h.x.Acts())
 }
@@ -323,6 +335,9 @@ func (h *host) Verified(f *simnet.Fetch) *share.Set {
 		return nil
 	}
 	m := f.Content().Manifest
+	if done, err := f.Done(); done && err != nil {
+		return h.kept(m)
+	}
 	set := share.NewSet(m.Layout().Pieces())
 	for p := range share.Piece(set.Len()) {
 		if h.has(m.ID(), p) {
@@ -330,6 +345,16 @@ func (h *host) Verified(f *simnet.Fetch) *share.Set {
 		}
 	}
 	return set
+}
+
+// kept is what a fetch that failed has left on the disk; nil if that cannot be read.
+func (h *host) kept(m *share.Manifest) *share.Set {
+	p, err := store.OpenPartialIn(context.Background(), h.x.Disk().FS(), m, store.PartialOptions{Workers: 1})
+	if err != nil {
+		return nil
+	}
+	defer p.Close()
+	return p.Verified()
 }
 
 func (h *host) has(id share.ID, p share.Piece) bool {
