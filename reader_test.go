@@ -240,7 +240,11 @@ func TestReadAheadSetsTheOrder(t *testing.T) {
 	if n, all := inOrder(64 << 20); n < 8 {
 		t.Errorf("with 64 MiB only the first %d pieces are here, of %d", n, all)
 	}
-	if n, all := inOrder(1); n > all/2+2 {
-		t.Errorf("with 1 byte the first %d pieces are here, of %d", n, all)
+	n, all := inOrder(1)
+	for tries := 1; tries < 4 && n > all/2+2; tries++ { // chance may begin near the front
+		n, all = inOrder(1)
+	}
+	if n > all/2+2 {
+		t.Errorf("with 1 byte the first %d pieces are here, of %d, again and again", n, all)
 	}
 }
