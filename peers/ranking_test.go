@@ -573,8 +573,10 @@ func TestOrderPutsEligibleFirst(t *testing.T) {
 	r.peers["low"].Integrity, r.peers["low"].Speed = 0.19, 1 // 0.285
 	r.Verified("slow", 1, epoch)
 	r.peers["slow"].Integrity, r.peers["slow"].Speed = 0.21, 0 // 0.105
-	if got := fmt.Sprint(r.Order([]ID{"low", "slow", "b", "a"}, epoch)); got != "[a b slow low]" {
-		t.Error(got)
+	for _, ids := range [][]ID{{"low", "slow", "b", "a"}, {"a", "b", "slow", "low"}, {"slow", "low", "a", "b"}} {
+		if got := fmt.Sprint(r.Order(ids, epoch)); got != "[a b slow low]" {
+			t.Error(got)
+		}
 	}
 }
 

@@ -566,3 +566,56 @@ func BenchmarkAskAndDone(b *testing.B) {
 		})
 	}
 }
+
+// A child that is being served has not paused: it keeps what it is behind by.
+func TestWhoIsBeingServedLosesNoTime(t *testing.T) {
+	u := NewUploads(UploadConfig{Slots: 2})
+	ask := func(j Job, c ID, bytes int) {
+		u.Ask(Ask{Job: j, Child: c, Key: "k", Piece: uint32(j), Bytes: bytes}, epoch)
+	}
+	ask(1, "a", 1)
+	for j := range Job(30) {
+		ask(100+j, "b", 1<<20)
+	}
+	serving := Job(100)
+	for range 10 {
+		serving = u.Done(serving, epoch)[0]
+	}
+	for j := range Job(5) {
+		ask(10+j, "a", 1<<20)
+	}
+	for range 5 {
+		if serving = u.Done(serving, epoch)[0]; serving >= 100 {
+			t.Fatal("b is served, which has had ten times as much")
+		}
+	}
+}
+
+// A request is told to come again in time, though the rate allows the next only later.
+func TestWhoWaitsInVainHearsItInTime(t *testing.T) {
+	u := NewUploads(UploadConfig{Rate: 1000})
+	u.Ask(Ask{Job: 1, Child: "a", Key: "k", Bytes: 256 << 10}, epoch) // the burst
+	if v := u.Ask(Ask{Job: 2, Child: "a", Key: "k", Bytes: 64 << 10}, epoch); !v.Queued {
+		t.Fatalf("%+v", v)
+	}
+	if wait := u.Wake().Sub(epoch); wait != 1500*time.Millisecond {
+		t.Errorf("looks again in %v", wait)
+	}
+}
+
+// Who had more than the others and has gone is remembered before those who had less.
+func TestSweepingKeepsTheClocksThatMatter(t *testing.T) {
+	u := NewUploads(UploadConfig{Queue: 4})
+	for j := range Job(5) {
+		u.Ask(Ask{Job: j, Child: "greedy", Key: "k", Bytes: 1 << 20}, epoch)
+		u.Done(j, epoch)
+	}
+	u.Forget("greedy", epoch)
+	for i := range 20 {
+		u.child(ID(fmt.Sprint("idle", i))).clock = 0
+		u.Forget(ID(fmt.Sprint("idle", i)), epoch)
+	}
+	if u.children["greedy"] == nil || len(u.children) > 9 {
+		t.Errorf("%d children are known, the greedy one: %v", len(u.children), u.children["greedy"] != nil)
+	}
+}

@@ -394,6 +394,10 @@ func TestWroteWithoutCheckMarksNothing(t *testing.T) {
 	if have, _ := v.State(3); have != nil {
 		t.Errorf("had: %v", have)
 	}
+	done := accept(v, 3, v.Check(3, 0, "c", small.data(3, 0, 16)), "c", 2)
+	if done == nil || len(done.Credits) != 1 || done.Credits[0].Source != "c" {
+		t.Errorf("credits for nothing: %+v", done)
+	}
 }
 
 func TestCreditsStandInOrderOfFirstContribution(t *testing.T) {
@@ -465,8 +469,16 @@ func TestSkippedPiecesAreComplete(t *testing.T) {
 }
 
 func TestStateOfNoPiece(t *testing.T) {
-	if have, proven := New(small.m).State(1 << 30); have != nil || proven {
-		t.Error(have, proven)
+	empty, err := share.NewManifest("empty", []share.Entry{{Path: "empty", Root: share.EmptyRoot, PieceExp: share.PieceExp(0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*share.Manifest{small.m, empty} {
+		for _, p := range []share.Piece{share.Piece(m.Layout().Pieces()), 1 << 30} {
+			if have, proven := New(m).State(p); have != nil || proven {
+				t.Error(have, proven)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +119,11 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 		t.Errorf("began as %+v, and again as %+v", first.begun, second.begun)
 	}
 	running.Wait()
+	if sent := written(origin.cmd.Process.Pid); sent > size+size/50+4<<20 {
+		t.Errorf("the origin sent %d bytes of a share of %d", sent, size)
+	} else {
+		t.Logf("the origin sent %d bytes of a share of %d", sent, size)
+	}
 
 	var entered int64
 	for i, m := range members {
@@ -137,6 +143,18 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	if entered < size || entered > size+4<<20 {
 		t.Errorf("%d bytes entered the fleet, of %d", entered, size)
 	}
+}
+
+// written is how many bytes a process wrote to sockets and files, 0 where that is
+// not told.
+func written(pid int) (n int64) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(b), "wchar: ")
+	fmt.Sscan(rest, &n)
+	return n
 }
 
 func originID(s *sharing) string {
