@@ -69,7 +69,7 @@ type Pool struct {
 	cfg    Config
 	layout *share.Layout
 	rng    *rand.Rand
-	piece  float64 // mean bytes of a piece
+	piece  float64 // mean bytes of a piece: of the share, then of those leased lately
 	now    time.Time
 
 	state State

@@ -790,6 +790,50 @@ func TestSourceThatTurnsSlowGivesBackWhatItCannotDo(t *testing.T) {
 	}
 }
 
+// Of a share of many small files and few large pieces, the large ones are left. A
+// pool that gave them all back, because one is more than a window, would get them
+// again at once, and never ask for anything.
+func TestLargePiecesAmongSmallOnesAreAskedFor(t *testing.T) {
+	sizes := make([]int64, 600)
+	for i := range sizes {
+		sizes[i] = 5000
+	}
+	first := share.Piece(len(sizes))
+	h := ready(t, Config{}, append(sizes, 16<<20)...)
+	left := map[share.Piece]bool{}
+	for p := range share.Piece(16) {
+		left[first+p] = true
+	}
+	token, granted, came := share.Token(0), 0, 0
+	todo := h.next()
+	for rounds := 0; came < 16<<20; rounds++ {
+		if rounds > 1000 {
+			t.Fatalf("%d bytes came; %d pieces were leased", came, granted)
+		}
+		for _, r := range todo.Return {
+			left[r.Piece] = true
+		}
+		for _, r := range todo.Requests {
+			came += r.Bytes
+		}
+		h.serve(todo.Requests, 10e6)
+		var works []Work
+		for p := first; p < first+16 && len(works) < todo.Want; p++ {
+			if left[p] {
+				token++
+				works = append(works, Work{Piece: p, Token: token})
+				delete(left, p)
+			}
+		}
+		granted += len(works)
+		h.p.Grant(works, h.now)
+		todo = h.next()
+	}
+	if granted > 32 {
+		t.Errorf("16 pieces were leased %d times", granted)
+	}
+}
+
 func TestConfigBoundsWindowRequestsAndLeases(t *testing.T) {
 	w := newWorld(t, Config{MaxWindow: 1 << 20, MaxRequest: 128 << 10}, bigLayout(t), 100e6, 100*time.Millisecond)
 	w.to(start.Add(5 * time.Second))

@@ -49,6 +49,7 @@ func (p *Pool) grant(w Work) {
 		}
 	}
 	l.Have = nil
+	p.piece += (float64(p.layout.PieceLen(w.Piece)) - p.piece) / pieceMemory
 	if w.Proven || n == 1 {
 		l.proof = known
 	}
@@ -61,6 +62,9 @@ func (p *Pool) grant(w Work) {
 	p.ahead += l.bytes
 	p.enqueue(l)
 }
+
+// pieceMemory is how many leases ago the size of a piece still tells of the next.
+const pieceMemory = 8
 
 func (p *Pool) enqueue(l *lease) {
 	switch {
@@ -472,12 +476,13 @@ func (p *Pool) trim() {
 	}
 }
 
-// returnIdle gives back leases that were not begun, the newest first, until at
-// most keep bytes wait to be asked for.
+// returnIdle gives back leases that were not begun, the newest first, as long as
+// at least keep bytes still wait to be asked for: a single lease may be more than
+// that, and would come again at once.
 func (p *Pool) returnIdle(keep int, why Reason) {
-	for l := p.list.prev; l != &p.list && p.ahead > keep; {
+	for l := p.list.prev; l != &p.list; {
 		prev := l.prev
-		if len(l.reqs) == 0 {
+		if len(l.reqs) == 0 && p.ahead-l.bytes >= keep {
 			p.drop(l, false)
 			p.giveBack(l.Work, why)
 		}
