@@ -3,6 +3,9 @@ package actors
 import (
 	"context"
 
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -40,3 +43,72 @@ func (p *Program) Begin(m FetchShare) { p.s.Send(p.node, m) }
 
 // BeginCoordinating is Coordinate without waiting to hear that it has begun.
 func (p *Program) BeginCoordinating(m CoordinateShare) { p.s.Send(p.node, m) }
+
+// Skipping is a FetchShare.Select that leaves out the entries that skip says.
+func Skipping(skip func(entry int) bool) func(*share.Manifest) ([]leasemgr.Priority, error) {
+	return func(m *share.Manifest) ([]leasemgr.Priority, error) {
+		out := make([]leasemgr.Priority, len(m.Entries))
+		for i := range out {
+			if skip(i) {
+				out[i] = leasemgr.Skip
+			}
+		}
+		return out, nil
+	}
+}
+
+// BeginChoice is SetPriority without waiting: entries are wanted from now on, or
+// are not.
+func (p *Program) BeginChoice(id share.ID, entries []int, wanted bool) {
+	priority := leasemgr.Normal
+	if !wanted {
+		priority = leasemgr.Skip
+	}
+	p.s.Send(p.node, transferQuery{id, SetPriority{entries, priority}})
+}
+
+// BeginReading is OpenReader without waiting: then is called with the answer. It is
+// for the programs of a World.
+func (p *Program) BeginReading(id share.ID, m OpenReader, then func(ReaderOpened)) {
+	p.hear(transferQuery{id, m}, func(answer any) {
+		r, ok := answer.(ReaderOpened)
+		if !ok {
+			r.Err = ErrNoAnswer
+		}
+		then(r)
+	})
+}
+
+// HearByte is AwaitByte without waiting.
+func (p *Program) HearByte(id share.ID, m MoveReader, then func(ReaderReady)) {
+	m.Wait = true
+	p.hear(transferQuery{id, m}, func(answer any) {
+		r, ok := answer.(ReaderReady)
+		if !ok {
+			r.Err = ErrNoAnswer
+		}
+		then(r)
+	})
+}
+
+// hear asks the node something, and has then called in the world's loop.
+func (p *Program) hear(m any, then func(answer any)) {
+	h := &hearer{s: p.s, then: then}
+	h.pid, _ = p.s.ProcessRegistry.Add(h, "ask"+p.s.ProcessRegistry.NextId())
+	p.s.Root.RequestWithCustomSender(p.node, m, h.pid)
+}
+
+// hearer waits for one answer, without a goroutine.
+type hearer struct {
+	s    *System
+	pid  *actor.PID
+	then func(any)
+}
+
+func (h *hearer) SendUserMessage(_ *actor.PID, m any) {
+	h.s.ProcessRegistry.Remove(h.pid)
+	answer := actor.UnwrapEnvelopeMessage(m)
+	h.s.world.After(0, func() { h.then(answer) })
+}
+func (*hearer) SendSystemMessage(*actor.PID, any) {}
+func (*hearer) Stop(*actor.PID)                   {}

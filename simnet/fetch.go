@@ -20,6 +20,9 @@ type FetchOptions struct {
 	MayFail bool
 	// Manifest spares asking for it.
 	Manifest bool
+	// Skip leaves out entries of the manifest, until Choose says otherwise. What is
+	// left out when all is over is a fault: scenarios end with the whole.
+	Skip func(entry int) bool
 }
 
 // Fetch is one share that a node fetches, over all its lives.

@@ -270,6 +270,9 @@ func (m modelled) Fetch(f *Fetch) {
 	if f.opt.Manifest {
 		fetch.Manifest = f.c.Manifest
 	}
+	if f.opt.Skip != nil {
+		fetch.Select = actors.Skipping(f.opt.Skip)
+	}
 	m.program.Begin(fetch)
 }
 

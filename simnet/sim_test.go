@@ -21,6 +21,7 @@ import (
 //	SIM_FROM=1000   the first seed; default 1
 //	SIM_NODES=8     so many nodes, where a scenario has no fixed roles
 //	SIM_OPEN=1      the scenarios as well that do not hold yet
+//	SIM_LARGE=1     a thousand nodes in TestThousandNodes
 //	SIM_PRINT=1     no test: print what a few runs do to the last detail, and exit
 //
 // With -v it prints what was tried, how long it was in virtual time, and what took

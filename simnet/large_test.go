@@ -1,0 +1,65 @@
+package simnet
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+)
+
+// TestThousandNodes is a share that spreads over a thousand whole nodes, of which
+// some are killed and come back: SIM_LARGE=1. Without, it is fewer.
+func TestThousandNodes(t *testing.T) {
+	nodes := 60
+	if os.Getenv("SIM_LARGE") != "" {
+		nodes = 1000
+	} else if raced {
+		nodes = 20
+	}
+	began := time.Now()
+	r := large.Run(1, nodes)
+	if !r.OK() {
+		t.Error(r.Report())
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	whole := 0
+	for _, x := range r.Net.nodes {
+		for _, f := range x.fetches {
+			if f.ended != nil && f.ended.Err == nil {
+				whole++
+			}
+		}
+	}
+	t.Logf("%d nodes, %d whole: %v virtual in %v, %d million steps, %.2f copies from the source, %d MiB of memory from the system",
+		r.Nodes, whole, r.Virtual.Round(time.Second), time.Since(began).Round(time.Second/10), r.Steps/1e6, r.Copies, m.Sys>>20)
+}
+
+// large is a crowd in which nobody knows more than a few others.
+var large = &Scenario{
+	Name:  "large",
+	Says:  "A share spreads over a thousand nodes, of which every twentieth is killed and comes back.",
+	Nodes: 1000,
+	Set: func(r *Run) {
+		c := r.Folder("pictures", 16, 64<<10)
+		rng := r.Rand("large")
+		nodes := []*Node{r.Add(NodeConfig{Name: "source", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)}
+		cfg := actors.TransferConfig{Verifiers: 1, MaxSources: 6, Stall: time.Hour}
+		for i := range r.Nodes {
+			x := r.Add(NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}})
+			from := []*Node{nodes[rng.IntN(len(nodes))], nodes[rng.IntN(len(nodes))], nodes[0]}
+			at := time.Duration(i) * 20 * time.Millisecond
+			r.After(at, func() { x.FetchWith(c, FetchOptions{Config: cfg}, from...) })
+			if i%20 == 7 {
+				r.After(at+time.Duration(200+rng.IntN(2000))*time.Millisecond, x.Kill)
+				r.After(at+time.Duration(2500+rng.IntN(3000))*time.Millisecond, x.Start)
+			}
+			nodes = append(nodes, x)
+		}
+		r.AtLeast(time.Duration(r.Nodes) * 20 * time.Millisecond)
+		r.Patience(45 * time.Second)
+	},
+}
