@@ -13,6 +13,7 @@ func init() {
 		&Scenario{
 			Name: "reading-ahead",
 			Says: "Three read a long file while it comes in: from the start, from near the end, and across a lost source.",
+			Only: noReaders,
 			Set: func(r *Run) {
 				c := r.File("film", 32*mib)
 				line := Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}
@@ -35,6 +36,7 @@ func init() {
 		&Scenario{
 			Name: "change-of-mind",
 			Says: "Half the files are left out, others are dropped in the middle while one of them is read, and all are wanted in the end.",
+			Only: noReaders,
 			Set: func(r *Run) {
 				c := r.Folder("photos", 40, 300_000)
 				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
@@ -63,6 +65,7 @@ func init() {
 		&Scenario{
 			Name: "paced",
 			Says: "A node may take a megabyte per second from three fast sources, and then more: no source is blamed for the wait.",
+			Only: "a part of the program is replaced",
 			Set: func(r *Run) {
 				c := r.File("film", 12*mib)
 				var from []*Node
@@ -80,3 +83,5 @@ func init() {
 		},
 	)
 }
+
+const noReaders = "readers are tested there with the API; see the root's tests"
