@@ -40,6 +40,8 @@ type Node struct {
 	fleets    map[share.ID]*Coordination
 	closed    bool
 	closing   chan struct{} // closed when Close begins
+	ended     chan struct{} // closed when Close is through
+	closeErr  error         // what Close returns; good once ended is closed
 	leaving   sync.WaitGroup
 }
 
@@ -50,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, fleets: map[share.ID]*Coordination{}, closing: make(chan struct{})}
+	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, fleets: map[share.ID]*Coordination{}, closing: make(chan struct{}), ended: make(chan struct{})}
 	if n.state, n.stateDir, err = cfg.Simulation.openState(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStateDir, err)
 	}
@@ -190,19 +192,25 @@ func (n *Node) SetDownloadRate(rate int64) { n.program.SetDownloadRate(rate) }
 const closeTimeout = 10 * time.Second
 
 // Close ends all transfers, keeping what is verified, finishes the replies in
-// flight, says goodbye to the children and waits until nothing runs any more.
+// flight, says goodbye to the children and waits until nothing runs any more. Later
+// calls wait for the first and return the same.
 func (n *Node) Close() error {
 	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return nil
-	}
+	first := !n.closed
 	n.closed = true
-	close(n.closing)
-	var running []*Transfer
-	for _, t := range n.transfers {
-		running = append(running, t)
+	n.mu.Unlock()
+	if first {
+		close(n.closing)
+		n.closeErr = n.close()
+		close(n.ended)
 	}
+	<-n.ended
+	return n.closeErr
+}
+
+func (n *Node) close() error {
+	n.mu.Lock()
+	running := slices.Collect(maps.Values(n.transfers))
 	n.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

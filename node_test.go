@@ -78,3 +78,19 @@ func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
 		t.Error("the source was forgotten")
 	}
 }
+
+// Whoever closes a node that is being closed comes back when it is.
+func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
+	dir := t.TempDir()
+	n, err := Open(t.Context(), Config{Dir: dir, Listen: loopback})
+	must(t, err)
+	first := make(chan error, 1)
+	go func() { first <- n.Close() }()
+	<-n.closing
+	must(t, n.Close())
+	again := openNode(t, func(c *Config) { c.Dir = dir })
+	if again.ID() != n.ID() {
+		t.Error("the node came back from Close with its key in use")
+	}
+	must(t, <-first)
+}
