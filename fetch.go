@@ -63,6 +63,8 @@ type Transfer struct {
 	done   chan struct{}
 	opened func() // others who ask for the share meanwhile are told to come back
 
+	offered bool // the share is shared by this node already, so nothing of this is offered
+
 	mu       sync.Mutex
 	manifest *share.Manifest
 	partial  *store.Partial
@@ -108,10 +110,11 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, fmt.Errorf("share %s is being fetched by this node already: %w", id.Short(), share.ErrHeld)
 	}
 	n.transfers[id] = t
+	t.offered = n.shares[id] != nil
 	t.opened = n.offers.Opening(id)
 	n.mu.Unlock()
 	err = n.program.Fetch(ctx, actors.FetchShare{
-		Share: id, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Notify: t.notify,
+		Share: id, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Offered: t.offered, Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases, Fleet: fleet},
 	})
@@ -217,7 +220,9 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	t.mu.Lock()
 	t.manifest, t.partial = m, p
 	t.mu.Unlock()
-	t.node.offers.Add(p)
+	if !t.offered {
+		t.node.offers.Add(p)
+	}
 	t.opened()
 	return target{p}, nil
 }
@@ -265,7 +270,7 @@ func (t *Transfer) ended(e Ended) {
 	t.opened()
 	t.node.forget(t)
 	if e.Err != nil || !t.opt.Keep {
-		t.node.leave(t.id)
+		t.node.leave(t)
 	}
 	for {
 		select {

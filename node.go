@@ -254,29 +254,26 @@ func (n *Node) isClosed() bool {
 // partingTime is how long the replies in flight may take after a share was withdrawn.
 const partingTime = 5 * time.Second
 
-// leave ends an offer in good order: the children are told, and what they have
-// asked for before is still sent.
-func (n *Node) leave(id share.ID) {
+// leave ends what a transfer offered in good order: the children are told, and what
+// they have asked for before is still sent.
+func (n *Node) leave(t *Transfer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
-		return // Close does it for all
+	if n.closed || n.shares[t.id] != nil {
+		return // Close does it for all; what is shared is shared
 	}
 	n.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 		defer cancel()
-		if children, err := n.program.Withdraw(ctx, id, ""); err == nil && children > 0 {
+		if children, err := n.program.Withdraw(ctx, t.id, ""); err == nil && children > 0 {
 			select {
 			case <-ctx.Done():
 			case <-n.closing:
 				return // the host finishes the replies
 			}
 		}
-		n.mu.Lock()
-		again := n.transfers[id] != nil
-		n.mu.Unlock()
-		if !again {
-			n.offers.Remove(id)
+		if p := t.place(); p != nil {
+			n.offers.Drop(p) // unless the share is offered anew
 		}
 	})
 }

@@ -94,3 +94,18 @@ func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
 	}
 	must(t, <-first)
 }
+
+// A node may fetch what it shares from elsewhere on its disk, and goes on sharing it.
+func TestFetchingWhatIsSharedEndsNoShare(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 3<<20, 1)
+	other := shareOf(t, file)
+	n := openNode(t)
+	s, err := n.Share(t.Context(), file, ShareOptions{})
+	must(t, err)
+	_, err = fetchInto(t, n, other.Ticket(), t.TempDir(), FetchOptions{})
+	must(t, err)
+	n.leaving.Wait()
+	_, err = fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{})
+	must(t, err)
+}

@@ -30,7 +30,10 @@ type FetchShare struct {
 	// ends the transfer.
 	Select func(*share.Manifest) ([]leasemgr.Priority, error)
 	Disk   Disk
-	Config TransferConfig
+	// Offered says that this node offers the share already, whole: the transfer
+	// offers no part of it.
+	Offered bool
+	Config  TransferConfig
 	// Notify hears the events of the transfer, in order, from the transfer's
 	// actor: it must not block.
 	Notify func(Event)

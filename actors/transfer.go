@@ -165,7 +165,7 @@ func (t *transfer) start(ctx actor.Context) {
 	t.sources = map[peers.ID]*source{}
 	t.moved, t.since = now, now
 	t.count.Share = t.cmd.Share
-	ctx.Send(t.seeder, ShareComing{t.cmd.Share})
+	t.toSeeder(ctx, ShareComing{t.cmd.Share})
 	ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources})
 	if t.cmd.Manifest != nil {
 		t.open(ctx, t.cmd.Manifest)
@@ -211,7 +211,7 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 	}
 	t.notify(Planned{t.manifest, c.Bytes, c.Resumed, c.Pieces - c.Done, c.Files, c.Dirs, c.Links})
 	t.admitReaders(ctx)
-	ctx.Send(t.seeder, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone()})
+	t.toSeeder(ctx, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone()})
 	if path, done := t.target.Done(); done {
 		t.complete(ctx, path)
 		return
@@ -310,7 +310,7 @@ func (t *transfer) pieceDone(ctx actor.Context, m PieceDone) {
 		}
 	}
 	t.dirty.add(t.manifest.Layout().PieceLen(m.Piece), t.s.Now(), t.cfg)
-	ctx.Send(t.seeder, PieceAvailable{t.cmd.Share, m.Piece})
+	t.toSeeder(ctx, PieceAvailable{t.cmd.Share, m.Piece})
 	if m.Last && t.allHere() && t.ending == nil {
 		t.finish(ctx)
 	}
@@ -385,7 +385,7 @@ func (t *transfer) end(ctx actor.Context, how Ended) {
 	}
 	ctx.Send(t.finder, StopFinding{t.cmd.Share})
 	if t.target == nil {
-		ctx.Send(t.seeder, WithdrawShare{Share: t.cmd.Share})
+		t.toSeeder(ctx, WithdrawShare{Share: t.cmd.Share})
 	}
 	t.stopPools(ctx)
 	t.stopWorkers(ctx)
@@ -519,6 +519,13 @@ func (t *transfer) because(why string) {
 func (t *transfer) notify(e Event) {
 	if t.cmd.Notify != nil {
 		t.cmd.Notify(e)
+	}
+}
+
+// toSeeder tells the Seeder what can be offered of the share, if nobody else does.
+func (t *transfer) toSeeder(ctx actor.Context, m any) {
+	if !t.cmd.Offered {
+		ctx.Send(t.seeder, m)
 	}
 }
 

@@ -112,6 +112,17 @@ func (o *Offers) Remove(id share.ID) {
 	letGo(s)
 }
 
+// Drop takes a part of a share out, as Remove does, if it is what is offered.
+func (o *Offers) Drop(p *Partial) {
+	id := p.Manifest().ID()
+	o.mu.RLock()
+	ours := o.sources[id] == Source(p)
+	o.mu.RUnlock()
+	if ours {
+		o.Remove(id)
+	}
+}
+
 // remember notes why a share is not here any more; mu is held.
 func (o *Offers) remember(id share.ID, why string) {
 	if len(o.gone) >= maxGone {

@@ -149,6 +149,28 @@ func TestAPartialServesWhatItHas(t *testing.T) {
 }
 
 // Trouble of the moment is no reason to give a share up.
+func TestDropTakesOutOnlyWhatIsOffered(t *testing.T) {
+	r := newRig(t, small())
+	o := store.NewOffers()
+	defer o.Close()
+	d := storetest.New(1 << 30)
+	p, err := store.OpenPartialIn(t.Context(), d.FS(), r.m, store.PartialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	o.Add(r.im.Tree)
+	o.Drop(p)
+	if got := ask(o, r.m.ID(), 0); got != all(wire.OK) {
+		t.Error("another was dropped:", got)
+	}
+	o.Add(p)
+	o.Drop(p)
+	if got := ask(o, r.m.ID(), 0); got != all(wire.Gone) {
+		t.Error("not dropped:", got)
+	}
+}
+
 func TestADiskThatFailsForAMomentIsBusy(t *testing.T) {
 	d := storetest.New(1 << 30)
 	tree{"f": random(100_000)}.fill(t, d.FS(), "stuff")
