@@ -1,9 +1,6 @@
 package simnet
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
 )
@@ -19,11 +16,7 @@ type Fleet struct {
 }
 
 // Coordinate has the node lease the pieces of content to members, from now on.
-// Only the worlds of simnet itself have fleets.
 func (x *Node) Coordinate(c *Content, members ...*Node) *Fleet {
-	if x.net.tier != nil {
-		panic("simnet: no fleets in this tier")
-	}
 	f := &Fleet{seat: x, c: c}
 	for _, y := range members {
 		f.allow = append(f.allow, y.id)
@@ -38,22 +31,22 @@ func (x *Node) Coordinate(c *Content, members ...*Node) *Fleet {
 // begin starts a run of the coordinator in the node's present life.
 func (f *Fleet) begin() {
 	f.runs++
-	x, life := f.seat, f.seat.life
-	x.net.log.add(x.id, "coordinates %s, run %d", f.c.Manifest.Name, f.runs)
-	x.program.BeginCoordinating(actors.CoordinateShare{
-		Share: f.c.ID(), Layout: f.c.Manifest.Layout(), Epoch: f.runs, Allow: f.allow, Members: f.members,
-		Remember: func(ids []peers.ID) { f.members = ids },
-		Notify: func(e actors.FleetEvent) {
-			if x.life != life {
-				return
-			}
-			x.net.log.add(x.id, "fleet: %s %v", x.net.called(e.Peer), e.Change)
-			if e.Change == actors.CoordinatorFailed {
-				x.net.ref.broken(x.id, "error", "the coordinator has failed")
-			}
-		},
-	})
+	f.seat.net.log.add(f.seat.id, "coordinates %s, run %d", f.c.Manifest.Name, f.runs)
+	f.seat.host.Coordinate(f)
 }
+
+// Notify is for a Host: something has happened in the fleet.
+func (f *Fleet) Notify(e actors.FleetEvent) {
+	x := f.seat
+	x.net.log.add(x.id, "fleet: %s %v", x.net.called(e.Peer), e.Change)
+	if e.Change == actors.CoordinatorFailed {
+		x.net.ref.broken(x.id, "error", "the coordinator has failed")
+	}
+}
+
+// Content is what the fleet fetches, and Allowed who may lease.
+func (f *Fleet) Content() *Content   { return f.c }
+func (f *Fleet) Allowed() []peers.ID { return f.allow }
 
 // Join has a member fetch the share; sources are outside the fleet.
 func (f *Fleet) Join(x *Node, opt FetchOptions, sources ...*Node) *Fetch {
@@ -64,12 +57,7 @@ func (f *Fleet) Join(x *Node, opt FetchOptions, sources ...*Node) *Fetch {
 
 // Status is how the fleet stands. It is for the end of a run: it lets the world go
 // on until the coordinator has answered.
-func (f *Fleet) Status() (actors.FleetStatus, error) {
-	if f.seat.program == nil {
-		return actors.FleetStatus{}, fmt.Errorf("%s does not run", f.seat.id)
-	}
-	return f.seat.program.Fleet(context.Background(), f.c.ID(), 10)
-}
+func (f *Fleet) Status() (actors.FleetStatus, error) { return f.seat.host.FleetStatus(f) }
 
 // whole expects that the fleet has everything, that nothing is leased any more, and
 // that from the source came no more than so many copies.

@@ -68,10 +68,27 @@ func (m modelled) Start() {
 	if x.uploadRate > 0 {
 		x.program.SetUploadRate(x.uploadRate)
 	}
-	for _, f := range x.fleets {
-		f.begin()
-	}
 	x.flood()
+}
+
+func (m modelled) Coordinate(f *Fleet) {
+	x, life := f.seat, f.seat.life
+	m.program.BeginCoordinating(actors.CoordinateShare{
+		Share: f.c.ID(), Layout: f.c.Manifest.Layout(), Epoch: f.runs, Allow: f.allow, Members: f.members,
+		Remember: func(ids []peers.ID) { f.members = ids },
+		Notify: func(e actors.FleetEvent) {
+			if x.life == life {
+				f.Notify(e)
+			}
+		},
+	})
+}
+
+func (m modelled) FleetStatus(f *Fleet) (actors.FleetStatus, error) {
+	if m.program == nil {
+		return actors.FleetStatus{}, fmt.Errorf("%s does not run", m.id)
+	}
+	return m.program.Fleet(context.Background(), f.c.ID(), 10)
 }
 
 func (x *Node) blocks() dishonest { return dishonest{x} }

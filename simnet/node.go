@@ -117,6 +117,9 @@ func (x *Node) start() {
 	x.state, x.dark = running, false
 	x.disturbed = x.net.Elapsed()
 	x.host.Start()
+	for _, f := range x.fleets {
+		f.begin()
+	}
 	for _, c := range x.seeds {
 		x.host.Offer(c)
 	}

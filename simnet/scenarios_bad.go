@@ -99,6 +99,7 @@ func init() {
 var greedyChild = &Scenario{
 	Name: "greedy-child",
 	Says: "Of four children of a source with a limited upload one asks a hundred times as hard.",
+	Only: "it asks past its own program, over links of its own",
 	Set: func(r *Run) {
 		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second
 		c := r.File("film", 24*mib)

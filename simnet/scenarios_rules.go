@@ -134,7 +134,7 @@ func init() {
 						x.SetLine(Line{Up: 0.2 * Mbit, Down: 0.2 * Mbit, Latency: 20 * time.Millisecond})
 					}
 				})
-				r.Finally(func() { r.Expect(f.Took() < 20*time.Second, "took %v", f.Took()) })
+				r.Finally(func() { r.Expect(r.soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
 			},
 		},
 	)

@@ -3,6 +3,7 @@ package simnet
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -45,6 +46,10 @@ type Host interface {
 	// Fetch begins a fetch, whose Notify hears what happens; StopFetch ends it.
 	Fetch(f *Fetch)
 	StopFetch(f *Fetch)
+	// Coordinate begins to coordinate a fleet in the node's present life, and
+	// FleetStatus is how it stands.
+	Coordinate(f *Fleet)
+	FleetStatus(f *Fleet) (actors.FleetStatus, error)
 	// Changed is told when the line of Node.Config, Node.Acts or Node.Ahead changed.
 	Changed()
 	// SetUploadRate bounds what the node sends, in this life and all others.

@@ -3,8 +3,10 @@ package bubble
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,11 +119,22 @@ func (t *tier) Add(x *simnet.Node) (simnet.Host, peers.ID) {
 	if c.Deps != nil {
 		panic("bubble: a node with Deps cannot be whole; its scenario must say so in Only")
 	}
-	h := &host{t: t, x: x, shared: map[*simnet.Content]*fetcher.Share{}, fetches: map[*simnet.Fetch]*fetcher.Transfer{}}
+	h := &host{t: t, x: x, shared: map[*simnet.Content]*fetcher.Share{}, fetches: map[*simnet.Fetch]*fetcher.Transfer{},
+		seats: map[*simnet.Fleet]*fetcher.Coordination{}}
 	h.node = t.net.Add(NodeConfig{Name: c.Name, Site: t.site(c.Site), Line: c.Line, NAT: c.NAT, Acts: c.Acts, Disk: x.Disk(),
 		Config: fetcher.Config{InFlight: c.InFlight, Buffers: c.Buffers, Wall: h.wall}})
 	t.nodes[x] = h
 	return h, h.node.ID()
+}
+
+// node is the one with a peer ID; nil if there is none.
+func (t *tier) node(id peers.ID) *Node {
+	for _, h := range t.nodes {
+		if h.node.ID() == id {
+			return h.node
+		}
+	}
+	return nil
 }
 
 func (t *tier) site(s *simnet.Site) *Site {
@@ -150,7 +163,8 @@ type host struct {
 	life    int
 	shared  map[*simnet.Content]*fetcher.Share  // in this life
 	fetches map[*simnet.Fetch]*fetcher.Transfer // in this life
-	reading sync.WaitGroup                      // of the events of fetches
+	seats   map[*simnet.Fleet]*fetcher.Coordination
+	reading sync.WaitGroup // of the events of all these
 }
 
 func (h *host) fault(err error) {
@@ -162,7 +176,12 @@ func (h *host) Start() {
 	h.life++
 	clear(h.shared)
 	clear(h.fetches)
+	clear(h.seats)
 	h.node.Thaw() // it may have been frozen while it stopped
+	h.open()
+}
+
+func (h *host) open() {
 	f, err := h.node.Open()
 	if err != nil {
 		h.fault(err)
@@ -240,8 +259,8 @@ func (h *host) Offer(c *simnet.Content) {
 
 func (h *host) copy(c *simnet.Content) error {
 	root := h.x.Disk().FS()
-	if err := root.Mkdir(seeds); errors.Is(err, fs.ErrExist) {
-		return nil // in an earlier life
+	if err := root.Mkdir(seeds); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	d, err := root.Sub(seeds)
 	if err != nil {
@@ -274,12 +293,20 @@ func (h *host) Withdraw(c *simnet.Content, why string) {
 
 // Fetch implements simnet.Host.
 func (h *host) Fetch(f *simnet.Fetch) {
+	c, life := f.Options().Config, h.life
+	if seat := h.t.node(c.Fleet.Coordinator.ID); seat != nil {
+		h.join(func(fleet *fetcher.Fleet) { fleet.Coordinator, fleet.Alone = seat.Addrs()[0], c.Fleet.Alone })
+	}
 	n := h.node.Fetcher()
 	if n == nil {
 		return
 	}
-	c, life := f.Options().Config, h.life
-	opt := fetcher.FetchOptions{Dir: ".", Keep: true, Stall: c.Stall, Anonymous: c.Anonymous, Verifiers: c.Verifiers, MaxSources: c.MaxSources,
+	if f.Options().Manifest {
+		if err := h.know(f.Content().Manifest); err != nil {
+			h.fault(err)
+		}
+	}
+	opt := fetcher.FetchOptions{Dir: ".", Keep: !f.Options().Leave, Stall: c.Stall, Anonymous: c.Anonymous, Verifiers: c.Verifiers, MaxSources: c.MaxSources,
 		SyncEvery: c.SyncEvery, SyncBytes: c.SyncBytes}
 	for _, y := range f.Sources() {
 		opt.Peers = append(opt.Peers, h.t.nodes[y].node.Addrs()...)
@@ -302,6 +329,83 @@ func (h *host) Fetch(f *simnet.Fetch) {
 			notify(e)
 		}
 	})
+}
+
+// Coordinate implements simnet.Host. The node knows the list of files from before,
+// and if it fetches as well, it leases from itself.
+func (h *host) Coordinate(f *simnet.Fleet) {
+	h.join(func(c *fetcher.Fleet) { c.Allow, c.Coordinator = f.Allowed(), h.node.Addrs()[0] })
+	n := h.node.Fetcher()
+	if n == nil {
+		return
+	}
+	if err := h.know(f.Content().Manifest); err != nil {
+		h.fault(err)
+		return
+	}
+	c, err := n.Coordinate(context.Background(), f.Content().ID().String(), nil)
+	if err != nil {
+		h.fault(err)
+		return
+	}
+	h.seats[f] = c
+	life := h.life
+	h.reading.Go(func() {
+		for e := range c.Events() {
+			h.t.post(func() {
+				if h.life == life {
+					f.Notify(e)
+				}
+			})
+		}
+	})
+}
+
+// join makes the node part of a fleet, which is decided when a node is opened. So
+// one that has begun nothing yet is opened anew.
+func (h *host) join(change func(c *fetcher.Fleet)) {
+	c := h.node.cfg.Config.Fleet
+	change(&c)
+	if was := h.node.cfg.Config.Fleet; c.Coordinator == was.Coordinator && c.Alone == was.Alone && slices.Equal(c.Allow, was.Allow) {
+		return
+	}
+	if len(h.fetches) > 0 || len(h.seats) > 0 {
+		h.fault(errors.New("a node cannot join a fleet in the middle of its work"))
+		return
+	}
+	if err := h.node.Close(); err != nil {
+		h.fault(err)
+	}
+	h.node.cfg.Config.Fleet = c
+	offered := h.shared
+	h.shared = map[*simnet.Content]*fetcher.Share{}
+	h.open()
+	for c := range offered {
+		h.Offer(c)
+	}
+}
+
+// know puts a list of files into the node's state.
+func (h *host) know(m *share.Manifest) error {
+	d, err := h.x.Disk().FS().Sub("state")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	s, err := store.OpenStateIn(d)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.SaveManifest(m), s.Close())
+}
+
+// FleetStatus implements simnet.Host.
+func (h *host) FleetStatus(f *simnet.Fleet) (fetcher.FleetStatus, error) {
+	c := h.seats[f]
+	if c == nil || !h.x.Alive() {
+		return fetcher.FleetStatus{}, fmt.Errorf("%s does not run", h.x.Name())
+	}
+	return c.Status(10)
 }
 
 // StopFetch implements simnet.Host.
