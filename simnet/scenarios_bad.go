@@ -20,7 +20,7 @@ func init() {
 				for i := range r.Nodes {
 					cfg := NodeConfig{Name: fmt.Sprint("node", i)}
 					if i%2 == 0 {
-						cfg.Acts = Flooder(2000)
+						cfg.Acts = Flooder(1000)
 					}
 					r.Add(cfg).FetchWith(c, FetchOptions{MayFail: i%2 == 0}, source)
 				}

@@ -3,6 +3,8 @@ package simnet
 import (
 	"fmt"
 	"time"
+
+	"github.com/piecelease/fetcher/actors"
 )
 
 // Scenarios in which the network is at fault.
@@ -167,7 +169,18 @@ func init() {
 			Name:  "churn",
 			Says:  "Nodes of a swarm come and go all the time; some are killed, some lose power, some leave in peace.",
 			Nodes: 20,
-			Set:   churn,
+			Set:   func(r *Run) { churn(r, r.Folder("photos", 64, 128<<10), patient()) },
+		},
+		&Scenario{
+			Name:  "churn-100",
+			Says:  "A hundred nodes, each of which fetches from ten at most, come and go all the time.",
+			Nodes: 100,
+			Only:  "a hundred whole nodes take minutes",
+			Set: func(r *Run) {
+				few := patient()
+				few.MaxSources = 10
+				churn(r, r.Folder("photos", 24, 64<<10), few)
+			},
 		},
 		&Scenario{
 			Name:  "sources-take-turns",
@@ -206,18 +219,17 @@ func init() {
 	)
 }
 
-func churn(r *Run) {
-	c := r.Folder("photos", 64, 128<<10)
+func churn(r *Run, c *Content, cfg actors.TransferConfig) {
 	source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 	rng := r.Rand("churn")
 	var all []*Node
 	for i := range r.Nodes {
 		x := r.Add(NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}})
 		all = append(all, x)
-		r.After(time.Duration(rng.IntN(5000))*time.Millisecond, func() { x.FetchWith(c, FetchOptions{Config: patient()}, source) })
+		r.After(time.Duration(rng.IntN(5000))*time.Millisecond, func() { x.FetchWith(c, FetchOptions{Config: cfg}, source) })
 	}
 	r.AtLeast(40 * time.Second)
-	r.Every(400*time.Millisecond, func() bool {
+	r.Every(8*time.Second/time.Duration(r.Nodes), func() bool { // each node about three times
 		x := all[rng.IntN(len(all))]
 		if !x.Alive() {
 			return r.Elapsed() < 30*time.Second
