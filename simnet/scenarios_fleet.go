@@ -14,7 +14,6 @@ func init() {
 		&Scenario{
 			Name:  "fleet",
 			Says:  "Nodes of one owner fetch together, and each byte enters their fleet once.",
-			Only:  noFleets,
 			Nodes: 4,
 			Set: func(r *Run) {
 				f, source, members, _ := newFleet(r, 12, r.Nodes)
@@ -30,7 +29,6 @@ func init() {
 		&Scenario{
 			Name: "coordinator-killed",
 			Says: "The lease manager of a fleet, on another node, is killed and started again some seconds later.",
-			Only: noFleets,
 			Set: func(r *Run) {
 				f, source, members, seat := newFleet(r, 12, 3)
 				f.joinAll(members, FetchOptions{Config: patient()}, source)
@@ -44,7 +42,6 @@ func init() {
 		&Scenario{
 			Name: "coordinator-cut-off",
 			Says: "The lease manager of a fleet is cut off from the members for half a minute, and found again.",
-			Only: noFleets,
 			Set: func(r *Run) {
 				f, source, members, seat := newFleet(r, 12, 3)
 				fetches := f.joinAll(members, FetchOptions{Config: patient()}, source)
@@ -68,7 +65,6 @@ func init() {
 		&Scenario{
 			Name: "member-killed",
 			Says: "A member of a fleet is killed while it holds leases; another node gets them, and it comes back later.",
-			Only: noFleets,
 			Set: func(r *Run) {
 				f, source, members, _ := newFleet(r, 12, 3)
 				f.joinAll(members, FetchOptions{Config: patient()}, source)
@@ -83,7 +79,6 @@ func init() {
 		&Scenario{
 			Name:  "fleet-troubles",
 			Says:  "Members of a fleet and their coordinator are killed, frozen and cut off, one after the other.",
-			Only:  noFleets,
 			Nodes: 3,
 			Set: func(r *Run) {
 				f, source, members, seat := newFleet(r, 12, r.Nodes)
@@ -121,7 +116,6 @@ func init() {
 		&Scenario{
 			Name: "alone-and-joined",
 			Says: "The coordinator of a fleet is not there; after a while members go on alone, and join when it comes.",
-			Only: noFleets,
 			Set: func(r *Run) {
 				f, source, members, seat := newFleet(r, 24, 2)
 				seat.Kill()
@@ -135,7 +129,6 @@ func init() {
 		&Scenario{
 			Name: "stranger",
 			Says: "A node that is not on the list of a fleet asks its coordinator for leases, and is told that it may not.",
-			Only: noFleets,
 			Set: func(r *Run) {
 				f, source, members, _ := newFleet(r, 4, 2)
 				f.joinAll(members, FetchOptions{}, source)
@@ -150,7 +143,6 @@ func init() {
 		&Scenario{
 			Name: "garbled-member",
 			Says: "A member of a fleet garbles some of what it tells the others, until it is killed.",
-			Only: noFleets,
 			Set: func(r *Run) {
 				f, source, members, _ := newFleet(r, 8, 4)
 				members[3].Become(Garbler(0.2))
@@ -165,7 +157,6 @@ func init() {
 		&Scenario{
 			Name: "fleet-leaves",
 			Says: "Members of a fleet leave as soon as they have everything; the coordinator fetches, too.",
-			Only: noFleets,
 			Set: func(r *Run) {
 				f, source, members, seat := newFleet(r, 12, 3)
 				f.joinAll(members, FetchOptions{Config: patient(), Leave: true}, source)
@@ -178,8 +169,6 @@ func init() {
 		},
 	)
 }
-
-const noFleets = "fleets are tested there with processes; see cmd/fetcher"
 
 // newFleet is a share of so many MiB outside, a coordinator, and members.
 func newFleet(r *Run, size, members int) (f *Fleet, source *Node, all []*Node, seat *Node) {
