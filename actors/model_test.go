@@ -38,6 +38,7 @@ type simNode struct {
 	forge     func(p share.Piece, v []share.Hash) // ... and to the proofs
 	loses     int                                 // once it has more pieces than that, its disk loses what is not durable
 	full      bool                                // its disk takes no more
+	filled    bool                                // ... though it says that it has room
 	slow      bool                                // never comes to the end of a list of files
 	busy      time.Duration                       // tells those who ask for a list of files to come back then; 0: serves them
 	finishing func() error                        // called before a share is finished; nil: all is well
@@ -394,7 +395,7 @@ func (t *memTarget) Space() (need, free int64) {
 }
 
 func (t *memTarget) Write(p share.Piece, first share.Block, data []byte) error {
-	if t.n.full {
+	if t.n.full || t.n.filled {
 		return fmt.Errorf("write: %w", share.ErrDiskFull)
 	}
 	if t.data[p] == nil {

@@ -154,7 +154,16 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 		t.roomAt = t.s.Now().Add(lookEvery)
 		return
 	}
-	t.moved = t.s.Now()
+	now := t.s.Now()
+	if again := t.roomTried.Add(lookEvery); t.count.Verified == t.roomHad && again.After(now) {
+		t.because(fmt.Sprintf("disk full: it takes no more, though %d bytes are free; it may hold too many files, or a quota may be used up", m.free))
+		t.roomAt = again
+		return
+	}
+	if t.count.Verified != t.roomHad || t.roomTried.IsZero() { // else it has waited for the disk all the time
+		t.moved = now
+	}
+	t.roomTried, t.roomHad = now, t.count.Verified
 	t.because("")
 	if t.allHere() {
 		t.finish(ctx)

@@ -62,6 +62,8 @@ type transfer struct {
 	stalled     string    // the reason last told in Stalled
 	stalledAt   time.Time
 	roomAt      time.Time // when to look for room on the disk again
+	roomTried   time.Time // when there was some last, zero: never
+	roomHad     int64     // ... and how much was verified then
 	plan        PlanStatus
 	planAt      time.Time
 	ending      *Ended

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,42 @@ func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
 	n.full, n.finishing = false, nil
 	sw.run(time.Minute, n)
 	n.complete(content)
+}
+
+// A disk may be full though bytes are free on it: of files, or of what a quota
+// allows. It is tried now and then, and given up like any other.
+func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
+	for _, freed := range []bool{true, false} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 2<<20)
+		source := sw.add("source", 4e6).seed(m, content)
+		n := sw.add("node", 4e6)
+		n.filled = true
+		n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: 30 * time.Second}, source)
+		sw.w.Run(20 * time.Second)
+		if p, err := n.program.Progress(context.Background(), m.ID()); err != nil || p.State != DiskFull || !strings.Contains(p.Reason, "too many files") {
+			t.Fatalf("%v, %q, %v", p.State, p.Reason, err)
+		}
+		if freed {
+			n.filled = false
+			sw.run(time.Minute, n)
+			n.complete(content)
+			continue
+		}
+		sw.w.Run(time.Minute)
+		if n.end == nil || !errors.Is(n.end.Err, share.ErrDiskFull) {
+			t.Errorf("ended with %+v", n.end)
+		}
+		full := 0
+		for _, e := range n.events {
+			if p, ok := e.(Progress); ok && p.State == DiskFull {
+				full++
+			}
+		}
+		if full > 100 {
+			t.Errorf("%d times it was told that the disk is full", full)
+		}
+	}
 }
 
 // What is heard after the end is no event: whoever listens has gone.
