@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -215,7 +216,7 @@ func (t *transfer) givesUp() time.Time { return t.moved.Add(t.cfg.Stall + t.rati
 
 func (t *transfer) stallError(quiet time.Duration) error {
 	if t.state == DiskFull {
-		return fmt.Errorf("%w: %s", share.ErrDiskFull, t.count.Reason)
+		return fmt.Errorf("%w: %s", share.ErrDiskFull, strings.TrimPrefix(t.count.Reason, "disk full: "))
 	}
 	up := false
 	for _, src := range t.order {

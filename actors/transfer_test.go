@@ -161,7 +161,7 @@ func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 			continue
 		}
 		sw.w.Run(time.Minute)
-		if n.end == nil || !errors.Is(n.end.Err, share.ErrDiskFull) {
+		if n.end == nil || !errors.Is(n.end.Err, share.ErrDiskFull) || strings.Count(n.end.Err.Error(), "disk full") != 1 {
 			t.Errorf("ended with %+v", n.end)
 		}
 		full := 0
