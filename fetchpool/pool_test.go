@@ -3,6 +3,7 @@ package fetchpool
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -1073,5 +1074,85 @@ func TestALimitDoesNotLowerTheMeasuredRate(t *testing.T) {
 	}
 	if w.back[MissedDeadline] > 0 {
 		t.Errorf("%d leases missed a deadline", w.back[MissedDeadline])
+	}
+}
+
+// Waits grow to a bound, and are drawn there too: pools that failed together do not
+// come back together for ever.
+func TestTheLongestWaitsDiffer(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := backoff{min: time.Second, max: 30 * time.Second}
+	drawn := map[time.Duration]bool{}
+	for i := range 60 {
+		d := b.next(rng)
+		if d > 30*time.Second || i >= 5 && d < 22*time.Second {
+			t.Errorf("wait %d is %v", i, d)
+		}
+		if i >= 10 && i < 30 {
+			drawn[d] = true
+		}
+	}
+	if len(drawn) < 5 { // half of them are the longest
+		t.Errorf("only %d different waits of 20", len(drawn))
+	}
+}
+
+// What comes in a state in which it means nothing changes nothing.
+func TestEventsOutOfPlaceChangeNothing(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.grant(0)
+	h.p.Opened(time.Second, h.now)
+	h.p.Declined(time.Second, "late", h.now)
+	h.p.Declined(-1, "late", h.now)
+	if h.p.State() != Ready || h.p.Leases() != 1 || len(h.next().Return) > 0 {
+		t.Errorf("%v, %s, with %d leases", h.p.State(), h.p.Why(), h.p.Leases())
+	}
+	h.p.Stop("first", h.now)
+	h.next()
+	h.p.Stop("second", h.now)
+	h.p.Opened(time.Second, h.now)
+	h.p.Subscribed(h.now)
+	h.p.Lost(errors.New("lost"), h.now)
+	if todo := h.next(); !todo.Gone || h.p.Why() != "first" || todo.Dial {
+		t.Errorf("%+v, %s", todo, h.p.Why())
+	}
+}
+
+// A link that stands for a moment and gives nothing is dialled ever more rarely;
+// one that stood for long counts as good.
+func TestALinkThatGivesNothingIsRedialledEverMoreRarely(t *testing.T) {
+	h := byHand(t, Config{}, 8<<20)
+	wait := func(stood time.Duration) time.Duration {
+		h.connect()
+		h.now = h.now.Add(stood)
+		h.p.Lost(errors.New("lost"), h.now)
+		d := h.next().Wake.Sub(h.now)
+		h.now = h.now.Add(d)
+		return d
+	}
+	var last time.Duration
+	for range 4 {
+		d := wait(time.Second)
+		if d < last*6/5 {
+			t.Errorf("waits %v after %v", d, last)
+		}
+		last = d
+	}
+	if d := wait(time.Minute); d > 1250*time.Millisecond {
+		t.Errorf("waits %v after a link that stood for a minute", d)
+	}
+}
+
+// All bytes of a request have come and then the source says that it is busy: the
+// last block, which is short, is not asked for again.
+func TestAShortLastBlockIsNotAskedForAgain(t *testing.T) {
+	h := ready(t, Config{}, 3*share.BlockSize+5)
+	todo := h.grant(0)
+	for _, r := range slices.Clone(todo.Requests) {
+		h.p.Arrived(r.ID, r.Bytes, h.now)
+		h.p.Failed(r.ID, Busy, 0, h.now)
+	}
+	if todo := h.after(time.Minute); len(todo.Requests) > 0 {
+		t.Errorf("asks again: %+v", todo.Requests)
 	}
 }
