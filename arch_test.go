@@ -50,6 +50,7 @@ var layers = map[string]string{
 	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet",
 	"simnet/report": "simnet",
 	"bench":         "",
+	"internal/rig":  "", // for tests alone
 	"cmd/fetcher":   ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv",
 }
 

@@ -1156,3 +1156,15 @@ func TestAShortLastBlockIsNotAskedForAgain(t *testing.T) {
 		t.Errorf("asks again: %+v", todo.Requests)
 	}
 }
+
+func TestWhyAReadyPoolDoesNotAsk(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.p.Refused(time.Time{}, h.now)
+	if h.p.Why() != "has none of the missing pieces that are free" {
+		t.Error(h.p.Why())
+	}
+	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
+	if h.p.Why() != "about to ask" {
+		t.Error(h.p.Why())
+	}
+}

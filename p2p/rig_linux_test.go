@@ -10,31 +10,15 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
-
-// A rig joins two network namespaces by a link in userspace with a rate, a
-// delay and a queue: this kernel may have no netem. Root, /dev/net/tun.
-
-// path is what a rig is like, in both directions.
-type path struct {
-	Mbit  float64
-	Delay time.Duration // one way
-	Queue time.Duration // of waiting bytes, before packets are dropped
-	MTU   int
-	TCP   int    // net.ipv4.tcp_rmem and tcp_wmem, largest
-	CC    string // net.ipv4.tcp_congestion_control
-}
 
 // errand is what the process in a namespace does.
 type errand struct {
@@ -44,150 +28,6 @@ type errand struct {
 	Window  int // bytes in flight
 	Bytes   int
 	QUIC    bool
-}
-
-func skipWithoutRig(t testing.TB) {
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: a rig of network namespaces needs root")
-	}
-	if _, err := os.Stat("/dev/net/tun"); err != nil {
-		t.Skip("SKIPPED: a rig of network namespaces needs /dev/net/tun:", err)
-	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("SKIPPED: a rig of network namespaces needs ip:", err)
-	}
-}
-
-func sh(t testing.TB, line string, args ...any) {
-	t.Helper()
-	f := strings.Fields(fmt.Sprintf(line, args...))
-	if out, err := exec.Command(f[0], f[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v: %s", strings.Join(f, " "), err, out)
-	}
-}
-
-// newRig makes a rig; its ends are named, with addresses 10.77.0.1 and .2.
-func newRig(t testing.TB, p path) (ends [2]string) {
-	skipWithoutRig(t)
-	var tun [2]*os.File
-	for i := range ends {
-		ns := fmt.Sprintf("p2p%d-%d", os.Getpid(), i)
-		ends[i] = ns
-		sh(t, "ip netns add %s", ns)
-		t.Cleanup(func() { exec.Command("ip", "netns", "del", ns).Run() })
-		sh(t, "ip -n %s link set lo up", ns)
-		tun[i] = openTun(t, ns)
-		f := tun[i]
-		t.Cleanup(func() { f.Close() })
-		sh(t, "ip -n %s addr add 10.77.0.%d/24 dev tun0", ns, i+1)
-		sh(t, "ip -n %s link set tun0 mtu %d txqueuelen 5000 up", ns, p.MTU)
-		for k, v := range map[string]string{
-			"tcp_rmem":               fmt.Sprint("4096 131072 ", p.TCP),
-			"tcp_wmem":               fmt.Sprint("4096 16384 ", p.TCP),
-			"tcp_congestion_control": p.CC,
-		} {
-			out, err := exec.Command("ip", "netns", "exec", ns, "sysctl", "-q", "-w", "net.ipv4."+k+"="+v).CombinedOutput()
-			if err != nil {
-				t.Fatalf("sysctl %s: %v: %s", k, err, out)
-			}
-		}
-	}
-	go carry(tun[0], tun[1], p)
-	go carry(tun[1], tun[0], p)
-	return ends
-}
-
-// openTun opens tun0 in a namespace. Its thread is never used again.
-func openTun(t testing.TB, ns string) *os.File {
-	type result struct {
-		f   *os.File
-		err error
-	}
-	c := make(chan result)
-	go func() {
-		runtime.LockOSThread()
-		fd, err := unix.Open("/run/netns/"+ns, unix.O_RDONLY, 0)
-		if err == nil {
-			err = unix.Setns(fd, unix.CLONE_NEWNET)
-		}
-		if err != nil {
-			c <- result{nil, err}
-			return
-		}
-		dev, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK, 0)
-		if err != nil {
-			c <- result{nil, err}
-			return
-		}
-		var req [40]byte
-		copy(req[:], "tun0")
-		*(*uint16)(unsafe.Pointer(&req[16])) = unix.IFF_TUN | unix.IFF_NO_PI
-		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(dev), unix.TUNSETIFF, uintptr(unsafe.Pointer(&req[0]))); e != 0 {
-			c <- result{nil, e}
-			return
-		}
-		c <- result{os.NewFile(uintptr(dev), "tun"), nil}
-	}()
-	r := <-c
-	if r.err != nil {
-		t.Fatal("tun:", r.err)
-	}
-	return r.f
-}
-
-// carry takes packets from one end to the other until an end is closed.
-func carry(from, to *os.File, p path) {
-	type packet struct {
-		at time.Time
-		b  []byte
-	}
-	line, spare := make(chan packet, 1<<16), make(chan []byte, 1<<12)
-	put := func(b []byte) {
-		select {
-		case spare <- b[:cap(b)]:
-		default:
-		}
-	}
-	get := func() []byte {
-		select {
-		case b := <-spare:
-			return b
-		default:
-			return make([]byte, p.MTU+64)
-		}
-	}
-	defer close(line)
-	go func() {
-		for q := range line {
-			if d := time.Until(q.at); d > 0 {
-				time.Sleep(d)
-			}
-			to.Write(q.b)
-			put(q.b)
-		}
-	}()
-	var free time.Time
-	for {
-		b := get()
-		n, err := from.Read(b)
-		if err != nil {
-			return
-		}
-		now := time.Now()
-		if free.Before(now) {
-			free = now
-		}
-		if free.Sub(now) > p.Queue {
-			put(b)
-			continue
-		}
-		free = free.Add(time.Duration(float64(n*8) / p.Mbit * 1e3))
-		select {
-		case line <- packet{free.Add(p.Delay), b[:n]}:
-		default:
-			put(b)
-		}
-	}
 }
 
 // send runs an errand in a namespace; its process ends with the test, if not before.
@@ -233,8 +73,8 @@ func inNamespace(t testing.TB, e errand) {
 }
 
 // along fetches over a path, and is what the fetch saw.
-func along(t testing.TB, p path, e errand) outcome {
-	ends := newRig(t, p)
+func along(t testing.TB, p rig.Path, e errand) outcome {
+	ends := rig.New(t, p).Ends
 	serve := e
 	serve.Role = "serve" + strings.TrimPrefix(e.Role, "fetch")
 	line, err := send(t, ends[1], serve).ReadBytes('\n')
@@ -299,7 +139,7 @@ func runErrand(what string) {
 		enc.Encode(o)
 	case "fifty":
 		for _, line := range []string{"ip link set lo up", "ip addr add 198.51.100.7/32 dev lo"} {
-			sh(t, "%s", line)
+			rig.Sh(t, "%s", line)
 		}
 		x := newMemory(t, 1<<20, 10)
 		src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}})
@@ -408,7 +248,7 @@ func (p *process) end() {
 // otherwise, its congestion control is BBR or, by name, Reno (a namespace may
 // not choose others), and the bottleneck has a queue of 100 ms.
 func BenchmarkPath(b *testing.B) {
-	far := path{Mbit: 200, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500, TCP: 6 << 20, CC: "bbr"}
+	far := rig.Path{Mbit: 200, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500, TCP: 6 << 20, CC: "bbr"}
 	fat := far
 	fat.Mbit, fat.MTU = 1000, 9000 // large packets: this link is a process
 	wide, reno := fat, far
@@ -416,7 +256,7 @@ func BenchmarkPath(b *testing.B) {
 	reno.CC = "reno"
 	for _, v := range []struct {
 		name string
-		path
+		rig.Path
 		bytes   int
 		windows []int // MiB
 	}{
@@ -432,7 +272,7 @@ func BenchmarkPath(b *testing.B) {
 				cases = append(cases, errand{Role: "fetch", Streams: streams, Window: window << 20})
 			}
 		}
-		if v.path == far || v.path == fat {
+		if v.Path == far || v.Path == fat {
 			cases = append(cases, errand{Role: "fetch", Streams: 2, Window: v.windows[len(v.windows)-1] << 20, QUIC: true})
 		}
 		for _, e := range cases {
@@ -450,7 +290,7 @@ func BenchmarkPath(b *testing.B) {
 			b.Run(name, func(b *testing.B) {
 				var rate, late, ramp, rtt, c50, c99 []float64
 				for b.Loop() {
-					o := along(b, v.path, e)
+					o := along(b, v.Path, e)
 					rate = append(rate, float64(e.Bytes*8)/1e6/o.Took.Seconds())
 					late = append(late, float64(e.Bytes*4)/1e6/(o.Took-o.Half).Seconds())
 					ramp = append(ramp, o.Ramp.Seconds())

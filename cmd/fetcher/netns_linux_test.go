@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// Real processes in two network namespaces, with a line between them that is not
+// loopback. Skipped without root or TUN.
+
+// office is one end of a rig: every process there has its own state.
+type office struct {
+	r   *rig.Rig
+	end int
+}
+
+// command is a fetcher command there. It ends with the test.
+func (o office) command(t *testing.T, args ...string) *exec.Cmd {
+	return o.r.Command(o.end, binary, append(args, "--json", "--dir", t.TempDir())...)
+}
+
+// share serves path from there.
+func (o office) share(t *testing.T, path, port string, args ...string) *sharing {
+	t.Helper()
+	cmd := o.command(t, append([]string{"share", path, "--listen", "/ip4/" + o.r.Addr(o.end) + "/tcp/" + port}, args...)...)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	s := &sharing{cmd: cmd}
+	t.Cleanup(func() { s.stop(t) })
+	lines := json.NewDecoder(bufio.NewReader(out))
+	for s.ticket == "" {
+		var l line
+		must(t, lines.Decode(&l))
+		if l.Type == "share" {
+			s.ticket, s.addrs, s.id = l.Ticket, l.Addrs, l.Share
+		}
+	}
+	go func() { // ends with the process
+		for lines.Decode(new(line)) == nil {
+		}
+	}()
+	return s
+}
+
+// fetch fetches into a folder there, and compares.
+func (o office) fetch(t *testing.T, want, ticket string, see func(line), args ...string) result {
+	t.Helper()
+	dir := t.TempDir()
+	r := finish(t, o.command(t, append([]string{"fetch", ticket, "-o", dir, "--listen", "none"}, args...)...), see)
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if fingerprint(t, filepath.Join(dir, "big.bin")) != want {
+		t.Error("other bytes")
+	}
+	if sum := r.summary(); sum.Dup > sum.Bytes/20 {
+		t.Errorf("%d bytes of %d came twice", sum.Dup, sum.Bytes)
+	}
+	return r
+}
+
+func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
+	rig.Need(t)
+	src := filepath.Join(t.TempDir(), "big.bin")
+	const size = 12 << 20
+	writeRandom(t, src, size, 7)
+	want := fingerprint(t, src)
+	line100 := rig.Path{Mbit: 100, Delay: 20 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500}
+
+	t.Run("cut at a half and healed", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, line100)
+		s := office{r, 0}.share(t, src, "4001")
+		cut, stalled := false, false
+		office{r, 1}.fetch(t, want, s.ticket, func(l line) {
+			if l.Type == "progress" && l.Verified > size/2 && !cut {
+				cut = true
+				r.Cut(true)
+				time.AfterFunc(3*time.Second, func() { r.Cut(false) })
+			}
+			stalled = stalled || l.Type == "stall"
+		})
+		if !cut || !stalled {
+			t.Errorf("cut: %v, and the wait was explained: %v", cut, stalled)
+		}
+	})
+	t.Run("a source freezes", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, line100)
+		here := office{r, 0}
+		a, b := here.share(t, src, "4001", "--limit-up", "4M"), here.share(t, src, "4002", "--limit-up", "4M")
+		frozen := false
+		office{r, 1}.fetch(t, want, a.ticket, func(l line) {
+			if l.Type == "progress" && l.Verified > size/3 && !frozen {
+				frozen = true
+				must(t, b.cmd.Process.Signal(syscall.SIGSTOP))
+			}
+		}, "--peer", b.addrs[0])
+		must(t, b.cmd.Process.Signal(syscall.SIGCONT))
+		if !frozen {
+			t.Error("nothing froze")
+		}
+	})
+	t.Run("100 ms and 5 % loss", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, rig.Path{Mbit: 100, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500, Loss: 0.05})
+		small := filepath.Join(t.TempDir(), "big.bin")
+		writeRandom(t, small, 1<<20, 8)
+		s := office{r, 0}.share(t, small, "4001")
+		office{r, 1}.fetch(t, fingerprint(t, small), s.ticket, nil)
+	})
+}
