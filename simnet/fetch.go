@@ -42,6 +42,7 @@ type Fetch struct {
 	resumed int64 // bytes, in all lives
 
 	toCome   int           // pieces of the plan that are not done
+	revoked  int           // leases that were taken from its pools
 	moved    time.Duration // when a byte was last verified, or it began
 	bytes    int64         // verified, in all lives
 	twice    int64         // of duplicates, in all lives

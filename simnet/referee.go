@@ -95,6 +95,12 @@ func (r *referee) observe(d actors.Delivery) {
 		}
 	case actors.PieceDone:
 		r.pieceDone(r.node(d.To), m)
+	case actors.LeaseRevoked:
+		if x := r.node(d.To); x != nil {
+			if f := x.only(); f != nil {
+				f.revoked += len(m.Leases)
+			}
+		}
 	}
 }
 

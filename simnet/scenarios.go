@@ -34,7 +34,12 @@ var scenarios = []*Scenario{
 				sources = append(sources, r.Add(NodeConfig{Name: fmt.Sprint("source", i),
 					Line: Line{Up: rate, Down: rate, Latency: time.Duration(5+i*7) * time.Millisecond}}).Seed(c))
 			}
-			r.Add(NodeConfig{Name: "node"}).Fetch(c, sources...)
+			x := r.Add(NodeConfig{Name: "node"})
+			x.Fetch(c, sources...)
+			r.Finally(func() {
+				got := float64(x.Received()) / float64(c.bytes)
+				r.Expect(got < 1.06, "%.3f times the share came over the wire", got)
+			})
 		},
 	},
 	{
@@ -254,6 +259,8 @@ var scenarios = []*Scenario{
 			})
 			r.Finally(func() {
 				r.Expect(said, "the wait was not explained")
+				got := float64(x.Received()) / float64(c.bytes)
+				r.Expect(got < 1.5, "%.2f times the share came over the wire: there was no room for it", got)
 				r.Expect(r.soon(f.endedAt, 40*time.Second), "ended at %v", f.endedAt)
 			})
 		},
