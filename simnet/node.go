@@ -284,6 +284,17 @@ func (x *Node) SetClock(ahead time.Duration) {
 	x.host.Changed()
 }
 
+// DriftClock makes the node's wall clock gain so much in every second from now on, or
+// lose it.
+func (x *Node) DriftClock(gain time.Duration) {
+	x.net.log.add(x.id, "its clock drifts by %v in a second", gain)
+	x.net.Every(time.Second, func() bool {
+		x.wall += gain
+		x.host.Changed()
+		return true
+	})
+}
+
 // SetUploadRate bounds what the node sends, in bytes per second; 0 is no bound.
 func (x *Node) SetUploadRate(rate int64) {
 	x.host.SetUploadRate(rate)

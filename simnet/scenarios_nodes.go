@@ -144,6 +144,22 @@ func init() {
 			},
 		},
 		&Scenario{
+			Name: "clocks-drift",
+			Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers over a restart who lied.",
+			Set: func(r *Run) {
+				c := r.File("film", 24*mib)
+				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
+				x := r.Add(NodeConfig{Name: "node"})
+				good.DriftClock(-100 * time.Millisecond)
+				x.DriftClock(100 * time.Millisecond)
+				f := x.FetchWith(c, FetchOptions{Config: patient()}, good, liar)
+				r.After(3*time.Second, x.Kill)
+				r.After(4*time.Second, x.Start)
+				r.Finally(func() { r.Expect(f.endedAt < 20*time.Second, "took %v", f.endedAt) })
+			},
+		},
+		&Scenario{
 			Name: "many-small-files",
 			Says: "Three thousand files of four kilobytes from two sources.",
 			Set: func(r *Run) {
