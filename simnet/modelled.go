@@ -29,7 +29,8 @@ type model struct {
 	waste   int64
 	drains  func()
 
-	uploadRate int64 // bytes per second
+	uploadRate   int64 // bytes per second
+	downloadRate int64
 }
 
 // modelled is the Host of such a node.
@@ -60,7 +61,7 @@ func (m modelled) Start() {
 	rt := n.Runtime(fmt.Sprint(x.id, " ", x.life))
 	rt.SetWall(func() time.Time { return n.Now().Add(x.wall) })
 	d := actors.Deps{Runtime: rt, Network: x, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
-		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers}
+		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers, DownloadRate: x.downloadRate}
 	if x.cfg.Deps != nil {
 		x.cfg.Deps(&d)
 	}
@@ -237,6 +238,13 @@ func (m modelled) Thaw() {
 
 func (m modelled) Changed() {
 	m.up.rate, m.down.rate = m.cfg.Line.Up, m.cfg.Line.Down
+}
+
+func (m modelled) SetDownloadRate(rate int64) {
+	m.downloadRate = rate
+	if m.program != nil {
+		m.program.SetDownloadRate(rate)
+	}
 }
 
 func (m modelled) SetUploadRate(rate int64) {

@@ -300,6 +300,10 @@ func (x *Node) SetUploadRate(rate int64) {
 	x.host.SetUploadRate(rate)
 }
 
+// SetDownloadRate bounds what the node asks others for, in bytes per second; 0 is no
+// bound.
+func (x *Node) SetDownloadRate(rate int64) { x.host.SetDownloadRate(rate) }
+
 // Sent is the bytes that the node has sent to all others, framing included.
 func (x *Node) Sent() int64 { return x.host.Sent() }
 

@@ -22,28 +22,60 @@ type Reading struct {
 	err   error
 }
 
-// Read has somebody read n bytes of a file from off on, as they come. Only the
-// worlds of simnet itself have readers.
+// Read has somebody read n bytes of a file from off on, as they come.
 func (f *Fetch) Read(entry int, off, n int64) *Reading {
-	if f.x.net.tier != nil {
-		panic("simnet: no readers in this tier")
-	}
 	e := f.c.Manifest.Entries[entry]
 	r := &Reading{f: f, entry: entry, path: f.c.paths[entry], at: off, to: min(off+n, e.Size), began: f.x.net.Elapsed()}
-	id := f.c.ID()
-	f.x.program.BeginReading(id, actors.OpenReader{Path: e.Path, Ahead: readAhead}, func(o actors.ReaderOpened) {
-		if r.err = o.Err; r.err != nil {
-			return
-		}
-		if o.Entry != entry {
-			f.x.net.ref.broken(f.x.id, "reader", "%q is entry %d, not %d", e.Path, o.Entry, entry)
-		}
-		r.goOn(actors.MoveReader{Reader: o.Reader, Ahead: readAhead})
-	})
+	f.x.host.Read(r)
 	return r
 }
 
-const readAhead = 4 << 20
+// ReadAhead is how many bytes ahead of itself a Reading wants.
+const ReadAhead = 4 << 20
+
+// Of is the fetch that is read from, Path the file's path in the share, and Left the
+// bytes that are still to be read.
+func (r *Reading) Of() *Fetch             { return r.f }
+func (r *Reading) Path() string           { return r.f.c.Manifest.Entries[r.entry].Path }
+func (r *Reading) Left() (from, to int64) { return r.at, r.to }
+
+// Got is for a Host: the next bytes were read.
+func (r *Reading) Got(is []byte) {
+	f := r.f
+	now := f.x.net.Elapsed()
+	if r.first == 0 {
+		r.first = now - r.began
+	}
+	was := make([]byte, len(is))
+	file, err := f.c.files.Open(r.path)
+	must(err)
+	_, err = file.ReadAt(was, r.at)
+	must(errors.Join(err, file.Close()))
+	end := r.at + int64(len(is))
+	if !bytes.Equal(is, was) {
+		f.x.net.ref.broken(f.x.id, "reader", "bytes %d to %d of %s are not what they were", r.at, end, r.path)
+	}
+	if r.at = end; r.at == r.to {
+		r.took = now - r.began
+	}
+}
+
+// Failed is for a Host: no more can be read.
+func (r *Reading) Failed(err error) { r.err = err }
+
+// Read implements Host.
+func (m modelled) Read(r *Reading) {
+	e := r.f.c.Manifest.Entries[r.entry]
+	m.program.BeginReading(r.f.c.ID(), actors.OpenReader{Path: e.Path, Ahead: ReadAhead}, func(o actors.ReaderOpened) {
+		if r.err = o.Err; r.err != nil {
+			return
+		}
+		if o.Entry != r.entry {
+			m.net.ref.broken(m.id, "reader", "%q is entry %d, not %d", e.Path, o.Entry, r.entry)
+		}
+		r.goOn(actors.MoveReader{Reader: o.Reader, Ahead: ReadAhead})
+	})
+}
 
 // goOn waits for the next bytes, looks at them, and goes on.
 func (r *Reading) goOn(m actors.MoveReader) {
@@ -58,36 +90,25 @@ func (r *Reading) goOn(m actors.MoveReader) {
 			r.err = ready.Err // ErrFinishing: the file is there
 			return
 		}
-		now := f.x.net.Elapsed()
-		if r.first == 0 {
-			r.first = now - r.began
+		is := make([]byte, min(ready.End, r.to)-r.at)
+		if _, err := f.partial.ReadAt(r.entry, is, r.at); err != nil {
+			f.x.net.ref.broken(f.x.id, "reader", "%s at %d: %v", r.path, r.at, err)
 		}
-		r.look(min(ready.End, r.to))
+		r.Got(is)
 		if r.at < r.to {
 			r.goOn(m)
 			return
 		}
-		r.took = now - r.began
 		f.x.program.CloseReader(f.c.ID(), m.Reader)
 	})
 }
 
-// look compares the bytes up to end with those that were made.
-func (r *Reading) look(end int64) {
-	is, was := make([]byte, end-r.at), make([]byte, end-r.at)
-	_, err := r.f.partial.ReadAt(r.entry, is, r.at)
-	file, ferr := r.f.c.files.Open(r.path)
-	must(ferr)
-	_, ferr = file.ReadAt(was, r.at)
-	must(ferr)
-	must(file.Close())
-	if err != nil || !bytes.Equal(is, was) {
-		r.f.x.net.ref.broken(r.f.x.id, "reader", "bytes %d to %d of %s are not what they were: %v", r.at, end, r.path, err)
-	}
-	r.at = end
-}
-
 // Choose has entries of the share fetched from now on, or no more.
 func (f *Fetch) Choose(wanted bool, entries ...int) {
-	f.x.program.BeginChoice(f.c.ID(), entries, wanted)
+	f.x.host.Choose(f, wanted, entries)
+}
+
+// Choose implements Host.
+func (m modelled) Choose(f *Fetch, wanted bool, entries []int) {
+	m.program.BeginChoice(f.c.ID(), entries, wanted)
 }

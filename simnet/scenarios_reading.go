@@ -3,8 +3,6 @@ package simnet
 import (
 	"fmt"
 	"time"
-
-	"github.com/piecelease/fetcher/actors"
 )
 
 // Scenarios in which files are read, chosen and paced while they are fetched.
@@ -13,7 +11,6 @@ func init() {
 		&Scenario{
 			Name: "reading-ahead",
 			Says: "Three read a long file while it comes in: from the start, from near the end, and across a lost source.",
-			Only: noReaders,
 			Set: func(r *Run) {
 				c := r.File("film", 32*mib)
 				line := Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}
@@ -36,7 +33,6 @@ func init() {
 		&Scenario{
 			Name: "change-of-mind",
 			Says: "Half the files are left out, others are dropped in the middle while one of them is read, and all are wanted in the end.",
-			Only: noReaders,
 			Set: func(r *Run) {
 				c := r.Folder("photos", 40, 300_000)
 				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
@@ -65,23 +61,21 @@ func init() {
 		&Scenario{
 			Name: "paced",
 			Says: "A node may take a megabyte per second from three fast sources, and then more: no source is blamed for the wait.",
-			Only: "a part of the program is replaced",
 			Set: func(r *Run) {
 				c := r.File("film", 12*mib)
 				var from []*Node
 				for i := range 3 {
 					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i)}).Seed(c))
 				}
-				x := r.Add(NodeConfig{Name: "node", Deps: func(d *actors.Deps) { d.DownloadRate = 1_000_000 }})
+				x := r.Add(NodeConfig{Name: "node"})
+				x.SetDownloadRate(1_000_000)
 				f := x.Fetch(c, from...)
 				r.After(4*time.Second, func() {
 					r.Expect(f.last.Verified < 6*mib, "%d bytes came in four seconds", f.last.Verified)
-					x.program.SetDownloadRate(0)
+					x.SetDownloadRate(0)
 				})
 				r.Finally(func() { r.Expect(f.Took() > 4*time.Second && f.Took() < 8*time.Second, "took %v", f.Took()) })
 			},
 		},
 	)
 }
-
-const noReaders = "readers are tested there with the API; see the root's tests"

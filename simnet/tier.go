@@ -46,14 +46,20 @@ type Host interface {
 	// Fetch begins a fetch, whose Notify hears what happens; StopFetch ends it.
 	Fetch(f *Fetch)
 	StopFetch(f *Fetch)
+	// Read reads a file of a share as it comes, and tells Got, or Failed. Choose has
+	// entries fetched from now on, or no more.
+	Read(r *Reading)
+	Choose(f *Fetch, wanted bool, entries []int)
 	// Coordinate begins to coordinate a fleet in the node's present life, and
 	// FleetStatus is how it stands.
 	Coordinate(f *Fleet)
 	FleetStatus(f *Fleet) (actors.FleetStatus, error)
 	// Changed is told when the line of Node.Config, Node.Acts or Node.Ahead changed.
 	Changed()
-	// SetUploadRate bounds what the node sends, in this life and all others.
+	// SetUploadRate bounds what the node sends, and SetDownloadRate what it asks for,
+	// in this life and all others.
 	SetUploadRate(bytesPerSecond int64)
+	SetDownloadRate(bytesPerSecond int64)
 	// Verified is what a running fetch has; nil while that is not known.
 	Verified(f *Fetch) *share.Set
 	// Serves says whether the node has a piece of content for others.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -157,7 +158,8 @@ type host struct {
 	t     *tier
 	x     *simnet.Node
 	node  *Node
-	rate  int64        // of uploads
+	up    int64        // bounds, in bytes per second
+	down  int64        // ...
 	ahead atomic.Int64 // of its wall clock
 
 	life    int
@@ -187,8 +189,11 @@ func (h *host) open() {
 		h.fault(err)
 		return
 	}
-	if h.rate > 0 {
-		f.SetUploadRate(h.rate)
+	if h.up > 0 {
+		f.SetUploadRate(h.up)
+	}
+	if h.down > 0 {
+		f.SetDownloadRate(h.down)
 	}
 }
 
@@ -306,7 +311,7 @@ func (h *host) Fetch(f *simnet.Fetch) {
 			h.fault(err)
 		}
 	}
-	opt := fetcher.FetchOptions{Dir: ".", Keep: !f.Options().Leave, Stall: c.Stall, Anonymous: c.Anonymous, Verifiers: c.Verifiers, MaxSources: c.MaxSources,
+	opt := fetcher.FetchOptions{Dir: ".", Keep: !f.Options().Leave, Select: selector(f), Stall: c.Stall, Anonymous: c.Anonymous, Verifiers: c.Verifiers, MaxSources: c.MaxSources,
 		SyncEvery: c.SyncEvery, SyncBytes: c.SyncBytes}
 	for _, y := range f.Sources() {
 		opt.Peers = append(opt.Peers, h.t.nodes[y].node.Addrs()...)
@@ -427,9 +432,95 @@ func (h *host) Changed() {
 
 // SetUploadRate implements simnet.Host.
 func (h *host) SetUploadRate(rate int64) {
-	h.rate = rate
+	h.up = rate
 	if f := h.node.Fetcher(); f != nil {
 		f.SetUploadRate(rate)
+	}
+}
+
+// SetDownloadRate implements simnet.Host.
+func (h *host) SetDownloadRate(rate int64) {
+	h.down = rate
+	if f := h.node.Fetcher(); f != nil {
+		f.SetDownloadRate(rate)
+	}
+}
+
+// Read implements simnet.Host.
+func (h *host) Read(r *simnet.Reading) {
+	tr, life := h.fetches[r.Of()], h.life
+	if tr == nil {
+		r.Failed(errors.New("nothing is fetched"))
+		return
+	}
+	path := r.Path()
+	from, to := r.Left()
+	tell := func(f func()) {
+		h.t.post(func() {
+			if h.life == life {
+				f()
+			}
+		})
+	}
+	h.reading.Go(func() {
+		err := read(tr, path, from, to, func(b []byte) { tell(func() { r.Got(b) }) })
+		if err != nil {
+			tell(func() { r.Failed(err) })
+		}
+	})
+}
+
+// read reads a part of a file as it comes.
+func read(tr *fetcher.Transfer, path string, from, to int64, got func([]byte)) error {
+	r, err := tr.Open(context.Background(), path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.SetReadAhead(simnet.ReadAhead)
+	if _, err := r.Seek(from, io.SeekStart); err != nil {
+		return err
+	}
+	for from < to {
+		b := make([]byte, min(to-from, 256<<10))
+		n, err := r.Read(b)
+		if err != nil {
+			return err
+		}
+		got(b[:n])
+		from += int64(n)
+	}
+	return nil
+}
+
+// Choose implements simnet.Host.
+func (h *host) Choose(f *simnet.Fetch, wanted bool, entries []int) {
+	tr, p := h.fetches[f], fetcher.PrioritySkip
+	if wanted {
+		p = fetcher.PriorityNormal
+	}
+	for _, i := range entries {
+		if tr != nil { // an error is that the fetch is over
+			tr.SetPriority(context.Background(), f.Content().Manifest.Entries[i].Path, p)
+		}
+	}
+}
+
+// selector is what a fetch leaves out, as fetcher asks for it.
+func selector(f *simnet.Fetch) func(share.Entry) fetcher.Priority {
+	skip := f.Options().Skip
+	if skip == nil {
+		return nil
+	}
+	at := map[string]int{}
+	for i, e := range f.Content().Manifest.Entries {
+		at[e.Path] = i
+	}
+	return func(e share.Entry) fetcher.Priority {
+		if skip(at[e.Path]) {
+			return fetcher.PrioritySkip
+		}
+		return fetcher.PriorityNormal
 	}
 }
 
