@@ -1168,3 +1168,48 @@ func TestWhyAReadyPoolDoesNotAsk(t *testing.T) {
 		t.Error(h.p.Why())
 	}
 }
+
+// Nothing is no sign of life.
+func TestNoBytesExtendNoDeadline(t *testing.T) {
+	h := ready(t, Config{}, 1<<20)
+	todo := h.grant(0)
+	id := todo.Requests[0].ID
+	h.after(4 * time.Second)
+	h.p.Arrived(id, 0, h.now)
+	h.p.Partial(id, 0, h.now)
+	h.after(time.Second)
+	if h.p.State() == Ready {
+		t.Error("a source that sent nothing for 5 s is still waited for")
+	}
+}
+
+// What others fetched is cancelled, but not a request that has begun to come in.
+func TestARequestThatHasBegunIsNotCancelled(t *testing.T) {
+	h := ready(t, Config{FirstWindow: 8 << 20}, 1<<20)
+	h.p.win.rate = 1e9 // so that one request takes it all
+	todo := h.grant(0)
+	r := todo.Requests[0]
+	if len(todo.Requests) != 1 {
+		t.Fatalf("%+v", todo.Requests)
+	}
+	h.p.Arrived(r.ID, share.BlockSize, h.now)
+	h.p.Verified(0, 0, r.Count, h.now)
+	if todo := h.next(); len(todo.Cancel) > 0 {
+		t.Error("cancelled:", todo.Cancel)
+	}
+}
+
+// A lease stands once in the queue, however many of its requests come back.
+func TestALeaseIsQueuedOnce(t *testing.T) {
+	h := ready(t, Config{FirstWindow: 256 << 10}, 8<<20)
+	todo := h.grant(0)
+	if len(todo.Requests) < 2 {
+		t.Fatalf("%+v", todo.Requests)
+	}
+	for _, r := range slices.Clone(todo.Requests) {
+		h.p.Failed(r.ID, Busy, 0, h.now)
+	}
+	if len(h.p.queue) != 1 {
+		t.Errorf("queued %d times", len(h.p.queue))
+	}
+}

@@ -170,7 +170,7 @@ func (w *window) finished(s sent, n int, now time.Time) {
 	rate := bytes / took.Seconds()
 	limited := s.limited
 	top := w.top()
-	if limited && !s.slowed && rate < top {
+	if limited && !s.slowed {
 		alone := took - w.rtt
 		if most := bytes / alone.Seconds(); alone > 0 && most < top/2 {
 			rate, limited = most, false // slower than it was, whatever it lacked

@@ -1,0 +1,67 @@
+package fetchpool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// measuredWindow is a window that has seen 100 MB/s and 10 ms.
+func measuredWindow() *window {
+	cfg := Config{}.withDefaults()
+	w := &window{}
+	w.init(&cfg, start)
+	w.started, w.rate, w.rtt, w.least, w.size = true, 100e6, 10*time.Millisecond, 10*time.Millisecond, 4<<20
+	w.peaks[0] = 100e6
+	return w
+}
+
+func TestOnlyATripLikeTheKnownOneConfirmsIt(t *testing.T) {
+	now := start.Add(time.Minute)
+	for _, c := range []struct {
+		top     float64
+		trip    time.Duration
+		confirm bool
+	}{
+		{100e6, 11 * time.Millisecond, true},
+		{100e6, 40 * time.Millisecond, false},
+		{0, 40 * time.Millisecond, false}, // nothing is known of the rate
+	} {
+		w := measuredWindow()
+		w.peaks[0] = c.top
+		w.sawTrip(sent{at: now.Add(-c.trip)}, share.BlockSize, now)
+		if got := w.rttAt.Equal(now); got != c.confirm || w.rtt != 10*time.Millisecond {
+			t.Errorf("%+v: confirmed %v, round trip %v", c, got, w.rtt)
+		}
+	}
+}
+
+// A sample that was limited by what there was to ask for lowers the rate only when
+// it is slow even without its round trip.
+func TestALimitedSampleLowersTheRateOnlyIfThePathIsSlow(t *testing.T) {
+	now := start.Add(time.Minute)
+	for took, lowers := range map[time.Duration]bool{22 * time.Millisecond: false, 60 * time.Millisecond: true} {
+		w := measuredWindow()
+		s := sent{at: now.Add(-took), deliveredAt: now.Add(-took), limited: true}
+		w.delivered = 1e6
+		w.finished(s, 1e6, now)
+		if got := w.rate < 100e6; got != lowers {
+			t.Errorf("1 MB in %v: the rate is %.0f", took, w.rate)
+		}
+	}
+}
+
+func TestALateRequestOfAFastPathIsNoSample(t *testing.T) {
+	now := start.Add(time.Minute)
+	w := measuredWindow()
+	w.delivered = 9e6
+	w.late(sent{at: now.Add(-100 * time.Millisecond), deliveredAt: now.Add(-100 * time.Millisecond)}, now)
+	if w.top() != 100e6 || w.rate != 100e6 {
+		t.Errorf("90 MB/s made of 100 MB/s: top %.0f, rate %.0f", w.top(), w.rate)
+	}
+	w.late(sent{at: now.Add(-time.Second), deliveredAt: now.Add(-time.Second)}, now)
+	if w.top() != 9e6 || w.rate != 9e6 {
+		t.Errorf("9 MB/s made of 100 MB/s: top %.0f, rate %.0f", w.top(), w.rate)
+	}
+}
