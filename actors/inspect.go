@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -21,6 +22,16 @@ func (p *Program) Plan(ctx context.Context, id share.ID, lines int) (PlanStatus,
 
 // InFlight is what is asked for and not yet verified, of all transfers.
 func (p *Program) InFlight() (bytes int64, blocks int) { return p.budget.Used() }
+
+// Transfers are the IDs of the transfers that have not stopped, and of all below them.
+func (p *Program) Transfers() (ids []string) {
+	for _, id := range p.s.running() {
+		if strings.HasPrefix(id, "node/transfer-") {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
 
 // DeadLetters counts the messages that nobody received.
 func (p *Program) DeadLetters() int64 { return p.s.DeadLetters() }

@@ -49,6 +49,7 @@ type Fetch struct {
 	stalled  time.Duration // when it last said why nothing moves
 	why      actors.Stalled
 	needless bool
+	boasts   bool // serves what it has not verified
 }
 
 // Fetch starts fetching content from nodes that it knows of.

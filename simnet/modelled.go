@@ -133,7 +133,12 @@ func (m modelled) Stop() {
 		}
 	}
 	x.net.When(func() bool { return x.life != life || !x.fetching() }, leave)
-	x.net.After(10*time.Second, leave)
+	x.net.After(10*time.Second, func() {
+		if x.life == life && !closed {
+			x.net.ref.broken(x.id, "end", "it fetches on, ten seconds after it was told to stop")
+		}
+		leave()
+	})
 }
 
 // fetching says whether something is being fetched.

@@ -22,9 +22,11 @@ import (
 //   - nobody waits long while somebody could help;
 //   - no honest node is blamed;
 //   - a share that is whole has the bytes that were made up, each of them;
-//   - a fetch ends once, and says nothing after that;
-//   - when all is over nothing is leased or in flight, no file is open, no lock
-//     held, and nothing lies beside a share that is whole;
+//   - nobody serves what it has not verified;
+//   - a fetch ends once, soon when it is told to, and says nothing after that;
+//   - when all is over nothing is leased or in flight, no actor of a fetch lives, no
+//     link or file is open, no lock held, and nothing lies beside a share that is
+//     whole;
 //   - no program logs an error, panics, fails to end, or runs in circles.
 type referee struct {
 	n      *Net
@@ -157,7 +159,23 @@ func (r *referee) look() {
 		for _, f := range x.fetches {
 			if f.ended == nil && f.life == x.life {
 				r.waits(f)
+				r.serves(f)
 			}
+		}
+	}
+}
+
+// serves looks at what a node gives to others while it fetches.
+func (r *referee) serves(f *Fetch) {
+	if r.n.tier != nil || f.partial == nil || f.boasts {
+		return
+	}
+	have := f.partial.Verified()
+	for p := range share.Piece(have.Len()) {
+		if !have.Has(p) && f.x.host.Serves(f.c, p) {
+			f.boasts = true
+			r.broken(f.x.id, "serves", "piece %d is not verified, and is served", p)
+			return
 		}
 	}
 }
@@ -259,6 +277,13 @@ func (r *referee) closed(x *Node) {
 	if bytes, blocks := x.host.InFlight(); bytes != 0 || blocks != 0 {
 		r.broken(x.id, "in flight", "%d bytes in %d blocks are left when it has ended", bytes, blocks)
 	}
+	x.conned(func(c *conn) {
+		for _, u := range c.users[c.side(x)] {
+			if l, ok := u.(*link); ok && c.believes(x) {
+				r.broken(x.id, "left", "it has ended, and a link to %s is open", l.to)
+			}
+		}
+	})
 }
 
 // left looks at a node that has ended in peace.
@@ -301,6 +326,11 @@ func (r *referee) final() {
 		}
 		if bytes, blocks := x.host.InFlight(); idle && (bytes != 0 || blocks != 0) {
 			r.broken(x.id, "in flight", "%d bytes in %d blocks, and nothing is fetched", bytes, blocks)
+		}
+		if r.n.tier == nil && idle {
+			if ids := x.program.Transfers(); len(ids) > 0 {
+				r.broken(x.id, "left", "nothing is fetched, and there are still %s", strings.Join(ids, ", "))
+			}
 		}
 	}
 }

@@ -1,11 +1,14 @@
 package simnet
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/storetest"
 )
 
 // Scenarios of one rule each: what is rare goes first, a ban outlives a restart,
@@ -198,6 +201,46 @@ func init() {
 				middle.Fetch(c, far)
 				f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, middle)
 				r.Finally(func() { r.Expect(r.soon(f.Took(), 30*time.Second), "took %v", f.Took()) })
+			},
+		},
+		&Scenario{
+			Name: "pieces-lost",
+			Says: "The disk takes the bytes of a file and loses them at a sync: they are fetched again, and nothing else is.",
+			Set: func(r *Run) {
+				c := r.File("film", 24*mib)
+				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+				x := r.Add(NodeConfig{Name: "node"})
+				n, at := 0, 1+r.Rand("sync").IntN(2)
+				x.Disk().Fault = func(op storetest.Op) error {
+					if op.Kind == "sync" && strings.HasSuffix(op.Name, ".partial/data") {
+						if n++; n == at {
+							return errors.New("input/output error")
+						}
+					}
+					return nil
+				}
+				x.Fetch(c, source)
+				r.Finally(func() {
+					got := float64(x.Received()) / float64(c.bytes)
+					r.Expect(n >= at, "no sync failed")
+					r.Expect(got < 1.7, "%.2f times the share came over the wire", got)
+				})
+			},
+		},
+		&Scenario{
+			Name: "many-announcements",
+			Says: "For a minute and a half a node hears every tenth of a second what another has that fetches slowly.",
+			Set: func(r *Run) {
+				c := r.Folder("source-tree", 1500, 16000)
+				slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 2 * Mbit, Down: 2 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+				middle := r.Add(NodeConfig{Name: "middle"})
+				f := middle.Fetch(c, slow)
+				var last *Fetch
+				r.After(2*time.Second, func() { last = r.Add(NodeConfig{Name: "last"}).Fetch(c, middle) })
+				r.AtLeast(3 * time.Second)
+				r.Finally(func() {
+					r.Expect(r.soon(last.endedAt-f.endedAt, 3*time.Second), "the last is done %v after the other", last.endedAt-f.endedAt)
+				})
 			},
 		},
 	)
