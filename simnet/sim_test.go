@@ -141,7 +141,7 @@ func (a *tally) print(t *testing.T) {
 	}
 	slices.SortFunc(a.lines, func(a, b line) int { return cmp.Compare(b.took, a.took) })
 	var b strings.Builder
-	fmt.Fprintf(&b, "S1: %d scenarios, %d runs, %.2f virtual hours, %d million steps, %.1f GB fetched, %.0f s of one core\n",
+	fmt.Fprintf(&b, "S1: %d scenarios, %d runs, %.2f virtual hours, %d million steps, %.1f GB fetched, %.0f s of all runs together\n",
 		len(a.lines), sum.seeds, sum.virtual.Hours(), sum.steps/1e6, float64(sum.fetched)/1e9, sum.took.Seconds())
 	fmt.Fprintf(&b, "  %-22s %6s %10s %10s %10s %8s\n", "the slowest", "runs", "virtual s", "real s", "steps/run", "twice")
 	for i, l := range a.lines {
