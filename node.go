@@ -181,6 +181,10 @@ func (n *Node) Addrs() []string { return n.host.Addrs() }
 // Traffic is the bytes of all streams so far, framing included.
 func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }
 
+// InFlight is what is asked for and not verified yet, over all transfers: bytes,
+// and the buffers they need. Config.InFlight and Config.Buffers bound it.
+func (n *Node) InFlight() (bytes int64, buffers int) { return n.program.InFlight() }
+
 // SetUploadRate bounds what others are sent, in bytes per second, from now on; 0 is no bound.
 func (n *Node) SetUploadRate(rate int64) { n.program.SetUploadRate(rate) }
 

@@ -67,7 +67,7 @@ type Host interface {
 	// Why explains what a fetch waits for, a line each. Plan is the pieces wanted,
 	// leased and verified; all 0 where that cannot be known.
 	Why(f *Fetch) (why []string, wanted, leased, verified int)
-	// InFlight is what is asked for and not verified; 0 where that cannot be known.
+	// InFlight is what is asked for and not verified.
 	InFlight() (bytes int64, blocks int)
 	// Sent and Received are bytes to and from all others, in all lives.
 	Sent() int64

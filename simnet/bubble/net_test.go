@@ -150,6 +150,26 @@ func TestConfigReachesTheNode(t *testing.T) {
 	})
 }
 
+func TestInFlightIsBoundedAndComesBack(t *testing.T) {
+	Test(t, 6, func(t *testing.T, net *Net) {
+		a := net.Add(NodeConfig{Name: "a", Line: simnet.Line{Up: 1e6}})
+		x := net.Add(NodeConfig{Name: "x", Config: fetcher.Config{InFlight: 512 << 10}})
+		ticket, want := seed(t, a, 4<<20)
+		tr := fetch(t, x, ticket)
+		var most int64
+		for range 30 {
+			time.Sleep(100 * time.Millisecond)
+			now, _ := x.Fetcher().InFlight()
+			most = max(most, now)
+		}
+		whole(t, tr, want)
+		time.Sleep(time.Second)
+		if now, buffers := x.Fetcher().InFlight(); now != 0 || buffers != 0 || most == 0 || most > 512<<10 {
+			t.Errorf("at most %d bytes in flight, in the end %d in %d buffers", most, now, buffers)
+		}
+	})
+}
+
 func TestTwoNodesOfOneNameAreAMistake(t *testing.T) {
 	defer func() {
 		if recover() == nil {

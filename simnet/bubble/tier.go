@@ -576,8 +576,13 @@ func (h *host) Why(f *simnet.Fetch) (why []string, wanted, leased, verified int)
 	return why, 0, 0, 0
 }
 
-// InFlight implements simnet.Host: a node that ends proves that nothing is left.
-func (h *host) InFlight() (bytes int64, blocks int) { return 0, 0 }
+// InFlight implements simnet.Host.
+func (h *host) InFlight() (bytes int64, blocks int) {
+	if f := h.node.Fetcher(); f != nil {
+		return f.InFlight()
+	}
+	return 0, 0
+}
 
 // Sent implements simnet.Host.
 func (h *host) Sent() int64 {
