@@ -75,7 +75,7 @@ var only = map[string]string{
 	"modernc.org/":                         "leasedb rounds/sqlitekv",
 	"github.com/nats-io/":                  "rounds/natskv",
 	"go.etcd.io/":                          "rounds/etcdkv",
-	"testing":                              "store/storetest rounds/kvtest simnet/bubble",
+	"testing":                              "store/storetest rounds/kvtest simnet/bubble internal/rig",
 	"github.com/zeebo/blake3":              "",
 	"pgregory.net/rapid":                   "store/storetest rounds/kvtest simnet/bubble",
 	"go.uber.org/goleak":                   "store/storetest rounds/kvtest simnet/bubble",
