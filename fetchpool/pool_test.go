@@ -1213,3 +1213,47 @@ func TestALeaseIsQueuedOnce(t *testing.T) {
 		t.Errorf("queued %d times", len(h.p.queue))
 	}
 }
+
+func TestThePipelineGrowsToItsBoundAndNoFurther(t *testing.T) {
+	h := ready(t, Config{MaxRequests: 3}, 64<<20)
+	todo := h.grant(0, 1, 2, 3)
+	for len(todo.Requests) > 0 {
+		for _, r := range slices.Clone(todo.Requests) {
+			h.p.Finished(r.ID, h.now)
+		}
+		todo = h.next()
+	}
+	if h.p.pipeline != 3 {
+		t.Errorf("%d requests may be in flight", h.p.pipeline)
+	}
+}
+
+func TestTheEndOfAnUnknownRequestMeansNothing(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.p.Failed(999, NoShare, 0, h.now)
+	h.p.Failed(999, Busy, 0, h.now)
+	if todo := h.next(); h.p.State() != Ready || todo.Gone {
+		t.Error(h.p.State())
+	}
+}
+
+// Many pieces that are not there cost one wait at a time, and nothing is believed
+// of a source that is not connected.
+func TestManyMissesAreOneWaitAndNotBelievedWhileAway(t *testing.T) {
+	h := ready(t, Config{FirstWindow: 16 << 20}, 64<<20)
+	todo := h.grant(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+	seen := map[share.Piece]bool{}
+	for _, r := range slices.Clone(todo.Requests) {
+		if !seen[r.Piece] {
+			seen[r.Piece] = true
+			h.p.Failed(r.ID, NotFound, 0, h.now)
+		}
+	}
+	if len(seen) < 10 || h.p.busy.failed != 1 {
+		t.Errorf("%d pieces were not there, and the back-off grew %d times", len(seen), h.p.busy.failed)
+	}
+	h.p.Lost(errors.New("lost"), h.now)
+	if todo := h.after(time.Minute); len(todo.Believe) > 0 {
+		t.Error("believed while away:", todo.Believe)
+	}
+}

@@ -465,9 +465,6 @@ func (p *Pool) dropAll(busy, others Reason) {
 // trim gives back leases that are more than the source can begin soon: because
 // it turned out slower, or because it is busy.
 func (p *Pool) trim() {
-	if p.state != Ready {
-		return
-	}
 	if p.now.Before(p.pause) && p.wait > p.cfg.HoldBusy {
 		p.returnIdle(0, SourceBusy)
 	}

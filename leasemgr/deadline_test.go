@@ -199,3 +199,30 @@ func TestAlarmsRingInOrder(t *testing.T) {
 	}
 	equal(t, "order", order, "dfebca")
 }
+
+// What a source finishes out of its turn is no sign of life of what it is asked for first.
+func TestFinishingAQueuedLeaseDoesNotExtendTheHead(t *testing.T) {
+	r := newRig(t, 10, Config{})
+	r.add("a").full("a").rate("a", share.MinPiece, 0)
+	ls := r.get("a", 2)
+	equal(t, "leases", len(ls), 2)
+	before := r.m.Wake()
+	r.pass(time.Second)
+	r.m.Verified(ls[1].Piece, r.now, ls[1].Token)
+	equal(t, "deadline of the head", r.m.Wake(), before)
+}
+
+// To ask for nothing is no question: who waits is woken all the same.
+func TestAskingForNothingChangesNothing(t *testing.T) {
+	r := newRig(t, 1, Config{HedgeShare: -1, HedgeFloor: -1})
+	r.add("a").full("a").add("b").full("b")
+	l := r.one("a")
+	r.get("b", 1)
+	r.m.Acquire("b", 0, r.now)
+	todo := r.m.Fail("a", l.Piece, l.Token, GaveBack, r.now)
+	woken := false
+	for _, id := range todo.Wake {
+		woken = woken || id == "b"
+	}
+	equal(t, "b is woken", woken, true)
+}
