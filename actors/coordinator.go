@@ -496,7 +496,7 @@ func (c *coordinator) returned(ctx actor.Context, m wire.LeaseReturned) {
 // reasonNamed is a reason as it travels: its own text.
 func reasonNamed(text string) leasemgr.Reason {
 	switch r := leasemgr.Reason(text); r {
-	case leasemgr.BadData, leasemgr.Missed, leasemgr.NotFound, leasemgr.Lost, leasemgr.Disk:
+	case leasemgr.BadData, leasemgr.Missed, leasemgr.NotFound, leasemgr.Lost, leasemgr.Disk, leasemgr.Elsewhere:
 		return r
 	}
 	return leasemgr.GaveBack

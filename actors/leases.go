@@ -111,7 +111,11 @@ func (l *leaseManager) grant(ctx actor.Context, m LeaseRequest) {
 func (l *leaseManager) returned(ctx actor.Context, m LeaseReturned) {
 	now := l.s.Now()
 	for _, r := range m.Leases {
-		l.do(ctx, l.m.Fail(m.Source, r.Piece, r.Token, r.Why, now))
+		if r.Why == leasemgr.Elsewhere && r.Retry > 0 {
+			l.do(ctx, l.m.Defer(m.Source, r.Piece, r.Token, r.Retry, now))
+		} else {
+			l.do(ctx, l.m.Fail(m.Source, r.Piece, r.Token, r.Why, now))
+		}
 		if pool := l.pools[m.Source]; pool != nil && !sameActor(ctx.Sender(), pool) { // the verifier ended it: the pool must hear
 			l.tell(ctx, pool, LeaseRevoked{[]RevokedLease{{r.Piece, r.Token}}})
 		}

@@ -111,11 +111,12 @@ type Unsubscribe struct{ Share share.ID }
 // AdmitRequest, p2p -> Seeder: may this child be served now? Reply is called
 // once, when the answer is known; it must not block. Forwarded by the Node.
 type AdmitRequest struct {
-	Child peers.ID
-	Share share.ID
-	Piece share.Piece
-	Bytes int
-	Reply func(Admission)
+	Child   peers.ID
+	Share   share.ID
+	Piece   share.Piece
+	Bytes   int
+	Pressed bool // as in wire.PieceRequest
+	Reply   func(Admission)
 }
 
 // Admission is the answer to AdmitRequest.
@@ -332,6 +333,7 @@ type ReturnedLease struct {
 	Piece share.Piece
 	Token share.Token
 	Why   leasemgr.Reason
+	Retry time.Duration // leasemgr.Elsewhere: when the source may be asked again
 }
 
 // PieceVerified, PieceVerifier -> LeaseManager: every block is verified and written.

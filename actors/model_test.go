@@ -294,7 +294,7 @@ func (l *simLink) arrive(r wire.PieceRequest) {
 		return
 	}
 	span := target.m.Layout().RunSpan(p, share.Block(r.First), int(r.Count))
-	l.to.program.Request(AdmitRequest{Child: l.from.id, Share: l.share, Piece: p, Bytes: span.Len, Reply: func(a Admission) {
+	l.to.program.Request(AdmitRequest{Child: l.from.id, Share: l.share, Piece: p, Bytes: span.Len, Pressed: r.Pressed, Reply: func(a Admission) {
 		if a.Reply.Status != wire.OK {
 			l.later(0, r.ID, func() { l.sink.Status(r.ID, a.Reply) })
 			return

@@ -247,7 +247,7 @@ var errUnheard = fmt.Errorf("messages from the source were lost: %w", peers.ErrL
 // send puts a request on the link; false when the link does not take it.
 func (f *fetchPool) send(r fetchpool.Request) bool {
 	f.requests[r.ID] = &request{Request: r, left: r.Bytes}
-	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: uint32(r.Piece), First: uint32(r.First), Count: uint32(r.Count), Proof: r.Proof})
+	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: uint32(r.Piece), First: uint32(r.First), Count: uint32(r.Count), Proof: r.Proof, Pressed: r.Pressed})
 	if !ok {
 		f.core.Failed(r.ID, fetchpool.Busy, linkFull, f.s.Now())
 	}
@@ -270,7 +270,7 @@ func (f *fetchPool) giveBack(ctx actor.Context, back []fetchpool.Return) {
 	}
 	m := LeaseReturned{Source: f.source.ID}
 	for _, b := range back {
-		m.Leases = append(m.Leases, ReturnedLease{b.Piece, b.Token, reasonOf(b.Why)})
+		m.Leases = append(m.Leases, ReturnedLease{b.Piece, b.Token, reasonOf(b.Why), b.Retry})
 		switch b.Why {
 		case fetchpool.MissedDeadline:
 			f.missed++
@@ -287,6 +287,8 @@ func reasonOf(r fetchpool.Reason) leasemgr.Reason {
 		return leasemgr.Missed
 	case fetchpool.NoSuchPiece:
 		return leasemgr.NotFound
+	case fetchpool.GivenToOthers:
+		return leasemgr.Elsewhere
 	}
 	return leasemgr.GaveBack
 }
@@ -317,7 +319,7 @@ func (f *fetchPool) leased(ctx actor.Context, m LeaseResponse) {
 	begun := make([]AskPieces, len(f.verifiers))
 	for _, l := range m.Leases {
 		if !l.Begun && !l.Hedge {
-			fresh = append(fresh, fetchpool.Work{Piece: l.Piece, Token: l.Token, Urgent: l.Urgent})
+			fresh = append(fresh, fetchpool.Work{Piece: l.Piece, Token: l.Token, Urgent: l.Urgent, Pressed: l.Pressed})
 			continue
 		}
 		f.unclear[l.Piece] = l
@@ -345,7 +347,7 @@ func (f *fetchPool) states(m PieceStates) {
 			continue // revoked meanwhile
 		}
 		delete(f.unclear, st.Piece)
-		works = append(works, fetchpool.Work{Piece: st.Piece, Token: st.Token, Have: st.Have, Proven: st.Proven, Hedge: l.Hedge, Urgent: l.Urgent})
+		works = append(works, fetchpool.Work{Piece: st.Piece, Token: st.Token, Have: st.Have, Proven: st.Proven, Hedge: l.Hedge, Urgent: l.Urgent, Pressed: l.Pressed})
 	}
 	f.core.Grant(works, f.s.Now())
 }
@@ -423,7 +425,11 @@ func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
 	now := f.s.Now()
 	switch m.r.Status {
 	case wire.Busy:
-		f.core.Failed(m.req, fetchpool.Busy, m.r.Retry, now)
+		how := fetchpool.Busy
+		if m.r.Elsewhere {
+			how = fetchpool.Elsewhere
+		}
+		f.core.Failed(m.req, how, m.r.Retry, now)
 	case wire.NotFound:
 		f.core.Failed(m.req, fetchpool.NotFound, 0, now)
 	case wire.Gone:

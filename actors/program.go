@@ -150,9 +150,9 @@ func (p *Program) Served(j peers.Job) { p.s.Send(p.node, ServeDone{j}) }
 
 // Admit asks whether a child may be served now, and waits for its turn. done
 // must be called when the child has been served; it is nil when r is not OK.
-func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, piece share.Piece, bytes int) (done func(), r wire.Reply) {
+func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), r wire.Reply) {
 	w := &admission{answer: make(chan Admission, 1)}
-	if !p.s.Send(p.node, AdmitRequest{child, id, piece, bytes, w.reply(p)}) {
+	if !p.s.Send(p.node, AdmitRequest{Child: child, Share: id, Piece: share.Piece(q.Piece), Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
 		return nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
 	}
 	select {

@@ -42,7 +42,9 @@ type offer struct {
 	pieces   int
 	have     *share.Set // nil: all of it
 	children []*child   // in order of arrival
-	next     int        // where naming goes on
+	byPeer   map[peers.ID]*child
+	nameable int // children
+	next     int // where naming goes on
 }
 
 // child is one subscriber. Its news is state, not a queue: the dirty set is
@@ -100,6 +102,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 	default:
 		unexpected(ctx)
 	}
+	d.sendElsewhere()
 	d.wake.set(d.s, ctx, earliest(d.flushAt, d.uploads.Wake()))
 }
 
@@ -107,7 +110,7 @@ func (d *seeder) offer(ctx actor.Context, m OfferShare) {
 	delete(d.coming, m.Share)
 	o := d.offers[m.Share]
 	if o == nil {
-		o = &offer{}
+		o = &offer{byPeer: map[peers.ID]*child{}}
 		d.offers[m.Share] = o
 	}
 	o.pieces, o.have = m.Pieces, m.Have
@@ -184,13 +187,48 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
 	named := o.nameables(peer)
 	c := &child{peer: peer, pid: ctx.Sender(), addrs: m.Addrs, nameable: m.Nameable}
-	o.children = append(o.children, c)
+	o.add(c)
 	ctx.Watch(c.pid)
 	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true, Children: named})
 	d.sendMap(m.Share, o, c)
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
 		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 	}
+}
+
+// crowd is how many other children could pass a piece on to a child, none if it does
+// not know of them; and whether it passes on what it has.
+func (o *offer) crowd(peer peers.ID) (others int, spreads bool) {
+	c := o.byPeer[peer]
+	switch {
+	case c == nil:
+		return 0, false
+	case c.nameable:
+		return o.nameable - 1, true
+	}
+	return o.nameable, false
+}
+
+func (o *offer) add(c *child) {
+	o.children = append(o.children, c)
+	o.byPeer[c.peer] = c
+	if c.nameable {
+		o.nameable++
+	}
+}
+
+// remove takes the children out that gone says.
+func (o *offer) remove(gone func(*child) bool) {
+	o.children = slices.DeleteFunc(o.children, func(c *child) bool {
+		if !gone(c) {
+			return false
+		}
+		delete(o.byPeer, c.peer)
+		if c.nameable {
+			o.nameable--
+		}
+		return true
+	})
 }
 
 // nameables are up to maxNamed children other than peer, each in its turn.
@@ -229,14 +267,13 @@ func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
 	if o == nil {
 		return
 	}
-	i := slices.IndexFunc(o.children, func(c *child) bool { return c.peer == peer })
-	if i < 0 {
+	c := o.byPeer[peer]
+	if c == nil {
 		return
 	}
-	pid := o.children[i].pid
-	o.children = slices.Delete(o.children, i, i+1)
-	if !d.knows(pid) {
-		ctx.Unwatch(pid) // or a peer could have us watch without end
+	o.remove(func(x *child) bool { return x == c })
+	if !d.knows(c.pid) {
+		ctx.Unwatch(c.pid) // or a peer could have us watch without end
 	}
 }
 
@@ -253,7 +290,7 @@ func (d *seeder) knows(who *actor.PID) bool {
 // ended takes out a child that is no more, or that cannot be told anything.
 func (d *seeder) ended(who *actor.PID) {
 	for _, o := range d.offers { // each is changed alone: the order does not show
-		o.children = slices.DeleteFunc(o.children, func(c *child) bool { return c.pid.Equal(who) })
+		o.remove(func(c *child) bool { return c.pid.Equal(who) })
 	}
 }
 
@@ -308,7 +345,12 @@ func (d *seeder) flush() {
 // admit asks the upload core; the answer goes out now or when a job's turn comes.
 func (d *seeder) admit(m AdmitRequest) {
 	d.job++
-	v := d.uploads.Ask(peers.Ask{Job: d.job, Child: m.Child, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}, d.s.Now())
+	a := peers.Ask{Job: d.job, Child: m.Child, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
+	if o := d.offers[m.Share]; o != nil {
+		a.Whole, a.Pressed = o.have == nil, m.Pressed
+		a.Crowd, a.Spreads = o.crowd(m.Child)
+	}
+	v := d.uploads.Ask(a, d.s.Now())
 	d.waiting[d.job] = asked{m.Child, m.Reply}
 	switch {
 	case v.Go:
@@ -316,6 +358,8 @@ func (d *seeder) admit(m AdmitRequest) {
 	case v.Queued:
 	case v.Busy:
 		d.answer(d.job, wire.Reply{Status: wire.Busy, Retry: v.Retry})
+	case v.Elsewhere:
+		d.answer(d.job, wire.Reply{Status: wire.Busy, Retry: v.Retry, Elsewhere: true})
 	default:
 		d.answer(d.job, wire.Reply{Status: wire.Refused, Reason: v.Refused})
 	}
@@ -324,6 +368,13 @@ func (d *seeder) admit(m AdmitRequest) {
 func (d *seeder) goAhead(jobs []peers.Job) {
 	for _, j := range jobs {
 		d.answer(j, wire.Reply{})
+	}
+}
+
+// sendElsewhere answers those whose piece was given to others while they waited.
+func (d *seeder) sendElsewhere() {
+	for _, e := range d.uploads.Elsewhere() {
+		d.answer(e.Job, wire.Reply{Status: wire.Busy, Retry: e.Retry, Elsewhere: true})
 	}
 }
 

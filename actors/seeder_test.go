@@ -97,7 +97,7 @@ func TestRequestsOfALostChildAreAnswered(t *testing.T) {
 	sw.w.Settle()
 	var got []Admission
 	for range 5 {
-		source.program.Request(AdmitRequest{"child", m.ID(), 0, 1 << 16, func(a Admission) { got = append(got, a) }})
+		source.program.Request(AdmitRequest{Child: "child", Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { got = append(got, a) }})
 	}
 	sw.w.Settle()
 	if len(got) != 1 {

@@ -129,5 +129,5 @@ func (v *pieceVerifier) lied(ctx actor.Context, source peers.ID, p share.Piece, 
 }
 
 func (v *pieceVerifier) end(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, why leasemgr.Reason) {
-	ctx.Send(v.leases, LeaseReturned{source, []ReturnedLease{{p, t, why}}})
+	ctx.Send(v.leases, LeaseReturned{source, []ReturnedLease{{Piece: p, Token: t, Why: why}}})
 }

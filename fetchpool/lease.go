@@ -9,23 +9,25 @@ import (
 
 // Work is a piece lease as the pool gets it.
 type Work struct {
-	Piece  share.Piece
-	Token  share.Token
-	Have   []bool // blocks that are verified already; nil is none. Read once, not kept.
-	Proven bool   // the piece's proof is known already
-	Hedge  bool   // another source works on it too: begin at the other end
-	Urgent bool   // ask for it before what was leased earlier
+	Piece   share.Piece
+	Token   share.Token
+	Have    []bool // blocks that are verified already; nil is none. Read once, not kept.
+	Proven  bool   // the piece's proof is known already
+	Hedge   bool   // another source works on it too: begin at the other end
+	Urgent  bool   // ask for it before what was leased earlier
+	Pressed bool   // say that others bring us less than the source could
 }
 
 // Request asks for a run of blocks of one piece.
 type Request struct {
-	ID    uint64 // grows; never used again, not on a later link either
-	Piece share.Piece
-	First share.Block
-	Count int
-	Proof bool // ask for the block hashes of the piece as well
-	Bytes int  // of the blocks
-	Token share.Token
+	ID      uint64 // grows; never used again, not on a later link either
+	Piece   share.Piece
+	First   share.Block
+	Count   int
+	Proof   bool // ask for the block hashes of the piece as well
+	Pressed bool // as in Work
+	Bytes   int  // of the blocks
+	Token   share.Token
 }
 
 // Reason is why a lease comes back.
@@ -38,16 +40,18 @@ const (
 	LinkLost                     // the link is down, or was when the lease came
 	Stopped                      // the pool has ended
 	Unneeded                     // more than the source can do soon, or a lease that makes no sense
+	GivenToOthers                // the source has just given the piece to others: to be fetched from them
 )
 
 func (r Reason) String() string {
-	return [...]string{"missed its deadline", "source does not have the piece", "source is busy", "link lost", "stopped", "not needed"}[r]
+	return [...]string{"missed its deadline", "source does not have the piece", "source is busy", "link lost", "stopped", "not needed", "given to others"}[r]
 }
 
 // Return is a lease that is given back.
 type Return struct {
 	Work
-	Why Reason
+	Why   Reason
+	Retry time.Duration // GivenToOthers: when the source may be asked again
 }
 
 // lease is a piece that is being fetched.

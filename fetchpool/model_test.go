@@ -316,7 +316,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"finished3": on(m.complete),
 		"failed": on(func(t *rapid.T) {
 			r := m.anyRequest()
-			how := rapid.SampledFrom([]Outcome{Busy, Busy, Busy, NotFound, NotFound, NoShare}).Draw(t, "how")
+			how := rapid.SampledFrom([]Outcome{Busy, Busy, Busy, NotFound, NotFound, Elsewhere, Elsewhere, NoShare}).Draw(t, "how")
 			m.came(r)
 			m.p.Failed(r.ID, how, time.Duration(rapid.IntRange(0, 5000).Draw(t, "retry"))*time.Millisecond, m.now)
 		}),

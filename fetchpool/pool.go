@@ -29,10 +29,11 @@ func (s State) String() string {
 type Outcome uint8
 
 const (
-	Busy     Outcome = iota // asked to come again later
-	NotFound                // the source does not have the piece
-	NoShare                 // GONE: the source no longer has the share
-	Refused                 // the source will not serve us
+	Busy      Outcome = iota // asked to come again later
+	NotFound                 // the source does not have the piece
+	NoShare                  // GONE: the source no longer has the share
+	Refused                  // the source will not serve us
+	Elsewhere                // the source has just given the piece to others: to be fetched from them
 )
 
 // Leave is whether bytes may be asked for, as the owner of a Pool knows it.

@@ -93,7 +93,7 @@ func (p *Pool) Hurry(piece share.Piece, token share.Token, now time.Time) {
 }
 
 func (p *Pool) giveBack(w Work, why Reason) {
-	p.todo.Return = append(p.todo.Return, Return{w, why})
+	p.todo.Return = append(p.todo.Return, Return{Work: w, Why: why})
 }
 
 // Refused says that there are no leases for us: until a time, or when that is
@@ -242,7 +242,7 @@ func (p *Pool) head() *lease {
 func (p *Pool) send(l *lease, first share.Block, count int) {
 	p.id++
 	r := &request{
-		Request: Request{ID: p.id, Piece: l.Piece, First: first, Count: count, Token: l.Token, Bytes: p.unqueue(l, first, count)},
+		Request: Request{ID: p.id, Piece: l.Piece, First: first, Count: count, Token: l.Token, Pressed: l.Pressed, Bytes: p.unqueue(l, first, count)},
 		lease:   l,
 		sent:    p.win.send(p.inFlight, p.now),
 	}
@@ -317,7 +317,9 @@ func (p *Pool) Finished(req uint64, now time.Time) {
 }
 
 // Failed says that a request is over without all of its blocks. retry is how
-// long a Busy source asks us to wait; 0 leaves it to the back-off.
+// long a Busy source asks us to wait; 0 leaves it to the back-off. One that says
+// Elsewhere asks so for the piece alone: its lease comes back, and the pool goes on
+// with others.
 func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Time) {
 	p.now = now
 	r := p.requests[req]
@@ -329,6 +331,8 @@ func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Tim
 	case Busy:
 		p.putBack(r)
 		p.rest(retry)
+	case Elsewhere:
+		p.givenAway(r, retry)
 	case NotFound:
 		p.notFound(r.lease)
 	case NoShare:
@@ -336,6 +340,14 @@ func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Tim
 	case Refused:
 		p.end("the source refuses to serve us")
 	}
+}
+
+// givenAway ends a lease whose piece the source has just given to others.
+func (p *Pool) givenAway(r *request, retry time.Duration) {
+	l := r.lease
+	p.forget(r)
+	p.drop(l, true)
+	p.todo.Return = append(p.todo.Return, Return{l.Work, GivenToOthers, retry})
 }
 
 // putBack ends a request whose blocks, but for those that came, are to be asked for again.

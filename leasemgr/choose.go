@@ -109,6 +109,9 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 	if s.have.n == 0 || m.pool.count == 0 {
 		return 0, 0, false
 	}
+	if m.spared(s) {
+		return m.onlyHere(s)
+	}
 	if s.have.n == m.space.n {
 		p, rank, ok = m.rarest(s)
 	} else {
@@ -160,7 +163,7 @@ func (m *Manager) rarestOfSome(s *source) (uint32, int, bool) {
 			continue
 		}
 		kept = append(kept, e)
-		if int(e.rank) <= best && (!found || e.rank < back.rank) && !s.shuns(e.piece) {
+		if int(e.rank) <= best && (!found || e.rank < back.rank) && !s.shuns(e.piece) && !s.defers(e.piece) {
 			back, found = e, true
 		}
 	}
@@ -232,7 +235,7 @@ func (m *Manager) walk(s *source) (uint32, bool) {
 // nextOf is layer.next without the pieces the source is not asked for again yet.
 func (m *Manager) nextOf(s *source, l *layer, from, to uint32) (uint32, bool) {
 	p, ok := l.next(&s.have, m.space, from, to)
-	for ok && s.shuns(p) {
+	for ok && (s.shuns(p) || s.defers(p)) {
 		p, ok = l.next(&s.have, m.space, p+1, to)
 	}
 	return p, ok
@@ -298,7 +301,7 @@ func mix(x uint64) uint64 {
 
 // may says whether a source could be granted p, room apart.
 func (m *Manager) may(s *source, p uint32) bool {
-	return s.have.has(p, m.space.n) && !s.shuns(p)
+	return s.have.has(p, m.space.n) && !s.shuns(p) && !s.defers(p)
 }
 
 // Begun says that some blocks of p are verified, so that p goes out before pieces

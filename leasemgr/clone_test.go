@@ -3,6 +3,7 @@ package leasemgr
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/share"
 )
@@ -15,7 +16,8 @@ func TestCloneForgetsNothing(t *testing.T) {
 	for _, l := range r.get("b", 4) {
 		r.m.Fail("b", l.Piece, l.Token, BadData, r.now)
 	}
-	r.get("a", 4)
+	l := r.get("a", 4)[0]
+	r.m.Defer("a", l.Piece, l.Token, time.Second, r.now)
 	r.m.SetPriority(0, 100, High, r.now)
 	r.m.SetPriority(100, 100, Low, r.now)
 	r.m.SetReader(1, 5, 5, r.now)

@@ -53,6 +53,13 @@ type Config struct {
 	// asked again at once.
 	ShunFor time.Duration
 
+	// SpareFor is how long a source is spared after it sent us elsewhere for a
+	// piece, and SpareFactor how many times as much as it could send the others
+	// must bring for that. Defaults 10 s and 2; a negative SpareFor means that no
+	// source is.
+	SpareFor    time.Duration
+	SpareFactor float64
+
 	// HedgeFactor says when a holder is clearly slower: it is expected to take
 	// more than this many times what the asker needs. Default 2.
 	HedgeFactor float64
@@ -80,6 +87,8 @@ func (c Config) withDefaults() Config {
 	def(&c.MinPeerScore, 0.2)
 	def(&c.Explore, 0.05)
 	def(&c.ShunFor, 30*time.Second)
+	def(&c.SpareFor, 10*time.Second)
+	def(&c.SpareFactor, 3)
 	def(&c.HedgeFactor, 2)
 	def(&c.TakeoverFactor, 10)
 	def(&c.HedgeShare, 0.01)

@@ -282,6 +282,7 @@ func (m *Manager) clone() *Manager {
 			}
 		}
 		c.cursor.extra, c.shunned = slices.Clone(s.cursor.extra), slices.Clone(s.shunned)
+		c.deferred = maps.Clone(s.deferred)
 		n.sources[i] = &c
 	}
 	return &n

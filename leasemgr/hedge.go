@@ -99,6 +99,9 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	if !overdue && !slower {
 		return offer{}, early, due
 	}
+	if m.spared(s) && !m.awaited(l.piece) {
+		return offer{}, closed, m.clock.at + lookAgain
+	}
 	if m.hedged+m.stats.Duplicate+m.stake(l, take) > m.allowance() || !m.room(s, int64(l.length)) {
 		return offer{}, closed, m.clock.at + retryLatest
 	}
@@ -146,6 +149,9 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	})
 	if best.at != 0 {
 		return m.second(i, best), Refusal{}
+	}
+	if s := m.sources[i]; len(s.deferred) > 0 || m.spared(s) {
+		return 0, m.spare(s, next)
 	}
 	if next == never && (m.leased == 0 || !m.couldUse(m.sources[i])) {
 		return 0, Refusal{Reason: NoneHere}

@@ -17,6 +17,7 @@ type Lease struct {
 	Hedge   bool      // another source held the piece when this was granted
 	Begun   bool      // some blocks may be verified already: ask the verifier
 	Urgent  bool      // a reader waits for the piece: fetch it before others
+	Pressed bool      // the source sends us elsewhere, and others bring us too little: tell it so
 }
 
 // Reason is why a lease ended without its piece.
@@ -30,6 +31,9 @@ const (
 	GaveBack Reason = "gave it back"
 	Lost     Reason = "connection lost"
 	Disk     Reason = "could not be written"
+	// Elsewhere: the source has just given the piece to others, and it is to be
+	// fetched from them. See Defer.
+	Elsewhere Reason = "gave it to others"
 )
 
 // lease is a live lease: in its source's queue and in Manager.held.
@@ -189,5 +193,6 @@ func (m *Manager) public(at uint32) Lease {
 		Hedge:   l.hedge,
 		Begun:   m.begun.has(l.piece),
 		Urgent:  m.awaited(l.piece),
+		Pressed: m.pressed(s),
 	}
 }

@@ -155,11 +155,21 @@ func (x *machine) holders(p share.Piece) (out []Lease) {
 // grantable are the pieces source s could be granted that nobody holds.
 func (x *machine) grantable(s *source) (out []uint32) {
 	for p := range uint32(x.n) {
-		if x.m.state(p) == IsWanted && x.m.may(s, p) {
+		if x.m.state(p) == IsWanted && x.m.may(s, p) && (!x.m.spared(s) || x.needs(s, p)) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// needs says whether a source has to be asked for p though it is spared.
+func (x *machine) needs(s *source, p uint32) bool {
+	own := 0
+	if s.have.n < x.n {
+		own = 1
+	}
+	failed := slices.ContainsFunc(x.m.shunned, func(e shun) bool { return e.piece == p })
+	return failed || x.m.rarity.of(p) <= own && !x.m.othersWhole(s)
 }
 
 // order is where rule 7 of DESIGN puts a piece: less is sooner.
@@ -185,6 +195,10 @@ func (x *machine) order(p uint32) [4]int {
 
 func (x *machine) acquire(id peers.ID, max int) {
 	i, known := x.m.byID[id]
+	if known {
+		x.m.clock.tick(x.now)
+		x.m.recall(x.m.sources[i])
+	}
 	before := x.m.fingerprint()
 	for range max {
 		var s *source
@@ -230,6 +244,9 @@ func (x *machine) granted(l Lease, s *source, could []uint32) {
 	case len(others) == 0 && len(taken) == 0:
 		x.claim(1, !l.Hedge, "a hedge of nothing")
 		for _, p := range could {
+			if x.m.spared(s) {
+				break // it is asked for what must be, whatever the order
+			}
 			a, b := x.order(p), x.order(uint32(l.Piece))
 			x.claim(16, slices.Compare(a[:], b[:]) >= 0, "granted %d %v before %d %v", l.Piece, b, p, a)
 		}
@@ -271,6 +288,10 @@ func (x *machine) refused(id peers.ID, no Refusal, s *source, could []uint32, be
 		x.claim(10, x.m.paused != "", "refused as if paused")
 	case AtCapacity:
 		x.claim(10, s.count > 0, "full without a lease")
+	case Spared:
+		x.claim(10, len(could) == 0, "spared with %v to do", could)
+		x.claim(10, !no.Until.IsZero() && no.Until.Sub(x.now) <= time.Duration(lookAgain), "spared until %v", no.Until)
+		x.claim(10, x.m.spared(s) || len(s.deferred) > 0, "spared without need")
 	case NoneHere, AllLeased:
 		x.claim(10, len(could) == 0, "refused (%s) with %v to do", no.Reason, could)
 		x.claim(10, (no.Reason == AllLeased) == !no.Until.IsZero(), "%v", no)
@@ -294,6 +315,17 @@ func (x *machine) fail(l Lease, why Reason) {
 	x.ifStale(l, func() Todo {
 		was := x.isLive(l)
 		todo := x.m.Fail(l.Source, l.Piece, l.Token, why, x.now)
+		if was {
+			x.over(l)
+		}
+		return todo
+	})
+}
+
+func (x *machine) away(l Lease, retry time.Duration) {
+	x.ifStale(l, func() Todo {
+		was := x.isLive(l)
+		todo := x.m.Defer(l.Source, l.Piece, l.Token, retry, x.now)
 		if was {
 			x.over(l)
 		}
@@ -373,7 +405,11 @@ func (x *machine) step() {
 		x.ifStale(l, func() Todo { return x.m.Progress(l.Source, l.Piece, l.Token, n, x.now) })
 	case 13, 14:
 		l := x.someLease()
-		why := rapid.SampledFrom([]Reason{BadData, Missed, NotFound, GaveBack, Lost, Disk}).Draw(t, "why")
+		why := rapid.SampledFrom([]Reason{BadData, Missed, NotFound, GaveBack, Lost, Disk, Elsewhere}).Draw(t, "why")
+		if retry := time.Duration(rapid.IntRange(0, 4).Draw(t, "retry")) * time.Second; why == Elsewhere && retry > 0 {
+			x.away(l, retry)
+			return
+		}
 		x.fail(l, why)
 	case 15:
 		l := x.someLease()

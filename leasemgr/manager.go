@@ -70,6 +70,9 @@ type Manager struct {
 	offerAt  instant  // when more are told
 	offers   int      // how many are told then
 
+	flow   float64 // bytes per second that come from sources that are not to be spared
+	flowAt instant // when that was so
+
 	offerTurn int // where in asleep that goes on
 }
 
@@ -116,6 +119,10 @@ type source struct {
 	banEnd   instant
 	waiting  Why // why it was refused last; empty when it was not, or was woken
 	shunned  []uint32
+	deferred map[uint32]instant // pieces it gave to others, and until when
+	recallAt instant            // when the first of them may be asked for again
+	spareAt  instant            // it sent us elsewhere: since
+	spareTo  instant            // ... and is to be spared until
 }
 
 // New starts the leases of a transfer.
@@ -239,6 +246,7 @@ func (m *Manager) Acquire(id peers.ID, max int, now time.Time) ([]Lease, Refusal
 		return nil, m.refuse(i, no)
 	}
 	m.freshen()
+	m.recall(s)
 	var out []Lease
 	for len(out) < max {
 		at, no := m.grant(i)
@@ -345,6 +353,7 @@ func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int,
 	if got > 0 {
 		m.begun.set(l.piece) // it is leased, so it has no rank to change
 	}
+	m.flows(s, got)
 	if s.head == at {
 		s.base = m.clock.at
 		m.setAlarm(l.source)
@@ -370,6 +379,8 @@ func (m *Manager) Fail(id peers.ID, p share.Piece, token share.Token, why Reason
 		m.shun(i, uint32(p))
 	case NotFound:
 		m.lose(m.sources[i], uint32(p))
+	case Elsewhere:
+		m.elsewhere(m.sources[i], uint32(p), elsewhereFor)
 	}
 	return m.settle()
 }

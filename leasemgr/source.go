@@ -22,7 +22,7 @@ func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	m.count(s)
 	s.cursor = cursor{}
 	m.relentAll()
-	if s.waiting == NoneHere || s.waiting == AllLeased {
+	if s.idle() {
 		if m.couldUse(s) {
 			m.rouse(i)
 		}
@@ -43,7 +43,7 @@ func (m *Manager) Have(id peers.ID, pieces []share.Piece, now time.Time) Todo {
 			continue
 		}
 		open := m.plan.has(uint32(p)) && !m.verified.has(uint32(p))
-		if open && (s.waiting == NoneHere || s.waiting == AllLeased) {
+		if open && s.idle() {
 			m.rouse(i)
 		}
 	}
@@ -334,7 +334,7 @@ func (m *Manager) forgive(e shun) {
 	if m.pool.wanted.has(e.piece) && s.have.n < m.space.n {
 		m.remember(s, ranked{e.piece, uint16(m.pool.rankOf(e.piece))})
 	}
-	if s.waiting == NoneHere || s.waiting == AllLeased {
+	if s.idle() {
 		m.rouse(e.source)
 	}
 }

@@ -24,13 +24,14 @@ type Why string
 
 // Reasons for a refusal, and what ends it.
 const (
-	UnknownSource Why = "not a source of this transfer"            // never
-	AllVerified   Why = "every piece is verified"                  // never; a wake-up if one turns out bad
-	IsBanned      Why = "banned for sending wrong data"            // Until if the end is known, and a wake-up
-	IsPaused      Why = "the transfer is paused"                   // a wake-up
-	AtCapacity    Why = "it holds as many leases as it may"        // a wake-up
-	NoneHere      Why = "it has none of the pieces we miss"        // a wake-up
-	AllLeased     Why = "every piece it has and we miss is leased" // a wake-up, and Until: a hedge may be possible then
+	UnknownSource Why = "not a source of this transfer"                           // never
+	AllVerified   Why = "every piece is verified"                                 // never; a wake-up if one turns out bad
+	IsBanned      Why = "banned for sending wrong data"                           // Until if the end is known, and a wake-up
+	IsPaused      Why = "the transfer is paused"                                  // a wake-up
+	AtCapacity    Why = "it holds as many leases as it may"                       // a wake-up
+	NoneHere      Why = "it has none of the pieces we miss"                       // a wake-up
+	AllLeased     Why = "every piece it has and we miss is leased"                // a wake-up, and Until: a hedge may be possible then
+	Spared        Why = "it has many to feed, and others have what we miss of it" // a wake-up, and Until
 )
 
 // Refusal is why a source got fewer leases than it asked for. Its zero value is
@@ -187,7 +188,7 @@ func (m *Manager) wantsOffered(s *source) bool {
 	switch s.waiting {
 	case AllVerified:
 		return true
-	case NoneHere, AllLeased:
+	case NoneHere, AllLeased, Spared:
 		for _, p := range m.offered {
 			if m.may(s, p) {
 				return true

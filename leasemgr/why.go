@@ -110,14 +110,18 @@ func (m *Manager) holder(at uint32) Holder {
 
 // findings is how the sources stand to a piece.
 type findings struct {
+	piece   uint32
 	have    []*source // that have it, by ID
 	able    int       // of these: could be granted it now
 	full    int       // ... but hold as many leases as they may
 	banned  []*source
 	shunned []*source
+	gave    []*source // that gave it to others
 }
 
 func (m *Manager) findings(p uint32) (f findings) {
+	f.piece = p
+	spared := 0
 	for _, s := range m.sources {
 		if s == nil || !s.have.has(p, m.space.n) {
 			continue
@@ -128,11 +132,18 @@ func (m *Manager) findings(p uint32) (f findings) {
 			f.banned = append(f.banned, s)
 		case s.shuns(p):
 			f.shunned = append(f.shunned, s)
+		case s.defers(p):
+			f.gave = append(f.gave, s)
+		case m.spared(s):
+			spared++
 		case !m.room(s, int64(m.layout.PieceLen(share.Piece(p)))):
 			f.full++
 		default:
 			f.able++
 		}
+	}
+	if f.able == 0 && f.full == 0 {
+		f.able = spared // there is nobody else to ask
 	}
 	slices.SortFunc(f.have, func(a, b *source) int { return cmp.Compare(a.id, b.id) })
 	return f
@@ -159,6 +170,8 @@ func (m *Manager) next(e Explanation, f findings) string {
 		return m.nextBanned(f)
 	case f.able > 0:
 		return "goes to the first of " + plural(f.able, "source", "sources") + " with room that asks" + m.asked(f)
+	case f.full == 0 && len(f.gave) > 0:
+		return plural(len(f.gave), "source has", "sources have") + " many to feed and gave it to others first; goes to the first of those that has it" + m.asked(f)
 	default:
 		return plural(f.full, "source that could fetch it holds", "sources that could fetch it hold") +
 			" as many leases as allowed; goes to the first that is done with one" + m.asked(f)
@@ -167,9 +180,9 @@ func (m *Manager) next(e Explanation, f findings) string {
 
 func (m *Manager) nextLeased(e Explanation, f findings) string {
 	h := e.Holders[0]
-	others := f.able + f.full
+	others := len(f.have) - len(f.banned) - len(f.shunned) - len(f.gave)
 	for _, h := range e.Holders {
-		if i := m.byID[h.Source]; !m.sources[i].banned && !m.sources[i].shuns(uint32(e.First)) {
+		if i := m.byID[h.Source]; !m.sources[i].banned && m.may(m.sources[i], f.piece) {
 			others--
 		}
 	}
@@ -199,18 +212,26 @@ func (m *Manager) nextBanned(f findings) string {
 	return "every source that has it is banned for sending wrong data" + until + "; waits for another source"
 }
 
-// asked says when sources that failed with a piece are asked for it again.
-func (m *Manager) asked(f findings) string {
-	if len(f.shunned) == 0 {
-		return ""
-	}
-	end := never
-	for _, e := range m.shunned {
-		if s := m.sources[e.source]; s != nil && s.serial == e.serial && slices.Contains(f.shunned, s) {
-			end = min(end, e.until)
+// asked says when sources are asked again for a piece that they failed with, or gave
+// to others.
+func (m *Manager) asked(f findings) (text string) {
+	if len(f.shunned) > 0 {
+		end := never
+		for _, e := range m.shunned {
+			if s := m.sources[e.source]; s != nil && s.serial == e.serial && slices.Contains(f.shunned, s) {
+				end = min(end, e.until)
+			}
 		}
+		text = "; of those that failed with it the first is asked again in " + brief(time.Duration(end-m.clock.at))
 	}
-	return "; of those that failed with it the first is asked again in " + brief(time.Duration(end-m.clock.at))
+	if len(f.gave) > 0 {
+		end := never
+		for _, s := range f.gave {
+			end = min(end, s.deferred[f.piece])
+		}
+		text += "; of those that gave it to others the first is asked again in " + brief(time.Duration(end-m.clock.at))
+	}
+	return text
 }
 
 // String is the explanation as one line for people.
@@ -294,6 +315,11 @@ func (m *Manager) edges(w int) (x uint64) {
 				before = s.have.word(w-1, m.space) >> 63
 			}
 			x |= h ^ (h<<1 | before)
+		}
+		for i := range 64 {
+			if p := uint32(w*64 + i); len(s.deferred) > 0 && s.defers(p) != (p > 0 && s.defers(p-1)) {
+				x |= 1 << i
+			}
 		}
 		for _, p := range s.shunned {
 			for q := p; q <= p+1; q++ {

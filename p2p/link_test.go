@@ -153,7 +153,7 @@ func TestARequestForNoBlocksIsRefused(t *testing.T) {
 func TestStatusesReachTheSinkAndTheLinkStays(t *testing.T) {
 	x := newMemory(t, 6<<20)
 	want := map[share.Piece]wire.Reply{
-		1: {Status: wire.Busy, Retry: 1500 * time.Millisecond},
+		1: {Status: wire.Busy, Retry: 1500 * time.Millisecond, Elsewhere: true},
 		2: {Status: wire.Refused, Reason: "not for you"},
 		3: {Status: wire.Gone, Reason: "it was edited"},
 		4: {Status: wire.NotFound},

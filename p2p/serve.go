@@ -39,7 +39,7 @@ type Admit interface {
 	// wait, for less than an asker's patience (Timeouts.Reply) and never
 	// beyond ctx. If the reply is OK, done is called when the request has been
 	// served or given up.
-	Admit(ctx context.Context, child peers.ID, id share.ID, p share.Piece, bytes int) (done func(), r wire.Reply)
+	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), r wire.Reply)
 }
 
 // Serve starts answering: manifests and blocks out of b, when a admits it.
@@ -350,7 +350,7 @@ func (c *child) reply(j *job) error {
 	if r.Status != wire.OK {
 		return c.refuse(j, r)
 	}
-	done, r := c.admit.Admit(j.ctx, c.id, j.Share, p, size)
+	done, r := c.admit.Admit(j.ctx, c.id, j.Share, q, size)
 	if r.Status != wire.OK {
 		return c.refuse(j, r)
 	}
@@ -409,7 +409,7 @@ func (c *child) refuse(j *job, r wire.Reply) error {
 	if j.ctx.Err() != nil {
 		return c.write(wire.Header{ID: j.ID, Last: true}, nil, 0)
 	}
-	return c.write(wire.Header{ID: j.ID, Status: r.Status, Retry: r.Retry, Reason: r.Reason, Last: true}, nil, 0)
+	return c.write(wire.Header{ID: j.ID, Status: r.Status, Retry: r.Retry, Reason: r.Reason, Elsewhere: r.Elsewhere, Last: true}, nil, 0)
 }
 
 // write sends a header, and the first n bytes of buf behind it. They go out in

@@ -27,6 +27,11 @@ type UploadConfig struct {
 	// Burst is the bytes that may be served at once after a pause when there is a
 	// Rate. Default a quarter of a second of it, at least 256 KiB.
 	Burst int
+	// Spread is how long a piece takes from child to child: to be sent, verified,
+	// announced and asked for. The source of a share has each piece get around
+	// before it sends it again. Default 1.5 s; negative: neither it nor what is on
+	// its way is held back.
+	Spread time.Duration
 }
 
 func (c UploadConfig) withDefaults() UploadConfig {
@@ -41,6 +46,9 @@ func (c UploadConfig) withDefaults() UploadConfig {
 	if c.QueueFor <= 0 {
 		c.QueueFor = 1500 * time.Millisecond
 	}
+	if c.Spread == 0 {
+		c.Spread = 1500 * time.Millisecond
+	}
 	return c
 }
 
@@ -54,15 +62,26 @@ type Ask struct {
 	Key   string // of the share
 	Piece uint32
 	Bytes int // to be sent, at most 16 MiB
+
+	// Crowd is how many other children could pass the piece on to this one, and
+	// Spreads says that this one passes on what it has. See spread.go.
+	Crowd   int
+	Spreads bool
+	Whole   bool // this node has the share from the start: others came for it
+	Pressed bool // the child was sent elsewhere, and gets less there than it could here
 }
 
-// Verdict answers an Ask: exactly one of Go, Queued, Busy and Refused is set.
+// Verdict answers an Ask: exactly one of Go, Queued, Busy, Elsewhere and Refused is set.
 type Verdict struct {
 	Go      bool          // serve it, then say Done
-	Queued  bool          // wait: it comes up in what Done, Tick or Forget return
+	Queued  bool          // wait: it comes up in what Done, Tick or Forget return, or in Elsewhere
 	Busy    bool          // tell the child to ask again after Retry
-	Retry   time.Duration // for Busy
+	Retry   time.Duration // for Busy and Elsewhere
 	Refused string        // never: why, for the child
+
+	// Elsewhere: another child was just given the piece. It is to be had there
+	// soon; tell the child to ask here again after Retry, if need be.
+	Elsewhere bool
 }
 
 // typicalAsk is the bytes of a request, for guesses.
@@ -95,6 +114,7 @@ type Uploads struct {
 	seq      uint64
 	tags     uint16 // given to children
 	sent     sentMap
+	spreads  spreads
 	tokenAt  time.Time // when the rate allows the next; zero: now, or nobody waits for it
 }
 
@@ -112,16 +132,18 @@ type child struct {
 
 type job struct {
 	Ask
-	child *child
-	until time.Time // told to come again then
-	sent  uint16    // how often its piece was sent, when last looked at
-	seq   uint64
-	at    int // in the child's heap; -1: not waiting
+	child  *child
+	until  time.Time // told to come again then
+	sent   uint16    // how often its piece was sent, when last looked at
+	seq    uint64
+	began  time.Time // to be served
+	spread *spread   // what it holds back while it is served; nil: nothing
+	at     int       // in the child's heap; -1: not waiting
 }
 
 // NewUploads is an Uploads that serves nobody yet.
 func NewUploads(cfg UploadConfig) *Uploads {
-	u := &Uploads{cfg: cfg.withDefaults(), children: map[ID]*child{}, jobs: map[Job]*job{}, sent: sentMap{}}
+	u := &Uploads{cfg: cfg.withDefaults(), children: map[ID]*child{}, jobs: map[Job]*job{}, sent: sentMap{}, spreads: spreads{each: map[pieceKey]*spread{}}}
 	u.SetRate(cfg.Rate, time.Time{})
 	return u
 }
@@ -159,6 +181,9 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 		return Verdict{Refused: "asked twice"}
 	}
 	c := u.child(a.Child)
+	if retry, yes := u.elsewhere(&a, c, now); yes {
+		return Verdict{Elsewhere: true, Retry: retry}
+	}
 	if u.waiting >= u.cfg.Queue || len(c.jobs) >= u.cfg.PerChild {
 		return Verdict{Busy: true, Retry: u.retry()}
 	}
@@ -204,7 +229,7 @@ func (u *Uploads) retry() time.Duration {
 // waits. next are those that may be served now.
 func (u *Uploads) Done(id Job, now time.Time) (next []Job) {
 	if j := u.jobs[id]; j != nil {
-		u.remove(j)
+		u.remove(j, now)
 	}
 	return u.run(now)
 }
@@ -218,7 +243,7 @@ func (u *Uploads) Tick(now time.Time) (next, busy []Job) {
 		}
 		u.shift()
 		if j.at >= 0 {
-			u.remove(j)
+			u.remove(j, now)
 			busy = append(busy, j.Job)
 		}
 	}
@@ -258,16 +283,17 @@ func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
 		return u.run(now)
 	}
 	for len(c.jobs) > 0 {
-		u.remove(c.jobs[0])
+		u.remove(c.jobs[0], now)
 	}
 	if c.serving > 0 {
 		for _, j := range u.jobs { // each is ended alone: the order does not show
 			if j.child == c {
-				u.remove(j)
+				u.remove(j, now)
 			}
 		}
 	}
 	c.gone = true
+	u.unspread(c)
 	if len(u.children) > 2*u.cfg.Queue {
 		u.sweep()
 	}
@@ -299,14 +325,30 @@ func (u *Uploads) run(now time.Time) (next []Job) {
 	}
 }
 
+// turn is the request whose turn it is, nil if there is none or no slot. Those
+// before it whose piece was given to others meanwhile are sent elsewhere.
+func (u *Uploads) turn(now time.Time) *job {
+	for len(u.ready) > 0 && u.serving < u.cfg.Slots {
+		c := u.ready[0]
+		j := u.best(c, now)
+		retry, yes := u.elsewhere(&j.Ask, c, now)
+		if !yes {
+			return j
+		}
+		u.remove(j, now)
+		u.spreads.refused = append(u.spreads.refused, Deferral{j.Job, retry})
+	}
+	return nil
+}
+
 // admit begins to serve the request whose turn it is, if there is a slot and the rate allows.
 func (u *Uploads) admit(now time.Time) *job {
 	u.tokenAt = time.Time{}
-	if len(u.ready) == 0 || u.serving >= u.cfg.Slots {
+	j := u.turn(now)
+	if j == nil {
 		return nil
 	}
-	c := u.ready[0]
-	j := u.best(c, now)
+	c := j.child
 	if u.limit != nil {
 		r := u.limit.ReserveN(now, min(j.Bytes, u.limit.Burst()))
 		if d := r.DelayFrom(now); d > 0 {
@@ -322,6 +364,7 @@ func (u *Uploads) admit(now time.Time) *job {
 	u.waiting--
 	c.serving++
 	u.serving++
+	u.begun(j, now)
 	u.sent.add(j.Key, j.Piece, c.tag)
 	u.place(c)
 	return j
@@ -356,7 +399,7 @@ func (c *child) oldest() *job {
 }
 
 // remove ends a request, waiting or being served.
-func (u *Uploads) remove(j *job) {
+func (u *Uploads) remove(j *job, now time.Time) {
 	c := j.child
 	delete(u.jobs, j.Job)
 	if j.at >= 0 {
@@ -366,6 +409,7 @@ func (u *Uploads) remove(j *job) {
 	} else {
 		c.serving--
 		u.serving--
+		u.served(j, now)
 	}
 	u.place(c)
 }
@@ -457,6 +501,12 @@ func (m sentMap) get(key string, piece uint32, tag uint16) uint16 {
 		return p.times - 1
 	}
 	return p.times
+}
+
+// had says whether a piece was sent last to the child with a tag.
+func (m sentMap) had(key string, piece uint32, tag uint16) bool {
+	page := m[sentPage{key, piece / sentPieces}]
+	return page != nil && page[piece%sentPieces].times > 0 && page[piece%sentPieces].last == tag
 }
 
 func (m sentMap) add(key string, piece uint32, tag uint16) {

@@ -29,7 +29,7 @@ func newDesk(cfg UploadConfig) *desk {
 
 func (d *desk) ask(child ID, piece uint32, bytes int) Verdict {
 	d.job++
-	a := Ask{d.job, child, "share", piece, bytes}
+	a := Ask{Job: d.job, Child: child, Key: "share", Piece: piece, Bytes: bytes}
 	d.asks[d.job] = a
 	v := d.u.Ask(a, d.now)
 	if v.Go {
@@ -243,7 +243,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 	d.hold = true
 	d.ask("a", 1, 5)
-	if v := d.u.Ask(Ask{d.job, "a", "share", 1, 5}, d.now); v.Refused == "" {
+	if v := d.u.Ask(Ask{Job: d.job, Child: "a", Key: "share", Piece: 1, Bytes: 5}, d.now); v.Refused == "" {
 		t.Errorf("the same job twice: %+v", v)
 	}
 }
@@ -398,7 +398,7 @@ func TestForgottenClocksAreBounded(t *testing.T) {
 	u := NewUploads(UploadConfig{Queue: 10})
 	for i := range 1000 {
 		id := ID(fmt.Sprint(i))
-		u.Ask(Ask{Job(i + 1), id, "s", 1, 1 << 20}, epoch)
+		u.Ask(Ask{Job: Job(i + 1), Child: id, Key: "s", Piece: 1, Bytes: 1 << 20}, epoch)
 		u.Done(Job(i+1), epoch)
 		u.Forget(id, epoch)
 	}
@@ -493,7 +493,7 @@ func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 			case 0, 1, 2:
 				job++
 				child := rapid.SampledFrom(children).Draw(t, "child")
-				v := u.Ask(Ask{job, child, "s", uint32(rapid.IntRange(0, 3).Draw(t, "piece")), rapid.IntRange(1, 300<<10).Draw(t, "bytes")}, now)
+				v := u.Ask(Ask{Job: job, Child: child, Key: "s", Piece: uint32(rapid.IntRange(0, 3).Draw(t, "piece")), Bytes: rapid.IntRange(1, 300<<10).Draw(t, "bytes")}, now)
 				owner[job] = child
 				switch {
 				case v.Go && !v.Queued && !v.Busy:
@@ -555,7 +555,7 @@ func BenchmarkAskAndDone(b *testing.B) {
 			job, ready := Job(0), []Job(nil)
 			for b.Loop() {
 				job++
-				if u.Ask(Ask{job, ids[int(job)%children], "share", uint32(job % 5000), 256 << 10}, epoch).Go {
+				if u.Ask(Ask{Job: job, Child: ids[int(job)%children], Key: "share", Piece: uint32(job % 5000), Bytes: 256 << 10}, epoch).Go {
 					ready = append(ready, job)
 				}
 				if u.Waiting() > 4*children && len(ready) > 0 {

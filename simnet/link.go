@@ -258,7 +258,7 @@ func (s *stream) answer() {
 		return
 	}
 	a.size = size
-	s.y.program.Request(actors.AdmitRequest{Child: s.l.x.id, Share: s.l.share, Piece: p, Bytes: size, Reply: func(d actors.Admission) {
+	s.y.program.Request(actors.AdmitRequest{Child: s.l.x.id, Share: s.l.share, Piece: p, Bytes: size, Pressed: a.Pressed, Reply: func(d actors.Admission) {
 		a.job, a.held = d.Job, d.Reply.Status == wire.OK
 		switch {
 		case !s.live() || s.now != a:

@@ -111,6 +111,10 @@ var codecs = []codec{
 		PieceFrame{ID: 7, Share: someID, Request: PieceRequest{ID: 7, Piece: 300, First: 4, Count: 12, Proof: true}},
 		PieceFrame{ID: maxToken, Share: someID, Request: PieceRequest{ID: maxToken, Piece: maxPiece, First: 127, Count: 129, Proof: true}},
 		&pb.PieceFrame{Id: 7, Share: someID.Bytes(), Piece: 300, First: 4, Count: 12, Proof: true}),
+	of("piece-request-pressed", appendPieceFrame, ParsePieceFrame, drawPieceFrame,
+		PieceFrame{ID: 7, Share: someID, Request: PieceRequest{ID: 7, Piece: 300, First: 4, Count: 12, Pressed: true}},
+		PieceFrame{ID: maxToken, Share: someID, Request: PieceRequest{ID: maxToken, Piece: maxPiece, First: 127, Count: 129, Proof: true, Pressed: true}},
+		&pb.PieceFrame{Id: 7, Share: someID.Bytes(), Piece: 300, First: 4, Count: 12, Pressed: true}),
 	of("piece-cancel", appendPieceFrame, ParsePieceFrame, drawPieceFrame,
 		PieceFrame{Cancel: true, ID: 7}, PieceFrame{Cancel: true, ID: maxToken},
 		&pb.PieceFrame{Id: 7, Cancel: true}),
@@ -122,6 +126,10 @@ var codecs = []codec{
 		Header{ID: 8, Status: Busy, Retry: 1500 * time.Millisecond, Reason: "too many at once", Last: true},
 		Header{ID: maxToken, Status: Refused, Retry: MaxDuration, Reason: longText, Last: true},
 		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_BUSY, RetryMs: 1500, Reason: "too many at once", Last: true}),
+	of("piece-header-elsewhere", AppendHeader, ParseHeader, drawHeader,
+		Header{ID: 8, Status: Busy, Retry: 1500 * time.Millisecond, Last: true, Elsewhere: true},
+		Header{ID: maxToken, Status: Busy, Retry: MaxDuration, Reason: longText, Last: true, Elsewhere: true},
+		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_BUSY, RetryMs: 1500, Last: true, Elsewhere: true}),
 	of("manifest-request", AppendManifestRequest, ParseManifestRequest, drawID,
 		someID, someID, &pb.ManifestRequest{Share: someID.Bytes()}),
 	of("manifest-header", appendManifestHeader, parseManifestHeader, drawManifestHeader,
@@ -277,12 +285,12 @@ func drawPieceFrame(t *rapid.T) PieceFrame {
 	first := rapid.Uint32Range(0, MaxBlocks-1).Draw(t, "first")
 	return PieceFrame{ID: id, Share: drawID(t), Request: PieceRequest{
 		ID: id, Piece: drawPiece(t), First: first,
-		Count: rapid.Uint32Range(1, MaxBlocks-first).Draw(t, "count"), Proof: drawBool(t),
+		Count: rapid.Uint32Range(1, MaxBlocks-first).Draw(t, "count"), Proof: drawBool(t), Pressed: drawBool(t),
 	}}
 }
 
 func drawReply(t *rapid.T) Reply {
-	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), text(MaxReason).Draw(t, "reason")}
+	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), text(MaxReason).Draw(t, "reason"), false} // Elsewhere is of pieces only
 }
 
 func drawHeader(t *rapid.T) Header {
@@ -290,6 +298,7 @@ func drawHeader(t *rapid.T) Header {
 	if drawBool(t) {
 		p := drawReply(t)
 		h.Status, h.Retry, h.Reason, h.Last = p.Status, p.Retry, p.Reason, true
+		h.Elsewhere = h.Status == Busy && drawBool(t)
 		return h
 	}
 	h.Proof = drawList(t, "proof", MaxBlocks, func(t *rapid.T) share.Hash {

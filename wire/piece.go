@@ -42,7 +42,8 @@ func AppendPieceRequest(dst []byte, id share.ID, r PieceRequest) []byte {
 	dst = appendUint(dst, 4, r.Piece)
 	dst = appendUint(dst, 5, r.First)
 	dst = appendUint(dst, 6, r.Count)
-	return appendBool(dst, 7, r.Proof)
+	dst = appendBool(dst, 7, r.Proof)
+	return appendBool(dst, 8, r.Pressed)
 }
 
 // AppendCancel encodes the taking back of request req.
@@ -73,6 +74,8 @@ func ParsePieceFrame(b []byte) (PieceFrame, error) {
 			q.Count = uint32(r.uint(MaxBlocks))
 		case 7:
 			q.Proof = r.bool()
+		case 8:
+			q.Pressed = r.bool()
 		}
 	}
 	if f.Cancel {
@@ -97,10 +100,12 @@ type Header struct {
 	Count  uint32        // blocks of the run; 0 for a header with nothing behind it
 	Bytes  uint32        // raw bytes behind the header, at most MaxRun
 	Last   bool          // nothing follows for this request; always set unless Status is OK
+	// Elsewhere, with Busy: only for this piece, as in Reply.
+	Elsewhere bool
 }
 
 // Reply is the header's status and what goes with it.
-func (h *Header) Reply() Reply { return Reply{h.Status, h.Retry, h.Reason} }
+func (h *Header) Reply() Reply { return Reply{h.Status, h.Retry, h.Reason, h.Elsewhere} }
 
 // AppendHeader encodes a header.
 func AppendHeader(dst []byte, h Header) []byte {
@@ -118,7 +123,8 @@ func AppendHeader(dst []byte, h Header) []byte {
 	dst = appendUint(dst, 6, h.First)
 	dst = appendUint(dst, 7, h.Count)
 	dst = appendUint(dst, 8, h.Bytes)
-	return appendBool(dst, 9, h.Last || h.Status != OK)
+	dst = appendBool(dst, 9, h.Last || h.Status != OK)
+	return appendBool(dst, 10, h.Elsewhere && h.Status == Busy)
 }
 
 // ParseHeader reads a header. That it fits the request is the caller's to check,
@@ -147,6 +153,8 @@ func ParseHeader(b []byte) (Header, error) {
 			h.Bytes = uint32(r.uint(MaxRun))
 		case 9:
 			h.Last = r.bool()
+		case 10:
+			h.Elsewhere = r.bool()
 		}
 	}
 	switch { // rather than need, whose arguments would be allocated for each good header
@@ -158,6 +166,7 @@ func ParseHeader(b []byte) (Header, error) {
 		r.fail("%d bytes for %d blocks", h.Bytes, h.Count)
 	}
 	h.Last = h.Last || h.Status != OK
+	h.Elsewhere = h.Elsewhere && h.Status == Busy
 	return h, r.err
 }
 

@@ -38,6 +38,9 @@ type Reply struct {
 	Status Status
 	Retry  time.Duration // Busy: ask again after
 	Reason string        // Refused, Gone: for people
+	// Elsewhere, with Busy: only for this piece. It was just given to another
+	// child, and is to be had there soon. In replies to requests for pieces.
+	Elsewhere bool
 }
 
 // Limits of the wire. What passes one resets the stream.
@@ -55,4 +58,7 @@ type PieceRequest struct {
 	First uint32 // first block
 	Count uint32 // blocks, at least 1
 	Proof bool   // send the piece's block hashes first
+	// Pressed says that others bring the asker less than the source could, though it
+	// went to them when it was sent elsewhere.
+	Pressed bool
 }

@@ -24,13 +24,14 @@ const (
 // PieceFrame is what the asker sends: a request, or the taking back of one.
 type PieceFrame struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`         // chosen by the asker; unique on its stream
-	Cancel        bool                   `protobuf:"varint,2,opt,name=cancel,proto3" json:"cancel,omitempty"` // forget request id; the fields below are not read
-	Share         []byte                 `protobuf:"bytes,3,opt,name=share,proto3" json:"share,omitempty"`    // share ID: 36 bytes of CID
-	Piece         uint32                 `protobuf:"varint,4,opt,name=piece,proto3" json:"piece,omitempty"`   // counted over all files of the share in path order
-	First         uint32                 `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"`   // first block of the run asked for
-	Count         uint32                 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`   // blocks, at least 1
-	Proof         bool                   `protobuf:"varint,7,opt,name=proof,proto3" json:"proof,omitempty"`   // send the hashes of all blocks of the piece first
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`           // chosen by the asker; unique on its stream
+	Cancel        bool                   `protobuf:"varint,2,opt,name=cancel,proto3" json:"cancel,omitempty"`   // forget request id; the fields below are not read
+	Share         []byte                 `protobuf:"bytes,3,opt,name=share,proto3" json:"share,omitempty"`      // share ID: 36 bytes of CID
+	Piece         uint32                 `protobuf:"varint,4,opt,name=piece,proto3" json:"piece,omitempty"`     // counted over all files of the share in path order
+	First         uint32                 `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"`     // first block of the run asked for
+	Count         uint32                 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`     // blocks, at least 1
+	Proof         bool                   `protobuf:"varint,7,opt,name=proof,proto3" json:"proof,omitempty"`     // send the hashes of all blocks of the piece first
+	Pressed       bool                   `protobuf:"varint,8,opt,name=pressed,proto3" json:"pressed,omitempty"` // others bring the asker less than the source could
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -114,6 +115,13 @@ func (x *PieceFrame) GetProof() bool {
 	return false
 }
 
+func (x *PieceFrame) GetPressed() bool {
+	if x != nil {
+		return x.Pressed
+	}
+	return false
+}
+
 // PieceHeader stands before each run of raw bytes, and alone where there are none.
 type PieceHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -126,6 +134,7 @@ type PieceHeader struct {
 	Count         uint32                 `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`                            // blocks of this run
 	Bytes         uint32                 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`                            // raw bytes behind this header
 	Last          bool                   `protobuf:"varint,9,opt,name=last,proto3" json:"last,omitempty"`                              // nothing follows for this request
+	Elsewhere     bool                   `protobuf:"varint,10,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"`                   // BUSY: for this piece only; others have just been given it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,11 +232,18 @@ func (x *PieceHeader) GetLast() bool {
 	return false
 }
 
+func (x *PieceHeader) GetElsewhere() bool {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return false
+}
+
 var File_piece_proto protoreflect.FileDescriptor
 
 const file_piece_proto_rawDesc = "" +
 	"\n" +
-	"\vpiece.proto\x12\ffetcher.wire\x1a\fstatus.proto\"\xa2\x01\n" +
+	"\vpiece.proto\x12\ffetcher.wire\x1a\fstatus.proto\"\xbc\x01\n" +
 	"\n" +
 	"PieceFrame\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
@@ -236,7 +252,8 @@ const file_piece_proto_rawDesc = "" +
 	"\x05piece\x18\x04 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05first\x18\x05 \x01(\rR\x05first\x12\x14\n" +
 	"\x05count\x18\x06 \x01(\rR\x05count\x12\x14\n" +
-	"\x05proof\x18\a \x01(\bR\x05proof\"\xea\x01\n" +
+	"\x05proof\x18\a \x01(\bR\x05proof\x12\x18\n" +
+	"\apressed\x18\b \x01(\bR\apressed\"\x88\x02\n" +
 	"\vPieceHeader\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.fetcher.wire.StatusR\x06status\x12\x19\n" +
@@ -246,7 +263,9 @@ const file_piece_proto_rawDesc = "" +
 	"\x05first\x18\x06 \x01(\rR\x05first\x12\x14\n" +
 	"\x05count\x18\a \x01(\rR\x05count\x12\x14\n" +
 	"\x05bytes\x18\b \x01(\rR\x05bytes\x12\x12\n" +
-	"\x04last\x18\t \x01(\bR\x04lastB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
+	"\x04last\x18\t \x01(\bR\x04last\x12\x1c\n" +
+	"\telsewhere\x18\n" +
+	" \x01(\bR\telsewhereB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
 
 var (
 	file_piece_proto_rawDescOnce sync.Once

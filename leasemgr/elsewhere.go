@@ -1,0 +1,196 @@
+package leasemgr
+
+import (
+	"math"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// A node that many fetch from gives a piece to one of them at a time, and sends the
+// others elsewhere for it (peers.Uploads). Three things follow for who is sent.
+//
+// The piece is not asked for there until the time that the source names: Defer. It
+// is fetched from another source as soon as one announces it.
+//
+// A source that has the whole share is spared for a while: as long as the other
+// sources bring us SpareFactor times what it could, it is asked only for what
+// nobody else has. What others bring is what really came, so nobody can have a
+// source spared by what they claim; when it ebbs away, the source is asked again.
+// A piece that another source failed with is asked for in any case.
+//
+// And when the others bring us less although they had pressAfter to begin, we are
+// pressed, and leases say so (Lease.Pressed): such a source does not send us
+// elsewhere for what it has sent already.
+const (
+	elsewhereFor = time.Second      // when the source names no time
+	maxElsewhere = 10 * time.Second // the longest that is believed
+	maxDeferred  = 4096             // pieces of one source; with more it starts over
+	flowMemory   = 2 * time.Second  // over which what others bring is smoothed
+	lookAgain    = instant(500 * time.Millisecond)
+	pressAfter   = instant(4 * time.Second)
+	maxFailed    = 256 // pieces that others failed with, in one search
+)
+
+// Defer ends a lease because its source has just given the piece to others. It is
+// not asked for it again before retry has passed. Nobody is blamed.
+func (m *Manager) Defer(id peers.ID, p share.Piece, token share.Token, retry time.Duration, now time.Time) Todo {
+	m.clock.tick(now)
+	at := m.live(id, p, token)
+	if at == 0 {
+		return m.settle()
+	}
+	m.elsewhere(m.sources[m.leases[at].source], uint32(p), retry)
+	m.stats.Failed++
+	m.end(at, revoked)
+	return m.settle()
+}
+
+// elsewhere keeps p from a source that sent us elsewhere for it.
+func (m *Manager) elsewhere(s *source, p uint32, retry time.Duration) {
+	until := m.clock.at + instant(min(max(retry, 0), maxElsewhere))
+	if len(s.deferred) == 0 || len(s.deferred) >= maxDeferred {
+		s.deferred, s.recallAt = map[uint32]instant{}, never
+	}
+	s.deferred[p] = until
+	s.recallAt = min(s.recallAt, until)
+	if s.have.n < m.space.n || m.cfg.SpareFor < 0 {
+		return
+	}
+	if m.clock.at >= s.spareTo {
+		s.spareAt = m.clock.at
+	}
+	s.spareTo = m.clock.at + instant(m.cfg.SpareFor)
+}
+
+// recall lets a source be asked again for what it gave to others long enough ago.
+func (m *Manager) recall(s *source) {
+	if len(s.deferred) == 0 || m.clock.at < s.recallAt {
+		return
+	}
+	s.recallAt = never
+	for p, until := range s.deferred { // each is judged alone: the order does not show
+		if until <= m.clock.at {
+			delete(s.deferred, p)
+		} else {
+			s.recallAt = min(s.recallAt, until)
+		}
+	}
+	if s.have.n < m.space.n {
+		s.cursor = cursor{} // it may have passed them
+	}
+}
+
+// defers says whether p is kept from the source that gave it to others.
+func (s *source) defers(p uint32) bool {
+	if len(s.deferred) == 0 {
+		return false
+	}
+	_, yes := s.deferred[p]
+	return yes
+}
+
+// flows counts n bytes that came from a source.
+func (m *Manager) flows(s *source, n uint32) {
+	if m.clock.at >= s.spareTo {
+		m.flow = m.flowing() + float64(n)/flowMemory.Seconds()
+		m.flowAt = m.clock.at
+	}
+}
+
+// flowing is what the sources bring that are not to be spared, in bytes per second.
+func (m *Manager) flowing() float64 {
+	return m.flow * math.Exp(-float64(m.clock.at-m.flowAt)/float64(flowMemory))
+}
+
+// spared says whether a source is asked only for what nobody else has.
+func (m *Manager) spared(s *source) bool {
+	if m.clock.at >= s.spareTo {
+		return false
+	}
+	others := m.flowing()
+	return others > 0 && others >= m.cfg.SpareFactor*s.rate
+}
+
+// pressed says whether a source that sends us elsewhere should know that others
+// bring us too little.
+func (m *Manager) pressed(s *source) bool {
+	return m.clock.at < s.spareTo && m.clock.at >= s.spareAt+pressAfter && !m.spared(s)
+}
+
+// onlyHere is the next piece for a spared source: one that no other source has, or
+// that another failed with.
+func (m *Manager) onlyHere(s *source) (p uint32, rank int, ok bool) {
+	if m.othersWhole(s) {
+		return m.failedElsewhere(s)
+	}
+	own := 0 // what the source adds to the rarity
+	if s.have.n < m.space.n {
+		own = 1
+	}
+	n := uint32(m.space.n)
+	for r := m.pool.first(0); r >= 0; r = m.pool.first(r + 1) {
+		if class := r%perLevel - 1; class >= 0 && class != own {
+			continue // neither begun nor rare enough
+		}
+		m.draws++
+		from := uint32(mix(m.seed^mix(m.draws)) % uint64(n))
+		l := m.pool.layers[r]
+		if p, ok = m.rareOf(s, l, own, from, n); !ok {
+			p, ok = m.rareOf(s, l, own, 0, from)
+		}
+		if ok {
+			return p, r, true
+		}
+	}
+	return m.failedElsewhere(s)
+}
+
+// rareOf is nextOf without the pieces that others have too.
+func (m *Manager) rareOf(s *source, l *layer, own int, from, to uint32) (uint32, bool) {
+	p, ok := m.nextOf(s, l, from, to)
+	for ok && m.rarity.of(p) > own {
+		p, ok = m.nextOf(s, l, p+1, to)
+	}
+	return p, ok
+}
+
+// othersWhole says whether another source has everything, and is neither banned nor
+// to be spared itself.
+func (m *Manager) othersWhole(s *source) bool {
+	if m.fulls == 0 {
+		return false
+	}
+	for _, o := range m.sources {
+		if o != nil && o != s && o.have.n == m.space.n && !o.banned && m.clock.at >= o.spareTo {
+			return true
+		}
+	}
+	return false
+}
+
+// failedElsewhere is a wanted piece that is kept from a source that failed with it.
+func (m *Manager) failedElsewhere(s *source) (p uint32, rank int, ok bool) {
+	for _, e := range m.shunned[:min(len(m.shunned), maxFailed)] {
+		if m.pool.wanted.has(e.piece) && m.may(s, e.piece) {
+			return e.piece, m.pool.rankOf(e.piece), true
+		}
+	}
+	return 0, 0, false
+}
+
+// spare refuses a source that is spared, or that sent us elsewhere. next is when it
+// could share a lease.
+func (m *Manager) spare(s *source, next instant) Refusal {
+	if len(s.deferred) > 0 {
+		next = min(next, s.recallAt)
+	}
+	next = min(max(next, m.clock.at+retrySoonest), m.clock.at+lookAgain)
+	return Refusal{Reason: Spared, Until: m.clock.time(next)}
+}
+
+// idle says whether a source waits for pieces.
+func (s *source) idle() bool {
+	return s.waiting == NoneHere || s.waiting == AllLeased || s.waiting == Spared
+}

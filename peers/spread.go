@@ -1,0 +1,186 @@
+package peers
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A piece that is on its way to one child is not sent to another at the same time:
+// the other is told "elsewhere", and fetches it from the first as soon as that has
+// it. Two who take turns at a line both have their piece when the second could have
+// had it anyway; one after the other, the first passes it on meanwhile.
+//
+// The source of a share goes further when a crowd comes: it has each piece get
+// around before it sends it again, so that every byte leaves it about once. It is
+// what BitTorrent's super-seeding is for (BEP 16), decided per request and not per
+// announcement: a child may ask for whatever it likes, and knows the truth.
+//
+//	free --a request begins--> on its way --it is served--> getting around --> free
+//	          at most 4 usual services, at least 2 s     Spread * (log2(crowd) - 2)
+//
+// While a piece is held back, only those who were given it may ask for more of it.
+// That ends by itself, within longestSpread whatever a child does or claims; at once
+// when those who were given it are gone; and, once it is served, for a child that is
+// pressed: that has gone elsewhere and gets less there than here. Whoever does not
+// pass things on holds nothing back, nor does who asks again for what it was given
+// before; and a child that knows few others, or none, is not sent away.
+const (
+	shortestOnWay = 2 * time.Second
+	onWayServices = 4
+	longestSpread = 30 * time.Second
+	soonestRetry  = 100 * time.Millisecond
+	smallCrowd    = 6 // with fewer others nobody is sent elsewhere: much of what helps is here
+	headSteps     = 2 // of a piece's way around, which the time it takes to send it covers
+	// rememberSpread is how long a piece is remembered when it is not held back any
+	// more: for children who ask for a piece in parts.
+	rememberSpread = 2 * time.Second
+)
+
+// Deferral is a waiting request that will not be served, because its piece has
+// just been given to another child.
+type Deferral struct {
+	Job   Job
+	Retry time.Duration // after which the child may ask again, if need be
+}
+
+// spreads is the pieces that are held back.
+type spreads struct {
+	each    map[pieceKey]*spread
+	fading  []*spread     // served, in that order; some may be on their way again
+	took    time.Duration // to serve a request, smoothed
+	refused []Deferral    // not told yet
+}
+
+type pieceKey struct {
+	key   string
+	piece uint32
+}
+
+// spread is one piece that is held back.
+type spread struct {
+	at     pieceKey
+	to     []*child  // who were given it
+	onWay  int       // requests being served
+	since  time.Time // when the last of them was
+	until  time.Time
+	fading bool // in spreads.fading
+}
+
+// elsewhere says whether a child is to get a piece from others, and when it may ask again.
+func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duration, yes bool) {
+	if a.Crowd < smallCrowd {
+		return 0, false
+	}
+	s := u.spreads.each[pieceKey{a.Key, a.Piece}]
+	switch {
+	case s == nil || !now.Before(s.until) || slices.Contains(s.to, c):
+		return 0, false
+	case s.onWay > 0 && (!a.Whole || a.Pressed):
+		retry = min(s.until.Sub(now), u.spreads.took)
+	case a.Pressed:
+		return 0, false
+	default:
+		retry = s.until.Sub(now)
+	}
+	return max(retry, soonestRetry), true
+}
+
+// begun notes that a request begins to be served.
+func (u *Uploads) begun(j *job, now time.Time) {
+	j.began = now
+	if !j.Spreads || u.cfg.Spread < 0 {
+		return
+	}
+	u.fade(now)
+	at := pieceKey{j.Key, j.Piece}
+	s := u.spreads.each[at]
+	if s == nil {
+		if u.sent.had(j.Key, j.Piece, j.child.tag) {
+			return // it was given it before
+		}
+		s = &spread{at: at}
+		u.spreads.each[at] = s
+	}
+	if !slices.Contains(s.to, j.child) {
+		if s.onWay == 0 {
+			s.to = nil
+		}
+		s.to = append(s.to, j.child)
+		s.since = now
+	}
+	s.onWay++
+	s.hold(now, max(shortestOnWay, onWayServices*u.spreads.took))
+	j.spread = s
+}
+
+// served notes that a request that was being served is over.
+func (u *Uploads) served(j *job, now time.Time) {
+	u.spreads.took += (now.Sub(j.began) - u.spreads.took) / 16
+	s := j.spread
+	if s == nil {
+		return
+	}
+	if s.onWay--; s.onWay > 0 {
+		return
+	}
+	s.hold(now, u.around(&j.Ask))
+	if !s.fading {
+		s.fading = true
+		u.spreads.fading = append(u.spreads.fading, s)
+	}
+}
+
+// hold holds a piece back for a while from now, but not for ever.
+func (s *spread) hold(now time.Time, d time.Duration) {
+	s.until = now.Add(d)
+	if latest := s.since.Add(longestSpread); latest.Before(s.until) {
+		s.until = latest
+	}
+}
+
+// around is how long a piece takes to get around in a crowd: those who have it
+// double with each step.
+func (u *Uploads) around(a *Ask) time.Duration {
+	if !a.Whole {
+		return 0
+	}
+	return time.Duration(float64(u.cfg.Spread) * max(0, math.Log2(float64(1+a.Crowd))-headSteps))
+}
+
+// fade forgets what has not been held back for a while.
+func (u *Uploads) fade(now time.Time) {
+	q := &u.spreads
+	for len(q.fading) > 0 {
+		s := q.fading[0]
+		if s.onWay == 0 && now.Before(s.until.Add(rememberSpread)) {
+			return
+		}
+		q.fading[0] = nil
+		q.fading = q.fading[1:]
+		s.fading = false
+		if s.onWay == 0 {
+			delete(q.each, s.at)
+		}
+	}
+	q.fading = nil
+}
+
+// unspread forgets a child that has gone: what only it was given is free.
+func (u *Uploads) unspread(c *child) {
+	for _, s := range u.spreads.each { // each is changed alone: the order does not show
+		n := len(s.to)
+		s.to = slices.DeleteFunc(s.to, func(x *child) bool { return x == c })
+		if n > 0 && len(s.to) == 0 {
+			s.until = time.Time{}
+		}
+	}
+}
+
+// Elsewhere are the waiting requests that calls since the last one of it found not
+// to be served. It is to be called after each of Ask, Done, Tick and Forget.
+func (u *Uploads) Elsewhere() []Deferral {
+	out := u.spreads.refused
+	u.spreads.refused = nil
+	return out
+}

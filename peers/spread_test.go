@@ -1,0 +1,238 @@
+package peers
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// crowdAsk is a request of one of a crowd to the source of a share.
+func (d *desk) crowdAsk(child ID, piece uint32, with func(*Ask)) Verdict {
+	d.job++
+	a := Ask{Job: d.job, Child: child, Key: "share", Piece: piece, Bytes: 1000, Crowd: 49, Spreads: true, Whole: true}
+	if with != nil {
+		with(&a)
+	}
+	d.asks[d.job] = a
+	v := d.u.Ask(a, d.now)
+	if v.Go {
+		d.admitted([]Job{d.job})
+	}
+	return v
+}
+
+func (d *desk) pass(t time.Duration) {
+	d.now = d.now.Add(t)
+	d.tick()
+}
+
+func TestWhatIsOnItsWayIsNotSentToAnother(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.hold = true
+	part := func(a *Ask) { a.Whole, a.Crowd = false, smallCrowd }
+	d.crowdAsk("a", 1, part)
+	first := d.job
+	if v := d.crowdAsk("b", 1, part); !v.Elsewhere || v.Retry <= 0 || v.Go || v.Queued || v.Busy {
+		t.Errorf("b: %+v", v)
+	}
+	if v := d.crowdAsk("b", 2, part); !v.Go {
+		t.Errorf("another piece: %+v", v)
+	}
+	if v := d.crowdAsk("a", 1, part); !v.Go {
+		t.Errorf("more of the piece, for who gets it: %+v", v)
+	}
+	d.u.Done(first, d.now)
+	d.u.Done(d.job, d.now)
+	if v := d.crowdAsk("b", 1, part); !v.Go {
+		t.Errorf("when it is served: %+v", v)
+	}
+}
+
+func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
+	for _, x := range []struct {
+		crowd int
+		held  time.Duration
+	}{{1, 0}, {smallCrowd - 1, 0}, {7, 1500 * time.Millisecond}, {15, 3 * time.Second}, {31, 4500 * time.Millisecond}} {
+		d := newDesk(UploadConfig{})
+		of := func(a *Ask) { a.Crowd = x.crowd }
+		d.crowdAsk("a", 1, of)
+		if x.held > 0 {
+			d.pass(x.held - time.Millisecond)
+			v := d.crowdAsk("b", 1, of)
+			if !v.Elsewhere {
+				t.Fatalf("%d others: %+v just before %v", x.crowd, v, x.held)
+			}
+			d.pass(max(time.Millisecond, v.Retry))
+		}
+		if v := d.crowdAsk("b", 1, of); !v.Go {
+			t.Errorf("%d others: %+v after %v", x.crowd, v, x.held)
+		}
+	}
+}
+
+func TestSpreadIsAnOption(t *testing.T) {
+	d := newDesk(UploadConfig{Spread: -1})
+	d.hold = true
+	d.crowdAsk("a", 1, nil)
+	if v := d.crowdAsk("b", 1, nil); !v.Go {
+		t.Errorf("none: %+v", v)
+	}
+	d = newDesk(UploadConfig{Spread: 10 * time.Millisecond})
+	d.crowdAsk("a", 1, nil)
+	d.pass(50 * time.Millisecond)
+	if v := d.crowdAsk("b", 1, nil); !v.Go {
+		t.Errorf("short: %+v", v)
+	}
+}
+
+func TestWhoGetsNothingElsewhereIsServed(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.hold = true
+	pressed := func(a *Ask) { a.Pressed = true }
+	d.crowdAsk("a", 1, nil)
+	v := d.crowdAsk("b", 1, pressed)
+	if !v.Elsewhere || v.Retry > soonestRetry {
+		t.Errorf("while it is on its way: %+v", v)
+	}
+	d.u.Done(1, d.now)
+	if v := d.crowdAsk("c", 1, nil); !v.Elsewhere {
+		t.Errorf("not pressed: %+v", v)
+	}
+	if v := d.crowdAsk("b", 1, pressed); !v.Go {
+		t.Errorf("pressed: %+v", v)
+	}
+}
+
+func TestWhoCannotPassOnHoldsNothingAndWhoKnowsFewIsServed(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.hold = true
+	d.crowdAsk("leech", 1, func(a *Ask) { a.Spreads = false })
+	if v := d.crowdAsk("b", 1, nil); !v.Go {
+		t.Errorf("held back for one who passes nothing on: %+v", v)
+	}
+	if v := d.crowdAsk("alone", 1, func(a *Ask) { a.Crowd = smallCrowd - 1 }); !v.Go {
+		t.Errorf("sent away though it knows too few: %+v", v)
+	}
+}
+
+func TestPieceOfAChildThatLeftIsFree(t *testing.T) {
+	for _, serving := range []bool{true, false} {
+		d := newDesk(UploadConfig{})
+		d.hold = serving
+		d.crowdAsk("a", 1, nil)
+		d.u.Forget("a", d.now)
+		if v := d.crowdAsk("b", 1, nil); !v.Go {
+			t.Errorf("being served %v: %+v", serving, v)
+		}
+	}
+}
+
+func TestSlowChildDoesNotHoldAPieceForLong(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.hold = true
+	d.crowdAsk("slow", 1, nil)
+	d.pass(shortestOnWay - time.Millisecond)
+	v := d.crowdAsk("b", 1, nil)
+	if !v.Elsewhere {
+		t.Fatalf("%+v", v)
+	}
+	d.pass(v.Retry)
+	if v := d.crowdAsk("b", 1, nil); !v.Go {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestWhoAsksAgainAndAgainHoldsNothing(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.crowdAsk("greedy", 1, nil)
+	for range 3 * longestSpread / time.Second {
+		d.pass(time.Second)
+		d.crowdAsk("greedy", 1, nil)
+	}
+	if v := d.crowdAsk("b", 1, nil); !v.Go {
+		t.Errorf("it kept on asking: %+v", v)
+	}
+	d.pass(time.Minute)
+	d.crowdAsk("b", 2, nil)
+	d.pass(time.Minute)
+	d.crowdAsk("b", 2, nil)
+	if v := d.crowdAsk("greedy", 2, nil); !v.Go {
+		t.Errorf("what was given long ago was held back anew: %+v", v)
+	}
+}
+
+func TestWaitingRequestIsSentElsewhere(t *testing.T) {
+	d := newDesk(UploadConfig{Slots: 1})
+	d.hold = true
+	d.crowdAsk("a", 1, nil) // is served
+	d.crowdAsk("a", 2, nil) // waits
+	d.crowdAsk("b", 2, nil) // waits
+	d.crowdAsk("b", 3, nil) // waits
+	d.admitted(d.u.Done(1, d.now))
+	d.admitted(d.u.Done(d.order[1], d.now))
+	gone := d.u.Elsewhere()
+	if len(gone) != 1 || d.asks[gone[0].Job].Piece != 2 || gone[0].Retry <= 0 {
+		t.Fatalf("sent elsewhere: %+v; served %v", gone, d.order)
+	}
+	if len(d.u.Elsewhere()) > 0 || d.u.Waiting() != 0 || d.u.Serving() != 1 {
+		t.Errorf("%d wait, %d are served", d.u.Waiting(), d.u.Serving())
+	}
+}
+
+// Whatever others did before, and whatever they claimed: who comes back when it was
+// told to is served before long, unless others are given the piece meanwhile.
+func TestNobodyIsSentElsewhereForLong(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDesk(UploadConfig{})
+		d.hold = true
+		children := []ID{"a", "b", "c"}
+		var open []Job
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0, 1:
+				v := d.crowdAsk(rapid.SampledFrom(children).Draw(t, "child"), uint32(rapid.IntRange(0, 2).Draw(t, "piece")), func(a *Ask) {
+					a.Crowd = rapid.SampledFrom([]int{0, 1, 5, 4095}).Draw(t, "crowd")
+					a.Spreads, a.Whole, a.Pressed = rapid.Bool().Draw(t, "spreads"), rapid.Bool().Draw(t, "whole"), rapid.Bool().Draw(t, "pressed")
+				})
+				if v.Elsewhere && (v.Retry < soonestRetry || v.Retry > longestSpread) {
+					t.Fatalf("%+v", v)
+				}
+				if v.Go {
+					open = append(open, d.job)
+				}
+			case 2:
+				if len(open) > 0 {
+					d.u.Done(open[0], d.now)
+					open = open[1:]
+				}
+			case 3:
+				d.pass(time.Duration(rapid.IntRange(0, 9000).Draw(t, "ms")) * time.Millisecond)
+			case 4:
+				d.u.Forget(rapid.SampledFrom(children).Draw(t, "lost"), d.now)
+			}
+		}
+		began := d.now
+		for {
+			v := d.crowdAsk("patient", 1, nil)
+			if !v.Elsewhere {
+				break
+			}
+			d.pass(v.Retry)
+			if d.now.Sub(began) > longestSpread+time.Second {
+				t.Fatalf("sent elsewhere for %v", d.now.Sub(began))
+			}
+		}
+	})
+}
+
+func TestSpreadsAreForgotten(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	for p := range uint32(5000) {
+		d.crowdAsk("a", p, nil)
+		d.pass(20 * time.Millisecond)
+	}
+	if n := len(d.u.spreads.each); n > 1000 {
+		t.Errorf("%d pieces are remembered", n)
+	}
+}
