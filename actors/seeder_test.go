@@ -156,3 +156,42 @@ func TestAnnouncementsThatWereRefusedAreMadeLater(t *testing.T) {
 		t.Errorf("the child heard of %d pieces of 8", n)
 	}
 }
+
+// A piece that one of many children is being sent is not sent to the next; to a
+// few, or to who is no child, it is.
+func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
+	for _, children := range []int{2, 8} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 1<<20)
+		source := sw.add("source", 1e6).seed(m, content)
+		for i := range children {
+			name := string(rune('a' + i))
+			sw.puppet(name, source).say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: 100, Type: wire.TypeSubscribe,
+				Payload: wire.AppendSubscribe(nil, wire.Subscribe{Share: m.ID(), Nameable: true})})
+		}
+		got := map[peers.ID]Admission{}
+		for _, child := range []peers.ID{"a", "b", "stranger"} {
+			source.program.Request(AdmitRequest{Child: child, Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { got[child] = a }})
+			sw.w.Settle()
+		}
+		away := wire.Reply{Status: wire.Busy, Retry: 2 * time.Second, Elsewhere: true}
+		want := map[peers.ID]wire.Reply{"a": {}, "b": {}, "stranger": {}}
+		if children == 8 {
+			want["b"] = away
+		}
+		for child, r := range want {
+			if got[child].Reply != r {
+				t.Errorf("%d children: %s got %+v, want %+v", children, child, got[child].Reply, r)
+			}
+		}
+		if children == 8 { // the piece is free when who had it is gone
+			source.program.Served(got["a"].Job)
+			source.program.Lost("a")
+			source.program.Request(AdmitRequest{Child: "b", Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { got["b"] = a }})
+			sw.w.Settle()
+			if got["b"].Reply.Status != wire.OK {
+				t.Errorf("afterwards b got %+v", got["b"].Reply)
+			}
+		}
+	}
+}

@@ -41,6 +41,9 @@
 // sources that hold only part of the share (all others add the same to every
 // piece), and may lag behind the have-maps by one rebuild. A piece with which a
 // source has just failed goes to others for a while, unless all have failed with it.
+// One that a source has just given to others is fetched from those; and the source
+// of a crowd is asked for nothing that others have, while they bring enough. See
+// elsewhere.go.
 //
 // # Who is told
 //

@@ -49,6 +49,9 @@
 //	   │ queue full    │ └──────────▶ BUSY                       │
 //	   └──▶ BUSY       └─────────────────────────────────────────┘ (at once when nobody waits)
 //
+// In a crowd a piece goes to one child at a time, and those who ask for it meanwhile
+// are sent elsewhere: to the child that gets it. See spread.go for how long.
+//
 // Both are plain values with one owner each. They take the time as an argument,
 // start nothing, and give the same answers to the same calls.
 package peers

@@ -46,8 +46,12 @@ func same(c codec, a, b any) bool {
 	return reflect.DeepEqual(a, b) || bytes.Equal(c.append(nil, a), c.append(nil, b))
 }
 
-func FuzzParsePieceFrame(f *testing.F)      { fuzz(f, "piece-request", "piece-request-pressed", "piece-cancel") }
-func FuzzParseHeader(f *testing.F)          { fuzz(f, "piece-header", "piece-header-busy", "piece-header-elsewhere") }
+func FuzzParsePieceFrame(f *testing.F) {
+	fuzz(f, "piece-request", "piece-request-pressed", "piece-cancel")
+}
+func FuzzParseHeader(f *testing.F) {
+	fuzz(f, "piece-header", "piece-header-busy", "piece-header-elsewhere")
+}
 func FuzzParseManifestRequest(f *testing.F) { fuzz(f, "manifest-request") }
 func FuzzParseManifestHeader(f *testing.F)  { fuzz(f, "manifest-header", "manifest-header-gone") }
 func FuzzParseEnvelope(f *testing.F)        { fuzz(f, "envelope") }
