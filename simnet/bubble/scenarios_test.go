@@ -25,10 +25,7 @@ import (
 var small = []string{"one-source", "kills-at-rename", "far-and-lossy", "liars-mute-honest", "flapping-source"}
 
 // open are scenarios that do not hold yet. SIM_OPEN=1 runs them all the same.
-var open = map[string]string{
-	"flash-crowd":         "the source sends up to 3.0 copies of the share to 12 nodes, where 2 are asked for",
-	"flash-crowd-leaving": "the source sends up to 3.0 copies of the share to 12 nodes, where 2 are asked for",
-}
+var open = map[string]string{}
 
 func envInt(name string, def int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
