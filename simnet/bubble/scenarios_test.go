@@ -24,9 +24,6 @@ import (
 // small are the scenarios of a plain go test; the race detector gets the first two.
 var small = []string{"one-source", "kills-at-rename", "far-and-lossy", "liars-mute-honest", "flapping-source"}
 
-// open are scenarios that do not hold yet. SIM_OPEN=1 runs them all the same.
-var open = map[string]string{}
-
 func envInt(name string, def int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n
@@ -56,9 +53,6 @@ func TestScenarios(t *testing.T) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
-			if why := open[s.Name]; why != "" && envInt("SIM_OPEN", 0) == 0 {
-				t.Skip("OPEN:", why)
-			}
 			t.Parallel()
 			from := envInt("SIM_FROM", 1)
 			for seed := from; seed < from+envInt("SIM_SEEDS", 1); seed++ {
