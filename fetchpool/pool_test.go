@@ -1257,3 +1257,19 @@ func TestManyMissesAreOneWaitAndNotBelievedWhileAway(t *testing.T) {
 		t.Error("believed while away:", todo.Believe)
 	}
 }
+
+func TestAProofThatDidNotComeIsAskedForAgain(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	todo := h.grant(0)
+	if !todo.Requests[0].Proof {
+		t.Fatal("the first request asks for no proof")
+	}
+	for _, r := range slices.Clone(todo.Requests) {
+		h.p.Failed(r.ID, Busy, 100*time.Millisecond, h.now)
+	}
+	h.next()
+	todo = h.after(100 * time.Millisecond)
+	if len(todo.Requests) == 0 || !todo.Requests[0].Proof {
+		t.Errorf("after BUSY the first of %d requests asks for no proof", len(todo.Requests))
+	}
+}

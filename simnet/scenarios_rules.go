@@ -104,6 +104,22 @@ func init() {
 			},
 		},
 		&Scenario{
+			Name: "power-cuts-unsynced",
+			Says: "A node that hardly ever syncs loses power: what it noted before is not believed.",
+			Set: func(r *Run) {
+				c := r.File("film", 16*mib)
+				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+				x := r.Add(NodeConfig{Name: "node"})
+				rare := patient()
+				rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
+				x.FetchWith(c, FetchOptions{Config: rare}, source)
+				for i := range 4 {
+					r.After(time.Duration(2500+3000*i)*time.Millisecond, x.PowerOff)
+					r.After(time.Duration(3000+3000*i)*time.Millisecond, x.Start)
+				}
+			},
+		},
+		&Scenario{
 			Name: "upload-limit",
 			Says: "A source with a limit keeps to it, and shares it fairly between two who cannot reach each other.",
 			Set: func(r *Run) {
