@@ -84,7 +84,12 @@ func deadLetters(s *System) func() []any {
 	var mu sync.Mutex
 	var got []any
 	s.EventStream.Subscribe(func(e any) {
-		if d, ok := e.(*actor.DeadLetterEvent); ok {
+		d, ok := e.(*actor.DeadLetterEvent)
+		if !ok {
+			return
+		}
+		// A Stop that comes when the actor has stopped is nobody's loss.
+		if _, late := d.Message.(actor.SystemMessage); !late {
 			mu.Lock()
 			defer mu.Unlock()
 			got = append(got, d.Message)

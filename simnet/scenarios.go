@@ -15,7 +15,7 @@ var scenarios = []*Scenario{
 		Name: "one-source",
 		Says: "One node fetches a share from one source.",
 		Set: func(r *Run) {
-			c := r.File("film", 24*mib+5)
+			c := r.File("film", 16*mib+5)
 			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
 			r.Finally(func() { r.Expect(r.soon(f.Took(), 6*time.Second), "took %v; the line needs 2 s", f.Took()) })
@@ -46,7 +46,7 @@ var scenarios = []*Scenario{
 		Name: "liars-mute-honest",
 		Says: "Five liars of different kinds, a source that falls silent and one honest source of moderate speed.",
 		Set: func(r *Run) {
-			c := r.File("film", 24*mib)
+			c := r.File("film", 16*mib)
 			var from []*Node
 			for i, b := range []Behaviour{ProofLiar(), Liar(0.05), Shuffler(), Claimer(), LateLiar(12), Mute(2 * mib)} {
 				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
@@ -62,7 +62,7 @@ var scenarios = []*Scenario{
 		Nodes:  10,
 		Fewest: 2,
 		Set: func(r *Run) {
-			c := r.File("film", 24*mib)
+			c := r.File("film", 16*mib)
 			var from []*Node
 			for i := range r.Nodes {
 				cfg := NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}
@@ -99,7 +99,7 @@ var scenarios = []*Scenario{
 		Name: "one-silent",
 		Says: "Of two sources one accepts everything and never answers a request.",
 		Set: func(r *Run) {
-			c := r.File("film", 24*mib)
+			c := r.File("film", 16*mib)
 			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
 			mute := r.Add(NodeConfig{Name: "mute", Acts: Mute(0)}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, mute)
@@ -140,7 +140,7 @@ var scenarios = []*Scenario{
 		Nodes:  4,
 		Fewest: 2,
 		Set: func(r *Run) {
-			c := r.File("film", 24*mib)
+			c := r.File("film", 16*mib)
 			var from []*Node
 			for i := range r.Nodes {
 				x := r.Add(NodeConfig{Name: fmt.Sprint("part", i)})
@@ -186,7 +186,7 @@ var scenarios = []*Scenario{
 		Name: "partition-at-99",
 		Says: "The only source is cut off when 99 % are there, and comes back a minute and a half later.",
 		Set: func(r *Run) {
-			c := r.File("film", 100*mib)
+			c := r.File("film", 48*mib)
 			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
 			x := r.Add(NodeConfig{Name: "node"})
 			f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
@@ -234,7 +234,7 @@ var scenarios = []*Scenario{
 		Name: "trickle",
 		Says: "Of two sources one sends a kilobyte per second on each stream.",
 		Set: func(r *Run) {
-			c := r.File("film", 24*mib)
+			c := r.File("film", 16*mib)
 			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
 			slow := r.Add(NodeConfig{Name: "slow", Acts: Trickle(1000)}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, slow)

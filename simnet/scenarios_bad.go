@@ -44,7 +44,7 @@ func init() {
 			Name: "inventions",
 			Says: "A source names peers that do not exist, whose names end alike.",
 			Set: func(r *Run) {
-				c := r.File("film", 24*mib)
+				c := r.File("film", 16*mib)
 				a := r.Add(NodeConfig{Name: "a", Acts: Namer(), Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 				r.Add(NodeConfig{Name: "node"}).Fetch(c, a)
 			},
@@ -116,7 +116,7 @@ var greedyChild = &Scenario{
 	Only: "it asks past its own program, over links of its own",
 	Set: func(r *Run) {
 		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second
-		c := r.File("film", 24*mib)
+		c := r.File("film", 16*mib)
 		source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 200 * Mbit, Down: 200 * Mbit, Latency: 5 * time.Millisecond}}).Seed(c)
 		source.SetUploadRate(rate)
 		alone := FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other

@@ -133,7 +133,7 @@ func init() {
 			Name: "clocks-jump",
 			Says: "The wall clock of a node jumps an hour ahead and then a day back.",
 			Set: func(r *Run) {
-				c := r.File("film", 24*mib)
+				c := r.File("film", 16*mib)
 				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
 				x := r.Add(NodeConfig{Name: "node"})
@@ -147,7 +147,7 @@ func init() {
 			Name: "clocks-drift",
 			Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers over a restart who lied.",
 			Set: func(r *Run) {
-				c := r.File("film", 24*mib)
+				c := r.File("film", 16*mib)
 				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
 				x := r.Add(NodeConfig{Name: "node"})
@@ -161,9 +161,9 @@ func init() {
 		},
 		&Scenario{
 			Name: "many-small-files",
-			Says: "Three thousand files of four kilobytes from two sources.",
+			Says: "A thousand files of four kilobytes from two sources.",
 			Set: func(r *Run) {
-				c := r.Folder("source-tree", 3000, 4000)
+				c := r.Folder("source-tree", 1000, 4000)
 				a := r.Add(NodeConfig{Name: "a"}).Seed(c)
 				b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 50 * time.Millisecond}}).Seed(c)
 				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
@@ -174,7 +174,7 @@ func init() {
 			Name: "two-fetches",
 			Says: "A node fetches two shares at once, one from a fast source and one from a slow one, in little memory.",
 			Set: func(r *Run) {
-				c, d := r.File("film", 24*mib), r.File("book", 4*mib)
+				c, d := r.File("film", 16*mib), r.File("book", 4*mib)
 				a := r.Add(NodeConfig{Name: "fast"}).Seed(c)
 				b := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 4 * Mbit, Down: 4 * Mbit, Latency: 100 * time.Millisecond}}).Seed(d)
 				x := r.Add(NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
@@ -189,7 +189,7 @@ func init() {
 			Name: "withdrawn",
 			Says: "One of two sources says in the middle that its files have changed.",
 			Set: func(r *Run) {
-				c := r.File("film", 24*mib)
+				c := r.File("film", 16*mib)
 				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 				b := r.Add(NodeConfig{Name: "b"}).Seed(c)
 				r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)

@@ -47,7 +47,7 @@ func init() {
 			Name: "ban-outlives-restart",
 			Says: "A node that was lied to is started anew, and takes nothing from the liar any more.",
 			Set: func(r *Run) {
-				c := r.File("film", 24*mib)
+				c := r.File("film", 16*mib)
 				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
 				x := r.Add(NodeConfig{Name: "node"})
@@ -223,7 +223,7 @@ func init() {
 			Name: "pieces-lost",
 			Says: "The disk takes the bytes of a file and loses them at a sync: they are fetched again, and nothing else is.",
 			Set: func(r *Run) {
-				c := r.File("film", 24*mib)
+				c := r.File("film", 16*mib)
 				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
 				x := r.Add(NodeConfig{Name: "node"})
 				n, at := 0, 1+r.Rand("sync").IntN(2)
