@@ -121,6 +121,7 @@ func (c *coordinator) Receive(ctx actor.Context) {
 		c.wake.stop()
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
 	default:
 		c.refuse(ctx, "") // nothing that a member sends
 	}

@@ -267,6 +267,21 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	}
 }
 
+// Who joins is no source outside the fleet any more: what was leased of it returns,
+// though the member that leased it says nothing.
+func TestASourceThatJoinsLosesItsLeases(t *testing.T) {
+	f, k := newTable(t, "a", "b")
+	a, b := k[0], k[1]
+	a.join(t)
+	if _, ls := leasesOf(t, a.say(a.source("b"), a.ask("b", 2))); len(ls) != 2 {
+		t.Fatalf("granted %+v", ls)
+	}
+	b.join(t)
+	if st := f.status(); st.Leased != 0 || st.Wanted != 8 {
+		t.Errorf("after the source has joined: %+v", st)
+	}
+}
+
 func TestWhoHasNotJoinedGetsNothing(t *testing.T) {
 	f, k := newTable(t, "a", "b")
 	a := k[0]

@@ -69,6 +69,7 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.wake.stop()
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
 	default:
 		unexpected(ctx)
 	}

@@ -767,6 +767,7 @@ func TestWaitingMessagesOutlastAFullOutbox(t *testing.T) {
 	l.from("peer", l.credit(60))
 	l.w.Run(time.Second)
 	l.out.refuse = false
+	l.Send(l.Remote("peer", "y"), ping{N: creditWindow + 100}) // there is credit, but others were first
 	l.w.Run(time.Second)
 	got := l.out.take()
 	for i, e := range got {

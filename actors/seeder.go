@@ -99,6 +99,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.stop(ctx)
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
 	default:
 		unexpected(ctx)
 	}

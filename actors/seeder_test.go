@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -119,6 +121,58 @@ func TestWhatPeersSendIsNoErrorOfOurs(t *testing.T) {
 	p := sw.puppet("child", source)
 	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeGoodbye, Payload: wire.AppendGoodbye(nil, wire.Goodbye{Share: m.ID()})})
 	noErrors(t, log)
+}
+
+// A slot of a child that is lost is free again, though nobody says that what it
+// was being sent has ended.
+func TestALostChildKeepsNoSlot(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6, func(d *Deps) { d.Uploads.SlotsPerChild = 1 }).seed(m, content)
+	sw.w.Settle()
+	for i := range 3 {
+		admitted := false
+		source.program.Request(AdmitRequest{Child: "child", Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { admitted = a.Reply.Status == wire.OK }})
+		sw.w.Settle()
+		if !admitted {
+			t.Fatalf("request %d was not admitted", i)
+		}
+		source.program.Lost("child")
+	}
+}
+
+// A child whose connection was lost is no child any more until it comes back.
+func TestALostChildIsNoChild(t *testing.T) {
+	sw := newSwarm(t, 1)
+	sw.w.Patience = 200 * time.Millisecond
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	lost, stays := sw.puppet("lost", source), sw.puppet("stays", source)
+	lost.subscribe(source, m.ID(), 7)
+	stays.subscribe(source, m.ID(), 7)
+	sw.w.Cut("lost", "source")
+	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 1}) // something to say to both
+	sw.w.Run(time.Second)
+	told, err := source.program.Withdraw(context.Background(), m.ID(), "for a test")
+	if err != nil || told != 1 {
+		t.Errorf("%d children were told, want 1: %v", told, err)
+	}
+}
+
+// Who leaves says so to its children: they need not find it out.
+func TestChildrenAreToldThatANodeLeaves(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	p := sw.puppet("child", source)
+	p.subscribe(source, m.ID(), 7)
+	if err := source.program.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	sw.w.Run(time.Second)
+	if !slices.ContainsFunc(p.heard, func(e wire.Envelope) bool { return e.Type == wire.TypeGoodbye }) {
+		t.Errorf("heard no goodbye: %+v", p.heard)
+	}
 }
 
 // That a connection was lost may be heard after the child has come back.

@@ -1,0 +1,194 @@
+package actors
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file is about guards that are seldom needed: each has something else that
+// stands in for it most of the time, and is seen here by itself.
+
+// A source that withdraws the share is out at once, whether it says so to all of
+// its children or in answer to a request, though its link would bring more.
+func TestASourceThatWithdrawsIsOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		withdraw func(t *testing.T, source *simNode, id share.ID)
+		why      string
+	}{
+		"to all": {func(t *testing.T, source *simNode, id share.ID) {
+			if told, err := source.program.Withdraw(t.Context(), id, "sold"); err != nil || told != 1 {
+				t.Errorf("told %d: %v", told, err)
+			}
+		}, "no longer offers the share: sold"},
+		"to one request": {func(t *testing.T, source *simNode, id share.ID) {
+			l := source.inbound[0]
+			l.sink.Status(slices.Min(slices.Collect(maps.Keys(l.open))), wire.Reply{Status: wire.Gone, Reason: "sold"})
+		}, "no longer has the share: sold"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sw := newSwarm(t, 1)
+			m, content := testShare(t, 8<<20)
+			source := sw.add("source", 1e6).seed(m, content)
+			n := sw.add("node", 1e6)
+			n.fetch(m.ID(), source)
+			sw.w.Run(2 * time.Second)
+			c.withdraw(t, source, m.ID())
+			sw.w.Run(time.Second)
+			p, err := n.program.Progress(t.Context(), m.ID())
+			if err != nil || p.Sources[0].State != Left || !strings.Contains(p.Sources[0].Why, c.why) {
+				t.Errorf("its source: %+v, %v", p.Sources, err)
+			}
+		})
+	}
+}
+
+// What a source has leased is wanted again when the source is gone, and when its
+// pool ends without a word.
+func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
+	for name, end := range map[string]func(s *System, leases, pool *actor.PID){
+		"source": func(s *System, leases, _ *actor.PID) { s.Send(leases, SourceDown{"source"}) },
+		"pool":   func(s *System, _, pool *actor.PID) { s.Root.Stop(pool) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, n, _ := newWorld(1, "a")
+			s := n[0]
+			defer closeNode(t, s)
+			transfer := s.spawn(nil, "transfer", 10, receive(func(actor.Context) {}), onPanicStop)
+			leases := s.spawn(nil, "leases", 10, func() actor.Actor {
+				return newLeaseManager(s, transfer, NewRation(s, 0), leasemgr.Config{}, leasemgr.Plan{Layout: evenPieces(8), Epoch: 1, Seed: 1})
+			}, onPanicStop)
+			granted := 0
+			pool := s.spawn(nil, "pool", 10, receive(func(ctx actor.Context) {
+				switch m := ctx.Message().(type) {
+				case *actor.Started:
+					ctx.Request(leases, SourceUp{"source"})
+					ctx.Request(leases, SourceHas{"source", share.FullSet(8)})
+					ctx.Request(leases, LeaseRequest{Source: "source", Max: 3})
+				case LeaseResponse:
+					granted = len(m.Leases)
+				}
+			}), onPanicStop)
+			w.Settle()
+			end(s, leases, pool)
+			w.Settle()
+			if st, err := ask[PlanStatus](context.Background(), s, leases, PlanQuery{}); err != nil || granted != 3 || st.Leased != 0 || st.Wanted != 8 {
+				t.Errorf("granted %d, then %+v, %v", granted, st, err)
+			}
+		})
+	}
+}
+
+// Blocks that come without a proof are no lie: the proof may have been lost.
+func TestBlocksWithoutAProofAreNoLie(t *testing.T) {
+	w, n, _ := newWorld(1, "a")
+	s := n[0]
+	defer closeNode(t, s)
+	m, content := testShare(t, 2<<20)
+	var told []any
+	others := s.spawn(nil, "others", 10, receive(func(ctx actor.Context) {
+		switch x := ctx.Message().(type) {
+		case LeaseReturned, SourceLied:
+			told = append(told, x)
+		}
+	}), onPanicStop)
+	v := s.spawn(nil, "verifier", 10, func() actor.Actor { return newPieceVerifier(s, others, others, nil, m) }, onPanicStop)
+	released := false
+	s.Root.RequestWithCustomSender(v, CheckBlocks{1, 7, "source", 0, content[1<<20:][:share.BlockSize], func() { released = true }}, others)
+	w.Settle()
+	if len(told) != 1 || !released {
+		t.Fatalf("told %+v, released: %v", told, released)
+	}
+	if r, ok := told[0].(LeaseReturned); !ok || len(r.Leases) != 1 || r.Leases[0].Why != leasemgr.GaveBack || r.Leases[0].Token != 7 {
+		t.Errorf("told %+v", told[0])
+	}
+}
+
+// A transfer that has ended leaves no actor behind, and no alarm.
+func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 8<<20)
+		source := sw.add("source", 4e6).seed(m, content)
+		n := sw.add("node", 1e6)
+		sw.w.Settle()
+		before := n.program.s.running()
+		n.fetch(m.ID(), source)
+		if !whole {
+			sw.w.Run(time.Second)
+			n.program.StopTransfer(m.ID())
+		}
+		sw.run(time.Minute, n)
+		sw.w.Run(100 * time.Millisecond)
+		if after := n.program.s.running(); !slices.Equal(after, before) {
+			t.Errorf("whole: %v: %v are left of %v", whole, after, before)
+		}
+		for _, e := range sw.w.events {
+			if after := e.at - sw.w.Elapsed(); e.owner == n.program.s && after < saveRanking/2 {
+				t.Errorf("whole: %v: something is to happen in %v", whole, after)
+			}
+		}
+	}
+}
+
+// The disk is closed when nobody writes to it any more.
+func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
+	for seed := range uint64(10) {
+		sw := newSwarm(t, seed)
+		m, content := testShare(t, 8<<20)
+		source := sw.add("source", 20e6).seed(m, content)
+		n := sw.add("node", 1e6)
+		n.fetch(m.ID(), source)
+		sw.w.Run(300 * time.Millisecond)
+		began := 0
+		sw.w.TaskDelay = func(*rand.Rand) time.Duration { // a task begins: the closing
+			began++
+			for _, id := range n.program.Transfers() {
+				if strings.Contains(id, "/verifier-") {
+					t.Errorf("seed %d: closed beside %s", seed, id)
+				}
+			}
+			return 0
+		}
+		n.program.StopTransfer(m.ID())
+		sw.run(10*time.Second, n)
+		if began == 0 {
+			t.Errorf("seed %d: nothing was closed", seed)
+		}
+	}
+}
+
+// A mailbox refuses nothing before it holds as many messages as it may.
+func TestAMailboxHoldsWhatItMay(t *testing.T) {
+	for _, limit := range []int{1, 9, 1000} {
+		w, n, _ := newWorld(1, "a")
+		got := 0
+		pid := n[0].spawn(nil, "x", limit, receive(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(ping); ok {
+				got++
+			}
+		}), onPanicStop)
+		w.Settle()
+		took := 0
+		for range limit + 5 {
+			if n[0].Send(pid, ping{}) {
+				took++
+			}
+		}
+		w.Settle()
+		if took != limit || got != limit {
+			t.Errorf("took %d and handled %d of %d", took, got, limit)
+		}
+		closeNode(t, n[0])
+	}
+}

@@ -1,0 +1,178 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// A clientLab is a leaseClient whose coordinator, LeaseManager and one pool, of
+// the source "x" that has all of 8 pieces, are the test.
+type clientLab struct {
+	*System
+	w        *World
+	id       share.ID
+	client   *actor.PID
+	pool     *actor.PID
+	seat     *actor.PID
+	may      *share.Set          // what the LeaseManager may lease of x
+	requests []wire.LeaseRequest // that the coordinator got
+}
+
+func newClientLab(t *testing.T) *clientLab {
+	w, n, log := newWorld(1, "a")
+	m, _ := testShare(t, 8<<20)
+	k := &clientLab{System: n[0], w: w, id: m.ID(), may: share.NewSet(8)}
+	t.Cleanup(func() { closeNode(t, k.System); noErrors(t, log) })
+	finder := k.spawn(nil, "finder", 100, receive(func(actor.Context) {}), onPanicStop)
+	k.pool = k.spawn(nil, "pool", 100, receive(k.relay), onPanicStop)
+	k.seat = k.spawn(nil, "seat", 100, receive(k.coordinate), onPanicStop)
+	k.Export(coordinatorName(k.id), k.seat)
+	k.client = k.spawn(nil, "client", 100, func() actor.Actor {
+		return &leaseClient{s: k.System, net: &simNode{id: "a"}, finder: finder, share: k.id, layout: m.Layout(), mine: share.NewSet(8),
+			cfg: FleetConfig{Coordinator: peers.Addr{ID: "a"}}, leases: receive(k.lease)}
+	}, onPanicStop)
+	w.Run(time.Second) // it joins
+	k.from(k.pool, SourceUp{"x"}, SourceHas{"x", share.FullSet(8)})
+	return k
+}
+
+// relay is the pool, or anybody else who is to say something to the client.
+func (k *clientLab) relay(ctx actor.Context) {
+	if m, ok := ctx.Message().(say); ok {
+		ctx.Request(k.client, m.what)
+	}
+}
+
+func (k *clientLab) coordinate(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case Subscribe:
+		ctx.Respond(SubscribeResult{Share: k.id, Accepted: true})
+	case wire.LeaseRequest:
+		k.requests = append(k.requests, m)
+	default:
+		k.relay(ctx)
+	}
+}
+
+// lease is the LeaseManager, which leases nothing: it keeps what it may.
+func (k *clientLab) lease(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case SourceHas:
+		k.may = share.NewSet(8)
+		if m.Have != nil {
+			k.may.Union(m.Have)
+		}
+	case SourceHasMore:
+		for _, p := range m.Pieces {
+			k.may.Add(p)
+		}
+	case SourceHasNot:
+		for _, p := range m.Pieces {
+			k.may.Remove(p)
+		}
+	case LeaseRequest:
+		ctx.Respond(LeaseResponse{Refused: leasemgr.Refusal{Reason: leasemgr.NoneHere}})
+	}
+}
+
+// from has an actor say something to the client, and all that follows happen.
+func (k *clientLab) from(who *actor.PID, what ...any) {
+	for _, m := range what {
+		k.Send(who, say{m})
+		k.w.Settle()
+	}
+}
+
+// ask has the pool ask for leases, until the coordinator is asked.
+func (k *clientLab) ask(t *testing.T) wire.LeaseRequest {
+	t.Helper()
+	had := len(k.requests)
+	k.from(k.pool, LeaseRequest{Source: "x", Max: 2})
+	if len(k.requests) != had+1 {
+		t.Fatalf("asked the coordinator %d times, want once", len(k.requests)-had)
+	}
+	return k.requests[had]
+}
+
+func (k *clientLab) grant(token uint64, pieces ...uint32) {
+	m := wire.LeaseResponse{Share: k.id, Source: "x"}
+	for i, p := range pieces {
+		m.Leases = append(m.Leases, wire.Lease{Piece: p, Token: token + uint64(i)})
+	}
+	k.from(k.seat, m)
+}
+
+// holds fails the test unless these are the pieces that may be leased.
+func (k *clientLab) holds(t *testing.T, pieces ...share.Piece) {
+	t.Helper()
+	var got []share.Piece
+	for p := range share.Piece(8) {
+		if k.may.Has(p) {
+			got = append(got, p)
+		}
+	}
+	if !slices.Equal(got, pieces) {
+		t.Errorf("may fetch %v, want %v", got, pieces)
+	}
+}
+
+// What takes a lease back names its token: a lease that was made since stays.
+func TestAMemberKeepsALeaseThatIsNewSince(t *testing.T) {
+	k := newClientLab(t)
+	k.ask(t)
+	k.grant(100, 3, 5)
+	k.holds(t, 3, 5)
+	old := wire.LeaseRevoked{Share: k.id, Source: "x", Items: []wire.Revoked{{Piece: 3, Token: 99}, {Piece: 5, Token: 101}}}
+	k.from(k.seat, old)
+	k.holds(t, 3)
+}
+
+// An answer to a question that was taken back is not for the question asked since.
+func TestAMemberTakesNoAnswerToAnOldQuestion(t *testing.T) {
+	k := newClientLab(t)
+	k.ask(t)
+	k.from(k.pool, SourceHas{Source: "x"}, SourceHas{"x", share.FullSet(8)}) // it was not connected for a moment
+	if len(k.requests) != 2 {
+		t.Fatalf("asked the coordinator %d times, want 2", len(k.requests))
+	}
+	k.grant(100, 1, 2) // the coordinator has these taken back already
+	k.holds(t)
+	k.grant(200, 3, 4)
+	k.holds(t, 3, 4)
+}
+
+// What a member asks to keep and is not let keep, it stops fetching.
+func TestAMemberStopsWhatItMayNotKeep(t *testing.T) {
+	k := newClientLab(t)
+	k.ask(t)
+	k.grant(100, 3, 5)
+	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
+	k.w.Run(2 * time.Second)
+	k.holds(t, 3, 5)
+	if r := k.requests[len(k.requests)-1]; fmt.Sprint(r.Keep) != "[3 5]" {
+		t.Fatalf("asked to keep %v", r.Keep)
+	}
+	k.grant(200, 5)
+	k.holds(t, 5)
+}
+
+// Without its coordinator a member fetches what is leased for a while, and no longer.
+func TestWhatIsLeasedEndsWithoutACoordinator(t *testing.T) {
+	k := newClientLab(t)
+	k.ask(t)
+	k.grant(100, 3, 5)
+	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Hour})
+	k.w.Run(linger - time.Second)
+	k.holds(t, 3, 5)
+	k.w.Run(2 * time.Second)
+	k.holds(t)
+}
