@@ -114,7 +114,7 @@ func TestBlocksWithoutAProofAreNoLie(t *testing.T) {
 	}
 }
 
-// A transfer that has ended leaves no actor behind, and no alarm.
+// A transfer that has ended leaves no actor behind and no alarm.
 func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		sw := newSwarm(t, 1)
@@ -137,6 +137,25 @@ func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
 			if after := e.at - sw.w.Elapsed(); e.owner == n.program.s && after < saveRanking/2 {
 				t.Errorf("whole: %v: something is to happen in %v", whole, after)
 			}
+		}
+	}
+}
+
+// A coordinator that was told to stop leaves no alarm, though leases stand.
+func TestACoordinatorThatHasEndedLeavesNoAlarm(t *testing.T) {
+	f, k := newTable(t, "a")
+	a := k[0]
+	a.join(t)
+	if _, ls := leasesOf(t, a.say(a.source("x"), a.ask("x", 2))); len(ls) != 2 {
+		t.Fatalf("granted %+v", ls)
+	}
+	if err := f.seat.program.StopCoordinating(t.Context(), f.m.ID()); err != nil {
+		t.Fatal(err)
+	}
+	f.w.Run(100 * time.Millisecond)
+	for _, e := range f.w.events {
+		if e.owner == f.seat.program.s {
+			t.Errorf("something is to happen in %v", e.at-f.w.Elapsed())
 		}
 	}
 }
