@@ -245,9 +245,9 @@ func init() {
 		},
 		&Scenario{
 			Name: "many-announcements",
-			Says: "For a minute and a half a node hears every tenth of a second what another has that fetches slowly.",
+			Says: "For a minute a node hears every tenth of a second what another has that fetches slowly.",
 			Set: func(r *Run) {
-				c := r.Folder("source-tree", 1500, 16000)
+				c := r.Folder("source-tree", 900, 16000)
 				slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 2 * Mbit, Down: 2 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
 				middle := r.Add(NodeConfig{Name: "middle"})
 				f := middle.Fetch(c, slow)
