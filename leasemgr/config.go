@@ -55,7 +55,7 @@ type Config struct {
 
 	// SpareFor is how long a source is spared after it sent us elsewhere for a
 	// piece, and SpareFactor how many times as much as it could send the others
-	// must bring for that. Defaults 10 s and 2; a negative SpareFor means that no
+	// must bring for that. Defaults 10 s and 3; a negative SpareFor means that no
 	// source is.
 	SpareFor    time.Duration
 	SpareFactor float64

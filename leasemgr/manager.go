@@ -320,21 +320,6 @@ func (m *Manager) lease(i, p uint32, rank int) uint32 {
 	return at
 }
 
-// Reserve leases the piece p to a source, if it is wanted, the source has it and
-// may hold one more. It is for who knows better than Acquire which piece.
-func (m *Manager) Reserve(id peers.ID, p share.Piece, now time.Time) (Lease, bool) {
-	m.clock.tick(now)
-	i, ok := m.byID[id]
-	if !ok || int64(p) >= int64(m.space.n) || !m.pool.wanted.has(uint32(p)) {
-		return Lease{}, false
-	}
-	s := m.sources[i]
-	if m.barred(s).Reason != "" || !m.may(s, uint32(p)) || !m.room(s, int64(m.layout.PieceLen(p))) {
-		return Lease{}, false
-	}
-	return m.public(m.lease(i, uint32(p), m.pool.rankOf(uint32(p)))), true
-}
-
 // Progress says that n bytes of p came in under a lease, or with none that it is
 // not the source that is waited for. It extends deadlines.
 func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int, now time.Time) Todo {

@@ -20,15 +20,11 @@ import (
 //	SIM_SEEDS=ci    200 seeds up to 5 nodes, 50 up to 20 nodes, 10 above
 //	SIM_FROM=1000   the first seed; default 1
 //	SIM_NODES=8     so many nodes, where a scenario has no fixed roles
-//	SIM_OPEN=1      the scenarios as well that do not hold yet
 //	SIM_LARGE=1     a thousand nodes in TestThousandNodes
 //	SIM_PRINT=1     no test: print what a few runs do to the last detail, and exit
 //
 // With -v it prints what was tried, how long it was in virtual time, and what took
 // longest.
-
-// open are scenarios that do not hold yet.
-var open = map[string]string{}
 
 func TestMain(m *testing.M) {
 	actors.Lean()
@@ -70,9 +66,6 @@ func TestScenarios(t *testing.T) {
 	t.Cleanup(func() { all.print(t) })
 	for _, s := range Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
-			if why := open[s.Name]; why != "" && envInt("SIM_OPEN", 0) == 0 {
-				t.Skip("OPEN:", why)
-			}
 			t.Parallel()
 			tried := line{name: s.Name}
 			from, failed := envInt("SIM_FROM", 1), 0
