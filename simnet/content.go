@@ -1,7 +1,6 @@
 package simnet
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -26,6 +25,7 @@ type Content struct {
 	Manifest *share.Manifest
 	tree     *store.Tree
 	files    store.FS // where the files lie
+	pages    *storetest.Pages
 	paths    []string // of each file
 	bytes    int64
 }
@@ -37,11 +37,22 @@ func (c *Content) Bytes() int64 { return c.bytes }
 func (c *Content) ID() share.ID { return c.Manifest.ID() }
 
 // File is a share of one file of so many bytes.
-func (n *Net) File(name string, size int) *Content { return made.get(spec{name, 0, size}) }
+func (n *Net) File(name string, size int) *Content { return n.with(made.get(spec{name, 0, size})) }
 
 // Folder is a share of so many files of one size.
 func (n *Net) Folder(name string, files, size int) *Content {
-	return made.get(spec{name, files, size})
+	return n.with(made.get(spec{name, files, size}))
+}
+
+// with has the disks of all nodes keep the content's pages in common.
+func (n *Net) with(c *Content) *Content {
+	if !slices.Contains(n.contents, c) {
+		n.contents = append(n.contents, c)
+		for _, x := range n.nodes {
+			x.disk.Share(c.pages)
+		}
+	}
+	return c
 }
 
 // spec is all that decides what a content is. No seed is part of it.
@@ -98,7 +109,8 @@ func (c *contents) bytes() (sum int64) {
 }
 
 func newContent(s spec) *Content {
-	c := &Content{files: storetest.New(1 << 40).FS(), bytes: s.bytes()}
+	disk := storetest.New(1 << 40)
+	c := &Content{files: disk.FS(), bytes: s.bytes()}
 	if s.files == 0 {
 		c.add(s.name, "", s.size)
 	} else {
@@ -112,7 +124,8 @@ func newContent(s spec) *Content {
 	}
 	im, err := store.Import(context.Background(), s.name, store.ImportOptions{FS: c.files, Workers: 1})
 	must(err)
-	c.Manifest, c.tree = im.Manifest, im.Tree
+	must(c.files.SyncAll())
+	c.Manifest, c.tree, c.pages = im.Manifest, im.Tree, disk.Durable()
 	return c
 }
 
@@ -185,37 +198,28 @@ func (c *Content) Files() []string { return c.paths }
 // check compares the files that a node has in a folder with those that were made,
 // byte by byte.
 func (c *Content) check(fs store.FS) error {
-	var is, was [64 << 10]byte
 	for _, path := range c.paths {
-		if err := c.same(fs, path, is[:], was[:]); err != nil {
+		if err := c.same(fs, path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return nil
 }
 
-func (c *Content) same(fs store.FS, path string, is, was []byte) error {
-	a, err := fs.Open(path)
+func (c *Content) same(fs store.FS, path string) error {
+	is, err := fs.Open(path)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	b, err := c.files.Open(path)
+	defer is.Close()
+	was, err := c.files.Open(path)
 	must(err)
-	defer b.Close()
-	for at := int64(0); ; at += int64(len(was)) {
-		k, end := b.ReadAt(was, at)
-		n, err := a.ReadAt(is, at)
-		switch {
-		case err != nil && err != io.EOF:
-			return err
-		case n != k || !bytes.Equal(is[:n], was[:k]):
-			return fmt.Errorf("other bytes between %d and %d", at, at+int64(len(was)))
-		case end == io.EOF:
-			return nil
-		}
-		must(end)
+	defer was.Close()
+	same, err := storetest.Same(is, was)
+	if err == nil && !same {
+		err = errors.New("other bytes than were shared")
 	}
+	return err
 }
 
 // borrowed is a tree that many nodes serve, and none closes.

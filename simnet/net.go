@@ -29,7 +29,9 @@ type Net struct {
 	log    *Timeline
 	ref    *referee
 	pages  pages
-	rec    *recorder // nil: nothing is recorded
+
+	contents []*Content // that there have been
+	rec      *recorder  // nil: nothing is recorded
 }
 
 // cut is that nothing passes from one node to another.

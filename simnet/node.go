@@ -81,6 +81,9 @@ func (n *Net) Add(cfg NodeConfig) *Node {
 	if n.byID[x.id] != nil {
 		panic(fmt.Sprintf("simnet: two nodes %q", cfg.Name))
 	}
+	for _, c := range n.contents {
+		x.disk.Share(c.pages)
+	}
 	n.nodes = append(n.nodes, x)
 	n.byID[x.id] = x
 	x.start()

@@ -62,6 +62,7 @@ type Disk struct {
 	changes []change // of names, not durable, in order
 	free    int64
 	inodes  uint64
+	common  []*Pages
 	clock   int64 // counts changes, as the time of files
 	life    int   // grows when the power goes
 	off     bool
@@ -92,14 +93,15 @@ type node struct {
 	size, durableSize int64
 }
 
-// chunk is a part of a file. A page is written only while it is not durable;
-// from then on both sides share it, and a write makes another.
+// chunk is a part of a file. A page is written only while it is neither durable
+// nor common; from then on it is shared, and a write makes another.
 type chunk struct {
 	pages, durable [chunkPages]*page
 	dirty          uint64 // a bit for each page to sync
+	common         uint64 // a bit for each page that is one of Pages
 }
 
-// chunkPages is the pages of a chunk, as many as dirty has bits.
+// chunkPages is the pages of a chunk, as many as dirty and common have bits.
 const chunkPages = 64
 
 type page [PageSize]byte
@@ -112,8 +114,8 @@ func (n *node) page(at int64) *page {
 	return nil
 }
 
-// put puts a page at a place, to be synced.
-func (n *node) put(at int64, p *page) {
+// put puts a page at a place, to be synced. A common one is never written to.
+func (n *node) put(at int64, p *page, common bool) {
 	c := n.chunks[at/chunkPages]
 	if c == nil {
 		c = &chunk{}
@@ -126,15 +128,18 @@ func (n *node) put(at int64, p *page) {
 	if c.dirty == 0 {
 		n.unsynced[at/chunkPages] = c
 	}
-	c.dirty |= 1 << (at % chunkPages)
+	bit := uint64(1) << (at % chunkPages)
+	c.dirty |= bit
+	c.common &^= bit
+	if common {
+		c.common |= bit
+	}
 }
 
-// durablePage is the page as it is durable.
-func (n *node) durablePage(at int64) *page {
-	if c := n.chunks[at/chunkPages]; c != nil {
-		return c.durable[at%chunkPages]
-	}
-	return nil
+// shared says whether the page at a place is not the file's alone.
+func (n *node) shared(at int64) bool {
+	c, i := n.chunks[at/chunkPages], at%chunkPages
+	return c != nil && (c.pages[i] == c.durable[i] || c.common>>i&1 != 0)
 }
 
 // New is an empty disk with room for size bytes of content.
@@ -287,7 +292,7 @@ func (d *Disk) TouchLocked(name string, grow bool) {
 		*p = *old
 	}
 	p[at%PageSize]++
-	n.put(at/PageSize, p)
+	n.put(at/PageSize, p, false)
 	d.clock++
 	n.mtime = d.clock
 }
@@ -800,27 +805,32 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	done := 0
 	var fresh []page // for the pages that this write needs anew
 	for done < len(b) {
-		at := (off + int64(done)) / PageSize
-		from := (off + int64(done)) % PageSize
-		p := f.n.page(at)
-		if anew := p == nil; anew || p == f.n.durablePage(at) {
-			if anew && f.d.free < PageSize {
+		at, from := (off+int64(done))/PageSize, int((off+int64(done))%PageSize)
+		part := b[done:min(len(b), done+PageSize-from)]
+		old := f.n.page(at)
+		if old == nil {
+			if f.d.free < PageSize {
 				return done, &fs.PathError{Op: "write", Path: f.name, Err: share.ErrDiskFull}
 			}
-			if len(fresh) == 0 {
-				fresh = make([]page, min(chunkPages, (int(from)+len(b)-done+PageSize-1)/PageSize))
-			}
-			again := &fresh[0]
-			fresh = fresh[1:]
-			if anew {
-				f.d.free -= PageSize
-			} else {
-				*again = *p
-			}
-			p = again
+			f.d.free -= PageSize
 		}
-		f.n.put(at, p)
-		done += copy(p[from:], b[done:])
+		p := f.d.commonPage(part)
+		common := p != nil
+		if !common {
+			p = old
+			if old == nil || f.n.shared(at) {
+				if len(fresh) == 0 {
+					fresh = make([]page, min(chunkPages, (from+len(b)-done+PageSize-1)/PageSize))
+				}
+				p, fresh = &fresh[0], fresh[1:]
+			}
+			if p != old && old != nil {
+				*p = *old
+			}
+			copy(p[from:], part)
+		}
+		f.n.put(at, p, common)
+		done += len(part)
 		f.n.size = max(f.n.size, off+int64(done))
 	}
 	return done, err
