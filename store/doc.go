@@ -25,7 +25,8 @@
 //   - Nothing that is not ours is truncated, replaced or removed, and nothing is
 //     written outside the folder that was named: all writes go through [os.Root].
 //   - A file that no longer is what was imported is never served: its size and
-//     times are looked at before and after each read ([share.ErrChanged]).
+//     times are looked at before and after each read ([share.ErrChanged]). If only
+//     its change time is another, each block is compared with its hash.
 //   - Free space, open files and memory are bounded, whatever the share's size.
 //
 // Errors wrap the classes of package share (ErrExists, ErrHeld, ErrDiskFull,

@@ -175,7 +175,21 @@ func (p *Partial) openTree(stamps []stamp, slots *slotFile) (err error) {
 		return err
 	}
 	p.tree = newTree(p.m, at, stamps, slots, p.opt.MaxOpen)
+	if p.m.Single() {
+		p.restampSingle()
+	}
 	return nil
+}
+
+// restampSingle notes what the share's only file looks like under its name: to
+// rename a file sets its change time. To rename the folder that it is in does not.
+func (p *Partial) restampSingle() {
+	t := p.tree
+	was := t.stamps[0]
+	t.stamps[0] = restamp(t.handles, t.place.base, was)
+	if s := p.opt.State; s != nil && t.stamps[0] != was {
+		s.remember(p.path, p.m, t.stamps)
+	}
 }
 
 // stamps is what all files look like now.

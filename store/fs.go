@@ -70,6 +70,7 @@ type Info struct {
 	Type  fs.FileMode // the type bits only
 	Size  int64       // bytes
 	MTime int64       // nanoseconds since 1970
+	CTime int64       // when the inode last changed, in units of its own; 0 where that is not told
 	Inode uint64      // 0 where there is none
 	Exec  bool        // the owner's x
 }
@@ -84,10 +85,21 @@ type DirEntry struct {
 type stamp struct {
 	size  int64
 	mtime int64
+	ctime int64
 	inode uint64
 }
 
-func (i Info) stamp() stamp { return stamp{i.Size, i.MTime, i.Inode} }
+func (i Info) stamp() stamp { return stamp{i.Size, i.MTime, i.CTime, i.Inode} }
+
+// is says whether nobody touched the file.
+func (s stamp) is(now stamp) bool { return s == now }
+
+// like says whether at most the change time is another: the file was renamed,
+// linked or given other permissions; or it was edited, and its time set back.
+func (s stamp) like(now stamp) bool {
+	now.ctime = s.ctime
+	return s == now
+}
 
 // readFile reads a file of at most limit bytes.
 func readFile(d FS, name string, limit int64) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,15 +31,15 @@ func TestRecordsAreAsPromised(t *testing.T) {
 	for name, got := range map[string][]byte{
 		"bits":    encodeBits(m.ID(), 3, set),
 		"recent":  encodeRecord(recentRecord, append(recentHead("boot/7", m.ID(), 11), set.Bytes()...)),
-		"placed":  encodePlaced(m.ID(), map[int]stamp{1: {5, 1234567890123456789, 42}}),
+		"placed":  encodePlaced(m.ID(), map[int]stamp{1: {5, 1234567890123456789, 1234567890123456790, 42}}),
 		"hashes":  encodeRecord(slotsRecord, m.ID().Bytes()),
-		"imports": encodeImport("/home/me/stuff", m, []stamp{{1, 2, 3}, {5, 1234567890123456789, 42}}),
+		"imports": encodeImport("/home/me/stuff", m, []stamp{{1, 2, 3, 4}, {5, 1234567890123456789, 1234567890123456790, 42}}),
 		"ranking": encodeRecord(rankingRecord, []byte("anything")),
 		"key":     encodeRecord(keyRecord, bytes.Repeat([]byte{7}, 32)),
 		"fleet":   encodeRecord(fleetRecord, appendFleet(nil, m.ID(), 3, []peers.ID{"12D3KooW", "other"})),
 		"port":    encodeRecord(portRecord, []byte{0xa1, 0x0f}),
 	} {
-		at := filepath.Join("testdata", name+".v1.golden")
+		at := filepath.Join("testdata", fmt.Sprintf("%s.v%d.golden", name, got[4]))
 		text := hex.Dump(got)
 		if *rewrite {
 			if err := os.WriteFile(at, []byte(text), 0o666); err != nil {

@@ -248,13 +248,17 @@ const (
 	coarseGrain = 2 * time.Second
 )
 
-// settlesIn is how long it is until every later change of a file shows in its time.
+// settlesIn is how long it is until every later change of a file shows in its times.
 func (s stamp) settlesIn(now time.Time) time.Duration {
+	return max(settlesIn(s.mtime, now), settlesIn(s.ctime, now))
+}
+
+func settlesIn(t int64, now time.Time) time.Duration {
 	grain := mtimeGrain
-	if s.mtime%int64(time.Second) == 0 {
+	if t%int64(time.Second) == 0 {
 		grain = coarseGrain
 	}
-	if age := now.Sub(time.Unix(0, s.mtime)); age >= 0 {
+	if age := now.Sub(time.Unix(0, t)); age >= 0 {
 		return max(0, grain-age)
 	}
 	return 0

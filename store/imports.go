@@ -17,13 +17,16 @@ import (
 //	2   length of the path, little-endian
 //	n   the path, absolute, symlinks resolved, slash-separated
 //	36  the share's ID
-//	16  for each entry of its manifest: time and inode of the file, 8 bytes each;
-//	    zero for what is no file
+//	24  for each entry of its manifest: time, change time and inode of the file,
+//	    8 bytes each; zero for what is no file
 //
 // Sizes and hashes stand in the manifest, which is kept by the same ID. A file
-// with the same path, size, time and inode is taken to have the same content.
+// with the same path, size, times and inode is taken to have the same content.
 
-const importHead = 2 + 36
+const (
+	importHead  = 2 + 36
+	importEntry = 3 * 8
+)
 
 // known is a file of an earlier import.
 type known struct {
@@ -47,7 +50,7 @@ func (s *State) remember(at string, m *share.Manifest, stamps []stamp) error {
 		return err
 	}
 	at = filepath.ToSlash(at)
-	if len(at) > 0xffff || importHead+len(at)+16*len(stamps) > maxImport {
+	if len(at) > 0xffff || importHead+len(at)+importEntry*len(stamps) > maxImport {
 		return nil
 	}
 	name := importName(at)
@@ -73,6 +76,7 @@ func encodeImport(at string, m *share.Manifest, stamps []stamp) []byte {
 			st = stamp{}
 		}
 		b = binary.LittleEndian.AppendUint64(b, uint64(st.mtime))
+		b = binary.LittleEndian.AppendUint64(b, uint64(st.ctime))
 		b = binary.LittleEndian.AppendUint64(b, st.inode)
 	}
 	return encodeRecord(importsRecord, b)
@@ -167,7 +171,7 @@ func (s *State) match(r remembered, wanted map[string]int, files []found, out []
 		return
 	}
 	m, err := s.Manifest(r.id)
-	if err != nil || len(stamps) != 16*len(m.Entries) {
+	if err != nil || len(stamps) != importEntry*len(m.Entries) {
 		return
 	}
 	slots := newSlotMap(m)
@@ -180,10 +184,18 @@ func (s *State) match(r remembered, wanted map[string]int, files []found, out []
 		if !ok {
 			continue
 		}
-		was := stamp{e.Size, int64(binary.LittleEndian.Uint64(stamps[16*i:])), binary.LittleEndian.Uint64(stamps[16*i+8:])}
-		if files[at].info.stamp() == was {
+		if decodeStamp(e.Size, stamps[importEntry*i:]).is(files[at].info.stamp()) {
 			out[at] = known{m, i, slots}
 		}
+	}
+}
+
+func decodeStamp(size int64, b []byte) stamp {
+	return stamp{
+		size:  size,
+		mtime: int64(binary.LittleEndian.Uint64(b)),
+		ctime: int64(binary.LittleEndian.Uint64(b[8:])),
+		inode: binary.LittleEndian.Uint64(b[16:]),
 	}
 }
 

@@ -124,6 +124,7 @@ func infoOf(fi fs.FileInfo) Info {
 		Type:  fi.Mode().Type(),
 		Size:  fi.Size(),
 		MTime: fi.ModTime().UnixNano(),
+		CTime: ctimeOf(fi),
 		Inode: inodeOf(fi),
 		Exec:  hasExec && fi.Mode()&0o100 != 0,
 	}

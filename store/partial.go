@@ -718,14 +718,22 @@ func (p *Partial) Proof(piece share.Piece) ([]share.Hash, error) {
 	if p.tree != nil {
 		return p.tree.Proof(piece)
 	}
+	return p.proof(piece)
+}
+
+// proof needs life to be read-held.
+func (p *Partial) proof(piece share.Piece) ([]share.Hash, error) {
 	if p.over {
 		return nil, fs.ErrClosed
 	}
 	if !p.has(piece) {
 		return nil, ErrNotYet
 	}
-	values, err := proof(p.m, p.slotMap, p.slots, piece, func(dst []byte) error {
-		_, err := p.read(piece, p.m.Layout().PieceSpan(piece), dst)
+	values, err := proof(p.m, p.slotMap, p.slots, piece, func(s share.Span, dst []byte) error {
+		if p.isPlaced(s.Entry) {
+			return p.stamped(s.Entry).readLike(s, dst)
+		}
+		_, err := p.readSpan(s, dst)
 		return err
 	})
 	if errors.Is(err, share.ErrChanged) {

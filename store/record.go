@@ -11,7 +11,7 @@ import (
 // A record is one small file that is either whole or worthless:
 //
 //	0   4  "fetr"
-//	4   1  version, 1
+//	4   1  version, 1 or what the kind says
 //	5   1  kind
 //	6   2  zero
 //	8   8  length of the payload, little-endian
@@ -22,21 +22,30 @@ type kind uint8
 const (
 	bitsRecord    kind = 1 // a transfer's epoch and verified pieces
 	slotsRecord   kind = 2 // the head of a file of block hashes
-	importsRecord kind = 3 // what one imported path looked like
+	importsRecord kind = 3 // what one imported path looked like; version 2
 	rankingRecord kind = 4 // the node's ranking of peers, as its owner wrote it
 	keyRecord     kind = 5 // the node's key
 	portRecord    kind = 6 // the port last listened on
 	recentRecord  kind = 7 // pieces that are here and not yet durable
-	placedRecord  kind = 8 // files of a transfer that lie below its target
+	placedRecord  kind = 8 // files of a transfer that lie below its target; version 2
 	fleetRecord   kind = 9 // a share that is coordinated: epoch and members
 )
 
 const (
-	recordMagic   = "fetr"
-	recordVersion = 1
-	recordHead    = 16
-	recordSum     = 32
+	recordMagic = "fetr"
+	recordHead  = 16
+	recordSum   = 32
 )
+
+// version is that of the payloads that are written. Others are not read: version 1
+// of these two kinds has no change times.
+func (k kind) version() byte {
+	switch k {
+	case importsRecord, placedRecord:
+		return 2
+	}
+	return 1
+}
 
 // errRecord is what a damaged record is. What it held can be made again, so
 // nobody outside the package sees it.
@@ -47,7 +56,7 @@ func recordLen(payload int) int { return recordHead + payload + recordSum }
 func encodeRecord(k kind, payload []byte) []byte {
 	b := make([]byte, 0, recordLen(len(payload)))
 	b = append(b, recordMagic...)
-	b = append(b, recordVersion, byte(k), 0, 0)
+	b = append(b, k.version(), byte(k), 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(payload)))
 	b = append(b, payload...)
 	sum := blake3.Sum256(b)
@@ -59,7 +68,7 @@ func decodeRecord(k kind, b []byte) ([]byte, error) {
 	if len(b) < recordLen(0) || string(b[:4]) != recordMagic {
 		return nil, fmt.Errorf("%w: no record", errRecord)
 	}
-	if b[4] != recordVersion {
+	if b[4] != k.version() {
 		return nil, fmt.Errorf("%w: version %d", errRecord, b[4])
 	}
 	if kind(b[5]) != k || b[6] != 0 || b[7] != 0 {

@@ -23,7 +23,7 @@ func FuzzDecodeRecord(f *testing.F) {
 
 func FuzzParseImport(f *testing.F) {
 	id := share.IDOf([]byte("x")).Bytes()
-	f.Add(append(append([]byte{3, 0}, "/ab"...), append(id, make([]byte, 16)...)...))
+	f.Add(append(append([]byte{3, 0}, "/ab"...), append(id, make([]byte, importEntry)...)...))
 	f.Add([]byte{255, 255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, stamps, ok := parseImport(b)

@@ -99,25 +99,27 @@ func (p *Partial) byFile() bool {
 
 // ---- the note ----
 
-// The note: the share's ID, then for each file, rising, its entry, time and inode.
+// The note: the share's ID, then for each file, rising, its entry, time, change time
+// and inode.
 const (
 	placedHead = 36
-	placedLen  = 4 + 8 + 8
+	placedLen  = 4 + 8 + 8 + 8
 )
 
-// readPlaced reads the note, if there is one.
+// readPlaced reads the note, if there is one. One that cannot be read, as an older
+// one, still says that the target is filled file by file; what is there is hashed.
 func (p *Partial) readPlaced() error {
 	b, err := readRecord(p.stage, "placed", placedRecord, placedHead+placedLen*len(p.m.Entries))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRecord) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errRecord) {
 		return err
 	}
+	p.sel.placed = map[int]stamp{}
 	if len(b) < placedHead || (len(b)-placedHead)%placedLen != 0 || string(b[:placedHead]) != string(p.m.ID().Bytes()) {
 		return nil
 	}
-	p.sel.placed = map[int]stamp{}
 	for b = b[placedHead:]; len(b) >= placedLen; b = b[placedLen:] {
 		entry := binary.LittleEndian.Uint32(b)
 		if int64(entry) >= int64(len(p.m.Entries)) || p.m.Entries[entry].Kind != share.File {
@@ -126,7 +128,8 @@ func (p *Partial) readPlaced() error {
 		p.sel.placed[int(entry)] = stamp{
 			size:  p.m.Entries[entry].Size,
 			mtime: int64(binary.LittleEndian.Uint64(b[4:])),
-			inode: binary.LittleEndian.Uint64(b[12:]),
+			ctime: int64(binary.LittleEndian.Uint64(b[12:])),
+			inode: binary.LittleEndian.Uint64(b[20:]),
 		}
 	}
 	return nil
@@ -141,6 +144,7 @@ func encodePlaced(id share.ID, placed map[int]stamp) []byte {
 	for _, entry := range slices.Sorted(maps.Keys(placed)) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(entry))
 		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].mtime))
+		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].ctime))
 		b = binary.LittleEndian.AppendUint64(b, placed[entry].inode)
 	}
 	return encodeRecord(placedRecord, b)
@@ -238,19 +242,24 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	var way inTheWay
 	var same []found // files to compare, and
 	var at []int     // ... their entries
-	missing := 0
+	missing, alike := 0, 0
 	for i := range p.m.Entries {
 		e := &p.m.Entries[i]
 		info, err := p.sel.out.lstat(e.Path)
 		there := err == nil
+		like := false
 		if was, ok := p.sel.placed[i]; ok {
-			if there && info.Type == 0 && info.stamp() == was {
+			if there && info.Type == 0 && was.is(info.stamp()) {
 				p.madeName(e.Path)
 				continue
 			}
+			like = there && info.Type == 0 && was.like(info.stamp())
 			delete(p.sel.placed, i) // changed, gone, or never moved
 		}
 		switch {
+		case like: // wanted now or not, its bytes tell
+			alike++
+			same, at = append(same, found{path: e.Path, kind: share.File, info: info}), append(at, i)
 		case !p.wants(i):
 		case err != nil && p.blocked(e.Path):
 			way.add(e.Path, "has something else where a folder should be")
@@ -276,6 +285,9 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	}
 	if err := p.adopt(ctx, same, at, &way); err != nil {
 		return false, err
+	}
+	if alike > 0 && way.err() == nil {
+		p.writePlaced(p.sel.placed) // else they are hashed once more the next time
 	}
 	return missing == 0, way.err()
 }
@@ -328,7 +340,8 @@ func (p *Partial) isThere(e *share.Entry, info Info) (ok bool, err error) {
 	return ok, err
 }
 
-// adopt takes the files that are identical to the share's, as they are.
+// adopt takes the files that are identical to the share's, as they are. One that
+// is wanted and differs is in the way.
 func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *inTheWay) error {
 	if len(files) == 0 {
 		return nil
@@ -342,7 +355,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.stamp()}), append(of, entry)
 		} else if known[i].entry().Root == e.Root {
 			p.sel.placed[entry] = files[i].info.stamp()
-		} else {
+		} else if p.wants(entry) {
 			way.add(e.Path, "differs")
 		}
 	}
@@ -355,6 +368,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	for i, f := range todo {
 		e := &p.m.Entries[of[i]]
 		switch {
+		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(of[i]): // in nobody's way
 		case f.err != nil:
 			way.add(e.Path, f.err.Error())
 		case share.FileRoot(f.pieces) != e.Root:
@@ -441,12 +455,11 @@ func clip(size, off int64, n int) (share.Span, error) {
 
 // readSpan reads bytes from where an entry lies now; life is read-held.
 func (p *Partial) readSpan(s share.Span, dst []byte) (int, error) {
-	if was, ok := p.sel.placed[s.Entry]; ok {
-		n, err := readStamped(p.sel.out, p.m.Entries[s.Entry].Path, s, dst, was)
-		if err != nil {
-			err = fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entries[s.Entry].Path), err)
+	if p.isPlaced(s.Entry) {
+		if err := p.stamped(s.Entry).read(s, dst, p.proof); err != nil {
+			return 0, fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entries[s.Entry].Path), err)
 		}
-		return n, err
+		return s.Len, nil
 	}
 	if p.handles == nil {
 		return 0, ErrNotYet
@@ -460,6 +473,11 @@ func (p *Partial) readSpan(s share.Span, dst []byte) (int, error) {
 		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
 	}
 	return s.Len, nil
+}
+
+// stamped is the file of an entry that is placed; life is held.
+func (p *Partial) stamped(entry int) stamped {
+	return stamped{p.m, p.sel.out, p.m.Entries[entry].Path, p.sel.placed[entry]}
 }
 
 // ---- the end ----
@@ -499,6 +517,11 @@ func (p *Partial) place() error {
 	}
 	if err := p.syncOut(); err != nil {
 		return err
+	}
+	if !maps.Equal(all, p.sel.placed) { // to move a file sets its change time
+		if err := p.writePlaced(p.sel.placed); err != nil {
+			return err
+		}
 	}
 	if whole {
 		return p.makeWhole()
@@ -633,7 +656,7 @@ func (p *Partial) clearWay(todo map[int]stamp) error {
 				return err
 			}
 			p.life.Lock()
-			p.put(i, todo[i])
+			p.put(i, restamp(p.sel.out, e.Path, todo[i]))
 			p.life.Unlock()
 			delete(todo, i)
 		default:
@@ -672,9 +695,18 @@ func (p *Partial) moveFile(entry int, st stamp) error {
 		err = fmt.Errorf("%w: %w", share.ErrExists, err)
 	}
 	if err == nil {
-		p.put(entry, st)
+		p.put(entry, restamp(p.sel.out, name, st))
 	}
 	return err
+}
+
+// restamp is what a file looks like after it was moved or renamed. If it is another
+// by now, what it was stands, and readers find out.
+func restamp(in *handles, name string, was stamp) stamp {
+	if info, err := in.lstat(name); err == nil && was.like(info.stamp()) {
+		return info.stamp()
+	}
+	return was
 }
 
 // makeLinks makes the links that are wanted, below the target.

@@ -23,7 +23,7 @@ import (
 //	key, key.lock     the node's Ed25519 seed, and who uses it
 //	manifests/ID      as received, checked against the ID when read
 //	hashes/ID         block hashes
-//	imports/HASH      one per imported path: size, time and inode of each file
+//	imports/HASH      one per imported path: size, times and inode of each file
 //	temp/N            files being written, of the process that has its lock
 //	fleets/ID         who was in a fleet that the node coordinated, and how often it did
 //	ranking, port

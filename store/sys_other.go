@@ -4,8 +4,11 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
+
+func ctimeOf(fs.FileInfo) int64 { return 0 }
 
 func syncFS(*os.File) error { return errors.ErrUnsupported }
 

@@ -63,7 +63,7 @@ func (t *Tree) Close() error {
 	return errors.Join(t.handles.close(), t.slots.close())
 }
 
-// ReadRun reads blocks; see Source. The file's size and time are looked at
+// ReadRun reads blocks; see Source. The file's size and times are looked at
 // before and after.
 func (t *Tree) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int, error) {
 	l := t.m.Layout()
@@ -84,52 +84,20 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 	if len(dst) < s.Len {
 		return 0, io.ErrShortBuffer
 	}
-	p := t.m.Entries[s.Entry].Path
-	n, err := readStamped(t.handles, t.place.file(p), s, dst, t.stamps[s.Entry])
+	err := t.stamped(s.Entry).read(s, dst, t.Proof)
 	if err != nil {
+		p := t.m.Entries[s.Entry].Path
 		if !t.m.Single() {
 			p = path.Join(t.m.Name, p)
 		}
-		err = fmt.Errorf("read %s: %w", p, err)
+		return 0, fmt.Errorf("read %s: %w", p, err)
 	}
-	return n, err
+	return s.Len, nil
 }
 
-// readStamped reads bytes of a file that must be what it was.
-func readStamped(in *handles, name string, s share.Span, dst []byte, was stamp) (int, error) {
-	// By name, so that a file that was replaced is noticed though the old one
-	// is still open.
-	if info, err := in.lstat(name); err != nil || info.Type != 0 || info.stamp() != was {
-		return 0, in.changed(s.Entry, err)
-	}
-	h, err := in.files.get(s.Entry, func() (File, error) { return in.open(name) })
-	if err != nil {
-		return 0, in.changed(s.Entry, err)
-	}
-	defer in.files.put(h)
-	n, err := h.v.ReadAt(dst[:s.Len], s.Offset)
-	if info, err := h.v.Stat(); err != nil || info.stamp() != was {
-		return 0, in.changed(s.Entry, err)
-	}
-	if n < s.Len {
-		return 0, err
-	}
-	return n, nil
-}
-
-// changed is the error for an entry that is not what it was. A file that cannot
-// be looked at for a reason of this moment keeps that error.
-func (h *handles) changed(entry int, err error) error {
-	h.files.drop(entry)
-	if err != nil && !gone(err) {
-		return err
-	}
-	return share.ErrChanged
-}
-
-// gone says whether an error means that the file is not there for us any more.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || notDir(err)
+// stamped is the file of an entry.
+func (t *Tree) stamped(entry int) stamped {
+	return stamped{t.m, t.handles, t.place.file(t.m.Entries[entry].Path), t.stamps[entry]}
 }
 
 // Proof is the hashes of a piece's blocks; see Source. They are kept; one that
@@ -141,14 +109,14 @@ func (t *Tree) Proof(p share.Piece) ([]share.Hash, error) {
 	if t.closed.Load() {
 		return nil, fs.ErrClosed
 	}
-	return proof(t.m, t.slotMap, t.slots, p, func(dst []byte) error {
-		_, err := t.read(t.m.Layout().PieceSpan(p), dst)
-		return err
+	return proof(t.m, t.slotMap, t.slots, p, func(s share.Span, dst []byte) error {
+		return t.stamped(s.Entry).readLike(s, dst)
 	})
 }
 
-// proof looks a proof up, and makes it again if it is lost or damaged.
-func proof(m *share.Manifest, at *slotMap, slots *slotFile, p share.Piece, read func(dst []byte) error) ([]share.Hash, error) {
+// proof looks a proof up, and makes it again if it is lost or damaged. What was
+// read for that is checked.
+func proof(m *share.Manifest, at *slotMap, slots *slotFile, p share.Piece, read func(s share.Span, dst []byte) error) ([]share.Hash, error) {
 	if only := m.OnlyBlock(p); only != nil {
 		return only, nil
 	}
@@ -158,7 +126,7 @@ func proof(m *share.Manifest, at *slotMap, slots *slotFile, p share.Piece, read 
 	}
 	s := m.Layout().PieceSpan(p)
 	data := make([]byte, s.Len)
-	if err := read(data); err != nil {
+	if err := read(s, data); err != nil {
 		return nil, err
 	}
 	_, pieces := m.Layout().PiecesOf(s.Entry)

@@ -82,6 +82,7 @@ type node struct {
 	typ    fs.FileMode
 	exec   bool
 	mtime  int64
+	ctime  int64
 	target string
 	locked bool
 
@@ -152,7 +153,7 @@ func New(size int64) *Disk {
 func (d *Disk) node(typ fs.FileMode) *node {
 	d.inodes++
 	d.clock++
-	n := &node{inode: d.inodes, typ: typ, mtime: d.clock}
+	n := &node{inode: d.inodes, typ: typ, mtime: d.clock, ctime: d.clock}
 	if typ.IsDir() {
 		n.names, n.durableNames = map[string]*node{}, map[string]*node{}
 	} else {
@@ -293,8 +294,30 @@ func (d *Disk) TouchLocked(name string, grow bool) {
 	}
 	p[at%PageSize]++
 	n.put(at/PageSize, p, false)
-	d.clock++
+	d.written(n)
+}
+
+// written sets the times of a file that was written to.
+func (d *Disk) written(n *node) {
+	d.changed(n)
 	n.mtime = d.clock
+}
+
+// changed sets the time of a change that is none of the bytes.
+func (d *Disk) changed(n *node) {
+	d.clock++
+	n.ctime = d.clock
+}
+
+// SetMTime sets the time of a file, as utimes does; which sets its change time.
+func (d *Disk) SetMTime(name string, mtime int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, err := (&folder{d: d, n: d.root}).find("utimes", name)
+	if err == nil {
+		n.mtime = mtime
+		d.changed(n)
+	}
 }
 
 // Kill ends the process that uses the disk: what is open is closed, locks are
@@ -472,7 +495,7 @@ func (f *folder) Create(name string, exec bool) (store.File, error) {
 }
 
 func (n *node) info() store.Info {
-	return store.Info{Type: n.typ, Size: n.size, MTime: n.mtime, Inode: n.inode, Exec: n.exec}
+	return store.Info{Type: n.typ, Size: n.size, MTime: n.mtime, CTime: n.ctime, Inode: n.inode, Exec: n.exec}
 }
 
 func (f *folder) Lstat(name string) (store.Info, error) {
@@ -542,8 +565,9 @@ func (f *folder) SetExec(name string) error {
 		return err
 	}
 	n, err := f.find("setexec", name)
-	if err == nil {
+	if err == nil && !n.exec {
 		n.exec = true
+		f.d.changed(n)
 	}
 	return err
 }
@@ -565,6 +589,7 @@ func (f *folder) Remove(name string) error {
 		return &fs.PathError{Op: "remove", Path: name, Err: errors.New("folder is not empty")}
 	}
 	delete(dir.names, base)
+	f.d.changed(n)
 	f.d.free += n.used * PageSize
 	f.d.changes = append(f.d.changes, change{dir, func() { delete(dir.durableNames, base) }})
 	return nil
@@ -598,6 +623,7 @@ func (f *folder) rename(op, from, to string, replace bool) error {
 	}
 	delete(a.names, old)
 	b.names[new] = n
+	f.d.changed(n)
 	f.d.changes = append(f.d.changes, change{b, func() {
 		if a.durableNames[old] == n {
 			delete(a.durableNames, old)
@@ -800,8 +826,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	if err != nil {
 		b = b[:len(b)/2]
 	}
-	f.d.clock++
-	f.n.mtime = f.d.clock
+	f.d.written(f.n)
 	done := 0
 	var fresh []page // for the pages that this write needs anew
 	for done < len(b) {

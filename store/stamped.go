@@ -1,0 +1,95 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// stamped is a file of a share that must be what it was.
+//
+// A file that nobody touched is read as it is. If nothing but its change time is
+// another, it may still be what it was: to rename, link or chmod a file sets that.
+// It may also have been edited and given its old time back. So what is read of it
+// is compared with its block hashes. It stays a part of the share until a block
+// turns out to be another.
+type stamped struct {
+	m    *share.Manifest
+	in   *handles
+	name string // below in
+	was  stamp
+}
+
+// read reads bytes of the file: s.Len of them, or it is an error. proofOf is the
+// hashes of a piece's blocks.
+func (f stamped) read(s share.Span, dst []byte, proofOf func(share.Piece) ([]share.Hash, error)) error {
+	err := f.readIf(f.was.is, s, dst)
+	if errors.Is(err, share.ErrChanged) {
+		return f.readChecked(s, dst, proofOf)
+	}
+	return err
+}
+
+// readChecked reads blocks that may be others.
+func (f stamped) readChecked(s share.Span, dst []byte, proofOf func(share.Piece) ([]share.Hash, error)) error {
+	l := f.m.Layout()
+	buf := make([]byte, share.BlockSize)
+	for done := 0; done < s.Len; {
+		p, b := l.At(s.Entry, s.Offset+int64(done))
+		whole := l.RunSpan(p, b, 1)
+		if err := f.readLike(whole, buf); err != nil {
+			return err
+		}
+		values, err := proofOf(p)
+		if err != nil {
+			return err
+		}
+		if f.m.BlockValue(p, b, buf[:whole.Len]) != values[b] {
+			return f.in.changed(s.Entry, nil)
+		}
+		from := s.Offset + int64(done) - whole.Offset
+		done += copy(dst[done:s.Len], buf[from:whole.Len])
+	}
+	return nil
+}
+
+// readLike reads what the caller checks.
+func (f stamped) readLike(s share.Span, dst []byte) error { return f.readIf(f.was.like, s, dst) }
+
+// readIf reads bytes of the file if it is the same, before and after.
+func (f stamped) readIf(same func(stamp) bool, s share.Span, dst []byte) error {
+	// By name, so that a file that was replaced is noticed though the old one
+	// is still open.
+	if info, err := f.in.lstat(f.name); err != nil || info.Type != 0 || !same(info.stamp()) {
+		return f.in.changed(s.Entry, err)
+	}
+	h, err := f.in.files.get(s.Entry, func() (File, error) { return f.in.open(f.name) })
+	if err != nil {
+		return f.in.changed(s.Entry, err)
+	}
+	defer f.in.files.put(h)
+	n, err := h.v.ReadAt(dst[:s.Len], s.Offset)
+	if info, err := h.v.Stat(); err != nil || !same(info.stamp()) {
+		return f.in.changed(s.Entry, err)
+	}
+	if n < s.Len {
+		return err
+	}
+	return nil
+}
+
+// changed is the error for an entry that is not what it was. A file that cannot
+// be looked at for a reason of this moment keeps that error.
+func (h *handles) changed(entry int, err error) error {
+	h.files.drop(entry)
+	if err != nil && !gone(err) {
+		return err
+	}
+	return share.ErrChanged
+}
+
+// gone says whether an error means that the file is not there for us any more.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || notDir(err)
+}
