@@ -112,7 +112,7 @@ func (l *leaseManager) grant(ctx actor.Context, m LeaseRequest) {
 func (l *leaseManager) returned(ctx actor.Context, m LeaseReturned) {
 	now := l.s.Now()
 	for _, r := range m.Leases {
-		if r.Why == leasemgr.Elsewhere && r.Retry > 0 {
+		if r.Why == leasemgr.Elsewhere {
 			l.do(ctx, l.m.Defer(m.Source, r.Piece, r.Token, r.Retry, now))
 		} else {
 			l.do(ctx, l.m.Fail(m.Source, r.Piece, r.Token, r.Why, now))

@@ -333,7 +333,7 @@ type ReturnedLease struct {
 	Piece share.Piece
 	Token share.Token
 	Why   leasemgr.Reason
-	Retry time.Duration // leasemgr.Elsewhere: when the source may be asked again
+	Retry time.Duration // leasemgr.Elsewhere: when the source may be asked again; 0: it names no time
 }
 
 // PieceVerified, PieceVerifier -> LeaseManager: every block is verified and written.

@@ -33,23 +33,18 @@ const (
 	maxFailed    = 256 // pieces that others failed with, in one search
 )
 
-// Defer ends a lease because its source has just given the piece to others. It is
-// not asked for it again before retry has passed. Nobody is blamed.
+// Defer is Fail with Elsewhere when the source names a time: it is not asked for
+// the piece again before retry has passed. Without one, retry is zero.
 func (m *Manager) Defer(id peers.ID, p share.Piece, token share.Token, retry time.Duration, now time.Time) Todo {
-	m.clock.tick(now)
-	at := m.live(id, p, token)
-	if at == 0 {
-		return m.settle()
-	}
-	m.elsewhere(m.sources[m.leases[at].source], uint32(p), retry)
-	m.stats.Failed++
-	m.end(at, revoked)
-	return m.settle()
+	return m.fail(id, p, token, Elsewhere, retry, now)
 }
 
 // elsewhere keeps p from a source that sent us elsewhere for it.
 func (m *Manager) elsewhere(s *source, p uint32, retry time.Duration) {
-	until := m.clock.at + instant(min(max(retry, 0), maxElsewhere))
+	if retry <= 0 {
+		retry = elsewhereFor
+	}
+	until := m.clock.at + instant(min(retry, maxElsewhere))
 	if len(s.deferred) == 0 || len(s.deferred) >= maxDeferred {
 		s.deferred, s.recallAt = map[uint32]instant{}, never
 	}

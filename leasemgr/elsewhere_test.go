@@ -69,6 +69,9 @@ func TestNoRetryIsBelievedForEver(t *testing.T) {
 	r.m.Fail("s", l.Piece, l.Token, Elsewhere, r.now) // without a time
 	r.not("s", Spared)
 	r.pass(elsewhereFor)
+	r.away(r.one("s"), 0) // the same
+	r.not("s", Spared)
+	r.pass(elsewhereFor)
 	r.one("s")
 }
 
@@ -132,6 +135,7 @@ func TestWhatOthersFailedWithIsAskedOfASparedSource(t *testing.T) {
 	r := newRig(t, 20, Config{}).add("s", "b").full("s").has("b", 0, 1, 2).rate("s", 1e5, 0).rate("b", 1e6, 0)
 	r.feed("b", 1e6, 3)
 	r.away(r.one("s"), 0)
+	r.pass(elsewhereFor)
 	for r.m.pool.count > 3 { // what only it has
 		r.done(r.one("s"))
 	}

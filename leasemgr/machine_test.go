@@ -406,7 +406,7 @@ func (x *machine) step() {
 	case 13, 14:
 		l := x.someLease()
 		why := rapid.SampledFrom([]Reason{BadData, Missed, NotFound, GaveBack, Lost, Disk, Elsewhere}).Draw(t, "why")
-		if retry := time.Duration(rapid.IntRange(0, 4).Draw(t, "retry")) * time.Second; why == Elsewhere && retry > 0 {
+		if retry := time.Duration(rapid.IntRange(0, 4).Draw(t, "retry")) * time.Second; why == Elsewhere {
 			x.away(l, retry)
 			return
 		}

@@ -351,6 +351,10 @@ func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int,
 
 // Fail ends a lease without its piece.
 func (m *Manager) Fail(id peers.ID, p share.Piece, token share.Token, why Reason, now time.Time) Todo {
+	return m.fail(id, p, token, why, 0, now)
+}
+
+func (m *Manager) fail(id peers.ID, p share.Piece, token share.Token, why Reason, retry time.Duration, now time.Time) Todo {
 	m.clock.tick(now)
 	at := m.live(id, p, token)
 	if at == 0 {
@@ -365,7 +369,7 @@ func (m *Manager) Fail(id peers.ID, p share.Piece, token share.Token, why Reason
 	case NotFound:
 		m.lose(m.sources[i], uint32(p))
 	case Elsewhere:
-		m.elsewhere(m.sources[i], uint32(p), elsewhereFor)
+		m.elsewhere(m.sources[i], uint32(p), retry)
 	}
 	return m.settle()
 }
