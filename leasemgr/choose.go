@@ -310,27 +310,16 @@ func (m *Manager) Begun(p share.Piece) {
 	if int64(p) >= int64(m.space.n) || m.begun.has(uint32(p)) {
 		return
 	}
-	m.rerank(uint32(p), func() { m.begun.set(uint32(p)) })
+	m.begun.set(uint32(p))
+	if m.pool.wanted.has(uint32(p)) {
+		m.rerank(uint32(p))
+	}
 }
 
-// Forgotten says that the verifier keeps no blocks of p any more.
-func (m *Manager) Forgotten(p share.Piece) {
-	if int64(p) >= int64(m.space.n) || !m.begun.has(uint32(p)) {
-		return
-	}
-	m.rerank(uint32(p), func() { m.begun.clear(uint32(p)) })
-}
-
-// rerank makes a change that moves p to another rank.
-func (m *Manager) rerank(p uint32, change func()) {
-	wanted := m.pool.wanted.has(p)
-	if wanted {
-		m.pool.remove(p, m.pool.rankOf(p))
-	}
-	change()
-	if wanted {
-		rank := m.rank(p)
-		m.pool.add(p, rank)
-		m.note(p, rank)
-	}
+// rerank moves a wanted piece to the rank that it has now.
+func (m *Manager) rerank(p uint32) {
+	m.pool.remove(p, m.pool.rankOf(p))
+	rank := m.rank(p)
+	m.pool.add(p, rank)
+	m.note(p, rank)
 }

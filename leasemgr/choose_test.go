@@ -220,13 +220,7 @@ func TestBegunPieceGoesOutAgainFirst(t *testing.T) {
 		again := r.one("b")
 		equal(t, "piece", again.Piece, l.Piece)
 		equal(t, "begun", again.Begun, true)
-		r.m.Forgotten(l.Piece)
-		r.m.Fail("b", l.Piece, again.Token, Lost, r.now)
-		if next := r.one("b"); next.Begun {
-			t.Error("forgotten piece is still begun")
-		}
 		r.m.Begun(50_000)
-		r.m.Forgotten(50_000)
 	}
 }
 
@@ -316,28 +310,4 @@ func TestHaveSetOfAnotherSizeIsClipped(t *testing.T) {
 	equal(t, "had", r.m.sources[1].have.n, 11)
 	r.m.SetHave("b", nil, r.now)
 	equal(t, "nothing", r.m.sources[1].have.n, 0)
-}
-
-func TestReserveLeasesExactlyThatPiece(t *testing.T) {
-	r := newRig(t, 10, Config{})
-	r.add("a", "b").full("a").has("b", 3)
-	l, ok := r.m.Reserve("a", 7, r.now)
-	equal(t, "piece", l.Piece, 7)
-	equal(t, "granted", ok, true)
-	for _, c := range []struct {
-		id peers.ID
-		p  share.Piece
-	}{{"a", 7}, {"b", 7}, {"b", 4}, {"x", 3}, {"a", 10}} {
-		if l, ok := r.m.Reserve(c.id, c.p, r.now); ok {
-			t.Errorf("%v was reserved: %v", c, l)
-		}
-	}
-	r.get("a", 3)
-	if _, ok := r.m.Reserve("a", 3, r.now); ok {
-		t.Error("reserved beyond the cap")
-	}
-	r.m.Rank("b", 1, true, r.now)
-	if _, ok := r.m.Reserve("b", 3, r.now); ok {
-		t.Error("reserved for a banned source")
-	}
 }

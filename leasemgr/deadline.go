@@ -179,15 +179,14 @@ func (m *Manager) Wake() time.Time {
 	if len(m.offered) > 0 {
 		at = min(at, m.offerAt)
 	}
-	at = min(at, m.banEnd)
 	if m.owed() {
 		at = min(at, m.clock.at)
 	}
 	return m.clock.time(at)
 }
 
-// Expire takes back what has run out by now: leases, bans that have an end, and
-// the time for which a source is not asked again for a piece.
+// Expire takes back what has run out by now: leases, and the time for which a
+// source is not asked again for a piece.
 func (m *Manager) Expire(now time.Time) Todo {
 	m.clock.tick(now)
 	for len(m.alarms) > 0 {
@@ -204,7 +203,6 @@ func (m *Manager) Expire(now time.Time) Todo {
 		m.shun(i, p)
 	}
 	m.unshun()
-	m.unban()
 	if len(m.offered) > 0 && m.offerAt <= m.clock.at {
 		m.offerMore()
 	}

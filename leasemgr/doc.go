@@ -3,7 +3,7 @@
 // A piece lease is the right of one source to fetch one piece for a bounded
 // time. A Manager hands them out for one transfer:
 //
-//	           Acquire, Reserve
+//	           Acquire, Restore
 //	wanted ------------------------> leased <---+ Acquire: a hedge, a takeover
 //	  ^  ^                             |  |  ---+
 //	  |  +--- Fail, Expire, Rank, -----+  |

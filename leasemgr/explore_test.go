@@ -88,12 +88,12 @@ func (p smallPlan) events() (out []event) {
 			return true
 		})
 		for q := range share.Piece(p.pieces) {
-			// Acquire breaks ties by lot; Reserve makes every choice be tried.
+			// Acquire breaks ties by lot; this makes every choice be tried.
 			add(fmt.Sprint(s.id, " reserves ", q), func(x *machine) bool {
 				if p.bare || x.m.state(uint32(q)) != IsWanted {
 					return false
 				}
-				x.reserve(x.m.Reserve, s.id, q)
+				x.reserve(s.id, q)
 				return true
 			})
 			lease := func(x *machine) (Lease, bool) {

@@ -195,7 +195,7 @@ func TestTakeoverReplacesOneOfTwoSlowHolders(t *testing.T) {
 func TestReaderIsNotLeftWaitingForASlowHolder(t *testing.T) {
 	r := newRig(t, 100, Config{})
 	r.add("slow", "fast").full("slow", "fast").rate("slow", mib, 0).rate("fast", 100*mib, 0)
-	l, _ := r.m.Reserve("slow", 50, r.now)
+	l, _ := r.m.Restore("slow", 50, r.now)
 	equal(t, "without a reader", r.one("fast").Hedge, false)
 	r.m.SetReader(1, 50, 4, r.now)
 	h := r.one("fast")
@@ -210,7 +210,7 @@ func TestReaderIsNotLeftWaitingForASlowHolder(t *testing.T) {
 func TestReaderDoesNotHedgeAHolderThatIsFastEnough(t *testing.T) {
 	r := newRig(t, 100, Config{})
 	r.add("a", "b").full("a", "b").rate("a", 100*mib, 0).rate("b", 100*mib, 0)
-	r.m.Reserve("a", 50, r.now)
+	r.m.Restore("a", 50, r.now)
 	r.m.SetReader(1, 50, 1, r.now)
 	equal(t, "hedge", r.one("b").Hedge, false)
 }

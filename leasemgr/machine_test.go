@@ -395,9 +395,7 @@ func (x *machine) step() {
 	case 5:
 		score := rapid.SampledFrom([]float64{-1, 0, 0.1, 0.2, 1, 10}).Draw(t, "score")
 		x.apply(x.m.Rank(x.source(), score, rapid.IntRange(0, 4).Draw(t, "banned") == 0, x.now))
-	case 6:
-		x.apply(x.m.Ban(x.source(), x.now.Add(time.Duration(rapid.IntRange(-1, 3).Draw(t, "ban"))*time.Second), x.now))
-	case 7, 8, 9, 10:
+	case 6, 7, 8, 9, 10:
 		x.acquire(x.source(), rapid.IntRange(0, 6).Draw(t, "max"))
 	case 11, 12:
 		l := x.someLease()
@@ -419,12 +417,7 @@ func (x *machine) step() {
 	case 17:
 		x.apply(x.m.Unverified(x.piece(), x.now))
 	case 18:
-		p := x.piece()
-		if rapid.Bool().Draw(t, "begun") {
-			x.m.Begun(p)
-		} else {
-			x.m.Forgotten(p)
-		}
+		x.m.Begun(x.piece())
 	case 19:
 		prio := rapid.SampledFrom([]Priority{Skip, Low, Normal, High}).Draw(t, "priority")
 		x.apply(x.m.SetPriority(x.piece(), rapid.IntRange(-1, x.n).Draw(t, "pieces"), prio, x.now))
@@ -440,11 +433,12 @@ func (x *machine) step() {
 			x.apply(x.m.Resume(x.now))
 		}
 	case 21:
-		call := x.m.Reserve
+		id, p := x.source(), x.piece()
 		if rapid.Bool().Draw(t, "restore") {
-			call = x.m.Restore
+			x.restore(id, p)
+		} else {
+			x.reserve(id, p)
 		}
-		x.reserve(call, x.source(), x.piece())
 	case 22:
 		x.haveNot(x.source(), x.piece(), x.piece())
 	}
@@ -477,14 +471,21 @@ func (x *machine) crash(id peers.ID) {
 	x.apply(x.m.RemoveSource(id, x.now))
 }
 
-func (x *machine) reserve(call func(peers.ID, share.Piece, time.Time) (Lease, bool), id peers.ID, p share.Piece) {
-	l, ok := call(id, p, x.now)
+// reserve leases a piece as Acquire could, without its choice.
+func (x *machine) reserve(id peers.ID, p share.Piece) {
+	if i, ok := x.m.byID[id]; ok && int(p) < x.n && x.m.room(x.m.sources[i], int64(x.m.layout.PieceLen(p))) {
+		x.restore(id, p)
+	}
+}
+
+func (x *machine) restore(id peers.ID, p share.Piece) {
+	l, ok := x.m.Restore(id, p, x.now)
 	if !ok {
 		return
 	}
 	x.claim(14, l.Token > x.last, "token %d after %d", l.Token, x.last)
 	x.last = l.Token
-	x.claim(1, len(x.holders(p)) == 0, "reserved a held piece")
+	x.claim(1, len(x.holders(p)) == 0, "leased a held piece")
 	x.live[l.Token] = l
 	x.open[id]++
 }

@@ -43,7 +43,6 @@ type Manager struct {
 	serial  uint64
 	alarms  alarms
 	shunned []shun
-	banEnd  instant
 	readers []reader
 
 	rarity       rarity
@@ -116,7 +115,6 @@ type source struct {
 	trip     time.Duration
 	score    float64
 	banned   bool
-	banEnd   instant
 	waiting  Why // why it was refused last; empty when it was not, or was woken
 	shunned  []uint32
 	deferred map[uint32]instant // pieces it gave to others, and until when
@@ -142,7 +140,6 @@ func New(cfg Config, plan Plan, now time.Time) *Manager {
 		leases:   make([]lease, 1),
 		epoch:    plan.Epoch,
 		byID:     map[peers.ID]uint32{},
-		banEnd:   never,
 	}
 	all, wanted, verified := haves{n: sp.n}, sp.parse(plan.Wanted), sp.parse(plan.Verified)
 	if plan.Wanted == nil {
@@ -189,7 +186,7 @@ func (m *Manager) AddSource(id peers.ID, now time.Time) {
 		return
 	}
 	m.serial++
-	s := &source{id: id, serial: m.serial, score: 1, banEnd: never}
+	s := &source{id: id, serial: m.serial, score: 1}
 	i := uint32(len(m.sources))
 	if n := len(m.gaps); n > 0 {
 		i, m.gaps = m.gaps[n-1], m.gaps[:n-1]
@@ -223,7 +220,6 @@ func (m *Manager) RemoveSource(id peers.ID, now time.Time) Todo {
 	delete(m.byID, id)
 	m.sources[i] = nil
 	m.gaps = append(m.gaps, i)
-	m.findBanEnd()
 	m.relentAll()
 	return m.settle()
 }
@@ -279,7 +275,7 @@ func (m *Manager) barred(s *source) Refusal {
 	case m.have == m.total:
 		return Refusal{Reason: AllVerified, Never: true}
 	case s.banned:
-		return Refusal{Reason: IsBanned, Until: m.clock.time(s.banEnd)}
+		return Refusal{Reason: IsBanned}
 	case m.paused != "":
 		return Refusal{Reason: IsPaused}
 	}

@@ -10,30 +10,18 @@ import (
 // This file is what a Manager needs besides when it leases to sources of other
 // nodes, or is leased to by one that does.
 
-// Reserve leases the piece p to a source, if it is wanted, the source has it and
-// may hold one more. It is for who knows better than Acquire which piece.
-func (m *Manager) Reserve(id peers.ID, p share.Piece, now time.Time) (Lease, bool) {
-	return m.leaseOf(id, p, true, now)
-}
-
 // Restore leases the piece p to a source that is fetching it already, under a lease
 // that an earlier Manager granted or that ended with a connection. It is granted
 // whatever room the source has, if the piece is wanted and the source has it: what
 // is in flight should not be fetched again.
 func (m *Manager) Restore(id peers.ID, p share.Piece, now time.Time) (Lease, bool) {
-	return m.leaseOf(id, p, false, now)
-}
-
-// leaseOf leases the wanted piece p to a source that may have it, if it has room or
-// needs none.
-func (m *Manager) leaseOf(id peers.ID, p share.Piece, needsRoom bool, now time.Time) (Lease, bool) {
 	m.clock.tick(now)
 	i, ok := m.byID[id]
 	if !ok || int64(p) >= int64(m.space.n) || !m.pool.wanted.has(uint32(p)) {
 		return Lease{}, false
 	}
 	s := m.sources[i]
-	if m.barred(s).Reason != "" || !m.may(s, uint32(p)) || needsRoom && !m.room(s, int64(m.layout.PieceLen(p))) {
+	if m.barred(s).Reason != "" || !m.may(s, uint32(p)) {
 		return Lease{}, false
 	}
 	return m.public(m.lease(i, uint32(p), m.pool.rankOf(uint32(p)))), true

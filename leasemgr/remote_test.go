@@ -61,4 +61,8 @@ func TestWhatIsInFlightIsLeasedAgainWhateverTheRoom(t *testing.T) {
 	if got := r.get("a", 1); len(got) != 0 {
 		t.Errorf("granted %v beyond the cap", got)
 	}
+	r.m.Rank("a", 1, true, r.now)
+	if l, ok := r.m.Restore("a", 6, r.now); ok {
+		t.Errorf("banned: leased %+v", l)
+	}
 }

@@ -93,7 +93,7 @@ func (m *Manager) gain(s *source, p uint32) bool {
 	if m.pool.wanted.has(p) {
 		rank := m.pool.rankOf(p)
 		if rank%perLevel == 1 { // nobody had it, and nobody looks there
-			m.rerank(p, func() {})
+			m.rerank(p)
 		} else {
 			m.remember(s, ranked{p, uint16(rank)})
 		}
@@ -154,34 +154,18 @@ func (m *Manager) Rank(id peers.ID, score float64, banned bool, now time.Time) T
 		s.score = score
 	}
 	switch {
-	case !banned:
+	case !banned && s.banned:
 		m.pardon(i)
-	case !s.banned:
-		m.ban(i, never)
+	case banned && !s.banned:
+		m.ban(s)
 	}
 	m.freed(i)
 	return m.settle()
 }
 
-// Ban takes a source's leases away and grants it nothing until a time.
-func (m *Manager) Ban(id peers.ID, until, now time.Time) Todo {
-	m.clock.tick(now)
-	i, ok := m.byID[id]
-	if !ok || !until.After(now) {
-		return m.settle()
-	}
-	m.ban(i, m.clock.at+instant(until.Sub(now)))
-	return m.settle()
-}
-
-func (m *Manager) ban(i uint32, until instant) {
-	s := m.sources[i]
-	if !s.banned {
-		m.uncount(s)
-		s.banned = true
-	}
-	s.banEnd = until
-	m.findBanEnd()
+func (m *Manager) ban(s *source) {
+	m.uncount(s)
+	s.banned = true
 	m.relentAll()
 	for s.head != 0 {
 		m.todo.Revoked = append(m.todo.Revoked, m.public(s.head))
@@ -192,38 +176,11 @@ func (m *Manager) ban(i uint32, until instant) {
 
 func (m *Manager) pardon(i uint32) {
 	s := m.sources[i]
-	if !s.banned {
-		return
-	}
-	s.banned, s.banEnd = false, never
+	s.banned = false
 	m.count(s)
 	s.cursor = cursor{}
-	m.findBanEnd()
 	if s.waiting == IsBanned {
 		m.rouse(i)
-	}
-}
-
-// findBanEnd finds the next end of a ban. Bans are few; sources come and go more
-// often, so they stop here unless a ban has an end.
-func (m *Manager) findBanEnd() {
-	m.banEnd = never
-	for _, s := range m.sources {
-		if s != nil && s.banned {
-			m.banEnd = min(m.banEnd, s.banEnd)
-		}
-	}
-}
-
-// unban ends the bans that are over.
-func (m *Manager) unban() {
-	if m.clock.at < m.banEnd {
-		return
-	}
-	for i, s := range m.sources {
-		if s != nil && s.banned && s.banEnd <= m.clock.at {
-			m.pardon(uint32(i))
-		}
 	}
 }
 

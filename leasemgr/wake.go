@@ -26,7 +26,7 @@ type Why string
 const (
 	UnknownSource Why = "not a source of this transfer"                           // never
 	AllVerified   Why = "every piece is verified"                                 // never; a wake-up if one turns out bad
-	IsBanned      Why = "banned for sending wrong data"                           // Until if the end is known, and a wake-up
+	IsBanned      Why = "banned for sending wrong data"                           // a wake-up
 	IsPaused      Why = "the transfer is paused"                                  // a wake-up
 	AtCapacity    Why = "it holds as many leases as it may"                       // a wake-up
 	NoneHere      Why = "it has none of the pieces we miss"                       // a wake-up

@@ -161,26 +161,17 @@ func TestBanTakesLeasesAndEnds(t *testing.T) {
 	r.add("a", "b").full("a", "b")
 	l := r.one("a")
 	r.not("b", AllLeased)
-	todo := r.m.Ban("a", r.now.Add(time.Minute), r.now)
+	todo := r.m.Rank("a", 1, true, r.now)
 	if len(todo.Revoked) != 1 || todo.Revoked[0].Token != l.Token {
 		t.Errorf("%+v", todo)
 	}
 	r.woken(todo, "b")
-	equal(t, "until", r.not("a", IsBanned).Until, r.now.Add(time.Minute))
-	equal(t, "wake", r.m.Wake(), r.now.Add(time.Minute))
-	r.pass(time.Minute - 1)
-	r.woken(r.m.Expire(r.now))
-	r.pass(1)
-	r.woken(r.m.Expire(r.now), "a")
-	r.one("a")
-
-	r.m.Rank("a", 1, true, r.now) // without an end
-	equal(t, "until", r.not("a", IsBanned).Until, time.Time{})
+	equal(t, "until", r.not("a", IsBanned), Refusal{Reason: IsBanned})
+	r.woken(r.m.Rank("a", 1, true, r.now)) // as before
 	r.pass(1000 * time.Hour)
 	r.m.Expire(r.now)
 	r.not("a", IsBanned)
 	r.woken(r.m.Rank("a", 1, false, r.now), "a")
-	r.woken(r.m.Ban("a", r.now, r.now)) // is over already
 	r.one("a")
 }
 
@@ -442,7 +433,6 @@ func TestCallsForStrangersDoNothing(t *testing.T) {
 	r.m.Have("x", []share.Piece{1}, r.now)
 	r.m.Measured("x", 1, 1, r.now)
 	r.m.Rank("x", 1, true, r.now)
-	r.m.Ban("x", r.now.Add(time.Hour), r.now)
 	r.m.RemoveSource("x", r.now)
 	r.m.Progress("x", 1, 1, 1, r.now)
 	r.m.Fail("x", 1, 1, Lost, r.now)

@@ -114,7 +114,7 @@ type findings struct {
 	have    []*source // that have it, by ID
 	able    int       // of these: could be granted it now
 	full    int       // ... but hold as many leases as they may
-	banned  []*source
+	banned  int
 	shunned []*source
 	gave    []*source // that gave it to others
 }
@@ -129,7 +129,7 @@ func (m *Manager) findings(p uint32) (f findings) {
 		f.have = append(f.have, s)
 		switch {
 		case s.banned:
-			f.banned = append(f.banned, s)
+			f.banned++
 		case s.shuns(p):
 			f.shunned = append(f.shunned, s)
 		case s.defers(p):
@@ -166,8 +166,8 @@ func (m *Manager) next(e Explanation, f findings) string {
 		return "no source is connected that has any of it; waits for one"
 	case e.Has == 0:
 		return plural(e.Connected, "source is", "sources are") + " connected and none has it; waits for one that does"
-	case len(f.banned) == e.Has:
-		return m.nextBanned(f)
+	case f.banned == e.Has:
+		return "every source that has it is banned for sending wrong data; waits for another source"
 	case f.able > 0:
 		return "goes to the first of " + plural(f.able, "source", "sources") + " with room that asks" + m.asked(f)
 	case f.full == 0 && len(f.gave) > 0:
@@ -180,7 +180,7 @@ func (m *Manager) next(e Explanation, f findings) string {
 
 func (m *Manager) nextLeased(e Explanation, f findings) string {
 	h := e.Holders[0]
-	others := len(f.have) - len(f.banned) - len(f.shunned) - len(f.gave)
+	others := len(f.have) - f.banned - len(f.shunned) - len(f.gave)
 	for _, h := range e.Holders {
 		if i := m.byID[h.Source]; !m.sources[i].banned && m.may(m.sources[i], f.piece) {
 			others--
@@ -198,18 +198,6 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	default:
 		return "if nothing more comes within " + brief(h.Until.Sub(e.At)) + ", " + then
 	}
-}
-
-func (m *Manager) nextBanned(f findings) string {
-	end := never
-	for _, s := range f.banned {
-		end = min(end, s.banEnd)
-	}
-	until := ""
-	if end != never {
-		until = ", the first for another " + brief(time.Duration(end-m.clock.at))
-	}
-	return "every source that has it is banned for sending wrong data" + until + "; waits for another source"
 }
 
 // asked says when sources are asked again for a piece that they failed with, or gave

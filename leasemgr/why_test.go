@@ -30,10 +30,6 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.add("a").full("a")
 			r.m.Pause("disk full: need 3 GiB, have 1 GiB")
 		}, "piece 7: wanted; had by a; disk full: need 3 GiB, have 1 GiB; goes on when that is over"},
-		{"the only source is banned for a time", func(r *rig) {
-			r.add("a").full("a")
-			r.m.Ban("a", r.now.Add(10*time.Minute), r.now)
-		}, "piece 7: wanted; had by a; every source that has it is banned for sending wrong data, the first for another 10m0s; waits for another source"},
 		{"the only source is banned", func(r *rig) {
 			r.add("a").full("a")
 			r.m.Rank("a", 0, true, r.now)
@@ -158,7 +154,7 @@ func TestDescribeIsTheSameForTheSameState(t *testing.T) {
 		r.add("b", "a", "c").full("a", "b").rate("a", 1e6, time.Millisecond)
 		r.one("a")
 		r.not("c", NoneHere)
-		r.m.Ban("b", r.now.Add(time.Second), r.now)
+		r.m.Rank("b", 1, true, r.now)
 		r.m.SetReader(3, 4, 5, r.now)
 		r.m.Pause("disk full")
 		return r.m.Describe()

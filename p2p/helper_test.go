@@ -344,6 +344,22 @@ func readEnd(t testing.TB, s network.Stream) ([]byte, error) {
 	return b, err
 }
 
+// queued is how many requests of a child are read ahead or being answered.
+func (k *kids) queued(id peers.ID) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.each[id]
+	if c == nil {
+		return 0
+	}
+	free := 0
+	for c.queue.TryAcquire(1) {
+		free++
+	}
+	c.queue.Release(int64(free))
+	return childPipeline - free
+}
+
 // eventually waits for what has no event to wait for.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

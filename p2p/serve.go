@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -65,7 +64,6 @@ type kid struct {
 	streams int    // open; guarded by kids.mu
 	memory  budget // bytes on their way to it
 	queue   budget // requests read ahead, in units of one
-	queued  atomic.Int64
 }
 
 func (k *kids) join(id peers.ID, serveBytes int) *kid {
@@ -86,15 +84,6 @@ func (k *kids) leave(c *kid) {
 	if c.streams--; c.streams == 0 {
 		delete(k.each, c.id)
 	}
-}
-
-func (k *kids) queued(id peers.ID) int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if c := k.each[id]; c != nil {
-		return int(c.queued.Load())
-	}
-	return 0
 }
 
 // runBlocks is how many blocks go behind one header.
@@ -198,7 +187,6 @@ func (c *child) end(drop bool) {
 // finished lets go of what a queued job held.
 func (c *child) finished(j *job) {
 	j.cancel()
-	c.kid.queued.Add(-1)
 	c.kid.queue.Release(1)
 }
 
@@ -267,7 +255,6 @@ func (c *child) add(ctx context.Context, f wire.PieceFrame) error {
 			return err
 		}
 	}
-	c.kid.queued.Add(1)
 	j := &job{PieceFrame: f}
 	j.ctx, j.cancel = context.WithCancel(ctx)
 	for {
