@@ -224,18 +224,8 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 		t.node.offers.Add(p)
 	}
 	t.opened()
-	return target{p}, nil
+	return p, nil
 }
-
-// target is a Partial as the actors see it.
-type target struct{ *store.Partial }
-
-func (p target) Sync() error {
-	_, err := p.Partial.Sync()
-	return err
-}
-
-func (p target) Space() (need, free int64) { return p.Need() }
 
 // notify takes the events of the actors. It never blocks: an event that nobody
 // takes is dropped, but for the last.

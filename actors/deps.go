@@ -78,14 +78,14 @@ type Target interface {
 	Write(p share.Piece, first share.Block, data []byte) error
 	// Complete says that every block of p was written, with their hashes: p can be proven and served.
 	Complete(p share.Piece, values []share.Hash)
-	// Sync makes all complete pieces durable, data before bits.
-	Sync() error
-	// Select changes what is wanted: Finish and Space are about that.
+	// Sync makes all complete pieces durable, data before bits, and says how many are then.
+	Sync() (durable int, err error)
+	// Select changes what is wanted: Finish and Need are about that.
 	Select(wanted []bool)
 	// Finish puts what is wanted of the share to its final name, and returns that.
 	Finish() (path string, err error)
-	// Space is the bytes still to be written and the bytes free.
-	Space() (need, free int64)
+	// Need is the bytes still to be written and the bytes free; free is -1 if that is not known.
+	Need() (bytes, free int64)
 	// Close gives the place up; what was durable stays for the next Open.
 	Close() error
 }

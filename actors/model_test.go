@@ -39,6 +39,7 @@ type simNode struct {
 	loses     int                                 // once it has more pieces than that, its disk loses what is not durable
 	full      bool                                // its disk takes no more
 	filled    bool                                // ... though it says that it has room
+	blind     bool                                // ... and cannot say how much is free
 	slow      bool                                // never comes to the end of a list of files
 	busy      time.Duration                       // tells those who ask for a list of files to come back then; 0: serves them
 	finishing func() error                        // called before a share is finished; nil: all is well
@@ -387,9 +388,12 @@ func (t *memTarget) Done() (string, bool) { return "", false }
 func (t *memTarget) Select(wanted []bool) { t.wanted = wanted }
 func (t *memTarget) Verified() *share.Set { return t.have.Clone() }
 func (t *memTarget) Epoch() uint64        { return t.epoch }
-func (t *memTarget) Space() (need, free int64) {
-	if t.n.full {
+func (t *memTarget) Need() (bytes, free int64) {
+	switch {
+	case t.n.full:
 		return 1, 0
+	case t.n.blind:
+		return 1, -1
 	}
 	return 1, 1
 }
@@ -416,14 +420,14 @@ type lostPieces []share.Piece
 func (l lostPieces) Error() string             { return fmt.Sprint("lost pieces ", []share.Piece(l)) }
 func (l lostPieces) LostPieces() []share.Piece { return l }
 
-func (t *memTarget) Sync() error {
+func (t *memTarget) Sync() (durable int, err error) {
 	if n := t.n.loses; n > 0 && t.have.Count() > n {
 		t.n.loses = 0
 		t.have = t.durable.Clone()
-		return lostPieces{0}
+		return 0, lostPieces{0}
 	}
 	t.durable = t.have.Clone()
-	return nil
+	return t.durable.Count(), nil
 }
 
 func (t *memTarget) Finish() (string, error) {
@@ -432,7 +436,8 @@ func (t *memTarget) Finish() (string, error) {
 			return "", err
 		}
 	}
-	return "/" + string(t.n.id), t.Sync()
+	_, err := t.Sync()
+	return "/" + string(t.n.id), err
 }
 
 func (t *memTarget) Close() error {
@@ -440,5 +445,6 @@ func (t *memTarget) Close() error {
 	if f := t.n.closing; f != nil {
 		f()
 	}
-	return t.Sync()
+	_, err := t.Sync()
+	return err
 }

@@ -76,7 +76,10 @@ func (t *transfer) syncIfDue(ctx actor.Context, now time.Time) (next time.Time) 
 	}
 	t.dirty = dirt{}
 	target := t.target
-	t.onDisk(ctx, func(context.Context) any { return synced{target.Sync()} })
+	t.onDisk(ctx, func(context.Context) any {
+		_, err := target.Sync()
+		return synced{err}
+	})
 	return next
 }
 
@@ -140,7 +143,7 @@ func (t *transfer) lookForRoom(ctx actor.Context, now time.Time) (next time.Time
 	}
 	target := t.target
 	t.onDisk(ctx, func(context.Context) any {
-		need, free := target.Space()
+		need, free := target.Need()
 		return roomSeen{need, free}
 	})
 	return next
@@ -150,14 +153,18 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 	if !t.diskIdle(ctx) || t.state != DiskFull {
 		return
 	}
-	if m.free < m.need {
+	if m.free >= 0 && m.free < m.need {
 		t.because(fmt.Sprintf("disk full: %d bytes are needed and %d are free; free %d more", m.need, m.free, m.need-m.free))
 		t.roomAt = t.s.Now().Add(lookEvery)
 		return
 	}
 	now := t.s.Now()
 	if again := t.roomTried.Add(lookEvery); t.count.Verified == t.roomHad && again.After(now) {
-		t.because(fmt.Sprintf("disk full: it takes no more, though %d bytes are free; it may hold too many files, or a quota may be used up", m.free))
+		free := fmt.Sprintf(", though %d bytes are free", m.free)
+		if m.free < 0 {
+			free = "; it does not say what is free"
+		}
+		t.because("disk full: it takes no more" + free + "; it may hold too many files, or a quota may be used up")
 		t.roomAt = again
 		return
 	}

@@ -143,18 +143,26 @@ func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
 // A disk may be full though bytes are free on it: of files, or of what a quota
 // allows. It is tried now and then, and given up like any other.
 func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
-	for _, freed := range []bool{true, false} {
+	for _, x := range []struct {
+		freed, blind bool
+		why          string
+	}{
+		{true, false, "takes no more, though 1 bytes are free"},
+		{false, false, "too many files"},
+		{true, true, "takes no more; it does not say what is free"},
+		{false, true, "too many files"},
+	} {
 		sw := newSwarm(t, 1)
 		m, content := testShare(t, 2<<20)
 		source := sw.add("source", 4e6).seed(m, content)
 		n := sw.add("node", 4e6)
-		n.filled = true
+		n.filled, n.blind = true, x.blind
 		n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: 30 * time.Second}, source)
 		sw.w.Run(20 * time.Second)
-		if p, err := n.program.Progress(context.Background(), m.ID()); err != nil || p.State != DiskFull || !strings.Contains(p.Reason, "too many files") {
+		if p, err := n.program.Progress(context.Background(), m.ID()); err != nil || p.State != DiskFull || !strings.Contains(p.Reason, x.why) {
 			t.Fatalf("%v, %q, %v", p.State, p.Reason, err)
 		}
-		if freed {
+		if x.freed {
 			n.filled = false
 			sw.run(time.Minute, n)
 			n.complete(content)

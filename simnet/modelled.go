@@ -319,18 +319,8 @@ func (o opener) Open(ctx context.Context, m *share.Manifest, wanted []bool) (act
 	}
 	o.f.partial = p
 	x.offers.Add(p)
-	return target{p}, nil
+	return p, nil
 }
-
-// target is a Partial as the actors see it.
-type target struct{ *store.Partial }
-
-func (t target) Sync() error {
-	_, err := t.Partial.Sync()
-	return err
-}
-
-func (t target) Space() (need, free int64) { return t.Need() }
 
 func (m modelled) Verified(f *Fetch) *share.Set {
 	if f.partial == nil || m.program == nil {
