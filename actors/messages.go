@@ -133,6 +133,13 @@ func (m AdmitRequest) undelivered() {
 // ServeDone, p2p -> Seeder: a job that was admitted has ended, or is no longer wanted.
 type ServeDone struct{ Job peers.Job }
 
+// ServeParked, p2p -> Seeder: the child takes nothing of a job that was admitted, and
+// Left bytes of it are not taken. Its ServeDone is still to come.
+type ServeParked struct {
+	Job  peers.Job
+	Left int
+}
+
 // ChildLost, network -> Seeder: the last connection to a peer has gone.
 type ChildLost struct{ Peer peers.ID }
 

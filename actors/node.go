@@ -56,7 +56,7 @@ func (n *node) Receive(ctx actor.Context) {
 	case WithdrawShare:
 		n.leaveFleet(ctx, m.Share)
 		ctx.Forward(n.seeder)
-	case OfferShare, AdmitRequest, ServeDone, ChildLost, SetUploadRate:
+	case OfferShare, AdmitRequest, ServeDone, ServeParked, ChildLost, SetUploadRate:
 		ctx.Forward(n.seeder)
 	case transferEnded:
 		n.ended(ctx, m.Share)

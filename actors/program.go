@@ -148,22 +148,27 @@ func (p *Program) Request(m AdmitRequest) { p.s.Send(p.node, m) }
 // Served says that a job that was admitted has ended.
 func (p *Program) Served(j peers.Job) { p.s.Send(p.node, ServeDone{j}) }
 
+// Parked says that the child takes nothing of a job that was admitted; left bytes
+// are not taken.
+func (p *Program) Parked(j peers.Job, left int) { p.s.Send(p.node, ServeParked{j, left}) }
+
 // Admit asks whether a child may be served now, and waits for its turn. done
-// must be called when the child has been served; it is nil when r is not OK.
-func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), r wire.Reply) {
+// must be called when the child has been served, and park before that if it takes
+// nothing; they are nil when r is not OK.
+func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), park func(left int), r wire.Reply) {
 	w := &admission{answer: make(chan Admission, 1)}
 	if !p.s.Send(p.node, AdmitRequest{Child: child, Share: id, Piece: share.Piece(q.Piece), Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
-		return nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
+		return nil, nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
 	}
 	select {
 	case a := <-w.answer:
 		if a.Reply.Status != wire.OK {
-			return nil, a.Reply
+			return nil, nil, a.Reply
 		}
-		return func() { p.s.Send(p.node, ServeDone{a.Job}) }, a.Reply
+		return func() { p.Served(a.Job) }, func(left int) { p.Parked(a.Job, left) }, a.Reply
 	case <-ctx.Done():
 		w.leave(p)
-		return nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
+		return nil, nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
 	}
 }
 

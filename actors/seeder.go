@@ -89,6 +89,8 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.admit(m)
 	case ServeDone:
 		d.goAhead(d.uploads.Done(m.Job, d.s.Now()))
+	case ServeParked:
+		d.goAhead(d.uploads.Park(m.Job, m.Left, d.s.Now()))
 	case SetUploadRate:
 		d.uploads.SetRate(m.Rate, d.s.Now())
 	case wakeDue:

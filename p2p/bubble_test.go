@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -572,5 +573,127 @@ func TestAChildThatAsksFarAheadIsNotCut(t *testing.T) {
 		if err != nil || len(b) < asked*1000 {
 			t.Errorf("%d bytes of %d came, then %v", len(b), asked*1000, err)
 		}
+	})
+}
+
+// desk is an Admit with so many slots, first come, first served, that knows who parks.
+type desk struct {
+	slots  budget
+	parked atomic.Int32
+	left   atomic.Int64 // bytes not taken when it did
+	out    atomic.Int32 // turns given and not given back
+}
+
+func (d *desk) Admit(ctx context.Context, _ peers.ID, _ share.ID, _ wire.PieceRequest, _ int) (func(), func(int), wire.Reply) {
+	if err := d.slots.Acquire(ctx, 1); err != nil {
+		return nil, nil, wire.Reply{Status: wire.Busy}
+	}
+	d.out.Add(1)
+	parked := false
+	return func() {
+			d.out.Add(-1)
+			if !parked {
+				d.slots.Release(1)
+			}
+		}, func(left int) {
+			parked = true
+			d.parked.Add(1)
+			d.left.Store(int64(left))
+			d.slots.Release(1)
+		}, wire.Reply{}
+}
+
+// silent asks for all of x on a stream of its own, and reads nothing of it.
+func (n *packets) silent(t *testing.T, h, src *Host, x *memory) network.Stream {
+	s := rawStream(t, h, src, wire.PieceProtocol)
+	for p := range x.m.Layout().Pieces() {
+		askFor(s, x, uint64(p), share.Piece(p))
+	}
+	return s
+}
+
+func TestAChildThatTakesNothingGivesItsTurnToOthers(t *testing.T) {
+	x := newMemory(t, 4<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src := n.host(t, "10.0.0.1", Config{})
+		d := &desk{slots: newBudget(2)}
+		src.Serve(x, d)
+		silent := n.host(t, "10.0.0.2", Config{})
+		for range 2 {
+			n.silent(t, silent, src, x)
+		}
+		time.Sleep(time.Second)
+		if d.slots.TryAcquire(1) {
+			t.Fatal("a slot is free")
+		}
+		h := n.host(t, "10.0.0.3", Config{})
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		start := time.Now()
+		fetchAll(t, x, l, c)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Error("another child was served after", took)
+		}
+		if d.parked.Load() != 2 {
+			t.Error(d.parked.Load(), "turns were parked")
+		}
+		time.Sleep(time.Minute) // the silent ones are cut
+		if d.out.Load() != 0 {
+			t.Error(d.out.Load(), "turns were not given back")
+		}
+	})
+}
+
+func TestAReplyThatWasParkedGoesOnWhenItsChildReads(t *testing.T) {
+	x := newMemory(t, 2<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src, h := n.two(t, Config{}, Config{})
+		d := &desk{slots: newBudget(1)}
+		src.Serve(x, d)
+		s := n.silent(t, h, src, x)
+		s.CloseWrite()
+		got := 0
+		buf := make([]byte, 64<<10)
+		for {
+			m, err := io.ReadFull(s, buf)
+			if got += m; err != nil {
+				break
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if got < 2<<20 {
+			t.Error("cut after", got, "bytes")
+		}
+		if d.parked.Load() == 0 || d.out.Load() != 0 {
+			t.Error(d.parked.Load(), "turns were parked,", d.out.Load(), "were not given back")
+		}
+	})
+}
+
+func TestWhatIsParkedHoldsAPartOfServeBytes(t *testing.T) {
+	x := newMemory(t, 4<<20)
+	inBubble(t, func(t *testing.T, n *packets) {
+		src := n.host(t, "10.0.0.1", Config{ServeBytes: 2 << 20})
+		d := &desk{slots: newBudget(64)}
+		src.Serve(x, d)
+		slow, many := n.host(t, "10.0.0.2", Config{}), n.host(t, "10.0.0.3", Config{})
+		n.silent(t, slow, src, x)
+		time.Sleep(time.Second) // its reply is the oldest
+		for range 4 {
+			n.silent(t, many, src, x)
+		}
+		time.Sleep(8 * time.Second)
+		src.kids.mu.Lock()
+		held, few, most := src.kids.held, len(src.kids.each[slow.ID()].parked), len(src.kids.each[many.ID()].parked)
+		src.kids.mu.Unlock()
+		if held > 1<<20 || few != 1 || most != 3 {
+			t.Errorf("%d bytes are held by what is parked: of one child %d replies, of the other %d", held, few, most)
+		}
+		time.Sleep(time.Minute)
+		if src.kids.mu.Lock(); src.kids.held != 0 {
+			t.Error(src.kids.held, "bytes are held in the end")
+		}
+		src.kids.mu.Unlock()
 	})
 }

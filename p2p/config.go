@@ -73,6 +73,7 @@ const (
 	pipeline      = 512     // requests read ahead on one stream of a child
 	childPipeline = 2048    // ... and on all of its streams
 	childPart     = 8       // one child may hold this part of ServeBytes, or 1 MiB
+	parkedPart    = 2       // replies that nobody takes may hold this part of ServeBytes
 	linkQueue     = 4096    // requests outstanding on one link
 	messageQueue  = 1024    // messages waiting to be written to one peer
 	messageBytes  = 4 << 20 // ... and their bytes

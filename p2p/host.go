@@ -100,7 +100,7 @@ func New(cfg Config) (*Host, error) {
 	h.drain, h.stop = context.WithCancel(h.ctx)
 	h.messages.h = h
 	h.messages.with, h.messages.here = map[peers.ID]*session{}, map[peers.ID]bool{}
-	h.kids.each = map[peers.ID]*kid{}
+	h.kids.each, h.kids.room = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
 	if err := h.listen(listen); err != nil {
 		h.cancel()

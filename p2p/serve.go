@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,10 @@ type Admit interface {
 	// Admit is asked once per request, with the bytes it will take, and may
 	// wait, for less than an asker's patience (Timeouts.Reply) and never
 	// beyond ctx. If the reply is OK, done is called when the request has been
-	// served or given up.
-	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), r wire.Reply)
+	// served or given up; and before that park, at most once, if the child takes
+	// nothing for Timeouts.Park: left bytes are not taken. A request that was parked
+	// goes on by what is in memory of it; for the rest Admit is asked anew, after done.
+	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), park func(left int), r wire.Reply)
 }
 
 // Serve starts answering: manifests and blocks out of b, when a admits it.
@@ -56,14 +59,17 @@ func (h *Host) Serve(b Blocks, a Admit) {
 type kids struct {
 	mu   sync.Mutex
 	each map[peers.ID]*kid
+	room int // bytes that replies may hold which are parked
+	held int // ... and do
 }
 
 // kid is one child.
 type kid struct {
 	id      peers.ID
-	streams int    // open; guarded by kids.mu
-	memory  budget // bytes on their way to it
-	queue   budget // requests read ahead, in units of one
+	streams int      // open; guarded by kids.mu
+	parked  []*child // streams whose replies are, the longest first; guarded by kids.mu
+	memory  budget   // bytes on their way to it
+	queue   budget   // requests read ahead, in units of one
 }
 
 func (k *kids) join(id peers.ID, serveBytes int) *kid {
@@ -83,6 +89,42 @@ func (k *kids) leave(c *kid) {
 	defer k.mu.Unlock()
 	if c.streams--; c.streams == 0 {
 		delete(k.each, c.id)
+	}
+}
+
+// park counts the memory of a stream that its child takes nothing of. When those
+// parked hold too much, one is cut, the oldest of the child that has most of them: a
+// child that is slow has few, and who asks in order to hold memory has many.
+func (k *kids) park(c *child) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c.kid.parked = append(c.kid.parked, c)
+	if k.held += wire.MaxRun; k.held <= k.room {
+		return
+	}
+	most := c.kid
+	for _, x := range k.each {
+		if len(x.parked) > len(most.parked) {
+			most = x
+		}
+	}
+	cut := most.parked[0]
+	k.unpark(cut)
+	cut.cut()
+}
+
+// moved is told when a stream that was parked holds nothing any more.
+func (k *kids) moved(c *child) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unpark(c)
+}
+
+// unpark is moved with mu held. One that was cut has been counted already.
+func (k *kids) unpark(c *child) {
+	if i := slices.Index(c.kid.parked, c); i >= 0 {
+		c.kid.parked = slices.Delete(c.kid.parked, i, i+1)
+		k.held -= wire.MaxRun
 	}
 }
 
@@ -111,7 +153,18 @@ type child struct {
 	now   *job // being answered
 	ended bool // no request will be added
 
+	cut context.CancelFunc // resets the stream, and does not wait
+
+	// What follows is of the goroutine that answers.
 	header, frame []byte // scratch of write
+	turn          turn   // of the request that is being answered
+}
+
+// turn is the leave to serve one request.
+type turn struct {
+	done   func()         // nil: there is none
+	park   func(left int) // nil: it is parked
+	behind int            // bytes of the request behind the run that is being sent
 }
 
 // job is one request.
@@ -137,8 +190,11 @@ func (c *child) serve() error {
 
 	ctx, cancel := context.WithCancel(c.h.ctx)
 	defer cancel()
+	cut, stop := context.WithCancel(c.h.ctx)
+	defer stop()
+	c.cut = stop
 	c.reading, c.stopReading = context.WithCancel(ctx)
-	defer context.AfterFunc(c.h.ctx, func() { c.s.Reset() })()
+	defer context.AfterFunc(cut, func() { c.s.Reset() })()
 	// The host closes: what was asked before is not read any more, what is
 	// being answered is finished.
 	defer context.AfterFunc(c.h.drain, func() { c.s.SetReadDeadline(time.Now()); c.end(true) })()
@@ -337,11 +393,10 @@ func (c *child) reply(j *job) error {
 	if r.Status != wire.OK {
 		return c.refuse(j, r)
 	}
-	done, r := c.admit.Admit(j.ctx, c.id, j.Share, q, size)
-	if r.Status != wire.OK {
+	if r = c.begin(j, q, size); r.Status != wire.OK {
 		return c.refuse(j, r)
 	}
-	defer done()
+	defer c.over()
 	h := wire.Header{ID: j.ID}
 	if j.ctx.Err() != nil {
 		return c.refuse(j, r)
@@ -355,6 +410,15 @@ func (c *child) reply(j *job) error {
 		h.First, h.Count = uint32(first), uint32(min(n, runBlocks))
 		h.Bytes = uint32(min(size, int(h.Count)*share.BlockSize))
 		h.Last = n == int(h.Count)
+		if c.turn.park == nil { // others went before
+			c.over()
+			q.First, q.Count, q.Proof = uint32(first), uint32(n), false
+			if r = c.begin(j, q, size); r.Status != wire.OK {
+				return c.refuse(j, r)
+			}
+		}
+		size -= int(h.Bytes)
+		c.turn.behind = size
 		if r, err := c.run(j, h); err != nil || r.Status != wire.OK || j.ctx.Err() != nil && !h.Last {
 			if err != nil {
 				return err
@@ -363,16 +427,47 @@ func (c *child) reply(j *job) error {
 		}
 		first += share.Block(h.Count)
 		n -= int(h.Count)
-		size -= int(h.Bytes)
 	}
 	return nil
+}
+
+// begin waits for the turn of a request, or of what is left of one.
+func (c *child) begin(j *job, q wire.PieceRequest, size int) (r wire.Reply) {
+	c.turn = turn{}
+	c.turn.done, c.turn.park, r = c.admit.Admit(j.ctx, c.id, j.Share, q, size)
+	return r
+}
+
+// over gives the turn back.
+func (c *child) over() {
+	t := c.turn
+	if c.turn = (turn{}); t.done == nil {
+		return
+	}
+	if t.park == nil {
+		c.h.kids.moved(c)
+	}
+	t.done()
+}
+
+// silent is told when the child takes nothing; left bytes of the run are not taken.
+func (c *child) silent(left int) {
+	if c.turn.park == nil {
+		return
+	}
+	c.turn.park(min(left, wire.MaxRun) + c.turn.behind)
+	c.turn.park = nil
+	c.h.kids.park(c)
 }
 
 // run reads one run and sends it behind its header, or is why it did not.
 func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 	size := int(h.Bytes)
-	if err := c.kid.memory.Acquire(j.ctx, int64(size)); err != nil { // taken back while it waited
-		return wire.Reply{Status: wire.Refused}, nil
+	if !c.kid.memory.TryAcquire(int64(size)) {
+		c.silent(size)                                                   // it takes nothing of what it has on other streams
+		if err := c.kid.memory.Acquire(j.ctx, int64(size)); err != nil { // taken back while it waited
+			return wire.Reply{Status: wire.Refused}, nil
+		}
 	}
 	defer c.kid.memory.Release(int64(size))
 	buf, err := c.h.buffers.get(j.ctx, c.h.serving, size)
@@ -402,16 +497,16 @@ func (c *child) refuse(j *job, r wire.Reply) error {
 // write sends a header, and the first n bytes of buf behind it. They go out in
 // one write, unless a long proof needs more than the headroom.
 func (c *child) write(h wire.Header, buf *buffer, n int) error {
-	stall := c.h.cfg.Timeouts.Stall
+	t := c.h.cfg.Timeouts
 	c.header = wire.AppendHeader(c.header[:0], h)
 	c.frame = wire.AppendFrame(c.frame[:0], c.header)
 	at := headroom - len(c.frame)
 	if buf != nil && at >= 0 {
 		copy(buf.mem[at:], c.frame)
-		return writeAll(c.s, buf.mem[at:headroom+n], stall)
+		return writePatiently(c.s, buf.mem[at:headroom+n], t.Stall, t.Park, c.silent)
 	}
-	if err := writeAll(c.s, c.frame, stall); err != nil || buf == nil {
+	if err := writePatiently(c.s, c.frame, t.Stall, t.Park, func(left int) { c.silent(n) }); err != nil || buf == nil {
 		return err
 	}
-	return writeAll(c.s, buf.payload(n), stall)
+	return writePatiently(c.s, buf.payload(n), t.Stall, t.Park, c.silent)
 }

@@ -13,11 +13,20 @@ import (
 // slow peer that goes on reading is served for as long as it takes.
 // Only one goroutine may write to s.
 func writeAll(s *counted, b []byte, stall time.Duration) error {
+	return writePatiently(s, b, stall, stall, func(int) {})
+}
+
+// writePatiently is writeAll that calls silent each time the peer has taken not one
+// byte for about pause: at most twice that, as only what a deadline ends is seen.
+// left bytes are not taken yet.
+func writePatiently(s *counted, b []byte, stall, pause time.Duration, silent func(left int)) error {
+	pause = min(pause, stall)
+	since := time.Now() // nothing was taken
 	for again := false; ; again = true {
 		// A deadline costs a timer, so one set a moment ago will do.
-		if now := time.Now(); again || now.Sub(s.armed) > stall/8 {
+		if now := time.Now(); again || now.Sub(s.armed) > pause/8 {
 			s.armed = now
-			if err := s.SetWriteDeadline(now.Add(stall)); err != nil {
+			if err := s.SetWriteDeadline(now.Add(pause)); err != nil {
 				return err
 			}
 		}
@@ -28,8 +37,12 @@ func writeAll(s *counted, b []byte, stall time.Duration) error {
 			return nil
 		case !timedOut(err):
 			return err
-		case n == 0 && again:
+		case n > 0:
+			since = time.Now()
+		case time.Since(since) >= stall:
 			return fmt.Errorf("not a byte was taken for %v: %w", stall, err)
+		default:
+			silent(len(b))
 		}
 	}
 }

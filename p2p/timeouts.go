@@ -43,6 +43,11 @@ type Timeouts struct {
 	// stream. Default 30 s.
 	Stall time.Duration
 
+	// Park is how long a child may take none of the bytes we write to it before its
+	// turn goes to others. Nothing is cut: the reply goes on when the child takes some.
+	// It is found out within twice that. Default 2 s.
+	Park time.Duration
+
 	// Farewell is how long the last messages of a host that closes may take to be
 	// noticed by a peer. Nobody waits for one that is frozen or cut off: that the
 	// connection is gone says the same. Default 500 ms.
@@ -62,6 +67,7 @@ var defaultTimeouts = Timeouts{
 	Request:      10 * time.Second,
 	Idle:         10 * time.Minute,
 	Stall:        30 * time.Second,
+	Park:         2 * time.Second,
 	Farewell:     500 * time.Millisecond,
 	Shutdown:     5 * time.Second,
 }
@@ -73,7 +79,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		d time.Duration
 	}{
 		{&t.Dial, d.Dial}, {&t.Handshake, d.Handshake}, {&t.Manifest, d.Manifest}, {&t.Reply, d.Reply},
-		{&t.Request, d.Request}, {&t.Idle, d.Idle}, {&t.Stall, d.Stall}, {&t.Farewell, d.Farewell}, {&t.Shutdown, d.Shutdown},
+		{&t.Request, d.Request}, {&t.Idle, d.Idle}, {&t.Stall, d.Stall}, {&t.Park, d.Park}, {&t.Farewell, d.Farewell}, {&t.Shutdown, d.Shutdown},
 	} {
 		if *f.v == 0 {
 			*f.v = f.d
@@ -86,7 +92,7 @@ func (t Timeouts) withDefaults() Timeouts {
 }
 
 func (t Timeouts) validate() error {
-	for _, v := range []time.Duration{t.Dial, t.Handshake, t.Manifest, t.Reply, t.Request, t.Idle, t.Stall, t.Farewell, t.Shutdown, time.Duration(t.ManifestRate)} {
+	for _, v := range []time.Duration{t.Dial, t.Handshake, t.Manifest, t.Reply, t.Request, t.Idle, t.Stall, t.Park, t.Farewell, t.Shutdown, time.Duration(t.ManifestRate)} {
 		if v < 0 {
 			return errors.New("negative time-out")
 		}

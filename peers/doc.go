@@ -49,6 +49,9 @@
 //	   │ queue full    │ └──────────▶ BUSY                       │
 //	   └──▶ BUSY       └─────────────────────────────────────────┘ (at once when nobody waits)
 //
+// A request whose child takes none of it is parked: its slot goes to others, and to
+// the child it counts until it is done. What is left is asked for anew.
+//
 // In a crowd a piece goes to one child at a time, and those who ask for it meanwhile
 // are sent elsewhere: to the child that gets it. See spread.go for how long.
 //

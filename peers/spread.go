@@ -131,6 +131,22 @@ func (u *Uploads) served(j *job, now time.Time) {
 	}
 }
 
+// letGo ends what a request holds back that is being served and comes to nothing.
+func (u *Uploads) letGo(j *job) {
+	s := j.spread
+	if j.spread = nil; s == nil {
+		return
+	}
+	if s.onWay--; s.onWay > 0 {
+		return
+	}
+	s.to, s.until = nil, time.Time{}
+	if !s.fading {
+		s.fading = true
+		u.spreads.fading = append(u.spreads.fading, s)
+	}
+}
+
 // hold holds a piece back for a while from now, but not for ever.
 func (s *spread) hold(now time.Time, d time.Duration) {
 	s.until = now.Add(d)

@@ -1,8 +1,10 @@
 package peers
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -104,9 +106,9 @@ const headStart = 1 << 20
 type Uploads struct {
 	cfg      UploadConfig
 	limit    *rate.Limiter // nil: no limit
-	children map[ID]*child
-	ready    childHeap // children that have something waiting and a slot to spare
-	clock    float64   // of the child that was served last
+	children map[ID]*child // those idle may be forgotten
+	ready    childHeap     // children that have something waiting and a slot to spare
+	clock    float64       // of the child that was served last
 	jobs     map[Job]*job
 	fifo     []*job // waiting, by time; some may wait no more
 	waiting  int
@@ -125,8 +127,7 @@ type child struct {
 	at      int    // in the heap; -1: not
 	jobs    jobHeap
 	queue   []*job // the same in order of arrival; those that are served or gone are dropped when met
-	serving int
-	gone    bool // only its clock is kept
+	serving int    // those parked too
 	tag     uint16
 }
 
@@ -137,8 +138,11 @@ type job struct {
 	sent   uint16    // how often its piece was sent, when last looked at
 	seq    uint64
 	began  time.Time // to be served
-	spread *spread   // what it holds back while it is served; nil: nothing
-	at     int       // in the child's heap; -1: not waiting
+	paid   int       // bytes taken from the limit
+	counts bool      // in sent
+	parked bool
+	spread *spread // what it holds back while it is served; nil: nothing
+	at     int     // in the child's heap; -1: not waiting
 }
 
 // NewUploads is an Uploads that serves nobody yet.
@@ -168,7 +172,7 @@ func (u *Uploads) SetRate(bytesPerSecond int64, now time.Time) {
 	u.limit.SetBurstAt(now, burst)
 }
 
-// Waiting and Serving are how many requests wait and are being served.
+// Waiting and Serving are how many requests wait and are being served, those parked apart.
 func (u *Uploads) Waiting() int { return u.waiting }
 func (u *Uploads) Serving() int { return u.serving }
 
@@ -207,11 +211,15 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 func (u *Uploads) child(id ID) *child {
 	c := u.children[id]
 	if c == nil {
-		u.tags++
+		if len(u.children) >= maxClocks*u.cfg.Queue {
+			u.sweep()
+		}
+		if u.tags++; u.tags == 0 {
+			u.tags = 1
+		}
 		c = &child{id: id, clock: u.clock, at: -1, tag: u.tags}
 		u.children[id] = c
 	}
-	c.gone = false
 	return c
 }
 
@@ -230,6 +238,26 @@ func (u *Uploads) retry() time.Duration {
 func (u *Uploads) Done(id Job, now time.Time) (next []Job) {
 	if j := u.jobs[id]; j != nil {
 		u.remove(j, now)
+	}
+	return u.run(now)
+}
+
+// Park gives the slot of a request to others: its child takes nothing of it at
+// present. left bytes were not taken, and do not count as sent. It is still one of
+// its child's SlotsPerChild, so that who takes nothing gets no other slots in place
+// of these; and the child's clock stands where its turn has put it. When it takes
+// bytes again, say Done, and Ask for what is left.
+func (u *Uploads) Park(id Job, left int, now time.Time) (next []Job) {
+	if j := u.jobs[id]; j != nil && j.at < 0 && !j.parked {
+		j.parked = true
+		u.serving--
+		if u.limit != nil && j.paid > 0 {
+			u.limit.ReserveN(now, -min(left, j.paid)) // adds to what may be sent
+		}
+		if j.counts {
+			u.sent.undo(j.Key, j.Piece, j.child.tag)
+		}
+		u.letGo(j)
 	}
 	return u.run(now)
 }
@@ -292,25 +320,29 @@ func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
 			}
 		}
 	}
-	c.gone = true
 	u.unspread(c)
-	if len(u.children) > 2*u.cfg.Queue {
-		u.sweep()
-	}
 	return u.run(now)
 }
 
-// sweep drops the clocks that the common one has overtaken, or all if there are still too many.
+// maxClocks bounds the children that are known, in parts of the longest queue.
+const maxClocks = 2
+
+// sweep drops the clocks of children that ask for nothing, gone or not: those that
+// the common one has overtaken, and if half of the bound is not free then, the next.
 func (u *Uploads) sweep() {
+	var idle []*child
 	for id, c := range u.children {
-		if c.gone && c.clock <= u.clock {
+		switch {
+		case len(c.jobs) > 0 || c.serving > 0:
+		case c.clock <= u.clock:
 			delete(u.children, id)
+		default:
+			idle = append(idle, c)
 		}
 	}
-	for id, c := range u.children {
-		if c.gone && len(u.children) > 2*u.cfg.Queue {
-			delete(u.children, id)
-		}
+	slices.SortFunc(idle, func(a, b *child) int { return cmp.Or(cmp.Compare(a.clock, b.clock), cmp.Compare(a.id, b.id)) })
+	for _, c := range idle[:min(len(idle), max(0, len(u.children)-maxClocks*u.cfg.Queue/2))] {
+		delete(u.children, c.id)
 	}
 }
 
@@ -356,6 +388,7 @@ func (u *Uploads) admit(now time.Time) *job {
 			u.tokenAt = now.Add(d)
 			return nil
 		}
+		j.paid = min(j.Bytes, u.limit.Burst())
 	}
 	u.clock = max(u.clock, c.clock)
 	c.clock += float64(j.Bytes)
@@ -365,7 +398,7 @@ func (u *Uploads) admit(now time.Time) *job {
 	c.serving++
 	u.serving++
 	u.begun(j, now)
-	u.sent.add(j.Key, j.Piece, c.tag)
+	j.counts = u.sent.add(j.Key, j.Piece, c.tag)
 	u.place(c)
 	return j
 }
@@ -402,11 +435,14 @@ func (c *child) oldest() *job {
 func (u *Uploads) remove(j *job, now time.Time) {
 	c := j.child
 	delete(u.jobs, j.Job)
-	if j.at >= 0 {
+	switch {
+	case j.at >= 0:
 		heap.Remove(&c.jobs, j.at)
 		j.at = -1
 		u.waiting--
-	} else {
+	case j.parked:
+		c.serving--
+	default:
 		c.serving--
 		u.serving--
 		u.served(j, now)
@@ -509,7 +545,8 @@ func (m sentMap) had(key string, piece uint32, tag uint16) bool {
 	return page != nil && page[piece%sentPieces].times > 0 && page[piece%sentPieces].last == tag
 }
 
-func (m sentMap) add(key string, piece uint32, tag uint16) {
+// add counts a piece as sent to the child with a tag, and says whether it was not yet.
+func (m sentMap) add(key string, piece uint32, tag uint16) (counted bool) {
 	at := sentPage{key, piece / sentPieces}
 	page := m[at]
 	if page == nil {
@@ -522,6 +559,21 @@ func (m sentMap) add(key string, piece uint32, tag uint16) {
 	p := &page[piece%sentPieces]
 	if p.times == 0 || p.last != tag {
 		p.times = max(p.times, p.times+1) // full: it stays so
+		counted = true
 	}
 	p.last = tag
+	return counted
+}
+
+// undo takes back what add counted.
+func (m sentMap) undo(key string, piece uint32, tag uint16) {
+	page := m[sentPage{key, piece / sentPieces}]
+	if page == nil {
+		return
+	}
+	p := &page[piece%sentPieces]
+	p.times = max(p.times, 1) - 1
+	if p.last == tag {
+		p.last = 0
+	}
 }

@@ -407,6 +407,17 @@ func TestForgottenClocksAreBounded(t *testing.T) {
 	}
 }
 
+func TestClocksOfChildrenThatNobodySaysAreLostAreBounded(t *testing.T) {
+	u := NewUploads(UploadConfig{Queue: 10})
+	for i := range 1000 {
+		u.Ask(Ask{Job: Job(i + 1), Child: ID(fmt.Sprint(i)), Key: "s", Piece: 1, Bytes: 1 << 20}, epoch)
+		u.Done(Job(i+1), epoch)
+	}
+	if len(u.children) > 20 {
+		t.Errorf("%d children", len(u.children))
+	}
+}
+
 func TestSentCountsAreBounded(t *testing.T) {
 	m := sentMap{}
 	for i := range uint32(sentPages + 10) {
@@ -438,6 +449,7 @@ func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 		const (
 			waiting = iota + 1
 			serving
+			parked
 			over
 		)
 		state, owner := map[Job]int{}, map[Job]ID{}
@@ -462,6 +474,8 @@ func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 					n[0]++
 				case serving:
 					serves++
+					n[1]++
+				case parked:
 					n[1]++
 				}
 				per[owner[j]] = n
@@ -489,7 +503,7 @@ func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "events") {
-			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			switch rapid.IntRange(0, 8).Draw(t, "what") {
 			case 0, 1, 2:
 				job++
 				child := rapid.SampledFrom(children).Draw(t, "child")
@@ -523,6 +537,12 @@ func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 					}
 				}
 				go_(next)
+			case 8:
+				j := some()
+				if state[j] == serving {
+					state[j] = parked
+				}
+				go_(u.Park(j, rapid.IntRange(0, 300<<10).Draw(t, "left"), now))
 			}
 			check()
 		}
@@ -617,5 +637,81 @@ func TestSweepingKeepsTheClocksThatMatter(t *testing.T) {
 	}
 	if u.children["greedy"] == nil || len(u.children) > 9 {
 		t.Errorf("%d children are known, the greedy one: %v", len(u.children), u.children["greedy"] != nil)
+	}
+}
+
+func TestChildrenThatTakeNothingKeepNoSlots(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.hold = true
+	for i := range 8 {
+		for range 9 {
+			d.ask(ID(fmt.Sprint("silent", i)), 1, 1<<20)
+		}
+	}
+	if v := d.ask("honest", 1, 1<<20); !v.Queued || d.u.Serving() != 64 {
+		t.Fatalf("%+v; %d are served", v, d.u.Serving())
+	}
+	honest := d.job
+	if next := d.u.Park(1, 1<<20, d.now); !slices.Equal(next, []Job{honest}) {
+		t.Errorf("when one is parked, then %v", next)
+	}
+	for j := range honest {
+		if next := d.u.Park(j, 1<<20, d.now); len(next) > 0 {
+			t.Errorf("%v: those who take nothing got other slots", next)
+		}
+	}
+	if d.u.Serving() != 1 {
+		t.Errorf("%d are served", d.u.Serving())
+	}
+	if next := d.u.Done(1, d.now); !slices.Equal(next, []Job{9}) {
+		t.Errorf("when one takes it at last, then %v", next)
+	}
+	d.u.Forget("silent1", d.now)
+	if d.u.Done(honest, d.now); d.u.Serving() != 1 {
+		t.Errorf("%d are served in the end", d.u.Serving())
+	}
+}
+
+func TestWhatWasNotTakenDoesNotCountAsSent(t *testing.T) {
+	d := newDesk(UploadConfig{Slots: 1})
+	d.hold = true
+	d.ask("x", 2, 64<<10)
+	d.u.Done(d.job, d.now)
+	d.ask("silent", 1, 64<<10)
+	d.u.Park(d.job, 64<<10, d.now)
+	d.u.Park(d.job, 64<<10, d.now) // once is enough
+	if got := d.waitFor("a", 2, 1); fmt.Sprint(got) != "[1 2]" {
+		t.Errorf("served %v, and piece 1 was sent to nobody", got)
+	}
+}
+
+func TestALimitIsNotSpentOnWhatIsNotTaken(t *testing.T) {
+	d := newDesk(UploadConfig{Rate: 1e6, Burst: 1 << 20})
+	d.hold = true
+	d.ask("silent", 1, 1<<20)
+	if v := d.ask("honest", 1, 1<<20); !v.Queued {
+		t.Fatalf("%+v", v)
+	}
+	if next := d.u.Park(1, 1<<20, d.now); !slices.Equal(next, []Job{2}) {
+		t.Errorf("then %v", next)
+	}
+}
+
+func TestAPieceThatIsNotTakenIsNotHeldBack(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.hold = true
+	of := func(a *Ask) { a.Crowd = 31 }
+	d.crowdAsk("silent", 1, of)
+	if v := d.crowdAsk("b", 1, of); !v.Elsewhere {
+		t.Fatalf("%+v", v)
+	}
+	d.u.Park(1, 1, d.now)
+	if v := d.crowdAsk("b", 1, of); !v.Go {
+		t.Errorf("%+v", v)
+	}
+	d.pass(time.Minute)
+	d.crowdAsk("b", 2, of)
+	if d.u.Done(1, d.now); d.u.spreads.took > time.Second {
+		t.Errorf("a request is taken to last %v", d.u.spreads.took)
 	}
 }

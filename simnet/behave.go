@@ -28,6 +28,8 @@ type Behaviour struct {
 	MuteAfter int64
 	// Rate bounds each stream of what it sends, in bytes per second; 0 is no bound.
 	Rate float64
+	// Deaf makes it read nothing of the replies to what it asks for.
+	Deaf bool
 	// Flood is how many messages it sends to each connected peer per second.
 	Flood int
 
@@ -36,7 +38,7 @@ type Behaviour struct {
 
 // honest says that nothing it sends is wrong. A slow or silent node may be honest.
 func (b *Behaviour) honest() bool {
-	return b.Block == nil && b.Proof == nil && b.Frame == nil && !b.Claims && b.Flood == 0
+	return b.Block == nil && b.Proof == nil && b.Frame == nil && !b.Claims && b.Flood == 0 && !b.Deaf
 }
 
 func (b *Behaviour) mute(x *Node) bool { return b.MuteAfter != 0 && x.served() >= b.MuteAfter }
@@ -101,6 +103,9 @@ func Mute(after int64) Behaviour {
 
 // Trickle sends at most so many bytes per second on a stream.
 func Trickle(rate float64) Behaviour { return Behaviour{Name: "trickles", Rate: rate} }
+
+// Deaf asks, and reads nothing of what comes.
+func Deaf() Behaviour { return Behaviour{Name: "takes nothing", Deaf: true} }
 
 // Flooder sends every peer so many useless messages per second.
 func Flooder(perSecond int) Behaviour { return Behaviour{Name: "floods", Flood: perSecond} }

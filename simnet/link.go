@@ -20,7 +20,10 @@ const (
 	linkQueue     = 4096             // requests outstanding on a link
 	replyTimeout  = 30 * time.Second // as p2p.Timeouts.Reply
 	progressEvery = time.Second / 4
-	minParcel     = 64 // bytes of a request, a header, a status
+	stallTimeout  = 30 * time.Second // as p2p.Timeouts.Stall
+	parkTimeout   = 2 * time.Second  // as p2p.Timeouts.Park
+	window        = 1 << 20          // bytes of a stream that a node takes without reading them
+	minParcel     = 64               // bytes of a request, a header, a status
 	runBlocks     = wire.MaxRun / share.BlockSize
 )
 
@@ -53,6 +56,7 @@ type stream struct {
 	queue []*ask
 	now   *ask
 	flow  *flow
+	taken int // bytes
 }
 
 // ask is one request, at both ends.
@@ -258,6 +262,12 @@ func (s *stream) answer() {
 		return
 	}
 	a.size = size
+	s.admit(a, size, func() { s.prove(a) })
+}
+
+// admit asks the Seeder for a turn, and goes on with then when it comes.
+func (s *stream) admit(a *ask, size int, then func()) {
+	p := share.Piece(a.Piece)
 	s.y.program.Request(actors.AdmitRequest{Child: s.l.x.id, Share: s.l.share, Piece: p, Bytes: size, Pressed: a.Pressed, Reply: func(d actors.Admission) {
 		a.job, a.held = d.Job, d.Reply.Status == wire.OK
 		switch {
@@ -270,9 +280,29 @@ func (s *stream) answer() {
 		case a.stop:
 			s.refuse(a, wire.Reply{})
 		default:
-			s.prove(a)
+			then()
 		}
 	}})
+}
+
+// full says whether the asker takes no more bytes. One that never reads has a window.
+func (s *stream) full(bytes int) bool { return s.l.x.acts.Deaf && s.taken+bytes > window }
+
+// stall is what becomes of a reply that is not taken: its turn goes to others, and in
+// the end the stream is reset.
+func (s *stream) stall(a *ask, left int) {
+	n := s.l.x.net
+	still := func() bool { return s.live() && s.now == a }
+	n.After(parkTimeout, func() {
+		if still() && a.held {
+			s.y.program.Parked(a.job, left)
+		}
+	})
+	n.After(stallTimeout, func() {
+		if still() && !s.l.closed {
+			s.l.down(fmt.Errorf("%s: the stream was reset: %w", s.l.to.Short(), peers.ErrLost))
+		}
+	})
 }
 
 // refuse ends a reply with a status; with OK when the asker took it back.
@@ -318,6 +348,11 @@ func (s *stream) prove(a *ask) {
 func (s *stream) runs(a *ask, first share.Block, left, size int) {
 	n := min(left, runBlocks)
 	bytes := min(size, n*share.BlockSize)
+	if s.full(bytes) {
+		s.stall(a, size)
+		return
+	}
+	s.taken += bytes
 	data := s.l.x.net.buffer(bytes)
 	if _, r := s.y.blocks().ReadRun(s.l.share, share.Piece(a.Piece), first, n, data); r.Status != wire.OK {
 		s.refuse(a, r)

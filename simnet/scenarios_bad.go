@@ -151,4 +151,31 @@ var greedyChild = &Scenario{
 	},
 }
 
-func init() { scenarios = append(scenarios, greedyChild) }
+// deafChildren is about slots for uploads.
+var deafChildren = &Scenario{
+	Name: "deaf-children",
+	Says: "Eight nodes ask a source for all they can and read nothing of it; two honest ones fetch meanwhile, one over a slow line.",
+	Only: "they ask past their own program, over links of their own",
+	Set: func(r *Run) {
+		c := r.File("film", 8*mib)
+		book := r.File("book", 96<<10)
+		source := r.Add(NodeConfig{Name: "source"}).Seed(c).Seed(book)
+		for i := range 8 {
+			deaf := r.Add(NodeConfig{Name: fmt.Sprint("deaf", i), Acts: Deaf()})
+			stop := deaf.Grab(c, source, 4)
+			r.After(35*time.Second, stop)
+		}
+		var f *Fetch
+		r.After(time.Second, func() { f = r.Add(NodeConfig{Name: "node"}).Fetch(c, source) })
+		slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 1000, Down: 1000, Latency: 100 * time.Millisecond}})
+		g := slow.FetchWith(book, FetchOptions{Config: patient()}, source)
+		r.Patience(100 * time.Second) // a block takes 65 s
+		r.AtLeast(2 * time.Second)
+		r.Finally(func() {
+			r.Expect(r.soon(f.Took(), 12*time.Second), "took %v; the line is full for 6 s", f.Took())
+			r.Expect(r.soon(g.Took(), 150*time.Second), "the slow one took %v; its line needs 98 s", g.Took())
+		})
+	},
+}
+
+func init() { scenarios = append(scenarios, greedyChild, deafChildren) }
