@@ -73,6 +73,7 @@ type Info struct {
 	CTime int64       // when the inode last changed, in units of its own; 0 where that is not told
 	Inode uint64      // 0 where there is none
 	Exec  bool        // the owner's x
+	Room  int64       // bytes that it takes of the disk; 0 where that is not told
 }
 
 // DirEntry is one name in a folder.

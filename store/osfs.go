@@ -127,6 +127,7 @@ func infoOf(fi fs.FileInfo) Info {
 		CTime: ctimeOf(fi),
 		Inode: inodeOf(fi),
 		Exec:  hasExec && fi.Mode()&0o100 != 0,
+		Room:  roomOf(fi),
 	}
 }
 

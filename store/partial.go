@@ -512,17 +512,65 @@ func (p *Partial) Verified() *share.Set {
 	return p.have.Clone()
 }
 
-// Need is how many bytes are still missing, and how many fit; free is -1 where
-// that cannot be known.
+// Need is how many bytes the disk must have room for, and how many fit; free is -1
+// where that cannot be known. A piece that is missing needs no room where some of it
+// was written before.
 func (p *Partial) Need() (bytes, free int64) {
-	p.mu.Lock()
-	bytes = p.missing()
-	p.mu.Unlock()
+	p.life.RLock()
+	defer p.life.RUnlock()
+	return p.need()
+}
+
+// need needs life to be read-held.
+func (p *Partial) need() (bytes, free int64) {
 	free, err := p.dir.Free()
 	if err != nil {
 		free = -1
 	}
-	return bytes, free
+	p.mu.Lock()
+	bytes = p.missing()
+	p.mu.Unlock()
+	return bytes - p.taken(), free
+}
+
+// taken is how much of the disk the missing pieces have already.
+func (p *Partial) taken() (bytes int64) {
+	if p.handles == nil || p.tree != nil || p.over {
+		return 0
+	}
+	for entry, b := range p.begun() {
+		if info, err := p.handles.lstat(p.file(entry)); err == nil {
+			bytes += max(0, min(b.missing, info.Room-b.here))
+		}
+	}
+	return bytes
+}
+
+// begun is a file of which some is missing.
+type begun struct{ here, missing int64 } // bytes
+
+// begun is those that are wanted, by entry.
+func (p *Partial) begun() map[int]begun {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.m.Layout()
+	out := map[int]begun{}
+	for entry, made := range p.made {
+		if !made || p.m.Entries[entry].Kind != share.File || p.sel.wanted != nil && !p.sel.wanted[entry] {
+			continue
+		}
+		var here int64
+		first, n := l.PiecesOf(entry)
+		for piece := first; piece < first+share.Piece(n); piece++ {
+			if p.have.Has(piece) {
+				here += int64(l.PieceLen(piece))
+			}
+		}
+		if size := p.m.Entries[entry].Size; here < size {
+			out[entry] = begun{here, size - here}
+		}
+	}
+	return out
 }
 
 // Write puts verified bytes at their place: whole blocks of piece from first on.
@@ -582,7 +630,7 @@ func (p *Partial) rewritten(piece share.Piece, first share.Block, n int, losses 
 
 func (p *Partial) writeError(entry int, err error) error {
 	if errors.Is(err, share.ErrDiskFull) {
-		need, free := p.Need()
+		need, free := p.need()
 		return fmt.Errorf("write %s: need %d bytes, have %d: %w", p.m.Entries[entry].Path, need, free, err)
 	}
 	return fmt.Errorf("write %s: %w", p.m.Entries[entry].Path, err)

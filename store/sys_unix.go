@@ -20,6 +20,13 @@ func inodeOf(fi fs.FileInfo) uint64 {
 	return 0
 }
 
+func roomOf(fi fs.FileInfo) int64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return int64(st.Blocks) * 512
+	}
+	return 0
+}
+
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // lockFile takes an advisory lock that ends with the open file.

@@ -13,6 +13,7 @@ import (
 // Not in what a listing tells; size and time must do.
 func inodeOf(fs.FileInfo) uint64 { return 0 }
 func ctimeOf(fs.FileInfo) int64  { return 0 }
+func roomOf(fs.FileInfo) int64   { return 0 }
 
 func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)

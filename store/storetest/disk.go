@@ -495,7 +495,7 @@ func (f *folder) Create(name string, exec bool) (store.File, error) {
 }
 
 func (n *node) info() store.Info {
-	return store.Info{Type: n.typ, Size: n.size, MTime: n.mtime, CTime: n.ctime, Inode: n.inode, Exec: n.exec}
+	return store.Info{Type: n.typ, Size: n.size, MTime: n.mtime, CTime: n.ctime, Inode: n.inode, Exec: n.exec, Room: n.used * PageSize}
 }
 
 func (f *folder) Lstat(name string) (store.Info, error) {
