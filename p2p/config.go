@@ -39,7 +39,8 @@ type Config struct {
 	Streams int
 
 	// ServeBytes is how many bytes of blocks may be held in memory while they
-	// are sent, over all children. Default 32 MiB, at least 1 MiB.
+	// are sent, over all children; and as many of messages, over all peers, but
+	// for one message each. Default 32 MiB, at least 1 MiB.
 	ServeBytes int
 
 	// FetchBytes is how many bytes of blocks may be held in memory between
@@ -76,7 +77,7 @@ const (
 	parkedPart    = 2       // replies that nobody takes may hold this part of ServeBytes
 	linkQueue     = 4096    // requests outstanding on one link
 	messageQueue  = 1024    // messages waiting to be written to one peer
-	messageBytes  = 4 << 20 // ... and their bytes
+	messageBytes  = 4 << 20 // ... and their bytes, with those being written
 	minMessage    = 1 << 10 // what the smallest message counts in MessageRate
 )
 

@@ -29,6 +29,15 @@
 // entry in Timeouts, and every queue has a bound. A peer that breaks the
 // protocol loses its link, and the error wraps peers.ErrProtocol.
 //
+// Peers that read nothing make us hold, for at most Timeouts.Stall,
+//
+//	                        each                  all
+//	runs of blocks          ServeBytes / 8        ServeBytes; parked, half of it
+//	messages                4 MiB                 ServeBytes, and 256 KiB for each
+//	frames in yamux         2 MiB a connection    ... and as many as there may be
+//
+// so with the defaults 8 MiB and a connection for one, 64 MiB and those for all.
+//
 // No mutex of this package is held across a read or write of a stream or a
 // wait for a channel: in a testing/synctest bubble such a wait would stop the
 // clock.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -24,6 +25,8 @@ type messenger struct {
 	h    *Host
 	recv func(peers.ID, []byte)
 	lost func(peers.ID)
+
+	bytes atomic.Int64 // queued or being written, for all peers
 
 	mu   sync.Mutex
 	with map[peers.ID]*session
@@ -47,7 +50,7 @@ type session struct {
 
 	mu     sync.Mutex
 	queue  [][]byte
-	bytes  int            // of queue
+	bytes  int            // of queue, and of what is being written
 	in     bool           // there is, or was, a stream in
 	ending bool           // nothing joins any more
 	work   sync.WaitGroup // Add only with mu held and not ending
@@ -186,6 +189,7 @@ func (x *session) run() {
 	x.end()
 	x.mu.Lock()
 	x.ending = true
+	x.hold(-x.bytes) // nothing joins any more
 	x.mu.Unlock()
 	x.work.Wait()
 	x.m.gone(x.id)
@@ -198,15 +202,36 @@ func (x *session) run() {
 // push queues a frame.
 func (x *session) push(frame []byte) bool {
 	x.mu.Lock()
-	if x.ending || x.ctx.Err() != nil || len(x.queue) >= messageQueue || x.bytes+len(frame) > messageBytes {
+	if x.ending || x.ctx.Err() != nil || len(x.queue) >= messageQueue || !x.room(len(frame)) {
 		x.mu.Unlock()
 		return false
 	}
 	x.queue = append(x.queue, frame)
-	x.bytes += len(frame)
+	x.hold(len(frame))
 	x.mu.Unlock()
 	signal(x.ready)
 	return true
+}
+
+// room says whether n more bytes may be held for the peer. When all peers together
+// hold as much as may be, each still has room for a message: those who read nothing
+// keep nothing from the others. mu is held.
+func (x *session) room(n int) bool {
+	mine, all := x.bytes+n, x.m.bytes.Load()+int64(n)
+	return mine <= wire.MaxMessage || mine <= messageBytes && all <= int64(x.m.h.cfg.ServeBytes)
+}
+
+// hold counts n more bytes, or less, as held for the peer. mu is held.
+func (x *session) hold(n int) {
+	x.bytes += n
+	x.m.bytes.Add(int64(n))
+}
+
+// wrote counts n bytes as held no longer.
+func (x *session) wrote(n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.hold(-n)
 }
 
 // pull takes everything that is queued.
@@ -215,7 +240,7 @@ func (x *session) pull(spare [][]byte) [][]byte {
 	defer x.mu.Unlock()
 	queue := x.queue
 	clear(spare)
-	x.queue, x.bytes = spare[:0], 0
+	x.queue = spare[:0]
 	return queue
 }
 
@@ -246,18 +271,23 @@ func (x *session) write() error {
 				defer s.Reset() // no effect after Close
 				defer context.AfterFunc(x.ctx, func() { s.Reset() })()
 			}
-			for _, f := range frames {
+			n := 0 // bytes of frames in buf
+			for i, f := range frames {
+				frames[i] = nil
+				n += len(f)
 				if buf = wire.AppendFrame(buf, f); len(buf) < 64<<10 {
 					continue
 				}
 				if err := writeAll(s, buf, stall); err != nil {
 					return err
 				}
-				buf = buf[:0]
+				x.wrote(n)
+				buf, n = buf[:0], 0
 			}
 			if err := writeAll(s, buf, stall); err != nil {
 				return err
 			}
+			x.wrote(n)
 			if buf = buf[:0]; cap(buf) > 128<<10 { // large messages are rare
 				buf = nil
 			}

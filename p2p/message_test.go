@@ -287,3 +287,51 @@ func TestAPanickingReceiverLosesThatPeerOnly(t *testing.T) {
 		return strings.Contains(buf.String(), "level=ERROR") && strings.Contains(buf.String(), "message_test.go")
 	})
 }
+
+func TestMessagesThatNobodyReadsAreBoundedOverAllPeers(t *testing.T) {
+	const deaf = 6
+	inBubble(t, func(t *testing.T, n *packets) {
+		a := n.host(t, "10.0.0.1", Config{ServeBytes: 1 << 20})
+		a.OnMessages(func(peers.ID, []byte) {}, func(peers.ID) {})
+		frame := make([]byte, 100<<10)
+		held := 0
+		for i := range deaf {
+			b := n.host(t, fmt.Sprint("10.0.0.", 2+i), Config{})
+			b.host.SetStreamHandler(wire.MessageProtocol, func(network.Stream) {})
+			if _, err := a.connect(t.Context(), addr(b)); err != nil {
+				t.Fatal(err)
+			}
+			for range 100 { // what is taken into windows makes room
+				for a.Send(b.ID(), frame) {
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			a.messages.mu.Lock()
+			x := a.messages.with[b.ID()]
+			a.messages.mu.Unlock()
+			x.mu.Lock()
+			held += x.bytes
+			if x.bytes > messageBytes || x.bytes < wire.MaxMessage-len(frame) {
+				t.Errorf("%d bytes are held for peer %d", x.bytes, i)
+			}
+			x.mu.Unlock()
+		}
+		if most := 1<<20 + deaf*wire.MaxMessage; held > most || int64(held) != a.messages.bytes.Load() {
+			t.Errorf("%d bytes are held for all, counted as %d; at most %d may be", held, a.messages.bytes.Load(), most)
+		}
+		got := make(chan []byte, 1)
+		good := n.host(t, "10.0.0.99", Config{})
+		good.OnMessages(func(_ peers.ID, f []byte) { got <- f }, func(peers.ID) {})
+		if _, err := a.connect(t.Context(), addr(good)); err != nil {
+			t.Fatal(err)
+		}
+		if !a.Send(good.ID(), make([]byte, wire.MaxMessage)) {
+			t.Error("there is no room for a message to somebody else")
+		}
+		recv(t, "the message", got)
+		time.Sleep(2 * time.Minute) // who reads nothing is cut
+		if b := a.messages.bytes.Load(); b != 0 {
+			t.Errorf("%d bytes are counted in the end", b)
+		}
+	})
+}
