@@ -236,3 +236,25 @@ func TestSpreadsAreForgotten(t *testing.T) {
 		t.Errorf("%d pieces are remembered", n)
 	}
 }
+
+func TestAChildThatIsForgottenIsForgottenTheSameWayEachTime(t *testing.T) {
+	var was Verdict
+	for try := range 20 {
+		d := newDesk(UploadConfig{})
+		d.hold = true
+		part := func(a *Ask) { a.Whole = false }
+		for piece := range uint32(8) {
+			d.crowdAsk("a", piece, part)
+			d.pass(100 * time.Millisecond)
+		}
+		d.crowdAsk("b", 9, part)
+		d.u.Forget("a", d.now)
+		v := d.crowdAsk("c", 9, part)
+		if try == 0 {
+			was = v
+		}
+		if !v.Elsewhere || v != was {
+			t.Fatalf("%+v, and at first %+v", v, was)
+		}
+	}
+}

@@ -314,10 +314,15 @@ func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
 		u.remove(c.jobs[0], now)
 	}
 	if c.serving > 0 {
-		for _, j := range u.jobs { // each is ended alone: the order does not show
+		var over []*job
+		for _, j := range u.jobs {
 			if j.child == c {
-				u.remove(j, now)
+				over = append(over, j)
 			}
+		}
+		slices.SortFunc(over, func(a, b *job) int { return cmp.Compare(a.Job, b.Job) })
+		for _, j := range over { // in an order: the usual service is smoothed over them
+			u.remove(j, now)
 		}
 	}
 	u.unspread(c)
