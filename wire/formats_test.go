@@ -13,11 +13,12 @@ func TestExamplesInTheFormatsPageAreRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(string(page)), "")
-	goodbye := Envelope{Kind: KindTell, To: "seeder", Reply: 9, Type: TypeGoodbye, Payload: AppendGoodbye(nil, Goodbye{someID})}
+	unsubscribe := Envelope{Kind: KindTell, To: "seeder", Reply: 9, Type: TypeUnsubscribe, Payload: AppendUnsubscribe(nil, Unsubscribe{someID})}
 	for name, message := range map[string][]byte{
 		"request":  codecOf("piece-request").append(nil, codecOf("piece-request").sample),
 		"busy":     codecOf("piece-header-busy").append(nil, codecOf("piece-header-busy").sample),
-		"envelope": AppendEnvelope(nil, goodbye),
+		"hello":    AppendEnvelope(nil, Envelope{Kind: KindCredit, Token: 9}),
+		"envelope": AppendEnvelope(nil, unsubscribe),
 	} {
 		if want := hex.EncodeToString(AppendFrame(nil, message)); !strings.Contains(flat, want) {
 			t.Errorf("%s: no %s", name, want)
