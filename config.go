@@ -41,7 +41,9 @@ type Config struct {
 	DownloadRate int64
 	// Fleet is how the node works together with others of its owner; default not.
 	Fleet Fleet
-	// Leases, Ranking, Uploads and P2P are the configuration of those packages.
+	// Leases, Ranking, Uploads and P2P are the configuration of those packages. What
+	// stands above goes before: Uploads.Rate counts if UploadRate is 0, Listen,
+	// Announce and Logger of P2P never do. P2P.Key, if set, is the node's identity.
 	Leases  leasemgr.Config
 	Ranking peers.RankingConfig
 	Uploads peers.UploadConfig

@@ -30,6 +30,8 @@
 //	account        who holds storage leases: a peer ID, proven by the connection itself
 //	fleet          nodes of one owner that cooperate: each byte enters it once
 //
+// Storage leases, accounts and rounds are words of what is not built yet.
+//
 // # Map
 //
 // Arrows of imports go down only; arch_test.go is this map as a test.
@@ -47,6 +49,9 @@
 //	  store      share bytes on disk, verified bits, block hashes, resume
 //	  fetcher    this package: wires all of the above, by hand
 //	  cmd/fetcher  flags in, Open, exit code out
+//	for tests, of yours too
+//	  simnet     scenarios: nodes on a pretend network, in virtual time
+//	  simnet/bubble  the same with whole nodes: test an app that embeds fetcher
 //
 // docs/architecture.md tells how they work together, docs/formats.md every byte
 // they promise.

@@ -75,7 +75,12 @@ type Transfer struct {
 
 // Fetch starts to fetch a share, given by a ticket or a share ID, into
 // opt.Dir/NAME. What is there already of an earlier run is kept, and not hashed
-// again. Several transfers may run at once, each of another share.
+// again. Several transfers may run at once, each of another share. ctx is for the
+// start alone; Stop ends the transfer.
+//
+// Errors wrap share.ErrTicket for what is neither ticket nor ID, ErrNoSource for an
+// ID without a peer, path.ErrBadPattern for a pattern, and share.ErrHeld if this node
+// fetches the share already. All else that goes wrong is for Wait.
 func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (*Transfer, error) {
 	id, sources, err := ParseSource(ticketOrID, opt.Peers)
 	if err != nil {
@@ -290,6 +295,11 @@ func (t *Transfer) Manifest() *share.Manifest {
 // Wait returns when the transfer has ended: nil when every byte is verified and
 // at its place, or the reason. When ctx ends first, so does Wait; the transfer
 // goes on.
+//
+// The reason wraps ErrStopped, ErrNothingSelected, or one of the classes of package
+// share where it means that: ErrPath, ErrExists, ErrHeld, ErrDiskFull, ErrNetwork,
+// ErrNotFound, ErrLied, ErrStalled. What is verified is kept, and the same Fetch goes
+// on from there.
 func (t *Transfer) Wait(ctx context.Context) error {
 	select {
 	case <-t.done:
@@ -369,7 +379,8 @@ func (t *Transfer) Events() <-chan Event { return t.events }
 // Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped.
 func (t *Transfer) Stop() { t.node.program.StopTransfer(t.id) }
 
-// Path is where the share is, once it is whole.
+// Path is where the share is, or the part of it that was chosen, once that is
+// complete; empty before.
 func (t *Transfer) Path() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

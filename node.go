@@ -45,8 +45,10 @@ type Node struct {
 	leaving   sync.WaitGroup
 }
 
-// Open starts a node. It listens, but does nothing until asked. An address that
-// cannot be listened on is an error that wraps share.ErrNetwork.
+// Open starts a node. It listens, but does nothing until asked. ctx is for the
+// start alone; Close ends the node. An address that cannot be listened on is an
+// error that wraps share.ErrNetwork, a state directory that cannot be used one that
+// wraps ErrStateDir.
 func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -174,8 +176,9 @@ func (e changed) Unwrap() error { return share.ErrChanged }
 // ID is the node's peer ID.
 func (n *Node) ID() peers.ID { return n.host.ID() }
 
-// Addrs are the full multiaddrs under which this node can be reached, the
-// widest first. Each can be given to another node as a peer.
+// Addrs are the full multiaddrs under which this node can be reached: first those
+// of Config.Announce, then those it listens on, in no order. Each can be given to
+// another node as a peer; one of the loopback only on this machine.
 func (n *Node) Addrs() []string { return n.host.Addrs() }
 
 // Traffic is the bytes of all streams so far, framing included.

@@ -36,10 +36,10 @@ type Share struct {
 }
 
 // Share imports a file or folder and serves it, straight from where it is, until
-// the node is closed. The files must not change meanwhile; one that does ends
-// the share. What has not changed since it was last shared is not read again. What
-// has the same content, and so the same ID, as an earlier Share takes its place, and
-// ends it.
+// the node is closed or the share stopped. The files must not change meanwhile; one
+// that does ends the share. What has not changed since it was last shared is not
+// read again. What has the same content, and so the same ID, as an earlier Share
+// takes its place, and ends it. ctx is for the import alone.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
 	imp, err := store.Import(ctx, path, store.ImportOptions{Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: n.cfg.Simulation.FS})
 	if err != nil {
@@ -86,7 +86,8 @@ func (s *Share) Ticket() string {
 	return t.String()
 }
 
-// Done is closed when the share has ended; Err then says why, nil if it was told to.
+// Done is closed when the share has ended; Err then says why, nil if it was told to,
+// an error that wraps share.ErrChanged if a file has changed.
 func (s *Share) Done() <-chan struct{} { return s.done }
 
 // Err is why the share ended.
@@ -131,7 +132,9 @@ func (n *Node) StopSharing(ctx context.Context, id share.ID) (children int, err 
 	return children, err
 }
 
-// Manifest fetches the list of files of a share, and nothing else.
+// Manifest is the list of files of a share: the one that this node knows, or that of
+// the first peer that sends it, within a minute. Nothing else is fetched. more are
+// further peers, as in FetchOptions.Peers. Errors are as those of Fetch and of Wait.
 func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (*share.Manifest, error) {
 	id, sources, err := ParseSource(ticketOrID, more)
 	if err != nil {

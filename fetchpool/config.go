@@ -26,7 +26,7 @@ type Config struct {
 	MaxLeases int
 	// Slack is how long bytes may lie in queues beyond the round trip, for the
 	// machines at both ends: a busy one takes that long to turn round. Default 25 ms,
-	// of at most 6 MiB.
+	// and never more than 3 MiB.
 	Slack time.Duration
 	// Recheck is how often the round trip is measured anew on a busy link, with
 	// half a window. Default 10 s.

@@ -32,8 +32,8 @@
 // # The window
 //
 // The bytes asked for and not yet arrived stay within a window that follows the
-// path: what the source delivers times the round trip, a quarter more, and 25 ms
-// for the machines at both ends. The quarter is what lets the pool
+// path: what the source delivers times the round trip, a quarter more, 25 ms
+// for the machines at both ends, and one request. The quarter is what lets the pool
 // find out that there is room: if the rate follows, so does the window, and if
 // only the delay grows, it does not. That keeps a far fast line full and a deep
 // buffer in front of a slow line nearly empty. See window.go.
@@ -44,10 +44,10 @@
 // # Deadlines
 //
 // Silence and lateness are told apart. A source from which nothing at all comes
-// for 2 s + 4 round trips + the time of one run (5 s when it is not yet measured)
-// is taken for dead: all its leases return and it is dialled again. A lease of
-// which nothing comes in the time its blocks and those asked for before them
-// should take, twice over, returns alone. Any byte of a lease extends it, so that
+// for 2 s + 4 round trips + twice the time of one run (5 s when it is not yet
+// measured, and up to eight times that after links that gave nothing) is taken for dead: all its leases return and it is dialled again. A lease of
+// which nothing comes in that grace and the time its blocks and those asked for
+// before them should take, twice over, returns alone. Any byte of a lease extends it, so that
 // a slow honest source is never failed while bytes arrive.
 //
 // # Waits

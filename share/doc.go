@@ -25,9 +25,9 @@
 //   - piece lease: the right of one source to deliver one piece, for a bounded
 //     time. Minutes, in memory; package leasemgr.
 //   - storage lease: an account's claim that a depot keeps a share until a
-//     date. Days, on disk; package leasedb.
+//     date. Days, on disk; not built yet.
 //   - round: a period in which at most one node of a fleet does a piece of
-//     work; package rounds.
+//     work; not built yet.
 //   - token: the fencing number of a piece lease: it only grows, so a late
 //     holder is recognised. [Token]
 //   - transfer: the fetching of one share on one node, from start to verified

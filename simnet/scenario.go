@@ -63,7 +63,7 @@ func (r *Run) soon(took, bound time.Duration) bool {
 }
 
 // Patience sets how long a fetch may wait though an honest node could help it.
-// The default is 20 s; negative: for ever.
+// The default is 40 s; negative: for ever.
 func (r *Run) Patience(d time.Duration) { r.ref.patience, r.ref.exempt = d, d < 0 }
 
 // AtLeast has the run go on until then, though every fetch has ended.

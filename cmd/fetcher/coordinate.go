@@ -22,7 +22,8 @@ func (a *app) coordinateCommand() *cobra.Command {
 		Long: `Lease the pieces of a share to the nodes of a fleet until Ctrl-C, so that each byte
 enters the fleet once. The coordinator itself fetches nothing but the list of files.
 
-The first line on stdout is what the members are told. On each of them:
+The first line on stdout is one of its addresses; stderr has all. Take one that the
+members can reach. On each of them:
 
   fetcher fetch TICKET --lease-from ADDRESS --seed
 

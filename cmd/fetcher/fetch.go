@@ -41,10 +41,11 @@ func (a *app) fetchCommand() *cobra.Command {
 		Long: `Fetch a share into DIR/NAME and verify every block of it. What is there of an
 earlier run is kept, and not hashed again. A ticket of "-" is read from stdin.
 
-With --only or --skip, files are chosen by their path in the share: * ? [a-z]
-match within a part of it, ** any number of parts, and the pattern of a folder all
-that is in it. What is not chosen is not made; what is lies in DIR/NAME when it is
-complete, and DIR/NAME.partial stays for a later run that chooses more.
+With --only or --skip, files are chosen by their path in the share, which is what ls
+prints without the NAME/ before it: * ? [a-z] match within a part of it, ** any number
+of parts, and the pattern of a folder all that is in it. What is not chosen is not
+made; what is lies in DIR/NAME when it is complete, and DIR/NAME.partial stays for a
+later run that chooses more.
 
 While it fetches, it serves what it has verified to others; with --seed it goes
 on doing so when it is done.`,

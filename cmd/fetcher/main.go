@@ -130,7 +130,8 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher fetch TICKET     fetches what the ticket names; run it again to resume
   fetcher cat TICKET FILE  writes one file of it to stdout
 
-Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL.
+Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL. One that
+may be repeated takes its values there with spaces between.
 
 Exit codes, the first that holds in this order:
     2  usage; a ticket that cannot be read; an ID without a peer; nothing selected
@@ -144,8 +145,8 @@ Exit codes, the first that holds in this order:
     4  stalled: no verified byte for --stall
   130  interrupted; the same command resumes
   141  the reader of stdout has gone
-    1  anything else
-    0  complete and verified`
+    1  anything else; sim run: something did not hold
+    0  complete and verified; share, coordinate: ended by Ctrl-C`
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
