@@ -47,6 +47,7 @@ func (c *clumsy) ReadRun(id share.ID, p share.Piece, first share.Block, n int, d
 // The times are those of fetchpool's documentation, with room for a busy machine.
 // There is more of it in actors, in virtual time.
 func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 8<<20, 1)
 	for name, c := range map[string]struct {

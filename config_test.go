@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -93,6 +94,7 @@ func TestNegativeLimitsAreRefused(t *testing.T) {
 }
 
 func TestASmallBudgetSlowsButDoesNotStop(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 8<<20, 1)
 	s := shareOf(t, src)
@@ -192,27 +194,31 @@ func TestKeepServesWhatWasFetched(t *testing.T) {
 func TestAnonymousFetchersAreNotNamed(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
-	writeRandom(t, src, 24<<20, 1)
+	writeRandom(t, src, 16<<20, 1)
 	for _, anonymous := range []bool{false, true} {
-		s := shareOf(t, src, func(c *Config) { c.UploadRate = 12 << 20 })
-		b := openNode(t)
-		bx, err := b.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Anonymous: anonymous})
-		must(t, err)
-		for e := range bx.Events() {
-			if p, ok := e.(Progress); ok && p.Done > 0 {
-				break
+		t.Run(fmt.Sprint(anonymous), func(t *testing.T) {
+			t.Parallel()
+			s := shareOf(t, src, func(c *Config) { c.UploadRate = 8 << 20 })
+			b := openNode(t)
+			bx, err := b.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Anonymous: anonymous})
+			must(t, err)
+			for e := range bx.Events() {
+				if p, ok := e.(Progress); ok && p.Done > 0 {
+					break
+				}
 			}
-		}
-		x, err := fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{Anonymous: true})
-		must(t, err)
-		if named := len(x.Progress().Sources) > 1; named == anonymous {
-			t.Errorf("anonymous %v: sources %+v", anonymous, x.Progress().Sources)
-		}
-		must(t, bx.Wait(t.Context()))
+			x, err := fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{Anonymous: true})
+			must(t, err)
+			if named := len(x.Progress().Sources) > 1; named == anonymous {
+				t.Errorf("sources %+v", x.Progress().Sources)
+			}
+			must(t, bx.Wait(t.Context()))
+		})
 	}
 }
 
 func TestMaxSourcesHolds(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 4<<20, 1)
 	a, b := shareOf(t, src), shareOf(t, src)

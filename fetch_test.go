@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -140,9 +142,24 @@ func sameTree(t testing.TB, a, b string) {
 	}
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	waitTogether()
+	goleak.VerifyTestMain(m)
+}
+
+// waitTogether has more tests run at once than there are CPUs: they wait for rates
+// and timeouts far more than they compute. -parallel says otherwise.
+func waitTogether() {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		flag.Set("test.parallel", fmt.Sprint(max(8, runtime.GOMAXPROCS(0))))
+	}
+}
 
 func TestAFolderArrivesByteForByte(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
 	s := shareOf(t, src)
@@ -162,6 +179,7 @@ func TestAFolderArrivesByteForByte(t *testing.T) {
 }
 
 func TestASingleFileArrives(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 1, 64 << 10, 2<<20 + 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			src := filepath.Join(t.TempDir(), "one.bin")
@@ -180,6 +198,7 @@ func TestASingleFileArrives(t *testing.T) {
 }
 
 func TestASecondFetchFindsEverythingThere(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 3<<20, 7)
 	s := shareOf(t, src)
@@ -198,6 +217,7 @@ func TestASecondFetchFindsEverythingThere(t *testing.T) {
 }
 
 func TestATargetThatDiffersIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 3<<20, 7)
 	s := shareOf(t, src)
@@ -213,6 +233,7 @@ func TestATargetThatDiffersIsLeftAlone(t *testing.T) {
 }
 
 func TestAnUnknownShareIsNotFound(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 10, 7)
 	s := shareOf(t, src)
@@ -273,6 +294,7 @@ func TestThreeSourcesShareTheWork(t *testing.T) {
 }
 
 func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 64<<20, 7)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 100e6 })

@@ -90,6 +90,7 @@ func (f *testFleet) entered(xs ...*Transfer) (n int64) {
 }
 
 func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t, 12<<20, 2, 8e6)
 	seat, c := f.coordinator()
 	at := seat.Addrs()[0]
@@ -143,6 +144,7 @@ func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
 }
 
 func TestOneProcessCoordinates(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t, 1<<20, 1, 0)
 	seat, _ := f.coordinator()
 	if _, err := seat.Coordinate(t.Context(), f.ticket, nil); !errors.Is(err, share.ErrHeld) {
@@ -166,6 +168,7 @@ func TestOneProcessCoordinates(t *testing.T) {
 }
 
 func TestWhoIsNotAllowedIsToldItsID(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t, 1<<20, 1, 0)
 	seat, c := f.coordinator(func(c *Config) { c.Fleet.Allow = nil })
 	x := f.member(0, seat.Addrs()[0], FetchOptions{Stall: 2500 * time.Millisecond})
@@ -182,12 +185,14 @@ func TestWhoIsNotAllowedIsToldItsID(t *testing.T) {
 }
 
 func TestAloneIsAfterHowLongAFetchGoesOnByItself(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t, 1<<20, 1, 0)
 	nobody := "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 	f.whole(f.member(0, nobody, FetchOptions{}, func(c *Config) { c.Fleet.Alone = 100 * time.Millisecond }))
 }
 
 func TestANodeMayLeaseFromItself(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t, 3<<20, 1, 0)
 	seat := openNode(t, func(c *Config) {
 		c.Dir = f.dirs[0]

@@ -53,7 +53,7 @@ func flip(nth int64, after int64) func(*liar, share.ID, share.Piece, share.Block
 func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	want := writeRandom(t, src, 96<<20, 7)
+	want := writeRandom(t, src, 48<<20, 7)
 	stuck := make(chan struct{})
 	defer close(stuck)
 	kinds := map[string]*liar{

@@ -51,7 +51,7 @@ func TestAFileIsReadWhileItIsFetched(t *testing.T) {
 // Done when: the last bytes of a file of which nothing is here come before 5 % of it.
 func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "big.bin")
-	want := writeRandom(t, src, 256<<20, 7)
+	want := writeRandom(t, src, 128<<20, 7)
 	s := shareOf(t, src)
 	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
 	must(t, err)
@@ -75,6 +75,7 @@ func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
 }
 
 func TestManyReadersOfAFolder(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 16 << 20 })
@@ -132,6 +133,7 @@ func TestWhatIsNoFileCannotBeOpened(t *testing.T) {
 }
 
 func TestAReaderEndsWithItsTransfer(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 8<<20, 7)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 2 << 20 })
@@ -150,6 +152,7 @@ func TestAReaderEndsWithItsTransfer(t *testing.T) {
 }
 
 func TestAReaderEndsWithItsContextAndWithClose(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 8<<20, 7)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 1 << 20 })

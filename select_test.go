@@ -103,6 +103,7 @@ func paths(t testing.TB, dir string) string {
 }
 
 func TestOnlyAndSkipChooseFiles(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
 	s := shareOf(t, src)
@@ -168,6 +169,7 @@ func TestChoosingNothingIsSaid(t *testing.T) {
 
 // A part, then more, then all: each run goes on where the last ended.
 func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
 	s := shareOf(t, src)
@@ -192,6 +194,7 @@ func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
 
 // Who has a part serves that part.
 func TestAPartIsServed(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
 	s := shareOf(t, src)
@@ -240,6 +243,7 @@ func TestPrioritiesCanBeChanged(t *testing.T) {
 }
 
 func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 1000, 7)
 	id := shareOf(t, src).ID()

@@ -39,6 +39,7 @@ func leftovers(t testing.TB, state string) []string {
 }
 
 func TestCatWritesOneFile(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	writeRandom(t, filepath.Join(src, "a", "big.bin"), 9<<20+5, 1)
 	writeRandom(t, filepath.Join(src, "b.bin"), 3<<20, 2)
@@ -80,6 +81,7 @@ func TestCatWritesOneFile(t *testing.T) {
 }
 
 func TestCatSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	writeRandom(t, filepath.Join(src, "a", "big.bin"), 100, 1)
 	must(t, os.Symlink("a/big.bin", filepath.Join(src, "link")))
@@ -146,6 +148,7 @@ func TestCatEndsWhenNobodyReads(t *testing.T) {
 }
 
 func TestCatCanBeInterrupted(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 32<<20, 1)
 	s := startShare(t, src, "--limit-up", "8M")
@@ -185,6 +188,7 @@ func TestScratchesOfTheDeadAreRemoved(t *testing.T) {
 }
 
 func TestOnlyAndSkipFetchWhatTheySay(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	for i, name := range []string{"docs/a.md", "docs/b.txt", "src/a.md", "src/x.go"} {
 		writeRandom(t, filepath.Join(src, name), 1000+i, uint64(i))

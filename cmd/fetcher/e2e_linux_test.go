@@ -27,6 +27,7 @@ func smallDisk(t *testing.T, size string) string {
 }
 
 func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 16<<20, 7)
 	s := startShare(t, src)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -38,9 +39,21 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		os.Exit(1)
 	}
+	waitTogether()
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// waitTogether has more tests run at once than there are CPUs: they wait for rates
+// and timeouts far more than they compute. -parallel says otherwise.
+func waitTogether() {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		flag.Set("test.parallel", fmt.Sprint(max(8, runtime.GOMAXPROCS(0))))
+	}
 }
 
 // line is one line of --json.
@@ -186,12 +199,14 @@ func finish(t testing.TB, cmd *exec.Cmd, see func(line)) result {
 
 func writeRandom(t testing.TB, path string, n int, seed uint64) {
 	t.Helper()
-	b := make([]byte, n)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	f, err := os.Create(path)
+	must(t, err)
 	var key [32]byte
 	key[0] = byte(seed)
-	rand.NewChaCha8(key).Read(b)
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(t, os.WriteFile(path, b, 0o644))
+	_, err = io.CopyN(f, rand.NewChaCha8(key), int64(n))
+	must(t, err)
+	must(t, f.Close())
 }
 
 func must(t testing.TB, err error) {
@@ -221,11 +236,16 @@ func fingerprint(t testing.TB, root string) string {
 			target, _ := os.Readlink(p)
 			fmt.Fprintf(&b, "%s -> %s\n", rel, target)
 		default:
-			data, err := os.ReadFile(p)
+			f, err := os.Open(p)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&b, "%s %v %x\n", rel, info.Mode()&0o100 != 0, sha256.Sum256(data))
+			defer f.Close()
+			sum := sha256.New()
+			if _, err := io.Copy(sum, f); err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "%s %v %x\n", rel, info.Mode()&0o100 != 0, sum.Sum(nil))
 		}
 		return nil
 	}))
@@ -259,8 +279,9 @@ func output(t testing.TB, name string, args ...string) string {
 }
 
 func TestAFolderOfRealFilesArrives(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
-	copyTree(t, src, "net", "crypto", "runtime")
+	copyTree(t, src, "internal", "go", "math")
 	want := fingerprint(t, src)
 	if n := strings.Count(want, "\n"); n < 2000 {
 		t.Fatalf("only %d entries", n)
@@ -292,6 +313,7 @@ func TestAFolderOfRealFilesArrives(t *testing.T) {
 }
 
 func TestLsPrintsWhatB3sumPrints(t *testing.T) {
+	t.Parallel()
 	b3sum, err := exec.LookPath("b3sum")
 	if err != nil {
 		t.Skip("b3sum is not installed")
@@ -327,39 +349,72 @@ func TestLsPrintsWhatB3sumPrints(t *testing.T) {
 	}
 }
 
+// Killed at 5, 15, ... 85 % of one fetch, and at 95 % of one that was never killed
+// before: what was verified is not fetched again, and not hashed again.
 func TestKilledFetchesResume(t *testing.T) {
-	src := filepath.Join(t.TempDir(), "big.bin")
+	t.Parallel()
 	const total = 192 << 20
+	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, total, 7)
-	s := startShare(t, src)
-	for percent := 5; percent <= 95; percent += 10 {
-		dir := t.TempDir()
-		cmd := fetchCommand(t, s.ticket, dir)
-		var had int64
-		first := finish(t, cmd, func(l line) {
-			if l.Type == "progress" {
-				had = l.Verified
-				if l.Verified*100 >= int64(percent)*l.Bytes {
-					cmd.Process.Kill()
+	want := fingerprint(t, src)
+	for name, kills := range map[string][]int64{"again and again": {5, 15, 25, 35, 45, 55, 65, 75, 85}, "late": {95}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := startShare(t, src), t.TempDir()
+			for _, percent := range kills {
+				had := killed(t, s.ticket, dir, percent)
+				sum := interrupted(t, s.ticket, dir, 1<<20).summary()
+				t.Logf("%d %%: killed at %d, resumed %d, then verified %d and hashed %d", percent, had, sum.Resumed, sum.Verified-sum.Resumed, sum.Hashed)
+				if sum.Resumed < had-8<<20 {
+					t.Errorf("%d %%: %d bytes were verified, and %d resumed", percent, had, sum.Resumed)
+				}
+				if sum.Hashed > sum.Verified-sum.Resumed {
+					t.Errorf("%d %%: hashed %d bytes though only %d were missing", percent, sum.Hashed, sum.Verified-sum.Resumed)
 				}
 			}
+			r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
+			if sum := r.summary(); r.code != 0 || sum.Hashed > total-sum.Resumed {
+				t.Errorf("exit %d, hashed %d bytes though %d were here: %s", r.code, sum.Hashed, sum.Resumed, r.stderr)
+			}
+			if fingerprint(t, filepath.Join(dir, "big.bin")) != want {
+				t.Error("other bytes")
+			}
 		})
-		r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
-		if r.code != 0 {
-			t.Fatalf("exit %d: %s", r.code, r.stderr)
-		}
-		sum := r.summary()
-		switch {
-		case first.code == 0:
-			t.Logf("%d %%: done before it was killed", percent)
-			continue
-		case sum.Resumed < had-16<<20:
-			t.Errorf("%d %%: %d bytes were verified, and %d resumed", percent, had, sum.Resumed)
-		case sum.Hashed > total-sum.Resumed:
-			t.Errorf("%d %%: hashed %d bytes though only %d were missing", percent, sum.Hashed, total-sum.Resumed)
-		}
-		t.Logf("%d %%: killed at %d, resumed %d, hashed %d", percent, had, sum.Resumed, sum.Hashed)
 	}
+}
+
+// killed kills a fetch once it has a percentage of the bytes, and returns how many it
+// had verified, as far as it said.
+func killed(t *testing.T, ticket, dir string, percent int64) (had int64) {
+	t.Helper()
+	cmd := fetchCommand(t, ticket, dir, "--limit-down", "60M") // progress is told every 6 MB
+	r := finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Bytes > 0 { // 0 before the plan
+			had = l.Verified
+			if l.Verified*100 >= percent*l.Bytes {
+				cmd.Process.Kill()
+			}
+		}
+	})
+	if r.code != -1 {
+		t.Fatalf("%d %%: it was not killed: exit %d: %s", percent, r.code, r.stderr)
+	}
+	return had
+}
+
+// interrupted interrupts a fetch once it has verified some bytes more than it resumed with.
+func interrupted(t *testing.T, ticket, dir string, more int64) result {
+	t.Helper()
+	cmd := fetchCommand(t, ticket, dir, "--limit-down", "20M")
+	resumed := int64(-1)
+	return finish(t, cmd, func(l line) {
+		if l.Type == "plan" {
+			resumed = l.Resumed
+		}
+		if l.Type == "progress" && resumed >= 0 && l.Verified >= resumed+more {
+			cmd.Process.Signal(os.Interrupt)
+		}
+	})
 }
 
 func TestExitCodes(t *testing.T) {
@@ -460,6 +515,7 @@ func TestTwoFetchesOfOneTargetDoNotMix(t *testing.T) {
 }
 
 func TestTicketFromStdinAndFlagsFromTheEnvironment(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 1000, 7)
 	s := startShare(t, src)
@@ -476,6 +532,7 @@ func TestTicketFromStdinAndFlagsFromTheEnvironment(t *testing.T) {
 }
 
 func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 1000, 7)
 	cmd := exec.Command(binary, "share", src, "--listen", "/ip4/127.0.0.1/tcp/0", "--dir", t.TempDir())

@@ -78,6 +78,7 @@ type fleetMember struct {
 // Leases of a manager in another process, which is killed in the middle and begun
 // again: every member has every byte, and each came in once.
 func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
+	t.Parallel()
 	const size = 48 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, size, 7)
@@ -174,6 +175,7 @@ func fromPeer(l line, id string) (n int64) {
 }
 
 func TestFleetFlagsAreChecked(t *testing.T) {
+	t.Parallel()
 	ticket := "share"
 	for _, args := range [][]string{
 		{"coordinate", ticket},
@@ -192,6 +194,7 @@ func TestFleetFlagsAreChecked(t *testing.T) {
 
 // Somebody who is not on the list reads in the error what to give to --allow.
 func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
 	writeRandom(t, src, 100<<10, 7)
 	origin := startShare(t, src)

@@ -68,6 +68,7 @@ func (o office) fetch(t *testing.T, want, ticket string, see func(line), args ..
 }
 
 func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
+	t.Parallel()
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")
 	const size = 12 << 20
