@@ -1,10 +1,12 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -165,30 +167,46 @@ func (n *simNode) complete(content []byte) {
 	switch {
 	case n.end == nil || n.end.Err != nil:
 		n.sw.t.Errorf("%s ended with %+v", n.id, n.end)
-	case string(n.shares[n.end.Last.Share].content()) != string(content):
+	case !n.shares[n.end.Last.Share].holds(content):
 		n.sw.t.Errorf("%s has other bytes", n.id)
 	}
 }
 
-// testShare is a share of one file of n seeded bytes.
+// testShare is a share of one file of n seeded bytes, which are not to be changed:
+// all tests and all their seeds have the same.
 func testShare(t testing.TB, n int) (*share.Manifest, []byte) {
 	t.Helper()
-	content := make([]byte, n)
-	rand.NewChaCha8([32]byte{1}).Read(content)
-	var values []share.Hash
-	for off := 0; off < n; off += share.MinPiece {
-		_, v := share.HashPiece(nil, content[off:min(off+share.MinPiece, n)], int64(off), n <= share.MinPiece)
-		values = append(values, v)
+	made, ok := testShares[n]
+	if !ok {
+		made.content = make([]byte, n)
+		rand.NewChaCha8([32]byte{1}).Read(made.content)
+		var values []share.Hash
+		for off := 0; off < n; off += share.MinPiece {
+			_, v := share.HashPiece(nil, made.content[off:min(off+share.MinPiece, n)], int64(off), n <= share.MinPiece)
+			values = append(values, v)
+		}
+		e := share.Entry{Path: "file", Size: int64(n), Root: share.FileRoot(values), PieceExp: share.PieceExp(int64(n))}
+		if len(values) > 1 {
+			e.Pieces = values
+		}
+		var err error
+		if made.manifest, err = share.NewManifest("file", []share.Entry{e}); err != nil {
+			t.Fatal(err)
+		}
+		testShares[n] = made
 	}
-	e := share.Entry{Path: "file", Size: int64(n), Root: share.FileRoot(values), PieceExp: share.PieceExp(int64(n))}
-	if len(values) > 1 {
-		e.Pieces = values
-	}
-	m, err := share.NewManifest("file", []share.Entry{e})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, content
+	return made.manifest, made.content
+}
+
+// What was made and hashed once. No test of this package runs beside another.
+var (
+	testShares  = map[int]madeShare{}
+	blockHashes = map[share.ID][][]share.Hash{}
+)
+
+type madeShare struct {
+	manifest *share.Manifest
+	content  []byte
 }
 
 // ---- the network of a node ----
@@ -368,20 +386,38 @@ func newMemTarget(n *simNode, m *share.Manifest) *memTarget {
 
 func (t *memTarget) fill(content []byte) {
 	for p := range share.Piece(t.m.Layout().Pieces()) {
-		s := t.m.Layout().PieceSpan(p)
-		t.data[p], content = content[:s.Len], content[s.Len:]
-		_, pieces := t.m.Layout().PiecesOf(s.Entry)
-		t.values[p], _ = share.HashPiece(nil, t.data[p], s.Offset, pieces == 1)
+		n := t.m.Layout().PieceLen(p)
+		t.data[p], content = content[:n], content[n:]
 		t.have.Add(p)
 		t.durable.Add(p)
 	}
+	t.hash()
 }
 
-func (t *memTarget) content() (out []byte) {
-	for _, d := range t.data {
-		out = append(out, d...)
+// hash finds the hashes of the blocks of a whole share.
+func (t *memTarget) hash() {
+	if known := blockHashes[t.m.ID()]; known != nil {
+		copy(t.values, known)
+		return
 	}
-	return out
+	for p, b := range t.data {
+		s := t.m.Layout().PieceSpan(share.Piece(p))
+		_, pieces := t.m.Layout().PiecesOf(s.Entry)
+		t.values[p], _ = share.HashPiece(nil, b, s.Offset, pieces == 1)
+	}
+	blockHashes[t.m.ID()] = slices.Clone(t.values)
+}
+
+// holds says whether the share is here, and is content.
+func (t *memTarget) holds(content []byte) bool {
+	for _, d := range t.data {
+		rest, ok := bytes.CutPrefix(content, d)
+		if !ok {
+			return false
+		}
+		content = rest
+	}
+	return len(content) == 0
 }
 
 func (t *memTarget) Done() (string, bool) { return "", false }

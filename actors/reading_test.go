@@ -82,8 +82,8 @@ func (n *simNode) seedAlike(m *share.Manifest, piece []byte) *simNode {
 	target := newMemTarget(n, m)
 	for p := range target.data {
 		target.data[p] = piece
-		target.values[p], _ = share.HashPiece(nil, piece, int64(p)*share.MinPiece, false)
 	}
+	target.hash()
 	target.have = share.FullSet(len(target.data))
 	n.shares[m.ID()] = target
 	n.program.Offer(m.ID(), len(target.data))
