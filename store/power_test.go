@@ -88,7 +88,20 @@ func newRig(t testing.TB, tr tree) rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, e := range im.Manifest.Entries {
+		if want := tr.file(e); e.Kind == share.File && blake3.Sum256([]byte(want)) != e.Root {
+			t.Fatalf("%s: the manifest is wrong", e.Path)
+		}
+	}
 	return rig{tr, im, im.Manifest}
+}
+
+// file is what the file of an entry holds.
+func (tr tree) file(e share.Entry) string {
+	if e.Exec {
+		return tr[e.Path+"*"]
+	}
+	return tr[e.Path]
 }
 
 // fetch is what a caller that does not give up does: it opens, copies, syncs
@@ -129,22 +142,30 @@ func (r rig) fetch(d store.FS, every int) (durable int, _ error) {
 }
 
 // content is the bytes of a file on a disk.
-func content(d store.FS, name string) (string, error) {
+func content(d store.FS, name string) ([]byte, error) {
+	return part(d, name, 0, -1)
+}
+
+// part is n bytes of a file on a disk, from off, or as many as there are; all with n < 0.
+func part(d store.FS, name string, off, n int64) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
+	if n < 0 {
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		n = info.Size
 	}
-	b := make([]byte, info.Size)
-	n, err := f.ReadAt(b, 0)
+	b := make([]byte, n)
+	k, err := f.ReadAt(b, off)
 	if err == io.EOF {
 		err = nil
 	}
-	return string(b[:n]), err
+	return b[:k], err
 }
 
 // checkBits fails if a bit on the disk is set and the bytes of its piece are not
@@ -165,19 +186,12 @@ func (r rig) checkBits(d store.FS, durable int) error {
 	for p := range bits.All() {
 		s := r.m.Layout().PieceSpan(p)
 		e := r.m.Entries[s.Entry]
-		got, err := content(d, stage+"/data/"+e.Path)
+		got, err := part(d, stage+"/data/"+e.Path, s.Offset, int64(s.Len))
 		if err != nil {
 			return fmt.Errorf("piece %d is said to be verified: %w", p, err)
 		}
-		want := r.tree[e.Path]
-		if e.Exec {
-			want = r.tree[e.Path+"*"]
-		}
-		if int64(len(got)) < s.Offset+int64(s.Len) || got[s.Offset:s.Offset+int64(s.Len)] != want[s.Offset:s.Offset+int64(s.Len)] {
+		if string(got) != r.tree.file(e)[s.Offset:s.Offset+int64(s.Len)] {
 			return fmt.Errorf("piece %d of %s is said to be verified, and its bytes are wrong", p, e.Path)
-		}
-		if blake3.Sum256([]byte(want)) != e.Root {
-			return fmt.Errorf("%s: the manifest is wrong", e.Path)
 		}
 	}
 	return nil
@@ -194,7 +208,7 @@ func (r rig) checkDone(d store.FS) error {
 		switch e.Kind {
 		case share.File:
 			got, err := content(d, at)
-			if err != nil || blake3.Sum256([]byte(got)) != e.Root || info.Exec != e.Exec {
+			if err != nil || blake3.Sum256(got) != e.Root || info.Exec != e.Exec {
 				return fmt.Errorf("%s differs (%v)", e.Path, err)
 			}
 		case share.Dir:

@@ -515,7 +515,7 @@ func (r rig) checkParts(d store.FS) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil || blake3.Sum256([]byte(got)) != e.Root {
+		if err != nil || blake3.Sum256(got) != e.Root {
 			return fmt.Errorf("%s differs (%v)", e.Path, err)
 		}
 	}

@@ -3,11 +3,13 @@ package store_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,10 +58,14 @@ func (tr tree) make(t testing.TB, dir string) {
 	})
 }
 
+var drawn atomic.Uint64
+
 // random is n bytes that no other call returns.
 func random(n int) string {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], drawn.Add(1))
 	b := make([]byte, n)
-	rand.Read(b)
+	rand.NewChaCha8(key).Read(b)
 	return string(b)
 }
 
