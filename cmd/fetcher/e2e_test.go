@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := build(binary); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		os.Exit(1)
 	}
@@ -43,6 +43,15 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// build makes the command. go run keeps what it has linked for the next time, which go
+// build does not.
+func build(to string) (out []byte, err error) {
+	if exec.Command("go", "run", "-exec", "cp", ".", to).Run() == nil {
+		return nil, nil
+	}
+	return exec.Command("go", "build", "-o", to, ".").CombinedOutput()
 }
 
 // waitTogether has more tests run at once than there are CPUs: they wait for rates
