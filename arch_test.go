@@ -48,6 +48,7 @@ var layers = map[string]string{
 	// the real store over a modelled disk.
 	"simnet":        ". actors p2p share peers wire store store/storetest",
 	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet",
+	"simnet/cores":  "share peers leasemgr fetchpool verifier",
 	"simnet/report": "simnet",
 	"bench":         "",
 	"internal/rig":  "", // for tests alone

@@ -229,7 +229,7 @@ func (m *Manager) fingerprint() string {
 		}
 		b = append(b, s.id...)
 		num(int64(s.have.n), int64(s.count), s.pending, int64(s.rate), int64(s.trip), int64(s.score*1000))
-		flag(s.measured, s.banned)
+		flag(s.measured, s.banned, s.recalled)
 		num(int64(s.recallAt), int64(s.spareTo), int64(len(s.deferred)))
 		for _, p := range s.shunned {
 			num(int64(p))

@@ -31,6 +31,9 @@ const (
 	lookAgain    = instant(500 * time.Millisecond)
 	pressAfter   = instant(4 * time.Second)
 	maxFailed    = 256 // pieces that others failed with, in one search
+	// leastRate is what a source could bring of which nothing is known, in bytes per
+	// second: a block in pressAfter. What others bring ebbs away, and is never nothing.
+	leastRate = share.BlockSize / 4
 )
 
 // Defer is Fail with Elsewhere when the source names a time: it is not asked for
@@ -54,19 +57,23 @@ func (m *Manager) elsewhere(s *source, p uint32, retry time.Duration) {
 		return
 	}
 	if m.clock.at >= s.spareTo {
-		s.spareAt = m.clock.at
+		s.spareAt, s.recalled = m.clock.at, false
 	}
 	s.spareTo = m.clock.at + instant(m.cfg.SpareFor)
 }
 
-// recall lets a source be asked again for what it gave to others long enough ago.
+// recall lets a source be asked again for what it gave to others long enough ago, and
+// once for all of it when the others bring nothing to speak of: pressed, we may be
+// answered differently.
 func (m *Manager) recall(s *source) {
-	if len(s.deferred) == 0 || m.clock.at < s.recallAt {
+	starved := !s.recalled && m.starved(s)
+	if len(s.deferred) == 0 || m.clock.at < s.recallAt && !starved {
 		return
 	}
+	s.recalled = s.recalled || starved
 	s.recallAt = never
 	for p, until := range s.deferred { // each is judged alone: the order does not show
-		if until <= m.clock.at {
+		if starved || until <= m.clock.at {
 			delete(s.deferred, p)
 		} else {
 			s.recallAt = min(s.recallAt, until)
@@ -104,14 +111,18 @@ func (m *Manager) spared(s *source) bool {
 	if m.clock.at >= s.spareTo {
 		return false
 	}
-	others := m.flowing()
-	return others > 0 && others >= m.cfg.SpareFactor*s.rate
+	return m.flowing() >= m.cfg.SpareFactor*max(s.rate, leastRate)
 }
 
 // pressed says whether a source that sends us elsewhere should know that others
 // bring us too little.
 func (m *Manager) pressed(s *source) bool {
 	return m.clock.at < s.spareTo && m.clock.at >= s.spareAt+pressAfter && !m.spared(s)
+}
+
+// starved says whether a source that sends us elsewhere is all we have.
+func (m *Manager) starved(s *source) bool {
+	return m.pressed(s) && m.flowing() < leastRate
 }
 
 // onlyHere is the next piece for a spared source: one that no other source has, or

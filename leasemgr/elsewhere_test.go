@@ -173,3 +173,50 @@ func TestPressed(t *testing.T) {
 		t.Error("others bring more than enough")
 	}
 }
+
+// awayAll gives every piece to others that a source is asked for, and says how many.
+func (r *rig) awayAll(id peers.ID, retry time.Duration) (n int) {
+	for n < 1000 {
+		l, _ := r.m.Acquire(id, 1, r.now)
+		if len(l) == 0 {
+			break
+		}
+		r.away(l[0], retry)
+		n++
+	}
+	return n
+}
+
+func TestSourceThatIsAllWeHaveIsAskedAgainForEverything(t *testing.T) {
+	for name, rate := range map[string]float64{"measured": 1e6, "not measured": 0} {
+		r := newRig(t, 8, Config{}).add("s", "b").full("s").has("b", 1)
+		if rate > 0 {
+			r.rate("s", rate, 0)
+		}
+		r.feed("b", 2e5, 1) // it ebbs away, and never comes to nothing
+		r.m.HaveNot("b", []share.Piece{1}, r.now)
+		equal(t, name+": at first", r.awayAll("s", maxElsewhere), 8)
+		r.pass(time.Duration(pressAfter) - time.Millisecond)
+		equal(t, name+": early", r.awayAll("s", maxElsewhere), 0)
+		r.pass(3 * time.Second)
+		equal(t, name+": later", r.awayAll("s", 2*time.Second), 8)
+		r.pass(time.Second)
+		equal(t, name+": again", r.awayAll("s", 2*time.Second), 0)
+		r.pass(time.Second)
+		equal(t, name+": pressed", r.one("s").Pressed, true)
+	}
+}
+
+func TestSourceIsNotAskedAgainSoonWhileOthersBringSomething(t *testing.T) {
+	r := newRig(t, 8, Config{}).add("s", "b").full("s").has("b", 1).rate("s", 1e6, 0)
+	r.m.SetHave("b", share.NewSet(8), r.now)
+	equal(t, "at first", r.awayAll("s", maxElsewhere), 8)
+	r.m.SetHave("b", share.FullSet(8), r.now)
+	for range 4 * 6 {
+		l := r.one("b")
+		r.pass(time.Second / 4)
+		r.m.Progress("b", l.Piece, l.Token, leastRate, r.now)
+		r.m.Fail("b", l.Piece, l.Token, GaveBack, r.now)
+	}
+	equal(t, "later", r.awayAll("s", maxElsewhere), 0)
+}

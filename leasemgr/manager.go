@@ -121,6 +121,7 @@ type source struct {
 	recallAt instant            // when the first of them may be asked for again
 	spareAt  instant            // it sent us elsewhere: since
 	spareTo  instant            // ... and is to be spared until
+	recalled bool               // asked again for all of it, as others bring nothing
 }
 
 // New starts the leases of a transfer.
