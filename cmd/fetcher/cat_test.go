@@ -230,8 +230,20 @@ func TestOnlyAndSkipFetchWhatTheySay(t *testing.T) {
 }
 
 func TestTheCommandToResumeChoosesTheSame(t *testing.T) {
-	got := again(new(app).fetchCommand(), "TICKET", fetchFlags{out: ".", only: []string{"a b", "*.go"}, skip: []string{"x"}, peers: []string{"/p2p/x"}})
-	if want := "fetch TICKET -o . --only 'a b' --only '*.go' --skip x --peer /p2p/x"; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
+	for given, want := range map[string]string{
+		"":       "-o .",
+		"-o it,": "-o 'it,'",
+		"--skip x --peer /p2p/x --only *.go --only a,b":             "-o . --only '*.go' --only 'a,b' --peer /p2p/x --skip x",
+		"--stall 5s --limit-down 1M --seed --identity":              "-o . --identity --limit-down 1M --seed --stall 5s",
+		"--seed=30m --listen none --lease-from /x --alone-after 1m": "-o . --alone-after 1m0s --lease-from /x --listen none --seed=30m",
+	} {
+		cmd := new(app).fetchCommand()
+		if err := cmd.ParseFlags(strings.Fields(given)); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := cmd.Flags().GetString("out")
+		if got := again(cmd, "TICKET", out); got != "fetch TICKET "+want {
+			t.Errorf("%s\ngot  %s\nwant fetch TICKET %s", given, got, want)
+		}
 	}
 }

@@ -142,7 +142,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	w.summarize()
 	if err != nil {
 		if errors.Is(err, errInterrupted) {
-			fmt.Fprintf(a.stderr, "interrupted; what is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl))
+			fmt.Fprintf(a.stderr, "interrupted; what is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
 		}
 		return err
 	}
@@ -171,21 +171,28 @@ func (a *app) ticket(arg string) (string, error) {
 	return "", usageError{errors.New("there is no ticket on stdin")}
 }
 
-// again is the command that resumes.
-func again(cmd *cobra.Command, ticket string, fl fetchFlags) string {
-	words := []string{cmd.CommandPath(), ticket, "-o", quote(fl.out)}
-	for _, p := range fl.only {
-		words = append(words, "--only", quote(p))
-	}
-	for _, p := range fl.skip {
-		words = append(words, "--skip", quote(p))
-	}
-	for _, p := range fl.peers {
-		words = append(words, "--peer", p)
-	}
-	if fl.fleet.from != "" {
-		words = append(words, "--lease-from", fl.fleet.from)
-	}
+// again is the command that resumes: the same choice, sources and limits.
+func again(cmd *cobra.Command, ticket string, out string) string {
+	words := []string{cmd.CommandPath(), ticket, "-o", quote(out)}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name == "out" {
+			return
+		}
+		values := []string{f.Value.String()}
+		if many, ok := f.Value.(pflag.SliceValue); ok {
+			values = many.GetSlice()
+		}
+		for _, v := range values {
+			switch {
+			case v == f.NoOptDefVal:
+				words = append(words, "--"+f.Name)
+			case f.NoOptDefVal != "":
+				words = append(words, "--"+f.Name+"="+quote(v))
+			default:
+				words = append(words, "--"+f.Name, quote(v))
+			}
+		}
+	})
 	return strings.Join(words, " ")
 }
 
@@ -295,12 +302,12 @@ func describe(p fetcher.Progress) string {
 	if p.Bytes > 0 {
 		parts[0] += fmt.Sprintf(" (%d %%)", p.Verified*100/p.Bytes)
 	}
+	if p.Reason != "" { // nothing moves; why is what fits on the line
+		return parts[0] + ": " + printable(p.Reason)
+	}
 	parts = append(parts, size(int64(p.Rate))+"/s", count(active(p), "source"))
 	if left := p.Bytes - p.Verified; p.Rate > 1 && left > 0 {
 		parts = append(parts, (time.Duration(float64(left)/p.Rate)*time.Second).String()+" left")
-	}
-	if p.Reason != "" {
-		parts = append(parts, printable(p.Reason))
 	}
 	return strings.Join(parts, ", ")
 }
