@@ -154,7 +154,7 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 		return
 	}
 	if m.free >= 0 && m.free < m.need {
-		t.because(fmt.Sprintf("disk full: %d bytes are needed and %d are free; free %d more", m.need, m.free, m.need-m.free))
+		t.because(fmt.Sprintf("disk full: free %d bytes more; %d are needed and %d are free", m.need-m.free, m.need, m.free))
 		t.roomAt = t.s.Now().Add(lookEvery)
 		return
 	}

@@ -334,11 +334,18 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// lastWord is what the most recent source that says anything says.
+// lastWord is what the most recent source that says anything says: of those that
+// deliver, if there are any, else of those that may come back.
 func (t *transfer) lastWord() string {
-	for i := len(t.order) - 1; i >= 0; i-- {
-		if w := t.order[i].info.Why; w != "" {
-			return t.order[i].addr.ID.Short() + ": " + w
+	for _, counts := range []func(*source) bool{
+		func(src *source) bool { return !src.out && src.info.State == Active },
+		func(src *source) bool { return !src.out },
+		func(src *source) bool { return true },
+	} {
+		for _, src := range slices.Backward(t.order) {
+			if counts(src) && src.info.Why != "" {
+				return src.addr.ID.Short() + ": " + src.info.Why
+			}
 		}
 	}
 	return "no source is known"

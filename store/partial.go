@@ -185,7 +185,7 @@ func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest,
 		return nil, err
 	}
 	if need, free := p.Need(); free >= 0 && need > free {
-		return nil, fmt.Errorf("%w: need %d bytes, have %d", share.ErrDiskFull, need, free)
+		return nil, fmt.Errorf("%w: free %d bytes more; %d are needed and %d are free", share.ErrDiskFull, need-free, need, free)
 	}
 	return p, nil
 }
@@ -220,6 +220,9 @@ func (p *Partial) openStage() (found bool, err error) {
 			stage.Close()
 			if _, e := p.dir.Lstat(p.staging); errors.Is(e, fs.ErrNotExist) {
 				return false, nil // whoever had it has just removed it
+			}
+			if errors.Is(err, share.ErrHeld) {
+				err = share.ErrHeld // by which file says nothing to a person
 			}
 			return false, fmt.Errorf("%s: %w", p.staging, err)
 		}

@@ -33,7 +33,7 @@ func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
 	s := startShare(t, src)
 	dir := smallDisk(t, "4m")
 	r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
-	if r.code != 9 || !strings.Contains(r.stderr, "need 16777216 bytes") {
+	if r.code != 9 || !strings.Contains(r.stderr, " bytes more; 16777216 are needed") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	if r.summary().Verified != 0 {
@@ -72,7 +72,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	if !said {
 		t.Error("the wait was not explained")
 	}
-	why := regexp.MustCompile(`(?s)disk full: \d+ bytes are needed and \d+ are free; free \d+ more; no byte for \S+s, gives up in \S+s unless one comes
+	why := regexp.MustCompile(`(?s)disk full: free \d+ bytes more; \d+ are needed and \d+ are free; no byte for \S+s, gives up in \S+s unless one comes
 source \w+: active for \S+s, .* bytes in \d+ pieces
 pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
 	if !why.MatchString(r.stderr) {
