@@ -31,7 +31,10 @@ type Network interface {
 
 // Sink is told what becomes of a link and of its requests. No method blocks.
 type Sink interface {
-	// Up comes first: the peer is connected.
+	// Waits says why the link has to wait for others of this node to the same peer. It
+	// is no fault of that peer. Up comes after it.
+	Waits(why string)
+	// Up comes first otherwise: the peer is connected.
 	Up(rtt time.Duration)
 	// Proof gives the block hashes of the piece of a request; not yet checked.
 	Proof(req uint64, values []share.Hash)

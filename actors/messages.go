@@ -186,6 +186,7 @@ type SourceStatus struct {
 	Why       string // for people
 	Connected bool   // it has been, at least once
 	Dials     int    // failed in a row
+	Held      bool   // it waits for other links of this node
 	Rate      float64
 	RTT       time.Duration
 	Gone      bool // the pool has ended and Outcome says how
@@ -552,6 +553,11 @@ type linkStatus struct {
 	link int
 	req  uint64
 	r    wire.Reply
+}
+
+type linkWaits struct {
+	link int
+	why  string
 }
 
 type linkDown struct {

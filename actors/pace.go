@@ -188,6 +188,9 @@ func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Ti
 	if !t.canStall() {
 		return next
 	}
+	for _, src := range t.order {
+		t.excuse(src)
+	}
 	quiet := now.Sub(t.moved)
 	if quiet < quietAfter {
 		t.stalled, t.plan = "", PlanStatus{}
@@ -219,7 +222,21 @@ func (t *transfer) canStall() bool {
 }
 
 // givesUp is when a transfer ends of which no byte is verified any more.
-func (t *transfer) givesUp() time.Time { return t.moved.Add(t.cfg.Stall + t.ration.patience()) }
+func (t *transfer) givesUp() time.Time {
+	from := t.moved
+	if t.excused.After(from) {
+		from = t.excused
+	}
+	return from.Add(t.cfg.Stall + t.ration.patience())
+}
+
+// excuse takes note of a source that waits for other links of this node: the transfer
+// does not end for that.
+func (t *transfer) excuse(src *source) {
+	if src.held {
+		t.excused = t.s.Now()
+	}
+}
 
 func (t *transfer) stallError(quiet time.Duration) error {
 	if t.state == DiskFull {

@@ -60,6 +60,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		f.start(ctx)
+	case linkWaits:
+		f.linkWaits(m)
 	case linkUp:
 		f.linkUp(m)
 	case linkProof:
@@ -370,6 +372,12 @@ func (f *fetchPool) hurry(m LeaseUrgent) {
 	f.core.Hurry(m.Piece, m.Token, f.s.Now())
 }
 
+func (f *fetchPool) linkWaits(m linkWaits) {
+	if m.link == f.links {
+		f.core.Held(m.why, f.s.Now())
+	}
+}
+
 func (f *fetchPool) linkUp(m linkUp) {
 	if m.link == f.links {
 		f.told.Connected = true
@@ -516,7 +524,7 @@ const (
 // report tells the transfer when the pool stands differently, and now and then what it measured.
 func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
-	st.Source, st.State, st.Why, st.Dials = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.Dials()
+	st.Source, st.State, st.Why, st.Dials, st.Held = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.Dials(), f.core.IsHeld()
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); known && now.Sub(f.reported) >= reportEvery {
 		st.Rate, st.RTT = rate, rtt
@@ -573,6 +581,7 @@ type sink struct {
 	link int
 }
 
+func (k *sink) Waits(why string)     { k.s.Send(k.pool, linkWaits{k.link, why}) }
 func (k *sink) Up(rtt time.Duration) { k.s.Send(k.pool, linkUp{k.link, rtt}) }
 func (k *sink) Proof(req uint64, values []share.Hash) {
 	k.s.Send(k.pool, linkProof{k.link, req, values})

@@ -37,6 +37,7 @@ type source struct {
 	asks     int       // failed in a row
 	cancel   func()    // the manifest request under way
 	dials    int       // failed in a row
+	held     bool      // waits for other links of this node
 	up       bool      // was connected, at least once
 	notFound bool      // said that it does not have the share
 	out      bool      // over for good
@@ -223,6 +224,9 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 	}
 	src.up = src.up || m.Connected
 	src.dials = m.Dials
+	t.excuse(src)
+	src.held = m.Held
+	t.excuse(src)
 	if m.Rate > 0 {
 		src.info.Rate, src.info.RTT = m.Rate, m.RTT
 	}

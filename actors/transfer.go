@@ -61,6 +61,7 @@ type transfer struct {
 	told        time.Time // ... which was then
 	stalled     string    // the reason last told in Stalled
 	stalledAt   time.Time
+	excused     time.Time // when a source was last seen to wait for other links of this node
 	roomAt      time.Time // when to look for room on the disk again
 	roomTried   time.Time // when there was some last, zero: never
 	roomHad     int64     // ... and how much was verified then

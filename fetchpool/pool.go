@@ -74,11 +74,11 @@ type Pool struct {
 	now    time.Time
 
 	state State
-	until time.Time     // Dialing, Subscribing: give up then; Waiting: dial then
+	until time.Time     // Dialing, Subscribing: give up then, zero: never; Waiting: dial then
 	asked bool          // Subscribing: the subscription is under way
 	again time.Time     // Subscribing: ask then, after Declined
 	wait  time.Duration // Waiting, or the last wait for a busy source: how long
-	cause string        // Waiting, Gone, Declined: why
+	cause string        // Waiting, Gone, Declined, Held: why
 	ready time.Time     // when the state became Ready
 	broke int           // links in a row that broke the protocol
 
@@ -159,6 +159,18 @@ func (p *Pool) InFlight() (bytes, window int) { return p.inFlight, p.win.limit()
 func (p *Pool) Measure() (rate float64, rtt time.Duration, known bool) {
 	return p.win.rate, p.win.rtt, p.win.rate > 0
 }
+
+// Held says that the link that is being made waits for others of this node, and why:
+// the source is not late.
+func (p *Pool) Held(why string, now time.Time) {
+	p.now = now
+	if p.state == Dialing {
+		p.until, p.cause = time.Time{}, why
+	}
+}
+
+// IsHeld says whether it waits so.
+func (p *Pool) IsHeld() bool { return p.state == Dialing && p.until.IsZero() }
 
 // Opened says that the link is up. rtt is its round trip, 0 when it is not known.
 func (p *Pool) Opened(rtt time.Duration, now time.Time) {
@@ -287,7 +299,7 @@ func (p *Pool) turn() {
 			p.todo.Subscribe = true
 		}
 	case Dialing:
-		if !p.now.Before(p.until) {
+		if !p.until.IsZero() && !p.now.Before(p.until) {
 			p.lose("no answer to the dial", LinkLost)
 		}
 	case Idle:

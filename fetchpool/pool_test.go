@@ -1273,3 +1273,22 @@ func TestAProofThatDidNotComeIsAskedForAgain(t *testing.T) {
 		t.Errorf("after BUSY the first of %d requests asks for no proof", len(todo.Requests))
 	}
 }
+
+func TestALinkThatWaitsForOthersIsNotLate(t *testing.T) {
+	h := byHand(t, Config{}, 1<<20)
+	if !h.next().Dial {
+		t.Fatal("no dial")
+	}
+	h.p.Held("waits for its turn", h.now)
+	if todo := h.after(time.Hour); todo.Close || todo.Dial || !todo.Wake.IsZero() || h.p.State() != Dialing {
+		t.Errorf("after an hour: %+v in state %v", todo, h.p.State())
+	}
+	if h.p.Why() != "waits for its turn" || !h.p.IsHeld() || h.p.Dials() != 0 {
+		t.Errorf("%q, held: %v, %d dials failed", h.p.Why(), h.p.IsHeld(), h.p.Dials())
+	}
+	h.p.Opened(10*time.Millisecond, h.now)
+	h.p.Held("too late", h.now)
+	if h.next(); h.p.State() != Subscribing || h.p.IsHeld() {
+		t.Errorf("state %v, held: %v", h.p.State(), h.p.IsHeld())
+	}
+}

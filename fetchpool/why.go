@@ -12,6 +12,9 @@ func (p *Pool) Why() string {
 	case Idle:
 		return "not begun"
 	case Dialing:
+		if p.IsHeld() {
+			return p.cause
+		}
 		return "connecting"
 	case Subscribing:
 		if p.asked || p.cause == "" || p.again.IsZero() {

@@ -117,6 +117,7 @@ func (d *driver) ask() {
 	}
 }
 
+func (d *driver) Waits(string)               {}
 func (d *driver) Up(rtt time.Duration)       { d.rtt = rtt; close(d.begun) }
 func (d *driver) Proof(uint64, []share.Hash) {}
 func (d *driver) Progress(uint64, int)       {}

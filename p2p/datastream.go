@@ -26,6 +26,7 @@ type dataStream struct {
 
 	// mu, of the link
 	owed    int            // bytes asked for and not received
+	place   bool           // it has one of the peer's; the first has the link's
 	pieces  map[uint32]int // requests of each piece that have not ended
 	unsent  []*request     // queued, in order
 	cancels []uint64       // of requests that were sent
@@ -45,6 +46,23 @@ func (d *dataStream) wake() {
 	select {
 	case d.woken <- struct{}{}:
 	default:
+	}
+}
+
+// placed takes a place for the stream, if it has none, and says whether it has one.
+// l.mu is held.
+func (d *dataStream) placed() bool {
+	if !d.place && !d.l.left {
+		d.place = d.l.h.more.tryTake(d.l.to.ID)
+	}
+	return d.place
+}
+
+// unplace gives the place back. l.mu is held.
+func (d *dataStream) unplace() {
+	if d.place {
+		d.place = false
+		d.l.h.more.give(d.l.to.ID)
 	}
 }
 
@@ -255,6 +273,9 @@ func (d *dataStream) ended() bool {
 		return false
 	}
 	d.s = nil
+	if len(d.unsent) == 0 {
+		d.unplace()
+	}
 	return true
 }
 

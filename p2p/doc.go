@@ -22,6 +22,10 @@
 // bytes already in the connection and for nothing else. docs/formats.md has
 // every byte.
 //
+// A peer takes only so many streams of ours. So each link has one for as long as it
+// lives; four more are shared by the links that are open first; and beyond twenty
+// links to one peer the next wait until one ends, and their sinks hear why.
+//
 // # What a peer may cost us
 //
 // Every size is checked before memory is taken for it, every reply header is

@@ -43,6 +43,7 @@ func (s *strictSink) ask(req uint64, what string) wire.PieceRequest {
 	return q
 }
 
+func (s *strictSink) Waits(string)     {}
 func (s *strictSink) Up(time.Duration) {}
 func (s *strictSink) Down(error)       {}
 func (s *strictSink) Proof(req uint64, values []share.Hash) {

@@ -209,6 +209,7 @@ type catcher struct {
 	proofs map[uint64][]share.Hash
 	keep   bool // do not release; kept has the releases
 	kept   []func()
+	waits  []string
 	after  bool // Down was called
 	late   int  // calls after Down
 }
@@ -234,6 +235,7 @@ func (c *catcher) lock() func() {
 	return c.mu.Unlock
 }
 
+func (c *catcher) Waits(why string)     { defer c.lock()(); c.waits = append(c.waits, why) }
 func (c *catcher) Up(rtt time.Duration) { defer c.lock()(); c.up <- rtt }
 func (c *catcher) Proof(req uint64, values []share.Hash) {
 	defer c.lock()()

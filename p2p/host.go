@@ -49,6 +49,9 @@ type Host struct {
 	dropped atomic.Int64
 
 	kids     kids
+	first    *places // streams of links
+	more     *places // ... that have one
+	asks     *places // of manifests
 	messages messenger
 
 	ctx    context.Context // ends when nothing may go on
@@ -94,6 +97,9 @@ func New(cfg Config) (*Host, error) {
 		counts:   counters{each: map[peers.ID]*traffic{}},
 		serving:  newBudget(cfg.ServeBytes),
 		arrived:  newBudget(cfg.FetchBytes),
+		first:    newPlaces(linkStreams - max(moreStreams, cfg.Streams-1)),
+		more:     newPlaces(max(moreStreams, cfg.Streams-1)),
+		asks:     newPlaces(manifestAsks),
 		done:     make(chan struct{}),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())

@@ -50,13 +50,13 @@ const (
 const muxerMessage = 32 << 10
 
 func newLimits(maxPeers, streams int) limits {
-	perPeer := 16*streams + 32 // 16 links at once, messages, manifests, libp2p's own
+	perPeer := 16*streams + 32 // what links may have both ways, messages, manifests, libp2p's own
 	return limits{
 		peers:     maxPeers,
 		conns:     2*maxPeers + 16, // both sides may dial at once, over two transports
 		perSubnet: max(16, maxPeers),
 		perPeer:   perPeer,
-		fromPeer:  8*streams + 16,
+		fromPeer:  max(leastFrom, 8*streams+16),
 		streams:   perPeer * (maxPeers + 16),
 		// The resource manager grants growth only in the lower half of a limit.
 		peerMem: 2 * perPeer * maxWindow,

@@ -20,9 +20,14 @@ import (
 // one request come in order. None may block: what a Sink does not return from,
 // its stream does not read past.
 type Sink interface {
+	// Waits says that the link has to wait for others to the same peer to end, which
+	// takes only so many streams of ours, and in words for people, why. Nothing is
+	// wrong with the source. It comes before Up, if at all.
+	Waits(why string)
+
 	// Up says that the source is connected; requests may be made before, and
 	// wait for it. rtt is a first measurement of the round trip, 0 if there is
-	// none. It is the first call.
+	// none. But for Waits it is the first call.
 	Up(rtt time.Duration)
 
 	// Proof has the hashes of all blocks of the request's piece, not checked
@@ -60,7 +65,8 @@ type Sink interface {
 //	opening --Up--> up --Down--> gone
 //	   └───────────Down───────────┘      Close leads to gone from anywhere, without Down
 //
-// Each stream has a goroutine that writes requests, in one go whatever has been
+// A link has one stream for as long as it lives, and others where the peer takes
+// them. Each stream has a goroutine that writes requests, in one go whatever has been
 // queued, and one that reads replies. A stream is opened when it gets its first
 // request, and again when the source closed it for having been idle.
 type Link struct {
@@ -80,6 +86,7 @@ type Link struct {
 	mu      sync.Mutex
 	streams []*dataStream
 	reqs    map[uint64]*request // not ended; those cancelled stay until their bytes have come
+	left    bool                // no stream takes a place any more
 }
 
 // request is one request, from Request to the end of its reply. Its fields are
@@ -149,11 +156,23 @@ func (l *Link) streamFor(piece uint32) *dataStream {
 		if s.pieces[piece] > 0 {
 			return s
 		}
-		if s.owed < on.owed {
+	}
+	for _, s := range l.streams[1:] {
+		if s.owed < on.owed && s.placed() {
 			on = s
 		}
 	}
 	return on
+}
+
+// leave gives up the places of all streams but the first.
+func (l *Link) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = true
+	for _, s := range l.streams {
+		s.unplace()
+	}
 }
 
 // Cancel takes a request back and never blocks. The sink hears no more of it
@@ -199,6 +218,7 @@ func (l *Link) forget(q *request) {
 // run is the life of the link.
 func (l *Link) run() {
 	defer l.down()
+	defer l.leave()
 	defer l.end(peers.ErrLost) // the first cause counts
 	to, err := l.h.connect(l.ctx, l.to)
 	if err != nil {
@@ -209,6 +229,17 @@ func (l *Link) run() {
 	conns.Protect(to, l.tag)
 	defer conns.Unprotect(to, l.tag)
 	l.peer = to
+	waited := false
+	if err := l.h.first.take(l.ctx, l.to.ID, func() { waited = true; l.waits() }); err != nil {
+		return
+	}
+	defer l.h.first.give(l.to.ID)
+	if waited { // the connection may have gone meanwhile
+		if _, err := l.h.connect(l.ctx, l.to); err != nil {
+			l.end(err)
+			return
+		}
+	}
 	first, err := l.streams[0].open()
 	if err != nil {
 		l.end(fmt.Errorf("%s: %w: %w", l.to.ID.Short(), flat{err}, peers.ErrUnreachable))
@@ -230,6 +261,12 @@ func (l *Link) run() {
 		})
 	}
 	streams.Wait()
+}
+
+func (l *Link) waits() {
+	if !l.closed.Load() {
+		l.sink.Waits(noPlaceReason)
+	}
 }
 
 // why is the error of a stream in our words.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -580,6 +581,114 @@ func TestManyLinksToOneSourceShareItsConnection(t *testing.T) {
 	}
 	if n := len(h.swarm.ConnsToPeer(src.host.ID())); n != 1 {
 		t.Error(n, "connections")
+	}
+}
+
+// many is shares, as Blocks.
+type many map[share.ID]*memory
+
+func (b many) Manifest(id share.ID) ([]byte, wire.Reply) { return b[id].Manifest(id) }
+func (b many) Check(id share.ID, p share.Piece, f share.Block, n int) (int, wire.Reply) {
+	return b[id].Check(id, p, f, n)
+}
+func (b many) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) { return b[id].Proof(id, p) }
+func (b many) ReadRun(id share.ID, p share.Piece, f share.Block, n int, dst []byte) (int, wire.Reply) {
+	return b[id].ReadRun(id, p, f, n, dst)
+}
+
+// Each share has its manifest asked for and all of its pieces fetched over two
+// streams if it can, all at once, over one connection.
+func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
+	for _, x := range []struct{ shares, waits int }{{20, 0}, {60, 40}} {
+		t.Run(fmt.Sprint(x.shares), func(t *testing.T) {
+			shares := many{}
+			for i := range x.shares {
+				m := newMemory(t, 40<<10+i, 30<<10, 20<<10)
+				shares[m.m.ID()] = m
+			}
+			src, h := newHost(t, Config{}), newHost(t, Config{Listen: []string{"none"}})
+			src.Serve(shares, everybody{})
+			var work sync.WaitGroup
+			var waited, over atomic.Int32
+			for id, m := range shares {
+				work.Go(func() {
+					served := sync.OnceFunc(func() { over.Add(1) })
+					defer served()
+					lists := make(chan error, 1)
+					h.FetchManifest(addr(src), id, 1<<20, func(_ []byte, _ wire.Reply, err error) { lists <- err })
+					if err := <-lists; err != nil {
+						t.Error("the manifest did not come:", err)
+					}
+					c := newCatcher()
+					l := h.Open(addr(src), id, m.m.Layout(), c)
+					defer l.Close()
+					for p := range m.m.Layout().Pieces() {
+						l.Request(whole(m, uint64(p), share.Piece(p), true))
+					}
+					for range m.m.Layout().Pieces() {
+						select {
+						case <-c.finished:
+						case err := <-c.down:
+							t.Error("a link was refused:", err)
+							return
+						}
+					}
+					served()
+					if x.waits == 0 { // it stays open until all were served
+						eventually(t, "the others", func() bool { return over.Load() >= int32(x.shares) })
+					}
+					defer c.lock()()
+					waited.Add(int32(len(c.waits)))
+				})
+			}
+			work.Wait()
+			if n := int(waited.Load()); n > x.waits {
+				t.Error(n, "links waited")
+			}
+			eventually(t, "the places to be given back", func() bool {
+				h.first.mu.Lock()
+				defer h.first.mu.Unlock()
+				h.more.mu.Lock()
+				defer h.more.mu.Unlock()
+				return len(h.first.each)+len(h.more.each) == 0
+			})
+		})
+	}
+}
+
+func TestALinkThatWaitsForAPlaceCanBeClosed(t *testing.T) {
+	x := newMemory(t, 1000)
+	src, h := newHost(t, Config{}), newHost(t, Config{Listen: []string{"none"}})
+	src.Serve(x, everybody{})
+	open := func() (*Link, *catcher) {
+		c := newCatcher()
+		return h.Open(addr(src), x.m.ID(), x.m.Layout(), c), c
+	}
+	var all []*Link
+	for range linkStreams - moreStreams {
+		l, c := open()
+		recv(t, "the link", c.up)
+		all = append(all, l)
+	}
+	gone, _ := open()
+	l, c := open()
+	eventually(t, "two to wait", func() bool {
+		h.first.mu.Lock()
+		defer h.first.mu.Unlock()
+		return len(h.first.each[src.ID()].line) == 2
+	})
+	gone.Close()
+	all[0].Close()
+	recv(t, "the link that waited", c.up)
+	if unlock := c.lock(); len(c.waits) != 1 {
+		t.Errorf("it said %q", c.waits)
+		unlock()
+	} else {
+		unlock()
+	}
+	l.Close()
+	for _, l := range all {
+		l.Close()
 	}
 }
 

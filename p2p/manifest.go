@@ -37,6 +37,10 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 	if err != nil {
 		return fail(err)
 	}
+	if err := h.asks.take(ctx, from.ID, func() {}); err != nil {
+		return fail(fmt.Errorf("cancelled: %w", peers.ErrLost))
+	}
+	defer h.asks.give(from.ID)
 	s, err := h.open(ctx, to, from.ID, wire.ManifestProtocol)
 	if err != nil {
 		return fail(fmt.Errorf("%w: %w", err, peers.ErrUnreachable))

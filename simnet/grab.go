@@ -20,7 +20,7 @@ func (x *Node) Grab(c *Content, from *Node, links int) (stop func()) {
 	x.net.log.add(x.id, "grabs from %s over %d links", from.cfg.Name, links)
 	for range links {
 		g := &grabber{x: x, c: c, life: x.life}
-		g.link = x.Open(peers.Addr{ID: from.id}, c.ID(), c.Manifest.Layout(), g)
+		g.link = x.link(peers.Addr{ID: from.id}, c.ID(), c.Manifest.Layout(), g, (*link).open)
 		all = append(all, g)
 	}
 	return func() {
@@ -60,6 +60,7 @@ func (g *grabber) Up(time.Duration) {
 	}
 }
 
+func (g *grabber) Waits(string)                                          {}
 func (g *grabber) Proof(uint64, []share.Hash)                            {}
 func (g *grabber) Blocks(_ uint64, _ share.Block, _ []byte, free func()) { free() }
 func (g *grabber) Progress(uint64, int)                                  {}

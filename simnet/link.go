@@ -17,6 +17,7 @@ import (
 
 const (
 	streams       = 2                // of a link, as p2p's default
+	maxLinks      = 20               // to one peer, as p2p's default
 	linkQueue     = 4096             // requests outstanding on a link
 	replyTimeout  = 30 * time.Second // as p2p.Timeouts.Reply
 	progressEvery = time.Second / 4
@@ -77,6 +78,11 @@ type ask struct {
 
 // Open implements actors.Network.
 func (x *Node) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink) actors.Link {
+	return x.link(to, id, layout, sink, (*link).queue)
+}
+
+// link is Open that goes on with then when the nodes are connected.
+func (x *Node) link(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink, then func(*link, *conn)) *link {
 	l := &link{x: x, to: to.ID, share: id, layout: layout, sink: sink, life: x.life, asks: map[uint64]*ask{}}
 	x.net.links++
 	x.connect(to.ID, func(c *conn, err error) {
@@ -85,10 +91,44 @@ func (x *Node) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actor
 		case err != nil:
 			l.down(err)
 		default:
-			l.open(c)
+			then(l, c)
 		}
 	})
 	return l
+}
+
+// queue opens the link when fewer than may be are open to the same peer.
+func (l *link) queue(c *conn) {
+	line := append(l.x.lines[l.to], l)
+	l.x.lines[l.to] = line
+	if len(line) > maxLinks {
+		l.sink.Waits("waits for other links")
+		return
+	}
+	l.open(c)
+}
+
+// leave gives the place of a link in line up.
+func (l *link) leave() {
+	line := l.x.lines[l.to]
+	i := slices.Index(line, l)
+	if i < 0 {
+		return
+	}
+	l.x.lines[l.to] = slices.Delete(line, i, i+1)
+	if i >= maxLinks || len(line) <= maxLinks {
+		return
+	}
+	next := line[maxLinks-1]
+	next.x.connect(next.to, func(c *conn, err error) {
+		switch {
+		case next.closed:
+		case err != nil:
+			next.down(err)
+		default:
+			next.open(c)
+		}
+	})
 }
 
 // open opens the first stream.
@@ -128,6 +168,9 @@ func (l *link) Close() {
 		return
 	}
 	l.closed = true
+	if l.life == l.x.life {
+		l.leave()
+	}
 	if l.c == nil {
 		return
 	}

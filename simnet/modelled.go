@@ -22,6 +22,7 @@ type model struct {
 	program *actors.Program // nil: not running
 	offers  *store.Offers
 	dials   map[peers.ID][]func(*conn, error)
+	lines   map[peers.ID][]*link // to each peer, those that wait for others last
 	onThaw  []func()
 	ranking []peers.Record
 
@@ -56,7 +57,7 @@ func (x *Node) Addrs() []string {
 
 func (m modelled) Start() {
 	x, n := m.Node, m.net
-	x.dials = map[peers.ID][]func(*conn, error){}
+	x.dials, x.lines = map[peers.ID][]func(*conn, error){}, map[peers.ID][]*link{}
 	x.offers = store.NewOffers()
 	rt := n.Runtime(fmt.Sprint(x.id, " ", x.life))
 	rt.SetWall(func() time.Time { return n.Now().Add(x.wall) })

@@ -22,6 +22,21 @@ var scenarios = []*Scenario{
 		},
 	},
 	{
+		Name: "many-shares",
+		Says: "One node fetches thirty small shares from one source at once, more than it may have links to it: some wait for others, and none is refused.",
+		Set: func(r *Run) {
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 1 * Mbit, Down: 1 * Mbit, Latency: 20 * time.Millisecond}})
+			x := r.Add(NodeConfig{Name: "node"})
+			r.Patience(2 * time.Minute) // longer than a fetch that stalls goes on
+			for i := range 30 {
+				c := r.File(fmt.Sprint("film", i), 512<<10+i)
+				source.Seed(c)
+				x.Fetch(c, source)
+			}
+			r.Finally(func() { r.Expect(r.tier != nil || r.links == 30, "%d links were made for 30 shares", r.links) })
+		},
+	},
+	{
 		Name:   "mixed-speeds",
 		Says:   "One node fetches from 20 sources, the fastest a hundred times faster than the slowest.",
 		Nodes:  20,
