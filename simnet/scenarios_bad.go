@@ -2,9 +2,11 @@ package simnet
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/share"
 )
 
 // Scenarios in which peers are hostile.
@@ -79,6 +81,7 @@ func init() {
 				r.Patience(45 * time.Second)
 			},
 		},
+		badDay,
 		&Scenario{
 			Name: "garbled",
 			Says: "Of two sources one garbles a part of its messages.",
@@ -107,6 +110,49 @@ func init() {
 			},
 		},
 	)
+}
+
+// badDay is everything at once. It fails where what a kill left of unfinished pieces
+// is counted as room that is taken and as room that is needed.
+var badDay = &Scenario{
+	Name: "bad-day",
+	Says: "Half the sources lie, one stalls, the disk just holds the share, and the node is killed twice; the disk of another fills up.",
+	Set: func(r *Run) {
+		c := r.File("film", 24*mib)
+		rng := r.Rand("bad day")
+		line := func() Line {
+			return Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}
+		}
+		var from []*Node
+		for i, acts := range []Behaviour{Liar(0.3), ProofLiar(), LateLiar(4), Shuffler(), {}, {}, {}, {}} {
+			from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Acts: acts, Line: line()}).Seed(c))
+		}
+		stalled := from[len(from)-1]
+		r.After(time.Duration(200+rng.IntN(1500))*time.Millisecond, stalled.Freeze)
+		rng.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
+
+		x := r.Add(NodeConfig{Name: "node", Disk: c.bytes + 2*mib})
+		f := x.FetchWith(c, FetchOptions{Config: patient()}, from...)
+		kills := 0
+		for _, part := range []float64{0.1 + 0.3*rng.Float64(), 0.5 + 0.4*rng.Float64()} {
+			down := time.Duration(100+rng.IntN(3000)) * time.Millisecond
+			r.When(func() bool { return f.Part() >= part }, func() {
+				x.Kill()
+				kills++
+				r.After(down, x.Start)
+			})
+		}
+
+		y := r.Add(NodeConfig{Name: "full", Disk: c.bytes + 2*mib})
+		g := y.FetchWith(c, FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Stall: 20 * time.Second}, Want: share.ErrDiskFull}, from...)
+		r.When(func() bool { return g.Part() >= 0.3 }, func() { y.Disk().Resize(0) })
+		r.Patience(45 * time.Second)
+		r.Finally(func() {
+			r.Expect(kills == 2, "killed %d times", kills)
+			r.Expect(r.soon(f.endedAt, 90*time.Second), "ended at %v", f.endedAt)
+			r.Expect(g.ended != nil && strings.Contains(fmt.Sprint(g.ended.Err), "disk full: free "), "it ended with %v", g.ended)
+		})
+	},
 }
 
 // greedyChild is about shares of a limited upload.
