@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/peers"
@@ -12,7 +14,8 @@ import (
 const (
 	maxKnown   = 512 // peers of a share
 	maxNamedBy = 96  // of these, named by one peer
-	maxAddrs   = 8   // addresses of a peer
+	maxAddrs   = 8   // addresses of a peer, by one that names it
+	maxNamers  = 4   // of one peer whose addresses are remembered
 )
 
 // finder knows who is said to have a share, and tells the transfer of it. It
@@ -26,8 +29,14 @@ type finder struct {
 // search is what is known about one wanted share.
 type search struct {
 	transfer *actor.PID
-	known    map[peers.ID]bool
-	namedBy  map[peers.ID]int
+	known    map[peers.ID][]naming // the newest last
+	namedBy  map[peers.ID]int      // peers that were not known before
+}
+
+// naming is what one peer says of where another is.
+type naming struct {
+	by    peers.ID
+	addrs []string
 }
 
 func newFinder(s *System, self peers.ID) *finder {
@@ -49,35 +58,62 @@ func (f *finder) Receive(ctx actor.Context) {
 }
 
 func (f *finder) find(ctx actor.Context, m FindSources) {
-	w := &search{transfer: ctx.Sender(), known: map[peers.ID]bool{f.self: true}, namedBy: map[peers.ID]int{}}
+	w := &search{transfer: ctx.Sender(), known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}}
 	f.wanted[m.Share] = w
 	for _, a := range m.Known {
-		if !w.known[a.ID] {
-			w.tell(ctx, a, false)
+		if _, known := w.known[a.ID]; !known {
+			w.tell(ctx, a, SourceFound{})
 		}
 	}
 }
 
+// named passes on who is not known, and addresses of who is known that nobody named:
+// whoever named a peer first may have been wrong.
 func (f *finder) named(ctx actor.Context, m PeersNamed) {
 	w := f.wanted[m.Share]
 	if w == nil {
 		return
 	}
 	for _, a := range m.Peers {
+		_, known := w.known[a.ID]
 		switch {
-		case w.known[a.ID] && m.By == f.self: // it has come to us: it can be reached
-			w.tell(ctx, a, true)
-		case w.known[a.ID], len(w.known) >= maxKnown, w.namedBy[m.By] >= maxNamedBy:
+		case a.ID == f.self:
+		case m.By == f.self: // it has come to us: it can be reached
+			if known || len(w.known) < maxKnown {
+				w.tell(ctx, a, SourceFound{Named: true, Came: true})
+			}
+		case known && w.news(a, m.By):
+			w.tell(ctx, a, SourceFound{Named: true})
+		case known, len(w.known) >= maxKnown, w.namedBy[m.By] >= maxNamedBy:
 		default:
 			w.namedBy[m.By]++
-			w.tell(ctx, a, true)
+			w.news(a, m.By)
+			w.tell(ctx, a, SourceFound{Named: true})
 		}
 	}
 }
 
+// news remembers where a peer is according to another, and says whether that is new.
+// Each has one word; beyond maxNamers the oldest is forgotten.
+func (w *search) news(a peers.Addr, by peers.ID) bool {
+	all := w.known[a.ID]
+	addrs := a.Addrs[:min(len(a.Addrs), maxAddrs)]
+	if slices.ContainsFunc(all, func(n naming) bool { return n.by == by || slices.Equal(n.addrs, addrs) }) {
+		return false
+	}
+	if len(all) == maxNamers {
+		all = all[1:]
+	}
+	w.known[a.ID] = append(slices.Clip(all), naming{by, addrs})
+	return true
+}
+
 // tell passes a peer on to the transfer.
-func (w *search) tell(ctx actor.Context, a peers.Addr, named bool) {
-	w.known[a.ID] = true
+func (w *search) tell(ctx actor.Context, a peers.Addr, m SourceFound) {
+	if _, known := w.known[a.ID]; !known {
+		w.known[a.ID] = nil
+	}
 	a.Addrs = a.Addrs[:min(len(a.Addrs), maxAddrs)]
-	ctx.Send(w.transfer, SourceFound{Addr: a, Named: named})
+	m.Addr = a
+	ctx.Send(w.transfer, m)
 }

@@ -167,11 +167,15 @@ type PeersNamed struct {
 
 // ---- to Transfer ----
 
-// SourceFound, Finder -> Transfer.
+// SourceFound, Finder -> Transfer: a source, or more addresses of one.
 type SourceFound struct {
 	Addr  peers.Addr
 	Named bool // by another peer, not by the user or the ticket
+	Came  bool // by itself, to us
 }
+
+// SourceAlso, Transfer -> FetchPool: other addresses of its source.
+type SourceAlso struct{ Addrs []string }
 
 // PeerBanned, Node -> Transfer.
 type PeerBanned struct {

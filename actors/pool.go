@@ -27,6 +27,8 @@ type fetchPool struct {
 	verifiers []*actor.PID
 	finder    *actor.PID
 	source    peers.Addr
+	at        places // of the source
+	nowhere   int    // attempts that did not reach it
 	share     share.ID
 	layout    *share.Layout
 	anonymous bool
@@ -103,6 +105,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case rationChanged:
 		f.core.Limit(float64(f.ration.Rate()), f.s.Now())
 	case budgetFree, wakeDue:
+	case SourceAlso:
+		f.at.also(m.Addrs)
 	case StopPool:
 		f.core.Stop(m.Why, f.s.Now())
 	case *actor.DeadLetterResponse:
@@ -217,6 +221,7 @@ func (f *fetchPool) hangUp() {
 
 func (f *fetchPool) dial(ctx actor.Context) {
 	f.hangUp()
+	f.source.Addrs = f.at.try(f.nowhere)
 	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
 }
 
@@ -453,6 +458,9 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 	}
 	if errors.Is(m.err, peers.ErrProtocol) {
 		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken})
+	}
+	if errors.Is(m.err, peers.ErrUnreachable) {
+		f.nowhere++
 	}
 	f.core.Lost(m.err, f.s.Now())
 }

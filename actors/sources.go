@@ -24,8 +24,10 @@ const (
 
 // source is one peer that is fetched from, or may be.
 type source struct {
-	addr  peers.Addr
+	addr  peers.Addr // as it was found first
+	at    places
 	named bool
+	again int // taken up again because another peer named it
 	pool  *actor.PID
 	pools int // started so far
 	turns int // places given up to others
@@ -46,6 +48,28 @@ type source struct {
 	out0     int64
 }
 
+// places are the addresses of one source by whoever named them, the first and the
+// newest of the others. What comes of the first may be another's lie, so they are
+// tried in turn.
+type places [][]string
+
+const maxPlaces = maxNamers
+
+// also adds addresses, and says whether they are new.
+func (p *places) also(addrs []string) bool {
+	if slices.ContainsFunc(*p, func(x []string) bool { return slices.Equal(x, addrs) }) {
+		return false
+	}
+	if len(*p) == maxPlaces {
+		*p = slices.Delete(*p, 1, 2)
+	}
+	*p = append(*p, addrs)
+	return true
+}
+
+// try are the addresses to be tried after so many attempts that failed.
+func (p places) try(failed int) []string { return p[failed%len(p)] }
+
 // stop ends what a source is doing; its record stays.
 func (s *source) stop(ctx actor.Context) {
 	if s.cancel != nil {
@@ -63,10 +87,10 @@ func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
 		return
 	}
 	if src := t.sources[m.Addr.ID]; src != nil {
-		t.foundAgain(ctx, src, m.Addr)
+		t.foundAgain(ctx, src, m)
 		return
 	}
-	src := &source{addr: m.Addr, named: m.Named, info: Source{Peer: m.Addr.ID}}
+	src := &source{addr: m.Addr, at: places{m.Addr.Addrs}, named: m.Named, info: Source{Peer: m.Addr.ID}}
 	src.in0, src.out0 = t.net.Traffic(m.Addr.ID)
 	t.sources[m.Addr.ID] = src
 	t.order = append(t.order, src)
@@ -74,12 +98,24 @@ func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
 	t.startPool(ctx, src)
 }
 
-// foundAgain takes up a source that was given up because it could not be reached.
-func (t *transfer) foundAgain(ctx actor.Context, src *source, at peers.Addr) {
-	if !src.lost {
-		return
+// foundAgain takes note of other addresses of a source, and takes it up again if it was
+// given up because it could not be reached: always if it has come to us, and else only
+// so often, as who is named need not exist.
+func (t *transfer) foundAgain(ctx actor.Context, src *source, m SourceFound) {
+	if src.at.also(m.Addr.Addrs) && src.pool != nil {
+		ctx.Send(src.pool, SourceAlso{m.Addr.Addrs})
 	}
-	src.addr, src.out, src.lost, src.dials, src.asks, src.askAt = at, false, false, 0, 0, time.Time{}
+	switch {
+	case !src.lost:
+		return
+	case m.Came:
+		src.at = places{m.Addr.Addrs}
+	case src.again == maxPlaces:
+		return
+	default:
+		src.again++
+	}
+	src.out, src.lost, src.dials, src.asks, src.askAt = false, false, 0, 0, time.Time{}
 	src.info.State, src.info.Why = Connecting, ""
 	t.notify(SourceChanged{src.info})
 	t.startPool(ctx, src)
@@ -115,7 +151,7 @@ func (t *transfer) askForManifest(ctx actor.Context) {
 		asking++
 		self, s, id := ctx.Self(), t.s, src.addr.ID
 		src.stands(now, Connecting, "asking for the list of files")
-		src.cancel = t.net.FetchManifest(src.addr, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+		src.cancel = t.net.FetchManifest(peers.Addr{ID: id, Addrs: src.at.try(src.asks)}, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
 			s.Send(self, manifestCame{id, b, r, err})
 		})
 	}

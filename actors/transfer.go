@@ -255,12 +255,12 @@ func (t *transfer) startPool(ctx actor.Context, src *source) {
 	if t.leases == nil || t.state >= Finishing || src.pool != nil || src.out || t.active() >= t.cfg.MaxSources {
 		return
 	}
-	layout, self := t.manifest.Layout(), ctx.Self()
+	layout, self, at := t.manifest.Layout(), ctx.Self(), slices.Clone(src.at)
 	src.pools++
 	t.pools++ // in the name, because peers choose their IDs
 	src.pool = t.s.spawn(ctx, fmt.Sprint("pool-", t.pools, "-", src.addr.ID.Short()), poolBox, func() actor.Actor {
 		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
-			finder: t.finder, source: src.addr, share: t.cmd.Share, layout: layout, anonymous: t.cfg.Anonymous,
+			finder: t.finder, source: src.addr, at: at, share: t.cmd.Share, layout: layout, anonymous: t.cfg.Anonymous,
 			core: fetchpool.New(fetchpool.Config{}, layout, t.s.Seed("pool "+string(src.addr.ID)), t.s.Now())}
 	}, onPanicStop)
 }

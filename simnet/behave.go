@@ -147,6 +147,28 @@ func Namer() Behaviour {
 	}}
 }
 
+// nowhere is an address at which nobody is.
+const nowhere = "/ip4/192.0.2.1/udp/1/quic-v1"
+
+// Misplacer names its children, but where they are not.
+func Misplacer() Behaviour {
+	return Behaviour{Name: "names wrong places", Frame: func(f []byte, rng *rand.Rand) [][]byte {
+		e, err := wire.ParseEnvelope(f)
+		if err != nil || e.Type != wire.TypeSubscribeResult {
+			return [][]byte{f}
+		}
+		m, err := wire.ParseSubscribeResult(e.Payload)
+		if err != nil {
+			return [][]byte{f}
+		}
+		for i := range m.Children {
+			m.Children[i].Addrs = []string{nowhere}
+		}
+		e.Payload = wire.AppendSubscribeResult(nil, m)
+		return [][]byte{wire.AppendEnvelope(nil, e)}
+	}}
+}
+
 // Oversize sends frames longer than may be, every now and then.
 func Oversize() Behaviour {
 	return Behaviour{Name: "sends oversize frames", Frame: func(f []byte, rng *rand.Rand) [][]byte {

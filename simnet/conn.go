@@ -3,6 +3,7 @@ package simnet
 import (
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -125,6 +126,20 @@ func (x *Node) connect(to peers.ID, then func(*conn, error)) {
 	if len(x.dials[to]) == 1 {
 		n.dial(x, to)
 	}
+}
+
+// connectAt is connect that finds nobody where nobody is.
+func (x *Node) connectAt(to peers.Addr, then func(*conn, error)) {
+	n, life := x.net, x.life
+	if c := n.conns[pair(x.id, to.ID)]; !slices.Contains(to.Addrs, nowhere) || c != nil && c.believes(x) {
+		x.connect(to.ID, then)
+		return
+	}
+	n.After(dialTimeout, func() {
+		if x.life == life {
+			then(nil, fmt.Errorf("no answer from %s: %w", nowhere, peers.ErrUnreachable))
+		}
+	})
 }
 
 func (n *Net) dial(x *Node, to peers.ID) {

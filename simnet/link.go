@@ -85,7 +85,7 @@ func (x *Node) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actor
 func (x *Node) link(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink, then func(*link, *conn)) *link {
 	l := &link{x: x, to: to.ID, share: id, layout: layout, sink: sink, life: x.life, asks: map[uint64]*ask{}}
 	x.net.links++
-	x.connect(to.ID, func(c *conn, err error) {
+	x.connectAt(to, func(c *conn, err error) {
 		switch {
 		case l.closed:
 		case err != nil:
@@ -488,7 +488,7 @@ func (s *stream) ended(a *ask, r wire.Reply) {
 // FetchManifest implements actors.Network.
 func (x *Node) FetchManifest(from peers.Addr, id share.ID, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
 	m := &manifestAsk{x: x, id: id, limit: limit, then: done}
-	x.connect(from.ID, m.connected)
+	x.connectAt(from, m.connected)
 	return func() { m.over = true }
 }
 

@@ -52,6 +52,27 @@ func init() {
 			},
 		},
 		&Scenario{
+			Name: "wrong-places",
+			Says: "A source names an honest child first, but where it is not; a slow source names it where it is.",
+			Set: func(r *Run) {
+				c := r.File("film", 16*mib)
+				line := Line{Up: 1 * Mbit, Down: 1 * Mbit, Latency: 5 * time.Millisecond}
+				bad := r.Add(NodeConfig{Name: "bad", Acts: Misplacer(), Line: line}).Seed(c)
+				line.Latency = 60 * time.Millisecond
+				good := r.Add(NodeConfig{Name: "good", Line: line}).Seed(c)
+				child := r.Add(NodeConfig{Name: "child", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 10 * time.Millisecond}})
+				child.Part(c, func(p share.Piece) bool { return p != 3 })
+				child.FetchWith(c, FetchOptions{Manifest: true}, bad, good)
+				x := r.Add(NodeConfig{Name: "node"})
+				var f *Fetch
+				r.After(time.Second, func() { f = x.FetchWith(c, FetchOptions{Manifest: true}, bad, good) })
+				r.AtLeast(2 * time.Second)
+				r.Finally(func() {
+					r.Expect(r.soon(f.Took(), 30*time.Second), "took %v; the two sources alone need 64 s", f.Took())
+				})
+			},
+		},
+		&Scenario{
 			Name:  "rotten-swarm",
 			Says:  "A third of a swarm lies, a third is mute or slow, and they are killed and started as well.",
 			Nodes: 12,
