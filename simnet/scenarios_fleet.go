@@ -36,7 +36,30 @@ func init() {
 				at := time.Duration(300+rng.IntN(3500)) * time.Millisecond
 				r.After(at, seat.Kill)
 				r.After(at+time.Duration(50+rng.IntN(15_000))*time.Millisecond, seat.Start)
-				f.whole(r, source, 1.15)
+				f.whole(r, source, 1.02)
+			},
+		},
+		&Scenario{
+			Name:   "coordinator-found-again",
+			Says:   "The lease manager of a larger fleet is started again, and members that have different pieces find it one after the other.",
+			Nodes:  6,
+			Fewest: 2,
+			Set: func(r *Run) {
+				f, source, members, seat := newFleet(r, 12, r.Nodes)
+				for _, x := range members { // what one has the others do not get at once
+					x.SetLine(Line{Up: 6 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond})
+				}
+				f.joinAll(members, FetchOptions{Config: patient()}, source)
+				rng := r.Rand("coordinator")
+				at := time.Duration(1000+rng.IntN(3000)) * time.Millisecond
+				back := at + time.Duration(50+rng.IntN(3000))*time.Millisecond
+				r.After(at, seat.Kill)
+				r.After(back, seat.Start)
+				for _, x := range members {
+					found := back + time.Duration(rng.IntN(5000))*time.Millisecond
+					r.After(at, func() { r.After(found-at, r.Partition([]*Node{seat}, []*Node{x})) })
+				}
+				f.whole(r, source, 1.02)
 			},
 		},
 		&Scenario{
