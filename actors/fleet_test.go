@@ -527,3 +527,29 @@ func TestAWakeUpMayOvertakeARefusal(t *testing.T) {
 		f.seat.complete(f.content)
 	}
 }
+
+// A member may end at any moment, and what is below it ends after it.
+func TestNothingIsLeftOfAMemberThatEnds(t *testing.T) {
+	for _, coordinated := range []bool{true, false} {
+		for at := 10 * time.Millisecond; at < 3*time.Second; at += 61 * time.Millisecond {
+			f := newFleet(t, uint64(at), 4<<20, 1, 1e6)
+			if coordinated {
+				f.coordinate(f.members...)
+			}
+			x := f.members[0]
+			f.join(x)
+			f.w.Run(at)
+			if err := x.program.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if what := x.program.Remains(); len(what) > 0 {
+				t.Errorf("coordinated %v, ended after %v: there are still %s", coordinated, at, strings.Join(what, ", "))
+			}
+			for _, l := range x.opened {
+				if !l.closed {
+					t.Errorf("coordinated %v, ended after %v: a link is open", coordinated, at)
+				}
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -31,6 +32,30 @@ func (p *Program) Transfers() (ids []string) {
 		}
 	}
 	return ids
+}
+
+// Remains are what there is of a program in a World: actors, and what will happen
+// yet, is known of peers, or is known of it by them. After Close there is nothing.
+func (p *Program) Remains() (what []string) {
+	s := p.s
+	what = s.running()
+	for _, e := range s.world.events {
+		if e.owner == s {
+			what = append(what, fmt.Sprintf("a task or timer due in %v", e.at-s.world.now))
+		}
+	}
+	if n := s.active.n.Load(); n != 0 {
+		what = append(what, fmt.Sprintf("%d tasks or busy actors", n))
+	}
+	s.remote.mu.Lock()
+	defer s.remote.mu.Unlock()
+	if n := len(s.remote.sessions); n > 0 {
+		what = append(what, fmt.Sprintf("%d sessions with peers", n))
+	}
+	if s.world.nodes[s.self] == s {
+		what = append(what, "its place in the world")
+	}
+	return what
 }
 
 // DeadLetters counts the messages that nobody received.

@@ -64,6 +64,7 @@ type leaseClient struct {
 	late  time.Time // dialing, joining: when it takes too long
 	stop  time.Time // away: when what is leased ends; zero when nothing is
 	alone bool
+	over  bool             // it has left for good
 	epoch uint64           // of the last lease
 	stale map[peers.ID]int // answers under way to requests that are of no interest
 
@@ -176,6 +177,7 @@ func (c *leaseClient) start(ctx actor.Context) {
 
 // leave ends the membership in good order.
 func (c *leaseClient) leave(ctx actor.Context) {
+	c.over = true
 	c.wake.stop()
 	c.tellDone(ctx) // or the last pieces would be leased to others
 	if c.state >= subscribing {
@@ -187,6 +189,9 @@ func (c *leaseClient) leave(ctx actor.Context) {
 
 // pace does what is due, and sets the alarm. It runs after every message.
 func (c *leaseClient) pace(ctx actor.Context) {
+	if c.over {
+		return // what is below it ends yet
+	}
 	now := c.s.Now()
 	next := earliest(
 		c.keepJoining(ctx, now),

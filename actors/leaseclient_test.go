@@ -176,3 +176,13 @@ func TestWhatIsLeasedEndsWithoutACoordinator(t *testing.T) {
 	k.w.Run(2 * time.Second)
 	k.holds(t)
 }
+
+// What is below a leaseClient ends after it, and is heard of.
+func TestAMemberThatHasLeftDoesNotDialAgain(t *testing.T) {
+	n := newSwarm(t, 1).add("node", 1e6)
+	c := &leaseClient{s: n.program.s, net: n, over: true}
+	c.pace(nil)
+	if len(n.opened) > 0 {
+		t.Error("it dials")
+	}
+}

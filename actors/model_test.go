@@ -39,6 +39,7 @@ type simNode struct {
 	corrupt   func(p share.Piece, b []byte)       // what it does to the blocks it sends
 	forge     func(p share.Piece, v []share.Hash) // ... and to the proofs
 	loses     int                                 // once it has more pieces than that, its disk loses what is not durable
+	opened    []*simLink                          // links it has opened, in order
 	full      bool                                // its disk takes no more
 	filled    bool                                // ... though it says that it has room
 	blind     bool                                // ... and cannot say how much is free
@@ -249,6 +250,7 @@ func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done fu
 
 func (n *simNode) Open(to peers.Addr, id share.ID, _ *share.Layout, k Sink) Link {
 	l := &simLink{from: n, to: n.sw.nodes[to.ID], share: id, sink: k, open: map[uint64]bool{}}
+	n.opened = append(n.opened, l)
 	dial := 4 * simLatency
 	if n.met[to.ID] {
 		dial = 0 // the connection is there, and a stream needs no answer to begin

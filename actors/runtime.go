@@ -188,6 +188,7 @@ const ringAgain = time.Millisecond
 type alarm struct {
 	at   time.Time
 	bell *bell
+	over bool // it is never set again
 }
 
 // bell is one setting of an alarm.
@@ -202,10 +203,10 @@ type bell struct {
 func (a *alarm) set(s *System, ctx actor.Context, at time.Time) {
 	rang := a.bell != nil && a.bell.rang.Load()
 	same := at.Equal(a.at)
-	if same && !rang {
+	if same && !rang || a.over {
 		return
 	}
-	a.stop()
+	a.silence()
 	if at.IsZero() {
 		return
 	}
@@ -221,10 +222,16 @@ func (a *alarm) set(s *System, ctx actor.Context, at time.Time) {
 	a.at, a.bell = at, b
 }
 
-// stop silences the alarm. A wakeDue already on its way still arrives.
+// stop silences the alarm for good: an actor that stops goes on receiving, and
+// would set it again. A wakeDue already on its way still arrives.
 func (a *alarm) stop() {
+	a.silence()
+	a.over = true
+}
+
+func (a *alarm) silence() {
 	if a.bell != nil {
 		a.bell.timer.Stop()
 	}
-	*a = alarm{}
+	a.at, a.bell = time.Time{}, nil
 }

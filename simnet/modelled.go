@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
@@ -174,6 +175,9 @@ func (x *Node) leave() {
 func (x *Node) close() {
 	if err := x.program.Close(context.Background()); err != nil {
 		x.net.ref.broken(x.id, "close", "%v", err)
+	}
+	if what := x.program.Remains(); len(what) > 0 {
+		x.net.ref.broken(x.id, "close", "it has ended, and there are still %s", strings.Join(what, ", "))
 	}
 	x.net.ref.closed(x)
 }
