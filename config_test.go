@@ -243,7 +243,9 @@ func TestTheLoggerIsUsed(t *testing.T) {
 	var b safeBuffer
 	s := shareOf(t, src, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&b, nil)) })
 	writeRandom(t, src, 1<<20+1, 2)
-	fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{Stall: time.Second})
+	_, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	<-s.Done() // as soon as it was asked for a block
 	if !strings.Contains(b.String(), "no longer offered") {
 		t.Errorf("log: %q", b.String())
 	}
