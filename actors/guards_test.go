@@ -40,8 +40,9 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 			sw := newSwarm(t, 1)
 			m, content := testShare(t, 8<<20)
 			source := sw.add("source", 1e6).seed(m, content)
+			other := sw.add("other", 1e5).seed(m, content) // without whom it would be the end
 			n := sw.add("node", 1e6)
-			n.fetch(m.ID(), source)
+			n.fetch(m.ID(), source, other)
 			sw.w.Run(2 * time.Second)
 			c.withdraw(t, source, m.ID())
 			sw.w.Run(time.Second)

@@ -85,7 +85,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case Have:
 		f.have(ctx, m)
 	case ShareGone:
-		f.core.Stop("the source no longer offers the share: "+m.Reason, f.s.Now())
+		f.gone("no longer offers the share: " + m.Reason)
 	case Goodbye:
 		f.core.Lost(errGoodbye, f.s.Now())
 	case LeaseResponse:
@@ -446,7 +446,7 @@ func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
 	case wire.NotFound:
 		f.core.Failed(m.req, fetchpool.NotFound, 0, now)
 	case wire.Gone:
-		f.core.Stop("the source no longer has the share: "+m.r.Reason, now)
+		f.gone("no longer has the share: " + m.r.Reason)
 	default:
 		f.core.Stop("the source refuses: "+m.r.Reason, now)
 	}
@@ -479,9 +479,14 @@ func (f *fetchPool) subscribed(ctx actor.Context, m SubscribeResult) {
 	case m.Retry > 0:
 		f.core.Declined(m.Retry, m.Reason, f.s.Now())
 	default:
-		f.told.Outcome = share.ErrNotFound
-		f.core.Stop("the source "+m.Reason, f.s.Now())
+		f.gone(m.Reason)
 	}
+}
+
+// gone ends the pool of a source that does not have the share, or not any more.
+func (f *fetchPool) gone(why string) {
+	f.told.Outcome = share.ErrNotFound
+	f.core.Stop("the source "+why, f.s.Now())
 }
 
 func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {

@@ -360,7 +360,7 @@ func (t *transfer) judge(ctx actor.Context) {
 	case unreachable == n:
 		t.end(ctx, Ended{Err: fmt.Errorf("%w: no connection to any of %s (%s)", share.ErrNetwork, count(n, "peer"), t.lastWord())})
 	case notFound == n:
-		t.end(ctx, Ended{Err: fmt.Errorf("%w: asked %d", share.ErrNotFound, n)})
+		t.end(ctx, Ended{Err: fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, t.lastWord())})
 	case out+unreachable == n && liars > 0:
 		t.end(ctx, Ended{Err: fmt.Errorf("%w: no source is left, and %d of %d lied (%s)", share.ErrLied, liars, n, t.lastWord())})
 	}

@@ -197,6 +197,19 @@ func init() {
 			},
 		},
 		&Scenario{
+			Name: "all-withdrawn",
+			Says: "Both of two sources say in the middle that their files have changed; the fetch ends and says so.",
+			Set: func(r *Run) {
+				c := r.File("film", 16*mib)
+				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+				b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+				f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNotFound}, a, b)
+				r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
+				r.After(1200*time.Millisecond, func() { a.Withdraw(c, "a file has changed") })
+				r.Finally(func() { r.Expect(r.soon(f.endedAt, 5*time.Second), "ended at %v", f.endedAt) })
+			},
+		},
+		&Scenario{
 			Name: "stopped-and-resumed",
 			Says: "A fetch is stopped again and again and resumes what it has.",
 			Set: func(r *Run) {
