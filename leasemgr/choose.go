@@ -85,9 +85,7 @@ func (m *Manager) sort() {
 			continue
 		}
 		for level, mask := range m.levelMasks(w) {
-			if y := x & mask; y != 0 {
-				m.sortWord(w, y, level*perLevel)
-			}
+			m.sortWord(w, x&mask, level*perLevel)
 		}
 	}
 }
@@ -97,11 +95,9 @@ func (m *Manager) sortWord(w int, x uint64, base int) {
 		m.pool.put(base, w, y)
 		x &^= y
 	}
-	if x != 0 {
-		m.rarity.split(w, x, func(class int, pieces uint64) {
-			m.pool.put(base+1+class, w, pieces)
-		})
-	}
+	m.rarity.split(w, x, func(class int, pieces uint64) {
+		m.pool.put(base+1+class, w, pieces)
+	})
 }
 
 // choose is the piece a source should fetch next, with its rank.

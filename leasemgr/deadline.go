@@ -113,9 +113,8 @@ func (h *alarms) fix(ss []*source, i uint32) {
 		*h = append(*h, i)
 		s.slot = len(*h)
 	}
-	if !h.up(ss, s.slot-1) {
-		h.down(ss, s.slot-1)
-	}
+	h.up(ss, s.slot-1)
+	h.down(ss, s.slot-1)
 }
 
 func (h *alarms) remove(ss []*source, i uint32) {
@@ -127,7 +126,8 @@ func (h *alarms) remove(ss []*source, i uint32) {
 	h.swap(ss, at, last)
 	*h = (*h)[:last]
 	ss[i].slot = 0
-	if at < last && !h.up(ss, at) {
+	if at < last {
+		h.up(ss, at)
 		h.down(ss, at)
 	}
 }
@@ -142,12 +142,11 @@ func (h alarms) swap(ss []*source, a, b int) {
 	ss[h[a]].slot, ss[h[b]].slot = a+1, b+1
 }
 
-func (h alarms) up(ss []*source, at int) (moved bool) {
+func (h alarms) up(ss []*source, at int) {
 	for at > 0 && h.less(ss, at, (at-1)/2) {
 		h.swap(ss, at, (at-1)/2)
-		at, moved = (at-1)/2, true
+		at = (at - 1) / 2
 	}
-	return moved
 }
 
 func (h alarms) down(ss []*source, at int) {

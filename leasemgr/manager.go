@@ -217,7 +217,7 @@ func (m *Manager) RemoveSource(id peers.ID, now time.Time) Todo {
 		m.stats.Revoked++
 		m.end(s.head, revoked)
 	}
-	m.roused(i)
+	m.wake = slices.DeleteFunc(m.wake, func(j uint32) bool { return j == i })
 	delete(m.byID, id)
 	m.sources[i] = nil
 	m.gaps = append(m.gaps, i)
@@ -250,24 +250,9 @@ func (m *Manager) Acquire(id peers.ID, max int, now time.Time) ([]Lease, Refusal
 		if at == 0 {
 			return out, m.refuse(i, no)
 		}
-		if out == nil {
-			out = make([]Lease, 0, min(max, 1+m.roomFor(s)))
-		}
 		out = append(out, m.public(at))
 	}
 	return out, Refusal{}
-}
-
-// roomFor guesses how many more leases a source may get.
-func (m *Manager) roomFor(s *source) int {
-	switch {
-	case s.score < m.cfg.MinPeerScore:
-		return 0
-	case !s.measured:
-		return m.cfg.MaxLeasesPerPeer - min(s.count, m.cfg.MaxLeasesPerPeer)
-	default:
-		return min(int((m.window(s)-min(s.pending, m.window(s)))/share.MinPiece), m.cfg.MaxMeasuredLeases)
-	}
 }
 
 // barred says why a source gets nothing, whatever there is.

@@ -72,9 +72,6 @@ func (m *Manager) rouse(i uint32) {
 
 // rouseAll wakes the waiting sources that which holds for.
 func (m *Manager) rouseAll(which func(*source) bool) {
-	if m.sleepers == 0 {
-		return
-	}
 	for i := range m.asleep.all() {
 		if which(m.sources[i]) {
 			m.rouse(i)
@@ -91,9 +88,6 @@ func (m *Manager) freed(i uint32) {
 
 // couldUse says whether a piece we miss is one the source has.
 func (m *Manager) couldUse(s *source) bool {
-	if s.have.n == 0 {
-		return false
-	}
 	for w := range m.plan {
 		if m.plan[w]&^m.verified[w]&s.have.word(w, m.space) != 0 {
 			return true
@@ -119,9 +113,7 @@ func (m *Manager) settle() Todo {
 		m.orderWake()
 		out.Wake = make([]peers.ID, 0, len(m.wake))
 		for _, i := range m.wake {
-			if s := m.sources[i]; s != nil {
-				out.Wake = append(out.Wake, s.id)
-			}
+			out.Wake = append(out.Wake, m.sources[i].id)
 		}
 		m.wake = m.wake[:0]
 	}
@@ -163,9 +155,6 @@ func (m *Manager) offerMore() {
 // rouseSome wakes up to n of the waiting sources that which holds for, going on
 // where it stopped, and says whether it has seen all that wait.
 func (m *Manager) rouseSome(n int, which func(*source) bool) bool {
-	if m.sleepers == 0 {
-		return true
-	}
 	words := len(m.asleep)
 	for k := range words {
 		if n <= 0 {
@@ -207,9 +196,6 @@ func (m *Manager) orderWake() {
 	}
 	worth := func(i uint32) float64 {
 		s := m.sources[i]
-		if s == nil {
-			return 0
-		}
 		return s.score * max(s.rate, 1)
 	}
 	slices.SortStableFunc(m.wake, func(a, b uint32) int {

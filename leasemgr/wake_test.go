@@ -341,6 +341,8 @@ func TestThousandsAreWokenInGrowingBatches(t *testing.T) {
 		if at.IsZero() || at.Sub(r.now) > 50*time.Millisecond {
 			t.Fatalf("%d of %d woken, and the next alarm is at %s", woken, n, at)
 		}
+		r.to(at.Add(-1))
+		r.woken(r.m.Expire(r.now)) // not before its time
 		r.to(at)
 		todo := r.m.Expire(r.now)
 		if len(todo.Wake) == 0 {
@@ -366,6 +368,18 @@ func TestNoMoreAreWokenForAPieceThatIsTaken(t *testing.T) {
 		r.to(r.m.Wake())
 		r.woken(r.m.Expire(r.now))
 	}
+}
+
+// A takeover makes room for the old holder, which is gone before it is told.
+func TestSourceThatIsGoneIsNotWoken(t *testing.T) {
+	r := newRig(t, 3, Config{})
+	r.add("slow", "fast").full("slow", "fast").rate("slow", mib, 0).rate("fast", 20*mib, 0)
+	r.get("slow", 2)
+	r.not("slow", AtCapacity)
+	r.pass(2600 * time.Millisecond) // both are overdue
+	equal(t, "leases", len(r.get("fast", 2)), 2)
+	equal(t, "taken", r.m.Stats().Taken, 1)
+	r.woken(r.m.RemoveSource("slow", r.now))
 }
 
 func TestThoseWhoWaitDoNotAskAtOnce(t *testing.T) {
