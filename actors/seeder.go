@@ -234,22 +234,24 @@ func (o *offer) remove(gone func(*child) bool) {
 	})
 }
 
-// nameables are up to maxNamed children other than peer, each in its turn.
+// nameables are up to maxNamed children other than peer, each in its turn, and of all
+// ages: those who came long ago and are here yet are slow, or gone without a word.
 func (o *offer) nameables(peer peers.ID) []peers.Addr {
 	var out []peers.Addr
 	n := len(o.children)
-	for i := range n {
-		c := o.children[(o.next+i)%n]
-		if len(out) == maxNamed {
-			break
-		}
-		if c.nameable && c.peer != peer {
-			out = append(out, peers.Addr{ID: c.peer, Addrs: c.addrs})
+	step := max(1, n/maxNamed)
+	for from := range step {
+		for i := from; i < n && len(out) < maxNamed; i += step {
+			if c := o.children[(o.next+i)%n]; c.nameable && c.peer != peer {
+				out = append(out, peers.Addr{ID: c.peer, Addrs: c.addrs})
+			}
 		}
 	}
-	if n > 0 {
-		o.next = (o.next + maxNamed) % n
+	turn := maxNamed
+	if step > 1 {
+		turn = 1 // the others of each age
 	}
+	o.next = (o.next + turn) % max(1, n)
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -247,5 +248,31 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 				t.Errorf("afterwards b got %+v", got["b"].Reply)
 			}
 		}
+	}
+}
+
+func TestChildrenOfAllAgesAreNamed(t *testing.T) {
+	const n = 320
+	o := &offer{byPeer: map[peers.ID]*child{}}
+	at := map[peers.ID]int{}
+	for i := range n {
+		id := peers.ID(strconv.Itoa(i))
+		at[id] = i
+		o.add(&child{peer: id, nameable: i%5 != 0})
+	}
+	total := map[peers.ID]bool{}
+	for call := range 2 * n / maxNamed {
+		var ages [10]int
+		named := o.nameables("7")
+		for _, a := range named {
+			ages[at[a.ID]*len(ages)/n]++
+			total[a.ID] = true
+		}
+		if len(named) != maxNamed || slices.Min(ages[:]) < 2 {
+			t.Errorf("call %d: %d named, by age %v", call, len(named), ages)
+		}
+	}
+	if want := n*4/5 - 1; len(total) != want || total["7"] || total["5"] {
+		t.Errorf("%d of %d were ever named", len(total), want)
 	}
 }

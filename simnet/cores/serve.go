@@ -51,16 +51,22 @@ func (q *peer) subscribe(n int32, link int) {
 	q.find(n) // it has some of it soon
 }
 
-// nameables are up to maxNamed other children, each in its turn.
+// nameables are up to maxNamed other children, as the actor of a source names them.
 func (q *peer) nameables(n int32) (out []int32) {
-	for i := range q.order {
-		if other := q.order[(q.named+i)%len(q.order)]; other != n && len(out) < maxNamed {
-			out = append(out, other)
+	all := len(q.order)
+	step := max(1, all/maxNamed)
+	for from := range step {
+		for i := from; i < all && len(out) < maxNamed; i += step {
+			if other := q.order[(q.named+i)%all]; other != n {
+				out = append(out, other)
+			}
 		}
 	}
-	if len(q.order) > 0 {
-		q.named = (q.named + maxNamed) % len(q.order)
+	turn := maxNamed
+	if step > 1 {
+		turn = 1
 	}
+	q.named = (q.named + turn) % max(1, all)
 	return out
 }
 
