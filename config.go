@@ -122,6 +122,7 @@ type (
 	Stalled       = actors.Stalled
 	Ended         = actors.Ended
 	State         = actors.State
+	SourceState   = actors.SourceState
 )
 
 // The phases of a transfer.
@@ -133,6 +134,16 @@ const (
 	Finishing = actors.Finishing
 	Complete  = actors.Complete
 	Failed    = actors.Failed
+)
+
+// How a source stands.
+const (
+	Connecting = actors.Connecting // a link is being made
+	Joining    = actors.Joining    // connected, subscribing
+	Active     = actors.Active     // may be leased pieces
+	Resting    = actors.Resting    // waiting before another try
+	Left       = actors.Left       // over, for a stated reason
+	Banned     = actors.Banned     // over, proven to have lied
 )
 
 // ErrStopped is why a transfer ended that was told to; what is verified is kept.

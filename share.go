@@ -49,6 +49,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
+		imp.Tree.Close()
 		return nil, errors.New("the node is closed")
 	}
 	before := n.shares[s.ID()]

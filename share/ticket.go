@@ -65,10 +65,14 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	return t, nil
 }
 
-// rank sorts addresses that anybody can dial before those of one network.
+// rank sorts addresses that anybody can dial before those of one network, and these
+// before those of one machine.
 func rank(a multiaddr.Multiaddr) int {
-	if manet.IsPublicAddr(a) {
+	switch {
+	case manet.IsPublicAddr(a):
 		return 0
+	case manet.IsIPLoopback(a):
+		return 2
 	}
 	return 1
 }

@@ -295,7 +295,11 @@ func crowd(r *Run, leaving bool) {
 	r.Finally(func() {
 		copies := float64(source.Sent()) / float64(c.bytes)
 		r.log.Note("the source sent %.2f copies", copies)
-		r.Expect(copies <= 2, "the source sent %.2f copies of the share to %d nodes", copies, r.Nodes)
+		most := 2.0
+		if r.Nodes < 16 { // few can pass anything on
+			most = 3
+		}
+		r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes", copies, r.Nodes)
 	})
 }
 

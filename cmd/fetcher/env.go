@@ -13,9 +13,14 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// envName is the twin of a flag in the environment.
-func envName(flag string) string {
-	return "FETCHER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+// envName is the twin of a command's flag in the environment. What the flags of sim
+// say has nothing to do with those of the same names that other commands have.
+func envName(cmd *cobra.Command, flag string) string {
+	name := "FETCHER_"
+	if p := cmd.Parent(); p != nil && p.Name() == "sim" && cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
+		name += "SIM_"
+	}
+	return name + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 func envBool(name string) bool {
@@ -27,7 +32,7 @@ func envBool(name string) bool {
 // that may be given several times take theirs separated by spaces.
 func fromEnvironment(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		v, ok := os.LookupEnv(envName(f.Name))
+		v, ok := os.LookupEnv(envName(cmd, f.Name))
 		if !ok || v == "" || f.Changed || err != nil {
 			return
 		}
@@ -37,7 +42,7 @@ func fromEnvironment(cmd *cobra.Command) (err error) {
 		}
 		for _, v := range values {
 			if e := cmd.Flags().Set(f.Name, v); e != nil {
-				err = usageError{fmt.Errorf("%s=%q: %w", envName(f.Name), v, e)}
+				err = usageError{fmt.Errorf("%s=%q: %w", envName(cmd, f.Name), v, e)}
 			}
 		}
 	})

@@ -261,7 +261,7 @@ func (w *watcher) show(e fetcher.Event) {
 			fmt.Fprintf(w.stderr, "source %s is %s\n", e.Source.Peer, printable(e.Source.Why))
 		}
 	case fetcher.Stalled:
-		w.out.write("stall", map[string]any{"seconds": e.For.Seconds(), "reason": e.Reason, "why": e.Why})
+		w.out.write("stall", map[string]any{"seconds": e.For.Seconds(), "reason": e.Reason, "why": append([]string{}, e.Why...)})
 		p := w.t.Progress()
 		p.Reason = e.Reason
 		w.line.show(describe(p), true)

@@ -130,8 +130,8 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher fetch TICKET     fetches what the ticket names; run it again to resume
   fetcher cat TICKET FILE  writes one file of it to stdout
 
-Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL. One that
-may be repeated takes its values there with spaces between.
+Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL, and --seed of
+sim run FETCHER_SIM_SEED. One that may be repeated takes its values there with spaces between.
 
 Exit codes, the first that holds in this order:
     2  usage; a ticket that cannot be read; an ID without a peer; nothing selected

@@ -106,6 +106,16 @@ func TestEveryFlagOfSimRunDoesSomething(t *testing.T) {
 	}
 }
 
+func TestTwinsOfSimAreItsOwn(t *testing.T) {
+	t.Setenv("FETCHER_SEED", "30m") // of fetch: for how long it serves
+	t.Setenv("FETCHER_SIM_SEED", "7")
+	code, out, errs := sim(t, "run", "unknown-share")
+	_, seven, _ := sim(t, "run", "unknown-share", "--seed", "7")
+	if code != 0 || told(t, out, "trace") != told(t, seven, "trace") {
+		t.Errorf("exit %d: %s%s\nand with --seed 7: %s", code, out, errs, seven)
+	}
+}
+
 func TestSimRunWritesAPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "out.html")
 	code, out, errs := sim(t, "run", "unknown-share", "--report", page, "--seed", "4", "--json")
