@@ -48,7 +48,7 @@ func TestManyPeers(t *testing.T) {
 	if *many == 0 {
 		t.Skip("how many: -peers")
 	}
-	cfg := Config{Peers: *many, Seed: 1, Liars: 5, Deaths: 10, Leavers: 30}
+	cfg := Config{Peers: *many, Seed: 1, Liars: 5, Deaths: 10, Leavers: 30, Content: NewContent(92<<10, 40<<10, 40<<10, 40<<10)}
 	began := time.Now()
 	r := Run(cfg)
 	holds(t, cfg, r)
