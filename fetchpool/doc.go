@@ -43,12 +43,13 @@
 //
 // # Deadlines
 //
-// Silence and lateness are told apart. A source from which nothing at all comes
-// for 2 s + 4 round trips + twice the time of one run (5 s when it is not yet
-// measured, and up to eight times that after links that gave nothing) is taken for dead: all its leases return and it is dialled again. A lease of
-// which nothing comes in that grace and the time its blocks and those asked for
-// before them should take, twice over, returns alone. Any byte of a lease extends it, so that
-// a slow honest source is never failed while bytes arrive.
+// Silence and lateness are told apart. A source from which nothing at all comes for
+// 2 s + 4 round trips + twice the time of one run (5 s when it is not yet measured,
+// and up to eight times that after links that gave nothing) is taken for dead: all
+// its leases return and it is dialled again. A lease of which nothing comes in that
+// grace and the time its blocks and those asked for before them should take, twice
+// over, returns alone. Any byte of a lease extends it, so that a slow honest source
+// is never failed while bytes arrive.
 //
 // # Waits
 //

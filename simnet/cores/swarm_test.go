@@ -2,6 +2,7 @@ package cores
 
 import (
 	"flag"
+	"strings"
 	"testing"
 	"time"
 )
@@ -40,6 +41,20 @@ func TestSameSeedSameSwarm(t *testing.T) {
 	cfg.Seed++
 	if c := Run(cfg); c.Digest == a.Digest {
 		t.Errorf("another seed: %+v", c)
+	}
+}
+
+func TestWhoIsNotWholeInTimeIsAFault(t *testing.T) {
+	r := Run(Config{Peers: 5, Limit: 300 * time.Millisecond})
+	if len(r.Faults) == 0 || !strings.Contains(r.Faults[0], "peer000001 is not whole after 3") || !strings.Contains(r.Faults[0], "peer000000: ready, fetching") {
+		t.Errorf("%q", r.Faults)
+	}
+}
+
+func TestPeersStayForAWhile(t *testing.T) {
+	short, long := Run(Config{Peers: 100, Stay: time.Second / 10}), Run(Config{Peers: 100, Stay: time.Minute})
+	if long.MostAtOne != 101 || short.MostAtOne >= 101 {
+		t.Errorf("up to %d at a time, and %d", short.MostAtOne, long.MostAtOne)
 	}
 }
 
