@@ -195,7 +195,7 @@ func (x *machine) order(p uint32) [4]int {
 
 func (x *machine) acquire(id peers.ID, max int) {
 	i, known := x.m.byID[id]
-	if known {
+	if known && max > 0 { // what Acquire does first
 		x.m.clock.tick(x.now)
 		x.m.recall(x.m.sources[i])
 	}
