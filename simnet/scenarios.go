@@ -23,17 +23,17 @@ var scenarios = []*Scenario{
 	},
 	{
 		Name: "many-shares",
-		Says: "One node fetches 180 small shares from one source at once, more than it may have links to it: some wait for others, and none is refused.",
+		Says: "One node fetches 110 small shares from one source at once, more than it may have links to it: some wait for others, and none is refused.",
 		Set: func(r *Run) {
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 2 * Mbit, Down: 2 * Mbit, Latency: 20 * time.Millisecond}})
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 1.25 * Mbit, Down: 1.25 * Mbit, Latency: 20 * time.Millisecond}})
 			x := r.Add(NodeConfig{Name: "node"})
 			r.Patience(4 * time.Minute) // longer than a fetch that stalls goes on
-			for i := range 180 {
+			for i := range 110 {
 				c := r.File(fmt.Sprint("film", i), 100<<10+i)
 				source.Seed(c)
 				x.Fetch(c, source)
 			}
-			r.Finally(func() { r.Expect(r.tier != nil || r.links == 180, "%d links were made for 180 shares", r.links) })
+			r.Finally(func() { r.Expect(r.tier != nil || r.links == 110, "%d links were made for 110 shares", r.links) })
 		},
 	},
 	{
