@@ -26,7 +26,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	goyamux "github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/prometheus/client_golang/prometheus"
 	quicgo "github.com/quic-go/quic-go"
 
@@ -203,7 +202,7 @@ func (h *Host) Addrs() []string {
 	addrs := append([]ma.Multiaddr{}, h.announce...)
 	if own, err := h.swarm.InterfaceListenAddresses(); err == nil {
 		slices.SortFunc(own, func(a, b ma.Multiaddr) int {
-			return cmp.Or(cmp.Compare(reach(a), reach(b)), cmp.Compare(a.String(), b.String()))
+			return cmp.Or(cmp.Compare(share.Reach(a), share.Reach(b)), cmp.Compare(a.String(), b.String()))
 		})
 		addrs = append(addrs, own...)
 	}
@@ -214,18 +213,6 @@ func (h *Host) Addrs() []string {
 		}
 	}
 	return out
-}
-
-// reach is from how far an address can be dialled: 0 from anywhere, 1 from the same
-// network, 2 from the same machine.
-func reach(a ma.Multiaddr) int {
-	switch {
-	case manet.IsPublicAddr(a):
-		return 0
-	case manet.IsIPLoopback(a):
-		return 2
-	}
-	return 1
 }
 
 // bare is an address without the peer ID at its end.

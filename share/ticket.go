@@ -56,7 +56,7 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 		}
 	}
 	slices.SortStableFunc(t.Peers, func(a, b multiaddr.Multiaddr) int {
-		return rank(a) - rank(b)
+		return Reach(a) - Reach(b)
 	})
 	t.Peers = t.Peers[:min(len(t.Peers), MaxTicketPeers)]
 	for len(t.String()) > MaxTicket {
@@ -65,9 +65,9 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	return t, nil
 }
 
-// rank sorts addresses that anybody can dial before those of one network, and these
-// before those of one machine.
-func rank(a multiaddr.Multiaddr) int {
+// Reach is from how far an address can be dialled: 0 from anywhere, 1 from the same
+// network, 2 from the same machine.
+func Reach(a multiaddr.Multiaddr) int {
 	switch {
 	case manet.IsPublicAddr(a):
 		return 0
