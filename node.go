@@ -177,8 +177,8 @@ func (e changed) Unwrap() error { return share.ErrChanged }
 func (n *Node) ID() peers.ID { return n.host.ID() }
 
 // Addrs are the full multiaddrs under which this node can be reached: first those
-// of Config.Announce, then those it listens on, the machine's own last. Each can be given to
-// another node as a peer; one of the loopback only on this machine.
+// of Config.Announce, then those it listens on, the machine's own last. Each can be
+// given to another node as a peer; one of the loopback only on this machine.
 func (n *Node) Addrs() []string { return n.host.Addrs() }
 
 // Traffic is the bytes of all streams so far, framing included.

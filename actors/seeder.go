@@ -43,8 +43,8 @@ type offer struct {
 	have     *share.Set // nil: all of it
 	children []*child   // in order of arrival
 	byPeer   map[peers.ID]*child
-	nameable int // children
-	next     int // where naming goes on
+	nameable int         // children
+	turns    peers.Turns // to be named
 }
 
 // child is one subscriber. Its news is state, not a queue: the dirty set is
@@ -234,24 +234,17 @@ func (o *offer) remove(gone func(*child) bool) {
 	})
 }
 
-// nameables are up to maxNamed children other than peer, each in its turn, and of all
-// ages: those who came long ago and are here yet are slow, or gone without a word.
+// nameables are up to maxNamed children other than peer.
 func (o *offer) nameables(peer peers.ID) []peers.Addr {
 	var out []peers.Addr
-	n := len(o.children)
-	step := max(1, n/maxNamed)
-	for from := range step {
-		for i := from; i < n && len(out) < maxNamed; i += step {
-			if c := o.children[(o.next+i)%n]; c.nameable && c.peer != peer {
-				out = append(out, peers.Addr{ID: c.peer, Addrs: c.addrs})
-			}
+	o.turns.Pick(len(o.children), maxNamed, func(i int) bool {
+		c := o.children[i]
+		if !c.nameable || c.peer == peer {
+			return false
 		}
-	}
-	turn := maxNamed
-	if step > 1 {
-		turn = 1 // the others of each age
-	}
-	o.next = (o.next + turn) % max(1, n)
+		out = append(out, peers.Addr{ID: c.peer, Addrs: c.addrs})
+		return true
+	})
 	return out
 }
 

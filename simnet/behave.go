@@ -130,21 +130,12 @@ func MapLiar() Behaviour {
 // Namer names peers that do not exist, as many as one message may hold. Their IDs
 // end alike.
 func Namer() Behaviour {
-	return Behaviour{Name: "names inventions", Frame: func(f []byte, rng *rand.Rand) [][]byte {
-		e, err := wire.ParseEnvelope(f)
-		if err != nil || e.Type != wire.TypeSubscribeResult {
-			return [][]byte{f}
+	return naming("names inventions", func(named []peers.Addr) []peers.Addr {
+		for len(named) < wire.MaxChildren {
+			named = append(named, peers.Addr{ID: peers.ID(string(rune('A'+len(named)%26)) + "12D3KooWinvented"), Addrs: []string{"/sim"}})
 		}
-		m, err := wire.ParseSubscribeResult(e.Payload)
-		if err != nil {
-			return [][]byte{f}
-		}
-		for len(m.Children) < wire.MaxChildren {
-			m.Children = append(m.Children, peers.Addr{ID: peers.ID(string(rune('A'+len(m.Children)%26)) + "12D3KooWinvented"), Addrs: []string{"/sim"}})
-		}
-		e.Payload = wire.AppendSubscribeResult(nil, m)
-		return [][]byte{wire.AppendEnvelope(nil, e)}
-	}}
+		return named
+	})
 }
 
 // nowhere is an address at which nobody is.
@@ -152,7 +143,17 @@ const nowhere = "/ip4/192.0.2.1/udp/1/quic-v1"
 
 // Misplacer names its children, but where they are not.
 func Misplacer() Behaviour {
-	return Behaviour{Name: "names wrong places", Frame: func(f []byte, rng *rand.Rand) [][]byte {
+	return naming("names wrong places", func(named []peers.Addr) []peers.Addr {
+		for i := range named {
+			named[i].Addrs = []string{nowhere}
+		}
+		return named
+	})
+}
+
+// naming is a behaviour that names others than its program does.
+func naming(name string, others func(named []peers.Addr) []peers.Addr) Behaviour {
+	return Behaviour{Name: name, Frame: func(f []byte, rng *rand.Rand) [][]byte {
 		e, err := wire.ParseEnvelope(f)
 		if err != nil || e.Type != wire.TypeSubscribeResult {
 			return [][]byte{f}
@@ -161,9 +162,7 @@ func Misplacer() Behaviour {
 		if err != nil {
 			return [][]byte{f}
 		}
-		for i := range m.Children {
-			m.Children[i].Addrs = []string{nowhere}
-		}
+		m.Children = others(m.Children)
 		e.Payload = wire.AppendSubscribeResult(nil, m)
 		return [][]byte{wire.AppendEnvelope(nil, e)}
 	}}

@@ -85,7 +85,13 @@ func (x *Node) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actor
 func (x *Node) link(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink, then func(*link, *conn)) *link {
 	l := &link{x: x, to: to.ID, share: id, layout: layout, sink: sink, life: x.life, asks: map[uint64]*ask{}}
 	x.net.links++
-	x.connectAt(to, func(c *conn, err error) {
+	x.connectAt(to, l.connected(then))
+	return l
+}
+
+// connected goes on with then, if there is a connection and the link is wanted yet.
+func (l *link) connected(then func(*link, *conn)) func(*conn, error) {
+	return func(c *conn, err error) {
 		switch {
 		case l.closed:
 		case err != nil:
@@ -93,8 +99,7 @@ func (x *Node) link(to peers.Addr, id share.ID, layout *share.Layout, sink actor
 		default:
 			then(l, c)
 		}
-	})
-	return l
+	}
 }
 
 // queue opens the link when fewer than may be are open to the same peer.
@@ -120,15 +125,7 @@ func (l *link) leave() {
 		return
 	}
 	next := line[maxLinks-1]
-	next.x.connect(next.to, func(c *conn, err error) {
-		switch {
-		case next.closed:
-		case err != nil:
-			next.down(err)
-		default:
-			next.open(c)
-		}
-	})
+	next.x.connect(next.to, next.connected((*link).open))
 }
 
 // open opens the first stream.

@@ -42,7 +42,7 @@ type peer struct {
 	byAsker        map[asker]peers.Job
 	order          []int32 // its children as they came
 	children       map[int32]bool
-	named          int // where naming goes on
+	turns          peers.Turns // of its children, to be named
 	news           []share.Piece
 	flushes, ended bool
 }

@@ -51,22 +51,15 @@ func (q *peer) subscribe(n int32, link int) {
 	q.find(n) // it has some of it soon
 }
 
-// nameables are up to maxNamed other children, as the actor of a source names them.
+// nameables are up to maxNamed other children.
 func (q *peer) nameables(n int32) (out []int32) {
-	all := len(q.order)
-	step := max(1, all/maxNamed)
-	for from := range step {
-		for i := from; i < all && len(out) < maxNamed; i += step {
-			if other := q.order[(q.named+i)%all]; other != n {
-				out = append(out, other)
-			}
+	q.turns.Pick(len(q.order), maxNamed, func(i int) bool {
+		if q.order[i] == n {
+			return false
 		}
-	}
-	turn := maxNamed
-	if step > 1 {
-		turn = 1
-	}
-	q.named = (q.named + turn) % max(1, all)
+		out = append(out, q.order[i])
+		return true
+	})
 	return out
 }
 
