@@ -92,7 +92,7 @@ func (n *node) Receive(ctx actor.Context) {
 
 func (n *node) start(ctx actor.Context) {
 	n.transfers = map[share.ID]running{}
-	n.ranking = peers.NewRanking(n.deps.Ranking, n.s.Seed("ranking"))
+	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
 	n.finder = n.s.spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network.Self()) }, onPanicRestart)
 	n.seeder = n.s.spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps.Uploads) }, onPanicRestart)

@@ -541,7 +541,7 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); known && now.Sub(f.reported) >= reportEvery {
 		st.Rate, st.RTT = rate, rtt
-		f.measured(ctx, now, rate)
+		f.measured(ctx, now, rate, rtt)
 		ctx.Send(f.leases, SourceMeasured{f.source.ID, f.useful(rate), rtt})
 	}
 	if gone && !st.Gone {
@@ -554,9 +554,11 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	}
 }
 
-func (f *fetchPool) measured(ctx actor.Context, now time.Time, rate float64) {
+// measured tells the node's ranking what the source is worth. rtt is the time to the
+// first byte of a request that no queue of ours held up.
+func (f *fetchPool) measured(ctx actor.Context, now time.Time, rate float64, rtt time.Duration) {
 	f.reported = now
-	ctx.Send(f.transfer, PeerMeasured{Peer: f.source.ID, Bytes: f.earned, Rate: rate, Missed: f.missed})
+	ctx.Send(f.transfer, PeerMeasured{Peer: f.source.ID, Bytes: f.earned, Rate: rate, First: rtt, Missed: f.missed})
 	f.earned, f.missed = 0, 0
 }
 

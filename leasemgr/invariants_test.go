@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"pgregory.net/rapid"
 )
@@ -158,6 +159,81 @@ func TestInvariant16SameCallsSameAnswers(t *testing.T) {
 			if a[i][j] != b[i][j] {
 				t.Fatalf("run %d, answer %d: %s\nand: %s", i, j, a[i][j], b[i][j])
 			}
+		}
+	}
+}
+
+// Where it is chosen whom to ask: a source's score is its ranking's, and below
+// MinPeerScore it holds one lease at a time.
+func TestInvariant19SourceThatOnlySucceedsHoldsSeveralLeases(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ranking, now := peers.NewRanking(peers.RankingConfig{}), time.Unix(1000, 0)
+		for _, what := range rapid.SliceOfN(rapid.IntRange(0, 3), 0, 60).Draw(t, "history") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "seconds")) * time.Second)
+			switch what {
+			case 0:
+				ranking.Lied("p", false, now)
+			case 1:
+				ranking.Lied("p", true, now)
+			case 2:
+				ranking.Missed("p", now)
+			case 3:
+				ranking.Measured("p", 1, time.Minute, now)
+			}
+		}
+		m := New(Config{}, Plan{Layout: even{8, mib}, Epoch: 1}, now)
+		m.AddSource("p", now)
+		m.SetHave("p", share.FullSet(8), now)
+		if until, banned := ranking.Banned("p", now); banned {
+			m.Rank("p", ranking.Score("p", now), true, now)
+			if got, _ := m.Acquire("p", 1, now); len(got) > 0 {
+				t.Fatal("a banned source was granted a lease")
+			}
+			now = until
+		}
+		m.Rank("p", ranking.Score("p", now), false, now)
+		got, _ := m.Acquire("p", 1, now)
+		if len(got) != 1 {
+			t.Fatalf("with score %v it is not even tried", ranking.Score("p", now))
+		}
+		m.Verified(got[0].Piece, now, got[0].Token)
+		ranking.Verified("p", mib, now)
+		m.Rank("p", ranking.Score("p", now), false, now)
+		if got, _ := m.Acquire("p", 3, now); len(got) != 3 {
+			t.Fatalf("after one good MiB: score %v, %d leases", ranking.Score("p", now), len(got))
+		}
+	})
+}
+
+// Each source that waits is named first in its share of the wake-ups, however good
+// the others are.
+func TestInvariant21EverySourceIsExplored(t *testing.T) {
+	t.Parallel()
+	const n = 4000
+	waiting := []peers.ID{"a", "b", "c", "low", "best"}
+	first := map[peers.ID]int{}
+	for seed := range uint64(n) {
+		now := time.Unix(1, 0)
+		m := New(Config{HedgeFloor: -1, HedgeShare: -1}, Plan{Layout: even{1, mib}, Seed: seed}, now)
+		for i, id := range append(waiting, "holder") {
+			m.AddSource(id, now)
+			m.SetHave(id, share.FullSet(1), now)
+			m.Measured(id, float64(i+1)*1e6, 0, now)
+		}
+		m.Rank("low", 0.1, false, now)
+		m.Rank("best", 3, false, now)
+		m.Acquire("holder", 1, now)
+		for _, id := range waiting {
+			m.Acquire(id, 1, now)
+		}
+		first[m.RemoveSource("holder", now).Wake[0]]++
+	}
+	fair := 0.05 / float64(len(waiting)) // Config.Explore
+	for _, id := range waiting {
+		share := float64(first[id]) / n
+		if id == "best" && share < 0.95 || id != "best" && (share < 0.5*fair || share > 1.6*fair) {
+			t.Errorf("%s came first in %.4f of the wake-ups, want about %.4f", id, share, fair)
 		}
 	}
 }

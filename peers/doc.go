@@ -5,9 +5,9 @@
 //
 // A peer has two qualities, kept apart because they answer different questions.
 //
-//	           0        0.2              1                       2
-//	integrity  ├─────────┼───────────────┼───────────────────────┤
-//	           liar    MinPeerScore    neutral             proven honest
+//	           0                         1                       2
+//	integrity  ├─────────────────────────┼───────────────────────┤
+//	           liar                    neutral             proven honest
 //	              ◀── a bad block halves ──   ── a MiB of good data halves the rest ──▶
 //	                        ── idle time moves toward neutral ◀──
 //
@@ -29,8 +29,8 @@
 // Only a proven liar is banned: by a proof that does not match the manifest at
 // once, by a bad block when there was another not long before. A ban ends; the
 // memory of the offences behind it halves every BanFor. Apart from bans nothing is
-// for ever: a peer below MinPeerScore is still tried now and then (Order), one
-// good MiB lifts it above, and so do a few idle hours.
+// for ever: a source of low score still gets one lease at a time (see
+// leasemgr.Config), one good MiB lifts it, and so do a few idle hours.
 //
 // A source that failed without lying is used again within seconds: package
 // fetchpool says when. One that is banned is not, whatever it does meanwhile:

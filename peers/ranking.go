@@ -3,14 +3,13 @@ package peers
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
 
 // RankingConfig parametrises a Ranking. The zero value is the default. The first
-// four names and their defaults come from the design this project began with;
-// they concern integrity only.
+// three names and their defaults come from the design this project began with;
+// they concern integrity only. Its fourth, MinPeerScore, is leasemgr's.
 type RankingConfig struct {
 	// RankingDecay is what is left after an idle hour of the distance from
 	// neutral, of integrity and of speed. In (0, 1]; default 0.95: half is gone
@@ -22,10 +21,6 @@ type RankingConfig struct {
 	// FailurePenalty divides integrity by 1 + FailurePenalty for each bad block or
 	// proof. Default 1.0: a half.
 	FailurePenalty float64
-	// MinPeerScore is the integrity below which a peer is only explored. In
-	// (0, 1); default 0.2: three lies from neutral. Idle, it is back after at most
-	// 4.4 hours.
-	MinPeerScore float64
 
 	// MissPenalty is what a missed deadline takes from the speed, as a share.
 	// In (0, 1); default 0.2. Good data takes it back as it does for integrity.
@@ -43,9 +38,6 @@ type RankingConfig struct {
 	// offences that are remembered, 8 times at most. They halve every BanFor.
 	// Default 24 h.
 	BanFor time.Duration
-	// Explore is the share of choices that go to a peer drawn from all that are
-	// not banned. In (0, 1]; default 0.05; negative: none.
-	Explore float64
 	// MaxPeers bounds the peers remembered. The one that was heard of longest ago
 	// is forgotten first, banned ones last. Default 131,072, some 30 MiB.
 	MaxPeers int
@@ -55,7 +47,6 @@ func (c RankingConfig) withDefaults() RankingConfig {
 	within(&c.RankingDecay, 0, 1, 0.95)
 	within(&c.SuccessBonus, 0, 1, 0.5)
 	within(&c.FailurePenalty, 0, math.MaxFloat64, 1.0)
-	within(&c.MinPeerScore, 0, 1, 0.2)
 	within(&c.MissPenalty, 0, 1, 0.2)
 	within(&c.Smoothing, 0, 1, 0.25)
 	within(&c.GoodRate, 0, math.MaxFloat64, 1e6)
@@ -64,11 +55,6 @@ func (c RankingConfig) withDefaults() RankingConfig {
 	}
 	if c.BanFor <= 0 {
 		c.BanFor = 24 * time.Hour
-	}
-	if c.Explore < 0 || c.Explore > 1 {
-		c.Explore = max(min(c.Explore, 1), 0)
-	} else {
-		within(&c.Explore, 0, 1, 0.05)
 	}
 	if c.MaxPeers <= 0 {
 		c.MaxPeers = 128 << 10
@@ -113,7 +99,6 @@ type Record struct {
 // counts as no time gone by.
 type Ranking struct {
 	cfg    RankingConfig
-	rng    *rand.Rand
 	peers  map[ID]*peer
 	plain  peer // of the list of peers that were never banned: next was heard of last
 	banned peer // of those that are or were
@@ -125,9 +110,9 @@ type peer struct {
 	prev, next *peer
 }
 
-// NewRanking is a Ranking that knows nobody. The seed decides what Order explores.
-func NewRanking(cfg RankingConfig, seed uint64) *Ranking {
-	r := &Ranking{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(seed, 0x72616e6b)), peers: map[ID]*peer{}}
+// NewRanking is a Ranking that knows nobody.
+func NewRanking(cfg RankingConfig) *Ranking {
+	r := &Ranking{cfg: cfg.withDefaults(), peers: map[ID]*peer{}}
 	r.plain.prev, r.plain.next = &r.plain, &r.plain
 	r.banned.prev, r.banned.next = &r.banned, &r.banned
 	return r
@@ -204,12 +189,6 @@ func (r *Ranking) Banned(id ID, now time.Time) (until time.Time, banned bool) {
 	return time.Time{}, false
 }
 
-// Eligible says whether a peer may be chosen otherwise than to explore.
-func (r *Ranking) Eligible(id ID, now time.Time) bool {
-	_, banned := r.Banned(id, now)
-	return !banned && r.Integrity(id, now) >= r.cfg.MinPeerScore
-}
-
 // Score is what a peer is worth, in [0, 3]: 1 for one that is unknown, 0 for one that is banned.
 func (r *Ranking) Score(id ID, now time.Time) float64 {
 	p := r.peers[id]
@@ -256,43 +235,6 @@ func (r *Ranking) at(p *peer, now time.Time) Record {
 	rec.Offences *= math.Exp2(-float64(idle) / float64(r.cfg.BanFor))
 	rec.At = wall(now)
 	return rec
-}
-
-// Order sorts the peers that are not banned, best first: those that are eligible
-// before the others, by score, then by ID. In a share of calls, Explore, one
-// drawn from all of them stands first. The list is new.
-func (r *Ranking) Order(ids []ID, now time.Time) []ID {
-	type scored struct {
-		id       ID
-		eligible bool
-		score    float64
-	}
-	list := make([]scored, 0, len(ids))
-	for _, id := range ids {
-		if _, banned := r.Banned(id, now); !banned {
-			list = append(list, scored{id, r.Eligible(id, now), r.Score(id, now)})
-		}
-	}
-	slices.SortFunc(list, func(a, b scored) int {
-		switch {
-		case a.eligible && !b.eligible:
-			return -1
-		case b.eligible && !a.eligible:
-			return 1
-		}
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id))
-	})
-	out := make([]ID, len(list))
-	for i, s := range list {
-		out[i] = s.id
-	}
-	if len(out) > 1 && r.rng.Float64() < r.cfg.Explore {
-		i := r.rng.IntN(len(out))
-		lucky := out[i]
-		copy(out[1:i+1], out[:i])
-		out[0] = lucky
-	}
-	return out
 }
 
 // Known is the number of peers remembered.

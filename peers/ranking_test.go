@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -72,7 +71,6 @@ func configs() *rapid.Generator[RankingConfig] {
 			RankingDecay:   rapid.Float64Range(-1, 2).Draw(t, "decay"),
 			SuccessBonus:   rapid.Float64Range(-1, 2).Draw(t, "bonus"),
 			FailurePenalty: rapid.Float64Range(-1, 100).Draw(t, "penalty"),
-			MinPeerScore:   rapid.Float64Range(-1, 2).Draw(t, "min"),
 			MissPenalty:    rapid.Float64Range(-1, 2).Draw(t, "miss"),
 			Smoothing:      rapid.Float64Range(-1, 2).Draw(t, "smoothing"),
 		}
@@ -81,7 +79,7 @@ func configs() *rapid.Generator[RankingConfig] {
 
 func TestInvariant17ScoreIsBoundedAndFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := NewRanking(configs().Draw(t, "config"), 1)
+		r := NewRanking(configs().Draw(t, "config"))
 		now := epoch
 		for _, h := range rapid.SliceOf(happenings(true)).Draw(t, "history") {
 			now = now.Add(h.Wait)
@@ -109,7 +107,7 @@ func TestInvariant18SuccessNeverLowersAndFailureNeverRaises(t *testing.T) {
 		at := rapid.IntRange(0, len(history)).Draw(t, "at")
 		extra := happening{What: rapid.SampledFrom([]int{good, lie, badProof, miss}).Draw(t, "extra"), Bytes: rapid.Int64Range(1, 8<<20).Draw(t, "bytes")}
 
-		a, b := NewRanking(cfg, 1), NewRanking(cfg, 1)
+		a, b := NewRanking(cfg), NewRanking(cfg)
 		now := epoch
 		const close = 1e-9 // of rounding
 		for i := 0; ; i++ {
@@ -137,30 +135,9 @@ func TestInvariant18SuccessNeverLowersAndFailureNeverRaises(t *testing.T) {
 	})
 }
 
-func TestInvariant19WhoOnlySucceedsBecomesEligible(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := NewRanking(RankingConfig{}, 1)
-		now := epoch
-		for _, h := range rapid.SliceOf(happenings(true)).Draw(t, "history") {
-			now = now.Add(h.Wait)
-			h.apply(r, "p", now)
-		}
-		if until, banned := r.Banned("p", now); banned {
-			if wait := until.Sub(now); wait > 8*24*time.Hour+2000*time.Hour { // the clock may have been set back by 1000 h
-				t.Fatalf("banned for %v", wait)
-			}
-			now = until
-		}
-		r.Verified("p", 1<<20, now)
-		if !r.Eligible("p", now) {
-			t.Fatalf("one good MiB later: integrity %v", r.Integrity("p", now))
-		}
-	})
-}
-
 func TestInvariant20IdleTimeMovesTowardNeutralAndNeverAcross(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := NewRanking(configs().Draw(t, "config"), 1)
+		r := NewRanking(configs().Draw(t, "config"))
 		now := epoch
 		for _, h := range rapid.SliceOf(happenings(false)).Draw(t, "history") {
 			now = now.Add(h.Wait)
@@ -186,41 +163,9 @@ func TestInvariant20IdleTimeMovesTowardNeutralAndNeverAcross(t *testing.T) {
 	})
 }
 
-func TestInvariant21EveryPeerIsExplored(t *testing.T) {
-	r := NewRanking(RankingConfig{}, 5)
-	var ids []ID
-	for i := range 10 {
-		id := ID(fmt.Sprint("p", i))
-		ids = append(ids, id)
-		r.Measured(id, float64(i+1)*1e6, 0, epoch)
-	}
-	r.Lied("p3", false, epoch) // low, not banned
-	r.Missed("p4", epoch)
-	r.Lied("p5", true, epoch) // banned
-	first := map[ID]int{}
-	const n = 100_000
-	for range n {
-		order := r.Order(ids, epoch)
-		if len(order) != 9 || slices.Contains(order, "p5") {
-			t.Fatalf("order %v", order)
-		}
-		first[order[0]]++
-	}
-	for _, id := range ids {
-		share := float64(first[id]) / n
-		switch {
-		case id == "p5":
-		case id == "p9" && share < 0.95:
-			t.Errorf("the best came first in %.3f", share)
-		case id != "p9" && (share < 0.8*0.05/9 || share > 1.2*0.05/9):
-			t.Errorf("%s came first in %.4f, want about %.4f", id, share, 0.05/9)
-		}
-	}
-}
-
 func TestInvariant22MissedDeadlineCostsLessThanALie(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := NewRanking(RankingConfig{}, 1), NewRanking(RankingConfig{}, 1)
+		a, b := NewRanking(RankingConfig{}), NewRanking(RankingConfig{})
 		now := epoch
 		for _, h := range rapid.SliceOf(happenings(true)).Draw(t, "history") {
 			now = now.Add(h.Wait)
@@ -238,19 +183,19 @@ func TestInvariant22MissedDeadlineCostsLessThanALie(t *testing.T) {
 func TestSeedTrapsAreNoMore(t *testing.T) {
 	// Each line is a row of the table of what was wrong with the formula this began with.
 	t.Run("a first failure is no ban", func(t *testing.T) {
-		r := NewRanking(RankingConfig{}, 1)
+		r := NewRanking(RankingConfig{})
 		r.Missed("p", epoch)
-		if !r.Eligible("p", epoch) || r.Score("p", epoch) < 0.8 {
+		if r.Score("p", epoch) < 0.8 {
 			t.Errorf("score %v", r.Score("p", epoch))
 		}
-		r = NewRanking(RankingConfig{}, 1)
+		r = NewRanking(RankingConfig{})
 		r.Lied("p", false, epoch)
-		if !r.Eligible("p", epoch) {
+		if _, banned := r.Banned("p", epoch); banned {
 			t.Error("one bad block bans")
 		}
 	})
 	t.Run("speed does not depend on the clock", func(t *testing.T) {
-		r := NewRanking(RankingConfig{}, 1)
+		r := NewRanking(RankingConfig{})
 		for i := range 100 {
 			r.Verified("often", 1<<20, epoch.Add(time.Duration(i)*time.Second))
 		}
@@ -263,7 +208,7 @@ func TestSeedTrapsAreNoMore(t *testing.T) {
 		}
 	})
 	t.Run("broken after a thousand successes", func(t *testing.T) {
-		r := NewRanking(RankingConfig{}, 1)
+		r := NewRanking(RankingConfig{})
 		for range 1000 {
 			r.Verified("p", 1<<20, epoch)
 		}
@@ -273,7 +218,7 @@ func TestSeedTrapsAreNoMore(t *testing.T) {
 		}
 	})
 	t.Run("a fast peer is better than a slow one", func(t *testing.T) {
-		r := NewRanking(RankingConfig{}, 1)
+		r := NewRanking(RankingConfig{})
 		r.Measured("fast", 10e6, 20*time.Millisecond, epoch)
 		r.Measured("slow", 10e3, 20*time.Millisecond, epoch)
 		if r.Score("fast", epoch) <= r.Score("slow", epoch) || r.Score("slow", epoch) < 0.5 {
@@ -284,7 +229,7 @@ func TestSeedTrapsAreNoMore(t *testing.T) {
 
 func TestSuccessIsCountedInBytesNotInCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := NewRanking(RankingConfig{}, 1), NewRanking(RankingConfig{}, 1)
+		a, b := NewRanking(RankingConfig{}), NewRanking(RankingConfig{})
 		a.Lied("p", false, epoch)
 		b.Lied("p", false, epoch)
 		sum := int64(0)
@@ -300,7 +245,7 @@ func TestSuccessIsCountedInBytesNotInCalls(t *testing.T) {
 }
 
 func TestProofOfASecondLieBans(t *testing.T) {
-	r := NewRanking(RankingConfig{}, 1)
+	r := NewRanking(RankingConfig{})
 	if r.Lied("p", false, epoch) {
 		t.Fatal("the first bad block bans")
 	}
@@ -314,7 +259,7 @@ func TestProofOfASecondLieBans(t *testing.T) {
 		t.Fatal("a bad proof does not")
 	}
 	until, banned := r.Banned("q", epoch)
-	if !banned || !until.Equal(epoch.Add(24*time.Hour)) || r.Score("q", epoch) != 0 || r.Eligible("q", epoch) {
+	if !banned || !until.Equal(epoch.Add(24*time.Hour)) || r.Score("q", epoch) != 0 {
 		t.Errorf("banned %v until %v", banned, until)
 	}
 	if _, banned := r.Banned("q", until.Add(-1)); !banned {
@@ -339,28 +284,8 @@ func TestProofOfASecondLieBans(t *testing.T) {
 	}
 }
 
-func TestDocumentedTimesToComeBack(t *testing.T) {
-	// From the worst integrity there is, alone by idling: ln 0.8 / ln 0.95 hours.
-	r := NewRanking(RankingConfig{FailurePenalty: 1e9, BanFor: time.Second}, 1)
-	r.Lied("p", false, epoch)
-	if r.Eligible("p", epoch.Add(4*time.Hour)) || !r.Eligible("p", epoch.Add(264*time.Minute)) {
-		t.Errorf("after 4 h %v, after 4.4 h %v", r.Integrity("p", epoch.Add(4*time.Hour)), r.Integrity("p", epoch.Add(264*time.Minute)))
-	}
-	// Three lies from neutral are below the minimum, as MinPeerScore says.
-	r = NewRanking(RankingConfig{}, 1)
-	for range 3 {
-		if !r.Eligible("q", epoch.Add(1000*time.Hour)) {
-			t.Fatal("below the minimum too early")
-		}
-		r.Lied("q", false, epoch)
-	}
-	if r.Integrity("q", epoch) != 0.125 {
-		t.Errorf("integrity %v", r.Integrity("q", epoch))
-	}
-}
-
 func TestBansAndScoresSurviveARestart(t *testing.T) {
-	r := NewRanking(RankingConfig{}, 1)
+	r := NewRanking(RankingConfig{})
 	r.Verified("good", 100<<20, epoch)
 	r.Measured("good", 5e6, 30*time.Millisecond, epoch)
 	r.Missed("good", epoch)
@@ -375,7 +300,7 @@ func TestBansAndScoresSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := epoch.Add(time.Hour)
-	again := NewRanking(RankingConfig{}, 2)
+	again := NewRanking(RankingConfig{})
 	again.Restore(records, now)
 	for _, id := range []ID{"good", "liar", "once", "unknown"} {
 		if a, b := r.Score(id, now), again.Score(id, now); math.Abs(a-b) > 1e-12 {
@@ -406,7 +331,7 @@ func TestRestoreTakesAnything(t *testing.T) {
 				Offences: num.Draw(t, "offences"), Until: when.Draw(t, "until"),
 			}
 		})).Draw(t, "records")
-		r := NewRanking(RankingConfig{}, 1)
+		r := NewRanking(RankingConfig{})
 		r.Restore(records, epoch)
 		for _, id := range []ID{"a", "b", "c"} {
 			if s := r.Score(id, epoch); !(s >= 0 && s <= 3) {
@@ -425,7 +350,7 @@ func TestRestoreTakesAnything(t *testing.T) {
 }
 
 func TestRestoreDoesNotOverwriteWhatIsKnown(t *testing.T) {
-	r := NewRanking(RankingConfig{}, 1)
+	r := NewRanking(RankingConfig{})
 	r.Lied("p", true, epoch)
 	r.Restore([]Record{{ID: "p", At: epoch, Integrity: 2}}, epoch)
 	if _, banned := r.Banned("p", epoch); !banned {
@@ -434,7 +359,7 @@ func TestRestoreDoesNotOverwriteWhatIsKnown(t *testing.T) {
 }
 
 func TestTooManyPeersForgetTheOldestAndBannedOnesLast(t *testing.T) {
-	r := NewRanking(RankingConfig{MaxPeers: 10}, 1)
+	r := NewRanking(RankingConfig{MaxPeers: 10})
 	r.Lied("liar", true, epoch)
 	for i := range 100 {
 		r.Verified(ID(fmt.Sprint("p", i)), 1<<20, epoch)
@@ -469,7 +394,7 @@ func TestTooManyPeersForgetTheOldestAndBannedOnesLast(t *testing.T) {
 }
 
 func TestBannedPeerIsKeptWhateverItDoesLater(t *testing.T) {
-	r := NewRanking(RankingConfig{MaxPeers: 10}, 1)
+	r := NewRanking(RankingConfig{MaxPeers: 10})
 	r.Lied("liar", true, epoch)
 	r.Missed("liar", epoch)
 	r.Verified("liar", 1, epoch)
@@ -482,7 +407,7 @@ func TestBannedPeerIsKeptWhateverItDoesLater(t *testing.T) {
 }
 
 func TestLieDuringALongBanDoesNotShortenIt(t *testing.T) {
-	r := NewRanking(RankingConfig{}, 1)
+	r := NewRanking(RankingConfig{})
 	for range 10 {
 		r.Lied("p", true, epoch)
 	}
@@ -497,7 +422,7 @@ func TestLieDuringALongBanDoesNotShortenIt(t *testing.T) {
 }
 
 func TestRecordOfALaterTimeIsOfNow(t *testing.T) {
-	r := NewRanking(RankingConfig{}, 1)
+	r := NewRanking(RankingConfig{})
 	r.Restore([]Record{{ID: "p", At: epoch.Add(1000 * time.Hour), Integrity: 0, Prompt: 1}}, epoch)
 	if r.Integrity("p", epoch.Add(100*time.Hour)) < 0.9 {
 		t.Error("it does not fade")
@@ -514,7 +439,7 @@ func (p *peer) count() (n int) {
 
 func TestEveryRankingOptionIsRead(t *testing.T) {
 	score := func(cfg RankingConfig, f func(r *Ranking)) float64 {
-		r := NewRanking(cfg, 1)
+		r := NewRanking(cfg)
 		f(r)
 		return r.Score("p", epoch.Add(10*time.Hour))
 	}
@@ -539,49 +464,17 @@ func TestEveryRankingOptionIsRead(t *testing.T) {
 			t.Errorf("%s changes nothing: %v", name, s)
 		}
 	}
-	r := NewRanking(RankingConfig{MinPeerScore: 0.9}, 1)
-	if r.Lied("p", false, epoch); r.Eligible("p", epoch) {
-		t.Error("MinPeerScore changes nothing")
-	}
-	r = NewRanking(RankingConfig{BanFor: time.Minute}, 1)
-	if r.Lied("p", true, epoch); r.Eligible("p", epoch.Add(59*time.Second)) || r.Score("p", epoch.Add(time.Minute)) == 0 {
+	r := NewRanking(RankingConfig{BanFor: time.Minute})
+	if r.Lied("p", true, epoch); r.Score("p", epoch.Add(59*time.Second)) != 0 || r.Score("p", epoch.Add(time.Minute)) == 0 {
 		t.Error("BanFor changes nothing")
 	}
-	explored := func(cfg RankingConfig) (n int) {
-		r := NewRanking(cfg, 1)
-		r.Verified("a", 1<<20, epoch)
-		for range 1000 {
-			if r.Order([]ID{"b", "a"}, epoch)[0] == "b" {
-				n++
-			}
-		}
-		return n
-	}
-	if none, all := explored(RankingConfig{Explore: -1}), explored(RankingConfig{Explore: 1}); none != 0 || all < 400 || all > 600 {
-		t.Errorf("Explore: %d and %d", none, all)
-	}
-	if a, b := NewRanking(RankingConfig{}, 1).cfg, (RankingConfig{RankingDecay: 7, SuccessBonus: -1, MinPeerScore: math.NaN(), Explore: math.NaN()}).withDefaults(); a != b {
+	if a, b := NewRanking(RankingConfig{}).cfg, (RankingConfig{RankingDecay: 7, SuccessBonus: -1, MissPenalty: math.NaN()}).withDefaults(); a != b {
 		t.Errorf("nonsense is not the default: %+v", b)
 	}
 }
 
-func TestOrderPutsEligibleFirst(t *testing.T) {
-	r := NewRanking(RankingConfig{Explore: -1}, 1)
-	for range 3 {
-		r.Verified("low", 1, epoch)
-	}
-	r.peers["low"].Integrity, r.peers["low"].Speed = 0.19, 1 // 0.285
-	r.Verified("slow", 1, epoch)
-	r.peers["slow"].Integrity, r.peers["slow"].Speed = 0.21, 0 // 0.105
-	for _, ids := range [][]ID{{"low", "slow", "b", "a"}, {"a", "b", "slow", "low"}, {"slow", "low", "a", "b"}} {
-		if got := fmt.Sprint(r.Order(ids, epoch)); got != "[a b slow low]" {
-			t.Error(got)
-		}
-	}
-}
-
 func BenchmarkRanking100kPeers(b *testing.B) {
-	r := NewRanking(RankingConfig{}, 1)
+	r := NewRanking(RankingConfig{})
 	ids := make([]ID, 100_000)
 	for i := range ids {
 		ids[i] = ID(fmt.Sprintf("12D3KooW%040d", i))
@@ -599,7 +492,7 @@ func BenchmarkRanking100kPeers(b *testing.B) {
 }
 
 func BenchmarkRecords100kPeers(b *testing.B) {
-	r := NewRanking(RankingConfig{}, 1)
+	r := NewRanking(RankingConfig{})
 	for i := range 100_000 {
 		r.Verified(ID(fmt.Sprintf("12D3KooW%040d", i)), 1, epoch)
 	}

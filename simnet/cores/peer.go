@@ -76,7 +76,7 @@ func (p *peer) begin() {
 	p.fetch = &fetch{
 		leases:   leasemgr.New(leasemgr.Config{}, leasemgr.Plan{Layout: p.w.c.m.Layout(), Epoch: 1, Seed: seed}, now),
 		verifier: verifier.New(p.w.c.m),
-		ranking:  peers.NewRanking(peers.RankingConfig{}, seed),
+		ranking:  peers.NewRanking(peers.RankingConfig{}),
 	}
 	p.find(0)
 	p.settle()
