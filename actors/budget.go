@@ -86,7 +86,7 @@ func (b *pot) Give(n int) {
 	b.used -= blocksIn(n)
 	b.fresh = true
 	if b.usedBytes < 0 || b.used < 0 {
-		b.s.log.Error("budget: more given back than was taken", "bytes", -b.usedBytes, "blocks", -b.used)
+		b.s.Log().Error("budget: more given back than was taken", "bytes", -b.usedBytes, "blocks", -b.used)
 		b.usedBytes, b.used = max(0, b.usedBytes), max(0, b.used)
 	}
 	b.next()
@@ -123,7 +123,7 @@ func (b *pot) next() {
 		b.line = b.line[1:]
 		b.turn, b.served = who, false
 		b.mu.Unlock()
-		if b.s.deliver(who, letter{msg: budgetFree{}, done: b.turnOver, assured: true}) {
+		if b.s.assure(who, budgetFree{}, b.turnOver) {
 			return
 		}
 		b.mu.Lock()

@@ -134,8 +134,8 @@ func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
 		if after := n.program.s.running(); !slices.Equal(after, before) {
 			t.Errorf("whole: %v: %v are left of %v", whole, after, before)
 		}
-		for _, e := range sw.w.events {
-			if after := e.at - sw.w.Elapsed(); e.owner == n.program.s && after < saveRanking/2 {
+		for _, after := range n.program.s.pending() {
+			if after < saveRanking/2 {
 				t.Errorf("whole: %v: something is to happen in %v", whole, after)
 			}
 		}
@@ -154,10 +154,8 @@ func TestACoordinatorThatHasEndedLeavesNoAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.w.Run(100 * time.Millisecond)
-	for _, e := range f.w.events {
-		if e.owner == f.seat.program.s {
-			t.Errorf("something is to happen in %v", e.at-f.w.Elapsed())
-		}
+	for _, after := range f.seat.program.s.pending() {
+		t.Errorf("something is to happen in %v", after)
 	}
 }
 
@@ -185,30 +183,5 @@ func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
 		if began == 0 {
 			t.Errorf("seed %d: nothing was closed", seed)
 		}
-	}
-}
-
-// A mailbox refuses nothing before it holds as many messages as it may.
-func TestAMailboxHoldsWhatItMay(t *testing.T) {
-	for _, limit := range []int{1, 9, 1000} {
-		w, n, _ := newWorld(1, "a")
-		got := 0
-		pid := n[0].spawn(nil, "x", limit, receive(func(ctx actor.Context) {
-			if _, ok := ctx.Message().(ping); ok {
-				got++
-			}
-		}), onPanicStop)
-		w.Settle()
-		took := 0
-		for range limit + 5 {
-			if n[0].Send(pid, ping{}) {
-				took++
-			}
-		}
-		w.Settle()
-		if took != limit || got != limit {
-			t.Errorf("took %d and handled %d of %d", took, got, limit)
-		}
-		closeNode(t, n[0])
 	}
 }

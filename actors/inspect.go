@@ -2,10 +2,7 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"strings"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
@@ -36,27 +33,7 @@ func (p *Program) Transfers() (ids []string) {
 
 // Remains are what there is of a program in a World: actors, and what will happen
 // yet, is known of peers, or is known of it by them. After Close there is nothing.
-func (p *Program) Remains() (what []string) {
-	s := p.s
-	what = s.running()
-	for _, e := range s.world.events {
-		if e.owner == s {
-			what = append(what, fmt.Sprintf("a task or timer due in %v", e.at-s.world.now))
-		}
-	}
-	if n := s.active.n.Load(); n != 0 {
-		what = append(what, fmt.Sprintf("%d tasks or busy actors", n))
-	}
-	s.remote.mu.Lock()
-	defer s.remote.mu.Unlock()
-	if n := len(s.remote.sessions); n > 0 {
-		what = append(what, fmt.Sprintf("%d sessions with peers", n))
-	}
-	if s.world.nodes[s.self] == s {
-		what = append(what, "its place in the world")
-	}
-	return what
-}
+func (p *Program) Remains() []string { return p.s.remains() }
 
 // DeadLetters counts the messages that nobody received.
 func (p *Program) DeadLetters() int64 { return p.s.DeadLetters() }
@@ -65,13 +42,13 @@ func (p *Program) DeadLetters() int64 { return p.s.DeadLetters() }
 func (p *Program) RemoteStats() RemoteStats { return p.s.RemoteStats() }
 
 // Crash ends a program of a World as kill -9 does; see [World.Crash].
-func (p *Program) Crash() { p.s.world.Crash(p.s) }
+func (p *Program) Crash() { p.s.World().Crash(p.s) }
 
 // Freeze stops a program of a World until Thaw; see [World.Freeze].
-func (p *Program) Freeze() { p.s.world.Freeze(p.s) }
+func (p *Program) Freeze() { p.s.World().Freeze(p.s) }
 
 // Thaw ends Freeze.
-func (p *Program) Thaw() { p.s.world.Thaw(p.s) }
+func (p *Program) Thaw() { p.s.World().Thaw(p.s) }
 
 // Begin is Fetch without waiting to hear that it has begun: what there is to
 // hear comes with the events.
@@ -106,7 +83,7 @@ func (p *Program) BeginChoice(id share.ID, entries []int, wanted bool) {
 // BeginReading is OpenReader without waiting: then is called with the answer. It is
 // for the programs of a World.
 func (p *Program) BeginReading(id share.ID, m OpenReader, then func(ReaderOpened)) {
-	p.hear(transferQuery{id, m}, func(answer any) {
+	p.s.hear(p.node, transferQuery{id, m}, func(answer any) {
 		r, ok := answer.(ReaderOpened)
 		if !ok {
 			r.Err = ErrNoAnswer
@@ -118,7 +95,7 @@ func (p *Program) BeginReading(id share.ID, m OpenReader, then func(ReaderOpened
 // HearByte is AwaitByte without waiting.
 func (p *Program) HearByte(id share.ID, m MoveReader, then func(ReaderReady)) {
 	m.Wait = true
-	p.hear(transferQuery{id, m}, func(answer any) {
+	p.s.hear(p.node, transferQuery{id, m}, func(answer any) {
 		r, ok := answer.(ReaderReady)
 		if !ok {
 			r.Err = ErrNoAnswer
@@ -126,25 +103,3 @@ func (p *Program) HearByte(id share.ID, m MoveReader, then func(ReaderReady)) {
 		then(r)
 	})
 }
-
-// hear asks the node something, and has then called in the world's loop.
-func (p *Program) hear(m any, then func(answer any)) {
-	h := &hearer{s: p.s, then: then}
-	h.pid, _ = p.s.ProcessRegistry.Add(h, "ask"+p.s.ProcessRegistry.NextId())
-	p.s.Root.RequestWithCustomSender(p.node, m, h.pid)
-}
-
-// hearer waits for one answer, without a goroutine.
-type hearer struct {
-	s    *System
-	pid  *actor.PID
-	then func(any)
-}
-
-func (h *hearer) SendUserMessage(_ *actor.PID, m any) {
-	h.s.ProcessRegistry.Remove(h.pid)
-	answer := actor.UnwrapEnvelopeMessage(m)
-	h.s.world.After(0, func() { h.then(answer) })
-}
-func (*hearer) SendSystemMessage(*actor.PID, any) {}
-func (*hearer) Stop(*actor.PID)                   {}

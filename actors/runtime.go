@@ -62,6 +62,9 @@ func (r *Runtime) SetWall(wall func() time.Time) { r.wall = wall }
 // the runtime's name and what.
 func (r *Runtime) Seed(what string) uint64 { return derive(r.seed, r.name, what) }
 
+// World is the world that the runtime is of; nil when it is real.
+func (r *Runtime) World() *World { return r.world }
+
 // Log is the node's logger.
 func (r *Runtime) Log() *slog.Logger { return r.log }
 
@@ -217,7 +220,7 @@ func (a *alarm) set(s *System, ctx actor.Context, at time.Time) {
 	self, b := ctx.Self(), new(bell)
 	b.timer = s.after(s, wait, func() {
 		b.rang.Store(true)
-		s.assure(self, wakeDue{})
+		s.assure(self, wakeDue{}, nil)
 	})
 	a.at, a.bell = at, b
 }

@@ -59,7 +59,7 @@ func (v supervisor) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor,
 		parent.StopChildren(child)
 	}
 	if box.parent != nil {
-		v.s.assure(box.parent, childFailed{child, child.Id, reason, restart})
+		v.s.assure(box.parent, childFailed{child, child.Id, reason, restart}, nil)
 	} else {
 		v.s.rootFailed(childFailed{child, child.Id, reason, restart})
 	}

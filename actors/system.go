@@ -193,9 +193,10 @@ func (o outside) Self() *actor.PID { return o.top }
 func (s *System) Send(to *actor.PID, msg any) bool { return s.deliver(to, letter{msg: msg}) }
 
 // assure queues a message that no full mailbox may refuse, because its sender
-// bounds the number of them.
-func (s *System) assure(to *actor.PID, msg any) bool {
-	return s.deliver(to, letter{msg: msg, assured: true})
+// bounds the number of them. done, unless it is nil, is called once when the
+// message was processed; not if it was refused.
+func (s *System) assure(to *actor.PID, msg any, done func()) bool {
+	return s.deliver(to, letter{msg: msg, done: done, assured: true})
 }
 
 // deliver queues a letter for an actor here or elsewhere. False: nobody will
@@ -270,7 +271,7 @@ func (s *System) deadLetter(event any) {
 // noAnswer tells who waits for an answer that there will be none. Who asks that
 // much has room for it.
 func (s *System) noAnswer(asker, from *actor.PID) {
-	s.assure(asker, &actor.DeadLetterResponse{Target: from})
+	s.assure(asker, &actor.DeadLetterResponse{Target: from}, nil)
 }
 
 // task runs f beside the mailbox and sends its result, unless it is nil, to the

@@ -370,3 +370,28 @@ func TestQueueKeepsOrderAndLetsMemoryGo(t *testing.T) {
 		t.Error("an empty queue has an oldest element")
 	}
 }
+
+// A mailbox refuses nothing before it holds as many messages as it may.
+func TestAMailboxHoldsWhatItMay(t *testing.T) {
+	for _, limit := range []int{1, 9, 1000} {
+		w, n, _ := newWorld(1, "a")
+		got := 0
+		pid := n[0].spawn(nil, "x", limit, receive(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(ping); ok {
+				got++
+			}
+		}), onPanicStop)
+		w.Settle()
+		took := 0
+		for range limit + 5 {
+			if n[0].Send(pid, ping{}) {
+				took++
+			}
+		}
+		w.Settle()
+		if took != limit || got != limit {
+			t.Errorf("took %d and handled %d of %d", took, got, limit)
+		}
+		closeNode(t, n[0])
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -220,6 +221,62 @@ func (w *World) finishTasks(s *System) {
 		e.Stop()
 		e.f()
 	}
+}
+
+// ---- looking in ----
+
+// hear asks an actor something from inside the world's loop, where nobody may
+// wait, and has then called there with the one answer.
+func (s *System) hear(to *actor.PID, msg any, then func(answer any)) {
+	h := &hearer{s: s, then: then}
+	h.pid, _ = s.ProcessRegistry.Add(h, "ask"+s.ProcessRegistry.NextId())
+	s.Root.RequestWithCustomSender(to, msg, h.pid)
+}
+
+// hearer waits for one answer, without a goroutine.
+type hearer struct {
+	s    *System
+	pid  *actor.PID
+	then func(any)
+}
+
+func (h *hearer) SendUserMessage(_ *actor.PID, m any) {
+	h.s.ProcessRegistry.Remove(h.pid)
+	answer := actor.UnwrapEnvelopeMessage(m)
+	h.s.world.After(0, func() { h.then(answer) })
+}
+func (*hearer) SendSystemMessage(*actor.PID, any) {}
+func (*hearer) Stop(*actor.PID)                   {}
+
+// pending is in how long the tasks and timers of a system of a world are due.
+func (s *System) pending() (due []time.Duration) {
+	for _, e := range s.world.events {
+		if e.owner == s {
+			due = append(due, e.at-s.world.now)
+		}
+	}
+	return due
+}
+
+// remains are what there is of a system of a world: actors, and what will happen
+// yet, is known of peers, or is known of it by them. After Close there is nothing.
+func (s *System) remains() (what []string) {
+	what = s.running()
+	for _, d := range s.pending() {
+		what = append(what, fmt.Sprintf("a task or timer due in %v", d))
+	}
+	if n := s.active.n.Load(); n != 0 {
+		what = append(what, fmt.Sprintf("%d tasks or busy actors", n))
+	}
+	s.remote.mu.Lock()
+	defer s.remote.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		what = append(what, fmt.Sprintf("a session with %s, of %d tokens", id, len(s.sessions[id].tokens)))
+	}
+	if s.world.nodes[s.self] == s {
+		what = append(what, "its place in the world")
+	}
+	return what
 }
 
 // ---- the order of things ----
