@@ -1,0 +1,188 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// wait is how long a call waits for the database if its context has no deadline.
+const wait = 30 * time.Second
+
+// ErrClosed is returned by a DB that was closed.
+var ErrClosed = errors.New("the database is closed")
+
+// A DB is an open database. It may be used from several goroutines.
+type DB struct {
+	path string
+	conn chan *sqlite.Conn // the connection, while nobody uses it; closed with the DB
+}
+
+// Open opens the database at path and brings it to the newest version of s; if
+// there is none, it makes one. ":memory:" is a database of its own in memory.
+// The context bounds the opening alone.
+//
+// A damaged file is an error that [Corrupt] knows, and is left as it is. A file
+// of another program, or of a newer version of this one, is refused and never
+// changed.
+func Open(ctx context.Context, path string, s Schema) (*DB, error) {
+	if path == "" {
+		return nil, errors.New("a database needs a path")
+	}
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return nil, reason(path, err)
+	}
+	db := &DB{path: path, conn: make(chan *sqlite.Conn, 1)}
+	db.conn <- c
+	if err := db.prepare(ctx, s); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// reason is why the file could not be opened, which SQLite does not say.
+func reason(path string, err error) error {
+	f, why := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if why != nil {
+		return why
+	}
+	f.Close()
+	return err
+}
+
+// OpenAnew is Open, but a damaged file is set aside (see [SetAside]) and an empty
+// database takes its place. aside is then what the file is called now.
+func OpenAnew(ctx context.Context, path string, s Schema) (db *DB, aside string, err error) {
+	db, err = Open(ctx, path, s)
+	if !Corrupt(err) {
+		return db, "", err
+	}
+	if aside, err = SetAside(path); err != nil {
+		return nil, "", err
+	}
+	db, err = Open(ctx, path, s)
+	return db, aside, err
+}
+
+// Write runs f in a transaction that may write, and commits it if f returns no
+// error. If Write returns nil, what f wrote survives a power cut. The connection
+// is f's until it returns; f must not call methods of db.
+func (db *DB) Write(ctx context.Context, f func(*sqlite.Conn) error) error {
+	return db.use(ctx, "write", func(ctx context.Context, c *sqlite.Conn) error { return transact(ctx, c, "BEGIN IMMEDIATE", f) })
+}
+
+// Read runs f in a transaction of its own: all that it reads is of one moment.
+func (db *DB) Read(ctx context.Context, f func(*sqlite.Conn) error) error {
+	return db.use(ctx, "read", func(ctx context.Context, c *sqlite.Conn) error { return transact(ctx, c, "BEGIN", f) })
+}
+
+// Close waits for the transaction that runs and closes the database. Closing it
+// again does nothing.
+func (db *DB) Close() error {
+	c, open := <-db.conn
+	if !open {
+		return nil
+	}
+	close(db.conn)
+	if err := c.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", db.path, err)
+	}
+	return nil
+}
+
+// use gives the connection to f, for as long as ctx lasts.
+func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqlite.Conn) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", act, db.path, err)
+		}
+	}()
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	select {
+	case c, open := <-db.conn:
+		if !open {
+			return ErrClosed
+		}
+		defer func() { db.conn <- c }()
+		c.SetInterrupt(ctx.Done())
+		defer c.SetInterrupt(nil)
+		return ended(ctx, f(ctx, c))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ended is err, or why ctx ended if that is what SQLite means.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultInterrupt:
+		return context.Cause(ctx)
+	case sqlite.ResultBusy:
+		return fmt.Errorf("another process has it locked: %w", context.Cause(ctx))
+	}
+	return err
+}
+
+// transact runs f between begin and COMMIT, or ROLLBACK if it fails or panics.
+func transact(ctx context.Context, c *sqlite.Conn, begin string, f func(*sqlite.Conn) error) error {
+	if err := sqlitex.Execute(c, begin, nil); err != nil {
+		return err
+	}
+	defer func() {
+		defer c.SetInterrupt(c.SetInterrupt(nil))
+		if !c.AutocommitEnabled() { // not committed, and SQLite has not rolled back by itself
+			_ = sqlitex.Execute(c, "ROLLBACK", nil)
+		}
+	}()
+	if err := f(c); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	defer c.SetInterrupt(c.SetInterrupt(nil)) // a commit that has begun is not interrupted
+	return sqlitex.Execute(c, "COMMIT", nil)
+}
+
+// Corrupt says whether err means that the file is damaged, or is no database at
+// all. Any transaction may find that out.
+func Corrupt(err error) bool {
+	code := sqlite.ErrCode(err).ToPrimary()
+	return errors.Is(err, errDamaged) || code == sqlite.ResultCorrupt || code == sqlite.ResultNotADB
+}
+
+// SetAside renames the database at path, which nobody may have open, to
+// path.bad-N, N being the first number that is free, and returns that name. What
+// belongs to it goes with it: SQLite can still open the file by its new name.
+func SetAside(path string) (string, error) {
+	aside := ""
+	for n := 1; aside == "" || exists(aside) || exists(aside+"-wal"); n++ {
+		aside = fmt.Sprintf("%s.bad-%d", path, n)
+	}
+	// The log goes first: left behind, it would be replayed into the next database.
+	for _, part := range []string{"-wal", "-shm", ""} {
+		if err := os.Rename(path+part, aside+part); err != nil && (part == "" || !errors.Is(err, os.ErrNotExist)) {
+			return "", fmt.Errorf("set a damaged database aside: %w", err)
+		}
+	}
+	return aside, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}
