@@ -24,9 +24,9 @@ type Config struct {
 	// FreshIdentity gives the node a key of its own that ends with it, so that it
 	// does not meet itself under the key that Dir keeps.
 	FreshIdentity bool
-	// Listen are multiaddrs to listen on, each of which must be had; default all
-	// interfaces, TCP and QUIC, on the port of last time if it is free. The single
-	// word "none" is no listening.
+	// Listen is where to listen, each of which must be had: multiaddrs; "PORT", which
+	// is TCP and QUIC on all interfaces; or "IP:PORT". Default all interfaces, on the
+	// port of last time if it is free. The single word "none" is no listening.
 	Listen []string
 	// Announce are multiaddrs to name to others in place of those listened on.
 	Announce []string
@@ -59,6 +59,9 @@ type Config struct {
 
 // ErrStateDir says that the state directory cannot be used.
 var ErrStateDir = errors.New("the state directory cannot be used")
+
+// ErrAddress says that an address of Listen or Announce cannot be read.
+var ErrAddress = p2p.ErrAddress
 
 // DefaultDir is the state directory of this user: $XDG_DATA_HOME/fetcher or its
 // like on other systems.

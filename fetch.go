@@ -161,16 +161,11 @@ func (n *Node) knownManifest(dir string, id share.ID) (*share.Manifest, error) {
 
 // ParseSource reads a ticket or a share ID, with further peers as multiaddrs that end in /p2p/ID.
 func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, error) {
-	s := strings.TrimSpace(ticketOrID)
-	id, err := share.ParseID(s)
-	var addrs []ma.Multiaddr
+	ticket, err := share.Parse(ticketOrID)
 	if err != nil {
-		ticket, terr := share.ParseTicket(s)
-		if terr != nil {
-			return share.ID{}, nil, terr
-		}
-		id, addrs = ticket.ID, ticket.Peers
+		return share.ID{}, nil, err
 	}
+	id, addrs := ticket.ID, ticket.Peers
 	for _, p := range more {
 		a, err := ma.NewMultiaddr(p)
 		if err != nil {

@@ -47,8 +47,8 @@ type Node struct {
 
 // Open starts a node. It listens, but does nothing until asked. ctx is for the
 // start alone; Close ends the node. An address that cannot be listened on is an
-// error that wraps share.ErrNetwork, a state directory that cannot be used one that
-// wraps ErrStateDir.
+// error that wraps share.ErrNetwork, one that cannot be read ErrAddress, and a state
+// directory that cannot be used ErrStateDir.
 func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

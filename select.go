@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/piecelease/fetcher/actors"
@@ -31,70 +30,10 @@ var (
 	ErrSkipped = actors.ErrSkipped
 )
 
-// glob is a pattern for paths in a share: each part of it between slashes is one
-// of path.Match, and ** stands for any number of parts. What matches a folder
-// matches all that is in it.
-type glob struct {
-	text  string
-	parts []string
-}
-
-func parseGlob(text string) (glob, error) {
-	g := glob{text, strings.Split(strings.TrimSuffix(text, "/"), "/")}
-	for _, p := range g.parts {
-		if _, err := path.Match(p, ""); err != nil || p == "" || p == "." || p == ".." {
-			return g, fmt.Errorf("%q is no pattern for paths in a share: %w", text, path.ErrBadPattern)
-		}
-	}
-	return g, nil
-}
-
-func parseGlobs(texts []string) (out []glob, err error) {
-	for _, t := range texts {
-		g, e := parseGlob(t)
-		out, err = append(out, g), errors.Join(err, e)
-	}
-	return out, err
-}
-
-// match says whether g matches a path, or a folder above it.
-func (g glob) match(p string) bool {
-	parts := strings.Split(p, "/")
-	star, next := -1, 0 // the last ** so far, and the part it would swallow next
-	for i, at := 0, 0; i < len(g.parts); {
-		switch {
-		case g.parts[i] == "**":
-			star, next = i, at
-			i++
-			continue
-		case at < len(parts):
-			if ok, _ := path.Match(g.parts[i], parts[at]); ok {
-				i, at = i+1, at+1
-				continue
-			}
-		}
-		if star < 0 || next >= len(parts) {
-			return false
-		}
-		next++
-		i, at = star+1, next
-	}
-	return true
-}
-
-func anyMatch(globs []glob, p string) bool {
-	for _, g := range globs {
-		if g.match(p) {
-			return true
-		}
-	}
-	return false
-}
-
 // selector is what the options choose of a share; nil is all of it.
 func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), error) {
-	only, err := parseGlobs(o.Only)
-	skip, err2 := parseGlobs(o.Skip)
+	only, err := share.ParseGlobs(o.Only)
+	skip, err2 := share.ParseGlobs(o.Skip)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
@@ -102,10 +41,11 @@ func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), err
 		return nil, nil
 	}
 	return func(m *share.Manifest) ([]Priority, error) {
+		only, skip := only.In(m), skip.In(m)
 		out, some := make([]Priority, len(m.Entries)), false
 		for i, e := range m.Entries {
 			switch {
-			case len(only) > 0 && !anyMatch(only, e.Path) || anyMatch(skip, e.Path):
+			case len(only) > 0 && !only.Match(e.Path) || skip.Match(e.Path):
 				out[i] = PrioritySkip
 			case o.Select != nil:
 				out[i] = o.Select(e)
@@ -147,7 +87,7 @@ func quoted(globs []string) string {
 // transfer. It is an error before the list of files is here, and once the transfer
 // finishes.
 func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) error {
-	g, err := parseGlob(pattern)
+	globs, err := share.ParseGlobs([]string{pattern})
 	if err != nil {
 		return err
 	}
@@ -155,9 +95,10 @@ func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) 
 	if m == nil {
 		return actors.ErrOpening
 	}
+	globs = globs.In(m)
 	var entries []int
 	for i := range m.Entries {
-		if g.match(m.Entries[i].Path) {
+		if globs.Match(m.Entries[i].Path) {
 			entries = append(entries, i)
 		}
 	}

@@ -3,8 +3,10 @@ package p2p
 import (
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/libp2p/go-libp2p"
 	ma "github.com/multiformats/go-multiaddr"
@@ -17,9 +19,9 @@ type Config struct {
 	// Key is the node's identity. nil: a fresh one.
 	Key ed25519.PrivateKey
 
-	// Listen are the multiaddrs to listen on; each must bind. Empty: TCP and
-	// QUIC on all interfaces, IPv4 and, where the system has it, IPv6, all on
-	// one port. []string{"none"}: no listening.
+	// Listen is where to listen; each must bind: multiaddrs, or "PORT", which is TCP
+	// and QUIC on all interfaces, IPv4 and, where the system has it, IPv6, or
+	// "IP:PORT". Empty: as "PORT", on one that is free. []string{"none"}: no listening.
 	Listen []string
 
 	// Announce are multiaddrs under which others reach this node, such as the
@@ -123,15 +125,15 @@ func (c Config) validate() error {
 	return c.Timeouts.validate()
 }
 
-// parse reads multiaddrs, naming the one that is none.
-func parse(what string, addrs []string) ([]ma.Multiaddr, error) {
-	var out []ma.Multiaddr
-	for _, s := range addrs {
-		a, err := ma.NewMultiaddr(s)
-		if err != nil {
-			return nil, fmt.Errorf("%s address %q: %w", what, s, err)
-		}
-		out = append(out, a)
+// ErrAddress says that an address of the configuration cannot be read.
+var ErrAddress = errors.New("not an address")
+
+// parse reads a multiaddr.
+func parse(what, s string) (ma.Multiaddr, error) {
+	a, err := ma.NewMultiaddr(s)
+	if err == nil {
+		return a, nil
 	}
-	return out, nil
+	why := strings.TrimPrefix(err.Error(), fmt.Sprintf("failed to parse multiaddr %q: ", s))
+	return nil, fmt.Errorf("%w: %s %q (%s)", ErrAddress, what, s, why)
 }

@@ -68,21 +68,25 @@ type Host struct {
 	err    error          // what Close returns
 }
 
-// New makes a host and binds every listen address, or returns an error that
-// wraps share.ErrNetwork and names the address that could not be had. It
-// answers nobody before Serve.
+// New makes a host and binds every listen address, or returns an error that names
+// the address: it wraps share.ErrNetwork if it could not be had, and ErrAddress if
+// it cannot be read. It answers nobody before Serve.
 func New(cfg Config) (*Host, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	listen, err := listenAddrs(cfg)
+	listen, err := spots(cfg)
 	if err != nil {
 		return nil, err
 	}
-	announce, err := parse("announce", cfg.Announce)
-	if err != nil {
-		return nil, err
+	var announce []ma.Multiaddr
+	for _, s := range cfg.Announce {
+		a, err := parse("announce", s)
+		if err != nil {
+			return nil, err
+		}
+		announce = append(announce, a)
 	}
 	node, err := newNode(cfg)
 	if err != nil {

@@ -84,15 +84,41 @@ func TestEveryListenAddressBindsOrIsNamed(t *testing.T) {
 		fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", tcp),
 		fmt.Sprintf("/ip4/0.0.0.0/tcp/%d", tcp),
 		fmt.Sprintf("/ip4/127.0.0.1/udp/%d/quic-v1", udp),
-		"/ip4/192.0.2.1/tcp/0",           // not an address of this machine
-		"/ip4/127.0.0.1/tcp/0/ws",        // no such transport
-		"/ip4/127.0.0.1/tcp/0/tcp/1/tcp", // no address
-		"here",
+		"/ip4/192.0.2.1/tcp/0",    // not an address of this machine
+		"/ip4/127.0.0.1/tcp/0/ws", // no such transport
+		fmt.Sprintf("127.0.0.1:%d", tcp),
+		fmt.Sprint(tcp), // of all interfaces
 	} {
 		_, err := New(Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", bad}})
+		if port := fmt.Sprint(tcp); bad == port || strings.HasSuffix(bad, ":"+port) {
+			bad = "/tcp/" + port
+		}
 		if !errors.Is(err, share.ErrNetwork) || !strings.Contains(fmt.Sprint(err), bad) {
 			t.Errorf("listening on %s: %v; want an error that names it and wraps ErrNetwork", bad, err)
 		}
+	}
+	for _, bad := range []string{"/ip4/127.0.0.1/tcp/0/tcp/1/tcp", "here", "65536", "-1", ":", "", "localhost:4001", "[fe80::1%lo]:4001", "none"} {
+		if _, err := New(Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", bad}}); !errors.Is(err, ErrAddress) || !strings.Contains(fmt.Sprint(err), strconv.Quote(bad)) {
+			t.Errorf("listening on %s: %v; want an error that names it and wraps ErrAddress", bad, err)
+		}
+	}
+}
+
+func TestAPortOrAnIPAndAPortIsTCPAndQUIC(t *testing.T) {
+	free := newHost(t, Config{Listen: []string{}})
+	port := portOf(t, free, ma.P_TCP)
+	free.Close()
+	for _, c := range []struct{ listen, on string }{
+		{fmt.Sprint(port), "/ip4/0.0.0.0"}, {fmt.Sprintf(":%d", port), "/ip4/0.0.0.0"}, {fmt.Sprintf("127.0.0.1:%d", port), "/ip4/127.0.0.1"},
+	} {
+		h := newHost(t, Config{Listen: []string{c.listen}})
+		got := fmt.Sprint(h.swarm.ListenAddresses())
+		for _, want := range []string{fmt.Sprintf("%s/tcp/%d", c.on, port), fmt.Sprintf("%s/udp/%d/quic-v1", c.on, port)} {
+			if !strings.Contains(got, want) {
+				t.Errorf("--listen %s listens on %s, not on %s", c.listen, got, want)
+			}
+		}
+		h.Close()
 	}
 }
 

@@ -3,38 +3,69 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
-
-	"github.com/piecelease/fetcher/share"
 )
 
 func protoID(s string) protocol.ID { return protocol.ID(s) }
 
-// listenAddrs reads Config.Listen: nil means the default, and empty none.
-func listenAddrs(cfg Config) ([]ma.Multiaddr, error) {
+// spot is where to listen: at an address, or on a port of some IPs, over TCP and QUIC.
+type spot struct {
+	addr ma.Multiaddr
+	ips  []string // as multiaddrs; used if addr is nil
+	port int
+}
+
+// everywhere is all interfaces.
+var everywhere = []string{"/ip4/0.0.0.0", "/ip6/::"}
+
+// spots reads Config.Listen: nil means the default, and empty none.
+func spots(cfg Config) ([]spot, error) {
 	switch {
 	case len(cfg.Listen) == 0:
 		return nil, nil
 	case len(cfg.Listen) == 1 && cfg.Listen[0] == "none":
-		return []ma.Multiaddr{}, nil
+		return []spot{}, nil
 	}
-	addrs, err := parse("listen", cfg.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, share.ErrNetwork)
+	var out []spot
+	for _, s := range cfg.Listen {
+		if port, err := strconv.ParseUint(strings.TrimPrefix(s, ":"), 10, 16); err == nil {
+			out = append(out, spot{ips: everywhere, port: int(port)})
+			continue
+		}
+		if ap, err := netip.ParseAddrPort(s); err == nil && ap.Addr().Zone() == "" {
+			ip := "/ip6/" + ap.Addr().String()
+			if ap.Addr().Is4() {
+				ip = "/ip4/" + ap.Addr().String()
+			}
+			out = append(out, spot{ips: []string{ip}, port: int(ap.Port())})
+			continue
+		}
+		a, err := parse("listen on", s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, spot{addr: a})
 	}
-	return addrs, nil
+	return out, nil
 }
 
-func (h *Host) listen(addrs []ma.Multiaddr) error {
-	if addrs == nil {
+func (h *Host) listen(at []spot) error {
+	if at == nil {
 		return h.listenDefault()
 	}
-	for _, a := range addrs {
-		if err := h.swarm.AddListenAddr(a); err != nil {
-			return unusable(a, err)
+	for _, s := range at {
+		if s.addr == nil {
+			if err := h.listenPort(s.ips, s.port); err != nil {
+				return err
+			}
+		} else if err := h.swarm.AddListenAddr(s.addr); err != nil {
+			return unusable(s.addr, err)
 		}
 	}
 	return nil
@@ -54,7 +85,7 @@ func (h *Host) listenDefault() error {
 		if try == 0 {
 			port = h.cfg.Port
 		}
-		if err = h.listenPort(port); err == nil {
+		if err = h.listenPort(everywhere, port); err == nil {
 			return nil
 		}
 		h.swarm.ListenClose(h.swarm.ListenAddresses()...)
@@ -62,11 +93,12 @@ func (h *Host) listenDefault() error {
 	return err
 }
 
-// listenPort listens on port, or with 0 on whatever port the first address gets.
-func (h *Host) listenPort(port int) error {
+// listenPort listens on port, or with 0 on whatever port the first address gets. Of
+// ips, those of a family that this system lacks are left out, but not all.
+func (h *Host) listenPort(ips []string, port int) error {
 	var missing error
 	bound := 0
-	for _, ip := range []string{"/ip4/0.0.0.0", "/ip6/::"} {
+	for _, ip := range ips {
 		for _, format := range []string{"/tcp/%d", "/udp/%d/quic-v1"} {
 			if h.cfg.QUICOnly && format[1] == 't' {
 				continue

@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ipfs/go-cid"
 	"github.com/multiformats/go-multihash"
@@ -28,25 +29,33 @@ func IDFromBytes(b []byte) (ID, error) {
 	return ID{Hash(b[len(idPrefix):])}, nil
 }
 
+// idText is how the text of every share ID in base32 begins.
+const idText = "bafyr4i"
+
 // ParseID reads the text of a share ID: any CID of a share, in base32 as String
 // makes it or in another base. The error wraps ErrTicket.
 func ParseID(s string) (ID, error) {
 	if len(s) > 256 {
-		return ID{}, fmt.Errorf("%w: %d characters are no share ID", ErrTicket, len(s))
+		return ID{}, idError(fmt.Sprintf("%d characters beginning with %q are neither a ticket nor a share ID", len(s), s[:16]))
 	}
 	c, err := cid.Decode(s)
-	if err != nil {
-		return ID{}, fmt.Errorf("%w: %q is no share ID: %w", ErrTicket, s, err)
-	}
-	p := c.Prefix()
 	switch {
-	case p.Version != 1 || p.Codec != cid.DagCBOR:
-		return ID{}, fmt.Errorf("%w: %q is a CID, but not of a share's manifest (CIDv1, dag-cbor)", ErrTicket, s)
-	case p.MhType != multihash.BLAKE3 || p.MhLength != len(Hash{}):
-		return ID{}, fmt.Errorf("%w: %q is a CID of another hash function; share IDs are BLAKE3-256", ErrTicket, s)
+	case err != nil && strings.HasPrefix(s, idText):
+		return ID{}, idError(fmt.Sprintf("%q is no whole share ID: that has 59 characters, and this %d", s, len(s)))
+	case err != nil:
+		return ID{}, idError(fmt.Sprintf("%q is neither a ticket, which begins with %q, nor a share ID, which begins with %q", s, ticketPrefix, idText))
+	}
+	if p := c.Prefix(); p.Version != 1 || p.Codec != cid.DagCBOR || p.MhType != multihash.BLAKE3 || p.MhLength != len(Hash{}) {
+		return ID{}, idError(fmt.Sprintf("%q is a CID, but not of a share: that is a CIDv1 of codec dag-cbor and hash BLAKE3-256, and begins with %q in base32", s, idText))
 	}
 	return IDFromBytes(c.Bytes())
 }
+
+// idError says why a text names no share. It wraps ErrTicket.
+type idError string
+
+func (e idError) Error() string { return string(e) }
+func (e idError) Unwrap() error { return ErrTicket }
 
 // Bytes is the CID in binary: 36 bytes.
 func (id ID) Bytes() []byte { return append([]byte(idPrefix), id.digest[:]...) }

@@ -106,16 +106,54 @@ func (t Ticket) encode() []byte {
 	return b
 }
 
-// ParseTicket reads a ticket, with white space around it or not. The error wraps
-// ErrTicket and says whether it was cut, mistyped, or made by a later version.
+// Parse reads a ticket, or a share ID as a ticket without addresses. The error
+// wraps ErrTicket, and ErrCut if more text could make it one.
+func Parse(s string) (Ticket, error) {
+	s = asWritten(s)
+	if t := inLowerCase(s); strings.HasPrefix(t, ticketPrefix) || strings.HasPrefix(ticketPrefix, t) {
+		return ParseTicket(s)
+	}
+	id, err := ParseID(s)
+	return Ticket{ID: id}, err
+}
+
+// ParseTicket reads a ticket, in capitals or not, and with white space in it as
+// mail programs and terminals put there. The error wraps ErrTicket and says whether
+// it was cut, in which case it wraps ErrCut, mistyped, or made by a later version.
 func ParseTicket(s string) (Ticket, error) {
-	t, err := parseTicket(strings.TrimSpace(s))
+	t, err := parseTicket(inLowerCase(asWritten(s)))
 	if err != nil {
 		return Ticket{}, fmt.Errorf("%w: %w", ErrTicket, err)
 	}
 	return t, nil
 }
 
+// maxWritten bounds the characters of a ticket with the white space in it.
+const maxWritten = 4 * MaxTicket
+
+// asWritten is s without white space. If it is too long for a ticket, so is what
+// is returned.
+func asWritten(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) {
+			return -1
+		}
+		return c
+	}, s[:min(len(s), maxWritten)])
+}
+
+// inLowerCase changes ASCII letters alone: other alphabets have letters that would
+// become some of base32.
+func inLowerCase(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		return c
+	}, s)
+}
+
+// parseTicket reads a ticket in lower case, without white space.
 func parseTicket(s string) (Ticket, error) {
 	switch {
 	case s == "":
@@ -123,7 +161,7 @@ func parseTicket(s string) (Ticket, error) {
 	case len(s) > MaxTicket:
 		return Ticket{}, fmt.Errorf("it has %d characters, and a ticket at most %d", len(s), MaxTicket)
 	case strings.HasPrefix(ticketPrefix, s):
-		return Ticket{}, errCut
+		return Ticket{}, ErrCut
 	case !strings.HasPrefix(s, ticketPrefix):
 		return Ticket{}, fmt.Errorf("it does not begin with %q", ticketPrefix)
 	}
@@ -131,20 +169,18 @@ func parseTicket(s string) (Ticket, error) {
 	for i, c := range text {
 		switch {
 		case c >= 'a' && c <= 'z' || c >= '2' && c <= '7':
-		case unicode.IsSpace(c):
-			return Ticket{}, fmt.Errorf("white space in it, after %d characters: it must be in one piece", len(ticketPrefix)+i)
 		default:
 			return Ticket{}, fmt.Errorf("mistyped: %q, its character %d, is in no ticket", c, len(ticketPrefix)+i+1)
 		}
 	}
 	raw, err := ticketBase32.DecodeString(text)
 	if err != nil || len(raw) < checksumSize {
-		return Ticket{}, errCut // each character is good, so it is their number
+		return Ticket{}, ErrCut // each character is good, so it is their number
 	}
 	body := raw[:len(raw)-checksumSize]
 	if sum := blake3.Sum256(body); !bytes.Equal(sum[:checksumSize], raw[len(body):]) {
 		if cut(raw) {
-			return Ticket{}, errCut
+			return Ticket{}, ErrCut
 		}
 		return Ticket{}, errors.New("mistyped: its checksum does not match")
 	}
@@ -159,7 +195,8 @@ func parseTicket(s string) (Ticket, error) {
 	return t, nil
 }
 
-var errCut = errors.New("cut short: its end is missing")
+// ErrCut says that the end of a ticket is missing.
+var ErrCut = errors.New("cut short: its end is missing")
 
 // cut says whether raw, whose checksum is wrong, ends before it should.
 func cut(raw []byte) bool {
@@ -188,6 +225,9 @@ func decodeTicket(body []byte) (Ticket, error) {
 	case v != ticketVersion:
 		return Ticket{}, fmt.Errorf("garbled: there is no version %d of tickets", v)
 	}
+	if err := knownKeys(n); err != nil {
+		return Ticket{}, err
+	}
 	var t Ticket
 	if t.ID, err = idAt(n, "id"); err != nil {
 		return Ticket{}, fmt.Errorf("garbled: %w", err)
@@ -199,6 +239,22 @@ func decodeTicket(body []byte) (Ticket, error) {
 		return Ticket{}, errors.New("garbled: not in canonical form")
 	}
 	return t, nil
+}
+
+// knownKeys refuses a ticket that says what this program would not heed.
+func knownKeys(n datamodel.Node) error {
+	for it := n.MapIterator(); it != nil && !it.Done(); {
+		k, _, err := it.Next()
+		if err != nil {
+			return fmt.Errorf("garbled: %w", err)
+		}
+		switch key, _ := k.AsString(); key {
+		case "v", "id", "peers":
+		default:
+			return fmt.Errorf("made by a later version of this program: this one does not know its field %.40q; please update", key)
+		}
+	}
+	return nil
 }
 
 func intAt(n datamodel.Node, key string) (int64, error) {

@@ -40,7 +40,7 @@ Nothing is kept, unless -o says where.`,
 			return a.cat(cmd.Context(), args[0], append(args, "")[1], fl)
 		},
 	}
-	c.Flags().StringVarP(&fl.out, "out", "o", "", "folder to keep the file in, below the share's name")
+	c.Flags().StringVarP(&fl.out, "out", "o", "", "keep the file in this folder, `DIR`, below the share's name")
 	fl.sources(c.Flags())
 	return c
 }

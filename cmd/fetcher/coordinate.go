@@ -18,26 +18,27 @@ func (a *app) coordinateCommand() *cobra.Command {
 	var allow, more, listen []string
 	c := &cobra.Command{
 		Use:   "coordinate TICKET|ID --allow PEER...",
-		Short: "Lease the pieces of a share to a fleet, so that each byte enters it once",
-		Long: `Lease the pieces of a share to the nodes of a fleet until Ctrl-C, so that each byte
-enters the fleet once. The coordinator itself fetches nothing but the list of files.
+		Short: "Lease a share to a fleet, so that each byte enters it once",
+		Long: `Lease the pieces of a share to the nodes of a fleet until Ctrl-C, so that each
+byte enters the fleet once. The coordinator itself fetches nothing but the list
+of files.
 
-The first line on stdout is one of its addresses; stderr has all. Take one that the
-members can reach. On each of them:
+The first line on stdout is one of its addresses; stderr has all. Take one that
+the members can reach. On each of them:
 
   fetcher fetch TICKET --lease-from ADDRESS --seed
 
-A member is known by the stored identity of its node. One that is not on the list is
-told its ID; give that to --allow. Ended and begun again, even by kill -9, the
-coordinator goes on where it was: it keeps its identity, its port and who was a
-member in the state directory.`,
+A member is known by the stored identity of its node. One that is not on the
+list is told its ID; give that to --allow. Ended and begun again, even by kill
+-9, the coordinator goes on where it was: it keeps its identity, its port and
+who was a member in the state directory.`,
 		Args: exactly("TICKET or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.coordinate(cmd, args[0], allow, more, listen) },
 	}
 	f := c.Flags()
-	f.StringArrayVar(&allow, "allow", nil, "ID of a peer that may be a member; may be repeated")
-	f.StringArrayVar(&more, "peer", nil, "a further peer to ask for the list of files: a multiaddr that ends in /p2p/ID; may be repeated")
-	f.StringArrayVar(&listen, "listen", nil, "multiaddr to listen on; may be repeated (default all interfaces, TCP and QUIC)")
+	f.StringArrayVar(&allow, "allow", nil, "admit this `PEER`, an ID, as a member; may be repeated")
+	f.StringArrayVar(&more, "peer", nil, "ask for the list of files at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
+	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	return c
 }
 
@@ -48,8 +49,8 @@ type fleetFlags struct {
 }
 
 func (fl *fleetFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&fl.from, "lease-from", "", "fetch from outside only what this coordinator of a fleet leases: a multiaddr that ends in /p2p/ID; implies --identity")
-	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after so long without it (default: wait for it)")
+	f.StringVar(&fl.from, "lease-from", "", "fetch from outside only what the coordinator of a fleet at this `ADDR` leases, a multiaddr that ends in /p2p/ID; implies --identity")
+	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it (default: wait for it)")
 }
 
 func (fl *fleetFlags) config() (fetcher.Fleet, error) {

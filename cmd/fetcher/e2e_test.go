@@ -11,10 +11,12 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,7 +108,10 @@ type sharing struct {
 // startShare serves path, and ends it with the test.
 func startShare(t testing.TB, path string, args ...string) *sharing {
 	t.Helper()
-	args = append([]string{"share", path, "--json", "--listen", "/ip4/127.0.0.1/tcp/0", "--dir", t.TempDir()}, args...)
+	if !slices.Contains(args, "--listen") {
+		args = append(args, "--listen", "/ip4/127.0.0.1/tcp/0")
+	}
+	args = append([]string{"share", path, "--json", "--dir", t.TempDir()}, args...)
 	cmd := exec.Command(binary, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -617,4 +622,19 @@ func TestLimitDownSlowsFetchAndCat(t *testing.T) {
 			}
 		}
 	}
+}
+
+// freePort is a TCP port of the loopback that nobody listens on.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// freeAddr is an address to listen on that nobody has.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", freePort(t))
 }

@@ -36,6 +36,7 @@ var outcomes = []struct {
 }{
 	{exitUsage, "usage", share.ErrTicket},
 	{exitUsage, "usage", fetcher.ErrNoSource},
+	{exitUsage, "usage", fetcher.ErrAddress},
 	{exitUsage, "usage", fetcher.ErrNothingSelected},
 	{exitUsage, "usage", path.ErrBadPattern},
 	{exitPath, "path", share.ErrPath},
@@ -88,6 +89,7 @@ var advices = []struct {
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
 	{share.ErrDiskFull, "Make room and run the same command again; what fetch has verified is kept."},
 	{share.ErrChanged, "Run the same command again, when nothing writes to it."},
+	{fetcher.ErrAddress, "--listen takes a port such as 4001, or where to listen alone, such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none;\n--announce takes multiaddrs such as /dns4/example.org/tcp/4001."},
 	{errListen, "Name another address with --listen."},
 	{share.ErrNetwork, "See that it is still shared, and that this machine can reach the other. The same command tries again."},
 	{share.ErrNotFound, "It is not shared there any more, or never was: ask for a new ticket."},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
 )
 
 // fetchFlags are the flags of fetch.
@@ -41,11 +42,11 @@ func (a *app) fetchCommand() *cobra.Command {
 		Long: `Fetch a share into DIR/NAME and verify every block of it. What is there of an
 earlier run is kept, and not hashed again. A ticket of "-" is read from stdin.
 
-With --only or --skip, files are chosen by their path in the share, which is what ls
-prints without the NAME/ before it: * ? [a-z] match within a part of it, ** any number
-of parts, and the pattern of a folder all that is in it. What is not chosen is not
-made; what is lies in DIR/NAME when it is complete, and DIR/NAME.partial stays for a
-later run that chooses more.
+With --only or --skip, files are chosen by their path in the share, with NAME/
+before it, as ls prints it, or without: * ? [a-z] match within a part of it, **
+any number of parts, and the pattern of a folder all that is in it. What is not
+chosen is not made; what is lies in DIR/NAME when it is complete, and
+DIR/NAME.partial stays for a later run that chooses more.
 
 While it fetches, it serves what it has verified to others; with --seed it goes
 on doing so when it is done.`,
@@ -60,23 +61,23 @@ on doing so when it is done.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, args[0], fl) },
 	}
 	f := c.Flags()
-	f.StringVarP(&fl.out, "out", "o", ".", "folder to put the share into")
-	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this pattern; may be repeated")
-	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this pattern; may be repeated")
+	f.StringVarP(&fl.out, "out", "o", ".", "put the share into this folder, `DIR`")
+	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
+	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	fl.sources(f)
 	fl.fleet.add(f)
-	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a time such as 30m, or until Ctrl-C")
+	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = seedForever
 	return c
 }
 
 // sources are the flags about whom to fetch from.
 func (fl *fetchFlags) sources(f *pflag.FlagSet) {
-	f.StringArrayVar(&fl.peers, "peer", nil, "a further source: a multiaddr that ends in /p2p/ID; may be repeated")
-	f.StringArrayVar(&fl.listen, "listen", nil, "multiaddr to listen on, or none; may be repeated (default all interfaces)")
-	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after so long without a verified byte")
-	f.StringVar(&fl.limitUp, "limit-up", "", "bytes per second sent to others, at most, such as 500K or 10M")
-	f.StringVar(&fl.limitDown, "limit-down", "", "bytes per second asked for, at most, such as 500K or 10M")
+	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
+	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
+	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
+	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node in place of a fresh one")
 }
 
@@ -156,24 +157,33 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	return w.leave()
 }
 
-// ticket is the argument, or the first word on stdin for "-".
+// ticket is the argument, or for "-" what is on stdin: as many lines as it takes, so
+// that a pipe need not end.
 func (a *app) ticket(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
 	sc := bufio.NewScanner(io.LimitReader(a.stdin, maxTicketInput))
 	sc.Buffer(nil, maxTicketInput)
+	text := ""
 	for sc.Scan() {
-		if s := strings.TrimSpace(sc.Text()); s != "" {
-			return s, nil
+		text += strings.TrimSpace(sc.Text())
+		if text == "" {
+			continue
+		}
+		if _, err := share.Parse(text); !errors.Is(err, share.ErrCut) {
+			return text, nil // a whole one, or none at all
 		}
 	}
-	return "", usageError{errors.New("there is no ticket on stdin")}
+	if text == "" {
+		return "", usageError{errors.New("there is no ticket on stdin")}
+	}
+	return text, nil
 }
 
 // again is the command that resumes: the same choice, sources and limits.
 func again(cmd *cobra.Command, ticket string, out string) string {
-	words := []string{cmd.CommandPath(), ticket, "-o", quote(out)}
+	words := []string{cmd.CommandPath(), strings.Join(strings.Fields(ticket), ""), "-o", quote(out)}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name == "out" {
 			return

@@ -33,9 +33,9 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 			return a.print(m)
 		},
 	}
-	c.Flags().StringArrayVar(&peers, "peer", nil, "whom to ask: a multiaddr that ends in /p2p/ID; may be repeated")
-	c.Flags().StringArrayVar(&listen, "listen", []string{"none"}, "multiaddr to listen on, or none")
-	c.Flags().StringVar(&links, "links", "keep", "for a PATH, symbolic links: keep, skip or refuse")
+	c.Flags().StringArrayVar(&peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
+	c.Flags().StringArrayVar(&listen, "listen", []string{"none"}, listenHelp)
+	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what becomes of symbolic links, a `MODE`: keep, skip or refuse")
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -98,6 +99,7 @@ func wantsJSON(args []string) bool {
 }
 
 func (a *app) root() *cobra.Command {
+	askedVersion := false
 	root := &cobra.Command{
 		Use:           "fetcher",
 		Short:         "Share files, and fetch them verified from many peers",
@@ -108,6 +110,9 @@ func (a *app) root() *cobra.Command {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("there is no command %q; see fetcher --help", args[0])}
 			}
+			if askedVersion {
+				return a.printVersion()
+			}
 			return cmd.Help()
 		},
 		Args: cobra.ArbitraryArgs,
@@ -116,11 +121,14 @@ func (a *app) root() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.Flags().BoolVar(&askedVersion, "version", false, "print the version")
 	f := root.PersistentFlags()
-	f.StringVar(&a.flags.dir, "dir", "", "state directory: key, import cache, ranking (default the user's data directory)")
+	f.StringVar(&a.flags.dir, "dir", "", "keep the node's key, and what it remembers of files and peers, in this folder, `DIR` (default the user's data folder)")
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
-	f.StringVar(&a.flags.logLevel, "log-level", "warn", "what is logged to stderr: debug, info, warn or error")
+	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.simCommand(), a.versionCommand())
+	complete(root)
 	return root
 }
 
@@ -130,11 +138,12 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher fetch TICKET     fetches what the ticket names; run it again to resume
   fetcher cat TICKET FILE  writes one file of it to stdout
 
-Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL, and --seed of
-sim run FETCHER_SIM_SEED. One that may be repeated takes its values there with spaces between.
+Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL, and
+--seed of sim run FETCHER_SIM_SEED. One that may be repeated takes its values
+there with spaces between.
 
 Exit codes, the first that holds in this order:
-    2  usage; a ticket that cannot be read; an ID without a peer; nothing selected
+    2  usage; an unreadable ticket; an ID without a peer; nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
    11  held by another process
@@ -151,15 +160,17 @@ Exit codes, the first that holds in this order:
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if a.flags.json {
-				a.out.write("version", map[string]any{"version": version()})
-				return nil
-			}
-			_, err := fmt.Fprintln(a.stdout, "fetcher", version())
-			return err
-		},
+		RunE: func(*cobra.Command, []string) error { return a.printVersion() },
 	}
+}
+
+func (a *app) printVersion() error {
+	if a.flags.json {
+		a.out.write("version", map[string]any{"version": version()})
+		return nil
+	}
+	_, err := fmt.Fprintln(a.stdout, "fetcher", version())
+	return err
 }
 
 // version is what the module system knows of this build.

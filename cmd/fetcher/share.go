@@ -23,8 +23,8 @@ func (a *app) shareCommand() *cobra.Command {
 		Short: "Serve a file or folder, and print its ticket",
 		Long: `Serve a file or folder, straight from where it is, until Ctrl-C.
 
-The first line on stdout is the ticket, alone. What is for people goes to stderr.
-What has not changed since it was last shared is not read again.`,
+The first line on stdout is the ticket, alone. What is for people goes to
+stderr. What has not changed since it was last shared is not read again.`,
 		Args: exactly("PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mode, err := linkMode(links)
@@ -39,10 +39,10 @@ What has not changed since it was last shared is not read again.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&listen, "listen", nil, "multiaddr to listen on, such as /ip4/0.0.0.0/tcp/4001; may be repeated (default all interfaces, TCP and QUIC)")
-	f.StringArrayVar(&announce, "announce", nil, "multiaddr to put into the ticket instead; may be repeated")
-	f.StringVar(&links, "links", "keep", "symbolic links: keep those that stay inside, skip all, or refuse them")
-	f.StringVar(&limitUp, "limit-up", "", "bytes per second sent, at most, such as 500K or 10M")
+	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
+	f.StringArrayVar(&announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
+	f.StringVar(&links, "links", "keep", "what becomes of symbolic links, a `MODE`: keep those that stay inside, skip all, or refuse them")
+	f.StringVar(&limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	return c
 }
 

@@ -19,11 +19,11 @@ func (a *app) simCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim",
 		Short: "Run whole nodes on a pretend network, in virtual time",
-		Long: `Run whole nodes on a pretend network, in virtual time: an hour takes seconds, and the
-same seed gives the same run, on every machine.
+		Long: `Run whole nodes on a pretend network, in virtual time: an hour takes seconds,
+and the same seed gives the same run, on every machine.
 
   fetcher sim list              what there is
-  fetcher sim run flash-crowd   one of it; exits with 1 if something did not hold`,
+  fetcher sim run flash-crowd   one; exits with 1 if something did not hold`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -75,14 +75,15 @@ func (a *app) simRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run SCENARIO",
 		Short: "Run a scenario, or search for a seed with which it does not hold",
-		Long: `Run a scenario: the real nodes over modelled links and disks, on one goroutine, in
-virtual time. What must hold is checked throughout; where it does not, the seed, what
-was wrong, why each missing piece is missing and the timeline are printed, and the exit
-code is 1.
+		Long: `Run a scenario: the real nodes over modelled links and disks, on one goroutine,
+in virtual time. What must hold is checked throughout; where it does not, the
+seed, what was wrong, why each missing piece is missing and the timeline are
+printed, and the exit code is 1.
 
-With --seeds many seeds are tried, one on each core at a time, up to the first with
-which the scenario does not hold.`,
-		Args: exactly("SCENARIO"),
+With --seeds many seeds are tried, one on each core at a time, up to the first
+with which the scenario does not hold.`,
+		Args:              exactly("SCENARIO"),
+		ValidArgsFunction: scenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := fl.check(args[0])
 			if err != nil {
@@ -98,6 +99,14 @@ which the scenario does not hold.`,
 	f.BoolVar(&fl.timeline, "timeline", false, "print all that happened, even if all is well")
 	f.StringVar(&fl.report, "report", "", "write a page with pictures of the run to this `FILE`: of the seed that failed, or else of the first")
 	return c
+}
+
+// scenarios completes the name of one.
+func scenarios(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
+	for _, s := range simnet.Scenarios() {
+		out = append(out, cobra.CompletionWithDesc(s.Name, s.Says))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // check finds the scenario and looks whether the flags go with it.

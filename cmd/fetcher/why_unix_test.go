@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -167,13 +166,4 @@ func holder(t *testing.T, origin *sharing, args ...string) (addr string) {
 	}
 	t.Fatal("the holder ended")
 	return ""
-}
-
-// freeAddr is an address to listen on that nobody has.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", l.Addr().(*net.TCPAddr).Port)
 }

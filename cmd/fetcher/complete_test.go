@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+func TestCompletionOffersWhatFits(t *testing.T) {
+	for args, want := range map[string]string{
+		"sim run fl":        "flash-crowd\t",
+		"share --links ":    "keep\nskip\nrefuse\n:4",
+		"--log-level ":      "debug\ninfo\nwarn\nerror\n:4",
+		"fetch ":            ":4", // no files
+		"fetch --only ":     ":4",
+		"cat x ":            ":4",
+		"fetch -o ":         ":16", // folders
+		"ls --dir ":         ":16",
+		"sim run --report ": "html\n:8", // such files
+		"share ":            ":0",       // files
+		"ls ":               ":0",
+	} {
+		var stdout, stderr bytes.Buffer
+		words := append([]string{"__complete"}, strings.Split(args, " ")...)
+		if code := run(words, strings.NewReader(""), &stdout, &stderr, context.Background()); code != 0 || !strings.Contains("\n"+stdout.String(), "\n"+want) {
+			t.Errorf("fetcher %s: %q, want %q", args, &stdout, want)
+		}
+	}
+}
+
+// Help fits on a terminal of 80 columns.
+func TestHelpFitsOnATerminal(t *testing.T) {
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		c.InitDefaultHelpFlag()
+		for line := range strings.Lines(c.Short + "\n" + c.Long + "\n" + c.UsageString()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	look(a.root())
+}

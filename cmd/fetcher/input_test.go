@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A ticket is read however it was copied: in capitals, wrapped over lines, and from
+// a pipe that does not end.
+func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 1000, 7)
+	s := startShare(t, src)
+	wrapped := " " + s.ticket[:70] + "\r\n  " + s.ticket[70:140] + "\n\t" + s.ticket[140:] + "\n"
+	for name, c := range map[string]struct{ arg, stdin string }{
+		"in capitals":       {strings.ToUpper(s.ticket), ""},
+		"wrapped":           {wrapped, ""},
+		"wrapped, on stdin": {"-", "\n" + wrapped},
+		"an ID in two":      {s.id[:20] + " " + s.id[20:], ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(binary, "ls", c.arg, "--peer", s.addrs[0], "--json", "--dir", t.TempDir())
+			in, err := cmd.StdinPipe()
+			must(t, err)
+			io.WriteString(in, c.stdin) // and the pipe stays open
+			if r := finish(t, cmd, nil); r.code != 0 || len(r.lines) != 3 || r.lines[1].Path != "one.bin" {
+				t.Errorf("exit %d: %+v %s", r.code, r.lines, r.stderr)
+			}
+		})
+	}
+	for name, c := range map[string]struct{ arg, says string }{
+		"another CID": {"QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPBdG", "is a CID, but not of a share"},
+		"a word":      {"photos", "neither a ticket"},
+	} {
+		if r := command(t, "fetch", c.arg); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
+		}
+	}
+}
+
+// Paths are taken as ls prints them.
+func TestOnlyTakesWhatLsPrints(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "movie")
+	for _, name := range []string{"cd1/a", "cd2/b", "cd2/c"} {
+		writeRandom(t, filepath.Join(src, filepath.FromSlash(name)), 100, 1)
+	}
+	s := startShare(t, src)
+	for args, want := range map[string]string{
+		"--only movie/cd2": "cd2/b cd2/c", "--only cd2": "cd2/b cd2/c", "--only movie/cd2/ --skip movie/cd2/c": "cd2/b", "--only movie": "cd1/a cd2/b cd2/c",
+	} {
+		dir := t.TempDir()
+		if r := command(t, append([]string{"fetch", s.ticket, "-o", dir, "--listen", "none"}, strings.Fields(args)...)...); r.code != 0 {
+			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
+		}
+		var got []string
+		for l := range strings.Lines(fingerprint(t, filepath.Join(dir, "movie"))) {
+			if name, _, file := strings.Cut(strings.TrimSpace(l), " "); file {
+				got = append(got, filepath.ToSlash(name))
+			}
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s fetched %q, want %q", args, s, want)
+		}
+	}
+}
+
+func TestListenTakesAPort(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 1000, 7)
+	for _, format := range []string{"%d", ":%d", "127.0.0.1:%d"} {
+		port := freePort(t)
+		s := startShare(t, src, "--listen", fmt.Sprintf(format, port))
+		if got := strings.Join(s.addrs, " "); !strings.Contains(got, fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/", port)) || !strings.Contains(got, fmt.Sprintf("/udp/%d/quic-v1/", port)) {
+			t.Errorf("%s: listens on %s", format, got)
+		}
+		s.stop(t)
+	}
+	r := command(t, "share", src, "--listen", "here:80")
+	if r.code != exitUsage || !strings.Contains(r.stderr, `"here:80"`) || !strings.Contains(r.stderr, "--listen takes a port") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestVersionIsAFlagToo(t *testing.T) {
+	t.Parallel()
+	a, b := output(t, binary, "version"), output(t, binary, "--version")
+	if a != b || !strings.HasPrefix(a, "fetcher ") {
+		t.Errorf("%q and %q", a, b)
+	}
+	if r := command(t, "--version"); r.code != 0 || len(r.lines) != 3 || r.lines[1].Type != "version" {
+		t.Errorf("exit %d: %+v", r.code, r.lines)
+	}
+}

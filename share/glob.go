@@ -1,0 +1,97 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Glob is a pattern for paths in a share: each part of it between slashes is one
+// of path.Match, and ** stands for any number of parts. What matches a folder
+// matches all that is in it. A path as it stands matches itself, whatever
+// characters are in it.
+type Glob struct {
+	text  string
+	parts []string
+}
+
+// Globs match what any of them matches.
+type Globs []Glob
+
+// ParseGlobs reads patterns. The error names each that is none, and wraps path.ErrBadPattern.
+func ParseGlobs(texts []string) (out Globs, err error) {
+	for _, t := range texts {
+		g, e := parseGlob(t)
+		out, err = append(out, g), errors.Join(err, e)
+	}
+	return out, err
+}
+
+func parseGlob(text string) (Glob, error) {
+	whole := strings.TrimSuffix(text, "/")
+	g := Glob{whole, strings.Split(whole, "/")}
+	for _, p := range g.parts {
+		if _, err := path.Match(p, ""); err != nil || p == "" || p == "." || p == ".." {
+			return g, fmt.Errorf("%q is no pattern for paths in a share: %w", text, path.ErrBadPattern)
+		}
+	}
+	return g, nil
+}
+
+// In is the patterns for the paths of m: one that matches none of them and begins
+// with the name of m is taken without that, as the paths are often shown.
+func (gs Globs) In(m *Manifest) Globs {
+	out := slices.Clone(gs)
+	for i, g := range out {
+		below, named := strings.CutPrefix(g.text+"/", m.Name+"/")
+		if !named || slices.ContainsFunc(m.Entries, func(e Entry) bool { return g.match(e.Path) }) {
+			continue
+		}
+		if below == "" {
+			below = "**"
+		}
+		if g, err := parseGlob(below); err == nil {
+			out[i] = g
+		}
+	}
+	return out
+}
+
+// Match says whether one of the patterns matches a path, or a folder above it.
+func (gs Globs) Match(p string) bool {
+	for _, g := range gs {
+		if g.match(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (g Glob) match(p string) bool {
+	if rest, ok := strings.CutPrefix(p, g.text); ok && (rest == "" || rest[0] == '/') {
+		return true
+	}
+	parts := strings.Split(p, "/")
+	star, next := -1, 0 // the last ** so far, and the part it would swallow next
+	for i, at := 0, 0; i < len(g.parts); {
+		switch {
+		case g.parts[i] == "**":
+			star, next = i, at
+			i++
+			continue
+		case at < len(parts):
+			if ok, _ := path.Match(g.parts[i], parts[at]); ok {
+				i, at = i+1, at+1
+				continue
+			}
+		}
+		if star < 0 || next >= len(parts) {
+			return false
+		}
+		next++
+		i, at = star+1, next
+	}
+	return true
+}
