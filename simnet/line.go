@@ -96,6 +96,7 @@ type pipe struct {
 	rate  float64       // bytes per second; 0 is no limit
 	burst time.Duration // how much idle time counts as work done ahead
 	free  time.Duration // when all that is in it will be out
+	queue int           // parcels in it
 }
 
 // pass calls then when n bytes are through.
@@ -106,11 +107,15 @@ func (p *pipe) pass(n int, then func()) {
 	}
 	now := p.w.Elapsed()
 	p.free = max(p.free, now-p.burst) + duration(float64(n)/p.rate)
-	if p.free <= now {
+	if p.free <= now && p.queue == 0 {
 		then()
 		return
 	}
-	p.w.After(p.free-now, then)
+	p.queue++ // nobody overtakes one that comes out in this very moment
+	p.w.After(max(0, p.free-now), func() {
+		p.queue--
+		then()
+	})
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -92,7 +92,7 @@ func TestARecordingSaysWhatHappened(t *testing.T) {
 // Every way of doing nothing, and every kind of mark, is seen for what it is.
 func TestDoingsAndMarks(t *testing.T) {
 	doings, marks, ends := map[Doing]string{}, map[MarkKind]string{}, map[LeaseEnd]string{}
-	stories := []*Scenario{Find("disk-full"), Find("restarts"), Find("only-liars"), {
+	stories := []*Scenario{Find("disk-full"), Find("restarts"), Find("only-liars"), Find("one-silent"), {
 		Name: "mute", Set: func(r *Run) {
 			c := r.File("film", 4*mib)
 			r.Patience(-1)

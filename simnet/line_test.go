@@ -1,0 +1,30 @@
+package simnet
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+)
+
+// Two lines of the same rate in a row, far apart, and a parcel for somebody else between
+// two: what comes last comes to the second line in the very moment in which it is free.
+func TestNothingOvertakesInAPipe(t *testing.T) {
+	w := actors.NewWorld(1)
+	up, down := &uplink{w: w, rate: Mbit}, &pipe{w: w, rate: Mbit}
+	stream, other := &flow{up: up}, &flow{up: up}
+	var came []int
+	send := func(i, size int) {
+		stream.send(size, func() {
+			w.After(time.Second, func() { down.pass(size, func() { came = append(came, i) }) })
+		})
+	}
+	send(1, 65536)
+	other.send(65536, func() {})
+	send(2, 0)
+	w.Run(time.Minute)
+	if !slices.Equal(came, []int{1, 2}) {
+		t.Error("came:", came)
+	}
+}
