@@ -38,16 +38,17 @@ var layers = map[string]string{
 	"store/storetest":   "share peers wire store",
 	"leasedb":           "share peers wire internal/sqlitedb",
 	"p2p":               "share peers wire",
-	"actors":            "share peers leasemgr fetchpool verifier rounds renewal wire",
+	"actors/system":     "peers wire",
+	"actors":            "share peers leasemgr fetchpool verifier rounds renewal wire actors/system",
 	"rounds/kvtest":     "rounds",
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
-	".":                 "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors",
+	".":                 "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors actors/system",
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
-	"simnet":        ". actors p2p share peers wire store store/storetest",
+	"simnet":        ". actors p2p share peers wire store store/storetest actors/system",
 	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet",
 	"simnet/cores":  "share peers leasemgr fetchpool verifier",
 	"simnet/report": "simnet",
@@ -59,7 +60,7 @@ var layers = map[string]string{
 // only names who may import a dependency that is heavy, or that would let a
 // second package have an idea that belongs to one. The keys are prefixes.
 var only = map[string]string{
-	"github.com/asynkron/protoactor-go":    "actors",
+	"github.com/asynkron/protoactor-go":    "actors actors/system",
 	"github.com/libp2p/":                   "p2p simnet simnet/bubble",
 	"github.com/quic-go/":                  "p2p simnet simnet/bubble",
 	"github.com/multiformats/go-multiaddr": "share p2p simnet simnet/bubble . cmd/fetcher",
@@ -226,9 +227,32 @@ func TestPurePackagesTouchNothing(t *testing.T) {
 
 func TestOneDoorForTimeAndGoroutinesInActors(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.pkg == "actors" && s.file != "actors/runtime.go" {
+		if under(s.pkg, "actors") && s.file != "actors/system/runtime.go" {
 			s.noClock(t)
 		}
+	}
+}
+
+// lifecycle is what package actors may say of protoactor: what an actor is, what it
+// is told of its own life, and addresses. All else of it is package system's.
+var lifecycle = []string{"Actor", "Context", "PID", "Started", "Stopping", "Stopped", "Restarting", "Terminated",
+	"SystemMessage", "AutoReceiveMessage", "DeadLetterResponse"}
+
+func TestOneDoorToTheActorLibrary(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.pkg != "actors" {
+			continue
+		}
+		for imp := range s.imports() {
+			if under(imp, "github.com/asynkron/protoactor-go") && imp != "github.com/asynkron/protoactor-go/actor" {
+				t.Errorf("%s: imports %s", s.file, imp)
+			}
+		}
+		s.uses("github.com/asynkron/protoactor-go/actor", func(name string, at token.Pos) {
+			if !slices.Contains(lifecycle, name) {
+				t.Errorf("%s: actor.%s", fset.Position(at), name)
+			}
+		})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -77,7 +78,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.offers = store.NewOffers()
-	rt := actors.Real(n.log)
+	rt := system.Real(n.log)
 	rt.SetWall(n.cfg.Wall)
 	var net actors.Network = network{n.host}
 	if send := n.cfg.Simulation.Send; send != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -25,7 +26,7 @@ type Budget struct {
 
 // pot is what the budgets of all pools have in common.
 type pot struct {
-	s      *System
+	s      *system.System
 	bytes  int64
 	blocks int
 
@@ -42,7 +43,7 @@ type pot struct {
 type budgetFree struct{}
 
 // NewBudget makes a budget of so many bytes and blocks.
-func NewBudget(s *System, bytes int64, blocks int) *Budget {
+func NewBudget(s *system.System, bytes int64, blocks int) *Budget {
 	return &Budget{pot: &pot{s: s, bytes: bytes, blocks: blocks}}
 }
 
@@ -123,7 +124,7 @@ func (b *pot) next() {
 		b.line = b.line[1:]
 		b.turn, b.served = who, false
 		b.mu.Unlock()
-		if b.s.assure(who, budgetFree{}, b.turnOver) {
+		if b.s.Assure(who, budgetFree{}, b.turnOver) {
 			return
 		}
 		b.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"pgregory.net/rapid"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -82,11 +83,11 @@ func TestGivingTooMuchIsSaid(t *testing.T) {
 // eater takes from a budget whenever it can, n at a time, and gives it back
 // later.
 type eater struct {
-	s    *System
+	s    *system.System
 	b    *Budget
 	n    int
 	hold time.Duration
-	wake alarm
+	wake system.Alarm
 	due  []time.Time
 	ate  int
 	most time.Duration // waited
@@ -99,9 +100,9 @@ func (e *eater) Receive(ctx actor.Context) {
 	case *actor.Started:
 		e.b = e.b.For(ctx.Self())
 	case *actor.Stopping, *actor.Stopped:
-		e.wake.stop()
+		e.wake.Stop()
 		return
-	case wakeDue:
+	case system.WakeDue:
 		for len(e.due) > 0 && !e.due[0].After(now) {
 			e.due = e.due[1:]
 			e.b.Give(e.n)
@@ -120,9 +121,9 @@ func (e *eater) Receive(ctx actor.Context) {
 	}
 	e.b.WaitFor(ctx.Self())
 	if len(e.due) > 0 {
-		e.wake.set(e.s, ctx, e.due[0])
+		e.wake.Set(e.s, ctx, e.due[0])
 	} else {
-		e.wake.set(e.s, ctx, time.Time{})
+		e.wake.Set(e.s, ctx, time.Time{})
 	}
 }
 
@@ -142,7 +143,7 @@ func TestBudgetIsFairAndIsUsed(t *testing.T) {
 		}
 		for i, e := range eaters {
 			e.s, e.b = s, b
-			s.spawn(nil, fmt.Sprint("eater", i), 100, func() actor.Actor { return e }, onPanicStop)
+			s.Spawn(nil, fmt.Sprint("eater", i), 100, func() actor.Actor { return e }, system.OnPanicStop)
 		}
 		w.Run(10 * time.Second)
 		for i, e := range eaters {
@@ -163,11 +164,11 @@ func TestLineMovesInOrderAndPastTheDead(t *testing.T) {
 	var turns []string
 	var pids []*actor.PID
 	for i := range 5 {
-		pid := s.spawn(nil, fmt.Sprint(i), 1, receive(func(ctx actor.Context) {
+		pid := s.Spawn(nil, fmt.Sprint(i), 1, receive(func(ctx actor.Context) {
 			if _, ok := ctx.Message().(budgetFree); ok {
 				turns = append(turns, ctx.Self().Id)
 			}
-		}), onPanicStop)
+		}), system.OnPanicStop)
 		pids = append(pids, pid)
 		b.WaitFor(pid)
 		b.WaitFor(pid) // is in line already
@@ -204,11 +205,11 @@ func TestLineMovesInOrderAndPastTheDead(t *testing.T) {
 func TestWaitingForAFreeBudgetIsNoWait(t *testing.T) {
 	w, n, _ := newWorld(1, "a")
 	got := 0
-	pid := n[0].spawn(nil, "x", 1, receive(func(ctx actor.Context) {
+	pid := n[0].Spawn(nil, "x", 1, receive(func(ctx actor.Context) {
 		if _, ok := ctx.Message().(budgetFree); ok {
 			got++
 		}
-	}), onPanicStop)
+	}), system.OnPanicStop)
 	NewBudget(n[0], block, 1).WaitFor(pid)
 	w.Settle()
 	if got != 1 {
@@ -225,7 +226,7 @@ func TestBudgetIsSafeForConcurrentUse(t *testing.T) {
 	for i := range 4 {
 		wg.Add(1)
 		left := 500
-		s.spawn(nil, fmt.Sprint("eater", i), 100, receive(func(ctx actor.Context) {
+		s.Spawn(nil, fmt.Sprint("eater", i), 100, receive(func(ctx actor.Context) {
 			switch ctx.Message().(type) {
 			case *actor.Started, budgetFree:
 			default:
@@ -237,12 +238,12 @@ func TestBudgetIsSafeForConcurrentUse(t *testing.T) {
 					return
 				}
 				ate.Add(1)
-				s.task(ctx, func(context.Context) any { b.Give(2 * block); b.Give(block); return nil })
+				s.Task(ctx, func(context.Context) any { b.Give(2 * block); b.Give(block); return nil })
 				if left--; left == 0 {
 					wg.Done()
 				}
 			}
-		}), onPanicStop)
+		}), system.OnPanicStop)
 	}
 	wg.Wait()
 	closeNode(t, s)

@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -100,7 +101,7 @@ func (codec) Decode(typ uint32, b []byte) (any, error) {
 	case wire.TypeFleetMembers:
 		return wire.ParseFleetMembers(b)
 	}
-	return nil, fmt.Errorf("%w %d", ErrUnknownType, typ)
+	return nil, fmt.Errorf("%w %d", system.ErrUnknownType, typ)
 }
 
 func convert[To, From ~uint32](in []From) []To {

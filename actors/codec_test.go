@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -56,13 +57,13 @@ func TestEveryMessageThatTravelsComesBackAsItWas(t *testing.T) {
 
 func TestMessagesOfTheInsideDoNotTravel(t *testing.T) {
 	for _, m := range []any{LeaseRequest{}, LeaseResponse{}, LeaseProgress{}, LeaseReturned{}, LeasesAvailable{}, LeaseRevoked{}, PieceDone{}, SourceHas{},
-		SourceHasMore{}, SourceDown{}, StopTransfer{}, CoordinateShare{}, StopCoordinating{}, FleetQuery{}, wakeDue{}, nil} {
+		SourceHasMore{}, SourceDown{}, StopTransfer{}, CoordinateShare{}, StopCoordinating{}, FleetQuery{}, system.WakeDue{}, nil} {
 		if typ, _, ok := (codec{}).Encode(m); ok {
 			t.Errorf("%T travels as type %d", m, typ)
 		}
 	}
 	for _, typ := range []uint32{0, wire.TypeFleetMembers + 1} {
-		if _, err := (codec{}).Decode(typ, nil); !errors.Is(err, ErrUnknownType) {
+		if _, err := (codec{}).Decode(typ, nil); !errors.Is(err, system.ErrUnknownType) {
 			t.Errorf("type %d: %v", typ, err)
 		}
 	}

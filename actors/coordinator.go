@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -36,7 +37,7 @@ const (
 // The leases of a member end when it is gone. What it has counts for Settle longer,
 // because it is likely to come back with it.
 type coordinator struct {
-	s       *System
+	s       *system.System
 	cmd     CoordinateShare
 	m       *leasemgr.Manager
 	allowed map[peers.ID]bool
@@ -52,7 +53,7 @@ type coordinator struct {
 	strangers map[peers.ID]bool
 	unsaved   bool // who is a member has changed
 	saving    bool
-	wake      alarm
+	wake      system.Alarm
 }
 
 // member is a node of the fleet.
@@ -74,7 +75,7 @@ type outlet struct {
 	parked bool     // was refused before anything is leased at all
 }
 
-func newCoordinator(s *System, cmd CoordinateShare) *coordinator {
+func newCoordinator(s *system.System, cmd CoordinateShare) *coordinator {
 	cmd.Settle = orElse(cmd.Settle, 10*time.Second)
 	l := &cmd.Leases
 	l.FirstDeadline = orElse(l.FirstDeadline, 15*time.Second)
@@ -114,11 +115,11 @@ func (c *coordinator) Receive(ctx actor.Context) {
 		ctx.Respond(c.status(m.Lines))
 	case fleetSaved:
 		c.saving = false
-	case wakeDue:
+	case system.WakeDue:
 	case *actor.Terminated:
 		c.lost(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:
-		c.wake.stop()
+		c.wake.Stop()
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
@@ -172,14 +173,14 @@ func (c *coordinator) pace(ctx actor.Context) {
 		}
 	}
 	c.save(ctx)
-	c.wake.set(c.s, ctx, next)
+	c.wake.Set(c.s, ctx, next)
 }
 
 // ---- who is a member ----
 
 // peer is who sent the message that is being handled.
 func (c *coordinator) peer(ctx actor.Context) peers.ID {
-	return orElse(senderPeer(ctx), c.s.Self())
+	return orElse(system.SenderPeer(ctx), c.s.Self())
 }
 
 // member is the member that sent the message that is being handled. Nil: it is
@@ -594,7 +595,7 @@ func (c *coordinator) save(ctx actor.Context) {
 	}
 	slices.Sort(ids)
 	remember := c.cmd.Remember
-	c.s.task(ctx, func(context.Context) any {
+	c.s.Task(ctx, func(context.Context) any {
 		remember(ids)
 		return fleetSaved{}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -17,7 +18,7 @@ import (
 // A talker is a peer that says to a coordinator what the test wants, as a member
 // or not.
 type talker struct {
-	*System
+	*system.System
 	f    *simFleet
 	pid  *actor.PID
 	seat *actor.PID
@@ -25,9 +26,9 @@ type talker struct {
 }
 
 func (f *simFleet) talker(name peers.ID) *talker {
-	k := &talker{System: NewSystem(f.w.Runtime(string(name)), name, f.w.Outbox(name), codec{}), f: f}
+	k := &talker{System: system.NewSystem(f.w.Runtime(string(name)), name, f.w.Outbox(name), codec{}), f: f}
 	k.seat = k.Remote(f.seat.id, coordinatorName(f.m.ID()))
-	k.pid = k.spawn(nil, "talker", leaseBox, receive(func(ctx actor.Context) {
+	k.pid = k.Spawn(nil, "talker", leaseBox, receive(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
 		case say:
 			ctx.Request(k.seat, m.what)
@@ -35,7 +36,7 @@ func (f *simFleet) talker(name peers.ID) *talker {
 		default:
 			k.got = append(k.got, m)
 		}
-	}), onPanicStop)
+	}), system.OnPanicStop)
 	f.seat.sw.nodes[name] = &simNode{sw: f.swarm, id: name, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}}
 	f.t.Cleanup(func() { k.Close(context.Background()) })
 	k.ExportTo(f.seat.id, k.pid)
@@ -359,7 +360,7 @@ func TestACoordinatorThatPanicsEnds(t *testing.T) {
 	f, k := newTable(t, "a")
 	f.w.Log = nil
 	k[0].join(t)
-	f.seat.program.s.Send(actor.NewPID(string(f.seat.id), "node/coordinator-1"), taskPanic{reason: "a bug"})
+	f.seat.program.s.Send(actor.NewPID(string(f.seat.id), "node/coordinator-1"), system.TaskPanic{Reason: "a bug"})
 	f.w.Run(time.Second)
 	if last := f.events[len(f.events)-1]; last.Change != CoordinatorFailed {
 		t.Errorf("events: %v", f.events)

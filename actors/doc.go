@@ -1,44 +1,25 @@
-// Package actors is the running program: one file per actor, and under them a
-// narrow wrapper of protoactor that the rest of this comment describes.
+// Package actors is the running program: the actors of a node, what they say to
+// each other, and what they need of the world around them. It promises nothing to
+// outsiders.
 //
-// # The wrapper
+//	node.go           Node: the API's commands; the ranking of peers; parent of all others
+//	seeder.go         Seeder: children, announcements, upload admission
+//	finder.go         Finder: where sources are
+//	transfer.go       Transfer: the fetch of one share, with
+//	                  sources.go, pace.go, choice.go and reading.go
+//	leasemanager.go   LeaseManager: leasemgr's actor
+//	fetchpool.go      FetchPool, per source: fetchpool's actor
+//	pieceverifier.go  PieceVerifier: verifier's actor
+//	coordinator.go    the lease manager of a fleet
+//	leaseclient.go    a member's end of that, with origins.go; fleet.go starts both
 //
-// A [System] is the actors of one node. It is made from a [Runtime], the one
-// door through which time, chance and work come in, and an [Outbox], the one
-// door through which messages leave. Both have two makes: the real ones, and
-// those of a [World], in which any number of systems live on one goroutine in
-// virtual time and replay exactly from a seed.
+//	messages.go       what they say, by receiver; codec.go has the form of what travels
+//	events.go         what the program tells whoever started it
+//	deps.go           the network and the disk that they need, as interfaces
+//	program.go        the edge between the actors and everything else; inspect.go
+//	                  is that of tests and simulations
+//	budget.go         blocks in flight, shared fairly by the pools of a node
+//	ration.go         the download limit
 //
-//	runtime.go    the clock, alarms, seeds, goroutines: the only file that may name them
-//	virtual.go    World: the same in virtual time
-//	cable.go      ... and the links between its systems
-//	mailbox.go    the queue of one actor: bounded, refusing, never silent
-//	system.go     spawn, Send, task, ask, Close
-//	supervise.go  what follows a panic
-//	remote.go     actors of other nodes: who may reach whom
-//	session.go    ... and what one connection holds: tokens, watches, credit
-//	budget.go     blocks in flight, shared fairly by the pools of a node
-//
-// # Rules
-//
-// protoactor is used for spawning, sending, watching and the life cycle of an
-// actor, and for nothing else. What its defects cost us, and where each is
-// answered, is in regress_test.go. For those who write actors:
-//
-//   - Ask [System.Now], never the clock. One [alarm] per actor, set again after
-//     every message to what the core's Wake says.
-//   - Blocking work is a [System.task]; an actor starts no goroutine.
-//   - Send to others with ctx.Send and ctx.Request. A message that cannot be
-//     queued becomes a dead letter, and a request that will never be answered is
-//     answered with *actor.DeadLetterResponse. Goroutines outside use
-//     [System.Send], which says whether the message was taken.
-//   - A message that owns something, such as a buffer or a lock, has a method
-//     undelivered: it is called once if nobody will ever receive the message.
-//   - System messages overtake the queue: *actor.Terminated may come before the
-//     last message its actor sent. So the end of work is a message of its own,
-//     sent before stopping.
-//   - An actor goes on receiving between *actor.Stopping and *actor.Stopped.
-//   - No SetReceiveTimeout, Stash, Become, ReenterAfter, futures, routers or
-//     schedulers, and no Bounded or Unbounded mailboxes of the library.
-//   - In a World nothing may depend on the order of a map.
+// All of it runs on package system, whose rules are those of every actor here.
 package actors

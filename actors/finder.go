@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -21,7 +22,7 @@ const (
 // finder knows who is said to have a share, and tells the transfer of it. It
 // dials nobody: a FetchPool does, and finds out whether it is true.
 type finder struct {
-	s      *System
+	s      *system.System
 	self   peers.ID
 	wanted map[share.ID]*search
 }
@@ -39,7 +40,7 @@ type naming struct {
 	addrs []string
 }
 
-func newFinder(s *System, self peers.ID) *finder {
+func newFinder(s *system.System, self peers.ID) *finder {
 	return &finder{s: s, self: self, wanted: map[share.ID]*search{}}
 }
 
@@ -53,7 +54,7 @@ func (f *finder) Receive(ctx actor.Context) {
 		f.named(ctx, m)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
 }
 

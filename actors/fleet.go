@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -141,14 +142,14 @@ func (p *Program) Coordinate(ctx context.Context, m CoordinateShare) error {
 
 // StopCoordinating ends it: the members hear, and wait.
 func (p *Program) StopCoordinating(ctx context.Context, id share.ID) error {
-	_, err := ask[Coordinating](ctx, p.s, p.node, StopCoordinating{id})
+	_, err := system.Ask[Coordinating](ctx, p.s, p.node, StopCoordinating{id})
 	return err
 }
 
 // Fleet is how the fleet of a share that this node coordinates stands, with at
 // most lines lines on the missing pieces.
 func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (FleetStatus, error) {
-	return ask[FleetStatus](ctx, p.s, p.node, FleetQuery{id, lines})
+	return system.Ask[FleetStatus](ctx, p.s, p.node, FleetQuery{id, lines})
 }
 
 // fleets are the shares that a node coordinates.
@@ -169,7 +170,7 @@ func (n *node) coordinate(ctx actor.Context, m CoordinateShare) {
 		return
 	}
 	n.fleets.begun++
-	pid := n.s.spawn(ctx, fmt.Sprint("coordinator-", n.fleets.begun), leaseBox, func() actor.Actor { return newCoordinator(n.s, m) }, onPanicStop)
+	pid := n.s.Spawn(ctx, fmt.Sprint("coordinator-", n.fleets.begun), leaseBox, func() actor.Actor { return newCoordinator(n.s, m) }, system.OnPanicStop)
 	n.s.Export(coordinatorName(m.Share), pid)
 	if n.fleets.running == nil {
 		n.fleets.running = map[share.ID]coordinating{}
@@ -191,13 +192,13 @@ type StayInFleet struct {
 // verified: the LeaseManager, or in a fleet a leaseClient above it.
 func (t *transfer) startLeases(ctx actor.Context, leases func() actor.Actor) *actor.PID {
 	if !t.cfg.Fleet.used() {
-		return t.s.spawn(ctx, fmt.Sprint("leases-", t.restarts), leaseBox, leases, onPanicStop)
+		return t.s.Spawn(ctx, fmt.Sprint("leases-", t.restarts), leaseBox, leases, system.OnPanicStop)
 	}
 	layout := t.manifest.Layout()
-	return t.s.spawn(ctx, fmt.Sprint("fleet-", t.restarts), leaseBox, func() actor.Actor {
+	return t.s.Spawn(ctx, fmt.Sprint("fleet-", t.restarts), leaseBox, func() actor.Actor {
 		return &leaseClient{s: t.s, net: t.net, finder: t.finder, share: t.cmd.Share, layout: layout, cfg: t.cfg.Fleet,
 			leases: leases, mine: t.have.Clone(), wanted: t.chosen.pieces(layout)}
-	}, onPanicStop)
+	}, system.OnPanicStop)
 }
 
 // stayInFleet has the node stay a member, if it is to.
@@ -216,9 +217,9 @@ func (n *node) stay(ctx actor.Context, m StayInFleet) {
 		n.fleets.seats = map[share.ID]*actor.PID{}
 	}
 	n.fleets.begun++
-	n.fleets.seats[m.Share] = n.s.spawn(ctx, fmt.Sprint("seat-", n.fleets.begun), controlBox, func() actor.Actor {
+	n.fleets.seats[m.Share] = n.s.Spawn(ctx, fmt.Sprint("seat-", n.fleets.begun), controlBox, func() actor.Actor {
 		return &leaseClient{s: n.s, net: n.deps.Network, finder: n.finder, share: m.Share, layout: m.Layout, cfg: m.Fleet, mine: m.Have.Clone()}
-	}, onPanicRestart)
+	}, system.OnPanicRestart)
 }
 
 // leaveFleet ends that.
@@ -249,7 +250,7 @@ func (n *node) fleetQuery(ctx actor.Context, m FleetQuery) {
 
 // coordinatorFailed says whether it was a coordinator that panicked. It is not
 // begun again under the same epoch, because its tokens would not be new.
-func (n *node) coordinatorFailed(m childFailed) bool {
+func (n *node) coordinatorFailed(m system.ChildFailed) bool {
 	for id, c := range n.fleets.running {
 		if c.pid.Equal(m.Who) {
 			delete(n.fleets.running, id)

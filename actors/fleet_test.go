@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -300,7 +301,7 @@ func TestAPoolStopsOnATokenThatIsNoLongerItsOwn(t *testing.T) {
 	f.w.Cut("member0", "seat")
 	f.w.Run(4 * time.Second) // the other has finished its piece, and taken this one
 	var ended, revoked int
-	f.w.Observe = func(d Delivery) {
+	f.w.Observe = func(d system.Delivery) {
 		switch m := d.Message.(type) {
 		case SourceHasNot:
 			if strings.HasPrefix(d.To, "member0/") {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -57,20 +58,20 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 // What a source has leased is wanted again when the source is gone, and when its
 // pool ends without a word.
 func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
-	for name, end := range map[string]func(s *System, leases, pool *actor.PID){
-		"source": func(s *System, leases, _ *actor.PID) { s.Send(leases, SourceDown{"source"}) },
-		"pool":   func(s *System, _, pool *actor.PID) { s.Root.Stop(pool) },
+	for name, end := range map[string]func(s *system.System, leases, pool *actor.PID){
+		"source": func(s *system.System, leases, _ *actor.PID) { s.Send(leases, SourceDown{"source"}) },
+		"pool":   func(s *system.System, _, pool *actor.PID) { s.Root.Stop(pool) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, n, _ := newWorld(1, "a")
 			s := n[0]
 			defer closeNode(t, s)
-			transfer := s.spawn(nil, "transfer", 10, receive(func(actor.Context) {}), onPanicStop)
-			leases := s.spawn(nil, "leases", 10, func() actor.Actor {
+			transfer := s.Spawn(nil, "transfer", 10, receive(func(actor.Context) {}), system.OnPanicStop)
+			leases := s.Spawn(nil, "leases", 10, func() actor.Actor {
 				return newLeaseManager(s, transfer, NewRation(s, 0), leasemgr.Config{}, leasemgr.Plan{Layout: evenPieces(8), Epoch: 1, Seed: 1})
-			}, onPanicStop)
+			}, system.OnPanicStop)
 			granted := 0
-			pool := s.spawn(nil, "pool", 10, receive(func(ctx actor.Context) {
+			pool := s.Spawn(nil, "pool", 10, receive(func(ctx actor.Context) {
 				switch m := ctx.Message().(type) {
 				case *actor.Started:
 					ctx.Request(leases, SourceUp{"source"})
@@ -79,11 +80,11 @@ func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
 				case LeaseResponse:
 					granted = len(m.Leases)
 				}
-			}), onPanicStop)
+			}), system.OnPanicStop)
 			w.Settle()
 			end(s, leases, pool)
 			w.Settle()
-			if st, err := ask[PlanStatus](context.Background(), s, leases, PlanQuery{}); err != nil || granted != 3 || st.Leased != 0 || st.Wanted != 8 {
+			if st, err := system.Ask[PlanStatus](context.Background(), s, leases, PlanQuery{}); err != nil || granted != 3 || st.Leased != 0 || st.Wanted != 8 {
 				t.Errorf("granted %d, then %+v, %v", granted, st, err)
 			}
 		})
@@ -97,13 +98,13 @@ func TestBlocksWithoutAProofAreNoLie(t *testing.T) {
 	defer closeNode(t, s)
 	m, content := testShare(t, 2<<20)
 	var told []any
-	others := s.spawn(nil, "others", 10, receive(func(ctx actor.Context) {
+	others := s.Spawn(nil, "others", 10, receive(func(ctx actor.Context) {
 		switch x := ctx.Message().(type) {
 		case LeaseReturned, SourceLied:
 			told = append(told, x)
 		}
-	}), onPanicStop)
-	v := s.spawn(nil, "verifier", 10, func() actor.Actor { return newPieceVerifier(s, others, others, nil, m) }, onPanicStop)
+	}), system.OnPanicStop)
+	v := s.Spawn(nil, "verifier", 10, func() actor.Actor { return newPieceVerifier(s, others, others, nil, m) }, system.OnPanicStop)
 	released := false
 	s.Root.RequestWithCustomSender(v, CheckBlocks{1, 7, "source", 0, content[1<<20:][:share.BlockSize], func() { released = true }}, others)
 	w.Settle()
@@ -123,7 +124,7 @@ func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
 		source := sw.add("source", 4e6).seed(m, content)
 		n := sw.add("node", 1e6)
 		sw.w.Settle()
-		before := n.program.s.running()
+		before := n.program.s.Running()
 		n.fetch(m.ID(), source)
 		if !whole {
 			sw.w.Run(time.Second)
@@ -131,10 +132,10 @@ func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
 		}
 		sw.run(time.Minute, n)
 		sw.w.Run(100 * time.Millisecond)
-		if after := n.program.s.running(); !slices.Equal(after, before) {
+		if after := n.program.s.Running(); !slices.Equal(after, before) {
 			t.Errorf("whole: %v: %v are left of %v", whole, after, before)
 		}
-		for _, after := range n.program.s.pending() {
+		for _, after := range n.program.s.Pending() {
 			if after < saveRanking/2 {
 				t.Errorf("whole: %v: something is to happen in %v", whole, after)
 			}
@@ -154,7 +155,7 @@ func TestACoordinatorThatHasEndedLeavesNoAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.w.Run(100 * time.Millisecond)
-	for _, after := range f.seat.program.s.pending() {
+	for _, after := range f.seat.program.s.Pending() {
 		t.Errorf("something is to happen in %v", after)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
@@ -15,7 +16,7 @@ import (
 // missing pieces. It is empty when nothing has been leased yet, or nothing will be
 // any more.
 func (p *Program) Plan(ctx context.Context, id share.ID, lines int) (PlanStatus, error) {
-	return ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, PlanQuery{lines}})
+	return system.Ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, PlanQuery{lines}})
 }
 
 // InFlight is what is asked for and not yet verified, of all transfers.
@@ -23,7 +24,7 @@ func (p *Program) InFlight() (bytes int64, blocks int) { return p.budget.Used() 
 
 // Transfers are the IDs of the transfers that have not stopped, and of all below them.
 func (p *Program) Transfers() (ids []string) {
-	for _, id := range p.s.running() {
+	for _, id := range p.s.Running() {
 		if strings.HasPrefix(id, "node/transfer-") {
 			ids = append(ids, id)
 		}
@@ -33,13 +34,13 @@ func (p *Program) Transfers() (ids []string) {
 
 // Remains are what there is of a program in a World: actors, and what will happen
 // yet, is known of peers, or is known of it by them. After Close there is nothing.
-func (p *Program) Remains() []string { return p.s.remains() }
+func (p *Program) Remains() []string { return p.s.Remains() }
 
 // DeadLetters counts the messages that nobody received.
 func (p *Program) DeadLetters() int64 { return p.s.DeadLetters() }
 
 // RemoteStats counts what did not go well between this node and others.
-func (p *Program) RemoteStats() RemoteStats { return p.s.RemoteStats() }
+func (p *Program) RemoteStats() system.RemoteStats { return p.s.RemoteStats() }
 
 // Crash ends a program of a World as kill -9 does; see [World.Crash].
 func (p *Program) Crash() { p.s.World().Crash(p.s) }
@@ -83,10 +84,10 @@ func (p *Program) BeginChoice(id share.ID, entries []int, wanted bool) {
 // BeginReading is OpenReader without waiting: then is called with the answer. It is
 // for the programs of a World.
 func (p *Program) BeginReading(id share.ID, m OpenReader, then func(ReaderOpened)) {
-	p.s.hear(p.node, transferQuery{id, m}, func(answer any) {
+	p.s.Hear(p.node, transferQuery{id, m}, func(answer any) {
 		r, ok := answer.(ReaderOpened)
 		if !ok {
-			r.Err = ErrNoAnswer
+			r.Err = system.ErrNoAnswer
 		}
 		then(r)
 	})
@@ -95,10 +96,10 @@ func (p *Program) BeginReading(id share.ID, m OpenReader, then func(ReaderOpened
 // HearByte is AwaitByte without waiting.
 func (p *Program) HearByte(id share.ID, m MoveReader, then func(ReaderReady)) {
 	m.Wait = true
-	p.s.hear(p.node, transferQuery{id, m}, func(answer any) {
+	p.s.Hear(p.node, transferQuery{id, m}, func(answer any) {
 		r, ok := answer.(ReaderReady)
 		if !ok {
-			r.Err = ErrNoAnswer
+			r.Err = system.ErrNoAnswer
 		}
 		then(r)
 	})

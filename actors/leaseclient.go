@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -36,7 +37,7 @@ const (
 // FleetConfig says so, the transfer goes on alone. At the next joining all that is
 // being fetched is asked for again, and what somebody else has got meanwhile ends.
 type leaseClient struct {
-	s      *System
+	s      *system.System
 	net    Network
 	finder *actor.PID
 	share  share.ID
@@ -49,8 +50,8 @@ type leaseClient struct {
 	wanted  *share.Set        // nil: all
 	fellows map[peers.ID]bool // other members
 	sources map[peers.ID]*origin
-	order   []*origin     // as they came
-	asked   queue[asking] // questions to the LeaseManager, which answers in order
+	order   []*origin            // as they came
+	asked   system.Queue[asking] // questions to the LeaseManager, which answers in order
 
 	state seating
 	seat  *actor.PID // of the coordinator
@@ -72,7 +73,7 @@ type leaseClient struct {
 	more    []uint32         // pieces that came otherwise, to be told
 	tellAt  time.Time        // ... when
 	bytesAt time.Time        // when progress is to be told
-	wake    alarm
+	wake    system.Alarm
 }
 
 // seating is how a leaseClient stands to its coordinator.
@@ -153,16 +154,16 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.unheard(ctx)
 	case *actor.Terminated:
 		c.terminated(ctx, m.Who)
-	case childFailed:
+	case system.ChildFailed:
 		panic(m.Reason) // the transfer begins again, as if the LeaseManager were its own child
-	case wakeDue:
+	case system.WakeDue:
 	case *actor.Stopping, *actor.Restarting:
 		c.leave(ctx)
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
 	c.pace(ctx)
 }
@@ -170,7 +171,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 func (c *leaseClient) start(ctx actor.Context) {
 	c.sources, c.fellows, c.stale = map[peers.ID]*origin{}, map[peers.ID]bool{}, map[peers.ID]int{}
 	if c.leases != nil {
-		c.local = c.s.spawn(ctx, "leases", leaseBox, c.leases, onPanicStop)
+		c.local = c.s.Spawn(ctx, "leases", leaseBox, c.leases, system.OnPanicStop)
 	}
 	c.since, c.retry, c.why = c.s.Now(), c.s.Now(), "not tried yet"
 }
@@ -178,7 +179,7 @@ func (c *leaseClient) start(ctx actor.Context) {
 // leave ends the membership in good order.
 func (c *leaseClient) leave(ctx actor.Context) {
 	c.over = true
-	c.wake.stop()
+	c.wake.Stop()
 	c.tellDone(ctx) // or the last pieces would be leased to others
 	if c.state >= subscribing {
 		ctx.Request(c.seat, Unsubscribe{c.share})
@@ -199,7 +200,7 @@ func (c *leaseClient) pace(ctx actor.Context) {
 		c.goAlone(ctx, now),
 		c.askAll(ctx, now),
 		c.tell(ctx, now))
-	c.wake.set(c.s, ctx, next)
+	c.wake.Set(c.s, ctx, next)
 }
 
 // ---- joining ----
@@ -259,7 +260,7 @@ func (c *leaseClient) subscribe(ctx actor.Context) {
 	name := coordinatorName(c.share)
 	c.seat = c.s.Remote(c.cfg.Coordinator.ID, name)
 	if c.self() {
-		if c.seat = c.s.exported(name); c.seat == nil {
+		if c.seat = c.s.Exported(name); c.seat == nil {
 			c.lost(ctx, "this node does not coordinate the share")
 			return
 		}
@@ -273,7 +274,7 @@ func (c *leaseClient) subscribe(ctx actor.Context) {
 
 // coordinator says whether the message that is being handled is the coordinator's.
 func (c *leaseClient) coordinator(ctx actor.Context, id share.ID) bool {
-	return c.state >= subscribing && id == c.share && orElse(senderPeer(ctx), c.s.Self()) == c.cfg.Coordinator.ID
+	return c.state >= subscribing && id == c.share && orElse(system.SenderPeer(ctx), c.s.Self()) == c.cfg.Coordinator.ID
 }
 
 func (c *leaseClient) answered(ctx actor.Context, m SubscribeResult) {
@@ -404,7 +405,7 @@ func (c *leaseClient) named(ctx actor.Context, m wire.FleetMembers) {
 
 // planned adds to the state of the plan how the fleet stands.
 func (c *leaseClient) planned(ctx actor.Context, m PlanStatus) {
-	q, _ := c.asked.pop()
+	q, _ := c.asked.Pop()
 	line, stuck := c.status()
 	if stuck {
 		m.Fleet = line

@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -17,8 +18,8 @@ import (
 // A clientLab is a leaseClient whose coordinator, LeaseManager and one pool, of
 // the source "x" that has all of 8 pieces, are the test.
 type clientLab struct {
-	*System
-	w        *World
+	*system.System
+	w        *system.World
 	id       share.ID
 	client   *actor.PID
 	pool     *actor.PID
@@ -32,14 +33,14 @@ func newClientLab(t *testing.T) *clientLab {
 	m, _ := testShare(t, 8<<20)
 	k := &clientLab{System: n[0], w: w, id: m.ID(), may: share.NewSet(8)}
 	t.Cleanup(func() { closeNode(t, k.System); noErrors(t, log) })
-	finder := k.spawn(nil, "finder", 100, receive(func(actor.Context) {}), onPanicStop)
-	k.pool = k.spawn(nil, "pool", 100, receive(k.relay), onPanicStop)
-	k.seat = k.spawn(nil, "seat", 100, receive(k.coordinate), onPanicStop)
+	finder := k.Spawn(nil, "finder", 100, receive(func(actor.Context) {}), system.OnPanicStop)
+	k.pool = k.Spawn(nil, "pool", 100, receive(k.relay), system.OnPanicStop)
+	k.seat = k.Spawn(nil, "seat", 100, receive(k.coordinate), system.OnPanicStop)
 	k.Export(coordinatorName(k.id), k.seat)
-	k.client = k.spawn(nil, "client", 100, func() actor.Actor {
+	k.client = k.Spawn(nil, "client", 100, func() actor.Actor {
 		return &leaseClient{s: k.System, net: &simNode{id: "a"}, finder: finder, share: k.id, layout: m.Layout(), mine: share.NewSet(8),
 			cfg: FleetConfig{Coordinator: peers.Addr{ID: "a"}}, leases: receive(k.lease)}
-	}, onPanicStop)
+	}, system.OnPanicStop)
 	w.Run(time.Second) // it joins
 	k.from(k.pool, SourceUp{"x"}, SourceHas{"x", share.FullSet(8)})
 	return k

@@ -126,7 +126,7 @@ type Admission struct {
 }
 
 // undelivered answers for a Seeder that is no more.
-func (m AdmitRequest) undelivered() {
+func (m AdmitRequest) Undelivered() {
 	m.Reply(Admission{Reply: wire.Reply{Status: wire.Busy, Retry: time.Second}})
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -21,7 +22,7 @@ import (
 // served and believed is decided by the actors at both ends.
 type swarm struct {
 	t     testing.TB
-	w     *World
+	w     *system.World
 	nodes map[peers.ID]*simNode
 	order []*simNode
 }
@@ -61,7 +62,7 @@ type simNode struct {
 const simLatency = 10 * time.Millisecond
 
 func newSwarm(t testing.TB, seed uint64) *swarm {
-	s := &swarm{t: t, w: NewWorld(seed), nodes: map[peers.ID]*simNode{}}
+	s := &swarm{t: t, w: system.NewWorld(seed), nodes: map[peers.ID]*simNode{}}
 	s.w.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	t.Cleanup(func() {
 		for _, n := range s.order {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -20,7 +21,7 @@ type running struct {
 // node supervises everything on this node. It owns the one ranking of peers,
 // and hands what it says to every transfer.
 type node struct {
-	s         *System
+	s         *system.System
 	deps      Deps
 	budget    *Budget
 	ration    *Ration
@@ -32,7 +33,7 @@ type node struct {
 	started   int
 	saveAt    time.Time // when the ranking is to be saved; zero when nothing has changed
 	saving    bool
-	wake      alarm
+	wake      system.Alarm
 }
 
 const saveRanking = time.Minute
@@ -68,25 +69,25 @@ func (n *node) Receive(ctx actor.Context) {
 		n.stopCoordinating(ctx, m)
 	case FleetQuery:
 		n.fleetQuery(ctx, m)
-	case childFailed:
+	case system.ChildFailed:
 		n.childFailed(m)
 	case rankingSaved:
 		n.saving = false
-	case wakeDue:
+	case system.WakeDue:
 		n.save(ctx)
 	case *actor.Stopping, *actor.Restarting:
-		n.wake.stop()
+		n.wake.Stop()
 		n.saveNow(ctx)
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
 	if n.saving {
-		n.wake.set(n.s, ctx, time.Time{})
+		n.wake.Set(n.s, ctx, time.Time{})
 	} else {
-		n.wake.set(n.s, ctx, n.saveAt)
+		n.wake.Set(n.s, ctx, n.saveAt)
 	}
 }
 
@@ -94,8 +95,8 @@ func (n *node) start(ctx actor.Context) {
 	n.transfers = map[share.ID]running{}
 	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
-	n.finder = n.s.spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network.Self()) }, onPanicRestart)
-	n.seeder = n.s.spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps.Uploads) }, onPanicRestart)
+	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network.Self()) }, system.OnPanicRestart)
+	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps.Uploads) }, system.OnPanicRestart)
 	n.s.Export(SeederName, n.seeder)
 }
 
@@ -107,9 +108,9 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	n.started++
 	self := ctx.Self()
 	m.Config = m.Config.withDefaults()
-	pid := n.s.spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
+	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
 		return &transfer{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m, cfg: m.Config}
-	}, onPanicStop)
+	}, system.OnPanicStop)
 	n.transfers[m.Share] = running{pid, m.Notify}
 	ctx.Respond(TransferStarted{Transfer: pid})
 }
@@ -136,7 +137,7 @@ func (n *node) ended(ctx actor.Context, id share.ID) {
 }
 
 // childFailed is told when a transfer panicked: whoever waits for it must hear.
-func (n *node) childFailed(m childFailed) {
+func (n *node) childFailed(m system.ChildFailed) {
 	if n.coordinatorFailed(m) {
 		return
 	}
@@ -219,7 +220,7 @@ func (n *node) saveNow(ctx actor.Context) {
 	}
 	n.saveAt, n.saving = time.Time{}, true
 	records := n.ranking.Records(n.s.Now())
-	n.s.task(ctx, func(context.Context) any {
+	n.s.Task(ctx, func(context.Context) any {
 		n.deps.Remember(records)
 		return rankingSaved{}
 	})

@@ -248,7 +248,7 @@ func (c *leaseClient) tellSeat(ctx actor.Context, m any) {
 
 // ask passes a question on to the LeaseManager, to be answered through here.
 func (c *leaseClient) ask(ctx actor.Context, q asking, m any) {
-	c.asked.push(q)
+	c.asked.Push(q)
 	ctx.Request(c.local, m)
 }
 
@@ -263,7 +263,7 @@ func (c *leaseClient) request(ctx actor.Context, m LeaseRequest) {
 // granted passes leases on to the pool, and has more asked for if there were too
 // few.
 func (c *leaseClient) granted(ctx actor.Context, m LeaseResponse) {
-	q, _ := c.asked.pop()
+	q, _ := c.asked.Pop()
 	src := q.src
 	if src == nil { // inside the fleet
 		ctx.Send(q.from, m)

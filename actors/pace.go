@@ -24,7 +24,7 @@ const (
 // after every message.
 func (t *transfer) pace(ctx actor.Context) {
 	if t.ending != nil {
-		t.wake.stop()
+		t.wake.Stop()
 		return
 	}
 	now := t.s.Now()
@@ -36,7 +36,7 @@ func (t *transfer) pace(ctx actor.Context) {
 		t.lookForRoom(ctx, now),
 		t.watchForStall(ctx, now))
 	if t.ending == nil {
-		t.wake.set(t.s, ctx, next)
+		t.wake.Set(t.s, ctx, next)
 	}
 }
 

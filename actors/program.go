@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -26,7 +27,7 @@ const (
 
 // Deps is what a node is made of.
 type Deps struct {
-	Runtime *Runtime
+	Runtime *system.Runtime
 	Network Network
 	// InFlight bounds the bytes of blocks asked for and not yet verified;
 	// default 32 MiB. Buffers bounds their number; default 1,024.
@@ -46,7 +47,7 @@ type Deps struct {
 // Program is the running actors of one node. Its methods are the edge between
 // the actors and everything else, and safe for concurrent use.
 type Program struct {
-	s      *System
+	s      *system.System
 	node   *actor.PID
 	budget *Budget
 	ration *Ration
@@ -57,9 +58,9 @@ type Program struct {
 func Start(d Deps) *Program {
 	d.InFlight = orElse(d.InFlight, 32<<20)
 	d.Buffers = orElse(d.Buffers, 1024)
-	s := NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
+	s := system.NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
 	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers), ration: NewRation(s, d.DownloadRate)}
-	pid := s.spawn(nil, "node", controlBox, func() actor.Actor { return n }, onPanicStop)
+	pid := s.Spawn(nil, "node", controlBox, func() actor.Actor { return n }, system.OnPanicStop)
 	return &Program{s, pid, n.budget, n.ration}
 }
 
@@ -75,7 +76,7 @@ func begin[R any](ctx context.Context, p *Program, m any) (r R, err error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
-	return ask[R](context.WithoutCancel(ctx), p.s, p.node, m)
+	return system.Ask[R](context.WithoutCancel(ctx), p.s, p.node, m)
 }
 
 // StopTransfer ends a transfer; what is verified is kept. Ended says when.
@@ -83,25 +84,25 @@ func (p *Program) StopTransfer(id share.ID) { p.s.Send(p.node, StopTransfer{id})
 
 // Progress is a snapshot of a transfer that runs.
 func (p *Program) Progress(ctx context.Context, id share.ID) (Progress, error) {
-	return ask[Progress](ctx, p.s, p.node, transferQuery{id, ProgressQuery{}})
+	return system.Ask[Progress](ctx, p.s, p.node, transferQuery{id, ProgressQuery{}})
 }
 
 // Why is, for each missing piece or run of pieces of a transfer that runs, who has it,
 // who holds it, until when, and what happens next.
 func (p *Program) Why(ctx context.Context, id share.ID) ([]string, error) {
-	st, err := ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, WhyQuery{}})
+	st, err := system.Ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, WhyQuery{}})
 	return st.Why, err
 }
 
 // SetPriority says how urgent some entries of a transfer are from now on.
 func (p *Program) SetPriority(ctx context.Context, id share.ID, m SetPriority) error {
-	r, err := ask[PrioritySet](ctx, p.s, p.node, transferQuery{id, m})
+	r, err := system.Ask[PrioritySet](ctx, p.s, p.node, transferQuery{id, m})
 	return errors.Join(err, r.Err)
 }
 
 // OpenReader tells a transfer that a file will be read. It waits until the share is open.
 func (p *Program) OpenReader(ctx context.Context, id share.ID, m OpenReader) (ReaderOpened, error) {
-	r, err := ask[ReaderOpened](ctx, p.s, p.node, transferQuery{id, m})
+	r, err := system.Ask[ReaderOpened](ctx, p.s, p.node, transferQuery{id, m})
 	return r, errors.Join(err, r.Err)
 }
 
@@ -109,7 +110,7 @@ func (p *Program) OpenReader(ctx context.Context, id share.ID, m OpenReader) (Re
 // up to where there are more.
 func (p *Program) AwaitByte(ctx context.Context, id share.ID, m MoveReader) (end int64, err error) {
 	m.Wait = true
-	r, err := ask[ReaderReady](ctx, p.s, p.node, transferQuery{id, m})
+	r, err := system.Ask[ReaderReady](ctx, p.s, p.node, transferQuery{id, m})
 	return r.End, errors.Join(err, r.Err)
 }
 
@@ -131,7 +132,7 @@ func (p *Program) Offer(id share.ID, pieces int) {
 
 // Withdraw ends an offer and tells the children, saying why when something is wrong.
 func (p *Program) Withdraw(ctx context.Context, id share.ID, why string) (children int, err error) {
-	w, err := ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
+	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
 	return w.Children, err
 }
 

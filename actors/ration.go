@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"golang.org/x/time/rate"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -23,7 +24,7 @@ type Ration struct{ *rations }
 
 // rations is what the rations of all pools have in common.
 type rations struct {
-	s *System
+	s *system.System
 
 	mu    sync.Mutex
 	limit *rate.Limiter // nil: there is none
@@ -47,7 +48,7 @@ type rationChanged struct{}
 const burstTime = 125 * time.Millisecond
 
 // NewRation is a limit of bytes per second; 0 is none.
-func NewRation(s *System, bytesPerSecond int64) *Ration {
+func NewRation(s *system.System, bytesPerSecond int64) *Ration {
 	r := &Ration{&rations{s: s}}
 	r.SetRate(bytesPerSecond)
 	return r

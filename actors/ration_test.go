@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
@@ -26,7 +27,7 @@ func newLimited(t *testing.T, limit int64, bytes, sources int, rate float64, cfg
 	l := &limited{swarm: newSwarm(t, 1)}
 	m, content := testShare(t, bytes)
 	l.m = m
-	l.w.Observe = func(d Delivery) {
+	l.w.Observe = func(d system.Delivery) {
 		switch m := d.Message.(type) {
 		case LeaseReturned:
 			for _, r := range m.Leases {
@@ -181,8 +182,8 @@ func TestWhyNamesTheDownloadLimit(t *testing.T) {
 }
 
 func TestAfterAPauseTheDownloadLimitLetsNoMoreThanABurstThrough(t *testing.T) {
-	w := NewWorld(1)
-	s := NewSystem(w.Runtime("a"), "a", nil, nil)
+	w := system.NewWorld(1)
+	s := system.NewSystem(w.Runtime("a"), "a", nil, nil)
 	defer s.Close(context.Background())
 	r := NewRation(s, 8e6)
 	p := r.For(nil)
@@ -220,7 +221,7 @@ func TestAMemberWithADownloadLimitKeepsItsLeases(t *testing.T) {
 	m := f.members[0]
 	m.program.SetDownloadRate(2500) // a block takes longer than a lease of the coordinator lasts
 	taken := 0
-	f.w.Observe = func(d Delivery) {
+	f.w.Observe = func(d system.Delivery) {
 		if m, ok := d.Message.(LeaseRevoked); ok {
 			taken += len(m.Leases)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
@@ -311,7 +312,7 @@ func TestAReaderThatNobodyWaitsForIsClosed(t *testing.T) {
 		t.Fatalf("got %v, want what ended the wait", err)
 	}
 	open := map[leasemgr.Reader]bool{}
-	sw.w.Observe = func(d Delivery) {
+	sw.w.Observe = func(d system.Delivery) {
 		switch x := d.Message.(type) {
 		case SetReader:
 			open[x.Reader] = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -26,7 +27,7 @@ const (
 // served next. The bytes themselves flow elsewhere: p2p asks here for leave,
 // and reads from the store.
 type seeder struct {
-	s       *System
+	s       *system.System
 	finder  *actor.PID
 	uploads *peers.Uploads
 	offers  map[share.ID]*offer
@@ -34,7 +35,7 @@ type seeder struct {
 	waiting map[peers.Job]asked
 	job     peers.Job
 	flushAt time.Time
-	wake    alarm
+	wake    system.Alarm
 }
 
 // offer is one share that children may subscribe to.
@@ -64,7 +65,7 @@ type asked struct {
 	reply func(Admission)
 }
 
-func newSeeder(s *System, finder *actor.PID, cfg peers.UploadConfig) *seeder {
+func newSeeder(s *system.System, finder *actor.PID, cfg peers.UploadConfig) *seeder {
 	return &seeder{s: s, finder: finder, uploads: peers.NewUploads(cfg),
 		offers: map[share.ID]*offer{}, coming: map[share.ID]bool{}, waiting: map[peers.Job]asked{}}
 }
@@ -82,7 +83,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case Subscribe:
 		d.subscribe(ctx, m)
 	case Unsubscribe:
-		d.unsubscribe(ctx, m.Share, senderPeer(ctx))
+		d.unsubscribe(ctx, m.Share, system.SenderPeer(ctx))
 	case ChildLost:
 		d.lost(m.Peer)
 	case AdmitRequest:
@@ -93,7 +94,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.goAhead(d.uploads.Park(m.Job, m.Left, d.s.Now()))
 	case SetUploadRate:
 		d.uploads.SetRate(m.Rate, d.s.Now())
-	case wakeDue:
+	case system.WakeDue:
 		d.onWake()
 	case *actor.Terminated:
 		d.ended(m.Who)
@@ -103,10 +104,10 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
 	d.sendElsewhere()
-	d.wake.set(d.s, ctx, earliest(d.flushAt, d.uploads.Wake()))
+	d.wake.Set(d.s, ctx, earliest(d.flushAt, d.uploads.Wake()))
 }
 
 func (d *seeder) offer(ctx actor.Context, m OfferShare) {
@@ -172,7 +173,7 @@ func (d *seeder) farewell(ctx actor.Context, id share.ID, o *offer, why string) 
 
 // subscribe answers every Subscribe once, and an accepted one with the whole set behind the answer.
 func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
-	peer := senderPeer(ctx)
+	peer := system.SenderPeer(ctx)
 	o := d.offers[m.Share]
 	switch {
 	case peer == "":
@@ -385,7 +386,7 @@ func (d *seeder) answer(j peers.Job, r wire.Reply) {
 }
 
 func (d *seeder) stop(ctx actor.Context) {
-	d.wake.stop()
+	d.wake.Stop()
 	for _, id := range sortedShares(d.offers) {
 		d.farewell(ctx, id, d.offers[id], "")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fetchpool"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
@@ -21,7 +22,7 @@ import (
 // per source, makes what is verified durable, and always knows why nothing
 // moves. What it decides about sources is in sources.go, about time in pace.go.
 type transfer struct {
-	s      *System
+	s      *system.System
 	net    Network
 	budget *Budget
 	ration *Ration
@@ -68,7 +69,7 @@ type transfer struct {
 	plan        PlanStatus
 	planAt      time.Time
 	ending      *Ended
-	wake        alarm
+	wake        system.Alarm
 }
 
 func (c TransferConfig) withDefaults() TransferConfig {
@@ -142,20 +143,20 @@ func (t *transfer) Receive(ctx actor.Context) {
 		t.closeReader(ctx, m.Reader)
 	case StopTransfer:
 		t.end(ctx, Ended{Err: ErrStopped})
-	case childFailed:
+	case system.ChildFailed:
 		t.childFailed(ctx, m)
-	case wakeDue:
+	case system.WakeDue:
 	case *actor.DeadLetterResponse:
 		t.unheard(ctx, m.Target)
 	case *actor.Terminated:
 		t.workerGone(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:
-		t.wake.stop()
+		t.wake.Stop()
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
 	t.pace(ctx)
 }
@@ -181,7 +182,7 @@ func (t *transfer) open(ctx actor.Context, m *share.Manifest) {
 	t.enter(Opening)
 	t.because("looking at what is here already")
 	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, slices.Clone(t.chosen)
-	life, stop := context.WithCancel(t.s.life(ctx))
+	life, stop := context.WithCancel(t.s.Life(ctx))
 	t.stopOpening = stop
 	t.onDisk(ctx, func(context.Context) any {
 		defer stop()
@@ -243,9 +244,9 @@ func (t *transfer) startWorkers(ctx actor.Context) {
 	t.steerAll(ctx)
 	leases, target := t.leases, t.target
 	for i := range t.cfg.Verifiers {
-		t.verifiers = append(t.verifiers, t.s.spawn(ctx, fmt.Sprint("verifier-", t.restarts, "-", i), verifierBox, func() actor.Actor {
+		t.verifiers = append(t.verifiers, t.s.Spawn(ctx, fmt.Sprint("verifier-", t.restarts, "-", i), verifierBox, func() actor.Actor {
 			return newPieceVerifier(t.s, self, leases, target, t.manifest)
-		}, onPanicStop))
+		}, system.OnPanicStop))
 		ctx.Watch(t.verifiers[i])
 	}
 }
@@ -258,11 +259,11 @@ func (t *transfer) startPool(ctx actor.Context, src *source) {
 	layout, self, at := t.manifest.Layout(), ctx.Self(), slices.Clone(src.at)
 	src.pools++
 	t.pools++ // in the name, because peers choose their IDs
-	src.pool = t.s.spawn(ctx, fmt.Sprint("pool-", t.pools, "-", src.addr.ID.Short()), poolBox, func() actor.Actor {
+	src.pool = t.s.Spawn(ctx, fmt.Sprint("pool-", t.pools, "-", src.addr.ID.Short()), poolBox, func() actor.Actor {
 		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
 			finder: t.finder, source: src.addr, at: at, share: t.cmd.Share, layout: layout, anonymous: t.cfg.Anonymous,
 			core: fetchpool.New(fetchpool.Config{}, layout, t.s.Seed("pool "+string(src.addr.ID)), t.s.Now())}
-	}, onPanicStop)
+	}, system.OnPanicStop)
 }
 
 func (t *transfer) blocksVerified(ctx actor.Context, m BlocksVerified) {
@@ -323,7 +324,7 @@ func (t *transfer) pieceDone(ctx actor.Context, m PieceDone) {
 // syncing, finishing and closing never overlap.
 func (t *transfer) onDisk(ctx actor.Context, f func(context.Context) any) {
 	t.busy = true
-	t.s.task(ctx, f)
+	t.s.Task(ctx, f)
 }
 
 // diskIdle takes note that the work of onDisk is over. It says whether the
@@ -443,10 +444,10 @@ func (t *transfer) closed(ctx actor.Context, m closed) {
 // maxRestarts bounds how often a transfer begins again from what is on disk.
 const maxRestarts = 3
 
-// childFailed answers a panic below. A pool is one source's, and is begun
+// ChildFailed answers a panic below. A pool is one source's, and is begun
 // again; what the LeaseManager or a PieceVerifier knew is not to be trusted any
 // more, so the transfer begins again from the bits on disk.
-func (t *transfer) childFailed(ctx actor.Context, m childFailed) {
+func (t *transfer) childFailed(ctx actor.Context, m system.ChildFailed) {
 	if t.ending != nil || t.restarting {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -70,7 +71,7 @@ func TestASourceFoundWhileATransferBeginsAgainIsUsed(t *testing.T) {
 		a.down, a.mute = true, true
 		n.program.s.Send(n.transfer(), SourceFound{Addr: peers.Addr{ID: b.id}})
 	}
-	n.program.s.Send(n.transfer(), childFailed{Who: n.transfer(), Name: "verifier", Reason: "a test"})
+	n.program.s.Send(n.transfer(), system.ChildFailed{Who: n.transfer(), Name: "verifier", Reason: "a test"})
 	sw.run(time.Minute, n)
 	n.complete(content)
 }
@@ -87,7 +88,7 @@ func (blocked) Open(ctx context.Context, _ *share.Manifest, _ []bool) (Target, e
 func TestOpeningCanBeStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := testShare(t, 1<<20)
-		p := Start(Deps{Runtime: Real(nil), Network: &simNode{id: "self"}})
+		p := Start(Deps{Runtime: system.Real(nil), Network: &simNode{id: "self"}})
 		ended := make(chan Ended, 1)
 		err := p.Fetch(t.Context(), FetchShare{Share: m.ID(), Manifest: m, Disk: blocked{}, Notify: func(e Event) {
 			if e, ok := e.(Ended); ok {

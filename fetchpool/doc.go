@@ -72,4 +72,6 @@
 //	it was proven to lie        when its ban ends: package peers
 //
 // A failure but a lie costs nothing else: see peers.Ranking.
+//
+// Its actor: actors/fetchpool.go.
 package fetchpool

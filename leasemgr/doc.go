@@ -60,4 +60,6 @@
 // what is empty. Each source keeps a cursor; what returns behind cursors is in a
 // short log. Leases of one source form a queue whose head has the earliest
 // deadline, so the heap of deadlines holds sources, not leases.
+//
+// Its actor: actors/leasemanager.go.
 package leasemgr

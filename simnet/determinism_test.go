@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 )
 
 // twins are the runs that are looked at in every detail: lies, kills, power cuts,
@@ -103,7 +103,7 @@ func TestAnotherSeedIsAnotherInterleaving(t *testing.T) {
 		n := New(seed)
 		var order []string
 		observe := n.World.Observe
-		n.World.Observe = func(d actors.Delivery) {
+		n.World.Observe = func(d system.Delivery) {
 			if len(order) < 300 {
 				order = append(order, fmt.Sprintf("%s %s %T", d.From, d.To, d.Message))
 			}

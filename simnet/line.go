@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 )
 
 // Mbit is a million bits per second, in the bytes per second that lines count.
@@ -92,7 +92,7 @@ func (p *path) limit(rtt time.Duration) float64 {
 
 // pipe passes bytes on at a rate, first in, first out.
 type pipe struct {
-	w     *actors.World
+	w     *system.World
 	rate  float64       // bytes per second; 0 is no limit
 	burst time.Duration // how much idle time counts as work done ahead
 	free  time.Duration // when all that is in it will be out
@@ -129,7 +129,7 @@ type parcel struct {
 // uplink is a node's line out. Messages go first; of the streams each sends a
 // parcel in its turn.
 type uplink struct {
-	w      *actors.World
+	w      *system.World
 	rate   float64
 	busy   bool
 	urgent []parcel

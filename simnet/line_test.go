@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 )
 
 // Two lines of the same rate in a row, far apart, and a parcel for somebody else between
 // two: what comes last comes to the second line in the very moment in which it is free.
 func TestNothingOvertakesInAPipe(t *testing.T) {
-	w := actors.NewWorld(1)
+	w := system.NewWorld(1)
 	up, down := &uplink{w: w, rate: Mbit}, &pipe{w: w, rate: Mbit}
 	stream, other := &flow{up: up}, &flow{up: up}
 	var came []int

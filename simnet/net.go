@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 )
 
 // Net is a world of nodes in virtual time, on one goroutine. Everything in it
 // follows from its seed. It is not safe for concurrent use.
 type Net struct {
-	*actors.World
+	*system.World
 
 	seed  uint64
 	tier  Tier    // nil: nodes are modelled here
@@ -45,7 +45,7 @@ func New(seed uint64) *Net { return NewOn(nil, seed) }
 
 // NewOn is a world whose nodes are run by tier.
 func NewOn(tier Tier, seed uint64) *Net {
-	n := &Net{tier: tier, World: actors.NewWorld(seed), seed: seed, byID: map[peers.ID]*Node{}, conns: map[[2]peers.ID]*conn{},
+	n := &Net{tier: tier, World: system.NewWorld(seed), seed: seed, byID: map[peers.ID]*Node{}, conns: map[[2]peers.ID]*conn{},
 		cuts: map[[2]peers.ID]cut{}, pages: pages{}}
 	n.chance = n.Rand("simnet")
 	n.log = &Timeline{n: n}

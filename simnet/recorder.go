@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -56,7 +57,7 @@ type located struct {
 
 func newRecorder(n *Net) *recorder {
 	r := &recorder{n: n, byNode: map[*Node]*watched{}, reasons: map[string]int{"": 0}, out: Recording{Step: firstStep, Reasons: []string{""}}}
-	n.World.Observe = func(d actors.Delivery) {
+	n.World.Observe = func(d system.Delivery) {
 		r.observe(d)
 		n.ref.observe(d)
 	}
@@ -66,7 +67,7 @@ func newRecorder(n *Net) *recorder {
 
 // observe sees every message before its actor does: until then all is as it was
 // at every sample that is due, which are those before the present.
-func (r *recorder) observe(d actors.Delivery) {
+func (r *recorder) observe(d system.Delivery) {
 	if r.over {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -84,7 +85,7 @@ func (r *referee) node(addr string) *Node {
 }
 
 // observe sees every message as it is handed over.
-func (r *referee) observe(d actors.Delivery) {
+func (r *referee) observe(d system.Delivery) {
 	switch m := d.Message.(type) {
 	case actors.BlocksVerified:
 		if x := r.node(d.To); x != nil && m.Bytes > 0 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 )
 
 // Besides `go test`, which runs every scenario on a few seeds:
@@ -27,7 +27,7 @@ import (
 // longest.
 
 func TestMain(m *testing.M) {
-	actors.Lean()
+	system.Lean()
 	if os.Getenv("SIM_PRINT") != "" {
 		fmt.Print(detailed())
 		os.Exit(0)

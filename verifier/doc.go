@@ -33,4 +33,6 @@
 //
 // A Verifier has one owner; it is not safe for concurrent use. It keeps no
 // reference to any data it is shown.
+//
+// Its actor: actors/pieceverifier.go.
 package verifier

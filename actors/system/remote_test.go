@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"context"
@@ -131,7 +131,7 @@ func (k *keeper) Receive(ctx actor.Context) {
 
 func (l *lab) keeper(name string) (*keeper, *actor.PID) {
 	k := &keeper{}
-	pid := l.spawn(nil, name, 10, func() actor.Actor { return k }, onPanicStop)
+	pid := l.Spawn(nil, name, 10, func() actor.Actor { return k }, OnPanicStop)
 	l.w.Settle()
 	return k, pid
 }
@@ -212,7 +212,7 @@ func TestExportsEndWithTheirActor(t *testing.T) {
 	l.ExportTo("peer", pid)
 	l.Root.Stop(pid)
 	l.w.Settle()
-	if l.exported("x") != nil || len(l.session("peer").tokens) > 0 {
+	if l.Exported("x") != nil || len(l.session("peer").tokens) > 0 {
 		t.Error("still exported")
 	}
 	l.from("peer", tellTo("x", 1, 5))
@@ -225,7 +225,7 @@ func TestSenderIsWhoTheConnectionSays(t *testing.T) {
 	var who []peers.ID
 	k.do = func(ctx actor.Context) {
 		if _, ok := ctx.Message().(ping); ok {
-			who = append(who, senderPeer(ctx))
+			who = append(who, SenderPeer(ctx))
 			ctx.Respond(pong{9})
 		}
 	}
@@ -264,7 +264,7 @@ func TestSystemMessagesDoNotCross(t *testing.T) {
 	var broken int
 	evil.OnProtocolError(func(peers.ID, error) { broken++ })
 	k := &keeper{}
-	evil.Export("x", evil.spawn(nil, "x", 10, func() actor.Actor { return k }, onPanicStop))
+	evil.Export("x", evil.Spawn(nil, "x", 10, func() actor.Actor { return k }, OnPanicStop))
 	evil.Deliver("peer", wire.AppendEnvelope(nil, hello))
 	for typ := range uint32(len(evilMessages)) {
 		evil.Deliver("peer", wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "x", Type: typ + 1}))
@@ -430,11 +430,11 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 func TestCreditComesBackWhenMessagesAreProcessed(t *testing.T) {
 	l := newLab(t)
 	got, gate := 0, true
-	pid := l.spawn(nil, "x", 1, receive(func(ctx actor.Context) {
+	pid := l.Spawn(nil, "x", 1, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(ping); ok && m.N == 1 {
 			got++
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	l.Export("x", pid)
 	l.system(pid, &actor.SuspendMailbox{})
 	l.w.Settle()
@@ -511,13 +511,13 @@ func TestFiveThousandSendsToATinyMailbox(t *testing.T) {
 	for seed := range uint64(3) {
 		w, n, log := newWorld(seed, "a", "b")
 		var got []uint32
-		slow := n[1].spawn(nil, "slow", 16, func() actor.Actor {
+		slow := n[1].Spawn(nil, "slow", 16, func() actor.Actor {
 			return actor.ReceiveFunc(func(ctx actor.Context) {
 				if m, ok := ctx.Message().(ping); ok {
 					got = append(got, m.N)
 				}
 			})
-		}, onPanicStop)
+		}, OnPanicStop)
 		n[1].Export("slow", slow)
 		refused := 0
 		var at uint32
@@ -552,11 +552,11 @@ func TestFiveThousandSendsToATinyMailbox(t *testing.T) {
 func TestPacedSendsAreAllDelivered(t *testing.T) {
 	w, n, _ := newWorld(1, "a", "b")
 	got := uint32(0)
-	n[1].Export("x", n[1].spawn(nil, "x", 1, receive(func(ctx actor.Context) {
+	n[1].Export("x", n[1].Spawn(nil, "x", 1, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(ping); ok && m.N == got {
 			got++
 		}
-	}), onPanicStop))
+	}), OnPanicStop))
 	for i := range uint32(5000) {
 		if !n[0].Send(n[0].Remote("b", "x"), ping{N: i}) {
 			t.Fatal("refused", i)
@@ -575,9 +575,9 @@ func TestPacedSendsAreAllDelivered(t *testing.T) {
 func TestWatchAcrossNodes(t *testing.T) {
 	w, n, log := newWorld(1, "a", "b")
 	k := &keeper{}
-	watcher := n[0].spawn(nil, "watcher", 10, func() actor.Actor { return k }, onPanicStop)
+	watcher := n[0].Spawn(nil, "watcher", 10, func() actor.Actor { return k }, OnPanicStop)
 	spawnAndExport := func(name string) *actor.PID {
-		pid := n[1].spawn(nil, name, 10, receive(func(actor.Context) {}), onPanicStop)
+		pid := n[1].Spawn(nil, name, 10, receive(func(actor.Context) {}), OnPanicStop)
 		n[1].Export(name, pid)
 		return pid
 	}
@@ -640,10 +640,10 @@ func TestSubscriberIsAnsweredForLongAndWatched(t *testing.T) {
 			ctx.Watch(sub)
 		}
 	}
-	src := n[1].spawn(nil, "source", 10, func() actor.Actor { return source }, onPanicStop)
+	src := n[1].Spawn(nil, "source", 10, func() actor.Actor { return source }, OnPanicStop)
 	n[1].Export("source", src)
 	k := &keeper{}
-	pool := n[0].spawn(nil, "pool", 10, func() actor.Actor { return k }, onPanicStop)
+	pool := n[0].Spawn(nil, "pool", 10, func() actor.Actor { return k }, OnPanicStop)
 	n[0].ExportTo("b", pool)
 	n[0].Send(pool, func(ctx actor.Context) {
 		ctx.Request(n[0].Remote("b", "source"), ping{})
@@ -784,24 +784,24 @@ func TestWaitingMessagesOutlastAFullOutbox(t *testing.T) {
 func TestAnswerForAThirdNodeIsPassedOn(t *testing.T) {
 	w, n, log := newWorld(1, "a", "b", "c")
 	var got []any
-	pid := n[2].spawn(nil, "asker", 10, receive(func(ctx actor.Context) {
+	pid := n[2].Spawn(nil, "asker", 10, receive(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
 		case *actor.Started:
 			ctx.Request(n[2].Remote("b", "proxy"), ping{N: 1})
 		case pong:
 			got = append(got, m)
 		}
-	}), onPanicStop)
-	n[1].Export("proxy", n[1].spawn(nil, "proxy", 10, receive(func(ctx actor.Context) {
+	}), OnPanicStop)
+	n[1].Export("proxy", n[1].Spawn(nil, "proxy", 10, receive(func(ctx actor.Context) {
 		if _, ok := ctx.Message().(ping); ok {
 			ctx.RequestWithCustomSender(n[1].Remote("a", "echo"), ctx.Message(), ctx.Sender())
 		}
-	}), onPanicStop))
-	n[0].Export("echo", n[0].spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
+	}), OnPanicStop))
+	n[0].Export("echo", n[0].Spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(ping); ok {
 			ctx.Respond(pong{m.N + 1})
 		}
-	}), onPanicStop))
+	}), OnPanicStop))
 	w.Run(time.Second)
 	if !slices.Equal(got, []any{pong{2}}) {
 		t.Errorf("%v got %v", pid, got)
@@ -875,7 +875,7 @@ func TestOneSidedLossIsMended(t *testing.T) {
 		var k [2]*keeper
 		for i, s := range n {
 			k[i] = &keeper{}
-			s.Export("x", s.spawn(nil, "x", 10, func() actor.Actor { return k[i] }, onPanicStop))
+			s.Export("x", s.Spawn(nil, "x", 10, func() actor.Actor { return k[i] }, OnPanicStop))
 		}
 		tell := func(from int, times int) {
 			for range times {
@@ -1007,17 +1007,17 @@ func joined(t testing.TB) (a, b *System) {
 // for -race.
 func TestRemoteUnderLoad(t *testing.T) {
 	a, b := joined(t)
-	b.Export("echo", b.spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
+	b.Export("echo", b.Spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(ping); ok {
 			ctx.Respond(pong{m.N})
 		}
-	}), onPanicStop))
+	}), OnPanicStop))
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 100 {
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-				r, err := ask[pong](ctx, a, a.Remote("b", "echo"), ping{N: uint32(g*1000 + i)})
+				r, err := Ask[pong](ctx, a, a.Remote("b", "echo"), ping{N: uint32(g*1000 + i)})
 				if err == nil && r.N != uint32(g*1000+i) || err != nil && !errors.Is(err, ErrNoAnswer) {
 					t.Error(r, err)
 				}
@@ -1039,7 +1039,7 @@ func TestRemoteInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := joined(t)
 		k := &keeper{}
-		b.Export("x", b.spawn(nil, "x", 10, func() actor.Actor { return k }, onPanicStop))
+		b.Export("x", b.Spawn(nil, "x", 10, func() actor.Actor { return k }, OnPanicStop))
 		for i := range uint32(200) {
 			a.Send(a.Remote("b", "x"), ping{N: i})
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fetchpool"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
@@ -18,7 +19,7 @@ import (
 // fetchPool is one source of one transfer: it owns the fetchpool core that
 // decides every request, and the Link that carries them.
 type fetchPool struct {
-	s         *System
+	s         *system.System
 	net       Network
 	budget    *Budget
 	ration    *Ration
@@ -48,7 +49,7 @@ type fetchPool struct {
 	reported  time.Time
 	earned    int64
 	excused   time.Time // when the lease manager was last told that it is us who do not ask
-	wake      alarm
+	wake      system.Alarm
 }
 
 // request is one request on the link.
@@ -104,7 +105,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.core.Verified(m.Piece, m.First, m.Count, f.s.Now())
 	case rationChanged:
 		f.core.Limit(float64(f.ration.Rate()), f.s.Now())
-	case budgetFree, wakeDue:
+	case budgetFree, system.WakeDue:
 	case SourceAlso:
 		f.at.also(m.Addrs)
 	case StopPool:
@@ -116,7 +117,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
 	if !f.closed {
 		f.step(ctx)
@@ -169,7 +170,7 @@ func (f *fetchPool) step(ctx actor.Context) {
 		f.ask(ctx, todo.Want)
 	}
 	f.report(ctx, todo.Gone)
-	f.wake.set(f.s, ctx, earliest(todo.Wake, f.awaitTurn(ctx, todo.Paced)))
+	f.wake.Set(f.s, ctx, earliest(todo.Wake, f.awaitTurn(ctx, todo.Paced)))
 	if refused { // the core has more to say about what the link did not take
 		f.step(ctx)
 	}
@@ -579,7 +580,7 @@ func stateOf(st fetchpool.State) SourceState {
 // close ends the link and gives back everything that is held.
 func (f *fetchPool) close(ctx actor.Context) {
 	f.closed = true
-	f.wake.stop()
+	f.wake.Stop()
 	f.part.close(f.s.Now())
 	f.hangUp()
 	for id := range f.requests {
@@ -591,7 +592,7 @@ func (f *fetchPool) close(ctx actor.Context) {
 
 // sink turns what a link says into messages to its pool.
 type sink struct {
-	s    *System
+	s    *system.System
 	pool *actor.PID
 	link int
 }
@@ -610,5 +611,5 @@ func (k *sink) Blocks(req uint64, first share.Block, data []byte, release func()
 }
 
 // A message that is never read gives back what it carries.
-func (m linkBlocks) undelivered()  { m.release() }
-func (m CheckBlocks) undelivered() { m.Release() }
+func (m linkBlocks) Undelivered()  { m.release() }
+func (m CheckBlocks) Undelivered() { m.Release() }

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type mailbox struct {
 	sys    *System
 	pid    *actor.PID // of the actor
 	parent *actor.PID // of its parent; nil for a root
-	policy restartPolicy
+	policy RestartPolicy
 	limit  int
 	run    func() // process; kept so that scheduling allocates nothing
 	inv    actor.MessageInvoker
@@ -36,8 +36,8 @@ type mailbox struct {
 	ending atomic.Bool // from Stopping or Restarting to the next Started
 
 	mu        sync.Mutex
-	user      queue[letter]
-	system    queue[any]
+	user      Queue[letter]
+	system    Queue[any]
 	counted   int // letters in user that count against limit
 	started   bool
 	busy      bool // scheduled or running
@@ -59,7 +59,7 @@ type letter struct {
 	life    uint32 // for this life of the actor only; 0 for any
 }
 
-func newMailbox(s *System, pid *actor.PID, limit int, policy restartPolicy) *mailbox {
+func newMailbox(s *System, pid *actor.PID, limit int, policy RestartPolicy) *mailbox {
 	m := &mailbox{sys: s, pid: pid, limit: limit, policy: policy, life: 1}
 	m.run = m.process
 	return m
@@ -76,7 +76,7 @@ func (m *mailbox) post(l letter) bool {
 	if !l.assured {
 		m.counted++
 	}
-	m.user.push(l)
+	m.user.Push(l)
 	m.wake()
 	return true
 }
@@ -94,7 +94,7 @@ func (m *mailbox) PostUserMessage(msg any) {
 // handed out before any other.
 func (m *mailbox) PostSystemMessage(msg any) {
 	m.mu.Lock()
-	m.system.push(msg)
+	m.system.Push(msg)
 	m.wake()
 }
 
@@ -149,7 +149,7 @@ func (m *mailbox) process() {
 // next hands out one message. False: there is none, and the mailbox is idle.
 func (m *mailbox) next() bool {
 	m.mu.Lock()
-	if msg, ok := m.system.pop(); ok {
+	if msg, ok := m.system.Pop(); ok {
 		switch msg.(type) {
 		case *actor.SuspendMailbox:
 			m.suspended = true
@@ -168,7 +168,7 @@ func (m *mailbox) next() bool {
 		m.mu.Unlock()
 		return false
 	}
-	l, ok := m.user.pop()
+	l, ok := m.user.Pop()
 	if !ok {
 		m.busy = false
 		m.mu.Unlock()
@@ -203,9 +203,9 @@ func (m *mailbox) drain() {
 	m.mu.Lock()
 	m.closed = true
 	rest := m.user
-	m.user, m.counted = queue[letter]{}, 0
+	m.user, m.counted = Queue[letter]{}, 0
 	m.mu.Unlock()
-	for l, ok := rest.pop(); ok; l, ok = rest.pop() {
+	for l, ok := rest.Pop(); ok; l, ok = rest.Pop() {
 		m.sys.dead(m.pid, l.msg)
 		if l.done != nil {
 			l.done()
@@ -266,9 +266,9 @@ func (m *mailbox) failed(now time.Time) int {
 	return len(m.failures)
 }
 
-// queue is a first-in first-out ring that grows and, when empty after a burst,
+// A Queue is a first-in first-out ring that grows and, when empty after a burst,
 // lets its memory go.
-type queue[T any] struct {
+type Queue[T any] struct {
 	buf  []T
 	head int
 	n    int
@@ -277,9 +277,10 @@ type queue[T any] struct {
 // keepRing is the ring that an empty queue keeps, in elements.
 const keepRing = 64
 
-func (q *queue[T]) len() int { return q.n }
+func (q *Queue[T]) len() int { return q.n }
 
-func (q *queue[T]) push(v T) {
+// Push appends an element.
+func (q *Queue[T]) Push(v T) {
 	if q.n == len(q.buf) {
 		buf := make([]T, max(8, 2*len(q.buf)))
 		k := copy(buf, q.buf[q.head:])
@@ -290,7 +291,8 @@ func (q *queue[T]) push(v T) {
 	q.n++
 }
 
-func (q *queue[T]) pop() (v T, ok bool) {
+// Pop takes the oldest element; not ok: there is none.
+func (q *Queue[T]) Pop() (v T, ok bool) {
 	if q.n == 0 {
 		return v, false
 	}
@@ -300,13 +302,13 @@ func (q *queue[T]) pop() (v T, ok bool) {
 	q.head = (q.head + 1) & (len(q.buf) - 1)
 	q.n--
 	if q.n == 0 && len(q.buf) > keepRing {
-		*q = queue[T]{}
+		*q = Queue[T]{}
 	}
 	return v, true
 }
 
 // peek is the oldest element.
-func (q *queue[T]) peek() (v T, ok bool) {
+func (q *Queue[T]) peek() (v T, ok bool) {
 	if q.n == 0 {
 		return v, false
 	}

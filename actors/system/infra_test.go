@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"bytes"
@@ -162,13 +162,13 @@ func TestMain(m *testing.M) {
 
 func TestAskIsAnsweredByAnotherNode(t *testing.T) {
 	w, n, log := newWorld(1, "a", "b")
-	echo := n[1].spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
+	echo := n[1].Spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(ping); ok {
 			ctx.Respond(pong{m.N + 1})
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	n[1].Export("echo", echo)
-	got, err := ask[pong](context.Background(), n[0], n[0].Remote("b", "echo"), ping{N: 41})
+	got, err := Ask[pong](context.Background(), n[0], n[0].Remote("b", "echo"), ping{N: 41})
 	if err != nil || got.N != 42 {
 		t.Fatal(got, err)
 	}

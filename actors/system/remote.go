@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"errors"
@@ -58,7 +58,7 @@ const (
 //
 // A peer reaches what it was given, and nothing else: exported names, and tokens
 // made for it. Tokens are one-shot where they stand for the asker of a question,
-// and last until the connection is lost where [remote.ExportTo] made them.
+// and last until the connection is lost where [System.ExportTo] made them.
 // System messages do not cross: Watch and Terminated have envelopes of their
 // own, and Stop has none.
 type remote struct {
@@ -112,9 +112,9 @@ func (r *remote) Remote(peer peers.ID, name string) *actor.PID {
 	return actor.NewPID(string(peer), name)
 }
 
-// senderPeer is the peer whose message an actor is handling, as its connection
+// SenderPeer is the peer whose message an actor is handling, as its connection
 // proves it; empty when the message is local.
-func senderPeer(ctx actor.Context) peers.ID {
+func SenderPeer(ctx actor.Context) peers.ID {
 	if from := ctx.Sender(); from != nil && from.Address != ctx.ActorSystem().Address() {
 		return peers.ID(from.Address)
 	}
@@ -138,7 +138,7 @@ func (r *remote) Export(name string, pid *actor.PID) {
 
 // ExportTo lets one peer reach an actor as often as it likes: the PID it sees as
 // the sender of the actor's messages stays good. For subscriptions. It ends with
-// [remote.Unexport], or with the connection, and then the actor is told
+// [System.Unexport], or with the connection, and then the actor is told
 // *actor.DeadLetterResponse.
 func (r *remote) ExportTo(peer peers.ID, pid *actor.PID) {
 	for !r.session(peer).bind(pid) {
@@ -372,7 +372,8 @@ func (r *remote) broken(peer peers.ID, err error) {
 	}
 }
 
-func (r *remote) exported(name string) *actor.PID {
+// Exported is the actor that [System.Export] made known by that name; nil if there is none.
+func (r *remote) Exported(name string) *actor.PID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.exports[name]

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"fmt"
@@ -7,29 +7,30 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// A restartPolicy says what follows a panic of an actor. An expected failure is
+// A RestartPolicy says what follows a panic of an actor. An expected failure is
 // a message; a panic is a bug, and this is what it costs.
 //
-//	                  +-- onPanicStop -------------------> stopped
-//	panic, suspended -+-- onPanicRestart -- below 4/min -> restarted, same PID and queue
+//	                  +-- OnPanicStop -------------------> stopped
+//	panic, suspended -+-- OnPanicRestart -- below 4/min -> restarted, same PID and queue
 //	                  |                  `- else --------> stopped
-//	                  `-- onPanicEscalate ---------------> the parent panics
+//	                  `-- OnPanicEscalate ---------------> the parent panics
 //
-// The first two tell the parent with childFailed.
-type restartPolicy struct {
+// The first two tell the parent with ChildFailed.
+type RestartPolicy struct {
 	restarts int // in a minute
 	escalate bool
 }
 
+// The policies there are.
 var (
-	onPanicStop     = restartPolicy{}
-	onPanicRestart  = restartPolicy{restarts: 3}
-	onPanicEscalate = restartPolicy{escalate: true}
+	OnPanicStop     = RestartPolicy{}
+	OnPanicRestart  = RestartPolicy{restarts: 3}
+	OnPanicEscalate = RestartPolicy{escalate: true}
 )
 
-// childFailed says that a child panicked. Child -> parent. It waits its turn in
+// A ChildFailed says that a child panicked. Child -> parent. It waits its turn in
 // the parent's queue, so *actor.Terminated may come first.
-type childFailed struct {
+type ChildFailed struct {
 	Who       *actor.PID
 	Name      string // its ID
 	Reason    any    // what it panicked with
@@ -59,9 +60,9 @@ func (v supervisor) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor,
 		parent.StopChildren(child)
 	}
 	if box.parent != nil {
-		v.s.assure(box.parent, childFailed{child, child.Id, reason, restart}, nil)
+		v.s.Assure(box.parent, ChildFailed{child, child.Id, reason, restart}, nil)
 	} else {
-		v.s.rootFailed(childFailed{child, child.Id, reason, restart})
+		v.s.rootFailed(ChildFailed{child, child.Id, reason, restart})
 	}
 }
 
@@ -109,7 +110,7 @@ func (g *guardian) tell(msg any, pids []*actor.PID) {
 // spawn.
 func (s *System) OnRootFailed(f func(name string, reason any, restarted bool)) { s.onRootFailed = f }
 
-func (s *System) rootFailed(m childFailed) {
+func (s *System) rootFailed(m ChildFailed) {
 	if s.onRootFailed != nil {
 		s.onRootFailed(m.Name, m.Reason, m.Restarted)
 	}
@@ -130,7 +131,7 @@ func (m *mailbox) recovered(msg any) {
 
 func (m *mailbox) panicked(reason any, stack []byte, msg any) {
 	inner := actor.UnwrapEnvelopeMessage(msg)
-	if t, ok := inner.(taskPanic); ok {
+	if t, ok := inner.(TaskPanic); ok {
 		stack = t.stack
 	}
 	m.sys.log.Error("actor panicked", "actor", m.pid.Id, "type", fmt.Sprintf("%T", inner), "reason", reason, "stack", string(stack))
@@ -172,8 +173,8 @@ func (h *shell) Receive(ctx actor.Context) {
 }
 
 func (h *shell) receive(ctx actor.Context) {
-	if t, ok := ctx.Message().(taskPanic); ok {
-		panic(t.reason)
+	if t, ok := ctx.Message().(TaskPanic); ok {
+		panic(t.Reason)
 	}
 	h.Actor.Receive(ctx)
 }

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"errors"
@@ -58,14 +58,14 @@ type session struct {
 	watched map[uint64]*actor.PID // the peer's token -> our actor whose end it waits for
 
 	credit    int // messages we may still send
-	waiting   queue[outgoing]
+	waiting   Queue[outgoing]
 	waitBytes int
 
 	unreported int // messages of the peer, received and not yet reported as processed
 	processed  int // ... of these, those that are
 	held       *holding
 
-	pending queue[wire.Envelope] // control envelopes that the outbox refused
+	pending Queue[wire.Envelope] // control envelopes that the outbox refused
 	retry   stopper
 }
 
@@ -221,7 +221,7 @@ func (s *session) enqueue(o outgoing) bool {
 	if s.waiting.len() == maxWaiting || s.waitBytes+len(o.frame) > maxWaitBytes {
 		return false
 	}
-	s.waiting.push(o)
+	s.waiting.Push(o)
 	s.waitBytes += len(o.frame)
 	return true
 }
@@ -243,7 +243,7 @@ func (s *session) putControl(e wire.Envelope) verdict {
 	switch {
 	case s.pending.len() == 0 && s.put(wire.AppendEnvelope(nil, e)):
 	case s.connected() && s.pending.len() < maxQuestions+maxWatches:
-		s.pending.push(e)
+		s.pending.Push(e)
 		s.later()
 	default:
 		return refused
@@ -275,7 +275,7 @@ func (s *session) pump() {
 			s.later()
 			return
 		}
-		s.waiting.pop()
+		s.waiting.Pop()
 		s.waitBytes -= len(o.frame)
 		s.credit--
 	}
@@ -300,7 +300,7 @@ func (s *session) flush() {
 			s.later()
 			return
 		}
-		s.pending.pop()
+		s.pending.Pop()
 	}
 	s.report()
 	s.pump()
@@ -440,7 +440,7 @@ func (s *session) message(e wire.Envelope) error {
 func (s *session) accept(e wire.Envelope) (t ticket, ok bool, err error) {
 	t = ticket{kind: boundTicket}
 	if e.To != "" {
-		t.to = s.r.exported(e.To)
+		t.to = s.r.Exported(e.To)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -499,7 +499,7 @@ func (s *session) settled(theirs uint64, size int) {
 	s.report()
 }
 
-// undelivered tells the peer that nobody received a message it wants an answer to.
+// Undelivered tells the peer that nobody received a message it wants an answer to.
 func (s *session) undelivered(reply uint64) {
 	if reply != 0 {
 		s.control(wire.Envelope{Kind: wire.KindTerminated, Token: reply})
@@ -560,7 +560,7 @@ func (s *session) peerWatches(e wire.Envelope) error {
 	}
 	var who *actor.PID
 	if e.To != "" {
-		who = s.r.exported(e.To)
+		who = s.r.Exported(e.To)
 	}
 	s.mu.Lock()
 	if t, ok := s.tokens[e.Token]; ok && t.kind == boundTicket {
@@ -626,10 +626,10 @@ func (s *session) end() {
 		s.retry.Stop()
 	}
 	waiting, tokens, watched := s.waiting, s.tokens, s.watched
-	s.waiting, s.pending, s.tokens, s.watched, s.bound = queue[outgoing]{}, queue[wire.Envelope]{}, nil, nil, nil
+	s.waiting, s.pending, s.tokens, s.watched, s.bound = Queue[outgoing]{}, Queue[wire.Envelope]{}, nil, nil, nil
 	s.mu.Unlock()
 
-	for o, ok := waiting.pop(); ok; o, ok = waiting.pop() {
+	for o, ok := waiting.Pop(); ok; o, ok = waiting.Pop() {
 		delete(tokens, o.question) // the dead letter tells the asker
 		s.r.sys.dead(o.to, o.message)
 	}

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"context"
@@ -88,15 +88,15 @@ func NewSystem(rt *Runtime, self peers.ID, out Outbox, c Codec) *System {
 	return s
 }
 
-// spawn starts an actor: below the actor whose ctx is given, or a root when
+// Spawn starts an actor: below the actor whose ctx is given, or a root when
 // parent is nil. Its ID is name, below its parent's. limit bounds how many
 // messages of local senders its mailbox holds; policy says what follows a panic.
 // producer is called again after a restart and must return a new value.
 //
-// The name must be free: names are chosen in this package, so one that is taken
-// is a bug, and panics. A parent that is stopping, and a closing system, get the
+// The name must be free: names are chosen by the program, so one that is taken is a
+// bug, and panics. A parent that is stopping, and a closing system, get the
 // PID of an actor that never lived.
-func (s *System) spawn(parent actor.Context, name string, limit int, producer func() actor.Actor, policy restartPolicy) *actor.PID {
+func (s *System) Spawn(parent actor.Context, name string, limit int, producer func() actor.Actor, policy RestartPolicy) *actor.PID {
 	id := name
 	if parent != nil {
 		id = parent.Self().Id + "/" + name
@@ -192,10 +192,10 @@ func (o outside) Self() *actor.PID { return o.top }
 // be reached. It is then a dead letter, like all that nobody receives.
 func (s *System) Send(to *actor.PID, msg any) bool { return s.deliver(to, letter{msg: msg}) }
 
-// assure queues a message that no full mailbox may refuse, because its sender
+// Assure queues a message that no full mailbox may refuse, because its sender
 // bounds the number of them. done, unless it is nil, is called once when the
 // message was processed; not if it was refused.
-func (s *System) assure(to *actor.PID, msg any, done func()) bool {
+func (s *System) Assure(to *actor.PID, msg any, done func()) bool {
 	return s.deliver(to, letter{msg: msg, done: done, assured: true})
 }
 
@@ -241,9 +241,9 @@ func (s *System) dead(to *actor.PID, msg any) { s.DeadLetter.SendUserMessage(to,
 // DeadLetters counts the messages that nobody received.
 func (s *System) DeadLetters() int64 { return s.letters.Load() }
 
-// undeliverable is a message that owns something. undelivered is called once if
+// An Undeliverable is a message that owns something. Undelivered is called once if
 // nobody will ever receive it, from any goroutine.
-type undeliverable interface{ undelivered() }
+type Undeliverable interface{ Undelivered() }
 
 // deadLetter sees to it that whoever waits for an undelivered message hears of
 // its end.
@@ -253,12 +253,12 @@ func (s *System) deadLetter(event any) {
 		return
 	}
 	switch m := d.Message.(type) {
-	case undeliverable:
-		m.undelivered()
+	case Undeliverable:
+		m.Undelivered()
 	case *actor.Watch:
 		s.system(m.Watcher, &actor.Terminated{Who: d.PID, Why: actor.TerminatedReason_NotFound})
 		return
-	case actor.SystemMessage, actor.AutoReceiveMessage, wakeDue:
+	case actor.SystemMessage, actor.AutoReceiveMessage, WakeDue:
 		return // stopping twice, or ringing too late, is nothing to report
 	}
 	s.letters.Add(1)
@@ -271,10 +271,10 @@ func (s *System) deadLetter(event any) {
 // noAnswer tells who waits for an answer that there will be none. Who asks that
 // much has room for it.
 func (s *System) noAnswer(asker, from *actor.PID) {
-	s.assure(asker, &actor.DeadLetterResponse{Target: from}, nil)
+	s.Assure(asker, &actor.DeadLetterResponse{Target: from}, nil)
 }
 
-// task runs f beside the mailbox and sends its result, unless it is nil, to the
+// Task runs f beside the mailbox and sends its result, unless it is nil, to the
 // actor itself. The context given to f ends when the actor stops or restarts; f
 // may go on, and Close waits for it. A result that the actor does not live to
 // receive is a dead letter, also when a restart came between. A panic in f is a
@@ -282,7 +282,7 @@ func (s *System) noAnswer(asker, from *actor.PID) {
 //
 // A task may wait for disk or for hashing, not for a peer. In a World it runs on
 // the loop, whole, after a delay drawn from the seed.
-func (s *System) task(ctx actor.Context, f func(context.Context) any) {
+func (s *System) Task(ctx actor.Context, f func(context.Context) any) {
 	self := ctx.Self()
 	alive, life := s.box(self).alive()
 	s.active.begin()
@@ -294,14 +294,14 @@ func (s *System) task(ctx actor.Context, f func(context.Context) any) {
 	})
 }
 
-// taskPanic is the panic of a task. Task -> its actor, whose shell panics anew.
-type taskPanic struct {
-	reason any
+// TaskPanic is the panic of a task. Task -> its actor, whose shell panics anew.
+type TaskPanic struct {
+	Reason any
 	stack  []byte
 }
 
-// life is a context that ends when the actor stops or restarts.
-func (s *System) life(ctx actor.Context) context.Context {
+// Life is a context that ends when the actor stops or restarts.
+func (s *System) Life(ctx actor.Context) context.Context {
 	alive, _ := s.box(ctx.Self()).alive()
 	return alive
 }
@@ -309,7 +309,7 @@ func (s *System) life(ctx actor.Context) context.Context {
 func attempt(alive context.Context, f func(context.Context) any) (result any) {
 	defer func() {
 		if r := recover(); r != nil {
-			result = taskPanic{r, debug.Stack()}
+			result = TaskPanic{r, debug.Stack()}
 		}
 	}()
 	return f(alive)
@@ -319,11 +319,11 @@ func attempt(alive context.Context, f func(context.Context) any) (result any) {
 // stopped, refused it, or panicked over it.
 var ErrNoAnswer = errors.New("no answer")
 
-// ask sends a question from outside the actors and waits for its one answer, or
+// Ask sends a question from outside the actors and waits for its one answer, or
 // for the end of ctx; an answer that comes later is a dead letter. An answer that is an error is returned as one. In a World
 // the caller must be outside the loop; the world is stepped until the answer is
 // there, for at most askFor of its time.
-func ask[R any](ctx context.Context, s *System, to *actor.PID, msg any) (R, error) {
+func Ask[R any](ctx context.Context, s *System, to *actor.PID, msg any) (R, error) {
 	var none R
 	a := &asker{s: s, answer: make(chan any, 1)}
 	pid, _ := s.ProcessRegistry.Add(a, "ask"+s.ProcessRegistry.NextId())
@@ -408,7 +408,7 @@ func (s *System) Close(ctx context.Context) error {
 	for i := len(roots) - 1; i >= 0; i-- {
 		s.Root.Stop(roots[i].pid)
 		if err := s.awaitGone(ctx, roots[i]); err != nil {
-			return fmt.Errorf("close: %w: %s still runs", err, strings.Join(s.running(), ", "))
+			return fmt.Errorf("close: %w: %s still runs", err, strings.Join(s.Running(), ", "))
 		}
 	}
 	if err := s.awaitIdle(ctx); err != nil {
@@ -423,8 +423,8 @@ func (s *System) Close(ctx context.Context) error {
 	return nil
 }
 
-// running are the IDs of the actors that have not stopped.
-func (s *System) running() (ids []string) {
+// Running are the IDs of the actors that have not stopped.
+func (s *System) Running() (ids []string) {
 	s.boxes.Range(func(id, _ any) bool {
 		ids = append(ids, id.(string))
 		return true
@@ -477,14 +477,14 @@ func (a *activity) wait(ctx context.Context) error {
 	return nil
 }
 
-// unexpected reports a message that an actor has no case for: a bug of ours, unless
+// Unexpected reports a message that an actor has no case for: a bug of ours, unless
 // a peer sent it. That a message of its own became a dead letter is no such
 // message: who has no case for it does not care.
-func unexpected(ctx actor.Context) {
+func Unexpected(ctx actor.Context) {
 	if _, ok := ctx.Message().(*actor.DeadLetterResponse); ok {
 		return
 	}
-	level, from := slog.LevelError, senderPeer(ctx)
+	level, from := slog.LevelError, SenderPeer(ctx)
 	if from != "" {
 		level = slog.LevelDebug
 	}

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 )
 
 // A Runtime is one node's door to time, chance and work. It has two makes:
-// [Real], and [World.Runtime] on a virtual clock. No other file of this package
-// reads a clock, sets a timer or starts a goroutine.
+// [Real], and [World.Runtime] on a virtual clock. No other file of this package,
+// nor of package actors, reads a clock, sets a timer or starts a goroutine.
 type Runtime struct {
 	name  string
 	log   *slog.Logger
@@ -173,8 +173,8 @@ type spawned struct{}
 func (spawned) Schedule(run func()) { go run() }
 func (spawned) Throughput() int     { return 0 } // until it is empty; Go shares the cores out
 
-// wakeDue is a hint to look at the clock; it carries nothing. Alarm -> own actor.
-type wakeDue struct{}
+// WakeDue is a hint to look at the clock; it carries nothing. Alarm -> own actor.
+type WakeDue struct{}
 
 // ringAgain is the least time between two rings for one and the same instant.
 // An actor whose core wants to be woken now, and does nothing about it when
@@ -182,13 +182,13 @@ type wakeDue struct{}
 // moves on.
 const ringAgain = time.Millisecond
 
-// An alarm is an actor's one timer. The zero alarm is stopped. Only its actor
+// An Alarm is an actor's one timer. The zero alarm is stopped. Only its actor
 // touches it, inside Receive.
 //
-// When it rings, the actor gets a wakeDue. That message promises nothing: it
+// When it rings, the actor gets a WakeDue. That message promises nothing: it
 // may be late, early or one too many, and its handler asks the core what is due.
 // It is never refused by a full mailbox.
-type alarm struct {
+type Alarm struct {
 	at   time.Time
 	bell *bell
 	over bool // it is never set again
@@ -200,10 +200,10 @@ type bell struct {
 	rang  atomic.Bool
 }
 
-// set makes the alarm ring at that time, in place of any earlier setting: at
+// Set makes the alarm ring at that time, in place of any earlier setting: at
 // once if it has passed, never if it is zero. Setting it to what it is set to
 // already costs nothing, so call it after every message.
-func (a *alarm) set(s *System, ctx actor.Context, at time.Time) {
+func (a *Alarm) Set(s *System, ctx actor.Context, at time.Time) {
 	rang := a.bell != nil && a.bell.rang.Load()
 	same := at.Equal(a.at)
 	if same && !rang || a.over {
@@ -220,19 +220,19 @@ func (a *alarm) set(s *System, ctx actor.Context, at time.Time) {
 	self, b := ctx.Self(), new(bell)
 	b.timer = s.after(s, wait, func() {
 		b.rang.Store(true)
-		s.assure(self, wakeDue{}, nil)
+		s.Assure(self, WakeDue{}, nil)
 	})
 	a.at, a.bell = at, b
 }
 
-// stop silences the alarm for good: an actor that stops goes on receiving, and
-// would set it again. A wakeDue already on its way still arrives.
-func (a *alarm) stop() {
+// Stop silences the alarm for good: an actor that stops goes on receiving, and
+// would set it again. A WakeDue already on its way still arrives.
+func (a *Alarm) Stop() {
 	a.silence()
 	a.over = true
 }
 
-func (a *alarm) silence() {
+func (a *Alarm) silence() {
 	if a.bell != nil {
 		a.bell.timer.Stop()
 	}

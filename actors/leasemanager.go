@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -13,15 +14,15 @@ import (
 // leaseManager owns the leasemgr.Manager of one transfer. It alone keeps what
 // every source has, and it alone completes a piece.
 type leaseManager struct {
-	s        *System
+	s        *system.System
 	transfer *actor.PID
 	ration   *Ration
 	m        *leasemgr.Manager
 	pools    map[peers.ID]*actor.PID
-	wake     alarm
+	wake     system.Alarm
 }
 
-func newLeaseManager(s *System, transfer *actor.PID, ration *Ration, cfg leasemgr.Config, plan leasemgr.Plan) *leaseManager {
+func newLeaseManager(s *system.System, transfer *actor.PID, ration *Ration, cfg leasemgr.Config, plan leasemgr.Plan) *leaseManager {
 	return &leaseManager{s: s, transfer: transfer, ration: ration, m: leasemgr.New(cfg, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
 }
 
@@ -61,19 +62,19 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.m.DropReader(m.Reader)
 	case PlanQuery:
 		ctx.Respond(l.status(m.Lines))
-	case wakeDue:
+	case system.WakeDue:
 		l.do(ctx, l.m.Expire(l.s.Now()))
 	case *actor.Terminated:
 		l.poolDied(ctx, m.Who)
 	case *actor.Stopping, *actor.Restarting:
-		l.wake.stop()
+		l.wake.Stop()
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
-	l.wake.set(l.s, ctx, l.m.Wake())
+	l.wake.Set(l.s, ctx, l.m.Wake())
 }
 
 func (l *leaseManager) sourceUp(ctx actor.Context, m SourceUp) {

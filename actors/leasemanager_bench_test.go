@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -37,25 +38,25 @@ func leaseAll(b *testing.B, pieces, pools, batch int, density float64) time.Dura
 	s, _ := newNode(b)
 	defer closeNode(b, s)
 	done := make(chan struct{})
-	transfer := s.spawn(nil, "transfer", 1<<20, receive(func(ctx actor.Context) {
+	transfer := s.Spawn(nil, "transfer", 1<<20, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(PieceDone); ok && m.Last {
 			close(done)
 		}
-	}), onPanicStop)
-	leases := s.spawn(nil, "leases", 1<<16, func() actor.Actor {
+	}), system.OnPanicStop)
+	leases := s.Spawn(nil, "leases", 1<<16, func() actor.Actor {
 		return newLeaseManager(s, transfer, NewRation(s, 0), leasemgr.Config{}, leasemgr.Plan{Layout: evenPieces(pieces), Epoch: 1, Seed: 1})
-	}, onPanicStop)
+	}, system.OnPanicStop)
 	rng := rand.New(rand.NewPCG(1, 1))
 	var all []*actor.PID
 	for i := range pools {
 		p := &benchPool{id: peers.ID(fmt.Sprint("source", i)), leases: leases, have: randomPieces(rng, pieces, density), batch: batch}
-		pid := s.spawn(nil, fmt.Sprint("pool", i), 1<<10, func() actor.Actor { return p }, onPanicStop)
-		if _, err := ask[pong](b.Context(), s, pid, ping{}); err != nil { // it has said what it has
+		pid := s.Spawn(nil, fmt.Sprint("pool", i), 1<<10, func() actor.Actor { return p }, system.OnPanicStop)
+		if _, err := system.Ask[pong](b.Context(), s, pid, ping{}); err != nil { // it has said what it has
 			b.Fatal(err)
 		}
 		all = append(all, pid)
 	}
-	if _, err := ask[PlanStatus](b.Context(), s, leases, PlanQuery{}); err != nil { // and was heard
+	if _, err := system.Ask[PlanStatus](b.Context(), s, leases, PlanQuery{}); err != nil { // and was heard
 		b.Fatal(err)
 	}
 	began := time.Now()

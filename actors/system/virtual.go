@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"context"
@@ -225,9 +225,9 @@ func (w *World) finishTasks(s *System) {
 
 // ---- looking in ----
 
-// hear asks an actor something from inside the world's loop, where nobody may
+// Hear asks an actor something from inside the world's loop, where nobody may
 // wait, and has then called there with the one answer.
-func (s *System) hear(to *actor.PID, msg any, then func(answer any)) {
+func (s *System) Hear(to *actor.PID, msg any, then func(answer any)) {
 	h := &hearer{s: s, then: then}
 	h.pid, _ = s.ProcessRegistry.Add(h, "ask"+s.ProcessRegistry.NextId())
 	s.Root.RequestWithCustomSender(to, msg, h.pid)
@@ -248,8 +248,8 @@ func (h *hearer) SendUserMessage(_ *actor.PID, m any) {
 func (*hearer) SendSystemMessage(*actor.PID, any) {}
 func (*hearer) Stop(*actor.PID)                   {}
 
-// pending is in how long the tasks and timers of a system of a world are due.
-func (s *System) pending() (due []time.Duration) {
+// Pending is in how long the tasks and timers of a system of a world are due.
+func (s *System) Pending() (due []time.Duration) {
 	for _, e := range s.world.events {
 		if e.owner == s {
 			due = append(due, e.at-s.world.now)
@@ -258,11 +258,11 @@ func (s *System) pending() (due []time.Duration) {
 	return due
 }
 
-// remains are what there is of a system of a world: actors, and what will happen
+// Remains are what there is of a system of a world: actors, and what will happen
 // yet, is known of peers, or is known of it by them. After Close there is nothing.
-func (s *System) remains() (what []string) {
-	what = s.running()
-	for _, d := range s.pending() {
+func (s *System) Remains() (what []string) {
+	what = s.Running()
+	for _, d := range s.Pending() {
 		what = append(what, fmt.Sprintf("a task or timer due in %v", d))
 	}
 	if n := s.active.n.Load(); n != 0 {

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"slices"
@@ -34,7 +34,7 @@ type cable struct {
 // none has its own: an arrival brings what was sent first, so that nothing
 // overtakes.
 type direction struct {
-	frames queue[[]byte]
+	frames Queue[[]byte]
 	latest time.Duration // the last arrival
 	missed int           // arrivals that came to nothing, because of a cut
 }
@@ -130,7 +130,7 @@ func (w *World) send(from, to peers.ID, frame []byte) bool {
 		c.breaks(w.Patience, "")
 		return true
 	}
-	c.dirs[dir].frames.push(frame)
+	c.dirs[dir].frames.Push(frame)
 	c.arrive(dir)
 	return true
 }
@@ -147,7 +147,7 @@ func (c *cable) arrive(dir int) {
 		case c.cut:
 			d.missed++
 		default:
-			frame, _ := d.frames.pop()
+			frame, _ := d.frames.Pop()
 			if r, ok := c.w.recv[to]; ok {
 				r.frame(from, frame)
 			}

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // sleeper sets its alarm to what it is sent, and notes when it rings.
 type sleeper struct {
 	s     *System
-	wake  alarm
+	wake  Alarm
 	start time.Time
 	until time.Time
 	keep  bool // leave the alarm where it is when it rings
@@ -26,7 +26,7 @@ func (r *sleeper) Receive(ctx actor.Context) {
 		if r.until = r.start.Add(m); m < 0 {
 			r.until = time.Time{}
 		}
-	case wakeDue:
+	case WakeDue:
 		r.rang = append(r.rang, r.s.Now().Sub(r.start))
 		if !r.keep {
 			r.until = time.Time{}
@@ -34,7 +34,7 @@ func (r *sleeper) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		r.until = time.Time{}
 	}
-	r.wake.set(r.s, ctx, r.until)
+	r.wake.Set(r.s, ctx, r.until)
 }
 
 func TestAlarm(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAlarm(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sys, _ := newNode(t)
 				r := &sleeper{s: sys}
-				pid := sys.spawn(nil, "sleeper", 10, func() actor.Actor { return r }, onPanicStop)
+				pid := sys.Spawn(nil, "sleeper", 10, func() actor.Actor { return r }, OnPanicStop)
 				for _, d := range c.send {
 					sys.Send(pid, d)
 					time.Sleep(s)
@@ -78,7 +78,7 @@ func TestAlarm(t *testing.T) {
 		t.Run(name+"/virtual", func(t *testing.T) {
 			w, n, _ := newWorld(1, "a")
 			r := &sleeper{s: n[0]}
-			pid := n[0].spawn(nil, "sleeper", 10, func() actor.Actor { return r }, onPanicStop)
+			pid := n[0].Spawn(nil, "sleeper", 10, func() actor.Actor { return r }, OnPanicStop)
 			for _, d := range c.send {
 				n[0].Send(pid, d)
 				w.Run(s)
@@ -97,7 +97,7 @@ func TestAlarm(t *testing.T) {
 func TestNeglectedAlarmDoesNotSpin(t *testing.T) {
 	w, n, _ := newWorld(1, "a")
 	r := &sleeper{s: n[0], keep: true}
-	pid := n[0].spawn(nil, "sleeper", 10, func() actor.Actor { return r }, onPanicStop)
+	pid := n[0].Spawn(nil, "sleeper", 10, func() actor.Actor { return r }, OnPanicStop)
 	n[0].Send(pid, time.Duration(0))
 	w.Run(time.Second)
 	if len(r.rang) < 500 || len(r.rang) > 1001 {
@@ -111,19 +111,19 @@ func TestAlarmRingsThroughAFullMailbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newNode(t)
 		rang := false
-		pid := s.spawn(nil, "busy", 2, func() actor.Actor {
-			var wake alarm
+		pid := s.Spawn(nil, "busy", 2, func() actor.Actor {
+			var wake Alarm
 			return actor.ReceiveFunc(func(ctx actor.Context) {
 				switch ctx.Message().(type) {
 				case *actor.Started:
-					wake.set(s, ctx, s.Now().Add(time.Second))
+					wake.Set(s, ctx, s.Now().Add(time.Second))
 				case ping:
 					time.Sleep(10 * time.Second)
-				case wakeDue:
+				case WakeDue:
 					rang = true
 				}
 			})
-		}, onPanicStop)
+		}, OnPanicStop)
 		for s.Send(pid, ping{}) {
 		}
 		time.Sleep(time.Minute)

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 func TestPolicies(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		parent, child restartPolicy
+		parent, child RestartPolicy
 		want          string
 	}{
-		{"stop", onPanicStop, onPanicStop, "parent child childFailed(false)"},
-		{"restart", onPanicStop, onPanicRestart, "parent child child childFailed(true)"},
-		{"escalate to one that restarts", onPanicRestart, onPanicEscalate, "parent child parent child"},
-		{"escalate to one that stops", onPanicStop, onPanicEscalate, "parent child"},
+		{"stop", OnPanicStop, OnPanicStop, "parent child childFailed(false)"},
+		{"restart", OnPanicStop, OnPanicRestart, "parent child child childFailed(true)"},
+		{"escalate to one that restarts", OnPanicRestart, OnPanicEscalate, "parent child parent child"},
+		{"escalate to one that stops", OnPanicStop, OnPanicEscalate, "parent child"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, n, log := newWorld(1, "a")
@@ -28,15 +28,15 @@ func TestPolicies(t *testing.T) {
 			rootFailed := 0
 			s.OnRootFailed(func(name string, reason any, restarted bool) {
 				rootFailed++
-				if name != "parent" || reason != "x" || restarted != (c.parent == onPanicRestart) {
+				if name != "parent" || reason != "x" || restarted != (c.parent == OnPanicRestart) {
 					t.Errorf("root failed: %s, %v, %v", name, reason, restarted)
 				}
 			})
-			root := s.spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
+			root := s.Spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
 				switch m := ctx.Message().(type) {
 				case *actor.Started:
 					did = append(did, "parent")
-					child = s.spawn(ctx, "child", 10, receive(func(ctx actor.Context) {
+					child = s.Spawn(ctx, "child", 10, receive(func(ctx actor.Context) {
 						switch ctx.Message().(type) {
 						case *actor.Started:
 							did = append(did, "child")
@@ -44,7 +44,7 @@ func TestPolicies(t *testing.T) {
 							panic("x")
 						}
 					}), c.child)
-				case childFailed:
+				case ChildFailed:
 					did = append(did, fmt.Sprintf("childFailed(%v)", m.Restarted))
 				}
 			}), c.parent)
@@ -57,10 +57,10 @@ func TestPolicies(t *testing.T) {
 			if !slices.Equal(did, want) {
 				t.Errorf("did %v, want %v", did, want)
 			}
-			if (s.box(root) == nil) != (c.child == onPanicEscalate && c.parent == onPanicStop) {
+			if (s.box(root) == nil) != (c.child == OnPanicEscalate && c.parent == OnPanicStop) {
 				t.Errorf("parent's mailbox %v", s.box(root))
 			}
-			if (rootFailed == 1) != (c.child == onPanicEscalate) {
+			if (rootFailed == 1) != (c.child == OnPanicEscalate) {
 				t.Errorf("root failed %d times", rootFailed)
 			}
 			closeNode(t, s)
@@ -76,7 +76,7 @@ func TestQueueSurvivesARestart(t *testing.T) {
 	w, n, log := newWorld(1, "a")
 	var got []uint32
 	lives := 0
-	pid := n[0].spawn(nil, "x", 10, receive(func(ctx actor.Context) {
+	pid := n[0].Spawn(nil, "x", 10, receive(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
 		case *actor.Started:
 			lives++
@@ -86,7 +86,7 @@ func TestQueueSurvivesARestart(t *testing.T) {
 			}
 			got = append(got, m.N)
 		}
-	}), onPanicRestart)
+	}), OnPanicRestart)
 	for i := range uint32(4) {
 		n[0].Send(pid, ping{N: i})
 	}
@@ -104,20 +104,20 @@ func TestPanicInProducerLeavesTheNameFree(t *testing.T) {
 	s, _ := newNode(t)
 	func() {
 		defer func() { recover() }()
-		s.spawn(nil, "x", 10, func() actor.Actor { panic("no") }, onPanicStop)
+		s.Spawn(nil, "x", 10, func() actor.Actor { panic("no") }, OnPanicStop)
 	}()
-	s.spawn(nil, "x", 10, receive(func(actor.Context) {}), onPanicStop)
+	s.Spawn(nil, "x", 10, receive(func(actor.Context) {}), OnPanicStop)
 }
 
 func TestRootThatEscalatesStops(t *testing.T) {
 	w, n, log := newWorld(1, "a")
 	failed := 0
 	n[0].OnRootFailed(func(string, any, bool) { failed++ })
-	pid := n[0].spawn(nil, "x", 10, receive(func(ctx actor.Context) {
+	pid := n[0].Spawn(nil, "x", 10, receive(func(ctx actor.Context) {
 		if _, ok := ctx.Message().(ping); ok {
 			panic("x")
 		}
-	}), onPanicEscalate)
+	}), OnPanicEscalate)
 	n[0].Send(pid, ping{})
 	w.Settle()
 	if failed != 1 || n[0].Send(pid, ping{}) {
@@ -129,11 +129,11 @@ func TestRootThatEscalatesStops(t *testing.T) {
 
 func TestRootTalksToNobodyAbove(t *testing.T) {
 	w, n, log := newWorld(1, "a")
-	n[0].spawn(nil, "x", 10, receive(func(ctx actor.Context) {
+	n[0].Spawn(nil, "x", 10, receive(func(ctx actor.Context) {
 		if _, ok := ctx.Message().(*actor.Started); ok {
 			ctx.Send(ctx.Parent(), ping{}) // the library's guardian panics
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	w.Settle()
 	if n[0].DeadLetters() != 1 {
 		t.Error(n[0].DeadLetters())

@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type worker struct {
 func (k *worker) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case func(context.Context) any:
-		k.s.task(ctx, m)
+		k.s.Task(ctx, m)
 	case worked, owner:
 		k.got = append(k.got, m)
 	case ping:
@@ -37,7 +37,7 @@ func TestTaskRunsBesideTheMailboxAndReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newNode(t)
 		k := &worker{s: s}
-		pid := s.spawn(nil, "worker", 10, func() actor.Actor { return k }, onPanicStop)
+		pid := s.Spawn(nil, "worker", 10, func() actor.Actor { return k }, OnPanicStop)
 		s.Send(pid, func(context.Context) any { time.Sleep(2 * time.Second); return worked{2} })
 		s.Send(pid, func(context.Context) any { time.Sleep(time.Second); return worked{1} })
 		s.Send(pid, func(context.Context) any { return nil }) // no result, no message
@@ -52,7 +52,7 @@ func TestTaskRunsBesideTheMailboxAndReports(t *testing.T) {
 func TestTaskIsCancelledWhenItsActorStopsAndCloseWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newNode(t)
-		pid := s.spawn(nil, "worker", 10, func() actor.Actor { return &worker{s: s} }, onPanicStop)
+		pid := s.Spawn(nil, "worker", 10, func() actor.Actor { return &worker{s: s} }, OnPanicStop)
 		var told atomic.Int32
 		ended := false
 		s.Send(pid, func(ctx context.Context) any {
@@ -86,13 +86,13 @@ func TestPanicInTaskIsAPanicOfItsActor(t *testing.T) {
 				s, log = newNode(t)
 			}
 			lives := make(chan *worker, 10)
-			pid := s.spawn(nil, "worker", 10, func() actor.Actor { k := &worker{s: s}; lives <- k; return k }, onPanicRestart)
+			pid := s.Spawn(nil, "worker", 10, func() actor.Actor { k := &worker{s: s}; lives <- k; return k }, OnPanicRestart)
 			<-lives
 			s.Send(pid, func(context.Context) any { panicHere(); return nil })
 			wait()
 			<-lives // a second life
 			closeNode(t, s)
-			if got := strings.Join(log.take(), "\n"); !strings.Contains(got, "panicHere") || !strings.Contains(got, "taskPanic") {
+			if got := strings.Join(log.take(), "\n"); !strings.Contains(got, "panicHere") || !strings.Contains(got, "TaskPanic") {
 				t.Error("logged", got)
 			}
 		})
@@ -105,7 +105,7 @@ func TestResultOfAnEarlierLifeIsDead(t *testing.T) {
 	w.TaskDelay = nil
 	s := n[0]
 	var lives []*worker
-	pid := s.spawn(nil, "worker", 10, func() actor.Actor { k := &worker{s: s}; lives = append(lives, k); return k }, onPanicRestart)
+	pid := s.Spawn(nil, "worker", 10, func() actor.Actor { k := &worker{s: s}; lives = append(lives, k); return k }, OnPanicRestart)
 	var told atomic.Int32
 	delay := time.Second
 	w.TaskDelay = fixedDelay(&delay)
@@ -141,13 +141,13 @@ func TestCloseStopsYoungestRootFirstAndWhatIsBelow(t *testing.T) {
 				stopped <- ctx.Self().Id
 			}
 		}
-		s.spawn(nil, "first", 10, receive(func(ctx actor.Context) {
+		s.Spawn(nil, "first", 10, receive(func(ctx actor.Context) {
 			if _, ok := ctx.Message().(*actor.Started); ok {
-				s.spawn(ctx, "child", 10, receive(note), onPanicStop)
+				s.Spawn(ctx, "child", 10, receive(note), OnPanicStop)
 			}
 			note(ctx)
-		}), onPanicStop)
-		s.spawn(nil, "second", 10, receive(note), onPanicStop)
+		}), OnPanicStop)
+		s.Spawn(nil, "second", 10, receive(note), OnPanicStop)
 		if !virtual {
 			for s.box(s.NewLocalPID("first/child")) == nil {
 				time.Sleep(time.Millisecond)
@@ -173,7 +173,7 @@ func TestCloseEndsTheTasksOfAWorld(t *testing.T) {
 	delay := time.Hour
 	w.TaskDelay = fixedDelay(&delay)
 	k := &worker{s: n[0]}
-	pid := n[0].spawn(nil, "worker", 10, func() actor.Actor { return k }, onPanicStop)
+	pid := n[0].Spawn(nil, "worker", 10, func() actor.Actor { return k }, OnPanicStop)
 	var order []int
 	var told atomic.Int32
 	for i := range 3 {
@@ -199,11 +199,11 @@ func TestCloseEndsTheTasksOfAWorld(t *testing.T) {
 func TestCloseNamesWhoDoesNotStop(t *testing.T) {
 	s, _ := newNode(t)
 	gate := make(chan struct{})
-	s.spawn(nil, "stuck", 10, receive(func(ctx actor.Context) {
+	s.Spawn(nil, "stuck", 10, receive(func(ctx actor.Context) {
 		if _, ok := ctx.Message().(*actor.Stopping); ok {
 			<-gate
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer cancel()
 	err := s.Close(ctx)
@@ -218,21 +218,21 @@ func TestNothingIsSpawnedWhileStopping(t *testing.T) {
 	s, _ := newNode(t)
 	var lived atomic.Int32
 	child := func(ctx actor.Context) *actor.PID {
-		return s.spawn(ctx, fmt.Sprint("late", time.Now().UnixNano()), 10, receive(func(actor.Context) { lived.Add(1) }), onPanicStop)
+		return s.Spawn(ctx, fmt.Sprint("late", time.Now().UnixNano()), 10, receive(func(actor.Context) { lived.Add(1) }), OnPanicStop)
 	}
 	terminated := make(chan struct{})
-	s.spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
+	s.Spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
 		switch ctx.Message().(type) {
 		case *actor.Stopping:
 			child(ctx)
 			child(nil)
 		case *actor.Started:
-			s.spawn(ctx, "first", 10, receive(func(actor.Context) {}), onPanicStop)
+			s.Spawn(ctx, "first", 10, receive(func(actor.Context) {}), OnPanicStop)
 		case *actor.Terminated:
 			ctx.Watch(child(ctx)) // told at once that it is not there
 			close(terminated)
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	closeNode(t, s)
 	<-terminated
 	if lived.Load() != 0 {
@@ -245,26 +245,26 @@ func TestNothingIsSpawnedWhileStopping(t *testing.T) {
 
 func TestTakenNameIsABug(t *testing.T) {
 	s, _ := newNode(t)
-	s.spawn(nil, "one", 10, receive(func(actor.Context) {}), onPanicStop)
+	s.Spawn(nil, "one", 10, receive(func(actor.Context) {}), OnPanicStop)
 	defer func() {
 		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "one") {
 			t.Error("panicked with", r)
 		}
 	}()
-	s.spawn(nil, "one", 10, receive(func(actor.Context) {}), onPanicStop)
+	s.Spawn(nil, "one", 10, receive(func(actor.Context) {}), OnPanicStop)
 }
 
 func TestNameIsFreeOnceItsActorHasStopped(t *testing.T) {
 	w, n, log := newWorld(3, "a")
 	lives := 0
-	n[0].spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
+	n[0].Spawn(nil, "parent", 10, receive(func(ctx actor.Context) {
 		switch ctx.Message().(type) {
 		case *actor.Started, *actor.Terminated:
 			if lives++; lives < 50 {
-				ctx.Stop(n[0].spawn(ctx, "child", 10, receive(func(actor.Context) {}), onPanicStop))
+				ctx.Stop(n[0].Spawn(ctx, "child", 10, receive(func(actor.Context) {}), OnPanicStop))
 			}
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	w.Settle()
 	if lives != 50 {
 		t.Error(lives)
@@ -275,7 +275,7 @@ func TestNameIsFreeOnceItsActorHasStopped(t *testing.T) {
 
 func TestAskErrors(t *testing.T) {
 	s, _ := newNode(t)
-	pid := s.spawn(nil, "odd", 10, receive(func(ctx actor.Context) {
+	pid := s.Spawn(nil, "odd", 10, receive(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
 		case ping:
 			if m.N == 0 {
@@ -284,34 +284,34 @@ func TestAskErrors(t *testing.T) {
 				ctx.Respond(local{})
 			}
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	ctx := context.Background()
-	if _, err := ask[pong](ctx, s, pid, ping{}); err == nil || err.Error() != "mine" {
+	if _, err := Ask[pong](ctx, s, pid, ping{}); err == nil || err.Error() != "mine" {
 		t.Error("an error as the answer:", err)
 	}
-	if _, err := ask[pong](ctx, s, pid, ping{N: 1}); err == nil || !strings.Contains(err.Error(), "actors.local") {
+	if _, err := Ask[pong](ctx, s, pid, ping{N: 1}); err == nil || !strings.Contains(err.Error(), "system.local") {
 		t.Error("an answer of another type:", err)
 	}
-	if _, err := ask[pong](ctx, s, s.NewLocalPID("nobody"), ping{}); !errors.Is(err, ErrNoAnswer) {
+	if _, err := Ask[pong](ctx, s, s.NewLocalPID("nobody"), ping{}); !errors.Is(err, ErrNoAnswer) {
 		t.Error("nobody there:", err)
 	}
-	if _, err := ask[pong](ctx, s, s.Remote("peer", "x"), ping{}); !errors.Is(err, ErrNoAnswer) {
+	if _, err := Ask[pong](ctx, s, s.Remote("peer", "x"), ping{}); !errors.Is(err, ErrNoAnswer) {
 		t.Error("peer not connected:", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := ask[pong](ctx, s, pid, local{}); !errors.Is(err, context.Canceled) {
+	if _, err := Ask[pong](ctx, s, pid, local{}); !errors.Is(err, context.Canceled) {
 		t.Error("cancelled:", err)
 	}
 	w, n, _ := newWorld(1, "a")
-	mute := n[0].spawn(nil, "mute", 10, receive(func(actor.Context) {}), onPanicStop)
-	if _, err := ask[pong](context.Background(), n[0], mute, ping{}); !errors.Is(err, ErrNoAnswer) {
+	mute := n[0].Spawn(nil, "mute", 10, receive(func(actor.Context) {}), OnPanicStop)
+	if _, err := Ask[pong](context.Background(), n[0], mute, ping{}); !errors.Is(err, ErrNoAnswer) {
 		t.Error("nothing left to happen in the world:", err)
 	}
 	var tick func()
 	tick = func() { w.After(time.Second, tick) }
 	tick()
-	if _, err := ask[pong](context.Background(), n[0], mute, ping{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Ask[pong](context.Background(), n[0], mute, ping{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error("a world that goes on for ever:", err)
 	}
 	closeNode(t, n[0])
@@ -319,35 +319,35 @@ func TestAskErrors(t *testing.T) {
 
 func TestUnexpectedMessageIsAnError(t *testing.T) {
 	w, n, log := newWorld(1, "a")
-	pid := n[0].spawn(nil, "x", 10, receive(func(ctx actor.Context) {
+	pid := n[0].Spawn(nil, "x", 10, receive(func(ctx actor.Context) {
 		switch ctx.Message().(type) {
 		case actor.SystemMessage, actor.AutoReceiveMessage:
 		default:
-			unexpected(ctx)
+			Unexpected(ctx)
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	n[0].Send(pid, &actor.DeadLetterResponse{}) // who does not care has no case for it
 	w.Settle()
 	noErrors(t, log)
 	n[0].Send(pid, ping{})
 	n[0].Send(pid, nil)
 	w.Settle()
-	if got := log.take(); len(got) != 2 || !strings.Contains(got[0], "actors.ping") {
+	if got := log.take(); len(got) != 2 || !strings.Contains(got[0], "system.ping") {
 		t.Errorf("logged %q", got)
 	}
 	closeNode(t, n[0])
 }
 
 func TestQueueKeepsOrderAndLetsMemoryGo(t *testing.T) {
-	var q queue[int]
+	var q Queue[int]
 	next, want := 0, 0
 	for round := range 50 {
 		for range round * 7 % 200 {
-			q.push(next)
+			q.Push(next)
 			next++
 		}
 		for range round * 5 % 200 {
-			v, ok := q.pop()
+			v, ok := q.Pop()
 			if !ok {
 				break
 			}
@@ -357,7 +357,7 @@ func TestQueueKeepsOrderAndLetsMemoryGo(t *testing.T) {
 			want++
 		}
 	}
-	for v, ok := q.pop(); ok; v, ok = q.pop() {
+	for v, ok := q.Pop(); ok; v, ok = q.Pop() {
 		if v != want {
 			t.Fatalf("got %d, want %d", v, want)
 		}
@@ -376,11 +376,11 @@ func TestAMailboxHoldsWhatItMay(t *testing.T) {
 	for _, limit := range []int{1, 9, 1000} {
 		w, n, _ := newWorld(1, "a")
 		got := 0
-		pid := n[0].spawn(nil, "x", limit, receive(func(ctx actor.Context) {
+		pid := n[0].Spawn(nil, "x", limit, receive(func(ctx actor.Context) {
 			if _, ok := ctx.Message().(ping); ok {
 				got++
 			}
-		}), onPanicStop)
+		}), OnPanicStop)
 		w.Settle()
 		took := 0
 		for range limit + 5 {

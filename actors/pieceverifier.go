@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -16,7 +17,7 @@ import (
 // that computes and writes inside Receive: that is its work, and its mailbox
 // holds at least as many blocks as the node's budget lets be in flight.
 type pieceVerifier struct {
-	s        *System
+	s        *system.System
 	transfer *actor.PID
 	leases   *actor.PID
 	target   Target
@@ -24,7 +25,7 @@ type pieceVerifier struct {
 	joint    map[share.Piece][]*actor.PID // pools at work on a piece that another began
 }
 
-func newPieceVerifier(s *System, transfer, leases *actor.PID, target Target, m *share.Manifest) *pieceVerifier {
+func newPieceVerifier(s *system.System, transfer, leases *actor.PID, target Target, m *share.Manifest) *pieceVerifier {
 	return &pieceVerifier{s: s, transfer: transfer, leases: leases, target: target, v: verifier.New(m), joint: map[share.Piece][]*actor.PID{}}
 }
 
@@ -38,7 +39,7 @@ func (v *pieceVerifier) Receive(ctx actor.Context) {
 		v.blocks(ctx, m)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 	default:
-		unexpected(ctx)
+		system.Unexpected(ctx)
 	}
 }
 

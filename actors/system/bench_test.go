@@ -1,4 +1,4 @@
-package actors
+package system
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func BenchmarkTellLocal(b *testing.B) {
 		b.Run(how, func(b *testing.B) {
 			s, _ := newNode(b)
 			f, done := counter(b.N)
-			pid := s.spawn(nil, "sink", b.N+1, f, onPanicStop)
+			pid := s.Spawn(nil, "sink", b.N+1, f, OnPanicStop)
 			var m any = ping{}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -47,14 +47,14 @@ func BenchmarkTellLocal(b *testing.B) {
 // A question and its answer between two actors of this node.
 func BenchmarkAskLocal(b *testing.B) {
 	s, _ := newNode(b)
-	echo := s.spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
+	echo := s.Spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(ping); ok {
 			ctx.Respond(pong{m.N})
 		}
-	}), onPanicStop)
+	}), OnPanicStop)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ask[pong](context.Background(), s, echo, ping{}); err != nil {
+		if _, err := Ask[pong](context.Background(), s, echo, ping{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func BenchmarkTellRemote(b *testing.B) {
 		b.Run(map[int]string{32: "32B", 1024: "1KiB"}[size], func(b *testing.B) {
 			x, y := joined(b)
 			f, done := counter(b.N)
-			y.Export("sink", y.spawn(nil, "sink", 1, f, onPanicStop))
+			y.Export("sink", y.Spawn(nil, "sink", 1, f, OnPanicStop))
 			to := x.Remote("b", "sink")
 			var m any = ping{Pad: make([]byte, size)}
 			b.ReportAllocs()
@@ -95,14 +95,14 @@ func (r *remote) room(peer peers.ID) bool {
 // A question to an actor of another node, and its answer.
 func BenchmarkAskRemote(b *testing.B) {
 	x, y := joined(b)
-	y.Export("echo", y.spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
+	y.Export("echo", y.Spawn(nil, "echo", 10, receive(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(ping); ok {
 			ctx.Respond(pong{m.N})
 		}
-	}), onPanicStop))
+	}), OnPanicStop))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ask[pong](context.Background(), x, x.Remote("b", "echo"), ping{}); err != nil {
+		if _, err := Ask[pong](context.Background(), x, x.Remote("b", "echo"), ping{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func BenchmarkWorld(b *testing.B) {
 	w, n, _ := newWorld(1, "a", "b")
 	f, _ := counter(-1)
 	for _, s := range n {
-		s.Export("sink", s.spawn(nil, "sink", 1, f, onPanicStop))
+		s.Export("sink", s.Spawn(nil, "sink", 1, f, OnPanicStop))
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,0 +1,41 @@
+// Package system is what the actors run on: a narrow wrapper of protoactor, and
+// the one door through which time, chance and goroutines come in. It promises
+// nothing to outsiders.
+//
+// A [System] is the actors of one node. It is made from a [Runtime], through which
+// it gets the time, chance and work, and an [Outbox], through which messages leave.
+// Both have two makes: the real ones, and those of a [World], in which any number of
+// systems live on one goroutine in virtual time and replay exactly from a seed.
+//
+//	runtime.go    the clock, alarms, seeds, goroutines: the only file that may name them
+//	virtual.go    World: the same in virtual time
+//	cable.go      ... and the links between its systems
+//	mailbox.go    the queue of one actor: bounded, refusing, never silent
+//	system.go     Spawn, Send, Task, Ask, Close
+//	supervise.go  what follows a panic
+//	remote.go     actors of other nodes: who may reach whom
+//	session.go    ... and what one connection holds: tokens, watches, credit
+//
+// # Rules
+//
+// protoactor is used for spawning, sending, watching and the life cycle of an
+// actor, and for nothing else. What its defects cost us, and where each is
+// answered, is in regress_test.go. For those who write actors:
+//
+//   - Ask [Runtime.Now], never the clock. One [Alarm] per actor, set again after
+//     every message to what the core's Wake says.
+//   - Blocking work is a [System.Task]; an actor starts no goroutine.
+//   - Send to others with ctx.Send and ctx.Request. A message that cannot be
+//     queued becomes a dead letter, and a request that will never be answered is
+//     answered with *actor.DeadLetterResponse. Goroutines outside use
+//     [System.Send], which says whether the message was taken.
+//   - A message that owns something, such as a buffer or a lock, is [Undeliverable]:
+//     it is told once if nobody will ever receive it.
+//   - System messages overtake the queue: *actor.Terminated may come before the
+//     last message its actor sent. So the end of work is a message of its own,
+//     sent before stopping.
+//   - An actor goes on receiving between *actor.Stopping and *actor.Stopped.
+//   - No SetReceiveTimeout, Stash, Become, ReenterAfter, futures, routers or
+//     schedulers, and no Bounded or Unbounded mailboxes of the library.
+//   - In a World nothing may depend on the order of a map.
+package system
