@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,6 +127,15 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 type network struct{ *p2p.Host }
 
 func (w network) Self() peers.ID { return w.ID() }
+
+// Addrs are those of the host as they travel: who they belong to is said beside them.
+func (w network) Addrs() []string {
+	out := w.Host.Addrs()
+	for i, a := range out {
+		out[i] = strings.TrimSuffix(a, "/p2p/"+string(w.ID()))
+	}
+	return out
+}
 
 func (w network) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink) actors.Link {
 	return w.Host.Open(to, id, layout, sink)

@@ -3,6 +3,7 @@ package fetcher
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -108,4 +109,18 @@ func TestFetchingWhatIsSharedEndsNoShare(t *testing.T) {
 	n.leaving.Wait()
 	_, err = fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{})
 	must(t, err)
+}
+
+// Addresses travel without the ID of whose they are, which is said beside them.
+func TestWhatANodeTellsOthersOfItsAddressesIsWithoutItsID(t *testing.T) {
+	n := openNode(t)
+	told := network{n.host}.Addrs()
+	if len(told) == 0 || len(told) != len(n.Addrs()) {
+		t.Fatalf("%q, of %q", told, n.Addrs())
+	}
+	for i, a := range told {
+		if strings.Contains(a, "/p2p/") || !strings.HasPrefix(n.Addrs()[i], a+"/p2p/") {
+			t.Errorf("%s, of %s", a, n.Addrs()[i])
+		}
+	}
 }
