@@ -2,6 +2,7 @@
 # make demo       share docs from one process, fetch it with another, compare
 # make test       the tests
 # make check      what must pass before a change is handed in
+# make interop    the binary and an implementation in JavaScript, both ways
 # make bench      the benchmarks: minutes, and a quiet machine
 # make fuzz       every fuzz target, FUZZTIME each
 # make generate   wire/wirepb from wire/*.proto
@@ -9,7 +10,7 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
-.PHONY: build demo test check race vet lint fuzz bench generate generated
+.PHONY: build demo test check race vet lint fuzz bench generate generated interop
 
 build:
 	$(GO) build -o bin/fetcher ./cmd/fetcher
@@ -41,6 +42,9 @@ lint:
 
 fuzz:
 	.ci/fuzz $(FUZZTIME)
+
+interop: build
+	cd interop && npm ci --no-audit --no-fund && npm test
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench/

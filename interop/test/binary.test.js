@@ -1,0 +1,231 @@
+// The binary and this implementation, both ways.
+
+import assert from 'node:assert/strict';
+import { EventEmitter, on } from 'node:events';
+import { lstat, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { noise } from '@libp2p/noise';
+import { tls } from '@libp2p/tls';
+import { multiaddr } from '@multiformats/multiaddr';
+import { Fetch, Refused, Requests, fetchManifest, fetchPiece } from '../lib/client.js';
+import { Layout, decode as decodeManifest, idText } from '../lib/manifest.js';
+import { Mail } from '../lib/msg.js';
+import { importPath } from '../lib/share.js';
+import { decode as decodeTicket, encode as encodeTicket } from '../lib/ticket.js';
+import {
+  Frames, HAVE_MAP, MANIFEST, MSG, PIECE, PieceHeader, PieceRequest, REPLY, SUBSCRIBE, SUBSCRIBE_RESULT, TELL, TERMINATED, UNSUPPORTED, WATCH, encode,
+} from '../lib/wire.js';
+import { Binary, assertSame, node, oddFolder, scratch, serve, single, ticketOf } from './helper.js';
+
+const text = (...servers) => encodeTicket(ticketOf(...servers));
+
+// fetchWith has the binary fetch, and returns it when it has ended.
+async function fetchWith(t, dir, ticket, ...args) {
+  const binary = new Binary(t, join(dir, 'state'), 'fetch', ticket, '--listen', 'none', '-o', join(dir, 'out'), ...args);
+  return { binary, exit: await binary.end() };
+}
+
+async function shareWith(t, dir, path) {
+  const binary = new Binary(t, join(dir, 'state'), 'share', path, '--listen', '/ip4/127.0.0.1/tcp/0');
+  const { ticket, share } = await binary.says(({ type }) => type === 'share');
+  return { ticket, share };
+}
+
+test('the binary fetches a folder from here', async (t) => {
+  const dir = await scratch(t);
+  const root = await oddFolder(dir);
+  const server = await serve(t, await importPath(root));
+  const { binary, exit } = await fetchWith(t, dir, text(server));
+  assert.equal(exit, 0, binary.stderr);
+  assert.equal(binary.summary().share, idText(server.share.id));
+  await assertSame(join(dir, 'out', 'odd'), root);
+});
+
+test('a folder of the binary is fetched', async (t) => {
+  const dir = await scratch(t);
+  const root = await oddFolder(dir);
+  const { ticket, share } = await shareWith(t, dir, root);
+  assert.equal(share, idText((await importPath(root)).id));
+  for (const [step, encrypters] of [[1], [6, [noise()]], [16, [tls()]]]) {
+    await mkdir(join(dir, `${step}`));
+    await assertSame(await new Fetch(await node(t, false, encrypters), decodeTicket(ticket), join(dir, `${step}`), { step }).run(), root);
+  }
+});
+
+test('a single file, both ways', async (t) => {
+  const dir = await scratch(t);
+  const path = await single(dir, 2 * 1048576 + 1);
+  const { ticket, share } = await shareWith(t, dir, path);
+  const mine = await importPath(path);
+  assert.equal(share, idText(mine.id));
+  await mkdir(join(dir, 'js'));
+  await assertSame(await new Fetch(await node(t, false), decodeTicket(ticket), join(dir, 'js')).run(), path);
+  const { binary, exit } = await fetchWith(t, dir, text(await serve(t, mine)));
+  assert.equal(exit, 0, binary.stderr);
+  await assertSame(join(dir, 'out', 'single'), path);
+});
+
+test('what comes in here goes on through the binary to another one here', async (t) => {
+  const dir = await scratch(t);
+  const root = await oddFolder(dir);
+  const server = await serve(t, await importPath(root));
+  const late = [1, 4, 9, 11];
+  for (const p of late) server.share.have.delete(p);
+  const subscribed = new Promise((resolve) => {
+    const { seeder } = server;
+    server.seeder = (message, from) => {
+      seeder.call(server, message, from);
+      resolve(message.value.addrs.map((addr) => `${addr}/p2p/${from.peer}`));
+    };
+  });
+  const binary = new Binary(t, join(dir, 'state'), 'fetch', text(server), '--listen', '/ip4/127.0.0.1/tcp/0', '--seed', '-o', join(dir, 'out'));
+  const peers = await subscribed;
+  await mkdir(join(dir, 'js'));
+  const second = new Fetch(await node(t, false), { id: server.share.id, peers }, join(dir, 'js'));
+  const done = second.run();
+  await binary.says(({ type, done_pieces: n }) => type === 'progress' && n === server.share.layout.pieces - late.length);
+  server.announce(late);
+  await assertSame(await done, root);
+});
+
+// Each source that lies, the binary's exit code with it alone, and what it says of it.
+const worse = {
+  'a wrong block': [5, ({ share }) => {
+    const { read } = share;
+    share.read = async (p, block) => {
+      const out = Buffer.from(await read.call(share, p, block));
+      if (p === 1 && block === 2) out[77] ^= 1;
+      return out;
+    };
+  }],
+  'a wrong proof': [5, ({ share }) => {
+    const { proof } = share;
+    share.proof = (p) => {
+      const out = Buffer.from(proof.call(share, p));
+      out[40] ^= 1;
+      return out;
+    };
+  }],
+  'another manifest': [5, ({ share }) => {
+    share.manifest = Buffer.from(share.manifest);
+    share.manifest[share.manifest.length - 1] ^= 1;
+  }],
+  'blocks that were not asked for': [5, (server) => {
+    server.answer = (frames, { id }) => frames.writeFrame(encode(PieceHeader, { id, first: 9, count: 1, bytes: 65536, last: true }), Buffer.alloc(65536));
+  }],
+};
+
+for (const [name, [code, change]] of Object.entries(worse)) {
+  test(`the binary takes nothing of a source that sends ${name}`, async (t) => {
+    const dir = await scratch(t);
+    const path = await single(dir, 3 * 1048576);
+    const bad = await serve(t, await importPath(path), change);
+    const { binary, exit } = await fetchWith(t, dir, text(bad), '--stall', '5s');
+    assert.equal(exit, code, binary.stderr);
+    await assert.rejects(lstat(join(dir, 'out', 'single')));
+    const good = await serve(t, await importPath(path));
+    assert.equal((await fetchWith(t, dir, text(bad, good))).exit, 0, 'with an honest source beside it');
+    await assertSame(join(dir, 'out', 'single'), path);
+  });
+}
+
+test('the binary refuses a ticket that was cut', async (t) => {
+  const dir = await scratch(t);
+  const ticket = text(await serve(t, await importPath(await single(dir, 1))));
+  for (const n of [4, 40, ticket.length - 1]) {
+    const { binary, exit } = await fetchWith(t, dir, ticket.slice(0, n));
+    assert.equal(exit, 2);
+    assert.match(binary.lines.find(({ type }) => type === 'error').message, /cut short/);
+  }
+});
+
+test('frames that break a rule end their stream at the binary, and no other', async (t) => {
+  const dir = await scratch(t);
+  const { ticket } = await shareWith(t, dir, await single(dir, 70000));
+  const { id, peers } = decodeTicket(ticket);
+  const client = await node(t, false);
+  const { remotePeer } = await client.dial(multiaddr(peers[0]));
+  const frame = (request) => {
+    const message = encode(PieceRequest, request);
+    return Buffer.concat([Buffer.of(message.length), message]);
+  };
+  const good = encode(PieceRequest, { id: 1n, share: id, count: 1 });
+  const wrong = {
+    'a long length': [PIECE, Buffer.concat([Buffer.of(0x80 | good.length, 0), good])],
+    'a long message': [PIECE, Buffer.of(0x81, 0x08)],
+    'no share': [PIECE, frame({ id: 1n, count: 1 })],
+    'no blocks': [PIECE, frame({ id: 1n, share: id })],
+    'too many blocks': [PIECE, frame({ id: 1n, share: id, first: 255, count: 2 })],
+    'a field of another type': [PIECE, Buffer.of(3, 0x0a, 1, 7)],
+    'no share for a manifest': [MANIFEST, Buffer.of(0)],
+    'an envelope that is too long': [MSG, Buffer.of(0x81, 0x80, 0x10)],
+  };
+  for (const [name, [protocol, raw]] of Object.entries(wrong)) {
+    const stream = new Frames(await client.dialProtocol(remotePeer, protocol));
+    await stream.write(raw);
+    await assert.rejects(stream.read(1, 5), (err) => err.name !== 'TimeoutError', name);
+    assert.equal(stream.stream.status, 'reset', name);
+  }
+  assert.ok((await fetchManifest(client, remotePeer, id)).length > 0);
+});
+
+test('the binary answers for parts of pieces, and says no', async (t) => {
+  const dir = await scratch(t);
+  const { ticket } = await shareWith(t, dir, await single(dir, 1048576 + 70000));
+  const { id, peers } = decodeTicket(ticket);
+  const client = await node(t, false);
+  const { remotePeer } = await client.dial(multiaddr(peers[0]));
+  const layout = new Layout(decodeManifest(await fetchManifest(client, remotePeer, id)));
+  const requests = await Requests.open(client, remotePeer);
+  const ask = { share: id, piece: 0, info: layout.piece(0) };
+  assert.equal((await requests.get({ ...ask, first: 14, count: 2 })).blocks.length, 2);
+  assert.equal((await fetchPiece(requests, id, layout, 1, 1)).blocks.length, 2);
+  const back = await requests.get({ ...ask, first: 0, count: 16, cancelAfter: 4 });
+  assert.ok(back.blocks.length >= 4 && back.blocks.length <= 16);
+  const other = Buffer.from(id);
+  other[20] ^= 1;
+  await assert.rejects(requests.get({ ...ask, share: other, first: 0, count: 1 }), Refused);
+  await assert.rejects(fetchManifest(client, remotePeer, other), Refused);
+});
+
+test('messages with the binary', async (t) => {
+  const dir = await scratch(t);
+  const { ticket } = await shareWith(t, dir, await single(dir, 1));
+  const { id, peers } = decodeTicket(ticket);
+  const client = await node(t, false);
+  const { remotePeer } = await client.dial(multiaddr(peers[0]));
+  const mail = new Mail(client);
+  const failures = [];
+  mail.failed = (err) => failures.push(err);
+  await mail.start();
+  const pair = mail.of(remotePeer);
+  const said = new EventEmitter();
+  const heard = on(said, 'envelope');
+  const next = async () => (await heard.next()).value[0];
+  const { take } = pair;
+  pair.take = (envelope) => {
+    if (envelope.kind !== WATCH) said.emit('envelope', envelope);
+    take.call(pair, envelope);
+  };
+  const token = pair.token(() => {});
+  await pair.tell('seeder', SUBSCRIBE, { share: id }, token);
+  assert.equal((await next()).credit, 0, 'a hello first');
+  let envelope = await next();
+  assert.deepEqual([envelope.kind, envelope.token, envelope.type], [REPLY, token, SUBSCRIBE_RESULT]);
+  envelope = await next();
+  assert.deepEqual([envelope.kind, envelope.token, envelope.type], [REPLY, token, HAVE_MAP]);
+
+  await pair.message({ kind: TELL, to: 'nobody', reply: 4242n, type: SUBSCRIBE, payload: Buffer.alloc(0) });
+  envelope = await next();
+  assert.deepEqual([envelope.kind, envelope.token], [TERMINATED, 4242n], 'to a name that is not there');
+  await pair.message({ kind: TELL, to: 'seeder', reply: 4243n, type: 99999, payload: Buffer.alloc(3) });
+  envelope = await next();
+  assert.deepEqual([envelope.kind, envelope.token, envelope.type], [UNSUPPORTED, 4243n, 99999], 'of a type that is not known');
+
+  const other = Buffer.from(id);
+  other[20] ^= 1;
+  // More messages than there is credit for: it comes back.
+  for (let n = 0; n < 300; n++) await pair.tell('seeder', SUBSCRIBE, { share: other }, pair.token(() => {}));
+  assert.deepEqual(failures, []);
+});
