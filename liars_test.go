@@ -113,7 +113,7 @@ func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
 		name := names[string(s.Peer)]
 		t.Logf("%-20s %9d bytes, %d bad, banned %v: %s", name, s.Bytes, s.BadBlocks, s.Banned, s.Why)
 		switch name {
-		case "", "stops answering":
+		case "", "stops answering", "claims all, has few": // none of them sent a wrong byte
 			if s.BadBlocks > 0 || s.Banned {
 				t.Errorf("%q is blamed", name)
 			}

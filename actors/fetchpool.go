@@ -279,11 +279,8 @@ func (f *fetchPool) giveBack(ctx actor.Context, back []fetchpool.Return) {
 	m := LeaseReturned{Source: f.source.ID}
 	for _, b := range back {
 		m.Leases = append(m.Leases, ReturnedLease{b.Piece, b.Token, reasonOf(b.Why), b.Retry})
-		switch b.Why {
-		case fetchpool.MissedDeadline:
+		if b.Why == fetchpool.MissedDeadline || b.Why == fetchpool.NoSuchPiece { // a promise that it did not keep
 			f.missed++
-		case fetchpool.NoSuchPiece: // it had said that it has it
-			ctx.Send(f.transfer, SourceLied{f.source.ID, b.Piece, b.Token, FalseClaim})
 		}
 	}
 	ctx.Request(f.leases, m)
@@ -540,10 +537,12 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
 	st.Source, st.State, st.Why, st.Dials, st.Held = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.Dials(), f.core.IsHeld()
 	now := f.s.Now()
-	if rate, rtt, known := f.core.Measure(); known && now.Sub(f.reported) >= reportEvery {
+	if rate, rtt, known := f.core.Measure(); (known || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
 		st.Rate, st.RTT = rate, rtt
 		f.measured(ctx, now, rate, rtt)
-		ctx.Send(f.leases, SourceMeasured{f.source.ID, f.useful(rate), rtt})
+		if known {
+			ctx.Send(f.leases, SourceMeasured{f.source.ID, f.useful(rate), rtt})
+		}
 	}
 	if gone && !st.Gone {
 		st.Gone = true

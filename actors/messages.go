@@ -60,7 +60,7 @@ type PeerMeasured struct {
 	Bytes  int64   // verified since the last report
 	Rate   float64 // bytes per second; 0 when not yet known
 	First  time.Duration
-	Missed int // deadlines missed since the last report
+	Missed int // promises since the last report that it did not keep: a deadline, a piece that it was to have
 }
 
 // AskRank, Transfer -> Node. Answered with RankSource, and PeerBanned if so.
@@ -601,12 +601,11 @@ type TransferConfig struct {
 type Lie uint8
 
 const (
-	BadBlock   Lie = iota // a block that is not what the manifest says
-	BadProof              // block hashes that do not fold to the piece
-	FalseClaim            // said to have a piece, then that it has it not
-	Broken                // broke the protocol
+	BadBlock Lie = iota // a block that is not what the manifest says
+	BadProof            // block hashes that do not fold to the piece
+	Broken              // broke the protocol
 )
 
 func (l Lie) String() string {
-	return [...]string{"sent a wrong block", "sent a wrong proof", "claimed a piece it does not have", "broke the protocol"}[l]
+	return [...]string{"sent a wrong block", "sent a wrong proof", "broke the protocol"}[l]
 }

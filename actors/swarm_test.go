@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,11 +67,6 @@ func TestLiarsAreNamedAndBanned(t *testing.T) {
 	for name, lie := range map[string]func(*simNode){
 		"block": func(n *simNode) { n.corrupt = func(_ share.Piece, b []byte) { b[0] ^= 1 } },
 		"proof": func(n *simNode) { n.forge = func(_ share.Piece, v []share.Hash) { v[0][0] ^= 1 } },
-		"claim": func(n *simNode) {
-			for _, target := range n.shares {
-				target.have = share.NewSet(target.have.Len())
-			}
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sw := newSwarm(t, 1)
@@ -91,6 +87,31 @@ func TestLiarsAreNamedAndBanned(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Who does not keep what it promised may have lost it. That costs its speed, which
+// decides who is asked first, and nothing that would keep it from being asked at all.
+func TestAClaimThatDoesNotHoldIsNoLie(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 16<<20)
+	honest := sw.add("honest", 4e6).seed(m, content)
+	boaster := sw.add("boaster", 20e6).seed(m, content)
+	boaster.shares[m.ID()].have = share.NewSet(16)
+	var known []peers.Record
+	n := sw.add("node", 1e6, func(d *Deps) { d.Remember = func(r []peers.Record) { known = r } })
+	n.fetch(m.ID(), honest, boaster)
+	sw.run(10*time.Second, n)
+	n.complete(content)
+	for _, s := range n.end.Last.Sources {
+		if s.Banned || s.BadBlocks > 0 {
+			t.Errorf("it is blamed: %+v", s)
+		}
+	}
+	sw.w.Run(2 * time.Minute) // until the ranking is saved
+	i := slices.IndexFunc(known, func(r peers.Record) bool { return r.ID == boaster.id })
+	if i < 0 || known[i].Prompt > 0.5 || known[i].Integrity != 1 || known[i].Offences != 0 {
+		t.Errorf("of it is known %+v", known)
 	}
 }
 

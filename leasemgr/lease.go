@@ -122,6 +122,13 @@ func (m *Manager) end(at uint32, how outcome) {
 	m.free = append(m.free, at)
 }
 
+// revoke ends a live lease through no fault of its source, and has it said.
+func (m *Manager) revoke(at uint32) {
+	m.todo.Revoked = append(m.todo.Revoked, m.public(at))
+	m.stats.Revoked++
+	m.end(at, revoked)
+}
+
 // unlink takes a lease out of its source's queue.
 func (m *Manager) unlink(s *source, at uint32, how outcome) {
 	l := &m.leases[at]

@@ -102,9 +102,7 @@ func (m *Manager) setPlanned(p uint32, in bool) {
 	m.plan.clear(p)
 	m.bytes -= n
 	for at := m.held[p]; at != 0; at = m.held[p] {
-		m.todo.Revoked = append(m.todo.Revoked, m.public(at))
-		m.stats.Revoked++
-		m.end(at, revoked)
+		m.revoke(at)
 	}
 }
 

@@ -40,9 +40,7 @@ func (m *Manager) HaveNot(id peers.ID, pieces []share.Piece, now time.Time) Todo
 			continue
 		}
 		if at := m.heldBy(i, uint32(p)); at != 0 {
-			m.todo.Revoked = append(m.todo.Revoked, m.public(at))
-			m.stats.Revoked++
-			m.end(at, revoked)
+			m.revoke(at)
 		}
 		m.lose(m.sources[i], uint32(p))
 	}

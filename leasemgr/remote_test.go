@@ -1,6 +1,7 @@
 package leasemgr
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +39,26 @@ func TestWhatASourceNoLongerHasIsTakenFromIt(t *testing.T) {
 	}
 	if todo := r.m.Have("a", []share.Piece{1}, r.now); len(todo.Wake) != 1 {
 		t.Errorf("woken: %v", todo.Wake)
+	}
+}
+
+func TestANewHaveMapTakesBackWhatIsNotInIt(t *testing.T) {
+	r := newRig(t, 3, Config{}).add("a", "b").full("a").has("b", 0, 1, 2)
+	r.rate("a", 1e6, 100*time.Millisecond)
+	leases := r.get("a", 2)
+	if len(leases) != 2 {
+		t.Fatalf("a was granted %v", leases)
+	}
+	kept, gone := leases[0], leases[1]
+	todo := r.m.SetHave("a", setOf(3, kept.Piece), r.now)
+	if len(todo.Revoked) != 1 || todo.Revoked[0].Token != gone.Token {
+		t.Errorf("revoked %v, want the lease of piece %d", todo.Revoked, gone.Piece)
+	}
+	if got := r.get("b", 3); !slices.Contains(piecesOf(got), gone.Piece) {
+		t.Errorf("b was granted %v, and not what a does not have any more", got)
+	}
+	if st := r.m.Stats(); st.Failed+st.Expired != 0 {
+		t.Errorf("somebody was blamed: %+v", st)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// SetHave replaces what a source has. The set is not kept.
+// SetHave replaces what a source has. The set is not kept. What the source has no
+// more it is not asked for: its leases on that end.
 func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	m.clock.tick(now)
 	i, ok := m.byID[id]
@@ -21,6 +22,13 @@ func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	s.have = m.space.parse(have)
 	m.count(s)
 	s.cursor = cursor{}
+	for at := s.head; at != 0; {
+		l := m.leases[at]
+		if !s.have.has(l.piece, m.space.n) {
+			m.revoke(at)
+		}
+		at = l.next
+	}
 	m.relentAll()
 	if s.idle() {
 		if m.couldUse(s) {
@@ -168,9 +176,7 @@ func (m *Manager) ban(s *source) {
 	s.banned = true
 	m.relentAll()
 	for s.head != 0 {
-		m.todo.Revoked = append(m.todo.Revoked, m.public(s.head))
-		m.stats.Revoked++
-		m.end(s.head, revoked)
+		m.revoke(s.head)
 	}
 }
 

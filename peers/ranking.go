@@ -153,7 +153,8 @@ func (r *Ranking) Lied(id ID, proof bool, now time.Time) (banned bool) {
 	return true
 }
 
-// Missed counts a deadline that passed without the bytes. It concerns the speed alone.
+// Missed counts a promise that was not kept: a deadline that passed without the bytes, or
+// a piece that the peer was to have. It concerns the speed alone.
 func (r *Ranking) Missed(id ID, now time.Time) {
 	p := r.event(id, now)
 	p.Prompt *= 1 - r.cfg.MissPenalty

@@ -3,6 +3,7 @@ package simnet
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/share"
@@ -88,6 +89,43 @@ func init() {
 					return nil
 				}
 				x.FetchWith(c, FetchOptions{MayFail: true}, source)
+			},
+		},
+		&Scenario{
+			Name: "sync-fails-upstream",
+			Says: "Syncs of a node fail while two others fetch from it alone, which loses what it had announced to them.",
+			Set: func(r *Run) {
+				c := r.File("film", 24*mib)
+				line := Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}
+				source := r.Add(NodeConfig{Name: "source", Line: line}).Seed(c)
+				middle := r.Add(NodeConfig{Name: "middle", Line: line})
+				syncs, failed := 0, 0
+				middle.Disk().Fault = func(op storetest.Op) error {
+					if op.Kind != "sync" || !strings.HasPrefix(op.Name, "film.partial/data") {
+						return nil
+					}
+					if syncs++; syncs == 2 || syncs == 4 {
+						failed++
+						return errors.New("input/output error")
+					}
+					return nil
+				}
+				often := patient() // to lose some of what has come, and not all
+				often.SyncEvery = time.Duration(800+r.Rand("sync").IntN(400)) * time.Millisecond
+				middle.FetchWith(c, FetchOptions{Config: often}, source)
+				var below []*Fetch
+				r.After(time.Second, func() { // when it offers something
+					for i := range 2 {
+						below = append(below, r.Add(NodeConfig{Name: fmt.Sprint("child", i), Line: line}).Fetch(c, middle))
+					}
+				})
+				r.AtLeast(2 * time.Second)
+				r.Finally(func() {
+					r.Expect(failed == 2, "%d syncs failed", failed)
+					for _, f := range below {
+						r.Expect(r.soon(f.Took(), 15*time.Second), "%s took %v; the lines need 10 s", f.x.Name(), f.Took())
+					}
+				})
 			},
 		},
 		&Scenario{

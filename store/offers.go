@@ -229,7 +229,10 @@ func (o *Offers) reply(id share.ID, s Source, err error) wire.Reply {
 	case errors.Is(err, ErrNotYet):
 		return wire.Reply{Status: wire.NotFound}
 	case errors.Is(err, fs.ErrClosed):
-		return wire.Reply{Status: wire.Gone, Reason: "it is not shared any more"}
+		if now, r := o.find(id); now == nil {
+			return r
+		}
+		return wire.Reply{Status: wire.Busy, Retry: retryOpening} // it is being opened anew
 	case errors.Is(err, fs.ErrInvalid):
 		return wire.Reply{Status: wire.Refused, Reason: "the share has no such blocks"}
 	case errors.Is(err, share.ErrChanged):

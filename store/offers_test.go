@@ -171,6 +171,32 @@ func TestDropTakesOutOnlyWhatIsOffered(t *testing.T) {
 	}
 }
 
+// A transfer that begins again closes what it offers and offers it anew: meanwhile those
+// who ask are told to come back, and not that it is gone.
+func TestAPartThatIsOpenedAnewIsBusyMeanwhile(t *testing.T) {
+	r := newRig(t, small())
+	o := store.NewOffers()
+	defer o.Close()
+	d := storetest.New(1 << 30)
+	p, err := store.OpenPartialIn(t.Context(), d.FS(), r.m, store.PartialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyAll(t, p, r.im.Tree)
+	o.Add(p)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, share.BlockSize)
+	if n, reply := o.ReadRun(r.m.ID(), 0, 0, 1, buf); n != 0 || reply.Status != wire.Busy || reply.Retry <= 0 {
+		t.Errorf("while it is closed: %+v", reply)
+	}
+	o.Drop(p)
+	if _, reply := o.ReadRun(r.m.ID(), 0, 0, 1, buf); reply.Status != wire.Gone {
+		t.Errorf("when it has ended: %+v", reply)
+	}
+}
+
 func TestADiskThatFailsForAMomentIsBusy(t *testing.T) {
 	d := storetest.New(1 << 30)
 	tree{"f": random(100_000)}.fill(t, d.FS(), "stuff")
