@@ -277,34 +277,6 @@ func (p *Partial) closeStage() (err error) {
 	return err
 }
 
-// removeAll removes a name and all below it. That there is none is fine.
-func removeAll(d FS, name string) error {
-	info, err := d.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && info.Type.IsDir() {
-		err = removeBelow(d, name)
-	}
-	if err == nil {
-		err = d.Remove(name)
-	}
-	return err
-}
-
-func removeBelow(d FS, name string) error {
-	sub, err := d.Sub(name)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	list, err := sub.ReadDir(".")
-	for _, e := range list {
-		err = errors.Join(err, removeAll(sub, e.Name))
-	}
-	return err
-}
-
 // Done says whether the share, or what is wanted of it, has its name, and where
 // it lies. OpenPartial may already find it so.
 func (p *Partial) Done() (path string, done bool) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"time"
 
 	"github.com/piecelease/fetcher/share"
 )
@@ -102,6 +103,30 @@ func (s stamp) like(now stamp) bool {
 	return s == now
 }
 
+// How coarse a file's time may be: a file touched twice within it can look
+// untouched. A time of whole seconds may be from a file system that has no others,
+// or only every second one.
+const (
+	mtimeGrain  = 20 * time.Millisecond
+	coarseGrain = 2 * time.Second
+)
+
+// settlesIn is how long it is until every later change of a file shows in its times.
+func (s stamp) settlesIn(now time.Time) time.Duration {
+	return max(settlesIn(s.mtime, now), settlesIn(s.ctime, now))
+}
+
+func settlesIn(t int64, now time.Time) time.Duration {
+	grain := mtimeGrain
+	if t%int64(time.Second) == 0 {
+		grain = coarseGrain
+	}
+	if age := now.Sub(time.Unix(0, t)); age >= 0 {
+		return max(0, grain-age)
+	}
+	return 0
+}
+
 // readFile reads a file of at most limit bytes.
 func readFile(d FS, name string, limit int64) ([]byte, error) {
 	f, err := d.Open(name)
@@ -160,4 +185,47 @@ func ensureDir(d FS, name string) error {
 		return err
 	}
 	return nil
+}
+
+// removeAll removes a name and all below it. That there is none is fine.
+func removeAll(d FS, name string) error {
+	info, err := d.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Type.IsDir() {
+		err = removeBelow(d, name)
+	}
+	if err == nil {
+		err = d.Remove(name)
+	}
+	return err
+}
+
+func removeBelow(d FS, name string) error {
+	sub, err := d.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	list, err := sub.ReadDir(".")
+	for _, e := range list {
+		err = errors.Join(err, removeAll(sub, e.Name))
+	}
+	return err
+}
+
+// special is what to call a file of that type that is no file, folder or symlink to us.
+func special(t fs.FileMode) string {
+	switch {
+	case t&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case t&fs.ModeSocket != 0:
+		return "socket"
+	case t&fs.ModeSymlink != 0:
+		return "symlink"
+	case t&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
 }

@@ -240,30 +240,6 @@ func (h *hashing) all(ctx context.Context, files []*hashed) error {
 	return nil
 }
 
-// How coarse a file's time may be: a file touched twice within it can look
-// untouched. A time of whole seconds may be from a file system that has no others,
-// or only every second one.
-const (
-	mtimeGrain  = 20 * time.Millisecond
-	coarseGrain = 2 * time.Second
-)
-
-// settlesIn is how long it is until every later change of a file shows in its times.
-func (s stamp) settlesIn(now time.Time) time.Duration {
-	return max(settlesIn(s.mtime, now), settlesIn(s.ctime, now))
-}
-
-func settlesIn(t int64, now time.Time) time.Duration {
-	grain := mtimeGrain
-	if t%int64(time.Second) == 0 {
-		grain = coarseGrain
-	}
-	if age := now.Sub(time.Unix(0, t)); age >= 0 {
-		return max(0, grain-age)
-	}
-	return 0
-}
-
 // waitQuiet waits until files that were just written have settled. It waits at most
 // one grain.
 func waitQuiet(ctx context.Context, files []*hashed) error {

@@ -29,6 +29,15 @@ func Dir(path string) (FS, error) {
 	return dirFS{root: root}, nil
 }
 
+// PrivateDir is Dir, and what is made below it is for its owner alone.
+func PrivateDir(path string) (FS, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return dirFS{root: root, private: true}, nil
+}
+
 func (d dirFS) Close() error {
 	if d.all != nil {
 		d.all.Close()

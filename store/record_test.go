@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"syscall"
 	"testing"
-
-	"github.com/piecelease/fetcher/share"
 )
 
 func FuzzDecodeRecord(f *testing.F) {
@@ -17,18 +15,6 @@ func FuzzDecodeRecord(f *testing.F) {
 		payload, err := decodeRecord(bitsRecord, b)
 		if err == nil && !bytes.Equal(encodeRecord(bitsRecord, payload), b) {
 			t.Error("not canonical")
-		}
-	})
-}
-
-func FuzzParseImport(f *testing.F) {
-	id := share.IDOf([]byte("x")).Bytes()
-	f.Add(append(append([]byte{3, 0}, "/ab"...), append(id, make([]byte, importEntry)...)...))
-	f.Add([]byte{255, 255})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r, stamps, ok := parseImport(b)
-		if ok && len(r.path)+len(stamps)+importHead != len(b) {
-			t.Error("lengths do not add up")
 		}
 	})
 }

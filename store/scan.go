@@ -145,20 +145,6 @@ func (s *scan) entry(ctx context.Context, d FS, at string, e DirEntry) error {
 	return nil
 }
 
-func special(t fs.FileMode) string {
-	switch {
-	case t&fs.ModeNamedPipe != 0:
-		return "named pipe"
-	case t&fs.ModeSocket != 0:
-		return "socket"
-	case t&fs.ModeSymlink != 0:
-		return "symlink"
-	case t&fs.ModeDevice != 0:
-		return "device"
-	}
-	return "special file"
-}
-
 func (s *scan) file(d FS, at, name string) {
 	f, err := d.Open(name)
 	if err != nil {

@@ -46,7 +46,7 @@ func (f stamped) readChecked(s share.Span, dst []byte, proofOf func(share.Piece)
 			return err
 		}
 		if f.m.BlockValue(p, b, buf[:whole.Len]) != values[b] {
-			return f.in.changed(s.Entry, nil)
+			return f.changed(s.Entry, nil)
 		}
 		from := s.Offset + int64(done) - whole.Offset
 		done += copy(dst[done:s.Len], buf[from:whole.Len])
@@ -62,16 +62,16 @@ func (f stamped) readIf(same func(stamp) bool, s share.Span, dst []byte) error {
 	// By name, so that a file that was replaced is noticed though the old one
 	// is still open.
 	if info, err := f.in.lstat(f.name); err != nil || info.Type != 0 || !same(info.stamp()) {
-		return f.in.changed(s.Entry, err)
+		return f.changed(s.Entry, err)
 	}
 	h, err := f.in.files.get(s.Entry, func() (File, error) { return f.in.open(f.name) })
 	if err != nil {
-		return f.in.changed(s.Entry, err)
+		return f.changed(s.Entry, err)
 	}
 	defer f.in.files.put(h)
 	n, err := h.v.ReadAt(dst[:s.Len], s.Offset)
 	if info, err := h.v.Stat(); err != nil || !same(info.stamp()) {
-		return f.in.changed(s.Entry, err)
+		return f.changed(s.Entry, err)
 	}
 	if n < s.Len {
 		return err
@@ -81,8 +81,8 @@ func (f stamped) readIf(same func(stamp) bool, s share.Span, dst []byte) error {
 
 // changed is the error for an entry that is not what it was. A file that cannot
 // be looked at for a reason of this moment keeps that error.
-func (h *handles) changed(entry int, err error) error {
-	h.files.drop(entry)
+func (f stamped) changed(entry int, err error) error {
+	f.in.files.drop(entry)
 	if err != nil && !gone(err) {
 		return err
 	}

@@ -51,11 +51,10 @@ func OpenState(dir string) (*State, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	root, err := os.OpenRoot(dir)
+	d, err := PrivateDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	d := dirFS{root: root, private: true}
 	s, err := OpenStateIn(d)
 	if err != nil {
 		d.Close()
