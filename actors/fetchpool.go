@@ -493,8 +493,7 @@ func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
 	}
 	set, err := share.ParseSet(f.layout.Pieces(), m.Bits)
 	if err != nil || m.Pieces != f.layout.Pieces() {
-		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken})
-		f.core.Stop("the source sent a have-map of another share", f.s.Now())
+		f.otherShare(ctx)
 		return
 	}
 	ctx.Request(f.leases, SourceHas{f.source.ID, set})
@@ -503,11 +502,22 @@ func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
 }
 
 func (f *fetchPool) have(ctx actor.Context, m Have) {
-	if f.listens(m.Share) {
-		f.core.Announced(m.Pieces, f.s.Now())
-		f.core.Available(f.s.Now())
-		ctx.Request(f.leases, SourceHasMore{f.source.ID, m.Pieces})
+	switch {
+	case !f.listens(m.Share):
+		return
+	case slices.ContainsFunc(m.Pieces, func(p share.Piece) bool { return !f.layout.Valid(p) }):
+		f.otherShare(ctx)
+		return
 	}
+	f.core.Announced(m.Pieces, f.s.Now())
+	f.core.Available(f.s.Now())
+	ctx.Request(f.leases, SourceHasMore{f.source.ID, m.Pieces})
+}
+
+// otherShare ends the pool of a source that announces pieces that the share does not have.
+func (f *fetchPool) otherShare(ctx actor.Context) {
+	ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken})
+	f.core.Stop("the source announced pieces of another share", f.s.Now())
 }
 
 func (f *fetchPool) checked(m BlocksChecked) {

@@ -49,6 +49,7 @@ type simNode struct {
 	finishing func() error                        // called before a share is finished; nil: all is well
 	closing   func()                              // called when its disk is closed; nil: nobody
 	refuses   bool                                // its connections take no messages
+	rewrite   func(frame []byte) []byte           // what it sends in place of a message; nil: that message
 	events    []Event
 	end       *Ended
 	in, out   map[peers.ID]int64
@@ -219,6 +220,9 @@ func (n *simNode) Addrs() []string { return []string{"/sim"} }
 func (n *simNode) Send(to peers.ID, frame []byte) bool {
 	if other := n.sw.nodes[to]; n.refuses || other == nil || other.down {
 		return false
+	}
+	if n.rewrite != nil {
+		frame = n.rewrite(frame)
 	}
 	n.count(to, len(frame))
 	return n.sw.w.Outbox(n.id).Send(to, frame)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 func TestThreeTransfersFetchFromOneSource(t *testing.T) {
@@ -84,6 +85,42 @@ func TestLiarsAreNamedAndBanned(t *testing.T) {
 					t.Errorf("the liar is not banned: %+v", s)
 				case s.Peer == honest.id && (s.BadBlocks > 0 || s.Banned):
 					t.Errorf("the honest source is blamed: %+v", s)
+				}
+			}
+		})
+	}
+}
+
+// A source that announces pieces that the share does not have is not asked for any.
+func TestAnnouncementsOfAnotherShareAreALie(t *testing.T) {
+	for name, announce := range map[string]func(id share.ID) (uint32, []byte){
+		"map": func(id share.ID) (uint32, []byte) {
+			return wire.TypeHaveMap, wire.AppendHaveMap(nil, wire.HaveMap{Share: id, Pieces: 17, Bits: []byte{255, 255, 1}})
+		},
+		"piece": func(id share.ID) (uint32, []byte) {
+			return wire.TypeHave, wire.AppendHave(nil, wire.Have{Share: id, Pieces: []uint32{3, 16}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sw := newSwarm(t, 1)
+			m, content := testShare(t, 16<<20)
+			honest := sw.add("honest", 4e6).seed(m, content)
+			liar := sw.add("liar", 20e6).seed(m, content)
+			liar.rewrite = func(frame []byte) []byte {
+				e, err := wire.ParseEnvelope(frame)
+				if err != nil || e.Type != wire.TypeHaveMap {
+					return frame
+				}
+				e.Type, e.Payload = announce(m.ID())
+				return wire.AppendEnvelope(nil, e)
+			}
+			n := sw.add("node", 1e6)
+			n.fetch(m.ID(), honest, liar)
+			sw.run(time.Minute, n)
+			n.complete(content)
+			for _, s := range n.end.Last.Sources {
+				if s.Banned != (s.Peer == liar.id) || s.Bytes > 0 != (s.Peer == honest.id) {
+					t.Errorf("%+v", s)
 				}
 			}
 		})
