@@ -58,6 +58,7 @@ type FetchOptions struct {
 type Transfer struct {
 	node   *Node
 	id     share.ID
+	handle actors.Handle
 	opt    FetchOptions
 	events chan Event
 	done   chan struct{}
@@ -104,7 +105,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if len(sources) == 0 && known == nil {
 		return nil, ErrNoSource
 	}
-	t := &Transfer{node: n, id: id, opt: opt, events: make(chan Event, 256), done: make(chan struct{}), last: Progress{Share: id}}
+	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, events: make(chan Event, 256), done: make(chan struct{}), last: Progress{Share: id}}
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
@@ -119,7 +120,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	t.opened = n.offers.Opening(id)
 	n.mu.Unlock()
 	err = n.program.Fetch(ctx, actors.FetchShare{
-		Share: id, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Offered: t.offered, Notify: t.notify,
+		Handle: t.handle, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Offered: t.offered, Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases, Fleet: fleet},
 	})
@@ -316,7 +317,7 @@ func (t *Transfer) Progress() Progress {
 	default:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if p, err := t.node.program.Progress(ctx, t.id); err == nil && p.State != Failed {
+		if p, err := t.node.program.Progress(ctx, t.handle); err == nil && p.State != Failed {
 			return p
 		}
 	}
@@ -343,7 +344,7 @@ func (t *Transfer) Why() []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if pieces, err := t.node.program.Why(ctx, t.id); err == nil {
+	if pieces, err := t.node.program.Why(ctx, t.handle); err == nil {
 		lines = append(lines, pieces...)
 	}
 	return lines
@@ -372,7 +373,7 @@ func brief(d time.Duration) string { return max(d, 0).Round(100 * time.Milliseco
 func (t *Transfer) Events() <-chan Event { return t.events }
 
 // Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped.
-func (t *Transfer) Stop() { t.node.program.StopTransfer(t.id) }
+func (t *Transfer) Stop() { t.node.program.StopTransfer(t.handle) }
 
 // Path is where the share is, or the part of it that was chosen, once that is
 // complete; empty before.

@@ -283,7 +283,7 @@ func (n *Node) leave(t *Transfer) {
 	n.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 		defer cancel()
-		if children, err := n.program.Withdraw(ctx, t.id, ""); err == nil && children > 0 {
+		if children, err := n.program.WithdrawOf(ctx, t.handle); err == nil && children > 0 {
 			select {
 			case <-ctx.Done():
 			case <-n.closing:

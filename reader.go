@@ -50,7 +50,7 @@ type Reader struct {
 // where it lies, as it is then.
 func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 	r := &Reader{t: t, ahead: readAhead}
-	opened, err := t.node.program.OpenReader(ctx, t.id, actors.OpenReader{Path: path, Ahead: readAhead})
+	opened, err := t.node.program.OpenReader(ctx, t.handle, actors.OpenReader{Path: path, Ahead: readAhead})
 	switch {
 	case err == nil:
 		r.id, r.entry = opened.Reader, opened.Entry
@@ -161,7 +161,7 @@ func (r *Reader) advance(n int) {
 
 func (r *Reader) tell() {
 	if r.id != 0 {
-		r.t.node.program.MoveReader(r.t.id, r.where())
+		r.t.node.program.MoveReader(r.t.handle, r.where())
 	}
 }
 
@@ -172,7 +172,7 @@ func (r *Reader) where() actors.MoveReader {
 // await waits until there is something to read.
 func (r *Reader) await() error {
 	if r.id != 0 {
-		end, err := r.t.node.program.AwaitByte(r.life, r.t.id, r.where())
+		end, err := r.t.node.program.AwaitByte(r.life, r.t.handle, r.where())
 		switch {
 		case err == nil:
 			r.from, r.to = r.off, end
@@ -232,7 +232,7 @@ func (r *Reader) Close() error {
 	r.closed = true
 	r.end(fs.ErrClosed)
 	if r.id != 0 {
-		r.t.node.program.CloseReader(r.t.id, r.id)
+		r.t.node.program.CloseReader(r.t.handle, r.id)
 	}
 	if r.file != nil {
 		return r.file.Close()

@@ -110,5 +110,5 @@ func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) 
 		return actors.ErrFinishing
 	default:
 	}
-	return t.node.program.SetPriority(ctx, t.id, actors.SetPriority{Entries: entries, Priority: p})
+	return t.node.program.SetPriority(ctx, t.handle, actors.SetPriority{Entries: entries, Priority: p})
 }

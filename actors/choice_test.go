@@ -72,7 +72,7 @@ func TestAChoiceThatFailsEndsTheTransfer(t *testing.T) {
 	source := sw.add("source", 8e6).seed(m, content)
 	n := sw.add("node", 1e6)
 	bad := errors.New("nothing matches")
-	err := n.program.Fetch(context.Background(), FetchShare{Share: m.ID(), Manifest: m, Disk: memDisk{n},
+	err := n.program.Fetch(context.Background(), FetchShare{Handle: Handle{Share: m.ID()}, Manifest: m, Disk: memDisk{n},
 		Select: func(*share.Manifest) ([]leasemgr.Priority, error) { return nil, bad },
 		Notify: func(e Event) {
 			if end, ok := e.(Ended); ok {
@@ -138,16 +138,16 @@ func TestPrioritiesChangeWhileItRuns(t *testing.T) {
 	n.fetch(m.ID(), source)
 	set := func(p leasemgr.Priority, entries ...int) {
 		t.Helper()
-		if err := n.program.SetPriority(context.Background(), m.ID(), SetPriority{entries, p}); err != nil {
+		if err := n.program.SetPriority(context.Background(), Handle{Share: m.ID()}, SetPriority{entries, p}); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := n.program.SetPriority(context.Background(), m.ID(), SetPriority{[]int{0}, leasemgr.High}); !errors.Is(err, ErrOpening) {
+	if err := n.program.SetPriority(context.Background(), Handle{Share: m.ID()}, SetPriority{[]int{0}, leasemgr.High}); !errors.Is(err, ErrOpening) {
 		t.Errorf("too early: %v", err)
 	}
 	sw.w.Run(time.Second)
 	set(leasemgr.Skip, 0, 1)
-	p, _ := n.program.Progress(context.Background(), m.ID())
+	p, _ := n.program.Progress(context.Background(), Handle{Share: m.ID()})
 	if p.Bytes != 8<<20 || p.Pieces != 8 || p.Files != 1 || p.Verified > p.Bytes {
 		t.Errorf("after Skip: %+v", p)
 	}
@@ -160,7 +160,7 @@ func TestPrioritiesChangeWhileItRuns(t *testing.T) {
 	if n.end.Err != nil || last.Verified != 16<<20 || last.Done != 16 || last.Pieces != 16 {
 		t.Errorf("ended with %+v", n.end)
 	}
-	if err := n.program.SetPriority(context.Background(), m.ID(), SetPriority{[]int{0}, leasemgr.High}); err == nil {
+	if err := n.program.SetPriority(context.Background(), Handle{Share: m.ID()}, SetPriority{[]int{0}, leasemgr.High}); err == nil {
 		t.Error("a transfer that has ended took a new choice")
 	}
 }
@@ -176,7 +176,7 @@ func TestSkippingWhatIsMissingFinishes(t *testing.T) {
 		t.Fatal(got)
 	}
 	sw.w.Run(time.Second)
-	if err := n.program.SetPriority(context.Background(), m.ID(), SetPriority{[]int{1}, leasemgr.Skip}); err != nil {
+	if err := n.program.SetPriority(context.Background(), Handle{Share: m.ID()}, SetPriority{[]int{1}, leasemgr.Skip}); err != nil {
 		t.Fatal(err)
 	}
 	sw.run(5*time.Second, n)

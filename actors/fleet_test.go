@@ -349,7 +349,7 @@ func TestWhatIsLeasedGoesOnWithoutTheCoordinatorForAWhile(t *testing.T) {
 	if f.origin.out[n.id]-at > 10<<10 { // no more than messages
 		t.Errorf("%d bytes came much later", f.origin.out[n.id]-at)
 	}
-	why, err := n.program.Why(context.Background(), f.m.ID())
+	why, err := n.program.Why(context.Background(), Handle{Share: f.m.ID()})
 	if text := strings.Join(why, "\n"); err != nil || !strings.Contains(text, "coordinator") || !strings.Contains(text, "not joined for") {
 		t.Errorf("says %q, %v", text, err)
 	}
@@ -360,7 +360,7 @@ func TestWhatIsLeasedGoesOnWithoutTheCoordinatorForAWhile(t *testing.T) {
 	if f.origin.out[n.id] == at {
 		t.Error("it does not go on when the coordinator is back")
 	}
-	why, _ = n.program.Why(context.Background(), f.m.ID())
+	why, _ = n.program.Why(context.Background(), Handle{Share: f.m.ID()})
 	if text := strings.Join(why, "\n"); !strings.Contains(text, "joined in its run 2") {
 		t.Errorf("says %q", text)
 	}
@@ -379,7 +379,7 @@ func TestMembersLeaseWhatTheySelected(t *testing.T) {
 	f.w.Run(500 * time.Millisecond)
 	set := func(p leasemgr.Priority, entry int) {
 		t.Helper()
-		if err := b.program.SetPriority(context.Background(), f.m.ID(), SetPriority{[]int{entry}, p}); err != nil {
+		if err := b.program.SetPriority(context.Background(), Handle{Share: f.m.ID()}, SetPriority{[]int{entry}, p}); err != nil {
 			t.Error(err)
 		}
 	}

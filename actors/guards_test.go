@@ -47,7 +47,7 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 			sw.w.Run(2 * time.Second)
 			c.withdraw(t, source, m.ID())
 			sw.w.Run(time.Second)
-			p, err := n.program.Progress(t.Context(), m.ID())
+			p, err := n.program.Progress(t.Context(), Handle{Share: m.ID()})
 			if err != nil || p.Sources[0].State != Left || !strings.Contains(p.Sources[0].Why, c.why) {
 				t.Errorf("its source: %+v, %v", p.Sources, err)
 			}
@@ -128,7 +128,7 @@ func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
 		n.fetch(m.ID(), source)
 		if !whole {
 			sw.w.Run(time.Second)
-			n.program.StopTransfer(m.ID())
+			n.program.StopTransfer(Handle{Share: m.ID()})
 		}
 		sw.run(time.Minute, n)
 		sw.w.Run(100 * time.Millisecond)
@@ -179,7 +179,7 @@ func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
 			}
 			return 0
 		}
-		n.program.StopTransfer(m.ID())
+		n.program.StopTransfer(Handle{Share: m.ID()})
 		sw.run(10*time.Second, n)
 		if began == 0 {
 			t.Errorf("seed %d: nothing was closed", seed)

@@ -15,8 +15,8 @@ import (
 // Plan is how the plan of a transfer stands, with at most lines lines on the
 // missing pieces. It is empty when nothing has been leased yet, or nothing will be
 // any more.
-func (p *Program) Plan(ctx context.Context, id share.ID, lines int) (PlanStatus, error) {
-	return system.Ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, PlanQuery{lines}})
+func (p *Program) Plan(ctx context.Context, h Handle, lines int) (PlanStatus, error) {
+	return system.Ask[PlanStatus](ctx, p.s, p.node, ToTransfer{h, PlanQuery{lines}})
 }
 
 // InFlight is what is asked for and not yet verified, of all transfers.
@@ -73,18 +73,18 @@ func Skipping(skip func(entry int) bool) func(*share.Manifest) ([]leasemgr.Prior
 
 // BeginChoice is SetPriority without waiting: entries are wanted from now on, or
 // are not.
-func (p *Program) BeginChoice(id share.ID, entries []int, wanted bool) {
+func (p *Program) BeginChoice(h Handle, entries []int, wanted bool) {
 	priority := leasemgr.Normal
 	if !wanted {
 		priority = leasemgr.Skip
 	}
-	p.s.Send(p.node, transferQuery{id, SetPriority{entries, priority}})
+	p.s.Send(p.node, ToTransfer{h, SetPriority{entries, priority}})
 }
 
 // BeginReading is OpenReader without waiting: then is called with the answer. It is
 // for the programs of a World.
-func (p *Program) BeginReading(id share.ID, m OpenReader, then func(ReaderOpened)) {
-	p.s.Hear(p.node, transferQuery{id, m}, func(answer any) {
+func (p *Program) BeginReading(h Handle, m OpenReader, then func(ReaderOpened)) {
+	p.s.Hear(p.node, ToTransfer{h, m}, func(answer any) {
 		r, ok := answer.(ReaderOpened)
 		if !ok {
 			r.Err = system.ErrNoAnswer
@@ -94,9 +94,9 @@ func (p *Program) BeginReading(id share.ID, m OpenReader, then func(ReaderOpened
 }
 
 // HearByte is AwaitByte without waiting.
-func (p *Program) HearByte(id share.ID, m MoveReader, then func(ReaderReady)) {
+func (p *Program) HearByte(h Handle, m MoveReader, then func(ReaderReady)) {
 	m.Wait = true
-	p.s.Hear(p.node, transferQuery{id, m}, func(answer any) {
+	p.s.Hear(p.node, ToTransfer{h, m}, func(answer any) {
 		r, ok := answer.(ReaderReady)
 		if !ok {
 			r.Err = system.ErrNoAnswer

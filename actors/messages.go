@@ -19,9 +19,16 @@ import (
 
 // ---- to Node ----
 
+// Handle names one transfer of a program, and no later one of the same share. See
+// [Program.Handle].
+type Handle struct {
+	Share  share.ID
+	serial uint64
+}
+
 // FetchShare, API -> Node. Answered with TransferStarted.
 type FetchShare struct {
-	Share   share.ID
+	Handle
 	Sources []peers.Addr
 	// Manifest, when it is known already, spares asking for it.
 	Manifest *share.Manifest
@@ -45,8 +52,12 @@ type TransferStarted struct {
 	Err      error // the share is being fetched already
 }
 
-// StopTransfer, API -> Node: ends a transfer, keeping what is verified. Its last event is Ended.
-type StopTransfer struct{ Share share.ID }
+// ToTransfer, API -> Node: passed on to a transfer. A question is answered with ErrFinishing
+// if that has ended.
+type ToTransfer struct {
+	Transfer Handle
+	Message  any
+}
 
 // PeerLied, Transfer -> Node.
 type PeerLied struct {
@@ -77,11 +88,12 @@ type OfferShare struct {
 	Share  share.ID
 	Pieces int
 	Have   *share.Set
+	By     Handle // the transfer that offers it; zero: none does
 }
 
 // ShareComing, Transfer -> Seeder: soon there will be an OfferShare, or a
 // WithdrawShare; who subscribes meanwhile is told to come back.
-type ShareComing struct{ Share share.ID }
+type ShareComing struct{ By Handle }
 
 // PieceAvailable, Transfer -> Seeder.
 type PieceAvailable struct {
@@ -93,6 +105,7 @@ type PieceAvailable struct {
 type WithdrawShare struct {
 	Share  share.ID
 	Reason string // empty: an ordinary end, said with Goodbye
+	Of     Handle // only what this transfer offers; zero: whoever does
 }
 
 // Withdrawn, Seeder -> asker.
@@ -232,6 +245,9 @@ type PlanStatus struct {
 	Why                      []string // one line per missing piece or run of pieces
 	Fleet                    string   // why the fleet lets this node fetch nothing, if that is so
 }
+
+// StopTransfer, API -> Transfer: ends it, keeping what is verified. Its last event is Ended.
+type StopTransfer struct{}
 
 // ProgressQuery, API -> Transfer. Answered with Progress.
 type ProgressQuery struct{}

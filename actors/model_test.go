@@ -117,7 +117,7 @@ func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.E
 	for _, f := range from {
 		addrs = append(addrs, peers.Addr{ID: f.id})
 	}
-	m := FetchShare{Share: id, Sources: addrs, Manifest: n.known, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
+	m := FetchShare{Handle: Handle{Share: id}, Sources: addrs, Manifest: n.known, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
 		n.events = append(n.events, e)
 		if end, ok := e.(Ended); ok {
 			n.end = &end
@@ -150,7 +150,7 @@ func (sw *swarm) run(d time.Duration, nodes ...*simNode) {
 	if !sw.w.RunUntil(done, d) {
 		for _, n := range nodes {
 			if n.end == nil {
-				p, err := n.program.Progress(context.Background(), n.onlyShare())
+				p, err := n.program.Progress(context.Background(), Handle{Share: n.onlyShare()})
 				sw.t.Errorf("%s has not ended after %v: %+v %v", n.id, d, p, err)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 // running is a transfer that has not ended.
 type running struct {
 	pid    *actor.PID
+	serial uint64 // of its Handle
 	notify func(Event)
 }
 
@@ -44,10 +45,8 @@ func (n *node) Receive(ctx actor.Context) {
 		n.start(ctx)
 	case FetchShare:
 		n.fetch(ctx, m)
-	case StopTransfer:
-		n.toTransfer(ctx, m.Share, m)
-	case transferQuery:
-		n.toTransfer(ctx, m.share, m.query)
+	case ToTransfer:
+		n.toTransfer(ctx, m)
 	case PeerLied:
 		n.lied(ctx, m)
 	case PeerMeasured:
@@ -111,21 +110,15 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
 		return &transfer{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m, cfg: m.Config}
 	}, system.OnPanicStop)
-	n.transfers[m.Share] = running{pid, m.Notify}
+	n.transfers[m.Share] = running{pid, m.serial, m.Notify}
 	ctx.Respond(TransferStarted{Transfer: pid})
 }
 
-// transferQuery, API -> Node: passed on to the transfer of a share.
-type transferQuery struct {
-	share share.ID
-	query any
-}
-
-func (n *node) toTransfer(ctx actor.Context, id share.ID, m any) {
-	if pid := n.transfers[id].pid; pid != nil {
-		ctx.RequestWithCustomSender(pid, m, ctx.Sender())
+func (n *node) toTransfer(ctx actor.Context, m ToTransfer) {
+	if t := n.transfers[m.Transfer.Share]; t.pid != nil && t.serial == m.Transfer.serial {
+		ctx.RequestWithCustomSender(t.pid, m.Message, ctx.Sender())
 	} else if ctx.Sender() != nil {
-		ctx.Respond(Progress{Share: id, State: Failed, Reason: "no such transfer"})
+		ctx.Respond(ErrFinishing)
 	}
 }
 

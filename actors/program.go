@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -51,6 +52,8 @@ type Program struct {
 	node   *actor.PID
 	budget *Budget
 	ration *Ration
+
+	handles atomic.Uint64 // given out
 }
 
 // Start runs the actors of a node. The caller passes what arrives from the
@@ -61,8 +64,12 @@ func Start(d Deps) *Program {
 	s := system.NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
 	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers), ration: NewRation(s, d.DownloadRate)}
 	pid := s.Spawn(nil, "node", controlBox, func() actor.Actor { return n }, system.OnPanicStop)
-	return &Program{s, pid, n.budget, n.ration}
+	return &Program{s: s, node: pid, budget: n.budget, ration: n.ration}
 }
+
+// Handle is that of a transfer of a share that is still to be started: it goes with the
+// FetchShare, and with all that is said to that transfer afterwards.
+func (p *Program) Handle(id share.ID) Handle { return Handle{id, p.handles.Add(1)} }
 
 // Fetch starts a transfer, unless ctx has ended. Its events go to m.Notify, Ended last.
 func (p *Program) Fetch(ctx context.Context, m FetchShare) error {
@@ -80,49 +87,49 @@ func begin[R any](ctx context.Context, p *Program, m any) (r R, err error) {
 }
 
 // StopTransfer ends a transfer; what is verified is kept. Ended says when.
-func (p *Program) StopTransfer(id share.ID) { p.s.Send(p.node, StopTransfer{id}) }
+func (p *Program) StopTransfer(h Handle) { p.s.Send(p.node, ToTransfer{h, StopTransfer{}}) }
 
 // Progress is a snapshot of a transfer that runs.
-func (p *Program) Progress(ctx context.Context, id share.ID) (Progress, error) {
-	return system.Ask[Progress](ctx, p.s, p.node, transferQuery{id, ProgressQuery{}})
+func (p *Program) Progress(ctx context.Context, h Handle) (Progress, error) {
+	return system.Ask[Progress](ctx, p.s, p.node, ToTransfer{h, ProgressQuery{}})
 }
 
 // Why is, for each missing piece or run of pieces of a transfer that runs, who has it,
 // who holds it, until when, and what happens next.
-func (p *Program) Why(ctx context.Context, id share.ID) ([]string, error) {
-	st, err := system.Ask[PlanStatus](ctx, p.s, p.node, transferQuery{id, WhyQuery{}})
+func (p *Program) Why(ctx context.Context, h Handle) ([]string, error) {
+	st, err := system.Ask[PlanStatus](ctx, p.s, p.node, ToTransfer{h, WhyQuery{}})
 	return st.Why, err
 }
 
 // SetPriority says how urgent some entries of a transfer are from now on.
-func (p *Program) SetPriority(ctx context.Context, id share.ID, m SetPriority) error {
-	r, err := system.Ask[PrioritySet](ctx, p.s, p.node, transferQuery{id, m})
+func (p *Program) SetPriority(ctx context.Context, h Handle, m SetPriority) error {
+	r, err := system.Ask[PrioritySet](ctx, p.s, p.node, ToTransfer{h, m})
 	return errors.Join(err, r.Err)
 }
 
 // OpenReader tells a transfer that a file will be read. It waits until the share is open.
-func (p *Program) OpenReader(ctx context.Context, id share.ID, m OpenReader) (ReaderOpened, error) {
-	r, err := system.Ask[ReaderOpened](ctx, p.s, p.node, transferQuery{id, m})
+func (p *Program) OpenReader(ctx context.Context, h Handle, m OpenReader) (ReaderOpened, error) {
+	r, err := system.Ask[ReaderOpened](ctx, p.s, p.node, ToTransfer{h, m})
 	return r, errors.Join(err, r.Err)
 }
 
 // AwaitByte waits until the byte at which a reader is has been verified. It says
 // up to where there are more.
-func (p *Program) AwaitByte(ctx context.Context, id share.ID, m MoveReader) (end int64, err error) {
+func (p *Program) AwaitByte(ctx context.Context, h Handle, m MoveReader) (end int64, err error) {
 	m.Wait = true
-	r, err := system.Ask[ReaderReady](ctx, p.s, p.node, transferQuery{id, m})
+	r, err := system.Ask[ReaderReady](ctx, p.s, p.node, ToTransfer{h, m})
 	return r.End, errors.Join(err, r.Err)
 }
 
 // MoveReader says where a reader is.
-func (p *Program) MoveReader(id share.ID, m MoveReader) {
+func (p *Program) MoveReader(h Handle, m MoveReader) {
 	m.Wait = false
-	p.s.Send(p.node, transferQuery{id, m})
+	p.s.Send(p.node, ToTransfer{h, m})
 }
 
 // CloseReader says that a reader is gone.
-func (p *Program) CloseReader(id share.ID, r leasemgr.Reader) {
-	p.s.Send(p.node, transferQuery{id, CloseReader{r}})
+func (p *Program) CloseReader(h Handle, r leasemgr.Reader) {
+	p.s.Send(p.node, ToTransfer{h, CloseReader{r}})
 }
 
 // Offer lets children subscribe to a share that is whole.
@@ -132,7 +139,14 @@ func (p *Program) Offer(id share.ID, pieces int) {
 
 // Withdraw ends an offer and tells the children, saying why when something is wrong.
 func (p *Program) Withdraw(ctx context.Context, id share.ID, why string) (children int, err error) {
-	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
+	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{Share: id, Reason: why})
+	return w.Children, err
+}
+
+// WithdrawOf is Withdraw without a reason, unless somebody else than the transfer offers
+// the share by now.
+func (p *Program) WithdrawOf(ctx context.Context, h Handle) (children int, err error) {
+	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{Share: h.Share, Of: h})
 	return w.Children, err
 }
 

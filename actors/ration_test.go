@@ -63,7 +63,7 @@ func (l *limited) asked(d time.Duration) int64 {
 }
 
 func (l *limited) progress() Progress {
-	p, err := l.node.program.Progress(context.Background(), l.m.ID())
+	p, err := l.node.program.Progress(context.Background(), Handle{Share: l.m.ID()})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestADownloadLimitExcusesNoSource(t *testing.T) {
 func TestWhyNamesTheDownloadLimit(t *testing.T) {
 	l := newLimited(t, 20e3, 8<<20, 1, 50e6, TransferConfig{})
 	l.w.Run(5 * time.Second)
-	why, err := l.node.program.Why(context.Background(), l.m.ID())
+	why, err := l.node.program.Why(context.Background(), Handle{Share: l.m.ID()})
 	if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, "paced by --limit-down: this node asks for at most 20000 bytes a second, of all sources together") {
 		t.Errorf("%v\n%s", err, last)
 	}

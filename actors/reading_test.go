@@ -43,18 +43,18 @@ func testFolder(t testing.TB, sizes ...int) (*share.Manifest, []byte) {
 
 // openReader opens a reader of a file of the only transfer of n.
 func (n *simNode) openReader(id share.ID, path string, ahead int64) (leasemgr.Reader, error) {
-	r, err := n.program.OpenReader(context.Background(), id, OpenReader{path, ahead})
+	r, err := n.program.OpenReader(context.Background(), Handle{Share: id}, OpenReader{path, ahead})
 	return r.Reader, err
 }
 
 // readAt waits until the byte at off may be read, and says up to where more may.
 func (n *simNode) readAt(id share.ID, r leasemgr.Reader, off, ahead int64) (int64, error) {
-	return n.program.AwaitByte(context.Background(), id, MoveReader{Reader: r, Offset: off, Ahead: ahead})
+	return n.program.AwaitByte(context.Background(), Handle{Share: id}, MoveReader{Reader: r, Offset: off, Ahead: ahead})
 }
 
 // verified is how many bytes of a transfer are.
 func (n *simNode) verified(id share.ID) int64 {
-	p, err := n.program.Progress(context.Background(), id)
+	p, err := n.program.Progress(context.Background(), Handle{Share: id})
 	if err != nil {
 		n.sw.t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestReadingStartsWithinTwoRoundTripsAndABlock(t *testing.T) {
 			t.Errorf("at %.0f B/s: %v after the list of files, want at most %v", rate, took, most)
 		}
 		t.Logf("at %.0f B/s: %v, of which the block %v", rate, took, block)
-		n.program.StopTransfer(m.ID())
+		n.program.StopTransfer(Handle{Share: m.ID()})
 		sw.run(time.Minute, n)
 	}
 }
@@ -143,7 +143,7 @@ func TestTheEndComesBeforeTheRest(t *testing.T) {
 		} else {
 			t.Logf("at %.0f B/s: %.1f %% of the file came before", rate, float64(got)/float64(size)*100)
 		}
-		n.program.StopTransfer(m.ID())
+		n.program.StopTransfer(Handle{Share: m.ID()})
 		sw.run(time.Minute, n)
 	}
 }
@@ -172,7 +172,7 @@ func TestAJumpDoesNotWaitForWhatWasLeasedBefore(t *testing.T) {
 			t.Errorf("at %.0f B/s: took %v, want at most %v", rate, took, most)
 		}
 		t.Logf("at %.0f B/s: %v, %.1f MB", rate, took, float64(n.verified(m.ID())-had)/1e6)
-		n.program.StopTransfer(m.ID())
+		n.program.StopTransfer(Handle{Share: m.ID()})
 		sw.run(time.Minute, n)
 	}
 }
@@ -262,7 +262,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.program.CloseReader(m.ID(), r)
+	n.program.CloseReader(Handle{Share: m.ID()}, r)
 	if _, err := n.readAt(m.ID(), r, 0, 1); !errors.Is(err, ErrFinishing) {
 		t.Errorf("closed: %v", err)
 	}
@@ -287,11 +287,13 @@ func TestAReaderThatWaitsForNothingIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	source.mute = true
-	sw.w.After(time.Second, func() { n.program.s.Send(n.program.node, transferQuery{m.ID(), SetPriority{[]int{0}, leasemgr.Skip}}) })
+	sw.w.After(time.Second, func() {
+		n.program.s.Send(n.program.node, ToTransfer{Handle{Share: m.ID()}, SetPriority{[]int{0}, leasemgr.Skip}})
+	})
 	if _, err := n.readAt(m.ID(), a, 2<<20-1, 1); !errors.Is(err, ErrSkipped) {
 		t.Errorf("got %v, want ErrSkipped", err)
 	}
-	sw.w.After(time.Second, func() { n.program.StopTransfer(m.ID()) })
+	sw.w.After(time.Second, func() { n.program.StopTransfer(Handle{Share: m.ID()}) })
 	if _, err := n.readAt(m.ID(), b, 4<<20-1, 1); !errors.Is(err, ErrFinishing) {
 		t.Errorf("got %v, want ErrFinishing", err)
 	}
@@ -308,7 +310,7 @@ func TestAReaderThatNobodyWaitsForIsClosed(t *testing.T) {
 	n.fetch(m.ID(), source)
 	ctx, cancel := context.WithCancel(context.Background())
 	sw.w.After(time.Second, cancel)
-	if _, err := n.program.OpenReader(ctx, m.ID(), OpenReader{"01", 1}); !errors.Is(err, context.Canceled) {
+	if _, err := n.program.OpenReader(ctx, Handle{Share: m.ID()}, OpenReader{"01", 1}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want what ended the wait", err)
 	}
 	open := map[leasemgr.Reader]bool{}

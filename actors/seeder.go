@@ -31,7 +31,7 @@ type seeder struct {
 	finder  *actor.PID
 	uploads *peers.Uploads
 	offers  map[share.ID]*offer
-	coming  map[share.ID]bool // not offered yet, but soon
+	coming  map[share.ID]Handle // not offered yet, but soon
 	waiting map[peers.Job]asked
 	job     peers.Job
 	flushAt time.Time
@@ -42,6 +42,7 @@ type seeder struct {
 type offer struct {
 	pieces   int
 	have     *share.Set // nil: all of it
+	by       Handle     // the transfer that offers it, if one does
 	children []*child   // in order of arrival
 	byPeer   map[peers.ID]*child
 	nameable int         // children
@@ -67,7 +68,7 @@ type asked struct {
 
 func newSeeder(s *system.System, finder *actor.PID, cfg peers.UploadConfig) *seeder {
 	return &seeder{s: s, finder: finder, uploads: peers.NewUploads(cfg),
-		offers: map[share.ID]*offer{}, coming: map[share.ID]bool{}, waiting: map[peers.Job]asked{}}
+		offers: map[share.ID]*offer{}, coming: map[share.ID]Handle{}, waiting: map[peers.Job]asked{}}
 }
 
 func (d *seeder) Receive(ctx actor.Context) {
@@ -75,7 +76,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case OfferShare:
 		d.offer(ctx, m)
 	case ShareComing:
-		d.coming[m.Share] = true
+		d.coming[m.By.Share] = m.By
 	case PieceAvailable:
 		d.available(m)
 	case WithdrawShare:
@@ -117,7 +118,7 @@ func (d *seeder) offer(ctx actor.Context, m OfferShare) {
 		o = &offer{byPeer: map[peers.ID]*child{}}
 		d.offers[m.Share] = o
 	}
-	o.pieces, o.have = m.Pieces, m.Have
+	o.pieces, o.have, o.by = m.Pieces, m.Have, m.By
 	for _, c := range o.children { // offered again, with another set
 		d.sendMap(m.Share, o, c)
 	}
@@ -148,11 +149,12 @@ func (d *seeder) flushSoon() {
 }
 
 func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
-	o := d.offers[m.Share]
-	delete(d.offers, m.Share)
-	delete(d.coming, m.Share)
-	told := 0
-	if o != nil {
+	told, anyone := 0, m.Of == Handle{}
+	if anyone || d.coming[m.Share] == m.Of {
+		delete(d.coming, m.Share)
+	}
+	if o := d.offers[m.Share]; o != nil && (anyone || o.by == m.Of) {
+		delete(d.offers, m.Share)
 		told = len(o.children)
 		d.farewell(ctx, m.Share, o, m.Reason)
 	}
@@ -178,7 +180,7 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	switch {
 	case peer == "":
 		return // a local actor has no business here
-	case o == nil && d.coming[m.Share]:
+	case o == nil && d.coming[m.Share] != Handle{}:
 		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "is opening the share", Retry: 250 * time.Millisecond})
 		return
 	case o == nil:

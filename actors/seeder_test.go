@@ -279,3 +279,39 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 		t.Errorf("%d of %d were ever named", len(total), want)
 	}
 }
+
+// A transfer withdraws what it offers itself, and not what took the place of that meanwhile.
+func TestALateWithdrawalLeavesWhatIsOfferedByOthers(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 8<<20)
+	source := sw.add("source", 1e6)
+	p := sw.puppet("child", source)
+	first, second, nobody := source.program.Handle(m.ID()), source.program.Handle(m.ID()), Handle{}
+	for _, by := range []Handle{first, second, nobody, first} {
+		source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8), By: by})
+		p.subscribe(source, m.ID(), 7)
+		source.tellSeeder(ShareComing{second})
+		want := 0
+		if by == first {
+			want = 1
+		}
+		if told, err := source.program.WithdrawOf(t.Context(), first); err != nil || told != want {
+			t.Errorf("offered by %d: %d children were told, want %d: %v", by.serial, told, want, err)
+		}
+		if want == 0 {
+			continue
+		}
+		p.heard = nil
+		p.subscribe(source, m.ID(), 7)
+		sw.w.Run(time.Second)
+		if !slices.ContainsFunc(p.heard, func(e wire.Envelope) bool {
+			r, err := wire.ParseSubscribeResult(e.Payload)
+			return e.Type == wire.TypeSubscribeResult && err == nil && r.Retry > 0
+		}) {
+			t.Errorf("the other is still to come, and the child is not told to come back: %+v", p.heard)
+		}
+	}
+	if told, err := source.program.Withdraw(t.Context(), m.ID(), ""); err != nil || told != 0 {
+		t.Errorf("nothing is offered: %d, %v", told, err)
+	}
+}

@@ -232,7 +232,7 @@ func TestAStoppedTransferLeavesNothingLeased(t *testing.T) {
 	n := sw.add("node", 1e6)
 	n.fetch(m.ID(), source)
 	sw.w.Run(2 * time.Second)
-	n.program.StopTransfer(m.ID())
+	n.program.StopTransfer(Handle{Share: m.ID()})
 	sw.run(10*time.Second, n)
 	if !errors.Is(n.end.Err, ErrStopped) {
 		t.Errorf("ended with %v", n.end.Err)
@@ -258,7 +258,7 @@ func TestTheEndIsTheEndForTheNodeToo(t *testing.T) {
 	n := sw.add("node", 1e6)
 	ends := 0
 	var cmd FetchShare
-	cmd = FetchShare{Share: m.ID(), Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}, Notify: func(e Event) {
+	cmd = FetchShare{Handle: Handle{Share: m.ID()}, Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}, Notify: func(e Event) {
 		if _, ok := e.(Ended); !ok {
 			return
 		}

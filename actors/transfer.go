@@ -169,7 +169,7 @@ func (t *transfer) start(ctx actor.Context) {
 	t.sources = map[peers.ID]*source{}
 	t.moved, t.since = now, now
 	t.count.Share = t.cmd.Share
-	t.toSeeder(ctx, ShareComing{t.cmd.Share})
+	t.toSeeder(ctx, ShareComing{t.cmd.Handle})
 	ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources})
 	if t.cmd.Manifest != nil {
 		t.open(ctx, t.cmd.Manifest)
@@ -215,7 +215,7 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 	}
 	t.notify(Planned{t.manifest, c.Bytes, c.Resumed, c.Pieces - c.Done, c.Files, c.Dirs, c.Links})
 	t.admitReaders(ctx)
-	t.toSeeder(ctx, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone()})
+	t.toSeeder(ctx, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone(), t.cmd.Handle})
 	if path, done := t.target.Done(); done {
 		t.complete(ctx, path)
 		return
@@ -389,7 +389,7 @@ func (t *transfer) end(ctx actor.Context, how Ended) {
 	}
 	ctx.Send(t.finder, StopFinding{t.cmd.Share})
 	if t.target == nil {
-		t.toSeeder(ctx, WithdrawShare{Share: t.cmd.Share})
+		t.toSeeder(ctx, WithdrawShare{Share: t.cmd.Share, Of: t.cmd.Handle})
 	}
 	t.stopPools(ctx)
 	t.stopWorkers(ctx)

@@ -28,7 +28,7 @@ func TestAFetchWhoseContextHasEndedDoesNotBegin(t *testing.T) {
 	n := sw.add("node", 1e6)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := n.program.Fetch(ctx, FetchShare{Share: m.ID(), Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}})
+	err := n.program.Fetch(ctx, FetchShare{Handle: Handle{Share: m.ID()}, Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want what ended the context", err)
 	}
@@ -90,7 +90,7 @@ func TestOpeningCanBeStopped(t *testing.T) {
 		m, _ := testShare(t, 1<<20)
 		p := Start(Deps{Runtime: system.Real(nil), Network: &simNode{id: "self"}})
 		ended := make(chan Ended, 1)
-		err := p.Fetch(t.Context(), FetchShare{Share: m.ID(), Manifest: m, Disk: blocked{}, Notify: func(e Event) {
+		err := p.Fetch(t.Context(), FetchShare{Handle: Handle{Share: m.ID()}, Manifest: m, Disk: blocked{}, Notify: func(e Event) {
 			if e, ok := e.(Ended); ok {
 				ended <- e
 			}
@@ -99,10 +99,10 @@ func TestOpeningCanBeStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if now, err := p.Progress(t.Context(), m.ID()); err != nil || now.State != Opening || now.Reason == "" {
+		if now, err := p.Progress(t.Context(), Handle{Share: m.ID()}); err != nil || now.State != Opening || now.Reason == "" {
 			t.Errorf("%v because of %q, %v", now.State, now.Reason, err)
 		}
-		p.StopTransfer(m.ID())
+		p.StopTransfer(Handle{Share: m.ID()})
 		synctest.Wait()
 		select {
 		case e := <-ended:
@@ -130,10 +130,10 @@ func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
 		return share.ErrDiskFull
 	}
 	sw.w.Run(5 * time.Second)
-	if p, err := n.program.Progress(context.Background(), m.ID()); err != nil || p.State != DiskFull {
+	if p, err := n.program.Progress(context.Background(), Handle{Share: m.ID()}); err != nil || p.State != DiskFull {
 		t.Fatalf("%v, %v", p.State, err)
 	}
-	if err := n.program.SetPriority(context.Background(), m.ID(), SetPriority{[]int{1}, leasemgr.Normal}); err != nil {
+	if err := n.program.SetPriority(context.Background(), Handle{Share: m.ID()}, SetPriority{[]int{1}, leasemgr.Normal}); err != nil {
 		t.Fatal(err)
 	}
 	n.full, n.finishing = false, nil
@@ -160,7 +160,7 @@ func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 		n.filled, n.blind = true, x.blind
 		n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: 30 * time.Second}, source)
 		sw.w.Run(20 * time.Second)
-		if p, err := n.program.Progress(context.Background(), m.ID()); err != nil || p.State != DiskFull || !strings.Contains(p.Reason, x.why) {
+		if p, err := n.program.Progress(context.Background(), Handle{Share: m.ID()}); err != nil || p.State != DiskFull || !strings.Contains(p.Reason, x.why) {
 			t.Fatalf("%v, %q, %v", p.State, p.Reason, err)
 		}
 		if x.freed {
@@ -193,7 +193,7 @@ func TestNothingIsToldAfterTheEnd(t *testing.T) {
 		source := sw.add("source", 4e6).seed(m, content)
 		n := sw.add("node", 1e6)
 		ended, late := false, 0
-		err := n.program.Fetch(t.Context(), FetchShare{Share: m.ID(), Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}, Notify: func(e Event) {
+		err := n.program.Fetch(t.Context(), FetchShare{Handle: Handle{Share: m.ID()}, Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}, Notify: func(e Event) {
 			if ended {
 				late++
 			}
@@ -288,6 +288,60 @@ func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
 	n := sw.add("node", 1e6)
 	n.fetch(m.ID(), source)
 	sw.w.After(time.Second, func() { source.busy = 0 })
+	sw.run(time.Minute, n)
+	n.complete(content)
+}
+
+// What was said to a transfer that has ended is not heard by the next one of the share.
+func TestAHandleMeansOneTransfer(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	source := sw.add("source", 4e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	begin := func() Handle {
+		n.end = nil
+		h := n.program.Handle(m.ID())
+		err := n.program.Fetch(t.Context(), FetchShare{Handle: h, Sources: []peers.Addr{{ID: source.id}}, Disk: memDisk{n}, Notify: func(e Event) {
+			if end, ok := e.(Ended); ok {
+				n.end = &end
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	open := func(h Handle) leasemgr.Reader {
+		r, err := n.program.OpenReader(t.Context(), h, OpenReader{"file", 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Reader
+	}
+	old := begin()
+	was := open(old)
+	n.program.StopTransfer(old)
+	sw.run(time.Minute, n)
+	h := begin()
+	r := open(h)
+	if r != was {
+		t.Fatalf("readers %d and %d: the second is to have the number of the first", was, r)
+	}
+	n.program.StopTransfer(old)
+	n.program.CloseReader(old, was)
+	n.program.MoveReader(old, MoveReader{Reader: was, Offset: 3 << 20})
+	if err := n.program.SetPriority(t.Context(), old, SetPriority{[]int{0}, leasemgr.Skip}); !errors.Is(err, ErrFinishing) {
+		t.Errorf("choosing: %v, want ErrFinishing", err)
+	}
+	if _, err := n.program.Progress(t.Context(), old); !errors.Is(err, ErrFinishing) {
+		t.Errorf("asking how it stands: %v, want ErrFinishing", err)
+	}
+	if _, err := n.program.AwaitByte(t.Context(), h, MoveReader{Reader: r, Ahead: 1}); err != nil {
+		t.Error("reading:", err)
+	}
+	if n.end != nil {
+		t.Errorf("the second has ended: %+v", n.end)
+	}
 	sw.run(time.Minute, n)
 	n.complete(content)
 }

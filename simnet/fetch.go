@@ -31,7 +31,8 @@ type Fetch struct {
 	c       *Content
 	from    []*Node
 	opt     FetchOptions
-	life    int // of the node, when it was begun last
+	life    int           // of the node, when it was begun last
+	handle  actors.Handle // of the last life's run, at S1
 	partial *store.Partial
 	began   time.Duration // when it was asked for
 	started time.Duration // of the last life's run

@@ -297,7 +297,8 @@ func (m modelled) Fetch(f *Fetch) {
 	}
 	f.partial = nil
 	x, life := m.Node, m.life
-	fetch := actors.FetchShare{Share: f.c.ID(), Sources: from, Disk: opener{f}, Config: f.opt.Config, Notify: func(e actors.Event) {
+	f.handle = m.program.Handle(f.c.ID())
+	fetch := actors.FetchShare{Handle: f.handle, Sources: from, Disk: opener{f}, Config: f.opt.Config, Notify: func(e actors.Event) {
 		if x.life == life {
 			f.Notify(e)
 		}
@@ -311,7 +312,7 @@ func (m modelled) Fetch(f *Fetch) {
 	m.program.Begin(fetch)
 }
 
-func (m modelled) StopFetch(f *Fetch) { m.program.StopTransfer(f.c.ID()) }
+func (m modelled) StopFetch(f *Fetch) { m.program.StopTransfer(f.handle) }
 
 // opener opens the fetch's place on the node's disk.
 type opener struct{ f *Fetch }
@@ -346,7 +347,7 @@ func (m modelled) Why(f *Fetch) (why []string, wanted, leased, verified int) {
 	if m.program == nil || m.state != running {
 		return nil, 0, 0, 0
 	}
-	p, err := m.program.Plan(context.Background(), f.c.ID(), math.MaxInt)
+	p, err := m.program.Plan(context.Background(), f.handle, math.MaxInt)
 	if err != nil {
 		return nil, 0, 0, 0
 	}

@@ -66,7 +66,7 @@ func (r *Reading) Failed(err error) { r.err = err }
 // Read implements Host.
 func (m modelled) Read(r *Reading) {
 	e := r.f.c.Manifest.Entries[r.entry]
-	m.program.BeginReading(r.f.c.ID(), actors.OpenReader{Path: e.Path, Ahead: ReadAhead}, func(o actors.ReaderOpened) {
+	m.program.BeginReading(r.f.handle, actors.OpenReader{Path: e.Path, Ahead: ReadAhead}, func(o actors.ReaderOpened) {
 		if r.err = o.Err; r.err != nil {
 			return
 		}
@@ -81,7 +81,7 @@ func (m modelled) Read(r *Reading) {
 func (r *Reading) goOn(m actors.MoveReader) {
 	f, life := r.f, r.f.life
 	m.Offset = r.at
-	f.x.program.HearByte(f.c.ID(), m, func(ready actors.ReaderReady) {
+	f.x.program.HearByte(f.handle, m, func(ready actors.ReaderReady) {
 		switch {
 		case f.x.life != life || f.x.program == nil:
 			r.err = errors.New("the node has gone")
@@ -99,7 +99,7 @@ func (r *Reading) goOn(m actors.MoveReader) {
 			r.goOn(m)
 			return
 		}
-		f.x.program.CloseReader(f.c.ID(), m.Reader)
+		f.x.program.CloseReader(f.handle, m.Reader)
 	})
 }
 
@@ -110,5 +110,5 @@ func (f *Fetch) Choose(wanted bool, entries ...int) {
 
 // Choose implements Host.
 func (m modelled) Choose(f *Fetch, wanted bool, entries []int) {
-	m.program.BeginChoice(f.c.ID(), entries, wanted)
+	m.program.BeginChoice(f.handle, entries, wanted)
 }
