@@ -34,8 +34,9 @@ var layers = map[string]string{
 
 	// shells
 	"internal/sqlitedb": "",
-	"store":             "share peers wire",
-	"store/storetest":   "share peers wire store",
+	"store/vfs":         "share",
+	"store":             "share peers wire store/vfs",
+	"store/storetest":   "share peers wire store store/vfs",
 	"leasedb":           "share peers wire internal/sqlitedb",
 	"p2p":               "share peers wire",
 	"actors/system":     "peers wire",
@@ -44,17 +45,17 @@ var layers = map[string]string{
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
-	".":                 "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors actors/system",
+	".":                 "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors actors/system store/vfs",
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
-	"simnet":        ". actors p2p share peers wire store store/storetest actors/system",
-	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet",
+	"simnet":        ". actors p2p share peers wire store store/storetest actors/system store/vfs",
+	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":  "share peers leasemgr fetchpool verifier",
 	"simnet/report": "simnet",
 	"bench":         "",
 	"internal/rig":  "", // for tests alone
-	"cmd/fetcher":   ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv",
+	"cmd/fetcher":   ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv store/vfs",
 }
 
 // only names who may import a dependency that is heavy, or that would let a
@@ -68,7 +69,7 @@ var only = map[string]string{
 	"github.com/ipld/":                     "share",
 	"github.com/ipfs/":                     "share",
 	"github.com/multiformats/go-multihash": "share",
-	"lukechampine.com/blake3":              "share store",
+	"lukechampine.com/blake3":              "share store store/vfs",
 	"google.golang.org/protobuf/encoding":  "wire",
 	"google.golang.org/protobuf":           "wire wire/wirepb",
 	module + "/wire/wirepb":                "",

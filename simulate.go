@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Simulation is what stands in for the machine that a node runs on, and makes a
@@ -22,7 +23,7 @@ import (
 type Simulation struct {
 	// FS is the disk on which Config.Dir and FetchOptions.Dir lie, and what is
 	// shared. Names on it are relative and slash-separated. It stays the caller's.
-	FS store.FS
+	FS vfs.FS
 	// Serve stands between what is offered and those who ask for it.
 	Serve func(p2p.Blocks) p2p.Blocks
 	// Send stands between the node and its messages to others: what it returns is
@@ -69,7 +70,7 @@ func (s Simulation) find(dir string, id share.ID) (store.Found, error) {
 }
 
 // folder opens a folder of FS, and makes it if it is not there.
-func (s Simulation) folder(name string) (store.FS, error) {
+func (s Simulation) folder(name string) (vfs.FS, error) {
 	name = path.Clean(name)
 	for i, c := range name + "/" {
 		if c != '/' || name == "." {

@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/peers"
-	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // write puts a file on a disk in memory.
-func write(t *testing.T, d store.FS, name string, b []byte) {
+func write(t *testing.T, d vfs.FS, name string, b []byte) {
 	t.Helper()
 	if dir := path.Dir(name); dir != "." {
 		must(t, d.Mkdir(dir))

@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Content is a share that exists in a Net: made-up files, imported by the real
@@ -24,7 +25,7 @@ import (
 type Content struct {
 	Manifest *share.Manifest
 	tree     *store.Tree
-	files    store.FS // where the files lie
+	files    vfs.FS // where the files lie
 	pages    *storetest.Pages
 	paths    []string // of each file
 	bytes    int64
@@ -156,7 +157,7 @@ func bytesOf(name, path string, size int) []byte {
 }
 
 // CopyTo puts the files into a folder, where they are not there yet.
-func (c *Content) CopyTo(d store.FS) error {
+func (c *Content) CopyTo(d vfs.FS) error {
 	for _, path := range c.paths {
 		if err := c.copy(d, path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -165,7 +166,7 @@ func (c *Content) CopyTo(d store.FS) error {
 	return nil
 }
 
-func (c *Content) copy(d store.FS, path string) error {
+func (c *Content) copy(d vfs.FS, path string) error {
 	for i, r := range path {
 		if r != '/' {
 			continue
@@ -197,7 +198,7 @@ func (c *Content) Files() []string { return c.paths }
 
 // check compares the files that a node has in a folder with those that were made,
 // byte by byte.
-func (c *Content) check(fs store.FS) error {
+func (c *Content) check(fs vfs.FS) error {
 	for _, path := range c.paths {
 		if err := c.same(fs, path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -206,7 +207,7 @@ func (c *Content) check(fs store.FS) error {
 	return nil
 }
 
-func (c *Content) same(fs store.FS, path string) error {
+func (c *Content) same(fs vfs.FS, path string) error {
 	is, err := fs.Open(path)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // BenchmarkImport hashes one file of 1 GiB on all cores, from the page cache.
@@ -164,7 +165,7 @@ func BenchmarkManyFiles(b *testing.B) {
 				start := time.Now()
 				manyFiles(b, dir, n, data[:size])
 				raw += time.Since(start)
-				d, err := store.Dir(dir)
+				d, err := vfs.Dir(dir)
 				if err != nil {
 					b.Fatal(err)
 				}

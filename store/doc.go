@@ -35,7 +35,7 @@
 // The package starts no goroutine and reads no clock, but for hashing files that
 // exist: Import, and OpenPartial and Find when the target is there already. With
 // one worker they start none either. So a simulation runs the real store over a
-// modelled disk (package storetest) through the small [FS].
+// modelled disk (package storetest) through the small [vfs.FS].
 //
 // Every type is safe for concurrent use unless it says otherwise. The bytes on
 // disk are described in docs/formats.md.

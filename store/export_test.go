@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // RawBits is the verified pieces as they stand in a bits file, nil if it holds none.
-func RawBits(d FS, name string, m *share.Manifest) *share.Set {
+func RawBits(d vfs.FS, name string, m *share.Manifest) *share.Set {
 	pieces := m.Layout().Pieces()
-	b, err := readRecord(d, name, bitsRecord, bitsHead+(pieces+7)/8)
+	b, err := vfs.ReadRecord(d, name, vfs.BitsRecord, bitsHead+(pieces+7)/8)
 	if err != nil || binary.LittleEndian.Uint32(b[44:]) != uint32(pieces) {
 		return nil
 	}

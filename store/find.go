@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Found is what Find found.
@@ -40,7 +41,7 @@ func Find(dir string, id share.ID) (Found, error) {
 }
 
 // FindIn is Find in d; the path is relative to it.
-func FindIn(d FS, id share.ID) (Found, error) {
+func FindIn(d vfs.FS, id share.ID) (Found, error) {
 	list, err := d.ReadDir(".")
 	if err != nil {
 		return Found{}, err
@@ -49,7 +50,7 @@ func FindIn(d FS, id share.ID) (Found, error) {
 		if !e.Type.IsDir() || !strings.HasSuffix(e.Name, partialSuffix) {
 			continue
 		}
-		b, err := readFile(d, path.Join(e.Name, "manifest"), share.MaxManifest)
+		b, err := vfs.ReadFile(d, path.Join(e.Name, "manifest"), share.MaxManifest)
 		if err != nil || share.IDOf(b) != id {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Finish ends a transfer that has every piece: it makes what has no bytes (empty
@@ -90,12 +91,12 @@ func (p *Partial) makeEntry(i int, e *share.Entry) error {
 	p.mu.Unlock()
 	switch e.Kind {
 	case share.Dir:
-		return p.handles.in(name, true, func(FS) error { return nil })
+		return p.handles.In(name, true, func(vfs.FS) error { return nil })
 	case share.Symlink:
 		if made {
 			return nil
 		}
-		err := p.handles.in(path.Dir(name), true, func(d FS) error { return d.Symlink(e.Target, path.Base(name)) })
+		err := p.handles.In(path.Dir(name), true, func(d vfs.FS) error { return d.Symlink(e.Target, path.Base(name)) })
 		if err == nil {
 			p.mu.Lock()
 			p.made[i] = true
@@ -116,7 +117,7 @@ func (p *Partial) makeEntry(i int, e *share.Entry) error {
 	if !e.Exec {
 		return nil
 	}
-	return p.handles.in(path.Dir(name), false, func(d FS) error { return d.SetExec(path.Base(name)) })
+	return p.handles.In(path.Dir(name), false, func(d vfs.FS) error { return d.SetExec(path.Base(name)) })
 }
 
 // syncNames makes all new names durable.
@@ -141,7 +142,7 @@ func (p *Partial) settle() error {
 		return err
 	}
 	slots := p.keepSlots(stamps)
-	p.handles.close() // an open folder cannot be moved on every system
+	p.handles.Close() // an open folder cannot be moved on every system
 	err = p.dir.Move(path.Join(p.staging, "data"), p.m.Name)
 	if err == nil {
 		if err = p.openTree(stamps, slots); err == nil {
@@ -163,7 +164,7 @@ func (p *Partial) settle() error {
 }
 
 // openTree makes the share readable at its target.
-func (p *Partial) openTree(stamps []stamp, slots *slotFile) (err error) {
+func (p *Partial) openTree(stamps []vfs.Stamp, slots *slotFile) (err error) {
 	at := place{name: p.m.Name, path: p.path}
 	if p.m.Single() {
 		at.base = p.m.Name
@@ -193,20 +194,20 @@ func (p *Partial) restampSingle() {
 }
 
 // stamps is what all files look like now.
-func (p *Partial) stamps() ([]stamp, error) {
-	out := make([]stamp, len(p.m.Entries))
+func (p *Partial) stamps() ([]vfs.Stamp, error) {
+	out := make([]vfs.Stamp, len(p.m.Entries))
 	for i := range p.m.Entries {
 		if p.m.Entries[i].Kind != share.File {
 			continue
 		}
-		info, err := p.handles.lstat(p.file(i))
+		info, err := p.handles.Lstat(p.file(i))
 		if err != nil {
 			return nil, err
 		}
 		if info.Size != p.m.Entries[i].Size {
 			return nil, fmt.Errorf("%s: %w", p.m.Entries[i].Path, share.ErrChanged)
 		}
-		out[i] = info.stamp()
+		out[i] = info.Stamp()
 	}
 	return out, nil
 }
@@ -214,7 +215,7 @@ func (p *Partial) stamps() ([]stamp, error) {
 // keepSlots keeps the block hashes beyond the end of NAME.partial: in the State,
 // which also gets to know the files, so that the share is recognised; else in
 // memory. Both only save work, so that no trouble with them is an error.
-func (p *Partial) keepSlots(stamps []stamp) *slotFile {
+func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 	if s := p.opt.State; s != nil {
 		if slots := s.takeSlots(p.slots, p.m, p.slotMap.total); slots != nil {
 			s.remember(p.path, p.m, stamps)
@@ -241,13 +242,13 @@ func (p *Partial) dropStage() error {
 			p.slots.close() // an open file cannot be removed on every system
 			p.slots = nil
 		}
-		err = errors.Join(err, removeAll(p.stage, name))
+		err = errors.Join(err, vfs.RemoveAll(p.stage, name))
 	}
 	if err == nil {
 		err = p.stage.SyncDir(".")
 	}
 	if err == nil {
-		err = errors.Join(removeAll(p.stage, "manifest"), removeAll(p.stage, "lock"))
+		err = errors.Join(vfs.RemoveAll(p.stage, "manifest"), vfs.RemoveAll(p.stage, "lock"))
 	}
 	if err != nil {
 		return err
@@ -330,13 +331,13 @@ func (p *Partial) release() error {
 	p.over, p.closed = true, true
 	var err error
 	if p.tree == nil && p.handles != nil {
-		err = p.handles.close()
+		err = p.handles.Close()
 	}
 	if p.tree != nil && !p.offered {
 		err = p.tree.Close()
 	}
 	if p.sel.out != nil {
-		err = errors.Join(err, p.sel.out.close())
+		err = errors.Join(err, p.sel.out.Close())
 		p.sel.out = nil
 	}
 	err = errors.Join(err, p.closeStage())

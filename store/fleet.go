@@ -10,6 +10,7 @@ import (
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -54,7 +55,7 @@ func (s *State) OpenFleet(id share.ID) (*Fleet, error) {
 }
 
 func (f *Fleet) open() (err error) {
-	if err := ensureDir(f.s.fs, "fleets"); err != nil {
+	if err := vfs.EnsureDir(f.s.fs, "fleets"); err != nil {
 		return err
 	}
 	if err := f.s.fs.SyncDir("."); err != nil {
@@ -63,7 +64,7 @@ func (f *Fleet) open() (err error) {
 	if f.lock, err = f.s.fs.Lock(f.name() + ".lock"); err != nil {
 		return err
 	}
-	b, err := readRecord(f.s.fs, f.name(), fleetRecord, maxFleet)
+	b, err := vfs.ReadRecord(f.s.fs, f.name(), vfs.FleetRecord, maxFleet)
 	switch {
 	case err == nil:
 		if f.epoch, f.was, err = parseFleet(f.id, b); err != nil {
@@ -98,7 +99,7 @@ func (f *Fleet) Remember(members []peers.ID) error {
 
 func (f *Fleet) save(members []peers.ID) error {
 	members = members[:min(len(members), maxMembers)]
-	return f.s.save(f.name(), encodeRecord(fleetRecord, appendFleet(nil, f.id, f.epoch, members)), true)
+	return f.s.save(f.name(), vfs.EncodeRecord(vfs.FleetRecord, appendFleet(nil, f.id, f.epoch, members)), true)
 }
 
 // Close lets another process have it.
@@ -130,24 +131,24 @@ func appendFleet(dst []byte, id share.ID, epoch uint64, members []peers.ID) []by
 
 func parseFleet(id share.ID, b []byte) (epoch uint64, members []peers.ID, err error) {
 	if len(b) < shareIDLen+12 || string(b[:shareIDLen]) != string(id.Bytes()) {
-		return 0, nil, fmt.Errorf("%w: of another share", errRecord)
+		return 0, nil, fmt.Errorf("%w: of another share", vfs.ErrRecord)
 	}
 	b = b[shareIDLen:]
 	epoch = binary.LittleEndian.Uint64(b)
 	n := binary.LittleEndian.Uint32(b[8:])
 	b = b[12:]
 	if n > maxMembers || int64(n) > int64(len(b)) {
-		return 0, nil, fmt.Errorf("%w: %d members", errRecord, n)
+		return 0, nil, fmt.Errorf("%w: %d members", vfs.ErrRecord, n)
 	}
 	for range n {
 		if len(b) == 0 || b[0] == 0 || b[0] > wire.MaxPeerID || len(b) < 1+int(b[0]) {
-			return 0, nil, fmt.Errorf("%w: a member is cut", errRecord)
+			return 0, nil, fmt.Errorf("%w: a member is cut", vfs.ErrRecord)
 		}
 		members = append(members, peers.ID(b[1:1+int(b[0])]))
 		b = b[1+int(b[0]):]
 	}
 	if len(b) > 0 || epoch > maxEpoch {
-		return 0, nil, fmt.Errorf("%w: epoch %d, %d bytes left", errRecord, epoch, len(b))
+		return 0, nil, fmt.Errorf("%w: epoch %d, %d bytes left", vfs.ErrRecord, epoch, len(b))
 	}
 	return epoch, members, nil
 }

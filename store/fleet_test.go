@@ -12,6 +12,7 @@ import (
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 func TestAnEpochIsNeverUsedTwice(t *testing.T) {
@@ -66,7 +67,7 @@ func TestAnEpochIsNeverUsedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if f, err := state().OpenFleet(id); !errors.Is(err, errRecord) {
+		if f, err := state().OpenFleet(id); !errors.Is(err, vfs.ErrRecord) {
 			t.Fatalf("opened a damaged record: %+v, %v", f, err)
 		}
 	}
@@ -85,15 +86,15 @@ func TestAFleetRecordIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%d members: read epoch %d, %d members, %v", len(members), epoch, len(got), err)
 		}
 		for _, n := range []int{0, 35, 47, len(b) - 1} {
-			if _, _, err := parseFleet(id, b[:min(n, len(b)-1)]); !errors.Is(err, errRecord) {
+			if _, _, err := parseFleet(id, b[:min(n, len(b)-1)]); !errors.Is(err, vfs.ErrRecord) {
 				t.Errorf("%d members, %d of %d bytes: %v", len(members), n, len(b), err)
 			}
 		}
 	}
-	if _, _, err := parseFleet(share.IDOf([]byte("b")), appendFleet(nil, id, 1, nil)); !errors.Is(err, errRecord) {
+	if _, _, err := parseFleet(share.IDOf([]byte("b")), appendFleet(nil, id, 1, nil)); !errors.Is(err, vfs.ErrRecord) {
 		t.Errorf("of another share: %v", err)
 	}
-	if _, _, err := parseFleet(id, appendFleet(nil, id, maxEpoch+1, nil)); !errors.Is(err, errRecord) {
+	if _, _, err := parseFleet(id, appendFleet(nil, id, maxEpoch+1, nil)); !errors.Is(err, vfs.ErrRecord) {
 		t.Errorf("an epoch that no token has room for: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
@@ -30,14 +31,14 @@ func TestRecordsAreAsPromised(t *testing.T) {
 	set.Add(10)
 	for name, got := range map[string][]byte{
 		"bits":    encodeBits(m.ID(), 3, set),
-		"recent":  encodeRecord(recentRecord, append(recentHead("boot/7", m.ID(), 11), set.Bytes()...)),
-		"placed":  encodePlaced(m.ID(), map[int]stamp{1: {5, 1234567890123456789, 1234567890123456790, 42}}),
-		"hashes":  encodeRecord(slotsRecord, m.ID().Bytes()),
-		"imports": encodeImport("/home/me/stuff", m, []stamp{{1, 2, 3, 4}, {5, 1234567890123456789, 1234567890123456790, 42}}),
-		"ranking": encodeRecord(rankingRecord, []byte("anything")),
-		"key":     encodeRecord(keyRecord, bytes.Repeat([]byte{7}, 32)),
-		"fleet":   encodeRecord(fleetRecord, appendFleet(nil, m.ID(), 3, []peers.ID{"12D3KooW", "other"})),
-		"port":    encodeRecord(portRecord, []byte{0xa1, 0x0f}),
+		"recent":  vfs.EncodeRecord(vfs.RecentRecord, append(recentHead("boot/7", m.ID(), 11), set.Bytes()...)),
+		"placed":  encodePlaced(m.ID(), map[int]vfs.Stamp{1: {Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}}),
+		"hashes":  vfs.EncodeRecord(vfs.SlotsRecord, m.ID().Bytes()),
+		"imports": encodeImport("/home/me/stuff", m, []vfs.Stamp{{Size: 1, MTime: 2, CTime: 3, Inode: 4}, {Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}}),
+		"ranking": vfs.EncodeRecord(vfs.RankingRecord, []byte("anything")),
+		"key":     vfs.EncodeRecord(vfs.KeyRecord, bytes.Repeat([]byte{7}, 32)),
+		"fleet":   vfs.EncodeRecord(vfs.FleetRecord, appendFleet(nil, m.ID(), 3, []peers.ID{"12D3KooW", "other"})),
+		"port":    vfs.EncodeRecord(vfs.PortRecord, []byte{0xa1, 0x0f}),
 	} {
 		at := filepath.Join("testdata", fmt.Sprintf("%s.v%d.golden", name, got[4]))
 		text := hex.Dump(got)

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // hashing is the hashing of many files by several workers, each file by pieces,
 // so that one big file keeps all of them busy as well as many small ones do.
 // Each byte is read once.
 type hashing struct {
-	handles  *handles
+	handles  *vfs.Handles
 	workers  int
 	slots    *slotFile                    // gets the block hashes
 	progress func(bytes int64, files int) // told what was done; called by workers
@@ -31,14 +32,14 @@ type hashed struct {
 	room int64  // how many of them fit there
 	keep bool   // whether they do: a file that grew meanwhile has to do without
 
-	stamp  stamp // as it was before the first byte was read
+	stamp  vfs.Stamp // as it was before the first byte was read
 	exec   bool
 	pieces []share.Hash
 	err    error // it could not be read, or changed meanwhile (share.ErrChanged)
 
 	exp  uint8
 	open sync.Once
-	f    File
+	f    vfs.File
 	left atomic.Int64 // pieces not yet hashed
 	bad  atomic.Bool
 	mu   sync.Mutex // guards err while workers run
@@ -111,15 +112,15 @@ func eachPiece(ctx context.Context, files []*hashed, do func(hashJob) error) err
 
 // prepare sets a file up for one hashing; it returns the size of its pieces.
 func (f *hashed) prepare() int {
-	f.exp = share.PieceExp(f.stamp.size)
-	n := (f.stamp.size + 1<<f.exp - 1) >> f.exp
+	f.exp = share.PieceExp(f.stamp.Size)
+	n := (f.stamp.Size + 1<<f.exp - 1) >> f.exp
 	f.pieces = make([]share.Hash, n)
 	f.open = sync.Once{}
 	f.f, f.err = nil, nil
 	f.bad.Store(false)
 	f.left.Store(max(1, n))
-	f.keep = slotsOf(f.stamp.size) == f.room
-	return int(min(1<<f.exp, f.stamp.size))
+	f.keep = slotsOf(f.stamp.Size) == f.room
+	return int(min(1<<f.exp, f.stamp.Size))
 }
 
 func (f *hashed) fail(err error) {
@@ -142,7 +143,7 @@ func (f *hashed) abandon() {
 func (h *hashing) piece(j hashJob, buf *[]byte) {
 	f := j.file
 	f.open.Do(func() {
-		file, err := h.handles.open(f.name)
+		file, err := h.handles.Open(f.name)
 		if err != nil {
 			f.fail(err)
 			return
@@ -152,17 +153,17 @@ func (h *hashing) piece(j hashJob, buf *[]byte) {
 		switch {
 		case err != nil:
 			f.fail(err)
-		case info.Type != 0 || info.Size != f.stamp.size || info.stamp() != f.stamp && info.stamp().settlesIn(time.Now()) > 0:
+		case info.Type != 0 || info.Size != f.stamp.Size || info.Stamp() != f.stamp && info.Stamp().SettlesIn(time.Now()) > 0:
 			f.fail(errChanging)
 		default:
-			f.stamp, f.exec = info.stamp(), info.Exec
+			f.stamp, f.exec = info.Stamp(), info.Exec
 		}
 	})
 	h.hash(j, buf)
 	if f.left.Add(-1) == 0 && f.f != nil {
 		if info, err := f.f.Stat(); err != nil {
 			f.fail(err)
-		} else if info.stamp() != f.stamp {
+		} else if info.Stamp() != f.stamp {
 			f.fail(errChanging)
 		}
 		f.f.Close()
@@ -178,7 +179,7 @@ func (h *hashing) hash(j hashJob, buf *[]byte) {
 		return
 	}
 	off := int64(j.piece) << f.exp
-	n := int(min(1<<f.exp, f.stamp.size-off))
+	n := int(min(1<<f.exp, f.stamp.Size-off))
 	if cap(*buf) < n {
 		*buf = make([]byte, max(n, share.MinPiece))
 	}
@@ -221,11 +222,11 @@ func (h *hashing) all(ctx context.Context, files []*hashed) error {
 		if !errors.Is(f.err, share.ErrChanged) {
 			continue
 		}
-		info, err := h.handles.lstat(f.name)
+		info, err := h.handles.Lstat(f.name)
 		if err != nil || info.Type != 0 {
 			continue // it is gone: what was said of it stands
 		}
-		f.stamp = info.stamp()
+		f.stamp = info.Stamp()
 		again = append(again, f)
 	}
 	if len(again) > 0 {
@@ -246,7 +247,7 @@ func waitQuiet(ctx context.Context, files []*hashed) error {
 	now := time.Now()
 	var wait time.Duration
 	for _, f := range files {
-		wait = max(wait, f.stamp.settlesIn(now))
+		wait = max(wait, f.stamp.SettlesIn(now))
 	}
 	if wait == 0 {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // ImportOptions say how Import goes about it. The zero value works.
@@ -20,7 +21,7 @@ type ImportOptions struct {
 	State    *State               // remembers hashes, so that importing again hashes nothing; default: none
 	Progress func(ImportProgress) // called at most ten times a second, and at the end; one call at a time
 	MaxOpen  int                  // files the Tree keeps open; default DefaultMaxOpen
-	FS       FS                   // where path is looked up, slash-separated; default: this machine
+	FS       vfs.FS               // where path is looked up, slash-separated; default: this machine
 }
 
 // ImportProgress is how far an import is.
@@ -72,7 +73,7 @@ func importPath(ctx context.Context, path string, opt ImportOptions) (*Imported,
 
 // place is where a share lies on disk.
 type place struct {
-	dir  FS     // the folder, or the one that holds the single file; owned
+	dir  vfs.FS // the folder, or the one that holds the single file; owned
 	base string // the single file's name in dir; "" for a folder
 	name string // what the share is called
 	path string // the whole, for the import cache
@@ -87,7 +88,7 @@ func (p *place) file(entry string) string {
 }
 
 // locate finds what is to be shared.
-func locate(p string, d FS) (place, error) {
+func locate(p string, d vfs.FS) (place, error) {
 	if d == nil {
 		return locateHere(p)
 	}
@@ -115,10 +116,10 @@ func locateHere(p string) (place, error) {
 	if at.path, err = filepath.EvalSymlinks(abs); err != nil {
 		return place{}, err
 	}
-	parent, err := Dir(filepath.Dir(at.path))
+	parent, err := vfs.Dir(filepath.Dir(at.path))
 	if err != nil {
 		// The folder above may not be ours to read, and need not be.
-		at.dir, err = Dir(at.path)
+		at.dir, err = vfs.Dir(at.path)
 		return at, err
 	}
 	defer func() {
@@ -215,7 +216,7 @@ func (im *importing) scan(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.entry(ctx, im.place.dir, im.place.name, DirEntry{im.place.base, info.Type}); err != nil {
+		if err := s.entry(ctx, im.place.dir, im.place.name, vfs.DirEntry{Name: im.place.base, Type: info.Type}); err != nil {
 			return err
 		}
 	}
@@ -235,7 +236,7 @@ func (im *importing) manifest(content bool) (*share.Manifest, error) {
 			e.Root = share.EmptyRoot
 		case im.hashed[i] != nil:
 			h := im.hashed[i]
-			e.Size, e.Exec, e.Root, e.Pieces = h.stamp.size, h.exec, share.FileRoot(h.pieces), h.pieces
+			e.Size, e.Exec, e.Root, e.Pieces = h.stamp.Size, h.exec, share.FileRoot(h.pieces), h.pieces
 			if len(e.Pieces) == 1 {
 				e.Pieces = nil
 			}
@@ -270,7 +271,7 @@ func (im *importing) plan() (todo []*hashed) {
 			im.done.Files++
 			im.done.Bytes += f.info.Size
 		} else {
-			im.hashed[i] = &hashed{name: im.place.file(f.path), slot: slot, room: room, stamp: f.info.stamp()}
+			im.hashed[i] = &hashed{name: im.place.file(f.path), slot: slot, room: room, stamp: f.info.Stamp()}
 			todo = append(todo, im.hashed[i])
 		}
 		slot += room
@@ -296,8 +297,8 @@ func (im *importing) hash(ctx context.Context, todo []*hashed) (err error) {
 			im.discardSlots()
 		}
 	}()
-	h := &hashing{handles: newHandles(shared{im.place.dir}, 0), workers: workersOr(im.opt.Workers), slots: im.slots, progress: im.progress}
-	defer h.handles.close()
+	h := &hashing{handles: vfs.NewHandles(shared{im.place.dir}, 0), workers: workersOr(im.opt.Workers), slots: im.slots, progress: im.progress}
+	defer h.handles.Close()
 	if err := h.all(ctx, todo); err != nil {
 		return err
 	}
@@ -314,7 +315,7 @@ func (im *importing) hash(ctx context.Context, todo []*hashed) (err error) {
 }
 
 // shared is an FS that outlives those who close it.
-type shared struct{ FS }
+type shared struct{ vfs.FS }
 
 func (shared) Close() error { return nil }
 
@@ -332,7 +333,7 @@ func (im *importing) openSlots() {
 
 // slotsIn makes the place for block hashes in s.
 func (im *importing) slotsIn(s *State) error {
-	temp, err := s.temp.name(s.fs)
+	temp, err := s.temp.Name(s.fs)
 	if err != nil {
 		return err
 	}
@@ -389,9 +390,9 @@ func (im *importing) copyKnown() error {
 
 // finish keeps what is to be remembered, and makes the Tree.
 func (im *importing) finish(m *share.Manifest) *Tree {
-	stamps := make([]stamp, len(im.found))
+	stamps := make([]vfs.Stamp, len(im.found))
 	for i, f := range im.found {
-		stamps[i] = f.info.stamp()
+		stamps[i] = f.info.Stamp()
 		if h := im.hashed[i]; h != nil {
 			stamps[i] = h.stamp
 		}
@@ -476,7 +477,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		case i >= len(m.Entries) || im.found[i].path < m.Entries[i].Path:
 			return nil, differs("%q is not in the share", im.found[i].path)
 		}
-		if e, f := &m.Entries[i], im.found[i]; e.Kind != f.kind || e.Target != f.target || e.Size != f.info.Size || hasExec && e.Exec != f.info.Exec {
+		if e, f := &m.Entries[i], im.found[i]; e.Kind != f.kind || e.Target != f.target || e.Size != f.info.Size || vfs.HasExec && e.Exec != f.info.Exec {
 			return nil, differs("%q is not what it is in the share", e.Path)
 		}
 	}

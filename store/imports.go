@@ -10,6 +10,7 @@ import (
 	"lukechampine.com/blake3"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // What an imported path looked like is one record, named by the path's hash:
@@ -45,7 +46,7 @@ func importName(p string) string {
 
 // remember keeps a share's manifest, and what its files at path looked like.
 // stamps are by entry.
-func (s *State) remember(at string, m *share.Manifest, stamps []stamp) error {
+func (s *State) remember(at string, m *share.Manifest, stamps []vfs.Stamp) error {
 	if err := s.SaveManifest(m); err != nil {
 		return err
 	}
@@ -67,19 +68,19 @@ func (s *State) remember(at string, m *share.Manifest, stamps []stamp) error {
 	return nil
 }
 
-func encodeImport(at string, m *share.Manifest, stamps []stamp) []byte {
+func encodeImport(at string, m *share.Manifest, stamps []vfs.Stamp) []byte {
 	b := binary.LittleEndian.AppendUint16(nil, uint16(len(at)))
 	b = append(b, at...)
 	b = append(b, m.ID().Bytes()...)
 	for i, st := range stamps {
 		if m.Entries[i].Kind != share.File {
-			st = stamp{}
+			st = vfs.Stamp{}
 		}
-		b = binary.LittleEndian.AppendUint64(b, uint64(st.mtime))
-		b = binary.LittleEndian.AppendUint64(b, uint64(st.ctime))
-		b = binary.LittleEndian.AppendUint64(b, st.inode)
+		b = binary.LittleEndian.AppendUint64(b, uint64(st.MTime))
+		b = binary.LittleEndian.AppendUint64(b, uint64(st.CTime))
+		b = binary.LittleEndian.AppendUint64(b, st.Inode)
 	}
-	return encodeRecord(importsRecord, b)
+	return vfs.EncodeRecord(vfs.ImportsRecord, b)
 }
 
 // remembered is the head of one record.
@@ -96,9 +97,9 @@ func (s *State) peek(name string) (remembered, bool) {
 		return remembered{}, false
 	}
 	defer f.Close()
-	b := make([]byte, recordHead+importHead+4096)
+	b := make([]byte, vfs.RecordHead+importHead+4096)
 	n, _ := f.ReadAt(b, 0)
-	r, _, ok := parseImport(b[min(recordHead, n):n])
+	r, _, ok := parseImport(b[min(vfs.RecordHead, n):n])
 	r.name = name
 	return r, ok
 }
@@ -162,7 +163,7 @@ func (s *State) recall(at place, files []found) []known {
 
 // match fills in what one record knows.
 func (s *State) match(r remembered, wanted map[string]int, files []found, out []known) {
-	b, err := readRecord(s.fs, r.name, importsRecord, maxImport)
+	b, err := vfs.ReadRecord(s.fs, r.name, vfs.ImportsRecord, maxImport)
 	if err != nil {
 		return
 	}
@@ -184,18 +185,18 @@ func (s *State) match(r remembered, wanted map[string]int, files []found, out []
 		if !ok {
 			continue
 		}
-		if decodeStamp(e.Size, stamps[importEntry*i:]).is(files[at].info.stamp()) {
+		if decodeStamp(e.Size, stamps[importEntry*i:]).Is(files[at].info.Stamp()) {
 			out[at] = known{m, i, slots}
 		}
 	}
 }
 
-func decodeStamp(size int64, b []byte) stamp {
-	return stamp{
-		size:  size,
-		mtime: int64(binary.LittleEndian.Uint64(b)),
-		ctime: int64(binary.LittleEndian.Uint64(b[8:])),
-		inode: binary.LittleEndian.Uint64(b[16:]),
+func decodeStamp(size int64, b []byte) vfs.Stamp {
+	return vfs.Stamp{
+		Size:  size,
+		MTime: int64(binary.LittleEndian.Uint64(b)),
+		CTime: int64(binary.LittleEndian.Uint64(b[8:])),
+		Inode: binary.LittleEndian.Uint64(b[16:]),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Partial is a share being fetched. It lies in NAME.partial beside its target:
@@ -38,15 +39,15 @@ import (
 type Partial struct {
 	m       *share.Manifest
 	opt     PartialOptions
-	dir     FS // the folder that holds the target
+	dir     vfs.FS // the folder that holds the target
 	ownDir  bool
-	stage   FS // NAME.partial
+	stage   vfs.FS // NAME.partial
 	staging string
 	path    string // of the target, for the import cache and for people
 	lock    io.Closer
 	slotMap *slotMap
 	slots   *slotFile
-	handles *handles
+	handles *vfs.Handles
 	recent  recent
 	sel     selection
 	syncing sync.Mutex // held by Sync, Finish, Close
@@ -84,7 +85,7 @@ type PartialOptions struct {
 	Workers int    // for hashing a target that exists; default 0: one per core
 	MaxOpen int    // files kept open, and folders; default DefaultMaxOpen
 	Wanted  []bool // by entry: what is to be fetched; default nil: all. See Partial.Select
-	FS      FS     // where OpenPartial looks dir up, slash-separated; default: this machine
+	FS      vfs.FS // where OpenPartial looks dir up, slash-separated; default: this machine
 }
 
 const (
@@ -113,7 +114,7 @@ func stagingName(m *share.Manifest) string {
 // if what is missing cannot fit, and share.ErrPath if this system cannot hold the
 // names. ctx ends the hashing of a target.
 func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt PartialOptions) (*Partial, error) {
-	var d FS
+	var d vfs.FS
 	var abs string
 	var err error
 	if opt.FS != nil {
@@ -135,12 +136,12 @@ func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt Partial
 }
 
 // OpenPartialIn is OpenPartial in a folder that stays the caller's.
-func OpenPartialIn(ctx context.Context, dir FS, m *share.Manifest, opt PartialOptions) (*Partial, error) {
+func OpenPartialIn(ctx context.Context, dir vfs.FS, m *share.Manifest, opt PartialOptions) (*Partial, error) {
 	return openPartial(ctx, dir, "/", m, opt)
 }
 
 // locateDir opens the folder that a share is fetched into.
-func locateDir(dir string) (FS, string, error) {
+func locateDir(dir string) (vfs.FS, string, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
@@ -148,11 +149,11 @@ func locateDir(dir string) (FS, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := Dir(abs)
+	d, err := vfs.Dir(abs)
 	return d, abs, err
 }
 
-func openPartial(ctx context.Context, dir FS, dirPath string, m *share.Manifest, opt PartialOptions) (_ *Partial, err error) {
+func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOptions) (_ *Partial, err error) {
 	p := &Partial{
 		m: m, opt: opt, dir: dir, staging: stagingName(m), path: filepath.Join(dirPath, m.Name), slotMap: newSlotMap(m),
 		have: share.NewSet(m.Layout().Pieces()), durable: share.NewSet(m.Layout().Pieces()),
@@ -232,7 +233,7 @@ func (p *Partial) openStage() (found bool, err error) {
 			stage.Close()
 			continue
 		}
-		p.stage, p.lock = holdSync(stage), lock
+		p.stage, p.lock = vfs.HoldSync(stage), lock
 		_, err = stage.Lstat("manifest")
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
@@ -243,8 +244,8 @@ func (p *Partial) openStage() (found bool, err error) {
 
 // ours says whether a folder holds this transfer, or nothing yet. The manifest
 // is durable in it before there is any data.
-func (p *Partial) ours(stage FS) error {
-	b, err := readFile(stage, "manifest", share.MaxManifest)
+func (p *Partial) ours(stage vfs.FS) error {
+	b, err := vfs.ReadFile(stage, "manifest", share.MaxManifest)
 	switch {
 	case err == nil && share.IDOf(b) == p.m.ID():
 		return nil
@@ -268,14 +269,14 @@ func (p *Partial) ours(stage FS) error {
 // begin makes NAME.partial.
 func (p *Partial) begin() (err error) {
 	if p.stage == nil {
-		if err := ensureDir(p.dir, p.staging); err != nil {
+		if err := vfs.EnsureDir(p.dir, p.staging); err != nil {
 			return err
 		}
 		stage, err := p.dir.Sub(p.staging)
 		if err != nil {
 			return err
 		}
-		p.stage = holdSync(stage)
+		p.stage = vfs.HoldSync(stage)
 		if p.lock, err = p.stage.Lock("lock"); err != nil {
 			return err
 		}
@@ -283,7 +284,7 @@ func (p *Partial) begin() (err error) {
 			return err
 		}
 	}
-	return writeFile(p.stage, "manifest", "manifest.new", p.m.Bytes(), true)
+	return vfs.WriteFile(p.stage, "manifest", "manifest.new", p.m.Bytes(), true)
 }
 
 // resume reads what is verified, and makes sure that the files are there.
@@ -303,7 +304,7 @@ func (p *Partial) resume() error {
 		return err
 	}
 	slots, err := openSlots(p.stage, "hashes", p.m.ID())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errRecord) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, vfs.ErrRecord) {
 		return err
 	}
 	if err != nil {
@@ -342,8 +343,8 @@ const bitsHead = 36 + 8 + 4
 
 func (p *Partial) readBits() error {
 	pieces := p.m.Layout().Pieces()
-	b, err := readRecord(p.stage, "bits", bitsRecord, bitsHead+(pieces+7)/8)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errRecord) {
+	b, err := vfs.ReadRecord(p.stage, "bits", vfs.BitsRecord, bitsHead+(pieces+7)/8)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrRecord) {
 		return nil // nothing is known to be verified
 	}
 	if err != nil {
@@ -361,30 +362,30 @@ func (p *Partial) readBits() error {
 }
 
 func (p *Partial) writeBits(set *share.Set) error {
-	return writeFile(p.stage, "bits", "bits.new", encodeBits(p.m.ID(), p.epoch, set), true)
+	return vfs.WriteFile(p.stage, "bits", "bits.new", encodeBits(p.m.ID(), p.epoch, set), true)
 }
 
 func encodeBits(id share.ID, epoch uint64, set *share.Set) []byte {
 	b := binary.LittleEndian.AppendUint64(id.Bytes(), epoch)
 	b = binary.LittleEndian.AppendUint32(b, uint32(set.Len()))
-	return encodeRecord(bitsRecord, append(b, set.Bytes()...))
+	return vfs.EncodeRecord(vfs.BitsRecord, append(b, set.Bytes()...))
 }
 
 // openData makes the folder for files and the cache of open ones. The single
 // file of a share is made when the first byte comes.
 func (p *Partial) openData() (err error) {
-	var top FS = shared{p.stage}
+	var top vfs.FS = shared{p.stage}
 	if !p.m.Single() {
-		if err := ensureDir(p.stage, "data"); err != nil {
+		if err := vfs.EnsureDir(p.stage, "data"); err != nil {
 			return err
 		}
 		if top, err = p.stage.Sub("data"); err != nil {
 			return err
 		}
 	}
-	p.handles = newHandles(top, p.opt.MaxOpen)
-	p.handles.made = p.newName
-	p.handles.files.onClose = p.closedFile
+	p.handles = vfs.NewHandles(top, p.opt.MaxOpen)
+	p.handles.Made = p.newName
+	p.handles.Files.OnClose = p.closedFile
 	return nil
 }
 
@@ -406,7 +407,7 @@ func (p *Partial) file(entry int) string {
 // not there, or too short, are not verified.
 func (p *Partial) reconcile() error {
 	there := make(map[int]int64) // entry: size
-	if err := p.sweep(p.handles.top, "", there); err != nil {
+	if err := p.sweep(p.handles.Top, "", there); err != nil {
 		return err
 	}
 	l := p.m.Layout()
@@ -427,7 +428,7 @@ func (p *Partial) reconcile() error {
 }
 
 // sweep walks data and removes what is not to be kept.
-func (p *Partial) sweep(d FS, prefix string, there map[int]int64) error {
+func (p *Partial) sweep(d vfs.FS, prefix string, there map[int]int64) error {
 	list, err := d.ReadDir(".")
 	if err != nil {
 		return err
@@ -441,7 +442,7 @@ func (p *Partial) sweep(d FS, prefix string, there map[int]int64) error {
 			name = p.m.Name
 		}
 		if e.Type.IsDir() && !p.isFolder(name) {
-			if err := removeAll(d, e.Name); err != nil {
+			if err := vfs.RemoveAll(d, e.Name); err != nil {
 				return err
 			}
 			continue
@@ -542,7 +543,7 @@ func (p *Partial) taken() (bytes int64) {
 		return 0
 	}
 	for entry, b := range p.begun() {
-		if info, err := p.handles.lstat(p.file(entry)); err == nil {
+		if info, err := p.handles.Lstat(p.file(entry)); err == nil {
 			bytes += max(0, min(b.missing, info.Room-b.here))
 		}
 	}
@@ -594,15 +595,15 @@ func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error
 	if p.isPlaced(s.Entry) {
 		return nil // it is there, and the user's by now
 	}
-	h, err := p.handles.files.get(s.Entry, func() (File, error) { return p.openFile(s.Entry) })
+	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
 	if err != nil {
 		return p.writeError(s.Entry, err)
 	}
-	defer p.handles.files.put(h)
+	defer p.handles.Files.Put(h)
 	// Before and after: a Sync that fails meanwhile must know of the piece, and
 	// one that succeeds meanwhile may have come too early for these bytes.
 	losses := p.touch(piece)
-	_, err = h.v.WriteAt(data, s.Offset)
+	_, err = h.V.WriteAt(data, s.Offset)
 	p.touch(piece)
 	if err != nil {
 		return p.writeError(s.Entry, err)
@@ -640,12 +641,12 @@ func (p *Partial) writeError(entry int, err error) error {
 }
 
 // openFile opens an entry's file for writing, and makes it if it is new.
-func (p *Partial) openFile(entry int) (f File, err error) {
+func (p *Partial) openFile(entry int) (f vfs.File, err error) {
 	p.mu.Lock()
 	made := p.made[entry]
 	p.mu.Unlock()
 	name := p.file(entry)
-	err = p.handles.in(path.Dir(name), true, func(d FS) (err error) {
+	err = p.handles.In(path.Dir(name), true, func(d vfs.FS) (err error) {
 		if made {
 			f, err = d.Edit(path.Base(name))
 			return err
@@ -719,7 +720,7 @@ func (p *Partial) Complete(piece share.Piece, values []share.Hash) {
 	p.noteRecent()
 	entry := p.m.Layout().PieceSpan(piece).Entry
 	if _, n := p.m.Layout().PiecesOf(entry); n == 1 {
-		p.handles.files.drop(entry) // nobody will write it again
+		p.handles.Files.Drop(entry) // nobody will write it again
 	}
 }
 

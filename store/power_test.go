@@ -17,10 +17,11 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // fill puts a tree on a disk.
-func (tr tree) fill(t testing.TB, d store.FS, root string) {
+func (tr tree) fill(t testing.TB, d vfs.FS, root string) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -107,7 +108,7 @@ func (tr tree) file(e share.Entry) string {
 // fetch is what a caller that does not give up does: it opens, copies, syncs
 // after every few pieces, and finishes. The power may go meanwhile. durable is
 // how many pieces it was told are safe.
-func (r rig) fetch(d store.FS, every int) (durable int, _ error) {
+func (r rig) fetch(d vfs.FS, every int) (durable int, _ error) {
 	var p *store.Partial
 	var err error
 	for range 3 {
@@ -142,12 +143,12 @@ func (r rig) fetch(d store.FS, every int) (durable int, _ error) {
 }
 
 // content is the bytes of a file on a disk.
-func content(d store.FS, name string) ([]byte, error) {
+func content(d vfs.FS, name string) ([]byte, error) {
 	return part(d, name, 0, -1)
 }
 
 // part is n bytes of a file on a disk, from off, or as many as there are; all with n < 0.
-func part(d store.FS, name string, off, n int64) ([]byte, error) {
+func part(d vfs.FS, name string, off, n int64) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func part(d store.FS, name string, off, n int64) ([]byte, error) {
 // checkBits fails if a bit on the disk is set and the bytes of its piece are not
 // all there, or fewer than durable are set. It knows nothing of the package but
 // where the files are.
-func (r rig) checkBits(d store.FS, durable int) error {
+func (r rig) checkBits(d vfs.FS, durable int) error {
 	if _, err := d.Lstat(r.m.Name); err == nil {
 		return nil // finished: the bits are about what lies there, see checkDone
 	}
@@ -198,7 +199,7 @@ func (r rig) checkBits(d store.FS, durable int) error {
 }
 
 // checkDone fails unless the share lies at its target, whole, and nothing else does.
-func (r rig) checkDone(d store.FS) error {
+func (r rig) checkDone(d vfs.FS) error {
 	for i, e := range r.m.Entries {
 		at := path.Join(r.m.Name, e.Path)
 		info, err := d.Lstat(at)

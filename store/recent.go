@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // What is complete but not yet synced is lost at a power cut, and may not be
@@ -28,7 +29,7 @@ import (
 // was written and not synced is still to be read.
 type booted interface{ BootID() string }
 
-func bootOf(d FS) string {
+func bootOf(d vfs.FS) string {
 	if b, ok := d.(booted); ok {
 		return b.BootID()
 	}
@@ -45,16 +46,16 @@ const (
 type recent struct {
 	boot string
 
-	mu    sync.Mutex // one note at a time; guards the fields below
-	bytes int64      // complete at the last note
-	notes [2]File    // nil: not open
-	next  int        // the one to write
+	mu    sync.Mutex  // one note at a time; guards the fields below
+	bytes int64       // complete at the last note
+	notes [2]vfs.File // nil: not open
+	next  int         // the one to write
 }
 
 var recentNames = [2]string{"recent.0", "recent.1"}
 
 // write puts a note in place of the older one.
-func (r *recent) write(stage FS, b []byte) (err error) {
+func (r *recent) write(stage vfs.FS, b []byte) (err error) {
 	f := &r.notes[r.next]
 	if *f == nil {
 		if *f, err = stage.Edit(recentNames[r.next]); err != nil {
@@ -100,7 +101,7 @@ func (p *Partial) noteRecent() {
 		return
 	}
 	b := append(recentHead(p.recent.boot, p.m.ID(), have.Len()), have.Bytes()...)
-	if err := p.recent.write(p.stage, encodeRecord(recentRecord, b)); err == nil {
+	if err := p.recent.write(p.stage, vfs.EncodeRecord(vfs.RecentRecord, b)); err == nil {
 		p.recent.bytes = here
 	}
 }
@@ -121,7 +122,7 @@ func (p *Partial) readRecent() *share.Set {
 	for _, name := range recentNames {
 		set := p.readNote(name, head)
 		if set == nil {
-			removeAll(p.stage, name) // one that is longer would stand out behind a new one
+			vfs.RemoveAll(p.stage, name) // one that is longer would stand out behind a new one
 			continue
 		}
 		noted.Union(set)
@@ -135,7 +136,7 @@ func (p *Partial) readRecent() *share.Set {
 // readNote is the pieces of a note that begins with head; nil if there is none.
 func (p *Partial) readNote(name string, head []byte) *share.Set {
 	pieces := p.m.Layout().Pieces()
-	b, err := readRecord(p.stage, name, recentRecord, len(head)+(pieces+7)/8)
+	b, err := vfs.ReadRecord(p.stage, name, vfs.RecentRecord, len(head)+(pieces+7)/8)
 	if err != nil || !bytes.HasPrefix(b, head) {
 		return nil
 	}
@@ -162,7 +163,7 @@ func (p *Partial) dropRecent() (err error) {
 	p.recent.close()
 	if p.recent.boot != "" {
 		for _, name := range recentNames {
-			err = errors.Join(err, removeAll(p.stage, name))
+			err = errors.Join(err, vfs.RemoveAll(p.stage, name))
 		}
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Pieces that were in progress when a transfer was killed are not here, but what was
@@ -56,7 +57,7 @@ func TestWhatWasWrittenBeforeAKillNeedsNoRoomAgain(t *testing.T) {
 	}
 }
 
-func kill(d *storetest.Disk) store.FS {
+func kill(d *storetest.Disk) vfs.FS {
 	d.Kill()
 	return d.FS()
 }

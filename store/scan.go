@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // LinkMode says what Import does with symlinks.
@@ -73,8 +74,8 @@ func (p *problems) err() error {
 type found struct {
 	path   string
 	kind   share.Kind
-	target string // symlinks
-	info   Info   // files
+	target string   // symlinks
+	info   vfs.Info // files
 }
 
 // scan is a walk through a folder.
@@ -88,7 +89,7 @@ type scan struct {
 // walk lists what lies below d in path order, and everything that cannot be
 // shared. It opens each file, so that one that cannot be read is known before
 // the first is hashed.
-func (s *scan) walk(ctx context.Context, d FS) error {
+func (s *scan) walk(ctx context.Context, d vfs.FS) error {
 	if err := s.folder(ctx, d, ""); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (s *scan) walk(ctx context.Context, d FS) error {
 }
 
 // folder walks d, whose path is prefix without its last slash.
-func (s *scan) folder(ctx context.Context, d FS, prefix string) error {
+func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (s *scan) folder(ctx context.Context, d FS, prefix string) error {
 	if len(list) == 0 && prefix != "" {
 		s.found = append(s.found, found{path: strings.TrimSuffix(prefix, "/"), kind: share.Dir})
 	}
-	slices.SortFunc(list, func(a, b DirEntry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b vfs.DirEntry) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range list {
 		if err := s.entry(ctx, d, prefix+e.Name, e); err != nil {
 			return err
@@ -118,7 +119,7 @@ func (s *scan) folder(ctx context.Context, d FS, prefix string) error {
 	return nil
 }
 
-func (s *scan) entry(ctx context.Context, d FS, at string, e DirEntry) error {
+func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.DirEntry) error {
 	if len(s.found) > share.MaxEntries {
 		return fmt.Errorf("%w: more than %d files and folders", share.ErrLimit, share.MaxEntries)
 	}
@@ -140,12 +141,12 @@ func (s *scan) entry(ctx context.Context, d FS, at string, e DirEntry) error {
 	case fs.ModeSymlink:
 		s.link(d, at, e.Name)
 	default:
-		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", special(e.Type)))
+		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Type)))
 	}
 	return nil
 }
 
-func (s *scan) file(d FS, at, name string) {
+func (s *scan) file(d vfs.FS, at, name string) {
 	f, err := d.Open(name)
 	if err != nil {
 		s.bad.add(at, err)
@@ -157,7 +158,7 @@ func (s *scan) file(d FS, at, name string) {
 	case err != nil:
 		s.bad.add(at, err)
 	case info.Type != 0:
-		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", special(info.Type)))
+		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", vfs.Special(info.Type)))
 	case info.Size > share.MaxFileSize:
 		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have 2 TiB", share.ErrLimit, info.Size))
 	default:
@@ -165,7 +166,7 @@ func (s *scan) file(d FS, at, name string) {
 	}
 }
 
-func (s *scan) link(d FS, at, name string) {
+func (s *scan) link(d vfs.FS, at, name string) {
 	switch s.links {
 	case LinksSkip:
 		s.skipped++

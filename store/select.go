@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // A share of which only some files are wanted is finished file by file: each is
@@ -33,9 +34,9 @@ type selection struct {
 	wanted []bool // by entry; nil: all. Guarded by Partial.mu
 
 	// Written with Partial.life held, read with it read-held.
-	placed map[int]stamp // by entry: files below the target
-	out    *handles      // the target's folder; nil while there is none
-	done   bool          // all that was wanted lies there
+	placed map[int]vfs.Stamp // by entry: files below the target
+	out    *vfs.Handles      // the target's folder; nil while there is none
+	done   bool              // all that was wanted lies there
 
 	dirty map[string]struct{} // folders below the target with names that may not be durable
 }
@@ -109,14 +110,14 @@ const (
 // readPlaced reads the note, if there is one. One that cannot be read, as an older
 // one, still says that the target is filled file by file; what is there is hashed.
 func (p *Partial) readPlaced() error {
-	b, err := readRecord(p.stage, "placed", placedRecord, placedHead+placedLen*len(p.m.Entries))
+	b, err := vfs.ReadRecord(p.stage, "placed", vfs.PlacedRecord, placedHead+placedLen*len(p.m.Entries))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil && !errors.Is(err, errRecord) {
+	if err != nil && !errors.Is(err, vfs.ErrRecord) {
 		return err
 	}
-	p.sel.placed = map[int]stamp{}
+	p.sel.placed = map[int]vfs.Stamp{}
 	if len(b) < placedHead || (len(b)-placedHead)%placedLen != 0 || string(b[:placedHead]) != string(p.m.ID().Bytes()) {
 		return nil
 	}
@@ -125,29 +126,29 @@ func (p *Partial) readPlaced() error {
 		if int64(entry) >= int64(len(p.m.Entries)) || p.m.Entries[entry].Kind != share.File {
 			continue
 		}
-		p.sel.placed[int(entry)] = stamp{
-			size:  p.m.Entries[entry].Size,
-			mtime: int64(binary.LittleEndian.Uint64(b[4:])),
-			ctime: int64(binary.LittleEndian.Uint64(b[12:])),
-			inode: binary.LittleEndian.Uint64(b[20:]),
+		p.sel.placed[int(entry)] = vfs.Stamp{
+			Size:  p.m.Entries[entry].Size,
+			MTime: int64(binary.LittleEndian.Uint64(b[4:])),
+			CTime: int64(binary.LittleEndian.Uint64(b[12:])),
+			Inode: binary.LittleEndian.Uint64(b[20:]),
 		}
 	}
 	return nil
 }
 
-func (p *Partial) writePlaced(placed map[int]stamp) error {
-	return writeFile(p.stage, "placed", "placed.new", encodePlaced(p.m.ID(), placed), true)
+func (p *Partial) writePlaced(placed map[int]vfs.Stamp) error {
+	return vfs.WriteFile(p.stage, "placed", "placed.new", encodePlaced(p.m.ID(), placed), true)
 }
 
-func encodePlaced(id share.ID, placed map[int]stamp) []byte {
+func encodePlaced(id share.ID, placed map[int]vfs.Stamp) []byte {
 	b := append([]byte(nil), id.Bytes()...)
 	for _, entry := range slices.Sorted(maps.Keys(placed)) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(entry))
-		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].mtime))
-		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].ctime))
-		b = binary.LittleEndian.AppendUint64(b, placed[entry].inode)
+		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].MTime))
+		b = binary.LittleEndian.AppendUint64(b, uint64(placed[entry].CTime))
+		b = binary.LittleEndian.AppendUint64(b, placed[entry].Inode)
 	}
-	return encodeRecord(placedRecord, b)
+	return vfs.EncodeRecord(vfs.PlacedRecord, b)
 }
 
 // ---- a target that exists ----
@@ -237,7 +238,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	if p.sel.placed == nil {
-		p.sel.placed = map[int]stamp{}
+		p.sel.placed = map[int]vfs.Stamp{}
 	}
 	var way inTheWay
 	var same []found // files to compare, and
@@ -245,15 +246,15 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	missing, alike := 0, 0
 	for i := range p.m.Entries {
 		e := &p.m.Entries[i]
-		info, err := p.sel.out.lstat(e.Path)
+		info, err := p.sel.out.Lstat(e.Path)
 		there := err == nil
 		like := false
 		if was, ok := p.sel.placed[i]; ok {
-			if there && info.Type == 0 && was.is(info.stamp()) {
+			if there && info.Type == 0 && was.Is(info.Stamp()) {
 				p.madeName(e.Path)
 				continue
 			}
-			like = there && info.Type == 0 && was.like(info.stamp())
+			like = there && info.Type == 0 && was.Like(info.Stamp())
 			delete(p.sel.placed, i) // changed, gone, or never moved
 		}
 		switch {
@@ -267,7 +268,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			return false, err
 		case !there:
 			missing++
-		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!hasExec || info.Exec == e.Exec):
+		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!vfs.HasExec || info.Exec == e.Exec):
 			same, at = append(same, found{path: e.Path, kind: share.File, info: info}), append(at, i)
 		default:
 			ok, err := p.isThere(e, info)
@@ -326,12 +327,12 @@ func (p *Partial) blocked(name string) bool {
 }
 
 // isThere says whether a folder or link is what the share has.
-func (p *Partial) isThere(e *share.Entry, info Info) (ok bool, err error) {
+func (p *Partial) isThere(e *share.Entry, info vfs.Info) (ok bool, err error) {
 	switch {
 	case e.Kind == share.Dir:
 		return info.Type.IsDir(), nil
 	case e.Kind == share.Symlink && info.Type == fs.ModeSymlink:
-		err = p.sel.out.in(path.Dir(e.Path), false, func(d FS) error {
+		err = p.sel.out.In(path.Dir(e.Path), false, func(d vfs.FS) error {
 			target, err := d.Readlink(path.Base(e.Path))
 			ok = target == e.Target
 			return err
@@ -352,16 +353,16 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	for i, entry := range entries {
 		e := &p.m.Entries[entry]
 		if known[i].m == nil {
-			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.stamp()}), append(of, entry)
+			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.Stamp()}), append(of, entry)
 		} else if known[i].entry().Root == e.Root {
-			p.sel.placed[entry] = files[i].info.stamp()
+			p.sel.placed[entry] = files[i].info.Stamp()
 		} else if p.wants(entry) {
 			way.add(e.Path, "differs")
 		}
 	}
 	p.slots = &slotFile{}
-	h := &hashing{handles: newHandles(shared{p.sel.out.top}, 0), workers: workersOr(p.opt.Workers), slots: p.slots, progress: func(int64, int) {}}
-	defer h.handles.close()
+	h := &hashing{handles: vfs.NewHandles(shared{p.sel.out.Top}, 0), workers: workersOr(p.opt.Workers), slots: p.slots, progress: func(int64, int) {}}
+	defer h.handles.Close()
 	if err := h.all(ctx, todo); err != nil {
 		return err
 	}
@@ -384,7 +385,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 func (p *Partial) openOut() error {
 	d, err := p.dir.Sub(p.m.Name)
 	if err == nil {
-		p.sel.out = newHandles(d, p.opt.MaxOpen)
+		p.sel.out = vfs.NewHandles(d, p.opt.MaxOpen)
 	}
 	return err
 }
@@ -464,12 +465,12 @@ func (p *Partial) readSpan(s share.Span, dst []byte) (int, error) {
 	if p.handles == nil {
 		return 0, ErrNotYet
 	}
-	h, err := p.handles.files.get(s.Entry, func() (File, error) { return p.openFile(s.Entry) })
+	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
 	}
-	defer p.handles.files.put(h)
-	if n, err := h.v.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
+	defer p.handles.Files.Put(h)
+	if n, err := h.V.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
 		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
 	}
 	return s.Len, nil
@@ -543,15 +544,15 @@ func (p *Partial) doneStill() bool {
 }
 
 // toPlace is the files to be moved, and whether the share is whole then.
-func (p *Partial) toPlace() (todo map[int]stamp, whole bool, err error) {
-	todo, whole = map[int]stamp{}, true
+func (p *Partial) toPlace() (todo map[int]vfs.Stamp, whole bool, err error) {
+	todo, whole = map[int]vfs.Stamp{}, true
 	var absent share.Piece
 	for i := range p.m.Entries {
 		switch {
 		case !p.wants(i):
 			whole = false
 		case p.m.Entries[i].Kind == share.File && !p.isPlaced(i):
-			todo[i] = stamp{}
+			todo[i] = vfs.Stamp{}
 			absent += p.absent(i)
 		}
 	}
@@ -575,20 +576,20 @@ func (p *Partial) absent(entry int) (absent share.Piece) {
 }
 
 // readyFiles makes files what they will be, and durable, in data.
-func (p *Partial) readyFiles(todo map[int]stamp) error {
+func (p *Partial) readyFiles(todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		e := &p.m.Entries[i]
 		if err := p.makeEntry(i, e); err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
-		info, err := p.handles.lstat(p.file(i))
+		info, err := p.handles.Lstat(p.file(i))
 		if err == nil && info.Size != e.Size {
 			err = share.ErrChanged
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
-		todo[i] = info.stamp()
+		todo[i] = info.Stamp()
 	}
 	p.mu.Lock()
 	dirs := slices.Sorted(maps.Keys(p.batch.dirs))
@@ -598,9 +599,9 @@ func (p *Partial) readyFiles(todo map[int]stamp) error {
 
 // makeFolders makes the folders that are wanted below the target, and durable, so
 // that what is moved into them can be found after a power cut.
-func (p *Partial) makeFolders(todo map[int]stamp) error {
+func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 	if p.sel.out == nil {
-		if err := ensureDir(p.dir, p.m.Name); err != nil {
+		if err := vfs.EnsureDir(p.dir, p.m.Name); err != nil {
 			return err
 		}
 		if info, err := p.dir.Lstat(p.m.Name); err == nil && !info.Type.IsDir() {
@@ -613,7 +614,7 @@ func (p *Partial) makeFolders(todo map[int]stamp) error {
 			return err
 		}
 	}
-	p.sel.out.made = func(string) {} // madeName is told of all
+	p.sel.out.Made = func(string) {} // madeName is told of all
 	for i := range p.m.Entries {
 		e := &p.m.Entries[i]
 		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
@@ -623,7 +624,7 @@ func (p *Partial) makeFolders(todo map[int]stamp) error {
 		if e.Kind == share.Dir {
 			dir = e.Path
 		}
-		if err := p.sel.out.in(dir, true, func(FS) error { return nil }); err != nil {
+		if err := p.sel.out.In(dir, true, func(vfs.FS) error { return nil }); err != nil {
 			if p.blocked(dir + "/") {
 				err = fmt.Errorf("%w: %w", share.ErrExists, err)
 			}
@@ -639,19 +640,19 @@ func (p *Partial) makeFolders(todo map[int]stamp) error {
 
 // clearWay makes sure that the places of files are free. One that was moved
 // before, of which only the old name is left, is done.
-func (p *Partial) clearWay(todo map[int]stamp) error {
+func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 	var way inTheWay
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		e := &p.m.Entries[i]
-		info, err := p.sel.out.lstat(e.Path)
+		info, err := p.sel.out.Lstat(e.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil && p.blocked(e.Path):
 			way.add(e.Path, "has something else where a folder should be")
 		case err != nil:
 			return err
-		case info.Inode != 0 && info.stamp() == todo[i]:
-			p.handles.files.drop(i)
+		case info.Inode != 0 && info.Stamp() == todo[i]:
+			p.handles.Files.Drop(i)
 			if err := p.dir.Remove(path.Join(p.staging, "data", e.Path)); err != nil {
 				return err
 			}
@@ -667,16 +668,16 @@ func (p *Partial) clearWay(todo map[int]stamp) error {
 }
 
 // put notes that a file is at its place; life is held.
-func (p *Partial) put(entry int, st stamp) {
+func (p *Partial) put(entry int, st vfs.Stamp) {
 	if p.sel.placed == nil {
-		p.sel.placed = map[int]stamp{}
+		p.sel.placed = map[int]vfs.Stamp{}
 	}
 	p.sel.placed[entry] = st
 	p.madeName(p.m.Entries[entry].Path)
 }
 
 // moveFiles moves files to their places. Nobody reads one meanwhile.
-func (p *Partial) moveFiles(todo map[int]stamp) error {
+func (p *Partial) moveFiles(todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		if err := p.moveFile(i, todo[i]); err != nil {
 			return fmt.Errorf("%s: %w", p.m.Entries[i].Path, err)
@@ -685,10 +686,10 @@ func (p *Partial) moveFiles(todo map[int]stamp) error {
 	return nil
 }
 
-func (p *Partial) moveFile(entry int, st stamp) error {
+func (p *Partial) moveFile(entry int, st vfs.Stamp) error {
 	p.life.Lock()
 	defer p.life.Unlock()
-	p.handles.files.drop(entry) // an open file cannot be moved on every system
+	p.handles.Files.Drop(entry) // an open file cannot be moved on every system
 	name := p.m.Entries[entry].Path
 	err := p.dir.Move(path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
 	if errors.Is(err, fs.ErrExist) {
@@ -702,9 +703,9 @@ func (p *Partial) moveFile(entry int, st stamp) error {
 
 // restamp is what a file looks like after it was moved or renamed. If it is another
 // by now, what it was stands, and readers find out.
-func restamp(in *handles, name string, was stamp) stamp {
-	if info, err := in.lstat(name); err == nil && was.like(info.stamp()) {
-		return info.stamp()
+func restamp(in *vfs.Handles, name string, was vfs.Stamp) vfs.Stamp {
+	if info, err := in.Lstat(name); err == nil && was.Like(info.Stamp()) {
+		return info.Stamp()
 	}
 	return was
 }
@@ -716,7 +717,7 @@ func (p *Partial) makeLinks() error {
 		if e.Kind != share.Symlink || !p.wants(i) {
 			continue
 		}
-		err := p.sel.out.in(path.Dir(e.Path), false, func(d FS) error {
+		err := p.sel.out.In(path.Dir(e.Path), false, func(d vfs.FS) error {
 			err := d.Symlink(e.Target, path.Base(e.Path))
 			if !errors.Is(err, fs.ErrExist) {
 				return err
@@ -744,14 +745,14 @@ func (p *Partial) syncOut() error {
 }
 
 // syncDirsOf makes the names in folders durable.
-func (p *Partial) syncDirsOf(h *handles, dirs []string) error {
+func (p *Partial) syncDirsOf(h *vfs.Handles, dirs []string) error {
 	if len(dirs) > manyFiles {
 		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
 	for _, dir := range dirs {
-		if err := h.in(dir, false, func(d FS) error { return d.SyncDir(".") }); err != nil {
+		if err := h.In(dir, false, func(d vfs.FS) error { return d.SyncDir(".") }); err != nil {
 			return fmt.Errorf("sync folder %s: %w", dir, err)
 		}
 	}
@@ -763,7 +764,7 @@ func (p *Partial) syncDirsOf(h *handles, dirs []string) error {
 func (p *Partial) makeWhole() error {
 	p.life.Lock()
 	defer p.life.Unlock()
-	stamps := make([]stamp, len(p.m.Entries))
+	stamps := make([]vfs.Stamp, len(p.m.Entries))
 	for entry, st := range p.sel.placed {
 		stamps[entry] = st
 	}
@@ -772,8 +773,8 @@ func (p *Partial) makeWhole() error {
 		slots.close()
 		return err
 	}
-	p.handles.close()
-	p.sel.out.close()
+	p.handles.Close()
+	p.sel.out.Close()
 	p.sel.out = nil
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -465,7 +466,7 @@ func bothSyncs(t *testing.T, f func(t *testing.T, r rig, noSyncAll bool)) {
 
 // fetchParts is a caller that does not give up, first for a part of the share,
 // then for another, then for all of it.
-func (r rig) fetchParts(d store.FS, parts ...string) (durable int, err error) {
+func (r rig) fetchParts(d vfs.FS, parts ...string) (durable int, err error) {
 	for _, part := range append(parts, "") {
 		wanted := only(r.m, part)
 		if part == "" {
@@ -480,7 +481,7 @@ func (r rig) fetchParts(d store.FS, parts ...string) (durable int, err error) {
 	return durable, nil
 }
 
-func (r rig) fetchPart(d store.FS, wanted []bool) (durable int, err error) {
+func (r rig) fetchPart(d vfs.FS, wanted []bool) (durable int, err error) {
 	var p *store.Partial
 	for range 3 {
 		if p, err = store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{MaxOpen: 2, Workers: 1, Wanted: wanted}); err == nil {
@@ -506,7 +507,7 @@ func (r rig) fetchPart(d store.FS, wanted []bool) (durable int, err error) {
 }
 
 // checkParts fails if a file below the target is not the share's.
-func (r rig) checkParts(d store.FS) error {
+func (r rig) checkParts(d vfs.FS) error {
 	for _, e := range r.m.Entries {
 		if e.Kind != share.File {
 			continue
@@ -583,7 +584,7 @@ func TestASyncThatFailsLosesWhatIsNotWantedToo(t *testing.T) {
 }
 
 // checkKept fails if less is here than was said to be safe.
-func (r rig) checkKept(d store.FS, durable int) error {
+func (r rig) checkKept(d vfs.FS, durable int) error {
 	here := 0
 	for _, e := range r.m.Entries {
 		if _, err := d.Lstat(path.Join(r.m.Name, e.Path)); err == nil {

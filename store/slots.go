@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Block hashes are kept in slots of 32 bytes, one for each block of each file
@@ -61,7 +62,7 @@ func (s *slotMap) of(p share.Piece) (first int64, n int) {
 // slotFile is block hashes, on disk or in memory. The zero value keeps them in
 // memory. New values gather until flush, so that neighbours go out together.
 type slotFile struct {
-	f File // nil: memory
+	f vfs.File // nil: memory
 
 	flushing sync.Mutex // held by flush
 
@@ -191,7 +192,7 @@ func (s *slotFile) write(pieces map[int64][]share.Hash) error {
 }
 
 // createSlots makes a file of slots. It belongs to a share once claim said so.
-func createSlots(d FS, name string) (*slotFile, error) {
+func createSlots(d vfs.FS, name string) (*slotFile, error) {
 	f, err := d.Create(name, false)
 	if err != nil {
 		return nil, err
@@ -201,7 +202,7 @@ func createSlots(d FS, name string) (*slotFile, error) {
 
 // claim writes the head: these are the slots of the share id.
 func (s *slotFile) claim(id share.ID) error {
-	_, err := s.f.WriteAt(encodeRecord(slotsRecord, id.Bytes()), 0)
+	_, err := s.f.WriteAt(vfs.EncodeRecord(vfs.SlotsRecord, id.Bytes()), 0)
 	return err
 }
 
@@ -226,16 +227,16 @@ func copySlots(to *slotFile, at int64, from *slotFile, m *slotMap, first share.P
 }
 
 // openSlots opens the slots of the share id.
-func openSlots(d FS, name string, id share.ID) (*slotFile, error) {
+func openSlots(d vfs.FS, name string, id share.ID) (*slotFile, error) {
 	f, err := d.Edit(name)
 	if err != nil {
 		return nil, err
 	}
-	head := make([]byte, recordLen(len(id.Bytes())))
+	head := make([]byte, vfs.RecordLen(len(id.Bytes())))
 	if _, err = f.ReadAt(head, 0); err == nil || err == io.EOF {
 		var got []byte
-		if got, err = decodeRecord(slotsRecord, head); err == nil && string(got) != string(id.Bytes()) {
-			err = fmt.Errorf("%w: of another share", errRecord)
+		if got, err = vfs.DecodeRecord(vfs.SlotsRecord, head); err == nil && string(got) != string(id.Bytes()) {
+			err = fmt.Errorf("%w: of another share", vfs.ErrRecord)
 		}
 	}
 	if err != nil {

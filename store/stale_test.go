@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // These tests are about what was written down and has become untrue since.
@@ -25,11 +26,11 @@ import (
 func TestANoteIsNotBelievedOnceItsFileWasTakenAway(t *testing.T) {
 	r := newRig(t, tree{"big": random(12 * share.MinPiece)})
 	for name, c := range map[string]struct {
-		vandal func(store.FS) error
+		vandal func(vfs.FS) error
 		cut    bool
 	}{
-		"removed": {func(d store.FS) error { return d.Remove("stuff.partial/data/big") }, false},
-		"cut": {func(d store.FS) error {
+		"removed": {func(d vfs.FS) error { return d.Remove("stuff.partial/data/big") }, false},
+		"cut": {func(d vfs.FS) error {
 			if err := d.Remove("stuff.partial/data/big"); err != nil {
 				return err
 			}
@@ -183,11 +184,11 @@ func TestWhatIsWrittenDuringAFailingSyncIsLost(t *testing.T) {
 
 // hooked is a disk on which something happens before each SyncAll.
 type hooked struct {
-	store.FS
+	vfs.FS
 	hook *func()
 }
 
-func (h hooked) Sub(name string) (store.FS, error) {
+func (h hooked) Sub(name string) (vfs.FS, error) {
 	d, err := h.FS.Sub(name)
 	return hooked{d, h.hook}, err
 }
@@ -289,7 +290,7 @@ func TestTheStateIsTidiedOfWhatAKillLeft(t *testing.T) {
 }
 
 // files is every file below a folder.
-func files(d store.FS, dir string) (out []string) {
+func files(d vfs.FS, dir string) (out []string) {
 	list, _ := d.ReadDir(dir)
 	for _, e := range list {
 		if at := path.Join(dir, e.Name); e.Type.IsDir() {
@@ -368,7 +369,7 @@ func TestAFileThatChangesBeforeItIsReadIsLeftToSettle(t *testing.T) {
 		dir := t.TempDir()
 		src := filepath.Join(dir, "f")
 		tree{"f": "old"}.make(t, dir)
-		here, err := store.Dir(dir)
+		here, err := vfs.Dir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,16 +395,16 @@ func TestAFileThatChangesBeforeItIsReadIsLeftToSettle(t *testing.T) {
 
 // touchy is a disk on which something happens before a file is opened.
 type touchy struct {
-	store.FS
+	vfs.FS
 	before func()
 }
 
-func (d touchy) Sub(name string) (store.FS, error) {
+func (d touchy) Sub(name string) (vfs.FS, error) {
 	sub, err := d.FS.Sub(name)
 	return touchy{sub, d.before}, err
 }
 
-func (d touchy) Open(name string) (store.File, error) {
+func (d touchy) Open(name string) (vfs.File, error) {
 	d.before()
 	return d.FS.Open(name)
 }
@@ -412,7 +413,7 @@ func (d touchy) Open(name string) (store.File, error) {
 func TestALockThatIsALinkIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	tree{"other": "", "lock": "-> other"}.make(t, dir)
-	d, err := store.Dir(dir)
+	d, err := vfs.Dir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // stamped is a file of a share that must be what it was.
@@ -16,15 +17,15 @@ import (
 // turns out to be another.
 type stamped struct {
 	m    *share.Manifest
-	in   *handles
+	in   *vfs.Handles
 	name string // below in
-	was  stamp
+	was  vfs.Stamp
 }
 
 // read reads bytes of the file: s.Len of them, or it is an error. proofOf is the
 // hashes of a piece's blocks.
 func (f stamped) read(s share.Span, dst []byte, proofOf func(share.Piece) ([]share.Hash, error)) error {
-	err := f.readIf(f.was.is, s, dst)
+	err := f.readIf(f.was.Is, s, dst)
 	if errors.Is(err, share.ErrChanged) {
 		return f.readChecked(s, dst, proofOf)
 	}
@@ -55,22 +56,22 @@ func (f stamped) readChecked(s share.Span, dst []byte, proofOf func(share.Piece)
 }
 
 // readLike reads what the caller checks.
-func (f stamped) readLike(s share.Span, dst []byte) error { return f.readIf(f.was.like, s, dst) }
+func (f stamped) readLike(s share.Span, dst []byte) error { return f.readIf(f.was.Like, s, dst) }
 
 // readIf reads bytes of the file if it is the same, before and after.
-func (f stamped) readIf(same func(stamp) bool, s share.Span, dst []byte) error {
+func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) error {
 	// By name, so that a file that was replaced is noticed though the old one
 	// is still open.
-	if info, err := f.in.lstat(f.name); err != nil || info.Type != 0 || !same(info.stamp()) {
+	if info, err := f.in.Lstat(f.name); err != nil || info.Type != 0 || !same(info.Stamp()) {
 		return f.changed(s.Entry, err)
 	}
-	h, err := f.in.files.get(s.Entry, func() (File, error) { return f.in.open(f.name) })
+	h, err := f.in.Files.Get(s.Entry, func() (vfs.File, error) { return f.in.Open(f.name) })
 	if err != nil {
 		return f.changed(s.Entry, err)
 	}
-	defer f.in.files.put(h)
-	n, err := h.v.ReadAt(dst[:s.Len], s.Offset)
-	if info, err := h.v.Stat(); err != nil || !same(info.stamp()) {
+	defer f.in.Files.Put(h)
+	n, err := h.V.ReadAt(dst[:s.Len], s.Offset)
+	if info, err := h.V.Stat(); err != nil || !same(info.Stamp()) {
 		return f.changed(s.Entry, err)
 	}
 	if n < s.Len {
@@ -82,7 +83,7 @@ func (f stamped) readIf(same func(stamp) bool, s share.Span, dst []byte) error {
 // changed is the error for an entry that is not what it was. A file that cannot
 // be looked at for a reason of this moment keeps that error.
 func (f stamped) changed(entry int, err error) error {
-	f.in.files.drop(entry)
+	f.in.Files.Drop(entry)
 	if err != nil && !gone(err) {
 		return err
 	}
@@ -91,5 +92,5 @@ func (f stamped) changed(entry int, err error) error {
 
 // gone says whether an error means that the file is not there for us any more.
 func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || notDir(err)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || vfs.NotDir(err)
 }

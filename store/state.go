@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // State is what a node keeps between its runs: its key, the manifests and block
@@ -30,9 +31,9 @@ import (
 //
 // Any number of processes may have one State open; only the key has one user.
 type State struct {
-	fs    FS
+	fs    vfs.FS
 	owned bool // fs is closed with the State
-	temp  temp
+	temp  vfs.Temp
 
 	mu   sync.Mutex // guards the fields below
 	key  ed25519.PrivateKey
@@ -51,7 +52,7 @@ func OpenState(dir string) (*State, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	d, err := PrivateDir(dir)
+	d, err := vfs.PrivateDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
@@ -65,9 +66,9 @@ func OpenState(dir string) (*State, error) {
 }
 
 // OpenStateIn opens a State in d, which stays the caller's.
-func OpenStateIn(d FS) (*State, error) {
+func OpenStateIn(d vfs.FS) (*State, error) {
 	for _, name := range []string{"manifests", "hashes", "imports"} {
-		if err := ensureDir(d, name); err != nil {
+		if err := vfs.EnsureDir(d, name); err != nil {
 			return nil, fmt.Errorf("open state: %w", err)
 		}
 	}
@@ -83,7 +84,7 @@ func (s *State) Close() error {
 		err = s.lock.Close()
 		s.lock = nil
 	}
-	err = errors.Join(err, s.temp.close())
+	err = errors.Join(err, s.temp.Close())
 	if s.owned {
 		err = errors.Join(err, s.fs.Close())
 	}
@@ -120,12 +121,12 @@ func (s *State) Key() (key ed25519.PrivateKey, stored bool, err error) {
 }
 
 func (s *State) storedKey() (ed25519.PrivateKey, error) {
-	seed, err := readRecord(s.fs, "key", keyRecord, ed25519.SeedSize)
+	seed, err := vfs.ReadRecord(s.fs, "key", vfs.KeyRecord, ed25519.SeedSize)
 	switch {
 	case err == nil && len(seed) == ed25519.SeedSize:
 		return ed25519.NewKeyFromSeed(seed), nil
 	case err == nil:
-		return nil, fmt.Errorf("%w: a key of %d bytes", errRecord, len(seed))
+		return nil, fmt.Errorf("%w: a key of %d bytes", vfs.ErrRecord, len(seed))
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -133,22 +134,22 @@ func (s *State) storedKey() (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, s.save("key", encodeRecord(keyRecord, key.Seed()), true)
+	return key, s.save("key", vfs.EncodeRecord(vfs.KeyRecord, key.Seed()), true)
 }
 
 // save writes a file whole. Several processes may do so at once.
 func (s *State) save(name string, b []byte, durable bool) error {
-	temp, err := s.temp.name(s.fs)
+	temp, err := s.temp.Name(s.fs)
 	if err != nil {
 		return err
 	}
-	return writeFile(s.fs, name, temp, b, durable)
+	return vfs.WriteFile(s.fs, name, temp, b, durable)
 }
 
 // SaveManifest keeps a manifest, so that the share can be opened without a peer.
 func (s *State) SaveManifest(m *share.Manifest) error {
 	name := "manifests/" + m.ID().String()
-	if kept, err := readFile(s.fs, name, share.MaxManifest); err == nil && bytes.Equal(kept, m.Bytes()) {
+	if kept, err := vfs.ReadFile(s.fs, name, share.MaxManifest); err == nil && bytes.Equal(kept, m.Bytes()) {
 		return nil // by size alone, one that was damaged would stay so
 	}
 	return s.save(name, m.Bytes(), false)
@@ -156,7 +157,7 @@ func (s *State) SaveManifest(m *share.Manifest) error {
 
 // Manifest is a kept manifest; the error is fs.ErrNotExist when there is none.
 func (s *State) Manifest(id share.ID) (*share.Manifest, error) {
-	b, err := readFile(s.fs, "manifests/"+id.String(), share.MaxManifest)
+	b, err := vfs.ReadFile(s.fs, "manifests/"+id.String(), share.MaxManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -171,12 +172,12 @@ func (s *State) SaveRanking(b []byte) error {
 	if len(b) > maxRanking {
 		return fmt.Errorf("save ranking: %d bytes: %w", len(b), share.ErrLimit)
 	}
-	return s.save("ranking", encodeRecord(rankingRecord, b), false)
+	return s.save("ranking", vfs.EncodeRecord(vfs.RankingRecord, b), false)
 }
 
 // LoadRanking is what SaveRanking kept; nil if there is nothing whole.
 func (s *State) LoadRanking() []byte {
-	b, err := readRecord(s.fs, "ranking", rankingRecord, maxRanking)
+	b, err := vfs.ReadRecord(s.fs, "ranking", vfs.RankingRecord, maxRanking)
 	if err != nil {
 		return nil
 	}
@@ -185,12 +186,12 @@ func (s *State) LoadRanking() []byte {
 
 // SavePort keeps the port that the node listened on.
 func (s *State) SavePort(port int) error {
-	return s.save("port", encodeRecord(portRecord, binary.LittleEndian.AppendUint16(nil, uint16(port))), false)
+	return s.save("port", vfs.EncodeRecord(vfs.PortRecord, binary.LittleEndian.AppendUint16(nil, uint16(port))), false)
 }
 
 // LoadPort is the port the node last listened on, 0 if unknown.
 func (s *State) LoadPort() int {
-	b, err := readRecord(s.fs, "port", portRecord, 2)
+	b, err := vfs.ReadRecord(s.fs, "port", vfs.PortRecord, 2)
 	if err != nil || len(b) != 2 {
 		return 0
 	}
@@ -208,7 +209,7 @@ func (s *State) keptSlots(id share.ID) *slotFile {
 
 // takeSlots keeps a copy of a share's block hashes; nil if that does not work.
 func (s *State) takeSlots(from *slotFile, m *share.Manifest, total int64) *slotFile {
-	temp, err := s.temp.name(s.fs)
+	temp, err := s.temp.Name(s.fs)
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // SyncError says what a Partial lost: the disk took bytes and then failed to keep
@@ -261,7 +262,7 @@ func (p *Partial) syncDirs(dirs map[string]struct{}) error {
 		if dir == stageDir {
 			err = p.stage.SyncDir(".")
 		} else {
-			err = p.handles.in(dir, false, func(d FS) error { return d.SyncDir(".") })
+			err = p.handles.In(dir, false, func(d vfs.FS) error { return d.SyncDir(".") })
 		}
 		if err != nil {
 			return fmt.Errorf("sync folder %s: %w", dir, err)
@@ -271,10 +272,10 @@ func (p *Partial) syncDirs(dirs map[string]struct{}) error {
 }
 
 func (p *Partial) syncFile(entry int) error {
-	h, err := p.handles.files.get(entry, func() (File, error) { return p.openFile(entry) })
+	h, err := p.handles.Files.Get(entry, func() (vfs.File, error) { return p.openFile(entry) })
 	if err != nil {
 		return err
 	}
-	defer p.handles.files.put(h)
-	return h.v.Sync()
+	defer p.handles.Files.Put(h)
+	return h.V.Sync()
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Source is a share that can be read and proven. Tree and Partial are Sources.
@@ -32,19 +33,19 @@ var ErrNotYet = errors.New("piece is not here yet")
 type Tree struct {
 	m       *share.Manifest
 	place   place
-	stamps  []stamp // by entry
+	stamps  []vfs.Stamp // by entry
 	slotMap *slotMap
 	slots   *slotFile
-	handles *handles
+	handles *vfs.Handles
 	closed  atomic.Bool
 }
 
 // newTree owns at.dir and slots.
-func newTree(m *share.Manifest, at place, stamps []stamp, slots *slotFile, maxOpen int) *Tree {
+func newTree(m *share.Manifest, at place, stamps []vfs.Stamp, slots *slotFile, maxOpen int) *Tree {
 	return &Tree{
 		m: m, place: at, stamps: stamps,
 		slotMap: newSlotMap(m), slots: slots,
-		handles: newHandles(at.dir, maxOpen),
+		handles: vfs.NewHandles(at.dir, maxOpen),
 	}
 }
 
@@ -60,7 +61,7 @@ func (t *Tree) Close() error {
 	if t.closed.Swap(true) {
 		return nil
 	}
-	return errors.Join(t.handles.close(), t.slots.close())
+	return errors.Join(t.handles.Close(), t.slots.close())
 }
 
 // ReadRun reads blocks; see Source. The file's size and times are looked at

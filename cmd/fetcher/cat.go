@@ -17,7 +17,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
-	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 func (a *app) catCommand() *cobra.Command {
@@ -212,7 +212,7 @@ func fileOf(m *share.Manifest, file string) (*share.Entry, error) {
 type scratch struct {
 	dir  string
 	lock io.Closer
-	at   store.FS
+	at   vfs.FS
 }
 
 const scratchPattern = "cat-*"
@@ -249,7 +249,7 @@ func quoteMeta(dir string) string {
 }
 
 func takeScratch(dir string) (*scratch, error) {
-	at, err := store.Dir(dir)
+	at, err := vfs.Dir(dir)
 	if err != nil {
 		return nil, err
 	}

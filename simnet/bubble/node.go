@@ -19,8 +19,8 @@ import (
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/simnet"
-	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // NodeConfig is how a node is made. Only the name is needed.
@@ -160,7 +160,7 @@ func (x *Node) Serve(name string, content []byte) (ticket string, err error) {
 	return s.Ticket(), nil
 }
 
-func write(d store.FS, name string, content []byte) error {
+func write(d vfs.FS, name string, content []byte) error {
 	f, err := d.Create(name, false)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 	"sync"
 
 	"github.com/piecelease/fetcher/share"
-	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // PageSize is the unit in which bytes are kept or lost.
@@ -163,7 +163,7 @@ func (d *Disk) node(typ fs.FileMode) *node {
 }
 
 // FS is the root folder. After a Restart it must be asked for anew.
-func (d *Disk) FS() store.FS {
+func (d *Disk) FS() vfs.FS {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &folder{d: d, n: d.root, life: d.life}
@@ -461,7 +461,7 @@ func (f *folder) add(op, name string, n *node) error {
 	return nil
 }
 
-func (f *folder) file(kind, name string, write bool) (store.File, error) {
+func (f *folder) file(kind, name string, write bool) (vfs.File, error) {
 	defer f.d.mu.Unlock()
 	if err := f.begin(kind, name); err != nil {
 		return nil, err
@@ -477,10 +477,10 @@ func (f *folder) file(kind, name string, write bool) (store.File, error) {
 	return &file{d: f.d, n: n, name: path.Join(f.at, name), life: f.life, write: write}, nil
 }
 
-func (f *folder) Open(name string) (store.File, error) { return f.file("open", name, false) }
-func (f *folder) Edit(name string) (store.File, error) { return f.file("edit", name, true) }
+func (f *folder) Open(name string) (vfs.File, error) { return f.file("open", name, false) }
+func (f *folder) Edit(name string) (vfs.File, error) { return f.file("edit", name, true) }
 
-func (f *folder) Create(name string, exec bool) (store.File, error) {
+func (f *folder) Create(name string, exec bool) (vfs.File, error) {
 	defer f.d.mu.Unlock()
 	if err := f.begin("create", name); err != nil {
 		return nil, err
@@ -494,23 +494,23 @@ func (f *folder) Create(name string, exec bool) (store.File, error) {
 	return &file{d: f.d, n: n, name: path.Join(f.at, name), life: f.life, write: true}, nil
 }
 
-func (n *node) info() store.Info {
-	return store.Info{Type: n.typ, Size: n.size, MTime: n.mtime, CTime: n.ctime, Inode: n.inode, Exec: n.exec, Room: n.used * PageSize}
+func (n *node) info() vfs.Info {
+	return vfs.Info{Type: n.typ, Size: n.size, MTime: n.mtime, CTime: n.ctime, Inode: n.inode, Exec: n.exec, Room: n.used * PageSize}
 }
 
-func (f *folder) Lstat(name string) (store.Info, error) {
+func (f *folder) Lstat(name string) (vfs.Info, error) {
 	defer f.d.mu.Unlock()
 	if err := f.begin("lstat", name); err != nil {
-		return store.Info{}, err
+		return vfs.Info{}, err
 	}
 	n, err := f.find("lstat", name)
 	if err != nil {
-		return store.Info{}, err
+		return vfs.Info{}, err
 	}
 	return n.info(), nil
 }
 
-func (f *folder) ReadDir(name string) ([]store.DirEntry, error) {
+func (f *folder) ReadDir(name string) ([]vfs.DirEntry, error) {
 	defer f.d.mu.Unlock()
 	if err := f.begin("readdir", name); err != nil {
 		return nil, err
@@ -519,9 +519,9 @@ func (f *folder) ReadDir(name string) ([]store.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []store.DirEntry
+	var out []vfs.DirEntry
 	for _, name := range sorted(n.names) {
-		out = append(out, store.DirEntry{Name: name, Type: n.names[name].typ})
+		out = append(out, vfs.DirEntry{Name: name, Type: n.names[name].typ})
 	}
 	return out, nil
 }
@@ -699,7 +699,7 @@ func (n *node) sync(well bool) {
 	clear(n.unsynced)
 }
 
-func (f *folder) Sub(name string) (store.FS, error) {
+func (f *folder) Sub(name string) (vfs.FS, error) {
 	defer f.d.mu.Unlock()
 	if err := f.begin("sub", name); err != nil {
 		return nil, err
@@ -870,10 +870,10 @@ func (f *file) Sync() error {
 	return err
 }
 
-func (f *file) Stat() (store.Info, error) {
+func (f *file) Stat() (vfs.Info, error) {
 	defer f.d.mu.Unlock()
 	if err := f.begin("stat"); err != nil {
-		return store.Info{}, err
+		return vfs.Info{}, err
 	}
 	return f.n.info(), nil
 }

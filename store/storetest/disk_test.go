@@ -9,16 +9,16 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/share"
-	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Both file systems keep the contract of store.FS.
 func TestFSKeepsItsContract(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) store.FS{
-		"disk": func(*testing.T) store.FS { return storetest.New(1 << 30).FS() },
-		"dir": func(t *testing.T) store.FS {
-			d, err := store.Dir(t.TempDir())
+	for name, open := range map[string]func(t *testing.T) vfs.FS{
+		"disk": func(*testing.T) vfs.FS { return storetest.New(1 << 30).FS() },
+		"dir": func(t *testing.T) vfs.FS {
+			d, err := vfs.Dir(t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,7 +30,7 @@ func TestFSKeepsItsContract(t *testing.T) {
 	}
 }
 
-func contract(t *testing.T, d store.FS) {
+func contract(t *testing.T, d vfs.FS) {
 	ok := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -117,8 +117,8 @@ func contract(t *testing.T, d store.FS) {
 	}
 	list, err := d.ReadDir("dir")
 	ok(err)
-	slices.SortFunc(list, func(a, b store.DirEntry) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
-	if want := []store.DirEntry{{Name: "f"}, {Name: "link", Type: fs.ModeSymlink}, {Name: "x"}}; !slices.Equal(list, want) {
+	slices.SortFunc(list, func(a, b vfs.DirEntry) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	if want := []vfs.DirEntry{{Name: "f"}, {Name: "link", Type: fs.ModeSymlink}, {Name: "x"}}; !slices.Equal(list, want) {
 		t.Errorf("%v", list)
 	}
 	if list, err := d.ReadDir("."); err != nil || len(list) != 1 || list[0].Type != fs.ModeDir {

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"io/fs"
 
-	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Pages are pages that disks may have in common. Where many disks hold the same
@@ -62,7 +62,7 @@ func (d *Disk) commonPage(b []byte) *page {
 }
 
 // Same says whether two files of disks, open for reading, hold the same bytes.
-func Same(a, b store.File) (bool, error) {
+func Same(a, b vfs.File) (bool, error) {
 	x, y := a.(*file), b.(*file)
 	defer x.d.mu.Unlock()
 	if err := x.begin("read"); err != nil {

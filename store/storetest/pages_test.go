@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // TestCommonPagesAreNotNoticed does the same to two disks, of which one has pages in
@@ -106,7 +106,7 @@ func TestSameTellsFilesApart(t *testing.T) {
 	}
 }
 
-func fileOf(t *testing.T, d *Disk, content []byte) store.File {
+func fileOf(t *testing.T, d *Disk, content []byte) vfs.File {
 	t.Helper()
 	f, err := d.FS().Create("f", false)
 	if err != nil {
@@ -121,7 +121,7 @@ func fileOf(t *testing.T, d *Disk, content []byte) store.File {
 	return f
 }
 
-func edit(t *testing.T, d *Disk) store.File {
+func edit(t *testing.T, d *Disk) vfs.File {
 	t.Helper()
 	f, err := d.FS().Edit("f")
 	if err != nil {
@@ -130,7 +130,7 @@ func edit(t *testing.T, d *Disk) store.File {
 	return f
 }
 
-func read(f store.File, size int) []byte {
+func read(f vfs.File, size int) []byte {
 	b := make([]byte, size)
 	n, _ := f.ReadAt(b, 0)
 	return b[:n]

@@ -1,4 +1,4 @@
-package store
+package vfs
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func TestAHeldSyncIsClosedWithItsFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := holdSync(d)
+	h := HoldSync(d)
 	if err := h.SyncAll(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}

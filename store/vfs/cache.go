@@ -1,4 +1,4 @@
-package store
+package vfs
 
 import (
 	"container/list"
@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// cache keeps values open that are slow to open and count against a limit: at
+// Cache keeps values open that are slow to open and count against a limit: at
 // most max of them, but for those in use. The one longest unused is closed first.
-type cache[K comparable, V io.Closer] struct {
+type Cache[K comparable, V io.Closer] struct {
 	max     int
-	onClose func(K, error) // told how each Close went; may be nil
+	OnClose func(K, error) // told how each Close went; may be nil
 	makeWay func()         // called when the process has too many files open; may be nil
 
 	mu   sync.Mutex // guards the fields below, never held while something opens or closes
-	all  map[K]*held[K, V]
+	all  map[K]*Held[K, V]
 	idle list.List // of *held, longest unused first
 }
 
-// held is a value of a cache, and a claim on it until put.
-type held[K comparable, V io.Closer] struct {
+// Held is a value of a cache, and a claim on it until put.
+type Held[K comparable, V io.Closer] struct {
 	key  K
 	open sync.Once
-	v    V
+	V    V
 	err  error
 
 	// Guarded by cache.mu.
@@ -31,14 +31,14 @@ type held[K comparable, V io.Closer] struct {
 	place   *list.Element // in idle; nil while used
 }
 
-// get is the value of key, opened unless it is. Each get without error needs a put.
-func (c *cache[K, V]) get(key K, open func() (V, error)) (*held[K, V], error) {
+// Get is the value of key, opened unless it is. Each get without error needs a put.
+func (c *Cache[K, V]) Get(key K, open func() (V, error)) (*Held[K, V], error) {
 	c.mu.Lock()
 	h := c.all[key]
 	if h == nil {
-		h = &held[K, V]{key: key}
+		h = &Held[K, V]{key: key}
 		if c.all == nil {
-			c.all = map[K]*held[K, V]{}
+			c.all = map[K]*Held[K, V]{}
 		}
 		c.all[key] = h
 	}
@@ -50,7 +50,7 @@ func (c *cache[K, V]) get(key K, open func() (V, error)) (*held[K, V], error) {
 	victim := c.victim()
 	c.mu.Unlock()
 	c.close(victim)
-	h.open.Do(func() { h.v, h.err = c.tryOpen(open) })
+	h.open.Do(func() { h.V, h.err = c.tryOpen(open) })
 	if h.err == nil {
 		return h, nil
 	}
@@ -65,7 +65,7 @@ func (c *cache[K, V]) get(key K, open func() (V, error)) (*held[K, V], error) {
 }
 
 // tryOpen opens a value, again after making way if the process had too many open.
-func (c *cache[K, V]) tryOpen(open func() (V, error)) (v V, err error) {
+func (c *Cache[K, V]) tryOpen(open func() (V, error)) (v V, err error) {
 	for range makeWayTries {
 		if v, err = open(); err == nil || c.makeWay == nil || !tooManyOpen(err) {
 			return v, err
@@ -79,10 +79,10 @@ func (c *cache[K, V]) tryOpen(open func() (V, error)) (v V, err error) {
 const makeWayTries = 4
 
 // shrink closes all idle values and is content with half as many from now on.
-func (c *cache[K, V]) shrink() {
+func (c *Cache[K, V]) shrink() {
 	c.mu.Lock()
 	c.max = max(1, len(c.all)/2)
-	var gone []*held[K, V]
+	var gone []*Held[K, V]
 	for c.idle.Len() > 0 {
 		gone = append(gone, c.takeIdle())
 	}
@@ -93,7 +93,7 @@ func (c *cache[K, V]) shrink() {
 }
 
 // victim takes one idle value out when there are too many.
-func (c *cache[K, V]) victim() *held[K, V] {
+func (c *Cache[K, V]) victim() *Held[K, V] {
 	if len(c.all) <= c.max || c.idle.Len() == 0 {
 		return nil
 	}
@@ -101,18 +101,18 @@ func (c *cache[K, V]) victim() *held[K, V] {
 }
 
 // takeIdle takes the value out that is longest unused; there is one, and mu is held.
-func (c *cache[K, V]) takeIdle() *held[K, V] {
-	h := c.idle.Remove(c.idle.Front()).(*held[K, V])
+func (c *Cache[K, V]) takeIdle() *Held[K, V] {
+	h := c.idle.Remove(c.idle.Front()).(*Held[K, V])
 	h.place, h.dropped = nil, true
 	delete(c.all, h.key)
 	return h
 }
 
-// put gives a claim back.
-func (c *cache[K, V]) put(h *held[K, V]) {
+// Put gives a claim back.
+func (c *Cache[K, V]) Put(h *Held[K, V]) {
 	c.mu.Lock()
 	h.users--
-	var gone *held[K, V]
+	var gone *Held[K, V]
 	if h.users == 0 {
 		if h.dropped {
 			gone = h
@@ -125,8 +125,8 @@ func (c *cache[K, V]) put(h *held[K, V]) {
 	c.close(gone)
 }
 
-// drop forgets a value. It is closed at once, or when its last user is done.
-func (c *cache[K, V]) drop(key K) {
+// Drop forgets a value. It is closed at once, or when its last user is done.
+func (c *Cache[K, V]) Drop(key K) {
 	c.mu.Lock()
 	h := c.all[key]
 	if h != nil {
@@ -144,7 +144,7 @@ func (c *cache[K, V]) drop(key K) {
 }
 
 // clear drops everything.
-func (c *cache[K, V]) clear() {
+func (c *Cache[K, V]) clear() {
 	c.mu.Lock()
 	keys := make([]K, 0, len(c.all))
 	for k := range c.all {
@@ -152,16 +152,16 @@ func (c *cache[K, V]) clear() {
 	}
 	c.mu.Unlock()
 	for _, k := range keys {
-		c.drop(k)
+		c.Drop(k)
 	}
 }
 
-func (c *cache[K, V]) close(h *held[K, V]) {
+func (c *Cache[K, V]) close(h *Held[K, V]) {
 	if h == nil || h.err != nil {
 		return
 	}
-	err := h.v.Close()
-	if c.onClose != nil {
-		c.onClose(h.key, err)
+	err := h.V.Close()
+	if c.OnClose != nil {
+		c.OnClose(h.key, err)
 	}
 }

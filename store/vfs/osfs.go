@@ -1,4 +1,4 @@
-package store
+package vfs
 
 import (
 	"errors"
@@ -45,9 +45,9 @@ func (d dirFS) Close() error {
 	return d.root.Close()
 }
 
-// holdSync is d, with a SyncAll that tells of every error from now on. One on what
+// HoldSync is d, with a SyncAll that tells of every error from now on. One on what
 // is opened later would not hear of those that another process was told of.
-func holdSync(d FS) FS {
+func HoldSync(d FS) FS {
 	if dir, ok := d.(dirFS); ok && dir.all == nil {
 		if f, err := dir.root.Open("."); err == nil {
 			dir.all = f
@@ -135,13 +135,13 @@ func infoOf(fi fs.FileInfo) Info {
 		MTime: fi.ModTime().UnixNano(),
 		CTime: ctimeOf(fi),
 		Inode: inodeOf(fi),
-		Exec:  hasExec && fi.Mode()&0o100 != 0,
+		Exec:  HasExec && fi.Mode()&0o100 != 0,
 		Room:  roomOf(fi),
 	}
 }
 
-// hasExec says whether this system's files have an executable bit.
-const hasExec = runtime.GOOS != "windows"
+// HasExec says whether this system's files have an executable bit.
+const HasExec = runtime.GOOS != "windows"
 
 func (d dirFS) ReadDir(name string) ([]DirEntry, error) {
 	name, err := local("readdir", name)
@@ -187,7 +187,7 @@ func (d dirFS) Symlink(target, name string) error {
 }
 
 func (d dirFS) SetExec(name string) error {
-	if !hasExec {
+	if !HasExec {
 		return nil
 	}
 	fi, err := d.root.Lstat(name)
@@ -326,7 +326,7 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 			case os.SameFile(have, there):
 				return f, nil
 			case !there.Mode().IsRegular():
-				err = fmt.Errorf("lock %s: it is a %s", name, special(there.Mode().Type()))
+				err = fmt.Errorf("lock %s: it is a %s", name, Special(there.Mode().Type()))
 			}
 		}
 		f.Close()

@@ -1,6 +1,6 @@
 //go:build unix
 
-package store
+package vfs
 
 import (
 	"errors"
@@ -44,4 +44,5 @@ func lockFile(f *os.File) error {
 
 func tooManyOpen(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
-func notDir(err error) bool { return errors.Is(err, unix.ENOTDIR) }
+// NotDir says whether an error means that something else than a folder is on the way.
+func NotDir(err error) bool { return errors.Is(err, unix.ENOTDIR) }

@@ -1,4 +1,4 @@
-package store
+package vfs
 
 import (
 	"bytes"
@@ -7,13 +7,13 @@ import (
 )
 
 func FuzzDecodeRecord(f *testing.F) {
-	f.Add(encodeRecord(bitsRecord, nil))
-	f.Add(encodeRecord(bitsRecord, []byte("payload")))
-	f.Add(encodeRecord(keyRecord, make([]byte, 32)))
+	f.Add(EncodeRecord(BitsRecord, nil))
+	f.Add(EncodeRecord(BitsRecord, []byte("payload")))
+	f.Add(EncodeRecord(KeyRecord, make([]byte, 32)))
 	f.Add([]byte(recordMagic))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		payload, err := decodeRecord(bitsRecord, b)
-		if err == nil && !bytes.Equal(encodeRecord(bitsRecord, payload), b) {
+		payload, err := DecodeRecord(BitsRecord, b)
+		if err == nil && !bytes.Equal(EncodeRecord(BitsRecord, payload), b) {
 			t.Error("not canonical")
 		}
 	})
@@ -21,35 +21,35 @@ func FuzzDecodeRecord(f *testing.F) {
 
 // Any flipped bit, cut or addition is noticed.
 func TestADamagedRecordIsNoticed(t *testing.T) {
-	good := encodeRecord(bitsRecord, []byte("some payload"))
-	if got, err := decodeRecord(bitsRecord, good); err != nil || string(got) != "some payload" {
+	good := EncodeRecord(BitsRecord, []byte("some payload"))
+	if got, err := DecodeRecord(BitsRecord, good); err != nil || string(got) != "some payload" {
 		t.Fatal(got, err)
 	}
-	if _, err := decodeRecord(keyRecord, good); err == nil {
+	if _, err := DecodeRecord(KeyRecord, good); err == nil {
 		t.Error("another kind is taken")
 	}
 	for i := range good {
 		for bit := range 8 {
 			bad := bytes.Clone(good)
 			bad[i] ^= 1 << bit
-			if _, err := decodeRecord(bitsRecord, bad); err == nil {
+			if _, err := DecodeRecord(BitsRecord, bad); err == nil {
 				t.Errorf("byte %d, bit %d", i, bit)
 			}
 		}
-		if _, err := decodeRecord(bitsRecord, good[:i]); err == nil {
+		if _, err := DecodeRecord(BitsRecord, good[:i]); err == nil {
 			t.Errorf("cut to %d", i)
 		}
 	}
-	if _, err := decodeRecord(bitsRecord, append(bytes.Clone(good), 0)); err == nil {
+	if _, err := DecodeRecord(BitsRecord, append(bytes.Clone(good), 0)); err == nil {
 		t.Error("one byte more")
 	}
 }
 
 func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 	opened, closed := map[int]int{}, map[int]int{}
-	c := cache[int, closer]{max: 3}
-	get := func(k int) *held[int, closer] {
-		h, err := c.get(k, func() (closer, error) {
+	c := Cache[int, closer]{max: 3}
+	get := func(k int) *Held[int, closer] {
+		h, err := c.Get(k, func() (closer, error) {
 			opened[k]++
 			return closer(func() error { closed[k]++; return nil }), nil
 		})
@@ -59,28 +59,28 @@ func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 		return h
 	}
 	for k := range 10 {
-		c.put(get(k))
+		c.Put(get(k))
 	}
 	if len(c.all) != 3 || closed[6] != 1 || closed[7] != 0 {
 		t.Errorf("%d open, closed %v", len(c.all), closed)
 	}
-	c.put(get(7)) // now 8 is longest unused
-	c.put(get(10))
+	c.Put(get(7)) // now 8 is longest unused
+	c.Put(get(10))
 	if closed[8] != 1 || closed[7] != 0 || opened[7] != 1 {
 		t.Error("not the longest unused was closed", closed)
 	}
 	a, b := get(7), get(7)
-	c.drop(7)
+	c.Drop(7)
 	if closed[7] != 0 {
 		t.Error("closed while used")
 	}
-	c.put(a)
+	c.Put(a)
 	again := get(7)
-	c.put(b)
+	c.Put(b)
 	if closed[7] != 1 || opened[7] != 2 {
 		t.Error("dropped and not closed, or not opened anew", closed[7], opened[7])
 	}
-	c.put(again)
+	c.Put(again)
 	c.clear()
 	for k := range opened {
 		if opened[k] != closed[k] {
@@ -101,10 +101,10 @@ func TestOpenThingsMakeWayWhenThereAreTooMany(t *testing.T) {
 	}
 	const limit = 5
 	open := 0
-	c := cache[int, closer]{max: 100}
+	c := Cache[int, closer]{max: 100}
 	c.makeWay = c.shrink
 	for k := range 50 {
-		h, err := c.get(k, func() (closer, error) {
+		h, err := c.Get(k, func() (closer, error) {
 			if open == limit {
 				return nil, errManyOpen
 			}
@@ -114,7 +114,7 @@ func TestOpenThingsMakeWayWhenThereAreTooMany(t *testing.T) {
 		if err != nil {
 			t.Fatal(k, err)
 		}
-		c.put(h)
+		c.Put(h)
 	}
 	if c.max != limit/2+1 {
 		t.Errorf("up to %d are kept", c.max)

@@ -1,4 +1,4 @@
-package store
+package vfs
 
 import (
 	"errors"
@@ -10,18 +10,18 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// temp is the folder of a State in which files are written before they get their
+// Temp is the folder of a State in which files are written before they get their
 // name: temp/N, for the lowest N that no other process has. Its lock says so. What
 // lies in it when it is taken was left by a process that was killed, and goes.
-type temp struct {
+type Temp struct {
 	mu   sync.Mutex // guards the fields below
 	dir  string
 	lock io.Closer // nil: no folder is taken
 	n    uint64    // names given
 }
 
-// name is a name that nobody has used.
-func (t *temp) name(d FS) (string, error) {
+// Name is a name that nobody has used.
+func (t *Temp) Name(d FS) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lock == nil {
@@ -34,13 +34,13 @@ func (t *temp) name(d FS) (string, error) {
 }
 
 // take takes a folder and empties it; mu is held.
-func (t *temp) take(d FS) error {
-	if err := ensureDir(d, "temp"); err != nil {
+func (t *Temp) take(d FS) error {
+	if err := EnsureDir(d, "temp"); err != nil {
 		return err
 	}
 	for i := 0; ; i++ {
 		dir := fmt.Sprintf("temp/%d", i)
-		if err := ensureDir(d, dir); err != nil {
+		if err := EnsureDir(d, dir); err != nil {
 			return err
 		}
 		lock, err := d.Lock(path.Join(dir, "lock"))
@@ -64,14 +64,14 @@ func empty(d FS, dir string) error {
 	list, err := d.ReadDir(dir)
 	for _, e := range list {
 		if e.Name != "lock" {
-			err = errors.Join(err, removeAll(d, path.Join(dir, e.Name)))
+			err = errors.Join(err, RemoveAll(d, path.Join(dir, e.Name)))
 		}
 	}
 	return err
 }
 
-// close lets go of the folder. What is in it stays, until somebody takes it.
-func (t *temp) close() error {
+// Close lets go of the folder. What is in it stays, until somebody takes it.
+func (t *Temp) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lock == nil {

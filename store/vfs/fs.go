@@ -1,4 +1,4 @@
-package store
+package vfs
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// FS is all that store does to a disk: one folder and what lies below it. Dir
+// FS is all that is done to a disk: one folder and what lies below it. Dir
 // is the real one; package storetest has one that fails and forgets.
 //
 // Names are slash-separated and relative, "." is the folder itself, and no name
@@ -66,7 +66,7 @@ type File interface {
 	Stat() (Info, error)
 }
 
-// Info is what store wants to know of a file.
+// Info is what is to be known of a file.
 type Info struct {
 	Type  fs.FileMode // the type bits only
 	Size  int64       // bytes
@@ -83,23 +83,24 @@ type DirEntry struct {
 	Type fs.FileMode // the type bits only
 }
 
-// stamp recognises a file that was not touched since.
-type stamp struct {
-	size  int64
-	mtime int64
-	ctime int64
-	inode uint64
+// Stamp recognises a file that was not touched since.
+type Stamp struct {
+	Size  int64
+	MTime int64
+	CTime int64
+	Inode uint64
 }
 
-func (i Info) stamp() stamp { return stamp{i.Size, i.MTime, i.CTime, i.Inode} }
+// Stamp recognises the file, until somebody touches it.
+func (i Info) Stamp() Stamp { return Stamp{i.Size, i.MTime, i.CTime, i.Inode} }
 
-// is says whether nobody touched the file.
-func (s stamp) is(now stamp) bool { return s == now }
+// Is says whether nobody touched the file.
+func (s Stamp) Is(now Stamp) bool { return s == now }
 
-// like says whether at most the change time is another: the file was renamed,
+// Like says whether at most the change time is another: the file was renamed,
 // linked or given other permissions; or it was edited, and its time set back.
-func (s stamp) like(now stamp) bool {
-	now.ctime = s.ctime
+func (s Stamp) Like(now Stamp) bool {
+	now.CTime = s.CTime
 	return s == now
 }
 
@@ -111,9 +112,9 @@ const (
 	coarseGrain = 2 * time.Second
 )
 
-// settlesIn is how long it is until every later change of a file shows in its times.
-func (s stamp) settlesIn(now time.Time) time.Duration {
-	return max(settlesIn(s.mtime, now), settlesIn(s.ctime, now))
+// SettlesIn is how long it is until every later change of a file shows in its times.
+func (s Stamp) SettlesIn(now time.Time) time.Duration {
+	return max(settlesIn(s.MTime, now), settlesIn(s.CTime, now))
 }
 
 func settlesIn(t int64, now time.Time) time.Duration {
@@ -127,8 +128,8 @@ func settlesIn(t int64, now time.Time) time.Duration {
 	return 0
 }
 
-// readFile reads a file of at most limit bytes.
-func readFile(d FS, name string, limit int64) ([]byte, error) {
+// ReadFile reads a file of at most limit bytes.
+func ReadFile(d FS, name string, limit int64) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
 		return nil, err
@@ -149,9 +150,9 @@ func readFile(d FS, name string, limit int64) ([]byte, error) {
 	return b[:n], err
 }
 
-// writeFile puts b under name whole or not at all: written beside it, synced if
+// WriteFile puts b under name whole or not at all: written beside it, synced if
 // durable is wanted, and renamed. The temporary name is the caller's own.
-func writeFile(d FS, name, temp string, b []byte, durable bool) (err error) {
+func WriteFile(d FS, name, temp string, b []byte, durable bool) (err error) {
 	if err := d.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -179,16 +180,16 @@ func writeFile(d FS, name, temp string, b []byte, durable bool) (err error) {
 	return nil
 }
 
-// ensureDir makes a folder unless it is there.
-func ensureDir(d FS, name string) error {
+// EnsureDir makes a folder unless it is there.
+func EnsureDir(d FS, name string) error {
 	if err := d.Mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
 }
 
-// removeAll removes a name and all below it. That there is none is fine.
-func removeAll(d FS, name string) error {
+// RemoveAll removes a name and all below it. That there is none is fine.
+func RemoveAll(d FS, name string) error {
 	info, err := d.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -210,13 +211,13 @@ func removeBelow(d FS, name string) error {
 	defer sub.Close()
 	list, err := sub.ReadDir(".")
 	for _, e := range list {
-		err = errors.Join(err, removeAll(sub, e.Name))
+		err = errors.Join(err, RemoveAll(sub, e.Name))
 	}
 	return err
 }
 
-// special is what to call a file of that type that is no file, folder or symlink to us.
-func special(t fs.FileMode) string {
+// Special is what to call a file of that type that is no file, folder or symlink to us.
+func Special(t fs.FileMode) string {
 	switch {
 	case t&fs.ModeNamedPipe != 0:
 		return "named pipe"

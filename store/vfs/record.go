@@ -1,0 +1,100 @@
+package vfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"lukechampine.com/blake3"
+)
+
+// A Kind is what a record is about. A record is one small file that is either whole
+// or worthless:
+//
+//	0   4  "fetr"
+//	4   1  version, 1 or what the kind says
+//	5   1  kind
+//	6   2  zero
+//	8   8  length of the payload, little-endian
+//	16  n  payload
+//	    32 BLAKE3-256 of all bytes before
+type Kind uint8
+
+// The kinds of records there are.
+const (
+	BitsRecord    Kind = 1 // a transfer's epoch and verified pieces
+	SlotsRecord   Kind = 2 // the head of a file of block hashes
+	ImportsRecord Kind = 3 // what one imported path looked like; version 2
+	RankingRecord Kind = 4 // the node's ranking of peers, as its owner wrote it
+	KeyRecord     Kind = 5 // the node's key
+	PortRecord    Kind = 6 // the port last listened on
+	RecentRecord  Kind = 7 // pieces that are here and not yet durable
+	PlacedRecord  Kind = 8 // files of a transfer that lie below its target; version 2
+	FleetRecord   Kind = 9 // a share that is coordinated: epoch and members
+)
+
+// RecordHead is how many bytes of a record come before its payload.
+const RecordHead = 16
+
+const (
+	recordMagic = "fetr"
+	recordSum   = 32
+)
+
+// version is that of the payloads that are written. Others are not read: version 1
+// of these two kinds has no change times.
+func (k Kind) version() byte {
+	switch k {
+	case ImportsRecord, PlacedRecord:
+		return 2
+	}
+	return 1
+}
+
+// ErrRecord is what a damaged record is. What it held can be made again, so
+// nobody outside of store sees it.
+var ErrRecord = errors.New("damaged record")
+
+// RecordLen is the length of a record with a payload of that many bytes.
+func RecordLen(payload int) int { return RecordHead + payload + recordSum }
+
+// EncodeRecord is a record of kind k.
+func EncodeRecord(k Kind, payload []byte) []byte {
+	b := make([]byte, 0, RecordLen(len(payload)))
+	b = append(b, recordMagic...)
+	b = append(b, k.version(), byte(k), 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(payload)))
+	b = append(b, payload...)
+	sum := blake3.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+// DecodeRecord is the payload of a record of kind k. It shares b's memory.
+func DecodeRecord(k Kind, b []byte) ([]byte, error) {
+	if len(b) < RecordLen(0) || string(b[:4]) != recordMagic {
+		return nil, fmt.Errorf("%w: no record", ErrRecord)
+	}
+	if b[4] != k.version() {
+		return nil, fmt.Errorf("%w: version %d", ErrRecord, b[4])
+	}
+	if Kind(b[5]) != k || b[6] != 0 || b[7] != 0 {
+		return nil, fmt.Errorf("%w: kind %d where %d should be", ErrRecord, b[5], k)
+	}
+	if binary.LittleEndian.Uint64(b[8:]) != uint64(len(b)-RecordLen(0)) {
+		return nil, fmt.Errorf("%w: wrong length", ErrRecord)
+	}
+	body := b[:len(b)-recordSum]
+	if blake3.Sum256(body) != [recordSum]byte(b[len(body):]) {
+		return nil, fmt.Errorf("%w: wrong checksum", ErrRecord)
+	}
+	return body[RecordHead:], nil
+}
+
+// ReadRecord reads a record file with a payload of at most limit bytes.
+func ReadRecord(d FS, name string, k Kind, limit int) ([]byte, error) {
+	b, err := ReadFile(d, name, int64(RecordLen(limit)))
+	if err != nil {
+		return nil, err
+	}
+	return DecodeRecord(k, b)
+}
