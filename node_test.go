@@ -59,6 +59,30 @@ func TestTheSameContentSharedTwice(t *testing.T) {
 	must(t, err)
 }
 
+// StopSharing ends a Share as its own Stop does, and it can be shared again.
+func TestStopSharingEndsAShare(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1000, 1)
+	n := openNode(t)
+	for range 2 {
+		s, err := n.Share(t.Context(), file, ShareOptions{})
+		must(t, err)
+		_, err = n.StopSharing(t.Context(), s.ID())
+		must(t, err)
+		select {
+		case <-s.Done():
+		default:
+			t.Error("the share has not ended")
+		}
+		must(t, s.Err())
+		must(t, s.Stop(t.Context()))
+	}
+	s, err := n.Share(t.Context(), file, ShareOptions{})
+	must(t, err)
+	_, err = fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{})
+	must(t, err)
+}
+
 // What was learnt of peers in the last minute is kept too.
 func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")

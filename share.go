@@ -110,26 +110,31 @@ func (s *Share) end(err error) {
 
 // Stop ends the share: children are told, and no further request is served.
 func (s *Share) Stop(ctx context.Context) error {
-	n := s.node
-	n.mu.Lock()
-	ours := n.shares[s.ID()] == s
-	if ours {
-		delete(n.shares, s.ID())
-	}
-	n.mu.Unlock()
-	if !ours {
-		return nil
-	}
-	_, err := n.program.Withdraw(ctx, s.ID(), "")
-	n.offers.Remove(s.ID())
-	s.end(nil)
+	_, err := s.node.stopSharing(ctx, s.ID(), s)
 	return err
 }
 
-// StopSharing ends the serving of a share that was fetched with Keep.
+// StopSharing ends the serving of a share, one that was fetched with Keep or a Share,
+// and says how many peers that fetch it were told.
 func (n *Node) StopSharing(ctx context.Context, id share.ID) (children int, err error) {
+	return n.stopSharing(ctx, id, nil)
+}
+
+// stopSharing ends the serving of a share, unless it is served by another Share than only; nil: whoever serves it.
+func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (children int, err error) {
+	n.mu.Lock()
+	s := n.shares[id]
+	if only != nil && s != only {
+		n.mu.Unlock()
+		return 0, nil
+	}
+	delete(n.shares, id)
+	n.mu.Unlock()
 	children, err = n.program.Withdraw(ctx, id, "")
 	n.offers.Remove(id)
+	if s != nil {
+		s.end(nil)
+	}
 	return children, err
 }
 
