@@ -171,7 +171,7 @@ func (p *Program) Parked(j peers.Job, left int) { p.s.Send(p.node, ServeParked{j
 // must be called when the child has been served, and park before that if it takes
 // nothing; they are nil when r is not OK.
 func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), park func(left int), r wire.Reply) {
-	w := &admission{answer: make(chan Admission, 1)}
+	w := &admission{bytes: bytes, answer: make(chan Admission, 1)}
 	if !p.s.Send(p.node, AdmitRequest{Child: child, Share: id, Piece: share.Piece(q.Piece), Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
 		return nil, nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
 	}
@@ -188,8 +188,9 @@ func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire
 }
 
 // admission is one wait for a turn. Whoever leaves before it comes gives it
-// back when it does.
+// back when it does, and with it what the upload limit has counted for it.
 type admission struct {
+	bytes  int
 	answer chan Admission // holds one
 
 	mu   sync.Mutex
@@ -202,9 +203,16 @@ func (w *admission) reply(p *Program) func(Admission) {
 		defer w.mu.Unlock()
 		if !w.left {
 			w.answer <- a
-		} else if a.Reply.Status == wire.OK {
-			p.s.Send(p.node, ServeDone{a.Job})
+		} else {
+			w.giveBack(p, a)
 		}
+	}
+}
+
+func (w *admission) giveBack(p *Program, a Admission) {
+	if a.Reply.Status == wire.OK {
+		p.Parked(a.Job, w.bytes)
+		p.Served(a.Job)
 	}
 }
 
@@ -214,9 +222,7 @@ func (w *admission) leave(p *Program) {
 	w.left = true
 	select {
 	case a := <-w.answer:
-		if a.Reply.Status == wire.OK {
-			p.s.Send(p.node, ServeDone{a.Job})
-		}
+		w.giveBack(p, a)
 	default:
 	}
 }

@@ -12,14 +12,15 @@ const longest = 4 * share.BlockSize
 // latest bounds a deadline that was set before the source was measured, and is set again.
 const latest = time.Minute
 
-// grace is how long nothing at all may come. A source that is not yet measured
-// gets twice the time after each link that gave nothing, up to eight times: its
-// first block may really take that long.
+// grace is how long nothing at all may come. A source gets twice the time after
+// each link that gave nothing, up to eight times: its next block may really take
+// that long, and what was measured may be of better times.
 func (p *Pool) grace() time.Duration {
-	if p.win.rate == 0 {
-		return p.cfg.FirstDeadline << min(p.redial.failed, 3)
+	d := p.cfg.FirstDeadline
+	if p.win.rate > 0 {
+		d = p.cfg.Grace + 4*p.win.rtt
 	}
-	return p.cfg.Grace + 4*p.win.rtt
+	return d << min(p.redial.failed, 3)
 }
 
 // allowed is the time for bytes to come in: the grace, and twice what they take

@@ -387,6 +387,9 @@ func (c *child) answer() error {
 // is answered too, by as much as had been sent and a header that ends it: the
 // asker matches replies to requests by their order.
 func (c *child) reply(j *job) error {
+	if j.ctx.Err() != nil {
+		return c.refuse(j, wire.Reply{})
+	}
 	q := j.Request
 	p, first, n := share.Piece(q.Piece), share.Block(q.First), int(q.Count)
 	size, r := c.blocks.Check(j.Share, p, first, n)

@@ -295,6 +295,10 @@ func (s *stream) answer() {
 	a := s.queue[0]
 	s.queue = s.queue[1:]
 	s.now = a
+	if a.stop {
+		s.refuse(a, wire.Reply{})
+		return
+	}
 	p := share.Piece(a.Piece)
 	size, r := s.y.offers.Check(s.l.share, p, share.Block(a.First), int(a.Count))
 	if r.Status != wire.OK {
@@ -307,14 +311,16 @@ func (s *stream) answer() {
 
 // admit asks the Seeder for a turn, and goes on with then when it comes.
 func (s *stream) admit(a *ask, size int, then func()) {
-	p := share.Piece(a.Piece)
+	p, life := share.Piece(a.Piece), s.y.life
 	s.y.program.Request(actors.AdmitRequest{Child: s.l.x.id, Share: s.l.share, Piece: p, Bytes: size, Pressed: a.Pressed, Reply: func(d actors.Admission) {
 		a.job, a.held = d.Job, d.Reply.Status == wire.OK
+		gone := !s.live() || s.now != a
+		if (gone || a.stop) && a.held && s.y.program != nil && s.y.life == life {
+			s.y.program.Parked(a.job, size) // none of it goes out
+			s.done(a)
+		}
 		switch {
-		case !s.live() || s.now != a:
-			if a.held && s.y.program != nil && s.y.life == s.life {
-				s.done(a)
-			}
+		case gone:
 		case d.Reply.Status != wire.OK:
 			s.refuse(a, d.Reply)
 		case a.stop:
