@@ -23,8 +23,8 @@ const module = "github.com/piecelease/fetcher"
 var layers = map[string]string{
 	// pure
 	"share":       "",
-	"peers":       "",
-	"leasemgr":    "share peers",
+	"peers":       "internal/bounds",
+	"leasemgr":    "share peers internal/bounds",
 	"fetchpool":   "share peers",
 	"verifier":    "share peers",
 	"rounds":      "share peers",
@@ -38,24 +38,25 @@ var layers = map[string]string{
 	"store":             "share peers wire store/vfs",
 	"store/storetest":   "share peers wire store store/vfs",
 	"leasedb":           "share peers wire internal/sqlitedb",
-	"p2p":               "share peers wire",
+	"p2p":               "share peers wire internal/bounds",
 	"actors/system":     "peers wire",
 	"actors":            "share peers leasemgr fetchpool verifier rounds renewal wire actors/system",
 	"rounds/kvtest":     "rounds",
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
-	".":                 "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors actors/system store/vfs",
+	".":                 "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds",
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
-	"simnet":        ". actors p2p share peers wire store store/storetest actors/system store/vfs",
-	"simnet/bubble": ". actors p2p share peers wire store store/storetest simnet store/vfs",
-	"simnet/cores":  "share peers leasemgr fetchpool verifier",
-	"simnet/report": "simnet",
-	"bench":         "",
-	"internal/rig":  "", // for tests alone
-	"cmd/fetcher":   ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv store/vfs",
+	"simnet":          ". actors p2p share peers wire store store/storetest actors/system store/vfs",
+	"simnet/bubble":   ". actors p2p share peers wire store store/storetest simnet store/vfs",
+	"simnet/cores":    "share peers leasemgr fetchpool verifier",
+	"simnet/report":   "simnet",
+	"bench":           "",
+	"internal/rig":    "", // for tests alone
+	"internal/bounds": "",
+	"cmd/fetcher":     ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv store/vfs",
 }
 
 // only names who may import a dependency that is heavy, or that would let a
@@ -88,7 +89,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"share", "peers", "leasemgr", "fetchpool", "verifier", "rounds", "renewal", "wire"}
+var pure = []string{"internal/bounds", "share", "peers", "leasemgr", "fetchpool", "verifier", "rounds", "renewal", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{

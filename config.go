@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
@@ -34,7 +35,8 @@ type Config struct {
 	// transfers; default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64
 	Buffers  int
-	// UploadRate bounds what others are sent, in bytes per second; 0 is no bound.
+	// UploadRate bounds what others are sent, in bytes per second, at least 1,024; 0 is
+	// no bound.
 	UploadRate int64
 	// DownloadRate bounds what this node asks others for, in bytes per second of
 	// file content over all transfers; 0 is no bound.
@@ -84,6 +86,22 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "fetcher"), nil
 }
 
+// Validate names the fields that are out of range, with their ranges; nil if there
+// are none. Open calls it.
+func (c Config) Validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "InFlight", c.InFlight, 1, 1<<40)
+	bounds.In(&f, "Buffers", c.Buffers, 1, 1<<24)
+	bounds.In(&f, "UploadRate", c.UploadRate, 1<<10, 1<<50)
+	bounds.In(&f, "DownloadRate", c.DownloadRate, 1, 1<<50)
+	f.Add("Fleet", c.Fleet.validate())
+	f.Add("Leases", c.Leases.Validate())
+	f.Add("Ranking", c.Ranking.Validate())
+	f.Add("Uploads", c.Uploads.Validate())
+	f.Add("P2P", c.P2P.Validate())
+	return f.Err()
+}
+
 func (c Config) withDefaults() (Config, error) {
 	if c.Dir == "" {
 		dir, err := DefaultDir()
@@ -98,10 +116,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}
-	if c.InFlight < 0 || c.Buffers < 0 || c.UploadRate < 0 || c.DownloadRate < 0 {
-		return c, errors.New("InFlight, Buffers, UploadRate and DownloadRate must not be negative")
-	}
-	if _, err := c.Fleet.forTransfer(false); err != nil {
+	if err := c.Validate(); err != nil {
 		return c, err
 	}
 	if c.UploadRate > 0 {

@@ -4,11 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -90,6 +95,54 @@ func TestNegativeLimitsAreRefused(t *testing.T) {
 			n.Close()
 			t.Errorf("%+v was taken", c)
 		}
+	}
+}
+
+// Every number of the configuration has a range, and whatever lies outside is refused
+// with the name of the field.
+func TestEveryFieldHasARange(t *testing.T) {
+	var walk func(path string, index []int, typ reflect.Type)
+	fields := 0
+	try := func(path string, index []int, set func(reflect.Value)) {
+		var c Config
+		set(reflect.ValueOf(&c).Elem().FieldByIndex(index))
+		err := c.Validate()
+		if err == nil {
+			t.Errorf("%s: nonsense is taken", path)
+		} else if name := path[strings.LastIndex(path, ".")+1:]; !strings.Contains(err.Error(), name+" is ") {
+			t.Errorf("%s: the error does not name it: %v", path, err)
+		}
+	}
+	walk = func(path string, index []int, typ reflect.Type) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			path, index := path+f.Name, append(slices.Clone(index), i)
+			switch f.Type.Kind() {
+			case reflect.Struct:
+				if f.Name != "Simulation" {
+					walk(path+".", index, f.Type)
+				}
+			case reflect.Int, reflect.Int64:
+				fields++
+				try(path, index, func(v reflect.Value) { v.SetInt(math.MaxInt64) })
+			case reflect.Float64:
+				fields++
+				try(path, index, func(v reflect.Value) { v.SetFloat(math.NaN()) })
+				try(path, index, func(v reflect.Value) { v.SetFloat(math.Inf(1)) })
+			}
+		}
+	}
+	walk("", nil, reflect.TypeFor[Config]())
+	if fields < 50 {
+		t.Errorf("only %d fields were looked at", fields)
+	}
+	for _, c := range []Config{{Leases: leasemgr.Config{LeaseDuration: -time.Second}}, {Ranking: peers.RankingConfig{RankingDecay: -1}}, {Uploads: peers.UploadConfig{Slots: -1}}, {P2P: p2p.Config{Streams: -1}}, {Fleet: Fleet{Settle: -1}}} {
+		if c.Validate() == nil {
+			t.Errorf("a negative value is taken: %+v", c)
+		}
+	}
+	if err := (FetchOptions{Stall: -time.Second}).validate(); err == nil || !strings.Contains(err.Error(), "Stall is -1s: it must be from 1ms") {
+		t.Error(err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -74,6 +75,16 @@ type Transfer struct {
 	err      error
 }
 
+func (o FetchOptions) validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "Stall", o.Stall, time.Millisecond, 366*24*time.Hour)
+	bounds.In(&f, "Verifiers", o.Verifiers, 1, 1<<10)
+	bounds.In(&f, "MaxSources", o.MaxSources, 1, 1<<16)
+	bounds.In(&f, "SyncEvery", o.SyncEvery, time.Millisecond, time.Hour)
+	bounds.In(&f, "SyncBytes", o.SyncBytes, 1, 1<<50)
+	return f.Err()
+}
+
 // Fetch starts to fetch a share, given by a ticket or a share ID, into
 // opt.Dir/NAME. What is there already of an earlier run is kept, and not hashed
 // again. Several transfers may run at once, each of another share. ctx is for the
@@ -85,6 +96,9 @@ type Transfer struct {
 func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (*Transfer, error) {
 	id, sources, err := ParseSource(ticketOrID, opt.Peers)
 	if err != nil {
+		return nil, err
+	}
+	if err := opt.validate(); err != nil {
 		return nil, err
 	}
 	choose, err := opt.selector()

@@ -10,6 +10,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -55,11 +56,18 @@ const (
 	NotAllowed   = actors.NotAllowed
 )
 
+func (f Fleet) validate() error {
+	var faults bounds.Fields
+	bounds.In(&faults, "Alone", f.Alone, time.Millisecond, 366*24*time.Hour)
+	bounds.In(&faults, "Settle", f.Settle, time.Millisecond, 24*time.Hour)
+	faults.Add("Leases", f.Leases.Validate())
+	_, err := f.forTransfer(false)
+	faults.Add("Coordinator", err)
+	return faults.Err()
+}
+
 // forTransfer is the part of it that the actors of one transfer need.
 func (f Fleet) forTransfer(keep bool) (actors.FleetConfig, error) {
-	if f.Alone < 0 || f.Settle < 0 {
-		return actors.FleetConfig{}, errors.New("Fleet.Alone and Fleet.Settle must not be negative")
-	}
 	if f.Coordinator == "" {
 		return actors.FleetConfig{}, nil
 	}

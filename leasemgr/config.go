@@ -3,6 +3,7 @@ package leasemgr
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -72,6 +73,31 @@ type Config struct {
 	// HedgeFloor together with a negative HedgeShare means no hedging.
 	HedgeShare float64
 	HedgeFloor int64
+}
+
+// Validate names the fields that are out of range, with their ranges. New takes a
+// Config that Validate has not refused.
+func (c Config) Validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "LeaseDuration", c.LeaseDuration, time.Second, 24*time.Hour)
+	bounds.In(&f, "FirstDeadline", c.FirstDeadline, 100*time.Millisecond, time.Hour)
+	bounds.In(&f, "Slack", c.Slack, 10*time.Millisecond, time.Hour)
+	bounds.In(&f, "SlackTrips", c.SlackTrips, 1, 1000)
+	bounds.In(&f, "MaxLeasesPerPeer", c.MaxLeasesPerPeer, 1, share.MaxPieces)
+	bounds.In(&f, "MaxSmallLeases", c.MaxSmallLeases, 1, share.MaxPieces)
+	bounds.In(&f, "Ahead", c.Ahead, time.Millisecond, time.Minute)
+	bounds.In(&f, "MaxWindow", c.MaxWindow, minWindow, 1<<40)
+	bounds.In(&f, "MaxMeasuredLeases", c.MaxMeasuredLeases, 2, share.MaxPieces)
+	bounds.InOrOff(&f, "MinPeerScore", c.MinPeerScore, 0, 3)
+	bounds.InOrOff(&f, "Explore", c.Explore, 0, 1)
+	bounds.InOrOff(&f, "ShunFor", c.ShunFor, 0, 24*time.Hour)
+	bounds.InOrOff(&f, "SpareFor", c.SpareFor, 0, 24*time.Hour)
+	bounds.In(&f, "SpareFactor", c.SpareFactor, 0, 1e6)
+	bounds.In(&f, "HedgeFactor", c.HedgeFactor, 1, 1e6)
+	bounds.In(&f, "TakeoverFactor", c.TakeoverFactor, 1, 1e6)
+	bounds.InOrOff(&f, "HedgeShare", c.HedgeShare, 0, 1)
+	bounds.InOrOff(&f, "HedgeFloor", c.HedgeFloor, 0, 1<<50)
+	return f.Err()
 }
 
 func (c Config) withDefaults() Config {

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -84,6 +85,9 @@ const (
 )
 
 func (c Config) withDefaults() (Config, error) {
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
 	if c.Key == nil {
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
@@ -104,25 +108,23 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.QUICOnly = c.QUICOnly || c.Packets != nil
 	c.Timeouts = c.Timeouts.withDefaults()
-	return c, c.validate()
+	return c, nil
 }
 
-func (c Config) validate() error {
-	switch {
-	case len(c.Key) != ed25519.PrivateKeySize:
-		return fmt.Errorf("node key of %d bytes", len(c.Key))
-	case c.Port < 0 || c.Port > 65535:
-		return fmt.Errorf("port %d", c.Port)
-	case c.MaxPeers < 1:
-		return fmt.Errorf("config: MaxPeers %d: at least 1", c.MaxPeers)
-	case c.Streams < 1 || c.Streams > 16:
-		return fmt.Errorf("config: Streams %d: 1 to 16", c.Streams)
-	case c.ServeBytes < 1<<20 || c.FetchBytes < 1<<20:
-		return fmt.Errorf("config: ServeBytes %d, FetchBytes %d: at least 1 MiB", c.ServeBytes, c.FetchBytes)
-	case c.MessageRate < wire.MaxMessage:
-		return fmt.Errorf("config: MessageRate %d: at least %d, one largest message a second", c.MessageRate, wire.MaxMessage)
+// Validate names the fields that are out of range, with their ranges.
+func (c Config) Validate() error {
+	var f bounds.Fields
+	if n := len(c.Key); n != 0 && n != ed25519.PrivateKeySize {
+		f.Add("Key", fmt.Errorf("it has %d bytes, an Ed25519 private key has %d", n, ed25519.PrivateKeySize))
 	}
-	return c.Timeouts.validate()
+	bounds.In(&f, "Port", c.Port, 1, 65535)
+	bounds.In(&f, "MaxPeers", c.MaxPeers, 1, 1<<16)
+	bounds.In(&f, "Streams", c.Streams, 1, 16)
+	bounds.In(&f, "ServeBytes", c.ServeBytes, 1<<20, 1<<40)
+	bounds.In(&f, "FetchBytes", c.FetchBytes, 1<<20, 1<<40)
+	bounds.In(&f, "MessageRate", c.MessageRate, wire.MaxMessage, 1<<40) // one largest message a second
+	c.Timeouts.check(&f)
+	return f.Err()
 }
 
 // ErrAddress says that an address of the configuration cannot be read.

@@ -1,8 +1,9 @@
 package p2p
 
 import (
-	"errors"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/bounds"
 )
 
 // Timeouts is the table of every time-out of this package. A zero field takes
@@ -91,11 +92,12 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-func (t Timeouts) validate() error {
-	for _, v := range []time.Duration{t.Dial, t.Handshake, t.Manifest, t.Reply, t.Request, t.Idle, t.Stall, t.Park, t.Farewell, t.Shutdown, time.Duration(t.ManifestRate)} {
-		if v < 0 {
-			return errors.New("negative time-out")
-		}
+func (t Timeouts) check(f *bounds.Fields) {
+	for _, field := range []struct {
+		name string
+		v    time.Duration
+	}{{"Dial", t.Dial}, {"Handshake", t.Handshake}, {"Manifest", t.Manifest}, {"Reply", t.Reply}, {"Request", t.Request}, {"Idle", t.Idle}, {"Stall", t.Stall}, {"Park", t.Park}, {"Farewell", t.Farewell}, {"Shutdown", t.Shutdown}} {
+		bounds.In(f, "Timeouts."+field.name, field.v, time.Millisecond, 24*time.Hour)
 	}
-	return nil
+	bounds.In(f, "Timeouts.ManifestRate", t.ManifestRate, 1, 1<<40)
 }

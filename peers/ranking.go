@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/bounds"
 )
 
 // RankingConfig parametrises a Ranking. The zero value is the default. The first
@@ -43,29 +45,39 @@ type RankingConfig struct {
 	MaxPeers int
 }
 
+// Validate names the fields that are out of range, with their ranges. NewRanking
+// takes a configuration that Validate has not refused.
+func (c RankingConfig) Validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "RankingDecay", c.RankingDecay, 1e-6, 1)
+	bounds.In(&f, "SuccessBonus", c.SuccessBonus, 1e-6, 1)
+	bounds.In(&f, "FailurePenalty", c.FailurePenalty, 1e-6, 1e6)
+	bounds.In(&f, "MissPenalty", c.MissPenalty, 1e-6, 1)
+	bounds.In(&f, "Smoothing", c.Smoothing, 1e-6, 1)
+	bounds.In(&f, "GoodRate", c.GoodRate, 1, 1e12)
+	bounds.In(&f, "GoodFirst", c.GoodFirst, time.Millisecond, time.Hour)
+	bounds.In(&f, "BanFor", c.BanFor, time.Second, 366*24*time.Hour)
+	bounds.In(&f, "MaxPeers", c.MaxPeers, 1, 1<<24)
+	return f.Err()
+}
+
 func (c RankingConfig) withDefaults() RankingConfig {
-	within(&c.RankingDecay, 0, 1, 0.95)
-	within(&c.SuccessBonus, 0, 1, 0.5)
-	within(&c.FailurePenalty, 0, math.MaxFloat64, 1.0)
-	within(&c.MissPenalty, 0, 1, 0.2)
-	within(&c.Smoothing, 0, 1, 0.25)
-	within(&c.GoodRate, 0, math.MaxFloat64, 1e6)
-	if c.GoodFirst <= 0 {
-		c.GoodFirst = time.Second
-	}
-	if c.BanFor <= 0 {
-		c.BanFor = 24 * time.Hour
-	}
-	if c.MaxPeers <= 0 {
-		c.MaxPeers = 128 << 10
-	}
+	def(&c.RankingDecay, 0.95)
+	def(&c.SuccessBonus, 0.5)
+	def(&c.FailurePenalty, 1.0)
+	def(&c.MissPenalty, 0.2)
+	def(&c.Smoothing, 0.25)
+	def(&c.GoodRate, 1e6)
+	def(&c.GoodFirst, time.Second)
+	def(&c.BanFor, 24*time.Hour)
+	def(&c.MaxPeers, 128<<10)
 	return c
 }
 
-// within sets v to def unless it lies in (low, high].
-func within(v *float64, low, high, def float64) {
-	if !(*v > low && *v <= high) {
-		*v = def
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/piecelease/fetcher/internal/bounds"
 )
 
 // UploadConfig bounds what is served. The zero value is the default.
@@ -24,7 +26,8 @@ type UploadConfig struct {
 	// QueueFor is how long a request waits before it is told to come again.
 	// Default 1.5 s: less than the 2 s after which a fetcher gives up.
 	QueueFor time.Duration
-	// Rate is the limit in bytes per second for all together; 0 is none.
+	// Rate is the limit in bytes per second for all together; 0 is none. At least
+	// 1 KiB/s: a block then takes a minute, and what is slower looks dead to others.
 	Rate int64
 	// Burst is the bytes that may be served at once after a pause when there is a
 	// Rate. Default a quarter of a second of it, at least 256 KiB.
@@ -36,21 +39,28 @@ type UploadConfig struct {
 	Spread time.Duration
 }
 
+// Validate names the fields that are out of range, with their ranges. NewUploads
+// takes a configuration that Validate has not refused.
+func (c UploadConfig) Validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "Slots", c.Slots, 1, 1<<16)
+	bounds.In(&f, "SlotsPerChild", c.SlotsPerChild, 1, 1<<16)
+	bounds.In(&f, "PerChild", c.PerChild, 1, 1<<16)
+	bounds.In(&f, "Queue", c.Queue, 1, 1<<20)
+	bounds.In(&f, "QueueFor", c.QueueFor, 10*time.Millisecond, time.Hour)
+	bounds.In(&f, "Rate", c.Rate, 1<<10, 1<<50)
+	bounds.In(&f, "Burst", c.Burst, 1, 1<<40)
+	bounds.InOrOff(&f, "Spread", c.Spread, 0, time.Hour)
+	return f.Err()
+}
+
 func (c UploadConfig) withDefaults() UploadConfig {
-	for _, f := range []struct {
-		v  *int
-		to int
-	}{{&c.Slots, 64}, {&c.SlotsPerChild, 8}, {&c.PerChild, 256}, {&c.Queue, 8192}} {
-		if *f.v <= 0 {
-			*f.v = f.to
-		}
-	}
-	if c.QueueFor <= 0 {
-		c.QueueFor = 1500 * time.Millisecond
-	}
-	if c.Spread == 0 {
-		c.Spread = 1500 * time.Millisecond
-	}
+	def(&c.Slots, 64)
+	def(&c.SlotsPerChild, 8)
+	def(&c.PerChild, 256)
+	def(&c.Queue, 8192)
+	def(&c.QueueFor, 1500*time.Millisecond)
+	def(&c.Spread, 1500*time.Millisecond)
 	return c
 }
 

@@ -1,0 +1,40 @@
+// Package bounds checks the fields of a configuration. It promises nothing to
+// outsiders.
+package bounds
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+)
+
+// Fields collects what is wrong with the fields of one configuration. The zero
+// value has found nothing.
+type Fields struct{ errs []error }
+
+// In says that a field must lie between low and high, both included, or be zero,
+// which stands for its default. NaN does not.
+func In[T cmp.Ordered](f *Fields, name string, v, low, high T) {
+	var zero T
+	if v != zero && !(v >= low && v <= high) {
+		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, or 0", name, v, low, high))
+	}
+}
+
+// InOrOff is In for a field whose negative values, all alike, switch something off.
+func InOrOff[T cmp.Ordered](f *Fields, name string, v, low, high T) {
+	var zero T
+	if !(v < zero) && v != zero && !(v >= low && v <= high) {
+		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, negative for off, or 0", name, v, low, high))
+	}
+}
+
+// Add notes the fault of a part of the configuration, if it is one.
+func (f *Fields) Add(name string, err error) {
+	if err != nil {
+		f.errs = append(f.errs, fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+// Err is all that was found, or nil.
+func (f *Fields) Err() error { return errors.Join(f.errs...) }
