@@ -58,8 +58,8 @@ const (
 
 func (f Fleet) validate() error {
 	var faults bounds.Fields
-	bounds.In(&faults, "Alone", f.Alone, time.Millisecond, 366*24*time.Hour)
-	bounds.In(&faults, "Settle", f.Settle, time.Millisecond, 24*time.Hour)
+	bounds.In(&faults, "Alone", f.Alone, 1, 366*24*time.Hour)
+	bounds.In(&faults, "Settle", f.Settle, 1, 24*time.Hour)
 	faults.Add("Leases", f.Leases.Validate())
 	_, err := f.forTransfer(false)
 	faults.Add("Coordinator", err)
