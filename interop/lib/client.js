@@ -36,7 +36,7 @@ export async function fetchManifest(node, peer, id) {
     if (bytes === undefined) throw new Broken('no header');
     const header = decode(ManifestHeader, bytes);
     if (header.status !== OK) throw new Refused(header);
-    if (header.size === 0 || header.reason !== '') throw new Broken('a header that breaks a rule');
+    if (header.size === 0) throw new Broken('a header that breaks a rule');
     const manifest = await frames.read(header.size, 10 + header.size / 16384);
     if (!same(hash(manifest), id.subarray(4))) throw new Lie('the manifest is not that of the share');
     return manifest;
@@ -99,11 +99,11 @@ export class Requests {
         if (!proof || headers > 0 || header.proof.length !== 32 * info.blocks) throw new Broken('a proof that was not asked for, or of another size');
         out.proof = values(header.proof);
       }
+      if (header.count === 0 && header.bytes === 0 && header.proof === undefined && !header.last) throw new Broken('a header that says nothing');
       checkRun(header, first + out.blocks.length, first + count, info);
       const raw = await this.frames.read(header.bytes, 30);
       for (let at = 0; at < raw.length; at += BLOCK) out.blocks.push(raw.subarray(at, at + BLOCK));
       if (header.last) break;
-      if (header.count === 0 && headers > 0) throw new Broken('a header with nothing');
       if (!cancelled && out.blocks.length >= cancelAfter) {
         cancelled = true;
         await this.cancel(id);
@@ -120,8 +120,7 @@ export class Requests {
 }
 
 // checkRun compares a header with what must come next.
-function checkRun({ first, count, bytes, reason }, at, end, info) {
-  if (reason !== '') throw new Broken('a reason without a fault');
+function checkRun({ first, count, bytes }, at, end, info) {
   if (count === 0 && bytes === 0) return;
   const last = Math.min(first + count, info.blocks);
   const size = Math.min(last * BLOCK, info.size) - first * BLOCK;

@@ -69,7 +69,6 @@ export class Server {
       return;
     }
     if (request.share === undefined || request.count === 0 || request.first + request.count > 256) throw new Broken('a request that breaks a rule');
-    if (queue.has(request.id)) throw new Broken('an id that is used');
     queue.add(request);
   }
 
@@ -78,8 +77,7 @@ export class Server {
     const header = (fields, raw) => frames.writeFrame(encode(PieceHeader, { id, ...fields }), raw);
     const fault = this.fault(request);
     if (fault !== undefined) return header({ ...fault, last: true });
-    const blocks = this.share.layout.piece(request.piece).blocks;
-    let proof = request.proof && blocks > 1 ? this.share.proof(request.piece) : undefined;
+    let proof = request.proof ? this.share.proof(request.piece) : undefined;
     for (let at = request.first, left = request.count; left > 0 && !request.cancelled;) {
       const count = Math.min(left, RUN);
       const run = [];
@@ -147,23 +145,17 @@ export function fromHaveMap(bits, pieces) {
 // A Queue holds the requests of a stream that are not answered.
 class Queue {
   constructor() {
-    this.waiting = [];
-    this.open = new Map();
+    this.open = []; // in order; the first may be being answered
     this.wake = () => {};
   }
 
   add(request) {
-    this.open.set(request.id, request);
-    this.waiting.push(request);
+    this.open.push(request);
     this.wake();
   }
 
-  has(id) {
-    return this.open.has(id);
-  }
-
   cancel(id) {
-    const request = this.open.get(id);
+    const request = this.open.find((one) => one.id === id);
     if (request !== undefined) request.cancelled = true;
   }
 
@@ -173,17 +165,17 @@ class Queue {
   }
 
   async room() {
-    while (this.open.size >= AHEAD) await this.changed();
+    while (this.open.length >= AHEAD) await this.changed();
   }
 
   // next is the next request to answer; the one before is answered.
   async next() {
-    if (this.current !== undefined) this.open.delete(this.current.id);
-    this.current = undefined;
+    if (this.answering) this.open.shift();
+    this.answering = false;
     this.wake();
-    while (this.waiting.length === 0 && !this.closed) await this.changed();
-    this.current = this.waiting.shift();
-    return this.current;
+    while (this.open.length === 0 && !this.closed) await this.changed();
+    this.answering = true;
+    return this.open[0];
   }
 
   changed() {

@@ -196,10 +196,10 @@ export function decode(fields, bytes) {
   for (const [name, kind] of Object.values(fields)) out[name] = kind.list ? [] : kind.zero;
   const reader = new Reader(bytes);
   while (!reader.done()) {
-    const tag = reader.varint();
+    const tag = reader.tag();
     const type = Number(tag & 7n);
     const [name, kind] = fields[Number(tag >> 3n)] ?? [];
-    if (name === undefined) reader.skip(type);
+    if (name === undefined) reader.skip(tag);
     else if (kind.list) items(reader, type, kind, out[name]);
     else if (type !== kind.type) throw new Broken(`${name}: of another type`);
     else out[name] = kind.read(type === 0 ? reader.varint() : reader.bytes());
@@ -231,15 +231,12 @@ class Reader {
 
   varint() {
     let n = 0n;
-    for (let shift = 0n; shift < 70n; shift += 7n) {
+    for (let shift = 0n; shift < 70n && n < 1n << 64n; shift += 7n) {
       const byte = this.take(1)[0];
       n |= BigInt(byte & 127) << shift;
-      if (byte < 128) {
-        if ((byte === 0 && shift > 0n) || n >= 1n << 64n) break;
-        return n;
-      }
+      if (byte < 128 && n < 1n << 64n) return n;
     }
-    throw new Broken('varint: too long');
+    throw new Broken('varint: too large');
   }
 
   bytes() {
@@ -252,22 +249,31 @@ class Reader {
     return this.all.subarray(this.at - Number(n), this.at);
   }
 
-  skip(type) {
+  // skip skips what stands behind the tag of a field.
+  skip(tag) {
+    const type = Number(tag & 7n);
     if (type === 0) this.varint();
     else if (type === 1) this.take(8);
     else if (type === 2) this.bytes();
     else if (type === 5) this.take(4);
-    else this.group(type);
+    else if (type === 3) this.group(tag);
+    else throw new Broken('a type that is not known');
   }
 
-  // group skips what stands between the ends of a group.
-  group(type) {
-    for (let depth = type === 3 ? 1 : 0; depth > 0;) {
-      const inner = Number(this.varint() & 7n);
-      if (inner === 3) depth++;
-      else if (inner === 4) depth--;
+  // group skips what stands between the beginning of a group, whose tag this is,
+  // and its end, other groups included.
+  group(tag) {
+    for (const open = [tag]; open.length > 0;) {
+      const inner = this.tag();
+      if (inner === open.at(-1) + 1n) open.pop();
+      else if ((inner & 7n) === 3n) open.push(inner);
       else this.skip(inner);
     }
-    if (type !== 3) throw new Broken('a type that is not known');
+  }
+
+  tag() {
+    const tag = this.varint();
+    if (tag < 8n || tag >= 1n << 32n) throw new Broken('a field of a number that is none');
+    return tag;
   }
 }

@@ -8,13 +8,14 @@ import { test } from 'node:test';
 import { noise } from '@libp2p/noise';
 import { tls } from '@libp2p/tls';
 import { multiaddr } from '@multiformats/multiaddr';
-import { Fetch, Refused, Requests, fetchManifest, fetchPiece } from '../lib/client.js';
-import { Layout, decode as decodeManifest, idText } from '../lib/manifest.js';
+import { Fetch, Refused, fetchManifest } from '../lib/client.js';
+import { idText } from '../lib/manifest.js';
 import { Mail } from '../lib/msg.js';
 import { importPath } from '../lib/share.js';
 import { decode as decodeTicket, encode as encodeTicket } from '../lib/ticket.js';
 import {
-  Frames, HAVE_MAP, MANIFEST, MSG, PIECE, PieceHeader, PieceRequest, REPLY, SUBSCRIBE, SUBSCRIBE_RESULT, TELL, TERMINATED, UNSUPPORTED, WATCH, encode,
+  Frames, HAVE_MAP, MANIFEST, MAX_HEADER, MSG, ManifestHeader, ManifestRequest, NOT_FOUND, OK, PIECE, PieceHeader, PieceRequest, REFUSED, REPLY,
+  SUBSCRIBE, SUBSCRIBE_RESULT, TELL, TERMINATED, UNSUPPORTED, WATCH, decode, encode,
 } from '../lib/wire.js';
 import { Binary, assertSame, node, oddFolder, scratch, serve, single, ticketOf } from './helper.js';
 
@@ -111,6 +112,20 @@ const worse = {
     share.manifest = Buffer.from(share.manifest);
     share.manifest[share.manifest.length - 1] ^= 1;
   }],
+  'a header that says nothing': [5, (server) => {
+    server.answer = async (frames, { id, piece }) => {
+      await frames.writeFrame(encode(PieceHeader, { id, proof: server.share.proof(piece) }));
+      await frames.writeFrame(encode(PieceHeader, { id }));
+    };
+  }],
+  'a have-map of another share': [5, (server) => {
+    const { seeder } = server;
+    server.seeder = ({ type, reply, value }, from) => {
+      if (type === SUBSCRIBE) from.reply(reply, SUBSCRIBE_RESULT, { share: value.share, accepted: true });
+      if (type === SUBSCRIBE) from.reply(reply, HAVE_MAP, { share: value.share, pieces: 4, bits: Buffer.of(15) });
+      else seeder.call(server, { type, reply, value }, from);
+    };
+  }],
   'blocks that were not asked for': [5, (server) => {
     server.answer = (frames, { id }) => frames.writeFrame(encode(PieceHeader, { id, first: 9, count: 1, bytes: 65536, last: true }), Buffer.alloc(65536));
   }],
@@ -130,6 +145,17 @@ for (const [name, [code, change]] of Object.entries(worse)) {
   });
 }
 
+test('the binary asks for no block of a source that does not answer a Subscribe', async (t) => {
+  const dir = await scratch(t);
+  let requests = 0;
+  const mute = await serve(t, await importPath(await single(dir, 70000)), (server) => {
+    server.seeder = () => {};
+    server.answer = async () => { requests++; };
+  });
+  const { binary, exit } = await fetchWith(t, dir, text(mute), '--stall', '2s');
+  assert.deepEqual([exit, requests], [4, 0], binary.stderr);
+});
+
 test('the binary refuses a ticket that was cut', async (t) => {
   const dir = await scratch(t);
   const ticket = text(await serve(t, await importPath(await single(dir, 1))));
@@ -146,10 +172,7 @@ test('frames that break a rule end their stream at the binary, and no other', as
   const { id, peers } = decodeTicket(ticket);
   const client = await node(t, false);
   const { remotePeer } = await client.dial(multiaddr(peers[0]));
-  const frame = (request) => {
-    const message = encode(PieceRequest, request);
-    return Buffer.concat([Buffer.of(message.length), message]);
-  };
+  const frame = (request) => framed(encode(PieceRequest, request));
   const good = encode(PieceRequest, { id: 1n, share: id, count: 1 });
   const wrong = {
     'a long length': [PIECE, Buffer.concat([Buffer.of(0x80 | good.length, 0), good])],
@@ -157,6 +180,7 @@ test('frames that break a rule end their stream at the binary, and no other', as
     'no share': [PIECE, frame({ id: 1n, count: 1 })],
     'no blocks': [PIECE, frame({ id: 1n, share: id })],
     'too many blocks': [PIECE, frame({ id: 1n, share: id, first: 255, count: 2 })],
+    'a piece that no share has': [PIECE, frame({ id: 1n, share: id, piece: 2000000, count: 1 })],
     'a field of another type': [PIECE, Buffer.of(3, 0x0a, 1, 7)],
     'no share for a manifest': [MANIFEST, Buffer.of(0)],
     'an envelope that is too long': [MSG, Buffer.of(0x81, 0x80, 0x10)],
@@ -170,24 +194,87 @@ test('frames that break a rule end their stream at the binary, and no other', as
   assert.ok((await fetchManifest(client, remotePeer, id)).length > 0);
 });
 
-test('the binary answers for parts of pieces, and says no', async (t) => {
+// asked is what the binary answers to requests, written as they are: all headers
+// and the bytes behind them, until the last answer has ended.
+async function asked(client, peer, requests) {
+  const frames = new Frames(await client.dialProtocol(peer, PIECE));
+  await frames.write(...requests.map((request) => framed(encode(PieceRequest, request))));
+  const out = [];
+  for (let left = requests.filter(({ cancel }) => !cancel).length; left > 0;) {
+    const header = decode(PieceHeader, await frames.frame(MAX_HEADER, AbortSignal.timeout(5000)));
+    out.push(header);
+    await frames.read(header.bytes);
+    if (header.last || header.status !== OK) left--;
+  }
+  frames.stream.abort(new Error('done'));
+  return out;
+}
+
+const framed = (message) => Buffer.concat([Buffer.of(message.length), message]);
+
+test('what the binary answers', async (t) => {
   const dir = await scratch(t);
-  const { ticket } = await shareWith(t, dir, await single(dir, 1048576 + 70000));
-  const { id, peers } = decodeTicket(ticket);
+  const { ticket } = await shareWith(t, dir, await single(dir, 1048576 + 1));
+  const { id: share, peers } = decodeTicket(ticket);
   const client = await node(t, false);
-  const { remotePeer } = await client.dial(multiaddr(peers[0]));
-  const layout = new Layout(decodeManifest(await fetchManifest(client, remotePeer, id)));
-  const requests = await Requests.open(client, remotePeer);
-  const ask = { share: id, piece: 0, info: layout.piece(0) };
-  assert.equal((await requests.get({ ...ask, first: 14, count: 2 })).blocks.length, 2);
-  assert.equal((await fetchPiece(requests, id, layout, 1, 1)).blocks.length, 2);
-  const back = await requests.get({ ...ask, first: 0, count: 16, cancelAfter: 4 });
-  assert.ok(back.blocks.length >= 4 && back.blocks.length <= 16);
-  const other = Buffer.from(id);
+  const { remotePeer: peer } = await client.dial(multiaddr(peers[0]));
+  const other = Buffer.from(share);
   other[20] ^= 1;
-  await assert.rejects(requests.get({ ...ask, share: other, first: 0, count: 1 }), Refused);
-  await assert.rejects(fetchManifest(client, remotePeer, other), Refused);
+  const whole = { id: 1n, share, piece: 0, count: 16 };
+  const status = async (request) => (await asked(client, peer, [{ ...whole, ...request }])).at(-1).status;
+
+  assert.equal(await status({ first: 14, count: 2 }), OK);
+  assert.equal(await status({ share: other }), NOT_FOUND, 'a share that is not there');
+  assert.equal(await status({ piece: 2, count: 1 }), REFUSED, 'a piece that the share does not have');
+  assert.equal(await status({ piece: 1999999, count: 1 }), REFUSED, 'nor can have');
+  assert.equal(await status({ count: 17 }), REFUSED, 'blocks that the piece does not have');
+  assert.equal(await status({ piece: 1, first: 1, count: 1 }), REFUSED, 'nor another one');
+  await assert.rejects(fetchManifest(client, peer, other), Refused, 'a manifest that is not there');
+
+  let headers = await asked(client, peer, [{ id: 1n, share, piece: 1, count: 1, proof: true }]);
+  assert.equal(headers[0].proof.length, 32, 'the proof of a piece of one block');
+  headers = await asked(client, peer, [whole, { ...whole, first: 3, count: 2 }]);
+  assert.deepEqual(headers.map(({ count }) => count), [4, 4, 4, 4, 2], 'two requests of one id');
+  headers = await asked(client, peer, [whole, { id: 99n, cancel: true }, { id: 2n, share, piece: 1, count: 1 }]);
+  assert.deepEqual(headers.map(({ id }) => id), [1n, 1n, 1n, 1n, 2n], 'a request that was never made is taken back');
+  headers = await asked(client, peer, [whole, { id: 1n, cancel: true, share: other, piece: 7 }]);
+  assert.ok(headers.length <= 5 && headers.at(-1).last && headers.at(-1).status === OK, 'one that was made');
+
+  const stream = await client.dialProtocol(peer, MANIFEST);
+  const frames = new Frames(stream);
+  await frames.write(framed(encode(ManifestRequest, { share })), Buffer.alloc(100, 255));
+  assert.equal(decode(ManifestHeader, await frames.frame(MAX_HEADER)).status, OK, 'bytes behind a request for a manifest');
 });
+
+// Answers that are right, though another source would not send them.
+const unusual = {
+  'a proof in a header of its own, with a block that is not there': async (frames, { id, piece, first, count, proof }, share) => {
+    if (proof) await frames.writeFrame(encode(PieceHeader, { id, first: 77, proof: share.proof(piece) }));
+    const blocks = [];
+    for (let block = first; block < first + count; block++) blocks.push(await share.read(piece, block));
+    for (const [n, raw] of blocks.entries()) await frames.writeFrame(encode(PieceHeader, { id, first: first + n, count: 1, bytes: raw.length }), raw);
+    await frames.writeFrame(encode(PieceHeader, { id, reason: 'nothing is wrong', retry: 5, last: true }));
+  },
+};
+
+for (const [name, answer] of Object.entries(unusual)) {
+  test(`the binary reads ${name}`, async (t) => {
+    const dir = await scratch(t);
+    const path = await single(dir, 2 * 1048576 + 70000);
+    const server = await serve(t, await importPath(path), (it) => {
+      it.answer = (frames, request) => answer(frames, request, it.share);
+      it.answerManifest = async (frames) => {
+        await frames.frame(MAX_HEADER);
+        const { manifest } = it.share;
+        await frames.writeFrame(encode(ManifestHeader, { size: manifest.length }), Buffer.concat([manifest, Buffer.alloc(999)]));
+        await frames.stream.close();
+      };
+    });
+    const { binary, exit } = await fetchWith(t, dir, text(server));
+    assert.equal(exit, 0, binary.stderr);
+    await assertSame(join(dir, 'out', 'single'), path);
+  });
+}
 
 test('messages with the binary', async (t) => {
   const dir = await scratch(t);

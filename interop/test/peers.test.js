@@ -125,7 +125,6 @@ test('frames that break a rule end their stream and no other', async (t) => {
     'no share': frame({ id: 1n, count: 1 }),
     'no blocks': frame({ id: 1n, share }),
     'too many blocks': frame({ id: 1n, share, first: 255, count: 2 }),
-    'an id twice': Buffer.concat(Array(2).fill(frame({ id: 1n, share, count: 2 }))),
   };
   for (const [name, bytes] of Object.entries(frames)) {
     const stream = new Frames(await client.dialProtocol(remotePeer, PIECE));

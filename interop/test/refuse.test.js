@@ -122,12 +122,16 @@ test('messages that break a rule', () => {
     'a reason that is not UTF-8': '2201ff',
     'an end in a field': '2205',
     'a number of 65 bits': '08ffffffffffffffffff03',
-    'a group that does not end': '5b08',
+    'a field of number 0': '0001',
+    'a field of number 2^29': '808080801001',
+    'a group that does not end': '7b0801',
+    'a group that ends as another': '7b84017c',
     'the end of a group': '5c',
   })) {
     assert.throws(header(text), wire.Broken, name);
   }
-  assert.equal(wire.decode(wire.PieceHeader, from('0807 7b 0801 7c 7d00000000 0809')).id, 9n, 'unknown fields are skipped, the last one counts');
+  assert.equal(wire.decode(wire.PieceHeader, from('0807 7b 0801 8301 8401 7c 7d00000000 0809')).id, 9n, 'unknown fields are skipped, the last one counts');
+  assert.equal(wire.decode(wire.PieceHeader, from('088700')).id, 7n, 'a number in a longer form');
   assert.throws(() => wire.decode(wire.ManifestRequest, from('')), wire.Broken, 'no share');
   const have = wire.Messages[wire.HAVE];
   const share = `0a24${id.toString('hex')}`;
