@@ -163,7 +163,7 @@ func (n *Node) remember(records []peers.Record) {
 
 // gone is told by the offers when a file changed under a share.
 func (n *Node) gone(id share.ID, why string) {
-	n.log.Warn("a share is no longer offered", "share", id.String(), "reason", why)
+	n.log.Info("a share is no longer offered", "share", id.String(), "reason", why)
 	n.mu.Lock()
 	s := n.shares[id]
 	delete(n.shares, id)

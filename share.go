@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	gopath "path"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +19,18 @@ import (
 
 // ShareOptions are what Share may be told. The zero value works.
 type ShareOptions struct {
+	// Name is what the share is called; default as the file or folder.
+	Name string
+	// Also are further files and folders. The share is then a folder called Name,
+	// which must be given, that holds each under its own name.
+	Also []string
+	// Exclude leaves out what matches one of these patterns, by its path in the
+	// share, and all that is below it. They are as in FetchOptions.Only, but one
+	// without a slash matches at any depth, and one that begins with a slash only
+	// where it says.
+	Exclude []string
+	// Passing says that the files will not be shared again: nothing of them is remembered.
+	Passing bool
 	// Links says what becomes of symbolic links; default keep.
 	Links store.LinkMode
 	// Workers is how many cores hash; default all.
@@ -30,6 +44,7 @@ type Share struct {
 	node     *Node
 	manifest *share.Manifest
 	imported *store.Imported
+	idle     []string
 	done     chan struct{}
 	once     sync.Once
 	err      error
@@ -40,12 +55,15 @@ type Share struct {
 // that does ends the share. What has not changed since it was last shared is not
 // read again. What has the same content, and so the same ID, as an earlier Share
 // takes its place, and ends it. ctx is for the import alone.
+//
+// Errors wrap path.ErrBadPattern for a pattern of Exclude; *store.ProblemsError and
+// *share.PathError list what cannot be shared.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
-	imp, err := store.Import(ctx, path, store.ImportOptions{Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: n.cfg.Simulation.FS})
+	imp, idle, err := n.importAll(ctx, path, opt)
 	if err != nil {
 		return nil, err
 	}
-	s := &Share{node: n, manifest: imp.Manifest, imported: imp, done: make(chan struct{})}
+	s := &Share{node: n, manifest: imp.Manifest, imported: imp, idle: idle, done: make(chan struct{})}
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
@@ -63,6 +81,72 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	return s, nil
 }
 
+// importAll imports what is to be shared, and says which patterns left nothing out.
+func (n *Node) importAll(ctx context.Context, path string, opt ShareOptions) (imp *store.Imported, idle []string, err error) {
+	ex, err := newExcluding(opt.Exclude)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := store.ImportOptions{Name: opt.Name, Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: n.cfg.Simulation.FS}
+	if opt.Passing {
+		o.State = nil
+	}
+	if len(opt.Exclude) > 0 {
+		o.Exclude = ex.match
+	}
+	switch {
+	case len(opt.Also) == 0:
+		imp, err = store.Import(ctx, path, o)
+	case opt.Name == "":
+		err = errors.New("several files or folders in one share need a name for it")
+	default:
+		imp, err = store.ImportAll(ctx, append([]string{path}, opt.Also...), o)
+	}
+	return imp, ex.idle(), err
+}
+
+// excluding is what is to be left out of a share.
+type excluding struct {
+	texts []string
+	globs []share.Globs // of each text
+	used  []bool
+}
+
+func newExcluding(texts []string) (*excluding, error) {
+	x := &excluding{texts: texts, used: make([]bool, len(texts))}
+	for _, t := range texts {
+		pattern := strings.TrimPrefix(t, "/")
+		if pattern == t && !strings.Contains(strings.TrimSuffix(t, "/"), "/") {
+			pattern = "**/" + t
+		}
+		g, err := share.ParseGlobs([]string{pattern})
+		if err != nil {
+			return nil, fmt.Errorf("%q is no pattern for paths: %w", t, gopath.ErrBadPattern)
+		}
+		x.globs = append(x.globs, g)
+	}
+	return x, nil
+}
+
+func (x *excluding) match(p string) bool {
+	out := false
+	for i, g := range x.globs {
+		if g.Match(p) {
+			out, x.used[i] = true, true
+		}
+	}
+	return out
+}
+
+func (x *excluding) idle() (out []string) {
+	for i, t := range x.texts {
+		if !x.used[i] {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // ID is the share ID.
 func (s *Share) ID() share.ID { return s.manifest.ID() }
 
@@ -71,6 +155,9 @@ func (s *Share) Manifest() *share.Manifest { return s.manifest }
 
 // Imported says what the import did: bytes hashed, bytes known from before, warnings.
 func (s *Share) Imported() *store.Imported { return s.imported }
+
+// Idle is the patterns of ShareOptions.Exclude that left nothing out: they may be mistyped.
+func (s *Share) Idle() []string { return s.idle }
 
 // Ticket is the one string that another node needs.
 func (s *Share) Ticket() string {

@@ -18,6 +18,7 @@ type ImportOptions struct {
 	Links    LinkMode             // what to do with symlinks; default: keep them
 	Workers  int                  // files and pieces hashed at once; default 0: one per core
 	Name     string               // the share's name; default: that of the file or folder
+	Exclude  func(string) bool    // leaves out what it says yes to, by the path in the share, and all below; default: nothing
 	State    *State               // remembers hashes, so that importing again hashes nothing; default: none
 	Progress func(ImportProgress) // called at most ten times a second, and at the end; one call at a time
 	MaxOpen  int                  // files the Tree keeps open; default DefaultMaxOpen
@@ -38,6 +39,7 @@ type Imported struct {
 	Hashed   int64    // bytes read and hashed
 	Cached   int64    // bytes known from an earlier import
 	Skipped  int      // symlinks left out, as LinksSkip wants
+	Excluded int      // files and folders left out, as Exclude wants
 	Warnings []string // for people: what is no error here, but may be one where the share is fetched
 }
 
@@ -56,6 +58,22 @@ func Import(ctx context.Context, path string, opt ImportOptions) (*Imported, err
 }
 
 func importPath(ctx context.Context, path string, opt ImportOptions) (*Imported, error) {
+	im, err := newImporting(path, opt)
+	if err != nil {
+		return nil, err
+	}
+	todo, err := im.prepare(ctx)
+	if err == nil {
+		var out *Imported
+		if out, err = im.run(ctx, todo); err == nil {
+			return out, nil
+		}
+	}
+	im.place.dir.Close()
+	return nil, err
+}
+
+func newImporting(path string, opt ImportOptions) (*importing, error) {
 	at, err := locate(path, opt.FS)
 	if err != nil {
 		return nil, err
@@ -63,12 +81,7 @@ func importPath(ctx context.Context, path string, opt ImportOptions) (*Imported,
 	if opt.Name != "" {
 		at.name = opt.Name
 	}
-	im := &importing{opt: opt, place: at}
-	out, err := im.run(ctx)
-	if err != nil {
-		at.dir.Close()
-	}
-	return out, err
+	return &importing{opt: opt, place: at}, nil
 }
 
 // place is where a share lies on disk.
@@ -148,28 +161,36 @@ type importing struct {
 	opt   ImportOptions
 	place place
 
-	found   []found
-	skipped int
-	known   []known   // by found: what the cache says; its zero value if nothing
-	hashed  []*hashed // by found; nil for what is no file or is known
-	places  []int64   // by found: its first slot
-	slots   *slotFile
-	temp    string   // the slots' name in the State until they have an ID
-	trouble []string // that is no reason to stop
+	found             []found
+	skipped, excluded int
+	known             []known   // by found: what the cache says; its zero value if nothing
+	hashed            []*hashed // by found; nil for what is no file or is known
+	places            []int64   // by found: its first slot
+	slots             *slotFile
+	temp              string   // the slots' name in the State until they have an ID
+	trouble           []string // that is no reason to stop
 
 	mu   sync.Mutex // guards done and last
 	done ImportProgress
 	last time.Time
 }
 
-func (im *importing) run(ctx context.Context) (*Imported, error) {
+// prepare finds out what is to be shared, and which files must be hashed for that.
+func (im *importing) prepare(ctx context.Context) (todo []*hashed, err error) {
 	if err := im.scan(ctx); err != nil {
 		return nil, err
+	}
+	if len(im.found) == 0 && im.excluded > 0 {
+		return nil, errors.New("nothing is left of it: all that is in it is to be left out")
 	}
 	if _, err := im.manifest(false); err != nil {
 		return nil, err
 	}
-	todo := im.plan()
+	return im.plan(), nil
+}
+
+// run hashes what prepare has found.
+func (im *importing) run(ctx context.Context, todo []*hashed) (*Imported, error) {
 	if err := im.hash(ctx, todo); err != nil {
 		return nil, err
 	}
@@ -185,6 +206,7 @@ func (im *importing) run(ctx context.Context) (*Imported, error) {
 		Hashed:   im.done.Hashed,
 		Cached:   im.done.Total - min(im.done.Total, im.done.Hashed),
 		Skipped:  im.skipped,
+		Excluded: im.excluded,
 		Warnings: append(im.trouble, warnings(m, im.skipped)...),
 	}, nil
 }
@@ -206,7 +228,7 @@ func warnings(m *share.Manifest, skipped int) (out []string) {
 
 // scan finds what there is, and refuses what cannot be shared.
 func (im *importing) scan(ctx context.Context) error {
-	s := scan{links: im.opt.Links}
+	s := scan{links: im.opt.Links, exclude: im.opt.Exclude}
 	if im.place.base == "" {
 		if err := s.walk(ctx, im.place.dir); err != nil {
 			return err
@@ -220,7 +242,7 @@ func (im *importing) scan(ctx context.Context) error {
 			return err
 		}
 	}
-	im.found, im.skipped = s.found, s.skipped
+	im.found, im.skipped, im.excluded = s.found, s.skipped, s.excluded
 	return s.bad.err()
 }
 

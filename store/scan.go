@@ -58,7 +58,10 @@ func (e *ProblemsError) Unwrap() []error {
 }
 
 // problems gathers Problems.
-type problems struct{ list []Problem }
+type problems struct {
+	list []Problem
+	more int // that are not listed
+}
 
 func (p *problems) add(path string, err error) { p.list = append(p.list, Problem{path, err}) }
 
@@ -67,7 +70,7 @@ func (p *problems) err() error {
 		return nil
 	}
 	slices.SortStableFunc(p.list, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
-	return &ProblemsError{p.list[:min(len(p.list), maxProblems)], len(p.list)}
+	return &ProblemsError{p.list[:min(len(p.list), maxProblems)], len(p.list) + p.more}
 }
 
 // found is one entry-to-be of a manifest as it lies on disk.
@@ -80,10 +83,12 @@ type found struct {
 
 // scan is a walk through a folder.
 type scan struct {
-	links   LinkMode
-	found   []found
-	bad     problems
-	skipped int // symlinks left out
+	links    LinkMode
+	exclude  func(path string) bool // nil: nothing is
+	found    []found
+	bad      problems
+	skipped  int // symlinks left out
+	excluded int // files and folders left out
 }
 
 // walk lists what lies below d in path order, and everything that cannot be
@@ -122,6 +127,10 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.DirEntry) error {
 	if len(s.found) > share.MaxEntries {
 		return fmt.Errorf("%w: more than %d files and folders", share.ErrLimit, share.MaxEntries)
+	}
+	if s.exclude != nil && s.exclude(at) {
+		s.excluded++
+		return nil
 	}
 	if !utf8.ValidString(e.Name) {
 		s.bad.add(at, fmt.Errorf("%w: the name is not UTF-8", share.ErrPath))

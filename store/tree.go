@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"sync/atomic"
 
 	"github.com/piecelease/fetcher/share"
@@ -32,6 +33,8 @@ var ErrNotYet = errors.New("piece is not here yet")
 // Tree is a share whose files are all there: imported, or fetched to the end.
 type Tree struct {
 	m       *share.Manifest
+	parts   []*Tree       // if it has several: they have the files
+	starts  []share.Piece // the first piece of each
 	place   place
 	stamps  []vfs.Stamp // by entry
 	slotMap *slotMap
@@ -61,6 +64,13 @@ func (t *Tree) Close() error {
 	if t.closed.Swap(true) {
 		return nil
 	}
+	if t.parts != nil {
+		var err error
+		for _, p := range t.parts {
+			err = errors.Join(err, p.Close())
+		}
+		return err
+	}
 	return errors.Join(t.handles.Close(), t.slots.close())
 }
 
@@ -71,7 +81,25 @@ func (t *Tree) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int
 	if !l.ValidRun(p, first, n) {
 		return 0, invalidRun(p, first, n)
 	}
+	if part, q := t.part(p); part != nil {
+		return part.ReadRun(q, first, n, dst)
+	}
 	return t.read(l.RunSpan(p, first, n), dst)
+}
+
+// part is the part that has piece p, and its number there; nil if there are none.
+func (t *Tree) part(p share.Piece) (*Tree, share.Piece) {
+	i, exact := slices.BinarySearch(t.starts, p)
+	if !exact {
+		i--
+	}
+	if i < 0 {
+		return nil, 0
+	}
+	for i+1 < len(t.starts) && t.starts[i+1] == p {
+		i++ // those before are without pieces
+	}
+	return t.parts[i], p - t.starts[i]
 }
 
 func invalidRun(p share.Piece, first share.Block, n int) error {
@@ -91,7 +119,7 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 		if !t.m.Single() {
 			p = path.Join(t.m.Name, p)
 		}
-		return 0, fmt.Errorf("read %s: %w", p, err)
+		return 0, fmt.Errorf("%s: %w", p, err)
 	}
 	return s.Len, nil
 }
@@ -109,6 +137,9 @@ func (t *Tree) Proof(p share.Piece) ([]share.Hash, error) {
 	}
 	if t.closed.Load() {
 		return nil, fs.ErrClosed
+	}
+	if part, q := t.part(p); part != nil {
+		return part.Proof(q)
 	}
 	return proof(t.m, t.slotMap, t.slots, p, func(s share.Span, dst []byte) error {
 		return t.stamped(s.Entry).readLike(s, dst)

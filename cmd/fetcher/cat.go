@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
-	"github.com/piecelease/fetcher/store/vfs"
 )
 
 func (a *app) catCommand() *cobra.Command {
@@ -155,12 +153,18 @@ func (s sink) Write(b []byte) (int, error) {
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		err = errPipe
-	case errors.Is(err, syscall.ENOSPC):
-		err = fmt.Errorf("write to stdout: %w: %w", share.ErrDiskFull, err)
 	case err != nil:
-		err = fmt.Errorf("write to stdout: %w", err)
+		err = fmt.Errorf("write to stdout: %w", diskFull(err))
 	}
 	return n, err
+}
+
+// diskFull gives an error its class if it means a full disk.
+func diskFull(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: %w", share.ErrDiskFull, err)
+	}
+	return err
 }
 
 // tell says on stderr what a person should know, until the transfer ends.
@@ -205,65 +209,4 @@ func fileOf(m *share.Manifest, file string) (*share.Entry, error) {
 		}
 	}
 	return nil, usageError{fmt.Errorf("%s has no file %q; fetcher ls lists what it has", printable(m.Name), file)}
-}
-
-// scratch is a folder in the state directory for what nobody will want again. A
-// lock in it says that its process lives.
-type scratch struct {
-	dir  string
-	lock io.Closer
-	at   vfs.FS
-}
-
-const scratchPattern = "cat-*"
-
-// newScratch makes a scratch, and removes those of processes that were killed.
-func newScratch(state string) (*scratch, error) {
-	if state == "" {
-		var err error
-		if state, err = fetcher.DefaultDir(); err != nil {
-			return nil, err
-		}
-	}
-	old, _ := filepath.Glob(filepath.Join(quoteMeta(state), scratchPattern)) // the pattern is good
-	for _, dir := range old {
-		if s, err := takeScratch(dir); err == nil {
-			s.remove()
-		}
-	}
-	for tries := 3; ; tries-- {
-		dir, err := os.MkdirTemp(state, scratchPattern)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
-		}
-		s, err := takeScratch(dir)
-		if err == nil || tries == 0 {
-			return s, err
-		}
-		// Another process took it for one that was left; it is gone now.
-	}
-}
-
-func quoteMeta(dir string) string {
-	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(dir)
-}
-
-func takeScratch(dir string) (*scratch, error) {
-	at, err := vfs.Dir(dir)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := at.Lock("lock")
-	if err != nil {
-		at.Close()
-		return nil, err
-	}
-	return &scratch{dir, lock, at}, nil
-}
-
-func (s *scratch) remove() {
-	os.RemoveAll(s.dir)
-	s.lock.Close()
-	s.at.Close()
-	os.RemoveAll(s.dir) // an open file cannot be removed on every system
 }

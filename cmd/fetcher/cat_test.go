@@ -33,7 +33,7 @@ func cat(t testing.TB, args ...string) (stdout, stderr []byte, code int, state s
 // leftovers are scratch folders that were not removed.
 func leftovers(t testing.TB, state string) []string {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(state, "cat-*"))
+	left, err := filepath.Glob(filepath.Join(state, "scratch-*"))
 	must(t, err)
 	return left
 }
@@ -172,7 +172,7 @@ func TestCatCanBeInterrupted(t *testing.T) {
 // What a killed cat left is removed by the next, and what another uses is not.
 func TestScratchesOfTheDeadAreRemoved(t *testing.T) {
 	state := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(state, "cat-dead", "x.partial"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(state, "scratch-dead", "x.partial"), 0o700))
 	a, err := newScratch(state)
 	must(t, err)
 	b, err := newScratch(state)

@@ -35,7 +35,7 @@ func TestCompletionOffersWhatFits(t *testing.T) {
 
 // Help fits on a terminal of 80 columns.
 func TestHelpFitsOnATerminal(t *testing.T) {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: newTerminal(io.Discard)}
 	var look func(c *cobra.Command)
 	look = func(c *cobra.Command) {
 		c.InitDefaultHelpFlag()

@@ -85,12 +85,14 @@ type line struct {
 	Message  string `json:"message"`
 	Exit     int    `json:"exit"`
 	Reason   string `json:"reason"`
+	Why      any    `json:"why"`
 	Sources  any    `json:"sources"`
 	Peer     string `json:"peer"`
 	Root     string `json:"root"`
 	Path     string `json:"path"`
 	Kind     string `json:"kind"`
 	Addrs    []string
+	Warnings []string
 
 	Files      int `json:"files"`
 	ShareFiles int `json:"share_files"`
@@ -570,7 +572,7 @@ func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
 	if !strings.HasPrefix(ticket, "share") || strings.ContainsAny(ticket, " \t") {
 		t.Errorf("first line %q", first)
 	}
-	for _, want := range []string{"fetcher fetch " + ticket, "one.bin", "private addresses", "/p2p/"} {
+	for _, want := range []string{"fetcher fetch " + ticket, "one.bin", "this machine only", "/p2p/"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, &stderr)
 		}

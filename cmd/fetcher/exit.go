@@ -4,9 +4,11 @@ import (
 	"errors"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 )
 
 // Exit codes. They are a promise: scripts branch on them.
@@ -74,9 +76,15 @@ func exitCode(err error) int {
 	return code
 }
 
-// sentence is an error for a person: on one line.
+// sentence is an error for a person: what follows its first line is set in.
 func sentence(err error) string {
-	return strings.TrimRight(strings.ReplaceAll(err.Error(), "\n", "\n  "), "\n ")
+	lines := strings.Split(strings.TrimRight(err.Error(), "\n "), "\n")
+	for i, s := range lines[1:] {
+		if !strings.HasPrefix(s, " ") {
+			lines[i+1] = "  " + s
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // advices say what a person can do about an error; the first that holds counts.
@@ -102,10 +110,54 @@ func advice(err error) string {
 	if errors.As(err, new(usageError)) {
 		return ""
 	}
+	if errors.As(err, new(importError)) {
+		if s := leaveOut(err); s != "" {
+			return s
+		}
+	}
 	for _, a := range advices {
 		if errors.Is(err, a.err) {
 			return a.what
 		}
 	}
 	return ""
+}
+
+// maxSuggested is how many files a command is suggested for that leaves them out.
+const maxSuggested = 8
+
+// leaveOut says how to share the rest, where some files or folders cannot be.
+func leaveOut(err error) string {
+	var bad *store.ProblemsError
+	var names *share.PathError
+	switch {
+	case errors.As(err, &names):
+		return "To share the rest, leave these out with --exclude PATTERN, or all links with --links skip."
+	case !errors.As(err, &bad) || bad.Problems[0].Path == ".":
+		return ""
+	case bad.Count > maxSuggested:
+		return "To share the rest, leave these out with --exclude PATTERN; it may be repeated."
+	}
+	s := "To share the rest, leave " + either(bad.Count == 1, "it", "them") + " out with\n"
+	for _, p := range bad.Problems {
+		s += "\n" + verbatim + "--exclude " + quote("/"+literal(p.Path))
+	}
+	return s + "\n"
+}
+
+// literal is a pattern that matches a path, which may not be UTF-8, and no other
+// that could be meant.
+func literal(p string) string {
+	var b strings.Builder
+	for i, c := range p {
+		switch _, n := utf8.DecodeRuneInString(p[i:]); {
+		case c == utf8.RuneError && n == 1:
+			b.WriteByte('?')
+		case strings.ContainsRune(`*?[\`, c):
+			b.WriteString(`\` + string(c))
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
 }

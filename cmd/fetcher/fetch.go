@@ -138,7 +138,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
-	w := &watcher{app: a, node: node, t: t, line: newLiveLine(a.stderr), began: began}
+	w := &watcher{app: a, node: node, t: t, began: began}
 	err = w.follow(ctx)
 	w.summarize()
 	if err != nil {
@@ -221,20 +221,19 @@ type watcher struct {
 	*app
 	node  *fetcher.Node
 	t     *fetcher.Transfer
-	line  *liveLine
 	began time.Time
 }
 
 // follow shows the events until the transfer has ended.
 func (w *watcher) follow(ctx context.Context) error {
-	defer w.line.clear()
+	defer w.stderr.clear()
 	interrupted := ctx.Done()
 	asked, stop := whyAsked()
 	defer stop()
 	for {
 		select {
 		case <-asked:
-			w.line.clear()
+			w.stderr.clear()
 			for _, s := range w.t.Why() {
 				fmt.Fprintln(w.stderr, printable(s))
 			}
@@ -261,27 +260,27 @@ func (w *watcher) show(e fetcher.Event) {
 	case fetcher.Planned:
 		w.plan(e)
 	case fetcher.Progress:
-		w.line.show(describe(e), false)
+		w.stderr.show(describe(e), nil, false)
 		w.out.throttled("progress", map[string]any{"state": e.State.String(), "reason": e.Reason, "bytes": e.Bytes, "verified_bytes": e.Verified,
 			"duplicate_bytes": e.Duplicate, "wire_bytes": e.WireIn + e.WireOut, "rate": int64(e.Rate), "sources": active(e), "pieces": e.Pieces, "done_pieces": e.Done})
 	case fetcher.SourceChanged:
 		w.out.write("source", sourceFields(e.Source))
 		if e.Source.Banned {
-			w.line.clear()
+			w.stderr.clear()
 			fmt.Fprintf(w.stderr, "source %s is %s\n", e.Source.Peer, printable(e.Source.Why))
 		}
 	case fetcher.Stalled:
 		w.out.write("stall", map[string]any{"seconds": e.For.Seconds(), "reason": e.Reason, "why": append([]string{}, e.Why...)})
 		p := w.t.Progress()
 		p.Reason = e.Reason
-		w.line.show(describe(p), true)
+		w.stderr.show(describe(p), nil, true)
 	}
 }
 
 func (w *watcher) plan(e fetcher.Planned) {
 	m := e.Manifest
 	files, _, _ := m.Count()
-	w.line.clear()
+	w.stderr.clear()
 	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), size(e.Bytes), count(e.Files, "file"))
 	if e.Files < files {
 		fmt.Fprintf(w.stderr, ", of %s in %d", size(m.Layout().Bytes()), files)
@@ -360,7 +359,7 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) {
 // leave says goodbye to the children and closes the node.
 func (w *watcher) leave() error {
 	if err := w.node.Close(); err != nil {
-		w.line.clear()
+		w.stderr.clear()
 		fmt.Fprintln(w.stderr, "warning: closing:", err)
 	}
 	return nil

@@ -51,7 +51,7 @@ func (s signalled) Error() string { return s.String() }
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
-	stderr io.Writer
+	stderr *terminal
 	out    *reporter // NDJSON, when asked for
 	flags  globals
 }
@@ -65,19 +65,21 @@ type globals struct {
 
 // run is the command, without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.Context) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: newTerminal(stderr)}
+	defer a.stderr.clear()
 	a.out = newReporter(stdout, wantsJSON(args))
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
 	if err != nil && code != exitInterrupted && code != exitPipe {
-		fmt.Fprintln(stderr, "fetcher:", sentence(err))
+		a.stderr.clear()
+		fmt.Fprintln(a.stderr, "fetcher:", sentence(err))
 		if s := advice(err); s != "" {
-			fmt.Fprintln(stderr, s)
+			fmt.Fprintln(a.stderr, s)
 		}
 	}
 	a.out.finish(code, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -118,4 +119,35 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 		s := office{r, 0}.share(t, small, "4001")
 		office{r, 1}.fetch(t, fingerprint(t, small), s.ticket, nil)
 	})
+}
+
+// On a machine without a network, or with nothing but its loopback, share says who can fetch.
+func TestShareSaysWhoCanReachIt(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 1000, 7)
+	for script, want := range map[string]string{
+		`exec "$@"`:                    "nobody can fetch it",
+		`ip link set lo up; exec "$@"`: "works on this machine only",
+	} {
+		cmd := exec.Command("sh", "-c", script, "sh", binary, "share", src, "--json", "--dir", t.TempDir())
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		if err := cmd.Start(); err != nil {
+			t.Skip("NOT TESTED: a network namespace needs root:", err)
+		}
+		lines := json.NewDecoder(out)
+		var l line
+		for l.Type != "share" {
+			if err := lines.Decode(&l); err != nil {
+				t.Fatalf("%s: %v", script, err)
+			}
+		}
+		if !strings.Contains(strings.Join(l.Warnings, "\n"), want) {
+			t.Errorf("%s: warnings %q, want %q", script, l.Warnings, want)
+		}
+		must(t, cmd.Process.Signal(syscall.SIGTERM))
+		must(t, cmd.Wait())
+	}
 }

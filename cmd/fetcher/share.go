@@ -1,49 +1,86 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
 
-func (a *app) shareCommand() *cobra.Command {
-	var listen, announce []string
-	var links string
-	var limitUp string
-	c := &cobra.Command{
-		Use:   "share PATH",
-		Short: "Serve a file or folder, and print its ticket",
-		Long: `Serve a file or folder, straight from where it is, until Ctrl-C.
+// shareFlags are the flags of share.
+type shareFlags struct {
+	listen, announce, exclude []string
+	name, links, limitUp      string
+}
 
-The first line on stdout is the ticket, alone. What is for people goes to
-stderr. What has not changed since it was last shared is not read again.`,
-		Args: exactly("PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			mode, err := linkMode(links)
-			if err != nil {
-				return err
+func (a *app) shareCommand() *cobra.Command {
+	var fl shareFlags
+	c := &cobra.Command{
+		Use:   "share PATH...",
+		Short: "Serve files or folders, and print their tickets",
+		Long: `Serve files or folders, straight from where they are, until Ctrl-C.
+
+Each PATH is a share of its own, and stdout has a line with the ticket of each,
+in their order, and nothing else. With --name they are one share, a folder of
+that name that holds them all. A PATH of "-" is what is read from stdin, until
+it ends; it needs a --name, and is kept in the state directory meanwhile.
+
+What is for people goes to stderr. What has not changed since it was last shared
+is not read again. When a file changes, its share ends; others are served on.
+
+With --exclude, files and folders are left out by their path in the share:
+* ? [a-z] match within a part of it, ** any number of parts. A pattern without
+a slash matches at any depth, and one that begins with a slash only there.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("%s takes at least one PATH; see %s --help", cmd.CommandPath(), cmd.CommandPath())}
 			}
-			rate, err := parseRate("--limit-up", limitUp)
-			if err != nil {
-				return err
-			}
-			return a.share(cmd, args[0], listen, announce, mode, rate)
+			return nil
 		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.share(cmd.Context(), args, fl) },
 	}
 	f := c.Flags()
-	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
-	f.StringArrayVar(&announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
-	f.StringVar(&links, "links", "keep", "what becomes of symbolic links, a `MODE`: keep those that stay inside, skip all, or refuse them")
-	f.StringVar(&limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.StringVar(&fl.name, "name", "", "call the share `NAME`, and put all that is given into it")
+	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
+	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
+	f.StringVar(&fl.links, "links", "keep", "what becomes of symbolic links, a `MODE`: keep those that stay inside, skip all, or refuse them")
+	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	return c
+}
+
+// shareStdin is the PATH that means it.
+const shareStdin = "-"
+
+// check is what the flags and paths mean: the options, and what goes into each share.
+func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp int64, err error) {
+	switch stdin := slices.Contains(paths, shareStdin); {
+	case stdin && len(paths) > 1:
+		return opt, 0, usageError{errors.New("stdin is a share of its own: - stands alone")}
+	case stdin && fl.name == "":
+		return opt, 0, usageError{errors.New("what is read from stdin needs a --name")}
+	case stdin && len(fl.exclude) > 0:
+		return opt, 0, usageError{errors.New("there is nothing in stdin that --exclude could leave out")}
+	}
+	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude}
+	if opt.Links, err = linkMode(fl.links); err != nil {
+		return opt, 0, err
+	}
+	limitUp, err = parseRate("--limit-up", fl.limitUp)
+	return opt, limitUp, err
 }
 
 func linkMode(s string) (store.LinkMode, error) {
@@ -58,71 +95,203 @@ func linkMode(s string) (store.LinkMode, error) {
 	return 0, usageError{fmt.Errorf("--links is keep, skip or refuse, not %q", s)}
 }
 
-func (a *app) share(cmd *cobra.Command, path string, listen, announce []string, links store.LinkMode, limitUp int64) error {
-	ctx := cmd.Context()
+func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
+	opt, limitUp, err := fl.check(paths)
+	if err != nil {
+		return err
+	}
 	log, err := a.logger()
 	if err != nil {
 		return err
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: listen, Announce: announce, Logger: log, UploadRate: limitUp})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Logger: log, UploadRate: limitUp})
 	if err != nil {
 		return err
 	}
 	defer node.Close()
-	bar := newLiveLine(a.stderr)
-	began := time.Now()
-	s, err := node.Share(ctx, path, fetcher.ShareOptions{Links: links, Progress: func(p store.ImportProgress) {
-		bar.show(fmt.Sprintf("reading %s of %s, %d of %s", size(p.Bytes), size(p.Total), p.Files, count(p.TotalFiles, "file")), false)
-		a.out.throttled("progress", map[string]any{"bytes": p.Total, "read_bytes": p.Bytes, "files": p.Files, "hashed_bytes": p.Hashed})
-	}})
-	bar.clear()
-	if err != nil {
-		if c := cause(ctx); c != nil && ctx.Err() != nil {
-			return c
+	if paths[0] == shareStdin {
+		kept, err := a.keepStdin(ctx)
+		if err != nil {
+			return err
+		}
+		defer kept.remove()
+		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
+	}
+	s := &sharer{app: a, node: node}
+	if err := s.importAll(ctx, paths, opt); err != nil {
+		if ctx.Err() != nil {
+			return cause(ctx)
 		}
 		return err
 	}
-	if err := a.describe(node, s, path, time.Since(began)); err != nil {
+	if err := s.describe(); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return node.Close()
-	case <-s.Done():
-		return s.Err()
+	return s.serve(ctx)
+}
+
+// sharer is one run of share.
+type sharer struct {
+	*app
+	node   *fetcher.Node
+	shares []served
+}
+
+// served is a share, and how long it took to import it.
+type served struct {
+	*fetcher.Share
+	took time.Duration
+}
+
+// importAll begins to share the paths: each for itself, or with a name all as one.
+func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.ShareOptions) error {
+	defer s.stderr.clear()
+	of := ""
+	opt.Progress = func(p store.ImportProgress) {
+		s.stderr.show(fmt.Sprintf("reading%s %s of %s, %d of %s", of, size(p.Bytes), size(p.Total), p.Files, count(p.TotalFiles, "file")), nil, false)
+		s.out.throttled("progress", map[string]any{"bytes": p.Total, "read_bytes": p.Bytes, "files": p.Files, "hashed_bytes": p.Hashed})
+	}
+	if opt.Name != "" {
+		opt.Also, paths = paths[1:], paths[:1]
+	}
+	for i, p := range paths {
+		if len(paths) > 1 {
+			of = fmt.Sprintf(" %s (%d of %d):", printable(filepath.Base(p)), i+1, len(paths))
+		}
+		began := time.Now()
+		one, err := s.node.Share(ctx, p, opt)
+		if info, e := os.Stat(p); err != nil && (len(opt.Also) > 0 || e == nil && info.IsDir()) {
+			return importError{err}
+		} else if err != nil {
+			return err
+		}
+		s.shares = append(s.shares, served{one, time.Since(began)})
+	}
+	return nil
+}
+
+// importError is an error of several files, some of which could be left out.
+type importError struct{ error }
+
+func (e importError) Unwrap() error { return e.error }
+
+// describe tells what is shared: the tickets on stdout, the rest on stderr.
+func (s *sharer) describe() error {
+	addrs := s.node.Addrs()
+	var names []string
+	var bytes, hashed int64
+	for _, one := range s.shares {
+		m, imp := one.Manifest(), one.Imported()
+		names, bytes, hashed = append(names, m.Name), bytes+m.Layout().Bytes(), hashed+imp.Hashed
+		if !s.flags.json {
+			if _, err := fmt.Fprintln(sink{s.stdout}, one.Ticket()); err != nil {
+				return err // nobody could fetch it
+			}
+		}
+		s.describeOne(one, addrs)
+	}
+	s.out.sum(map[string]any{"share": s.shares[0].ID().String(), "name": strings.Join(names, ", "), "bytes": bytes, "hashed_bytes": hashed})
+	e := s.stderr
+	for _, p := range s.idle() {
+		fmt.Fprintf(e, "warning: %s\n", idleWarning(p))
+	}
+	for i, addr := range addrs {
+		fmt.Fprintf(e, "%-8s %s\n", either(i == 0, "address", ""), strings.TrimSuffix(addr, "/p2p/"+string(s.node.ID())))
+	}
+	fmt.Fprintf(e, "peer     /p2p/%s\n", s.node.ID())
+	if w := reachWarning(addrs); w != "" {
+		fmt.Fprintf(e, "warning: %s\n", w)
+	}
+	if len(s.shares) == 1 {
+		fmt.Fprintf(e, "\nfetch it elsewhere with\n\n%sfetcher fetch %s\n\nserving until Ctrl-C\n", verbatim, s.shares[0].Ticket())
+	} else {
+		fmt.Fprintf(e, "\nfetch any of them elsewhere with\n\n%sfetcher fetch TICKET\n\nserving until Ctrl-C\n", verbatim)
+	}
+	return nil
+}
+
+func idleWarning(pattern string) string { return fmt.Sprintf("--exclude %q left nothing out", pattern) }
+
+// idle is the patterns that left nothing out of any share.
+func (s *sharer) idle() []string {
+	out := s.shares[0].Idle()
+	for _, one := range s.shares[1:] {
+		out = slices.DeleteFunc(slices.Clone(out), func(p string) bool { return !slices.Contains(one.Idle(), p) })
+	}
+	return out
+}
+
+func (s *sharer) describeOne(one served, addrs []string) {
+	m, imp := one.Manifest(), one.Imported()
+	files, dirs, links := m.Count()
+	bytes := m.Layout().Bytes()
+	warnings := append([]string{}, imp.Warnings...)
+	for _, p := range one.Idle() {
+		warnings = append(warnings, idleWarning(p))
+	}
+	if w := reachWarning(addrs); w != "" {
+		warnings = append(warnings, w)
+	}
+	s.out.write("share", map[string]any{"ticket": one.Ticket(), "share": one.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
+		"hashed_bytes": imp.Hashed, "cached_bytes": imp.Cached, "excluded": imp.Excluded, "peer": string(s.node.ID()), "addrs": addrs, "warnings": warnings, "seconds": one.took.Seconds()})
+	what := []string{count(files, "file")}
+	if dirs > 0 {
+		what = append(what, count(dirs, "empty folder"))
+	}
+	if links > 0 {
+		what = append(what, count(links, "link"))
+	}
+	e := s.stderr
+	fmt.Fprintf(e, "\nsharing  %s\n", printable(m.Name))
+	fmt.Fprintf(e, "size     %s (%d bytes) in %s\n", size(bytes), bytes, strings.Join(what, ", "))
+	if imp.Excluded > 0 {
+		fmt.Fprintf(e, "left out %d %s\n", imp.Excluded, either(imp.Excluded == 1, "file or folder", "files and folders"))
+	}
+	fmt.Fprintf(e, "share    %s\n", one.ID())
+	fmt.Fprintf(e, "hashed   %s in %v, %s known from before\n", size(imp.Hashed), one.took.Round(time.Millisecond), size(imp.Cached))
+	for _, w := range imp.Warnings {
+		fmt.Fprintf(e, "warning: %s\n", printable(w))
 	}
 }
 
-// describe tells what is shared: the ticket on stdout, the rest on stderr.
-func (a *app) describe(node *fetcher.Node, s *fetcher.Share, path string, took time.Duration) error {
-	m, imp, ticket := s.Manifest(), s.Imported(), s.Ticket()
-	files, dirs, links := m.Count()
-	bytes := m.Layout().Bytes()
-	addrs := node.Addrs()
-	warnings := warnings(imp, addrs)
-	fields := map[string]any{"ticket": ticket, "share": s.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
-		"hashed_bytes": imp.Hashed, "cached_bytes": imp.Cached, "peer": string(node.ID()), "addrs": addrs, "warnings": warnings, "seconds": took.Seconds()}
-	a.out.write("share", fields)
-	a.out.sum(map[string]any{"share": s.ID().String(), "name": m.Name, "bytes": bytes, "hashed_bytes": imp.Hashed})
-	if !a.flags.json {
-		if _, err := fmt.Fprintln(sink{a.stdout}, ticket); err != nil {
-			return err // nobody could fetch it
+// serve waits until it is told to end, or nothing is left that could be served.
+func (s *sharer) serve(ctx context.Context) error {
+	ended := make(chan served)
+	done := make(chan struct{})
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer close(done)
+	for _, one := range s.shares {
+		waiting.Go(func() {
+			select {
+			case <-one.Done():
+			case <-done:
+				return
+			}
+			select {
+			case ended <- one:
+			case <-done:
+			}
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return s.node.Close()
+		case one := <-ended:
+			s.shares = slices.DeleteFunc(s.shares, func(x served) bool { return x == one })
+			err := one.Err()
+			if err == nil { // another of the same content took its place
+				continue
+			}
+			s.out.write("gone", map[string]any{"share": one.ID().String(), "name": one.Manifest().Name, "why": err.Error()})
+			if len(s.shares) == 0 {
+				return err
+			}
+			fmt.Fprintf(s.stderr, "%s is not shared any more: %s\n%s %s served on.\n", printable(one.Manifest().Name), printable(err.Error()),
+				count(len(s.shares), "other share"), either(len(s.shares) == 1, "is", "are"))
 		}
 	}
-	e := a.stderr
-	fmt.Fprintf(e, "\nsharing  %s\n", path)
-	fmt.Fprintf(e, "name     %s\n", m.Name)
-	fmt.Fprintf(e, "size     %s (%d bytes) in %s, %s, %s\n", size(bytes), bytes, count(files, "file"), count(dirs, "empty folder"), count(links, "link"))
-	fmt.Fprintf(e, "share    %s\n", s.ID())
-	fmt.Fprintf(e, "hashed   %s in %v, %s known from before\n", size(imp.Hashed), took.Round(time.Millisecond), size(imp.Cached))
-	for i, addr := range addrs {
-		fmt.Fprintf(e, "%-8s %s\n", either(i == 0, "address", ""), addr)
-	}
-	for _, w := range warnings {
-		fmt.Fprintf(e, "warning: %s\n", w)
-	}
-	fmt.Fprintf(e, "\nfetch it elsewhere with\n\n    fetcher fetch %s\n\nserving until Ctrl-C\n", ticket)
-	return nil
 }
 
 // count is n things in words.
@@ -140,34 +309,24 @@ func either(is bool, yes, no string) string {
 	return no
 }
 
-// warnings are what the person should know though nothing is wrong yet.
-func warnings(imp *store.Imported, addrs []string) []string {
-	out := append([]string{}, imp.Warnings...)
-	switch {
-	case len(addrs) == 0:
-		out = append(out, "this node does not listen, so the ticket names no address")
-	case !anyPublic(addrs):
-		out = append(out, "the ticket has private addresses only: it works inside this network")
-	}
-	return out
-}
-
-func anyPublic(addrs []string) bool {
+// reachWarning is what a person should know of who can fetch from these addresses; ""
+// if all the world can.
+func reachWarning(addrs []string) string {
+	reach := 3
 	for _, s := range addrs {
-		m, err := ma.NewMultiaddr(s)
-		if err != nil {
-			continue
-		}
-		if manet.IsPublicAddr(m) || isName(m) {
-			return true
+		if m, err := ma.NewMultiaddr(s); err == nil {
+			reach = min(reach, share.Reach(m))
 		}
 	}
-	return false
-}
-
-// isName says whether a multiaddr begins with a name to look up.
-func isName(m ma.Multiaddr) bool {
-	return len(m) > 0 && strings.HasPrefix(m[0].Protocol().Name, "dns")
+	switch reach {
+	case 0:
+		return ""
+	case 1:
+		return "the ticket has private addresses only: it works inside this network"
+	case 2:
+		return "the ticket works on this machine only: this node listens on no address that others can reach"
+	}
+	return "nobody can fetch it: this node listens nowhere, because it was told so or this machine has no network"
 }
 
 // parseRate reads bytes per second: a number, with K, M or G for powers of 1,000. Empty is no limit.

@@ -201,7 +201,7 @@ func failing(seeds ...uint64) *simnet.Scenario {
 // simulate runs a scenario that no list has.
 func simulate(ctx context.Context, s *simnet.Scenario, fl simFlags, asJSON bool) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
-	a := &app{stdout: &out, stderr: &errs, flags: globals{json: asJSON}, out: newReporter(&out, asJSON)}
+	a := &app{stdout: &out, stderr: newTerminal(&errs), flags: globals{json: asJSON}, out: newReporter(&out, asJSON)}
 	err = a.simulate(ctx, s, fl)
 	a.out.finish(exitCode(err), err)
 	return out.String(), errs.String(), err

@@ -16,25 +16,26 @@ var errFaults = errors.New("does not hold")
 // simulate runs a scenario with one seed or many, and says what was seen.
 func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) error {
 	began := time.Now()
-	live := newLiveLine(a.stderr)
 	var all tally
 	find := &search{scenario: s, first: fl.seed, seeds: fl.seeds, nodes: fl.nodes, told: func(x seen) {
 		all.add(x)
 		a.out.write("run", runFields(x))
 		if fl.seeds > 1 {
 			a.out.throttled("progress", map[string]any{"seeds": fl.seeds, "done_seeds": all.runs})
-			live.show(fmt.Sprintf("%s: %d of %s, %.1f a second, slowest %v of virtual time", s.Name, all.runs, count(fl.seeds, "seed"),
-				float64(all.runs)/time.Since(began).Seconds(), brief(all.slowest.Virtual)), false)
+			a.stderr.show(fmt.Sprintf("%s: %d of %s, %.1f a second, slowest %v of virtual time", s.Name, all.runs, count(fl.seeds, "seed"),
+				float64(all.runs)/time.Since(began).Seconds(), brief(all.slowest.Virtual)), nil, false)
 		}
 	}}
 	if fl.seeds == 1 {
 		find.record = fl.report != ""
-		if live.tty {
-			find.tell = func(now time.Duration) { live.show(fmt.Sprintf("%s: %v of virtual time", s.Name, brief(now)), false) }
+		if a.stderr.columns() > 0 {
+			find.tell = func(now time.Duration) {
+				a.stderr.show(fmt.Sprintf("%s: %v of virtual time", s.Name, brief(now)), nil, false)
+			}
 		}
 	}
 	failed, err := find.run(ctx)
-	live.clear()
+	a.stderr.clear()
 	a.out.sum(map[string]any{"scenario": s.Name, "seed": fl.seed, "seeds": fl.seeds, "done_seeds": all.runs, "holds": failed == nil, "seconds": time.Since(began).Seconds()})
 	if err != nil && ctx.Err() == nil {
 		return err

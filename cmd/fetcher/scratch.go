@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// scratch is a folder in the state directory for what nobody will want again. A
+// lock in it says that its process lives.
+type scratch struct {
+	dir  string
+	lock io.Closer
+	at   vfs.FS
+}
+
+const scratchPattern = "scratch-*"
+
+// newScratch makes a scratch, and removes those of processes that were killed.
+func newScratch(state string) (*scratch, error) {
+	if state == "" {
+		var err error
+		if state, err = fetcher.DefaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	old, _ := filepath.Glob(filepath.Join(quoteMeta(state), scratchPattern)) // the pattern is good
+	for _, dir := range old {
+		if s, err := takeScratch(dir); err == nil {
+			s.remove()
+		}
+	}
+	for tries := 3; ; tries-- {
+		dir, err := os.MkdirTemp(state, scratchPattern)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		}
+		s, err := takeScratch(dir)
+		if err == nil || tries == 0 {
+			return s, err
+		}
+		// Another process took it for one that was left; it is gone now.
+	}
+}
+
+func quoteMeta(dir string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(dir)
+}
+
+func takeScratch(dir string) (*scratch, error) {
+	at, err := vfs.Dir(dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := at.Lock("lock")
+	if err != nil {
+		at.Close()
+		return nil, err
+	}
+	return &scratch{dir, lock, at}, nil
+}
+
+func (s *scratch) remove() {
+	os.RemoveAll(s.dir)
+	s.lock.Close()
+	s.at.Close()
+	os.RemoveAll(s.dir) // an open file cannot be removed on every system
+}
+
+// stdinName is what is kept of stdin in a scratch.
+const stdinName = "stdin"
+
+// keepStdin reads stdin to its end into a scratch.
+func (a *app) keepStdin(ctx context.Context) (*scratch, error) {
+	s, err := newScratch(a.flags.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.readStdin(ctx, filepath.Join(s.dir, stdinName)); err != nil {
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (a *app) readStdin(ctx context.Context, to string) error {
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	defer a.stderr.clear()
+	in := &counted{r: a.stdin}
+	read := make(chan error, 1)
+	go func() { // ends with the process, if need be: a read of stdin cannot be cut short
+		_, err := io.Copy(f, in)
+		read <- err
+	}()
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-read:
+			if err == nil {
+				err = f.Close()
+			}
+			if err != nil {
+				err = fmt.Errorf("keep what comes on stdin: %w", diskFull(err))
+			}
+			return err
+		case <-tick.C:
+			a.stderr.show("reading stdin: "+size(in.n.Load()), nil, false)
+		case <-ctx.Done():
+			return cause(ctx)
+		}
+	}
+}
+
+// counted is a reader that says how far it is.
+type counted struct {
+	r io.Reader
+	n atomic.Int64 // bytes
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// shareRun is a running share command of which every line is seen.
+type shareRun struct {
+	cmd    *exec.Cmd
+	lines  *json.Decoder
+	stderr bytes.Buffer // to be read when it has ended
+}
+
+// runShare begins to share. The process ends with the test.
+func runShare(t *testing.T, stdin io.Reader, args ...string) *shareRun {
+	t.Helper()
+	r := &shareRun{cmd: exec.Command(binary, append([]string{"share", "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)}
+	r.cmd.Stdin, r.cmd.Stderr = stdin, &r.stderr
+	out, err := r.cmd.StdoutPipe()
+	must(t, err)
+	r.lines = json.NewDecoder(out)
+	must(t, r.cmd.Start())
+	t.Cleanup(func() {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+	})
+	return r
+}
+
+// next is the next line of a type.
+func (r *shareRun) next(t *testing.T, typ string) line {
+	t.Helper()
+	for {
+		var l line
+		if err := r.lines.Decode(&l); err != nil {
+			r.cmd.Wait()
+			t.Fatalf("no line %q: %v\n%s", typ, err, &r.stderr)
+		}
+		if l.Type == typ {
+			return l
+		}
+	}
+}
+
+// end is how it ends.
+func (r *shareRun) end() int {
+	io.Copy(io.Discard, r.lines.Buffered())
+	var exit *exec.ExitError
+	if err := r.cmd.Wait(); errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for i, name := range []string{"a.bin", "b.bin", "c.bin"} {
+		writeRandom(t, at(name), 100_000, uint64(i))
+	}
+	r := runShare(t, nil, at("a.bin"), at("b.bin"), at("c.bin"))
+	a, b, c := r.next(t, "share"), r.next(t, "share"), r.next(t, "share")
+	if a.Name != "a.bin" || b.Name != "b.bin" || c.Name != "c.bin" {
+		t.Fatalf("shares %q, %q, %q", a.Name, b.Name, c.Name)
+	}
+	fetch := func(ticket string) int {
+		return command(t, "fetch", ticket, "-o", t.TempDir(), "--listen", "none", "--stall", "1s").code
+	}
+	writeRandom(t, at("a.bin"), 100_001, 7)
+	if fetch(a.Ticket) == 0 {
+		t.Error("a file that was changed was fetched all the same")
+	}
+	if gone := r.next(t, "gone"); gone.Share != a.Share || gone.Name != "a.bin" || !strings.Contains(fmt.Sprint(gone.Why), "a.bin: file changed") {
+		t.Errorf("it said %+v", gone)
+	}
+	if code := fetch(b.Ticket); code != 0 {
+		t.Errorf("the other ended with it: exit %d", code)
+	}
+	must(t, os.Remove(at("c.bin")))
+	fetch(c.Ticket)
+	r.next(t, "gone")
+	writeRandom(t, at("b.bin"), 100_001, 8)
+	fetch(b.Ticket)
+	r.next(t, "error")
+	if code := r.end(); code != 1 {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{
+		"a.bin is not shared any more: a.bin: file changed on disk\n2 other shares are served on.\n",
+		"c.bin is not shared any more: c.bin: file changed on disk\n1 other share is served on.\n",
+		"fetcher: b.bin: file changed on disk\nRun the same command again",
+	} {
+		if !strings.Contains(r.stderr.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &r.stderr)
+		}
+	}
+}
+
+func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
+	t.Parallel()
+	dir, want := t.TempDir(), filepath.Join(t.TempDir(), "trip")
+	for i, name := range []string{"photos/1.jpg", "photos/2.jpg", "notes.txt"} {
+		writeRandom(t, filepath.Join(dir, name), 2<<20+i, uint64(i))
+	}
+	must(t, os.CopyFS(want, os.DirFS(dir)))
+	s := startShare(t, filepath.Join(dir, "photos"), filepath.Join(dir, "notes.txt"), "--name", "trip")
+	to := t.TempDir()
+	if r := command(t, "fetch", s.ticket, "-o", to, "--listen", "none"); r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if got, want := fingerprint(t, filepath.Join(to, "trip")), fingerprint(t, want); got != want {
+		t.Errorf("fetched\n%swant\n%s", got, want)
+	}
+	one := startShare(t, filepath.Join(dir, "notes.txt"), "--name", "read.me")
+	if r := command(t, "ls", one.ticket); len(r.lines) != 3 || r.lines[1].Path != "read.me" {
+		t.Errorf("%+v", r.lines)
+	}
+	for says, args := range map[string][]string{
+		"both be":         {dir, filepath.Join(dir, "..", filepath.Base(dir)), "--name", "x"},
+		"at least one":    nil,
+		"/":               {dir, "--name", "a/b"},
+		"no pattern":      {dir, "--exclude", "["},
+		"nothing is left": {dir, "--exclude", "*"},
+	} {
+		r := command(t, append([]string{"share"}, args...)...)
+		if r.code == 0 || !strings.Contains(r.stderr, says) {
+			t.Errorf("%q: exit %d: %s", says, r.code, r.stderr)
+		}
+	}
+}
+
+// What cannot be shared is named, with the flags that leave it out; with them the
+// rest is shared.
+func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "src")
+	for _, name := range []string{"a", "run/b", "it's [mine]/c", "key", "deep/down/x.key"} {
+		writeRandom(t, filepath.Join(src, name), 10, 1)
+	}
+	for _, name := range []string{"run/p*pe", "it's [mine]/pipe"} {
+		if err := syscall.Mkfifo(filepath.Join(src, name), 0o600); err != nil {
+			t.Skip(err)
+		}
+	}
+	for _, paths := range [][]string{{src}, {filepath.Join(src, "run"), filepath.Join(src, "it's [mine]"), "--name", "src"}} {
+		r := command(t, append([]string{"share", "--listen", "none"}, paths...)...)
+		if r.code != 1 || strings.Count(r.stderr, "named pipe") != 2 {
+			t.Fatalf("exit %d: %s", r.code, r.stderr)
+		}
+		var flags []string
+		for _, m := range regexp.MustCompile(`(?m)^    (--exclude .*)$`).FindAllStringSubmatch(r.stderr, -1) {
+			flags = append(flags, m[1])
+		}
+		if len(flags) != 2 {
+			t.Fatalf("suggests %q: %s", flags, r.stderr)
+		}
+		words := strings.Split(strings.TrimSuffix(output(t, "sh", "-c", `printf '%s\0' `+strings.Join(flags, " ")), "\x00"), "\x00")
+		if l := runShare(t, nil, append(words, paths...)...).next(t, "share"); l.Name != "src" {
+			t.Errorf("shared %+v", l)
+		}
+	}
+	s := startShare(t, src, "--exclude", "*.key", "--exclude", "/key", "--exclude", "run/", "--exclude", "**/pipe", "--exclude", "nothing")
+	var got []string
+	for _, l := range command(t, "ls", s.ticket).lines {
+		if l.Type == "file" {
+			got = append(got, l.Path)
+		}
+	}
+	if s := strings.Join(got, " "); s != "src/a src/it's [mine]/c" {
+		t.Errorf("shared %s", s)
+	}
+	s.stop(t)
+	if said := s.stderr.String(); !strings.Contains(said, `--exclude "nothing" left nothing out`) || !strings.Contains(said, "left out 4 files and folders") {
+		t.Errorf("it said: %s", said)
+	}
+}
+
+func TestShareServesStdin(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 3<<20, 7)
+	in, err := os.Open(file)
+	must(t, err)
+	defer in.Close()
+	state := t.TempDir()
+	r := runShare(t, in, "-", "--name", "dump.sql", "--dir", state)
+	to := t.TempDir()
+	if f := command(t, "fetch", r.next(t, "share").Ticket, "-o", to, "--listen", "none"); f.code != 0 {
+		t.Fatalf("exit %d: %s", f.code, f.stderr)
+	}
+	got, err := os.ReadFile(filepath.Join(to, "dump.sql"))
+	must(t, err)
+	if want, _ := os.ReadFile(file); !bytes.Equal(got, want) {
+		t.Errorf("%d other bytes", len(got))
+	}
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	r.next(t, "summary")
+	if code := r.end(); code != 0 {
+		t.Errorf("exit %d: %s", code, &r.stderr)
+	}
+	for _, left := range []string{"scratch-*", "imports/*", "hashes/*"} {
+		if names, _ := filepath.Glob(filepath.Join(state, left)); len(names) > 0 {
+			t.Errorf("left behind: %v", names)
+		}
+	}
+	for says, args := range map[string][]string{"needs a --name": {"-"}, "stands alone": {"-", ".", "--name", "x"}, "--exclude": {"-", "--name", "x", "--exclude", "y"}} {
+		if r := command(t, append([]string{"share"}, args...)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
+			t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// Interrupted while it reads a stdin that nobody closes, it ends and leaves nothing.
+func TestShareOfAnOpenStdinCanBeInterrupted(t *testing.T) {
+	in, w := io.Pipe()
+	state := t.TempDir()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		w.Write([]byte("some"))
+		cancel(signalled{os.Interrupt})
+	}()
+	var stderr bytes.Buffer
+	code := run([]string{"share", "-", "--name", "x", "--listen", "none", "--dir", state}, in, io.Discard, &stderr, ctx)
+	w.Close()
+	if left, _ := filepath.Glob(filepath.Join(state, "scratch-*")); code != exitInterrupted || len(left) > 0 {
+		t.Errorf("exit %d, left %v: %s", code, left, &stderr)
+	}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"golang.org/x/term"
+	"golang.org/x/text/width"
+)
+
+// terminal is stderr. If a person looks at it, lines are wrapped at words, and below
+// them stands what happens at present, rewritten in place; else lines are as they
+// are, and that is a line now and then. It is safe for concurrent use.
+type terminal struct {
+	w       io.Writer
+	columns func() int // 0: it is no terminal
+
+	mu    sync.Mutex // guards the fields below
+	part  []byte     // of a line that has not ended
+	rows  int        // of what is shown at present
+	last  string
+	since time.Time // when it was shown
+}
+
+const (
+	redrawEvery = 100 * time.Millisecond // on a terminal
+	printEvery  = 5 * time.Second        // elsewhere
+	maxRows     = 4                      // of what is shown at present
+)
+
+func newTerminal(w io.Writer) *terminal {
+	t := &terminal{w: w, columns: func() int { return 0 }}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		t.columns = func() int {
+			if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+				return n
+			}
+			return 80
+		}
+	}
+	return t
+}
+
+// Write prints what are whole lines by now, above what is shown at present.
+func (t *terminal) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.columns()
+	if n == 0 {
+		return t.w.Write(b)
+	}
+	t.part = append(t.part, b...)
+	end := bytes.LastIndexByte(t.part, '\n') + 1
+	if end == 0 {
+		return len(b), nil
+	}
+	out := t.erased()
+	for line := range strings.Lines(string(t.part[:end])) {
+		for _, s := range wrap(strings.TrimSuffix(line, "\n"), n) {
+			out += s + "\n"
+		}
+	}
+	t.part = append(t.part[:0], t.part[end:]...)
+	_, err := io.WriteString(t.w, out)
+	return len(b), err
+}
+
+// show is what happens at present: plain in one line, or on a terminal what draw
+// makes for its width, if it is set. Unless now is set, it may be left out when the
+// last was shown a moment ago.
+func (t *terminal) show(plain string, draw func(columns int) []string, now bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, every := t.columns(), redrawEvery
+	if n == 0 {
+		every = printEvery
+	}
+	if !now && time.Since(t.since) < every {
+		return
+	}
+	text := plain + "\n"
+	if n > 0 {
+		rows := wrap(plain, n-1)
+		if draw != nil {
+			rows = draw(n - 1)
+		}
+		if len(rows) > maxRows {
+			rows = append(rows[:maxRows-1], "  …")
+		}
+		text = strings.Join(rows, "\n")
+	}
+	if text == t.last {
+		return
+	}
+	t.since, t.last = time.Now(), text
+	io.WriteString(t.w, t.erased()+text)
+	if n > 0 {
+		t.rows = strings.Count(text, "\n") + 1
+	}
+}
+
+// clear takes away what is shown at present.
+func (t *terminal) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	io.WriteString(t.w, t.erased())
+	t.last = ""
+}
+
+// erased is what takes away the rows that are shown.
+func (t *terminal) erased() string {
+	up := ""
+	switch t.rows {
+	case 0:
+		return ""
+	case 1:
+	default:
+		up = fmt.Sprintf("\x1b[%dA", t.rows-1)
+	}
+	t.rows, t.last = 0, ""
+	return "\r" + up + "\x1b[J"
+}
+
+// verbatim is how a line begins that is to be copied, and so never wrapped.
+const verbatim = "    "
+
+// wrap breaks a line at spaces, so that each part has at most n columns, or is one word.
+func wrap(line string, n int) (out []string) {
+	if columns(line) <= n || strings.HasPrefix(line, verbatim) {
+		return []string{line}
+	}
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	now := indent
+	for _, word := range strings.Fields(line) {
+		switch {
+		case strings.TrimSpace(now) == "":
+			now += word
+		case columns(now)+1+columns(word) <= n, columns(indent+"  "+word) > n: // too long anywhere
+			now += " " + word
+		default:
+			out = append(out, now)
+			now = indent + "  " + word
+		}
+	}
+	return append(out, now)
+}
+
+// columns is how many columns of a terminal s takes.
+func columns(s string) (n int) {
+	for _, r := range s {
+		switch k := width.LookupRune(r).Kind(); {
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		case k == width.EastAsianWide || k == width.EastAsianFullwidth:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// tail is the end of s that fits into n columns, with a mark if that is not all.
+func tail(s string, n int) string {
+	if columns(s) <= n {
+		return s
+	}
+	r := []rune(s)
+	from, used := len(r), 1
+	for from > 0 {
+		if used += columns(string(r[from-1])); used > n {
+			break
+		}
+		from--
+	}
+	return "…" + string(r[from:])
+}
+
+// bar is a picture of how much is done, n columns wide; "" if that is too narrow.
+func bar(done, total int64, n int) string {
+	if n -= 2; n < 8 || total <= 0 {
+		return ""
+	}
+	full := int(float64(n) * min(1, float64(done)/float64(total)))
+	head := ""
+	if full > 0 && full < n {
+		head = ">"
+	}
+	return "[" + strings.Repeat("=", full-len(head)) + head + strings.Repeat(" ", n-full) + "]"
+}
+
+// size is bytes for people: three digits and a unit, powers of 1,000.
+func size(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v := float64(n)
+	for _, unit := range []string{"kB", "MB", "GB", "TB"} {
+		if v /= 1000; v < 999.5 || unit == "TB" {
+			prec := max(0, 2-len(fmt.Sprint(int(v)))+1)
+			return strings.TrimSuffix(fmt.Sprintf("%.*f", min(prec, 2), v), ".") + " " + unit
+		}
+	}
+	return ""
+}
+
+// printable is a name that came from elsewhere, safe for a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '�'
+		}
+		return r
+	}, s)
+}
