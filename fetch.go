@@ -105,7 +105,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err != nil {
 		return nil, err
 	}
-	fleet, err := n.cfg.Fleet.forTransfer(opt.Keep)
+	fleet, err := n.cfg.Fleet.forTransfer()
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Handle: t.handle, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Offered: t.offered, Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
-			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Leases: n.cfg.Leases, Fleet: fleet},
+			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Keep: opt.Keep, Leases: n.cfg.Leases, Fleet: fleet},
 	})
 	if err != nil {
 		t.opened()

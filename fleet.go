@@ -61,13 +61,13 @@ func (f Fleet) validate() error {
 	bounds.In(&faults, "Alone", f.Alone, 1, 366*24*time.Hour)
 	bounds.In(&faults, "Settle", f.Settle, 1, 24*time.Hour)
 	faults.Add("Leases", f.Leases.Validate())
-	_, err := f.forTransfer(false)
+	_, err := f.forTransfer()
 	faults.Add("Coordinator", err)
 	return faults.Err()
 }
 
 // forTransfer is the part of it that the actors of one transfer need.
-func (f Fleet) forTransfer(keep bool) (actors.FleetConfig, error) {
+func (f Fleet) forTransfer() (actors.FleetConfig, error) {
 	if f.Coordinator == "" {
 		return actors.FleetConfig{}, nil
 	}
@@ -79,7 +79,7 @@ func (f Fleet) forTransfer(keep bool) (actors.FleetConfig, error) {
 	if err != nil {
 		return actors.FleetConfig{}, fmt.Errorf("coordinator: %w", err)
 	}
-	return actors.FleetConfig{Coordinator: who[0], Alone: f.Alone, Stay: keep}, nil
+	return actors.FleetConfig{Coordinator: who[0], Alone: f.Alone}, nil
 }
 
 // Coordination is a share that this node coordinates for its fleet. Its methods

@@ -17,7 +17,7 @@ import (
 func travellers() []any {
 	id := share.IDOf([]byte("a share"))
 	return []any{
-		Subscribe{id, []string{"/ip4/192.0.2.1/tcp/1"}, true},
+		Subscribe{id, []string{"/ip4/192.0.2.1/tcp/1"}, true, true},
 		SubscribeResult{id, true, "why", time.Second, []peers.Addr{{ID: "p", Addrs: []string{"/ip4/192.0.2.1/tcp/1"}}}},
 		Unsubscribe{id},
 		HaveMap{id, 11, []byte{1, 2}},

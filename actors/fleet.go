@@ -40,9 +40,6 @@ type FleetConfig struct {
 	// itself, as one without a fleet; it joins again when it can. 0 is never: it
 	// waits.
 	Alone time.Duration
-	// Stay says that the share is served on when it is whole: the node stays a
-	// member until the share is withdrawn, so that the fleet counts on it.
-	Stay bool
 }
 
 func (c FleetConfig) used() bool { return c.Coordinator.ID != "" }
@@ -201,9 +198,9 @@ func (t *transfer) startLeases(ctx actor.Context, leases func() actor.Actor) *ac
 	}, system.OnPanicStop)
 }
 
-// stayInFleet has the node stay a member, if it is to.
+// stayInFleet has the node stay a member, so that the fleet counts on it.
 func (t *transfer) stayInFleet(ctx actor.Context) {
-	if t.cfg.Fleet.used() && t.cfg.Fleet.Stay {
+	if t.cfg.Fleet.used() {
 		ctx.Send(t.node, StayInFleet{t.cmd.Share, t.manifest.Layout(), t.have.Clone(), t.cfg.Fleet})
 	}
 }

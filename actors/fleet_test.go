@@ -81,7 +81,7 @@ func (f *simFleet) restart(n *simNode) {
 // join starts the fetch of a member.
 func (f *simFleet) join(n *simNode, change ...func(*TransferConfig)) {
 	f.t.Helper()
-	cfg := TransferConfig{Verifiers: 2, Stall: 40 * time.Second, Fleet: FleetConfig{Coordinator: peers.Addr{ID: f.seat.id}, Stay: true}}
+	cfg := TransferConfig{Verifiers: 2, Stall: 40 * time.Second, Keep: true, Fleet: FleetConfig{Coordinator: peers.Addr{ID: f.seat.id}}}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -373,7 +373,7 @@ func TestMembersLeaseWhatTheySelected(t *testing.T) {
 	f.origin.seed(f.m, f.content)
 	f.coordinate(f.members...)
 	a, b := f.members[0], f.members[1]
-	cfg := TransferConfig{Verifiers: 2, Fleet: FleetConfig{Coordinator: peers.Addr{ID: "seat"}, Stay: true}}
+	cfg := TransferConfig{Verifiers: 2, Keep: true, Fleet: FleetConfig{Coordinator: peers.Addr{ID: "seat"}}}
 	a.fetchSome(f.m.ID(), cfg, paths(leasemgr.Normal, leasemgr.Skip, "00", "01"), f.origin)
 	b.fetchSome(f.m.ID(), cfg, paths(leasemgr.Normal, leasemgr.Skip, "01"), f.origin)
 	f.w.Run(500 * time.Millisecond)
@@ -441,7 +441,7 @@ func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
 	f := newFleet(t, 1, 16<<20, 2, 4e6)
 	f.coordinate(f.members...)
 	// The first knows the second as any other source.
-	cfg := TransferConfig{Verifiers: 1, Fleet: FleetConfig{Coordinator: peers.Addr{ID: "seat"}, Stay: true}}
+	cfg := TransferConfig{Verifiers: 1, Keep: true, Fleet: FleetConfig{Coordinator: peers.Addr{ID: "seat"}}}
 	f.members[1].fetchWith(f.m.ID(), cfg, f.origin)
 	f.w.Run(time.Second)
 	f.members[0].fetchWith(f.m.ID(), cfg, f.members[1], f.origin)

@@ -77,6 +77,14 @@ type PeerMeasured struct {
 // AskRank, Transfer -> Node. Answered with RankSource, and PeerBanned if so.
 type AskRank struct{ Peer peers.ID }
 
+// ServeOn, Transfer -> Node: what was wanted of the share is here, and goes on being
+// served. Sources are to hear of that, so that they name this node to others.
+type ServeOn struct {
+	Share   share.ID
+	Layout  *share.Layout
+	Sources []peers.Addr
+}
+
 // transferEnded, Transfer -> Node: the transfer is over and may be stopped.
 type transferEnded struct{ Share share.ID }
 
@@ -111,11 +119,13 @@ type WithdrawShare struct {
 // Withdrawn, Seeder -> asker.
 type Withdrawn struct{ Children int }
 
-// Subscribe, FetchPool -> Seeder (wire). Answered with SubscribeResult, then HaveMap and Have.
+// Subscribe, FetchPool or Mirror -> Seeder (wire). Answered with SubscribeResult, and
+// for a FetchPool then HaveMap and Have.
 type Subscribe struct {
 	Share    share.ID
 	Addrs    []string // where the child itself may be reached
 	Nameable bool     // the child agrees to be named to others as a source
+	Mirror   bool     // it serves the share on, wants to hear of nothing, and agrees to be named for that
 }
 
 // Unsubscribe, FetchPool -> Seeder (wire).
@@ -607,6 +617,9 @@ type TransferConfig struct {
 	MaxSources int
 	// Anonymous keeps this node from being named to others as a source.
 	Anonymous bool
+	// Keep says that what is wanted is served on when it is here, until the share is
+	// withdrawn. The sources hear of that, unless Anonymous is set.
+	Keep bool
 	// Leases is the configuration of the lease manager.
 	Leases leasemgr.Config
 	// Fleet is how the transfer takes part in a fleet.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -216,6 +217,19 @@ type madeShare struct {
 
 func (n *simNode) Self() peers.ID  { return n.id }
 func (n *simNode) Addrs() []string { return []string{"/sim"} }
+
+func (n *simNode) Places(addrs []string) (out []peers.Place) {
+	for _, a := range addrs {
+		out = append(out, peers.Place{Addr: a, Port: 4001})
+	}
+	return out
+}
+
+// Where says that names up to a slash are of one network.
+func (n *simNode) Where(id peers.ID) (peers.Place, bool) {
+	net, _, _ := strings.Cut(string(id), "/")
+	return peers.Place{Net: net}, n.met[id] || n.sw.nodes[id] != nil && n.sw.nodes[id].met[n.id]
+}
 
 func (n *simNode) Send(to peers.ID, frame []byte) bool {
 	if other := n.sw.nodes[to]; n.refuses || other == nil || other.down {

@@ -31,6 +31,7 @@ type node struct {
 	ranking   *peers.Ranking
 	transfers map[share.ID]running
 	fleets    fleets
+	mirrors   map[share.ID]*actor.PID // of shares that are served on
 	started   int
 	saveAt    time.Time // when the ranking is to be saved; zero when nothing has changed
 	saving    bool
@@ -55,11 +56,14 @@ func (n *node) Receive(ctx actor.Context) {
 		n.rank(ctx, ctx.Sender(), m.Peer)
 	case WithdrawShare:
 		n.leaveFleet(ctx, m.Share)
+		n.noMirror(ctx, m.Share)
 		ctx.Forward(n.seeder)
 	case OfferShare, AdmitRequest, ServeDone, ServeParked, ChildLost, SetUploadRate:
 		ctx.Forward(n.seeder)
 	case transferEnded:
 		n.ended(ctx, m.Share)
+	case ServeOn:
+		n.serveOn(ctx, m)
 	case StayInFleet:
 		n.stay(ctx, m)
 	case CoordinateShare:
@@ -91,11 +95,11 @@ func (n *node) Receive(ctx actor.Context) {
 }
 
 func (n *node) start(ctx actor.Context) {
-	n.transfers = map[share.ID]running{}
+	n.transfers, n.mirrors = map[share.ID]running{}, map[share.ID]*actor.PID{}
 	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
 	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network.Self()) }, system.OnPanicRestart)
-	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps.Uploads) }, system.OnPanicRestart)
+	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.deps.Network, n.finder, n.deps.Uploads) }, system.OnPanicRestart)
 	n.s.Export(SeederName, n.seeder)
 }
 
@@ -119,6 +123,20 @@ func (n *node) toTransfer(ctx actor.Context, m ToTransfer) {
 		ctx.RequestWithCustomSender(t.pid, m.Message, ctx.Sender())
 	} else if ctx.Sender() != nil {
 		ctx.Respond(ErrFinishing)
+	}
+}
+
+// serveOn has those that a share came from hear that it can be had here.
+func (n *node) serveOn(ctx actor.Context, m ServeOn) {
+	n.noMirror(ctx, m.Share)
+	n.started++
+	n.mirrors[m.Share] = n.s.Spawn(ctx, fmt.Sprint("mirror-", n.started), controlBox, func() actor.Actor { return newMirror(n.s, n.deps.Network, m) }, system.OnPanicRestart)
+}
+
+func (n *node) noMirror(ctx actor.Context, id share.ID) {
+	if pid := n.mirrors[id]; pid != nil {
+		ctx.Stop(pid)
+		delete(n.mirrors, id)
 	}
 }
 
@@ -208,10 +226,14 @@ func (n *node) save(ctx actor.Context) {
 }
 
 func (n *node) saveNow(ctx actor.Context) {
-	if n.deps.Remember == nil || n.saving || n.saveAt.IsZero() {
+	if n.saving || n.saveAt.IsZero() {
 		return
 	}
-	n.saveAt, n.saving = time.Time{}, true
+	n.saveAt = time.Time{}
+	if n.deps.Remember == nil {
+		return
+	}
+	n.saving = true
 	records := n.ranking.Records(n.s.Now())
 	n.s.Task(ctx, func(context.Context) any {
 		n.deps.Remember(records)

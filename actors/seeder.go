@@ -21,6 +21,7 @@ const (
 	maxNamed    = 32                     // children named in one SubscribeResult
 	maxChildren = 4096                   // of one share
 	deltaPieces = 4096                   // more new pieces than this are told as a whole HaveMap
+	mirrorRetry = 10 * time.Minute       // when a mirror may ask again for which there is no room
 )
 
 // seeder owns what this node offers, who has subscribed to it, and who is
@@ -28,6 +29,7 @@ const (
 // and reads from the store.
 type seeder struct {
 	s       *system.System
+	net     Network
 	finder  *actor.PID
 	uploads *peers.Uploads
 	offers  map[share.ID]*offer
@@ -47,6 +49,9 @@ type offer struct {
 	byPeer   map[peers.ID]*child
 	nameable int         // children
 	turns    peers.Turns // to be named
+
+	mirrors peers.Mirrors
+	words   map[peers.ID]*actor.PID // who said that a mirror is one
 }
 
 // child is one subscriber. Its news is state, not a queue: the dirty set is
@@ -54,7 +59,7 @@ type offer struct {
 type child struct {
 	peer     peers.ID
 	pid      *actor.PID
-	addrs    []string
+	places   []peers.Place // to be named
 	nameable bool
 	dirty    []share.Piece
 	whole    bool // send a HaveMap: the dirty set has grown large
@@ -66,8 +71,8 @@ type asked struct {
 	reply func(Admission)
 }
 
-func newSeeder(s *system.System, finder *actor.PID, cfg peers.UploadConfig) *seeder {
-	return &seeder{s: s, finder: finder, uploads: peers.NewUploads(cfg),
+func newSeeder(s *system.System, net Network, finder *actor.PID, cfg peers.UploadConfig) *seeder {
+	return &seeder{s: s, net: net, finder: finder, uploads: peers.NewUploads(cfg),
 		offers: map[share.ID]*offer{}, coming: map[share.ID]Handle{}, waiting: map[peers.Job]asked{}}
 }
 
@@ -115,7 +120,7 @@ func (d *seeder) offer(ctx actor.Context, m OfferShare) {
 	delete(d.coming, m.Share)
 	o := d.offers[m.Share]
 	if o == nil {
-		o = &offer{byPeer: map[peers.ID]*child{}}
+		o = &offer{byPeer: map[peers.ID]*child{}, words: map[peers.ID]*actor.PID{}}
 		d.offers[m.Share] = o
 	}
 	o.pieces, o.have, o.by = m.Pieces, m.Have, m.By
@@ -164,13 +169,17 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 }
 
 func (d *seeder) farewell(ctx actor.Context, id share.ID, o *offer, why string) {
-	for _, c := range o.children {
-		if why == "" {
-			ctx.Send(c.pid, Goodbye{id})
-		} else {
-			ctx.Send(c.pid, ShareGone{id, why})
-		}
+	var bye any = Goodbye{id}
+	if why != "" {
+		bye = ShareGone{id, why}
 	}
+	for _, c := range o.children {
+		ctx.Send(c.pid, bye)
+	}
+	o.mirrors.Pick(o.mirrors.Len(), func(m peers.ID, _ []peers.Place) bool {
+		ctx.Send(o.words[m], bye)
+		return true
+	})
 }
 
 // subscribe answers every Subscribe once, and an accepted one with the whole set behind the answer.
@@ -186,13 +195,17 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	case o == nil:
 		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "does not have the share"})
 		return
+	case m.Mirror:
+		d.mirror(ctx, o, peer, m)
+		return
 	case len(o.children) >= maxChildren:
 		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "has as many children as it can serve", Retry: 10 * time.Second})
 		return
 	}
 	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
-	named := o.nameables(peer)
-	c := &child{peer: peer, pid: ctx.Sender(), addrs: m.Addrs, nameable: m.Nameable}
+	from, _ := d.net.Where(peer)
+	named := o.name(peer, from.Reach)
+	c := &child{peer: peer, pid: ctx.Sender(), places: peers.Named(d.net.Places(m.Addrs), from.Reach), nameable: m.Nameable}
 	o.add(c)
 	ctx.Watch(c.pid)
 	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true, Children: named})
@@ -200,6 +213,30 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
 		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 	}
+}
+
+// mirror takes note of a peer that serves a share on, for as long as its connection stands.
+func (d *seeder) mirror(ctx actor.Context, o *offer, peer peers.ID, m Subscribe) {
+	d.unsubscribe(ctx, m.Share, peer)
+	d.noMirror(ctx, o, peer)
+	from, _ := d.net.Where(peer)
+	places := peers.Named(d.net.Places(m.Addrs), from.Reach)
+	if len(places) == 0 {
+		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "cannot name a peer without an address that others can dial"})
+		return
+	}
+	gone, ok := o.mirrors.Add(peer, from.Net, places)
+	if !ok {
+		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "knows enough peers that serve the share", Retry: mirrorRetry})
+		return
+	}
+	if gone != "" {
+		d.noMirror(ctx, o, gone)
+	}
+	o.words[peer] = ctx.Sender()
+	ctx.Watch(ctx.Sender())
+	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true})
+	ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 }
 
 // crowd is how many other children could pass a piece on to a child, none if it does
@@ -237,17 +274,26 @@ func (o *offer) remove(gone func(*child) bool) {
 	})
 }
 
-// nameables are up to maxNamed children other than peer.
-func (o *offer) nameables(peer peers.ID) []peers.Addr {
+// name is whom a peer hears of that subscribes, on a connection of this reach: up to
+// maxNamed others, half of them mirrors if there are as many.
+func (o *offer) name(to peers.ID, reach int) []peers.Addr {
 	var out []peers.Addr
-	o.turns.Pick(len(o.children), maxNamed, func(i int) bool {
-		c := o.children[i]
-		if !c.nameable || c.peer == peer {
+	seen := map[peers.ID]bool{to: true}
+	take := func(id peers.ID, places []peers.Place) bool {
+		addrs := peers.Addrs(peers.Named(places, reach))
+		if seen[id] || len(addrs) == 0 {
 			return false
 		}
-		out = append(out, peers.Addr{ID: c.peer, Addrs: c.addrs})
+		seen[id] = true
+		out = append(out, peers.Addr{ID: id, Addrs: addrs})
 		return true
+	}
+	o.mirrors.Pick(maxNamed/2, take)
+	o.turns.Pick(len(o.children), maxNamed-len(out), func(i int) bool {
+		c := o.children[i]
+		return c.nameable && take(c.peer, c.places)
 	})
+	o.mirrors.Pick(maxNamed-len(out), take)
 	return out
 }
 
@@ -273,25 +319,37 @@ func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
 		return
 	}
 	o.remove(func(x *child) bool { return x == c })
-	if !d.knows(c.pid) {
-		ctx.Unwatch(c.pid) // or a peer could have us watch without end
+	d.unwatch(ctx, c.pid)
+}
+
+// noMirror forgets a mirror, if it is one.
+func (d *seeder) noMirror(ctx actor.Context, o *offer, peer peers.ID) {
+	if who := o.words[peer]; who != nil {
+		o.mirrors.Remove(peer)
+		delete(o.words, peer)
+		d.unwatch(ctx, who)
 	}
 }
 
-// knows says whether somebody is a child of any share.
-func (d *seeder) knows(who *actor.PID) bool {
+// unwatch ends the watch of who is no child of any share, and no mirror: or a peer
+// could have us watch without end.
+func (d *seeder) unwatch(ctx actor.Context, who *actor.PID) {
 	for _, o := range d.offers {
-		if slices.ContainsFunc(o.children, func(c *child) bool { return c.pid.Equal(who) }) {
-			return true
+		if sameActor(o.words[peers.ID(who.Address)], who) || slices.ContainsFunc(o.children, func(c *child) bool { return c.pid.Equal(who) }) {
+			return
 		}
 	}
-	return false
+	ctx.Unwatch(who)
 }
 
-// ended takes out a child that is no more, or that cannot be told anything.
+// ended takes out a child or mirror that is no more, or that cannot be told anything.
 func (d *seeder) ended(who *actor.PID) {
 	for _, o := range d.offers { // each is changed alone: the order does not show
 		o.remove(func(c *child) bool { return c.pid.Equal(who) })
+		if peer := peers.ID(who.Address); sameActor(o.words[peer], who) {
+			o.mirrors.Remove(peer)
+			delete(o.words, peer)
+		}
 	}
 }
 

@@ -261,12 +261,12 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	for i := range n {
 		id := peers.ID(strconv.Itoa(i))
 		at[id] = i
-		o.add(&child{peer: id, nameable: i%5 != 0})
+		o.add(&child{peer: id, nameable: i%5 != 0, places: []peers.Place{{Addr: "/sim", Port: 4001}}})
 	}
 	total := map[peers.ID]bool{}
 	for call := range 2 * n / maxNamed {
 		var ages [10]int
-		named := o.nameables("7")
+		named := o.name("7", 0)
 		for _, a := range named {
 			ages[at[a.ID]*len(ages)/n]++
 			total[a.ID] = true

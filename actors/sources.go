@@ -121,6 +121,17 @@ func (t *transfer) foundAgain(ctx actor.Context, src *source, m SourceFound) {
 	t.startPool(ctx, src)
 }
 
+// goodSources are those that the share came from, first of all those that it was begun with.
+func (t *transfer) goodSources() []peers.Addr {
+	out := slices.DeleteFunc(slices.Clone(t.cmd.Sources), func(a peers.Addr) bool { return t.sources[a.ID] != nil && t.sources[a.ID].info.Banned })
+	for _, src := range t.order {
+		if src.info.Bytes > 0 && !src.info.Banned && !slices.ContainsFunc(out, func(a peers.Addr) bool { return a.ID == src.addr.ID }) {
+			out = append(out, peers.Addr{ID: src.addr.ID, Addrs: src.at[0]})
+		}
+	}
+	return out
+}
+
 // active is how many sources have a pool.
 func (t *transfer) active() (n int) {
 	for _, src := range t.order {

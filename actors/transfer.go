@@ -368,8 +368,19 @@ func (t *transfer) complete(ctx actor.Context, path string) {
 	t.state = Complete
 	t.count.Path = path
 	t.because("")
-	t.stayInFleet(ctx)
+	t.serveOn(ctx)
 	t.end(ctx, Ended{Path: path})
+}
+
+// serveOn has the node say that it serves what it has, if it is to.
+func (t *transfer) serveOn(ctx actor.Context) {
+	if !t.cfg.Keep {
+		return
+	}
+	t.stayInFleet(ctx)
+	if !t.cfg.Anonymous {
+		ctx.Send(t.node, ServeOn{t.cmd.Share, t.manifest.Layout(), t.goodSources()})
+	}
 }
 
 // end begins the end: sources first, then the workers, then the disk, and the

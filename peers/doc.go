@@ -55,6 +55,12 @@
 // In a crowd a piece goes to one child at a time, and those who ask for it meanwhile
 // are sent elsewhere: to the child that gets it. See spread.go for how long.
 //
-// Both are plain values with one owner each. They take the time as an argument,
+// # Whom to name
+//
+// Turns, Mirrors and Named decide whom a newcomer hears of and where, and Calls when
+// a node that serves a share on says so. Whatever a peer says of itself or of others
+// is a claim, and costs it nothing; so each of these has a bound.
+//
+// All are plain values with one owner each. They take the time as an argument,
 // start nothing, and give the same answers to the same calls.
 package peers

@@ -8,7 +8,7 @@ type Turns struct{ next int }
 // Pick offers places below n to take until it has taken most of them; take says
 // whether it takes one. The next call begins elsewhere.
 func (t *Turns) Pick(n, most int, take func(i int) bool) {
-	step, taken := max(1, n/most), 0
+	step, taken := max(1, n/max(1, most)), 0
 	for from := range step {
 		for i := from; i < n && taken < most; i += step {
 			if take((t.next + i) % n) {

@@ -64,6 +64,7 @@ func (x *Node) FetchWith(c *Content, opt FetchOptions, from ...*Node) *Fetch {
 	if f.opt.Config.Verifiers == 0 {
 		f.opt.Config.Verifiers = 2
 	}
+	f.opt.Config.Keep = !f.opt.Leave
 	x.fetches = append(x.fetches, f)
 	f.begin()
 	return f

@@ -51,7 +51,6 @@ func (f *Fleet) Allowed() []peers.ID { return f.allow }
 // Join has a member fetch the share; sources are outside the fleet.
 func (f *Fleet) Join(x *Node, opt FetchOptions, sources ...*Node) *Fetch {
 	opt.Config.Fleet.Coordinator = peers.Addr{ID: f.seat.id, Addrs: []string{"/sim"}}
-	opt.Config.Fleet.Stay = !opt.Leave
 	return x.FetchWith(f.c, opt, sources...)
 }
 

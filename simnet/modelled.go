@@ -56,6 +56,27 @@ func (x *Node) Addrs() []string {
 	return []string{"/sim"}
 }
 
+// Places implements actors.Network: here there is one address for all.
+func (x *Node) Places(addrs []string) (out []peers.Place) {
+	for _, a := range addrs {
+		out = append(out, peers.Place{Addr: a, Port: 4001})
+	}
+	return out
+}
+
+// Where implements actors.Network. Nodes are neighbours if they are in one site.
+func (x *Node) Where(id peers.ID) (p peers.Place, ok bool) {
+	c, y := x.net.conns[pair(x.id, id)], x.net.byID[id]
+	if c == nil || y == nil || !c.believes(x) {
+		return p, false
+	}
+	p = peers.Place{Addr: "/sim", Net: string(id), Port: 4001}
+	if y.cfg.Site != nil {
+		p.Net = y.cfg.Site.name
+	}
+	return p, true
+}
+
 func (m modelled) Start() {
 	x, n := m.Node, m.net
 	x.dials, x.lines = map[peers.ID][]func(*conn, error){}, map[peers.ID][]*link{}

@@ -55,7 +55,7 @@ func FuzzParseHeader(f *testing.F) {
 func FuzzParseManifestRequest(f *testing.F) { fuzz(f, "manifest-request") }
 func FuzzParseManifestHeader(f *testing.F)  { fuzz(f, "manifest-header", "manifest-header-gone") }
 func FuzzParseEnvelope(f *testing.F)        { fuzz(f, "envelope") }
-func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe") }
+func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe", "subscribe-mirror") }
 func FuzzParseSubscribeResult(f *testing.F) { fuzz(f, "subscribe-result") }
 func FuzzParseUnsubscribe(f *testing.F)     { fuzz(f, "unsubscribe") }
 func FuzzParseHaveMap(f *testing.F)         { fuzz(f, "have-map") }

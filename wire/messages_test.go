@@ -144,9 +144,13 @@ var codecs = []codec{
 		Envelope{Kind: KindUnsupported, To: strings.Repeat("n", MaxName), Token: maxToken, Reply: maxToken, Type: 1<<32 - 1, Payload: make([]byte, MaxPayload), Credit: 1<<32 - 1},
 		&pb.Envelope{Kind: pb.Envelope_KIND_TELL, To: "seeder", Token: 5, Reply: 9, Type: uint32(pb.MessageType_MESSAGE_TYPE_GOODBYE), Payload: []byte{1, 2, 3}, Credit: 64}),
 	of("subscribe", AppendSubscribe, ParseSubscribe, drawSubscribe,
-		Subscribe{someID, []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, true},
-		Subscribe{someID, longAddrs, true},
+		Subscribe{Share: someID, Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true},
+		Subscribe{someID, longAddrs, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true}),
+	of("subscribe-mirror", AppendSubscribe, ParseSubscribe, drawSubscribe,
+		Subscribe{Share: someID, Addrs: []string{someAddr}, Mirror: true},
+		Subscribe{someID, longAddrs, true, true},
+		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr}, Mirror: true}),
 	of("subscribe-result", AppendSubscribeResult, ParseSubscribeResult, drawSubscribeResult,
 		SubscribeResult{someID, true, "full", 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
 		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
@@ -332,7 +336,9 @@ func drawAddrs(t *rapid.T) []string {
 	return drawList(t, "addrs", MaxAddrs, func(t *rapid.T) string { return text(MaxAddr).Draw(t, "addr") })
 }
 
-func drawSubscribe(t *rapid.T) Subscribe { return Subscribe{drawID(t), drawAddrs(t), drawBool(t)} }
+func drawSubscribe(t *rapid.T) Subscribe {
+	return Subscribe{drawID(t), drawAddrs(t), drawBool(t), drawBool(t)}
+}
 
 func drawSubscribeResult(t *rapid.T) SubscribeResult {
 	return SubscribeResult{drawID(t), drawBool(t), text(MaxReason).Draw(t, "reason"), drawMS(t),

@@ -25,13 +25,15 @@ type Subscribe struct {
 	Share    share.ID
 	Addrs    []string // where the child itself can be reached; the first MaxAddrs are sent
 	Nameable bool     // the child agrees to be named to others
+	Mirror   bool     // it wants to hear of nothing: it serves the share on, and agrees to be named for that
 }
 
 // AppendSubscribe encodes a Subscribe.
 func AppendSubscribe(dst []byte, m Subscribe) []byte {
 	dst = appendShare(dst, 1, m.Share)
 	dst = appendAddrs(dst, 2, m.Addrs)
-	return appendBool(dst, 3, m.Nameable)
+	dst = appendBool(dst, 3, m.Nameable)
+	return appendBool(dst, 4, m.Mirror)
 }
 
 // ParseSubscribe reads a Subscribe.
@@ -47,6 +49,8 @@ func ParseSubscribe(b []byte) (Subscribe, error) {
 			m.Addrs = append(m.Addrs, r.text(MaxAddr))
 		case 3:
 			m.Nameable = r.bool()
+		case 4:
+			m.Mirror = r.bool()
 		}
 	}
 	r.hasShare(m.Share)
@@ -59,7 +63,7 @@ type SubscribeResult struct {
 	Accepted bool
 	Reason   string        // refused: for people; at most MaxReason bytes
 	Retry    time.Duration // refused: ask again after; 0 for never
-	Children []peers.Addr  // others that fetch the share; the first MaxChildren are sent
+	Children []peers.Addr  // others that fetch the share, or serve it on; the first MaxChildren are sent
 }
 
 // AppendSubscribeResult encodes a SubscribeResult.

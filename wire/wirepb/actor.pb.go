@@ -283,6 +283,7 @@ type Subscribe struct {
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Addrs         []string               `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"`        // where the child itself can be reached
 	Nameable      bool                   `protobuf:"varint,3,opt,name=nameable,proto3" json:"nameable,omitempty"` // the child agrees to be named to others
+	Mirror        bool                   `protobuf:"varint,4,opt,name=mirror,proto3" json:"mirror,omitempty"`     // it wants to hear of nothing: it serves the share on, and agrees to be named for that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +335,13 @@ func (x *Subscribe) GetAddrs() []string {
 func (x *Subscribe) GetNameable() bool {
 	if x != nil {
 		return x.Nameable
+	}
+	return false
+}
+
+func (x *Subscribe) GetMirror() bool {
+	if x != nil {
+		return x.Mirror
 	}
 	return false
 }
@@ -1697,11 +1705,12 @@ const file_actor_proto_rawDesc = "" +
 	"\fKIND_UNWATCH\x10\x04\x12\x13\n" +
 	"\x0fKIND_TERMINATED\x10\x05\x12\x0f\n" +
 	"\vKIND_CREDIT\x10\x06\x12\x14\n" +
-	"\x10KIND_UNSUPPORTED\x10\a\"S\n" +
+	"\x10KIND_UNSUPPORTED\x10\a\"k\n" +
 	"\tSubscribe\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x1a\n" +
-	"\bnameable\x18\x03 \x01(\bR\bnameable\"\xaa\x01\n" +
+	"\bnameable\x18\x03 \x01(\bR\bnameable\x12\x16\n" +
+	"\x06mirror\x18\x04 \x01(\bR\x06mirror\"\xaa\x01\n" +
 	"\x0fSubscribeResult\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +

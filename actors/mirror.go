@@ -1,0 +1,170 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/peers"
+)
+
+const (
+	maxTold   = 8                // peers that hear that this node serves a share on
+	notBefore = 15 * time.Minute // a peer is told again that did not want to know, or has ended
+)
+
+// mirror tells peers that this node serves a share on, so that they name it to whoever
+// asks them for the share. They believe it for as long as the connection stands, so it
+// says so again when that was lost. When, peers.Calls decides.
+type mirror struct {
+	s     *system.System
+	net   Network
+	m     ServeOn
+	calls *peers.Calls
+	posts []*post
+	links int // opened so far
+	wake  system.Alarm
+}
+
+// post is one of those peers.
+type post struct {
+	at     peers.Addr
+	seeder *actor.PID
+	link   Link // nil: none
+	number int  // of the link; what an older one says is of no interest
+}
+
+func newMirror(s *system.System, net Network, m ServeOn) *mirror {
+	x := &mirror{s: s, net: net, m: m}
+	var ids []peers.ID
+	for _, a := range m.Sources {
+		if len(ids) < maxTold && a.ID != s.Self() && x.to(a.ID) == nil {
+			x.posts = append(x.posts, &post{at: a, seeder: s.Remote(a.ID, SeederName)})
+			ids = append(ids, a.ID)
+		}
+	}
+	x.calls = peers.NewCalls(ids, s.Seed(fmt.Sprint("mirror ", m.Share)))
+	return x
+}
+
+func (x *mirror) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started, system.WakeDue:
+	case linkUp:
+		x.up(ctx, m)
+	case linkDown:
+		x.down(ctx, m)
+	case linkWaits: // a call that waits too long is made again
+	case SubscribeResult:
+		x.answered(ctx, m)
+	case Goodbye, ShareGone:
+		x.over(ctx, system.SenderPeer(ctx), notBefore)
+	case *actor.Terminated:
+		x.over(ctx, peers.ID(m.Who.Address), 0)
+	case HaveMap, Have, *actor.DeadLetterResponse: // of a node that knows no mirrors; time will tell
+	case *actor.Stopping, *actor.Restarting:
+		x.stop(ctx)
+		return
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
+	default:
+		system.Unexpected(ctx)
+	}
+	x.call(ctx)
+}
+
+// call makes the calls that are due, and gives up those that take too long.
+func (x *mirror) call(ctx actor.Context) {
+	due, late, next := x.calls.Due(x.s.Now())
+	for _, id := range late {
+		p := x.to(id)
+		x.hangUp(p)
+		ctx.Unwatch(p.seeder)
+	}
+	for _, id := range due {
+		p := x.to(id)
+		x.hangUp(p)
+		if _, connected := x.net.Where(id); connected {
+			x.tell(ctx, p)
+			continue
+		}
+		x.links++
+		p.number = x.links
+		p.link = x.net.Open(p.at, x.m.Share, x.m.Layout, &sink{x.s, ctx.Self(), p.number})
+	}
+	x.wake.Set(x.s, ctx, next)
+}
+
+// to is the post of a peer, on that whose link this is; nil if there is none, or it
+// has another link by now.
+func (x *mirror) to(id peers.ID) *post {
+	return x.post(func(p *post) bool { return p.at.ID == id })
+}
+
+func (x *mirror) on(link int) *post {
+	return x.post(func(p *post) bool { return p.link != nil && p.number == link })
+}
+
+func (x *mirror) post(is func(*post) bool) *post {
+	if i := slices.IndexFunc(x.posts, is); i >= 0 {
+		return x.posts[i]
+	}
+	return nil
+}
+
+func (x *mirror) up(ctx actor.Context, m linkUp) {
+	if p := x.on(m.link); p != nil {
+		x.tell(ctx, p)
+	}
+}
+
+func (x *mirror) tell(ctx actor.Context, p *post) {
+	x.s.ExportTo(p.at.ID, ctx.Self())
+	ctx.Watch(p.seeder)
+	ctx.Request(p.seeder, Subscribe{Share: x.m.Share, Addrs: x.net.Addrs(), Nameable: true, Mirror: true})
+}
+
+func (x *mirror) down(ctx actor.Context, m linkDown) {
+	if p := x.on(m.link); p != nil {
+		x.over(ctx, p.at.ID, 0)
+	}
+}
+
+func (x *mirror) answered(ctx actor.Context, m SubscribeResult) {
+	p := x.to(system.SenderPeer(ctx))
+	switch {
+	case p == nil || m.Share != x.m.Share:
+	case m.Accepted:
+		x.hangUp(p) // the connection stands without it
+		x.calls.Stands(p.at.ID, x.s.Now())
+	default:
+		x.over(ctx, p.at.ID, orElse(m.Retry, notBefore))
+	}
+}
+
+// over ends what was said to a peer, until the next call.
+func (x *mirror) over(ctx actor.Context, id peers.ID, after time.Duration) {
+	if p := x.to(id); p != nil {
+		x.hangUp(p)
+		ctx.Unwatch(p.seeder)
+		x.calls.Ended(id, after, x.s.Now())
+	}
+}
+
+func (x *mirror) hangUp(p *post) {
+	if p.link != nil {
+		p.link.Close()
+		p.link = nil
+	}
+}
+
+func (x *mirror) stop(ctx actor.Context) {
+	x.wake.Stop()
+	for _, p := range x.posts {
+		x.hangUp(p)
+	}
+	x.s.Unexport(ctx.Self())
+}

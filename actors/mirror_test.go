@@ -1,0 +1,249 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// subscribes has a puppet subscribe, and is the answer.
+func (p *puppet) subscribes(to *simNode, m wire.Subscribe) (r wire.SubscribeResult) {
+	p.sw.t.Helper()
+	p.heard = nil
+	p.say(to, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: 100, Type: wire.TypeSubscribe, Payload: wire.AppendSubscribe(nil, m)})
+	p.sw.w.Run(time.Second)
+	for _, e := range p.heard {
+		if e.Type == wire.TypeSubscribeResult {
+			var err error
+			if r, err = wire.ParseSubscribeResult(e.Payload); err != nil {
+				p.sw.t.Fatal(err)
+			}
+		}
+	}
+	return r
+}
+
+// named is whom a newcomer hears of.
+func (sw *swarm) named(source *simNode, id share.ID) (ids []peers.ID) {
+	sw.t.Helper()
+	r := sw.puppet(fmt.Sprint("newcomer", len(sw.order)), source).subscribes(source, wire.Subscribe{Share: id})
+	if !r.Accepted {
+		sw.t.Errorf("a newcomer is refused: %+v", r)
+	}
+	for _, a := range r.Children {
+		ids = append(ids, a.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestWhoServesOnIsNamedForAsLongAsItCanBeReached(t *testing.T) {
+	sw := newSwarm(t, 1)
+	sw.w.Patience = time.Second
+	m, content := testShare(t, 2<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	for name, cfg := range map[string]TransferConfig{"stays": {Keep: true}, "goes": {}, "hides": {Keep: true, Anonymous: true}} {
+		n := sw.add(name, 1e6)
+		n.fetchWith(m.ID(), cfg, source)
+		sw.run(time.Minute, n)
+	}
+	want := func(when string, ids ...peers.ID) {
+		t.Helper()
+		if got := sw.named(source, m.ID()); !slices.Equal(got, ids) {
+			t.Errorf("%s %v are named, want %v", when, got, ids)
+		}
+	}
+	want("afterwards", "stays")
+	sw.w.Cut("stays", "source")
+	sw.w.Run(10 * time.Second)
+	want("cut off,")
+	sw.w.Heal("stays", "source")
+	sw.w.Run(2 * time.Minute)
+	want("in reach again,", "stays")
+
+	if _, err := sw.nodes["stays"].program.Withdraw(context.Background(), m.ID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	want("when it serves no longer,")
+	for _, left := range sw.nodes["stays"].program.Remains() {
+		if left == "node/mirror-2" {
+			t.Error("its mirror is left")
+		}
+	}
+}
+
+// A source that was stopped and started again has forgotten everybody.
+func TestASourceThatWithdrewHearsOfMirrorsAgain(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetchWith(m.ID(), TransferConfig{Keep: true}, source)
+	sw.run(time.Minute, n)
+	sw.w.Run(time.Second)
+	if _, err := source.program.Withdraw(context.Background(), m.ID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	sw.w.Run(time.Minute)
+	source.program.Offer(m.ID(), m.Layout().Pieces())
+	if got := sw.named(source, m.ID()); len(got) > 0 {
+		t.Errorf("%v are named, and nobody has said a word", got)
+	}
+	sw.w.Run(2 * notBefore)
+	if got := sw.named(source, m.ID()); !slices.Equal(got, []peers.ID{"node"}) {
+		t.Errorf("%v are named", got)
+	}
+}
+
+// Whoever was told that the share is here already has not fetched it in this run.
+func TestWhatIsHereAlreadyIsServedOnToo(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	n := sw.add("node", 1e6).seed(m, content)
+	n.known = m
+	n.fetchWith(m.ID(), TransferConfig{Keep: true}, source)
+	sw.run(time.Minute, n)
+	sw.w.Run(time.Second)
+	if got := sw.named(source, m.ID()); !slices.Equal(got, []peers.ID{"node"}) {
+		t.Errorf("%v are named", got)
+	}
+}
+
+func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
+	sw := newSwarm(t, 1)
+	log := &errorLog{}
+	sw.w.Log = slog.New(log)
+	m, _ := testShare(t, 8<<20)
+	source := sw.add("source", 1e6)
+	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8)})
+	p := sw.puppet("mirror", source)
+	if r := p.subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Nameable: true}); !r.Accepted {
+		t.Fatalf("as a child: %+v", r)
+	}
+	if r := p.subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true}); !r.Accepted || len(r.Children) > 0 {
+		t.Errorf("as a mirror: %+v", r)
+	}
+	source.tellSeeder(PieceAvailable{m.ID(), 3})
+	sw.w.Run(time.Second)
+	if n := p.told(8).Count(); n > 0 {
+		t.Errorf("it heard of %d pieces", n)
+	}
+	// What it says last as a child may come after its first word as a mirror.
+	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{Share: m.ID()})})
+	if got := sw.named(source, m.ID()); !slices.Equal(got, []peers.ID{"mirror"}) {
+		t.Errorf("%v are named", got)
+	}
+	if told, err := source.program.Withdraw(context.Background(), m.ID(), ""); err != nil || told != 1 {
+		t.Errorf("%d children were told, %v; want the newcomer", told, err)
+	}
+	sw.w.Run(time.Second)
+	if !slices.ContainsFunc(p.heard, func(e wire.Envelope) bool { return e.Type == wire.TypeGoodbye }) {
+		t.Error("the mirror heard no goodbye")
+	}
+	noErrors(t, log)
+}
+
+// Those who only pretend are few of one network, and honest ones are named beside them.
+func TestPretendersDoNotCrowdOutMirrors(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	is := wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true}
+	refused := 0
+	for i := range 40 {
+		r := sw.puppet(fmt.Sprint("evil/", i), source).subscribes(source, is)
+		if !r.Accepted {
+			refused++
+			if r.Retry < time.Minute || r.Reason == "" {
+				t.Errorf("refused with %+v", r)
+			}
+		}
+	}
+	if refused != 24 {
+		t.Errorf("%d of 40 of one network were refused, want all but 16", refused)
+	}
+	for i := range 8 {
+		sw.puppet(fmt.Sprint("honest", i), source).subscribes(source, is)
+	}
+	if r := sw.puppet("nowhere", source).subscribes(source, wire.Subscribe{Share: m.ID(), Mirror: true}); r.Accepted || r.Retry > 0 {
+		t.Errorf("one that nobody can dial: %+v", r)
+	}
+	seen := map[peers.ID]bool{}
+	for range 2 {
+		got := sw.named(source, m.ID())
+		if len(got) != 24 {
+			t.Errorf("%d are named of 24", len(got))
+		}
+		for _, id := range got {
+			seen[id] = true
+		}
+	}
+	for i := range 8 {
+		if id := peers.ID(fmt.Sprint("honest", i)); !seen[id] {
+			t.Errorf("%s is not named", id)
+		}
+	}
+}
+
+// At most half of those named are mirrors as long as there are children.
+func TestChildrenAreNamedBesideMirrors(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	for i := range 2 * maxNamed {
+		sw.puppet(fmt.Sprint("peer", i), source).subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Nameable: true, Mirror: i%2 == 0})
+	}
+	mirrors := 0
+	got := sw.named(source, m.ID())
+	for _, id := range got {
+		var i int
+		fmt.Sscanf(string(id), "peer%d", &i)
+		mirrors += 1 - i%2
+	}
+	if len(got) != maxNamed || mirrors != maxNamed/2 {
+		t.Errorf("%d are named, %d of them mirrors", len(got), mirrors)
+	}
+}
+
+// A node that knows no mirrors takes one for a child and tells it what it has.
+func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
+	sw := newSwarm(t, 1)
+	log := &errorLog{}
+	sw.w.Log = slog.New(log)
+	m, _ := testShare(t, 2<<20)
+	n := sw.add("node", 1e6)
+	old := sw.puppet("old", n)
+	n.program.s.Send(n.program.node, ServeOn{m.ID(), m.Layout(), []peers.Addr{{ID: "old"}, {ID: "node"}, {ID: "old"}}})
+	sw.w.Run(time.Second)
+	var reply uint64
+	for _, e := range old.heard {
+		if e.Type == wire.TypeSubscribe {
+			if reply != 0 {
+				t.Error("told twice")
+			}
+			reply = e.Reply
+			sub, err := wire.ParseSubscribe(e.Payload)
+			if err != nil || !sub.Mirror || !sub.Nameable || len(sub.Addrs) == 0 {
+				t.Errorf("said %+v, %v", sub, err)
+			}
+		}
+	}
+	for typ, b := range map[uint32][]byte{
+		wire.TypeSubscribeResult: wire.AppendSubscribeResult(nil, wire.SubscribeResult{Share: m.ID(), Accepted: true}),
+		wire.TypeHaveMap:         wire.AppendHaveMap(nil, wire.HaveMap{Share: m.ID(), Pieces: 2, Bits: share.FullSet(2).Bytes()}),
+		wire.TypeHave:            wire.AppendHave(nil, wire.Have{Share: m.ID(), Pieces: []uint32{1}}),
+		wire.TypeShareGone:       wire.AppendShareGone(nil, wire.ShareGone{Share: m.ID(), Reason: "changed"}),
+	} {
+		old.say(n, wire.Envelope{Kind: wire.KindReply, Token: reply, Type: typ, Payload: b})
+	}
+	sw.w.Run(time.Hour)
+	noErrors(t, log)
+}

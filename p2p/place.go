@@ -1,0 +1,75 @@
+package p2p
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Places are the addresses among addrs that lead somewhere by themselves: an IP
+// address, a port and a transport of ours. A name to be looked up is not among them:
+// what it leads to is known when it is dialled, and may be another place each time.
+func Places(addrs []string) []peers.Place {
+	var out []peers.Place
+	for _, s := range addrs {
+		if a, err := ma.NewMultiaddr(s); err == nil {
+			if p, ok := placeOf(bare(a)); ok {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// Where is the other end of a connection with a peer that stands. Not ok: there is none.
+func (h *Host) Where(id peers.ID) (p peers.Place, ok bool) {
+	to, err := peer.Decode(string(id))
+	if err != nil {
+		return p, false
+	}
+	for _, c := range h.swarm.ConnsToPeer(to) {
+		if p, ok = placeOf(c.RemoteMultiaddr()); ok {
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// placeOf is the place of an address without a peer ID at its end.
+func placeOf(a ma.Multiaddr) (peers.Place, bool) {
+	transport := strings.Join(names(a)[min(len(a), 1):], "/")
+	if transport != "tcp" && transport != "udp/quic-v1" {
+		return peers.Place{}, false
+	}
+	raw, err := manet.ToIP(a)
+	if err != nil {
+		return peers.Place{}, false
+	}
+	ip, _ := netip.AddrFromSlice(raw)
+	bits := 48
+	if a[0].Code() == ma.P_IP4 {
+		ip, bits = ip.Unmap(), 24
+	}
+	port, err := strconv.Atoi(a[1].Value())
+	if err != nil || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip == broadcast {
+		return peers.Place{}, false
+	}
+	return peers.Place{Addr: a.String(), Reach: share.Reach(a), Net: netip.PrefixFrom(ip, bits).Masked().String(),
+		Port: port, QUIC: transport != "tcp", IPv6: bits == 48}, true
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+func names(a ma.Multiaddr) (out []string) {
+	for _, c := range a {
+		out = append(out, c.Protocol().Name)
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package peers
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Times of Calls.
+const (
+	callWithin  = 30 * time.Second // without a word a call has failed
+	soonestCall = 10 * time.Second // after one that failed, or did not last; doubles
+	rarestCall  = 30 * time.Minute
+	lasting     = 10 * time.Minute // what has held for so long begins anew with the soonest
+)
+
+// Calls says when to call on each of a few peers: at once, and again when a call
+// fails, when what it brought has ended, and when the peer says so. Some time,
+// drawn, is added to each wait, so that many who lost the same peer do not
+// come back together. It has one owner; the time is an argument.
+//
+//	waits --Due--> calls --Stands--> stands
+//	  ^              |                  |
+//	  +---- Ended, or no word in time --+
+type Calls struct {
+	rng  *rand.Rand
+	each []call
+}
+
+type call struct {
+	id     ID
+	state  callState
+	at     time.Time // waits: until then; calls: no longer; stands: since
+	failed int       // in a row
+}
+
+type callState uint8
+
+const (
+	callWaits callState = iota
+	calling
+	callStands
+)
+
+// NewCalls calls on these peers as soon as it is asked.
+func NewCalls(ids []ID, seed uint64) *Calls {
+	c := &Calls{rng: rand.New(rand.NewPCG(seed, 0x63616c6c))}
+	for _, id := range ids {
+		c.each = append(c.each, call{id: id})
+	}
+	return c
+}
+
+// Due are those to be called now, and late those of whom nothing was heard for too
+// long since they were called. next is when to ask again; zero: when something is told.
+func (c *Calls) Due(now time.Time) (due, late []ID, next time.Time) {
+	for i := range c.each {
+		x := &c.each[i]
+		if x.state == calling && !now.Before(x.at) {
+			c.ended(x, 0, now)
+			late = append(late, x.id)
+		}
+		if x.state == callWaits && !now.Before(x.at) {
+			x.state, x.at = calling, now.Add(callWithin)
+			due = append(due, x.id)
+		}
+		if x.state != callStands && (next.IsZero() || x.at.Before(next)) {
+			next = x.at
+		}
+	}
+	return due, late, next
+}
+
+// Stands notes that a call has brought what it was for.
+func (c *Calls) Stands(id ID, now time.Time) {
+	if x := c.of(id); x != nil && x.state == calling {
+		x.state, x.at = callStands, now
+	}
+}
+
+// Ended notes that a call failed, or that what it brought has ended. It is made again
+// after a while, and not before after.
+func (c *Calls) Ended(id ID, after time.Duration, now time.Time) {
+	if x := c.of(id); x != nil && x.state != callWaits {
+		c.ended(x, after, now)
+	}
+}
+
+func (c *Calls) ended(x *call, after time.Duration, now time.Time) {
+	if x.state == callStands && now.Sub(x.at) >= lasting {
+		x.failed = 0
+	}
+	wait := min(soonestCall<<min(x.failed, 10), rarestCall)
+	wait = max(wait, min(after, rarestCall))
+	x.failed++
+	x.state, x.at = callWaits, now.Add(wait+time.Duration(c.rng.Int64N(int64(wait/2))))
+}
+
+func (c *Calls) of(id ID) *call {
+	for i := range c.each {
+		if c.each[i].id == id {
+			return &c.each[i]
+		}
+	}
+	return nil
+}

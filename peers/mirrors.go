@@ -1,0 +1,68 @@
+package peers
+
+import "slices"
+
+// Bounds of the Mirrors of one share.
+const (
+	maxMirrors    = 256
+	mirrorsOfANet = 16 // of one network
+)
+
+// Mirrors are the peers that serve a share on and fetch no more of it. They are
+// named to whoever asks for the share. That a peer is one is its own word, and words
+// cost nothing: so there are few of one network, and when there are as many as there
+// may be, the network with the most gives way. The zero value is ready.
+type Mirrors struct {
+	each  []mirror // in the order in which they came
+	turns Turns
+}
+
+type mirror struct {
+	id     ID
+	net    string
+	places []Place
+}
+
+// Add takes a peer in, at the end if it was there, with the network that it comes
+// from and where it may be reached. Not ok: there is no room for it. gone had to give
+// way to it; empty: nobody had to.
+func (m *Mirrors) Add(id ID, net string, places []Place) (gone ID, ok bool) {
+	m.Remove(id)
+	of := map[string]int{}
+	most := net
+	for _, x := range m.each {
+		if of[x.net]++; of[x.net] > of[most] {
+			most = x.net
+		}
+	}
+	if of[net] >= mirrorsOfANet {
+		return "", false
+	}
+	if len(m.each) >= maxMirrors {
+		if of[most] <= of[net]+1 {
+			return "", false
+		}
+		for _, x := range slices.Backward(m.each) {
+			if x.net == most {
+				gone = x.id
+				break
+			}
+		}
+		m.Remove(gone)
+	}
+	m.each = append(m.each, mirror{id, net, places})
+	return gone, true
+}
+
+// Remove takes a peer out, if it is there.
+func (m *Mirrors) Remove(id ID) {
+	m.each = slices.DeleteFunc(m.each, func(x mirror) bool { return x.id == id })
+}
+
+// Len is how many there are.
+func (m *Mirrors) Len() int { return len(m.each) }
+
+// Pick is up to most of them, each in its turn, that name says yes to.
+func (m *Mirrors) Pick(most int, name func(id ID, places []Place) bool) {
+	m.turns.Pick(len(m.each), most, func(i int) bool { return name(m.each[i].id, m.each[i].places) })
+}
