@@ -28,7 +28,8 @@ type Fleet struct {
 	// coordinator's ID, and it theirs, so neither has a use for FreshIdentity.
 	Coordinator string
 	// Alone is after how long without the coordinator a fetch goes on by itself,
-	// until it is back; 0 is never. What it fetches then may enter the fleet twice.
+	// until it is back, and after how long without a verified byte while it is there,
+	// until it joins again; 0 is never. What it fetches then may enter the fleet twice.
 	Alone time.Duration
 	// Allow are the peers that may lease what this node coordinates.
 	Allow []peers.ID
@@ -50,10 +51,11 @@ type (
 
 // What happens in a fleet.
 const (
-	MemberJoined = actors.MemberJoined
-	MemberLeft   = actors.MemberLeft
-	MemberLost   = actors.MemberLost
-	NotAllowed   = actors.NotAllowed
+	MemberDoubted = actors.MemberDoubted
+	MemberJoined  = actors.MemberJoined
+	MemberLeft    = actors.MemberLeft
+	MemberLost    = actors.MemberLost
+	NotAllowed    = actors.NotAllowed
 )
 
 func (f Fleet) validate() error {

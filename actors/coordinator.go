@@ -44,7 +44,9 @@ type coordinator struct {
 	members map[peers.ID]*member
 	order   []*member // as they came
 	outlets map[peers.ID]*outlet
-	copies  []uint16 // of each piece: members that have it
+	copies  []uint16 // of each piece: members that say they have it
+
+	doubters int // members that doubt others
 
 	absent map[peers.ID]bool // members of the last run that are not ready yet
 	settle time.Time         // until when they are waited for
@@ -65,6 +67,8 @@ type member struct {
 	ready   bool
 	until   time.Time // gone: when it is forgotten
 	outlets []*outlet // as they came
+	doubts  *doubts   // nil: none
+	doubted bool      // by another member
 }
 
 // outlet is a source outside the fleet of one member.
@@ -72,7 +76,8 @@ type outlet struct {
 	of     *member
 	source peers.ID
 	id     peers.ID // for the manager
-	parked bool     // was refused before anything is leased at all
+	has    *share.Set
+	parked bool // was refused before anything is leased at all
 }
 
 func newCoordinator(s *system.System, cmd CoordinateShare) *coordinator {
@@ -272,6 +277,7 @@ func (c *coordinator) takeBack(ctx actor.Context, mb *member) {
 	for _, o := range slices.Clone(mb.outlets) {
 		c.close(ctx, o)
 	}
+	c.believe(ctx, mb)
 }
 
 func (c *coordinator) leave(ctx actor.Context, id share.ID) {
@@ -302,7 +308,7 @@ func (c *coordinator) forget(ctx actor.Context, mb *member) {
 	c.order = slices.DeleteFunc(c.order, func(o *member) bool { return o == mb })
 	c.unsaved = true
 	for p := range mb.have.All() {
-		c.drop(ctx, p)
+		c.claim(ctx, mb, p, false)
 	}
 	c.back(ctx, mb.peer)
 }
@@ -321,7 +327,7 @@ func (c *coordinator) haveMap(ctx actor.Context, m HaveMap) {
 	}
 	for p := range mb.have.Minus(set).All() {
 		mb.have.Remove(p)
-		c.drop(ctx, p)
+		c.claim(ctx, mb, p, false)
 	}
 	for p := range set.All() {
 		c.gain(ctx, mb, p)
@@ -355,18 +361,8 @@ func (c *coordinator) pieceDone(ctx actor.Context, m wire.PieceDone) {
 
 // gain notes that a member has a piece, under which lease if that is known.
 func (c *coordinator) gain(ctx actor.Context, mb *member, p share.Piece, tokens ...share.Token) {
-	if !mb.have.Add(p) {
-		return
-	}
-	if c.copies[p]++; c.copies[p] == 1 {
-		c.do(ctx, c.m.Verified(p, c.s.Now(), tokens...))
-	}
-}
-
-// drop notes that a member no longer has a piece.
-func (c *coordinator) drop(ctx actor.Context, p share.Piece) {
-	if c.copies[p]--; c.copies[p] == 0 {
-		c.do(ctx, c.m.Unverified(p, c.s.Now()))
+	if mb.have.Add(p) {
+		c.claim(ctx, mb, p, true, tokens...)
 	}
 }
 
@@ -386,7 +382,8 @@ func (c *coordinator) sourceHas(ctx actor.Context, m wire.SourceHas) {
 		return
 	}
 	if o := c.open(mb, m.Source); o != nil {
-		c.do(ctx, c.m.SetHave(o.id, set, c.s.Now()))
+		o.has = set
+		c.do(ctx, c.m.SetHave(o.id, c.may(mb, set), c.s.Now()))
 	}
 }
 
@@ -400,7 +397,7 @@ func (c *coordinator) open(mb *member, source peers.ID) *outlet {
 	if inside := c.members[source]; inside != nil && inside.pid != nil || source == "" || len(mb.outlets) >= maxOutlets {
 		return nil
 	}
-	o := &outlet{of: mb, source: source, id: id}
+	o := &outlet{of: mb, source: source, id: id, has: share.NewSet(mb.have.Len())}
 	c.outlets[id] = o
 	mb.outlets = append(mb.outlets, o)
 	c.m.AddSource(id, c.s.Now())
@@ -409,17 +406,24 @@ func (c *coordinator) open(mb *member, source peers.ID) *outlet {
 
 func (c *coordinator) sourceHasMore(ctx actor.Context, m wire.SourceHasMore) {
 	if o := c.outlet(ctx, m.Share, m.Source); o != nil {
-		pieces := make([]share.Piece, len(m.Pieces))
-		for i, p := range m.Pieces {
-			pieces[i] = share.Piece(p)
+		var pieces []share.Piece
+		for _, p := range convert[share.Piece](m.Pieces) {
+			if by := c.fetchers(p); o.has.Add(p) && (by == nil || by[o.of.peer]) {
+				pieces = append(pieces, p)
+			}
 		}
 		c.do(ctx, c.m.Have(o.id, pieces, c.s.Now()))
 	}
 }
 
 func (c *coordinator) sourceDown(ctx actor.Context, m wire.SourceDown) {
-	if o := c.outlet(ctx, m.Share, m.Source); o != nil {
-		c.close(ctx, o)
+	mb := c.member(ctx, m.Share)
+	switch {
+	case mb == nil:
+	case m.Member:
+		c.missing(ctx, mb, m)
+	case c.outlets[outletID(mb.peer, m.Source)] != nil:
+		c.close(ctx, c.outlets[outletID(mb.peer, m.Source)])
 	}
 }
 
@@ -619,7 +623,7 @@ func (c *coordinator) status(lines int) FleetStatus {
 	st := FleetStatus{Epoch: c.cmd.Epoch, Refused: c.refused}
 	st.Wanted, st.Leased, st.Verified = c.m.Counts()
 	for _, mb := range c.order {
-		st.Members = append(st.Members, FleetMember{mb.peer, mb.have.Count(), len(mb.outlets), mb.pid == nil})
+		st.Members = append(st.Members, FleetMember{mb.peer, mb.have.Count(), len(mb.outlets), mb.pid == nil, mb.doubted})
 	}
 	slices.SortFunc(st.Members, func(a, b FleetMember) int { return cmp.Compare(a.Peer, b.Peer) })
 	if len(c.absent) > 0 {

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -370,4 +371,148 @@ func TestACoordinatorThatPanicsEnds(t *testing.T) {
 	if st := f.status(); st.Epoch != 2 {
 		t.Errorf("another run: %+v", st)
 	}
+}
+
+// lacks is that it could not get pieces from another member; of no pieces, anything.
+func (k *talker) lacks(member peers.ID, pieces ...uint32) wire.SourceDown {
+	return wire.SourceDown{Share: k.f.m.ID(), Source: member, Member: true, Pieces: pieces}
+}
+
+// leased are the pieces that it gets of source x when it asks for all; it gives them back.
+func (k *talker) leased(t *testing.T) (out []uint32) {
+	t.Helper()
+	all := k.ask("x", 8)
+	all.Rate = 1e9
+	_, ls := leasesOf(t, k.say(all))
+	back := wire.LeaseReturned{Share: k.f.m.ID(), Source: "x"}
+	for _, l := range ls {
+		out = append(out, l.Piece)
+		back.Items = append(back.Items, wire.Returned{Piece: l.Piece, Token: l.Token})
+	}
+	k.say(back)
+	slices.Sort(out)
+	return out
+}
+
+func (k *talker) mayFetch(t *testing.T, want ...uint32) {
+	t.Helper()
+	if got := k.leased(t); !slices.Equal(got, want) {
+		t.Errorf("%s is leased %v, want %v", k.Self(), got, want)
+	}
+}
+
+// A member says that it has everything, and another could not get some of it there:
+// that one may fetch it from outside, and no other.
+func TestAClaimThatDoesNotHoldCountsForNobodyWhoSawIt(t *testing.T) {
+	f, k := newTable(t, "a", "b", "c")
+	a, b, c := k[0], k[1], k[2]
+	a.join(t, 0, 1, 2, 3, 4, 5, 6, 7)
+	b.join(t)
+	c.join(t)
+	b.say(b.source("x"))
+	c.say(c.source("x"))
+	b.mayFetch(t)
+	b.say(b.lacks("a", 1, 3))
+	b.mayFetch(t, 1, 3)
+	c.mayFetch(t)
+	if !f.saw("a", MemberDoubted) {
+		t.Errorf("events: %v", f.events)
+	}
+	c.say(c.lacks("a", 3, 5))
+	c.mayFetch(t, 3, 5)
+	// What is fetched is there for all.
+	_, ls := leasesOf(t, b.say(b.ask("x", 1)))
+	b.say(wire.PieceDone{Share: f.m.ID(), Piece: ls[0].Piece, Token: ls[0].Token})
+	if b.mayFetch(t, 4-ls[0].Piece); ls[0].Piece == 3 {
+		c.mayFetch(t, 5)
+	}
+	// Claimed anew it counts no more than before.
+	a.say(HaveMap{f.m.ID(), 8, []byte{0}})
+	a.say(HaveMap{f.m.ID(), 8, []byte{0xff}})
+	b.mayFetch(t, 4-ls[0].Piece)
+	// It is there after all, elsewhere.
+	b.say(b.lacks("a"))
+	if got := b.leased(t); len(got) != 7 {
+		t.Errorf("can get nothing from the only one, and is leased %v", got)
+	}
+	c.say(Have{f.m.ID(), []share.Piece{0, 1, 2, 3, 4, 5, 6, 7}})
+	b.mayFetch(t)
+	if st := f.status(); st.Verified != 8 || st.Wanted+st.Leased != 0 {
+		t.Errorf("in the end: %+v", st)
+	}
+}
+
+// However much somebody says that nobody has anything, what others have is leased to
+// none but to itself; and what is leased to others stays theirs.
+func TestWhoSaysThatNobodyHasAnythingCostsNobodyElse(t *testing.T) {
+	f, k := newTable(t, "a", "b", "c")
+	a, b, liar := k[0], k[1], k[2]
+	a.join(t, 0, 1, 2, 3)
+	b.join(t, 4)
+	liar.join(t)
+	for _, x := range k {
+		x.say(x.source("x"))
+	}
+	_, ls := leasesOf(t, a.say(a.ask("x", 1)))
+	for _, m := range []wire.SourceDown{liar.lacks("a"), liar.lacks("b"), liar.lacks("c"), liar.lacks(""), liar.lacks("nobody", 1), liar.lacks("", 0, 1, 2, 3, 4, 5, 6, 7, 8, 1999999)} {
+		liar.say(m, m)
+	}
+	if p := ls[0].Piece; p < 5 || p > 7 {
+		t.Fatalf("was leased piece %d", p)
+	}
+	b.mayFetch(t, slices.DeleteFunc([]uint32{5, 6, 7}, func(p uint32) bool { return p == ls[0].Piece })...)
+	liar.mayFetch(t, slices.DeleteFunc([]uint32{0, 1, 2, 3, 4, 5, 6, 7}, func(p uint32) bool { return p == ls[0].Piece })...)
+	a.say(wire.PieceDone{Share: f.m.ID(), Piece: ls[0].Piece, Token: ls[0].Token})
+	if st := f.status(); st.Leased != 0 {
+		t.Errorf("a piece that is done stays leased: %+v", st)
+	}
+	// What its sources come to have is for it alone, too.
+	a.say(wire.SourceHas{Share: f.m.ID(), Source: "x", Pieces: 8, Bits: []byte{0}}, wire.SourceHasMore{Share: f.m.ID(), Source: "x", Pieces: []uint32{1, 4, 5, 6, 7}})
+	a.mayFetch(t, slices.DeleteFunc([]uint32{5, 6, 7}, func(p uint32) bool { return p == ls[0].Piece })...)
+	// What it said goes with it.
+	liar.say(Unsubscribe{f.m.ID()})
+	if st := f.status(); st.Verified != 6 || st.Wanted != 2 {
+		t.Errorf("when it has left: %+v", st)
+	}
+	// A member that leaves takes with it what only it had, and who doubted that may be granted it like others.
+	liar.join(t)
+	liar.say(liar.source("x"), liar.lacks("b"))
+	b.say(Unsubscribe{f.m.ID()})
+	f.w.Run(11 * time.Second)
+	if st := f.status(); st.Verified != 5 || st.Wanted != 3 {
+		t.Errorf("when another has left: %+v", st)
+	}
+}
+
+// A member is known by the reply of its Subscribe: what comes by another way, though
+// from the same node, is not its word.
+func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {
+	f, k := newTable(t, "a")
+	a := k[0]
+	a.join(t)
+	_, ls := leasesOf(t, a.say(a.source("x"), a.ask("x", 1)))
+	member := a.pid
+	a.pid = a.Spawn(nil, "another", leaseBox, receive(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case say:
+			ctx.Request(a.seat, m.what)
+		case SubscribeResult:
+			a.got = append(a.got, m)
+		}
+	}), system.OnPanicStop)
+	a.ExportTo(f.seat.id, a.pid)
+	id := f.m.ID()
+	for _, m := range []any{HaveMap{id, 8, []byte{0xff}}, Have{id, []share.Piece{1}}, wire.PieceDone{Share: id, Piece: 2}, a.ask("x", 4), a.source("y"),
+		wire.LeaseReturned{Share: id, Source: "x", Items: []wire.Returned{{Piece: ls[0].Piece, Token: ls[0].Token}}},
+		wire.SourceDown{Share: id, Source: "x"}, Unsubscribe{id}} {
+		got := a.say(m)
+		if len(got) != 1 || got[0].(SubscribeResult).Accepted {
+			t.Errorf("%T was answered with %+v", m, got)
+		}
+	}
+	if st := f.status(); st.Verified != 0 || st.Leased != 1 || len(st.Members) != 1 || st.Members[0].Sources != 1 || st.Members[0].Gone {
+		t.Errorf("after all that: %+v", st)
+	}
+	a.pid = member
+	a.mayFetch(t, slices.DeleteFunc([]uint32{0, 1, 2, 3, 4, 5, 6, 7}, func(p uint32) bool { return p == ls[0].Piece })...)
 }

@@ -36,9 +36,9 @@ import (
 type FleetConfig struct {
 	// Coordinator is the node to lease from; it may be this one.
 	Coordinator peers.Addr
-	// Alone is after how long without the coordinator the transfer goes on by
-	// itself, as one without a fleet; it joins again when it can. 0 is never: it
-	// waits.
+	// Alone is after how long without the coordinator, or with it and without a
+	// verified byte, the transfer goes on by itself, as one without a fleet, until it
+	// joins again. 0 is never: it waits.
 	Alone time.Duration
 }
 
@@ -104,6 +104,7 @@ type FleetMember struct {
 	Pieces  int  // that it has
 	Sources int  // outside the fleet, that it fetches from
 	Gone    bool // it left or was lost; what it has is counted a little longer
+	Doubted bool // another member could not get from it what it says it has
 }
 
 // FleetEvent says that somebody came or went.
@@ -122,10 +123,11 @@ const (
 	MemberLost                    // its leases have returned
 	NotAllowed                    // it is not on the list; told once for each peer
 	CoordinatorFailed             // the coordinator itself has ended, by a bug
+	MemberDoubted                 // another member could not get from it what it says it has; told once
 )
 
 func (c FleetChange) String() string {
-	return [...]string{"joined", "left", "was lost", "is not allowed", "failed"}[c]
+	return [...]string{"joined", "left", "was lost", "is not allowed", "failed", "says it has pieces that another member could not get"}[c]
 }
 
 // Coordinate begins to coordinate a share, unless ctx has ended.

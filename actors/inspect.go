@@ -16,7 +16,7 @@ import (
 // missing pieces. It is empty when nothing has been leased yet, or nothing will be
 // any more.
 func (p *Program) Plan(ctx context.Context, h Handle, lines int) (PlanStatus, error) {
-	return system.Ask[PlanStatus](ctx, p.s, p.node, ToTransfer{h, PlanQuery{lines}})
+	return system.Ask[PlanStatus](ctx, p.s, p.node, ToTransfer{h, PlanQuery{Lines: lines}})
 }
 
 // InFlight is what is asked for and not yet verified, of all transfers.

@@ -45,10 +45,10 @@ type leaseClient struct {
 	cfg    FleetConfig
 	leases func() actor.Actor // the LeaseManager; nil: nothing is fetched any more
 
-	local   *actor.PID        // the LeaseManager
-	mine    *share.Set        // pieces verified here
-	wanted  *share.Set        // nil: all
-	fellows map[peers.ID]bool // other members
+	local   *actor.PID           // the LeaseManager
+	mine    *share.Set           // pieces verified here
+	wanted  *share.Set           // nil: all
+	fellows map[peers.ID]*fellow // other members
 	sources map[peers.ID]*origin
 	order   []*origin            // as they came
 	asked   system.Queue[asking] // questions to the LeaseManager, which answers in order
@@ -59,7 +59,7 @@ type leaseClient struct {
 	links int // opened so far; what an older one says is of no interest
 	trip  time.Duration
 	tries int       // failed in a row
-	since time.Time // of not being joined
+	since time.Time // of being joined, or not
 	why   string
 	retry time.Time // away: when to try again
 	late  time.Time // dialing, joining: when it takes too long
@@ -69,10 +69,12 @@ type leaseClient struct {
 	epoch uint64           // of the last lease
 	stale map[peers.ID]int // answers under way to requests that are of no interest
 
-	done    []wire.PieceDone // to be told
-	more    []uint32         // pieces that came otherwise, to be told
-	tellAt  time.Time        // ... when
-	bytesAt time.Time        // when progress is to be told
+	done    []wire.PieceDone  // to be told
+	more    []uint32          // pieces that came otherwise, to be told
+	lacks   []wire.SourceDown // pieces that other members did not give, to be told
+	tellAt  time.Time         // ... when
+	bytesAt time.Time         // when progress is to be told
+	doubted time.Time         // when the others were last said to give nothing
 	wake    system.Alarm
 }
 
@@ -124,7 +126,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 	case SetPriorities:
 		c.setPriorities(ctx, m)
 	case PlanQuery:
-		c.ask(ctx, asking{from: ctx.Sender()}, m)
+		c.planQuery(ctx, m)
 	case PieceBegun, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
 		ctx.Forward(c.local)
 
@@ -169,7 +171,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 }
 
 func (c *leaseClient) start(ctx actor.Context) {
-	c.sources, c.fellows, c.stale = map[peers.ID]*origin{}, map[peers.ID]bool{}, map[peers.ID]int{}
+	c.sources, c.fellows, c.stale = map[peers.ID]*origin{}, map[peers.ID]*fellow{}, map[peers.ID]int{}
 	if c.leases != nil {
 		c.local = c.s.Spawn(ctx, "leases", leaseBox, c.leases, system.OnPanicStop)
 	}
@@ -291,12 +293,13 @@ func (c *leaseClient) answered(ctx actor.Context, m SubscribeResult) {
 // join says all there is to know of this node: its sources with what is being
 // fetched from them, and last, because that makes it a member, its pieces.
 func (c *leaseClient) join(ctx actor.Context) {
-	c.state, c.tries, c.alone, c.stop, c.why = seated, 0, false, time.Time{}, ""
+	c.state, c.tries, c.alone, c.stop, c.why, c.since = seated, 0, false, time.Time{}, "", c.s.Now()
 	for _, src := range c.order {
 		c.announce(ctx, src)
 		c.govern(ctx, src)
 		c.lease(ctx, src, src.pieces())
 	}
+	c.tellAllLacks(ctx)
 	ctx.Request(c.seat, HaveMap{Share: c.share, Pieces: c.mine.Len(), Bits: c.mine.Bytes()})
 }
 
@@ -321,7 +324,7 @@ func (c *leaseClient) lost(ctx actor.Context, why string) {
 	c.state, c.why, c.seat = away, why, nil
 	c.retry = now.Add(min(firstRejoin<<min(c.tries, 8), lastRejoin))
 	c.tries++
-	c.done, c.more, c.tellAt, c.bytesAt = nil, nil, time.Time{}, time.Time{}
+	c.done, c.more, c.lacks, c.tellAt, c.bytesAt = nil, nil, nil, time.Time{}, time.Time{}
 	clear(c.stale)
 	for _, src := range c.order {
 		src.asking, src.keep, src.again, src.refused = time.Time{}, nil, time.Time{}, ""
@@ -373,11 +376,18 @@ func (c *leaseClient) goAlone(ctx actor.Context, now time.Time) (next time.Time)
 	if at := c.since.Add(c.cfg.Alone); at.After(now) {
 		return at
 	}
+	c.startAlone(ctx)
+	return next
+}
+
+func (c *leaseClient) startAlone(ctx actor.Context) {
+	if c.alone {
+		return
+	}
 	c.alone, c.stop = true, time.Time{}
 	for _, src := range c.order {
 		c.govern(ctx, src)
 	}
-	return next
 }
 
 // named makes members sources that need no leave.
@@ -389,7 +399,9 @@ func (c *leaseClient) named(ctx actor.Context, m wire.FleetMembers) {
 		if p.ID == c.s.Self() {
 			continue
 		}
-		c.fellows[p.ID] = true
+		if c.fellows[p.ID] == nil {
+			c.fellows[p.ID] = &fellow{}
+		}
 		if src := c.sources[p.ID]; src != nil {
 			c.forget(src)
 			c.down(ctx, src)
@@ -402,6 +414,11 @@ func (c *leaseClient) named(ctx actor.Context, m wire.FleetMembers) {
 }
 
 // ---- for people ----
+
+func (c *leaseClient) planQuery(ctx actor.Context, m PlanQuery) {
+	c.quiet(ctx, m.Quiet)
+	c.ask(ctx, asking{from: ctx.Sender()}, m)
+}
 
 // planned adds to the state of the plan how the fleet stands.
 func (c *leaseClient) planned(ctx actor.Context, m PlanStatus) {
@@ -443,6 +460,9 @@ func (c *leaseClient) status() (line string, stuck bool) {
 	}
 	line = fmt.Sprintf("%s: joined in its run %d with %s; %s may be fetched from %s outside the fleet",
 		name, c.epoch, count(len(c.fellows), "other member"), count(held, "piece"), count(len(c.order), "source"))
+	if c.alone {
+		return line + "; goes on alone, as nothing comes", false
+	}
 	if why != "" {
 		line += fmt.Sprintf("; nothing more for %d of them: %s", waiting, why)
 	}

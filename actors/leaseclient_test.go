@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -26,9 +27,10 @@ type clientLab struct {
 	seat     *actor.PID
 	may      *share.Set          // what the LeaseManager may lease of x
 	requests []wire.LeaseRequest // that the coordinator got
+	told     []any               // what else it was told
 }
 
-func newClientLab(t *testing.T) *clientLab {
+func newClientLab(t *testing.T, alone ...time.Duration) *clientLab {
 	w, n, log := newWorld(1, "a")
 	m, _ := testShare(t, 8<<20)
 	k := &clientLab{System: n[0], w: w, id: m.ID(), may: share.NewSet(8)}
@@ -37,9 +39,13 @@ func newClientLab(t *testing.T) *clientLab {
 	k.pool = k.Spawn(nil, "pool", 100, receive(k.relay), system.OnPanicStop)
 	k.seat = k.Spawn(nil, "seat", 100, receive(k.coordinate), system.OnPanicStop)
 	k.Export(coordinatorName(k.id), k.seat)
+	cfg := FleetConfig{Coordinator: peers.Addr{ID: "a"}}
+	if len(alone) > 0 {
+		cfg.Alone = alone[0]
+	}
 	k.client = k.Spawn(nil, "client", 100, func() actor.Actor {
 		return &leaseClient{s: k.System, net: &simNode{id: "a"}, finder: finder, share: k.id, layout: m.Layout(), mine: share.NewSet(8),
-			cfg: FleetConfig{Coordinator: peers.Addr{ID: "a"}}, leases: receive(k.lease)}
+			cfg: cfg, leases: receive(k.lease)}
 	}, system.OnPanicStop)
 	w.Run(time.Second) // it joins
 	k.from(k.pool, SourceUp{"x"}, SourceHas{"x", share.FullSet(8)})
@@ -59,9 +65,29 @@ func (k *clientLab) coordinate(ctx actor.Context) {
 		ctx.Respond(SubscribeResult{Share: k.id, Accepted: true})
 	case wire.LeaseRequest:
 		k.requests = append(k.requests, m)
+	case wire.PieceDone, Have, HaveMap, wire.SourceDown:
+		k.told = append(k.told, m)
 	default:
 		k.relay(ctx)
 	}
+}
+
+// hears fails the test unless this is what the coordinator was told of late.
+func (k *clientLab) hears(t *testing.T, want ...any) {
+	t.Helper()
+	k.w.Run(time.Second)
+	if !reflect.DeepEqual(k.told, want) {
+		t.Errorf("the coordinator was told %+v, want %+v", k.told, want)
+	}
+	k.told = nil
+}
+
+// rejoin has the client lose its coordinator, and find it again; meanwhile the pool
+// says something.
+func (k *clientLab) rejoin(meanwhile ...any) {
+	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
+	k.from(k.pool, meanwhile...)
+	k.w.Run(2 * time.Second)
 }
 
 // lease is the LeaseManager, which leases nothing: it keeps what it may.
@@ -80,6 +106,8 @@ func (k *clientLab) lease(ctx actor.Context) {
 		for _, p := range m.Pieces {
 			k.may.Remove(p)
 		}
+	case PlanQuery:
+		ctx.Respond(PlanStatus{})
 	case LeaseRequest:
 		ctx.Respond(LeaseResponse{Refused: leasemgr.Refusal{Reason: leasemgr.NoneHere}})
 	}
@@ -156,8 +184,7 @@ func TestAMemberStopsWhatItMayNotKeep(t *testing.T) {
 	k := newClientLab(t)
 	k.ask(t)
 	k.grant(100, 3, 5)
-	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
-	k.w.Run(2 * time.Second)
+	k.rejoin()
 	k.holds(t, 3, 5)
 	if r := k.requests[len(k.requests)-1]; fmt.Sprint(r.Keep) != "[3 5]" {
 		t.Fatalf("asked to keep %v", r.Keep)
@@ -185,5 +212,93 @@ func TestAMemberThatHasLeftDoesNotDialAgain(t *testing.T) {
 	c.pace(nil)
 	if len(n.opened) > 0 {
 		t.Error("it dials")
+	}
+}
+
+// What a member got from another is told, or the fleet would lease it again when that one is gone.
+func TestAMemberTellsWhatItGotFromMembers(t *testing.T) {
+	k := newClientLab(t)
+	k.ask(t)
+	k.grant(100, 3)
+	k.told = nil
+	k.from(k.pool, PieceVerified{Piece: 3}, PieceVerified{Piece: 6})
+	k.hears(t, wire.PieceDone{Share: k.id, Piece: 3, Token: 100}, Have{k.id, []share.Piece{6}})
+	k.rejoin()
+	k.hears(t, HaveMap{k.id, 8, []byte{1<<3 | 1<<6}})
+}
+
+// An answer that a coordinator owed when it was lost does not come any more: what
+// comes after joining again is for what was asked since.
+func TestAMemberAwaitsNothingOfAnOldSeat(t *testing.T) {
+	again := []any{SourceHas{Source: "x"}, SourceHas{"x", share.FullSet(8)}} // it was not connected for a moment
+	for _, before := range []bool{true, false} {
+		k := newClientLab(t)
+		k.ask(t)
+		if before {
+			k.from(k.pool, again...) // one answer is of no interest, one awaited
+			k.rejoin()
+		} else {
+			k.rejoin(again...)
+		}
+		k.grant(300, 2)
+		k.holds(t, 2)
+	}
+}
+
+// What another member says it has and does not give is reported, at once and to the
+// next coordinator; so is that nothing can be had of it.
+func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
+	k := newClientLab(t)
+	lied := func(source peers.ID, p share.Piece, why leasemgr.Reason) LeaseReturned {
+		return LeaseReturned{source, []ReturnedLease{{Piece: p, Token: 1, Why: why}}}
+	}
+	k.from(k.seat, wire.FleetMembers{Share: k.id, Members: []peers.Addr{{ID: "b"}, {ID: "c"}}})
+	k.told = nil
+	k.from(k.pool, lied("b", 1, leasemgr.NotFound), lied("b", 4, leasemgr.BadData), lied("b", 1, leasemgr.NotFound),
+		lied("b", 2, leasemgr.Missed), lied("b", 3, leasemgr.Elsewhere), lied("b", 3, leasemgr.GaveBack), // these may be there
+		lied("x", 5, leasemgr.NotFound)) // no member
+	lacks := wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []uint32{1, 4}}
+	k.hears(t, lacks)
+	k.from(k.pool, SourceDown{"c"}, SourceDown{"c"})
+	down := wire.SourceDown{Share: k.id, Source: "c", Member: true}
+	k.hears(t, down)
+	k.rejoin()
+	k.hears(t, lacks, down, HaveMap{k.id, 8, []byte{0}})
+	k.from(k.pool, PieceVerified{Piece: 4})
+	k.hears(t, Have{k.id, []share.Piece{4}})
+	k.rejoin()
+	lacks.Pieces = []uint32{1} // the other does not matter any more
+	k.hears(t, lacks, down, HaveMap{k.id, 8, []byte{1 << 4}})
+}
+
+// A member for which nothing comes though it is seated says that it gets what it
+// lacks from nobody, and goes on alone if it was told to.
+func TestAMemberThatGetsNothingSaysSoAndGoesOnAlone(t *testing.T) {
+	for _, alone := range []time.Duration{0, doubtAfter + 5*time.Second} {
+		k := newClientLab(t, alone)
+		k.ask(t)
+		k.grant(100, 3, 5)
+		k.from(k.pool, PieceVerified{Piece: 0})
+		k.w.Run(time.Second)
+		k.told = nil
+		began := k.Now()
+		quiet := func(d time.Duration) {
+			k.w.Run(began.Add(d).Sub(k.Now()))
+			k.from(k.pool, PlanQuery{1, began}, PlanQuery{Lines: 1})
+		}
+		quiet(doubtAfter - time.Second)
+		k.hears(t)
+		quiet(doubtAfter + time.Second)
+		quiet(doubtAfter + 2*time.Second) // it has just said so
+		k.hears(t, wire.SourceDown{Share: k.id, Member: true, Pieces: []uint32{1, 2, 4, 6, 7}})
+		k.holds(t, 3, 5)
+		quiet(doubtAfter + 6*time.Second)
+		if alone == 0 {
+			k.holds(t, 3, 5)
+			continue
+		}
+		k.holds(t, 0, 1, 2, 3, 4, 5, 6, 7)
+		k.rejoin()
+		k.holds(t, 3, 5)
 	}
 }

@@ -414,7 +414,10 @@ type SetReader struct {
 }
 
 // PlanQuery, API -> Transfer -> LeaseManager. Answered with PlanStatus of at most Lines lines.
-type PlanQuery struct{ Lines int }
+type PlanQuery struct {
+	Lines int
+	Quiet time.Time // since when the transfer has waited for a verified byte of its sources; zero: it does not
+}
 
 // ---- to FetchPool ----
 

@@ -44,7 +44,7 @@ type hold struct {
 
 func (c *leaseClient) sourceUp(ctx actor.Context, m SourceUp) {
 	defer ctx.Forward(c.local)
-	if c.fellows[m.Source] || m.Source == c.cfg.Coordinator.ID {
+	if c.fellows[m.Source] != nil || m.Source == c.cfg.Coordinator.ID {
 		return
 	}
 	if src := c.sources[m.Source]; src != nil { // its pool is another one now
@@ -132,6 +132,9 @@ func (c *leaseClient) sourceHasMore(ctx actor.Context, m SourceHasMore) {
 func (c *leaseClient) sourceDown(ctx actor.Context, id peers.ID) {
 	if src := c.sources[id]; src != nil {
 		c.close(ctx, src)
+	} else if f := c.fellows[id]; f != nil && !f.down {
+		f.down = true
+		c.tellSeat(ctx, wire.SourceDown{Share: c.share, Source: id, Member: true})
 	}
 	ctx.Forward(c.local)
 }
@@ -317,6 +320,7 @@ func (c *leaseClient) progress(ctx actor.Context, m LeaseProgress) {
 
 func (c *leaseClient) returned(ctx actor.Context, m LeaseReturned) {
 	ctx.Forward(c.local)
+	c.missed(m)
 	src := c.sources[m.Source]
 	if src == nil {
 		return
@@ -353,7 +357,14 @@ func (c *leaseClient) verified(ctx actor.Context, m PieceVerified) {
 	}
 	if c.state != seated {
 		c.done, c.more = nil, nil // the next HaveMap says it
-	} else if c.tellAt.IsZero() {
+		return
+	}
+	c.tellSoon()
+}
+
+// tellSoon has what is gathered told.
+func (c *leaseClient) tellSoon() {
+	if c.tellAt.IsZero() {
 		c.tellAt = c.s.Now().Add(gatherDone)
 	}
 }
@@ -477,6 +488,7 @@ func (c *leaseClient) tell(ctx actor.Context, now time.Time) time.Time {
 	if !c.tellAt.IsZero() && !c.tellAt.After(now) {
 		c.tellAt = time.Time{}
 		c.tellDone(ctx)
+		c.tellLacks(ctx)
 	}
 	return earliest(c.tellAt, c.bytesAt)
 }

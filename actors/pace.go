@@ -202,7 +202,7 @@ func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Ti
 	}
 	if t.leases != nil && now.Sub(t.planAt) >= time.Second {
 		t.planAt = now
-		ctx.Request(t.leases, PlanQuery{whyLines})
+		ctx.Request(t.leases, PlanQuery{whyLines, t.quietSince()})
 	}
 	if t.state != DiskFull {
 		t.because(t.whyQuiet())
@@ -228,6 +228,15 @@ func (t *transfer) givesUp() time.Time {
 		from = t.excused
 	}
 	return from.Add(t.cfg.Stall + t.ration.patience())
+}
+
+// quietSince is since when the sources could have sent something and have not; zero if
+// it is not they that are waited for.
+func (t *transfer) quietSince() (since time.Time) {
+	if t.state != Fetching {
+		return since
+	}
+	return t.givesUp().Add(-t.cfg.Stall)
 }
 
 // excuse takes note of a source that waits for other links of this node: the transfer
@@ -289,7 +298,7 @@ func (t *transfer) why(ctx actor.Context) {
 		ctx.Respond(PlanStatus{})
 		return
 	}
-	ctx.RequestWithCustomSender(t.leases, PlanQuery{whyLines}, ctx.Sender())
+	ctx.RequestWithCustomSender(t.leases, PlanQuery{Lines: whyLines}, ctx.Sender())
 }
 
 // snapshot is all that is known now.

@@ -110,21 +110,60 @@ func Deaf() Behaviour { return Behaviour{Name: "takes nothing", Deaf: true} }
 // Flooder sends every peer so many useless messages per second.
 func Flooder(perSecond int) Behaviour { return Behaviour{Name: "floods", Flood: perSecond} }
 
+// bending is a behaviour that sends other payloads than its program does, where
+// other knows one.
+func bending(name string, other func(e *wire.Envelope) error) Behaviour {
+	return Behaviour{Name: name, Frame: func(f []byte, _ *rand.Rand) [][]byte {
+		if e, err := wire.ParseEnvelope(f); err == nil && other(&e) == nil {
+			f = wire.AppendEnvelope(nil, e)
+		}
+		return [][]byte{f}
+	}}
+}
+
 // MapLiar sends have-maps of another length, as if of another share.
 func MapLiar() Behaviour {
-	return Behaviour{Name: "lies in have-maps", Frame: func(f []byte, _ *rand.Rand) [][]byte {
-		e, err := wire.ParseEnvelope(f)
-		if err != nil || e.Type != wire.TypeHaveMap {
-			return [][]byte{f}
+	return bending("lies in have-maps", func(e *wire.Envelope) error { return fillMap(e, 9) })
+}
+
+// Boaster says in its have-maps that it has everything: to all, or only to the
+// coordinator of its fleet.
+func Boaster(toAll bool) Behaviour {
+	return bending("claims all", func(e *wire.Envelope) error {
+		if !toAll && e.To == "" {
+			return nil
 		}
-		m, err := wire.ParseHaveMap(e.Payload)
-		if err != nil {
-			return [][]byte{f}
+		return fillMap(e, 0)
+	})
+}
+
+// fillMap has a have-map say that all pieces are there, and so many more.
+func fillMap(e *wire.Envelope, more int) error {
+	if e.Type != wire.TypeHaveMap {
+		return nil
+	}
+	m, err := wire.ParseHaveMap(e.Payload)
+	n := int(m.Pieces) + more
+	e.Payload = wire.AppendHaveMap(nil, wire.HaveMap{Share: m.Share, Pieces: uint32(n), Bits: share.FullSet(n).Bytes()})
+	return err
+}
+
+// Slanderer is a member of a fleet that tells its coordinator, in place of what it got
+// from others, that no other member has any of the first pieces of the share.
+func Slanderer(pieces int) Behaviour {
+	lacks := wire.SourceDown{Member: true}
+	for p := range uint32(min(pieces, wire.MaxHave)) {
+		lacks.Pieces = append(lacks.Pieces, p)
+	}
+	return bending("slanders", func(e *wire.Envelope) error {
+		if e.Type != wire.TypeHave || e.To == "" {
+			return nil
 		}
-		n := int(m.Pieces) + 9
-		e.Payload = wire.AppendHaveMap(nil, wire.HaveMap{Share: m.Share, Pieces: uint32(n), Bits: share.FullSet(n).Bytes()})
-		return [][]byte{wire.AppendEnvelope(nil, e)}
-	}}
+		m, err := wire.ParseHave(e.Payload)
+		lacks.Share = m.Share
+		e.Type, e.Payload = wire.TypeSourceDown, wire.AppendSourceDown(nil, lacks)
+		return err
+	})
 }
 
 // Namer names peers that do not exist, as many as one message may hold. Their IDs

@@ -46,9 +46,7 @@ func init() {
 			Fewest: 2,
 			Set: func(r *Run) {
 				f, source, members, seat := newFleet(r, 12, r.Nodes)
-				for _, x := range members { // what one has the others do not get at once
-					x.SetLine(Line{Up: 6 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond})
-				}
+				slowly(members)
 				f.joinAll(members, FetchOptions{Config: patient()}, source)
 				rng := r.Rand("coordinator")
 				at := time.Duration(1000+rng.IntN(3000)) * time.Millisecond
@@ -165,16 +163,54 @@ func init() {
 		},
 		&Scenario{
 			Name: "garbled-member",
-			Says: "A member of a fleet garbles some of what it tells the others, until it is killed.",
+			Says: "A member of a fleet garbles some of what it tells the others.",
 			Set: func(r *Run) {
 				f, source, members, _ := newFleet(r, 8, 4)
 				members[3].Become(Garbler(0.2))
 				f.joinAll(members[:3], FetchOptions{Config: patient()}, source)
 				f.Join(members[3], FetchOptions{MayFail: true}, source)
-				// Members are of one owner and believed: what one of them says it has is not
-				// fetched from outside until it is gone.
-				r.After(30*time.Second, members[3].Kill)
 				f.whole(r, source, 2)
+			},
+		},
+		&Scenario{
+			Name: "member-claims-all",
+			Says: "A member of a fleet says that it has every piece, to all or to the coordinator alone, and has none.",
+			Set: func(r *Run) {
+				f, source, members, _ := newFleet(r, 8, 4)
+				rng := r.Rand("claims")
+				boaster, toAll, bound := members[rng.IntN(len(members))], rng.IntN(2) == 0, 25*time.Second
+				if toAll { // who asks it for a piece is told that it is not there
+					bound = 10 * time.Second
+				}
+				boaster.Become(Boaster(toAll))
+				for _, x := range members {
+					y := f.Join(x, FetchOptions{Config: patient(), MayFail: x == boaster}, source)
+					r.Finally(func() {
+						r.Expect(x == boaster || r.soon(y.Took(), bound), "%s took %v; the source's line needs 4 s", x.id, y.Took())
+					})
+				}
+				f.whole(r, source, 1.1)
+			},
+		},
+		&Scenario{
+			Name: "member-slanders",
+			Says: "A member of a fleet says again and again that no other member has what it says it has.",
+			Set: func(r *Run) {
+				f, source, members, _ := newFleet(r, 8, 3)
+				slowly(members)
+				slanderer := members[r.Rand("slanders").IntN(len(members))]
+				slanderer.Become(Slanderer(f.c.Manifest.Layout().Pieces()))
+				for _, x := range members {
+					if x == slanderer { // it knows no source, so what it may fetch it does not
+						f.Join(x, FetchOptions{Config: patient(), Manifest: true})
+					} else {
+						f.Join(x, FetchOptions{Config: patient()}, source)
+					}
+				}
+				r.Finally(func() {
+					sent := float64(source.Sent()) / float64(f.c.bytes)
+					r.Expect(sent <= 1.02, "%.3f copies entered the fleet", sent)
+				})
 			},
 		},
 		&Scenario{
@@ -202,6 +238,13 @@ func newFleet(r *Run, size, members int) (f *Fleet, source *Node, all []*Node, s
 		all = append(all, r.Add(NodeConfig{Name: fmt.Sprint("member", i), Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond}}))
 	}
 	return seat.Coordinate(c, all...), source, all, seat
+}
+
+// slowly has members send slowly: what one has the others do not get at once.
+func slowly(members []*Node) {
+	for _, x := range members {
+		x.SetLine(Line{Up: 6 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond})
+	}
 }
 
 // joinAll has all members fetch.

@@ -87,20 +87,43 @@ func ParseSourceHasMore(b []byte) (SourceHasMore, error) {
 
 // SourceDown says that the sender no longer fetches from a source: its leases
 // return. Fetcher to coordinator.
+//
+// With Member the source is another member of the fleet, which says that it has
+// pieces, and the sender could not get Pieces from it, or, if there are none, can get
+// nothing from it any more. Without a Source it is every other member.
 type SourceDown struct {
 	Share  share.ID
 	Source peers.ID
+	Member bool
+	Pieces []uint32 // at most MaxHave
 }
 
 // AppendSourceDown encodes a SourceDown.
 func AppendSourceDown(dst []byte, m SourceDown) []byte {
-	return appendSource(appendShare(dst, 1, m.Share), 2, m.Source)
+	atMost("pieces of a source", len(m.Pieces), MaxHave)
+	dst = appendSource(appendShare(dst, 1, m.Share), 2, m.Source)
+	return appendPieces(appendBool(dst, 3, m.Member), 4, m.Pieces)
 }
 
-// ParseSourceDown reads a SourceDown.
+// ParseSourceDown reads a SourceDown. That the share has the pieces is the caller's
+// to check.
 func ParseSourceDown(b []byte) (SourceDown, error) {
-	id, source, err := parseOfSource("source down", b)
-	return SourceDown{id, source}, err
+	var m SourceDown
+	r := read("source down", b)
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Share = r.share()
+		case 2:
+			m.Source = r.source()
+		case 3:
+			m.Member = r.bool()
+		case 4:
+			m.Pieces = r.pieces(m.Pieces, MaxHave)
+		}
+	}
+	r.hasShare(m.Share)
+	return m, r.err
 }
 
 // FleetMembers names members of the fleet besides the receiver. What was named
@@ -143,21 +166,6 @@ func (r *reader) source() peers.ID { return peers.ID(r.text(MaxPeerID)) }
 func appendSource(dst []byte, num protowire.Number, id peers.ID) []byte {
 	atMost("peer ID", len(id), MaxPeerID)
 	return appendBytes(dst, num, string(id))
-}
-
-// parseOfSource reads a message that is a share in field 1 and a source in field 2.
-func parseOfSource(what string, b []byte) (id share.ID, source peers.ID, err error) {
-	r := read(what, b)
-	for r.next() {
-		switch r.num {
-		case 1:
-			id = r.share()
-		case 2:
-			source = r.source()
-		}
-	}
-	r.hasShare(id)
-	return id, source, r.err
 }
 
 // appendPeer writes a peer and its addresses.

@@ -71,5 +71,5 @@ func FuzzParseLeaseRevoked(f *testing.F)    { fuzz(f, "lease-revoked", "lease-re
 func FuzzParsePieceDone(f *testing.F)       { fuzz(f, "piece-done") }
 func FuzzParseSourceHas(f *testing.F)       { fuzz(f, "source-has") }
 func FuzzParseSourceHasMore(f *testing.F)   { fuzz(f, "source-has-more") }
-func FuzzParseSourceDown(f *testing.F)      { fuzz(f, "source-down") }
+func FuzzParseSourceDown(f *testing.F)      { fuzz(f, "source-down", "source-down-member") }
 func FuzzParseFleetMembers(f *testing.F)    { fuzz(f, "fleet-members") }

@@ -247,8 +247,18 @@ func AppendLeasesAvailable(dst []byte, m LeasesAvailable) []byte {
 
 // ParseLeasesAvailable reads a LeasesAvailable.
 func ParseLeasesAvailable(b []byte) (LeasesAvailable, error) {
-	id, source, err := parseOfSource("leases available", b)
-	return LeasesAvailable{id, source}, err
+	var m LeasesAvailable
+	r := read("leases available", b)
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Share = r.share()
+		case 2:
+			m.Source = r.source()
+		}
+	}
+	r.hasShare(m.Share)
+	return m, r.err
 }
 
 // LeaseRevoked takes piece leases back; nobody is blamed. Coordinator to fetcher.

@@ -188,7 +188,7 @@ var codecs = []codec{
 		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}, {}}, ""},
 		LeaseReturned{someID, repeat(MaxLeases, Returned{maxPiece, maxToken, longText[:MaxWord]}), longPeer},
 		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}, {}}}),
-	of("leases-available", AppendLeasesAvailable, ParseLeasesAvailable, drawOfSource[LeasesAvailable],
+	of("leases-available", AppendLeasesAvailable, ParseLeasesAvailable, drawLeasesAvailable,
 		LeasesAvailable{Share: someID}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes()}),
 	of("lease-revoked", AppendLeaseRevoked, ParseLeaseRevoked, drawLeaseRevoked,
 		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}, {}}, ""},
@@ -214,7 +214,7 @@ var codecs = []codec{
 	of("lease-returned-source", AppendLeaseReturned, ParseLeaseReturned, drawLeaseReturned,
 		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}}, somePeer}, LeaseReturned{someID, nil, longPeer},
 		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}}, Source: somePeer}),
-	of("leases-available-source", AppendLeasesAvailable, ParseLeasesAvailable, drawOfSource[LeasesAvailable],
+	of("leases-available-source", AppendLeasesAvailable, ParseLeasesAvailable, drawLeasesAvailable,
 		LeasesAvailable{someID, somePeer}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes(), Source: somePeer}),
 	of("lease-revoked-source", AppendLeaseRevoked, ParseLeaseRevoked, drawLeaseRevoked,
 		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}}, somePeer}, LeaseRevoked{someID, nil, longPeer},
@@ -228,8 +228,12 @@ var codecs = []codec{
 		SourceHasMore{someID, somePeer, []uint32{0, 127, 128, maxPiece}},
 		SourceHasMore{someID, longPeer, repeat(MaxHave, uint32(maxPiece))},
 		&pb.SourceHasMore{Share: someID.Bytes(), Source: somePeer, Pieces: []uint32{0, 127, 128, maxPiece}}),
-	of("source-down", AppendSourceDown, ParseSourceDown, drawOfSource[SourceDown],
-		SourceDown{someID, somePeer}, SourceDown{someID, longPeer}, &pb.SourceDown{Share: someID.Bytes(), Source: somePeer}),
+	of("source-down", AppendSourceDown, ParseSourceDown, drawSourceDown,
+		SourceDown{Share: someID, Source: somePeer}, SourceDown{Share: someID, Source: longPeer}, &pb.SourceDown{Share: someID.Bytes(), Source: somePeer}),
+	of("source-down-member", AppendSourceDown, ParseSourceDown, drawSourceDown,
+		SourceDown{someID, somePeer, true, []uint32{0, 127, 128, maxPiece}},
+		SourceDown{someID, longPeer, true, repeat(MaxHave, uint32(maxPiece))},
+		&pb.SourceDown{Share: someID.Bytes(), Source: somePeer, Member: true, Pieces: []uint32{0, 127, 128, maxPiece}}),
 	of("fleet-members", AppendFleetMembers, ParseFleetMembers, drawFleetMembers,
 		FleetMembers{someID, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
 		FleetMembers{someID, repeat(MaxMembers, peers.Addr{ID: longPeer, Addrs: longAddrs})},
@@ -400,14 +404,8 @@ func drawPieceDone(t *rapid.T) PieceDone { return PieceDone{drawID(t), drawPiece
 
 func drawSource(t *rapid.T) peers.ID { return peers.ID(text(MaxPeerID).Draw(t, "source")) }
 
-func drawOfSource[T ~struct {
-	Share  share.ID
-	Source peers.ID
-}](t *rapid.T) T {
-	return T(struct {
-		Share  share.ID
-		Source peers.ID
-	}{drawID(t), drawSource(t)})
+func drawLeasesAvailable(t *rapid.T) LeasesAvailable {
+	return LeasesAvailable{drawID(t), drawSource(t)}
 }
 
 func drawSourceHas(t *rapid.T) SourceHas {
@@ -417,6 +415,10 @@ func drawSourceHas(t *rapid.T) SourceHas {
 
 func drawSourceHasMore(t *rapid.T) SourceHasMore {
 	return SourceHasMore{drawID(t), drawSource(t), drawList(t, "pieces", MaxHave, drawPiece)}
+}
+
+func drawSourceDown(t *rapid.T) SourceDown {
+	return SourceDown{drawID(t), drawSource(t), rapid.Bool().Draw(t, "member"), drawList(t, "pieces", MaxHave, drawPiece)}
 }
 
 func drawFleetMembers(t *rapid.T) FleetMembers {

@@ -50,7 +50,7 @@ type fleetFlags struct {
 
 func (fl *fleetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.from, "lease-from", "", "fetch from outside only what the coordinator of a fleet at this `ADDR` leases, a multiaddr that ends in /p2p/ID; implies --identity")
-	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it (default: wait for it)")
+	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
 }
 
 func (fl *fleetFlags) config() (fetcher.Fleet, error) {

@@ -1408,7 +1408,9 @@ func (x *SourceHasMore) GetPieces() []uint32 {
 type SourceDown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
-	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`         // with member: none is every other member
+	Member        bool                   `protobuf:"varint,3,opt,name=member,proto3" json:"member,omitempty"`        // it is another member, and the sender could not get from it:
+	Pieces        []uint32               `protobuf:"varint,4,rep,packed,name=pieces,proto3" json:"pieces,omitempty"` // these, or nothing at all if there are none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,6 +1457,20 @@ func (x *SourceDown) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *SourceDown) GetMember() bool {
+	if x != nil {
+		return x.Member
+	}
+	return false
+}
+
+func (x *SourceDown) GetPieces() []uint32 {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
 }
 
 // Coordinator -> fetcher: other members of the fleet, besides those named before.
@@ -1793,11 +1809,13 @@ const file_actor_proto_rawDesc = "" +
 	"\rSourceHasMore\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
-	"\x06pieces\x18\x03 \x03(\rR\x06pieces\":\n" +
+	"\x06pieces\x18\x03 \x03(\rR\x06pieces\"j\n" +
 	"\n" +
 	"SourceDown\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
-	"\x06source\x18\x02 \x01(\tR\x06source\"V\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
+	"\x06member\x18\x03 \x01(\bR\x06member\x12\x16\n" +
+	"\x06pieces\x18\x04 \x03(\rR\x06pieces\"V\n" +
 	"\fFleetMembers\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x120\n" +
 	"\amembers\x18\x02 \x03(\v2\x16.fetcher.wire.PeerAddrR\amembers*\xd1\x04\n" +
