@@ -137,6 +137,8 @@ type (
 	Progress      = actors.Progress
 	Source        = actors.Source
 	SourceChanged = actors.SourceChanged
+	LeaseEvent    = actors.LeaseEvent
+	Leases        = actors.Leases
 	Stalled       = actors.Stalled
 	Ended         = actors.Ended
 	State         = actors.State
@@ -162,6 +164,15 @@ const (
 	Resting    = actors.Resting    // waiting before another try
 	Left       = actors.Left       // over, for a stated reason
 	Banned     = actors.Banned     // over, proven to have lied
+)
+
+// How a piece lease ended, as far as it has.
+const (
+	LeaseGranted  = leasemgr.Granted
+	LeaseFinished = leasemgr.Finished
+	LeaseFailed   = leasemgr.Failed
+	LeaseExpired  = leasemgr.Expired
+	LeaseRevoked  = leasemgr.Revoked
 )
 
 // ErrStopped is why a transfer ended that was told to; what is verified is kept.

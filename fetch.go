@@ -46,6 +46,9 @@ type FetchOptions struct {
 	// Keep goes on serving the share when it is whole, until the node is closed
 	// or StopSharing is called.
 	Keep bool
+	// WatchLeases has each grant and each end of a piece lease told among the events, as
+	// a LeaseEvent.
+	WatchLeases bool
 	// Verifiers is how many pieces are checked at once; default GOMAXPROCS.
 	Verifiers int
 	// MaxSources bounds how many sources are fetched from at once; default 64.
@@ -136,7 +139,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Handle: t.handle, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Offered: t.offered, Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
-			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Keep: opt.Keep, Leases: n.cfg.Leases, Fleet: fleet},
+			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Keep: opt.Keep, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
 	if err != nil {
 		t.opened()

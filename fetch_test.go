@@ -293,6 +293,38 @@ func TestThreeSourcesShareTheWork(t *testing.T) {
 	}
 }
 
+func TestLeasesCanBeWatched(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "f.bin")
+	writeRandom(t, src, 8<<20, 1)
+	s := shareOf(t, src)
+	for _, watch := range []bool{false, true} {
+		x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), WatchLeases: watch})
+		must(t, err)
+		var granted, finished, bytes int64
+		for e := range x.Events() {
+			if e, ok := e.(LeaseEvent); ok {
+				switch {
+				case e.Source != s.node.ID() || e.Token == 0:
+					t.Errorf("%+v", e)
+				case e.End == LeaseGranted:
+					granted++
+				case e.End == LeaseFinished:
+					finished++
+					bytes += e.Bytes
+				}
+			}
+		}
+		must(t, x.Wait(t.Context()))
+		if watch && (granted < 8 || finished != 8 || bytes != 8<<20) || !watch && granted+finished > 0 {
+			t.Errorf("watched %t: %d granted, %d finished, %d bytes", watch, granted, finished, bytes)
+		}
+		if l := x.Progress().Leases; l.Finished != 8 || l.Granted < 8 {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
 func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")

@@ -3,12 +3,13 @@ package actors
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
 // Event is what happened to a transfer, told to its Notify in order. It is one
-// of Planned, Progress, SourceChanged, Stalled and Ended.
+// of Planned, Progress, SourceChanged, LeaseEvent, Stalled and Ended.
 type Event interface{ event() }
 
 // Planned says that the manifest is here and what will be fetched.
@@ -45,6 +46,7 @@ type Progress struct {
 	Pieces    int
 	Done      int     // pieces verified
 	Rate      float64 // verified bytes per second, over the last seconds
+	Leases    Leases  // how the leases of the pieces fared, since the process began
 	Sources   []Source
 	Path      string // where the share is, once State is Complete
 }
@@ -82,7 +84,15 @@ type Ended struct {
 	Last Progress
 }
 
+// Leases counts the piece leases of a transfer, by how they ended.
+type Leases = leasemgr.Stats
+
+// LeaseEvent is the beginning or the end of one piece lease. It is told only to who
+// asks for it.
+type LeaseEvent leasemgr.LeaseEvent
+
 func (Planned) event()       {}
+func (LeaseEvent) event()    {}
 func (Progress) event()      {}
 func (SourceChanged) event() {}
 func (Stalled) event()       {}

@@ -19,11 +19,16 @@ type leaseManager struct {
 	ration   *Ration
 	m        *leasemgr.Manager
 	pools    map[peers.ID]*actor.PID
+	told     leasemgr.Stats // what the transfer knows
 	wake     system.Alarm
 }
 
-func newLeaseManager(s *system.System, transfer *actor.PID, ration *Ration, cfg leasemgr.Config, plan leasemgr.Plan) *leaseManager {
-	return &leaseManager{s: s, transfer: transfer, ration: ration, m: leasemgr.New(cfg, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
+func newLeaseManager(s *system.System, transfer *actor.PID, ration *Ration, cfg TransferConfig, plan leasemgr.Plan) *leaseManager {
+	l := &leaseManager{s: s, transfer: transfer, ration: ration, m: leasemgr.New(cfg.Leases, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
+	if cfg.WatchLeases {
+		l.m.Watch()
+	}
+	return l
 }
 
 func (l *leaseManager) Receive(ctx actor.Context) {
@@ -74,7 +79,21 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 	default:
 		system.Unexpected(ctx)
 	}
+	l.tellEnds(ctx)
 	l.wake.Set(l.s, ctx, l.m.Wake())
+}
+
+// tellEnds tells the transfer of leases that ended otherwise than with their piece, of
+// which it hears anyway; and of every event, if somebody watches.
+func (l *leaseManager) tellEnds(ctx actor.Context) {
+	st, events := l.m.Stats(), l.m.Events()
+	rest := st
+	rest.Granted, rest.Finished = l.told.Granted, l.told.Finished
+	if rest == l.told && len(events) == 0 {
+		return
+	}
+	l.told = st
+	ctx.Send(l.transfer, LeasesEnded{st, events})
 }
 
 func (l *leaseManager) sourceUp(ctx actor.Context, m SourceUp) {
@@ -131,7 +150,8 @@ func (l *leaseManager) verified(ctx actor.Context, m PieceVerified) {
 	}
 	todo := l.m.Verified(m.Piece, l.s.Now(), tokens...)
 	wanted, leased, _ := l.m.Counts()
-	ctx.Send(l.transfer, PieceDone{Piece: m.Piece, Credits: m.Credits, Last: todo.Done, Remaining: wanted + leased})
+	l.told = l.m.Stats()
+	ctx.Send(l.transfer, PieceDone{Piece: m.Piece, Credits: m.Credits, Last: todo.Done, Remaining: wanted + leased, Leases: l.told})
 	l.do(ctx, todo)
 }
 

@@ -244,6 +244,7 @@ type PieceDone struct {
 	Credits   []Credit
 	Last      bool // every piece of the plan is verified now
 	Remaining int
+	Leases    leasemgr.Stats // of the transfer so far
 }
 
 // DiskFailed, PieceVerifier -> Transfer: a write failed.
@@ -273,6 +274,13 @@ type SetPriority struct {
 
 // PrioritySet, Transfer -> API.
 type PrioritySet struct{ Err error }
+
+// LeasesEnded, LeaseManager -> Transfer: leases ended otherwise than with their piece, or
+// are watched.
+type LeasesEnded struct {
+	Leases leasemgr.Stats
+	Events []leasemgr.LeaseEvent // since the last one; empty unless TransferConfig.WatchLeases
+}
 
 // PlanDone, LeaseManager -> Transfer: nothing is left to fetch, after SetPriorities.
 type PlanDone struct{}
@@ -625,6 +633,8 @@ type TransferConfig struct {
 	Keep bool
 	// Leases is the configuration of the lease manager.
 	Leases leasemgr.Config
+	// WatchLeases has each grant and end of a lease told, as a LeaseEvent.
+	WatchLeases bool
 	// Fleet is how the transfer takes part in a fleet.
 	Fleet FleetConfig
 }

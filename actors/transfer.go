@@ -113,6 +113,8 @@ func (t *transfer) Receive(ctx actor.Context) {
 		t.blocksVerified(ctx, m)
 	case PieceDone:
 		t.pieceDone(ctx, m)
+	case LeasesEnded:
+		t.leasesEnded(m)
 	case PlanStatus:
 		t.plan = m
 	case DiskFailed:
@@ -237,7 +239,7 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 func (t *transfer) startWorkers(ctx actor.Context) {
 	self, layout := ctx.Self(), t.manifest.Layout()
 	plan := leasemgr.Plan{Layout: layout, Verified: t.have.Clone(), Wanted: t.chosen.pieces(layout), Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
-	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.ration, t.cfg.Leases, plan) })
+	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.ration, t.cfg, plan) })
 	if runs := t.chosen.runs(layout, func(entry int) bool { return t.chosen[entry] == leasemgr.High || t.chosen[entry] == leasemgr.Low }); len(runs) > 0 {
 		ctx.Send(t.leases, SetPriorities{runs})
 	}
@@ -303,7 +305,15 @@ func (t *transfer) noteBlocks(m BlocksVerified) {
 	b.bytes += m.Bytes
 }
 
+func (t *transfer) leasesEnded(m LeasesEnded) {
+	t.count.Leases, t.changed = m.Leases, true
+	for _, e := range m.Events {
+		t.notify(LeaseEvent(e))
+	}
+}
+
 func (t *transfer) pieceDone(ctx actor.Context, m PieceDone) {
+	t.count.Leases = m.Leases
 	delete(t.begun, m.Piece)
 	if t.have.Add(m.Piece) && t.wants(m.Piece) {
 		t.count.Done++

@@ -196,7 +196,6 @@ func (m *Manager) Expire(now time.Time) Todo {
 		}
 		at := s.head
 		m.todo.Expired = append(m.todo.Expired, m.public(at))
-		m.stats.Expired++
 		p := m.leases[at].piece
 		m.end(at, silent)
 		m.shun(i, p)

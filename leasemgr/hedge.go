@@ -189,19 +189,16 @@ func (m *Manager) holders(visit func(*source)) {
 func (m *Manager) second(i uint32, o offer) uint32 {
 	l := m.leases[o.at]
 	m.grants++
-	m.stats.Granted++
 	if o.take {
 		// The new lease goes in before the old one ends, so that the piece does
 		// not become wanted in between.
 		m.stats.Taken++
-		m.todo.Revoked = append(m.todo.Revoked, m.public(o.at))
-		m.stats.Revoked++
 		if l.twin != 0 {
-			m.end(o.at, revoked)
+			m.revoke(o.at)
 			return m.pair(i, l.twin)
 		}
 		at := m.pair(i, o.at)
-		m.end(o.at, revoked)
+		m.revoke(o.at)
 		m.leases[at].hedge = false
 		return at
 	}

@@ -56,10 +56,28 @@ type outcome uint8
 
 const (
 	finished outcome = iota // its piece is verified, through its source
+	alone                   // its piece is verified, by nobody's credit, and it was the only lease on it
 	failed                  // the source failed
 	silent                  // its deadline passed
 	revoked                 // taken away; nobody's fault
 )
+
+// tally adds the end of a lease to the statistics, and is how others call it.
+func (m *Manager) tally(how outcome) End {
+	switch how {
+	case finished:
+		m.stats.Finished++
+		return Finished
+	case failed:
+		m.stats.Failed++
+		return Failed
+	case silent:
+		m.stats.Expired++
+		return Expired
+	}
+	m.stats.Revoked++
+	return Revoked
+}
 
 // newLease appends a lease to a source's queue.
 func (m *Manager) newLease(i, p uint32, hedge bool) uint32 {
@@ -83,6 +101,8 @@ func (m *Manager) newLease(i, p uint32, hedge bool) uint32 {
 		prev:    s.tail,
 		hedge:   hedge,
 	}
+	m.stats.Granted++
+	m.record(at, Granted)
 	s.queued += uint64(l.length)
 	s.count++
 	s.pending += int64(l.length)
@@ -103,6 +123,7 @@ func (m *Manager) newLease(i, p uint32, hedge bool) uint32 {
 func (m *Manager) end(at uint32, how outcome) {
 	l := m.leases[at]
 	s := m.sources[l.source]
+	m.record(at, m.tally(how))
 	m.unlink(s, at, how)
 	s.count--
 	s.pending -= int64(l.length - l.got)
@@ -125,7 +146,6 @@ func (m *Manager) end(at uint32, how outcome) {
 // revoke ends a live lease through no fault of its source, and has it said.
 func (m *Manager) revoke(at uint32) {
 	m.todo.Revoked = append(m.todo.Revoked, m.public(at))
-	m.stats.Revoked++
 	m.end(at, revoked)
 }
 
@@ -145,7 +165,7 @@ func (m *Manager) unlink(s *source, at uint32, how outcome) {
 	}
 	switch {
 	case !wasHead:
-	case how == finished:
+	case how == finished || how == alone:
 		s.base = m.clock.at
 	case s.head != 0:
 		s.base = max(s.base, m.leases[s.head].seen)

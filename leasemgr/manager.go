@@ -57,6 +57,8 @@ type Manager struct {
 	hedged   int64 // bytes of pieces that are held twice
 	grants   uint64
 	stats    Stats
+	watched  bool
+	journal  []LeaseEvent
 	todo     Todo
 	returned []uint32 // pieces wanted again since the last settle
 	asleep   bitmap   // sources that were refused, by index
@@ -214,7 +216,6 @@ func (m *Manager) RemoveSource(id peers.ID, now time.Time) Todo {
 	m.uncount(s)
 	s.have = haves{}
 	for s.head != 0 {
-		m.stats.Revoked++
 		m.end(s.head, revoked)
 	}
 	m.wake = slices.DeleteFunc(m.wake, func(j uint32) bool { return j == i })
@@ -298,7 +299,6 @@ func (m *Manager) lease(i, p uint32, rank int) uint32 {
 	m.held[p] = at
 	m.leased++
 	m.grants++
-	m.stats.Granted++
 	return at
 }
 
@@ -343,7 +343,6 @@ func (m *Manager) fail(id peers.ID, p share.Piece, token share.Token, why Reason
 		return m.settle()
 	}
 	i := m.leases[at].source
-	m.stats.Failed++
 	m.end(at, failed)
 	switch why {
 	case BadData, Missed:
@@ -383,19 +382,15 @@ func (m *Manager) Verified(p share.Piece, now time.Time, credited ...share.Token
 // complete ends a lease whose piece is verified.
 func (m *Manager) complete(at uint32, credited []share.Token) {
 	l := &m.leases[at]
-	alone := len(credited) == 0 && l.twin == 0
-	if slices.Contains(credited, l.token) {
+	switch {
+	case slices.Contains(credited, l.token):
 		m.todo.Finished = append(m.todo.Finished, m.public(at))
-		m.stats.Finished++
 		m.end(at, finished)
-		return
-	}
-	m.todo.Revoked = append(m.todo.Revoked, m.public(at))
-	m.stats.Revoked++
-	if alone {
-		m.end(at, finished)
-	} else {
-		m.end(at, revoked)
+	case len(credited) == 0 && l.twin == 0:
+		m.todo.Revoked = append(m.todo.Revoked, m.public(at))
+		m.end(at, alone)
+	default:
+		m.revoke(at)
 	}
 }
 

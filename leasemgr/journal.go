@@ -1,0 +1,60 @@
+package leasemgr
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// End is how a lease ended, as far as it has.
+type End uint8
+
+// The ends of a lease.
+const (
+	Granted  End = iota // it has not: it begins
+	Finished            // its piece is verified, through its source
+	Failed              // its source gave it up, or sent wrong data
+	Expired             // its deadline passed
+	Revoked             // taken away through no fault of its source
+)
+
+func (e End) String() string {
+	return [...]string{"granted", "finished", "failed", "expired", "revoked"}[e]
+}
+
+// A LeaseEvent is the beginning or the end of a lease.
+type LeaseEvent struct {
+	Piece  share.Piece
+	Source peers.ID
+	Token  share.Token
+	At     time.Time
+	End    End
+	Hedge  bool          // another source held the piece when it was granted
+	Held   time.Duration // from grant to end
+	Bytes  int64         // that came in under it
+}
+
+// Watch has every grant and end of a lease noted from now on, for Events.
+func (m *Manager) Watch() { m.watched = true }
+
+// Events are what was noted since the last call, in order. Nothing is noted unless
+// Watch was called; whoever called it must take the events.
+func (m *Manager) Events() []LeaseEvent {
+	out := m.journal
+	m.journal = nil
+	return out
+}
+
+// record puts the beginning or the end of a live lease into the journal.
+func (m *Manager) record(at uint32, end End) {
+	if !m.watched {
+		return
+	}
+	l := &m.leases[at]
+	e := LeaseEvent{Piece: share.Piece(l.piece), Source: m.sources[l.source].id, Token: l.token, At: m.clock.time(m.clock.at), End: end, Hedge: l.hedge}
+	if end != Granted {
+		e.Held, e.Bytes = e.At.Sub(m.clock.time(l.granted)), int64(l.got)
+	}
+	m.journal = append(m.journal, e)
+}
