@@ -93,6 +93,7 @@ type line struct {
 	Kind     string `json:"kind"`
 	Addrs    []string
 	Warnings []string
+	Signal   string
 
 	Files      int `json:"files"`
 	ShareFiles int `json:"share_files"`
@@ -114,7 +115,12 @@ func startShare(t testing.TB, path string, args ...string) *sharing {
 		args = append(args, "--listen", "/ip4/127.0.0.1/tcp/0")
 	}
 	args = append([]string{"share", path, "--json", "--dir", t.TempDir()}, args...)
-	cmd := exec.Command(binary, args...)
+	return startSharing(t, exec.Command(binary, args...))
+}
+
+// startSharing starts a share command with --json, and ends it with the test.
+func startSharing(t testing.TB, cmd *exec.Cmd) *sharing {
+	t.Helper()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

@@ -28,16 +28,23 @@ func tune() {
 	}
 }
 
-// interrupts cancels a context at the first Ctrl-C or SIGTERM; the second ends the process at once.
+// interrupts cancels a context at the first Ctrl-C, SIGTERM or SIGHUP; a further one ends
+// the process at once, but a SIGHUP, of which a closed terminal may send several. Under
+// nohup SIGHUP is nothing.
 func interrupts() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() { // ends with the process
-		s := <-signals
-		cancel(signalled{s})
-		<-signals
-		os.Exit(exitInterrupted)
+		cancel(signalled{<-signals})
+		for s := range signals {
+			if s != syscall.SIGHUP {
+				os.Exit(exitInterrupted)
+			}
+		}
 	}()
 	return ctx
 }
@@ -46,6 +53,12 @@ func interrupts() context.Context {
 type signalled struct{ os.Signal }
 
 func (s signalled) Error() string { return s.String() }
+
+// endings are what is said of the signals that ended us; of Ctrl-C nothing.
+var endings = map[os.Signal]struct{ name, says string }{
+	syscall.SIGTERM: {"SIGTERM", "ended by SIGTERM"},
+	syscall.SIGHUP:  {"SIGHUP", "ended by SIGHUP, because its terminal was closed; nohup or tmux would have kept it"},
+}
 
 // app is one invocation: what it reads, writes and was told.
 type app struct {
@@ -81,6 +94,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 		if s := advice(err); s != "" {
 			fmt.Fprintln(a.stderr, s)
 		}
+	}
+	var by signalled
+	if errors.As(context.Cause(ctx), &by) && endings[by.Signal].name != "" {
+		fmt.Fprintln(a.stderr, endings[by.Signal].says)
+		a.out.sum(map[string]any{"signal": endings[by.Signal].name})
 	}
 	a.out.finish(code, err)
 	return code
@@ -157,7 +175,7 @@ Exit codes, the first that holds in this order:
   130  interrupted; the same command resumes
   141  the reader of stdout has gone
     1  anything else; sim run: something did not hold
-    0  complete and verified; share, coordinate: ended by Ctrl-C`
+    0  complete and verified; share, coordinate: ended by Ctrl-C or a signal`
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{

@@ -1,0 +1,41 @@
+//go:build unix
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A closed terminal ends a server with a word, and under nohup not at all.
+func TestSIGHUPEndsNothingWithoutAWord(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 16<<20, 7)
+	r := runShare(t, nil, src)
+	r.next(t, "share")
+	must(t, r.cmd.Process.Signal(syscall.SIGHUP))
+	r.cmd.Process.Signal(syscall.SIGHUP) // terminal and shell may both send one
+	sum := r.next(t, "summary")
+	if code := r.end(); code != 0 || sum.Signal != "SIGHUP" || !strings.Contains(r.stderr.String(), "ended by SIGHUP, because its terminal was closed") {
+		t.Errorf("exit %d, summary %+v: %s", code, sum, &r.stderr)
+	}
+
+	nohup := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "share", src, "--json", "--dir", t.TempDir(), "--listen", freeAddr(t), "--limit-up", "4M")
+	s := startSharing(t, nohup)
+	must(t, nohup.Process.Signal(syscall.SIGHUP))
+	cmd, hung := fetchCommand(t, s.ticket, t.TempDir()), false
+	f := finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Verified > 2<<20 && !hung {
+			hung = true
+			must(t, cmd.Process.Signal(syscall.SIGHUP))
+		}
+	})
+	if f.code != exitInterrupted || f.summary().Signal != "SIGHUP" || !strings.Contains(f.stderr, "To resume:") || !strings.Contains(f.stderr, "ended by SIGHUP") {
+		t.Errorf("exit %d: %s", f.code, f.stderr)
+	}
+	s.stop(t)
+}
