@@ -427,7 +427,7 @@ func killed(t *testing.T, ticket, dir string, percent int64) (had int64) {
 // interrupted interrupts a fetch once it has verified some bytes more than it resumed with.
 func interrupted(t *testing.T, ticket, dir string, more int64) result {
 	t.Helper()
-	cmd := fetchCommand(t, ticket, dir, "--limit-down", "20M")
+	cmd := fetchCommand(t, ticket, dir, "--limit-down", "4M")
 	resumed, sent := int64(-1), false
 	r := finish(t, cmd, func(l line) {
 		if l.Type == "plan" {
