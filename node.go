@@ -95,6 +95,7 @@ func (n *Node) start(ctx context.Context) error {
 		Uploads:      n.cfg.Uploads,
 		Remembered:   n.remembered(),
 		Remember:     n.remember,
+		Failed:       n.failed,
 	})
 	n.offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
@@ -161,6 +162,25 @@ func (n *Node) remember(records []peers.Record) {
 	if err != nil {
 		n.log.Warn("the ranking of peers was not saved", "error", err)
 	}
+}
+
+// failed is told when a bug has ended the actors: nothing is served or coordinated any
+// more. The transfers end by themselves.
+func (n *Node) failed(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return // and all is ended anyway
+	}
+	shares, fleets := slices.Collect(maps.Values(n.shares)), slices.Collect(maps.Values(n.fleets))
+	n.leaving.Go(func() {
+		for _, s := range shares {
+			s.end(err)
+		}
+		for _, c := range fleets {
+			c.end(err)
+		}
+	})
 }
 
 // gone is told by the offers when a file changed under a share.

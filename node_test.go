@@ -2,12 +2,18 @@ package fetcher
 
 import (
 	"context"
+	"io"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // closing is a context that closes a node when it is first asked how it is.
@@ -146,5 +152,56 @@ func TestWhatANodeTellsOthersOfItsAddressesIsWithoutItsID(t *testing.T) {
 		if strings.Contains(a, "/p2p/") || !strings.HasPrefix(n.Addrs()[i], a+"/p2p/") {
 			t.Errorf("%s, of %s", a, n.Addrs()[i])
 		}
+	}
+}
+
+// deadly is a logger that breaks whatever logs a message.
+type deadly struct {
+	slog.Handler
+	message string
+}
+
+func (d deadly) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == d.message {
+		panic("a test")
+	}
+	return d.Handler.Handle(ctx, r)
+}
+
+// A bug that ends the actors ends every wait, with the reason.
+func TestABugThatEndsTheActorsEndsEveryWait(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, mine := filepath.Join(dir, "file"), filepath.Join(dir, "mine")
+	writeRandom(t, file, 2<<20, 1)
+	writeRandom(t, mine, 1000, 2)
+	honest := shareOf(t, file, func(c *Config) { c.UploadRate = 1 << 10 })
+	liar := shareOf(t, file, func(c *Config) {
+		c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks {
+			return &liar{Blocks: b, proof: func(_ share.Piece, v []share.Hash) { v[0][0] ^= 1 }}
+		}
+	})
+	state := filepath.Join(dir, "state")
+	n := openNode(t, func(c *Config) {
+		c.Dir = state
+		c.Logger = slog.New(deadly{slog.NewTextHandler(io.Discard, nil), "the ranking of peers was not saved"})
+	})
+	s, err := n.Share(t.Context(), mine, ShareOptions{})
+	must(t, err)
+	must(t, os.RemoveAll(state))
+	x, err := n.Fetch(t.Context(), honest.Ticket(), FetchOptions{Dir: filepath.Join(dir, "to"), Peers: liar.node.Addrs()})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := x.Wait(ctx); err == nil || !strings.Contains(err.Error(), "a test") {
+		t.Errorf("the fetch ended with %v", err)
+	}
+	select {
+	case <-s.Done():
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "a test") {
+			t.Errorf("the share ended with %v", err)
+		}
+	case <-ctx.Done():
+		t.Error("the share has not ended")
 	}
 }

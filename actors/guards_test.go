@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -184,5 +186,56 @@ func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
 		if began == 0 {
 			t.Errorf("seed %d: nothing was closed", seed)
 		}
+	}
+}
+
+// A bug that ends the Node ends every transfer, and each is told so once.
+func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 64<<20)
+	other, _ := testShare(t, 1<<20)
+	source := sw.add("source", 5e5).seed(m, content)
+	failed := 0
+	n := sw.add("node", 1e6, func(d *Deps) {
+		d.Remember = func([]peers.Record) { panic("a test") }
+		d.Failed = func(error) { failed++ }
+	})
+	n.fetch(m.ID(), source)
+	n.fetchWith(other.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour}, source)
+	ends := func() (ends []Ended) {
+		for _, e := range n.events {
+			if e, ok := e.(Ended); ok {
+				ends = append(ends, e)
+			}
+		}
+		return ends
+	}
+	sw.w.Run(30 * time.Second)
+	if len(ends()) != 1 { // of the share that nobody has
+		t.Fatalf("ended so far: %+v", ends())
+	}
+	sw.w.Run(2 * time.Minute) // until the ranking is saved
+	all := ends()
+	if len(all) != 2 || all[1].Err == nil || !strings.Contains(all[1].Err.Error(), "a test") || all[1].Last.Share != m.ID() || failed != 1 {
+		t.Errorf("ended: %+v; it was told %d times that it failed", all, failed)
+	}
+	if err := n.program.Fetch(t.Context(), FetchShare{Handle: n.program.Handle(m.ID())}); !errors.Is(err, system.ErrNoAnswer) {
+		t.Errorf("fetching then: %v, want ErrNoAnswer", err)
+	}
+}
+
+// A program that is closed ends every transfer that has not ended.
+func TestClosingEndsEveryTransfer(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 64<<20)
+	source := sw.add("source", 5e5).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), source)
+	sw.w.Run(5 * time.Second)
+	if err := n.program.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n.end == nil || !errors.Is(n.end.Err, ErrStopped) {
+		t.Errorf("ended: %+v, want ErrStopped", n.end)
 	}
 }

@@ -36,6 +36,7 @@ type node struct {
 	saveAt    time.Time // when the ranking is to be saved; zero when nothing has changed
 	saving    bool
 	wake      system.Alarm
+	failure   error // a bug that ended it
 }
 
 const saveRanking = time.Minute
@@ -82,6 +83,9 @@ func (n *node) Receive(ctx actor.Context) {
 		n.wake.Stop()
 		n.saveNow(ctx)
 		return
+	case *actor.Stopped:
+		n.stopped()
+		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
@@ -109,6 +113,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 		return
 	}
 	n.started++
+	m.Notify = untilEnded(m.Notify)
 	self := ctx.Self()
 	m.Config = m.Config.withDefaults()
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
@@ -157,11 +162,35 @@ func (n *node) childFailed(m system.ChildFailed) {
 			continue
 		}
 		delete(n.transfers, id)
-		if t.notify != nil {
-			err := fmt.Errorf("internal error: %v", m.Reason)
-			t.notify(Ended{Err: err, Last: Progress{Share: id, State: Failed, Reason: err.Error()}})
-		}
+		t.fail(id, internalError(m.Reason))
 		return
+	}
+}
+
+// stopped is told when nothing below lives any more: those who still wait for a transfer
+// hear that it has ended.
+func (n *node) stopped() {
+	for _, id := range sortedShares(n.transfers) {
+		n.transfers[id].fail(id, orElse(n.failure, ErrStopped))
+	}
+}
+
+func (r running) fail(id share.ID, err error) {
+	r.notify(Ended{Err: err, Last: Progress{Share: id, State: Failed, Reason: err.Error()}})
+}
+
+func internalError(reason any) error { return fmt.Errorf("internal error: %v", reason) }
+
+// untilEnded passes events on up to Ended, of which there is one, whoever says it first.
+// notify may be nil.
+func untilEnded(notify func(Event)) func(Event) {
+	over := notify == nil
+	return func(e Event) {
+		if over {
+			return
+		}
+		_, over = e.(Ended)
+		notify(e)
 	}
 }
 

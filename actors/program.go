@@ -43,6 +43,9 @@ type Deps struct {
 	// called off the actors, one call at a time. Both may be nil.
 	Remembered []peers.Record
 	Remember   func([]peers.Record)
+	// Failed is told when a bug has ended the program: every transfer ends, and what is
+	// asked of it is answered with system.ErrNoAnswer. It must not block, and may be nil.
+	Failed func(error)
 }
 
 // Program is the running actors of one node. Its methods are the edge between
@@ -63,6 +66,12 @@ func Start(d Deps) *Program {
 	d.Buffers = orElse(d.Buffers, 1024)
 	s := system.NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
 	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers), ration: NewRation(s, d.DownloadRate)}
+	s.OnRootFailed(func(_ string, reason any, _ bool) {
+		n.failure = internalError(reason)
+		if d.Failed != nil {
+			d.Failed(n.failure)
+		}
+	})
 	pid := s.Spawn(nil, "node", controlBox, func() actor.Actor { return n }, system.OnPanicStop)
 	return &Program{s: s, node: pid, budget: n.budget, ration: n.ration}
 }

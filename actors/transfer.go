@@ -459,7 +459,6 @@ func (t *transfer) closed(ctx actor.Context, m closed) {
 	// The Node first: who hears of the end may fetch the share again at once.
 	ctx.Send(t.node, transferEnded{t.cmd.Share})
 	t.notify(*t.ending)
-	t.cmd.Notify = nil // it was the last event
 }
 
 // maxRestarts bounds how often a transfer begins again from what is on disk.
@@ -541,11 +540,7 @@ func (t *transfer) because(why string) {
 	}
 }
 
-func (t *transfer) notify(e Event) {
-	if t.cmd.Notify != nil {
-		t.cmd.Notify(e)
-	}
-}
+func (t *transfer) notify(e Event) { t.cmd.Notify(e) }
 
 // toSeeder tells the Seeder what can be offered of the share, if nobody else does.
 func (t *transfer) toSeeder(ctx actor.Context, m any) {
