@@ -160,14 +160,18 @@ func (s *Share) Imported() *store.Imported { return s.imported }
 func (s *Share) Idle() []string { return s.idle }
 
 // Ticket is the one string that another node needs.
-func (s *Share) Ticket() string {
+func (s *Share) Ticket() string { return s.node.Ticket(s.ID()) }
+
+// Ticket is the one string that another node needs to fetch from this one a share that
+// it serves: one that is shared, or was fetched with Keep.
+func (n *Node) Ticket(id share.ID) string {
 	var addrs []ma.Multiaddr
-	for _, a := range s.node.Addrs() {
+	for _, a := range n.Addrs() {
 		if m, err := ma.NewMultiaddr(a); err == nil {
 			addrs = append(addrs, m)
 		}
 	}
-	t, err := share.NewTicket(s.ID(), addrs)
+	t, err := share.NewTicket(id, addrs)
 	if err != nil { // our own addresses are well-formed
 		panic(fmt.Sprintf("ticket of our own addresses: %v", err))
 	}

@@ -150,6 +150,42 @@ func startSharing(t testing.TB, cmd *exec.Cmd) *sharing {
 	return s
 }
 
+func TestWhatIsServedOnHasATicketOfItsOwn(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "film")
+	writeRandom(t, file, 300_000, 1)
+	origin := startShare(t, file)
+	serve := func(args ...string) *bufio.Reader {
+		cmd := exec.Command(binary, append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--dir", t.TempDir(), "--seed", "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+		return bufio.NewReader(out)
+	}
+	plain, err := serve().ReadString('\n')
+	if err != nil || !strings.HasPrefix(plain, "share") {
+		t.Errorf("the first line is %q, %v", plain, err)
+	}
+	var l line
+	for sc := bufio.NewScanner(serve("--json")); l.Type != "share" && sc.Scan(); {
+		l = line{}
+		must(t, json.Unmarshal(sc.Bytes(), &l))
+	}
+	if l.Ticket == origin.ticket || l.Share != origin.id || l.Bytes != 300_000 || len(l.Addrs) != 1 || !strings.HasSuffix(l.Addrs[0], "/p2p/"+l.Peer) {
+		t.Errorf("says %+v", l)
+	}
+	origin.stop(t)
+	for _, ticket := range []string{strings.TrimSpace(plain), l.Ticket} {
+		if r := finish(t, fetchCommand(t, ticket, t.TempDir()), nil); r.code != 0 {
+			t.Errorf("exit %d: %+v\n%s", r.code, r.summary(), r.stderr)
+		}
+	}
+}
+
 // stop asks the process to end, which it does with 0.
 func (s *sharing) stop(t testing.TB) {
 	if s.cmd.ProcessState != nil {

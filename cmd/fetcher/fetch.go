@@ -152,7 +152,9 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		fmt.Fprintf(a.stderr, "%s.partial stays, for when more of its %d files are wanted\n", printable(t.Path()), files)
 	}
 	if seed != 0 {
-		w.seed(ctx, seed)
+		if err := w.seed(ctx, seed); err != nil {
+			return err
+		}
 	}
 	return w.leave()
 }
@@ -342,11 +344,13 @@ func (w *watcher) summarize() {
 }
 
 // seed serves on for a time, or until it is interrupted.
-func (w *watcher) seed(ctx context.Context, d time.Duration) {
-	fmt.Fprintln(w.stderr, "serving it; Ctrl-C ends that")
+func (w *watcher) seed(ctx context.Context, d time.Duration) error {
+	if err := w.offer(); err != nil {
+		return err
+	}
 	if d < 0 {
 		<-ctx.Done()
-		return
+		return nil
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -354,6 +358,35 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return nil
+}
+
+// offer prints the ticket of what is served on: alone on stdout, as share does.
+func (w *watcher) offer() error {
+	m, addrs, ticket := w.t.Manifest(), w.node.Addrs(), w.node.Ticket(w.t.ID())
+	files, dirs, links := m.Count()
+	warnings := []string{}
+	if s := reachWarning(addrs); s != "" {
+		warnings = append(warnings, s)
+	}
+	if w.t.Progress().Files < files {
+		warnings = append(warnings, "this node serves only the files that it has fetched")
+	}
+	w.out.write("share", map[string]any{"ticket": ticket, "share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes(), "files": files, "dirs": dirs, "links": links,
+		"peer": string(w.node.ID()), "addrs": addrs, "warnings": warnings})
+	for _, s := range warnings {
+		fmt.Fprintln(w.stderr, "warning:", s)
+	}
+	if len(addrs) == 0 {
+		fmt.Fprintln(w.stderr, "serving it until Ctrl-C")
+		return nil
+	}
+	fmt.Fprintf(w.stderr, "serving it until Ctrl-C; fetch it from here with\n\n%sfetcher fetch %s\n\n", verbatim, ticket)
+	if w.flags.json {
+		return nil
+	}
+	_, err := fmt.Fprintln(sink{w.stdout}, ticket)
+	return err
 }
 
 // leave says goodbye to the children and closes the node.
