@@ -53,6 +53,9 @@ type Fetch struct {
 	boasts   bool // serves what it has not verified
 }
 
+// Fetches are all that the node was told to fetch, in that order.
+func (x *Node) Fetches() []*Fetch { return x.fetches }
+
 // Fetch starts fetching content from nodes that it knows of.
 func (x *Node) Fetch(c *Content, from ...*Node) *Fetch {
 	return x.FetchWith(c, FetchOptions{}, from...)
@@ -173,6 +176,18 @@ func (f *Fetch) Part() float64 { return float64(f.last.Verified) / float64(f.c.b
 
 // Took is how long the last run of the fetch took.
 func (f *Fetch) Took() time.Duration { return f.endedAt - f.started }
+
+// EndedAt is when it ended last, since the world began.
+func (f *Fetch) EndedAt() time.Duration { return f.endedAt }
+
+// Resumed is the bytes that its runs found on disk, together.
+func (f *Fetch) Resumed() int64 { return f.resumed }
+
+// Revoked is how many leases were taken from its pools.
+func (f *Fetch) Revoked() int { return f.revoked }
+
+// Stalled is what it said last of why nothing moves.
+func (f *Fetch) Stalled() actors.Stalled { return f.why }
 
 // Progress is what the fetch said last of itself.
 func (f *Fetch) Progress() actors.Progress { return f.last }

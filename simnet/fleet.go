@@ -57,16 +57,3 @@ func (f *Fleet) Join(x *Node, opt FetchOptions, sources ...*Node) *Fetch {
 // Status is how the fleet stands. It is for the end of a run: it lets the world go
 // on until the coordinator has answered.
 func (f *Fleet) Status() (actors.FleetStatus, error) { return f.seat.host.FleetStatus(f) }
-
-// whole expects that the fleet has everything, that nothing is leased any more, and
-// that from the source came no more than so many copies.
-func (f *Fleet) whole(r *Run, source *Node, copies float64) {
-	r.Finally(func() {
-		sent := float64(source.Sent()) / float64(f.c.bytes)
-		r.log.Note("%.3f copies entered the fleet", sent)
-		r.Expect(sent <= copies, "%.3f copies entered the fleet, %.2f are allowed", sent, copies)
-		st, err := f.Status()
-		r.Expect(err == nil && st.Wanted == 0 && st.Leased == 0 && st.Waiting == "", "in the end of the fleet %d pieces are wanted and %d leased (%v, %q)",
-			st.Wanted, st.Leased, err, st.Waiting)
-	})
-}

@@ -27,9 +27,9 @@ func TestThousandNodes(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	whole := 0
-	for _, x := range r.Net.nodes {
-		for _, f := range x.fetches {
-			if f.ended != nil && f.ended.Err == nil {
+	for _, x := range r.Net.Nodes() {
+		for _, f := range x.Fetches() {
+			if done, err := f.Done(); done && err == nil {
 				whole++
 			}
 		}

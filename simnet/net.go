@@ -58,6 +58,12 @@ func NewOn(tier Tier, seed uint64) *Net {
 // Timeline is what has happened so far.
 func (n *Net) Timeline() *Timeline { return n.log }
 
+// Modelled says whether simnet itself runs the nodes, over modelled links, and no [Tier].
+func (n *Net) Modelled() bool { return n.tier == nil }
+
+// Links is how many links were opened so far.
+func (n *Net) Links() int { return n.links }
+
 // Nodes are all nodes, in the order in which they were added.
 func (n *Net) Nodes() []*Node { return n.nodes }
 

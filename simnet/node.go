@@ -307,6 +307,9 @@ func (x *Node) SetUploadRate(rate int64) {
 // bound.
 func (x *Node) SetDownloadRate(rate int64) { x.host.SetDownloadRate(rate) }
 
+// InFlight is what its program has asked for and not yet verified.
+func (x *Node) InFlight() (bytes int64, blocks int) { return x.host.InFlight() }
+
 // Sent is the bytes that the node has sent to all others, framing included.
 func (x *Node) Sent() int64 { return x.host.Sent() }
 

@@ -39,6 +39,12 @@ func (r *Reading) Of() *Fetch             { return r.f }
 func (r *Reading) Path() string           { return r.f.c.Manifest.Entries[r.entry].Path }
 func (r *Reading) Left() (from, to int64) { return r.at, r.to }
 
+// First is how long it took until the first bytes were there, and Took until all
+// were; 0: they are not. Err is why no more can be read.
+func (r *Reading) First() time.Duration { return r.first }
+func (r *Reading) Took() time.Duration  { return r.took }
+func (r *Reading) Err() error           { return r.err }
+
 // Got is for a Host: the next bytes were read.
 func (r *Reading) Got(is []byte) {
 	f := r.f

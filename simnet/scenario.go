@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -54,8 +53,8 @@ func (r *Run) Expect(ok bool, format string, args ...any) {
 // slower, and after a cut it waits longer before it tries again.
 const slack = 2
 
-// soon says whether something took less than a bound, which is for modelled links.
-func (r *Run) soon(took, bound time.Duration) bool {
+// Soon says whether something took less than a bound, which is for modelled links.
+func (r *Run) Soon(took, bound time.Duration) bool {
 	if r.tier != nil {
 		bound *= slack
 	}
@@ -254,21 +253,4 @@ func is(err, want error) bool {
 		return err == nil
 	}
 	return errors.Is(err, want)
-}
-
-// Scenarios are all scenarios, by name.
-func Scenarios() []*Scenario {
-	all := slices.Clone(scenarios)
-	slices.SortFunc(all, func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) })
-	return all
-}
-
-// Find is the scenario of that name, nil if there is none.
-func Find(name string) *Scenario {
-	for _, s := range scenarios {
-		if s.Name == name {
-			return s
-		}
-	}
-	return nil
 }

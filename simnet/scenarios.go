@@ -9,8 +9,9 @@ import (
 
 const mib = 1 << 20
 
-// scenarios is the list.
-var scenarios = []*Scenario{
+// ordinary are scenarios of what happens every day, and of what is asked of every
+// fetch.
+var ordinary = []*Scenario{
 	{
 		Name: "one-source",
 		Says: "One node fetches a share from one source.",
@@ -18,7 +19,7 @@ var scenarios = []*Scenario{
 			c := r.File("film", 16*mib+5)
 			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
-			r.Finally(func() { r.Expect(r.soon(f.Took(), 6*time.Second), "took %v; the line needs 2 s", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 6*time.Second), "took %v; the line needs 2 s", f.Took()) })
 		},
 	},
 	{
@@ -33,7 +34,7 @@ var scenarios = []*Scenario{
 				source.Seed(c)
 				x.Fetch(c, source)
 			}
-			r.Finally(func() { r.Expect(r.tier != nil || r.links == 110, "%d links were made for 110 shares", r.links) })
+			r.Finally(func() { r.Expect(!r.Modelled() || r.Links() == 110, "%d links were made for 110 shares", r.Links()) })
 		},
 	},
 	{
@@ -52,7 +53,7 @@ var scenarios = []*Scenario{
 			x := r.Add(NodeConfig{Name: "node"})
 			x.Fetch(c, sources...)
 			r.Finally(func() {
-				got := float64(x.Received()) / float64(c.bytes)
+				got := float64(x.Received()) / float64(c.Bytes())
 				r.Expect(got < 1.06, "%.3f times the share came over the wire", got)
 			})
 		},
@@ -68,7 +69,7 @@ var scenarios = []*Scenario{
 			}
 			from = append(from, r.Add(NodeConfig{Name: "honest", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
@@ -87,7 +88,7 @@ var scenarios = []*Scenario{
 				from = append(from, r.Add(cfg).Seed(c))
 			}
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
@@ -107,7 +108,7 @@ var scenarios = []*Scenario{
 				from = append(from, r.Add(cfg).Seed(c))
 			}
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
@@ -119,7 +120,7 @@ var scenarios = []*Scenario{
 			mute := r.Add(NodeConfig{Name: "mute", Acts: Mute(0)}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, mute)
 			r.Finally(func() {
-				r.Expect(r.soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
 			})
 		},
 	},
@@ -169,13 +170,13 @@ var scenarios = []*Scenario{
 			late := r.Add(NodeConfig{Name: "late"})
 			said := false
 			r.After(40*time.Second, func() {
-				for _, w := range f.why.Why {
-					said = said || len(f.why.Why) == 1 && w != ""
+				for _, w := range f.Stalled().Why {
+					said = said || len(f.Stalled().Why) == 1 && w != ""
 				}
 				late.Part(c, func(p share.Piece) bool { return p == 7 })
 				late.Fetch(c, from...) // it is named to the others as one more child
 			})
-			r.Finally(func() { r.Expect(said, "the missing piece was not named: %v", f.why) })
+			r.Finally(func() { r.Expect(said, "the missing piece was not named: %v", f.Stalled()) })
 		},
 	},
 	{
@@ -213,7 +214,7 @@ var scenarios = []*Scenario{
 			})
 			r.Patience(45 * time.Second) // a redial comes after 30 s at most, and may itself take ten
 			r.Finally(func() {
-				r.Expect(r.soon(f.endedAt-cut, 130*time.Second), "ended %v after the cut", f.endedAt-cut)
+				r.Expect(r.Soon(f.EndedAt()-cut, 130*time.Second), "ended %v after the cut", f.EndedAt()-cut)
 			})
 		},
 	},
@@ -227,7 +228,7 @@ var scenarios = []*Scenario{
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, fast, slow)
 			var at time.Duration
 			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(Mute(0)) })
-			r.Finally(func() { r.Expect(r.soon(f.endedAt-at, 15*time.Second), "took %v after that", f.endedAt-at) })
+			r.Finally(func() { r.Expect(r.Soon(f.EndedAt()-at, 15*time.Second), "took %v after that", f.EndedAt()-at) })
 		},
 	},
 	{
@@ -241,7 +242,7 @@ var scenarios = []*Scenario{
 			}
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() {
-				r.Expect(r.soon(f.Took(), 150*time.Second), "took %v; the lines need 87 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 150*time.Second), "took %v; the lines need 87 s", f.Took())
 			})
 		},
 	},
@@ -254,7 +255,7 @@ var scenarios = []*Scenario{
 			slow := r.Add(NodeConfig{Name: "slow", Acts: Trickle(1000)}).Seed(c)
 			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, slow)
 			r.Finally(func() {
-				r.Expect(r.soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
 			})
 		},
 	},
@@ -269,14 +270,14 @@ var scenarios = []*Scenario{
 			r.After(1500*time.Millisecond, func() { x.Disk().Resize(0) })
 			said := false
 			r.After(20*time.Second, func() {
-				said = f.last.Reason != ""
+				said = f.Progress().Reason != ""
 				x.Disk().Resize(64 * mib)
 			})
 			r.Finally(func() {
 				r.Expect(said, "the wait was not explained")
-				got := float64(x.Received()) / float64(c.bytes)
+				got := float64(x.Received()) / float64(c.Bytes())
 				r.Expect(got < 1.5, "%.2f times the share came over the wire: there was no room for it", got)
-				r.Expect(r.soon(f.endedAt, 40*time.Second), "ended at %v", f.endedAt)
+				r.Expect(r.Soon(f.EndedAt(), 40*time.Second), "ended at %v", f.EndedAt())
 			})
 		},
 	},
@@ -293,8 +294,8 @@ func crowd(r *Run, leaving bool) {
 	}
 	r.AtLeast(2 * time.Second)
 	r.Finally(func() {
-		copies := float64(source.Sent()) / float64(c.bytes)
-		r.log.Note("the source sent %.2f copies", copies)
+		copies := float64(source.Sent()) / float64(c.Bytes())
+		r.Timeline().Note("the source sent %.2f copies", copies)
 		most := 2.0
 		if r.Nodes < 16 { // few can pass anything on
 			most = 3

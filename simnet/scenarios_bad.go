@@ -9,128 +9,128 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Scenarios in which peers are hostile.
-func init() {
-	scenarios = append(scenarios,
-		&Scenario{
-			Name:  "flood",
-			Says:  "Half the nodes of a swarm flood all others with messages.",
-			Nodes: 6,
-			Set: func(r *Run) {
-				c := r.Folder("photos", 64, 256<<10)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				for i := range r.Nodes {
-					cfg := NodeConfig{Name: fmt.Sprint("node", i)}
-					if i%2 == 0 {
-						cfg.Acts = Flooder(1000)
-					}
-					r.Add(cfg).FetchWith(c, FetchOptions{MayFail: i%2 == 0}, source)
+// hostile are scenarios in which peers are hostile.
+var hostile = []*Scenario{
+	{
+		Name:  "flood",
+		Says:  "Half the nodes of a swarm flood all others with messages.",
+		Nodes: 6,
+		Set: func(r *Run) {
+			c := r.Folder("photos", 64, 256<<10)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			for i := range r.Nodes {
+				cfg := NodeConfig{Name: fmt.Sprint("node", i)}
+				if i%2 == 0 {
+					cfg.Acts = Flooder(1000)
 				}
-			},
+				r.Add(cfg).FetchWith(c, FetchOptions{MayFail: i%2 == 0}, source)
+			}
 		},
-		&Scenario{
-			Name: "oversize-frames",
-			Says: "Of two sources one sends frames larger than may be, again and again.",
-			Only: "the host of a whole node refuses to send them",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
-				bad := r.Add(NodeConfig{Name: "bad", Acts: Oversize()}).Seed(c)
-				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, bad)
-				r.Finally(func() {
-					r.Expect(r.soon(f.Took(), 12*time.Second), "took %v; the good source alone needs 3 s", f.Took())
-				})
-			},
+	},
+	{
+		Name: "oversize-frames",
+		Says: "Of two sources one sends frames larger than may be, again and again.",
+		Only: "the host of a whole node refuses to send them",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			bad := r.Add(NodeConfig{Name: "bad", Acts: Oversize()}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, bad)
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 12*time.Second), "took %v; the good source alone needs 3 s", f.Took())
+			})
 		},
-		&Scenario{
-			Name: "inventions",
-			Says: "A source names peers that do not exist, whose names end alike.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				a := r.Add(NodeConfig{Name: "a", Acts: Namer(), Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				r.Add(NodeConfig{Name: "node"}).Fetch(c, a)
-			},
+	},
+	{
+		Name: "inventions",
+		Says: "A source names peers that do not exist, whose names end alike.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			a := r.Add(NodeConfig{Name: "a", Acts: Namer(), Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			r.Add(NodeConfig{Name: "node"}).Fetch(c, a)
 		},
-		&Scenario{
-			Name: "wrong-places",
-			Says: "A source names an honest child first, but where it is not; a slow source names it where it is.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				line := Line{Up: 1 * Mbit, Down: 1 * Mbit, Latency: 5 * time.Millisecond}
-				bad := r.Add(NodeConfig{Name: "bad", Acts: Misplacer(), Line: line}).Seed(c)
-				line.Latency = 60 * time.Millisecond
-				good := r.Add(NodeConfig{Name: "good", Line: line}).Seed(c)
-				child := r.Add(NodeConfig{Name: "child", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 10 * time.Millisecond}})
-				child.Part(c, func(p share.Piece) bool { return p != 3 })
-				child.FetchWith(c, FetchOptions{Manifest: true}, bad, good)
-				x := r.Add(NodeConfig{Name: "node"})
-				var f *Fetch
-				r.After(time.Second, func() { f = x.FetchWith(c, FetchOptions{Manifest: true}, bad, good) })
-				r.AtLeast(2 * time.Second)
-				r.Finally(func() {
-					r.Expect(r.soon(f.Took(), 30*time.Second), "took %v; the two sources alone need 64 s", f.Took())
-				})
-			},
+	},
+	{
+		Name: "wrong-places",
+		Says: "A source names an honest child first, but where it is not; a slow source names it where it is.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			line := Line{Up: 1 * Mbit, Down: 1 * Mbit, Latency: 5 * time.Millisecond}
+			bad := r.Add(NodeConfig{Name: "bad", Acts: Misplacer(), Line: line}).Seed(c)
+			line.Latency = 60 * time.Millisecond
+			good := r.Add(NodeConfig{Name: "good", Line: line}).Seed(c)
+			child := r.Add(NodeConfig{Name: "child", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 10 * time.Millisecond}})
+			child.Part(c, func(p share.Piece) bool { return p != 3 })
+			child.FetchWith(c, FetchOptions{Manifest: true}, bad, good)
+			x := r.Add(NodeConfig{Name: "node"})
+			var f *Fetch
+			r.After(time.Second, func() { f = x.FetchWith(c, FetchOptions{Manifest: true}, bad, good) })
+			r.AtLeast(2 * time.Second)
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v; the two sources alone need 64 s", f.Took())
+			})
 		},
-		&Scenario{
-			Name:  "rotten-swarm",
-			Says:  "A third of a swarm lies, a third is mute or slow, and they are killed and started as well.",
-			Nodes: 12,
-			Set: func(r *Run) {
-				c := r.Folder("photos", 64, 256<<10)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				rng := r.Rand("rotten")
-				var all []*Node
-				for i := range r.Nodes {
-					cfg := NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}}
-					switch i % 3 {
-					case 0:
-						cfg.Acts = []Behaviour{Liar(0.3), ProofLiar(), LateLiar(5), Shuffler(), MapLiar(), Garbler(0.05)}[rng.IntN(6)]
-					case 1:
-						cfg.Acts = []Behaviour{Mute(0), Mute(mib), Trickle(2000), {}}[rng.IntN(4)]
-					}
-					x := r.Add(cfg)
-					x.FetchWith(c, FetchOptions{Config: patient(), MayFail: i%3 == 0}, source)
-					all = append(all, x)
+	},
+	{
+		Name:  "rotten-swarm",
+		Says:  "A third of a swarm lies, a third is mute or slow, and they are killed and started as well.",
+		Nodes: 12,
+		Set: func(r *Run) {
+			c := r.Folder("photos", 64, 256<<10)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			rng := r.Rand("rotten")
+			var all []*Node
+			for i := range r.Nodes {
+				cfg := NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}}
+				switch i % 3 {
+				case 0:
+					cfg.Acts = []Behaviour{Liar(0.3), ProofLiar(), LateLiar(5), Shuffler(), MapLiar(), Garbler(0.05)}[rng.IntN(6)]
+				case 1:
+					cfg.Acts = []Behaviour{Mute(0), Mute(mib), Trickle(2000), {}}[rng.IntN(4)]
 				}
-				for range 6 {
-					x := all[rng.IntN(len(all))]
-					at := time.Duration(1000+rng.IntN(8000)) * time.Millisecond
-					r.After(at, x.Kill)
-					r.After(at+time.Duration(rng.IntN(4000))*time.Millisecond, x.Start)
-				}
-				r.Patience(45 * time.Second)
-			},
+				x := r.Add(cfg)
+				x.FetchWith(c, FetchOptions{Config: patient(), MayFail: i%3 == 0}, source)
+				all = append(all, x)
+			}
+			for range 6 {
+				x := all[rng.IntN(len(all))]
+				at := time.Duration(1000+rng.IntN(8000)) * time.Millisecond
+				r.After(at, x.Kill)
+				r.After(at+time.Duration(rng.IntN(4000))*time.Millisecond, x.Start)
+			}
+			r.Patience(45 * time.Second)
 		},
-		badDay,
-		&Scenario{
-			Name: "garbled",
-			Says: "Of two sources one garbles a part of its messages.",
-			Set: func(r *Run) {
-				c := r.Folder("photos", 64, 256<<10)
-				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				b := r.Add(NodeConfig{Name: "b", Acts: Garbler(0.5)}).Seed(c)
-				r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
-			},
+	},
+	badDay,
+	greedyChild,
+	deafChildren,
+	{
+		Name: "garbled",
+		Says: "Of two sources one garbles a part of its messages.",
+		Set: func(r *Run) {
+			c := r.Folder("photos", 64, 256<<10)
+			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(NodeConfig{Name: "b", Acts: Garbler(0.5)}).Seed(c)
+			r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
 		},
-		&Scenario{
-			Name: "liar-then-slow",
-			Says: "Liars that are fast, and an honest source that is rate limited and far.",
-			Set: func(r *Run) {
-				c := r.File("film", 12*mib)
-				var from []*Node
-				for i, b := range []Behaviour{Liar(1), ProofLiar(), LateLiar(3), Claimer()} {
-					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b, Line: Line{Up: 200 * Mbit, Down: 200 * Mbit, Latency: 2 * time.Millisecond}}).Seed(c))
-				}
-				honest := r.Add(NodeConfig{Name: "honest", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 60 * time.Millisecond}}).Seed(c)
-				honest.SetUploadRate(1_000_000)
-				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, append(from, honest)...)
-				r.Finally(func() {
-					r.Expect(r.soon(f.Took(), 25*time.Second), "took %v; the honest source alone needs 13 s", f.Took())
-				})
-			},
+	},
+	{
+		Name: "liar-then-slow",
+		Says: "Liars that are fast, and an honest source that is rate limited and far.",
+		Set: func(r *Run) {
+			c := r.File("film", 12*mib)
+			var from []*Node
+			for i, b := range []Behaviour{Liar(1), ProofLiar(), LateLiar(3), Claimer()} {
+				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b, Line: Line{Up: 200 * Mbit, Down: 200 * Mbit, Latency: 2 * time.Millisecond}}).Seed(c))
+			}
+			honest := r.Add(NodeConfig{Name: "honest", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 60 * time.Millisecond}}).Seed(c)
+			honest.SetUploadRate(1_000_000)
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, append(from, honest)...)
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 25*time.Second), "took %v; the honest source alone needs 13 s", f.Took())
+			})
 		},
-	)
+	},
 }
 
 // badDay is everything at once. It fails where what a kill left of unfinished pieces
@@ -152,7 +152,7 @@ var badDay = &Scenario{
 		r.After(time.Duration(200+rng.IntN(1500))*time.Millisecond, stalled.Freeze)
 		rng.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
 
-		x := r.Add(NodeConfig{Name: "node", Disk: c.bytes + 2*mib})
+		x := r.Add(NodeConfig{Name: "node", Disk: c.Bytes() + 2*mib})
 		f := x.FetchWith(c, FetchOptions{Config: patient()}, from...)
 		kills := 0
 		for _, part := range []float64{0.1 + 0.3*rng.Float64(), 0.5 + 0.4*rng.Float64()} {
@@ -164,14 +164,15 @@ var badDay = &Scenario{
 			})
 		}
 
-		y := r.Add(NodeConfig{Name: "full", Disk: c.bytes + 2*mib})
+		y := r.Add(NodeConfig{Name: "full", Disk: c.Bytes() + 2*mib})
 		g := y.FetchWith(c, FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Stall: 20 * time.Second}, Want: share.ErrDiskFull}, from...)
 		r.When(func() bool { return g.Part() >= 0.3 }, func() { y.Disk().Resize(0) })
 		r.Patience(45 * time.Second)
 		r.Finally(func() {
 			r.Expect(kills == 2, "killed %d times", kills)
-			r.Expect(r.soon(f.endedAt, 90*time.Second), "ended at %v", f.endedAt)
-			r.Expect(g.ended != nil && strings.Contains(fmt.Sprint(g.ended.Err), "disk full: free "), "it ended with %v", g.ended)
+			r.Expect(r.Soon(f.EndedAt(), 90*time.Second), "ended at %v", f.EndedAt())
+			done, err := g.Done()
+			r.Expect(done && strings.Contains(fmt.Sprint(err), "disk full: free "), "it has ended: %v, with %v", done, err)
 		})
 	},
 }
@@ -195,7 +196,7 @@ var greedyChild = &Scenario{
 		}
 		greedy := r.Add(NodeConfig{Name: "greedy", NAT: true})
 		stop := greedy.Grab(c, source, 100)
-		if r.tier != nil {
+		if !r.Modelled() {
 			greedy.FetchWith(c, alone, source)
 		}
 		children = append(children, greedy)
@@ -209,7 +210,7 @@ var greedyChild = &Scenario{
 			all := rate * (until - from).Seconds()
 			for i, x := range children {
 				got := float64(x.Received()-before[i]) / all
-				r.log.add(x.id, "got %.3f of the upload", got)
+				r.Timeline().Note("%s got %.3f of the upload", x.Name(), got)
 				r.Expect(got > 0.2 && got < 0.3, "%s got %.3f of the upload of the source", x.Name(), got)
 			}
 			stop()
@@ -239,10 +240,8 @@ var deafChildren = &Scenario{
 		r.Patience(100 * time.Second) // a block takes 65 s
 		r.AtLeast(2 * time.Second)
 		r.Finally(func() {
-			r.Expect(r.soon(f.Took(), 12*time.Second), "took %v; the line is full for 6 s", f.Took())
-			r.Expect(r.soon(g.Took(), 150*time.Second), "the slow one took %v; its line needs 98 s", g.Took())
+			r.Expect(r.Soon(f.Took(), 12*time.Second), "took %v; the line is full for 6 s", f.Took())
+			r.Expect(r.Soon(g.Took(), 150*time.Second), "the slow one took %v; its line needs 98 s", g.Took())
 		})
 	},
 }
-
-func init() { scenarios = append(scenarios, greedyChild, deafChildren) }

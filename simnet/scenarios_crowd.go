@@ -5,64 +5,63 @@ import (
 	"time"
 )
 
-// Scenarios of crowds that come bit by bit, or of which some give nothing.
-func init() {
-	scenarios = append(scenarios,
-		&Scenario{
-			Name:  "crowd-one-by-one",
-			Says:  "Nodes come one after the other, each when the last one has the share, and all stay: each fetches from all before it.",
-			Nodes: 10,
-			Set: func(r *Run) {
-				c, source := homeSource(r)
-				const gap = 8 * time.Second // one alone takes 6
-				rng := r.Rand("crowd")
-				for i := range r.Nodes {
-					x := NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
-					r.After(time.Duration(i)*gap, func() { r.Add(x).Fetch(c, source) })
-				}
-				r.AtLeast(time.Duration(r.Nodes) * gap)
-				r.Finally(func() {
-					copies := float64(source.Sent()) / float64(c.bytes)
-					r.log.Note("the source sent %.2f copies", copies)
-					most := 1 + 0.5*float64(r.Nodes-1)
-					r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes, %.1f are allowed", copies, r.Nodes, most)
-				})
-			},
+// crowds are scenarios of crowds that come bit by bit, or of which some give nothing.
+var crowds = []*Scenario{
+	{
+		Name:  "crowd-one-by-one",
+		Says:  "Nodes come one after the other, each when the last one has the share, and all stay: each fetches from all before it.",
+		Nodes: 10,
+		Set: func(r *Run) {
+			c, source := homeSource(r)
+			const gap = 8 * time.Second // one alone takes 6
+			rng := r.Rand("crowd")
+			for i := range r.Nodes {
+				x := NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
+				r.After(time.Duration(i)*gap, func() { r.Add(x).Fetch(c, source) })
+			}
+			r.AtLeast(time.Duration(r.Nodes) * gap)
+			r.Finally(func() {
+				copies := float64(source.Sent()) / float64(c.Bytes())
+				r.Timeline().Note("the source sent %.2f copies", copies)
+				most := 1 + 0.5*float64(r.Nodes-1)
+				r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes, %.1f are allowed", copies, r.Nodes, most)
+			})
 		},
-		&Scenario{
-			Name:  "crowd-free-riders",
-			Says:  "Of a crowd that comes bit by bit every third node says that it serves the share on, and answers no request.",
-			Nodes: 18,
-			Set: func(r *Run) {
-				c, source := homeSource(r)
-				rng := r.Rand("crowd")
-				var honest []*Fetch
-				const gap = 3 * time.Second
-				for i := range r.Nodes {
-					x := NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
-					if i%3 == 0 {
-						x.Acts = Mute(0)
-					}
-					r.After(time.Duration(i)*gap, func() {
-						if f := r.Add(x).Fetch(c, source); i%3 > 0 {
-							honest = append(honest, f)
-						}
-					})
+	},
+	{
+		Name:  "crowd-free-riders",
+		Says:  "Of a crowd that comes bit by bit every third node says that it serves the share on, and answers no request.",
+		Nodes: 18,
+		Set: func(r *Run) {
+			c, source := homeSource(r)
+			rng := r.Rand("crowd")
+			var honest []*Fetch
+			const gap = 3 * time.Second
+			for i := range r.Nodes {
+				x := NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
+				if i%3 == 0 {
+					x.Acts = Mute(0)
 				}
-				r.AtLeast(time.Duration(r.Nodes) * gap)
-				r.Finally(func() {
-					slowest := time.Duration(0)
-					for _, f := range honest {
-						slowest = max(slowest, f.Took())
+				r.After(time.Duration(i)*gap, func() {
+					if f := r.Add(x).Fetch(c, source); i%3 > 0 {
+						honest = append(honest, f)
 					}
-					copies := float64(source.Sent()) / float64(c.bytes)
-					r.log.Note("the source sent %.2f copies, and the slowest took %v", copies, slowest)
-					most := 1 + 0.45*float64(r.Nodes-1)
-					r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes, %.1f are allowed", copies, r.Nodes, most)
-					r.Expect(r.soon(slowest, 20*time.Second), "the slowest took %v", slowest)
 				})
-			},
-		})
+			}
+			r.AtLeast(time.Duration(r.Nodes) * gap)
+			r.Finally(func() {
+				slowest := time.Duration(0)
+				for _, f := range honest {
+					slowest = max(slowest, f.Took())
+				}
+				copies := float64(source.Sent()) / float64(c.Bytes())
+				r.Timeline().Note("the source sent %.2f copies, and the slowest took %v", copies, slowest)
+				most := 1 + 0.45*float64(r.Nodes-1)
+				r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes, %.1f are allowed", copies, r.Nodes, most)
+				r.Expect(r.Soon(slowest, 20*time.Second), "the slowest took %v", slowest)
+			})
+		},
+	},
 }
 
 // homeSource is all that a crowd knows of, on a line as people have it at home.

@@ -7,226 +7,224 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Scenarios of fleets: what enters one enters it about once, whatever happens to
+// fleets are scenarios of fleets: what enters one enters it about once, whatever happens to
 // whom, and nobody waits without a word or for ever.
-func init() {
-	scenarios = append(scenarios,
-		&Scenario{
-			Name:  "fleet",
-			Says:  "Nodes of one owner fetch together, and each byte enters their fleet once.",
-			Nodes: 4,
-			Set: func(r *Run) {
-				f, source, members, _ := newFleet(r, 12, r.Nodes)
-				fetches := f.joinAll(members, FetchOptions{}, source)
-				f.whole(r, source, 1.02)
-				r.Finally(func() {
+var fleets = []*Scenario{
+	{
+		Name:  "fleet",
+		Says:  "Nodes of one owner fetch together, and each byte enters their fleet once.",
+		Nodes: 4,
+		Set: func(r *Run) {
+			f, source, members, _ := newFleet(r, 12, r.Nodes)
+			fetches := joinAll(f, members, FetchOptions{}, source)
+			whole(r, f, source, 1.02)
+			r.Finally(func() {
+				for _, x := range fetches {
+					r.Expect(r.Soon(x.Took(), 20*time.Second), "%s took %v; the source's line needs 5 s", x.Node().Name(), x.Took())
+				}
+			})
+		},
+	},
+	{
+		Name: "coordinator-killed",
+		Says: "The lease manager of a fleet, on another node, is killed and started again some seconds later.",
+		Set: func(r *Run) {
+			f, source, members, seat := newFleet(r, 12, 3)
+			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			rng := r.Rand("coordinator")
+			at := time.Duration(300+rng.IntN(3500)) * time.Millisecond
+			r.After(at, seat.Kill)
+			r.After(at+time.Duration(50+rng.IntN(15_000))*time.Millisecond, seat.Start)
+			whole(r, f, source, 1.02)
+		},
+	},
+	{
+		Name:   "coordinator-found-again",
+		Says:   "The lease manager of a larger fleet is started again, and members that have different pieces find it one after the other.",
+		Nodes:  6,
+		Fewest: 2,
+		Set: func(r *Run) {
+			f, source, members, seat := newFleet(r, 12, r.Nodes)
+			slowly(members)
+			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			rng := r.Rand("coordinator")
+			at := time.Duration(1000+rng.IntN(3000)) * time.Millisecond
+			back := at + time.Duration(50+rng.IntN(3000))*time.Millisecond
+			r.After(at, seat.Kill)
+			r.After(back, seat.Start)
+			for _, x := range members {
+				found := back + time.Duration(rng.IntN(5000))*time.Millisecond
+				r.After(at, func() { r.After(found-at, r.Partition([]*Node{seat}, []*Node{x})) })
+			}
+			whole(r, f, source, 1.02)
+		},
+	},
+	{
+		Name: "coordinator-cut-off",
+		Says: "The lease manager of a fleet is cut off from the members for half a minute, and found again.",
+		Set: func(r *Run) {
+			f, source, members, seat := newFleet(r, 12, 3)
+			fetches := joinAll(f, members, FetchOptions{Config: patient()}, source)
+			rng := r.Rand("coordinator")
+			said := 0
+			r.After(time.Duration(300+rng.IntN(2500))*time.Millisecond, func() {
+				heal := r.Partition([]*Node{seat}, members)
+				r.After(29*time.Second, func() {
 					for _, x := range fetches {
-						r.Expect(r.soon(x.Took(), 20*time.Second), "%s took %v; the source's line needs 5 s", x.x.id, x.Took())
+						if over(x) || x.Progress().Reason != "" {
+							said++
+						}
 					}
 				})
-			},
+				r.After(30*time.Second, heal)
+			})
+			whole(r, f, source, 1.15)
+			r.Finally(func() { r.Expect(said == len(fetches), "%d of %d members said why they waited", said, len(fetches)) })
 		},
-		&Scenario{
-			Name: "coordinator-killed",
-			Says: "The lease manager of a fleet, on another node, is killed and started again some seconds later.",
-			Set: func(r *Run) {
-				f, source, members, seat := newFleet(r, 12, 3)
-				f.joinAll(members, FetchOptions{Config: patient()}, source)
-				rng := r.Rand("coordinator")
-				at := time.Duration(300+rng.IntN(3500)) * time.Millisecond
-				r.After(at, seat.Kill)
-				r.After(at+time.Duration(50+rng.IntN(15_000))*time.Millisecond, seat.Start)
-				f.whole(r, source, 1.02)
-			},
+	},
+	{
+		Name: "member-killed",
+		Says: "A member of a fleet is killed while it holds leases; another node gets them, and it comes back later.",
+		Set: func(r *Run) {
+			f, source, members, _ := newFleet(r, 12, 3)
+			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			rng := r.Rand("member")
+			at := time.Duration(500+rng.IntN(2500)) * time.Millisecond
+			x := members[rng.IntN(len(members))]
+			r.After(at, x.Kill)
+			r.After(at+time.Duration(rng.IntN(20_000))*time.Millisecond, x.Start)
+			whole(r, f, source, 1.4)
 		},
-		&Scenario{
-			Name:   "coordinator-found-again",
-			Says:   "The lease manager of a larger fleet is started again, and members that have different pieces find it one after the other.",
-			Nodes:  6,
-			Fewest: 2,
-			Set: func(r *Run) {
-				f, source, members, seat := newFleet(r, 12, r.Nodes)
-				slowly(members)
-				f.joinAll(members, FetchOptions{Config: patient()}, source)
-				rng := r.Rand("coordinator")
-				at := time.Duration(1000+rng.IntN(3000)) * time.Millisecond
-				back := at + time.Duration(50+rng.IntN(3000))*time.Millisecond
-				r.After(at, seat.Kill)
-				r.After(back, seat.Start)
-				for _, x := range members {
-					found := back + time.Duration(rng.IntN(5000))*time.Millisecond
-					r.After(at, func() { r.After(found-at, r.Partition([]*Node{seat}, []*Node{x})) })
-				}
-				f.whole(r, source, 1.02)
-			},
-		},
-		&Scenario{
-			Name: "coordinator-cut-off",
-			Says: "The lease manager of a fleet is cut off from the members for half a minute, and found again.",
-			Set: func(r *Run) {
-				f, source, members, seat := newFleet(r, 12, 3)
-				fetches := f.joinAll(members, FetchOptions{Config: patient()}, source)
-				rng := r.Rand("coordinator")
-				said := 0
-				r.After(time.Duration(300+rng.IntN(2500))*time.Millisecond, func() {
-					heal := r.Partition([]*Node{seat}, members)
-					r.After(29*time.Second, func() {
-						for _, x := range fetches {
-							if x.ended != nil || x.last.Reason != "" {
-								said++
+	},
+	{
+		Name:  "fleet-troubles",
+		Says:  "Members of a fleet and their coordinator are killed, frozen and cut off, one after the other.",
+		Nodes: 3,
+		Set: func(r *Run) {
+			f, source, members, seat := newFleet(r, 12, r.Nodes)
+			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			rng := r.Rand("troubles")
+			all := append([]*Node{seat}, members...)
+			at := time.Duration(0)
+			for range 6 {
+				at += time.Duration(300+rng.IntN(1500)) * time.Millisecond
+				gone := time.Duration(rng.IntN(5000)) * time.Millisecond
+				x, i := all[rng.IntN(len(all))], rng.IntN(3)
+				r.After(at, func() {
+					switch i {
+					case 0:
+						x.Kill()
+						r.After(gone, x.Start)
+					case 1:
+						x.Freeze()
+						r.After(gone, x.Thaw)
+					case 2:
+						var others []*Node
+						for _, y := range append([]*Node{source}, all...) {
+							if y != x {
+								others = append(others, y)
 							}
 						}
-					})
-					r.After(30*time.Second, heal)
-				})
-				f.whole(r, source, 1.15)
-				r.Finally(func() { r.Expect(said == len(fetches), "%d of %d members said why they waited", said, len(fetches)) })
-			},
-		},
-		&Scenario{
-			Name: "member-killed",
-			Says: "A member of a fleet is killed while it holds leases; another node gets them, and it comes back later.",
-			Set: func(r *Run) {
-				f, source, members, _ := newFleet(r, 12, 3)
-				f.joinAll(members, FetchOptions{Config: patient()}, source)
-				rng := r.Rand("member")
-				at := time.Duration(500+rng.IntN(2500)) * time.Millisecond
-				x := members[rng.IntN(len(members))]
-				r.After(at, x.Kill)
-				r.After(at+time.Duration(rng.IntN(20_000))*time.Millisecond, x.Start)
-				f.whole(r, source, 1.4)
-			},
-		},
-		&Scenario{
-			Name:  "fleet-troubles",
-			Says:  "Members of a fleet and their coordinator are killed, frozen and cut off, one after the other.",
-			Nodes: 3,
-			Set: func(r *Run) {
-				f, source, members, seat := newFleet(r, 12, r.Nodes)
-				f.joinAll(members, FetchOptions{Config: patient()}, source)
-				rng := r.Rand("troubles")
-				all := append([]*Node{seat}, members...)
-				at := time.Duration(0)
-				for range 6 {
-					at += time.Duration(300+rng.IntN(1500)) * time.Millisecond
-					gone := time.Duration(rng.IntN(5000)) * time.Millisecond
-					x, i := all[rng.IntN(len(all))], rng.IntN(3)
-					r.After(at, func() {
-						switch i {
-						case 0:
-							x.Kill()
-							r.After(gone, x.Start)
-						case 1:
-							x.Freeze()
-							r.After(gone, x.Thaw)
-						case 2:
-							var others []*Node
-							for _, y := range append([]*Node{source}, all...) {
-								if y != x {
-									others = append(others, y)
-								}
-							}
-							r.After(gone, r.Partition([]*Node{x}, others))
-						}
-					})
-				}
-				r.Patience(45 * time.Second)
-				f.whole(r, source, 2)
-			},
-		},
-		&Scenario{
-			Name: "alone-and-joined",
-			Says: "The coordinator of a fleet is not there; after a while members go on alone, and join when it comes.",
-			Set: func(r *Run) {
-				f, source, members, seat := newFleet(r, 24, 2)
-				seat.Kill()
-				opt := FetchOptions{Config: patient()}
-				opt.Config.Fleet.Alone = 3 * time.Second
-				f.joinAll(members, opt, source)
-				r.After(6*time.Second, seat.Start)
-				f.whole(r, source, 1.6)
-			},
-		},
-		&Scenario{
-			Name: "stranger",
-			Says: "A node that is not on the list of a fleet asks its coordinator for leases, and is told that it may not.",
-			Set: func(r *Run) {
-				f, source, members, _ := newFleet(r, 4, 2)
-				f.joinAll(members, FetchOptions{}, source)
-				x := r.Add(NodeConfig{Name: "stranger"})
-				opt := FetchOptions{Want: share.ErrStalled}
-				opt.Config.Stall = 20 * time.Second
-				f.Join(x, opt, source)
-				r.Patience(-1)
-				f.whole(r, source, 1.02)
-			},
-		},
-		&Scenario{
-			Name: "garbled-member",
-			Says: "A member of a fleet garbles some of what it tells the others.",
-			Set: func(r *Run) {
-				f, source, members, _ := newFleet(r, 8, 4)
-				members[3].Become(Garbler(0.2))
-				f.joinAll(members[:3], FetchOptions{Config: patient()}, source)
-				f.Join(members[3], FetchOptions{MayFail: true}, source)
-				f.whole(r, source, 2)
-			},
-		},
-		&Scenario{
-			Name: "member-claims-all",
-			Says: "A member of a fleet says that it has every piece, to all or to the coordinator alone, and has none.",
-			Set: func(r *Run) {
-				f, source, members, _ := newFleet(r, 8, 4)
-				rng := r.Rand("claims")
-				boaster, toAll, bound := members[rng.IntN(len(members))], rng.IntN(2) == 0, 25*time.Second
-				if toAll { // who asks it for a piece is told that it is not there
-					bound = 10 * time.Second
-				}
-				boaster.Become(Boaster(toAll))
-				for _, x := range members {
-					y := f.Join(x, FetchOptions{Config: patient(), MayFail: x == boaster}, source)
-					r.Finally(func() {
-						r.Expect(x == boaster || r.soon(y.Took(), bound), "%s took %v; the source's line needs 4 s", x.id, y.Took())
-					})
-				}
-				f.whole(r, source, 1.1)
-			},
-		},
-		&Scenario{
-			Name: "member-slanders",
-			Says: "A member of a fleet says again and again that no other member has what it says it has.",
-			Set: func(r *Run) {
-				f, source, members, _ := newFleet(r, 8, 3)
-				slowly(members)
-				slanderer := members[r.Rand("slanders").IntN(len(members))]
-				slanderer.Become(Slanderer(f.c.Manifest.Layout().Pieces()))
-				for _, x := range members {
-					if x == slanderer { // it knows no source, so what it may fetch it does not
-						f.Join(x, FetchOptions{Config: patient(), Manifest: true})
-					} else {
-						f.Join(x, FetchOptions{Config: patient()}, source)
+						r.After(gone, r.Partition([]*Node{x}, others))
 					}
+				})
+			}
+			r.Patience(45 * time.Second)
+			whole(r, f, source, 2)
+		},
+	},
+	{
+		Name: "alone-and-joined",
+		Says: "The coordinator of a fleet is not there; after a while members go on alone, and join when it comes.",
+		Set: func(r *Run) {
+			f, source, members, seat := newFleet(r, 24, 2)
+			seat.Kill()
+			opt := FetchOptions{Config: patient()}
+			opt.Config.Fleet.Alone = 3 * time.Second
+			joinAll(f, members, opt, source)
+			r.After(6*time.Second, seat.Start)
+			whole(r, f, source, 1.6)
+		},
+	},
+	{
+		Name: "stranger",
+		Says: "A node that is not on the list of a fleet asks its coordinator for leases, and is told that it may not.",
+		Set: func(r *Run) {
+			f, source, members, _ := newFleet(r, 4, 2)
+			joinAll(f, members, FetchOptions{}, source)
+			x := r.Add(NodeConfig{Name: "stranger"})
+			opt := FetchOptions{Want: share.ErrStalled}
+			opt.Config.Stall = 20 * time.Second
+			f.Join(x, opt, source)
+			r.Patience(-1)
+			whole(r, f, source, 1.02)
+		},
+	},
+	{
+		Name: "garbled-member",
+		Says: "A member of a fleet garbles some of what it tells the others.",
+		Set: func(r *Run) {
+			f, source, members, _ := newFleet(r, 8, 4)
+			members[3].Become(Garbler(0.2))
+			joinAll(f, members[:3], FetchOptions{Config: patient()}, source)
+			f.Join(members[3], FetchOptions{MayFail: true}, source)
+			whole(r, f, source, 2)
+		},
+	},
+	{
+		Name: "member-claims-all",
+		Says: "A member of a fleet says that it has every piece, to all or to the coordinator alone, and has none.",
+		Set: func(r *Run) {
+			f, source, members, _ := newFleet(r, 8, 4)
+			rng := r.Rand("claims")
+			boaster, toAll, bound := members[rng.IntN(len(members))], rng.IntN(2) == 0, 25*time.Second
+			if toAll { // who asks it for a piece is told that it is not there
+				bound = 10 * time.Second
+			}
+			boaster.Become(Boaster(toAll))
+			for _, x := range members {
+				y := f.Join(x, FetchOptions{Config: patient(), MayFail: x == boaster}, source)
+				r.Finally(func() {
+					r.Expect(x == boaster || r.Soon(y.Took(), bound), "%s took %v; the source's line needs 4 s", x.ID(), y.Took())
+				})
+			}
+			whole(r, f, source, 1.1)
+		},
+	},
+	{
+		Name: "member-slanders",
+		Says: "A member of a fleet says again and again that no other member has what it says it has.",
+		Set: func(r *Run) {
+			f, source, members, _ := newFleet(r, 8, 3)
+			slowly(members)
+			slanderer := members[r.Rand("slanders").IntN(len(members))]
+			slanderer.Become(Slanderer(f.Content().Manifest.Layout().Pieces()))
+			for _, x := range members {
+				if x == slanderer { // it knows no source, so what it may fetch it does not
+					f.Join(x, FetchOptions{Config: patient(), Manifest: true})
+				} else {
+					f.Join(x, FetchOptions{Config: patient()}, source)
 				}
-				r.Finally(func() {
-					sent := float64(source.Sent()) / float64(f.c.bytes)
-					r.Expect(sent <= 1.02, "%.3f copies entered the fleet", sent)
-				})
-			},
+			}
+			r.Finally(func() {
+				sent := float64(source.Sent()) / float64(f.Content().Bytes())
+				r.Expect(sent <= 1.02, "%.3f copies entered the fleet", sent)
+			})
 		},
-		&Scenario{
-			Name: "fleet-leaves",
-			Says: "Members of a fleet leave as soon as they have everything; the coordinator fetches, too.",
-			Set: func(r *Run) {
-				f, source, members, seat := newFleet(r, 12, 3)
-				f.joinAll(members, FetchOptions{Config: patient(), Leave: true}, source)
-				f.Join(seat, FetchOptions{Config: patient()}, source)
-				r.Finally(func() {
-					sent := float64(source.Sent()) / float64(f.c.bytes)
-					r.Expect(sent <= 1.3, "%.3f copies entered the fleet", sent)
-				})
-			},
+	},
+	{
+		Name: "fleet-leaves",
+		Says: "Members of a fleet leave as soon as they have everything; the coordinator fetches, too.",
+		Set: func(r *Run) {
+			f, source, members, seat := newFleet(r, 12, 3)
+			joinAll(f, members, FetchOptions{Config: patient(), Leave: true}, source)
+			f.Join(seat, FetchOptions{Config: patient()}, source)
+			r.Finally(func() {
+				sent := float64(source.Sent()) / float64(f.Content().Bytes())
+				r.Expect(sent <= 1.3, "%.3f copies entered the fleet", sent)
+			})
 		},
-	)
+	},
 }
 
 // newFleet is a share of so many MiB outside, a coordinator, and members.
@@ -248,9 +246,22 @@ func slowly(members []*Node) {
 }
 
 // joinAll has all members fetch.
-func (f *Fleet) joinAll(members []*Node, opt FetchOptions, source *Node) (out []*Fetch) {
+func joinAll(f *Fleet, members []*Node, opt FetchOptions, source *Node) (out []*Fetch) {
 	for _, x := range members {
 		out = append(out, f.Join(x, opt, source))
 	}
 	return out
+}
+
+// whole expects that the fleet has everything, that nothing is leased any more, and
+// that from the source came no more than so many copies.
+func whole(r *Run, f *Fleet, source *Node, copies float64) {
+	r.Finally(func() {
+		sent := float64(source.Sent()) / float64(f.Content().Bytes())
+		r.Timeline().Note("%.3f copies entered the fleet", sent)
+		r.Expect(sent <= copies, "%.3f copies entered the fleet, %.2f are allowed", sent, copies)
+		st, err := f.Status()
+		r.Expect(err == nil && st.Wanted == 0 && st.Leased == 0 && st.Waiting == "", "in the end of the fleet %d pieces are wanted and %d leased (%v, %q)",
+			st.Wanted, st.Leased, err, st.Waiting)
+	})
 }

@@ -10,313 +10,311 @@ import (
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
-// Scenarios in which nodes, their disks or their clocks are at fault.
-func init() {
-	scenarios = append(scenarios,
-		&Scenario{
-			Name: "power-cuts",
-			Says: "The power of the fetching node goes at a sync, again and again, each time at another.",
-			Set: func(r *Run) {
-				c := r.Folder("photos", 48, 300_000)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				rng := r.Rand("power")
-				left, cuts := 4+rng.IntN(10), 0
-				x.Disk().Fault = func(op storetest.Op) error {
-					if op.Kind != "sync" && op.Kind != "syncdir" && op.Kind != "syncall" && op.Kind != "rename" && op.Kind != "move" || cuts == 12 {
-						return nil
-					}
-					if left--; left > 0 {
-						return nil
-					}
-					left = 5 + rng.IntN(40)
-					cuts++
-					r.After(0, func() {
-						x.PowerOff()
-						r.After(500*time.Millisecond, x.Start)
-					})
-					return storetest.ErrPower
-				}
-				often := patient() // a sync for each piece or two, so that there is something to cut
-				often.SyncEvery, often.SyncBytes = 250*time.Millisecond, 8<<20
-				x.FetchWith(c, FetchOptions{Config: often}, source)
-				r.Finally(func() { r.Expect(cuts >= 3, "only %d cuts", cuts) })
-			},
-		},
-		&Scenario{
-			Name: "kills-at-rename",
-			Says: "The fetching node is killed when it renames a file, again and again.",
-			Set: func(r *Run) {
-				c := r.Folder("photos", 48, 300_000)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				left, kills := 3, 0
-				x.Disk().Fault = func(op storetest.Op) error {
-					if op.Kind != "rename" && op.Kind != "move" || kills == 8 || left < 0 {
-						return nil
-					}
-					if left--; left > 0 {
-						return nil
-					}
-					left = -1
-					kills++
-					r.After(0, func() {
-						x.Kill()
-						r.After(200*time.Millisecond, func() { left = 1 + kills%4; x.Start() })
-					})
-					if kills%2 == 0 {
-						return errKilled
-					}
+// troubled are scenarios in which nodes, their disks or their clocks are at fault.
+var troubled = []*Scenario{
+	{
+		Name: "power-cuts",
+		Says: "The power of the fetching node goes at a sync, again and again, each time at another.",
+		Set: func(r *Run) {
+			c := r.Folder("photos", 48, 300_000)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			rng := r.Rand("power")
+			left, cuts := 4+rng.IntN(10), 0
+			x.Disk().Fault = func(op storetest.Op) error {
+				if op.Kind != "sync" && op.Kind != "syncdir" && op.Kind != "syncall" && op.Kind != "rename" && op.Kind != "move" || cuts == 12 {
 					return nil
 				}
-				x.FetchWith(c, FetchOptions{Config: patient()}, source)
-			},
-		},
-		&Scenario{
-			Name: "one-sync-fails",
-			Says: "One sync of the disk fails and throws away what it should have kept.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				n, at := 0, 6+r.Rand("sync").IntN(12)
-				x.Disk().Fault = func(op storetest.Op) error {
-					if op.Kind == "sync" {
-						if n++; n == at {
-							return errors.New("input/output error")
-						}
-					}
+				if left--; left > 0 {
 					return nil
 				}
-				x.FetchWith(c, FetchOptions{MayFail: true}, source)
-			},
+				left = 5 + rng.IntN(40)
+				cuts++
+				r.After(0, func() {
+					x.PowerOff()
+					r.After(500*time.Millisecond, x.Start)
+				})
+				return storetest.ErrPower
+			}
+			often := patient() // a sync for each piece or two, so that there is something to cut
+			often.SyncEvery, often.SyncBytes = 250*time.Millisecond, 8<<20
+			x.FetchWith(c, FetchOptions{Config: often}, source)
+			r.Finally(func() { r.Expect(cuts >= 3, "only %d cuts", cuts) })
 		},
-		&Scenario{
-			Name: "sync-fails-upstream",
-			Says: "Syncs of a node fail while two others fetch from it alone, which loses what it had announced to them.",
-			Set: func(r *Run) {
-				c := r.File("film", 24*mib)
-				line := Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}
-				source := r.Add(NodeConfig{Name: "source", Line: line}).Seed(c)
-				middle := r.Add(NodeConfig{Name: "middle", Line: line})
-				syncs, failed := 0, 0
-				middle.Disk().Fault = func(op storetest.Op) error {
-					if op.Kind != "sync" || !strings.HasPrefix(op.Name, "film.partial/data") {
-						return nil
-					}
-					if syncs++; syncs == 2 || syncs == 4 {
-						failed++
+	},
+	{
+		Name: "kills-at-rename",
+		Says: "The fetching node is killed when it renames a file, again and again.",
+		Set: func(r *Run) {
+			c := r.Folder("photos", 48, 300_000)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			left, kills := 3, 0
+			x.Disk().Fault = func(op storetest.Op) error {
+				if op.Kind != "rename" && op.Kind != "move" || kills == 8 || left < 0 {
+					return nil
+				}
+				if left--; left > 0 {
+					return nil
+				}
+				left = -1
+				kills++
+				r.After(0, func() {
+					x.Kill()
+					r.After(200*time.Millisecond, func() { left = 1 + kills%4; x.Start() })
+				})
+				if kills%2 == 0 {
+					return errKilled
+				}
+				return nil
+			}
+			x.FetchWith(c, FetchOptions{Config: patient()}, source)
+		},
+	},
+	{
+		Name: "one-sync-fails",
+		Says: "One sync of the disk fails and throws away what it should have kept.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			n, at := 0, 6+r.Rand("sync").IntN(12)
+			x.Disk().Fault = func(op storetest.Op) error {
+				if op.Kind == "sync" {
+					if n++; n == at {
 						return errors.New("input/output error")
 					}
+				}
+				return nil
+			}
+			x.FetchWith(c, FetchOptions{MayFail: true}, source)
+		},
+	},
+	{
+		Name: "sync-fails-upstream",
+		Says: "Syncs of a node fail while two others fetch from it alone, which loses what it had announced to them.",
+		Set: func(r *Run) {
+			c := r.File("film", 24*mib)
+			line := Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}
+			source := r.Add(NodeConfig{Name: "source", Line: line}).Seed(c)
+			middle := r.Add(NodeConfig{Name: "middle", Line: line})
+			syncs, failed := 0, 0
+			middle.Disk().Fault = func(op storetest.Op) error {
+				if op.Kind != "sync" || !strings.HasPrefix(op.Name, "film.partial/data") {
 					return nil
 				}
-				often := patient() // to lose some of what has come, and not all
-				often.SyncEvery = time.Duration(800+r.Rand("sync").IntN(400)) * time.Millisecond
-				middle.FetchWith(c, FetchOptions{Config: often}, source)
-				var below []*Fetch
-				r.After(time.Second, func() { // when it offers something
-					for i := range 2 {
-						below = append(below, r.Add(NodeConfig{Name: fmt.Sprint("child", i), Line: line}).Fetch(c, middle))
-					}
-				})
-				r.AtLeast(2 * time.Second)
-				r.Finally(func() {
-					r.Expect(failed == 2, "%d syncs failed", failed)
-					for _, f := range below {
-						r.Expect(r.soon(f.Took(), 15*time.Second), "%s took %v; the lines need 10 s", f.x.Name(), f.Took())
-					}
-				})
-			},
-		},
-		&Scenario{
-			Name: "small-disk",
-			Says: "The disk fills up twice before the share is whole, and is freed each time.",
-			Set: func(r *Run) {
-				c := r.Folder("photos", 64, 256<<10)
-				var from []*Node
-				for i := range 3 {
-					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c))
+				if syncs++; syncs == 2 || syncs == 4 {
+					failed++
+					return errors.New("input/output error")
 				}
-				x := r.Add(NodeConfig{Name: "node", Disk: 64 * mib})
-				f := x.FetchWith(c, FetchOptions{Config: patient()}, from...)
-				r.After(700*time.Millisecond, func() { x.Disk().Resize(2 * mib) })
-				r.After(13*time.Second, func() { x.Disk().Resize(4 * mib) })
-				r.After(33*time.Second, func() { x.Disk().Resize(64 * mib) })
-				r.Finally(func() { r.Expect(r.soon(f.endedAt, 50*time.Second), "ended at %v", f.endedAt) })
-			},
-		},
-		&Scenario{
-			Name:  "freezes",
-			Says:  "Nodes of a swarm freeze and go on, one after the other, some for longer than anybody waits.",
-			Nodes: 5,
-			Set: func(r *Run) {
-				c := r.Folder("photos", 96, 256<<10)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				all := []*Node{source}
-				for i := range r.Nodes {
-					x := r.Add(NodeConfig{Name: fmt.Sprint("node", i)})
-					x.FetchWith(c, FetchOptions{Config: patient()}, source)
-					all = append(all, x)
+				return nil
+			}
+			often := patient() // to lose some of what has come, and not all
+			often.SyncEvery = time.Duration(800+r.Rand("sync").IntN(400)) * time.Millisecond
+			middle.FetchWith(c, FetchOptions{Config: often}, source)
+			var below []*Fetch
+			r.After(time.Second, func() { // when it offers something
+				for i := range 2 {
+					below = append(below, r.Add(NodeConfig{Name: fmt.Sprint("child", i), Line: line}).Fetch(c, middle))
 				}
-				rng := r.Rand("freezes")
-				for i, x := range all {
-					at := time.Duration(1500+900*i) * time.Millisecond
-					r.After(at, x.Freeze)
-					r.After(at+time.Duration(500+rng.IntN(60_000))*time.Millisecond, x.Thaw)
+			})
+			r.AtLeast(2 * time.Second)
+			r.Finally(func() {
+				r.Expect(failed == 2, "%d syncs failed", failed)
+				for _, f := range below {
+					r.Expect(r.Soon(f.Took(), 15*time.Second), "%s took %v; the lines need 10 s", f.Node().Name(), f.Took())
 				}
-				r.Patience(45 * time.Second)
-			},
+			})
 		},
-		&Scenario{
-			Name: "clocks-jump",
-			Says: "The wall clock of a node jumps an hour ahead and then a day back.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				f := x.Fetch(c, good, liar)
-				r.After(1500*time.Millisecond, func() { x.SetClock(time.Hour) })
-				r.After(3*time.Second, func() { x.SetClock(-23 * time.Hour) })
-				r.Finally(func() { r.Expect(r.soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
-			},
+	},
+	{
+		Name: "small-disk",
+		Says: "The disk fills up twice before the share is whole, and is freed each time.",
+		Set: func(r *Run) {
+			c := r.Folder("photos", 64, 256<<10)
+			var from []*Node
+			for i := range 3 {
+				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c))
+			}
+			x := r.Add(NodeConfig{Name: "node", Disk: 64 * mib})
+			f := x.FetchWith(c, FetchOptions{Config: patient()}, from...)
+			r.After(700*time.Millisecond, func() { x.Disk().Resize(2 * mib) })
+			r.After(13*time.Second, func() { x.Disk().Resize(4 * mib) })
+			r.After(33*time.Second, func() { x.Disk().Resize(64 * mib) })
+			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 50*time.Second), "ended at %v", f.EndedAt()) })
 		},
-		&Scenario{
-			Name: "clocks-drift",
-			Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers over a restart who lied.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				good.DriftClock(-100 * time.Millisecond)
-				x.DriftClock(100 * time.Millisecond)
-				f := x.FetchWith(c, FetchOptions{Config: patient()}, good, liar)
-				r.After(3*time.Second, x.Kill)
-				r.After(4*time.Second, x.Start)
-				r.Finally(func() { r.Expect(f.endedAt < 20*time.Second, "took %v", f.endedAt) })
-			},
+	},
+	{
+		Name:  "freezes",
+		Says:  "Nodes of a swarm freeze and go on, one after the other, some for longer than anybody waits.",
+		Nodes: 5,
+		Set: func(r *Run) {
+			c := r.Folder("photos", 96, 256<<10)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			all := []*Node{source}
+			for i := range r.Nodes {
+				x := r.Add(NodeConfig{Name: fmt.Sprint("node", i)})
+				x.FetchWith(c, FetchOptions{Config: patient()}, source)
+				all = append(all, x)
+			}
+			rng := r.Rand("freezes")
+			for i, x := range all {
+				at := time.Duration(1500+900*i) * time.Millisecond
+				r.After(at, x.Freeze)
+				r.After(at+time.Duration(500+rng.IntN(60_000))*time.Millisecond, x.Thaw)
+			}
+			r.Patience(45 * time.Second)
 		},
-		&Scenario{
-			Name: "many-small-files",
-			Says: "A thousand files of four kilobytes from two sources.",
-			Set: func(r *Run) {
-				c := r.Folder("source-tree", 1000, 4000)
-				a := r.Add(NodeConfig{Name: "a"}).Seed(c)
-				b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 50 * time.Millisecond}}).Seed(c)
-				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
-				r.Finally(func() { r.Expect(r.soon(f.Took(), 15*time.Second), "took %v; the lines need 1 s", f.Took()) })
-			},
+	},
+	{
+		Name: "clocks-jump",
+		Says: "The wall clock of a node jumps an hour ahead and then a day back.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			f := x.Fetch(c, good, liar)
+			r.After(1500*time.Millisecond, func() { x.SetClock(time.Hour) })
+			r.After(3*time.Second, func() { x.SetClock(-23 * time.Hour) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
 		},
-		&Scenario{
-			Name: "two-fetches",
-			Says: "A node fetches two shares at once, one from a fast source and one from a slow one, in little memory.",
-			Set: func(r *Run) {
-				c, d := r.File("film", 16*mib), r.File("book", 4*mib)
-				a := r.Add(NodeConfig{Name: "fast"}).Seed(c)
-				b := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 4 * Mbit, Down: 4 * Mbit, Latency: 100 * time.Millisecond}}).Seed(d)
-				x := r.Add(NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
-				f, g := x.Fetch(c, a), x.Fetch(d, b)
-				r.Finally(func() {
-					r.Expect(r.soon(f.Took(), 10*time.Second), "the film took %v", f.Took())
-					r.Expect(r.soon(g.Took(), 20*time.Second), "the book took %v; its line needs 9 s", g.Took())
-				})
-			},
+	},
+	{
+		Name: "clocks-drift",
+		Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers over a restart who lied.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			good.DriftClock(-100 * time.Millisecond)
+			x.DriftClock(100 * time.Millisecond)
+			f := x.FetchWith(c, FetchOptions{Config: patient()}, good, liar)
+			r.After(3*time.Second, x.Kill)
+			r.After(4*time.Second, x.Start)
+			r.Finally(func() { r.Expect(f.EndedAt() < 20*time.Second, "took %v", f.EndedAt()) })
 		},
-		&Scenario{
-			Name: "withdrawn",
-			Says: "One of two sources says in the middle that its files have changed.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				b := r.Add(NodeConfig{Name: "b"}).Seed(c)
-				r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
-				r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
-			},
+	},
+	{
+		Name: "many-small-files",
+		Says: "A thousand files of four kilobytes from two sources.",
+		Set: func(r *Run) {
+			c := r.Folder("source-tree", 1000, 4000)
+			a := r.Add(NodeConfig{Name: "a"}).Seed(c)
+			b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 50 * time.Millisecond}}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the lines need 1 s", f.Took()) })
 		},
-		&Scenario{
-			Name: "all-withdrawn",
-			Says: "Both of two sources say in the middle that their files have changed; the fetch ends and says so.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNotFound}, a, b)
-				r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
-				r.After(1200*time.Millisecond, func() { a.Withdraw(c, "a file has changed") })
-				r.Finally(func() { r.Expect(r.soon(f.endedAt, 5*time.Second), "ended at %v", f.endedAt) })
-			},
+	},
+	{
+		Name: "two-fetches",
+		Says: "A node fetches two shares at once, one from a fast source and one from a slow one, in little memory.",
+		Set: func(r *Run) {
+			c, d := r.File("film", 16*mib), r.File("book", 4*mib)
+			a := r.Add(NodeConfig{Name: "fast"}).Seed(c)
+			b := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 4 * Mbit, Down: 4 * Mbit, Latency: 100 * time.Millisecond}}).Seed(d)
+			x := r.Add(NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
+			f, g := x.Fetch(c, a), x.Fetch(d, b)
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 10*time.Second), "the film took %v", f.Took())
+				r.Expect(r.Soon(g.Took(), 20*time.Second), "the book took %v; its line needs 9 s", g.Took())
+			})
 		},
-		&Scenario{
-			Name: "stopped-and-resumed",
-			Says: "A fetch is stopped again and again and resumes what it has.",
-			Set: func(r *Run) {
-				c := r.Folder("photos", 64, 256<<10)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
-				for i := range 5 {
-					r.After(time.Duration(1500+1500*i)*time.Millisecond, func() { x.Stop() })
-					r.After(time.Duration(1700+1500*i)*time.Millisecond, x.Start)
-				}
-				r.AtLeast(9 * time.Second)
-				r.Finally(func() {
-					got := float64(x.Received()) / float64(c.bytes)
-					r.Expect(got < 1.4, "%.2f times the share came over the wire", got)
-					r.Expect(f.resumed > 0, "nothing was resumed")
-				})
-			},
+	},
+	{
+		Name: "withdrawn",
+		Says: "One of two sources says in the middle that its files have changed.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(NodeConfig{Name: "b"}).Seed(c)
+			r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
+			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
 		},
-		&Scenario{
-			Name: "whole-and-back",
-			Says: "A node that has fetched all is started again, and serves it when nobody else is left.",
-			Set: func(r *Run) {
-				c := r.File("film", 8*mib)
-				source := r.Add(NodeConfig{Name: "source"}).Seed(c)
-				first := r.Add(NodeConfig{Name: "first"})
-				first.FetchWith(c, FetchOptions{Manifest: true}, source) // which lies beside what it has fetched
-				r.After(4*time.Second, first.Stop)
-				r.After(6*time.Second, source.Kill)
-				r.After(8*time.Second, first.Start)
-				r.AtLeast(11 * time.Second)
-				r.After(10*time.Second, func() {
-					f := r.Add(NodeConfig{Name: "second"}).Fetch(c, first)
-					r.Finally(func() { r.Expect(f.Took() < 10*time.Second, "took %v; the line needs 1 s", f.Took()) })
-				})
-			},
+	},
+	{
+		Name: "all-withdrawn",
+		Says: "Both of two sources say in the middle that their files have changed; the fetch ends and says so.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNotFound}, a, b)
+			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
+			r.After(1200*time.Millisecond, func() { a.Withdraw(c, "a file has changed") })
+			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 5*time.Second), "ended at %v", f.EndedAt()) })
 		},
-		&Scenario{
-			Name: "no-source",
-			Says: "The only source is switched off: the fetch ends and says that there is no connection.",
-			Set: func(r *Run) {
-				c := r.File("film", mib)
-				source := r.Add(NodeConfig{Name: "source"}).Seed(c)
-				source.PowerOff()
-				r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNetwork}, source)
-			},
+	},
+	{
+		Name: "stopped-and-resumed",
+		Says: "A fetch is stopped again and again and resumes what it has.",
+		Set: func(r *Run) {
+			c := r.Folder("photos", 64, 256<<10)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			for i := range 5 {
+				r.After(time.Duration(1500+1500*i)*time.Millisecond, func() { x.Stop() })
+				r.After(time.Duration(1700+1500*i)*time.Millisecond, x.Start)
+			}
+			r.AtLeast(9 * time.Second)
+			r.Finally(func() {
+				got := float64(x.Received()) / float64(c.Bytes())
+				r.Expect(got < 1.4, "%.2f times the share came over the wire", got)
+				r.Expect(f.Resumed() > 0, "nothing was resumed")
+			})
 		},
-		&Scenario{
-			Name: "unknown-share",
-			Says: "Every source answers that it does not have the share.",
-			Set: func(r *Run) {
-				c := r.File("film", mib)
-				a, b := r.Add(NodeConfig{Name: "a"}), r.Add(NodeConfig{Name: "b"})
-				r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNotFound}, a, b)
-			},
+	},
+	{
+		Name: "whole-and-back",
+		Says: "A node that has fetched all is started again, and serves it when nobody else is left.",
+		Set: func(r *Run) {
+			c := r.File("film", 8*mib)
+			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			first := r.Add(NodeConfig{Name: "first"})
+			first.FetchWith(c, FetchOptions{Manifest: true}, source) // which lies beside what it has fetched
+			r.After(4*time.Second, first.Stop)
+			r.After(6*time.Second, source.Kill)
+			r.After(8*time.Second, first.Start)
+			r.AtLeast(11 * time.Second)
+			r.After(10*time.Second, func() {
+				f := r.Add(NodeConfig{Name: "second"}).Fetch(c, first)
+				r.Finally(func() { r.Expect(f.Took() < 10*time.Second, "took %v; the line needs 1 s", f.Took()) })
+			})
 		},
-		&Scenario{
-			Name: "only-liars",
-			Says: "Every source lies: the fetch ends and says so.",
-			Set: func(r *Run) {
-				c := r.File("film", 8*mib)
-				var from []*Node
-				for i, b := range []Behaviour{ProofLiar(), Liar(1), Shuffler()} {
-					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
-				}
-				r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrLied}, from...)
-			},
+	},
+	{
+		Name: "no-source",
+		Says: "The only source is switched off: the fetch ends and says that there is no connection.",
+		Set: func(r *Run) {
+			c := r.File("film", mib)
+			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			source.PowerOff()
+			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNetwork}, source)
 		},
-	)
+	},
+	{
+		Name: "unknown-share",
+		Says: "Every source answers that it does not have the share.",
+		Set: func(r *Run) {
+			c := r.File("film", mib)
+			a, b := r.Add(NodeConfig{Name: "a"}), r.Add(NodeConfig{Name: "b"})
+			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNotFound}, a, b)
+		},
+	},
+	{
+		Name: "only-liars",
+		Says: "Every source lies: the fetch ends and says so.",
+		Set: func(r *Run) {
+			c := r.File("film", 8*mib)
+			var from []*Node
+			for i, b := range []Behaviour{ProofLiar(), Liar(1), Shuffler()} {
+				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
+			}
+			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrLied}, from...)
+		},
+	},
 }
 
 var errKilled = errors.New("killed")

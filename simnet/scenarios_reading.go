@@ -5,77 +5,75 @@ import (
 	"time"
 )
 
-// Scenarios in which files are read, chosen and paced while they are fetched.
-func init() {
-	scenarios = append(scenarios,
-		&Scenario{
-			Name: "reading-ahead",
-			Says: "Three read a long file while it comes in: from the start, from near the end, and across a lost source.",
-			Set: func(r *Run) {
-				c := r.File("film", 32*mib)
-				line := Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}
-				a, b := r.Add(NodeConfig{Name: "a", Line: line}).Seed(c), r.Add(NodeConfig{Name: "b", Line: line}).Seed(c)
-				f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Config: patient()}, a, b)
-				start := f.Read(0, 0, 3*mib)
-				var end, middle *Reading
-				r.After(1500*time.Millisecond, func() { end = f.Read(0, 31*mib, mib) })
-				r.After(2*time.Second, func() { middle = f.Read(0, 16*mib, 6*mib) })
-				r.After(2500*time.Millisecond, b.Kill)
-				r.Finally(func() {
-					for i, x := range []*Reading{start, end, middle} {
-						r.Expect(x.took > 0 && x.err == nil, "reader %d is at %d of %d: %v", i, x.at, x.to, x.err)
-					}
-					r.Expect(start.first < time.Second, "the first bytes came after %v", start.first)
-					r.Expect(end.first < 3*time.Second, "the bytes near the end came after %v", end.first)
-				})
-			},
-		},
-		&Scenario{
-			Name: "change-of-mind",
-			Says: "Half the files are left out, others are dropped in the middle while one of them is read, and all are wanted in the end.",
-			Set: func(r *Run) {
-				c := r.Folder("photos", 40, 300_000)
-				a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 10 * Mbit, Down: 10 * Mbit, Latency: 40 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				f := x.FetchWith(c, FetchOptions{Config: patient(), Skip: func(entry int) bool { return entry%2 == 1 }}, a, b)
-				var none, dropped *Reading
-				r.After(700*time.Millisecond, func() {
-					none = f.Read(1, 0, 1000)
-					dropped = f.Read(38, 0, 300_000)
-					f.Choose(false, 38, 36, 34, 32)
-				})
-				r.After(1000*time.Millisecond, func() {
-					var all []int
-					for i := range c.Manifest.Entries {
-						all = append(all, i)
-					}
-					f.Choose(true, all...)
-				})
-				r.Finally(func() {
-					r.Expect(none.err != nil, "a file could be read that was left out")
-					r.Expect(dropped.err != nil || dropped.took > 0, "the reader of a file that was dropped was not told")
-				})
-			},
-		},
-		&Scenario{
-			Name: "paced",
-			Says: "A node may take a megabyte per second from three fast sources, and then more: no source is blamed for the wait.",
-			Set: func(r *Run) {
-				c := r.File("film", 12*mib)
-				var from []*Node
-				for i := range 3 {
-					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i)}).Seed(c))
+// reading are scenarios in which files are read, chosen and paced while they are fetched.
+var reading = []*Scenario{
+	{
+		Name: "reading-ahead",
+		Says: "Three read a long file while it comes in: from the start, from near the end, and across a lost source.",
+		Set: func(r *Run) {
+			c := r.File("film", 32*mib)
+			line := Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}
+			a, b := r.Add(NodeConfig{Name: "a", Line: line}).Seed(c), r.Add(NodeConfig{Name: "b", Line: line}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Config: patient()}, a, b)
+			start := f.Read(0, 0, 3*mib)
+			var end, middle *Reading
+			r.After(1500*time.Millisecond, func() { end = f.Read(0, 31*mib, mib) })
+			r.After(2*time.Second, func() { middle = f.Read(0, 16*mib, 6*mib) })
+			r.After(2500*time.Millisecond, b.Kill)
+			r.Finally(func() {
+				for i, x := range []*Reading{start, end, middle} {
+					r.Expect(x.Took() > 0 && x.Err() == nil, "reader %d: %v", i, x.Err())
 				}
-				x := r.Add(NodeConfig{Name: "node"})
-				x.SetDownloadRate(1_000_000)
-				f := x.Fetch(c, from...)
-				r.After(4*time.Second, func() {
-					r.Expect(f.last.Verified < 6*mib, "%d bytes came in four seconds", f.last.Verified)
-					x.SetDownloadRate(0)
-				})
-				r.Finally(func() { r.Expect(f.Took() > 4*time.Second && f.Took() < 8*time.Second, "took %v", f.Took()) })
-			},
+				r.Expect(start.First() < time.Second, "the first bytes came after %v", start.First())
+				r.Expect(end.First() < 3*time.Second, "the bytes near the end came after %v", end.First())
+			})
 		},
-	)
+	},
+	{
+		Name: "change-of-mind",
+		Says: "Half the files are left out, others are dropped in the middle while one of them is read, and all are wanted in the end.",
+		Set: func(r *Run) {
+			c := r.Folder("photos", 40, 300_000)
+			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 10 * Mbit, Down: 10 * Mbit, Latency: 40 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			f := x.FetchWith(c, FetchOptions{Config: patient(), Skip: func(entry int) bool { return entry%2 == 1 }}, a, b)
+			var none, dropped *Reading
+			r.After(700*time.Millisecond, func() {
+				none = f.Read(1, 0, 1000)
+				dropped = f.Read(38, 0, 300_000)
+				f.Choose(false, 38, 36, 34, 32)
+			})
+			r.After(1000*time.Millisecond, func() {
+				var all []int
+				for i := range c.Manifest.Entries {
+					all = append(all, i)
+				}
+				f.Choose(true, all...)
+			})
+			r.Finally(func() {
+				r.Expect(none.Err() != nil, "a file could be read that was left out")
+				r.Expect(dropped.Err() != nil || dropped.Took() > 0, "the reader of a file that was dropped was not told")
+			})
+		},
+	},
+	{
+		Name: "paced",
+		Says: "A node may take a megabyte per second from three fast sources, and then more: no source is blamed for the wait.",
+		Set: func(r *Run) {
+			c := r.File("film", 12*mib)
+			var from []*Node
+			for i := range 3 {
+				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i)}).Seed(c))
+			}
+			x := r.Add(NodeConfig{Name: "node"})
+			x.SetDownloadRate(1_000_000)
+			f := x.Fetch(c, from...)
+			r.After(4*time.Second, func() {
+				r.Expect(f.Progress().Verified < 6*mib, "%d bytes came in four seconds", f.Progress().Verified)
+				x.SetDownloadRate(0)
+			})
+			r.Finally(func() { r.Expect(f.Took() > 4*time.Second && f.Took() < 8*time.Second, "took %v", f.Took()) })
+		},
+	},
 }

@@ -11,253 +11,251 @@ import (
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
-// Scenarios of one rule each: what is rare goes first, a ban outlives a restart,
+// rules are scenarios of one rule each: what is rare goes first, a ban outlives a restart,
 // what was kept is kept, and so on. Without that rule they do not hold.
-func init() {
-	scenarios = append(scenarios,
-		&Scenario{
-			Name: "rare-pieces",
-			Says: "A source comes late, and it alone has two pieces: they are fetched before others.",
-			Set: func(r *Run) {
-				c := r.File("film", 32*mib)
-				rare := func(p share.Piece) bool { return p%16 == 5 }
-				line := Line{Up: 8 * Mbit, Down: 8 * Mbit, Latency: 20 * time.Millisecond}
-				var from []*Node
-				for i := range 4 {
-					x := r.Add(NodeConfig{Name: fmt.Sprint("part", i), Line: line})
-					x.Part(c, func(p share.Piece) bool { return !rare(p) })
-					from = append(from, x)
+var rules = []*Scenario{
+	{
+		Name: "rare-pieces",
+		Says: "A source comes late, and it alone has two pieces: they are fetched before others.",
+		Set: func(r *Run) {
+			c := r.File("film", 32*mib)
+			rare := func(p share.Piece) bool { return p%16 == 5 }
+			line := Line{Up: 8 * Mbit, Down: 8 * Mbit, Latency: 20 * time.Millisecond}
+			var from []*Node
+			for i := range 4 {
+				x := r.Add(NodeConfig{Name: fmt.Sprint("part", i), Line: line})
+				x.Part(c, func(p share.Piece) bool { return !rare(p) })
+				from = append(from, x)
+			}
+			for i, x := range from {
+				x.FetchWith(c, FetchOptions{Manifest: true}, from[(i+1)%len(from)])
+			}
+			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, from...)
+			alone := r.Add(NodeConfig{Name: "alone", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 20 * time.Millisecond}})
+			alone.Part(c, func(p share.Piece) bool { return p%2 == 1 })
+			r.After(time.Second, func() { alone.FetchWith(c, FetchOptions{Manifest: true}, from[0]) })
+			r.When(func() bool { return f.Part() >= 0.6 }, func() {
+				got := f.Verified()
+				for p := range share.FullSet(got.Len()).All() {
+					r.Expect(!rare(p) || got.Has(p), "piece %d, which only one source has, did not come among the first", p)
 				}
-				for i, x := range from {
-					x.FetchWith(c, FetchOptions{Manifest: true}, from[(i+1)%len(from)])
+			})
+		},
+	},
+	{
+		Name: "ban-outlives-restart",
+		Says: "A node that was lied to is started anew, and takes nothing from the liar any more.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			x.FetchWith(c, FetchOptions{Config: patient()}, good, liar)
+			var sent int64
+			r.After(4*time.Second, x.Stop)
+			r.After(5*time.Second, func() {
+				sent = liar.Sent()
+				x.Start()
+			})
+			r.AtLeast(6 * time.Second)
+			r.Finally(func() {
+				more := liar.Sent() - sent
+				r.Expect(more < 128<<10, "the liar was asked again, and sent %d bytes", more)
+			})
+		},
+	},
+	{
+		Name: "kills-lose-little",
+		Says: "A node is killed again and again; nearly all that it had is still there.",
+		Set: func(r *Run) {
+			c := r.File("film", 48*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			rare := patient() // hardly ever a sync: what is left is what was noted
+			rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
+			x.FetchWith(c, FetchOptions{Config: rare}, source)
+			for i := range 5 {
+				r.After(time.Duration(2500+2500*i)*time.Millisecond, x.Kill)
+				r.After(time.Duration(2600+2500*i)*time.Millisecond, x.Start)
+			}
+			r.Finally(func() {
+				got := float64(x.Received()) / float64(c.Bytes())
+				r.Expect(got < 1.6, "%.2f times the share came over the wire", got)
+			})
+		},
+	},
+	{
+		Name: "power-cuts-lose-little",
+		Says: "A node loses power again and again; what is older than some seconds is still there.",
+		Set: func(r *Run) {
+			c := r.File("film", 32*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 16 * Mbit, Down: 16 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			for i := range 5 {
+				r.After(time.Duration(6+6*i)*time.Second, x.PowerOff)
+				r.After(time.Duration(6+6*i)*time.Second+500*time.Millisecond, x.Start)
+			}
+			r.Finally(func() {
+				got := float64(x.Received()) / float64(c.Bytes())
+				r.Expect(got < 1.9, "%.2f times the share came over the wire", got)
+			})
+		},
+	},
+	{
+		Name: "power-cuts-unsynced",
+		Says: "A node that hardly ever syncs loses power: what it noted before is not believed.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			rare := patient()
+			rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
+			x.FetchWith(c, FetchOptions{Config: rare}, source)
+			for i := range 4 {
+				r.After(time.Duration(2500+3000*i)*time.Millisecond, x.PowerOff)
+				r.After(time.Duration(3000+3000*i)*time.Millisecond, x.Start)
+			}
+		},
+	},
+	{
+		Name: "upload-limit",
+		Says: "A source with a limit keeps to it, and shares it fairly between two who cannot reach each other.",
+		Set: func(r *Run) {
+			c := r.File("film", 8*mib)
+			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			source.SetUploadRate(1_000_000)
+			a := r.Add(NodeConfig{Name: "a", NAT: true}).Fetch(c, source)
+			var b *Fetch
+			y := r.Add(NodeConfig{Name: "b", NAT: true, Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 60 * time.Millisecond}})
+			r.After(time.Second, func() { b = y.Fetch(c, source) })
+			r.AtLeast(2 * time.Second)
+			r.Finally(func() {
+				r.Expect(b.EndedAt() > 16*time.Second && r.Soon(b.EndedAt(), 24*time.Second), "all was there after %v; the limit takes 17 s", b.EndedAt())
+				r.Expect(min(a.Took(), b.Took())*5 > max(a.Took(), b.Took())*4, "one took %v, the other %v", a.Took(), b.Took())
+			})
+		},
+	},
+	{
+		Name:      "sources-slow-down",
+		Says:      "Half of the sources become a hundred times slower with pieces in hand: the others fetch these as well.",
+		Duplicate: 0.05,
+		Set: func(r *Run) {
+			c := r.File("film", 48*mib)
+			var from []*Node
+			for i := range 8 {
+				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
+			}
+			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			r.When(func() bool { return f.Part() >= 0.5 }, func() {
+				for _, x := range from[:4] {
+					x.SetLine(Line{Up: 0.2 * Mbit, Down: 0.2 * Mbit, Latency: 20 * time.Millisecond})
 				}
-				f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, from...)
-				alone := r.Add(NodeConfig{Name: "alone", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 20 * time.Millisecond}})
-				alone.Part(c, func(p share.Piece) bool { return p%2 == 1 })
-				r.After(time.Second, func() { alone.FetchWith(c, FetchOptions{Manifest: true}, from[0]) })
-				r.When(func() bool { return f.Part() >= 0.6 }, func() {
-					got := f.Verified()
-					for p := range share.FullSet(got.Len()).All() {
-						r.Expect(!rare(p) || got.Has(p), "piece %d, which only one source has, did not come among the first", p)
+			})
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
+		},
+	},
+	{
+		Name: "lies-at-the-end",
+		Says: "A source lies in the last block of each piece and nowhere else.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib+5)
+			l := c.Manifest.Layout()
+			liar := Behaviour{Name: "lies at the end", Block: func(p share.Piece, first share.Block, data []byte, _ *rand.Rand) {
+				if int(first)*share.BlockSize+len(data) == l.PieceLen(p) {
+					data[len(data)-1] ^= 1
+				}
+			}}
+			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			bad := r.Add(NodeConfig{Name: "bad", Acts: liar}).Seed(c)
+			r.Add(NodeConfig{Name: "node"}).Fetch(c, good, bad)
+		},
+	},
+	{
+		Name: "short-queues",
+		Says: "A source becomes four times slower: what is asked for becomes less as well, so that nothing waits long.",
+		Set: func(r *Run) {
+			c := r.File("film", 32*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			x.Fetch(c, source)
+			r.After(6*time.Second, func() { source.SetLine(Line{Up: 5 * Mbit, Down: 5 * Mbit, Latency: 20 * time.Millisecond}) })
+			look := func(most int64) {
+				bytes, _ := x.InFlight()
+				r.Expect(bytes <= most, "%d bytes are asked for at once", bytes)
+			}
+			r.After(5*time.Second, func() { look(2 * mib) })
+			r.After(14*time.Second, func() { look(mib / 2) })
+		},
+	},
+	{
+		Name: "resets",
+		Says: "The connection to the only source is reset again and again: leases come back at once, and none has to run out.",
+		Set: func(r *Run) {
+			c := r.File("film", 32*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			f := r.Add(NodeConfig{Name: "node", InFlight: mib, Buffers: 16}).FetchWith(c, FetchOptions{Config: patient()}, source)
+			for i := range 8 {
+				at := time.Duration(1500+1500*i) * time.Millisecond
+				r.After(at, source.Kill)
+				r.After(at+20*time.Millisecond, source.Start)
+			}
+			r.Finally(func() {
+				r.Expect(f.Revoked() == 0, "%d leases had to be taken back", f.Revoked())
+				r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v; the line needs 14 s", f.Took())
+			})
+		},
+	},
+	{
+		Name: "joins-early",
+		Says: "A node knows only one other, which does not have the list of files yet: it is told to come again, and does.",
+		Set: func(r *Run) {
+			c := r.File("film", 8*mib)
+			far := r.Add(NodeConfig{Name: "far", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 400 * time.Millisecond}}).Seed(c)
+			middle := r.Add(NodeConfig{Name: "middle"})
+			middle.Fetch(c, far)
+			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, middle)
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v", f.Took()) })
+		},
+	},
+	{
+		Name: "pieces-lost",
+		Says: "The disk takes the bytes of a file and loses them at a sync: they are fetched again, and nothing else is.",
+		Set: func(r *Run) {
+			c := r.File("film", 16*mib)
+			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node"})
+			n, at := 0, 1+r.Rand("sync").IntN(2)
+			x.Disk().Fault = func(op storetest.Op) error {
+				if op.Kind == "sync" && strings.HasSuffix(op.Name, ".partial/data") {
+					if n++; n == at {
+						return errors.New("input/output error")
 					}
-				})
-			},
-		},
-		&Scenario{
-			Name: "ban-outlives-restart",
-			Says: "A node that was lied to is started anew, and takes nothing from the liar any more.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				x.FetchWith(c, FetchOptions{Config: patient()}, good, liar)
-				var sent int64
-				r.After(4*time.Second, x.Stop)
-				r.After(5*time.Second, func() {
-					sent = liar.Sent()
-					x.Start()
-				})
-				r.AtLeast(6 * time.Second)
-				r.Finally(func() {
-					more := liar.Sent() - sent
-					r.Expect(more < 128<<10, "the liar was asked again, and sent %d bytes", more)
-				})
-			},
-		},
-		&Scenario{
-			Name: "kills-lose-little",
-			Says: "A node is killed again and again; nearly all that it had is still there.",
-			Set: func(r *Run) {
-				c := r.File("film", 48*mib)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				rare := patient() // hardly ever a sync: what is left is what was noted
-				rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
-				x.FetchWith(c, FetchOptions{Config: rare}, source)
-				for i := range 5 {
-					r.After(time.Duration(2500+2500*i)*time.Millisecond, x.Kill)
-					r.After(time.Duration(2600+2500*i)*time.Millisecond, x.Start)
 				}
-				r.Finally(func() {
-					got := float64(x.Received()) / float64(c.bytes)
-					r.Expect(got < 1.6, "%.2f times the share came over the wire", got)
-				})
-			},
+				return nil
+			}
+			x.Fetch(c, source)
+			r.Finally(func() {
+				got := float64(x.Received()) / float64(c.Bytes())
+				r.Expect(n >= at, "no sync failed")
+				r.Expect(got < 1.7, "%.2f times the share came over the wire", got)
+			})
 		},
-		&Scenario{
-			Name: "power-cuts-lose-little",
-			Says: "A node loses power again and again; what is older than some seconds is still there.",
-			Set: func(r *Run) {
-				c := r.File("film", 32*mib)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 16 * Mbit, Down: 16 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				x.FetchWith(c, FetchOptions{Config: patient()}, source)
-				for i := range 5 {
-					r.After(time.Duration(6+6*i)*time.Second, x.PowerOff)
-					r.After(time.Duration(6+6*i)*time.Second+500*time.Millisecond, x.Start)
-				}
-				r.Finally(func() {
-					got := float64(x.Received()) / float64(c.bytes)
-					r.Expect(got < 1.9, "%.2f times the share came over the wire", got)
-				})
-			},
+	},
+	{
+		Name: "many-announcements",
+		Says: "For a minute a node hears every tenth of a second what another has that fetches slowly.",
+		Set: func(r *Run) {
+			c := r.Folder("source-tree", 900, 16000)
+			slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 2 * Mbit, Down: 2 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			middle := r.Add(NodeConfig{Name: "middle"})
+			f := middle.Fetch(c, slow)
+			var last *Fetch
+			r.After(2*time.Second, func() { last = r.Add(NodeConfig{Name: "last"}).Fetch(c, middle) })
+			r.AtLeast(3 * time.Second)
+			r.Finally(func() {
+				r.Expect(r.Soon(last.EndedAt()-f.EndedAt(), 3*time.Second), "the last is done %v after the other", last.EndedAt()-f.EndedAt())
+			})
 		},
-		&Scenario{
-			Name: "power-cuts-unsynced",
-			Says: "A node that hardly ever syncs loses power: what it noted before is not believed.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				rare := patient()
-				rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
-				x.FetchWith(c, FetchOptions{Config: rare}, source)
-				for i := range 4 {
-					r.After(time.Duration(2500+3000*i)*time.Millisecond, x.PowerOff)
-					r.After(time.Duration(3000+3000*i)*time.Millisecond, x.Start)
-				}
-			},
-		},
-		&Scenario{
-			Name: "upload-limit",
-			Says: "A source with a limit keeps to it, and shares it fairly between two who cannot reach each other.",
-			Set: func(r *Run) {
-				c := r.File("film", 8*mib)
-				source := r.Add(NodeConfig{Name: "source"}).Seed(c)
-				source.SetUploadRate(1_000_000)
-				a := r.Add(NodeConfig{Name: "a", NAT: true}).Fetch(c, source)
-				var b *Fetch
-				y := r.Add(NodeConfig{Name: "b", NAT: true, Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 60 * time.Millisecond}})
-				r.After(time.Second, func() { b = y.Fetch(c, source) })
-				r.AtLeast(2 * time.Second)
-				r.Finally(func() {
-					r.Expect(b.endedAt > 16*time.Second && r.soon(b.endedAt, 24*time.Second), "all was there after %v; the limit takes 17 s", b.endedAt)
-					r.Expect(min(a.Took(), b.Took())*5 > max(a.Took(), b.Took())*4, "one took %v, the other %v", a.Took(), b.Took())
-				})
-			},
-		},
-		&Scenario{
-			Name:      "sources-slow-down",
-			Says:      "Half of the sources become a hundred times slower with pieces in hand: the others fetch these as well.",
-			Duplicate: 0.05,
-			Set: func(r *Run) {
-				c := r.File("film", 48*mib)
-				var from []*Node
-				for i := range 8 {
-					from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
-				}
-				f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-				r.When(func() bool { return f.Part() >= 0.5 }, func() {
-					for _, x := range from[:4] {
-						x.SetLine(Line{Up: 0.2 * Mbit, Down: 0.2 * Mbit, Latency: 20 * time.Millisecond})
-					}
-				})
-				r.Finally(func() { r.Expect(r.soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
-			},
-		},
-		&Scenario{
-			Name: "lies-at-the-end",
-			Says: "A source lies in the last block of each piece and nowhere else.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib+5)
-				l := c.Manifest.Layout()
-				liar := Behaviour{Name: "lies at the end", Block: func(p share.Piece, first share.Block, data []byte, _ *rand.Rand) {
-					if int(first)*share.BlockSize+len(data) == l.PieceLen(p) {
-						data[len(data)-1] ^= 1
-					}
-				}}
-				good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				bad := r.Add(NodeConfig{Name: "bad", Acts: liar}).Seed(c)
-				r.Add(NodeConfig{Name: "node"}).Fetch(c, good, bad)
-			},
-		},
-		&Scenario{
-			Name: "short-queues",
-			Says: "A source becomes four times slower: what is asked for becomes less as well, so that nothing waits long.",
-			Set: func(r *Run) {
-				c := r.File("film", 32*mib)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				x.Fetch(c, source)
-				r.After(6*time.Second, func() { source.SetLine(Line{Up: 5 * Mbit, Down: 5 * Mbit, Latency: 20 * time.Millisecond}) })
-				look := func(most int64) {
-					bytes, _ := x.host.InFlight()
-					r.Expect(bytes <= most, "%d bytes are asked for at once", bytes)
-				}
-				r.After(5*time.Second, func() { look(2 * mib) })
-				r.After(14*time.Second, func() { look(mib / 2) })
-			},
-		},
-		&Scenario{
-			Name: "resets",
-			Says: "The connection to the only source is reset again and again: leases come back at once, and none has to run out.",
-			Set: func(r *Run) {
-				c := r.File("film", 32*mib)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-				f := r.Add(NodeConfig{Name: "node", InFlight: mib, Buffers: 16}).FetchWith(c, FetchOptions{Config: patient()}, source)
-				for i := range 8 {
-					at := time.Duration(1500+1500*i) * time.Millisecond
-					r.After(at, source.Kill)
-					r.After(at+20*time.Millisecond, source.Start)
-				}
-				r.Finally(func() {
-					r.Expect(f.revoked == 0, "%d leases had to be taken back", f.revoked)
-					r.Expect(r.soon(f.Took(), 40*time.Second), "took %v; the line needs 14 s", f.Took())
-				})
-			},
-		},
-		&Scenario{
-			Name: "joins-early",
-			Says: "A node knows only one other, which does not have the list of files yet: it is told to come again, and does.",
-			Set: func(r *Run) {
-				c := r.File("film", 8*mib)
-				far := r.Add(NodeConfig{Name: "far", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 400 * time.Millisecond}}).Seed(c)
-				middle := r.Add(NodeConfig{Name: "middle"})
-				middle.Fetch(c, far)
-				f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, middle)
-				r.Finally(func() { r.Expect(r.soon(f.Took(), 30*time.Second), "took %v", f.Took()) })
-			},
-		},
-		&Scenario{
-			Name: "pieces-lost",
-			Says: "The disk takes the bytes of a file and loses them at a sync: they are fetched again, and nothing else is.",
-			Set: func(r *Run) {
-				c := r.File("film", 16*mib)
-				source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-				x := r.Add(NodeConfig{Name: "node"})
-				n, at := 0, 1+r.Rand("sync").IntN(2)
-				x.Disk().Fault = func(op storetest.Op) error {
-					if op.Kind == "sync" && strings.HasSuffix(op.Name, ".partial/data") {
-						if n++; n == at {
-							return errors.New("input/output error")
-						}
-					}
-					return nil
-				}
-				x.Fetch(c, source)
-				r.Finally(func() {
-					got := float64(x.Received()) / float64(c.bytes)
-					r.Expect(n >= at, "no sync failed")
-					r.Expect(got < 1.7, "%.2f times the share came over the wire", got)
-				})
-			},
-		},
-		&Scenario{
-			Name: "many-announcements",
-			Says: "For a minute a node hears every tenth of a second what another has that fetches slowly.",
-			Set: func(r *Run) {
-				c := r.Folder("source-tree", 900, 16000)
-				slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 2 * Mbit, Down: 2 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
-				middle := r.Add(NodeConfig{Name: "middle"})
-				f := middle.Fetch(c, slow)
-				var last *Fetch
-				r.After(2*time.Second, func() { last = r.Add(NodeConfig{Name: "last"}).Fetch(c, middle) })
-				r.AtLeast(3 * time.Second)
-				r.Finally(func() {
-					r.Expect(r.soon(last.endedAt-f.endedAt, 3*time.Second), "the last is done %v after the other", last.endedAt-f.endedAt)
-				})
-			},
-		},
-	)
+	},
 }

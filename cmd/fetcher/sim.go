@@ -83,7 +83,7 @@ printed, and the exit code is 1.
 With --seeds many seeds are tried, one on each core at a time, up to the first
 with which the scenario does not hold.`,
 		Args:              exactly("SCENARIO"),
-		ValidArgsFunction: scenarios,
+		ValidArgsFunction: scenarioNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := fl.check(args[0])
 			if err != nil {
@@ -101,8 +101,8 @@ with which the scenario does not hold.`,
 	return c
 }
 
-// scenarios completes the name of one.
-func scenarios(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
+// scenarioNames completes the name of one.
+func scenarioNames(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
 	for _, s := range simnet.Scenarios() {
 		out = append(out, cobra.CompletionWithDesc(s.Name, s.Says))
 	}
