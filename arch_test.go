@@ -49,14 +49,15 @@ var layers = map[string]string{
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
-	"simnet":          ". actors p2p share peers wire store store/storetest actors/system store/vfs",
-	"simnet/bubble":   ". actors p2p share peers wire store store/storetest simnet store/vfs",
-	"simnet/cores":    "share peers leasemgr fetchpool verifier",
-	"simnet/report":   "simnet",
-	"bench":           "",
-	"internal/rig":    "", // for tests alone
-	"internal/bounds": "",
-	"cmd/fetcher":     ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv store/vfs",
+	"simnet":           ". actors p2p share peers wire store store/storetest actors/system store/vfs",
+	"simnet/scenarios": "actors peers share store store/storetest simnet",
+	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
+	"simnet/cores":     "share peers leasemgr fetchpool verifier",
+	"simnet/report":    "simnet",
+	"bench":            "",
+	"internal/rig":     "", // for tests alone
+	"internal/bounds":  "",
+	"cmd/fetcher":      ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv store/vfs simnet/scenarios",
 }
 
 // only names who may import a dependency that is heavy, or that would let a

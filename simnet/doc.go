@@ -13,8 +13,8 @@
 // message and every node: that pieces are conserved, bytes right, waits explained
 // and not needless, the honest not blamed, and nothing left over at the end. A
 // fault comes with the seed and the timeline that lead to it, and with why each
-// missing piece is missing. Run a scenario of the list by its name, or write your
-// own; the examples do both. A [Recording] is what package report draws a page of.
+// missing piece is missing. Run one of package
+// scenarios by its name, or write your own; the examples do both. A [Recording] is what package report draws a page of.
 //
 // Package bubble plays the same scenarios with whole nodes, over packets in place of
 // modelled links, and has what an app that embeds fetcher is tested with; the

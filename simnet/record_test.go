@@ -1,4 +1,4 @@
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
 // The bounds of a recording, as docs/simnet.md has them: samples of each node, and marks,
@@ -19,10 +22,15 @@ const (
 	marks   = 4000 + 50
 )
 
+const mib = 1 << 20
+
+// patient is a transfer that does not give up for a long time.
+var patient = actors.TransferConfig{Verifiers: 2, Stall: time.Hour}
+
 // record runs a scenario and keeps what can be drawn.
-func record(t *testing.T, s *Scenario, seed uint64) *Result {
+func record(t *testing.T, s *simnet.Scenario, seed uint64) *simnet.Result {
 	t.Helper()
-	r, err := s.RunWith(context.Background(), RunOptions{Seed: seed, Record: true})
+	r, err := s.RunWith(context.Background(), simnet.RunOptions{Seed: seed, Record: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +39,7 @@ func record(t *testing.T, s *Scenario, seed uint64) *Result {
 
 func TestARecordingChangesNothing(t *testing.T) {
 	for _, name := range []string{"liars-mute-honest", "stopped-and-resumed"} {
-		plain, seen := Find(name).Run(3, 0), record(t, Find(name), 3)
+		plain, seen := scenarios.Find(name).Run(3, 0), record(t, scenarios.Find(name), 3)
 		if plain.Trace != seen.Trace || plain.Virtual != seen.Virtual || plain.Timeline.String() != seen.Timeline.String() {
 			t.Errorf("%s: trace %x in %v, and %x in %v when it is recorded", name, plain.Trace, plain.Virtual, seen.Trace, seen.Virtual)
 		}
@@ -42,7 +50,7 @@ func TestARecordingChangesNothing(t *testing.T) {
 }
 
 func TestARecordingSaysWhatHappened(t *testing.T) {
-	r := record(t, Find("restarts"), 1)
+	r := record(t, scenarios.Find("restarts"), 1)
 	rec := r.Recording
 	if rec.Samples < samples/2 || rec.Samples > samples || rec.Step*time.Duration(rec.Samples-2) > r.Virtual || rec.Step*time.Duration(rec.Samples) < r.Virtual {
 		t.Errorf("%d samples, one in %v, of %v", rec.Samples, rec.Step, r.Virtual)
@@ -63,7 +71,7 @@ func TestARecordingSaysWhatHappened(t *testing.T) {
 		if (i == 0) != n.Seeds || (i == 0) == n.Fetches {
 			t.Errorf("%s seeds %v, fetches %v", n.Name, n.Seeds, n.Fetches)
 		}
-		down := slices.ContainsFunc(n.Samples, func(s Sample) bool { return s.Doing == Off })
+		down := slices.ContainsFunc(n.Samples, func(s simnet.Sample) bool { return s.Doing == simnet.Off })
 		if !down {
 			t.Errorf("%s was killed, and no sample shows it", n.Name)
 		}
@@ -85,7 +93,7 @@ func TestARecordingSaysWhatHappened(t *testing.T) {
 		if l.From > l.To || l.To > r.Virtual || l.Node == l.Source {
 			t.Errorf("lease %+v", l)
 		}
-		if l.End == LeaseVerified {
+		if l.End == simnet.LeaseVerified {
 			verified[l.Node]++
 		}
 	}
@@ -98,27 +106,27 @@ func TestARecordingSaysWhatHappened(t *testing.T) {
 
 // Every way of doing nothing, and every kind of mark, is seen for what it is.
 func TestDoingsAndMarks(t *testing.T) {
-	doings, marks, ends := map[Doing]string{}, map[MarkKind]string{}, map[LeaseEnd]string{}
-	stories := []*Scenario{Find("disk-full"), Find("restarts"), Find("only-liars"), Find("one-silent"), {
-		Name: "mute", Set: func(r *Run) {
+	doings, marks, ends := map[simnet.Doing]string{}, map[simnet.MarkKind]string{}, map[simnet.LeaseEnd]string{}
+	stories := []*simnet.Scenario{scenarios.Find("disk-full"), scenarios.Find("restarts"), scenarios.Find("only-liars"), scenarios.Find("one-silent"), {
+		Name: "mute", Set: func(r *simnet.Run) {
 			c := r.File("film", 4*mib)
 			r.Patience(-1)
 			r.Timeline().Note("a word")
-			mute := r.Add(NodeConfig{Name: "mute", Acts: Mute(mib)}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
-			x.FetchWith(c, FetchOptions{Want: share.ErrStalled}, mute)
-			heal := r.Partition([]*Node{mute}, []*Node{x})
+			mute := r.Add(simnet.NodeConfig{Name: "mute", Acts: simnet.Mute(mib)}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			x.FetchWith(c, simnet.FetchOptions{Want: share.ErrStalled}, mute)
+			heal := r.Partition([]*simnet.Node{mute}, []*simnet.Node{x})
 			r.After(20*time.Second, heal)
 			r.After(30*time.Second, x.Freeze)
 			r.After(32*time.Second, x.Thaw)
-			r.After(33*time.Second, func() { mute.SetLine(Line{Up: Mbit, Down: Mbit}) })
+			r.After(33*time.Second, func() { mute.SetLine(simnet.Line{Up: simnet.Mbit, Down: simnet.Mbit}) })
 		},
 	}, {
-		Name: "half", Set: func(r *Run) {
+		Name: "half", Set: func(r *simnet.Run) {
 			c := r.File("film", 4*mib)
-			half := r.Add(NodeConfig{Name: "half"}).Part(c, func(p share.Piece) bool { return p < 2 })
-			half.FetchWith(c, FetchOptions{Manifest: true, Want: share.ErrStalled})
-			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrStalled}, half)
+			half := r.Add(simnet.NodeConfig{Name: "half"}).Part(c, func(p share.Piece) bool { return p < 2 })
+			half.FetchWith(c, simnet.FetchOptions{Manifest: true, Want: share.ErrStalled})
+			r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrStalled}, half)
 		},
 	}}
 	for _, s := range stories {
@@ -126,7 +134,7 @@ func TestDoingsAndMarks(t *testing.T) {
 		for _, n := range r.Recording.Nodes {
 			for _, x := range n.Samples {
 				doings[x.Doing] = s.Name
-				if why := r.Recording.Reasons[x.Reason]; (x.Doing >= Full && x.Doing <= Idle) != (why != "") && x.Doing != Looking && x.Doing != Writing {
+				if why := r.Recording.Reasons[x.Reason]; (x.Doing >= simnet.Full && x.Doing <= simnet.Idle) != (why != "") && x.Doing != simnet.Looking && x.Doing != simnet.Writing {
 					t.Errorf("%s, %s: %v, and says %q", s.Name, n.Name, x.Doing, why)
 				}
 			}
@@ -138,32 +146,32 @@ func TestDoingsAndMarks(t *testing.T) {
 			ends[l.End] = s.Name
 		}
 	}
-	for _, d := range AllDoings {
-		if doings[d] == "" && d != Writing { // which takes next to no time on this disk
+	for _, d := range simnet.AllDoings {
+		if doings[d] == "" && d != simnet.Writing { // which takes next to no time on this disk
 			t.Errorf("nobody was %q", d)
 		}
 	}
-	for k := MarkFault + 1; k <= MarkNote; k++ {
+	for k := simnet.MarkFault + 1; k <= simnet.MarkNote; k++ {
 		if marks[k] == "" {
 			t.Errorf("no mark of kind %v", k)
 		}
 	}
-	for e := LeaseVerified; e <= LeaseLost; e++ {
+	for e := simnet.LeaseVerified; e <= simnet.LeaseLost; e++ {
 		if ends[e] == "" {
 			t.Errorf("no lease ended as %q", e)
 		}
 	}
-	if len(AllDoings) != int(Failed)+1 {
-		t.Errorf("%d doings are listed of %d", len(AllDoings), Failed+1)
+	if len(simnet.AllDoings) != int(simnet.Failed)+1 {
+		t.Errorf("%d doings are listed of %d", len(simnet.AllDoings), simnet.Failed+1)
 	}
 }
 
 func TestARecordingIsBounded(t *testing.T) {
-	r := record(t, &Scenario{Name: "long", Limit: time.Hour, Set: func(r *Run) {
+	r := record(t, &simnet.Scenario{Name: "long", Limit: time.Hour, Set: func(r *simnet.Run) {
 		c := r.File("book", 4*mib)
-		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 		r.After(200*time.Millisecond, source.PowerOff)
-		r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Config: patient()}, source)
+		r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Config: patient}, source)
 		r.After(50*time.Minute, source.Start)
 		r.Every(100*time.Millisecond, func() bool {
 			r.Timeline().Note("tick")
@@ -181,19 +189,19 @@ func TestMissingPiecesAreExplained(t *testing.T) {
 	some := func(p share.Piece) bool { return p != 2 && p != 5 && p != 6 }
 	for _, test := range []struct {
 		name  string
-		befal func(x *Node)
+		befal func(x *simnet.Node)
 		want  string
 	}{
-		{"goes on", func(*Node) {}, "piece 2: wanted; 1 source is connected and none has it"},
-		{"killed", (*Node).Kill, "pieces 5-6: its node does not run"},
-		{"frozen", (*Node).Freeze, "piece 2: its node is frozen"},
+		{"goes on", func(*simnet.Node) {}, "piece 2: wanted; 1 source is connected and none has it"},
+		{"killed", (*simnet.Node).Kill, "pieces 5-6: its node does not run"},
+		{"frozen", (*simnet.Node).Freeze, "piece 2: its node is frozen"},
 	} {
-		s := &Scenario{Name: test.name, Limit: 20 * time.Second, Set: func(r *Run) {
+		s := &simnet.Scenario{Name: test.name, Limit: 20 * time.Second, Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
-			a := r.Add(NodeConfig{Name: "a"}).Part(c, some)
-			a.FetchWith(c, FetchOptions{Manifest: true, Config: patient()})
-			x := r.Add(NodeConfig{Name: "node"})
-			x.FetchWith(c, FetchOptions{Config: patient()}, a)
+			a := r.Add(simnet.NodeConfig{Name: "a"}).Part(c, some)
+			a.FetchWith(c, simnet.FetchOptions{Manifest: true, Config: patient})
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			x.FetchWith(c, simnet.FetchOptions{Config: patient}, a)
 			r.After(10*time.Second, func() { test.befal(x) })
 		}}
 		r := s.Run(1, 0)
@@ -201,11 +209,11 @@ func TestMissingPiecesAreExplained(t *testing.T) {
 			t.Errorf("%s: want %q in\n%v\n%s", test.name, test.want, r.Missing, r.Report())
 		}
 	}
-	s := &Scenario{Name: "fails", Set: func(r *Run) {
+	s := &simnet.Scenario{Name: "fails", Set: func(r *simnet.Run) {
 		c := r.File("film", 2*mib)
-		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 		source.PowerOff()
-		r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
+		r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, source)
 	}}
 	if r := s.Run(1, 0); len(r.Missing) != 1 || len(r.Missing[0].Why) != 1 || !strings.HasPrefix(r.Missing[0].Why[0], "pieces 0-1: the fetch ended after ") {
 		t.Errorf("%v", r.Missing)
@@ -214,15 +222,15 @@ func TestMissingPiecesAreExplained(t *testing.T) {
 
 func TestARunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	var r *Run
-	s := &Scenario{Name: "long", Set: func(x *Run) {
+	var r *simnet.Run
+	s := &simnet.Scenario{Name: "long", Set: func(x *simnet.Run) {
 		r = x
 		c := r.File("film", 24*mib)
-		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
-		r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+		r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, source)
 		r.After(time.Second, cancel)
 	}}
-	res, err := s.RunWith(ctx, RunOptions{Seed: 1})
+	res, err := s.RunWith(ctx, simnet.RunOptions{Seed: 1})
 	if res != nil || !errors.Is(err, context.Canceled) || r.Elapsed() > 1500*time.Millisecond {
 		t.Errorf("%v, %v after %v", res, err, r.Elapsed())
 	}
@@ -230,18 +238,18 @@ func TestARunEndsWithItsContext(t *testing.T) {
 
 func TestARunTellsHowFarItIs(t *testing.T) {
 	var told []time.Duration
-	r, err := Find("garbled").RunWith(t.Context(), RunOptions{Seed: 1, Tell: func(now time.Duration) { told = append(told, now) }})
+	r, err := scenarios.Find("garbled").RunWith(t.Context(), simnet.RunOptions{Seed: 1, Tell: func(now time.Duration) { told = append(told, now) }})
 	if err != nil || len(told) != 2 || told[0] != time.Second || told[1] != r.Virtual {
 		t.Errorf("%v; told %v of %v", err, told, r.Virtual)
 	}
 }
 
 func TestCopiesAreWhatTheSourcesSent(t *testing.T) {
-	s := &Scenario{Name: "two", Set: func(r *Run) {
+	s := &simnet.Scenario{Name: "two", Set: func(r *simnet.Run) {
 		c := r.File("film", 4*mib)
-		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 		for i := range 2 {
-			r.Add(NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Down: Mbit * 50, Latency: 10 * time.Millisecond}, NAT: true}).Fetch(c, source)
+			r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Down: simnet.Mbit * 50, Latency: 10 * time.Millisecond}, NAT: true}).Fetch(c, source)
 		}
 	}}
 	if r := s.Run(1, 0); r.Copies < 1 || r.Copies > 2.1 || r.Sent < int64(r.Copies*4*mib) {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
 func (a *app) simCommand() *cobra.Command {
@@ -44,7 +45,7 @@ func (a *app) simListCommand() *cobra.Command {
 }
 
 func (a *app) simList() error {
-	all := simnet.Scenarios()
+	all := scenarios.All()
 	width := 0
 	for _, s := range all {
 		width = max(width, len(s.Name))
@@ -103,7 +104,7 @@ with which the scenario does not hold.`,
 
 // scenarioNames completes the name of one.
 func scenarioNames(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
-	for _, s := range simnet.Scenarios() {
+	for _, s := range scenarios.All() {
 		out = append(out, cobra.CompletionWithDesc(s.Name, s.Says))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
@@ -111,7 +112,7 @@ func scenarioNames(*cobra.Command, []string, string) (out []string, _ cobra.Shel
 
 // check finds the scenario and looks whether the flags go with it.
 func (fl simFlags) check(name string) (*simnet.Scenario, error) {
-	s := simnet.Find(name)
+	s := scenarios.Find(name)
 	switch {
 	case s == nil:
 		return nil, usageError{fmt.Errorf("there is no scenario %q%s; see fetcher sim list", name, nearTo(name))}
@@ -141,7 +142,7 @@ func nearTo(name string) string {
 		far  int
 	}
 	var found []near
-	for _, s := range simnet.Scenarios() {
+	for _, s := range scenarios.All() {
 		d := distance(name, s.Name)
 		if strings.Contains(s.Name, name) {
 			d = 0

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
 // sim runs fetcher sim in this process.
@@ -53,20 +54,20 @@ func told(t *testing.T, stdout, word string) string {
 func TestSimListHasALineForEachScenario(t *testing.T) {
 	code, out, _ := sim(t, "list")
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	if code != 0 || len(lines) != len(simnet.Scenarios()) {
-		t.Fatalf("exit %d, %d lines for %d scenarios", code, len(lines), len(simnet.Scenarios()))
+	if code != 0 || len(lines) != len(scenarios.All()) {
+		t.Fatalf("exit %d, %d lines for %d scenarios", code, len(lines), len(scenarios.All()))
 	}
 	column := strings.Index(lines[0], "  ")
 	for strings.HasPrefix(lines[0][column:], " ") {
 		column++
 	}
-	for i, s := range simnet.Scenarios() {
+	for i, s := range scenarios.All() {
 		if strings.TrimSpace(lines[i][:column]) != s.Name || lines[i][column:] != s.Says || s.Says == "" {
 			t.Errorf("%q is not %q, then %q at column %d", lines[i], s.Name, s.Says, column)
 		}
 	}
 	code, out, _ = sim(t, "list", "--json")
-	if got := objects(t, out)["scenario"]; code != 0 || len(got) != len(lines) || got[0]["scenario"] != simnet.Scenarios()[0].Name || got[0]["says"] != simnet.Scenarios()[0].Says {
+	if got := objects(t, out)["scenario"]; code != 0 || len(got) != len(lines) || got[0]["scenario"] != scenarios.All()[0].Name || got[0]["says"] != scenarios.All()[0].Says {
 		t.Errorf("exit %d, and with --json %d, first %v", code, len(got), got)
 	}
 }
@@ -295,7 +296,7 @@ func TestCtrlCEndsASearch(t *testing.T) {
 // where it would show.
 func TestWorldsAtOnceAreTheSame(t *testing.T) {
 	const seeds = 6
-	s := simnet.Find("garbled")
+	s := scenarios.Find("garbled")
 	var got [seeds]uint64
 	find := &search{scenario: s, first: 1, seeds: seeds, told: func(x seen) { got[x.Seed-1] = x.Trace }}
 	if failed, err := find.run(t.Context()); failed != nil || err != nil {

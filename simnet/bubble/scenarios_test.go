@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
 // Besides `go test`, which runs five small scenarios on one seed:
@@ -48,7 +49,7 @@ func chosen(s *simnet.Scenario) bool {
 func TestScenarios(t *testing.T) {
 	var all tally
 	t.Cleanup(func() { all.print(t) })
-	for _, s := range simnet.Scenarios() {
+	for _, s := range scenarios.All() {
 		if !chosen(s) {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/report"
+	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
 // recorded runs a scenario and returns its page. With PAGES set to a folder, the
@@ -70,7 +71,7 @@ func check(t *testing.T, page string, want ...string) {
 }
 
 func TestAPageTellsTheStory(t *testing.T) {
-	r, page := recorded(t, simnet.Find("restarts"), 0)
+	r, page := recorded(t, scenarios.Find("restarts"), 0)
 	check(t, page, `<title>restarts, seed 1: holds</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
 		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Came for nothing", "Each node",
 		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
@@ -130,7 +131,7 @@ func TestNothingToDrawIsNoReasonToFail(t *testing.T) {
 }
 
 func TestARunThatWasNotRecordedHasNoPage(t *testing.T) {
-	if err := report.Write(io.Discard, simnet.Find("unknown-share").Run(1, 0), ""); err == nil {
+	if err := report.Write(io.Discard, scenarios.Find("unknown-share").Run(1, 0), ""); err == nil {
 		t.Error("no error")
 	}
 }

@@ -1,27 +1,28 @@
-package simnet
+package scenarios
 
 import (
 	"fmt"
+	"github.com/piecelease/fetcher/simnet"
 	"time"
 )
 
 // reading are scenarios in which files are read, chosen and paced while they are fetched.
-var reading = []*Scenario{
+var reading = []*simnet.Scenario{
 	{
 		Name: "reading-ahead",
 		Says: "Three read a long file while it comes in: from the start, from near the end, and across a lost source.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			line := Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}
-			a, b := r.Add(NodeConfig{Name: "a", Line: line}).Seed(c), r.Add(NodeConfig{Name: "b", Line: line}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Config: patient()}, a, b)
+			line := simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			a, b := r.Add(simnet.NodeConfig{Name: "a", Line: line}).Seed(c), r.Add(simnet.NodeConfig{Name: "b", Line: line}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Config: patient()}, a, b)
 			start := f.Read(0, 0, 3*mib)
-			var end, middle *Reading
+			var end, middle *simnet.Reading
 			r.After(1500*time.Millisecond, func() { end = f.Read(0, 31*mib, mib) })
 			r.After(2*time.Second, func() { middle = f.Read(0, 16*mib, 6*mib) })
 			r.After(2500*time.Millisecond, b.Kill)
 			r.Finally(func() {
-				for i, x := range []*Reading{start, end, middle} {
+				for i, x := range []*simnet.Reading{start, end, middle} {
 					r.Expect(x.Took() > 0 && x.Err() == nil, "reader %d: %v", i, x.Err())
 				}
 				r.Expect(start.First() < time.Second, "the first bytes came after %v", start.First())
@@ -32,13 +33,13 @@ var reading = []*Scenario{
 	{
 		Name: "change-of-mind",
 		Says: "Half the files are left out, others are dropped in the middle while one of them is read, and all are wanted in the end.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 40, 300_000)
-			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 10 * Mbit, Down: 10 * Mbit, Latency: 40 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
-			f := x.FetchWith(c, FetchOptions{Config: patient(), Skip: func(entry int) bool { return entry%2 == 1 }}, a, b)
-			var none, dropped *Reading
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 40 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient(), Skip: func(entry int) bool { return entry%2 == 1 }}, a, b)
+			var none, dropped *simnet.Reading
 			r.After(700*time.Millisecond, func() {
 				none = f.Read(1, 0, 1000)
 				dropped = f.Read(38, 0, 300_000)
@@ -60,13 +61,13 @@ var reading = []*Scenario{
 	{
 		Name: "paced",
 		Says: "A node may take a megabyte per second from three fast sources, and then more: no source is blamed for the wait.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 12*mib)
-			var from []*Node
+			var from []*simnet.Node
 			for i := range 3 {
-				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i)}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i)}).Seed(c))
 			}
-			x := r.Add(NodeConfig{Name: "node"})
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			x.SetDownloadRate(1_000_000)
 			f := x.Fetch(c, from...)
 			r.After(4*time.Second, func() {

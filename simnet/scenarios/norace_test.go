@@ -1,5 +1,5 @@
 //go:build !race
 
-package simnet
+package scenarios
 
 const raced = false

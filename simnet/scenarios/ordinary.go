@@ -1,33 +1,34 @@
-package simnet
+package scenarios
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
 )
 
 const mib = 1 << 20
 
 // ordinary are scenarios of what happens every day, and of what is asked of every
 // fetch.
-var ordinary = []*Scenario{
+var ordinary = []*simnet.Scenario{
 	{
 		Name: "one-source",
 		Says: "One node fetches a share from one source.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib+5)
-			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
+			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, source)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 6*time.Second), "took %v; the line needs 2 s", f.Took()) })
 		},
 	},
 	{
 		Name: "many-shares",
 		Says: "One node fetches 110 small shares from one source at once, more than it may have links to it: some wait for others, and none is refused.",
-		Set: func(r *Run) {
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 1.25 * Mbit, Down: 1.25 * Mbit, Latency: 20 * time.Millisecond}})
-			x := r.Add(NodeConfig{Name: "node"})
+		Set: func(r *simnet.Run) {
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 1.25 * simnet.Mbit, Down: 1.25 * simnet.Mbit, Latency: 20 * time.Millisecond}})
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			r.Patience(4 * time.Minute) // longer than a fetch that stalls goes on
 			for i := range 110 {
 				c := r.File(fmt.Sprint("film", i), 100<<10+i)
@@ -42,15 +43,15 @@ var ordinary = []*Scenario{
 		Says:   "One node fetches from 20 sources, the fastest a hundred times faster than the slowest.",
 		Nodes:  20,
 		Fewest: 2,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
-			var sources []*Node
+			var sources []*simnet.Node
 			for i := range r.Nodes {
-				rate := 0.3 * Mbit * float64(int(1)<<(i%8))
-				sources = append(sources, r.Add(NodeConfig{Name: fmt.Sprint("source", i),
-					Line: Line{Up: rate, Down: rate, Latency: time.Duration(5+i*7) * time.Millisecond}}).Seed(c))
+				rate := 0.3 * simnet.Mbit * float64(int(1)<<(i%8))
+				sources = append(sources, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i),
+					Line: simnet.Line{Up: rate, Down: rate, Latency: time.Duration(5+i*7) * time.Millisecond}}).Seed(c))
 			}
-			x := r.Add(NodeConfig{Name: "node"})
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			x.Fetch(c, sources...)
 			r.Finally(func() {
 				got := float64(x.Received()) / float64(c.Bytes())
@@ -61,14 +62,14 @@ var ordinary = []*Scenario{
 	{
 		Name: "liars-mute-honest",
 		Says: "Five liars of different kinds, a source that falls silent and one honest source of moderate speed.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			var from []*Node
-			for i, b := range []Behaviour{ProofLiar(), Liar(0.05), Shuffler(), Claimer(), LateLiar(12), Mute(2 * mib)} {
-				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
+			var from []*simnet.Node
+			for i, b := range []simnet.Behaviour{simnet.ProofLiar(), simnet.Liar(0.05), simnet.Shuffler(), simnet.Claimer(), simnet.LateLiar(12), simnet.Mute(2 * mib)} {
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
 			}
-			from = append(from, r.Add(NodeConfig{Name: "honest", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			from = append(from, r.Add(simnet.NodeConfig{Name: "honest", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
@@ -77,17 +78,17 @@ var ordinary = []*Scenario{
 		Says:   "Half of the sources lie, each in its way.",
 		Nodes:  10,
 		Fewest: 2,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			var from []*Node
+			var from []*simnet.Node
 			for i := range r.Nodes {
-				cfg := NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}
+				cfg := simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}
 				if i%2 == 0 {
-					cfg.Acts = []Behaviour{ProofLiar(), Liar(0.2), Liar(1), Claimer(), LateLiar(4), Shuffler(), MapLiar()}[i/2%7]
+					cfg.Acts = []simnet.Behaviour{simnet.ProofLiar(), simnet.Liar(0.2), simnet.Liar(1), simnet.Claimer(), simnet.LateLiar(4), simnet.Shuffler(), simnet.MapLiar()}[i/2%7]
 				}
 				from = append(from, r.Add(cfg).Seed(c))
 			}
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
@@ -95,30 +96,30 @@ var ordinary = []*Scenario{
 		Name:  "one-honest",
 		Says:  "One honest source among nine liars.",
 		Nodes: 10,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 12*mib)
-			var from []*Node
+			var from []*simnet.Node
 			for i := range r.Nodes {
-				cfg := NodeConfig{Name: fmt.Sprint("source", i)}
+				cfg := simnet.NodeConfig{Name: fmt.Sprint("source", i)}
 				if i > 0 {
-					cfg.Acts = []Behaviour{Liar(1), ProofLiar(), Liar(0.1), Claimer(), LateLiar(3), Shuffler(), MapLiar(), Garbler(0.2), Oversize()}[i%9]
+					cfg.Acts = []simnet.Behaviour{simnet.Liar(1), simnet.ProofLiar(), simnet.Liar(0.1), simnet.Claimer(), simnet.LateLiar(3), simnet.Shuffler(), simnet.MapLiar(), simnet.Garbler(0.2), simnet.Oversize()}[i%9]
 				} else {
-					cfg.Line = Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 30 * time.Millisecond}
+					cfg.Line = simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}
 				}
 				from = append(from, r.Add(cfg).Seed(c))
 			}
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
 		Name: "one-silent",
 		Says: "Of two sources one accepts everything and never answers a request.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
-			mute := r.Add(NodeConfig{Name: "mute", Acts: Mute(0)}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, mute)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			mute := r.Add(simnet.NodeConfig{Name: "mute", Acts: simnet.Mute(0)}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, mute)
 			r.Finally(func() {
 				r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
 			})
@@ -128,24 +129,24 @@ var ordinary = []*Scenario{
 		Name:  "flash-crowd",
 		Says:  "A crowd knows only the ticket of one source, and feeds itself through the children that the source names.",
 		Nodes: 50,
-		Set:   func(r *Run) { crowd(r, false) },
+		Set:   func(r *simnet.Run) { crowd(r, false) },
 	},
 	{
 		Name:  "flash-crowd-leaving",
 		Says:  "The same crowd, but each node leaves as soon as it has the share.",
 		Nodes: 20,
-		Set:   func(r *Run) { crowd(r, true) },
+		Set:   func(r *simnet.Run) { crowd(r, true) },
 	},
 	{
 		Name:  "source-leaves",
 		Says:  "The source leaves when a crowd holds every piece between them.",
 		Nodes: 6,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			var all []*Fetch
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			var all []*simnet.Fetch
 			for i := range r.Nodes {
-				all = append(all, r.Add(NodeConfig{Name: fmt.Sprint("node", i)}).Fetch(c, source))
+				all = append(all, r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)}).Fetch(c, source))
 			}
 			r.When(func() bool { return covered(c, all) }, source.Kill)
 		},
@@ -155,19 +156,19 @@ var ordinary = []*Scenario{
 		Says:   "The swarm lacks one piece, says so, and completes when somebody brings it.",
 		Nodes:  4,
 		Fewest: 2,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			var from []*Node
+			var from []*simnet.Node
 			for i := range r.Nodes {
-				x := r.Add(NodeConfig{Name: fmt.Sprint("part", i)})
+				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("part", i)})
 				x.Part(c, func(p share.Piece) bool { return p != 7 && (int(p)+i)%2 == 0 })
 				from = append(from, x)
 			}
 			for i, x := range from {
-				x.FetchWith(c, FetchOptions{Manifest: true}, append(append([]*Node(nil), from[:i]...), from[i+1:]...)...)
+				x.FetchWith(c, simnet.FetchOptions{Manifest: true}, append(append([]*simnet.Node(nil), from[:i]...), from[i+1:]...)...)
 			}
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
-			late := r.Add(NodeConfig{Name: "late"})
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
+			late := r.Add(simnet.NodeConfig{Name: "late"})
 			said := false
 			r.After(40*time.Second, func() {
 				for _, w := range f.Stalled().Why {
@@ -183,12 +184,12 @@ var ordinary = []*Scenario{
 		Name:  "restarts",
 		Says:  "Every peer of a swarm is killed and started again once, one after the other.",
 		Nodes: 5,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			all := []*Node{source}
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			all := []*simnet.Node{source}
 			for i := range r.Nodes {
-				x := r.Add(NodeConfig{Name: fmt.Sprint("node", i)})
+				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)})
 				x.Fetch(c, source)
 				all = append(all, x)
 			}
@@ -201,14 +202,14 @@ var ordinary = []*Scenario{
 	{
 		Name: "partition-at-99",
 		Says: "The only source is cut off when 99 % are there, and comes back a minute and a half later.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
-			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
-			f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			var cut time.Duration
 			r.When(func() bool { return f.Part() >= 0.97 }, func() {
-				heal := r.Partition([]*Node{source}, []*Node{x})
+				heal := r.Partition([]*simnet.Node{source}, []*simnet.Node{x})
 				cut = r.Elapsed()
 				r.After(90*time.Second, heal)
 			})
@@ -221,26 +222,26 @@ var ordinary = []*Scenario{
 	{
 		Name: "last-holder-stalls",
 		Says: "Of two sources the faster falls silent when only a few pieces are left, which it holds.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			fast := r.Add(NodeConfig{Name: "fast"}).Seed(c)
-			slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 10 * Mbit, Down: 10 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, fast, slow)
+			fast := r.Add(simnet.NodeConfig{Name: "fast"}).Seed(c)
+			slow := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, fast, slow)
 			var at time.Duration
-			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(Mute(0)) })
+			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(simnet.Mute(0)) })
 			r.Finally(func() { r.Expect(r.Soon(f.EndedAt()-at, 15*time.Second), "took %v after that", f.EndedAt()-at) })
 		},
 	},
 	{
 		Name: "slow-but-honest",
 		Says: "Only slow sources far away, and none is given up.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("book", 3*mib)
-			var from []*Node
+			var from []*simnet.Node
 			for i := range 3 {
-				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("slow", i), Line: Line{Up: 12e3, Down: 12e3, Latency: 200 * time.Millisecond, Jitter: 100 * time.Millisecond}}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("slow", i), Line: simnet.Line{Up: 12e3, Down: 12e3, Latency: 200 * time.Millisecond, Jitter: 100 * time.Millisecond}}).Seed(c))
 			}
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() {
 				r.Expect(r.Soon(f.Took(), 150*time.Second), "took %v; the lines need 87 s", f.Took())
 			})
@@ -249,11 +250,11 @@ var ordinary = []*Scenario{
 	{
 		Name: "trickle",
 		Says: "Of two sources one sends a kilobyte per second on each stream.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
-			slow := r.Add(NodeConfig{Name: "slow", Acts: Trickle(1000)}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, slow)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			slow := r.Add(simnet.NodeConfig{Name: "slow", Acts: simnet.Trickle(1000)}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, slow)
 			r.Finally(func() {
 				r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
 			})
@@ -262,11 +263,11 @@ var ordinary = []*Scenario{
 	{
 		Name: "disk-full",
 		Says: "The disk is full in the middle; the fetch waits, says so, and goes on when there is room.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node", Disk: 64 * mib})
-			f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node", Disk: 64 * mib})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			r.After(1500*time.Millisecond, func() { x.Disk().Resize(0) })
 			said := false
 			r.After(20*time.Second, func() {
@@ -284,13 +285,13 @@ var ordinary = []*Scenario{
 }
 
 // crowd is a flash crowd.
-func crowd(r *Run, leaving bool) {
+func crowd(r *simnet.Run, leaving bool) {
 	c := r.Folder("photos", 96, 128<<10)
-	source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+	source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 	rng := r.Rand("crowd")
 	for i := range r.Nodes {
-		x := r.Add(NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(50)) * time.Millisecond}})
-		r.After(time.Duration(rng.IntN(2000))*time.Millisecond, func() { x.FetchWith(c, FetchOptions{Leave: leaving}, source) })
+		x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(50)) * time.Millisecond}})
+		r.After(time.Duration(rng.IntN(2000))*time.Millisecond, func() { x.FetchWith(c, simnet.FetchOptions{Leave: leaving}, source) })
 	}
 	r.AtLeast(2 * time.Second)
 	r.Finally(func() {
@@ -305,7 +306,7 @@ func crowd(r *Run, leaving bool) {
 }
 
 // covered says whether running fetches hold every piece between them.
-func covered(c *Content, all []*Fetch) bool {
+func covered(c *simnet.Content, all []*simnet.Fetch) bool {
 	have := share.NewSet(c.Manifest.Layout().Pieces())
 	for _, f := range all {
 		if got := f.Verified(); got != nil {

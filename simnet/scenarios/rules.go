@@ -1,4 +1,4 @@
-package simnet
+package scenarios
 
 import (
 	"errors"
@@ -8,32 +8,33 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
 // rules are scenarios of one rule each: what is rare goes first, a ban outlives a restart,
 // what was kept is kept, and so on. Without that rule they do not hold.
-var rules = []*Scenario{
+var rules = []*simnet.Scenario{
 	{
 		Name: "rare-pieces",
 		Says: "A source comes late, and it alone has two pieces: they are fetched before others.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			rare := func(p share.Piece) bool { return p%16 == 5 }
-			line := Line{Up: 8 * Mbit, Down: 8 * Mbit, Latency: 20 * time.Millisecond}
-			var from []*Node
+			line := simnet.Line{Up: 8 * simnet.Mbit, Down: 8 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			var from []*simnet.Node
 			for i := range 4 {
-				x := r.Add(NodeConfig{Name: fmt.Sprint("part", i), Line: line})
+				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("part", i), Line: line})
 				x.Part(c, func(p share.Piece) bool { return !rare(p) })
 				from = append(from, x)
 			}
 			for i, x := range from {
-				x.FetchWith(c, FetchOptions{Manifest: true}, from[(i+1)%len(from)])
+				x.FetchWith(c, simnet.FetchOptions{Manifest: true}, from[(i+1)%len(from)])
 			}
-			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, from...)
-			alone := r.Add(NodeConfig{Name: "alone", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 20 * time.Millisecond}})
+			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Manifest: true}, from...)
+			alone := r.Add(simnet.NodeConfig{Name: "alone", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 20 * time.Millisecond}})
 			alone.Part(c, func(p share.Piece) bool { return p%2 == 1 })
-			r.After(time.Second, func() { alone.FetchWith(c, FetchOptions{Manifest: true}, from[0]) })
+			r.After(time.Second, func() { alone.FetchWith(c, simnet.FetchOptions{Manifest: true}, from[0]) })
 			r.When(func() bool { return f.Part() >= 0.6 }, func() {
 				got := f.Verified()
 				for p := range share.FullSet(got.Len()).All() {
@@ -45,12 +46,12 @@ var rules = []*Scenario{
 	{
 		Name: "ban-outlives-restart",
 		Says: "A node that was lied to is started anew, and takes nothing from the liar any more.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
-			x.FetchWith(c, FetchOptions{Config: patient()}, good, liar)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			x.FetchWith(c, simnet.FetchOptions{Config: patient()}, good, liar)
 			var sent int64
 			r.After(4*time.Second, x.Stop)
 			r.After(5*time.Second, func() {
@@ -67,13 +68,13 @@ var rules = []*Scenario{
 	{
 		Name: "kills-lose-little",
 		Says: "A node is killed again and again; nearly all that it had is still there.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			rare := patient() // hardly ever a sync: what is left is what was noted
 			rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
-			x.FetchWith(c, FetchOptions{Config: rare}, source)
+			x.FetchWith(c, simnet.FetchOptions{Config: rare}, source)
 			for i := range 5 {
 				r.After(time.Duration(2500+2500*i)*time.Millisecond, x.Kill)
 				r.After(time.Duration(2600+2500*i)*time.Millisecond, x.Start)
@@ -87,11 +88,11 @@ var rules = []*Scenario{
 	{
 		Name: "power-cuts-lose-little",
 		Says: "A node loses power again and again; what is older than some seconds is still there.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 16 * Mbit, Down: 16 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
-			x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 16 * simnet.Mbit, Down: 16 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			for i := range 5 {
 				r.After(time.Duration(6+6*i)*time.Second, x.PowerOff)
 				r.After(time.Duration(6+6*i)*time.Second+500*time.Millisecond, x.Start)
@@ -105,13 +106,13 @@ var rules = []*Scenario{
 	{
 		Name: "power-cuts-unsynced",
 		Says: "A node that hardly ever syncs loses power: what it noted before is not believed.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			rare := patient()
 			rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
-			x.FetchWith(c, FetchOptions{Config: rare}, source)
+			x.FetchWith(c, simnet.FetchOptions{Config: rare}, source)
 			for i := range 4 {
 				r.After(time.Duration(2500+3000*i)*time.Millisecond, x.PowerOff)
 				r.After(time.Duration(3000+3000*i)*time.Millisecond, x.Start)
@@ -121,13 +122,13 @@ var rules = []*Scenario{
 	{
 		Name: "upload-limit",
 		Says: "A source with a limit keeps to it, and shares it fairly between two who cannot reach each other.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
-			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 			source.SetUploadRate(1_000_000)
-			a := r.Add(NodeConfig{Name: "a", NAT: true}).Fetch(c, source)
-			var b *Fetch
-			y := r.Add(NodeConfig{Name: "b", NAT: true, Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 60 * time.Millisecond}})
+			a := r.Add(simnet.NodeConfig{Name: "a", NAT: true}).Fetch(c, source)
+			var b *simnet.Fetch
+			y := r.Add(simnet.NodeConfig{Name: "b", NAT: true, Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 60 * time.Millisecond}})
 			r.After(time.Second, func() { b = y.Fetch(c, source) })
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
@@ -140,16 +141,16 @@ var rules = []*Scenario{
 		Name:      "sources-slow-down",
 		Says:      "Half of the sources become a hundred times slower with pieces in hand: the others fetch these as well.",
 		Duplicate: 0.05,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
-			var from []*Node
+			var from []*simnet.Node
 			for i := range 8 {
-				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
 			}
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, from...)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.When(func() bool { return f.Part() >= 0.5 }, func() {
 				for _, x := range from[:4] {
-					x.SetLine(Line{Up: 0.2 * Mbit, Down: 0.2 * Mbit, Latency: 20 * time.Millisecond})
+					x.SetLine(simnet.Line{Up: 0.2 * simnet.Mbit, Down: 0.2 * simnet.Mbit, Latency: 20 * time.Millisecond})
 				}
 			})
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
@@ -158,28 +159,30 @@ var rules = []*Scenario{
 	{
 		Name: "lies-at-the-end",
 		Says: "A source lies in the last block of each piece and nowhere else.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib+5)
 			l := c.Manifest.Layout()
-			liar := Behaviour{Name: "lies at the end", Block: func(p share.Piece, first share.Block, data []byte, _ *rand.Rand) {
+			liar := simnet.Behaviour{Name: "lies at the end", Block: func(p share.Piece, first share.Block, data []byte, _ *rand.Rand) {
 				if int(first)*share.BlockSize+len(data) == l.PieceLen(p) {
 					data[len(data)-1] ^= 1
 				}
 			}}
-			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			bad := r.Add(NodeConfig{Name: "bad", Acts: liar}).Seed(c)
-			r.Add(NodeConfig{Name: "node"}).Fetch(c, good, bad)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			bad := r.Add(simnet.NodeConfig{Name: "bad", Acts: liar}).Seed(c)
+			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
 		},
 	},
 	{
 		Name: "short-queues",
 		Says: "A source becomes four times slower: what is asked for becomes less as well, so that nothing waits long.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			x.Fetch(c, source)
-			r.After(6*time.Second, func() { source.SetLine(Line{Up: 5 * Mbit, Down: 5 * Mbit, Latency: 20 * time.Millisecond}) })
+			r.After(6*time.Second, func() {
+				source.SetLine(simnet.Line{Up: 5 * simnet.Mbit, Down: 5 * simnet.Mbit, Latency: 20 * time.Millisecond})
+			})
 			look := func(most int64) {
 				bytes, _ := x.InFlight()
 				r.Expect(bytes <= most, "%d bytes are asked for at once", bytes)
@@ -191,10 +194,10 @@ var rules = []*Scenario{
 	{
 		Name: "resets",
 		Says: "The connection to the only source is reset again and again: leases come back at once, and none has to run out.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node", InFlight: mib, Buffers: 16}).FetchWith(c, FetchOptions{Config: patient()}, source)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node", InFlight: mib, Buffers: 16}).FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			for i := range 8 {
 				at := time.Duration(1500+1500*i) * time.Millisecond
 				r.After(at, source.Kill)
@@ -209,22 +212,22 @@ var rules = []*Scenario{
 	{
 		Name: "joins-early",
 		Says: "A node knows only one other, which does not have the list of files yet: it is told to come again, and does.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
-			far := r.Add(NodeConfig{Name: "far", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 400 * time.Millisecond}}).Seed(c)
-			middle := r.Add(NodeConfig{Name: "middle"})
+			far := r.Add(simnet.NodeConfig{Name: "far", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 400 * time.Millisecond}}).Seed(c)
+			middle := r.Add(simnet.NodeConfig{Name: "middle"})
 			middle.Fetch(c, far)
-			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Manifest: true}, middle)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Manifest: true}, middle)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v", f.Took()) })
 		},
 	},
 	{
 		Name: "pieces-lost",
 		Says: "The disk takes the bytes of a file and loses them at a sync: they are fetched again, and nothing else is.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			n, at := 0, 1+r.Rand("sync").IntN(2)
 			x.Disk().Fault = func(op storetest.Op) error {
 				if op.Kind == "sync" && strings.HasSuffix(op.Name, ".partial/data") {
@@ -245,13 +248,13 @@ var rules = []*Scenario{
 	{
 		Name: "many-announcements",
 		Says: "For a minute a node hears every tenth of a second what another has that fetches slowly.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("source-tree", 900, 16000)
-			slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 2 * Mbit, Down: 2 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
-			middle := r.Add(NodeConfig{Name: "middle"})
+			slow := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 2 * simnet.Mbit, Down: 2 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			middle := r.Add(simnet.NodeConfig{Name: "middle"})
 			f := middle.Fetch(c, slow)
-			var last *Fetch
-			r.After(2*time.Second, func() { last = r.Add(NodeConfig{Name: "last"}).Fetch(c, middle) })
+			var last *simnet.Fetch
+			r.After(2*time.Second, func() { last = r.Add(simnet.NodeConfig{Name: "last"}).Fetch(c, middle) })
 			r.AtLeast(3 * time.Second)
 			r.Finally(func() {
 				r.Expect(r.Soon(last.EndedAt()-f.EndedAt(), 3*time.Second), "the last is done %v after the other", last.EndedAt()-f.EndedAt())

@@ -1,4 +1,4 @@
-package simnet
+package scenarios
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/simnet"
 )
 
 // Besides `go test`, which runs every scenario on a few seeds:
@@ -64,7 +65,7 @@ func seedsFor(nodes int, steps uint64) int {
 func TestScenarios(t *testing.T) {
 	var all tally
 	t.Cleanup(func() { all.print(t) })
-	for _, s := range Scenarios() {
+	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			tried := line{name: s.Name}
@@ -103,7 +104,7 @@ type line struct {
 	twice   int64
 }
 
-func (l *line) add(r *Result, took time.Duration) {
+func (l *line) add(r *simnet.Result, took time.Duration) {
 	l.seeds++
 	l.steps += r.Steps
 	l.virtual += r.Virtual

@@ -1,4 +1,4 @@
-package simnet
+package scenarios
 
 import (
 	"fmt"
@@ -7,23 +7,24 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
 )
 
 // hostile are scenarios in which peers are hostile.
-var hostile = []*Scenario{
+var hostile = []*simnet.Scenario{
 	{
 		Name:  "flood",
 		Says:  "Half the nodes of a swarm flood all others with messages.",
 		Nodes: 6,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 			for i := range r.Nodes {
-				cfg := NodeConfig{Name: fmt.Sprint("node", i)}
+				cfg := simnet.NodeConfig{Name: fmt.Sprint("node", i)}
 				if i%2 == 0 {
-					cfg.Acts = Flooder(1000)
+					cfg.Acts = simnet.Flooder(1000)
 				}
-				r.Add(cfg).FetchWith(c, FetchOptions{MayFail: i%2 == 0}, source)
+				r.Add(cfg).FetchWith(c, simnet.FetchOptions{MayFail: i%2 == 0}, source)
 			}
 		},
 	},
@@ -31,11 +32,11 @@ var hostile = []*Scenario{
 		Name: "oversize-frames",
 		Says: "Of two sources one sends frames larger than may be, again and again.",
 		Only: "the host of a whole node refuses to send them",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
-			bad := r.Add(NodeConfig{Name: "bad", Acts: Oversize()}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, good, bad)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			bad := r.Add(simnet.NodeConfig{Name: "bad", Acts: simnet.Oversize()}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
 			r.Finally(func() {
 				r.Expect(r.Soon(f.Took(), 12*time.Second), "took %v; the good source alone needs 3 s", f.Took())
 			})
@@ -44,27 +45,27 @@ var hostile = []*Scenario{
 	{
 		Name: "inventions",
 		Says: "A source names peers that do not exist, whose names end alike.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			a := r.Add(NodeConfig{Name: "a", Acts: Namer(), Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			r.Add(NodeConfig{Name: "node"}).Fetch(c, a)
+			a := r.Add(simnet.NodeConfig{Name: "a", Acts: simnet.Namer(), Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a)
 		},
 	},
 	{
 		Name: "wrong-places",
 		Says: "A source names an honest child first, but where it is not; a slow source names it where it is.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			line := Line{Up: 1 * Mbit, Down: 1 * Mbit, Latency: 5 * time.Millisecond}
-			bad := r.Add(NodeConfig{Name: "bad", Acts: Misplacer(), Line: line}).Seed(c)
+			line := simnet.Line{Up: 1 * simnet.Mbit, Down: 1 * simnet.Mbit, Latency: 5 * time.Millisecond}
+			bad := r.Add(simnet.NodeConfig{Name: "bad", Acts: simnet.Misplacer(), Line: line}).Seed(c)
 			line.Latency = 60 * time.Millisecond
-			good := r.Add(NodeConfig{Name: "good", Line: line}).Seed(c)
-			child := r.Add(NodeConfig{Name: "child", Line: Line{Up: 50 * Mbit, Down: 50 * Mbit, Latency: 10 * time.Millisecond}})
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: line}).Seed(c)
+			child := r.Add(simnet.NodeConfig{Name: "child", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 10 * time.Millisecond}})
 			child.Part(c, func(p share.Piece) bool { return p != 3 })
-			child.FetchWith(c, FetchOptions{Manifest: true}, bad, good)
-			x := r.Add(NodeConfig{Name: "node"})
-			var f *Fetch
-			r.After(time.Second, func() { f = x.FetchWith(c, FetchOptions{Manifest: true}, bad, good) })
+			child.FetchWith(c, simnet.FetchOptions{Manifest: true}, bad, good)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			var f *simnet.Fetch
+			r.After(time.Second, func() { f = x.FetchWith(c, simnet.FetchOptions{Manifest: true}, bad, good) })
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
 				r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v; the two sources alone need 64 s", f.Took())
@@ -75,21 +76,21 @@ var hostile = []*Scenario{
 		Name:  "rotten-swarm",
 		Says:  "A third of a swarm lies, a third is mute or slow, and they are killed and started as well.",
 		Nodes: 12,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
 			rng := r.Rand("rotten")
-			var all []*Node
+			var all []*simnet.Node
 			for i := range r.Nodes {
-				cfg := NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}}
+				cfg := simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}}
 				switch i % 3 {
 				case 0:
-					cfg.Acts = []Behaviour{Liar(0.3), ProofLiar(), LateLiar(5), Shuffler(), MapLiar(), Garbler(0.05)}[rng.IntN(6)]
+					cfg.Acts = []simnet.Behaviour{simnet.Liar(0.3), simnet.ProofLiar(), simnet.LateLiar(5), simnet.Shuffler(), simnet.MapLiar(), simnet.Garbler(0.05)}[rng.IntN(6)]
 				case 1:
-					cfg.Acts = []Behaviour{Mute(0), Mute(mib), Trickle(2000), {}}[rng.IntN(4)]
+					cfg.Acts = []simnet.Behaviour{simnet.Mute(0), simnet.Mute(mib), simnet.Trickle(2000), {}}[rng.IntN(4)]
 				}
 				x := r.Add(cfg)
-				x.FetchWith(c, FetchOptions{Config: patient(), MayFail: i%3 == 0}, source)
+				x.FetchWith(c, simnet.FetchOptions{Config: patient(), MayFail: i%3 == 0}, source)
 				all = append(all, x)
 			}
 			for range 6 {
@@ -107,25 +108,25 @@ var hostile = []*Scenario{
 	{
 		Name: "garbled",
 		Says: "Of two sources one garbles a part of its messages.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			b := r.Add(NodeConfig{Name: "b", Acts: Garbler(0.5)}).Seed(c)
-			r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Acts: simnet.Garbler(0.5)}).Seed(c)
+			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 		},
 	},
 	{
 		Name: "liar-then-slow",
 		Says: "Liars that are fast, and an honest source that is rate limited and far.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 12*mib)
-			var from []*Node
-			for i, b := range []Behaviour{Liar(1), ProofLiar(), LateLiar(3), Claimer()} {
-				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b, Line: Line{Up: 200 * Mbit, Down: 200 * Mbit, Latency: 2 * time.Millisecond}}).Seed(c))
+			var from []*simnet.Node
+			for i, b := range []simnet.Behaviour{simnet.Liar(1), simnet.ProofLiar(), simnet.LateLiar(3), simnet.Claimer()} {
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("bad", i), Acts: b, Line: simnet.Line{Up: 200 * simnet.Mbit, Down: 200 * simnet.Mbit, Latency: 2 * time.Millisecond}}).Seed(c))
 			}
-			honest := r.Add(NodeConfig{Name: "honest", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 60 * time.Millisecond}}).Seed(c)
+			honest := r.Add(simnet.NodeConfig{Name: "honest", Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 60 * time.Millisecond}}).Seed(c)
 			honest.SetUploadRate(1_000_000)
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, append(from, honest)...)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, append(from, honest)...)
 			r.Finally(func() {
 				r.Expect(r.Soon(f.Took(), 25*time.Second), "took %v; the honest source alone needs 13 s", f.Took())
 			})
@@ -135,25 +136,25 @@ var hostile = []*Scenario{
 
 // badDay is everything at once. It fails where what a kill left of unfinished pieces
 // is counted as room that is taken and as room that is needed.
-var badDay = &Scenario{
+var badDay = &simnet.Scenario{
 	Name: "bad-day",
 	Says: "Half the sources lie, one stalls, the disk just holds the share, and the node is killed twice; the disk of another fills up.",
-	Set: func(r *Run) {
+	Set: func(r *simnet.Run) {
 		c := r.File("film", 24*mib)
 		rng := r.Rand("bad day")
-		line := func() Line {
-			return Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}
+		line := func() simnet.Line {
+			return simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}
 		}
-		var from []*Node
-		for i, acts := range []Behaviour{Liar(0.3), ProofLiar(), LateLiar(4), Shuffler(), {}, {}, {}, {}} {
-			from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Acts: acts, Line: line()}).Seed(c))
+		var from []*simnet.Node
+		for i, acts := range []simnet.Behaviour{simnet.Liar(0.3), simnet.ProofLiar(), simnet.LateLiar(4), simnet.Shuffler(), {}, {}, {}, {}} {
+			from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Acts: acts, Line: line()}).Seed(c))
 		}
 		stalled := from[len(from)-1]
 		r.After(time.Duration(200+rng.IntN(1500))*time.Millisecond, stalled.Freeze)
 		rng.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
 
-		x := r.Add(NodeConfig{Name: "node", Disk: c.Bytes() + 2*mib})
-		f := x.FetchWith(c, FetchOptions{Config: patient()}, from...)
+		x := r.Add(simnet.NodeConfig{Name: "node", Disk: c.Bytes() + 2*mib})
+		f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, from...)
 		kills := 0
 		for _, part := range []float64{0.1 + 0.3*rng.Float64(), 0.5 + 0.4*rng.Float64()} {
 			down := time.Duration(100+rng.IntN(3000)) * time.Millisecond
@@ -164,8 +165,8 @@ var badDay = &Scenario{
 			})
 		}
 
-		y := r.Add(NodeConfig{Name: "full", Disk: c.Bytes() + 2*mib})
-		g := y.FetchWith(c, FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Stall: 20 * time.Second}, Want: share.ErrDiskFull}, from...)
+		y := r.Add(simnet.NodeConfig{Name: "full", Disk: c.Bytes() + 2*mib})
+		g := y.FetchWith(c, simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Stall: 20 * time.Second}, Want: share.ErrDiskFull}, from...)
 		r.When(func() bool { return g.Part() >= 0.3 }, func() { y.Disk().Resize(0) })
 		r.Patience(45 * time.Second)
 		r.Finally(func() {
@@ -178,23 +179,23 @@ var badDay = &Scenario{
 }
 
 // greedyChild is about shares of a limited upload.
-var greedyChild = &Scenario{
+var greedyChild = &simnet.Scenario{
 	Name: "greedy-child",
 	Says: "Of four children of a source with a limited upload one asks a hundred times as hard.",
 	Only: "it asks past its own program, over links of its own",
-	Set: func(r *Run) {
+	Set: func(r *simnet.Run) {
 		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second
 		c := r.File("film", 16*mib)
-		source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 200 * Mbit, Down: 200 * Mbit, Latency: 5 * time.Millisecond}}).Seed(c)
+		source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 200 * simnet.Mbit, Down: 200 * simnet.Mbit, Latency: 5 * time.Millisecond}}).Seed(c)
 		source.SetUploadRate(rate)
-		alone := FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other
-		var children []*Node
+		alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other
+		var children []*simnet.Node
 		for i := range 3 {
-			x := r.Add(NodeConfig{Name: fmt.Sprint("child", i), NAT: true})
+			x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("child", i), NAT: true})
 			x.FetchWith(c, alone, source)
 			children = append(children, x)
 		}
-		greedy := r.Add(NodeConfig{Name: "greedy", NAT: true})
+		greedy := r.Add(simnet.NodeConfig{Name: "greedy", NAT: true})
 		stop := greedy.Grab(c, source, 100)
 		if !r.Modelled() {
 			greedy.FetchWith(c, alone, source)
@@ -220,23 +221,23 @@ var greedyChild = &Scenario{
 }
 
 // deafChildren is about slots for uploads.
-var deafChildren = &Scenario{
+var deafChildren = &simnet.Scenario{
 	Name: "deaf-children",
 	Says: "Eight nodes ask a source for all they can and read nothing of it; two honest ones fetch meanwhile, one over a slow line.",
 	Only: "they ask past their own program, over links of their own",
-	Set: func(r *Run) {
+	Set: func(r *simnet.Run) {
 		c := r.File("film", 8*mib)
 		book := r.File("book", 96<<10)
-		source := r.Add(NodeConfig{Name: "source"}).Seed(c).Seed(book)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c).Seed(book)
 		for i := range 8 {
-			deaf := r.Add(NodeConfig{Name: fmt.Sprint("deaf", i), Acts: Deaf()})
+			deaf := r.Add(simnet.NodeConfig{Name: fmt.Sprint("deaf", i), Acts: simnet.Deaf()})
 			stop := deaf.Grab(c, source, 4)
 			r.After(35*time.Second, stop)
 		}
-		var f *Fetch
-		r.After(time.Second, func() { f = r.Add(NodeConfig{Name: "node"}).Fetch(c, source) })
-		slow := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 1000, Down: 1000, Latency: 100 * time.Millisecond}})
-		g := slow.FetchWith(book, FetchOptions{Config: patient()}, source)
+		var f *simnet.Fetch
+		r.After(time.Second, func() { f = r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, source) })
+		slow := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 1000, Down: 1000, Latency: 100 * time.Millisecond}})
+		g := slow.FetchWith(book, simnet.FetchOptions{Config: patient()}, source)
 		r.Patience(100 * time.Second) // a block takes 65 s
 		r.AtLeast(2 * time.Second)
 		r.Finally(func() {

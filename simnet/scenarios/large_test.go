@@ -1,4 +1,4 @@
-package simnet
+package scenarios
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/simnet"
 )
 
 // TestThousandNodes is a share that spreads over a thousand whole nodes, of which
@@ -39,20 +40,20 @@ func TestThousandNodes(t *testing.T) {
 }
 
 // large is a crowd in which nobody knows more than a few others.
-var large = &Scenario{
+var large = &simnet.Scenario{
 	Name:  "large",
 	Says:  "A share spreads over a thousand nodes, of which every twentieth is killed and comes back.",
 	Nodes: 1000,
-	Set: func(r *Run) {
+	Set: func(r *simnet.Run) {
 		c := r.Folder("pictures", 16, 64<<10)
 		rng := r.Rand("large")
-		nodes := []*Node{r.Add(NodeConfig{Name: "source", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)}
+		nodes := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)}
 		cfg := actors.TransferConfig{Verifiers: 1, MaxSources: 6, Stall: time.Hour}
 		for i := range r.Nodes {
-			x := r.Add(NodeConfig{Name: fmt.Sprint("node", i), Line: Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}})
-			from := []*Node{nodes[rng.IntN(len(nodes))], nodes[rng.IntN(len(nodes))], nodes[0]}
+			x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}})
+			from := []*simnet.Node{nodes[rng.IntN(len(nodes))], nodes[rng.IntN(len(nodes))], nodes[0]}
 			at := time.Duration(i) * 20 * time.Millisecond
-			r.After(at, func() { x.FetchWith(c, FetchOptions{Config: cfg}, from...) })
+			r.After(at, func() { x.FetchWith(c, simnet.FetchOptions{Config: cfg}, from...) })
 			if i%20 == 7 {
 				r.After(at+time.Duration(200+rng.IntN(2000))*time.Millisecond, x.Kill)
 				r.After(at+time.Duration(2500+rng.IntN(3000))*time.Millisecond, x.Start)

@@ -1,22 +1,23 @@
-package simnet
+package scenarios
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
 )
 
 // fleets are scenarios of fleets: what enters one enters it about once, whatever happens to
 // whom, and nobody waits without a word or for ever.
-var fleets = []*Scenario{
+var fleets = []*simnet.Scenario{
 	{
 		Name:  "fleet",
 		Says:  "Nodes of one owner fetch together, and each byte enters their fleet once.",
 		Nodes: 4,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 12, r.Nodes)
-			fetches := joinAll(f, members, FetchOptions{}, source)
+			fetches := joinAll(f, members, simnet.FetchOptions{}, source)
 			whole(r, f, source, 1.02)
 			r.Finally(func() {
 				for _, x := range fetches {
@@ -28,9 +29,9 @@ var fleets = []*Scenario{
 	{
 		Name: "coordinator-killed",
 		Says: "The lease manager of a fleet, on another node, is killed and started again some seconds later.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, 3)
-			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)
 			rng := r.Rand("coordinator")
 			at := time.Duration(300+rng.IntN(3500)) * time.Millisecond
 			r.After(at, seat.Kill)
@@ -43,10 +44,10 @@ var fleets = []*Scenario{
 		Says:   "The lease manager of a larger fleet is started again, and members that have different pieces find it one after the other.",
 		Nodes:  6,
 		Fewest: 2,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, r.Nodes)
 			slowly(members)
-			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)
 			rng := r.Rand("coordinator")
 			at := time.Duration(1000+rng.IntN(3000)) * time.Millisecond
 			back := at + time.Duration(50+rng.IntN(3000))*time.Millisecond
@@ -54,7 +55,7 @@ var fleets = []*Scenario{
 			r.After(back, seat.Start)
 			for _, x := range members {
 				found := back + time.Duration(rng.IntN(5000))*time.Millisecond
-				r.After(at, func() { r.After(found-at, r.Partition([]*Node{seat}, []*Node{x})) })
+				r.After(at, func() { r.After(found-at, r.Partition([]*simnet.Node{seat}, []*simnet.Node{x})) })
 			}
 			whole(r, f, source, 1.02)
 		},
@@ -62,13 +63,13 @@ var fleets = []*Scenario{
 	{
 		Name: "coordinator-cut-off",
 		Says: "The lease manager of a fleet is cut off from the members for half a minute, and found again.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, 3)
-			fetches := joinAll(f, members, FetchOptions{Config: patient()}, source)
+			fetches := joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)
 			rng := r.Rand("coordinator")
 			said := 0
 			r.After(time.Duration(300+rng.IntN(2500))*time.Millisecond, func() {
-				heal := r.Partition([]*Node{seat}, members)
+				heal := r.Partition([]*simnet.Node{seat}, members)
 				r.After(29*time.Second, func() {
 					for _, x := range fetches {
 						if over(x) || x.Progress().Reason != "" {
@@ -85,9 +86,9 @@ var fleets = []*Scenario{
 	{
 		Name: "member-killed",
 		Says: "A member of a fleet is killed while it holds leases; another node gets them, and it comes back later.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 12, 3)
-			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)
 			rng := r.Rand("member")
 			at := time.Duration(500+rng.IntN(2500)) * time.Millisecond
 			x := members[rng.IntN(len(members))]
@@ -100,11 +101,11 @@ var fleets = []*Scenario{
 		Name:  "fleet-troubles",
 		Says:  "Members of a fleet and their coordinator are killed, frozen and cut off, one after the other.",
 		Nodes: 3,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, r.Nodes)
-			joinAll(f, members, FetchOptions{Config: patient()}, source)
+			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)
 			rng := r.Rand("troubles")
-			all := append([]*Node{seat}, members...)
+			all := append([]*simnet.Node{seat}, members...)
 			at := time.Duration(0)
 			for range 6 {
 				at += time.Duration(300+rng.IntN(1500)) * time.Millisecond
@@ -119,13 +120,13 @@ var fleets = []*Scenario{
 						x.Freeze()
 						r.After(gone, x.Thaw)
 					case 2:
-						var others []*Node
-						for _, y := range append([]*Node{source}, all...) {
+						var others []*simnet.Node
+						for _, y := range append([]*simnet.Node{source}, all...) {
 							if y != x {
 								others = append(others, y)
 							}
 						}
-						r.After(gone, r.Partition([]*Node{x}, others))
+						r.After(gone, r.Partition([]*simnet.Node{x}, others))
 					}
 				})
 			}
@@ -136,10 +137,10 @@ var fleets = []*Scenario{
 	{
 		Name: "alone-and-joined",
 		Says: "The coordinator of a fleet is not there; after a while members go on alone, and join when it comes.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 24, 2)
 			seat.Kill()
-			opt := FetchOptions{Config: patient()}
+			opt := simnet.FetchOptions{Config: patient()}
 			opt.Config.Fleet.Alone = 3 * time.Second
 			joinAll(f, members, opt, source)
 			r.After(6*time.Second, seat.Start)
@@ -149,11 +150,11 @@ var fleets = []*Scenario{
 	{
 		Name: "stranger",
 		Says: "A node that is not on the list of a fleet asks its coordinator for leases, and is told that it may not.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 4, 2)
-			joinAll(f, members, FetchOptions{}, source)
-			x := r.Add(NodeConfig{Name: "stranger"})
-			opt := FetchOptions{Want: share.ErrStalled}
+			joinAll(f, members, simnet.FetchOptions{}, source)
+			x := r.Add(simnet.NodeConfig{Name: "stranger"})
+			opt := simnet.FetchOptions{Want: share.ErrStalled}
 			opt.Config.Stall = 20 * time.Second
 			f.Join(x, opt, source)
 			r.Patience(-1)
@@ -163,27 +164,27 @@ var fleets = []*Scenario{
 	{
 		Name: "garbled-member",
 		Says: "A member of a fleet garbles some of what it tells the others.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 8, 4)
-			members[3].Become(Garbler(0.2))
-			joinAll(f, members[:3], FetchOptions{Config: patient()}, source)
-			f.Join(members[3], FetchOptions{MayFail: true}, source)
+			members[3].Become(simnet.Garbler(0.2))
+			joinAll(f, members[:3], simnet.FetchOptions{Config: patient()}, source)
+			f.Join(members[3], simnet.FetchOptions{MayFail: true}, source)
 			whole(r, f, source, 2)
 		},
 	},
 	{
 		Name: "member-claims-all",
 		Says: "A member of a fleet says that it has every piece, to all or to the coordinator alone, and has none.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 8, 4)
 			rng := r.Rand("claims")
 			boaster, toAll, bound := members[rng.IntN(len(members))], rng.IntN(2) == 0, 25*time.Second
 			if toAll { // who asks it for a piece is told that it is not there
 				bound = 10 * time.Second
 			}
-			boaster.Become(Boaster(toAll))
+			boaster.Become(simnet.Boaster(toAll))
 			for _, x := range members {
-				y := f.Join(x, FetchOptions{Config: patient(), MayFail: x == boaster}, source)
+				y := f.Join(x, simnet.FetchOptions{Config: patient(), MayFail: x == boaster}, source)
 				r.Finally(func() {
 					r.Expect(x == boaster || r.Soon(y.Took(), bound), "%s took %v; the source's line needs 4 s", x.ID(), y.Took())
 				})
@@ -194,16 +195,16 @@ var fleets = []*Scenario{
 	{
 		Name: "member-slanders",
 		Says: "A member of a fleet says again and again that no other member has what it says it has.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 8, 3)
 			slowly(members)
 			slanderer := members[r.Rand("slanders").IntN(len(members))]
-			slanderer.Become(Slanderer(f.Content().Manifest.Layout().Pieces()))
+			slanderer.Become(simnet.Slanderer(f.Content().Manifest.Layout().Pieces()))
 			for _, x := range members {
 				if x == slanderer { // it knows no source, so what it may fetch it does not
-					f.Join(x, FetchOptions{Config: patient(), Manifest: true})
+					f.Join(x, simnet.FetchOptions{Config: patient(), Manifest: true})
 				} else {
-					f.Join(x, FetchOptions{Config: patient()}, source)
+					f.Join(x, simnet.FetchOptions{Config: patient()}, source)
 				}
 			}
 			r.Finally(func() {
@@ -215,10 +216,10 @@ var fleets = []*Scenario{
 	{
 		Name: "fleet-leaves",
 		Says: "Members of a fleet leave as soon as they have everything; the coordinator fetches, too.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, 3)
-			joinAll(f, members, FetchOptions{Config: patient(), Leave: true}, source)
-			f.Join(seat, FetchOptions{Config: patient()}, source)
+			joinAll(f, members, simnet.FetchOptions{Config: patient(), Leave: true}, source)
+			f.Join(seat, simnet.FetchOptions{Config: patient()}, source)
 			r.Finally(func() {
 				sent := float64(source.Sent()) / float64(f.Content().Bytes())
 				r.Expect(sent <= 1.3, "%.3f copies entered the fleet", sent)
@@ -228,25 +229,25 @@ var fleets = []*Scenario{
 }
 
 // newFleet is a share of so many MiB outside, a coordinator, and members.
-func newFleet(r *Run, size, members int) (f *Fleet, source *Node, all []*Node, seat *Node) {
+func newFleet(r *simnet.Run, size, members int) (f *simnet.Fleet, source *simnet.Node, all []*simnet.Node, seat *simnet.Node) {
 	c := r.Folder("photos", 4*size, 256<<10)
-	source = r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
-	seat = r.Add(NodeConfig{Name: "seat", Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond}})
+	source = r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+	seat = r.Add(simnet.NodeConfig{Name: "seat", Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond}})
 	for i := range members {
-		all = append(all, r.Add(NodeConfig{Name: fmt.Sprint("member", i), Line: Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond}}))
+		all = append(all, r.Add(simnet.NodeConfig{Name: fmt.Sprint("member", i), Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond}}))
 	}
 	return seat.Coordinate(c, all...), source, all, seat
 }
 
 // slowly has members send slowly: what one has the others do not get at once.
-func slowly(members []*Node) {
+func slowly(members []*simnet.Node) {
 	for _, x := range members {
-		x.SetLine(Line{Up: 6 * Mbit, Down: 100 * Mbit, Latency: 2 * time.Millisecond})
+		x.SetLine(simnet.Line{Up: 6 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond})
 	}
 }
 
 // joinAll has all members fetch.
-func joinAll(f *Fleet, members []*Node, opt FetchOptions, source *Node) (out []*Fetch) {
+func joinAll(f *simnet.Fleet, members []*simnet.Node, opt simnet.FetchOptions, source *simnet.Node) (out []*simnet.Fetch) {
 	for _, x := range members {
 		out = append(out, f.Join(x, opt, source))
 	}
@@ -255,7 +256,7 @@ func joinAll(f *Fleet, members []*Node, opt FetchOptions, source *Node) (out []*
 
 // whole expects that the fleet has everything, that nothing is leased any more, and
 // that from the source came no more than so many copies.
-func whole(r *Run, f *Fleet, source *Node, copies float64) {
+func whole(r *simnet.Run, f *simnet.Fleet, source *simnet.Node, copies float64) {
 	r.Finally(func() {
 		sent := float64(source.Sent()) / float64(f.Content().Bytes())
 		r.Timeline().Note("%.3f copies entered the fleet", sent)

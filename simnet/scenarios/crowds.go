@@ -1,22 +1,23 @@
-package simnet
+package scenarios
 
 import (
 	"fmt"
+	"github.com/piecelease/fetcher/simnet"
 	"time"
 )
 
 // crowds are scenarios of crowds that come bit by bit, or of which some give nothing.
-var crowds = []*Scenario{
+var crowds = []*simnet.Scenario{
 	{
 		Name:  "crowd-one-by-one",
 		Says:  "Nodes come one after the other, each when the last one has the share, and all stay: each fetches from all before it.",
 		Nodes: 10,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)
 			const gap = 8 * time.Second // one alone takes 6
 			rng := r.Rand("crowd")
 			for i := range r.Nodes {
-				x := NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
+				x := simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
 				r.After(time.Duration(i)*gap, func() { r.Add(x).Fetch(c, source) })
 			}
 			r.AtLeast(time.Duration(r.Nodes) * gap)
@@ -32,15 +33,15 @@ var crowds = []*Scenario{
 		Name:  "crowd-free-riders",
 		Says:  "Of a crowd that comes bit by bit every third node says that it serves the share on, and answers no request.",
 		Nodes: 18,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)
 			rng := r.Rand("crowd")
-			var honest []*Fetch
+			var honest []*simnet.Fetch
 			const gap = 3 * time.Second
 			for i := range r.Nodes {
-				x := NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
+				x := simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
 				if i%3 == 0 {
-					x.Acts = Mute(0)
+					x.Acts = simnet.Mute(0)
 				}
 				r.After(time.Duration(i)*gap, func() {
 					if f := r.Add(x).Fetch(c, source); i%3 > 0 {
@@ -65,11 +66,11 @@ var crowds = []*Scenario{
 }
 
 // homeSource is all that a crowd knows of, on a line as people have it at home.
-func homeSource(r *Run) (*Content, *Node) {
+func homeSource(r *simnet.Run) (*simnet.Content, *simnet.Node) {
 	c := r.Folder("photos", 96, 128<<10)
-	return c, r.Add(NodeConfig{Name: "source", Line: homeLine(15)}).Seed(c)
+	return c, r.Add(simnet.NodeConfig{Name: "source", Line: homeLine(15)}).Seed(c)
 }
 
-func homeLine(away int) Line {
-	return Line{Up: 20 * Mbit, Down: 50 * Mbit, Latency: time.Duration(5+away) * time.Millisecond}
+func homeLine(away int) simnet.Line {
+	return simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+away) * time.Millisecond}
 }

@@ -1,4 +1,4 @@
-package simnet
+package scenarios
 
 import (
 	"errors"
@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
 // troubled are scenarios in which nodes, their disks or their clocks are at fault.
-var troubled = []*Scenario{
+var troubled = []*simnet.Scenario{
 	{
 		Name: "power-cuts",
 		Says: "The power of the fetching node goes at a sync, again and again, each time at another.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 48, 300_000)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			rng := r.Rand("power")
 			left, cuts := 4+rng.IntN(10), 0
 			x.Disk().Fault = func(op storetest.Op) error {
@@ -38,17 +39,17 @@ var troubled = []*Scenario{
 			}
 			often := patient() // a sync for each piece or two, so that there is something to cut
 			often.SyncEvery, often.SyncBytes = 250*time.Millisecond, 8<<20
-			x.FetchWith(c, FetchOptions{Config: often}, source)
+			x.FetchWith(c, simnet.FetchOptions{Config: often}, source)
 			r.Finally(func() { r.Expect(cuts >= 3, "only %d cuts", cuts) })
 		},
 	},
 	{
 		Name: "kills-at-rename",
 		Says: "The fetching node is killed when it renames a file, again and again.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 48, 300_000)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			left, kills := 3, 0
 			x.Disk().Fault = func(op storetest.Op) error {
 				if op.Kind != "rename" && op.Kind != "move" || kills == 8 || left < 0 {
@@ -68,16 +69,16 @@ var troubled = []*Scenario{
 				}
 				return nil
 			}
-			x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 		},
 	},
 	{
 		Name: "one-sync-fails",
 		Says: "One sync of the disk fails and throws away what it should have kept.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			n, at := 0, 6+r.Rand("sync").IntN(12)
 			x.Disk().Fault = func(op storetest.Op) error {
 				if op.Kind == "sync" {
@@ -87,17 +88,17 @@ var troubled = []*Scenario{
 				}
 				return nil
 			}
-			x.FetchWith(c, FetchOptions{MayFail: true}, source)
+			x.FetchWith(c, simnet.FetchOptions{MayFail: true}, source)
 		},
 	},
 	{
 		Name: "sync-fails-upstream",
 		Says: "Syncs of a node fail while two others fetch from it alone, which loses what it had announced to them.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 24*mib)
-			line := Line{Up: 40 * Mbit, Down: 40 * Mbit, Latency: 10 * time.Millisecond}
-			source := r.Add(NodeConfig{Name: "source", Line: line}).Seed(c)
-			middle := r.Add(NodeConfig{Name: "middle", Line: line})
+			line := simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: line}).Seed(c)
+			middle := r.Add(simnet.NodeConfig{Name: "middle", Line: line})
 			syncs, failed := 0, 0
 			middle.Disk().Fault = func(op storetest.Op) error {
 				if op.Kind != "sync" || !strings.HasPrefix(op.Name, "film.partial/data") {
@@ -111,11 +112,11 @@ var troubled = []*Scenario{
 			}
 			often := patient() // to lose some of what has come, and not all
 			often.SyncEvery = time.Duration(800+r.Rand("sync").IntN(400)) * time.Millisecond
-			middle.FetchWith(c, FetchOptions{Config: often}, source)
-			var below []*Fetch
+			middle.FetchWith(c, simnet.FetchOptions{Config: often}, source)
+			var below []*simnet.Fetch
 			r.After(time.Second, func() { // when it offers something
 				for i := range 2 {
-					below = append(below, r.Add(NodeConfig{Name: fmt.Sprint("child", i), Line: line}).Fetch(c, middle))
+					below = append(below, r.Add(simnet.NodeConfig{Name: fmt.Sprint("child", i), Line: line}).Fetch(c, middle))
 				}
 			})
 			r.AtLeast(2 * time.Second)
@@ -130,14 +131,14 @@ var troubled = []*Scenario{
 	{
 		Name: "small-disk",
 		Says: "The disk fills up twice before the share is whole, and is freed each time.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			var from []*Node
+			var from []*simnet.Node
 			for i := range 3 {
-				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("source", i), Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 10 * time.Millisecond}}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c))
 			}
-			x := r.Add(NodeConfig{Name: "node", Disk: 64 * mib})
-			f := x.FetchWith(c, FetchOptions{Config: patient()}, from...)
+			x := r.Add(simnet.NodeConfig{Name: "node", Disk: 64 * mib})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, from...)
 			r.After(700*time.Millisecond, func() { x.Disk().Resize(2 * mib) })
 			r.After(13*time.Second, func() { x.Disk().Resize(4 * mib) })
 			r.After(33*time.Second, func() { x.Disk().Resize(64 * mib) })
@@ -148,13 +149,13 @@ var troubled = []*Scenario{
 		Name:  "freezes",
 		Says:  "Nodes of a swarm freeze and go on, one after the other, some for longer than anybody waits.",
 		Nodes: 5,
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			all := []*Node{source}
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			all := []*simnet.Node{source}
 			for i := range r.Nodes {
-				x := r.Add(NodeConfig{Name: fmt.Sprint("node", i)})
-				x.FetchWith(c, FetchOptions{Config: patient()}, source)
+				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)})
+				x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 				all = append(all, x)
 			}
 			rng := r.Rand("freezes")
@@ -169,11 +170,11 @@ var troubled = []*Scenario{
 	{
 		Name: "clocks-jump",
 		Says: "The wall clock of a node jumps an hour ahead and then a day back.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			f := x.Fetch(c, good, liar)
 			r.After(1500*time.Millisecond, func() { x.SetClock(time.Hour) })
 			r.After(3*time.Second, func() { x.SetClock(-23 * time.Hour) })
@@ -183,14 +184,14 @@ var troubled = []*Scenario{
 	{
 		Name: "clocks-drift",
 		Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers over a restart who lied.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(NodeConfig{Name: "good", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			liar := r.Add(NodeConfig{Name: "liar", Acts: Liar(1)}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
 			good.DriftClock(-100 * time.Millisecond)
 			x.DriftClock(100 * time.Millisecond)
-			f := x.FetchWith(c, FetchOptions{Config: patient()}, good, liar)
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, good, liar)
 			r.After(3*time.Second, x.Kill)
 			r.After(4*time.Second, x.Start)
 			r.Finally(func() { r.Expect(f.EndedAt() < 20*time.Second, "took %v", f.EndedAt()) })
@@ -199,22 +200,22 @@ var troubled = []*Scenario{
 	{
 		Name: "many-small-files",
 		Says: "A thousand files of four kilobytes from two sources.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("source-tree", 1000, 4000)
-			a := r.Add(NodeConfig{Name: "a"}).Seed(c)
-			b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 50 * time.Millisecond}}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
+			a := r.Add(simnet.NodeConfig{Name: "a"}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 50 * time.Millisecond}}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the lines need 1 s", f.Took()) })
 		},
 	},
 	{
 		Name: "two-fetches",
 		Says: "A node fetches two shares at once, one from a fast source and one from a slow one, in little memory.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c, d := r.File("film", 16*mib), r.File("book", 4*mib)
-			a := r.Add(NodeConfig{Name: "fast"}).Seed(c)
-			b := r.Add(NodeConfig{Name: "slow", Line: Line{Up: 4 * Mbit, Down: 4 * Mbit, Latency: 100 * time.Millisecond}}).Seed(d)
-			x := r.Add(NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
+			a := r.Add(simnet.NodeConfig{Name: "fast"}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 4 * simnet.Mbit, Down: 4 * simnet.Mbit, Latency: 100 * time.Millisecond}}).Seed(d)
+			x := r.Add(simnet.NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
 			f, g := x.Fetch(c, a), x.Fetch(d, b)
 			r.Finally(func() {
 				r.Expect(r.Soon(f.Took(), 10*time.Second), "the film took %v", f.Took())
@@ -225,22 +226,22 @@ var troubled = []*Scenario{
 	{
 		Name: "withdrawn",
 		Says: "One of two sources says in the middle that its files have changed.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			b := r.Add(NodeConfig{Name: "b"}).Seed(c)
-			r.Add(NodeConfig{Name: "node"}).Fetch(c, a, b)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b"}).Seed(c)
+			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
 		},
 	},
 	{
 		Name: "all-withdrawn",
 		Says: "Both of two sources say in the middle that their files have changed; the fetch ends and says so.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			a := r.Add(NodeConfig{Name: "a", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			b := r.Add(NodeConfig{Name: "b", Line: Line{Up: 30 * Mbit, Down: 30 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			f := r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNotFound}, a, b)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrNotFound}, a, b)
 			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
 			r.After(1200*time.Millisecond, func() { a.Withdraw(c, "a file has changed") })
 			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 5*time.Second), "ended at %v", f.EndedAt()) })
@@ -249,11 +250,11 @@ var troubled = []*Scenario{
 	{
 		Name: "stopped-and-resumed",
 		Says: "A fetch is stopped again and again and resumes what it has.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			x := r.Add(NodeConfig{Name: "node"})
-			f := x.FetchWith(c, FetchOptions{Config: patient()}, source)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			for i := range 5 {
 				r.After(time.Duration(1500+1500*i)*time.Millisecond, func() { x.Stop() })
 				r.After(time.Duration(1700+1500*i)*time.Millisecond, x.Start)
@@ -269,17 +270,17 @@ var troubled = []*Scenario{
 	{
 		Name: "whole-and-back",
 		Says: "A node that has fetched all is started again, and serves it when nobody else is left.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
-			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
-			first := r.Add(NodeConfig{Name: "first"})
-			first.FetchWith(c, FetchOptions{Manifest: true}, source) // which lies beside what it has fetched
+			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+			first := r.Add(simnet.NodeConfig{Name: "first"})
+			first.FetchWith(c, simnet.FetchOptions{Manifest: true}, source) // which lies beside what it has fetched
 			r.After(4*time.Second, first.Stop)
 			r.After(6*time.Second, source.Kill)
 			r.After(8*time.Second, first.Start)
 			r.AtLeast(11 * time.Second)
 			r.After(10*time.Second, func() {
-				f := r.Add(NodeConfig{Name: "second"}).Fetch(c, first)
+				f := r.Add(simnet.NodeConfig{Name: "second"}).Fetch(c, first)
 				r.Finally(func() { r.Expect(f.Took() < 10*time.Second, "took %v; the line needs 1 s", f.Took()) })
 			})
 		},
@@ -287,32 +288,32 @@ var troubled = []*Scenario{
 	{
 		Name: "no-source",
 		Says: "The only source is switched off: the fetch ends and says that there is no connection.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", mib)
-			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 			source.PowerOff()
-			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNetwork}, source)
+			r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrNetwork}, source)
 		},
 	},
 	{
 		Name: "unknown-share",
 		Says: "Every source answers that it does not have the share.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", mib)
-			a, b := r.Add(NodeConfig{Name: "a"}), r.Add(NodeConfig{Name: "b"})
-			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrNotFound}, a, b)
+			a, b := r.Add(simnet.NodeConfig{Name: "a"}), r.Add(simnet.NodeConfig{Name: "b"})
+			r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrNotFound}, a, b)
 		},
 	},
 	{
 		Name: "only-liars",
 		Says: "Every source lies: the fetch ends and says so.",
-		Set: func(r *Run) {
+		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
-			var from []*Node
-			for i, b := range []Behaviour{ProofLiar(), Liar(1), Shuffler()} {
-				from = append(from, r.Add(NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
+			var from []*simnet.Node
+			for i, b := range []simnet.Behaviour{simnet.ProofLiar(), simnet.Liar(1), simnet.Shuffler()} {
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
 			}
-			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Want: share.ErrLied}, from...)
+			r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrLied}, from...)
 		},
 	},
 }

@@ -1,16 +1,16 @@
-package simnet_test
+package scenarios_test
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
 // A scenario that comes with the package is run by its name. What it prints here is
 // the same on every machine, as the seed is.
 func ExampleFind() {
-	r := simnet.Find("liars-mute-honest").Run(7, 0)
+	r := scenarios.Find("liars-mute-honest").Run(7, 0)
 	if !r.OK() {
 		fmt.Println(r.Report()) // what was wrong, why each missing piece is missing, and all that happened
 	}

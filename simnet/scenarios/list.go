@@ -1,0 +1,25 @@
+package scenarios
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+// All are all scenarios, by name.
+func All() []*simnet.Scenario {
+	all := slices.Concat(ordinary, hostile, crowds, fleets, networks, troubled, reading, rules)
+	slices.SortFunc(all, func(a, b *simnet.Scenario) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Find is the scenario of that name, nil if there is none.
+func Find(name string) *simnet.Scenario {
+	for _, s := range All() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}

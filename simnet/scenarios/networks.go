@@ -1,0 +1,247 @@
+package scenarios
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/simnet"
+)
+
+// networks are scenarios in which the network is at fault.
+var networks = []*simnet.Scenario{
+	{
+		Name:  "rolling-partitions",
+		Says:  "A swarm is cut into two halves again and again, each time other halves.",
+		Nodes: 8,
+		Set: func(r *simnet.Run) {
+			c := r.Folder("photos", 96, 256<<10)
+			all := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)}
+			for i := range r.Nodes {
+				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 25 * time.Millisecond}})
+				x.FetchWith(c, simnet.FetchOptions{Config: patient()}, all[0])
+				all = append(all, x)
+			}
+			rng := r.Rand("partitions")
+			rounds := 0
+			r.Every(3*time.Second, func() bool {
+				var halves [2][]*simnet.Node
+				for _, x := range all {
+					k := rng.IntN(2)
+					halves[k] = append(halves[k], x)
+				}
+				heal := r.Partition(halves[0], halves[1])
+				r.After(time.Duration(500+rng.IntN(20_000))*time.Millisecond, heal)
+				rounds++
+				return rounds < 8
+			})
+		},
+	},
+	{
+		Name:  "asymmetric-cuts",
+		Says:  "Every few seconds one direction between two nodes of a swarm is cut for a while.",
+		Nodes: 5,
+		Set: func(r *simnet.Run) {
+			c := r.Folder("photos", 96, 256<<10)
+			all := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)}
+			for i := range r.Nodes {
+				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 25 * time.Millisecond}})
+				x.FetchWith(c, simnet.FetchOptions{Config: patient()}, all[0])
+				all = append(all, x)
+			}
+			rng := r.Rand("cuts")
+			rounds := 0
+			r.Every(700*time.Millisecond, func() bool {
+				a, b := rng.IntN(len(all)), rng.IntN(len(all)-1)
+				if b >= a {
+					b++
+				}
+				from, to := all[a:a+1], all[b:b+1]
+				r.CutOneWay(from, to)
+				r.After(time.Duration(200+rng.IntN(30_000))*time.Millisecond, func() { r.HealOneWay(from, to) })
+				rounds++
+				return rounds < 20
+			})
+		},
+	},
+	{
+		Name: "far-and-lossy",
+		Says: "The sources are 300 ms away and lose five packets in a hundred.",
+		Set: func(r *simnet.Run) {
+			c := r.File("book", 4*mib)
+			var from []*simnet.Node
+			for i := range 3 {
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("far", i), Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 140 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.05}}).Seed(c))
+			}
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 240*time.Second), "took %v; TCP can do it in 83 s", f.Took()) })
+		},
+	},
+	{
+		Name: "asymmetric-lines",
+		Says: "Nodes with ten times more down than up feed each other.",
+		Set: func(r *simnet.Run) {
+			c := r.Folder("photos", 64, 128<<10)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 4 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			for i := range 5 {
+				r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 4 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: time.Duration(10+10*i) * time.Millisecond}}).Fetch(c, source)
+			}
+			r.Finally(func() {
+				copies := float64(source.Sent()) / float64(c.Bytes())
+				r.Expect(copies <= 2, "the source sent %.2f copies", copies)
+			})
+		},
+	},
+	{
+		Name: "two-offices",
+		Says: "Two offices with fast networks and a slow line between them; the source is in one.",
+		Set: func(r *simnet.Run) {
+			c := r.Folder("photos", 64, 256<<10)
+			oslo := r.Site("oslo", simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 15 * time.Millisecond})
+			rome := r.Site("rome", simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 25 * time.Millisecond})
+			lan := simnet.Line{Up: 1000 * simnet.Mbit, Down: 1000 * simnet.Mbit, Latency: 200 * time.Microsecond}
+			source := r.Add(simnet.NodeConfig{Name: "source", Site: oslo, Line: lan}).Seed(c)
+			for i := range 6 {
+				r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Site: []*simnet.Site{oslo, rome}[i%2], Line: lan}).Fetch(c, source)
+			}
+		},
+	},
+	{
+		Name: "behind-nat",
+		Says: "Of a swarm only the source and one node can be dialled.",
+		Set: func(r *simnet.Run) {
+			c := r.Folder("photos", 64, 128<<10)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			for i := range 6 {
+				r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), NAT: i > 0}).Fetch(c, source)
+			}
+		},
+	},
+	{
+		Name: "chain",
+		Says: "C knows only B, and B only A: C fetches while B does.",
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 16*mib)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b"})
+			fb := b.Fetch(c, a)
+			r.After(time.Second, func() {
+				fc := r.Add(simnet.NodeConfig{Name: "c"}).Fetch(c, b)
+				r.When(func() bool { got := fc.Verified(); return got != nil && got.Count() > 0 }, func() {
+					r.Expect(fb.Part() < 0.5, "C had its first piece when B had %.0f %%", 100*fb.Part())
+				})
+			})
+			r.AtLeast(2 * time.Second)
+		},
+	},
+	{
+		Name: "flapping-source",
+		Says: "The only source is out of reach for four seconds of every eight.",
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 48*mib)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
+			r.Every(8*time.Second, func() bool {
+				heal := r.Partition([]*simnet.Node{source}, []*simnet.Node{x})
+				r.After(4*time.Second, heal)
+				return !over(f)
+			})
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 90*time.Second), "took %v; the line needs 40 s with the gaps", f.Took())
+			})
+		},
+	},
+	{
+		Name: "lines-change",
+		Says: "A line becomes twenty times slower in the middle, and fast again later.",
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 64*mib)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 80 * simnet.Mbit, Down: 80 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 40 * time.Millisecond}}).Seed(c)
+			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
+			r.After(1500*time.Millisecond, func() {
+				a.SetLine(simnet.Line{Up: 4 * simnet.Mbit, Down: 4 * simnet.Mbit, Latency: 20 * time.Millisecond})
+			})
+			r.After(8*time.Second, func() {
+				a.SetLine(simnet.Line{Up: 80 * simnet.Mbit, Down: 80 * simnet.Mbit, Latency: 20 * time.Millisecond})
+			})
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 16*time.Second), "took %v", f.Took()) })
+		},
+	},
+	{
+		Name:  "churn",
+		Says:  "Nodes of a swarm come and go all the time; some are killed, some lose power, some leave in peace.",
+		Nodes: 20,
+		Set:   func(r *simnet.Run) { churn(r, r.Folder("photos", 64, 128<<10), patient()) },
+	},
+	{
+		Name:  "churn-100",
+		Says:  "A hundred nodes, each of which fetches from ten at most, come and go all the time.",
+		Nodes: 100,
+		Only:  "a hundred whole nodes take minutes",
+		Set: func(r *simnet.Run) {
+			few := patient()
+			few.MaxSources = 10
+			churn(r, r.Folder("photos", 24, 64<<10), few)
+		},
+	},
+	{
+		Name:  "sources-take-turns",
+		Says:  "Three sources, of which at any time only one is up.",
+		Nodes: 3,
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 32*mib)
+			var from []*simnet.Node
+			for i := range r.Nodes {
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c))
+			}
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, from...)
+			turn := 0
+			var next func()
+			next = func() {
+				if over(f) {
+					return
+				}
+				for i, y := range from {
+					if i == turn%len(from) {
+						y.Start()
+					} else if (i+turn)%2 == 0 {
+						y.Kill()
+					} else {
+						y.Stop()
+					}
+				}
+				turn++
+				r.After(5*time.Second, next)
+			}
+			r.After(time.Second, next)
+			r.Patience(45 * time.Second)
+		},
+	},
+}
+
+func churn(r *simnet.Run, c *simnet.Content, cfg actors.TransferConfig) {
+	source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+	rng := r.Rand("churn")
+	var all []*simnet.Node
+	for i := range r.Nodes {
+		x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}})
+		all = append(all, x)
+		r.After(time.Duration(rng.IntN(5000))*time.Millisecond, func() { x.FetchWith(c, simnet.FetchOptions{Config: cfg}, source) })
+	}
+	r.AtLeast(40 * time.Second)
+	r.Every(8*time.Second/time.Duration(r.Nodes), func() bool { // each node about three times
+		x := all[rng.IntN(len(all))]
+		if !x.Alive() {
+			return r.Elapsed() < 30*time.Second
+		}
+		[]func(){x.Kill, x.PowerOff, x.Stop, x.Freeze}[rng.IntN(4)]()
+		r.After(time.Duration(200+rng.IntN(8000))*time.Millisecond, func() {
+			x.Thaw()
+			x.Start()
+		})
+		return r.Elapsed() < 30*time.Second
+	})
+}
