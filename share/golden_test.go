@@ -1,11 +1,13 @@
 package share
 
 import (
+	"bytes"
 	"encoding/hex"
 	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +65,40 @@ func exampleTicket(t testing.TB) Ticket {
 	return ticket
 }
 
+// fullTicket has one of everything that a ticket of version 2 can hold: a source
+// with ports and hosts of all kinds, one that a relay alone leads to, a relay, a node
+// that is relay and beacon, and a secret.
+func fullTicket(t testing.TB) Ticket {
+	at := func(peer string, where ...string) (out []multiaddr.Multiaddr) {
+		for _, a := range where {
+			out = append(out, addrs(a+"/p2p/"+peer)...)
+		}
+		return out
+	}
+	relay, both := at(peerOf(2), "/ip4/5.6.7.8/tcp/443"), at(peerOf(3), "/dns/relay.example.org/udp/4001/quic-v1")
+	ticket := Ticket{
+		ID: example(t).ID(),
+		Peers: append(at(examplePeer, "/ip4/1.2.3.4/tcp/4001", "/ip4/1.2.3.4/udp/4001/quic-v1", "/ip4/192.168.1.5/tcp/4001", "/ip4/192.168.1.5/udp/4001/quic-v1",
+			"/ip6/2001:db8::5/tcp/4001", "/ip6/2001:db8::5/udp/4001/quic-v1", "/dns4/example.org/tcp/4002", "/ip4/1.2.3.4/tcp/443/tls/ws"), at(peerOf(1), "")...),
+		Relays:  append(relay, both...),
+		Beacons: both,
+		Secret:  &Secret{},
+	}
+	for i := range ticket.Secret {
+		ticket.Secret[i] = byte(i)
+	}
+	return ticket
+}
+
+// peerOf is the ID of a peer with the Ed25519 key that has this byte 32 times.
+func peerOf(b byte) string {
+	a, err := multiaddr.NewMultiaddrBytes(append(slices.Clip(headPeer), bytes.Repeat([]byte{b}, keySize)...))
+	if err != nil {
+		panic(err)
+	}
+	return a[0].Value()
+}
+
 func addrs(texts ...string) []multiaddr.Multiaddr {
 	var out []multiaddr.Multiaddr
 	for _, s := range texts {
@@ -89,7 +125,9 @@ func TestManifestIsAsPromised(t *testing.T) {
 }
 
 func TestTicketIsAsPromised(t *testing.T) {
-	golden(t, "ticket.golden", exampleTicket(t).String()+"\n")
+	golden(t, "ticket.golden", seal(exampleTicket(t).encodeV1())+"\n")
+	golden(t, "ticket.v2.golden", exampleTicket(t).String()+"\n")
+	golden(t, "ticket.v2.full.golden", fullTicket(t).String()+"\n")
 }
 
 func TestGoldenFilesAreRead(t *testing.T) {
@@ -97,19 +135,17 @@ func TestGoldenFilesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ticket, err := ParseTicket(read(t, "testdata/ticket.golden"))
-	if err != nil {
-		t.Fatal(err)
+	for name, want := range map[string]Ticket{"ticket": exampleTicket(t), "ticket.v2": exampleTicket(t), "ticket.v2.full": fullTicket(t)} {
+		if got, err := ParseTicket(read(t, "testdata/"+name+".golden")); err != nil || !sameTicket(got, want) || got.ID != m.ID() {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
+		}
 	}
 	id, err := ParseID(strings.TrimSpace(read(t, "testdata/id.golden")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id != m.ID() || id != ticket.ID {
-		t.Errorf("the manifest is of %v, the ticket of %v, the ID is %v", m.ID(), ticket.ID, id)
-	}
-	if len(ticket.Peers) != 2 || ticket.Peers[0].String() != examplePublic || ticket.Peers[1].String() != examplePrivate {
-		t.Errorf("peers %v", ticket.Peers)
+	if id != m.ID() {
+		t.Errorf("the manifest is of %v, the ID is %v", m.ID(), id)
 	}
 }
 
@@ -125,24 +161,23 @@ func TestDocumentShowsTheGoldenFiles(t *testing.T) {
 		text, _, _ := strings.Cut(rest, "\n## ")
 		return text
 	}
-	block := func(title string) []byte {
-		m := regexp.MustCompile("(?s)```hex\n(.*?)```").FindStringSubmatch(section(title))
-		if m == nil {
-			t.Fatalf("no example in section %q", title)
+	blocks := func(title string) (out []string) {
+		for _, m := range regexp.MustCompile("(?s)```hex\n(.*?)```").FindAllStringSubmatch(section(title), -1) {
+			var digits strings.Builder
+			for line := range strings.Lines(m[1]) {
+				code, _, _ := strings.Cut(line, "#")
+				digits.WriteString(code)
+			}
+			out = append(out, lines(unhex(t, digits.String())))
 		}
-		var digits strings.Builder
-		for line := range strings.Lines(m[1]) {
-			code, _, _ := strings.Cut(line, "#")
-			digits.WriteString(code)
-		}
-		return unhex(t, digits.String())
+		return out
 	}
 	m, ticket := example(t), exampleTicket(t)
-	if got := lines(block("3 Manifest")); got != read(t, "testdata/manifest.golden") {
+	if got := blocks("3 Manifest"); !slices.Equal(got, []string{read(t, "testdata/manifest.golden")}) {
 		t.Errorf("the manifest is there as\n%s\nit is\n%s", got, lines(m.Bytes()))
 	}
-	if want := unhex(t, lines(ticket.encode())); string(block("5 Ticket")) != string(want) {
-		t.Errorf("the ticket's body is there as\n%s\nit is\n%s", lines(block("5 Ticket")), lines(want))
+	if got, want := blocks("5 Ticket"), []string{lines(fullTicket(t).encode()), lines(ticket.encodeV1())}; !slices.Equal(got, want) {
+		t.Errorf("the bodies of tickets are there as\n%s\nthey are\n%s", got, want)
 	}
 	if !strings.Contains(section("4 Share ID"), "\n"+m.ID().String()+"\n") {
 		t.Errorf("the share ID is not there: %v", m.ID())
@@ -161,8 +196,10 @@ func TestDocumentShowsTheGoldenFiles(t *testing.T) {
 		}
 	}
 	text := strings.Join(strings.Fields(section("5 Ticket")), "")
-	if !strings.Contains(text, "```text"+ticket.String()+"```") {
-		t.Errorf("the ticket is not there: %v", ticket)
+	for _, s := range []string{fullTicket(t).String(), seal(ticket.encodeV1())} {
+		if !strings.Contains(text, "```text"+s+"```") {
+			t.Errorf("the ticket is not there: %v", s)
+		}
 	}
 }
 

@@ -19,48 +19,71 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// Limits of a ticket.
-const (
-	MaxTicket      = 4 << 10 // characters
-	MaxTicketPeers = 8       // addresses
-)
+// MaxTicket is how many characters a ticket has at most.
+const MaxTicket = 4 << 10
 
 const (
-	ticketPrefix  = "share"
-	ticketVersion = 1
-	checksumSize  = 4
+	ticketPrefix = "share"
+	checksumSize = 4
+	maxAddrsV1   = 8
+	foldedKey    = "x" // of the folded form in the body of a ticket of version 2
 )
 
 var ticketBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Ticket is a share ID and where to find it.
+// Ticket is a share ID and where to find it. Each of its addresses ends in /p2p/ID,
+// and that may be all of one if there is a relay to the peer.
 type Ticket struct {
-	ID    ID
-	Peers []multiaddr.Multiaddr // each ends in /p2p/ID
+	ID      ID
+	Peers   []multiaddr.Multiaddr // of sources
+	Relays  []multiaddr.Multiaddr // of nodes through which each source can be reached
+	Beacons []multiaddr.Multiaddr // of nodes that know who else has the share
+	Secret  *Secret               // that sources ask for; nil: none
 }
 
-// NewTicket makes the ticket of a share. Of addrs, each ending in /p2p/ID, it
-// keeps those that fit: without duplicates, public ones first, then in the order
-// given, at most MaxTicketPeers and MaxTicket.
+// Secret is what a ticket proves to a source with.
+type Secret [16]byte
+
+// NewTicket makes the ticket of a share. Of addrs, each ending in /p2p/ID with an
+// Ed25519 key in the ID, it keeps the best, in the order of their reach and then as
+// given: those of four IPv4 and two IPv6 addresses and of two names. None of the
+// machine itself are kept, unless there is nothing else.
 func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	if id.IsZero() {
 		return Ticket{}, fmt.Errorf("%w: no share ID", ErrTicket)
 	}
-	t := Ticket{ID: id}
 	for _, a := range addrs {
-		if !endsInPeer(a) {
-			return Ticket{}, fmt.Errorf("%w: the address %q does not end in /p2p/ and a peer ID", ErrTicket, a)
-		}
-		if !multiaddr.Contains(t.Peers, a) {
-			t.Peers = append(t.Peers, a)
+		if _, ok := keyOf(a); !ok || len(a) < 2 {
+			return Ticket{}, fmt.Errorf("%w: the address %q does not end in /p2p/ and the ID of a peer with an Ed25519 key", ErrTicket, a)
 		}
 	}
-	slices.SortStableFunc(t.Peers, func(a, b multiaddr.Multiaddr) int {
+	addrs = slices.Clone(addrs)
+	slices.SortStableFunc(addrs, func(a, b multiaddr.Multiaddr) int {
 		return Reach(a) - Reach(b)
 	})
-	t.Peers = t.Peers[:min(len(t.Peers), MaxTicketPeers)]
-	for len(t.String()) > MaxTicket {
-		t.Peers = t.Peers[:len(t.Peers)-1]
+	t := Ticket{ID: id}
+	left := map[int]int{multiaddr.P_IP4: 4, multiaddr.P_IP6: 2, 0: 2}
+	kept := map[string]bool{}
+	for _, a := range addrs {
+		if len(t.Peers) > 0 && Reach(t.Peers[0]) < 2 && Reach(a) == 2 {
+			break
+		}
+		kind, host := a[0].Code(), string(a[0].Bytes())
+		if kind != multiaddr.P_IP4 && kind != multiaddr.P_IP6 {
+			kind = 0
+		}
+		if !kept[host] && left[kind] == 0 || multiaddr.Contains(t.Peers, a) {
+			continue
+		}
+		more := t
+		more.Peers = append(t.Peers, a)
+		if _, ok := more.fold(); !ok {
+			continue
+		}
+		if t = more; !kept[host] {
+			kept[host] = true
+			left[kind]--
+		}
 	}
 	return t, nil
 }
@@ -77,25 +100,37 @@ func Reach(a multiaddr.Multiaddr) int {
 	return 1
 }
 
-func endsInPeer(a multiaddr.Multiaddr) bool {
-	return len(a) > 1 && a[len(a)-1].Code() == multiaddr.P_P2P
-}
-
-// String is the ticket as people copy it: ParseTicket's inverse for a ticket
-// that NewTicket or ParseTicket made. Without a share ID there is none.
+// String is the ticket as people copy it: ParseTicket's inverse for a ticket that
+// NewTicket or ParseTicket made. It is of version 2, unless it was read from one of
+// version 1 and holds what only that can say. Without a share ID there is none.
 func (t Ticket) String() string {
 	if t.ID.IsZero() {
 		return ""
 	}
-	b := t.encode()
-	sum := blake3.Sum256(b)
-	return ticketPrefix + ticketBase32.EncodeToString(append(b, sum[:checksumSize]...))
+	return seal(t.encode())
 }
 
-// encode is the canonical DAG-CBOR of t: {v: 1, id: link, peers: [bytes...]}.
+// seal is the text of a body.
+func seal(body []byte) string {
+	sum := blake3.Sum256(body)
+	return ticketPrefix + ticketBase32.EncodeToString(append(slices.Clip(body), sum[:checksumSize]...))
+}
+
+// encode is the canonical DAG-CBOR of t: {v: 2, x: bytes}.
 func (t Ticket) encode() []byte {
+	folded, ok := t.fold()
+	if !ok {
+		return t.encodeV1()
+	}
+	b := appendHead(nil, cborMap, 2)
+	b = appendHead(appendKey(b, "v"), cborUint, 2)
+	return append(appendHead(appendKey(b, foldedKey), cborBytes, uint64(len(folded))), folded...)
+}
+
+// encodeV1 is t as version 1 had it: {v: 1, id: link, peers: [bytes...]}.
+func (t Ticket) encodeV1() []byte {
 	b := appendHead(nil, cborMap, 3)
-	b = appendHead(appendKey(b, "v"), cborUint, ticketVersion)
+	b = appendHead(appendKey(b, "v"), cborUint, 1)
 	b = append(appendKey(b, "id"), 0xd8, 42) // the tag of a link
 	b = append(appendHead(b, cborBytes, uint64(1+len(t.ID.Bytes()))), 0)
 	b = append(b, t.ID.Bytes()...)
@@ -184,16 +219,14 @@ func parseTicket(s string) (Ticket, error) {
 		}
 		return Ticket{}, errors.New("mistyped: its checksum does not match")
 	}
-	t, err := decodeTicket(body)
-	if err != nil {
-		return Ticket{}, err
-	}
 	// Base32 leaves up to four bits over, and base32 has no opinion on their value.
-	if t.String() != s {
-		return Ticket{}, errors.New("garbled: not in canonical form")
+	if seal(body) != s {
+		return Ticket{}, errNotCanonical
 	}
-	return t, nil
+	return decodeTicket(body)
 }
+
+var errNotCanonical = errors.New("garbled: not in canonical form")
 
 // ErrCut says that the end of a ticket is missing.
 var ErrCut = errors.New("cut short: its end is missing")
@@ -220,37 +253,65 @@ func decodeTicket(body []byte) (Ticket, error) {
 	switch {
 	case err != nil:
 		return Ticket{}, fmt.Errorf("garbled: %w", err)
-	case v > ticketVersion:
-		return Ticket{}, fmt.Errorf("made by a later version (%d) of this program, which knows tickets of version %d: please update", v, ticketVersion)
-	case v != ticketVersion:
-		return Ticket{}, fmt.Errorf("garbled: there is no version %d of tickets", v)
+	case v == 1:
+		return decodeV1(n, body)
+	case v == 2:
+		return decodeV2(n, body)
+	case v > 2:
+		return Ticket{}, fmt.Errorf("made by a later version (%d) of this program, which knows tickets of versions 1 and 2: please update", v)
 	}
-	if err := knownKeys(n); err != nil {
+	return Ticket{}, fmt.Errorf("garbled: there is no version %d of tickets", v)
+}
+
+func decodeV1(n datamodel.Node, body []byte) (t Ticket, err error) {
+	if err := knownKeys(n, "v", "id", "peers"); err != nil {
 		return Ticket{}, err
 	}
-	var t Ticket
 	if t.ID, err = idAt(n, "id"); err != nil {
 		return Ticket{}, fmt.Errorf("garbled: %w", err)
 	}
 	if t.Peers, err = peersAt(n, "peers"); err != nil {
 		return Ticket{}, fmt.Errorf("garbled: %w", err)
 	}
-	if !bytes.Equal(t.encode(), body) {
-		return Ticket{}, errors.New("garbled: not in canonical form")
+	if !bytes.Equal(t.encodeV1(), body) {
+		return Ticket{}, errNotCanonical
+	}
+	return t, nil
+}
+
+func decodeV2(n datamodel.Node, body []byte) (Ticket, error) {
+	if err := knownKeys(n, "v", foldedKey); err != nil {
+		return Ticket{}, err
+	}
+	x, err := n.LookupByString(foldedKey)
+	if err != nil {
+		return Ticket{}, fmt.Errorf("garbled: %w", err)
+	}
+	folded, err := x.AsBytes()
+	if err != nil {
+		return Ticket{}, fmt.Errorf("garbled: %w", err)
+	}
+	t, err := unfold(folded)
+	if err == nil && !bytes.Equal(t.encode(), body) {
+		err = errNotCanonical
+	}
+	if err == nil && t.ID.IsZero() {
+		err = errors.New("garbled: no share ID")
+	}
+	if err != nil {
+		return Ticket{}, err
 	}
 	return t, nil
 }
 
 // knownKeys refuses a ticket that says what this program would not heed.
-func knownKeys(n datamodel.Node) error {
+func knownKeys(n datamodel.Node, known ...string) error {
 	for it := n.MapIterator(); it != nil && !it.Done(); {
 		k, _, err := it.Next()
 		if err != nil {
 			return fmt.Errorf("garbled: %w", err)
 		}
-		switch key, _ := k.AsString(); key {
-		case "v", "id", "peers":
-		default:
+		if key, _ := k.AsString(); !slices.Contains(known, key) {
 			return fmt.Errorf("made by a later version of this program: this one does not know its field %.40q; please update", key)
 		}
 	}
@@ -290,8 +351,8 @@ func peersAt(n datamodel.Node, key string) ([]multiaddr.Multiaddr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if list.Kind() != datamodel.Kind_List || list.Length() > MaxTicketPeers {
-		return nil, fmt.Errorf("no list of at most %d addresses", MaxTicketPeers)
+	if list.Kind() != datamodel.Kind_List || list.Length() > maxAddrsV1 {
+		return nil, fmt.Errorf("no list of at most %d addresses", maxAddrsV1)
 	}
 	var out []multiaddr.Multiaddr
 	for i := range list.Length() {
@@ -307,7 +368,7 @@ func peersAt(n datamodel.Node, key string) ([]multiaddr.Multiaddr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !endsInPeer(a) {
+		if len(a) < 2 || a[len(a)-1].Code() != multiaddr.P_P2P {
 			return nil, fmt.Errorf("the address %q does not end in /p2p/ and a peer ID", a)
 		}
 		out = append(out, a)

@@ -106,60 +106,66 @@ func TestTicketSurvivesItsText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.ID != want.ID || got.String() != s || !slices.EqualFunc(got.Peers, want.Peers, multiaddr.Multiaddr.Equal) {
+		if got.ID != want.ID || got.String() != s || !sameAddrs(got.Peers, want.Peers) {
 			t.Fatalf("%v became %v", want, got)
 		}
 	})
 }
 
 func TestTicketBodyIsCanonicalDAGCBOR(t *testing.T) {
-	nb := basicnode.Prototype.Any.NewBuilder()
-	body := exampleTicket(t).encode()
-	if err := dagcbor.Decode(nb, bytes.NewReader(body)); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := dagcbor.Encode(nb.Build(), &out); err != nil || !bytes.Equal(out.Bytes(), body) {
-		t.Errorf("%v: go-ipld-prime writes %x, and we %x", err, out.Bytes(), body)
-	}
-}
-
-func TestTicketHasPublicAddressesFirstThoseOfTheMachineLastAndAtMostEight(t *testing.T) {
-	at := func(where string) string { return where + "/p2p/" + examplePeer }
-	given := []string{at("/ip4/127.0.0.1/tcp/1")}
-	for i := range 6 {
-		given = append(given, at(fmt.Sprintf("/ip4/10.0.0.%d/tcp/1", i)))
-	}
-	given = append(given, at("/ip6/::1/tcp/1"), at("/ip6/fe80::1/tcp/1"))
-	public := []string{at("/ip4/1.1.1.1/tcp/1"), at("/dns4/example.com/tcp/1"), at("/ip6/2606:4700::1/udp/1/quic-v1")}
-	given = append(append(given, public...), public...)
-	ticket, err := NewTicket(IDOf(nil), addrs(given...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, p := range ticket.Peers {
-		got = append(got, p.String())
-	}
-	if want := append(slices.Clone(public), given[1:6]...); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	for _, body := range [][]byte{exampleTicket(t).encode(), exampleTicket(t).encodeV1()} {
+		nb := basicnode.Prototype.Any.NewBuilder()
+		if err := dagcbor.Decode(nb, bytes.NewReader(body)); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := dagcbor.Encode(nb.Build(), &out); err != nil || !bytes.Equal(out.Bytes(), body) {
+			t.Errorf("%v: go-ipld-prime writes %x, and we %x", err, out.Bytes(), body)
+		}
 	}
 }
 
-func TestTicketStaysBelowFourKiB(t *testing.T) {
-	var given []string
-	for i := range 8 {
-		given = append(given, fmt.Sprintf("/dns4/%d%s.example.com/tcp/1/p2p/%s", i, strings.Repeat("a", 600), examplePeer))
+// bothTexts are the example in both versions.
+func bothTexts(t testing.TB) []string {
+	return []string{seal(exampleTicket(t).encodeV1()), exampleTicket(t).String()}
+}
+
+func TestTicketHasTheBestOfEachKindOfAddress(t *testing.T) {
+	at := func(where ...string) (out []string) {
+		for _, a := range where {
+			out = append(out, a+"/p2p/"+examplePeer)
+		}
+		return out
 	}
-	ticket, err := NewTicket(IDOf(nil), addrs(given...))
-	if err != nil {
-		t.Fatal(err)
+	loopback := at("/ip4/127.0.0.1/tcp/1", "/ip6/::1/tcp/1")
+	private := at("/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.1/udp/1/quic-v1", "/ip4/10.0.0.2/tcp/1", "/ip4/10.0.0.3/tcp/1", "/ip6/fd00::1/tcp/1")
+	public := at("/ip6/2606:4700::1/udp/1/quic-v1", "/ip6/2606:4700::2/udp/1/quic-v1", "/ip4/1.1.1.1/tcp/1", "/ip4/1.1.1.2/tcp/1",
+		"/dns4/example.com/tcp/1", "/ip4/1.1.1.2/tcp/443/tls/http/ws", "/dns/example.org/tcp/1", "/dns6/example.net/tcp/1")
+	for name, c := range map[string]struct{ given, want []string }{
+		"everything":              {slices.Concat(loopback, private, public, public), slices.Concat(public[:7], private[:3])},
+		"private":                 {slices.Concat(loopback, private), private},
+		"loopback":                {loopback, loopback},
+		"a name that is too long": {slices.Concat(at("/dns4/"+strings.Repeat("a", 300)+"/tcp/1"), public[:1]), public[:1]},
+	} {
+		ticket, err := NewTicket(IDOf(nil), addrs(c.given...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range ticket.Peers {
+			got = append(got, p.String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
-	if n := len(ticket.Peers); n < 1 || n >= 8 || len(ticket.String()) > MaxTicket {
-		t.Errorf("%d peers in %d characters", n, len(ticket.String()))
+	var many []string
+	for port := range 30 {
+		many = append(many, at(fmt.Sprintf("/ip4/1.1.1.1/tcp/%d", 1+port))...)
 	}
-	if _, err := ParseTicket(ticket.String()); err != nil {
-		t.Error(err)
+	ticket, err := NewTicket(IDOf(nil), addrs(many...))
+	if err != nil || len(ticket.Peers) != maxHosts {
+		t.Errorf("%d of 30 ports: %v", len(ticket.Peers), err)
 	}
 }
 
@@ -167,7 +173,7 @@ func TestTicketNeedsAnIDAndPeersWithTheirs(t *testing.T) {
 	if _, err := NewTicket(ID{}, nil); !errors.Is(err, ErrTicket) {
 		t.Errorf("no ID: %v", err)
 	}
-	for _, a := range []string{"/ip4/1.2.3.4/tcp/1", "/p2p/" + examplePeer, examplePublic + "/p2p-circuit"} {
+	for _, a := range []string{"/ip4/1.2.3.4/tcp/1", "/p2p/" + examplePeer, examplePublic + "/p2p-circuit", "/ip4/1.2.3.4/tcp/1/p2p/" + rsaPeer} {
 		if _, err := NewTicket(IDOf(nil), addrs(a)); !errors.Is(err, ErrTicket) {
 			t.Errorf("%s: %v", a, err)
 		}
@@ -184,15 +190,16 @@ func TestTicketNeedsAnIDAndPeersWithTheirs(t *testing.T) {
 }
 
 func TestCutTicketIsCalledCut(t *testing.T) {
-	s := exampleTicket(t).String()
-	for n := range len(s) {
-		_, err := ParseTicket(s[:n])
-		want := "cut short"
-		if n == 0 {
-			want = "empty"
-		}
-		if !errors.Is(err, ErrTicket) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%d of %d characters: %v", n, len(s), err)
+	for _, s := range bothTexts(t) {
+		for n := range len(s) {
+			_, err := ParseTicket(s[:n])
+			want := "cut short"
+			if n == 0 {
+				want = "empty"
+			}
+			if !errors.Is(err, ErrTicket) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%d of %d characters: %v", n, len(s), err)
+			}
 		}
 	}
 }
@@ -218,15 +225,10 @@ func TestMistypedTicketIsNeverRead(t *testing.T) {
 	}
 }
 
-// sealed is the ticket of any body, with its checksum.
-func sealed(body []byte) string {
-	sum := blake3.Sum256(body)
-	return ticketPrefix + ticketBase32.EncodeToString(append(slices.Clip(body), sum[:checksumSize]...))
-}
-
 func TestWrongTicketsAreToldApart(t *testing.T) {
 	ticket := exampleTicket(t)
-	s, body := ticket.String(), ticket.encode()
+	body := ticket.encodeV1()
+	s := seal(body)
 	link := func(b cbor, cid []byte) cbor {
 		return append(append(b.text("id"), 0xd8, 42).head(cborBytes, uint64(1+len(cid))), append([]byte{0}, cid...)...)
 	}
@@ -238,7 +240,7 @@ func TestWrongTicketsAreToldApart(t *testing.T) {
 		return b
 	}
 	peer := string(ticket.Peers[0].Bytes())
-	if got, err := ParseTicket(sealed(whole(1, peer))); err != nil || len(got.Peers) != 1 {
+	if got, err := ParseTicket(seal(whole(1, peer))); err != nil || len(got.Peers) != 1 {
 		t.Fatalf("the test is wrong: %v", err)
 	}
 	for name, c := range map[string]struct{ s, says string }{
@@ -253,28 +255,28 @@ func TestWrongTicketsAreToldApart(t *testing.T) {
 		"a typo":               {s[:60] + "a" + s[61:], "mistyped: its checksum does not match"},
 		"5 KiB":                {"share" + strings.Repeat("a", 5<<10), "at most 4096"},
 		"1 MiB of space":       {"share" + strings.Repeat(" ", 1<<20) + s[5:], "cut short"},
-		"a later version":      {sealed(whole(2)), "made by a later version (2)"},
-		"a later, odd version": {sealed(object(2).num("v", 3).raw("zz", 0xf6)), "made by a later version (3)"},
-		"version 0":            {sealed(whole(0)), "no version 0"},
-		"no version":           {sealed(object(0)), "garbled"},
-		"a body of text":       {sealed([]byte("hello")), "garbled"},
-		"an empty body":        {sealed(nil), "garbled"},
-		"a list":               {sealed([]byte{0x80}), "garbled"},
-		"no ID":                {sealed(object(2).num("v", 1).list("peers", 0)), "garbled"},
-		"a number for an ID":   {sealed(object(3).num("v", 1).num("id", 1).list("peers", 0)), "garbled"},
-		"another CID":          {sealed(link(object(3).num("v", 1), cid.NewCidV1(cid.Raw, multihash.Multihash(ticket.ID.Bytes()[2:])).Bytes()).list("peers", 0)), "garbled"},
-		"the zero ID":          {sealed(link(object(3).num("v", 1), ID{}.Bytes()).list("peers", 0)), "garbled: no share ID"},
-		"no peers":             {sealed(link(object(2).num("v", 1), ticket.ID.Bytes())), "garbled"},
-		"peers in a text":      {sealed(link(object(3).num("v", 1), ticket.ID.Bytes()).str("peers", "p")), "garbled"},
-		"a text for a peer":    {sealed(link(object(3).num("v", 1), ticket.ID.Bytes()).list("peers", 1).text("p")), "garbled"},
-		"nine peers":           {sealed(whole(1, slices.Repeat([]string{peer}, 9)...)), "at most 8 addresses"},
-		"no address":           {sealed(whole(1, "hello")), "garbled"},
-		"an address of nobody": {sealed(whole(1, string(multiaddr.StringCast("/ip4/1.2.3.4/tcp/1").Bytes()))), "does not end in /p2p/"},
-		"an unknown key":       {sealed(append(link(object(4).num("v", 1), ticket.ID.Bytes()).list("peers", 0).text("zzzzzz"), 1)), `does not know its field "zzzzzz"; please update`},
-		"keys out of order":    {sealed(link(object(3), ticket.ID.Bytes()).num("v", 1).list("peers", 0)), "not in canonical form"},
-		"more behind":          {sealed(append(slices.Clip(body), 0)), "garbled"},
-		"a deep nest":          {sealed(bytes.Repeat([]byte{0x81}, 1000)), "garbled"},
-		"a list of 2^60":       {sealed(link(object(3).num("v", 1), ticket.ID.Bytes()).list("peers", 1<<60)), "garbled"},
+		"a later version":      {seal(whole(3)), "made by a later version (3)"},
+		"a later, odd version": {seal(object(2).num("v", 4).raw("zz", 0xf6)), "made by a later version (4)"},
+		"version 0":            {seal(whole(0)), "no version 0"},
+		"no version":           {seal(object(0)), "garbled"},
+		"a body of text":       {seal([]byte("hello")), "garbled"},
+		"an empty body":        {seal(nil), "garbled"},
+		"a list":               {seal([]byte{0x80}), "garbled"},
+		"no ID":                {seal(object(2).num("v", 1).list("peers", 0)), "garbled"},
+		"a number for an ID":   {seal(object(3).num("v", 1).num("id", 1).list("peers", 0)), "garbled"},
+		"another CID":          {seal(link(object(3).num("v", 1), cid.NewCidV1(cid.Raw, multihash.Multihash(ticket.ID.Bytes()[2:])).Bytes()).list("peers", 0)), "garbled"},
+		"the zero ID":          {seal(link(object(3).num("v", 1), ID{}.Bytes()).list("peers", 0)), "garbled: no share ID"},
+		"no peers":             {seal(link(object(2).num("v", 1), ticket.ID.Bytes())), "garbled"},
+		"peers in a text":      {seal(link(object(3).num("v", 1), ticket.ID.Bytes()).str("peers", "p")), "garbled"},
+		"a text for a peer":    {seal(link(object(3).num("v", 1), ticket.ID.Bytes()).list("peers", 1).text("p")), "garbled"},
+		"nine peers":           {seal(whole(1, slices.Repeat([]string{peer}, 9)...)), "at most 8 addresses"},
+		"no address":           {seal(whole(1, "hello")), "garbled"},
+		"an address of nobody": {seal(whole(1, string(multiaddr.StringCast("/ip4/1.2.3.4/tcp/1").Bytes()))), "does not end in /p2p/"},
+		"an unknown key":       {seal(append(link(object(4).num("v", 1), ticket.ID.Bytes()).list("peers", 0).text("zzzzzz"), 1)), `does not know its field "zzzzzz"; please update`},
+		"keys out of order":    {seal(link(object(3), ticket.ID.Bytes()).num("v", 1).list("peers", 0)), "not in canonical form"},
+		"more behind":          {seal(append(slices.Clip(body), 0)), "garbled"},
+		"a deep nest":          {seal(bytes.Repeat([]byte{0x81}, 1000)), "garbled"},
+		"a list of 2^60":       {seal(link(object(3).num("v", 1), ticket.ID.Bytes()).list("peers", 1<<60)), "garbled"},
 	} {
 		got, err := ParseTicket(c.s)
 		if !errors.Is(err, ErrTicket) || !strings.Contains(err.Error(), c.says) {
@@ -327,20 +329,36 @@ func TestParseSaysWhatATextIs(t *testing.T) {
 
 func TestTicketHasOneText(t *testing.T) {
 	// Its last character may have bits that decode to nothing.
-	s := exampleTicket(t).String()
-	for _, c := range "abcdefghijklmnopqrstuvwxyz234567" {
-		other := s[:len(s)-1] + string(c)
-		if got, err := ParseTicket(other); other != s && err == nil {
-			t.Errorf("%v is also %s", got, other)
+	for _, s := range bothTexts(t) {
+		for _, c := range "abcdefghijklmnopqrstuvwxyz234567" {
+			other := s[:len(s)-1] + string(c)
+			if got, err := ParseTicket(other); other != s && err == nil {
+				t.Errorf("%v is also %s", got, other)
+			}
+		}
+	}
+}
+
+// checkRead checks what must hold of a ticket that was read.
+func checkRead(t *testing.T, s string, ticket Ticket) {
+	again, err := ParseTicket(ticket.String())
+	if err != nil || ticket.ID.IsZero() || !sameTicket(again, ticket) {
+		t.Fatalf("%q became %v, and that %v, %v", s, ticket, again, err)
+	}
+	if folded, ok := ticket.fold(); ok {
+		if again, err := unfold(folded); err != nil || !sameTicket(again, ticket) {
+			t.Fatalf("%q, folded and unfolded, is %v, %v", s, again, err)
 		}
 	}
 }
 
 func FuzzParseTicket(f *testing.F) {
-	f.Add(exampleTicket(f).String())
+	for _, s := range bothTexts(f) {
+		f.Add(s)
+	}
 	f.Add("share")
-	f.Add(sealed(object(1).num("v", 2)))
-	f.Add(sealed(bytes.Repeat([]byte{0x81}, 100)))
+	f.Add(seal(object(1).num("v", 2)))
+	f.Add(seal(bytes.Repeat([]byte{0x81}, 100)))
 	f.Fuzz(func(t *testing.T, s string) {
 		ticket, err := ParseTicket(s)
 		if err != nil {
@@ -349,23 +367,37 @@ func FuzzParseTicket(f *testing.F) {
 			}
 			return
 		}
-		if ticket.String() != strings.ToLower(strings.Join(strings.Fields(s), "")) || ticket.ID.IsZero() {
-			t.Fatalf("%q became %q", s, ticket)
-		}
-		if again, err := NewTicket(ticket.ID, ticket.Peers); err != nil || len(again.Peers) > len(ticket.Peers) {
-			t.Fatalf("made again, %v: %v", again, err)
-		}
+		checkRead(t, s, ticket)
 	})
 }
 
 // FuzzTicketBody seals what the fuzzer makes, so that it comes past the checksum.
 func FuzzTicketBody(f *testing.F) {
 	f.Add(exampleTicket(f).encode())
+	f.Add(exampleTicket(f).encodeV1())
+	f.Add(fullTicket(f).encode())
 	f.Add([]byte(object(1).num("v", 2)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := sealed(body)
-		if ticket, err := ParseTicket(s); err == nil && ticket.String() != s {
-			t.Fatalf("%x became %v", body, ticket)
+		s := seal(body)
+		if ticket, err := ParseTicket(s); err == nil {
+			checkRead(t, s, ticket)
+		}
+	})
+}
+
+// FuzzFolded has no frame around what it makes.
+func FuzzFolded(f *testing.F) {
+	for _, ticket := range []Ticket{exampleTicket(f), fullTicket(f)} {
+		folded, _ := ticket.fold()
+		f.Add(folded)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ticket, err := unfold(b)
+		if err != nil {
+			return
+		}
+		if again, ok := ticket.fold(); !ok || !bytes.Equal(again, b) {
+			t.Fatalf("%x became %v, and that %x", b, ticket, again)
 		}
 	})
 }

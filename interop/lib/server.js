@@ -104,7 +104,7 @@ export class Server {
   seeder({ type, value, reply }, from) {
     const peer = from.peer.toString();
     if (type === SUBSCRIBE) {
-      const accepted = same(value.share, this.share.id);
+      const accepted = same(value.share, this.share.id) && !value.mirror; // this one names nobody
       from.reply(reply, SUBSCRIBE_RESULT, { share: value.share, accepted, reason: accepted ? '' : 'not offered here' });
       if (!accepted) return;
       this.children.set(peer, { token: reply, from });

@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { multiaddr } from '@multiformats/multiaddr';
 import { fold, hash, value } from '../lib/blake3.js';
 import { Layout, decode as decodeManifest, encode as encodeManifest, fromBase32, idText, shareID } from '../lib/manifest.js';
-import { decode as decodeTicket, encode as encodeTicket } from '../lib/ticket.js';
+import { decode as decodeTicket, encode as encodeTicket, encodeV1 } from '../lib/ticket.js';
 import * as wire from '../lib/wire.js';
 
 const hex = (bytes) => Buffer.from(bytes).toString('hex');
@@ -45,15 +46,36 @@ test('the manifest of the page', () => {
   assert.equal(idText(shareID(bytes)), read('share/testdata/id.golden').trim());
 });
 
-test('the ticket of the page', () => {
-  const text = read('share/testdata/ticket.golden');
-  const ticket = decodeTicket(text);
-  assert.deepEqual(ticket.peers, [
-    '/ip4/1.2.3.4/tcp/4001/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS',
-    '/ip4/192.168.1.5/udp/4001/quic-v1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS',
-  ]);
-  assert.equal(hex(ticket.id), hex(fromBase32(read('share/testdata/id.golden').trim().slice(1))));
-  assert.equal(encodeTicket(ticket), text.trim());
+const source = '12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS';
+const at = (peer, ...addrs) => addrs.map((addr) => `${addr}/p2p/${peer}`);
+const peerOf = (byte) => multiaddr(Buffer.concat([Buffer.from('a50326002408011220', 'hex'), Buffer.alloc(32, byte)])).toString().slice('/p2p/'.length);
+
+test('the tickets of the page', () => {
+  const id = fromBase32(read('share/testdata/id.golden').trim().slice(1));
+  const peers = at(source, '/ip4/1.2.3.4/tcp/4001', '/ip4/192.168.1.5/udp/4001/quic-v1');
+  const both = at(peerOf(3), '/dns/relay.example.org/udp/4001/quic-v1');
+  const tickets = {
+    'ticket.golden': { id, peers, relays: [], beacons: [], secret: undefined },
+    'ticket.v2.golden': { id, peers, relays: [], beacons: [], secret: undefined },
+    'ticket.v2.full.golden': {
+      id,
+      peers: [
+        ...at(source, ...['/ip4/1.2.3.4', '/ip4/192.168.1.5', '/ip6/2001:db8::5'].flatMap((host) => [`${host}/tcp/4001`, `${host}/udp/4001/quic-v1`]),
+          '/dns4/example.org/tcp/4002', '/ip4/1.2.3.4/tcp/443/tls/ws'),
+        ...at(peerOf(1), ''),
+      ],
+      relays: [...at(peerOf(2), '/ip4/5.6.7.8/tcp/443'), ...both],
+      beacons: both,
+      secret: Buffer.from(Array.from({ length: 16 }, (_, i) => i)),
+    },
+  };
+  for (const [file, ticket] of Object.entries(tickets)) {
+    const text = read(`share/testdata/${file}`).trim();
+    assert.deepEqual(decodeTicket(text), ticket, file);
+    assert.deepEqual(decodeTicket(text.toUpperCase().replace(/.{70}/g, '$&\r\n  ')), ticket, `${file}, in capitals and wrapped`);
+    assert.equal(file === 'ticket.golden' ? encodeV1(ticket) : encodeTicket(ticket), text, file);
+  }
+  assert.ok(page.replace(/\s/g, '').includes(read('share/testdata/ticket.v2.full.golden').trim()));
 });
 
 // Which message each golden file of wire holds; those of a fleet are not spoken here.
@@ -73,6 +95,7 @@ const golden = {
   'piece-request-pressed': wire.PieceRequest,
   'share-gone': wire.Messages[wire.SHARE_GONE],
   subscribe: wire.Messages[wire.SUBSCRIBE],
+  'subscribe-mirror': wire.Messages[wire.SUBSCRIBE],
   'subscribe-result': wire.Messages[wire.SUBSCRIBE_RESULT],
   unsubscribe: wire.Messages[wire.UNSUBSCRIBE],
 };

@@ -5,20 +5,18 @@ import { test } from 'node:test';
 import { hash } from '../lib/blake3.js';
 import * as cbor from '../lib/cbor.js';
 import { DIR, FILE, LINK, base32, decode as decodeManifest, encode as encodeManifest, fromBase32 } from '../lib/manifest.js';
-import { decode as decodeTicket, encode as encodeTicket } from '../lib/ticket.js';
+import { decode as decodeTicket, encode as encodeTicket, encodeV1 } from '../lib/ticket.js';
 import * as wire from '../lib/wire.js';
 
 const id = Buffer.concat([Buffer.from('01711e20', 'hex'), hash(new Uint8Array(0))]);
 const peers = ['/ip4/1.2.3.4/tcp/4001/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS'];
 
 test('a ticket that was cut', () => {
-  const ticket = encodeTicket({ id, peers });
-  for (let n = 0; n < ticket.length; n++) assert.throws(() => decodeTicket(ticket.slice(0, n)), /ticket/, `${n} characters`);
+  for (const ticket of [encodeTicket({ id, peers }), encodeV1({ id, peers })]) for (let n = 0; n < ticket.length; n++) assert.throws(() => decodeTicket(ticket.slice(0, n)), /ticket/, `${n} characters`);
 });
 
 test('a ticket that was mistyped', () => {
-  const ticket = encodeTicket({ id, peers });
-  for (let n = 0; n < ticket.length; n++) {
+  for (const ticket of [encodeTicket({ id, peers }), encodeV1({ id, peers })]) for (let n = 0; n < ticket.length; n++) {
     for (const c of 'a7b') {
       if (ticket[n] !== c) assert.throws(() => decodeTicket(ticket.slice(0, n) + c + ticket.slice(n + 1)), /ticket/, `${c} at ${n}`);
     }
@@ -45,6 +43,32 @@ test('a ticket with the wrong things in it', () => {
   ]) {
     assert.throws(() => decodeTicket(seal(map)));
   }
+
+  const peer = Buffer.concat([Buffer.of(0x11), Buffer.alloc(32, 7)]);
+  const folded = (...parts) => seal({ v: 2, x: Buffer.concat([id.subarray(4), ...parts.map((part) => Buffer.from(part, 'hex'))]) });
+  assert.equal(decodeTicket(folded(peer, '230fa1', '4101020304')).peers.length, 2);
+  for (const [says, ...parts] of [
+    [/later version/, 'a0'],
+    [/later version/, peer, '240fa1', '4101020304'],
+    [/later version/, peer, '230fa1', '750161'],
+    [/later version/, '230fa1', '4101020304'],
+    [/later version/, peer, '4101020304'],
+    [/ends early/, peer.subarray(0, 9)],
+    [/ends early/, peer, '230fa1', '42010203040506'],
+    [/ends early/, '9001'],
+    [/one form/, peer, '230fa1'],
+    [/one form/, peer, '230fa1', '4101020304', '4105060708'],
+    [/one form/, peer, '210fa1', '4101020304', '220fa1', '4101020304'],
+    [/one form/, peer, '8008040102030406 0fa1'.replace(' ', '')],
+    [/one form/, peer, peer],
+    [/./, peer, '8003ffffff'],
+    [/./, peer, '230fa1', '7400'],
+  ]) {
+    assert.throws(() => decodeTicket(folded(...parts)), says, parts.join());
+  }
+  assert.throws(() => decodeTicket(seal({ v: 2 })));
+  assert.throws(() => decodeTicket(seal({ v: 2, x: Buffer.alloc(32) })));
+  assert.throws(() => decodeTicket(seal({ v: 2, x: id.subarray(4), zz: 1 })));
 });
 
 test('base32 with bits left over', () => {
