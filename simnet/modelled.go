@@ -14,9 +14,9 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// model is what simnet itself runs a node with: the real program and store, over
+// parts is what simnet itself runs a node with: the real program and store, over
 // a modelled network. In another Tier it is empty.
-type model struct {
+type parts struct {
 	up   *uplink
 	down *pipe
 
@@ -40,7 +40,7 @@ type modelled struct{ *Node }
 
 func newModelled(x *Node) Host {
 	w := x.net.World
-	x.model = model{up: &uplink{w: w, rate: x.cfg.Line.Up}, down: &pipe{w: w, rate: x.cfg.Line.Down},
+	x.parts = parts{up: &uplink{w: w, rate: x.cfg.Line.Up}, down: &pipe{w: w, rate: x.cfg.Line.Down},
 		in: map[peers.ID]int64{}, out: map[peers.ID]int64{}}
 	return modelled{x}
 }

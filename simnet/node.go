@@ -51,7 +51,7 @@ type Node struct {
 	closing   bool          // Stop was called in this life
 	disturbed time.Duration // since when nothing was done to it
 
-	model
+	parts
 }
 
 type nodeState uint8

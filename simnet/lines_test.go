@@ -12,7 +12,7 @@ import (
 // two: what comes last comes to the second line in the very moment in which it is free.
 func TestNothingOvertakesInAPipe(t *testing.T) {
 	w := system.NewWorld(1)
-	up, down := &uplink{w: w, rate: Mbit}, &pipe{w: w, rate: Mbit}
+	up, down := &uplink{w: w, rate: 125_000}, &pipe{w: w, rate: 125_000}
 	stream, other := &flow{up: up}, &flow{up: up}
 	var came []int
 	send := func(i, size int) {
