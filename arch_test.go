@@ -49,7 +49,8 @@ var layers = map[string]string{
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
-	"simnet":           ". actors p2p share peers wire store store/storetest actors/system store/vfs",
+	"simnet/model":     "actors/system",
+	"simnet":           ". actors p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
 	"simnet/scenarios": "actors peers share store store/storetest simnet",
 	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":     "share peers leasemgr fetchpool verifier",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/simnet/model"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -51,9 +52,9 @@ type user interface{ broken(err error) }
 type way struct {
 	c        *conn
 	from, to *Node
-	path     path
-	tcp      pipe // what losses leave of the rate
-	reads    pipe // how fast the receiver takes messages
+	path     model.Path
+	tcp      model.Pipe // what losses leave of the rate
+	reads    model.Pipe // how fast the receiver takes messages
 	last     time.Duration
 	held     []travel
 	silent   int // bytes sent since nothing comes back
@@ -69,10 +70,10 @@ type travel struct {
 
 // step is how many bytes of bulk travel as one.
 func (w *way) step(pace float64) int {
-	if pace == 0 || w.tcp.rate > 0 && w.tcp.rate < pace {
-		pace = w.tcp.rate
+	if pace == 0 || w.tcp.Rate > 0 && w.tcp.Rate < pace {
+		pace = w.tcp.Rate
 	}
-	return w.path.step(w.from.cfg.Line.Up, pace)
+	return w.path.Step(w.from.cfg.Line.Up, pace)
 }
 
 func (c *conn) side(x *Node) int {
@@ -97,8 +98,8 @@ func (n *Net) newConn(a, b *Node) *conn {
 	for i, from := range c.ends {
 		p := n.path(from, c.ends[1-i])
 		c.ways[i] = &way{c: c, from: from, to: c.ends[1-i], path: p,
-			tcp:   pipe{w: n.World, rate: p.limit(rtt)},
-			reads: pipe{w: n.World, rate: messageRate, burst: time.Second}}
+			tcp:   model.Pipe{World: n.World, Rate: p.Limit(rtt)},
+			reads: model.Pipe{World: n.World, Rate: messageRate, Burst: time.Second}}
 	}
 	return c
 }
@@ -178,7 +179,7 @@ func (d *dialing) try() {
 		d.fail(n.rtt(x, y), "refused")
 	default:
 		p := n.path(x, y)
-		n.After(dialTrips*n.rtt(x, y)+p.delay(packet, n.rtt(x, y), n.chance)-p.latency, func() {
+		n.After(dialTrips*n.rtt(x, y)+p.Delay(model.Packet, n.rtt(x, y), n.chance)-p.Latency, func() {
 			if y.program == nil || y.state == leaving || n.blocked(x, y) || n.blocked(y, x) {
 				d.fail(0, "reset")
 			} else if x.life == d.life {
@@ -253,7 +254,7 @@ func (c *conn) hangUp(x *Node) {
 		return
 	}
 	w := c.ways[c.side(x)]
-	c.n.After(max(w.path.delay(packet, 0, c.n.chance), w.last-c.n.Elapsed()), func() {
+	c.n.After(max(w.path.Delay(model.Packet, 0, c.n.chance), w.last-c.n.Elapsed()), func() {
 		c.end(y, fmt.Errorf("closed by the other end: %w", peers.ErrLost))
 	})
 }
@@ -324,17 +325,17 @@ func (w *way) launch(t travel) {
 		w.held = append(w.held, t)
 		return
 	}
-	w.tcp.pass(t.size, func() {
+	w.tcp.Pass(t.size, func() {
 		rtt := n.rtt(w.from, w.to)
-		at := max(n.Elapsed()+w.path.delay(t.size, rtt, n.chance), w.last)
+		at := max(n.Elapsed()+w.path.Delay(t.size, rtt, n.chance), w.last)
 		w.last = at
 		n.After(at-n.Elapsed(), func() { w.hop(0, t) })
 	})
 }
 
 func (w *way) hop(i int, t travel) {
-	if i < len(w.path.pipes) {
-		w.path.pipes[i].pass(t.size, func() { w.hop(i+1, t) })
+	if i < len(w.path.Pipes) {
+		w.path.Pipes[i].Pass(t.size, func() { w.hop(i+1, t) })
 		return
 	}
 	switch {
@@ -354,9 +355,9 @@ func (w *way) message(size int, arrive func()) bool {
 	}
 	w.frames++
 	w.bytes += size
-	w.from.up.message(size, func() {
+	w.from.up.Message(size, func() {
 		w.launch(travel{size, func() {
-			w.reads.pass(max(size, minMessage), func() {
+			w.reads.Pass(max(size, minMessage), func() {
 				w.frames--
 				w.bytes -= size
 				if w.c.believes(w.to) {
@@ -370,7 +371,7 @@ func (w *way) message(size int, arrive func()) bool {
 
 // control sends a few bytes of the data protocols, ahead of bulk.
 func (w *way) control(size int, arrive func()) {
-	w.from.up.message(size, func() { w.launch(travel{size, arrive}) })
+	w.from.up.Message(size, func() { w.launch(travel{size, arrive}) })
 }
 
 // ---- the messages of a node ----

@@ -8,6 +8,7 @@ import (
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet/model"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -56,7 +57,7 @@ type stream struct {
 	life  int
 	queue []*ask
 	now   *ask
-	flow  *flow
+	flow  *model.Flow
 	taken int // bytes
 }
 
@@ -135,7 +136,7 @@ func (l *link) open(c *conn) {
 	c.users[i] = append(c.users[i], l)
 	l.c = c
 	for k := range l.streams {
-		l.streams[k] = &stream{l: l, pieces: map[uint32]int{}, y: y, life: y.life, flow: &flow{up: y.up, pace: y.acts.Rate}}
+		l.streams[k] = &stream{l: l, pieces: map[uint32]int{}, y: y, life: y.life, flow: &model.Flow{Up: y.up, Pace: y.acts.Rate}}
 		c.users[1-i] = append(c.users[1-i], l.streams[k])
 	}
 	c.ways[i].control(minParcel, func() {
@@ -256,7 +257,7 @@ func (s *stream) time() {
 // broken implements user: the child is gone, or has reset its streams.
 func (s *stream) broken(error) {
 	s.queue = nil
-	s.flow.drop()
+	s.flow.Drop()
 	if a := s.now; a != nil {
 		a.stop = true
 		s.done(a)
@@ -362,7 +363,7 @@ func (s *stream) refuse(a *ask, r wire.Reply) {
 // back sends something to the asker behind what was sent before.
 func (s *stream) back(size int, arrive func()) {
 	w := s.l.c.ways[s.l.c.side(s.y)]
-	s.flow.send(size, func() {
+	s.flow.Send(size, func() {
 		s.y.count(s.l.x, size)
 		w.launch(travel{size, func() {
 			if !s.l.closed {
@@ -404,12 +405,12 @@ func (s *stream) runs(a *ask, first share.Block, left, size int) {
 		s.refuse(a, r)
 		return
 	}
-	step := s.l.c.ways[s.l.c.side(s.y)].step(s.flow.pace)
+	step := s.l.c.ways[s.l.c.side(s.y)].step(s.flow.Pace)
 	for off := 0; off < bytes; off += step {
 		part := min(step, bytes-off)
 		last := off+part == bytes
 		w := s.l.c.ways[s.l.c.side(s.y)]
-		s.flow.send(part, func() {
+		s.flow.Send(part, func() {
 			s.y.count(s.l.x, part)
 			w.launch(travel{part, func() {
 				if !s.l.closed {
@@ -544,12 +545,12 @@ func (m *manifestAsk) connected(c *conn, err error) {
 		if r.Status == wire.OK {
 			size += len(raw)
 		}
-		f := &flow{up: y.up, pace: y.acts.Rate}
-		for step := c.ways[1-i].step(f.pace); size > 0; {
+		f := &model.Flow{Up: y.up, Pace: y.acts.Rate}
+		for step := c.ways[1-i].step(f.Pace); size > 0; {
 			part := min(size, step)
 			size -= part
 			last := size == 0
-			f.send(part, func() {
+			f.Send(part, func() {
 				y.count(m.x, part)
 				c.ways[1-i].launch(travel{part, func() {
 					switch {

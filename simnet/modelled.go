@@ -10,6 +10,7 @@ import (
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet/model"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -17,8 +18,8 @@ import (
 // parts is what simnet itself runs a node with: the real program and store, over
 // a modelled network. In another Tier it is empty.
 type parts struct {
-	up   *uplink
-	down *pipe
+	up   *model.Uplink
+	down *model.Pipe
 
 	program *actors.Program // nil: not running
 	offers  *store.Offers
@@ -40,7 +41,7 @@ type modelled struct{ *Node }
 
 func newModelled(x *Node) Host {
 	w := x.net.World
-	x.parts = parts{up: &uplink{w: w, rate: x.cfg.Line.Up}, down: &pipe{w: w, rate: x.cfg.Line.Down},
+	x.parts = parts{up: &model.Uplink{World: w, Rate: x.cfg.Line.Up}, down: &model.Pipe{World: w, Rate: x.cfg.Line.Down},
 		in: map[peers.ID]int64{}, out: map[peers.ID]int64{}}
 	return modelled{x}
 }
@@ -268,7 +269,7 @@ func (m modelled) Thaw() {
 }
 
 func (m modelled) Changed() {
-	m.up.rate, m.down.rate = m.cfg.Line.Up, m.cfg.Line.Down
+	m.up.Rate, m.down.Rate = m.cfg.Line.Up, m.cfg.Line.Down
 }
 
 func (m modelled) SetDownloadRate(rate int64) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/simnet/model"
 )
 
 // Net is a world of nodes in virtual time, on one goroutine. Everything in it
@@ -82,8 +83,8 @@ func (n *Net) Node(name string) *Node {
 type Site struct {
 	name string
 	line Line
-	up   *pipe
-	down *pipe
+	up   *model.Pipe
+	down *model.Pipe
 }
 
 // Site makes a place. Two offices and a WAN are
@@ -92,7 +93,7 @@ type Site struct {
 //	rome := net.Site("rome", simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 25 * time.Millisecond})
 //	a, b := net.Add(simnet.NodeConfig{Name: "a", Site: oslo}), net.Add(simnet.NodeConfig{Name: "b", Site: rome})
 func (n *Net) Site(name string, line Line) *Site {
-	return &Site{name, line, &pipe{w: n.World, rate: line.Up}, &pipe{w: n.World, rate: line.Down}}
+	return &Site{name, line, &model.Pipe{World: n.World, Rate: line.Up}, &model.Pipe{World: n.World, Rate: line.Down}}
 }
 
 // Name is the site's name, and Line its line.
@@ -100,31 +101,31 @@ func (s *Site) Name() string { return s.name }
 func (s *Site) Line() Line   { return s.line }
 
 // path is the way from one node to another.
-func (n *Net) path(from, to *Node) path {
-	p := path{
-		latency: from.cfg.Line.Latency + to.cfg.Line.Latency,
-		jitter:  from.cfg.Line.Jitter + to.cfg.Line.Jitter,
-		loss:    1 - (1-from.cfg.Line.Loss)*(1-to.cfg.Line.Loss),
+func (n *Net) path(from, to *Node) model.Path {
+	p := model.Path{
+		Latency: from.cfg.Line.Latency + to.cfg.Line.Latency,
+		Jitter:  from.cfg.Line.Jitter + to.cfg.Line.Jitter,
+		Loss:    1 - (1-from.cfg.Line.Loss)*(1-to.cfg.Line.Loss),
 	}
 	if a, b := from.cfg.Site, to.cfg.Site; a != b {
 		for i, s := range []*Site{a, b} {
 			if s == nil {
 				continue
 			}
-			p.latency += s.line.Latency
-			p.jitter += s.line.Jitter
-			p.loss = 1 - (1-p.loss)*(1-s.line.Loss)
-			p.pipes = append(p.pipes, []*pipe{s.up, s.down}[i])
+			p.Latency += s.line.Latency
+			p.Jitter += s.line.Jitter
+			p.Loss = 1 - (1-p.Loss)*(1-s.line.Loss)
+			p.Pipes = append(p.Pipes, []*model.Pipe{s.up, s.down}[i])
 		}
 	}
-	p.pipes = append(p.pipes, to.down)
+	p.Pipes = append(p.Pipes, to.down)
 	return p
 }
 
 // rtt is the round trip between two nodes on idle lines.
 func (n *Net) rtt(a, b *Node) time.Duration {
 	there, back := n.path(a, b), n.path(b, a)
-	return there.latency + back.latency
+	return there.Latency + back.Latency
 }
 
 // ---- faults of the network ----

@@ -1,4 +1,4 @@
-package simnet
+package model
 
 import (
 	"slices"
@@ -12,16 +12,16 @@ import (
 // two: what comes last comes to the second line in the very moment in which it is free.
 func TestNothingOvertakesInAPipe(t *testing.T) {
 	w := system.NewWorld(1)
-	up, down := &uplink{w: w, rate: 125_000}, &pipe{w: w, rate: 125_000}
-	stream, other := &flow{up: up}, &flow{up: up}
+	up, down := &Uplink{World: w, Rate: 125_000}, &Pipe{World: w, Rate: 125_000}
+	stream, other := &Flow{Up: up}, &Flow{Up: up}
 	var came []int
 	send := func(i, size int) {
-		stream.send(size, func() {
-			w.After(time.Second, func() { down.pass(size, func() { came = append(came, i) }) })
+		stream.Send(size, func() {
+			w.After(time.Second, func() { down.Pass(size, func() { came = append(came, i) }) })
 		})
 	}
 	send(1, 65536)
-	other.send(65536, func() {})
+	other.Send(65536, func() {})
 	send(2, 0)
 	w.Run(time.Minute)
 	if !slices.Equal(came, []int{1, 2}) {
