@@ -27,7 +27,7 @@ var layers = map[string]string{
 	"leasemgr":    "share peers internal/bounds",
 	"fetchpool":   "share peers",
 	"verifier":    "share peers",
-	"rounds":      "share peers",
+	"rounds":      "",
 	"renewal":     "share peers",
 	"wire":        "share peers",
 	"wire/wirepb": "",
@@ -85,6 +85,7 @@ var only = map[string]string{
 	"go.etcd.io/":                          "rounds/etcdkv",
 	"testing":                              "store/storetest rounds/kvtest simnet/bubble internal/rig",
 	"github.com/zeebo/blake3":              "",
+	"github.com/anishathalye/porcupine":    "rounds/kvtest",
 	"pgregory.net/rapid":                   "store/storetest rounds/kvtest simnet/bubble",
 	"go.uber.org/goleak":                   "store/storetest rounds/kvtest simnet/bubble",
 	"github.com/stretchr/":                 "",
@@ -103,6 +104,7 @@ var impure = []string{
 // pureImports are exceptions to impure: package, import, and the reason.
 var pureImports = map[[2]string]string{
 	{"peers", "golang.org/x/time/rate"}: "a token bucket that is told the time",
+	{"rounds", "context"}:               "calls of its store are bounded",
 }
 
 // clock is what reads the clock or waits for it.
@@ -290,6 +292,22 @@ func (s source) uses(imp string, f func(name string, at token.Pos)) {
 		}
 		return true
 	})
+}
+
+// Whoever embeds a node does not link the stores of rounds, or what they need.
+func TestEmbeddersLinkNoStore(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".", "./rounds").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		dep = strings.TrimSpace(dep)
+		for _, store := range []string{"zombiezen.com", "modernc.org", "github.com/nats-io", "go.etcd.io", "google.golang.org/grpc"} {
+			if under(dep, store) {
+				t.Errorf("an embedder links %s", dep)
+			}
+		}
+	}
 }
 
 func TestEveryPackageHasOnePackageComment(t *testing.T) {

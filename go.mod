@@ -3,6 +3,7 @@ module github.com/piecelease/fetcher
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/asynkron/protoactor-go v0.0.0-20240822202345-3c0e61ca19c9
 	github.com/bits-and-blooms/bitset v1.29.0
 	github.com/ipfs/go-cid v0.6.2

@@ -1,0 +1,104 @@
+package rounds
+
+import "time"
+
+// Now is what the two clocks of a machine show.
+type Now struct {
+	Wall time.Time     // what people go by; it may be wrong, and jump
+	Mono time.Duration // since some moment of this process; it never jumps
+}
+
+// ClockOf makes the clock of a [Config] from the one of this machine: its argument
+// is time.Now.
+func ClockOf(now func() time.Time) func() Now {
+	start := now()
+	return func() Now {
+		t := now()
+		return Now{t, t.Sub(start)}
+	}
+}
+
+// Heartbeat is how often the holder of an office calls [Guard.Extend]. A ttl is
+// one and a half of them.
+func Heartbeat(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
+
+// aheadBy is by how much a record may be ahead of our clock before that is
+// reported: more than clocks differ that are set at all.
+const aheadBy = 5 * time.Minute
+
+// A finding is what a reader makes of an entry.
+type finding int
+
+const (
+	never     finding = iota // nobody has held the round
+	corrupt                  // its record cannot be read
+	abandoned                // its holder gave it back
+	ownOffice                // our own, of an earlier run
+	expired                  // its time is over
+	held                     // it is somebody's
+)
+
+func (f finding) free() bool { return f != held }
+
+// seen is what one reader knows of how long a record has stood.
+type seen struct {
+	rev   uint64
+	term  uint64
+	since time.Duration // of the first answer that counts, by our monotonic clock
+	last  time.Duration // of the last answer
+}
+
+// answered notes that a read was answered at that time. For an office, a longer
+// silence than a heartbeat begins the count anew: who could not read may not
+// conclude that the holder could write.
+func (s *seen) answered(e Entry, rec Record, office bool, at time.Duration) {
+	same := s.rev == e.Rev
+	if !office { // completing a job changes its record and not its time
+		same = s.rev != 0 && s.term == rec.Term
+	}
+	if !same || office && at-s.last > Heartbeat(rec.TTL) {
+		s.since = at
+	}
+	s.rev, s.term, s.last = e.Rev, rec.Term, at
+}
+
+// left is how long a round lasts yet for a reader that asked at now, whose answer
+// was rec; 0 if it is over. ask is when a reader should ask again, later or
+// sooner, so as to notice.
+func (s *seen) left(rec Record, c *Config, now Now) (left, ask time.Duration) {
+	left = rec.TTL - (now.Mono - s.since)
+	if c.Office {
+		return max(left, 0), max(min(left, Heartbeat(rec.TTL)/4), 0)
+	}
+	wall := rec.Expires().Sub(now.Wall)
+	if wall > c.MaxTTL+aheadBy {
+		wall = 0 // one of the clocks is wrong by far: it must not block the round
+	}
+	left = max(min(left, wall), 0)
+	return left, left
+}
+
+// judge says whether a round is free for the reader that c describes, and if not,
+// when to ask again. now is when the read that gave rec was sent; rec.TTL is
+// within MaxTTL.
+func (s *seen) judge(rec Record, c *Config, now Now) (finding, time.Duration) {
+	switch left, ask := s.left(rec, c, now); {
+	case rec.State == Abandoned:
+		return abandoned, 0
+	case c.Office && rec.Holder == c.Holder:
+		return ownOffice, 0
+	case left == 0:
+		return expired, 0
+	default:
+		return held, ask
+	}
+}
+
+// maxAhead is by how much the terms that members report may exceed those in the
+// store.
+const maxAhead = 1 << 32
+
+// plausible says whether a reported term counts, given the highest in the store.
+func plausible(reported, highest uint64) bool {
+	return reported <= highest || reported-highest <= maxAhead
+}

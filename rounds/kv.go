@@ -1,0 +1,107 @@
+package rounds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A KV is a store of small values that many processes share. Each key has a
+// history of its own, whose latest revision can be read and replaced. What an
+// answered call has written, every later call sees, from whichever process. A
+// call may wait for as long as its context lasts. A KV is safe for concurrent use.
+//
+// Keys are 1 to 200 bytes: words of A-Z, a-z, 0-9, "_" and "-", with single dots
+// between them. Values are 1 to [MaxValue] bytes.
+//
+// Create, Update and Delete return the revision that they made, or say why they
+// made none with [ErrExists], [ErrConflict], [ErrKey] or [ErrTooLarge]. After any
+// other error nobody knows whether it happened, or will: read the key again.
+type KV interface {
+	// Get returns the latest revision of a key, also if that is a tombstone, or
+	// [ErrNotFound] if the key has none.
+	Get(ctx context.Context, key string) (Entry, error)
+
+	// Create writes the first revision of a key. [ErrExists] is returned if there
+	// is one, a tombstone included.
+	Create(ctx context.Context, key string, value []byte) (rev uint64, err error)
+
+	// Update replaces revision rev of a key. [ErrConflict] is returned if that is
+	// not the latest, or there is none.
+	Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error)
+
+	// Delete replaces revision rev by a tombstone: an entry without a value. The
+	// key remains. Errors are those of Update.
+	Delete(ctx context.Context, key string, rev uint64) (uint64, error)
+
+	// Watch calls f with the latest revisions of what the key names, which may be
+	// none, and then with those that change, until ctx ends or something breaks;
+	// it returns why. A key that ends in a dot names all keys that begin with it.
+	// Between two calls of f a key may change more than once; then only its latest
+	// revision is sure to come. None comes after a later one of its key, and the
+	// latest always comes, however often the connection is lost between.
+	Watch(ctx context.Context, key string, f func([]Entry)) error
+}
+
+// An Entry is one revision of a key.
+type Entry struct {
+	Key   string
+	Value []byte // empty: a tombstone
+	Rev   uint64 // at least 1; grows with each write to any key of the store
+}
+
+// MaxValue is how many bytes a value of a [KV] may have.
+const MaxValue = 64 << 10
+
+const (
+	maxKey      = 200
+	callTimeout = 30 * time.Second // of every call that this package makes
+)
+
+// Errors that a [KV] returns, with more said around them.
+var (
+	ErrNotFound = errors.New("there is no such key")
+	ErrExists   = errors.New("the key exists")
+	ErrConflict = errors.New("the key has another revision")
+	ErrKey      = errors.New("not a key")
+	ErrTooLarge = errors.New("the value is too large")
+)
+
+// CheckKey returns an [ErrKey] if no [KV] takes the key.
+func CheckKey(key string) error {
+	if len(key) == 0 || len(key) > maxKey {
+		return fmt.Errorf("%w: %d bytes, not 1 to %d", ErrKey, len(key), maxKey)
+	}
+	before := byte('.')
+	for i := range len(key) {
+		c := key[i]
+		word := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+		if !word && (c != '.' || before == '.' || i == len(key)-1) {
+			return fmt.Errorf("%w: %q; it takes letters, digits, _ and -, and dots between them", ErrKey, key)
+		}
+		before = c
+	}
+	return nil
+}
+
+// CheckValue returns an error if no [KV] takes the value.
+func CheckValue(value []byte) error {
+	switch {
+	case len(value) == 0:
+		return errors.New("a value needs at least one byte")
+	case len(value) > MaxValue:
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(value), MaxValue)
+	}
+	return nil
+}
+
+// refused says whether a write surely did not happen.
+func refused(err error) bool {
+	for _, e := range []error{ErrExists, ErrConflict, ErrKey, ErrTooLarge} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,514 @@
+package kvtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// An Engine is a kind of store, to be tested.
+type Engine struct {
+	// Open connects a further client to the store, for as long as the test runs.
+	Open func(t testing.TB, addr string) rounds.KV
+
+	// Addr is where the store's server listens, for Open. Without a server it is
+	// empty, and so are the tests about lost connections.
+	Addr string
+}
+
+// Run tests an engine. All tests share one store, which may hold other keys.
+func Run(t *testing.T, e Engine) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Engine)
+	}{
+		{"CreateOnly", createOnly},
+		{"CompareAndSet", compareAndSet},
+		{"Tombstones", tombstones},
+		{"Revisions", revisions},
+		{"Bounds", bounds},
+		{"Context", contexts},
+		{"Watch", watch},
+		{"WatchWhileOthersWrite", watchWhileOthersWrite},
+		{"WatchWithoutGaps", watchWithoutGaps},
+		{"LostConnection", lostConnection},
+		{"Linearizable", linearizable},
+		{"Rounds", overEngine},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, e)
+		})
+	}
+}
+
+var keys atomic.Uint64
+
+// newKey is a key that no other test has.
+func newKey() string { return fmt.Sprintf("test.k%d", keys.Add(1)) }
+
+func (e Engine) open(t testing.TB) rounds.KV { return e.Open(t, e.Addr) }
+
+// long is more than any call takes that is answered.
+const long = 30 * time.Second
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func create(t testing.TB, kv rounds.KV, key, value string) uint64 {
+	t.Helper()
+	rev, err := kv.Create(within(t, long), key, []byte(value))
+	if err != nil || rev == 0 {
+		t.Fatalf("create %s: revision %d, %v", key, rev, err)
+	}
+	return rev
+}
+
+// has fails unless a key has that value and revision; revision 0: it has none.
+func has(t testing.TB, kv rounds.KV, key, value string, rev uint64) {
+	t.Helper()
+	e, err := kv.Get(within(t, long), key)
+	if rev == 0 {
+		if !errors.Is(err, rounds.ErrNotFound) {
+			t.Errorf("get %s: %q, %v; want none", key, e.Value, err)
+		}
+		return
+	}
+	if err != nil || string(e.Value) != value || e.Rev != rev || e.Key != key {
+		t.Errorf("get %s: %s %q at %d, %v; want %q at %d", key, e.Key, e.Value, e.Rev, err, value, rev)
+	}
+}
+
+func wants(t testing.TB, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: %v; want: %v", what, got, want)
+	}
+}
+
+// race runs f in n clients at once and returns how many did it; all others must
+// return want.
+func race(t *testing.T, e Engine, n int, want error, f func(rounds.KV, int) error) int {
+	t.Helper()
+	var wg sync.WaitGroup
+	var won atomic.Int32
+	for i := range n {
+		kv := e.open(t)
+		wg.Go(func() {
+			if err := f(kv, i); err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, want) {
+				t.Errorf("client %d: %v; want: %v", i, err, want)
+			}
+		})
+	}
+	wg.Wait()
+	return int(won.Load())
+}
+
+func createOnly(t *testing.T, e Engine) {
+	kv, key := e.open(t), newKey()
+	has(t, kv, key, "", 0)
+	n := race(t, e, 6, rounds.ErrExists, func(kv rounds.KV, i int) error {
+		_, err := kv.Create(within(t, long), key, []byte(fmt.Sprint(i)))
+		return err
+	})
+	if n != 1 {
+		t.Errorf("%d clients created the key", n)
+	}
+	first, err := kv.Get(within(t, long), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kv.Create(within(t, long), key, []byte("again"))
+	wants(t, "create again", err, rounds.ErrExists)
+	has(t, kv, key, string(first.Value), first.Rev)
+}
+
+func compareAndSet(t *testing.T, e Engine) {
+	kv, key := e.open(t), newKey()
+	ctx := within(t, long)
+	_, err := kv.Update(ctx, key, []byte("x"), 1)
+	wants(t, "update of no key", err, rounds.ErrConflict)
+	_, err = kv.Update(ctx, key, []byte("x"), 0)
+	wants(t, "update of no key, revision 0", err, rounds.ErrConflict)
+	_, err = kv.Delete(ctx, key, 0)
+	wants(t, "delete of no key, revision 0", err, rounds.ErrConflict)
+	has(t, kv, key, "", 0)
+
+	old := create(t, kv, key, "one")
+	rev, err := kv.Update(ctx, key, []byte("two"), old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []uint64{0, old, rev + 1, 1 << 62} {
+		_, err := kv.Update(ctx, key, []byte("x"), wrong)
+		wants(t, fmt.Sprintf("update of revision %d, not %d", wrong, rev), err, rounds.ErrConflict)
+		_, err = kv.Delete(ctx, key, wrong)
+		wants(t, fmt.Sprintf("delete of revision %d, not %d", wrong, rev), err, rounds.ErrConflict)
+	}
+	has(t, kv, key, "two", rev)
+
+	n := race(t, e, 6, rounds.ErrConflict, func(kv rounds.KV, i int) error {
+		if i%2 == 0 {
+			_, err := kv.Delete(within(t, long), key, rev)
+			return err
+		}
+		_, err := kv.Update(within(t, long), key, []byte(fmt.Sprint(i)), rev)
+		return err
+	})
+	if n != 1 {
+		t.Errorf("%d clients replaced the same revision", n)
+	}
+}
+
+func tombstones(t *testing.T, e Engine) {
+	kv, other, key := e.open(t), e.open(t), newKey()
+	ctx := within(t, long)
+	rev := create(t, kv, key, "one")
+	dead, err := kv.Delete(ctx, key, rev)
+	if err != nil || dead <= rev {
+		t.Fatalf("delete of revision %d: %d, %v", rev, dead, err)
+	}
+	has(t, kv, key, "", dead)
+	has(t, other, key, "", dead)
+	_, err = other.Create(ctx, key, []byte("two"))
+	wants(t, "create over a tombstone", err, rounds.ErrExists)
+	_, err = other.Update(ctx, key, []byte("two"), rev)
+	wants(t, "update of what was deleted", err, rounds.ErrConflict)
+	again, err := other.Delete(ctx, key, dead)
+	if err != nil {
+		t.Fatalf("delete of a tombstone: %v", err)
+	}
+	alive, err := other.Update(ctx, key, []byte("two"), again)
+	if err != nil || alive <= again {
+		t.Fatalf("update of a tombstone: %d, %v", alive, err)
+	}
+	has(t, kv, key, "two", alive)
+}
+
+func revisions(t *testing.T, e Engine) {
+	kvs := []rounds.KV{e.open(t), e.open(t)}
+	ctx := within(t, long)
+	a, b := newKey(), newKey()
+	last := create(t, kvs[0], a, "a")
+	at := map[string]uint64{a: last, b: create(t, kvs[1], b, "b")}
+	last = at[b]
+	for i := range 10 {
+		key := []string{a, b}[i%2]
+		rev, err := kvs[i/2%2].Update(ctx, key, []byte(fmt.Sprint(i)), at[key])
+		if err != nil || rev <= last {
+			t.Fatalf("revision %d after %d: %v", rev, last, err)
+		}
+		at[key], last = rev, rev
+	}
+}
+
+func bounds(t *testing.T, e Engine) {
+	kv := e.open(t)
+	ctx := within(t, long)
+	key := newKey()
+	full := make([]byte, rounds.MaxValue)
+	for i := range full {
+		full[i] = byte(i)
+	}
+	rev, err := kv.Create(ctx, key, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := kv.Get(ctx, key); err != nil || !bytes.Equal(e.Value, full) {
+		t.Errorf("a value of all bytes: %d bytes, %v", len(e.Value), err)
+	}
+	_, err = kv.Update(ctx, key, append(full, 0), rev)
+	wants(t, "update with a large value", err, rounds.ErrTooLarge)
+	fresh := newKey()
+	_, err = kv.Create(ctx, fresh, append(full, 0))
+	wants(t, "create with a large value", err, rounds.ErrTooLarge)
+	if _, err := kv.Create(ctx, fresh, nil); err == nil {
+		t.Error("an empty value was created, which would be a tombstone")
+	}
+	if _, err := kv.Update(ctx, key, nil, rev); err == nil {
+		t.Error("an empty value was written, which would be a tombstone")
+	}
+	has(t, kv, fresh, "", 0)
+	has(t, kv, key, string(full), rev)
+
+	for _, bad := range []string{"", ".", "a.", ".a", "a..b", "a b", "a*", "a>", "a/b", "ä", "a\x00", strings.Repeat("k", 201)} {
+		_, err := kv.Create(ctx, bad, []byte("x"))
+		wants(t, fmt.Sprintf("create %q", bad), err, rounds.ErrKey)
+		_, err = kv.Update(ctx, bad, []byte("x"), 1)
+		wants(t, fmt.Sprintf("update %q", bad), err, rounds.ErrKey)
+		_, err = kv.Delete(ctx, bad, 1)
+		wants(t, fmt.Sprintf("delete %q", bad), err, rounds.ErrKey)
+		_, err = kv.Get(ctx, bad)
+		wants(t, fmt.Sprintf("get %q", bad), err, rounds.ErrKey)
+		if bad != "a." {
+			wants(t, fmt.Sprintf("watch %q", bad), kv.Watch(ctx, bad, func([]rounds.Entry) {}), rounds.ErrKey)
+		}
+	}
+	create(t, kv, newKey()+"."+strings.Repeat("k", 150)+"_-AZ09", "x")
+}
+
+func contexts(t *testing.T, e Engine) {
+	kv, key := e.open(t), newKey()
+	rev := create(t, kv, key, "one")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	fresh := newKey()
+	_, err := kv.Get(over, key)
+	wants(t, "get", err, context.Canceled)
+	_, err = kv.Create(over, fresh, []byte("x"))
+	wants(t, "create", err, context.Canceled)
+	_, err = kv.Update(over, key, []byte("x"), rev)
+	wants(t, "update", err, context.Canceled)
+	_, err = kv.Delete(over, key, rev)
+	wants(t, "delete", err, context.Canceled)
+	wants(t, "watch", kv.Watch(over, key, func([]rounds.Entry) {}), context.Canceled)
+	has(t, kv, key, "one", rev)
+	has(t, kv, fresh, "", 0)
+}
+
+// A viewer watches, and knows the latest revisions.
+type viewer struct {
+	news chan []rounds.Entry
+	done chan error
+	view map[string]rounds.Entry
+}
+
+// newViewer begins to watch and returns after the first call of f.
+func newViewer(t testing.TB, kv rounds.KV, key string) *viewer {
+	v := &viewer{news: make(chan []rounds.Entry, 1000), done: make(chan error, 1), view: map[string]rounds.Entry{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { v.done <- kv.Watch(ctx, key, func(es []rounds.Entry) { v.news <- slices.Clone(es) }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-v.done; !errors.Is(err, context.Canceled) {
+			t.Errorf("watch %s ended: %v", key, err)
+		}
+	})
+	v.next(t)
+	return v
+}
+
+func (v *viewer) next(t testing.TB) {
+	t.Helper()
+	select {
+	case es := <-v.news:
+		for _, e := range es {
+			if e.Rev <= v.view[e.Key].Rev {
+				t.Errorf("%s: revision %d came after %d", e.Key, e.Rev, v.view[e.Key].Rev)
+			}
+			v.view[e.Key] = e
+		}
+	case err := <-v.done:
+		v.done <- err
+		t.Fatalf("the watch has ended: %v", err)
+	case <-time.After(long):
+		t.Fatal("nothing came")
+	}
+}
+
+// until waits until the viewer knows these revisions.
+func (v *viewer) until(t testing.TB, want ...rounds.Entry) {
+	t.Helper()
+	for _, e := range want {
+		for v.view[e.Key].Rev < e.Rev {
+			v.next(t)
+		}
+		if got := v.view[e.Key]; got.Rev != e.Rev || string(got.Value) != string(e.Value) {
+			t.Errorf("the watch says that %s is %q at %d, and it is %q at %d", e.Key, got.Value, got.Rev, e.Value, e.Rev)
+		}
+	}
+	if len(v.view) != len(want) {
+		t.Errorf("the watch named %d keys, not %d", len(v.view), len(want))
+	}
+}
+
+func watch(t *testing.T, e Engine) {
+	kv, other := e.open(t), e.open(t)
+	ctx := within(t, long)
+	base := newKey()
+	entry := func(key, value string) rounds.Entry {
+		return rounds.Entry{Key: key, Value: []byte(value), Rev: create(t, other, key, value)}
+	}
+	none := newViewer(t, kv, base+".")
+	none.until(t)
+	one, below, beside := entry(base, "one"), entry(base+".a", "a"), entry(base+"x", "beside")
+	all, single := newViewer(t, kv, base+"."), newViewer(t, kv, base)
+	all.until(t, below)
+	single.until(t, one)
+	deeper := entry(base+".a.b", "deeper")
+	for _, v := range []*viewer{none, all} {
+		v.until(t, below, deeper)
+	}
+	newViewer(t, kv, base+"x").until(t, beside)
+	for _, old := range []*rounds.Entry{&one, &deeper} {
+		rev, err := other.Delete(ctx, old.Key, old.Rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old.Rev, old.Value = rev, nil
+	}
+	single.until(t, one)
+	all.until(t, below, deeper)
+	newViewer(t, kv, base).until(t, one) // a tombstone from the start
+}
+
+// watchWhileOthersWrite has clients write while watches begin: none may miss what
+// is written between its first look and the rest.
+func watchWhileOthersWrite(t *testing.T, e Engine) {
+	base := newKey()
+	const writers, writes = 3, 15
+	last := make([]rounds.Entry, writers)
+	var wg sync.WaitGroup
+	for i := range writers {
+		kv := e.open(t)
+		wg.Go(func() { last[i] = writeOften(t, kv, fmt.Sprintf("%s.w%d", base, i), writes) })
+	}
+	kv := e.open(t)
+	var viewers []*viewer
+	for range 3 {
+		viewers = append(viewers, newViewer(t, kv, base+"."))
+	}
+	wg.Wait()
+	for _, v := range viewers {
+		v.until(t, last...)
+	}
+}
+
+// writeOften writes a key n times and returns the last revision.
+func writeOften(t testing.TB, kv rounds.KV, key string, n int) rounds.Entry {
+	e := rounds.Entry{Key: key}
+	for i := range n {
+		e.Value = fmt.Appendf(nil, "%s %d", key, i)
+		var err error
+		if e.Rev == 0 {
+			e.Rev, err = kv.Create(within(t, long), key, e.Value)
+		} else {
+			e.Rev, err = kv.Update(within(t, long), key, e.Value, e.Rev)
+		}
+		if err != nil {
+			t.Error(err)
+			return e
+		}
+	}
+	return e
+}
+
+// watchWithoutGaps loses the watcher's connection in every way while others write.
+func watchWithoutGaps(t *testing.T, e Engine) {
+	if e.Addr == "" {
+		t.Skip("no connection that could be lost")
+	}
+	for _, loss := range []Loss{Requests, Answers, Connections} {
+		t.Run(fmt.Sprint(loss), func(t *testing.T) {
+			t.Parallel()
+			kv, key := e.open(t), newKey()
+			link := NewLink(t, e.Addr)
+			v := newViewer(t, e.Open(t, link.Addr), key+".")
+			before := writeOften(t, kv, key+".before", 3)
+			v.until(t, before)
+			link.Lose(loss)
+			during := writeOften(t, kv, key+".during", 3)
+			before.Value = []byte("changed")
+			rev, err := kv.Update(within(t, long), before.Key, before.Value, before.Rev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before.Rev = rev
+			link.Lose(Nothing)
+			after := writeOften(t, kv, key+".after", 3)
+			v.until(t, before, during, after)
+		})
+	}
+}
+
+// lostConnection loses the connection in each call: the call ends with an error
+// that does not claim to know what happened, and reading it back tells.
+func lostConnection(t *testing.T, e Engine) {
+	if e.Addr == "" {
+		t.Skip("no connection that could be lost")
+	}
+	calls := map[string]func(ctx context.Context, kv rounds.KV, key string, rev uint64) error{
+		"Get": func(ctx context.Context, kv rounds.KV, key string, _ uint64) error {
+			_, err := kv.Get(ctx, key)
+			return err
+		},
+		"Create": func(ctx context.Context, kv rounds.KV, key string, _ uint64) error {
+			_, err := kv.Create(ctx, key+".new", []byte("new"))
+			return err
+		},
+		"Update": func(ctx context.Context, kv rounds.KV, key string, rev uint64) error {
+			_, err := kv.Update(ctx, key, []byte("new"), rev)
+			return err
+		},
+		"Delete": func(ctx context.Context, kv rounds.KV, key string, rev uint64) error {
+			_, err := kv.Delete(ctx, key, rev)
+			return err
+		},
+	}
+	for name, call := range calls {
+		for loss, happens := range map[Loss]bool{Requests: false, Answers: name != "Get", Connections: false} {
+			t.Run(fmt.Sprint(name, loss), func(t *testing.T) {
+				t.Parallel()
+				direct, key := e.open(t), newKey()
+				rev := create(t, direct, key, "old")
+				link := NewLink(t, e.Addr)
+				kv := e.Open(t, link.Addr)
+				has(t, kv, key, "old", rev)
+				link.Lose(loss)
+				err := call(within(t, 200*time.Millisecond), kv, key, rev)
+				for _, known := range []error{nil, rounds.ErrConflict, rounds.ErrExists, rounds.ErrNotFound} {
+					if errors.Is(err, known) {
+						t.Errorf("a lost call returned: %v", err)
+					}
+				}
+				link.Lose(Nothing)
+				readBack(t, direct, kv, key, rev, name, happens)
+			})
+		}
+	}
+}
+
+// readBack checks what became of a lost call, as both clients see it.
+func readBack(t *testing.T, direct, kv rounds.KV, key string, rev uint64, call string, happens bool) {
+	look := key
+	if call == "Create" {
+		look = key + ".new"
+	}
+	get := func(kv rounds.KV) rounds.Entry {
+		e, err := kv.Get(within(t, long), look)
+		if err != nil && !errors.Is(err, rounds.ErrNotFound) {
+			t.Fatalf("reading back: %v", err)
+		}
+		return e
+	}
+	was := rev
+	if call == "Create" {
+		was = 0
+	}
+	for deadline := time.Now().Add(long); happens && get(direct).Rev == was; { // its answer was lost, so it may still be under way
+		if time.Now().After(deadline) {
+			t.Fatal("the request was not lost, and did not happen")
+		}
+	}
+	a, b := get(direct), get(kv)
+	if a.Rev != b.Rev || string(a.Value) != string(b.Value) {
+		t.Errorf("clients do not agree: %q at %d, %q at %d", a.Value, a.Rev, b.Value, b.Rev)
+	}
+	if happened := a.Rev != was; happened != happens {
+		t.Errorf("it happened: %v", happened)
+	}
+}

@@ -1,0 +1,55 @@
+package rounds
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Notice is something that an operator should know and that changes nothing.
+type Notice struct {
+	Kind   NoticeKind
+	Round  string
+	Record Record    // whose it is about
+	Clock  time.Time // our wall clock
+	Member string    // who reported Term
+	Term   uint64
+}
+
+// NoticeKind says what a [Notice] is about.
+type NoticeKind int
+
+// The kinds of notices.
+const (
+	// ClockAhead: the clock of the record's holder is more than five minutes
+	// ahead of ours. One of them is wrong.
+	ClockAhead NoticeKind = iota
+
+	// Overtaken: the record's holder took a round while it was ours. If that was
+	// before its time was over by our clock, the clocks differ.
+	Overtaken
+
+	// Unresolved: a guard was closed and neither completed nor abandoned. The
+	// round waits until its time is over.
+	Unresolved
+
+	// Implausible: a member reported a term that is too far above all that the
+	// store knows. It does not count.
+	Implausible
+)
+
+func (n Notice) String() string {
+	r := n.Record
+	switch n.Kind {
+	case ClockAhead:
+		return fmt.Sprintf("round %s: %q acquired term %d at %s, and here it is %s; set the clock that is wrong", n.Round, r.Holder, r.Term, show(r.Acquired), show(n.Clock))
+	case Overtaken:
+		lost := &LostError{n.Round, n.Term, r}
+		return fmt.Sprintf("%v, acquired at %s; here it is %s", lost, show(r.Acquired), show(n.Clock))
+	case Unresolved:
+		return fmt.Sprintf("round %s: term %d was neither completed nor abandoned; nobody gets the round for %v", n.Round, r.Term, r.TTL)
+	default:
+		return fmt.Sprintf("round %s: %q reports term %d, which is too far above any known; it does not count", n.Round, n.Member, n.Term)
+	}
+}
+
+func show(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,525 @@
+package rounds_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvtest"
+)
+
+func TestAJobIsHeldForItsTTLWhateverBecomesOfItsHolder(t *testing.T) {
+	m := kvtest.NewMemory()
+	a, b := job(t, m, "a"), job(t, m, "b")
+	a.free(t, time.Hour, 1).Close()
+	a.told(t, rounds.Unresolved)
+	b.Pass(time.Hour - time.Millisecond)
+	if held := b.held(t, time.Hour); held.Record.Holder != "a" || held.Again != time.Millisecond {
+		t.Errorf("held: %+v", held)
+	}
+	b.Pass(time.Millisecond) // now equal to its end: over
+	b.free(t, time.Hour, 2)
+}
+
+func TestCompletingAJobDoesNotEndItsTime(t *testing.T) {
+	m := kvtest.NewMemory()
+	a, b := job(t, m, "a"), job(t, m, "b")
+	g := a.free(t, time.Hour, 1)
+	a.Pass(time.Minute)
+	ok(t, g.Complete(t.Context(), "42 files"))
+	g.Close()
+	a.told(t)
+	if rec := current(t, m); rec.State != rounds.Completed || rec.Outcome != "42 files" || !rec.Ended.Equal(kvtest.Noon.Add(time.Minute)) || !rec.Acquired.Equal(kvtest.Noon) || rec.TTL != time.Hour {
+		t.Errorf("record %+v", rec)
+	}
+	b.Pass(59 * time.Minute)
+	b.held(t, time.Hour)
+	b.Pass(time.Minute)
+	b.free(t, time.Hour, 2)
+}
+
+func TestAnAbandonedRoundIsFreeAtOnce(t *testing.T) {
+	for _, kind := range []bool{false, true} {
+		m := kvtest.NewMemory()
+		a := newParty(t, m, rounds.Config{Holder: "a", Office: kind})
+		b := newParty(t, m, rounds.Config{Holder: "b", Office: kind})
+		g := a.free(t, time.Minute, 1)
+		ok(t, g.Abandon(t.Context(), "exit status 3"))
+		if rec := current(t, m); rec.State != rounds.Abandoned || rec.Outcome != "exit status 3" || rec.Term != 1 {
+			t.Errorf("record %+v", rec)
+		}
+		b.free(t, time.Minute, 2)
+	}
+}
+
+// A machine whose clock is ahead writes records of the future. They are reported,
+// and block nobody for longer than their ttl.
+func TestARecordOfTheFuture(t *testing.T) {
+	m := kvtest.NewMemory()
+	ahead, b := job(t, m, "ahead"), job(t, m, "b")
+	ahead.Jump(time.Hour)
+	g := ahead.free(t, time.Hour, 1)
+	b.held(t, time.Hour)
+	b.told(t, rounds.ClockAhead)
+	b.Pass(30 * time.Minute)
+	ok(t, g.Complete(t.Context(), "done")) // does not let the time begin anew
+	b.held(t, time.Hour)
+	b.told(t) // once
+	b.Pass(30*time.Minute - time.Millisecond)
+	b.held(t, time.Hour)
+	b.Pass(time.Millisecond)
+	b.free(t, time.Hour, 2)
+	b.told(t)
+}
+
+func TestClocksThatDifferByLittleAreNotReported(t *testing.T) {
+	m := kvtest.NewMemory()
+	a, b := job(t, m, "a"), job(t, m, "b")
+	a.Jump(5 * time.Minute)
+	a.free(t, time.Hour, 1)
+	b.held(t, time.Hour)
+	b.told(t)
+}
+
+// Invariant 58: no record wedges the fleet, whatever it says.
+func TestARecordThatEndsTooLateIsFree(t *testing.T) {
+	const max = 24 * time.Hour
+	for _, c := range []struct {
+		acquired time.Duration // after our now
+		ttl      time.Duration
+		free     bool
+	}{
+		{0, max, false},
+		{5 * time.Minute, max, false}, // clocks differ a little
+		{5*time.Minute + time.Millisecond, max, true},
+		{max - time.Hour, time.Hour, false},
+		{max, time.Hour, true},
+		{365 * 24 * time.Hour, time.Minute, true},
+		{-max, 365 * 24 * time.Hour, true}, // counts as max
+		{-max + time.Millisecond, 365 * 24 * time.Hour, false},
+	} {
+		m := kvtest.NewMemory()
+		p := newParty(t, m, rounds.Config{Holder: "b", MaxTTL: max})
+		overwrite(m, rounds.Record{Term: 7, Holder: "x", TTL: c.ttl, Acquired: kvtest.Noon.Add(c.acquired)})
+		if c.free {
+			p.free(t, time.Hour, 8)
+		} else {
+			p.held(t, time.Hour)
+		}
+	}
+}
+
+func TestATTLAboveTheLongestCountsAsThat(t *testing.T) {
+	m := kvtest.NewMemory()
+	p := newParty(t, m, rounds.Config{Holder: "b", Office: true, MaxTTL: 3 * time.Second})
+	overwrite(m, rounds.Record{Term: 7, Holder: "x", TTL: 1000 * time.Hour, Acquired: kvtest.Noon})
+	p.held(t, time.Second)
+	for range 2 {
+		p.Pass(1500 * time.Millisecond)
+		if p.Now().Mono < 3*time.Second {
+			p.held(t, time.Second)
+		}
+	}
+	p.free(t, time.Second, 8)
+}
+
+// For an office no wall clock counts, and a newcomer waits for one ttl.
+func TestAnOfficeIsOverOnceItWasSeenUnchangedForItsTTL(t *testing.T) {
+	const ttl = 3 * time.Second
+	m := kvtest.NewMemory()
+	a, b := office(t, m, "a"), office(t, m, "b")
+	g := a.free(t, ttl, 1)
+	b.Jump(1000 * time.Hour)
+	held := b.held(t, ttl)
+	if held.Again != rounds.Heartbeat(ttl)/4 {
+		t.Errorf("ask again after %v", held.Again)
+	}
+	for range 5 { // it is extended
+		b.Pass(rounds.Heartbeat(ttl))
+		ok(t, g.Extend(t.Context()))
+		b.held(t, ttl)
+	}
+	b.Pass(ttl/2 - time.Millisecond)
+	b.held(t, ttl)
+	b.Pass(ttl / 2)
+	if held := b.held(t, ttl); held.Again != time.Millisecond {
+		t.Errorf("ask again after %v", held.Again)
+	}
+	b.Pass(time.Millisecond)
+	b.free(t, ttl, 2)
+	lost(t, g.Extend(t.Context()), "b", 2)
+	a.told(t, rounds.Overtaken)
+	if err := g.Extend(t.Context()); !errors.Is(err, rounds.ErrEnded) {
+		t.Errorf("extended again: %v", err)
+	}
+}
+
+// While the store is away, no holder can extend; so an outage counts for nothing.
+func TestAnOutageOfTheStoreUnseatsNobody(t *testing.T) {
+	const ttl = 3 * time.Second
+	m := kvtest.NewMemory()
+	a, b := office(t, m, "a"), office(t, m, "b")
+	a.free(t, ttl, 1)
+	b.held(t, ttl)
+	b.Pass(rounds.Heartbeat(ttl))
+	b.held(t, ttl)
+	b.Pass(rounds.Heartbeat(ttl) + 1) // unseen for longer than a heartbeat
+	b.held(t, ttl)
+	b.Pass(ttl / 2)
+	b.held(t, ttl)
+	b.Pass(ttl / 2)
+	b.free(t, ttl, 2)
+}
+
+// Between sending a read and its answer anything may have happened: it counts as
+// unseen.
+func TestOnlyTheTimeBetweenAnswersCounts(t *testing.T) {
+	const ttl = 3 * time.Second
+	m := kvtest.NewMemory()
+	kv := &faultyKV{KV: m}
+	a, b := office(t, m, "a"), office(t, kv, "b")
+	a.free(t, ttl, 1)
+	slow := time.Second
+	kv.before = callsTake(b, &slow)
+	b.held(t, ttl) // answered after 1 s: here the count begins
+	slow = 0
+	b.Pass(ttl / 2)
+	b.held(t, ttl)
+	b.Pass(ttl/2 - time.Millisecond)
+	slow = 400 * time.Millisecond
+	b.held(t, ttl) // sent after 2.999 s
+	slow = 0
+	b.free(t, ttl, 2)
+}
+
+// An office is never resumed: its restarted holder takes the next term, at once.
+func TestAnOfficeOfOurOwnIsTakenAtOnce(t *testing.T) {
+	const ttl = 3 * time.Second
+	m := kvtest.NewMemory()
+	a := office(t, m, "a")
+	old := a.free(t, ttl, 1)
+	if _, err := a.TryAcquire(t.Context(), ttl); !errors.Is(err, rounds.ErrHolding) {
+		t.Errorf("acquired twice by one run: %v", err)
+	}
+	again := newParty(t, m, rounds.Config{Holder: "a", Office: true, Run: "another run"})
+	if _, err := again.Resume(t.Context(), 1); err == nil {
+		t.Error("an office was resumed")
+	}
+	again.free(t, ttl, 2)
+	lost(t, old.Extend(t.Context()), "a", 2)
+
+	old = office(t, m, "b").stolen(t, m, ttl, 3)
+	old.Close()
+}
+
+// stolen waits until the office is over, and takes it.
+func (p *party) stolen(t *testing.T, m *kvtest.Memory, ttl time.Duration, term uint64) *rounds.Guard {
+	p.held(t, ttl)
+	p.Pass(ttl / 2)
+	p.held(t, ttl)
+	p.Pass(ttl / 2)
+	return p.free(t, ttl, term)
+}
+
+func TestAClosedOfficeIsTakenAgainWithANewTerm(t *testing.T) {
+	m := kvtest.NewMemory()
+	a := office(t, m, "a")
+	a.free(t, time.Second, 1).Close()
+	a.free(t, time.Second, 2)
+}
+
+// Invariant 59.
+func TestAJobIsResumedWithItsTermAlone(t *testing.T) {
+	m := kvtest.NewMemory()
+	a := job(t, m, "a")
+	old := a.free(t, time.Hour, 1)
+	again := newParty(t, m, rounds.Config{Holder: "a", Run: "another run"})
+	again.Pass(10 * time.Minute)
+	again.held(t, time.Hour)
+	other := job(t, m, "b")
+	_, err := other.Resume(t.Context(), 1)
+	lost(t, err, "a", 1)
+	_, err = again.Resume(t.Context(), 2)
+	lost(t, err, "a", 1)
+	g, err := again.Resume(t.Context(), 1)
+	ok(t, err)
+	if g.Left() != 50*time.Minute {
+		t.Errorf("left %v", g.Left())
+	}
+	// The earlier run was only paused, and now has no say.
+	lost(t, old.Complete(t.Context(), "old"), "a", 1)
+	ok(t, g.Complete(t.Context(), "new"))
+	if rec := current(t, m); rec.Outcome != "new" {
+		t.Errorf("record %+v", rec)
+	}
+	third := newParty(t, m, rounds.Config{Holder: "a", Run: "third"})
+	_, err = third.Resume(t.Context(), 1)
+	lost(t, err, "a", 1)
+
+	again.Pass(time.Hour)
+	again.free(t, time.Hour, 2).Close()
+	third.Pass(3 * time.Hour)
+	_, err = third.Resume(t.Context(), 2)
+	lost(t, err, "a", 2)
+}
+
+// Invariant 55, and terms that grow over what cannot be read.
+func TestDamagedAndDeletedRecordsAreFreeAndTermsGrow(t *testing.T) {
+	for _, value := range []string{
+		"", "garbage", "{}", "null", "[]", `{"term":0,"holder":"x","ttl_ms":1,"acquired":"2030-01-01T00:00:00Z"}`,
+		`{"term":18446744073709551615,"holder":"x","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z"}`,
+		`{"term":3,"holder":"","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z"}`,
+		`{"term":3,"holder":"x","ttl_ms":0,"acquired":"2030-01-01T12:00:00Z"}`,
+		`{"term":3,"holder":"x","ttl_ms":-1,"acquired":"2030-01-01T12:00:00Z"}`,
+		`{"term":3,"holder":"x","ttl_ms":1000000}`,
+		`{"term":3,"holder":"x","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z","completed":"2030-01-01T12:00:00Z","abandoned":"2030-01-01T12:00:00Z"}`,
+		`{"term":3,"holder":"x","ttl_ms":1000000,"acquired":"noon"}`,
+		`{"term":3,"holder":"x","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z"} and more`,
+		`{"term":3,"holder":"` + strings.Repeat("x", 257) + `","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z"}`,
+		`{"term":3,"holder":"x","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z","junk":"` + strings.Repeat("x", 50<<10) + `"}`,
+	} {
+		for _, kind := range []bool{false, true} {
+			m := kvtest.NewMemory()
+			a := newParty(t, m, rounds.Config{Holder: "a", Office: kind})
+			for term := range uint64(3) {
+				g := a.free(t, time.Minute, term+1)
+				ok(t, g.Abandon(t.Context(), ""))
+			}
+			m.Overwrite(recordKey, []byte(value))
+			if _, err := rounds.Current(t.Context(), m, name); !errors.Is(err, rounds.ErrCorrupt) {
+				t.Errorf("current of %.30q: %v", value, err)
+			}
+			fresh := newParty(t, m, rounds.Config{Holder: "b", Office: kind})
+			g := kvtest.Free(t, fresh.Round, time.Minute)
+			if g.Term() <= 3 {
+				t.Errorf("term %d over %.30q, after 3", g.Term(), value)
+			}
+			if again := newParty(t, m, rounds.Config{Holder: "c", Office: kind}); again.held(t, time.Minute).Record.Holder != "b" {
+				t.Error("taken twice")
+			}
+		}
+	}
+}
+
+// Terms follow from all that is known of them.
+func TestATermIsAboveAllSigns(t *testing.T) {
+	publish := func(m *kvtest.Memory, term uint64) {
+		p, err := rounds.NewPointer(m, name)
+		ok(t, err)
+		ok(t, p.Publish(t.Context(), rounds.Target{Term: term, Value: "x"}))
+	}
+	t.Run("pointer", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		publish(m, 41)
+		job(t, m, "a").free(t, time.Hour, 42)
+	})
+	t.Run("record", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		publish(m, 3)
+		overwrite(m, rounds.Record{Term: 41, Holder: "x", TTL: time.Second, Acquired: kvtest.Noon.Add(-time.Hour)})
+		job(t, m, "a").free(t, time.Hour, 42)
+	})
+	t.Run("damaged pointer", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		for range 41 {
+			m.Overwrite(pointerKey, []byte("garbage"))
+		}
+		job(t, m, "a").free(t, time.Hour, 42)
+	})
+	t.Run("what it read before", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		overwrite(m, rounds.Record{Term: 41, Holder: "x", TTL: time.Hour, Acquired: kvtest.Noon})
+		a := job(t, m, "a")
+		a.held(t, time.Hour)
+		m.Overwrite(recordKey, []byte("garbage"))
+		a.free(t, time.Hour, 42)
+	})
+	t.Run("what members say", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		overwrite(m, rounds.Record{Term: 10, Holder: "x", TTL: time.Second, Acquired: kvtest.Noon.Add(-time.Hour)})
+		a := job(t, m, "a")
+		a.Heard("honest", 41)
+		a.Heard("honest", 7)
+		a.Heard("liar", 1<<64-1)
+		a.Heard("far", 11+1<<32)
+		a.free(t, time.Hour, 42)
+		a.told(t, rounds.Implausible, rounds.Implausible)
+	})
+	t.Run("just plausible", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		a := job(t, m, "a")
+		a.Heard("far", 1<<32)
+		a.free(t, time.Hour, 1<<32+1)
+		a.told(t)
+	})
+	t.Run("too many members", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		a := job(t, m, "a")
+		for i := range 5000 {
+			a.Heard(fmt.Sprint("member ", i), uint64(i))
+		}
+		a.Heard("member 7", 2000) // it is known
+		a.free(t, time.Hour, 2001)
+	})
+	t.Run("no more terms", func(t *testing.T) {
+		m := kvtest.NewMemory()
+		overwrite(m, rounds.Record{Term: rounds.MaxTerm, Holder: "x", TTL: time.Second, Acquired: kvtest.Noon.Add(-time.Hour)})
+		if g, err := job(t, m, "a").TryAcquire(t.Context(), time.Hour); err == nil {
+			t.Errorf("term %d", g.Term())
+		}
+	})
+}
+
+// Invariant 56.
+func TestAnOvertakenGuardChangesNothing(t *testing.T) {
+	for _, end := range []func(*rounds.Guard) error{
+		func(g *rounds.Guard) error { return g.Complete(t.Context(), "late") },
+		func(g *rounds.Guard) error { return g.Abandon(t.Context(), "late") },
+	} {
+		m := kvtest.NewMemory()
+		a, b := job(t, m, "a"), job(t, m, "b")
+		g := a.free(t, time.Hour, 1)
+		b.Jump(time.Hour)
+		b.free(t, time.Hour, 2)
+		before := current(t, m)
+		lost(t, end(g), "b", 2)
+		a.told(t, rounds.Overtaken)
+		if after := current(t, m); after != before {
+			t.Errorf("%+v became %+v", before, after)
+		}
+		if err := g.Complete(t.Context(), ""); !errors.Is(err, rounds.ErrEnded) {
+			t.Errorf("ended twice: %v", err)
+		}
+		a.held(t, time.Hour) // and asks as anybody
+	}
+}
+
+func TestALostRecordIsLost(t *testing.T) {
+	m := kvtest.NewMemory()
+	a := job(t, m, "a")
+	g := a.free(t, time.Hour, 1)
+	m.Overwrite(recordKey, []byte("garbage"))
+	lost(t, g.Complete(t.Context(), "done"), "", 0)
+}
+
+func TestAGuardKnowsHowMuchIsLeft(t *testing.T) {
+	m := kvtest.NewMemory()
+	a := job(t, m, "a")
+	g := a.free(t, time.Hour, 1)
+	a.Pass(10 * time.Minute)
+	a.Jump(-5 * time.Minute) // the wall clock was wrong; others may go by time that passed
+	if g.Left() != 50*time.Minute {
+		t.Errorf("left %v", g.Left())
+	}
+	a.Jump(20 * time.Minute)
+	if g.Left() != 35*time.Minute {
+		t.Errorf("left %v", g.Left())
+	}
+	a.Pass(time.Hour)
+	if g.Left() != 0 {
+		t.Errorf("left %v", g.Left())
+	}
+
+	m = kvtest.NewMemory()
+	kv := &faultyKV{KV: m}
+	o := office(t, kv, "o")
+	kv.before = callsTake(o, new(100*time.Millisecond))
+	g = o.free(t, 3*time.Second, 1)
+	if left := g.Left(); left != 2900*time.Millisecond {
+		t.Errorf("left %v after a write that took 100 ms", left)
+	}
+	o.Jump(1000 * time.Hour)
+	o.Pass(2 * time.Second)
+	ok(t, g.Extend(t.Context()))
+	if left := g.Left(); left != 2900*time.Millisecond {
+		t.Errorf("left %v after an extension that took 100 ms", left)
+	}
+}
+
+func TestTokensSortAsTermsDo(t *testing.T) {
+	m := kvtest.NewMemory()
+	a := job(t, m, "a")
+	last := ""
+	for range 20 {
+		g := kvtest.Free(t, a.Round, time.Hour)
+		if g.Token() <= last {
+			t.Errorf("%q after %q", g.Token(), last)
+		}
+		last = g.Token()
+		ok(t, g.Abandon(t.Context(), ""))
+	}
+	b := newParty(t, m, rounds.Config{Holder: "a", Run: "another"})
+	b.Heard("x", 1<<32)
+	if g := kvtest.Free(t, b.Round, time.Hour); g.Token() <= last {
+		t.Errorf("%q after %q", g.Token(), last)
+	}
+}
+
+func TestNeverAndDamagedAreToldApart(t *testing.T) {
+	m := kvtest.NewMemory()
+	if _, err := rounds.Current(t.Context(), m, name); !errors.Is(err, rounds.ErrNever) {
+		t.Errorf("got %v", err)
+	}
+	m.Overwrite(recordKey, nil)
+	if _, err := rounds.Current(t.Context(), m, name); !errors.Is(err, rounds.ErrCorrupt) || errors.Is(err, rounds.ErrNever) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := rounds.Current(t.Context(), m, "a b"); !errors.Is(err, rounds.ErrKey) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatIsWrongIsRefused(t *testing.T) {
+	good := rounds.Config{Name: name, Holder: "a", Run: "r", Clock: rounds.ClockOf(time.Now)}
+	for what, change := range map[string]func(*rounds.Config){
+		"name":    func(c *rounds.Config) { c.Name = "a/b" },
+		"long":    func(c *rounds.Config) { c.Name = strings.Repeat("x", 129) },
+		"holder":  func(c *rounds.Config) { c.Holder = "" },
+		"holder2": func(c *rounds.Config) { c.Holder = strings.Repeat("x", 257) },
+		"holder3": func(c *rounds.Config) { c.Holder = "\xff" },
+		"run":     func(c *rounds.Config) { c.Run = "" },
+		"data":    func(c *rounds.Config) { c.Data = strings.Repeat("x", 5000) },
+		"ttl":     func(c *rounds.Config) { c.MaxTTL = -1 },
+		"clock":   func(c *rounds.Config) { c.Clock = nil },
+	} {
+		c := good
+		change(&c)
+		if _, err := rounds.New(kvtest.NewMemory(), c); err == nil {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+	r, err := rounds.New(kvtest.NewMemory(), good)
+	ok(t, err)
+	for _, ttl := range []time.Duration{0, -1, time.Microsecond, 32 * 24 * time.Hour} {
+		if _, err := r.TryAcquire(t.Context(), ttl); err == nil {
+			t.Errorf("a ttl of %v was accepted", ttl)
+		}
+	}
+	g, err := r.TryAcquire(t.Context(), time.Second)
+	ok(t, err)
+	if g.Extend(t.Context()) == nil {
+		t.Error("a job was extended")
+	}
+	good.Office = true
+	r, err = rounds.New(kvtest.NewMemory(), good)
+	ok(t, err)
+	if _, err := r.TryAcquire(t.Context(), time.Hour); err == nil {
+		t.Error("an office of an hour was accepted")
+	}
+	g, err = r.TryAcquire(t.Context(), time.Second)
+	ok(t, err)
+	if g.Complete(t.Context(), "") == nil {
+		t.Error("an office was completed")
+	}
+}
+
+func TestDataIsThereForAll(t *testing.T) {
+	m := kvtest.NewMemory()
+	newParty(t, m, rounds.Config{Holder: "a", Office: true, Data: "/ip4/192.0.2.1"}).free(t, time.Second, 1)
+	if held := office(t, m, "b").held(t, time.Second); held.Record.Data != "/ip4/192.0.2.1" {
+		t.Errorf("record %+v", held.Record)
+	}
+}
