@@ -1,0 +1,158 @@
+// Package sqlitekv keeps a [rounds.KV] in a SQLite file, for the processes of one
+// machine.
+package sqlitekv
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/piecelease/fetcher/internal/sqlitedb"
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// KV is a store in a file. Every process that opens the file shares it; it must be
+// on a local disk. A write that was answered survives a power cut.
+type KV struct{ db *sqlitedb.DB }
+
+var _ rounds.KV = (*KV)(nil)
+
+// schema: a write moves its key to the next revision. No key is ever removed, so
+// the highest revision there is is the highest there was.
+var schema = sqlitedb.Schema{App: 0x66744b56, Steps: []string{ // "ftKV"
+	`CREATE TABLE entries(rev INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)`,
+}}
+
+// Open opens the store in a file, or makes one. A damaged file is an error, and
+// left alone: a new one would know nothing of the terms that were given. To begin
+// anew, end all processes that use it, move the file away together with those
+// named like it that end in -wal and -shm, and open again.
+func Open(ctx context.Context, path string) (*KV, error) {
+	db, err := sqlitedb.Open(ctx, path, schema)
+	if sqlitedb.Corrupt(err) {
+		return nil, fmt.Errorf("%w; end the processes that use it, and move it away to begin anew", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &KV{db}, nil
+}
+
+// Close closes the store in this process.
+func (k *KV) Close() error { return k.db.Close() }
+
+// Get is that of [rounds.KV].
+func (k *KV) Get(ctx context.Context, key string) (e rounds.Entry, err error) {
+	if err := rounds.CheckKey(key); err != nil {
+		return e, err
+	}
+	err = k.db.Read(ctx, func(c *sqlite.Conn) error {
+		found, err := entries(c, `SELECT rev, key, value FROM entries WHERE key = ?1`, key)
+		if err == nil && len(found) == 0 {
+			return fmt.Errorf("%s: %w", key, rounds.ErrNotFound)
+		}
+		if err == nil {
+			e = found[0]
+		}
+		return err
+	})
+	return e, err
+}
+
+// Create is that of [rounds.KV].
+func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	if err := rounds.CheckValue(value); err != nil {
+		return 0, err
+	}
+	return k.write(ctx, key, value, `INSERT OR IGNORE INTO entries(rev, key, value) VALUES (`+next+`, ?1, ?2)`, rounds.ErrExists)
+}
+
+// Update is that of [rounds.KV].
+func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	if err := rounds.CheckValue(value); err != nil {
+		return 0, err
+	}
+	return k.write(ctx, key, value, replace, rounds.ErrConflict, int64(rev))
+}
+
+// Delete is that of [rounds.KV].
+func (k *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
+	return k.write(ctx, key, []byte{}, replace, rounds.ErrConflict, int64(rev))
+}
+
+const (
+	next    = `(SELECT coalesce(max(rev), 0) + 1 FROM entries)`
+	replace = `UPDATE entries SET rev = ` + next + `, value = ?2 WHERE key = ?1 AND rev = ?3`
+)
+
+// write runs a statement that changes one row, or none: then it fails with
+// otherwise.
+func (k *KV) write(ctx context.Context, key string, value []byte, query string, otherwise error, args ...any) (rev uint64, err error) {
+	if err := rounds.CheckKey(key); err != nil {
+		return 0, err
+	}
+	err = k.db.Write(ctx, func(c *sqlite.Conn) error {
+		found, err := entries(c, query+` RETURNING rev, key, value`, append([]any{key, value}, args...)...)
+		if err == nil && len(found) == 0 {
+			return fmt.Errorf("%s: %w", key, otherwise)
+		}
+		if err == nil {
+			rev = found[0].Rev
+		}
+		return err
+	})
+	return rev, err
+}
+
+// look is how often Watch looks for what other processes wrote.
+const look = 50 * time.Millisecond
+
+// Watch is that of [rounds.KV].
+func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
+	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
+		return err
+	}
+	query := `SELECT rev, key, value FROM entries WHERE rev > ?2 AND key = ?1 ORDER BY rev`
+	if strings.HasSuffix(key, ".") {
+		query = `SELECT rev, key, value FROM entries WHERE rev > ?2 AND substr(key, 1, length(?1)) = ?1 ORDER BY rev`
+	}
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	var after uint64
+	for first := true; ; first = false {
+		var news []rounds.Entry
+		err := k.db.Read(ctx, func(c *sqlite.Conn) (err error) {
+			news, err = entries(c, query, key, int64(after))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(news) > 0 {
+			after = news[len(news)-1].Rev
+		}
+		if first || len(news) > 0 {
+			f(news)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// entries are the rows of a query for rev, key and value.
+func entries(c *sqlite.Conn, query string, args ...any) (out []rounds.Entry, err error) {
+	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(row *sqlite.Stmt) error {
+		value := make([]byte, row.ColumnLen(2))
+		row.ColumnBytes(2, value)
+		out = append(out, rounds.Entry{Rev: uint64(row.ColumnInt64(0)), Key: row.ColumnText(1), Value: value})
+		return nil
+	}})
+	return out, err
+}

@@ -1,0 +1,40 @@
+package sqlitekv_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/sqlitekv"
+)
+
+func open(t testing.TB, path string) *sqlitekv.KV {
+	t.Helper()
+	kv, err := sqlitekv.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kv.Close() })
+	return kv
+}
+
+func TestSQLite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rounds.db")
+	kvtest.Run(t, kvtest.Engine{Open: func(t testing.TB, _ string) rounds.KV { return open(t, path) }})
+}
+
+func TestADamagedStoreIsLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rounds.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("no database", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlitekv.Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("got %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
+		t.Errorf("there is now %q", left)
+	}
+}
