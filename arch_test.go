@@ -78,6 +78,7 @@ var only = map[string]string{
 	module + "/wire/wirepb":                "",
 	"github.com/prometheus/":               "web p2p", // p2p: a registry of its own for libp2p
 	"github.com/spf13/":                    "cmd/fetcher",
+	"github.com/boombuler/":                "cmd/fetcher",
 	"golang.org/x/term":                    "cmd/fetcher",
 	"zombiezen.com/":                       "internal/sqlitedb leasedb rounds/sqlitekv",
 	"modernc.org/":                         "",

@@ -24,6 +24,7 @@ import (
 type shareFlags struct {
 	listen, announce, exclude []string
 	name, links, limitUp      string
+	qr                        bool
 }
 
 func (a *app) shareCommand() *cobra.Command {
@@ -59,6 +60,7 @@ a slash matches at any depth, and one that begins with a slash only there.`,
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
 	f.StringVar(&fl.links, "links", "keep", "what becomes of symbolic links, a `MODE`: keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
 	return c
 }
 
@@ -117,7 +119,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		defer kept.remove()
 		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
 	}
-	s := &sharer{app: a, node: node}
+	s := &sharer{app: a, node: node, qr: fl.qr}
 	if err := s.importAll(ctx, paths, opt); err != nil {
 		if ctx.Err() != nil {
 			return cause(ctx)
@@ -135,6 +137,7 @@ type sharer struct {
 	*app
 	node   *fetcher.Node
 	shares []served
+	qr     bool // show the tickets as QR codes
 }
 
 // served is a share, and how long it took to import it.
@@ -189,6 +192,11 @@ func (s *sharer) describe() error {
 			}
 		}
 		s.describeOne(one, addrs)
+		if s.qr {
+			if err := s.showQR(one.Ticket()); err != nil {
+				return err
+			}
+		}
 	}
 	s.out.sum(map[string]any{"share": s.shares[0].ID().String(), "name": strings.Join(names, ", "), "bytes": bytes, "hashed_bytes": hashed})
 	e := s.stderr
