@@ -46,6 +46,7 @@ type Progress struct {
 	Pieces    int
 	Done      int     // pieces verified
 	Rate      float64 // verified bytes per second, over the last seconds
+	File      string  // path of the file of which a block came last; empty before the first
 	Leases    Leases  // how the leases of the pieces fared, since the process began
 	Sources   []Source
 	Path      string // where the share is, once State is Complete
@@ -61,8 +62,8 @@ type Source struct {
 	Pieces    int   // that it had a part in
 	BadBlocks int
 	Banned    bool
-	Lie       string // the last, when BadBlocks > 0
-	Rate      float64
+	Lie       string  // the last, when BadBlocks > 0
+	Rate      float64 // verified bytes per second, over the last seconds
 	RTT       time.Duration
 }
 

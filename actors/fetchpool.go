@@ -548,7 +548,7 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st.Source, st.State, st.Why, st.Dials, st.Held = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.Dials(), f.core.IsHeld()
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); (known || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
-		st.Rate, st.RTT = rate, rtt
+		st.RTT = rtt
 		f.measured(ctx, now, rate, rtt)
 		if known {
 			ctx.Send(f.leases, SourceMeasured{f.source.ID, f.useful(rate), rtt})

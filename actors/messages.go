@@ -214,7 +214,6 @@ type SourceStatus struct {
 	Connected bool   // it has been, at least once
 	Dials     int    // failed in a row
 	Held      bool   // it waits for other links of this node
-	Rate      float64
 	RTT       time.Duration
 	Gone      bool // the pool has ended and Outcome says how
 	Outcome   error

@@ -308,14 +308,22 @@ func (t *transfer) snapshot() Progress {
 	if t.canStall() {
 		p.GivesUp = t.givesUp()
 	}
-	p.Rate = t.rate.perSecond(p.At)
+	p.Rate, p.File = t.rate.perSecond(p.At), t.lastFile()
 	p.Sources = make([]Source, len(t.order))
 	for i, src := range t.order {
-		p.Sources[i] = src.info
+		p.Sources[i] = src.seen(p.At)
 		in, out := t.net.Traffic(src.addr.ID)
 		p.WireIn, p.WireOut = p.WireIn+in-src.in0, p.WireOut+out-src.out0
 	}
 	return p
+}
+
+// lastFile is the path of the file whose block came last.
+func (t *transfer) lastFile() string {
+	if t.rate.first.IsZero() {
+		return ""
+	}
+	return t.manifest.Entries[t.manifest.Layout().PieceSpan(t.last).Entry].Path
 }
 
 // meter is a rate over the last few seconds.

@@ -44,7 +44,8 @@ type part struct {
 // rationChanged, Ration -> FetchPool: the limit is another.
 type rationChanged struct{}
 
-// burstTime is how much of the limit may be asked for at once after a pause.
+// burstTime is how much of the limit may be asked for at once by whoever was held up
+// for less time than that.
 const burstTime = 125 * time.Millisecond
 
 // NewRation is a limit of bytes per second; 0 is none.
@@ -112,11 +113,20 @@ func (p *part) due(n int, now time.Time) bool {
 		return true
 	}
 	if p.booked == nil {
+		p.r.forgo(now)
 		p.bytes = min(n, p.r.limit.Burst())
 		p.booked = p.r.limit.ReserveN(now, p.bytes)
 		p.at = now.Add(p.booked.DelayFrom(now))
 	}
 	return !p.at.After(now)
+}
+
+// forgo gives up what a pause has saved up: who begins to ask, or begins again, keeps
+// to the limit from the first byte on. mu is held.
+func (r *rations) forgo(now time.Time) {
+	if r.limit.TokensAt(now) >= float64(r.limit.Burst()) {
+		r.limit.ReserveN(now, r.limit.Burst())
+	}
 }
 
 // spend takes n bytes that were due.

@@ -81,9 +81,12 @@ func TestTheDownloadLimitHolds(t *testing.T) {
 	}{{1e6, 1}, {1e6, 3}, {10e6, 1}, {10e6, 3}, {200e3, 3}} {
 		t.Run(fmt.Sprint(c.limit, " from ", c.sources), func(t *testing.T) {
 			l := newLimited(t, c.limit, int(c.limit)*14+16<<20, c.sources, 50e6, TransferConfig{})
-			first := l.asked(10 * time.Second)
-			if most := float64(c.limit)*10.2 + share.BlockSize; float64(first) > most {
-				t.Errorf("%d bytes were asked for in the first 10 s", first)
+			first := int64(0)
+			for i := range 100 { // at no moment more than the limit lets through since the start
+				first += l.asked(100 * time.Millisecond)
+				if most := float64(c.limit)*float64(i+1)/10 + share.BlockSize; float64(first) > most {
+					t.Errorf("%d bytes were asked for in the first %d ms", first, 100*(i+1))
+				}
 			}
 			before := l.progress().Verified
 			l.w.Run(3 * time.Second)
@@ -234,4 +237,21 @@ func TestAMemberWithADownloadLimitKeepsItsLeases(t *testing.T) {
 	m.program.SetDownloadRate(0)
 	f.run(10*time.Second, m)
 	m.complete(f.content)
+}
+
+// What a source is said to give is what was verified of it lately, whatever its line
+// could do; so the rates of the sources add up to that of the transfer.
+func TestRatesOfSourcesAddUp(t *testing.T) {
+	l := newLimited(t, 1e6, 16e6, 3, 50e6, TransferConfig{})
+	l.w.Run(200 * time.Millisecond)
+	for range 20 {
+		l.w.Run(300 * time.Millisecond)
+		p, sum := l.progress(), 0.0
+		for _, s := range p.Sources {
+			sum += s.Rate
+		}
+		if !within(int64(sum), p.Rate, 0.15) || p.File != "file" {
+			t.Errorf("the sources give %.0f bytes a second, the transfer gets %.0f, at last of %q", sum, p.Rate, p.File)
+		}
+	}
 }

@@ -32,6 +32,7 @@ type source struct {
 	pools int // started so far
 	turns int // places given up to others
 	info  Source
+	rate  meter // of what is verified
 
 	asking   bool      // for the manifest
 	slowAt   time.Time // asking: when others are asked beside
@@ -46,6 +47,13 @@ type source struct {
 	lost     bool      // ... unless it comes by itself: it could not be reached
 	in0      int64     // traffic with the peer before this transfer
 	out0     int64
+}
+
+// seen is what others are told of the source now.
+func (src *source) seen(now time.Time) Source {
+	s := src.info
+	s.Rate = src.rate.perSecond(now)
+	return s
 }
 
 // places are the addresses of one source by whoever named them, the first and the
@@ -117,7 +125,7 @@ func (t *transfer) foundAgain(ctx actor.Context, src *source, m SourceFound) {
 	}
 	src.out, src.lost, src.dials, src.asks, src.askAt = false, false, 0, 0, time.Time{}
 	src.info.State, src.info.Why = Connecting, ""
-	t.notify(SourceChanged{src.info})
+	t.notify(SourceChanged{src.seen(t.s.Now())})
 	t.startPool(ctx, src)
 }
 
@@ -261,7 +269,7 @@ func (t *transfer) sourceOut(ctx actor.Context, src *source, why string) {
 	if src.info.State != Banned {
 		src.stands(t.s.Now(), Left, why)
 	}
-	t.notify(SourceChanged{src.info})
+	t.notify(SourceChanged{src.seen(t.s.Now())})
 }
 
 func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
@@ -274,8 +282,8 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 	t.excuse(src)
 	src.held = m.Held
 	t.excuse(src)
-	if m.Rate > 0 {
-		src.info.Rate, src.info.RTT = m.Rate, m.RTT
+	if m.RTT > 0 {
+		src.info.RTT = m.RTT
 	}
 	was := src.info
 	src.stands(t.s.Now(), m.State, m.Why)
@@ -291,7 +299,7 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 	case m.Dials >= enoughDials && t.someWait():
 		t.makeRoom(ctx, src)
 	case was.State != src.info.State:
-		t.notify(SourceChanged{src.info})
+		t.notify(SourceChanged{src.seen(t.s.Now())})
 	}
 	t.judge(ctx)
 }
@@ -308,7 +316,7 @@ func (t *transfer) makeRoom(ctx actor.Context, src *source) {
 	src.stop(ctx)
 	src.turns++
 	src.info.State, src.info.Why = Resting, "waits while others are tried: "+src.info.Why
-	t.notify(SourceChanged{src.info})
+	t.notify(SourceChanged{src.seen(t.s.Now())})
 	t.startWaiting(ctx)
 }
 

@@ -52,6 +52,7 @@ type transfer struct {
 	moved       time.Time // when a byte was last verified, or the transfer began
 	since       time.Time // of the present reason
 	rate        meter
+	last        share.Piece // that a block was verified of; none if rate has none
 	dirty       dirt
 	stopOpening func()    // ends the opening of the place on disk; nil before it
 	busy        bool      // something of onDisk is under way
@@ -283,7 +284,9 @@ func (t *transfer) blocksVerified(ctx actor.Context, m BlocksVerified) {
 	t.serveReaders(ctx, m.Piece)
 	t.changed = true
 	t.rate.add(m.Bytes, now)
+	t.last = m.Piece
 	if src := t.sources[m.Source]; src != nil {
+		src.rate.add(m.Bytes, now)
 		src.info.Bytes += int64(m.Bytes)
 	}
 	if t.state == Fetching {
