@@ -357,7 +357,7 @@ func (t *Transfer) Why() []string {
 		} else if s.Why != "" && s.Why != s.State.String() {
 			line += ", " + s.Why
 		}
-		lines = append(lines, fmt.Sprintf("%s; %d bytes in %d pieces", line, s.Bytes, s.Pieces))
+		lines = append(lines, fmt.Sprintf("%s; %s in %d pieces", line, share.Size(s.Bytes), s.Pieces))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -219,7 +219,7 @@ func (l *leaseManager) status(lines int) PlanStatus {
 
 // pacedBy says, for people, that a limit holds everything back.
 func pacedBy(rate int64) string {
-	return fmt.Sprintf("paced by --limit-down: this node asks for at most %d bytes a second, of all sources together", rate)
+	return fmt.Sprintf("paced by --limit-down: this node asks for at most %s a second, of all sources together", share.Size(rate))
 }
 
 // sameActor says whether both are there and the same.

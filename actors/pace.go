@@ -154,17 +154,13 @@ func (t *transfer) roomSeen(ctx actor.Context, m roomSeen) {
 		return
 	}
 	if m.free >= 0 && m.free < m.need {
-		t.because(fmt.Sprintf("disk full: free %d bytes more; %d are needed and %d are free", m.need-m.free, m.need, m.free))
+		t.because(share.NoRoom(m.need, m.free).Error())
 		t.roomAt = t.s.Now().Add(lookEvery)
 		return
 	}
 	now := t.s.Now()
 	if again := t.roomTried.Add(lookEvery); t.count.Verified == t.roomHad && again.After(now) {
-		free := fmt.Sprintf(", though %d bytes are free", m.free)
-		if m.free < 0 {
-			free = "; it does not say what is free"
-		}
-		t.because("disk full: it takes no more" + free + "; it may hold too many files, or a quota may be used up")
+		t.because(share.NoRoom(m.need, m.free).Error())
 		t.roomAt = again
 		return
 	}

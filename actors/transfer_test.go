@@ -148,9 +148,9 @@ func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 		freed, blind bool
 		why          string
 	}{
-		{true, false, "takes no more, though 1 bytes are free"},
+		{true, false, "takes no more, though 1 B are free"},
 		{false, false, "too many files"},
-		{true, true, "takes no more; it does not say what is free"},
+		{true, true, "takes no more, and does not say what is free"},
 		{false, true, "too many files"},
 	} {
 		sw := newSwarm(t, 1)

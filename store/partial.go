@@ -186,7 +186,7 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 		return nil, err
 	}
 	if need, free := p.Need(); free >= 0 && need > free {
-		return nil, fmt.Errorf("%w: free %d bytes more; %d are needed and %d are free", share.ErrDiskFull, need-free, need, free)
+		return nil, share.NoRoom(need, free)
 	}
 	return p, nil
 }
@@ -634,8 +634,7 @@ func (p *Partial) rewritten(piece share.Piece, first share.Block, n int, losses 
 
 func (p *Partial) writeError(entry int, err error) error {
 	if errors.Is(err, share.ErrDiskFull) {
-		need, free := p.need()
-		return fmt.Errorf("write %s: need %d bytes, have %d: %w", p.m.Entries[entry].Path, need, free, err)
+		return share.NoRoom(p.need())
 	}
 	return fmt.Errorf("write %s: %w", p.m.Entries[entry].Path, err)
 }

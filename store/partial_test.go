@@ -180,7 +180,7 @@ func TestNoRoomIsSaidBeforeTheFirstByte(t *testing.T) {
 	r := newRig(t, small())
 	d := storetest.New(share.MinPiece)
 	_, err := store.OpenPartialIn(context.Background(), d.FS(), r.m, store.PartialOptions{})
-	if !errors.Is(err, share.ErrDiskFull) || !strings.Contains(err.Error(), "free 217944 bytes more; 1254232 are needed and 1036288 are free") {
+	if !errors.Is(err, share.ErrDiskFull) || !strings.Contains(err.Error(), "free 218 kB more; 1.25 MB are needed and 1.04 MB are free") {
 		t.Fatal(err)
 	}
 	d.Resize(1 << 30)

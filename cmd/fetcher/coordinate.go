@@ -12,6 +12,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 func (a *app) coordinateCommand() *cobra.Command {
@@ -134,7 +135,7 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow, more, listen 
 		fmt.Fprintln(a.stdout, addrs[0])
 	}
 	e := a.stderr
-	fmt.Fprintf(e, "\ncoordinating  %s, %s in %s\n", printable(m.Name), size(m.Layout().Bytes()), count(m.Layout().Pieces(), "piece"))
+	fmt.Fprintf(e, "\ncoordinating  %s, %s in %s\n", printable(m.Name), share.Size(m.Layout().Bytes()), count(m.Layout().Pieces(), "piece"))
 	fmt.Fprintf(e, "share         %s\n", m.ID())
 	fmt.Fprintf(e, "run           %d\n", c.Epoch())
 	for i, addr := range addrs {

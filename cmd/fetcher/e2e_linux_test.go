@@ -33,7 +33,7 @@ func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
 	s := startShare(t, src)
 	dir := smallDisk(t, "4m")
 	r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
-	if r.code != 9 || !strings.Contains(r.stderr, " bytes more; 16777216 are needed") {
+	if r.code != 9 || !strings.Contains(r.stderr, " MB more; 16.8 MB are needed") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	if r.summary().Verified != 0 {
@@ -72,8 +72,8 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	if !said {
 		t.Error("the wait was not explained")
 	}
-	why := regexp.MustCompile(`(?s)disk full: free \d+ bytes more; \d+ are needed and \d+ are free; no byte for \S+s, gives up in \S+s unless one comes
-source \w+: active for \S+s, .* bytes in \d+ pieces
+	why := regexp.MustCompile(`(?s)disk full: free [0-9.]+ MB more; [0-9.]+ MB are needed and [0-9.]+ k?B are free; no byte for \S+s, gives up in \S+s unless one comes
+source \w+: active for \S+s, .* MB in \d+ pieces
 pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
 	if !why.MatchString(r.stderr) {
 		t.Errorf("SIGUSR1 said\n%s", r.stderr)

@@ -147,7 +147,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		}
 		return err
 	}
-	fmt.Fprintf(a.stderr, "done: %s\n", printable(t.Path()))
+	fmt.Fprintf(a.stderr, "done: %s\n%s\n", printable(t.Path()), achieved(t.Progress(), time.Since(began)))
 	if files, _, _ := t.Manifest().Count(); t.Progress().Files < files {
 		fmt.Fprintf(a.stderr, "%s.partial stays, for when more of its %d files are wanted\n", printable(t.Path()), files)
 	}
@@ -262,9 +262,9 @@ func (w *watcher) show(e fetcher.Event) {
 	case fetcher.Planned:
 		w.plan(e)
 	case fetcher.Progress:
-		w.stderr.show(describe(e), nil, false)
+		w.stderr.show(describe(e), picture(e), false)
 		w.out.throttled("progress", map[string]any{"state": e.State.String(), "reason": e.Reason, "bytes": e.Bytes, "verified_bytes": e.Verified,
-			"duplicate_bytes": e.Duplicate, "wire_bytes": e.WireIn + e.WireOut, "rate": int64(e.Rate), "sources": active(e), "pieces": e.Pieces, "done_pieces": e.Done})
+			"duplicate_bytes": e.Duplicate, "wire_bytes": e.WireIn + e.WireOut, "rate": int64(e.Rate), "file": e.File, "sources": active(e), "pieces": e.Pieces, "done_pieces": e.Done})
 	case fetcher.SourceChanged:
 		w.out.write("source", sourceFields(e.Source))
 		if e.Source.Banned {
@@ -275,7 +275,7 @@ func (w *watcher) show(e fetcher.Event) {
 		w.out.write("stall", map[string]any{"seconds": e.For.Seconds(), "reason": e.Reason, "why": append([]string{}, e.Why...)})
 		p := w.t.Progress()
 		p.Reason = e.Reason
-		w.stderr.show(describe(p), nil, true)
+		w.stderr.show(describe(p), picture(p), true)
 	}
 }
 
@@ -283,44 +283,16 @@ func (w *watcher) plan(e fetcher.Planned) {
 	m := e.Manifest
 	files, _, _ := m.Count()
 	w.stderr.clear()
-	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), size(e.Bytes), count(e.Files, "file"))
+	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), share.Size(e.Bytes), count(e.Files, "file"))
 	if e.Files < files {
-		fmt.Fprintf(w.stderr, ", of %s in %d", size(m.Layout().Bytes()), files)
+		fmt.Fprintf(w.stderr, ", of %s in %d", share.Size(m.Layout().Bytes()), files)
 	}
 	if e.Resumed > 0 {
-		fmt.Fprintf(w.stderr, ", %s of it here already", size(e.Resumed))
+		fmt.Fprintf(w.stderr, ", %s of it here already", share.Size(e.Resumed))
 	}
 	fmt.Fprintln(w.stderr)
 	w.out.write("plan", map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": e.Bytes, "files": e.Files, "dirs": e.Dirs, "links": e.Links,
 		"share_bytes": m.Layout().Bytes(), "share_files": files, "pieces": w.t.Progress().Pieces, "missing_pieces": e.Pieces, "resumed_bytes": e.Resumed})
-}
-
-func active(p fetcher.Progress) (n int) {
-	for _, s := range p.Sources {
-		if s.State.Connected() {
-			n++
-		}
-	}
-	return n
-}
-
-// describe is a transfer on one line.
-func describe(p fetcher.Progress) string {
-	if p.Bytes == 0 && p.Pieces == 0 {
-		return strings.TrimSuffix(p.State.String()+": "+p.Reason, ": ")
-	}
-	parts := []string{fmt.Sprintf("%s of %s", size(p.Verified), size(p.Bytes))}
-	if p.Bytes > 0 {
-		parts[0] += fmt.Sprintf(" (%d %%)", p.Verified*100/p.Bytes)
-	}
-	if p.Reason != "" { // nothing moves; why is what fits on the line
-		return parts[0] + ": " + printable(p.Reason)
-	}
-	parts = append(parts, size(int64(p.Rate))+"/s", count(active(p), "source"))
-	if left := p.Bytes - p.Verified; p.Rate > 1 && left > 0 {
-		parts = append(parts, (time.Duration(float64(left)/p.Rate)*time.Second).String()+" left")
-	}
-	return strings.Join(parts, ", ")
 }
 
 func sourceFields(s fetcher.Source) map[string]any {
@@ -339,7 +311,7 @@ func (w *watcher) summarize() {
 	w.out.sum(map[string]any{"name": p.Name, "bytes": p.Bytes, "verified_bytes": p.Verified, "wire_bytes": in + out, "duplicate_bytes": p.Duplicate,
 		"resumed_bytes": p.Resumed, "hashed_bytes": p.Hashed, "seconds": time.Since(w.began).Seconds(), "sources": sources, "path": p.Path})
 	if !w.flags.json && p.Duplicate > 0 {
-		fmt.Fprintf(w.stderr, "%s came twice\n", size(p.Duplicate))
+		fmt.Fprintf(w.stderr, "%s came twice\n", share.Size(p.Duplicate))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
@@ -117,7 +118,7 @@ func (a *app) readStdin(ctx context.Context, to string) error {
 			}
 			return err
 		case <-tick.C:
-			a.stderr.show("reading stdin: "+size(in.n.Load()), nil, false)
+			a.stderr.show("reading stdin: "+share.Size(in.n.Load()), nil, false)
 		case <-ctx.Done():
 			return cause(ctx)
 		}

@@ -151,7 +151,7 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 	defer s.stderr.clear()
 	of := ""
 	opt.Progress = func(p store.ImportProgress) {
-		s.stderr.show(fmt.Sprintf("reading%s %s of %s, %d of %s", of, size(p.Bytes), size(p.Total), p.Files, count(p.TotalFiles, "file")), nil, false)
+		s.stderr.show(fmt.Sprintf("reading%s %s of %s, %d of %s", of, share.Size(p.Bytes), share.Size(p.Total), p.Files, count(p.TotalFiles, "file")), nil, false)
 		s.out.throttled("progress", map[string]any{"bytes": p.Total, "read_bytes": p.Bytes, "files": p.Files, "hashed_bytes": p.Hashed})
 	}
 	if opt.Name != "" {
@@ -251,12 +251,12 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	}
 	e := s.stderr
 	fmt.Fprintf(e, "\nsharing  %s\n", printable(m.Name))
-	fmt.Fprintf(e, "size     %s (%d bytes) in %s\n", size(bytes), bytes, strings.Join(what, ", "))
+	fmt.Fprintf(e, "size     %s (%d bytes) in %s\n", share.Size(bytes), bytes, strings.Join(what, ", "))
 	if imp.Excluded > 0 {
 		fmt.Fprintf(e, "left out %d %s\n", imp.Excluded, either(imp.Excluded == 1, "file or folder", "files and folders"))
 	}
 	fmt.Fprintf(e, "share    %s\n", one.ID())
-	fmt.Fprintf(e, "hashed   %s in %v, %s known from before\n", size(imp.Hashed), one.took.Round(time.Millisecond), size(imp.Cached))
+	fmt.Fprintf(e, "hashed   %s in %v, %s known from before\n", share.Size(imp.Hashed), one.took.Round(time.Millisecond), share.Size(imp.Cached))
 	for _, w := range imp.Warnings {
 		fmt.Fprintf(e, "warning: %s\n", printable(w))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/report"
 )
@@ -31,6 +32,6 @@ func (a *app) writePage(ctx context.Context, s *simnet.Scenario, fl simFlags, x 
 		return fmt.Errorf("--report: %w", err)
 	}
 	a.out.sum(map[string]any{"report": fl.report})
-	fmt.Fprintf(a.stderr, "%s: %s, of seed %d\n", fl.report, size(int64(page.Len())), x.Seed)
+	fmt.Fprintf(a.stderr, "%s: %s, of seed %d\n", fl.report, share.Size(int64(page.Len())), x.Seed)
 	return nil
 }

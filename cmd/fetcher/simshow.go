@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 )
 
@@ -118,14 +119,14 @@ func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall tim
 		fmt.Fprintf(w, "all of %s\n", count(all.runs, "seed"))
 		fmt.Fprintf(w, "  virtual time  %v; longest %v, with seed %d\n", brief(all.virtual), brief(all.slowest.Virtual), all.slowest.Seed)
 		fmt.Fprintf(w, "  wall time     %v; %s times as fast\n", brief(wall), times(all.virtual, wall))
-		fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", size(all.fetched), size(all.twice), percent(all.twice, all.fetched))
+		fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", share.Size(all.fetched), share.Size(all.twice), percent(all.twice, all.fetched))
 		fmt.Fprintf(w, "  copies sent   at most %.2f by the sources, with seed %d\n\nseed %d\n", all.most.Copies, all.most.Seed, x.Seed)
 	}
 	fmt.Fprintf(w, "  nodes         %d\n", x.Nodes)
 	fmt.Fprintf(w, "  virtual time  %v\n", brief(x.Virtual))
 	fmt.Fprintf(w, "  wall time     %v; %s times as fast\n", brief(x.wall), times(x.Virtual, x.wall))
-	fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", size(x.Fetched), size(x.Twice), percent(x.Twice, x.Fetched))
-	fmt.Fprintf(w, "  sent          %s\n", size(x.Sent))
+	fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", share.Size(x.Fetched), share.Size(x.Twice), percent(x.Twice, x.Fetched))
+	fmt.Fprintf(w, "  sent          %s\n", share.Size(x.Sent))
 	fmt.Fprintf(w, "  copies sent   %.2f by the sources\n", x.Copies)
 	fmt.Fprintf(w, "  trace         %016x\n", x.Trace)
 	fmt.Fprintf(w, "  faults        %s\n", either(x.OK(), "none", fmt.Sprint(len(x.Faults))))

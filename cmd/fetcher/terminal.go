@@ -132,7 +132,7 @@ const verbatim = "    "
 
 // wrap breaks a line at spaces, so that each part has at most n columns, or is one word.
 func wrap(line string, n int) (out []string) {
-	if columns(line) <= n || strings.HasPrefix(line, verbatim) {
+	if columnsOf(line) <= n || strings.HasPrefix(line, verbatim) {
 		return []string{line}
 	}
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
@@ -141,7 +141,7 @@ func wrap(line string, n int) (out []string) {
 		switch {
 		case strings.TrimSpace(now) == "":
 			now += word
-		case columns(now)+1+columns(word) <= n, columns(indent+"  "+word) > n: // too long anywhere
+		case columnsOf(now)+1+columnsOf(word) <= n, columnsOf(indent+"  "+word) > n: // too long anywhere
 			now += " " + word
 		default:
 			out = append(out, now)
@@ -151,8 +151,8 @@ func wrap(line string, n int) (out []string) {
 	return append(out, now)
 }
 
-// columns is how many columns of a terminal s takes.
-func columns(s string) (n int) {
+// columnsOf is how many columns of a terminal s takes.
+func columnsOf(s string) (n int) {
 	for _, r := range s {
 		switch k := width.LookupRune(r).Kind(); {
 		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
@@ -167,13 +167,13 @@ func columns(s string) (n int) {
 
 // tail is the end of s that fits into n columns, with a mark if that is not all.
 func tail(s string, n int) string {
-	if columns(s) <= n {
+	if columnsOf(s) <= n {
 		return s
 	}
 	r := []rune(s)
 	from, used := len(r), 1
 	for from > 0 {
-		if used += columns(string(r[from-1])); used > n {
+		if used += columnsOf(string(r[from-1])); used > n {
 			break
 		}
 		from--
@@ -192,21 +192,6 @@ func bar(done, total int64, n int) string {
 		head = ">"
 	}
 	return "[" + strings.Repeat("=", full-len(head)) + head + strings.Repeat(" ", n-full) + "]"
-}
-
-// size is bytes for people: three digits and a unit, powers of 1,000.
-func size(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v := float64(n)
-	for _, unit := range []string{"kB", "MB", "GB", "TB"} {
-		if v /= 1000; v < 999.5 || unit == "TB" {
-			prec := max(0, 2-len(fmt.Sprint(int(v)))+1)
-			return strings.TrimSuffix(fmt.Sprintf("%.*f", min(prec, 2), v), ".") + " " + unit
-		}
-	}
-	return ""
 }
 
 // printable is a name that came from elsewhere, safe for a terminal.

@@ -75,7 +75,7 @@ func screen(t *testing.T, written string) []string {
 			rows, at, written = append(rows, ""), at+1, written[1:]
 		default:
 			r, n := utf8.DecodeRuneInString(written)
-			if rows[at] += string(r); columns(rows[at]) > 79 && !strings.HasPrefix(rows[at], verbatim) {
+			if rows[at] += string(r); columnsOf(rows[at]) > 79 && !strings.HasPrefix(rows[at], verbatim) {
 				t.Errorf("a row reaches the edge: %q", rows[at])
 			}
 			written = written[n:]
