@@ -132,12 +132,12 @@ func newNode(cfg Config) (host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := cfg.Timeouts
 	conns, err := lim.connManager()
 	if err != nil {
 		resources.Close()
 		return nil, err
 	}
-	t := cfg.Timeouts
 	opts := []libp2p.Option{
 		libp2p.Identity(key),
 		libp2p.UserAgent("fetcher"),
@@ -147,6 +147,8 @@ func newNode(cfg Config) (host.Host, error) {
 		libp2p.DisableIdentifyAddressDiscovery(), // nothing here reads what it finds
 		libp2p.ResourceManager(resources),
 		libp2p.ConnectionManager(conns),
+		libp2p.ConnectionGater(newGate(lim, t)),
+		acceptWithin(t.Accept),
 		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred, at two thirds of Noise's cost
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, muxer(t)),

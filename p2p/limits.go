@@ -23,12 +23,21 @@ import (
 type limits struct {
 	peers     int // connected peers the connection manager keeps
 	conns     int // connections, either way
+	inbound   int // ... of them, that came in: there is always room to dial
+	tcp       int // ... of them, over TCP: the others are left to QUIC
+	unsecured int // ... of them, not secured yet
 	perSubnet int // connections from one address, or one IPv6 /56
-	perPeer   int // streams with one peer
-	fromPeer  int // ... of these, opened by the peer: each can make us hold a first window
-	streams   int // streams in all
-	peerMem   int // bytes of windows of one peer
-	mem       int // ... of all
+	perNet    int // connections from one /24, or one IPv6 /48
+
+	silent      int // connections over TCP that came in and are not secured yet
+	silentOfNet int // ... from one /24, or one IPv6 /48
+	silentOfOne int // ... from one address, or one IPv6 /56
+
+	perPeer  int // streams with one peer
+	fromPeer int // ... of these, opened by the peer: each can make us hold a first window
+	streams  int // streams in all
+	peerMem  int // bytes of windows of one peer
+	mem      int // ... of all
 }
 
 // The receive window of a yamux stream, in bytes: at first, and at most.
@@ -51,13 +60,22 @@ const muxerMessage = 32 << 10
 
 func newLimits(maxPeers, streams int) limits {
 	perPeer := 16*streams + 32 // what links may have both ways, messages, manifests, libp2p's own
+	conns := 2*maxPeers + 16   // both sides may dial at once, over two transports
 	return limits{
 		peers:     maxPeers,
-		conns:     2*maxPeers + 16, // both sides may dial at once, over two transports
-		perSubnet: max(16, maxPeers),
-		perPeer:   perPeer,
-		fromPeer:  max(leastFrom, 8*streams+16),
-		streams:   perPeer * (maxPeers + 16),
+		conns:     conns,
+		inbound:   conns - conns/8,
+		tcp:       conns * 3 / 4,
+		unsecured: conns * 3 / 4,
+		// One network alone cannot hold all that may be unsecured.
+		perNet:      conns * 5 / 8,
+		perSubnet:   min(max(16, maxPeers), conns/2),
+		silent:      conns / 2,
+		silentOfNet: conns / 4,
+		silentOfOne: conns / 8,
+		perPeer:     perPeer,
+		fromPeer:    max(leastFrom, 8*streams+16),
+		streams:     perPeer * (maxPeers + 16),
 		// The resource manager grants growth only in the lower half of a limit.
 		peerMem: 2 * perPeer * maxWindow,
 		mem:     math.MaxInt64,
@@ -68,13 +86,15 @@ func newLimits(maxPeers, streams int) limits {
 func (l limits) resourceManager() (network.ResourceManager, error) {
 	n := func(x int) rcmgr.LimitVal { return rcmgr.LimitVal(x) }
 	all := rcmgr.ResourceLimits{
-		Conns: n(l.conns), ConnsInbound: n(l.conns), ConnsOutbound: n(l.conns), FD: n(l.conns),
+		Conns: n(l.conns), ConnsInbound: n(l.inbound), ConnsOutbound: n(l.conns), FD: n(l.tcp),
 		Streams: n(l.streams), StreamsInbound: n(l.streams), StreamsOutbound: n(l.streams),
 		Memory: rcmgr.LimitVal64(l.mem),
 	}
+	unsecured := all
+	unsecured.Conns, unsecured.ConnsInbound = n(l.unsecured), n(l.unsecured)
 	cfg := rcmgr.PartialLimitConfig{
 		System:    all,
-		Transient: all, // not yet secured; time, not number, ends those: libp2p gives them 15 s
+		Transient: unsecured,
 		PeerDefault: rcmgr.ResourceLimits{
 			Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, FD: 8,
 			Streams: n(l.perPeer), StreamsInbound: n(l.fromPeer), StreamsOutbound: n(l.perPeer),
@@ -88,8 +108,8 @@ func (l limits) resourceManager() (network.ResourceManager, error) {
 	m, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(cfg),
 		rcmgr.WithMetricsDisabled(),
 		rcmgr.WithLimitPerSubnet(
-			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: l.perSubnet}},
-			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: l.perSubnet}, {PrefixLength: 48, ConnCount: l.conns}}),
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: l.perSubnet}, {PrefixLength: 24, ConnCount: l.perNet}},
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: l.perSubnet}, {PrefixLength: 48, ConnCount: l.perNet}}),
 		rcmgr.WithConnRateLimiters(&rate.Limiter{
 			NetworkPrefixLimits: []rate.PrefixLimit{{Prefix: loop4}, {Prefix: loop6}}, // zero: no limit
 			SubnetRateLimiter: rate.SubnetLimiter{

@@ -21,13 +21,52 @@ import (
 func TestMaxPeersBoundsConnections(t *testing.T) {
 	const most = 2
 	lim := newLimits(most, 2)
-	src := newHost(t, Config{MaxPeers: most})
+	src := newHost(t, Config{MaxPeers: most, Listen: []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}})
 	src.Serve(newMemory(t, 1), everybody{})
-	for i := range lim.conns + 1 {
-		h := newHost(t, Config{Listen: []string{"none"}})
-		_, err := h.connect(t.Context(), addr(src))
-		if ok := i < lim.conns; ok != (err == nil) {
-			t.Fatalf("connection %d of %d: %v", i+1, lim.conns, err)
+	in := 0
+	for _, x := range []struct{ transport, places int }{{ma.P_TCP, lim.tcp}, {ma.P_QUIC_V1, lim.inbound}} { // QUIC has some of its own
+		to := peers.Addr{ID: src.ID()}
+		for _, a := range src.swarm.ListenAddresses() {
+			if has(a, x.transport) {
+				to.Addrs = append(to.Addrs, a.String())
+			}
+		}
+		for ; in <= x.places; in++ {
+			_, err := newHost(t, Config{Listen: []string{"none"}}).connect(t.Context(), to)
+			if ok := in < x.places; ok != (err == nil) {
+				t.Fatalf("connection %d of %d over %v: %v", in+1, x.places, to.Addrs, err)
+			}
+		}
+		in = x.places
+	}
+}
+
+// What comes in and is not secured yet leaves room for others, whoever it is of.
+func TestUnsecuredConnectionsAreBounded(t *testing.T) {
+	lim := newLimits(256, 2)
+	for name, x := range map[string]struct {
+		most int
+		from func(i int) string
+	}{
+		"one address":    {lim.perSubnet, func(int) string { return "/ip4/8.8.8.8" }},
+		"one /24":        {lim.perNet, func(i int) string { return fmt.Sprintf("/ip4/8.8.8.%d", i%200) }},
+		"one IPv6 /56":   {lim.perSubnet, func(i int) string { return fmt.Sprintf("/ip6/2606:4700:1:100::%x", i) }},
+		"one IPv6 /48":   {lim.perNet, func(i int) string { return fmt.Sprintf("/ip6/2606:4700:1:%x::1", i%200<<8) }},
+		"many addresses": {lim.unsecured, func(i int) string { return fmt.Sprintf("/ip4/8.%d.%d.8", i/200, i%200) }},
+	} {
+		m, err := lim.resourceManager()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		n := 0
+		for i := range 2 * lim.conns {
+			if _, err := m.OpenConnection(network.DirInbound, false, ma.StringCast(x.from(i)+"/udp/4001/quic-v1")); err == nil {
+				n++
+			}
+		}
+		if n != x.most || n >= lim.conns {
+			t.Errorf("%s: %d connections, want %d", name, n, x.most)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func placeOf(a ma.Multiaddr) (peers.Place, bool) {
 	if err != nil || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip == broadcast {
 		return peers.Place{}, false
 	}
-	return peers.Place{Addr: a.String(), Reach: share.Reach(a), Net: netip.PrefixFrom(ip, bits).Masked().String(),
+	return peers.Place{Addr: a.String(), Reach: share.Reach(a), Net: prefix(ip, bits),
 		Port: port, QUIC: transport != "tcp", IPv6: bits == 48}, true
 }
 

@@ -14,6 +14,10 @@ type Timeouts struct {
 	// connection is secured. Default 10 s.
 	Dial time.Duration
 
+	// Accept bounds how long a connection that comes in may take to be secured.
+	// Default 5 s.
+	Accept time.Duration
+
 	// Handshake bounds, on a connection that stands, the exchange of who
 	// speaks what and the opening of one stream. Default 10 s.
 	Handshake time.Duration
@@ -61,6 +65,7 @@ type Timeouts struct {
 
 var defaultTimeouts = Timeouts{
 	Dial:         10 * time.Second,
+	Accept:       5 * time.Second,
 	Handshake:    10 * time.Second,
 	Manifest:     10 * time.Second,
 	ManifestRate: 16 << 10,
@@ -79,7 +84,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		v *time.Duration
 		d time.Duration
 	}{
-		{&t.Dial, d.Dial}, {&t.Handshake, d.Handshake}, {&t.Manifest, d.Manifest}, {&t.Reply, d.Reply},
+		{&t.Dial, d.Dial}, {&t.Accept, d.Accept}, {&t.Handshake, d.Handshake}, {&t.Manifest, d.Manifest}, {&t.Reply, d.Reply},
 		{&t.Request, d.Request}, {&t.Idle, d.Idle}, {&t.Stall, d.Stall}, {&t.Park, d.Park}, {&t.Farewell, d.Farewell}, {&t.Shutdown, d.Shutdown},
 	} {
 		if *f.v == 0 {
@@ -96,7 +101,7 @@ func (t Timeouts) check(f *bounds.Fields) {
 	for _, field := range []struct {
 		name string
 		v    time.Duration
-	}{{"Dial", t.Dial}, {"Handshake", t.Handshake}, {"Manifest", t.Manifest}, {"Reply", t.Reply}, {"Request", t.Request}, {"Idle", t.Idle}, {"Stall", t.Stall}, {"Park", t.Park}, {"Farewell", t.Farewell}, {"Shutdown", t.Shutdown}} {
+	}{{"Dial", t.Dial}, {"Accept", t.Accept}, {"Handshake", t.Handshake}, {"Manifest", t.Manifest}, {"Reply", t.Reply}, {"Request", t.Request}, {"Idle", t.Idle}, {"Stall", t.Stall}, {"Park", t.Park}, {"Farewell", t.Farewell}, {"Shutdown", t.Shutdown}} {
 		bounds.In(f, "Timeouts."+field.name, field.v, time.Millisecond, 24*time.Hour)
 	}
 	bounds.In(f, "Timeouts.ManifestRate", t.ManifestRate, 1, 1<<40)

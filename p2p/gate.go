@@ -1,0 +1,81 @@
+package p2p
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+	"go.uber.org/fx"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// gate is libp2p's connmgr.ConnectionGater: it turns away connections that come in
+// over TCP when too many of those like them have not said yet who they are. Over QUIC,
+// libp2p hears of a connection when that is known.
+type gate struct {
+	mu     sync.Mutex
+	silent *peers.Silent
+}
+
+func newGate(l limits, t Timeouts) *gate {
+	return &gate{silent: peers.NewSilent(peers.SilentConfig{All: l.silent, OfNet: l.silentOfNet, OfOne: l.silentOfOne, For: t.Accept})}
+}
+
+// acceptWithin is the option to cut connections that take longer to be secured.
+func acceptWithin(d time.Duration) libp2p.Option {
+	return libp2p.WithFxOption(fx.Supply([]upgrader.Option{upgrader.WithAcceptTimeout(d)}))
+}
+
+// from is the address and the network that a connection over TCP comes from. Not ok:
+// it is another.
+func from(c network.ConnMultiaddrs) (addr, net string, ok bool) {
+	a := c.RemoteMultiaddr()
+	if !has(a, ma.P_TCP) {
+		return "", "", false
+	}
+	raw, err := manet.ToIP(a)
+	if err != nil {
+		return "", "", false
+	}
+	ip, _ := netip.AddrFromSlice(raw)
+	if ip = ip.Unmap(); ip.Is4() {
+		return ip.String(), prefix(ip, 24), true
+	}
+	return prefix(ip, 56), prefix(ip, 48), true
+}
+
+func prefix(ip netip.Addr, bits int) string { return netip.PrefixFrom(ip, bits).Masked().String() }
+
+// InterceptAccept implements connmgr.ConnectionGater, as do the others.
+func (g *gate) InterceptAccept(c network.ConnMultiaddrs) bool {
+	addr, net, ok := from(c)
+	if !ok {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.silent.Came(addr, net, time.Now())
+}
+
+func (g *gate) InterceptUpgraded(c network.Conn) (bool, control.DisconnectReason) {
+	if addr, _, ok := from(c); ok && c.Stat().Direction == network.DirInbound {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.silent.Spoke(addr)
+	}
+	return true, 0
+}
+
+func (g *gate) InterceptPeerDial(peer.ID) bool               { return true }
+func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
+func (g *gate) InterceptSecured(network.Direction, peer.ID, network.ConnMultiaddrs) bool {
+	return true
+}
