@@ -44,7 +44,7 @@ fuzz:
 	.ci/fuzz $(FUZZTIME)
 
 interop: build
-	cd interop && npm ci --no-audit --no-fund && npm test
+	cd interop && npm ci && npm test
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench/

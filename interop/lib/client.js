@@ -157,18 +157,25 @@ export async function fetchPiece(requests, share, layout, piece, step) {
 
 // A Source is a peer of which the share is fetched.
 class Source {
-  constructor(fetch, address) {
+  constructor(fetch, addresses) {
     this.fetch = fetch;
-    this.address = multiaddr(address);
+    this.addresses = addresses;
     this.have = new Set();
     this.changed = Promise.withResolvers();
   }
 
   async subscribe(mail, id, layout) {
-    const { remotePeer } = await this.fetch.node.dial(this.address);
+    const { remotePeer } = await this.fetch.node.dial(this.addresses);
     this.peer = remotePeer;
     this.pair = mail.of(remotePeer);
-    this.token = this.pair.token(({ type, value }) => this.told(type, value, id, layout), () => this.end(new Error('the subscription ended')));
+    const told = ({ type, value }) => {
+      try {
+        this.told(type, value, id, layout);
+      } catch (err) {
+        this.end(err);
+      }
+    };
+    this.token = this.pair.token(told, () => this.end(new Error('the subscription ended')));
     await this.pair.tell('seeder', SUBSCRIBE, { share: id, addrs: [], nameable: false }, this.token);
   }
 
@@ -206,11 +213,22 @@ class Source {
   }
 }
 
+// byPeer gathers the addresses of each peer.
+function byPeer(addresses) {
+  const out = new Map();
+  for (const addr of addresses.map((text) => multiaddr(text))) {
+    const peer = addr.getComponents().at(-1).value;
+    out.set(peer, [...(out.get(peer) ?? []), addr]);
+  }
+  return [...out.values()];
+}
+
 // A Fetch brings a share from all peers of a ticket into the folder out. When it
 // is done, faults holds why each source that was given up was.
 export class Fetch {
   constructor(node, { id, peers }, out, { step = 6, patience = 60_000 } = {}) {
-    Object.assign(this, { node, id, peers, out, step, patience });
+    Object.assign(this, { node, id, out, step, patience });
+    this.peers = byPeer(peers);
     this.faults = [];
     this.mail = new Mail(node);
   }
@@ -226,7 +244,7 @@ export class Fetch {
     await this.files.make();
     this.missing = new Set(Array(this.layout.pieces).keys());
     this.left = this.layout.pieces;
-    if (this.left > 0) await Promise.all(this.peers.map((peer) => this.drain(peer)));
+    if (this.left > 0) await Promise.all(this.peers.map((addresses) => this.drain(addresses)));
     if (this.left > 0) throw new Error(`no source is left: ${this.faults.map(({ message }) => message).join('; ')}`);
     await this.files.finish(this.target);
     return this.target;
@@ -235,7 +253,7 @@ export class Fetch {
   async anyManifest() {
     for (const peer of this.peers) {
       try {
-        return await fetchManifest(this.node, multiaddr(peer), this.id);
+        return await fetchManifest(this.node, peer, this.id);
       } catch (err) {
         this.faults.push(err);
       }
@@ -244,8 +262,8 @@ export class Fetch {
   }
 
   // drain fetches from one source until nothing is missing.
-  async drain(address) {
-    const source = new Source(this, address);
+  async drain(addresses) {
+    const source = new Source(this, addresses);
     let requests;
     try {
       await source.subscribe(this.mail, this.id, this.layout);

@@ -75,8 +75,9 @@ class Pair {
     return this.message({ kind: TELL, to, reply, type, payload: encode(Messages[type], value) });
   }
 
+  // reply answers, if the other is still there.
   reply(token, type, value) {
-    return this.message({ kind: REPLY, token, type, payload: encode(Messages[type], value) });
+    this.message({ kind: REPLY, token, type, payload: encode(Messages[type], value) }).catch(() => {});
   }
 
   // message sends what takes credit, when there is some.
@@ -129,7 +130,7 @@ class Pair {
       for (;;) {
         const bytes = await frames.frame(MAX_ENVELOPE);
         if (bytes === undefined || this.in !== frames) break;
-        this.take(decode(Envelope, bytes));
+        this.try(bytes);
       }
     } catch (err) {
       this.mail.failed?.(err, this.peer);
@@ -138,6 +139,15 @@ class Pair {
     if (this.in !== frames) return;
     this.in = undefined;
     this.reset();
+  }
+
+  // try takes an envelope. One that breaks a rule is dropped.
+  try(bytes) {
+    try {
+      this.take(decode(Envelope, bytes));
+    } catch (err) {
+      this.mail.failed?.(err, this.peer);
+    }
   }
 
   take(envelope) {

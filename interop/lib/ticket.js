@@ -161,36 +161,56 @@ function foldHosts(kind, hosts) {
 }
 
 function unfold(bytes) {
-  let at = 0;
-  const take = (n) => {
-    if (n > bytes.length - at) throw new Error('the ticket is garbled: it ends early');
-    at += n;
-    return bytes.subarray(at - n, at);
-  };
-  const takeText = () => take(take(1)[0]);
-  const ticket = { id: Buffer.concat([ID_HEAD, take(32)]), peers: [], relays: [], beacons: [], secret: undefined };
+  const reader = new Unfolding(bytes);
+  while (reader.at < bytes.length) reader.part();
+  const { ticket } = reader;
   if (!isShareID(ticket.id)) throw new Error('the ticket names no share');
-  const read = []; // peers
-  while (at < bytes.length) {
-    const head = take(1)[0];
-    const [kind, more] = [head >> 4, head & 15];
-    const peer = read.at(-1);
-    const port = peer?.port;
-    if (kind === SECRET && more === 0) ticket.secret = Buffer.from(take(16));
-    else if (kind === PEER && more > 0 && more < 8) read.push({ roles: more, tail: Buffer.concat([PEER_HEAD, take(32)]), addrs: [] });
-    else if (peer && kind === PORT && more > 0 && more < 4) peer.port = { number: take(2).readUInt16BE(), via: more };
-    else if (peer && kind === OTHER && more === 0) peer.addrs.push(multiaddr(new Uint8Array(takeText())).toString());
-    else if (port && kind === IP4 && more > 0) for (let n = 0; n < more; n++) peer.addrs.push(...ways(multiaddr(Buffer.concat([Buffer.of(4), take(4)])).toString(), port));
-    else if (port && kind === IP6 && more > 0) for (let n = 0; n < more; n++) peer.addrs.push(...ways(multiaddr(Buffer.concat([Buffer.of(41), take(16)])).toString(), port));
-    else if (port && kind === NAME && NAMES[more]) peer.addrs.push(...ways(`/${NAMES[more]}/${cbor.utf8.decode(takeText())}`, port));
-    else throw new Error(`${LATER} its part 0x${head.toString(16)}`);
-  }
-  for (const { roles, tail, addrs } of read) {
+  for (const { roles, tail, addrs } of reader.peers) {
     const id = multiaddr(tail).toString();
     const all = addrs.length > 0 ? addrs.map((addr) => addr + id) : [id];
-    for (const [role, list] of [[1, ticket.peers], [2, ticket.relays], [4, ticket.beacons]]) if (roles & role) list.push(...all);
+    if (roles & 1) ticket.peers.push(...all);
+    if (roles & 2) ticket.relays.push(...all);
+    if (roles & 4) ticket.beacons.push(...all);
   }
   return ticket;
+}
+
+class Unfolding {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+    this.ticket = { id: Buffer.concat([ID_HEAD, this.take(32)]), peers: [], relays: [], beacons: [], secret: undefined };
+    this.peers = [];
+  }
+
+  take(n) {
+    if (n > this.bytes.length - this.at) throw new Error('the ticket is garbled: it ends early');
+    this.at += n;
+    return this.bytes.subarray(this.at - n, this.at);
+  }
+
+  takeText() {
+    return this.take(this.take(1)[0]);
+  }
+
+  part() {
+    const head = this.take(1)[0];
+    const [kind, more] = [head >> 4, head & 15];
+    const peer = this.peers.at(-1);
+    if (kind === SECRET && more === 0) this.ticket.secret = Buffer.from(this.take(16));
+    else if (kind === PEER && more > 0 && more < 8) this.peers.push({ roles: more, tail: Buffer.concat([PEER_HEAD, this.take(32)]), addrs: [] });
+    else if (peer && kind === PORT && more > 0 && more < 4) peer.port = { number: this.take(2).readUInt16BE(), via: more };
+    else if (peer && kind === OTHER && more === 0) peer.addrs.push(multiaddr(new Uint8Array(this.takeText())).toString());
+    else if (peer?.port && kind === IP4 && more > 0) this.hosts(more, () => multiaddr(Buffer.concat([Buffer.of(4), this.take(4)])));
+    else if (peer?.port && kind === IP6 && more > 0) this.hosts(more, () => multiaddr(Buffer.concat([Buffer.of(41), this.take(16)])));
+    else if (peer?.port && kind === NAME && NAMES[more]) this.hosts(1, () => `/${NAMES[more]}/${cbor.utf8.decode(this.takeText())}`);
+    else throw new Error(`${LATER} its part 0x${head.toString(16)}`);
+  }
+
+  hosts(n, host) {
+    const { addrs, port } = this.peers.at(-1);
+    for (; n > 0; n--) addrs.push(...ways(host().toString(), port));
+  }
 }
 
 function ways(host, { number, via }) {

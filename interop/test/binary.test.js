@@ -14,7 +14,7 @@ import { Mail } from '../lib/msg.js';
 import { importPath } from '../lib/share.js';
 import { decode as decodeTicket, encode as encodeTicket } from '../lib/ticket.js';
 import {
-  Frames, HAVE_MAP, MANIFEST, MAX_HEADER, MSG, ManifestHeader, ManifestRequest, NOT_FOUND, OK, PIECE, PieceHeader, PieceRequest, REFUSED, REPLY,
+  CREDIT, Frames, HAVE_MAP, MANIFEST, MAX_HEADER, MSG, ManifestHeader, ManifestRequest, NOT_FOUND, OK, PIECE, PieceHeader, PieceRequest, REFUSED, REPLY,
   SUBSCRIBE, SUBSCRIBE_RESULT, TELL, TERMINATED, UNSUPPORTED, WATCH, decode, encode,
 } from '../lib/wire.js';
 import { Binary, assertSame, node, oddFolder, scratch, serve, single, ticketOf } from './helper.js';
@@ -27,8 +27,8 @@ async function fetchWith(t, dir, ticket, ...args) {
   return { binary, exit: await binary.end() };
 }
 
-async function shareWith(t, dir, path) {
-  const binary = new Binary(t, join(dir, 'state'), 'share', path, '--listen', '/ip4/127.0.0.1/tcp/0');
+async function shareWith(t, dir, path, listen = ['--listen', '/ip4/127.0.0.1/tcp/0']) {
+  const binary = new Binary(t, join(dir, 'state'), 'share', path, ...listen);
   const { ticket, share } = await binary.says(({ type }) => type === 'share');
   return { ticket, share };
 }
@@ -57,9 +57,10 @@ test('a folder of the binary is fetched', async (t) => {
 test('a single file, both ways', async (t) => {
   const dir = await scratch(t);
   const path = await single(dir, 2 * 1048576 + 1);
-  const { ticket, share } = await shareWith(t, dir, path);
+  const { ticket, share } = await shareWith(t, dir, path, []); // every address, TCP and QUIC
   const mine = await importPath(path);
   assert.equal(share, idText(mine.id));
+  assert.ok(decodeTicket(ticket).peers.some((addr) => addr.includes('/quic-v1/')));
   await mkdir(join(dir, 'js'));
   await assertSame(await new Fetch(await node(t, false), decodeTicket(ticket), join(dir, 'js')).run(), path);
   const { binary, exit } = await fetchWith(t, dir, text(await serve(t, mine)));
@@ -303,6 +304,10 @@ test('messages with the binary', async (t) => {
   envelope = await next();
   assert.deepEqual([envelope.kind, envelope.token, envelope.type], [REPLY, token, HAVE_MAP]);
 
+  // Envelopes that break a rule are dropped, and the stream goes on.
+  await pair.message({ kind: TELL, to: 'seeder', reply: 4241n, type: SUBSCRIBE, payload: Buffer.of(255) });
+  await pair.message({ kind: TELL, reply: 4241n, type: SUBSCRIBE, payload: Buffer.alloc(0) });
+  await pair.put({ kind: CREDIT, token: pair.mine, reply: pair.theirs, credit: 1000 });
   await pair.message({ kind: TELL, to: 'nobody', reply: 4242n, type: SUBSCRIBE, payload: Buffer.alloc(0) });
   envelope = await next();
   assert.deepEqual([envelope.kind, envelope.token], [TERMINATED, 4242n], 'to a name that is not there');

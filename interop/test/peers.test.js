@@ -55,7 +55,7 @@ const worse = {
   'the end of the stream': [Broken, (server) => {
     server.answer = (frames) => frames.stream.close();
   }],
-  'a have-map of another share': [Error, (server) => {
+  'a have-map of another share': [Broken, (server) => {
     server.seeder = ({ reply }, from) => from.reply(reply, HAVE_MAP, { share: server.share.id, pieces: 4, bits: Buffer.of(15) });
   }],
 };
