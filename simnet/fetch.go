@@ -50,7 +50,8 @@ type Fetch struct {
 	stalled  time.Duration // when it last said why nothing moves
 	why      actors.Stalled
 	needless bool
-	boasts   bool // serves what it has not verified
+	helpers  map[*Node]time.Duration // who could have helped, and since when
+	boasts   bool                    // serves what it has not verified
 }
 
 // Fetches are all that the node was told to fetch, in that order.

@@ -160,24 +160,20 @@ func (r *referee) look() {
 		for _, f := range x.fetches {
 			if f.ended == nil && f.life == x.life {
 				r.waits(f)
-				r.serves(f)
+				r.unverified(f)
 			}
 		}
 	}
 }
 
-// serves looks at what a node gives to others while it fetches.
-func (r *referee) serves(f *Fetch) {
+// unverified looks at what a node gives to others while it fetches.
+func (r *referee) unverified(f *Fetch) {
 	if r.n.tier != nil || f.partial == nil || f.boasts {
 		return
 	}
-	have := f.partial.Verified()
-	for p := range share.Piece(have.Len()) {
-		if !have.Has(p) && f.x.host.Serves(f.c, p) {
-			f.boasts = true
-			r.broken(f.x.id, "serves", "piece %d is not verified, and is served", p)
-			return
-		}
+	if p, ok := r.serves(f.x, f.c, f.partial.Verified()); ok {
+		f.boasts = true
+		r.broken(f.x.id, "serves", "piece %d is not verified, and is served", p)
 	}
 }
 
@@ -194,35 +190,64 @@ func (r *referee) waits(f *Fetch) {
 		r.broken(f.x.id, "silent wait", "nothing for %v and not a word why", quiet)
 		f.stalled = now // once is enough
 	}
-	if quiet <= r.patience || f.needless || r.exempt || f.last.State == actors.DiskFull {
+	if f.needless || r.exempt || f.last.State == actors.DiskFull {
 		return
 	}
-	if y, p := r.helper(f, now-r.patience); y != nil {
+	if y, p := r.helper(f, since); y != nil {
 		f.needless = true
 		r.broken(f.x.id, "needless wait", "nothing for %v, and %s has piece %d: %s", quiet, y.Name(), p, f.last.Reason)
 		r.n.ask(f)
 	}
 }
 
-// helper is an honest node that could have helped a fetch since a time.
+// helper is an honest node that could have helped a fetch for longer than anybody
+// should wait, and a piece that it has. A fetch that moves forgets who could.
 func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
+	now := r.n.Elapsed()
+	before := f.helpers
+	f.helpers = nil
+	if now-since < lookAt {
+		return nil, 0
+	}
 	have := f.Verified()
 	if have == nil {
 		return nil, 0
 	}
+	f.helpers = map[*Node]time.Duration{}
 	for _, s := range f.last.Sources {
 		y := r.n.byID[s.Peer]
-		if y == nil || y.state != running || !y.acts.honest() || y.acts.MuteAfter != 0 || y.acts.Rate > 0 || y.disturbed > since || y.cfg.NAT ||
-			r.n.blocked(y, f.x) || r.n.blocked(f.x, y) {
+		if y == nil || !r.n.could(y, f.x) {
 			continue
 		}
-		for p := range share.Piece(have.Len()) {
-			if !have.Has(p) && y.host.Serves(f.c, p) {
-				return y, p
-			}
+		p, ok := r.serves(y, f.c, have)
+		if !ok {
+			continue
+		}
+		could, known := before[y]
+		if !known || y.disturbed > could {
+			could = now
+		}
+		f.helpers[y] = could
+		if now-could > r.patience {
+			return y, p
 		}
 	}
 	return nil, 0
+}
+
+// could says whether an honest node can send to another now what it has.
+func (n *Net) could(y, x *Node) bool {
+	return y.state == running && y.acts.honest() && y.acts.MuteAfter == 0 && y.acts.Rate == 0 && !y.cfg.NAT && !n.blocked(y, x) && !n.blocked(x, y)
+}
+
+// serves is the first piece that a node serves and that is not among those.
+func (r *referee) serves(y *Node, c *Content, have *share.Set) (share.Piece, bool) {
+	for p := range share.Piece(have.Len()) {
+		if !have.Has(p) && y.host.Serves(c, p) {
+			return p, true
+		}
+	}
+	return 0, false
 }
 
 // ask has the plan of a fetch explained in the timeline, soon.

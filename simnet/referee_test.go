@@ -1,0 +1,58 @@
+package simnet
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/share"
+)
+
+// ruled are the faults of a run that a rule found.
+func ruled(r *Result, rule string) (out []Fault) {
+	for _, f := range r.Faults {
+		if f.Rule == rule {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// A fetch waits for a piece that nobody has. Whoever brings it then has just
+// come: that it does not have the piece the next second is no needless wait.
+func TestAWaitIsNeedlessOnlySinceSomebodyCouldHelp(t *testing.T) {
+	s := &Scenario{Name: "late", Set: func(r *Run) {
+		c := r.File("film", 8<<20)
+		a := r.Add(NodeConfig{Name: "a"}).Part(c, func(p share.Piece) bool { return p != 3 })
+		patient := actors.TransferConfig{Stall: time.Hour}
+		a.FetchWith(c, FetchOptions{Config: patient, Manifest: true})
+		r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{Config: patient}, a)
+		late := r.Add(NodeConfig{Name: "late", Line: Line{Latency: 900 * time.Millisecond}})
+		r.After(50*time.Second, func() {
+			late.Part(c, func(p share.Piece) bool { return p == 3 })
+			late.Fetch(c, a)
+		})
+	}}
+	r := s.Run(1, 0)
+	if !r.OK() {
+		t.Error(r.Report())
+	}
+	if r.Virtual < 50*time.Second {
+		t.Errorf("all was there after %v: nobody was seen to wait", r.Virtual)
+	}
+}
+
+// A source that could send what is missing, and does not, is found out.
+func TestAWaitIsNeedlessWhenSomebodyCouldHelp(t *testing.T) {
+	s := &Scenario{Name: "stingy", Limit: 2 * time.Minute, Set: func(r *Run) {
+		c := r.File("film", 8<<20)
+		source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+		r.Add(NodeConfig{Name: "node"}).Fetch(c, source)
+		r.After(500*time.Millisecond, func() { source.SetUploadRate(1) })
+	}}
+	got := ruled(s.Run(1, 0), "needless wait")
+	if len(got) != 1 || got[0].Node != "node" || !strings.Contains(got[0].Text, "source has piece ") || got[0].At < helpWithin || got[0].At > helpWithin+10*time.Second {
+		t.Errorf("%v", got)
+	}
+}
