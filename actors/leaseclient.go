@@ -217,7 +217,9 @@ func (c *leaseClient) keepJoining(ctx actor.Context, now time.Time) (next time.T
 		if c.retry.After(now) {
 			return c.retry
 		}
-		c.dial(ctx, now)
+		if c.dial(ctx, now); c.state == away { // it is not on this node
+			return c.retry
+		}
 	default:
 		if !c.late.After(now) {
 			c.lost(ctx, "it does not answer")

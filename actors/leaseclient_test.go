@@ -205,6 +205,18 @@ func TestWhatIsLeasedEndsWithoutACoordinator(t *testing.T) {
 	k.holds(t)
 }
 
+// A member of a fleet that its own node will coordinate joins as soon as it does.
+func TestAMemberOfAFleetOfItsOwnNodeLooksForItSoon(t *testing.T) {
+	k := newClientLab(t)
+	k.Unexport(k.seat)
+	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
+	k.w.Run(1500 * time.Millisecond) // looked, and found nothing
+	k.Export(coordinatorName(k.id), k.seat)
+	k.told = nil
+	k.w.Run(time.Second)
+	k.hears(t, HaveMap{k.id, 8, []byte{0}})
+}
+
 // What is below a leaseClient ends after it, and is heard of.
 func TestAMemberThatHasLeftDoesNotDialAgain(t *testing.T) {
 	n := newSwarm(t, 1).add("node", 1e6)
