@@ -27,6 +27,7 @@ var layers = map[string]string{
 	"leasemgr":    "share peers internal/bounds",
 	"fetchpool":   "share peers",
 	"verifier":    "share peers",
+	"fleet":       "share peers leasemgr wire",
 	"rounds":      "",
 	"renewal":     "share peers",
 	"wire":        "share peers",
@@ -40,17 +41,17 @@ var layers = map[string]string{
 	"leasedb":           "share peers wire internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds",
 	"actors/system":     "peers wire",
-	"actors":            "share peers leasemgr fetchpool verifier rounds renewal wire actors/system",
+	"actors":            "share peers leasemgr fetchpool verifier fleet rounds renewal wire actors/system",
 	"rounds/kvtest":     "rounds",
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
-	".":                 "share peers leasemgr fetchpool verifier rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds",
+	".":                 "share peers leasemgr fetchpool verifier fleet rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds",
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
 	"simnet/model":     "actors/system",
-	"simnet":           ". actors p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
+	"simnet":           ". actors fleet p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
 	"simnet/scenarios": "actors peers share store store/storetest simnet",
 	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":     "share peers leasemgr fetchpool verifier",
@@ -93,7 +94,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"internal/bounds", "share", "peers", "leasemgr", "fetchpool", "verifier", "rounds", "renewal", "wire"}
+var pure = []string{"internal/bounds", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "rounds", "renewal", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{

@@ -10,6 +10,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
@@ -43,19 +44,19 @@ type Fleet struct {
 
 // What a coordinator tells.
 type (
-	FleetStatus = actors.FleetStatus
-	FleetMember = actors.FleetMember
-	FleetEvent  = actors.FleetEvent
-	FleetChange = actors.FleetChange
+	FleetStatus = fleet.Status
+	FleetMember = fleet.MemberStatus
+	FleetEvent  = fleet.Event
+	FleetChange = fleet.Change
 )
 
 // What happens in a fleet.
 const (
-	MemberDoubted = actors.MemberDoubted
-	MemberJoined  = actors.MemberJoined
-	MemberLeft    = actors.MemberLeft
-	MemberLost    = actors.MemberLost
-	NotAllowed    = actors.NotAllowed
+	MemberDoubted = fleet.MemberDoubted
+	MemberJoined  = fleet.MemberJoined
+	MemberLeft    = fleet.MemberLeft
+	MemberLost    = fleet.MemberLost
+	NotAllowed    = fleet.NotAllowed
 )
 
 func (f Fleet) validate() error {
@@ -128,8 +129,9 @@ func (n *Node) Coordinate(ctx context.Context, ticketOrID string, more []string)
 	}
 	f := n.cfg.Fleet
 	err = n.program.Coordinate(ctx, actors.CoordinateShare{
-		Share: m.ID(), Layout: m.Layout(), Epoch: kept.Epoch(), Allow: f.Allow, Members: kept.Members(), Settle: f.Settle,
-		Remember: c.remember, Leases: f.Leases, Notify: c.notify,
+		Config: fleet.Config{Share: m.ID(), Layout: m.Layout(), Epoch: kept.Epoch(), Allow: f.Allow, Members: kept.Members(), Settle: f.Settle,
+			Leases: f.Leases},
+		Remember: c.remember, Notify: c.notify,
 	})
 	if err != nil {
 		c.end(err)
@@ -147,7 +149,7 @@ func (c *Coordination) remember(members []peers.ID) {
 // notify takes the events of the coordinator. It never blocks: an event that nobody
 // takes in time is dropped.
 func (c *Coordination) notify(e FleetEvent) {
-	if e.Change == actors.CoordinatorFailed {
+	if e.Change == fleet.CoordinatorFailed {
 		c.end(errors.New("internal error in the coordinator"))
 		return
 	}

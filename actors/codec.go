@@ -104,6 +104,19 @@ func (codec) Decode(typ uint32, b []byte) (any, error) {
 	return nil, fmt.Errorf("%w %d", system.ErrUnknownType, typ)
 }
 
+// local is a message of package wire as the actors here say it.
+func local(msg any) any {
+	switch m := msg.(type) {
+	case wire.SubscribeResult:
+		return SubscribeResult(m)
+	case wire.HaveMap:
+		return HaveMap{m.Share, int(m.Pieces), m.Bits}
+	case wire.Have:
+		return Have{m.Share, convert[share.Piece](m.Pieces)}
+	}
+	return msg
+}
+
 func convert[To, From ~uint32](in []From) []To {
 	out := make([]To, len(in))
 	for i, x := range in {

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -337,17 +338,17 @@ func TestAMemberThatSpeaksNonsenseIsPutOut(t *testing.T) {
 	if st := f.status(); st.Verified != 0 || st.Leased != 1 {
 		t.Errorf("pieces past the end: %+v", st)
 	}
-	for i := range 2 * maxOutlets {
+	for i := range 2 * 256 {
 		a.say(a.source(peers.ID(fmt.Sprint("many", i))))
 	}
-	if st := f.status(); st.Members[0].Sources != maxOutlets {
+	if st := f.status(); st.Members[0].Sources != 256 {
 		t.Errorf("%d sources", st.Members[0].Sources)
 	}
 }
 
 func TestAShareIsCoordinatedOnce(t *testing.T) {
 	f, _ := newTable(t, "a")
-	err := f.seat.program.Coordinate(context.Background(), CoordinateShare{Share: f.m.ID(), Layout: f.m.Layout(), Epoch: 9})
+	err := f.seat.program.Coordinate(context.Background(), CoordinateShare{Config: fleet.Config{Share: f.m.ID(), Layout: f.m.Layout(), Epoch: 9}})
 	if err == nil || f.status().Epoch != 1 {
 		t.Errorf("a second time: %v", err)
 	}
@@ -363,7 +364,7 @@ func TestACoordinatorThatPanicsEnds(t *testing.T) {
 	k[0].join(t)
 	f.seat.program.s.Send(actor.NewPID(string(f.seat.id), "node/coordinator-1"), system.TaskPanic{Reason: "a bug"})
 	f.w.Run(time.Second)
-	if last := f.events[len(f.events)-1]; last.Change != CoordinatorFailed {
+	if last := f.events[len(f.events)-1]; last.Change != fleet.CoordinatorFailed {
 		t.Errorf("events: %v", f.events)
 	}
 	f.coordinate(&simNode{id: "a"})
@@ -415,7 +416,7 @@ func TestAClaimThatDoesNotHoldCountsForNobodyWhoSawIt(t *testing.T) {
 	b.say(b.lacks("a", 1, 3))
 	b.mayFetch(t, 1, 3)
 	c.mayFetch(t)
-	if !f.saw("a", MemberDoubted) {
+	if !f.saw("a", fleet.MemberDoubted) {
 		t.Errorf("events: %v", f.events)
 	}
 	c.say(c.lacks("a", 3, 5))

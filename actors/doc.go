@@ -10,8 +10,8 @@
 //	leasemanager.go   LeaseManager: leasemgr's actor
 //	fetchpool.go      FetchPool, per source: fetchpool's actor
 //	pieceverifier.go  PieceVerifier: verifier's actor
-//	coordinator.go    the lease manager of a fleet
-//	leaseclient.go    a member's end of that, with origins.go; fleet.go starts both
+//	coordinator.go    the actor of fleet's Coordinator
+//	leaseclient.go    the actor of fleet's Member; fleet.go starts both
 //
 //	messages.go       what they say, by receiver; codec.go has the form of what travels
 //	events.go         what the program tells whoever started it

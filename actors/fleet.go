@@ -8,29 +8,15 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
-	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
-// A fleet is nodes of one owner that fetch a share together, so that each byte
-// enters the fleet once. One of them coordinates:
-//
-//	member                                             coordinator
-//	  FetchPool ──► leaseClient ──LeaseRequest, ...──►   leasemgr.Manager: which member may
-//	                    │     ◄──LeaseResponse, ...───   fetch which piece from outside
-//	                    ▼
-//	                LeaseManager
-//	                  leasemgr.Manager: which source
-//	                  of this node fetches which piece
-//
-// The coordinator leases to a source of a member, and a piece that any member has
-// to nobody. What a member may fetch from outside is what its LeaseManager is told
-// that the outside has; what other members have it fetches without asking. So a
-// pool knows nothing of all this, and there is one truth about every piece on each
-// level: the coordinator's for the fleet, the LeaseManager's for the node.
-//
-// Between them travel the messages of wire/lease.go and wire/fleet.go, as they are.
+// This file starts and ends what package fleet decides: a coordinator for each share
+// that this node coordinates, and a leaseClient for each that it fetches in a fleet or
+// has fetched. Between them travel the messages of wire/lease.go and wire/fleet.go, as
+// they are.
 
 // FleetConfig is how a transfer takes part in a fleet. The zero value does not.
 type FleetConfig struct {
@@ -50,27 +36,12 @@ func coordinatorName(id share.ID) string { return "leases/" + id.String() }
 // CoordinateShare, API -> Node: lease the pieces of a share to the members of a
 // fleet. Answered with Coordinating.
 type CoordinateShare struct {
-	Share  share.ID
-	Layout *share.Layout
-	// Epoch grows with every run; the tokens of its leases begin with it.
-	Epoch uint64
-	// Allow are the peers that may be members. This node may always.
-	Allow []peers.ID
-	// Members are those of the last run. Until they are back, or for Settle (default
-	// 10 s), nothing is leased but what a member is fetching already: they may have
-	// what would be leased. What a member has counts for as long after it is gone.
-	Members []peers.ID
-	Settle  time.Duration
+	fleet.Config // Self and Seed are filled in here
 	// Remember keeps the members for the next run. It is called off the actors, one
 	// call at a time. It may be nil.
 	Remember func(members []peers.ID)
-	// Leases is the configuration of the leases. Its zero value is not that of a
-	// transfer: it does not hedge, because that fetches bytes twice, and it leaves
-	// it to the members, who see every byte, to notice within seconds that a source
-	// is slow: FirstDeadline and Slack are 15 s.
-	Leases leasemgr.Config
 	// Notify hears who comes and goes, from the coordinator: it must not block.
-	Notify func(FleetEvent)
+	Notify func(fleet.Event)
 }
 
 // Coordinating, Node -> API.
@@ -79,55 +50,11 @@ type Coordinating struct{ Err error } // it is being coordinated already
 // StopCoordinating, API -> Node. Answered with Coordinating if asked for.
 type StopCoordinating struct{ Share share.ID }
 
-// FleetQuery, API -> Node -> coordinator. Answered with FleetStatus with at most
+// FleetQuery, API -> Node -> coordinator. Answered with fleet.Status with at most
 // Lines lines.
 type FleetQuery struct {
 	Share share.ID
 	Lines int
-}
-
-// FleetStatus is how a fleet stands.
-type FleetStatus struct {
-	Epoch   uint64
-	Members []FleetMember // by their IDs
-	// Wanted pieces are had by no member and leased to none; Verified ones a member
-	// has.
-	Wanted, Leased, Verified int
-	Refused                  int64    // messages of peers that are not allowed
-	Waiting                  string   // why nothing is leased at all; else empty
-	Why                      []string // one line per missing piece or run of pieces
-}
-
-// FleetMember is one member.
-type FleetMember struct {
-	Peer    peers.ID
-	Pieces  int  // that it has
-	Sources int  // outside the fleet, that it fetches from
-	Gone    bool // it left or was lost; what it has is counted a little longer
-	Doubted bool // another member could not get from it what it says it has
-}
-
-// FleetEvent says that somebody came or went.
-type FleetEvent struct {
-	Peer    peers.ID
-	Change  FleetChange
-	Members int // there are now
-}
-
-// FleetChange is what happened to a member.
-type FleetChange uint8
-
-const (
-	MemberJoined      FleetChange = iota
-	MemberLeft                    // it said so
-	MemberLost                    // its leases have returned
-	NotAllowed                    // it is not on the list; told once for each peer
-	CoordinatorFailed             // the coordinator itself has ended, by a bug
-	MemberDoubted                 // another member could not get from it what it says it has; told once
-)
-
-func (c FleetChange) String() string {
-	return [...]string{"joined", "left", "was lost", "is not allowed", "failed", "says it has pieces that another member could not get"}[c]
 }
 
 // Coordinate begins to coordinate a share, unless ctx has ended.
@@ -147,8 +74,8 @@ func (p *Program) StopCoordinating(ctx context.Context, id share.ID) error {
 
 // Fleet is how the fleet of a share that this node coordinates stands, with at
 // most lines lines on the missing pieces.
-func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (FleetStatus, error) {
-	return system.Ask[FleetStatus](ctx, p.s, p.node, FleetQuery{id, lines})
+func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (fleet.Status, error) {
+	return system.Ask[fleet.Status](ctx, p.s, p.node, FleetQuery{id, lines})
 }
 
 // fleets are the shares that a node coordinates.
@@ -160,7 +87,7 @@ type fleets struct {
 
 type coordinating struct {
 	pid    *actor.PID
-	notify func(FleetEvent)
+	notify func(fleet.Event)
 }
 
 func (n *node) coordinate(ctx actor.Context, m CoordinateShare) {
@@ -195,8 +122,9 @@ func (t *transfer) startLeases(ctx actor.Context, leases func() actor.Actor) *ac
 	}
 	layout := t.manifest.Layout()
 	return t.s.Spawn(ctx, fmt.Sprint("fleet-", t.restarts), leaseBox, func() actor.Actor {
-		return &leaseClient{s: t.s, net: t.net, finder: t.finder, share: t.cmd.Share, layout: layout, cfg: t.cfg.Fleet,
-			leases: leases, mine: t.have.Clone(), wanted: t.chosen.pieces(layout)}
+		c := newLeaseClient(t.s, t.net, t.finder, t.cmd.Share, layout, t.cfg.Fleet, t.have.Clone())
+		c.leases, c.member.Wanted = leases, t.chosen.pieces(layout)
+		return c
 	}, system.OnPanicStop)
 }
 
@@ -217,7 +145,7 @@ func (n *node) stay(ctx actor.Context, m StayInFleet) {
 	}
 	n.fleets.begun++
 	n.fleets.seats[m.Share] = n.s.Spawn(ctx, fmt.Sprint("seat-", n.fleets.begun), controlBox, func() actor.Actor {
-		return &leaseClient{s: n.s, net: n.deps.Network, finder: n.finder, share: m.Share, layout: m.Layout, cfg: m.Fleet, mine: m.Have.Clone()}
+		return newLeaseClient(n.s, n.deps.Network, n.finder, m.Share, m.Layout, m.Fleet, m.Have.Clone())
 	}, system.OnPanicRestart)
 }
 
@@ -243,7 +171,7 @@ func (n *node) fleetQuery(ctx actor.Context, m FleetQuery) {
 	if c := n.fleets.running[m.Share]; c.pid != nil {
 		ctx.Forward(c.pid)
 	} else {
-		ctx.Respond(FleetStatus{Waiting: "not coordinated by this node"})
+		ctx.Respond(fleet.Status{Waiting: "not coordinated by this node"})
 	}
 }
 
@@ -254,10 +182,40 @@ func (n *node) coordinatorFailed(m system.ChildFailed) bool {
 		if c.pid.Equal(m.Who) {
 			delete(n.fleets.running, id)
 			if c.notify != nil {
-				c.notify(FleetEvent{Change: CoordinatorFailed})
+				c.notify(fleet.Event{Change: fleet.CoordinatorFailed})
 			}
 			return true
 		}
 	}
 	return false
+}
+
+// ---- what package fleet knows of actors ----
+
+// portOf is how package fleet names an actor; nil is nobody.
+func portOf(pid *actor.PID) fleet.Port {
+	if pid == nil {
+		return fleet.Port{}
+	}
+	return fleet.Port{Node: pid.Address, Name: pid.Id}
+}
+
+// pidOf is the actor that a port names.
+func pidOf(p fleet.Port) *actor.PID {
+	if p == (fleet.Port{}) {
+		return nil
+	}
+	return &actor.PID{Address: p.Node, Id: p.Name}
+}
+
+// sendPort does what package fleet wants done with an actor.
+func sendPort(ctx actor.Context, x fleet.Send) {
+	switch x.Message.(type) {
+	case fleet.Watch:
+		ctx.Watch(pidOf(x.To))
+	case fleet.Unwatch:
+		ctx.Unwatch(pidOf(x.To))
+	default:
+		ctx.Send(pidOf(x.To), local(x.Message))
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -25,7 +26,7 @@ type simFleet struct {
 
 	epoch  uint64
 	known  []peers.ID // what the coordinator remembers
-	events []FleetEvent
+	events []fleet.Event
 }
 
 // newFleet is a fleet of n members of a share of size bytes, which an origin with
@@ -45,8 +46,8 @@ func newFleet(t testing.TB, seed uint64, size, n int, rate float64) *simFleet {
 func (f *simFleet) coordinate(allow ...*simNode) {
 	f.t.Helper()
 	f.epoch++
-	m := CoordinateShare{Share: f.m.ID(), Layout: f.m.Layout(), Epoch: f.epoch, Members: f.known,
-		Remember: func(ids []peers.ID) { f.known = ids }, Notify: func(e FleetEvent) { f.events = append(f.events, e) }}
+	m := CoordinateShare{Config: fleet.Config{Share: f.m.ID(), Layout: f.m.Layout(), Epoch: f.epoch, Members: f.known},
+		Remember: func(ids []peers.ID) { f.known = ids }, Notify: func(e fleet.Event) { f.events = append(f.events, e) }}
 	for _, n := range allow {
 		m.Allow = append(m.Allow, n.id)
 	}
@@ -109,7 +110,7 @@ func (f *simFleet) entered(extra int64) (n int64) {
 	return n
 }
 
-func (f *simFleet) status() FleetStatus {
+func (f *simFleet) status() fleet.Status {
 	f.t.Helper()
 	st, err := f.seat.program.Fleet(context.Background(), f.m.ID(), 10)
 	if err != nil {
@@ -118,7 +119,7 @@ func (f *simFleet) status() FleetStatus {
 	return st
 }
 
-func (f *simFleet) saw(id peers.ID, change FleetChange) bool {
+func (f *simFleet) saw(id peers.ID, change fleet.Change) bool {
 	for _, e := range f.events {
 		if e.Peer == id && e.Change == change {
 			return true
@@ -170,7 +171,7 @@ func TestLeasesOfAMemberThatDiesReturn(t *testing.T) {
 	f.kill(f.members[1])
 	f.run(time.Minute, f.members[0])
 	f.members[0].complete(f.content)
-	if !f.saw("member1", MemberLost) {
+	if !f.saw("member1", fleet.MemberLost) {
 		t.Errorf("events: %v", f.events)
 	}
 	f.w.Run(20 * time.Second)
@@ -224,7 +225,7 @@ func TestPiecesGoOnToTheOthersThroughLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.w.Run(time.Second)
-	if !f.saw("member0", MemberLeft) {
+	if !f.saw("member0", fleet.MemberLeft) {
 		t.Errorf("events: %v", f.events)
 	}
 }
@@ -246,7 +247,7 @@ func TestWhoIsNotOnTheListIsRefusedAndCounted(t *testing.T) {
 	if st := f.status(); st.Refused == 0 || len(st.Members) != 1 {
 		t.Errorf("in the end: %+v", st)
 	}
-	if !f.saw("member1", NotAllowed) {
+	if !f.saw("member1", fleet.NotAllowed) {
 		t.Errorf("events: %v", f.events)
 	}
 }
@@ -325,7 +326,7 @@ func TestAPoolStopsOnATokenThatIsNoLongerItsOwn(t *testing.T) {
 	}
 	// What member0 had of the pieces it lost is all that can have come twice.
 	t.Logf("%d bytes entered of %d", f.entered(1<<20), len(f.content))
-	if !f.saw("member0", MemberLost) {
+	if !f.saw("member0", fleet.MemberLost) {
 		t.Errorf("events: %v", f.events)
 	}
 }
@@ -339,7 +340,7 @@ func TestWhatIsLeasedGoesOnWithoutTheCoordinatorForAWhile(t *testing.T) {
 	f.kill(f.seat)
 	f.w.Run(time.Second)
 	at := f.origin.out[n.id]
-	f.w.Run(linger - 2*time.Second)
+	f.w.Run(10*time.Second - 2*time.Second)
 	if f.origin.out[n.id] == at {
 		t.Error("it stopped at once")
 	}

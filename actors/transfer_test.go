@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -36,7 +37,7 @@ func TestAFetchWhoseContextHasEndedDoesNotBegin(t *testing.T) {
 	if len(n.shares) > 0 {
 		t.Error("it was fetched all the same")
 	}
-	if err := n.program.Coordinate(ctx, CoordinateShare{Share: m.ID(), Layout: m.Layout()}); !errors.Is(err, context.Canceled) {
+	if err := n.program.Coordinate(ctx, CoordinateShare{Config: fleet.Config{Share: m.ID(), Layout: m.Layout()}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want what ended the context", err)
 	}
 	if st, _ := n.program.Fleet(context.Background(), m.ID(), 1); st.Waiting != "not coordinated by this node" {

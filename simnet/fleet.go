@@ -1,7 +1,7 @@
 package simnet
 
 import (
-	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -36,10 +36,10 @@ func (f *Fleet) begin() {
 }
 
 // Notify is for a Host: something has happened in the fleet.
-func (f *Fleet) Notify(e actors.FleetEvent) {
+func (f *Fleet) Notify(e fleet.Event) {
 	x := f.seat
 	x.net.log.add(x.id, "fleet: %s %v", x.net.called(e.Peer), e.Change)
-	if e.Change == actors.CoordinatorFailed {
+	if e.Change == fleet.CoordinatorFailed {
 		x.net.ref.broken(x.id, "error", "the coordinator has failed")
 	}
 }
@@ -56,4 +56,4 @@ func (f *Fleet) Join(x *Node, opt FetchOptions, sources ...*Node) *Fetch {
 
 // Status is how the fleet stands. It is for the end of a run: it lets the world go
 // on until the coordinator has answered.
-func (f *Fleet) Status() (actors.FleetStatus, error) { return f.seat.host.FleetStatus(f) }
+func (f *Fleet) Status() (fleet.Status, error) { return f.seat.host.FleetStatus(f) }

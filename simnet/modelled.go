@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet/model"
@@ -99,9 +100,9 @@ func (m modelled) Start() {
 func (m modelled) Coordinate(f *Fleet) {
 	x, life := f.seat, f.seat.life
 	m.program.BeginCoordinating(actors.CoordinateShare{
-		Share: f.c.ID(), Layout: f.c.Manifest.Layout(), Epoch: f.runs, Allow: f.allow, Members: f.members,
+		Config:   fleet.Config{Share: f.c.ID(), Layout: f.c.Manifest.Layout(), Epoch: f.runs, Allow: f.allow, Members: f.members},
 		Remember: func(ids []peers.ID) { f.members = ids },
-		Notify: func(e actors.FleetEvent) {
+		Notify: func(e fleet.Event) {
 			if x.life == life {
 				f.Notify(e)
 			}
@@ -109,9 +110,9 @@ func (m modelled) Coordinate(f *Fleet) {
 	})
 }
 
-func (m modelled) FleetStatus(f *Fleet) (actors.FleetStatus, error) {
+func (m modelled) FleetStatus(f *Fleet) (fleet.Status, error) {
 	if m.program == nil {
-		return actors.FleetStatus{}, fmt.Errorf("%s does not run", m.id)
+		return fleet.Status{}, fmt.Errorf("%s does not run", m.id)
 	}
 	return m.program.Fleet(context.Background(), f.c.ID(), 10)
 }

@@ -3,7 +3,7 @@ package simnet
 import (
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -53,7 +53,7 @@ type Host interface {
 	// Coordinate begins to coordinate a fleet in the node's present life, and
 	// FleetStatus is how it stands.
 	Coordinate(f *Fleet)
-	FleetStatus(f *Fleet) (actors.FleetStatus, error)
+	FleetStatus(f *Fleet) (fleet.Status, error)
 	// Changed is told when the line of Node.Config, Node.Acts or Node.Ahead changed.
 	Changed()
 	// SetUploadRate bounds what the node sends, and SetDownloadRate what it asks for,

@@ -1,0 +1,365 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+const (
+	maxOutlets   = 256 // sources of one member
+	maxStrangers = 64  // peers that are not allowed, and that somebody is told of
+	retryJoin    = 10 * time.Second
+	retrySoon    = time.Second
+)
+
+// Config is what a Coordinator leases, and to whom.
+type Config struct {
+	Share  share.ID
+	Layout *share.Layout
+	// Epoch grows with every run; the tokens of its leases begin with it.
+	Epoch Epoch
+	// Self is the coordinator's own node, which may always be a member; Allow are the
+	// other peers that may.
+	Self  peers.ID
+	Allow []peers.ID
+	// Members are those of the last run. Until they are back, or for Settle (default
+	// 10 s), nothing is leased but what a member is fetching already: they may have
+	// what would be leased. What a member has counts for as long after it is gone.
+	Members []peers.ID
+	Settle  time.Duration
+	// Leases is the configuration of the leases. Its zero value is not that of a
+	// transfer: it does not hedge, because that fetches bytes twice, and it leaves
+	// it to the members, who see every byte, to notice within seconds that a source
+	// is slow: FirstDeadline and Slack are 15 s.
+	Leases leasemgr.Config
+	// Seed is where the choice of pieces comes from.
+	Seed uint64
+}
+
+func (c Config) withDefaults() Config {
+	l := &c.Leases
+	for _, d := range []*time.Duration{&l.FirstDeadline, &l.Slack} {
+		if *d == 0 {
+			*d = 15 * time.Second
+		}
+	}
+	if c.Settle == 0 {
+		c.Settle = 10 * time.Second
+	}
+	if l.HedgeShare == 0 {
+		l.HedgeShare = -1
+	}
+	if l.HedgeFloor == 0 {
+		l.HedgeFloor = -1
+	}
+	return c
+}
+
+// Coordinator leases the pieces of one share to the members of a fleet.
+//
+//	a member:  unknown --Subscribe--> joining --HaveMap--> ready
+//	               ^                        |                |
+//	               |                        v                |
+//	               +---Settle--- gone <--Unsubscribe, or its connection ends
+//	                              |                          ^
+//	                              +--Subscribe--> joining ...+
+//
+// The leases of a member end when it is gone. What it has counts for Settle longer,
+// because it is likely to come back with it.
+type Coordinator struct {
+	ledger
+	absent map[peers.ID]bool // members of the last run that are not ready yet
+	settle time.Time         // until when they are waited for
+
+	refused   int64
+	strangers map[peers.ID]bool
+	unsaved   bool // who is a member has changed
+	saving    bool
+}
+
+// Todo is what the owner of a Coordinator has to do.
+type Todo struct {
+	Send   []Send  // in this order
+	Events []Event // for whoever watches the fleet
+	// Keep says that Members are to be kept for the next run; the owner calls Kept when
+	// that is done.
+	Keep    bool
+	Members []peers.ID
+	Wake    time.Time // when to call Next though nothing happens; zero: never
+}
+
+// NewCoordinator begins a run.
+func NewCoordinator(cfg Config, now time.Time) *Coordinator {
+	cfg = cfg.withDefaults()
+	plan := leasemgr.Plan{Layout: cfg.Layout, Epoch: cfg.Epoch, Seed: cfg.Seed}
+	c := &Coordinator{
+		ledger: ledger{cfg: cfg, now: now, m: leasemgr.New(cfg.Leases, plan, now),
+			allowed: map[peers.ID]bool{cfg.Self: true}, members: map[peers.ID]*member{}, outlets: map[peers.ID]*outlet{},
+			claims: claims{copies: make([]uint16, cfg.Layout.Pieces())}},
+		absent: map[peers.ID]bool{}, settle: now.Add(cfg.Settle), strangers: map[peers.ID]bool{},
+	}
+	for _, id := range cfg.Allow {
+		c.allowed[id] = true
+	}
+	for _, id := range cfg.Members {
+		if c.allowed[id] {
+			c.absent[id] = true
+		}
+	}
+	return c
+}
+
+// Next does what is due, and hands over all there is to do.
+func (c *Coordinator) Next(now time.Time) Todo {
+	c.now = now
+	if at := c.m.Wake(); !at.IsZero() && !at.After(now) {
+		c.do(c.m.Expire(now))
+	}
+	next := earliest(c.m.Wake(), c.forgetGone(), c.endSettling())
+	c.keep()
+	out := c.todo
+	c.todo = Todo{}
+	out.Wake = next
+	return out
+}
+
+// ---- who is a member ----
+
+// member is the member that sent a message. Nil: it is none, and is told.
+func (c *Coordinator) member(by From, id share.ID, now time.Time) *member {
+	c.now = now
+	mb := c.members[by.Peer]
+	switch {
+	case !c.allowed[by.Peer]:
+		c.refuse(by.Peer)
+		return nil
+	case mb == nil || mb.gone() || by.Reply != mb.port || id != c.cfg.Share:
+		c.decline(by, "has not joined", retrySoon)
+		return nil
+	}
+	return mb
+}
+
+// refuse counts what a peer sent that is not allowed to.
+func (c *Coordinator) refuse(peer peers.ID) {
+	c.refused++
+	if c.allowed[peer] || c.strangers[peer] || len(c.strangers) >= maxStrangers {
+		return
+	}
+	c.strangers[peer] = true
+	c.notify(peer, NotAllowed)
+}
+
+func (c *Coordinator) decline(by From, why string, retry time.Duration) {
+	if by.Reply != (Port{}) {
+		c.send(by.Reply, wire.SubscribeResult{Share: c.cfg.Share, Reason: why, Retry: retry})
+	}
+}
+
+// Unknown is told that a peer sent what no member sends.
+func (c *Coordinator) Unknown(by From) { c.refuse(by.Peer) }
+
+// Subscribe is told that a peer wants to be a member, and how others reach it.
+func (c *Coordinator) Subscribe(by From, id share.ID, addrs []string, now time.Time) {
+	c.now = now
+	switch {
+	case !c.allowed[by.Peer]:
+		c.refuse(by.Peer)
+		c.decline(by, fmt.Sprintf("not allowed: the coordinator's list does not have %s", by.Peer), retryJoin)
+		return
+	case id != c.cfg.Share:
+		c.decline(by, "coordinates another share", 0)
+		return
+	case by.Reply == Port{}:
+		return // it could not be told anything
+	}
+	mb := c.members[by.Peer]
+	if mb == nil {
+		mb = &member{peer: by.Peer, have: share.NewSet(c.cfg.Layout.Pieces())}
+		c.members[by.Peer] = mb
+		c.order = append(c.order, mb)
+		c.unsaved = true
+	} else {
+		c.takeBack(mb)
+	}
+	mb.port, mb.addrs, mb.ready = by.Reply, addrs, false
+	c.send(mb.port, Watch{})
+	c.send(mb.port, wire.SubscribeResult{Share: c.cfg.Share, Accepted: true})
+	c.introduce(mb)
+	c.notify(mb.peer, MemberJoined)
+}
+
+// introduce names a new member and the others to each other. A member is no
+// source outside the fleet any more.
+func (c *Coordinator) introduce(mb *member) {
+	var others []peers.Addr
+	for _, o := range c.order {
+		if o == mb || o.gone() {
+			continue
+		}
+		others = append(others, peers.Addr{ID: o.peer, Addrs: o.addrs})
+		if x := c.outlets[outletID(o.peer, mb.peer)]; x != nil {
+			c.close(x)
+		}
+		c.send(o.port, wire.FleetMembers{Share: c.cfg.Share, Members: []peers.Addr{{ID: mb.peer, Addrs: mb.addrs}}})
+	}
+	for part := range slices.Chunk(others, wire.MaxMembers) {
+		c.send(mb.port, wire.FleetMembers{Share: c.cfg.Share, Members: part})
+	}
+}
+
+// takeBack ends all leases of a member, and its membership for now.
+func (c *Coordinator) takeBack(mb *member) {
+	if !mb.gone() {
+		c.send(mb.port, Unwatch{})
+		mb.port = Port{}
+	}
+	mb.ready = false
+	for _, o := range slices.Clone(mb.outlets) {
+		c.close(o)
+	}
+	c.believe(mb)
+}
+
+// Unsubscribe is told that a member leaves.
+func (c *Coordinator) Unsubscribe(by From, id share.ID, now time.Time) {
+	if mb := c.member(by, id, now); mb != nil {
+		c.goes(mb, MemberLeft)
+	}
+}
+
+// Ended is told that somebody has ended that was watched.
+func (c *Coordinator) Ended(who Port, now time.Time) {
+	c.now = now
+	for _, mb := range c.order {
+		if mb.port == who && !mb.gone() {
+			c.goes(mb, MemberLost)
+			return
+		}
+	}
+}
+
+// goes takes the leases of a member back; what it has counts for a while.
+func (c *Coordinator) goes(mb *member, how Change) {
+	c.takeBack(mb)
+	mb.until = c.now.Add(c.cfg.Settle)
+	c.notify(mb.peer, how)
+}
+
+// forgetGone forgets the members that have been gone for long, and says when that is
+// due next.
+func (c *Coordinator) forgetGone() (next time.Time) {
+	for _, mb := range slices.Clone(c.order) {
+		switch {
+		case !mb.gone():
+		case mb.until.After(c.now):
+			next = earliest(next, mb.until)
+		default:
+			c.forget(mb)
+		}
+	}
+	return next
+}
+
+// forget takes a member for gone, with all it has.
+func (c *Coordinator) forget(mb *member) {
+	delete(c.members, mb.peer)
+	c.order = slices.DeleteFunc(c.order, func(o *member) bool { return o == mb })
+	c.unsaved = true
+	for p := range mb.have.All() {
+		c.claim(mb, p, false)
+	}
+	c.back(mb.peer)
+}
+
+// broken ends the membership of a node that speaks of another share.
+func (c *Coordinator) broken(mb *member) {
+	c.decline(From{mb.peer, mb.port}, "sent a have-map of another share", retryJoin)
+	c.takeBack(mb)
+	c.forget(mb)
+	c.notify(mb.peer, MemberLost)
+}
+
+// ---- the beginning of a run ----
+
+// waiting is why nothing new is leased to a member yet.
+func (c *Coordinator) waiting(mb *member) string {
+	switch {
+	case len(c.absent) > 0:
+		return fmt.Sprintf("the coordinator has just begun, and waits up to %v for %s of before", c.settle.Sub(c.now).Round(time.Second/10), count(len(c.absent), "member"))
+	case !mb.ready:
+		return "the member has not said what it has"
+	}
+	return ""
+}
+
+// back notes that a member of the last run has said what it has, or will not.
+func (c *Coordinator) back(peer peers.ID) {
+	if c.absent[peer] {
+		delete(c.absent, peer)
+		c.settled()
+	}
+}
+
+// endSettling ends the wait for the members of the last run when it has been long
+// enough, and says when that is.
+func (c *Coordinator) endSettling() (next time.Time) {
+	switch {
+	case len(c.absent) == 0:
+	case c.settle.After(c.now):
+		return c.settle
+	default:
+		clear(c.absent)
+		c.unsaved = true
+		c.settled()
+	}
+	return next
+}
+
+// settled ends the wait for the members of the last run, if it is over.
+func (c *Coordinator) settled() {
+	if len(c.absent) == 0 {
+		for _, mb := range c.order {
+			c.unpark(mb)
+		}
+	}
+}
+
+// unpark has a member ask again that was told to wait for the beginning.
+func (c *Coordinator) unpark(mb *member) {
+	if c.waiting(mb) != "" {
+		return
+	}
+	for _, o := range mb.outlets {
+		if o.parked {
+			o.parked = false
+			c.send(mb.port, wire.LeasesAvailable{Share: c.cfg.Share, Source: o.source})
+		}
+	}
+}
+
+// keep has the members kept for the next run, if they are others than before.
+func (c *Coordinator) keep() {
+	if c.saving || !c.unsaved {
+		return
+	}
+	c.unsaved, c.saving, c.todo.Keep = false, true, true
+	for id := range c.absent {
+		c.todo.Members = append(c.todo.Members, id)
+	}
+	for _, mb := range c.order {
+		if !c.absent[mb.peer] {
+			c.todo.Members = append(c.todo.Members, mb.peer)
+		}
+	}
+	slices.Sort(c.todo.Members)
+}
+
+// Kept is told that the members are kept that were to be.
+func (c *Coordinator) Kept() { c.saving = false }

@@ -1,0 +1,282 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file is what a Member does about leases: those of the lease manager of its
+// node, and those of the fleet.
+
+// question is one to the lease manager, which answers in order: of a pool for leases,
+// or of anybody for the plan.
+type question struct {
+	from Port
+	src  *origin // nil: for the plan, or for a source inside the fleet
+	max  int
+}
+
+// ask passes a question on to the lease manager.
+func (m *Member) ask(q question) {
+	m.asked = append(m.asked, q)
+	m.then(Question{})
+}
+
+// answered is the question that the lease manager has answered.
+func (m *Member) answered() (q question) {
+	if len(m.asked) > 0 {
+		q, m.asked = m.asked[0], m.asked[1:]
+	}
+	return q
+}
+
+// Request is told that a pool asks for up to max leases of a source, of which it
+// measured rate, in bytes per second, 0 if it has not, and the round trip.
+func (m *Member) Request(from Port, source peers.ID, max int, rate float64, trip time.Duration, now time.Time) {
+	m.now = now
+	src := m.byID[source]
+	if src != nil && rate > 0 {
+		src.rate, src.trip = rate, trip
+	}
+	m.ask(question{from, src, max})
+}
+
+// Granted is told what the lease manager answered to a Request. It says which pool is
+// to hear that, and with which refusal. More is asked for if there were too few.
+func (m *Member) Granted(leases []leasemgr.Lease, no leasemgr.Refusal, now time.Time) (Port, leasemgr.Refusal) {
+	m.now = now
+	q := m.answered()
+	src := q.src
+	if src == nil { // inside the fleet
+		return q.from, no
+	}
+	for _, l := range leases {
+		h := src.held[l.Piece]
+		if h == nil && m.alone {
+			h = &hold{}
+			src.held[l.Piece] = h
+		}
+		if h != nil {
+			h.lease = l.Token
+		}
+	}
+	src.want = 0
+	if no.Reason == leasemgr.NoneHere || no.Reason == leasemgr.AllLeased {
+		src.want = q.max - len(leases)
+		if !m.alone {
+			no.Reason = leasemgr.Why(m.refusal(src))
+		}
+	}
+	return q.from, no
+}
+
+// Progress is told that n bytes came in under a lease, or with none that it is this
+// node that waits.
+func (m *Member) Progress(source peers.ID, p share.Piece, lease share.Token, n int, now time.Time) {
+	m.now = now
+	m.then(Forward{})
+	src := m.byID[source]
+	if src == nil {
+		return
+	}
+	if h := src.held[p]; h != nil && h.lease == lease {
+		h.bytes += n
+		h.alive = true
+		if m.seat.state == seated {
+			within(&m.news.bytesAt, now, gatherBytes)
+		}
+	}
+}
+
+// Returned is told that a lease of a source has ended, and why.
+func (m *Member) Returned(source peers.ID, p share.Piece, lease share.Token, why leasemgr.Reason, now time.Time) {
+	m.now = now
+	if f := m.fellows[source]; f != nil && (why == leasemgr.NotFound || why == leasemgr.BadData) {
+		m.missed(f, source, p)
+	}
+	src := m.byID[source]
+	if src == nil {
+		return
+	}
+	if h := src.held[p]; h == nil || h.lease != lease {
+		return // not good any more
+	}
+	if why == leasemgr.NotFound && src.have != nil {
+		src.have.Remove(p)
+	}
+	m.giveBack(src, []uint32{uint32(p)}, why)
+	delete(src.held, p)
+}
+
+// Verified is told that a piece is here.
+func (m *Member) Verified(p share.Piece, now time.Time) {
+	m.now = now
+	m.then(Forward{})
+	m.cfg.Mine.Add(p)
+	leased := false
+	for _, src := range m.order {
+		h := src.held[p]
+		if h == nil {
+			continue
+		}
+		delete(src.held, p)
+		if h.token != 0 && !leased {
+			leased = true
+			m.news.done = append(m.news.done, wire.PieceDone{Share: m.cfg.Share, Piece: uint32(p), Token: uint64(h.token)})
+		}
+	}
+	if !leased {
+		m.news.more = append(m.news.more, uint32(p))
+	}
+	if m.seat.state != seated {
+		m.news.done, m.news.more = nil, nil // the next HaveMap says it
+		return
+	}
+	within(&m.news.tellAt, now, gatherDone)
+}
+
+// ---- leases of the fleet ----
+
+// askAll asks for leases where some are wanted and could be had.
+func (m *Member) askAll() (next time.Time) {
+	if m.seat.state != seated {
+		return next
+	}
+	for _, src := range m.order {
+		switch {
+		case !src.asking.IsZero():
+			if late := src.asking.Add(answerIn); late.After(m.now) {
+				next = earliest(next, late)
+			} else {
+				m.lost("it does not answer")
+				return m.seat.retry
+			}
+		case src.want <= 0 || src.have == nil:
+		case src.again.After(m.now):
+			next = earliest(next, src.again)
+		default:
+			m.lease(src, nil)
+			next = earliest(next, m.now.Add(answerIn))
+		}
+	}
+	return next
+}
+
+// LeaseResponse is told what the coordinator leased. What it did not let us keep ends.
+func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time) {
+	src := m.byID[r.Source]
+	switch {
+	case !m.hears(by, r.Share, now):
+		return
+	case m.stale[r.Source] > 0:
+		if m.stale[r.Source]--; m.stale[r.Source] == 0 {
+			delete(m.stale, r.Source)
+		}
+		return
+	case src == nil || src.asking.IsZero():
+		return
+	}
+	kept := map[uint32]bool{}
+	var fresh []share.Piece
+	var back []wire.Returned
+	for _, l := range r.Leases {
+		p, token := share.Piece(l.Piece), share.Token(l.Token)
+		m.epoch = epochOf(token)
+		h := src.held[p]
+		switch {
+		case h != nil:
+			h.token = token
+			kept[l.Piece] = true
+		case src.have == nil || !src.have.Has(p) || !m.wants(p) || m.cfg.Mine.Has(p):
+			back = append(back, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: string(leasemgr.GaveBack)})
+		default:
+			src.held[p] = &hold{token: token}
+			fresh = append(fresh, p)
+		}
+	}
+	m.take(src, slices.DeleteFunc(src.keep, func(p uint32) bool { return kept[p] || src.held[share.Piece(p)] == nil }))
+	if len(back) > 0 {
+		m.tellSeat(wire.LeaseReturned{Share: m.cfg.Share, Source: src.id, Items: back})
+	}
+	if len(fresh) > 0 {
+		m.then(AllowMore{src.id, fresh})
+	}
+	src.asking, src.keep, src.refused = time.Time{}, nil, r.Refused
+	src.want = max(0, src.want-len(fresh))
+	if r.Refused != "" {
+		src.again = now.Add(cmp.Or(r.Until, askAnyway))
+	}
+}
+
+// LeasesAvailable is told that asking again may now succeed.
+func (m *Member) LeasesAvailable(by peers.ID, a wire.LeasesAvailable, now time.Time) {
+	if src := m.byID[a.Source]; src != nil && m.hears(by, a.Share, now) {
+		src.again, src.refused = time.Time{}, ""
+	}
+}
+
+// LeaseRevoked is told leases that the coordinator took back.
+func (m *Member) LeaseRevoked(by peers.ID, r wire.LeaseRevoked, now time.Time) {
+	src := m.byID[r.Source]
+	if src == nil || !m.hears(by, r.Share, now) {
+		return
+	}
+	var gone []uint32
+	for _, i := range r.Items {
+		if h := src.held[share.Piece(i.Piece)]; h != nil && h.token == share.Token(i.Token) {
+			gone = append(gone, i.Piece)
+		}
+	}
+	m.take(src, gone)
+}
+
+// ---- for people ----
+
+// Planned is told that the lease manager has answered a PlanQuery. It says who is to
+// hear the answer, how the fleet stands, and whether that keeps this node from leasing.
+func (m *Member) Planned(now time.Time) (to Port, line string, stuck bool) {
+	m.now = now
+	line, stuck = m.status()
+	return m.answered().from, line, stuck
+}
+
+func (m *Member) status() (line string, stuck bool) {
+	name := "coordinator " + m.cfg.Coordinator.Short()
+	if m.seat.state != seated {
+		line = fmt.Sprintf("%s: not joined for %v: %s", name, m.now.Sub(m.seat.since).Round(time.Second/10), m.seat.why)
+		switch {
+		case m.alone:
+			return line + "; goes on alone", false
+		case !m.stop.IsZero():
+			line += fmt.Sprintf("; what is leased goes on for %v", m.stop.Sub(m.now).Round(time.Second/10))
+		}
+		if m.seat.state == away {
+			line += fmt.Sprintf("; tried again in %v", max(0, m.seat.retry.Sub(m.now)).Round(time.Second/10))
+		}
+		return line, true
+	}
+	held, waiting, why := 0, 0, ""
+	for _, src := range m.order {
+		held += len(src.held)
+		if src.want > 0 && src.refused != "" {
+			waiting++
+			why = src.refused
+		}
+	}
+	line = fmt.Sprintf("%s: joined in its run %d with %s; %s may be fetched from %s outside the fleet",
+		name, m.epoch, count(len(m.fellows), "other member"), count(held, "piece"), count(len(m.order), "source"))
+	if m.alone {
+		return line + "; goes on alone, as nothing comes", false
+	}
+	if why != "" {
+		line += fmt.Sprintf("; nothing more for %d of them: %s", waiting, why)
+	}
+	return line, held == 0 && waiting > 0 && waiting == len(m.order)
+}

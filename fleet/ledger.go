@@ -1,0 +1,253 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// ledger is what a Coordinator knows of its members: what they say they have, what
+// their sources have, and what is leased to them.
+type ledger struct {
+	cfg     Config
+	now     time.Time
+	m       *leasemgr.Manager
+	allowed map[peers.ID]bool
+	members map[peers.ID]*member
+	order   []*member // as they came
+	outlets map[peers.ID]*outlet
+	claims  claims
+	todo    Todo
+}
+
+// member is a node of the fleet.
+type member struct {
+	peer    peers.ID
+	port    Port // zero: gone
+	addrs   []string
+	have    *share.Set
+	ready   bool
+	until   time.Time // gone: when it is forgotten
+	outlets []*outlet // as they came
+	doubts  *doubts   // nil: none
+	doubted bool      // by another member
+}
+
+func (mb *member) gone() bool { return mb.port == Port{} }
+
+// outlet is a source outside the fleet of one member.
+type outlet struct {
+	of     *member
+	source peers.ID
+	id     peers.ID   // for the manager
+	has    *share.Set // what the member says that it has
+	parked bool       // was refused before anything is leased at all
+}
+
+// outletID is the name of an outlet for the manager.
+func outletID(member, source peers.ID) peers.ID { return member + "/" + source }
+
+func (l *ledger) send(to Port, m any) { l.todo.Send = append(l.todo.Send, Send{to, m}) }
+
+func (l *ledger) notify(peer peers.ID, change Change) {
+	here := 0
+	for _, mb := range l.order {
+		if !mb.gone() {
+			here++
+		}
+	}
+	l.todo.Events = append(l.todo.Events, Event{peer, change, here})
+}
+
+// ---- sources and leases ----
+
+// open is an outlet, a new one if there is none. Nil: the source is inside the
+// fleet, or the member has too many.
+func (l *ledger) open(mb *member, source peers.ID) *outlet {
+	id := outletID(mb.peer, source)
+	if o := l.outlets[id]; o != nil {
+		return o
+	}
+	if inside := l.members[source]; inside != nil && !inside.gone() || source == "" || len(mb.outlets) >= maxOutlets {
+		return nil
+	}
+	o := &outlet{of: mb, source: source, id: id, has: share.NewSet(mb.have.Len())}
+	l.outlets[id] = o
+	mb.outlets = append(mb.outlets, o)
+	l.m.AddSource(id, l.now)
+	return o
+}
+
+// close ends an outlet: its leases return.
+func (l *ledger) close(o *outlet) {
+	delete(l.outlets, o.id)
+	o.of.outlets = slices.DeleteFunc(o.of.outlets, func(x *outlet) bool { return x == o })
+	l.do(l.m.RemoveSource(o.id, l.now))
+}
+
+// do has the members told what the manager decided.
+func (l *ledger) do(todo leasemgr.Todo) {
+	l.revoke(todo.Expired)
+	l.revoke(todo.Revoked)
+	for _, id := range todo.Wake {
+		if o := l.outlets[id]; o != nil {
+			l.send(o.of.port, wire.LeasesAvailable{Share: l.cfg.Share, Source: o.source})
+		}
+	}
+}
+
+// revoke has the holders of some leases told, neighbours together.
+func (l *ledger) revoke(leases []leasemgr.Lease) {
+	for len(leases) > 0 {
+		n := 1
+		for n < len(leases) && n < wire.MaxLeases && leases[n].Source == leases[0].Source {
+			n++
+		}
+		if o := l.outlets[leases[0].Source]; o != nil {
+			m := wire.LeaseRevoked{Share: l.cfg.Share, Source: o.source}
+			for _, l := range leases[:n] {
+				m.Items = append(m.Items, wire.Revoked{Piece: uint32(l.Piece), Token: uint64(l.Token)})
+			}
+			l.send(o.of.port, m)
+		}
+		leases = leases[n:]
+	}
+}
+
+// ---- who has what ----
+
+// gain notes that a member has a piece, under which lease if that is known.
+func (l *ledger) gain(mb *member, p share.Piece, tokens ...share.Token) {
+	if mb.have.Add(p) {
+		l.claim(mb, p, true, tokens...)
+	}
+}
+
+func (l *ledger) claim(mb *member, p share.Piece, has bool, tokens ...share.Token) {
+	l.weigh(p, func() { l.claims.count(mb, p, has) }, tokens...)
+}
+
+// weigh changes who has a piece, or whom somebody doubts. What a member has is leased
+// to nobody, and what all that have it are doubted to have to those who doubt them.
+func (l *ledger) weigh(p share.Piece, change func(), tokens ...share.Token) {
+	was := l.claims.fetchers(p)
+	change()
+	l.claims.judge(p)
+	is := l.claims.fetchers(p)
+	if l.claims.copies[p] > 0 && is == nil {
+		l.do(l.m.Verified(p, l.now, tokens...))
+	}
+	for _, mb := range l.order {
+		if before, now := was == nil || was[mb], is == nil || is[mb]; before != now {
+			l.lend(mb, p, now)
+		}
+	}
+	if l.claims.copies[p] == 0 || is != nil {
+		l.do(l.m.Unverified(p, l.now))
+	}
+}
+
+// lend lets a member fetch a piece from its sources that have it, or no longer.
+func (l *ledger) lend(mb *member, p share.Piece, may bool) {
+	for _, o := range mb.outlets {
+		switch one := []share.Piece{p}; {
+		case !o.has.Has(p):
+		case may:
+			l.do(l.m.Have(o.id, one, l.now))
+		default:
+			l.do(l.m.HaveNot(o.id, one, l.now))
+		}
+	}
+}
+
+// ---- what the members could not get from each other ----
+
+// missing takes what a member could not get from one other, or from any.
+func (l *ledger) missing(mb *member, m wire.SourceDown) {
+	if len(m.Pieces) == 0 {
+		l.doubtAll(mb, m.Source)
+		return
+	}
+	about := []peers.ID{m.Source}
+	if m.Source == "" {
+		about = about[:0]
+		for _, o := range l.order {
+			about = append(about, o.peer)
+		}
+	}
+	for _, id := range about {
+		for _, p := range m.Pieces {
+			l.doubt(mb, id, share.Piece(p))
+		}
+	}
+}
+
+// mayDoubt says whether what a member says of a peer can matter.
+func (l *ledger) mayDoubt(mb *member, about peers.ID) bool {
+	return about != mb.peer && l.allowed[about]
+}
+
+// doubt notes that a member did not get a piece from another. That holds for as long
+// as it is a member, whatever the other says later.
+func (l *ledger) doubt(mb *member, about peers.ID, p share.Piece) {
+	if !l.mayDoubt(mb, about) {
+		return
+	}
+	d := l.claims.of(mb)
+	if d.about(about, p) {
+		return
+	}
+	if d.some[about] == nil {
+		d.some[about] = share.NewSet(mb.have.Len())
+	}
+	if d.some[about].Add(p) {
+		l.distrust(d, about, p)
+	}
+}
+
+// doubtAll notes that a member can get nothing from another.
+func (l *ledger) doubtAll(mb *member, about peers.ID) {
+	if !l.mayDoubt(mb, about) {
+		return
+	}
+	d := l.claims.of(mb)
+	if d.all[about] {
+		return
+	}
+	if of := l.members[about]; of != nil {
+		for p := range of.have.All() {
+			if !d.about(about, p) {
+				l.distrust(d, about, p)
+			}
+		}
+	}
+	d.all[about] = true
+}
+
+func (l *ledger) distrust(d *doubts, about peers.ID, p share.Piece) {
+	of := l.members[about]
+	if of == nil || !of.have.Has(p) {
+		return
+	}
+	if !of.doubted {
+		of.doubted = true
+		l.notify(about, MemberDoubted)
+	}
+	l.weigh(p, func() { d.trusted[p]-- })
+}
+
+// believe ends what a member doubts.
+func (l *ledger) believe(mb *member) {
+	d := mb.doubts
+	if d == nil {
+		return
+	}
+	for p := range d.free.Clone().All() {
+		l.weigh(p, func() { d.trusted[p]++ })
+	}
+	l.claims.end(mb)
+}

@@ -1,0 +1,333 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+const (
+	joinWithin  = 10 * time.Second       // an attempt to join
+	answerIn    = 15 * time.Second       // a LeaseRequest
+	askAnyway   = 15 * time.Second       // after a refusal that nobody took back
+	linger      = 10 * time.Second       // how long what is leased goes on without the coordinator
+	firstRejoin = 250 * time.Millisecond // wait before another attempt; doubles
+	lastRejoin  = 2 * time.Second        // well below the time that a new run waits for members
+	doubtAfter  = 10 * time.Second       // without a verified byte: other members do not give what they say they have
+)
+
+// MemberConfig is a share that a node fetches in a fleet, and the fleet.
+type MemberConfig struct {
+	Share       share.ID
+	Layout      *share.Layout
+	Self        peers.ID
+	Coordinator peers.ID // may be Self
+	// Alone is after how long without the coordinator, or with it and without a
+	// verified byte, the member goes on by itself, until it joins again; 0 is never.
+	Alone time.Duration
+	// Mine are the pieces that are verified here, Wanted those that are to be; nil is
+	// all. Both belong to the member from then on.
+	Mine, Wanted *share.Set
+}
+
+// Member decides for a node what it fetches from outside its fleet. It keeps the lease
+// manager of the node from what the fleet has not leased to this node: to that manager
+// an outside source has only the pieces that the coordinator granted. All else the
+// owner passes on.
+//
+//	away --time--> dialing --Linked--> subscribing --accepted--> seated
+//	 ^                |                   |                         |
+//	 +--- refused, unreachable, silent, lost -----------------------+
+//
+// When the coordinator is lost, what is leased goes on for linger; then, if
+// MemberConfig says so, the node goes on alone. At the next joining all that is being
+// fetched is asked for again, and what somebody else has got meanwhile ends.
+type Member struct {
+	sources
+	stop    time.Time  // not seated: when what is leased ends; zero when nothing is
+	over    bool       // it has left for good
+	epoch   Epoch      // of the last lease
+	doubted time.Time  // when the others were last said to give nothing
+	asked   []question // of the lease manager, which answers in order
+}
+
+// MemberTodo is what the owner of a Member has to do.
+type MemberTodo struct {
+	Do   []any     // in this order: one of the types below, or Send with Watch or Unwatch for a pool
+	Wake time.Time // when to call Next though nothing happens; zero: never
+}
+
+// What an owner may have to do.
+type (
+	// Forward is to pass what is being handled on to the lease manager.
+	Forward struct{}
+	// Question is to pass it on so that the answer comes to the owner, which tells it
+	// with Granted or Planned.
+	Question struct{}
+	// Allow tells the lease manager all that may be fetched from a source; nil is
+	// nothing, as the source is not connected. AllowMore adds to it, Forbid takes away.
+	Allow struct {
+		Source peers.ID
+		Pieces *share.Set
+	}
+	AllowMore struct {
+		Source peers.ID
+		Pieces []share.Piece
+	}
+	Forbid struct {
+		Source peers.ID
+		Pieces []share.Piece
+	}
+	// Dial is to connect with the coordinator, and to say Linked or Lost.
+	Dial struct{}
+	// Join is to subscribe to the coordinator and to watch it, and to say Lost if this
+	// node is to coordinate and does not.
+	Join struct{}
+	// Tell is a message of package wire for the coordinator.
+	Tell struct{ Message any }
+	// Unseat is to let go of the coordinator: nothing that it says is of interest until
+	// Join. Resign is to unsubscribe, if it came to that, and to let go for good.
+	Unseat struct{}
+	Resign struct{}
+	// Name tells who finds sources of the other members.
+	Name struct{ Members []peers.Addr }
+)
+
+// NewMember is a member that has not joined yet.
+func NewMember(cfg MemberConfig, now time.Time) *Member {
+	return &Member{sources: sources{cfg: cfg, now: now, seat: seat{since: now, retry: now, why: "not tried yet"},
+		byID: map[peers.ID]*origin{}, stale: map[peers.ID]int{}, fellows: fellows{}}}
+}
+
+// Next does what is due, and hands over all there is to do.
+func (m *Member) Next(now time.Time) MemberTodo {
+	m.now = now
+	out := MemberTodo{}
+	if !m.over { // else what is below it ends yet
+		out.Wake = earliest(m.keepJoining(), m.endLeases(), m.goAlone(), m.askAll(), m.tell())
+	}
+	out.Do, m.do = m.do, nil
+	return out
+}
+
+// Leave ends the membership for good.
+func (m *Member) Leave(now time.Time) {
+	m.now, m.over = now, true
+	m.tellAll(m.news.pieces(m.cfg.Share)) // or the last pieces would be leased to others
+	m.then(Resign{})
+}
+
+// ---- joining ----
+
+func (m *Member) keepJoining() (next time.Time) {
+	switch m.seat.state {
+	case seated:
+		return next
+	case away:
+		if m.seat.retry.After(m.now) {
+			return m.seat.retry
+		}
+		m.seat.late = m.now.Add(joinWithin)
+		if m.cfg.Coordinator == m.cfg.Self {
+			m.subscribe()
+			break
+		}
+		m.seat.state = dialing
+		m.then(Dial{})
+	default:
+		if !m.seat.late.After(m.now) {
+			m.lost("it does not answer")
+			return m.seat.retry
+		}
+	}
+	return m.seat.late
+}
+
+func (m *Member) subscribe() {
+	m.seat.state = subscribing
+	m.then(Join{})
+}
+
+// Linked is told that the coordinator is connected, a round trip away.
+func (m *Member) Linked(trip time.Duration, now time.Time) {
+	m.now = now
+	if m.seat.state == dialing {
+		m.trip = trip
+		m.subscribe()
+	}
+}
+
+// Lost is told that the coordinator cannot be reached, and why.
+func (m *Member) Lost(why string, now time.Time) {
+	m.now = now
+	m.lost(why)
+}
+
+// Unheard is told that the coordinator did not get what it was sent, or is gone.
+func (m *Member) Unheard(now time.Time) {
+	m.now = now
+	switch m.seat.state {
+	case seated:
+		m.lost("the connection was lost")
+	case subscribing:
+		m.lost("it does not coordinate the share")
+	}
+}
+
+// hears says whether a message is the coordinator's.
+func (m *Member) hears(by peers.ID, id share.ID, now time.Time) bool {
+	m.now = now
+	return m.seat.state >= subscribing && id == m.cfg.Share && by == m.cfg.Coordinator
+}
+
+// SubscribeResult is told what the coordinator answered to the subscription.
+func (m *Member) SubscribeResult(by peers.ID, r wire.SubscribeResult, now time.Time) {
+	switch {
+	case !m.hears(by, r.Share, now):
+	case !r.Accepted:
+		m.lost(r.Reason)
+		if r.Retry == 0 {
+			r.Retry = joinWithin
+		}
+		m.seat.retry = now.Add(r.Retry)
+	case m.seat.state == subscribing:
+		m.join()
+	}
+}
+
+// join says all there is to know of this node: its sources with what is being
+// fetched from them, and last, because that makes it a member, its pieces.
+func (m *Member) join() {
+	m.seat.joined(m.now)
+	m.alone, m.stop = false, time.Time{}
+	for _, src := range m.order {
+		m.announce(src)
+		m.govern(src)
+		m.lease(src, src.pieces())
+	}
+	m.tellAll(m.fellows.lacks(m.cfg.Share, m.cfg.Mine))
+	m.tellSeat(wire.HaveMap{Share: m.cfg.Share, Pieces: uint32(m.cfg.Mine.Len()), Bits: m.cfg.Mine.Bytes()})
+}
+
+// lost notes that there is no coordinator, until the next attempt.
+func (m *Member) lost(why string) {
+	if m.seat.state == away {
+		return
+	}
+	if m.seat.state == seated {
+		m.stop = m.now.Add(linger)
+	}
+	m.seat.lost(why, m.now)
+	m.then(Unseat{})
+	m.news = news{}
+	clear(m.stale)
+	for _, src := range m.order {
+		src.asking, src.keep, src.again, src.refused = time.Time{}, nil, time.Time{}, ""
+	}
+}
+
+// endLeases ends what was leased by a coordinator that has been away too long.
+func (m *Member) endLeases() time.Time {
+	if m.stop.IsZero() || m.stop.After(m.now) {
+		return m.stop
+	}
+	m.stop = time.Time{}
+	if !m.alone {
+		for _, src := range m.order {
+			m.take(src, src.pieces())
+		}
+	}
+	return m.stop
+}
+
+// goAlone lets the lease manager lease what it likes when there has been no
+// coordinator for long.
+func (m *Member) goAlone() (next time.Time) {
+	if m.seat.state == seated || m.alone || m.cfg.Alone <= 0 {
+		return next
+	}
+	if at := m.seat.since.Add(m.cfg.Alone); at.After(m.now) {
+		return at
+	}
+	m.startAlone()
+	return next
+}
+
+func (m *Member) startAlone() {
+	if m.alone {
+		return
+	}
+	m.alone, m.stop = true, time.Time{}
+	for _, src := range m.order {
+		m.govern(src)
+	}
+}
+
+// FleetMembers is told other members: they are sources that need no leave.
+func (m *Member) FleetMembers(by peers.ID, f wire.FleetMembers, now time.Time) {
+	if !m.hears(by, f.Share, now) {
+		return
+	}
+	for _, p := range f.Members {
+		if p.ID == m.cfg.Self {
+			continue
+		}
+		m.fellows.add(p.ID)
+		if src := m.byID[p.ID]; src != nil {
+			m.forget(src)
+			m.down(src)
+			if src.have != nil {
+				m.then(Allow{src.id, src.have})
+			}
+		}
+	}
+	m.then(Name{f.Members})
+}
+
+// PlanQuery is told that somebody asks how the plan stands, and since when no byte has
+// been verified, if that is waited for. A member whose coordinator leases it nothing
+// waits for what other members say they have.
+func (m *Member) PlanQuery(from Port, quiet, now time.Time) {
+	m.now = now
+	m.quiet(quiet)
+	m.ask(question{from: from})
+}
+
+func (m *Member) quiet(since time.Time) {
+	if m.seat.state != seated || since.IsZero() {
+		return
+	}
+	since = latest(since, m.seat.since)
+	if m.cfg.Alone > 0 && m.now.Sub(since) >= m.cfg.Alone {
+		m.startAlone()
+	}
+	if m.now.Sub(latest(since, m.doubted)) >= doubtAfter {
+		m.doubted = m.now
+		m.tellAll(missing(m.cfg.Share, "", m.unleased()))
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// ---- what the coordinator is told ----
+
+// tell sends what was gathered and is due.
+func (m *Member) tell() time.Time {
+	if due(&m.news.bytesAt, m.now) {
+		for _, src := range m.order {
+			m.tellAll(src.progress(m.cfg.Share))
+		}
+	}
+	if due(&m.news.tellAt, m.now) {
+		m.tellAll(m.news.pieces(m.cfg.Share))
+		m.tellAll(m.news.lacking())
+	}
+	return earliest(m.news.tellAt, m.news.bytesAt)
+}
