@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,6 +111,7 @@ func (n *Node) start(ctx context.Context) error {
 func (n *Node) p2pConfig() (p2p.Config, error) {
 	p := n.cfg.P2P
 	p.Logger = n.log
+	p.Version = cmp.Or(p.Version, Version())
 	p.Listen, p.Announce = n.cfg.Listen, n.cfg.Announce
 	if !n.cfg.FreshIdentity && p.Key == nil {
 		key, _, err := n.state.Key()

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -56,6 +57,9 @@ type Config struct {
 	// Default 8 MiB/s.
 	MessageRate int
 
+	// Version is the version of the program, for identify. Default "(devel)".
+	Version string
+
 	Timeouts Timeouts
 
 	// Logger is told what an operator or a developer may want to know. nil: nobody.
@@ -103,6 +107,7 @@ func (c Config) withDefaults() (Config, error) {
 			*f.v = f.d
 		}
 	}
+	c.Version = cmp.Or(c.Version, "(devel)")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

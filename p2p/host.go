@@ -121,6 +121,9 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
+// protocolVersion is what identify says of the family of our protocols.
+const protocolVersion = "fetcher/1"
+
 // newNode is the libp2p host, not listening.
 func newNode(cfg Config) (host.Host, error) {
 	key, err := crypto.UnmarshalEd25519PrivateKey(cfg.Key)
@@ -140,10 +143,10 @@ func newNode(cfg Config) (host.Host, error) {
 	}
 	opts := []libp2p.Option{
 		libp2p.Identity(key),
-		libp2p.UserAgent("fetcher"),
+		libp2p.UserAgent("fetcher/" + cfg.Version),
+		libp2p.ProtocolVersion(protocolVersion),
 		libp2p.NoListenAddrs, // listen binds them, each for itself
 		libp2p.DisableRelay(),
-		libp2p.Ping(false),
 		libp2p.DisableIdentifyAddressDiscovery(), // nothing here reads what it finds
 		libp2p.ResourceManager(resources),
 		libp2p.ConnectionManager(conns),

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -211,6 +213,30 @@ func TestNoiseIsSpokenWithPeersThatHaveNothingElse(t *testing.T) {
 	}}})
 	if got := connected(t, newHost(t, Config{}), src).ConnState(); got.Security != "/noise" {
 		t.Errorf("connected over %+v", got)
+	}
+}
+
+func TestIdentifySaysWhatThisIs(t *testing.T) {
+	src, h := newHost(t, Config{Version: "v1.2.3"}), newHost(t, Config{})
+	connected(t, h, src)
+	for what, want := range map[string]string{"AgentVersion": "fetcher/v1.2.3", "ProtocolVersion": "fetcher/1"} {
+		if got, err := h.host.Peerstore().Get(src.host.ID(), what); err != nil || got != want {
+			t.Errorf("%s is %v, %v; want %q", what, got, err, want)
+		}
+	}
+	eventually(t, "identify the other way", func() bool {
+		got, err := src.host.Peerstore().Get(h.host.ID(), "AgentVersion")
+		return err == nil && got == "fetcher/(devel)"
+	})
+}
+
+func TestPingIsAnswered(t *testing.T) {
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	connected(t, h, src)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if r := <-ping.Ping(ctx, h.host, src.host.ID()); r.Error != nil || r.RTT <= 0 {
+		t.Errorf("ping: %+v", r)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
 )
 
 func main() {
@@ -186,20 +188,11 @@ func (a *app) versionCommand() *cobra.Command {
 
 func (a *app) printVersion() error {
 	if a.flags.json {
-		a.out.write("version", map[string]any{"version": version()})
+		a.out.write("version", map[string]any{"version": fetcher.Version()})
 		return nil
 	}
-	_, err := fmt.Fprintln(a.stdout, "fetcher", version())
+	_, err := fmt.Fprintln(a.stdout, "fetcher", fetcher.Version())
 	return err
-}
-
-// version is what the module system knows of this build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }
 
 // usageError is a mistake in how the command was called.

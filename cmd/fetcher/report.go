@@ -6,6 +6,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/piecelease/fetcher"
 )
 
 // reporter writes one JSON object a line: first hello, last summary, whatever
@@ -26,7 +28,7 @@ const schemaVersion = 1
 
 func newReporter(w io.Writer, on bool) *reporter {
 	r := &reporter{w: w, on: on, summary: map[string]any{}}
-	r.write("hello", map[string]any{"version": version()})
+	r.write("hello", map[string]any{"version": fetcher.Version()})
 	return r
 }
 
