@@ -29,7 +29,7 @@ var layers = map[string]string{
 	"verifier":    "share peers",
 	"fleet":       "share peers leasemgr wire",
 	"rounds":      "",
-	"renewal":     "share peers",
+	"renewal":     "share peers internal/bounds",
 	"wire":        "share peers",
 	"wire/wirepb": "",
 

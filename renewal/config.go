@@ -1,0 +1,97 @@
+package renewal
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/bounds"
+)
+
+// DefaultLength is how long leases are asked for unless said otherwise.
+const DefaultLength = 31 * 24 * time.Hour
+
+// Config says when visits are made. The zero value is the default; whatever has no
+// value of its own follows from Length.
+type Config struct {
+	// Length is what leases are granted for, from the day of the renewal. A depot
+	// that grants less needs a Config of its own. Default DefaultLength.
+	Length time.Duration
+	// Mean and Range say how long it is from one visit of a depot to the next: from
+	// Mean - Range/2 to Mean + Range/2, all equally likely. Defaults Length/15 and
+	// Length/30.
+	Mean, Range time.Duration
+	// RetryMin and RetryMax bound the back-off after a visit that failed; it doubles
+	// from one to the other. Defaults 10 min and 6 h, for a Length of 31 days.
+	RetryMin, RetryMax time.Duration
+	// Misses is how many visits in a row may fail, at their worst times and without
+	// any retry, and still no lease lapses. Default 2.
+	Misses int
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.Length, DefaultLength)
+	def(&c.Mean, c.Length/15)
+	def(&c.Range, c.Length/30)
+	def(&c.RetryMin, scaled(10*time.Minute, c.Length))
+	def(&c.RetryMax, scaled(6*time.Hour, c.Length))
+	def(&c.Misses, 2)
+	return c
+}
+
+// scaled is what d is to DefaultLength, of length.
+func scaled(d, length time.Duration) time.Duration {
+	return max(time.Duration(float64(d)*float64(length)/float64(DefaultLength)), time.Millisecond)
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// renewWithin is how much of a lease is left when it is renewed: its last third.
+func (c Config) renewWithin() time.Duration { return c.Length / 3 }
+
+// longest is the longest time between two visits.
+func (c Config) longest() time.Duration { return c.Mean + c.Range/2 }
+
+// A CoverageError says that leases could lapse: Misses failed visits and one that
+// succeeds may take longer than the third of a lease in which it is renewed.
+type CoverageError struct {
+	Length time.Duration // of a lease
+	Window time.Duration // from when it is renewed until it ends
+	Needs  time.Duration // (Misses + 1) times the longest time between visits
+	Misses int
+}
+
+func (e *CoverageError) Error() string {
+	return fmt.Sprintf("leases of %v could lapse: they are renewed in their last %v, and %d failed visits and a good one may take %v; visit more often, or ask for longer leases",
+		e.Length, e.Window, e.Misses, e.Needs)
+}
+
+// Validate names the fields that are out of range, and is a *CoverageError if leases
+// could lapse. New takes a Config that Validate has not refused.
+func (c Config) Validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "Length", c.Length, time.Second, 366*24*time.Hour)
+	bounds.In(&f, "Mean", c.Mean, time.Millisecond, 366*24*time.Hour)
+	bounds.In(&f, "Range", c.Range, 0, 366*24*time.Hour)
+	bounds.In(&f, "RetryMin", c.RetryMin, time.Millisecond, 24*time.Hour)
+	bounds.In(&f, "RetryMax", c.RetryMax, time.Millisecond, 24*time.Hour)
+	bounds.In(&f, "Misses", c.Misses, 1, 100)
+	if err := f.Err(); err != nil {
+		return err
+	}
+	d := c.withDefaults()
+	if d.Range > 2*d.Mean {
+		return fmt.Errorf("Range is %v: it must be at most twice Mean, %v, or a delay could be negative", d.Range, d.Mean)
+	}
+	if d.RetryMax < d.RetryMin {
+		return fmt.Errorf("RetryMax is %v: it must be at least RetryMin, %v", d.RetryMax, d.RetryMin)
+	}
+	if needs := time.Duration(d.Misses+1) * d.longest(); needs > d.renewWithin() {
+		return &CoverageError{Length: d.Length, Window: d.renewWithin(), Needs: needs, Misses: d.Misses}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+// Package renewal decides when to visit the depots that keep shares for us, what
+// to renew there, and what that costs. It promises nothing to outsiders.
+//
+// # The idea
+//
+// A depot keeps a share until a lease ends, and a lease ends unless somebody
+// renews it. So one service per node visits each depot every so often, takes the
+// depot's own word on what it has and until when, and renews what is near its end:
+//
+//	          Due                 Visited                 Renewed, all of them
+//	resting ───────▶ being visited ───────▶ being renewed ────────────────────▶ resting
+//	   ▲                  │ Failed                │ Failed, or one was refused
+//	   └──── back-off ────┴───────────────────────┘
+//
+// A visit that failed, as a whole or for one lease, does not count: the next one is
+// soon, and what was renewed meanwhile stays renewed. A lease that is near its end
+// is renewed to now + Length, never more than once by one visit.
+//
+// # Why no lease lapses
+//
+// Renewal begins when a third of the length is left. Until the lease ends there is
+// time for Misses visits that fail and one that succeeds, however the delays are
+// drawn; a Config with which there is not is refused (Config.Validate), with the
+// numbers. Retries after a failure come on top of that.
+//
+// # Clocks
+//
+// A depot's clock may be off. Each answer carries the depot's time, and an end is
+// kept as what is left of it, by our clock.
+//
+// A Service is a plain value with one owner. It takes the time as an argument,
+// starts nothing, and gives the same answers to the same calls.
+package renewal

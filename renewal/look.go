@@ -1,0 +1,74 @@
+package renewal
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Standing is one hold as people see it.
+type Standing struct {
+	Hold
+	Left time.Duration // until it lapses; 0: it has
+	Next time.Time     // when its depot is visited next
+	Why  string        // the last visit failed
+	// OnBy is the latest moment at which this node must run again and reach the
+	// depot, or the lease lapses.
+	OnBy time.Time
+	// Late: it should have been renewed, and was not.
+	Late bool
+}
+
+// Holds are all holds, those that lapse first at the front.
+func (s *Service) Holds(now time.Time) []Standing {
+	var out []Standing
+	for _, d := range s.depots {
+		for _, h := range d.holds {
+			left := max(h.Expires.Sub(now), 0)
+			out = append(out, Standing{
+				Hold: *h, Left: left, Next: d.Next, Why: d.Why, OnBy: h.Expires,
+				Late: !h.Leaving && left <= s.window(d)-s.of(d, s.cfg.longest()),
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b Standing) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Depot, b.Depot), bytes.Compare(a.Share.Bytes(), b.Share.Bytes()))
+	})
+	return out
+}
+
+// Accounts are how we stand with each depot, in their order: what a restart needs.
+func (s *Service) Accounts() []Account {
+	var out []Account
+	for _, d := range s.depots {
+		out = append(out, d.Account)
+	}
+	slices.SortFunc(out, func(a, b Account) int { return cmp.Compare(a.Depot, b.Depot) })
+	return out
+}
+
+// Owed is what the renewals cost that are due at a depot until a day, in units: what a
+// wallet should have by then.
+func (s *Service) Owed(id peers.ID, until, now time.Time) (units int64) {
+	d := s.depots[id]
+	if d == nil {
+		return 0
+	}
+	credit := d.Credit
+	for _, x := range s.Holds(now) {
+		if x.Depot != id || x.Leaving || x.State == Missing || x.Expires.Add(-s.window(d)).After(until) {
+			continue
+		}
+		at := x.Expires.Add(-s.window(d))
+		if at.Before(now) {
+			at = now
+		}
+		var n int64
+		n, credit = Cost(x.Bytes, Added(x.Expires, at.Add(s.cfg.Length), at), credit)
+		units += n
+	}
+	return units
+}
