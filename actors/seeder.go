@@ -22,6 +22,10 @@ const (
 	maxChildren = 4096                   // of one share
 	deltaPieces = 4096                   // more new pieces than this are told as a whole HaveMap
 	mirrorRetry = 10 * time.Minute       // when a mirror may ask again for which there is no room
+
+	subscribeCost  = 1 << 10   // of a subscription, beside the bytes of its HaveMap
+	subscribeRate  = 256 << 10 // of this, per second and peer: a HaveMap of the largest share
+	subscribeBurst = 1 << 20   // ... and at once
 )
 
 // seeder owns what this node offers, who has subscribed to it, and who is
@@ -32,6 +36,7 @@ type seeder struct {
 	net     Network
 	finder  *actor.PID
 	uploads *peers.Uploads
+	spare   *peers.Allowance // for subscriptions
 	offers  map[share.ID]*offer
 	coming  map[share.ID]Handle // not offered yet, but soon
 	waiting map[peers.Job]asked
@@ -44,6 +49,7 @@ type seeder struct {
 type offer struct {
 	pieces   int
 	have     *share.Set // nil: all of it
+	whole    []byte     // the bits of all of it, if that was ever said
 	by       Handle     // the transfer that offers it, if one does
 	children []*child   // in order of arrival
 	byPeer   map[peers.ID]*child
@@ -72,7 +78,7 @@ type asked struct {
 }
 
 func newSeeder(s *system.System, net Network, finder *actor.PID, cfg peers.UploadConfig) *seeder {
-	return &seeder{s: s, net: net, finder: finder, uploads: peers.NewUploads(cfg),
+	return &seeder{s: s, net: net, finder: finder, uploads: peers.NewUploads(cfg), spare: peers.NewAllowance(subscribeRate, subscribeBurst),
 		offers: map[share.ID]*offer{}, coming: map[share.ID]Handle{}, waiting: map[peers.Job]asked{}}
 }
 
@@ -182,26 +188,48 @@ func (d *seeder) farewell(ctx actor.Context, id share.ID, o *offer, why string) 
 	})
 }
 
-// subscribe answers every Subscribe once, and an accepted one with the whole set behind the answer.
+// subscribe answers every Subscribe once, and an accepted one of a child with the whole
+// set behind the answer.
 func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	peer := system.SenderPeer(ctx)
-	o := d.offers[m.Share]
-	switch {
-	case peer == "":
+	if peer == "" {
 		return // a local actor has no business here
-	case o == nil && d.coming[m.Share] != Handle{}:
-		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "is opening the share", Retry: 250 * time.Millisecond})
-		return
-	case o == nil:
-		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "does not have the share"})
-		return
+	}
+	o := d.offers[m.Share]
+	why, retry := d.refusal(o, peer, m)
+	switch {
+	case why != "":
+		ctx.Respond(SubscribeResult{Share: m.Share, Reason: why, Retry: retry})
 	case m.Mirror:
 		d.mirror(ctx, o, peer, m)
-		return
-	case len(o.children) >= maxChildren:
-		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "has as many children as it can serve", Retry: 10 * time.Second})
-		return
+	default:
+		d.adopt(ctx, o, peer, m)
 	}
+}
+
+// refusal is why a subscription is refused; empty if it is not. What it costs is taken
+// from what this node can spare for the peer.
+func (d *seeder) refusal(o *offer, peer peers.ID, m Subscribe) (why string, retry time.Duration) {
+	switch {
+	case o == nil && d.coming[m.Share] != Handle{}:
+		return "is opening the share", 250 * time.Millisecond
+	case o == nil:
+		return "does not have the share", 0
+	case !m.Mirror && len(o.children) >= maxChildren && o.byPeer[peer] == nil:
+		return "has as many children as it can serve", 10 * time.Second
+	}
+	cost := subscribeCost
+	if !m.Mirror {
+		cost += (o.pieces + 7) / 8
+	}
+	if wait := d.spare.Take(peer, cost, d.s.Now()); wait > 0 {
+		return "was asked too often by this node", wait
+	}
+	return "", 0
+}
+
+// adopt makes a peer a child.
+func (d *seeder) adopt(ctx actor.Context, o *offer, peer peers.ID, m Subscribe) {
 	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
 	from, _ := d.net.Where(peer)
 	named := o.name(peer, from.Reach)
@@ -260,18 +288,21 @@ func (o *offer) add(c *child) {
 	}
 }
 
-// remove takes the children out that gone says.
-func (o *offer) remove(gone func(*child) bool) {
-	o.children = slices.DeleteFunc(o.children, func(c *child) bool {
-		if !gone(c) {
-			return false
-		}
-		delete(o.byPeer, c.peer)
-		if c.nameable {
-			o.nameable--
-		}
-		return true
-	})
+// child is the one behind a PID; nil if it is another by now, or none.
+func (o *offer) child(who *actor.PID) *child {
+	if c := o.byPeer[peers.ID(who.Address)]; c != nil && c.pid.Equal(who) {
+		return c
+	}
+	return nil
+}
+
+func (o *offer) remove(c *child) {
+	i := slices.Index(o.children, c)
+	o.children = slices.Delete(o.children, i, i+1)
+	delete(o.byPeer, c.peer)
+	if c.nameable {
+		o.nameable--
+	}
 }
 
 // name is whom a peer hears of that subscribes, on a connection of this reach: up to
@@ -299,14 +330,21 @@ func (o *offer) name(to peers.ID, reach int) []peers.Addr {
 
 // sendMap tells a child the whole set: later, if its connection takes nothing now.
 func (d *seeder) sendMap(id share.ID, o *offer, c *child) {
-	have := o.have
-	if have == nil {
-		have = share.FullSet(o.pieces)
-	}
 	c.dirty = nil
-	if c.whole = !d.s.Send(c.pid, HaveMap{Share: id, Pieces: o.pieces, Bits: have.Bytes()}); c.whole {
+	if c.whole = !d.s.Send(c.pid, HaveMap{Share: id, Pieces: o.pieces, Bits: o.bits()}); c.whole {
 		d.flushSoon()
 	}
+}
+
+// bits are the pieces that are here, as they travel.
+func (o *offer) bits() []byte {
+	switch {
+	case o.have != nil:
+		return o.have.Bytes()
+	case len(o.whole) != (o.pieces+7)/8:
+		o.whole = share.FullSet(o.pieces).Bytes()
+	}
+	return o.whole
 }
 
 func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
@@ -318,7 +356,7 @@ func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
 	if c == nil {
 		return
 	}
-	o.remove(func(x *child) bool { return x == c })
+	o.remove(c)
 	d.unwatch(ctx, c.pid)
 }
 
@@ -335,7 +373,7 @@ func (d *seeder) noMirror(ctx actor.Context, o *offer, peer peers.ID) {
 // could have us watch without end.
 func (d *seeder) unwatch(ctx actor.Context, who *actor.PID) {
 	for _, o := range d.offers {
-		if sameActor(o.words[peers.ID(who.Address)], who) || slices.ContainsFunc(o.children, func(c *child) bool { return c.pid.Equal(who) }) {
+		if sameActor(o.words[peers.ID(who.Address)], who) || o.child(who) != nil {
 			return
 		}
 	}
@@ -345,7 +383,9 @@ func (d *seeder) unwatch(ctx actor.Context, who *actor.PID) {
 // ended takes out a child or mirror that is no more, or that cannot be told anything.
 func (d *seeder) ended(who *actor.PID) {
 	for _, o := range d.offers { // each is changed alone: the order does not show
-		o.remove(func(c *child) bool { return c.pid.Equal(who) })
+		if c := o.child(who); c != nil {
+			o.remove(c)
+		}
 		if peer := peers.ID(who.Address); sameActor(o.words[peer], who) {
 			o.mirrors.Remove(peer)
 			delete(o.words, peer)

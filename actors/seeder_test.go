@@ -96,6 +96,64 @@ func TestAChildThatSubscribesAgainAndAgainIsOneChild(t *testing.T) {
 	}
 }
 
+// Whoever subscribes again and again waits, and nobody else does: the list of pieces of
+// the largest share has 250 kB.
+func TestSubscribingAgainAndAgainCostsWhoeverDoesIt(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 1<<20)
+	source := sw.add("source", 1e6)
+	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: share.MaxPieces})
+	greedy, other := sw.puppet("greedy", source), sw.puppet("other", source)
+	const times = 100
+	for i := range uint64(times) {
+		greedy.subscribe(source, m.ID(), 100+i)
+	}
+	maps, refused := 0, 0
+	var retry time.Duration
+	for _, e := range greedy.heard {
+		switch e.Type {
+		case wire.TypeHaveMap:
+			maps++
+		case wire.TypeSubscribeResult:
+			if r, err := wire.ParseSubscribeResult(e.Payload); err != nil || !r.Accepted {
+				refused++
+				retry = r.Retry
+			}
+		}
+	}
+	if maps > 12 || maps+refused != times { // in the 2 s that this took
+		t.Errorf("%d lists of pieces were sent, %d of %d subscriptions refused", maps, refused, times)
+	}
+	if retry < time.Millisecond || retry > 2*time.Second {
+		t.Errorf("it may come back after %v", retry)
+	}
+	if r := other.subscribes(source, wire.Subscribe{Share: m.ID()}); !r.Accepted {
+		t.Errorf("another is refused: %+v", r)
+	}
+	sw.w.Run(retry)
+	if r := greedy.subscribes(source, wire.Subscribe{Share: m.ID()}); !r.Accepted {
+		t.Errorf("it is refused after %v: %+v", retry, r)
+	}
+}
+
+func TestAPeerMaySubscribeToManySharesAtOnce(t *testing.T) {
+	sw := newSwarm(t, 1)
+	source := sw.add("source", 1e6)
+	p := sw.puppet("child", source)
+	for i := range uint64(200) {
+		id := share.IDOf([]byte{byte(i)})
+		source.tellSeeder(OfferShare{Share: id, Pieces: 100})
+		p.subscribe(source, id, 100+i)
+	}
+	for _, e := range p.heard {
+		if e.Type == wire.TypeSubscribeResult {
+			if r, err := wire.ParseSubscribeResult(e.Payload); err != nil || !r.Accepted {
+				t.Fatalf("refused: %+v, %v", r, err)
+			}
+		}
+	}
+}
+
 func TestRequestsOfALostChildAreAnswered(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
