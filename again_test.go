@@ -61,7 +61,7 @@ func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := shareOf(t, src, func(cfg *Config) {
-				cfg.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks { c.Blocks = b; return c.clumsy }
+				cfg.Simulation.Serve = toAll(func(b p2p.Blocks) p2p.Blocks { c.Blocks = b; return c.clumsy })
 			})
 			x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Stall: 45 * time.Second})
 			must(t, err)
@@ -96,7 +96,7 @@ func TestALiarIsRememberedOverARestart(t *testing.T) {
 	writeRandom(t, other, 2<<20, 2)
 	l := &liar{proof: func(_ share.Piece, v []share.Hash) { v[0][0] ^= 1 }}
 	bad := shareOf(t, src, func(c *Config) {
-		c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks { l.Blocks = b; return l }
+		c.Simulation.Serve = toAll(func(b p2p.Blocks) p2p.Blocks { l.Blocks = b; return l })
 	})
 	alsoBad, err := bad.node.Share(t.Context(), other, ShareOptions{})
 	must(t, err)

@@ -31,7 +31,7 @@ func TestCrowdFeedsItself(t *testing.T) {
 	writeRandom(t, src, size, 5)
 	var sent atomic.Int64
 	source := shareOf(t, src, func(c *Config) {
-		c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks { return reads{b, &sent} }
+		c.Simulation.Serve = toAll(func(b p2p.Blocks) p2p.Blocks { return reads{b, &sent} })
 	})
 	source.node.SetUploadRate(6e6)
 	var all []*Transfer

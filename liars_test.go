@@ -76,10 +76,10 @@ func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
 		s := shareOf(t, src, func(c *Config) {
 			c.UploadRate = 12e6
 			c.P2P.Timeouts.Shutdown = time.Second
-			c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks {
+			c.Simulation.Serve = toAll(func(b p2p.Blocks) p2p.Blocks {
 				l.Blocks, l.layout = b, honest.Manifest().Layout()
 				return l
-			}
+			})
 		})
 		peers = append(peers, s.node.Addrs()...)
 		names[string(s.node.ID())] = name

@@ -100,9 +100,9 @@ func (n *Node) start(ctx context.Context) error {
 	})
 	n.offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
-	var blocks p2p.Blocks = n.offers
+	blocks := func(peers.ID) p2p.Blocks { return n.offers }
 	if serve := n.cfg.Simulation.Serve; serve != nil {
-		blocks = serve(blocks)
+		blocks = serve(n.offers)
 	}
 	n.host.Serve(blocks, n.program)
 	return nil

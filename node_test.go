@@ -177,9 +177,9 @@ func TestABugThatEndsTheActorsEndsEveryWait(t *testing.T) {
 	writeRandom(t, mine, 1000, 2)
 	honest := shareOf(t, file, func(c *Config) { c.UploadRate = 1 << 10 })
 	liar := shareOf(t, file, func(c *Config) {
-		c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks {
+		c.Simulation.Serve = toAll(func(b p2p.Blocks) p2p.Blocks {
 			return &liar{Blocks: b, proof: func(_ share.Piece, v []share.Hash) { v[0][0] ^= 1 }}
-		}
+		})
 	})
 	state := filepath.Join(dir, "state")
 	n := openNode(t, func(c *Config) {

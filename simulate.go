@@ -24,8 +24,8 @@ type Simulation struct {
 	// FS is the disk on which Config.Dir and FetchOptions.Dir lie, and what is
 	// shared. Names on it are relative and slash-separated. It stays the caller's.
 	FS vfs.FS
-	// Serve stands between what is offered and those who ask for it.
-	Serve func(p2p.Blocks) p2p.Blocks
+	// Serve stands between what is offered and each who asks for it.
+	Serve func(b p2p.Blocks) (to func(child peers.ID) p2p.Blocks)
 	// Send stands between the node and its messages to others: what it returns is
 	// sent in place of frame.
 	Send func(to peers.ID, frame []byte) [][]byte

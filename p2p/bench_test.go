@@ -184,7 +184,7 @@ func BenchmarkLink(b *testing.B) {
 		b.Run(fmt.Sprintf("streams=%d/window=%dMiB/request=%dKiB", v.streams, v.window>>20, v.blocks*share.BlockSize>>10), func(b *testing.B) {
 			x := newMemory(b, 64<<20)
 			src := newHost(b, Config{Streams: v.streams})
-			src.Serve(x, everybody{})
+			src.Serve(toAll(x), everybody{})
 			serveBare(src, x)
 			h := newHost(b, Config{Listen: []string{"none"}, Streams: v.streams})
 			d := drive(b, h, src, x, v.window)
@@ -252,7 +252,7 @@ func BenchmarkControl(b *testing.B) {
 	const n = 512 << 20
 	x := newMemory(b, 64<<20)
 	src, h := newHost(b, Config{}), newHost(b, Config{Listen: []string{"none"}})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	echo(src)
 	d := drive(b, h, src, x, 16<<20)
 	d.fetch(b, n)

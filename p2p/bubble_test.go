@@ -158,7 +158,7 @@ func TestHostsWorkInVirtualTime(t *testing.T) {
 	x := newMemory(t, 3<<20, 10)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		got := make(chan string, 10)
 		src.OnMessages(func(from peers.ID, frame []byte) { src.Send(from, frame) }, func(peers.ID) {})
 		h.OnMessages(func(_ peers.ID, frame []byte) { got <- string(frame) }, func(peers.ID) {})
@@ -204,7 +204,7 @@ func TestASourceThatFallsSilentIsLostAfterTheReplyTimeout(t *testing.T) {
 	x := newMemory(t, 16<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{Timeouts: Timeouts{Reply: 7 * time.Second}})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		c := newCatcher()
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 		<-c.up
@@ -238,7 +238,7 @@ func TestALinkThatOwesNothingEndsWithItsConnection(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		c := newCatcher()
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 		defer l.Close()
@@ -260,7 +260,7 @@ func TestAdmissionMayTakeNearlyAsLongAsTheReplyTimeout(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{})
-		src.Serve(x, admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
+		src.Serve(toAll(x), admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
 			time.Sleep(defaultTimeouts.Reply - time.Second)
 			return func() {}, wire.Reply{}
 		}))
@@ -326,7 +326,7 @@ func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{Timeouts: Timeouts{Idle: time.Hour}}, Config{})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		c := newCatcher()
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 		defer l.Close()
@@ -345,7 +345,7 @@ func TestAnIdleStreamIsClosedAndOpenedAgain(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{Streams: 1})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		c := newCatcher()
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 		defer l.Close()
@@ -373,7 +373,7 @@ func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
 	x.read = func(share.Piece, share.Block) wire.Reply { time.Sleep(20 * time.Second); return wire.Reply{} }
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{Timeouts: Timeouts{Idle: 3 * time.Second}}, Config{Streams: 1})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		c := newCatcher()
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 		defer l.Close()
@@ -386,7 +386,7 @@ func TestAChildThatReadsSlowlyIsNotCut(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		s := rawStream(t, h, src, wire.PieceProtocol)
 		for p := range 2 {
 			askFor(s, x, uint64(p), share.Piece(p))
@@ -480,7 +480,7 @@ func TestShutdownTimeoutBoundsClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src.Serve(stuck, everybody{})
+		src.Serve(toAll(stuck), everybody{})
 		h := n.host(t, "1.0.0.2", Config{})
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), newCatcher())
 		defer l.Close()
@@ -557,7 +557,7 @@ func TestAChildThatAsksFarAheadIsNotCut(t *testing.T) {
 	x := newMemory(t, 1000)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
-		src.Serve(x, admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
+		src.Serve(toAll(x), admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
 			time.Sleep(50 * time.Millisecond)
 			return func() {}, wire.Reply{}
 		}))
@@ -617,7 +617,7 @@ func TestAChildThatTakesNothingGivesItsTurnToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *packets) {
 		src := n.host(t, "10.0.0.1", Config{})
 		d := &desk{slots: newBudget(2)}
-		src.Serve(x, d)
+		src.Serve(toAll(x), d)
 		silent := n.host(t, "10.0.0.2", Config{})
 		for range 2 {
 			n.silent(t, silent, src, x)
@@ -650,7 +650,7 @@ func TestAReplyThatWasParkedGoesOnWhenItsChildReads(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
 		d := &desk{slots: newBudget(1)}
-		src.Serve(x, d)
+		src.Serve(toAll(x), d)
 		s := n.silent(t, h, src, x)
 		s.CloseWrite()
 		got := 0
@@ -676,7 +676,7 @@ func TestWhatIsParkedHoldsAPartOfServeBytes(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *packets) {
 		src := n.host(t, "10.0.0.1", Config{ServeBytes: 2 << 20})
 		d := &desk{slots: newBudget(64)}
-		src.Serve(x, d)
+		src.Serve(toAll(x), d)
 		slow, many := n.host(t, "10.0.0.2", Config{}), n.host(t, "10.0.0.3", Config{})
 		n.silent(t, slow, src, x)
 		time.Sleep(time.Second) // its reply is the oldest

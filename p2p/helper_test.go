@@ -96,6 +96,9 @@ func addr(h *Host) peers.Addr {
 	return peers.Addr{ID: h.ID(), Addrs: h.Addrs()}
 }
 
+// toAll serves the same to every child.
+func toAll(b Blocks) func(peers.ID) Blocks { return func(peers.ID) Blocks { return b } }
+
 // memory is a share in memory, as Blocks.
 type memory struct {
 	m      *share.Manifest

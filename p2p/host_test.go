@@ -186,7 +186,7 @@ func TestLibp2pStaysOutOfTheGlobalRegistry(t *testing.T) {
 func connected(t *testing.T, h, src *Host) network.Conn {
 	t.Helper()
 	x := newMemory(t, 1)
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	t.Cleanup(l.Close)
@@ -316,7 +316,7 @@ func TestEveryOpenDialsAtOnce(t *testing.T) {
 		}
 	}
 	src = newHost(t, Config{Key: key, Listen: []string{listen}})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(at, x.m.ID(), x.m.Layout(), c)
 	defer l.Close()
@@ -340,7 +340,7 @@ func TestAPeerThatIsNoFetcherIsUnreachable(t *testing.T) {
 func TestLoggerHearsOfViolations(t *testing.T) {
 	var buf safeBuffer
 	src := newHost(t, Config{Logger: slog.New(slog.NewTextHandler(&buf, nil))})
-	src.Serve(newMemory(t, 1), everybody{})
+	src.Serve(toAll(newMemory(t, 1)), everybody{})
 	raw := rawStream(t, newHost(t, Config{}), src, "/fetcher/piece/1")
 	raw.Write(bytes.Repeat([]byte{0xff}, 20))
 	readEnd(t, raw)

@@ -22,7 +22,7 @@ func TestMaxPeersBoundsConnections(t *testing.T) {
 	const most = 2
 	lim := newLimits(most, 2)
 	src := newHost(t, Config{MaxPeers: most, Listen: []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}})
-	src.Serve(newMemory(t, 1), everybody{})
+	src.Serve(toAll(newMemory(t, 1)), everybody{})
 	in := 0
 	for _, x := range []struct{ transport, places int }{{ma.P_TCP, lim.tcp}, {ma.P_QUIC_V1, lim.inbound}} { // QUIC has some of its own
 		to := peers.Addr{ID: src.ID()}
@@ -75,7 +75,7 @@ func TestOnePeerMayOpenOnlySoManyStreams(t *testing.T) {
 	lim := newLimits(256, 2)
 	src := newHost(t, Config{})
 	x := newMemory(t, 1)
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	h := newHost(t, Config{Libp2p: []libp2p.Option{func(c *libp2p.Config) error {
 		c.ResourceManager.Close()
 		c.ResourceManager = &network.NullResourceManager{} // this peer knows no limits
@@ -171,7 +171,7 @@ func slowLink(t testing.TB, to string, d time.Duration) string {
 func TestReceiveWindowsGrowToTheirLimit(t *testing.T) {
 	x := newMemory(t, 64<<20)
 	src := newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	h := newHost(t, Config{Listen: []string{"none"}, Streams: 1})
 	host, port, _ := net.SplitHostPort(slowLink(t, fmt.Sprint("127.0.0.1:", portOf(t, src, ma.P_TCP)), 20*time.Millisecond))
 	to := peers.Addr{ID: src.ID(), Addrs: []string{"/ip4/" + host + "/tcp/" + port}}
@@ -276,7 +276,7 @@ func TestFiftyChildrenOfOneAddressAreAllServed(t *testing.T) {
 	}
 	x := newMemory(t, 1<<20, 10)
 	src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	fifty(t, src, x, ip)
 }
 

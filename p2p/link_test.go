@@ -130,7 +130,7 @@ func TestABlockTooShortIsFoundBeforeItIsRead(t *testing.T) {
 func TestARequestForNoBlocksIsRefused(t *testing.T) {
 	x := newMemory(t, 1<<20+100)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	defer l.Close()
@@ -173,7 +173,7 @@ func TestStatusesReachTheSinkAndTheLinkStays(t *testing.T) {
 		return wire.Reply{}
 	}
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, admitFunc(func(_ context.Context, _ peers.ID, p share.Piece, _ int) (func(), wire.Reply) {
+	src.Serve(toAll(x), admitFunc(func(_ context.Context, _ peers.ID, p share.Piece, _ int) (func(), wire.Reply) {
 		if p == 1 || p == 2 {
 			return nil, want[p]
 		}
@@ -202,7 +202,7 @@ func TestStatusesReachTheSinkAndTheLinkStays(t *testing.T) {
 func TestAShareThatNobodyKnowsIsNotFound(t *testing.T) {
 	x, other := newMemory(t, 1<<20), newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), other.m.ID(), other.m.Layout(), c)
 	defer l.Close()
@@ -222,7 +222,7 @@ func TestCancelStopsTheSourceAndTheSinkHearsNoMore(t *testing.T) {
 		return wire.Reply{}
 	}
 	src, h := newHost(t, Config{}), newHost(t, Config{Streams: 1})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	defer l.Close()
@@ -301,7 +301,7 @@ func TestARequestCancelledInTheQueueIsNeverSent(t *testing.T) {
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	seen := make(chan share.Piece, 10)
 	x.check = func(p share.Piece) wire.Reply { seen <- p; return wire.Reply{} }
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c) // not up yet: requests wait
 	defer l.Close()
@@ -394,7 +394,7 @@ func TestALostConnectionIsOneLostLink(t *testing.T) {
 	block := make(chan struct{})
 	x.read = func(share.Piece, share.Block) wire.Reply { <-block; return wire.Reply{} }
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	recv(t, "the link", c.up)
@@ -415,7 +415,7 @@ func TestALostConnectionIsOneLostLink(t *testing.T) {
 func TestAClosedLinkIsSilent(t *testing.T) {
 	x := newMemory(t, 8<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	recv(t, "the link", c.up)
@@ -438,7 +438,7 @@ func TestAClosedLinkIsSilent(t *testing.T) {
 func TestClosingTheHostEndsItsLinks(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	recv(t, "the link", c.up)
@@ -463,7 +463,7 @@ func TestClosingTheHostEndsItsLinks(t *testing.T) {
 func TestALinkProtectsItsConnection(t *testing.T) {
 	x := newMemory(t, 1)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	var links []*Link
 	protected := func() bool { return h.host.ConnManager().IsProtected(src.host.ID(), "") }
 	for range 2 {
@@ -483,7 +483,7 @@ func TestALinkProtectsItsConnection(t *testing.T) {
 func TestAPanickingSinkLosesItsLinkOnly(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	src := newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	var buf safeBuffer
 	h := newHost(t, Config{Logger: textLog(&buf)})
 	c := &panicker{newCatcher()}
@@ -505,7 +505,7 @@ func TestFetchBytesHoldBackTheReaders(t *testing.T) {
 	t.Parallel()
 	x := newMemory(t, 4<<20)
 	src := newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	h := newHost(t, Config{FetchBytes: 1 << 20, Streams: 1})
 	c := newCatcher()
 	c.keep = true
@@ -572,7 +572,7 @@ func TestManyLinksToOneSourceShareItsConnection(t *testing.T) {
 	x, y := newMemory(t, 1<<20), newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	both := both{x, y}
-	src.Serve(both, everybody{})
+	src.Serve(toAll(both), everybody{})
 	for _, m := range both {
 		c := newCatcher()
 		l := h.Open(addr(src), m.m.ID(), m.m.Layout(), c)
@@ -607,7 +607,7 @@ func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 				shares[m.m.ID()] = m
 			}
 			src, h := newHost(t, Config{}), newHost(t, Config{Listen: []string{"none"}})
-			src.Serve(shares, everybody{})
+			src.Serve(toAll(shares), everybody{})
 			var work sync.WaitGroup
 			var waited, over atomic.Int32
 			for id, m := range shares {
@@ -659,7 +659,7 @@ func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 func TestALinkThatWaitsForAPlaceCanBeClosed(t *testing.T) {
 	x := newMemory(t, 1000)
 	src, h := newHost(t, Config{}), newHost(t, Config{Listen: []string{"none"}})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	open := func() (*Link, *catcher) {
 		c := newCatcher()
 		return h.Open(addr(src), x.m.ID(), x.m.Layout(), c), c

@@ -14,7 +14,7 @@ func TestPiecesAndManifestsMoveBetweenTwoHosts(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			x := newMemory(t, 5<<20+17, 1, 64<<10, 300<<10)
 			src := newHost(t, Config{Listen: []string{transport}})
-			src.Serve(x, everybody{})
+			src.Serve(toAll(x), everybody{})
 			h := newHost(t, Config{Listen: []string{"none"}})
 
 			type answer struct {
@@ -67,7 +67,7 @@ func TestMessagesTravelBothWays(t *testing.T) {
 	}
 	x := newMemory(t, 1)
 	c := newCatcher()
-	b.Serve(x, everybody{})
+	b.Serve(toAll(x), everybody{})
 	l := a.Open(addr(b), x.m.ID(), x.m.Layout(), c)
 	defer l.Close()
 	recv(t, "the link", c.up)

@@ -114,7 +114,7 @@ func runErrand(what string) {
 	switch e.Role {
 	case "serve":
 		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
-		h.Serve(newMemory(t, 64<<20), everybody{})
+		h.Serve(toAll(newMemory(t, 64<<20)), everybody{})
 		echo(h)
 		enc.Encode(h.Addrs())
 		io.Copy(io.Discard, os.Stdin)
@@ -143,14 +143,14 @@ func runErrand(what string) {
 		}
 		x := newMemory(t, 1<<20, 10)
 		src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}})
-		src.Serve(x, everybody{})
+		src.Serve(toAll(x), everybody{})
 		fifty(t, src, x, "198.51.100.7")
 		enc.Encode(outcome{Failed: strings.Join(t.errors, "; ")})
 	case "serve-bare":
 		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
 		x := newMemory(t, 64<<20)
 		serveBare(h, x)
-		h.Serve(x, everybody{})
+		h.Serve(toAll(x), everybody{})
 		enc.Encode(h.Addrs())
 		io.Copy(io.Discard, os.Stdin)
 	case "fetch-bare":

@@ -44,13 +44,14 @@ type Admit interface {
 	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), park func(left int), r wire.Reply)
 }
 
-// Serve starts answering: manifests and blocks out of b, when a admits it.
-func (h *Host) Serve(b Blocks, a Admit) {
-	h.handle(wire.ManifestProtocol, func(s *counted, from peers.ID) error { return h.serveManifest(b, s) })
+// Serve starts answering each child: manifests and blocks out of what to says that
+// there is for it, when a admits it.
+func (h *Host) Serve(to func(child peers.ID) Blocks, a Admit) {
+	h.handle(wire.ManifestProtocol, func(s *counted, from peers.ID) error { return h.serveManifest(to(from), s) })
 	h.handle(wire.PieceProtocol, func(s *counted, from peers.ID) error {
 		k := h.kids.join(from, h.cfg.ServeBytes)
 		defer h.kids.leave(k)
-		c := &child{h: h, kid: k, blocks: b, admit: a, id: from, s: s, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+		c := &child{h: h, kid: k, blocks: to(from), admit: a, id: from, s: s, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 		return c.serve()
 	})
 }

@@ -42,7 +42,7 @@ func TestWhatNoChildSendsResetsItsStream(t *testing.T) {
 			t.Run(name+protocol, func(t *testing.T) {
 				t.Parallel()
 				src := newHost(t, Config{})
-				src.Serve(x, everybody{})
+				src.Serve(toAll(x), everybody{})
 				s := rawStream(t, newHost(t, Config{Listen: []string{"none"}}), src, protocol)
 				s.Write(b)
 				if _, err := readEnd(t, s); err == nil {
@@ -59,7 +59,7 @@ func TestAFullPipelineHoldsBackItsChild(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	block := make(chan struct{})
 	src := newHost(t, Config{})
-	src.Serve(x, admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
+	src.Serve(toAll(x), admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
 		<-block
 		return func() {}, wire.Reply{}
 	}))
@@ -97,7 +97,7 @@ func TestServeBytesBoundWhatIsReadAtOnce(t *testing.T) {
 		return wire.Reply{}
 	}
 	src := newHost(t, Config{ServeBytes: 1 << 20})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	var all []network.Stream
 	for range 7 {
 		s := rawStream(t, newHost(t, Config{Listen: []string{"none"}}), src, wire.PieceProtocol)
@@ -126,7 +126,7 @@ func TestServeBytesBoundWhatIsReadAtOnce(t *testing.T) {
 func TestOneChildCannotHoldAllServeBytes(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	src := newHost(t, Config{ServeBytes: 2 << 20})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	greedy := newHost(t, Config{Listen: []string{"none"}})
 	for range 20 { // asks on many streams, and reads none
 		s := rawStream(t, greedy, src, wire.PieceProtocol)
@@ -150,7 +150,7 @@ func TestThePipelineOfAChildIsBoundedOverItsStreams(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	src := newHost(t, Config{})
 	block := make(chan struct{})
-	src.Serve(x, admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
+	src.Serve(toAll(x), admitFunc(func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply) {
 		<-block
 		return nil, notFound
 	}))
@@ -178,7 +178,7 @@ func TestAdmissionIsAskedPerRequestAndToldOfItsEnd(t *testing.T) {
 	}
 	asks := make(chan ask, 10)
 	var open atomic.Int32
-	src.Serve(x, admitFunc(func(_ context.Context, child peers.ID, p share.Piece, n int) (func(), wire.Reply) {
+	src.Serve(toAll(x), admitFunc(func(_ context.Context, child peers.ID, p share.Piece, n int) (func(), wire.Reply) {
 		asks <- ask{child, p, n}
 		open.Add(1)
 		return func() { open.Add(-1) }, wire.Reply{}
@@ -204,7 +204,7 @@ func TestCancelEndsTheWaitForAdmission(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{Streams: 1})
 	waiting := make(chan struct{}, 1)
-	src.Serve(x, admitFunc(func(ctx context.Context, _ peers.ID, p share.Piece, _ int) (func(), wire.Reply) {
+	src.Serve(toAll(x), admitFunc(func(ctx context.Context, _ peers.ID, p share.Piece, _ int) (func(), wire.Reply) {
 		if p == 0 {
 			waiting <- struct{}{}
 			<-ctx.Done()
@@ -228,7 +228,7 @@ func TestAChildThatGoesEndsItsRequests(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	asked, ended := make(chan struct{}), make(chan struct{})
-	src.Serve(x, admitFunc(func(ctx context.Context, _ peers.ID, _ share.Piece, _ int) (func(), wire.Reply) {
+	src.Serve(toAll(x), admitFunc(func(ctx context.Context, _ peers.ID, _ share.Piece, _ int) (func(), wire.Reply) {
 		close(asked)
 		<-ctx.Done()
 		close(ended)
@@ -252,7 +252,7 @@ func TestAPanicWhileServingCostsOneStream(t *testing.T) {
 	}
 	var buf safeBuffer
 	src, h := newHost(t, Config{Logger: textLog(&buf)}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	bad, good := newCatcher(), newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), bad)
 	l.Request(whole(x, 1, 0, true))
@@ -272,7 +272,7 @@ func TestAShortReadNeverLeavesAsBlocks(t *testing.T) {
 	x := &short{newMemory(t, 1<<20)}
 	var buf safeBuffer
 	src, h := newHost(t, Config{Logger: textLog(&buf)}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	l.Request(whole(x.memory, 1, 0, true))
@@ -301,7 +301,7 @@ func TestClosingFinishesTheReplyUnderWay(t *testing.T) {
 				return wire.Reply{}
 			}
 			src, h := newHost(t, Config{Listen: []string{listen}}), newHost(t, Config{Streams: 1})
-			src.Serve(x, everybody{})
+			src.Serve(toAll(x), everybody{})
 			c := newCatcher()
 			l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 			l.Request(whole(x, 1, 0, true))
@@ -401,10 +401,10 @@ func TestALongProofComesBeforeItsBlocks(t *testing.T) {
 	// files beyond 128 GiB have such, so this one is made up.
 	x := newMemory(t, 1<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	s := rawStream(t, h, src, wire.PieceProtocol)
 	long := &longProof{x}
-	src.Serve(long, everybody{})
+	src.Serve(toAll(long), everybody{})
 	s.Reset()
 	s = rawStream(t, h, src, wire.PieceProtocol)
 	ask := whole(x, 1, 0, true)
@@ -433,7 +433,7 @@ func (longProof) Proof(share.ID, share.Piece) ([]share.Hash, wire.Reply) {
 func TestEveryChildIsServedInFull(t *testing.T) {
 	x := newMemory(t, 3<<20, 100<<10)
 	src := newHost(t, Config{})
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	var work sync.WaitGroup
 	for range 8 {
 		work.Go(func() {
@@ -445,4 +445,32 @@ func TestEveryChildIsServedInFull(t *testing.T) {
 		})
 	}
 	work.Wait()
+}
+
+// Each child is asked for by its ID, for manifests and for blocks.
+func TestEachChildIsServedWhatThereIsForIt(t *testing.T) {
+	x, nothing := newMemory(t, 1), newMemory(t, 2)
+	src, a, b := newHost(t, Config{}), newHost(t, Config{Listen: []string{"none"}}), newHost(t, Config{Listen: []string{"none"}})
+	src.Serve(func(child peers.ID) Blocks {
+		if child == a.ID() {
+			return x
+		}
+		return nothing
+	}, everybody{})
+	for h, want := range map[*Host]wire.Status{a: wire.OK, b: wire.NotFound} {
+		got := make(chan wire.Status, 2)
+		h.FetchManifest(addr(src), x.m.ID(), 1<<20, func(_ []byte, r wire.Reply, err error) { got <- r.Status })
+		if s := recv(t, "the manifest", got); s != want {
+			t.Errorf("asked for the manifest: %v, want %v", s, want)
+		}
+		c := newCatcher()
+		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		defer l.Close()
+		l.Request(whole(x, 1, 0, true))
+		if want == wire.OK {
+			recv(t, "the blocks", c.finished)
+		} else if s := recv(t, "the status", c.statuses); s.r.Status != want {
+			t.Errorf("asked for blocks: %v, want %v", s.r.Status, want)
+		}
+	}
 }

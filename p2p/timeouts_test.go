@@ -150,7 +150,7 @@ func TestRequestTimeoutEndsAChildThatStopsInAFrame(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			src := newHost(t, Config{Timeouts: Timeouts{Request: soon}})
-			src.Serve(x, everybody{})
+			src.Serve(toAll(x), everybody{})
 			src.OnMessages(func(peers.ID, []byte) {}, func(peers.ID) {})
 			s := rawStream(t, newHost(t, Config{}), src, protocol)
 			start := time.Now()
@@ -166,7 +166,7 @@ func TestRequestTimeoutEndsAChildThatStopsInAFrame(t *testing.T) {
 func TestIdleTimeoutClosesAStreamWithoutRequests(t *testing.T) {
 	t.Parallel()
 	src := newHost(t, Config{Timeouts: Timeouts{Idle: soon}})
-	src.Serve(newMemory(t, 1), everybody{})
+	src.Serve(toAll(newMemory(t, 1)), everybody{})
 	s := rawStream(t, newHost(t, Config{}), src, wire.PieceProtocol)
 	start := time.Now()
 	s.Write(wire.AppendFrame(nil, wire.AppendCancel(nil, 1))) // opens it
@@ -181,7 +181,7 @@ func TestStallTimeoutCutsAChildThatStopsReading(t *testing.T) {
 	x := newMemory(t, 8<<20)
 	src := newHost(t, Config{Timeouts: Timeouts{Stall: soon}})
 	ended := make(chan time.Time, 100)
-	src.Serve(x, everybody{})
+	src.Serve(toAll(x), everybody{})
 	h := newHost(t, Config{})
 	stalled := rawStream(t, h, src, wire.PieceProtocol)
 	start := time.Now()

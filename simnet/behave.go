@@ -15,12 +15,12 @@ import (
 type Behaviour struct {
 	Name string // for the timeline
 
-	// Block may change the blocks of a run that is sent, and Proof the block
+	// Block may change the blocks of a run that is sent to a peer, and Proof the block
 	// hashes.
-	Block func(p share.Piece, first share.Block, data []byte, rng *rand.Rand)
-	Proof func(p share.Piece, values []share.Hash, rng *rand.Rand)
-	// Frame may replace a message that is sent, by any number of others.
-	Frame func(frame []byte, rng *rand.Rand) [][]byte
+	Block func(to peers.ID, p share.Piece, first share.Block, data []byte, rng *rand.Rand)
+	Proof func(to peers.ID, p share.Piece, values []share.Hash, rng *rand.Rand)
+	// Frame may replace a message that is sent to a peer, by any number of others.
+	Frame func(to peers.ID, frame []byte, rng *rand.Rand) [][]byte
 	// Claims makes it announce every piece of what it seeds, though it has none.
 	Claims bool
 	// MuteAfter makes it answer no request any more once it has sent so many
@@ -32,27 +32,30 @@ type Behaviour struct {
 	Deaf bool
 	// Flood is how many messages it sends to each connected peer per second.
 	Flood int
+	// Dishonest says that it may be blamed, though nothing above is wrong with it: what
+	// it has, or what it asks for, is.
+	Dishonest bool
 
 	rng *rand.Rand
 }
 
 // honest says that nothing it sends is wrong. A slow or silent node may be honest.
 func (b *Behaviour) honest() bool {
-	return b.Block == nil && b.Proof == nil && b.Frame == nil && !b.Claims && b.Flood == 0 && !b.Deaf
+	return b.Block == nil && b.Proof == nil && b.Frame == nil && !b.Claims && b.Flood == 0 && !b.Deaf && !b.Dishonest
 }
 
 func (b *Behaviour) mute(x *Node) bool { return b.MuteAfter != 0 && x.served() >= b.MuteAfter }
 
-func (b *Behaviour) frames(f []byte) [][]byte {
+func (b *Behaviour) frames(to peers.ID, f []byte) [][]byte {
 	if b.Frame == nil {
 		return [][]byte{f}
 	}
-	return b.Frame(f, b.rng)
+	return b.Frame(to, f, b.rng)
 }
 
 // Liar changes one bit in a share of the runs that it sends, from the start on.
 func Liar(often float64) Behaviour {
-	return Behaviour{Name: "lies in blocks", Block: func(_ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
+	return Behaviour{Name: "lies in blocks", Block: func(_ peers.ID, _ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
 		if rng.Float64() < often {
 			data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
 		}
@@ -61,7 +64,7 @@ func Liar(often float64) Behaviour {
 
 // LateLiar is honest for so many runs, and then lies in every one.
 func LateLiar(runs int) Behaviour {
-	return Behaviour{Name: "lies later", Block: func(_ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
+	return Behaviour{Name: "lies later", Block: func(_ peers.ID, _ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
 		if runs--; runs < 0 {
 			data[0] ^= 1
 		}
@@ -70,7 +73,7 @@ func LateLiar(runs int) Behaviour {
 
 // Shuffler sends right blocks in wrong places.
 func Shuffler() Behaviour {
-	return Behaviour{Name: "shuffles blocks", Block: func(_ share.Piece, _ share.Block, data []byte, _ *rand.Rand) {
+	return Behaviour{Name: "shuffles blocks", Block: func(_ peers.ID, _ share.Piece, _ share.Block, data []byte, _ *rand.Rand) {
 		if len(data) >= 2*share.BlockSize {
 			a, b := data[:share.BlockSize], data[share.BlockSize:2*share.BlockSize]
 			for i := range a {
@@ -84,7 +87,7 @@ func Shuffler() Behaviour {
 
 // ProofLiar sends wrong block hashes.
 func ProofLiar() Behaviour {
-	return Behaviour{Name: "lies in proofs", Proof: func(_ share.Piece, values []share.Hash, rng *rand.Rand) {
+	return Behaviour{Name: "lies in proofs", Proof: func(_ peers.ID, _ share.Piece, values []share.Hash, rng *rand.Rand) {
 		values[rng.IntN(len(values))][0] ^= 1
 	}}
 }
@@ -113,7 +116,7 @@ func Flooder(perSecond int) Behaviour { return Behaviour{Name: "floods", Flood: 
 // bending is a behaviour that sends other payloads than its program does, where
 // other knows one.
 func bending(name string, other func(e *wire.Envelope) error) Behaviour {
-	return Behaviour{Name: name, Frame: func(f []byte, _ *rand.Rand) [][]byte {
+	return Behaviour{Name: name, Frame: func(_ peers.ID, f []byte, _ *rand.Rand) [][]byte {
 		if e, err := wire.ParseEnvelope(f); err == nil && other(&e) == nil {
 			f = wire.AppendEnvelope(nil, e)
 		}
@@ -192,7 +195,7 @@ func Misplacer() Behaviour {
 
 // naming is a behaviour that names others than its program does.
 func naming(name string, others func(named []peers.Addr) []peers.Addr) Behaviour {
-	return Behaviour{Name: name, Frame: func(f []byte, rng *rand.Rand) [][]byte {
+	return Behaviour{Name: name, Frame: func(_ peers.ID, f []byte, rng *rand.Rand) [][]byte {
 		e, err := wire.ParseEnvelope(f)
 		if err != nil || e.Type != wire.TypeSubscribeResult {
 			return [][]byte{f}
@@ -209,7 +212,7 @@ func naming(name string, others func(named []peers.Addr) []peers.Addr) Behaviour
 
 // Oversize sends frames longer than may be, every now and then.
 func Oversize() Behaviour {
-	return Behaviour{Name: "sends oversize frames", Frame: func(f []byte, rng *rand.Rand) [][]byte {
+	return Behaviour{Name: "sends oversize frames", Frame: func(_ peers.ID, f []byte, rng *rand.Rand) [][]byte {
 		if rng.IntN(4) == 0 {
 			return [][]byte{f, make([]byte, wire.MaxMessage+1)}
 		}
@@ -219,7 +222,7 @@ func Oversize() Behaviour {
 
 // Garbler changes bytes of some of the messages that it sends.
 func Garbler(often float64) Behaviour {
-	return Behaviour{Name: "garbles messages", Frame: func(f []byte, rng *rand.Rand) [][]byte {
+	return Behaviour{Name: "garbles messages", Frame: func(_ peers.ID, f []byte, rng *rand.Rand) [][]byte {
 		if len(f) > 0 && rng.Float64() < often {
 			f = append([]byte(nil), f...)
 			f[rng.IntN(len(f))] ^= byte(1 + rng.IntN(255))
@@ -261,8 +264,11 @@ func (x *Node) flood() {
 	})
 }
 
-// dishonest is what a node serves, bent by its behaviour.
-type dishonest struct{ x *Node }
+// dishonest is what a node serves to a peer, bent by its behaviour.
+type dishonest struct {
+	x  *Node
+	to peers.ID
+}
 
 func (d dishonest) Manifest(id share.ID) ([]byte, wire.Reply) { return d.x.offers.Manifest(id) }
 
@@ -270,7 +276,7 @@ func (d dishonest) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) 
 	values, r := d.x.offers.Proof(id, p)
 	if lie := d.x.acts.Proof; lie != nil && r.Status == wire.OK {
 		values = append([]share.Hash(nil), values...)
-		lie(p, values, d.x.acts.rng)
+		lie(d.to, p, values, d.x.acts.rng)
 	}
 	return values, r
 }
@@ -278,7 +284,7 @@ func (d dishonest) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) 
 func (d dishonest) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
 	k, r := d.x.offers.ReadRun(id, p, first, n, dst)
 	if lie := d.x.acts.Block; lie != nil && r.Status == wire.OK {
-		lie(p, first, dst[:k], d.x.acts.rng)
+		lie(d.to, p, first, dst[:k], d.x.acts.rng)
 	}
 	return k, r
 }

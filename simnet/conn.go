@@ -382,7 +382,7 @@ func (x *Node) Send(to peers.ID, frame []byte) bool {
 	if c == nil || !c.believes(x) {
 		return false
 	}
-	for _, f := range x.acts.frames(frame) {
+	for _, f := range x.acts.frames(to, frame) {
 		if !x.sendFrame(c, to, f) {
 			return false
 		}

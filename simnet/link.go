@@ -375,7 +375,7 @@ func (s *stream) back(size int, arrive func()) {
 
 func (s *stream) prove(a *ask) {
 	if a.Proof {
-		values, r := s.y.blocks().Proof(s.l.share, share.Piece(a.Piece))
+		values, r := s.y.blocks(s.l.x.id).Proof(s.l.share, share.Piece(a.Piece))
 		if r.Status != wire.OK {
 			s.refuse(a, r)
 			return
@@ -401,7 +401,7 @@ func (s *stream) runs(a *ask, first share.Block, left, size int) {
 	}
 	s.taken += bytes
 	data := s.l.x.net.buffer(bytes)
-	if _, r := s.y.blocks().ReadRun(s.l.share, share.Piece(a.Piece), first, n, data); r.Status != wire.OK {
+	if _, r := s.y.blocks(s.l.x.id).ReadRun(s.l.share, share.Piece(a.Piece), first, n, data); r.Status != wire.OK {
 		s.refuse(a, r)
 		return
 	}
@@ -540,7 +540,7 @@ func (m *manifestAsk) connected(c *conn, err error) {
 		if y.acts.mute(y) {
 			return
 		}
-		raw, r := y.blocks().Manifest(m.id)
+		raw, r := y.blocks(m.x.id).Manifest(m.id)
 		size := minParcel
 		if r.Status == wire.OK {
 			size += len(raw)

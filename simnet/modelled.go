@@ -117,7 +117,8 @@ func (m modelled) FleetStatus(f *Fleet) (fleet.Status, error) {
 	return m.program.Fleet(context.Background(), f.c.ID(), 10)
 }
 
-func (x *Node) blocks() dishonest { return dishonest{x} }
+// blocks is what it serves to a peer.
+func (x *Node) blocks(to peers.ID) dishonest { return dishonest{x, to} }
 
 func (m modelled) Offer(c *Content) {
 	if m.acts.Claims {

@@ -56,3 +56,18 @@ func TestAWaitIsNeedlessWhenSomebodyCouldHelp(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// Who is marked may be blamed, and a wait for it is not needless; nobody else may.
+func TestWhoIsMarkedAsDishonestMayBeBlamed(t *testing.T) {
+	for _, marked := range []bool{true, false} {
+		s := &Scenario{Name: "marked", Limit: 2 * time.Minute, Set: func(r *Run) {
+			c := r.File("film", 8<<20)
+			source := r.Add(NodeConfig{Name: "source", Acts: Behaviour{Name: "gives nothing", Dishonest: marked}}).Seed(c)
+			r.Add(NodeConfig{Name: "node"}).FetchWith(c, FetchOptions{MayFail: true}, source)
+			r.After(500*time.Millisecond, func() { source.SetUploadRate(1) })
+		}}
+		if r := s.Run(1, 0); r.OK() != marked {
+			t.Errorf("marked: %v: %v", marked, r.Faults)
+		}
+	}
+}

@@ -10,12 +10,13 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// liar stands between what a node has and those who ask for it, and does what the
+// liar stands between what a node has and one who asks for it, and does what the
 // node's behaviour says. Of an honest node it changes nothing.
 type liar struct {
 	p2p.Blocks
 	x    *Node
 	life *life
+	to   peers.ID
 }
 
 // behaviour is how the node treats others now.
@@ -54,7 +55,7 @@ func (l liar) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) {
 	}
 	if b.Proof != nil && r.Status == wire.OK {
 		values = append([]share.Hash(nil), values...)
-		l.x.lie(func() { b.Proof(p, values, l.x.chance) })
+		l.x.lie(func() { b.Proof(l.to, p, values, l.x.chance) })
 	}
 	return values, r
 }
@@ -72,7 +73,7 @@ func (l liar) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst 
 	}
 	k, r := l.Blocks.ReadRun(id, p, first, n, dst)
 	if b.Block != nil && r.Status == wire.OK {
-		l.x.lie(func() { b.Block(p, first, dst[:k], l.x.chance) })
+		l.x.lie(func() { b.Block(l.to, p, first, dst[:k], l.x.chance) })
 	}
 	return k, r
 }
@@ -86,11 +87,11 @@ func (x *Node) lie(f func()) {
 
 // bend changes the messages of the node on their way out. What a flooder adds goes
 // with what it has to say anyway, ten times a second while it fetches.
-func (x *Node) bend(_ peers.ID, frame []byte) [][]byte {
+func (x *Node) bend(to peers.ID, frame []byte) [][]byte {
 	b := x.behaviour()
 	out := [][]byte{frame}
 	if b.Frame != nil {
-		x.lie(func() { out = b.Frame(frame, x.chance) })
+		x.lie(func() { out = b.Frame(to, frame, x.chance) })
 	}
 	junk := simnet.Junk()
 	for i := range b.Flood / 10 {

@@ -109,11 +109,11 @@ func (x *Node) Config() fetcher.Config {
 	x.mu.Lock()
 	x.life = life
 	x.mu.Unlock()
-	c.Simulation.Serve = func(b p2p.Blocks) p2p.Blocks {
+	c.Simulation.Serve = func(b p2p.Blocks) func(peers.ID) p2p.Blocks {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.blocks = b
-		return liar{b, x, life}
+		return func(to peers.ID) p2p.Blocks { return liar{b, x, life, to} }
 	}
 	c.Simulation.Send = x.bend
 	c.Logger = slog.New(&records{x: x, life: life})

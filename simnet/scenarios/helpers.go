@@ -15,3 +15,13 @@ func over(f *simnet.Fetch) bool {
 	done, _ := f.Done()
 	return done
 }
+
+// sourceIn is what a fetch says of one of its sources.
+func sourceIn(f *simnet.Fetch, source *simnet.Node) actors.Source {
+	for _, s := range f.Progress().Sources {
+		if s.Peer == source.ID() {
+			return s
+		}
+	}
+	return actors.Source{}
+}

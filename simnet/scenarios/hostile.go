@@ -2,10 +2,12 @@ package scenarios
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 )
@@ -100,6 +102,29 @@ var hostile = []*simnet.Scenario{
 				r.After(at+time.Duration(rng.IntN(4000))*time.Millisecond, x.Start)
 			}
 			r.Patience(45 * time.Second)
+		},
+	},
+	{
+		Name: "two-faced",
+		Says: "A source lies to one of two nodes and to nobody else: that one bans it, and the other goes on with it.",
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 16*mib)
+			line := simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: line}).Seed(c)
+			bad := r.Add(simnet.NodeConfig{Name: "bad", Line: line}).Seed(c)
+			a, b := r.Add(simnet.NodeConfig{Name: "a"}), r.Add(simnet.NodeConfig{Name: "b"})
+			bad.Become(simnet.Behaviour{Name: "lies to a", Block: func(to peers.ID, _ share.Piece, _ share.Block, data []byte, _ *rand.Rand) {
+				if to == a.ID() {
+					data[0] ^= 1
+				}
+			}})
+			alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other
+			f, g := a.FetchWith(c, alone, good, bad), b.FetchWith(c, alone, good, bad)
+			r.Finally(func() {
+				r.Expect(sourceIn(f, bad).Banned && sourceIn(f, bad).BadBlocks > 0, "a does not say that bad lied to it")
+				r.Expect(!sourceIn(g, bad).Banned && sourceIn(g, bad).BadBlocks == 0, "b says that bad lied to it: %s", sourceIn(g, bad).Lie)
+				r.Expect(sourceIn(g, bad).Bytes > 4*mib, "b took %d bytes from bad", sourceIn(g, bad).Bytes)
+			})
 		},
 	},
 	badDay,

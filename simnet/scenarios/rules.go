@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -162,7 +163,7 @@ var rules = []*simnet.Scenario{
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib+5)
 			l := c.Manifest.Layout()
-			liar := simnet.Behaviour{Name: "lies at the end", Block: func(p share.Piece, first share.Block, data []byte, _ *rand.Rand) {
+			liar := simnet.Behaviour{Name: "lies at the end", Block: func(_ peers.ID, p share.Piece, first share.Block, data []byte, _ *rand.Rand) {
 				if int(first)*share.BlockSize+len(data) == l.PieceLen(p) {
 					data[len(data)-1] ^= 1
 				}
