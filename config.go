@@ -50,6 +50,10 @@ type Config struct {
 	Ranking peers.RankingConfig
 	Uploads peers.UploadConfig
 	P2P     p2p.Config
+	// OnChild is told of each child, which is a peer that takes something of a share from
+	// this node: when it begins, and when it has ended. The calls come one at a time; it
+	// must not block. Default nobody. Node.Children lists them.
+	OnChild func(Child)
 	// Logger hears what an operator should know; default none.
 	Logger *slog.Logger
 	// Wall is the wall clock, for what is stored; default time.Now.
@@ -143,6 +147,8 @@ type (
 	Ended         = actors.Ended
 	State         = actors.State
 	SourceState   = actors.SourceState
+	Child         = actors.ChildEvent
+	ChildState    = actors.ChildState
 )
 
 // The phases of a transfer.
@@ -173,6 +179,13 @@ const (
 	LeaseFailed   = leasemgr.Failed
 	LeaseExpired  = leasemgr.Expired
 	LeaseRevoked  = leasemgr.Revoked
+)
+
+// How a child stands.
+const (
+	ChildTakes = actors.ChildTakes // it takes something of a share
+	ChildDone  = actors.ChildDone  // it has all that it wanted, from here or elsewhere
+	ChildLeft  = actors.ChildLeft  // it has gone, or the share has, before that
 )
 
 // ErrStopped is why a transfer ended that was told to; what is verified is kept.

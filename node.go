@@ -96,6 +96,7 @@ func (n *Node) start(ctx context.Context) error {
 		Uploads:      n.cfg.Uploads,
 		Remembered:   n.remembered(),
 		Remember:     n.remember,
+		Child:        n.cfg.OnChild,
 		Failed:       n.failed,
 	})
 	n.offers.OnGone(n.gone)
@@ -215,6 +216,10 @@ func (n *Node) ID() peers.ID { return n.host.ID() }
 // of Config.Announce, then those it listens on, the machine's own last. Each can be
 // given to another node as a peer; one of the loopback only on this machine.
 func (n *Node) Addrs() []string { return n.host.Addrs() }
+
+// Children are the peers that take something of a share from this node at present, in
+// the order in which they began.
+func (n *Node) Children(ctx context.Context) ([]Child, error) { return n.program.Children(ctx) }
 
 // Traffic is the bytes of all streams so far, framing included.
 func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }

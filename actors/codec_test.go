@@ -19,7 +19,7 @@ func travellers() []any {
 	return []any{
 		Subscribe{id, []string{"/ip4/192.0.2.1/tcp/1"}, true, true},
 		SubscribeResult{id, true, "why", time.Second, []peers.Addr{{ID: "p", Addrs: []string{"/ip4/192.0.2.1/tcp/1"}}}},
-		Unsubscribe{id},
+		Unsubscribe{id, true},
 		HaveMap{id, 11, []byte{1, 2}},
 		Have{id, []share.Piece{0, 300}},
 		ShareGone{id, "why"},

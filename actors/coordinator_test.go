@@ -203,7 +203,7 @@ func TestAPieceIsWantedAgainWhenNobodyHasItAnyMore(t *testing.T) {
 	if st := f.status(); st.Verified != 6 {
 		t.Errorf("two more: %+v", st)
 	}
-	a.say(Unsubscribe{f.m.ID()})
+	a.say(Unsubscribe{Share: f.m.ID()})
 	if st := f.status(); st.Verified != 6 || !st.Members[0].Gone {
 		t.Errorf("just after one left: %+v", st)
 	}
@@ -290,7 +290,7 @@ func TestWhoHasNotJoinedGetsNothing(t *testing.T) {
 	a := k[0]
 	stranger := f.talker("stranger")
 	for _, m := range []any{stranger.ask("x", 5), stranger.source("x"), wire.PieceDone{Share: f.m.ID(), Piece: 1}, Have{f.m.ID(), []share.Piece{2}},
-		wire.SourceDown{Share: f.m.ID(), Source: "x"}, HaveMap{f.m.ID(), 8, []byte{0xff}}, Unsubscribe{f.m.ID()}, Goodbye{f.m.ID()}, ShareGone{f.m.ID(), ""}} {
+		wire.SourceDown{Share: f.m.ID(), Source: "x"}, HaveMap{f.m.ID(), 8, []byte{0xff}}, Unsubscribe{Share: f.m.ID()}, Goodbye{f.m.ID()}, ShareGone{f.m.ID(), ""}} {
 		for _, answer := range stranger.say(m) {
 			if r, ok := answer.(SubscribeResult); !ok || r.Accepted {
 				t.Errorf("%T was answered with %+v", m, answer)
@@ -471,14 +471,14 @@ func TestWhoSaysThatNobodyHasAnythingCostsNobodyElse(t *testing.T) {
 	a.say(wire.SourceHas{Share: f.m.ID(), Source: "x", Pieces: 8, Bits: []byte{0}}, wire.SourceHasMore{Share: f.m.ID(), Source: "x", Pieces: []uint32{1, 4, 5, 6, 7}})
 	a.mayFetch(t, slices.DeleteFunc([]uint32{5, 6, 7}, func(p uint32) bool { return p == ls[0].Piece })...)
 	// What it said goes with it.
-	liar.say(Unsubscribe{f.m.ID()})
+	liar.say(Unsubscribe{Share: f.m.ID()})
 	if st := f.status(); st.Verified != 6 || st.Wanted != 2 {
 		t.Errorf("when it has left: %+v", st)
 	}
 	// A member that leaves takes with it what only it had, and who doubted that may be granted it like others.
 	liar.join(t)
 	liar.say(liar.source("x"), liar.lacks("b"))
-	b.say(Unsubscribe{f.m.ID()})
+	b.say(Unsubscribe{Share: f.m.ID()})
 	f.w.Run(11 * time.Second)
 	if st := f.status(); st.Verified != 5 || st.Wanted != 3 {
 		t.Errorf("when another has left: %+v", st)
@@ -505,7 +505,7 @@ func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {
 	id := f.m.ID()
 	for _, m := range []any{HaveMap{id, 8, []byte{0xff}}, Have{id, []share.Piece{1}}, wire.PieceDone{Share: id, Piece: 2}, a.ask("x", 4), a.source("y"),
 		wire.LeaseReturned{Share: id, Source: "x", Items: []wire.Returned{{Piece: ls[0].Piece, Token: ls[0].Token}}},
-		wire.SourceDown{Share: id, Source: "x"}, Unsubscribe{id}} {
+		wire.SourceDown{Share: id, Source: "x"}, Unsubscribe{Share: id}} {
 		got := a.say(m)
 		if len(got) != 1 || got[0].(SubscribeResult).Accepted {
 			t.Errorf("%T was answered with %+v", m, got)

@@ -595,7 +595,7 @@ func (f *fetchPool) close(ctx actor.Context) {
 	for id := range f.requests {
 		f.end(id)
 	}
-	ctx.Send(f.s.Remote(f.source.ID, SeederName), Unsubscribe{f.share})
+	ctx.Send(f.s.Remote(f.source.ID, SeederName), Unsubscribe{Share: f.share})
 	f.s.Unexport(ctx.Self())
 }
 

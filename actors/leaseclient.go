@@ -199,7 +199,7 @@ func (c *leaseClient) unseat(ctx actor.Context) {
 	if c.seat != nil {
 		ctx.Unwatch(c.seat)
 		if c.self() {
-			ctx.Request(c.seat, Unsubscribe{c.member.Share})
+			ctx.Request(c.seat, Unsubscribe{Share: c.member.Share})
 		}
 		c.seat = nil
 	}
@@ -209,7 +209,7 @@ func (c *leaseClient) unseat(ctx actor.Context) {
 
 func (c *leaseClient) resign(ctx actor.Context) {
 	if c.seat != nil {
-		ctx.Request(c.seat, Unsubscribe{c.member.Share})
+		ctx.Request(c.seat, Unsubscribe{Share: c.member.Share})
 	}
 	c.hangUp()
 	c.s.Unexport(ctx.Self())

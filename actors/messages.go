@@ -129,7 +129,10 @@ type Subscribe struct {
 }
 
 // Unsubscribe, FetchPool -> Seeder (wire).
-type Unsubscribe struct{ Share share.ID }
+type Unsubscribe struct {
+	Share share.ID
+	Done  bool // it has all that it wanted
+}
 
 // AdmitRequest, p2p -> Seeder: may this child be served now? Reply is called
 // once, when the answer is known; it must not block. Forwarded by the Node.
@@ -154,7 +157,17 @@ func (m AdmitRequest) Undelivered() {
 }
 
 // ServeDone, p2p -> Seeder: a job that was admitted has ended, or is no longer wanted.
-type ServeDone struct{ Job peers.Job }
+type ServeDone struct {
+	Job  peers.Job
+	Sent int // bytes of content
+}
+
+// ChildrenQuery, API -> Seeder: who takes something of a share at present; answered
+// with a ChildList.
+type ChildrenQuery struct{}
+
+// ChildList answers ChildrenQuery, in the order in which they began.
+type ChildList []ChildEvent
 
 // ServeParked, p2p -> Seeder: the child takes nothing of a job that was admitted, and
 // Left bytes of it are not taken. Its ServeDone is still to come.

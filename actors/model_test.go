@@ -368,7 +368,7 @@ func (l *simLink) serve(r wire.PieceRequest, target *memTarget, job peers.Job) {
 		first, left = first+n, left-n
 	}
 	l.later(l.to.free-w.Elapsed(), r.ID, func() { l.sink.Finished(r.ID); delete(l.open, r.ID) })
-	w.After(l.to.free-w.Elapsed(), func() { l.to.program.Served(job) })
+	w.After(l.to.free-w.Elapsed(), func() { l.to.program.Served(job, target.m.Layout().RunSpan(p, share.Block(r.First), int(r.Count)).Len) })
 }
 
 // ---- the disk of a node ----

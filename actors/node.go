@@ -59,7 +59,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.leaveFleet(ctx, m.Share)
 		n.noMirror(ctx, m.Share)
 		ctx.Forward(n.seeder)
-	case OfferShare, AdmitRequest, ServeDone, ServeParked, ChildLost, SetUploadRate:
+	case OfferShare, AdmitRequest, ServeDone, ServeParked, ChildLost, SetUploadRate, ChildrenQuery:
 		ctx.Forward(n.seeder)
 	case transferEnded:
 		n.ended(ctx, m.Share)
@@ -103,7 +103,7 @@ func (n *node) start(ctx actor.Context) {
 	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
 	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network.Self()) }, system.OnPanicRestart)
-	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.deps.Network, n.finder, n.deps.Uploads) }, system.OnPanicRestart)
+	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.deps.Network, n.finder, n.deps.Uploads, n.deps.Child) }, system.OnPanicRestart)
 	n.s.Export(SeederName, n.seeder)
 }
 

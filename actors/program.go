@@ -43,6 +43,9 @@ type Deps struct {
 	// called off the actors, one call at a time. Both may be nil.
 	Remembered []peers.Record
 	Remember   func([]peers.Record)
+	// Child is told of each child that takes something of a share: when it begins, and
+	// when it has ended. The calls come one at a time; it must not block, and may be nil.
+	Child func(ChildEvent)
 	// Failed is told when a bug has ended the program: every transfer ends, and what is
 	// asked of it is answered with system.ErrNoAnswer. It must not block, and may be nil.
 	Failed func(error)
@@ -169,17 +172,23 @@ func (p *Program) SetDownloadRate(rate int64) { p.ration.SetRate(rate) }
 // Request asks the Seeder whether a child may be served; m.Reply hears the answer.
 func (p *Program) Request(m AdmitRequest) { p.s.Send(p.node, m) }
 
-// Served says that a job that was admitted has ended.
-func (p *Program) Served(j peers.Job) { p.s.Send(p.node, ServeDone{j}) }
+// Served says that a job that was admitted has ended, and how many bytes of content
+// the child was sent.
+func (p *Program) Served(j peers.Job, sent int) { p.s.Send(p.node, ServeDone{j, sent}) }
 
 // Parked says that the child takes nothing of a job that was admitted; left bytes
 // are not taken.
 func (p *Program) Parked(j peers.Job, left int) { p.s.Send(p.node, ServeParked{j, left}) }
 
+// Children are those that take something of a share at present.
+func (p *Program) Children(ctx context.Context) ([]ChildEvent, error) {
+	return system.Ask[ChildList](ctx, p.s, p.node, ChildrenQuery{})
+}
+
 // Admit asks whether a child may be served now, and waits for its turn. done
-// must be called when the child has been served, and park before that if it takes
-// nothing; they are nil when r is not OK.
-func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), park func(left int), r wire.Reply) {
+// must be called when the child has been served, with the bytes of content that it was
+// sent, and park before that if it takes nothing; they are nil when r is not OK.
+func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(sent int), park func(left int), r wire.Reply) {
 	w := &admission{bytes: bytes, answer: make(chan Admission, 1)}
 	if !p.s.Send(p.node, AdmitRequest{Child: child, Share: id, Piece: share.Piece(q.Piece), Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
 		return nil, nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
@@ -189,7 +198,7 @@ func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire
 		if a.Reply.Status != wire.OK {
 			return nil, nil, a.Reply
 		}
-		return func() { p.Served(a.Job) }, func(left int) { p.Parked(a.Job, left) }, a.Reply
+		return func(sent int) { p.Served(a.Job, sent) }, func(left int) { p.Parked(a.Job, left) }, a.Reply
 	case <-ctx.Done():
 		w.leave(p)
 		return nil, nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
@@ -221,7 +230,7 @@ func (w *admission) reply(p *Program) func(Admission) {
 func (w *admission) giveBack(p *Program, a Admission) {
 	if a.Reply.Status == wire.OK {
 		p.Parked(a.Job, w.bytes)
-		p.Served(a.Job)
+		p.Served(a.Job, 0)
 	}
 }
 

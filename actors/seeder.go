@@ -41,6 +41,7 @@ type seeder struct {
 	coming  map[share.ID]Handle // not offered yet, but soon
 	waiting map[peers.Job]asked
 	job     peers.Job
+	taken   *accounts
 	flushAt time.Time
 	wake    system.Alarm
 }
@@ -74,12 +75,13 @@ type child struct {
 // asked is a request that has not been answered.
 type asked struct {
 	child peers.ID
+	share share.ID
 	reply func(Admission)
 }
 
-func newSeeder(s *system.System, net Network, finder *actor.PID, cfg peers.UploadConfig) *seeder {
+func newSeeder(s *system.System, net Network, finder *actor.PID, cfg peers.UploadConfig, tell func(ChildEvent)) *seeder {
 	return &seeder{s: s, net: net, finder: finder, uploads: peers.NewUploads(cfg), spare: peers.NewAllowance(subscribeRate, subscribeBurst),
-		offers: map[share.ID]*offer{}, coming: map[share.ID]Handle{}, waiting: map[peers.Job]asked{}}
+		offers: map[share.ID]*offer{}, coming: map[share.ID]Handle{}, waiting: map[peers.Job]asked{}, taken: newAccounts(s, net, tell)}
 }
 
 func (d *seeder) Receive(ctx actor.Context) {
@@ -96,14 +98,18 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.subscribe(ctx, m)
 	case Unsubscribe:
 		d.unsubscribe(ctx, m.Share, system.SenderPeer(ctx))
+		d.taken.over(m.Share, system.SenderPeer(ctx), m.Done)
 	case ChildLost:
 		d.lost(m.Peer)
 	case AdmitRequest:
 		d.admit(m)
 	case ServeDone:
+		d.taken.served(m.Job, m.Sent)
 		d.goAhead(d.uploads.Done(m.Job, d.s.Now()))
 	case ServeParked:
 		d.goAhead(d.uploads.Park(m.Job, m.Left, d.s.Now()))
+	case ChildrenQuery:
+		ctx.Respond(d.taken.list())
 	case SetUploadRate:
 		d.uploads.SetRate(m.Rate, d.s.Now())
 	case system.WakeDue:
@@ -168,6 +174,7 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 		delete(d.offers, m.Share)
 		told = len(o.children)
 		d.farewell(ctx, m.Share, o, m.Reason)
+		d.taken.withdrawn(m.Share)
 	}
 	if ctx.Sender() != nil {
 		ctx.Respond(Withdrawn{told})
@@ -397,6 +404,7 @@ func (d *seeder) ended(who *actor.PID) {
 // with its *actor.Terminated, and one that it has made since may be here already.
 func (d *seeder) lost(peer peers.ID) {
 	d.goAhead(d.uploads.Forget(peer, d.s.Now()))
+	d.taken.lost(peer)
 	var over []peers.Job
 	for j, a := range d.waiting {
 		if a.child == peer {
@@ -450,7 +458,7 @@ func (d *seeder) admit(m AdmitRequest) {
 		a.Crowd, a.Spreads = o.crowd(m.Child)
 	}
 	v := d.uploads.Ask(a, d.s.Now())
-	d.waiting[d.job] = asked{m.Child, m.Reply}
+	d.waiting[d.job] = asked{m.Child, m.Share, m.Reply}
 	switch {
 	case v.Go:
 		d.answer(d.job, wire.Reply{})
@@ -480,6 +488,9 @@ func (d *seeder) sendElsewhere() {
 func (d *seeder) answer(j peers.Job, r wire.Reply) {
 	a := d.waiting[j]
 	delete(d.waiting, j)
+	if r.Status == wire.OK {
+		d.taken.begin(j, a.share, a.child)
+	}
 	if a.reply != nil {
 		a.reply(Admission{j, r})
 	}

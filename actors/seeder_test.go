@@ -301,7 +301,7 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 			}
 		}
 		if children == 8 { // the piece is free when who had it is gone
-			source.program.Served(got["a"].Job)
+			source.program.Served(got["a"].Job, 0)
 			source.program.Lost("a")
 			source.program.Request(AdmitRequest{Child: "b", Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { got["b"] = a }})
 			sw.w.Settle()

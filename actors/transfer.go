@@ -352,6 +352,11 @@ func (t *transfer) diskIdle(ctx actor.Context) bool {
 func (t *transfer) finish(ctx actor.Context) {
 	t.enter(Finishing)
 	t.because("making the last data durable")
+	for _, src := range t.order {
+		if src.pool != nil && src.info.State.Connected() {
+			ctx.Send(t.s.Remote(src.addr.ID, SeederName), Unsubscribe{Share: t.cmd.Share, Done: true})
+		}
+	}
 	t.stopPools(ctx)
 	if t.busy {
 		return

@@ -584,13 +584,13 @@ type desk struct {
 	out    atomic.Int32 // turns given and not given back
 }
 
-func (d *desk) Admit(ctx context.Context, _ peers.ID, _ share.ID, _ wire.PieceRequest, _ int) (func(), func(int), wire.Reply) {
+func (d *desk) Admit(ctx context.Context, _ peers.ID, _ share.ID, _ wire.PieceRequest, _ int) (func(int), func(int), wire.Reply) {
 	if err := d.slots.Acquire(ctx, 1); err != nil {
 		return nil, nil, wire.Reply{Status: wire.Busy}
 	}
 	d.out.Add(1)
 	parked := false
-	return func() {
+	return func(int) {
 			d.out.Add(-1)
 			if !parked {
 				d.slots.Release(1)

@@ -187,16 +187,19 @@ func (x *memory) ReadRun(_ share.ID, p share.Piece, first share.Block, n int, ds
 // everybody admits everybody at once.
 type everybody struct{}
 
-func (everybody) Admit(context.Context, peers.ID, share.ID, wire.PieceRequest, int) (func(), func(int), wire.Reply) {
-	return func() {}, func(int) {}, wire.Reply{}
+func (everybody) Admit(context.Context, peers.ID, share.ID, wire.PieceRequest, int) (func(int), func(int), wire.Reply) {
+	return func(int) {}, func(int) {}, wire.Reply{}
 }
 
 // admitFunc is Admit as a function.
 type admitFunc func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply)
 
-func (f admitFunc) Admit(ctx context.Context, c peers.ID, _ share.ID, q wire.PieceRequest, n int) (func(), func(int), wire.Reply) {
+func (f admitFunc) Admit(ctx context.Context, c peers.ID, _ share.ID, q wire.PieceRequest, n int) (func(int), func(int), wire.Reply) {
 	done, r := f(ctx, c, share.Piece(q.Piece), n)
-	return done, func(int) {}, r
+	if done == nil {
+		return nil, nil, r
+	}
+	return func(int) { done() }, func(int) {}, r
 }
 
 // catcher is a Sink that keeps what it is told.

@@ -38,10 +38,10 @@ type Admit interface {
 	// Admit is asked once per request, with the bytes it will take, and may
 	// wait, for less than an asker's patience (Timeouts.Reply) and never
 	// beyond ctx. If the reply is OK, done is called when the request has been
-	// served or given up; and before that park, at most once, if the child takes
+	// served or given up, with the bytes of content that were sent; and before that park, at most once, if the child takes
 	// nothing for Timeouts.Park: left bytes are not taken. A request that was parked
 	// goes on by what is in memory of it; for the rest Admit is asked anew, after done.
-	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(), park func(left int), r wire.Reply)
+	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(sent int), park func(left int), r wire.Reply)
 }
 
 // Serve starts answering each child: manifests and blocks out of what to says that
@@ -163,9 +163,10 @@ type child struct {
 
 // turn is the leave to serve one request.
 type turn struct {
-	done   func()         // nil: there is none
+	done   func(sent int) // nil: there is none
 	park   func(left int) // nil: it is parked
 	behind int            // bytes of the request behind the run that is being sent
+	sent   int            // bytes of the request that were sent
 }
 
 // job is one request.
@@ -451,7 +452,7 @@ func (c *child) over() {
 	if t.park == nil {
 		c.h.kids.moved(c)
 	}
-	t.done()
+	t.done(t.sent)
 }
 
 // silent is told when the child takes nothing; left bytes of the run are not taken.
@@ -486,7 +487,11 @@ func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 	if n != size {
 		panic(fmt.Sprintf("p2p: share %s, piece %d: read %d of %d bytes", j.Share.Short(), j.Request.Piece, n, size))
 	}
-	return r, c.write(h, buf, n)
+	err = c.write(h, buf, n)
+	if err == nil {
+		c.turn.sent += n
+	}
+	return r, err
 }
 
 // refuse ends a reply with a status. To a request that was taken back it says

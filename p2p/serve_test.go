@@ -200,6 +200,38 @@ func TestAdmissionIsAskedPerRequestAndToldOfItsEnd(t *testing.T) {
 	eventually(t, "the end to be told", func() bool { return open.Load() == 0 })
 }
 
+// countSent admits everybody, and counts what is said to have been sent.
+type countSent struct{ n atomic.Int64 }
+
+func (c *countSent) Admit(context.Context, peers.ID, share.ID, wire.PieceRequest, int) (func(int), func(int), wire.Reply) {
+	return func(sent int) { c.n.Add(int64(sent)) }, func(int) {}, wire.Reply{}
+}
+
+func TestAdmissionIsToldWhatWasSent(t *testing.T) {
+	x := newMemory(t, 1<<20+5)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	sent := &countSent{}
+	src.Serve(toAll(x), sent)
+	c := newCatcher()
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+	fetchAll(t, x, l, c)
+	eventually(t, "all to be counted", func() bool { return sent.n.Load() == 1<<20+5 })
+	l.Close()
+
+	x.read = func(p share.Piece, first share.Block) wire.Reply { // of a request that fails, what was sent before
+		if first > 0 {
+			return wire.Reply{Status: wire.Busy}
+		}
+		return wire.Reply{}
+	}
+	sent.n.Store(0)
+	s := rawStream(t, h, src, wire.PieceProtocol)
+	if err := askFor(s, x, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first run to be counted", func() bool { return sent.n.Load() == wire.MaxRun })
+}
+
 func TestCancelEndsTheWaitForAdmission(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{Streams: 1})

@@ -75,6 +75,7 @@ type ask struct {
 	job  peers.Job
 	held bool // job is
 	size int
+	sent int // of it
 }
 
 // Open implements actors.Network.
@@ -275,7 +276,7 @@ func (s *stream) live() bool {
 func (s *stream) done(a *ask) {
 	if a.held {
 		a.held = false
-		s.y.program.Served(a.job)
+		s.y.program.Served(a.job, a.sent)
 	}
 }
 
@@ -417,6 +418,7 @@ func (s *stream) runs(a *ask, first share.Block, left, size int) {
 					s.arrived(a, first, data, part, last)
 				}
 			}})
+			a.sent += part
 			if last && s.live() && s.now == a {
 				s.next(a, first+share.Block(n), left-n, size-bytes)
 			}

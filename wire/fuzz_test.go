@@ -57,7 +57,7 @@ func FuzzParseManifestHeader(f *testing.F)  { fuzz(f, "manifest-header", "manife
 func FuzzParseEnvelope(f *testing.F)        { fuzz(f, "envelope") }
 func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe", "subscribe-mirror") }
 func FuzzParseSubscribeResult(f *testing.F) { fuzz(f, "subscribe-result") }
-func FuzzParseUnsubscribe(f *testing.F)     { fuzz(f, "unsubscribe") }
+func FuzzParseUnsubscribe(f *testing.F)     { fuzz(f, "unsubscribe", "unsubscribe-done") }
 func FuzzParseHaveMap(f *testing.F)         { fuzz(f, "have-map") }
 func FuzzParseHave(f *testing.F)            { fuzz(f, "have") }
 func FuzzParseShareGone(f *testing.F)       { fuzz(f, "share-gone") }

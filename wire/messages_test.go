@@ -156,8 +156,10 @@ var codecs = []codec{
 		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
 		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Reason: "full", RetryMs: 30_000,
 			Children: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
-	of("unsubscribe", AppendUnsubscribe, ParseUnsubscribe, drawShareOnly[Unsubscribe],
-		Unsubscribe{someID}, Unsubscribe{someID}, &pb.Unsubscribe{Share: someID.Bytes()}),
+	of("unsubscribe", AppendUnsubscribe, ParseUnsubscribe, drawUnsubscribe,
+		Unsubscribe{Share: someID}, Unsubscribe{someID, true}, &pb.Unsubscribe{Share: someID.Bytes()}),
+	of("unsubscribe-done", AppendUnsubscribe, ParseUnsubscribe, drawUnsubscribe,
+		Unsubscribe{someID, true}, Unsubscribe{someID, true}, &pb.Unsubscribe{Share: someID.Bytes(), Done: true}),
 	of("have-map", AppendHaveMap, ParseHaveMap, drawHaveMap,
 		HaveMap{someID, 11, []byte{0b1010_0101, 0b101}},
 		HaveMap{someID, share.MaxPieces, repeat(share.MaxPieces/8, byte(0xff))},
@@ -264,6 +266,8 @@ func drawID(t *rapid.T) share.ID {
 func drawShareOnly[T ~struct{ Share share.ID }](t *rapid.T) T {
 	return T(struct{ Share share.ID }{drawID(t)})
 }
+
+func drawUnsubscribe(t *rapid.T) Unsubscribe { return Unsubscribe{drawID(t), drawBool(t)} }
 
 func text(limit int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string { return printable(rapid.String().Draw(t, "text"), limit) })

@@ -103,15 +103,30 @@ func ParseSubscribeResult(b []byte) (SubscribeResult, error) {
 }
 
 // Unsubscribe ends a subscription. Child to source.
-type Unsubscribe struct{ Share share.ID }
+type Unsubscribe struct {
+	Share share.ID
+	Done  bool // the child has all that it wanted
+}
 
 // AppendUnsubscribe encodes an Unsubscribe.
-func AppendUnsubscribe(dst []byte, m Unsubscribe) []byte { return appendShare(dst, 1, m.Share) }
+func AppendUnsubscribe(dst []byte, m Unsubscribe) []byte {
+	return appendBool(appendShare(dst, 1, m.Share), 2, m.Done)
+}
 
 // ParseUnsubscribe reads an Unsubscribe.
 func ParseUnsubscribe(b []byte) (Unsubscribe, error) {
-	id, err := parseShare("unsubscribe", b)
-	return Unsubscribe{id}, err
+	var m Unsubscribe
+	r := read("unsubscribe", b)
+	for r.next() {
+		switch r.num {
+		case 1:
+			m.Share = r.share()
+		case 2:
+			m.Done = r.bool()
+		}
+	}
+	r.hasShare(m.Share)
+	return m, r.err
 }
 
 // HaveMap is all pieces that a source has. Source to child.

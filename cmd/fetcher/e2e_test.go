@@ -94,6 +94,9 @@ type line struct {
 	Addrs    []string
 	Warnings []string
 	Signal   string
+	State    string
+	Addr     string
+	Seconds  float64
 
 	Files      int `json:"files"`
 	ShareFiles int `json:"share_files"`

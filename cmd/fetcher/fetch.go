@@ -129,16 +129,18 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		return err
 	}
 	began := time.Now()
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet})
+	children := newAudience(a)
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}
 	defer node.Close()
+	children.node = node
 	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
 		return err
 	}
-	w := &watcher{app: a, node: node, t: t, began: began}
+	w := &watcher{app: a, node: node, t: t, children: children, began: began}
 	err = w.follow(ctx)
 	w.summarize()
 	if err != nil {
@@ -221,9 +223,10 @@ func quote(s string) string {
 // watcher tells a person, or a program, how a transfer goes.
 type watcher struct {
 	*app
-	node  *fetcher.Node
-	t     *fetcher.Transfer
-	began time.Time
+	node     *fetcher.Node
+	t        *fetcher.Transfer
+	children *audience
+	began    time.Time
 }
 
 // follow shows the events until the transfer has ended.
@@ -320,16 +323,13 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 	if err := w.offer(); err != nil {
 		return err
 	}
-	if d < 0 {
-		<-ctx.Done()
-		return nil
+	if d >= 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, d)
+		defer stop()
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	w.children.shares[w.t.ID()] = w.t.Manifest()
+	w.children.follow(ctx)
 	return nil
 }
 

@@ -106,11 +106,13 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 	if err != nil {
 		return err
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Logger: log, UploadRate: limitUp})
+	children := newAudience(a)
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Logger: log, UploadRate: limitUp, OnChild: children.heard})
 	if err != nil {
 		return err
 	}
 	defer node.Close()
+	children.node = node
 	if paths[0] == shareStdin {
 		kept, err := a.keepStdin(ctx)
 		if err != nil {
@@ -119,7 +121,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		defer kept.remove()
 		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
 	}
-	s := &sharer{app: a, node: node, qr: fl.qr}
+	s := &sharer{app: a, node: node, children: children, qr: fl.qr}
 	if err := s.importAll(ctx, paths, opt); err != nil {
 		if ctx.Err() != nil {
 			return cause(ctx)
@@ -135,9 +137,10 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 // sharer is one run of share.
 type sharer struct {
 	*app
-	node   *fetcher.Node
-	shares []served
-	qr     bool // show the tickets as QR codes
+	node     *fetcher.Node
+	shares   []served
+	children *audience
+	qr       bool // show the tickets as QR codes
 }
 
 // served is a share, and how long it took to import it.
@@ -169,6 +172,7 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 			return err
 		}
 		s.shares = append(s.shares, served{one, time.Since(began)})
+		s.children.shares[one.ID()] = one.Manifest()
 	}
 	return nil
 }
@@ -282,10 +286,17 @@ func (s *sharer) serve(ctx context.Context) error {
 			}
 		})
 	}
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	defer s.stderr.clear()
 	for {
 		select {
 		case <-ctx.Done():
 			return s.node.Close()
+		case c := <-s.children.events:
+			s.children.tell(c)
+		case <-look.C:
+			s.children.show(ctx)
 		case one := <-ended:
 			s.shares = slices.DeleteFunc(s.shares, func(x served) bool { return x == one })
 			err := one.Err()

@@ -14,6 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
 )
 
 // shareRun is a running share command of which every line is seen.
@@ -237,5 +241,72 @@ func TestShareOfAnOpenStdinCanBeInterrupted(t *testing.T) {
 	w.Close()
 	if left, _ := filepath.Glob(filepath.Join(state, "scratch-*")); code != exitInterrupted || len(left) > 0 {
 		t.Errorf("exit %d, left %v: %s", code, left, &stderr)
+	}
+}
+
+// A sharer sees who fetches, how much, and how it ended.
+func TestShareSeesWhoFetches(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 4<<20, 7)
+	r := runShare(t, nil, src, "--limit-up", "4M")
+	s := r.next(t, "share")
+	cmd := fetchCommand(t, s.Ticket, t.TempDir())
+	f := finish(t, cmd, nil)
+	if f.code != 0 {
+		t.Fatalf("exit %d: %s", f.code, f.stderr)
+	}
+	began, done := r.next(t, "child"), r.next(t, "child")
+	if began.State != "takes" || began.Peer == "" || began.Share != s.Share || !strings.HasPrefix(began.Addr, "/ip4/127.0.0.1/") {
+		t.Errorf("it began with %+v", began)
+	}
+	if done.State != "done" || done.Peer != began.Peer || done.Bytes != 4<<20 || done.Name != "big.bin" || done.Seconds < 0.5 {
+		t.Errorf("it ended with %+v", done)
+	}
+	cmd, stopped := fetchCommand(t, s.Ticket, t.TempDir()), false
+	finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Verified > 1<<20 && !stopped {
+			stopped = true
+			cmd.Process.Signal(os.Interrupt)
+		}
+	})
+	r.next(t, "child")
+	if left := r.next(t, "child"); left.State != "left" || left.Bytes < 1<<20 || left.Bytes >= 4<<20 {
+		t.Errorf("the one that was interrupted ended with %+v", left)
+	}
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	r.next(t, "summary")
+	r.end()
+	for _, want := range []string{`127\.0\.0\.1 \(\w{8}\) fetches big.bin\n`, `has all of big.bin, 4.19 MB in [0-9.m]+s, [0-9.]+ MB/s\n`, `has left; it took [0-9.]+ MB of big.bin in `} {
+		if !regexp.MustCompile(want).MatchString(r.stderr.String()) {
+			t.Errorf("%s is not in\n%s", want, &r.stderr)
+		}
+	}
+}
+
+func TestChildrenAreDrawnOnALineEach(t *testing.T) {
+	var b bytes.Buffer
+	a := &app{stderr: &terminal{w: &b, columns: func() int { return 60 }}, out: newReporter(io.Discard, false)}
+	x := newAudience(a)
+	m, err := share.NewManifest("movie/", []share.Entry{{Path: "a", Size: 1 << 20, Root: share.Hash{1}}})
+	must(t, err)
+	x.shares[m.ID()] = m
+	began := time.Now()
+	c := fetcher.Child{Share: m.ID(), Peer: "12D3KooWabcdefgh", Addr: "/ip6/2001:db8::1/tcp/4001", Bytes: 500_000, Since: began, At: began.Add(2 * time.Second)}
+	if got, want := x.row(c), "2001:db8::1 (abcdefgh): 500 kB of 1.05 MB of movie, 250 kB/s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	x.before = map[child]fetcher.Child{{string(c.Peer), c.Share}: c}
+	c.Bytes, c.At = 600_000, c.At.Add(time.Second)
+	if got, want := x.row(c), "2001:db8::1 (abcdefgh): 600 kB of 1.05 MB of movie, 100 kB/s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.State, c.Addr = fetcher.ChildDone, ""
+	x.tell(c)
+	if got, want := b.String(), "peer abcdefgh has what it wanted of movie; 600 kB came from\n  here in 3s, 200 kB/s\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for range 300 {
+		x.heard(c) // and nobody takes them
 	}
 }

@@ -166,7 +166,7 @@ export const Messages = {
   [SUBSCRIBE_RESULT]: {
     1: ['share', share], 2: ['accepted', bool], 3: ['reason', text(256)], 4: ['retry', ms], 5: ['children', list(message(named), 32)],
   },
-  [UNSUBSCRIBE]: { 1: ['share', share] },
+  [UNSUBSCRIBE]: { 1: ['share', share], 2: ['done', bool] },
   [HAVE_MAP]: { 1: ['share', share], 2: ['pieces', bounded(BigInt(MAX_PIECES) + 1n)], 3: ['bits', raw(MAX_PIECES / 8)] },
   [HAVE]: { 1: ['share', share], 2: ['pieces', list(piece, 8192)] },
   [SHARE_GONE]: { 1: ['share', share], 2: ['reason', text(256)] },

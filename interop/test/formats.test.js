@@ -98,6 +98,7 @@ const golden = {
   'subscribe-mirror': wire.Messages[wire.SUBSCRIBE],
   'subscribe-result': wire.Messages[wire.SUBSCRIBE_RESULT],
   unsubscribe: wire.Messages[wire.UNSUBSCRIBE],
+  'unsubscribe-done': wire.Messages[wire.UNSUBSCRIBE],
 };
 const ofFleets = /^(lease|fleet|source|piece-done)/;
 

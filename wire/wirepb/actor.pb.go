@@ -479,6 +479,7 @@ func (x *PeerAddr) GetAddrs() []string {
 type Unsubscribe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Done          bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"` // the child has all that it wanted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +519,13 @@ func (x *Unsubscribe) GetShare() []byte {
 		return x.Share
 	}
 	return nil
+}
+
+func (x *Unsubscribe) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
 }
 
 // Source -> child: all that the source has.
@@ -1735,9 +1743,10 @@ const file_actor_proto_rawDesc = "" +
 	"\bchildren\x18\x05 \x03(\v2\x16.fetcher.wire.PeerAddrR\bchildren\"0\n" +
 	"\bPeerAddr\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"#\n" +
+	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"7\n" +
 	"\vUnsubscribe\x12\x14\n" +
-	"\x05share\x18\x01 \x01(\fR\x05share\"K\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\bR\x04done\"K\n" +
 	"\aHaveMap\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
 	"\x06pieces\x18\x02 \x01(\rR\x06pieces\x12\x12\n" +

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
+)
+
+// audience tells a person, or a program, who fetches from this node.
+type audience struct {
+	*app
+	node   *fetcher.Node
+	events chan fetcher.Child
+	shares map[share.ID]*share.Manifest
+	before map[child]fetcher.Child // when they were last looked at
+}
+
+// child is a peer that fetches a share.
+type child struct {
+	peer  string
+	share share.ID
+}
+
+func newAudience(a *app) *audience {
+	return &audience{app: a, events: make(chan fetcher.Child, 256), shares: map[share.ID]*share.Manifest{}}
+}
+
+// heard is for fetcher.Config.OnChild. What nobody takes in time is dropped.
+func (x *audience) heard(c fetcher.Child) {
+	select {
+	case x.events <- c:
+	default:
+	}
+}
+
+// follow tells who comes and goes, until ctx ends.
+func (x *audience) follow(ctx context.Context) {
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	defer x.stderr.clear()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-x.events:
+			x.tell(c)
+		case <-look.C:
+			x.show(ctx)
+		}
+	}
+}
+
+// tell says what became of a child.
+func (x *audience) tell(c fetcher.Child) {
+	m := x.shares[c.Share]
+	if m == nil {
+		return
+	}
+	took := c.At.Sub(c.Since)
+	x.out.write("child", map[string]any{"share": c.Share.String(), "name": m.Name, "peer": string(c.Peer), "addr": c.Addr, "state": c.State.String(), "bytes": c.Bytes, "seconds": took.Seconds()})
+	name, bytes := printable(m.Name), share.Size(c.Bytes)
+	speed := fmt.Sprintf("%s, %s/s", brief(took), share.Size(int64(float64(c.Bytes)/max(took, time.Millisecond).Seconds())))
+	switch {
+	case c.State == fetcher.ChildTakes:
+		fmt.Fprintf(x.stderr, "%s fetches %s\n", who(c), name)
+	case c.State == fetcher.ChildLeft:
+		fmt.Fprintf(x.stderr, "%s has left; it took %s of %s in %s\n", who(c), bytes, name, speed)
+	case c.Bytes >= m.Layout().Bytes():
+		fmt.Fprintf(x.stderr, "%s has all of %s, %s in %s\n", who(c), name, bytes, speed)
+	default:
+		fmt.Fprintf(x.stderr, "%s has what it wanted of %s; %s came from here in %s\n", who(c), name, bytes, speed)
+	}
+}
+
+// who is a child in few words: where it is, and the end of its ID.
+func who(c fetcher.Child) string {
+	if a, err := ma.NewMultiaddr(c.Addr); err == nil && len(a) > 0 && a[0].Value() != "" {
+		return fmt.Sprintf("%s (%s)", a[0].Value(), c.Peer.Short())
+	}
+	return "peer " + c.Peer.Short()
+}
+
+// show draws those who fetch at present, if a person looks at the terminal.
+func (x *audience) show(ctx context.Context) {
+	if x.stderr.columns() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	all, err := x.node.Children(ctx)
+	if err != nil {
+		return
+	}
+	now := map[child]fetcher.Child{}
+	rows := func(columns int) (out []string) {
+		for _, c := range all[:min(len(all), maxRows-1)] {
+			out = append(out, tail(x.row(c), columns))
+		}
+		if more := len(all) - len(out); more > 0 {
+			out = append(out, fmt.Sprintf("and %d more", more))
+		}
+		return out
+	}
+	for _, c := range all {
+		now[child{string(c.Peer), c.Share}] = c
+	}
+	if len(all) == 0 {
+		x.stderr.clear()
+	} else {
+		x.stderr.show("", rows, true)
+	}
+	x.before = now
+}
+
+// row is a child that fetches, on a line.
+func (x *audience) row(c fetcher.Child) string {
+	m := x.shares[c.Share]
+	if m == nil {
+		return ""
+	}
+	since, bytes := c.Since, c.Bytes
+	if was, ok := x.before[child{string(c.Peer), c.Share}]; ok && was.Since.Equal(c.Since) {
+		since, bytes = was.At, c.Bytes-was.Bytes
+	}
+	rate := float64(bytes) / max(c.At.Sub(since), time.Millisecond).Seconds()
+	return fmt.Sprintf("%s: %s of %s of %s, %s/s", who(c), share.Size(c.Bytes), share.Size(m.Layout().Bytes()), printable(m.Name), share.Size(int64(rate)))
+}
