@@ -1,0 +1,224 @@
+package natskv_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/natskv"
+)
+
+// start runs a server in this process. stop ends it; so does the end of the test.
+func start(t *testing.T, dir string, port int) (addr string, stop func()) {
+	t.Helper()
+	return startWith(t, &server.Options{Port: port, StoreDir: dir})
+}
+
+func startWith(t *testing.T, o *server.Options) (addr string, stop func()) {
+	t.Helper()
+	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	stop = sync.OnceFunc(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	t.Cleanup(stop)
+	if !s.ReadyForConnections(30 * time.Second) {
+		t.Fatal("nats-server does not start")
+	}
+	return s.Addr().String(), stop
+}
+
+func open(t testing.TB, addr, bucket string) *natskv.KV {
+	t.Helper()
+	kv, err := natskv.Open(t.Context(), natskv.Config{URL: "nats://" + addr, Bucket: bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kv.Close() })
+	return kv
+}
+
+func TestNATS(t *testing.T) {
+	t.Parallel()
+	addr, _ := start(t, t.TempDir(), -1)
+	kvtest.Run(t, kvtest.Engine{Addr: addr, Open: func(t testing.TB, addr string) rounds.KV { return open(t, addr, "fleet") }})
+}
+
+// A server that ends and begins again has forgotten nothing, nor have those who
+// watch it.
+func TestTheServerMayBeginAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	addr, stop := start(t, dir, -1)
+	kv := open(t, addr, "fleet")
+	rev, err := kv.Create(t.Context(), "a", []byte("before"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 10)
+	done := make(chan error)
+	go func() {
+		done <- kv.Watch(t.Context(), "a", func(es []rounds.Entry) {
+			for _, e := range es {
+				seen <- string(e.Value)
+			}
+		})
+	}()
+	t.Cleanup(func() { <-done })
+	if got := <-seen; got != "before" {
+		t.Fatalf("saw %q", got)
+	}
+	stop()
+	_, port, _ := strings.Cut(addr, ":")
+	again, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, dir, again)
+	if e, err := kv.Get(t.Context(), "a"); err != nil || string(e.Value) != "before" || e.Rev != rev {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if _, err := kv.Update(t.Context(), "a", []byte("after"), rev); err != nil {
+		t.Error(err)
+	}
+	if got := <-seen; got != "after" {
+		t.Errorf("saw %q", got)
+	}
+}
+
+// A bucket that was made by others must be one that forgets nothing.
+func TestBucketsThatForgetAreRefused(t *testing.T) {
+	t.Parallel()
+	addr, _ := start(t, t.TempDir(), -1)
+	js := stream(t, addr)
+	good := jetstream.StreamConfig{Storage: jetstream.FileStorage, MaxMsgsPerSubject: 1}
+	for bucket, change := range map[string]func(*jetstream.StreamConfig){
+		"allows_direct_gets": func(c *jetstream.StreamConfig) { c.AllowDirect = true },
+		"forgets_its_keys":   func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"in_memory":          func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+		"good":               func(*jetstream.StreamConfig) {},
+	} {
+		c := good
+		c.Name, c.Subjects = "KV_"+bucket, []string{"$KV." + bucket + ".>"}
+		change(&c)
+		if _, err := js.CreateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		kv, err := natskv.Open(t.Context(), natskv.Config{URL: "nats://" + addr, Bucket: bucket})
+		if err == nil {
+			kv.Close()
+		}
+		if (err == nil) != (bucket == "good") || err != nil && !strings.Contains(err.Error(), strings.ReplaceAll(bucket, "_", " ")) {
+			t.Errorf("%s: %v", bucket, err)
+		}
+	}
+	for _, c := range []natskv.Config{
+		{URL: "nats://" + addr, Bucket: "a b"},
+		{URL: "nats://" + addr, Bucket: "three", Replicas: 3}, // of one server
+		{URL: "nats://127.0.0.1:1", Bucket: "nowhere"},
+	} {
+		if kv, err := natskv.Open(t.Context(), c); err == nil {
+			kv.Close()
+			t.Errorf("%+v was opened", c)
+		}
+	}
+}
+
+func stream(t *testing.T, addr string) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect("nats://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// NATS's own tools leave a marker without a value, or nothing at all.
+func TestKeysThatOperatorsRemove(t *testing.T) {
+	t.Parallel()
+	addr, _ := start(t, t.TempDir(), -1)
+	kv := open(t, addr, "fleet")
+	bucket, err := stream(t, addr).KeyValue(t.Context(), "fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := kvtest.NewRound(t, kv, rounds.Config{Name: "job", Holder: "a"})
+	p, err := rounds.NewPointer(kv, "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	for what, remove := range map[string]func() error{
+		"delete": func() error { return bucket.Delete(t.Context(), "round.v1.job") },
+		"purge":  func() error { return bucket.Purge(t.Context(), "round.v1.job") },
+		"removal": func() error {
+			s, err := stream(t, addr).Stream(t.Context(), "KV_fleet")
+			return errors.Join(err, s.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.fleet.round.v1.job")))
+		},
+	} {
+		g := kvtest.Free(t, r, time.Hour)
+		if g.Term() <= last {
+			t.Errorf("term %d after %d", g.Term(), last)
+		}
+		last = g.Term()
+		if err := p.Publish(t.Context(), rounds.Target{Term: last, Value: what}); err != nil {
+			t.Fatal(err)
+		}
+		g.Close()
+		if err := remove(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		fresh, _ := kvtest.NewRound(t, kv, rounds.Config{Name: "job", Holder: "b"})
+		g = kvtest.Free(t, fresh, time.Hour)
+		if g.Term() <= last {
+			t.Errorf("after a %s: term %d after %d", what, g.Term(), last)
+		}
+		last = g.Term()
+		if err := g.Abandon(t.Context(), ""); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Whoever may not use a bucket is told so: the server itself does not answer.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	may := func(subjects ...string) *server.Permissions {
+		return &server.Permissions{Publish: &server.SubjectPermission{Allow: subjects}}
+	}
+	addr, _ := startWith(t, &server.Options{Port: -1, StoreDir: t.TempDir(), Users: []*server.User{
+		{Username: "owner", Password: "x"}, {Username: "guest", Password: "x", Permissions: may("nothing")}, {Username: "reader", Password: "x", Permissions: may("$JS.API.>")},
+	}})
+	open(t, "owner:x@"+addr, "fleet")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := natskv.Open(ctx, natskv.Config{URL: "nats://guest:x@" + addr, Bucket: "fleet"}); err == nil || !strings.Contains(err.Error(), "ermissions") {
+		t.Errorf("open: %v", err)
+	}
+	reader := open(t, "reader:x@"+addr, "fleet")
+	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := reader.Create(ctx, "a", []byte("x")); err == nil || !strings.Contains(err.Error(), "ermissions") {
+		t.Errorf("create: %v", err)
+	}
+}
