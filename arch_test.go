@@ -24,8 +24,8 @@ var layers = map[string]string{
 	// pure
 	"share":       "",
 	"peers":       "internal/bounds",
-	"leasemgr":    "share peers internal/bounds",
-	"fetchpool":   "share peers",
+	"leasemgr":    "share peers internal/bounds internal/words",
+	"fetchpool":   "share peers internal/words",
 	"verifier":    "share peers",
 	"fleet":       "share peers leasemgr wire",
 	"rounds":      "",
@@ -39,14 +39,14 @@ var layers = map[string]string{
 	"store":             "share peers wire store/vfs",
 	"store/storetest":   "share peers wire store store/vfs",
 	"leasedb":           "share peers wire internal/sqlitedb",
-	"p2p":               "share peers wire internal/bounds",
+	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
-	"actors":            "share peers leasemgr fetchpool verifier fleet rounds renewal wire actors/system",
+	"actors":            "share peers leasemgr fetchpool verifier fleet rounds renewal wire actors/system internal/words",
 	"rounds/kvtest":     "rounds",
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
-	".":                 "share peers leasemgr fetchpool verifier fleet rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds",
+	".":                 "share peers leasemgr fetchpool verifier fleet rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds internal/words",
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
@@ -59,6 +59,7 @@ var layers = map[string]string{
 	"bench":            "",
 	"internal/rig":     "", // for tests alone
 	"internal/bounds":  "",
+	"internal/words":   "",
 	"cmd/fetcher":      ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv store/vfs simnet/scenarios",
 }
 
@@ -94,7 +95,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"internal/bounds", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "rounds", "renewal", "wire"}
+var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "rounds", "renewal", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{

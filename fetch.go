@@ -12,6 +12,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -350,7 +351,7 @@ func (t *Transfer) Why() []string {
 	p := t.Progress()
 	lines := []string{headline(p)}
 	for _, s := range p.Sources {
-		since := brief(p.At.Sub(s.Since))
+		since := words.Duration(p.At.Sub(s.Since))
 		line := fmt.Sprintf("source %s: %s for %s", s.Peer.Short(), s.State, since)
 		if s.Banned {
 			line = fmt.Sprintf("source %s: %s ago %s", s.Peer.Short(), since, s.Why)
@@ -377,13 +378,10 @@ func headline(p Progress) string {
 		return s
 	}
 	if !p.GivesUp.IsZero() {
-		s += fmt.Sprintf("; no byte for %s, gives up in %s unless one comes", brief(p.At.Sub(p.Moved)), brief(p.GivesUp.Sub(p.At)))
+		s += fmt.Sprintf("; no byte for %s, gives up in %s unless one comes", words.Duration(p.At.Sub(p.Moved)), words.Duration(p.GivesUp.Sub(p.At)))
 	}
 	return s
 }
-
-// brief is a duration for people.
-func brief(d time.Duration) string { return max(d, 0).Round(100 * time.Millisecond).String() }
 
 // Events are what happens, in order. The channel is bounded: who does not read
 // it loses events, but never the last, Ended, after which it is closed.

@@ -303,15 +303,15 @@ func (n *Node) askForManifest(ctx context.Context, id share.ID, sources []peers.
 			case a.r.Status == wire.NotFound:
 				missing++
 			default:
-				last = fmt.Errorf("%s: %v %s", a.from.ID.Short(), a.r.Status, a.r.Reason)
+				last = fmt.Errorf("%s %v", a.from.ID.Short(), a.r)
 			}
 		}
 	}
 	switch {
 	case unreachable == len(sources):
-		return nil, fmt.Errorf("%w: none of the peers could be reached (%v)", share.ErrNetwork, last)
+		return nil, fmt.Errorf("%w: none of the peers could be reached: %v", share.ErrNetwork, last)
 	case missing == len(sources):
 		return nil, fmt.Errorf("%w: asked %d", share.ErrNotFound, missing)
 	}
-	return nil, fmt.Errorf("%w: no peer sent the list of files (%v)", share.ErrStalled, last)
+	return nil, fmt.Errorf("%w: no peer sent the list of files: %v", share.ErrStalled, last)
 }

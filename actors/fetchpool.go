@@ -2,7 +2,6 @@ package actors
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -86,7 +85,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case Have:
 		f.have(ctx, m)
 	case ShareGone:
-		f.gone("no longer offers the share: " + m.Reason)
+		f.gone(wire.Reply{Status: wire.Gone, Reason: m.Reason}.String())
 	case Goodbye:
 		f.core.Lost(errGoodbye, f.s.Now())
 	case LeaseResponse:
@@ -124,7 +123,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	}
 }
 
-var errGoodbye = errors.New("the source has ended")
+var errGoodbye = errors.New("it has ended")
 
 func (f *fetchPool) start(ctx actor.Context) {
 	f.budget, f.part = f.budget.For(ctx.Self()), f.ration.For(ctx.Self())
@@ -250,7 +249,7 @@ func (f *fetchPool) unheard(m *actor.DeadLetterResponse) {
 	}
 }
 
-var errUnheard = fmt.Errorf("messages from the source were lost: %w", peers.ErrLost)
+var errUnheard = errors.New("messages from it were lost")
 
 // send puts a request on the link; false when the link does not take it.
 func (f *fetchPool) send(r fetchpool.Request) bool {
@@ -444,9 +443,9 @@ func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
 	case wire.NotFound:
 		f.core.Failed(m.req, fetchpool.NotFound, 0, now)
 	case wire.Gone:
-		f.gone("no longer has the share: " + m.r.Reason)
+		f.gone(m.r.String())
 	default:
-		f.core.Stop("the source refuses: "+m.r.Reason, now)
+		f.core.Stop(m.r.String(), now)
 	}
 }
 
@@ -455,10 +454,11 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 		return
 	}
 	if errors.Is(m.err, peers.ErrProtocol) {
-		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken})
+		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken, Rule: rule(m.err)})
 	}
-	if errors.Is(m.err, peers.ErrUnreachable) {
+	if f.core.State() == fetchpool.Dialing { // it never was up
 		f.nowhere++
+		f.told.Answered = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable)
 	}
 	f.core.Lost(m.err, f.s.Now())
 }
@@ -475,16 +475,16 @@ func (f *fetchPool) subscribed(ctx actor.Context, m SubscribeResult) {
 			ctx.Send(f.finder, PeersNamed{f.share, f.source.ID, m.Children})
 		}
 	case m.Retry > 0:
-		f.core.Declined(m.Retry, m.Reason, f.s.Now())
+		f.core.Declined(m.Retry, orElse(m.Reason, "is busy"), f.s.Now())
 	default:
-		f.gone(m.Reason)
+		f.gone(orElse(m.Reason, "does not have the share"))
 	}
 }
 
 // gone ends the pool of a source that does not have the share, or not any more.
 func (f *fetchPool) gone(why string) {
 	f.told.Outcome = share.ErrNotFound
-	f.core.Stop("the source "+why, f.s.Now())
+	f.core.Stop(why, f.s.Now())
 }
 
 func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
@@ -516,8 +516,8 @@ func (f *fetchPool) have(ctx actor.Context, m Have) {
 
 // otherShare ends the pool of a source that announces pieces that the share does not have.
 func (f *fetchPool) otherShare(ctx actor.Context) {
-	ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken})
-	f.core.Stop("the source announced pieces of another share", f.s.Now())
+	ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken, Rule: "pieces that the share does not have"})
+	f.core.Stop("announced pieces of another share", f.s.Now())
 }
 
 func (f *fetchPool) checked(m BlocksChecked) {
@@ -545,7 +545,7 @@ const (
 // report tells the transfer when the pool stands differently, and now and then what it measured.
 func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
-	st.Source, st.State, st.Why, st.Dials, st.Held = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.Dials(), f.core.IsHeld()
+	st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); (known || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
 		st.RTT = rtt

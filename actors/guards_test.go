@@ -33,7 +33,7 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 			if told, err := source.program.Withdraw(t.Context(), id, "sold"); err != nil || told != 1 {
 				t.Errorf("told %d: %v", told, err)
 			}
-		}, "no longer offers the share: sold"},
+		}, "no longer has the share: sold"},
 		"to one request": {func(t *testing.T, source *simNode, id share.ID) {
 			l := source.inbound[0]
 			l.sink.Status(slices.Min(slices.Collect(maps.Keys(l.open))), wire.Reply{Status: wire.Gone, Reason: "sold"})

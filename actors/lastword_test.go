@@ -1,9 +1,14 @@
 package actors
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // While something is waited for, the word is of who could send it, not of who was
@@ -14,7 +19,7 @@ func TestTheLastWordIsOfWhoIsWaitedFor(t *testing.T) {
 		return &source{addr: peers.Addr{ID: peers.ID(id)}, info: Source{State: state, Why: why}, out: out}
 	}
 	liar := from("liar", Banned, "banned", true)
-	away := from("away", Resting, "waiting 2 s before redial", false)
+	away := from("away", Resting, "refused; trying again in 2 s", false)
 	mute := from("mute", Active, "fetching", false)
 	quiet := from("quiet", Active, "", false)
 	for _, c := range []struct {
@@ -22,12 +27,82 @@ func TestTheLastWordIsOfWhoIsWaitedFor(t *testing.T) {
 		want string
 	}{
 		{nil, "no source is known"},
-		{[]*source{away, liar}, "away: waiting 2 s before redial"},
+		{[]*source{away, liar}, "away: refused; trying again in 2 s"},
 		{[]*source{mute, away, liar, quiet}, "mute: fetching"},
 		{[]*source{liar, quiet}, "liar: banned"},
 	} {
 		if got := (&transfer{order: c.of}).lastWord(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// Why a connection failed is said while it is tried again, and at the end.
+func TestWhyAConnectionFailedIsSaidToTheEnd(t *testing.T) {
+	said := func(words string, is error) error { return fmt.Errorf("%s (%w)", words, is) }
+	for name, c := range map[string]struct {
+		fails error
+		ends  error
+		want  string // at the end
+	}{
+		"refused": {said("refused", peers.ErrUnreachable), share.ErrNetwork, "network: no connection to 1 peer (source: refused (peer is unreachable))"},
+		"silent":  {said("says nothing", peers.ErrLost), share.ErrStalled, "stalled: no verified byte for 20 s: no connection to 1 source (source: says nothing (connection was lost))"},
+	} {
+		for _, known := range []bool{false, true} {
+			sw := newSwarm(t, 1)
+			m, content := testShare(t, 1<<20)
+			source := sw.add("source", 4e6).seed(m, content)
+			source.fails = c.fails
+			n := sw.add("node", 1e6)
+			if known {
+				n.known = m
+			}
+			n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: 20 * time.Second}, source)
+			sw.run(time.Minute, n)
+			if !errors.Is(n.end.Err, c.ends) || !strings.Contains(n.end.Err.Error(), c.want) {
+				t.Errorf("%s, list of files known: %v: ended with %q, want %q", name, known, n.end.Err, c.want)
+			}
+			lost, retried := false, 0
+			for _, e := range n.events {
+				p, ok := e.(Progress)
+				if !ok || len(p.Sources) == 0 {
+					continue
+				}
+				s := p.Sources[0]
+				if lost = lost || s.State == Resting; !lost {
+					continue
+				}
+				if retried++; !strings.HasPrefix(s.Why, c.fails.Error()+"; trying again") && s.State != Left {
+					t.Errorf("%s, list of files known: %v: %v, and says %q", name, known, s.State, s.Why)
+				}
+			}
+			if retried == 0 {
+				t.Errorf("%s: nothing was said meanwhile", name)
+			}
+		}
+	}
+}
+
+// A ban says which rule was broken.
+func TestABanNamesTheRule(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 1<<20)
+		source := sw.add("source", 4e6).seed(m, content)
+		source.fails = fmt.Errorf("%w: reply to request 7: nothing was asked", peers.ErrProtocol)
+		n := sw.add("node", 1e6)
+		if known {
+			n.known = m
+		}
+		n.fetch(m.ID(), source)
+		sw.run(time.Minute, n)
+		s := n.end.Last.Sources[0]
+		want := "broke the protocol: reply to request 7: nothing was asked"
+		if known {
+			want = "banned for 24 h: it " + want
+		}
+		if s.Why != want || !errors.Is(n.end.Err, share.ErrLied) {
+			t.Errorf("says %q, want %q; ended with %v", s.Why, want, n.end.Err)
 		}
 	}
 }

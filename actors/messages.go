@@ -224,7 +224,9 @@ type SourceStatus struct {
 	Source    peers.ID
 	State     SourceState
 	Why       string // for people
+	LastLoss  string // why the last connection failed, until another one works
 	Connected bool   // it has been, at least once
+	Answered  bool   // something took a connection, at least once, and said nothing
 	Dials     int    // failed in a row
 	Held      bool   // it waits for other links of this node
 	RTT       time.Duration
@@ -238,6 +240,7 @@ type SourceLied struct {
 	Piece  share.Piece
 	Token  share.Token
 	Kind   Lie
+	Rule   string // Broken: which one
 }
 
 // BlocksVerified, PieceVerifier -> Transfer: a run was checked, and its good blocks written.

@@ -37,6 +37,7 @@ type simNode struct {
 	free      time.Duration                       // when its uplink is idle
 	shares    map[share.ID]*memTarget             // what it can serve
 	down      bool                                // accepts nothing
+	fails     error                               // what becomes of every connection to it; nil: what should
 	mute      bool                                // accepts, and never answers a request
 	corrupt   func(p share.Piece, b []byte)       // what it does to the blocks it sends
 	forge     func(p share.Piece, v []share.Hash) // ... and to the proofs
@@ -255,6 +256,8 @@ func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done fu
 		switch {
 		case other == nil || other.down:
 			done(nil, wire.Reply{}, fmt.Errorf("dial: %w", peers.ErrUnreachable))
+		case other.fails != nil:
+			done(nil, wire.Reply{}, other.fails)
 		case other.slow:
 		case other.busy > 0:
 			done(nil, wire.Reply{Status: wire.Busy, Retry: other.busy}, nil)
@@ -280,6 +283,9 @@ func (n *simNode) Open(to peers.Addr, id share.ID, _ *share.Layout, k Sink) Link
 		case l.to == nil || l.to.down:
 			l.closed = true
 			k.Down(fmt.Errorf("dial: %w", peers.ErrUnreachable))
+		case l.to.fails != nil:
+			l.closed = true
+			k.Down(l.to.fails)
 		default:
 			n.met[to.ID] = true
 			l.to.inbound = append(l.to.inbound, l)

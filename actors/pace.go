@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -201,7 +203,7 @@ func (t *transfer) watchForStall(ctx actor.Context, now time.Time) (next time.Ti
 		ctx.Request(t.leases, PlanQuery{whyLines, t.quietSince()})
 	}
 	if t.state != DiskFull {
-		t.because(t.whyQuiet())
+		t.because(t.whyQuiet(t.lastWord()))
 	}
 	if t.count.Reason != t.stalled || now.Sub(t.stalledAt) >= repeatWhy {
 		t.stalled, t.stalledAt = t.count.Reason, now
@@ -247,18 +249,14 @@ func (t *transfer) stallError(quiet time.Duration) error {
 	if t.state == DiskFull {
 		return fmt.Errorf("%w: %s", share.ErrDiskFull, strings.TrimPrefix(t.count.Reason, "disk full: "))
 	}
-	up := false
-	for _, src := range t.order {
-		up = up || src.up
+	if len(t.order) > 0 && !slices.ContainsFunc(t.order, (*source).connected) {
+		return t.noConnection()
 	}
-	if !up && len(t.order) > 0 {
-		return fmt.Errorf("%w: no connection to any of %s (%s)", share.ErrNetwork, count(len(t.order), "peer"), t.lastWord())
-	}
-	return fmt.Errorf("%w: no verified byte for %v: %s", share.ErrStalled, quiet.Round(time.Second), t.whyQuiet())
+	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), t.whyQuiet(t.lastLoss()))
 }
 
-// whyQuiet is one sentence on why no byte comes in.
-func (t *transfer) whyQuiet() string {
+// whyQuiet is one sentence on why no byte comes in; word is what a source says.
+func (t *transfer) whyQuiet(word string) string {
 	var active, left int
 	for _, src := range t.order {
 		switch {
@@ -273,9 +271,9 @@ func (t *transfer) whyQuiet() string {
 	case n == 0:
 		return "no source is known"
 	case left == n:
-		return fmt.Sprintf("no source is left of %d (%s)", n, t.lastWord())
+		return fmt.Sprintf("no source is left of %d (%s)", n, word)
 	case active == 0:
-		return fmt.Sprintf("none of %s is connected (%s)", count(n-left, "source"), t.lastWord())
+		return fmt.Sprintf("no connection to %s (%s)", words.Count(n-left, "source"), word)
 	case t.plan.Fleet != "" && t.plan.Leased == 0:
 		return t.plan.Fleet
 	case len(t.plan.Why) > 0 && t.plan.Leased == 0:
@@ -283,9 +281,9 @@ func (t *transfer) whyQuiet() string {
 	case t.plan.Leased > 0 && t.s.Now().Sub(t.moved) < t.ration.patience():
 		return pacedBy(t.ration.Rate())
 	case t.plan.Leased > 0:
-		return fmt.Sprintf("waiting for %s from %s (%s)", count(t.plan.Leased, "piece"), count(active, "source"), t.lastWord())
+		return fmt.Sprintf("waiting for %s from %s (%s)", words.Count(t.plan.Leased, "piece"), words.Count(active, "source"), word)
 	}
-	return fmt.Sprintf("%s connected, and none sends (%s)", count(active, "source"), t.lastWord())
+	return fmt.Sprintf("%s connected, and none sends (%s)", words.Count(active, "source"), word)
 }
 
 // why answers with the state of every missing piece; the LeaseManager knows it, if there is one.

@@ -125,7 +125,7 @@ func (v *pieceVerifier) completed(ctx actor.Context, c *verifier.Completion) {
 
 // lied names the exact source and ends the lease it worked under.
 func (v *pieceVerifier) lied(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, how Lie) {
-	ctx.Send(v.transfer, SourceLied{source, p, t, how})
+	ctx.Send(v.transfer, SourceLied{Source: source, Piece: p, Token: t, Kind: how})
 	v.end(ctx, source, p, t, leasemgr.BadData)
 }
 

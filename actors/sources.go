@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -42,6 +44,8 @@ type source struct {
 	dials    int       // failed in a row
 	held     bool      // waits for other links of this node
 	up       bool      // was connected, at least once
+	answered bool      // something took a connection, at least once
+	lastLoss string    // why the last connection failed; empty: none did, or another one works
 	notFound bool      // said that it does not have the share
 	out      bool      // over for good
 	lost     bool      // ... unless it comes by itself: it could not be reached
@@ -169,7 +173,11 @@ func (t *transfer) askForManifest(ctx actor.Context) {
 		src.asking, src.slowAt = true, now.Add(slowManifest)
 		asking++
 		self, s, id := ctx.Self(), t.s, src.addr.ID
-		src.stands(now, Connecting, "asking for the list of files")
+		why := "asking for the list of files"
+		if src.lastLoss != "" {
+			why = src.lastLoss + "; trying again"
+		}
+		src.stands(now, Connecting, why)
 		src.cancel = t.net.FetchManifest(peers.Addr{ID: id, Addrs: src.at.try(src.asks)}, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
 			s.Send(self, manifestCame{id, b, r, err})
 		})
@@ -188,7 +196,7 @@ func (t *transfer) manifestCame(ctx actor.Context, m manifestCame) {
 	case m.err != nil:
 		t.manifestFailed(ctx, src, m.err, now)
 	case m.r.Status == wire.OK:
-		src.up, src.dials = true, 0
+		src.up, src.dials, src.lastLoss = true, 0, ""
 		if t.manifest != nil {
 			return
 		}
@@ -199,17 +207,14 @@ func (t *transfer) manifestCame(ctx actor.Context, m manifestCame) {
 			return
 		}
 	case m.r.Status == wire.Busy:
-		src.up, src.dials = true, 0
-		src.retry(now, min(max(m.r.Retry, 100*time.Millisecond), maxBusy), "is busy")
+		src.up, src.dials, src.lastLoss = true, 0, ""
+		src.retry(now, min(max(m.r.Retry, 100*time.Millisecond), maxBusy), "is busy; asked again in ")
 	case m.r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
 		t.sourceOut(ctx, src, "does not have the share")
-	case m.r.Status == wire.Gone:
-		src.up, src.notFound = true, true
-		t.sourceOut(ctx, src, "no longer has the share: "+m.r.Reason)
 	default:
-		src.up = true
-		t.sourceOut(ctx, src, "refuses: "+m.r.Reason)
+		src.up, src.notFound = true, m.r.Status == wire.Gone
+		t.sourceOut(ctx, src, m.r.String())
 	}
 	if parsed != nil {
 		t.cancelAsks()
@@ -223,26 +228,32 @@ func (t *transfer) manifestFailed(ctx actor.Context, src *source, err error, now
 	switch {
 	case errors.Is(err, peers.ErrProtocol), errors.Is(err, share.ErrManifest):
 		src.up = true
-		t.sourceLied(ctx, SourceLied{Source: src.addr.ID, Kind: Broken})
-		t.sourceOut(ctx, src, "sent a list of files that is not the one asked for")
+		t.sourceLied(ctx, SourceLied{Source: src.addr.ID, Kind: Broken, Rule: rule(err)})
+		t.sourceOut(ctx, src, src.info.Lie)
 		return
 	case errors.Is(err, peers.ErrUnreachable):
 		src.dials++
 	default:
 		src.up = true
 	}
+	src.lastLoss = err.Error()
 	if src.named && src.dials >= namedDials {
 		src.lost = true
-		t.sourceOut(ctx, src, err.Error())
+		t.sourceOut(ctx, src, src.lastLoss)
 		return
 	}
 	src.asks++
-	src.retry(now, min(time.Second<<min(src.asks-1, 5), 30*time.Second), err.Error())
+	src.retry(now, min(time.Second<<min(src.asks-1, 5), 30*time.Second), src.lastLoss+"; trying again in ")
 }
 
 func (s *source) retry(now time.Time, after time.Duration, why string) {
 	s.askAt = now.Add(after)
-	s.stands(now, Resting, why)
+	s.stands(now, Resting, why+words.Duration(after))
+}
+
+// rule is which rule an error that wraps peers.ErrProtocol says was broken.
+func rule(err error) string {
+	return strings.TrimPrefix(err.Error(), peers.ErrProtocol.Error()+": ")
 }
 
 // stands notes how a source is.
@@ -277,8 +288,8 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 	if src == nil || src.pool == nil || !sameActor(ctx.Sender(), src.pool) {
 		return
 	}
-	src.up = src.up || m.Connected
-	src.dials = m.Dials
+	src.up, src.answered = src.up || m.Connected, src.answered || m.Answered
+	src.dials, src.lastLoss = m.Dials, m.LastLoss
 	t.excuse(src)
 	src.held = m.Held
 	t.excuse(src)
@@ -294,7 +305,7 @@ func (t *transfer) sourceStatus(ctx actor.Context, m SourceStatus) {
 		t.startWaiting(ctx)
 	case src.named && !src.up && m.Dials >= namedDials:
 		src.lost = true
-		t.sourceOut(ctx, src, m.Why)
+		t.sourceOut(ctx, src, m.LastLoss)
 		t.startWaiting(ctx)
 	case m.Dials >= enoughDials && t.someWait():
 		t.makeRoom(ctx, src)
@@ -337,6 +348,9 @@ func (t *transfer) sourceLied(ctx actor.Context, m SourceLied) {
 	}
 	src.info.BadBlocks++
 	src.info.Lie = m.Kind.String()
+	if m.Rule != "" {
+		src.info.Lie += ": " + m.Rule
+	}
 	ctx.Request(t.node, PeerLied{Peer: m.Source, Proof: m.Kind == BadProof || m.Kind == Broken})
 }
 
@@ -347,7 +361,7 @@ func (t *transfer) banned(ctx actor.Context, m PeerBanned) {
 	}
 	now := t.s.Now()
 	src.info.Banned = true
-	src.stands(now, Banned, fmt.Sprintf("banned for %v: it %s", m.Until.Sub(now).Round(time.Second), orElse(src.info.Lie, "lied before")))
+	src.stands(now, Banned, fmt.Sprintf("banned for %s: it %s", words.Duration(m.Until.Sub(now)), orElse(src.info.Lie, "lied before")))
 	t.toLeases(ctx, SourceDown{m.Peer})
 	t.sourceOut(ctx, src, src.info.Why)
 	t.startWaiting(ctx)
@@ -362,7 +376,7 @@ func (t *transfer) judge(ctx actor.Context) {
 	var out, notFound, unreachable, liars int
 	for _, src := range t.order {
 		switch {
-		case !src.up && src.dials >= enoughDials:
+		case !src.connected() && src.dials >= enoughDials:
 			unreachable++
 		case src.out:
 			out++
@@ -377,7 +391,7 @@ func (t *transfer) judge(ctx actor.Context) {
 	n := len(t.order)
 	switch {
 	case unreachable == n:
-		t.end(ctx, Ended{Err: fmt.Errorf("%w: no connection to any of %s (%s)", share.ErrNetwork, count(n, "peer"), t.lastWord())})
+		t.end(ctx, Ended{Err: t.noConnection()})
 	case notFound == n:
 		t.end(ctx, Ended{Err: fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, t.lastWord())})
 	case out+unreachable == n && liars > 0:
@@ -385,17 +399,35 @@ func (t *transfer) judge(ctx actor.Context) {
 	}
 }
 
-// count is n things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+// connected says whether anything took a connection at a source's addresses, ever.
+func (s *source) connected() bool { return s.up || s.answered }
+
+// noConnection is the end of a transfer none of whose sources took a connection.
+func (t *transfer) noConnection() error {
+	return fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(t.order), "peer"), t.lastLoss())
 }
 
-// lastWord is what the most recent source that says anything says: of those that
-// deliver, if there are any, else of those that may come back.
+// lastWord is what the most recent source that says anything says.
 func (t *transfer) lastWord() string {
+	src := t.lastSource()
+	if src == nil {
+		return "no source is known"
+	}
+	return src.addr.ID.Short() + ": " + src.info.Why
+}
+
+// lastLoss is lastWord at the end, when nothing is tried again.
+func (t *transfer) lastLoss() string {
+	src := t.lastSource()
+	if src == nil || src.lastLoss == "" {
+		return t.lastWord()
+	}
+	return src.addr.ID.Short() + ": " + src.lastLoss
+}
+
+// lastSource is the most recent source that says anything: of those that deliver, if
+// there are any, else of those that may come back. Nil: there is none.
+func (t *transfer) lastSource() *source {
 	for _, counts := range []func(*source) bool{
 		func(src *source) bool { return !src.out && src.info.State == Active },
 		func(src *source) bool { return !src.out },
@@ -403,9 +435,9 @@ func (t *transfer) lastWord() string {
 	} {
 		for _, src := range slices.Backward(t.order) {
 			if counts(src) && src.info.Why != "" {
-				return src.addr.ID.Short() + ": " + src.info.Why
+				return src
 			}
 		}
 	}
-	return "no source is known"
+	return nil
 }

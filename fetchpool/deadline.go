@@ -3,6 +3,7 @@ package fetchpool
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -51,7 +52,7 @@ func (p *Pool) overdue() {
 		return
 	}
 	if !p.now.Before(p.silentAt()) {
-		p.lose("silent for "+people(p.now.Sub(p.heard)), MissedDeadline)
+		p.lose("silent for "+words.Duration(p.now.Sub(p.heard)), MissedDeadline)
 		return
 	}
 	p.check = p.silentAt()

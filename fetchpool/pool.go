@@ -3,6 +3,7 @@ package fetchpool
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -78,7 +79,8 @@ type Pool struct {
 	asked bool          // Subscribing: the subscription is under way
 	again time.Time     // Subscribing: ask then, after Declined
 	wait  time.Duration // Waiting, or the last wait for a busy source: how long
-	cause string        // Waiting, Gone, Declined, Held: why
+	cause string        // Gone, Declined, Held: why
+	lost  string        // why the last link was lost, until another works
 	ready time.Time     // when the state became Ready
 	broke int           // links in a row that broke the protocol
 
@@ -142,6 +144,9 @@ func (p *Pool) State() State { return p.state }
 // Dials is how many links in a row gave nothing: none since bytes last arrived.
 func (p *Pool) Dials() int { return p.redial.failed }
 
+// LastLoss is why the last link was lost, or never came up; empty once another one works.
+func (p *Pool) LastLoss() string { return p.lost }
+
 // Leases is the number of leases held.
 func (p *Pool) Leases() int { return len(p.leases) }
 
@@ -193,7 +198,7 @@ func (p *Pool) Subscribed(now time.Time) {
 	if p.state != Subscribing {
 		return
 	}
-	p.state, p.ready, p.until = Ready, now, time.Time{}
+	p.state, p.ready, p.until, p.lost = Ready, now, time.Time{}, ""
 	p.subscribe.reset()
 	p.refused = false
 }
@@ -229,7 +234,7 @@ func (p *Pool) Lost(err error, now time.Time) {
 	}
 	if errors.Is(err, peers.ErrProtocol) {
 		if p.broke++; p.broke == 3 {
-			p.end("broke the protocol again and again: " + err.Error())
+			p.end("broke the protocol again and again: " + strings.TrimPrefix(err.Error(), peers.ErrProtocol.Error()+": "))
 			return
 		}
 	}
@@ -256,7 +261,7 @@ func (p *Pool) lose(cause string, busyLeases Reason) {
 		p.redial.reset() // it held long enough to be called a success
 	}
 	p.dropAll(busyLeases, LinkLost)
-	p.state, p.cause = Waiting, cause
+	p.state, p.lost = Waiting, cause
 	p.wait = p.redial.next(p.rng)
 	p.until = p.now.Add(p.wait)
 	p.todo.Close = true
@@ -293,14 +298,14 @@ func (p *Pool) turn() {
 	switch p.state {
 	case Subscribing:
 		if !p.until.IsZero() && !p.now.Before(p.until) {
-			p.lose("did not answer the subscription", LinkLost)
+			p.lose("it is connected, and did not say what it has", LinkLost)
 		} else if !p.asked && !p.now.Before(p.again) {
 			p.asked, p.until = true, p.now.Add(p.cfg.SubscribeFor)
 			p.todo.Subscribe = true
 		}
 	case Dialing:
 		if !p.until.IsZero() && !p.now.Before(p.until) {
-			p.lose("no answer to the dial", LinkLost)
+			p.lose("no answer", LinkLost)
 		}
 	case Idle:
 		p.dial()

@@ -461,7 +461,7 @@ func TestSilenceReturnsLeasesAndRedials(t *testing.T) {
 	if !todo.Close || h.p.State() != Waiting || reasons(todo) != "0 missed its deadline, 1 link lost" {
 		t.Fatalf("silent for 5 s: %s, %+v", reasons(todo), todo)
 	}
-	if why := h.p.Why(); why != "waiting 1 s before redial: silent for 5 s" {
+	if why := h.p.Why(); why != "silent for 5 s; trying again in 1 s" {
 		t.Error(why)
 	}
 }
@@ -558,7 +558,7 @@ func TestBusyWaitsAsLongAsItIsTold(t *testing.T) {
 	if len(todo.Requests) > 0 || todo.Want > 0 || len(todo.Return) > 0 || !todo.Wake.Equal(h.now.Add(400*time.Millisecond)) {
 		t.Fatalf("busy: %+v", todo)
 	}
-	if why := h.p.Why(); why != "source is busy, asked again in 400 ms" {
+	if why := h.p.Why(); why != "is busy; asked again in 400 ms" {
 		t.Error(why)
 	}
 	h.serve(reqs[:3], 1e6) // those it took on are served
@@ -951,7 +951,18 @@ func TestEveryStateAndReasonHasAWord(t *testing.T) {
 	said = append(said, h.p.Why())
 	h.p.Lost(errors.New("connection reset"), h.now)
 	said = append(said, h.p.Why())
-	want := "not begun; connecting; asking what it has; waiting for leases; fetching; waiting 1 s before redial: connection reset"
+	h.after(2 * time.Second)
+	said = append(said, h.p.Why())
+	h.p.Opened(0, h.now)
+	h.next()
+	said = append(said, h.p.Why())
+	if h.p.LastLoss() != "connection reset" {
+		t.Errorf("of the loss before it says %q", h.p.LastLoss())
+	}
+	if h.p.Subscribed(h.now); h.p.LastLoss() != "" {
+		t.Errorf("when it works it still says %q", h.p.LastLoss())
+	}
+	want := "not begun; connecting; asking what it has; waiting for leases; fetching; connection reset; trying again in 1 s; connection reset; trying again; asking what it has"
 	if got := strings.Join(said, "; "); got != want {
 		t.Errorf("said %q\nwant %q", got, want)
 	}

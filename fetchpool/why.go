@@ -1,8 +1,9 @@
 package fetchpool
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // Why is a few words for people on what the pool is doing or waiting for. It
@@ -15,22 +16,25 @@ func (p *Pool) Why() string {
 		if p.IsHeld() {
 			return p.cause
 		}
+		if p.lost != "" {
+			return p.lost + "; trying again"
+		}
 		return "connecting"
 	case Subscribing:
 		if p.asked || p.cause == "" || p.again.IsZero() {
 			return "asking what it has"
 		}
-		return fmt.Sprintf("waiting %s before asking what it has: %s", people(p.wait), p.cause)
+		return p.cause + "; asked again in " + words.Duration(p.wait)
 	case Waiting:
-		return fmt.Sprintf("waiting %s before redial: %s", people(p.wait), p.cause)
+		return p.lost + "; trying again in " + words.Duration(p.wait)
 	case Gone:
 		return p.cause
 	}
 	switch {
 	case p.now.Before(p.pause) && p.misses >= manyMisses:
-		return fmt.Sprintf("does not have what it announced, asked again in %s", people(p.wait))
+		return "does not have what it announced; asked again in " + words.Duration(p.wait)
 	case p.now.Before(p.pause):
-		return fmt.Sprintf("source is busy, asked again in %s", people(p.wait))
+		return "is busy; asked again in " + words.Duration(p.wait)
 	case p.paced || p.most > 0 && p.now.Sub(p.pacedAt) < time.Second:
 		return "paced by --limit-down"
 	case len(p.requests) > 0:
@@ -45,12 +49,4 @@ func (p *Pool) Why() string {
 		return "has none of the missing pieces that are free"
 	}
 	return "waiting for leases"
-}
-
-// people is a duration for people: "4 s", "250 ms".
-func people(d time.Duration) string {
-	if d >= time.Second {
-		return fmt.Sprintf("%d s", (d+time.Second/2)/time.Second)
-	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
 }

@@ -38,7 +38,7 @@ func TestPieceGivenToOthersIsAskedForLater(t *testing.T) {
 	r.pass(2999 * time.Millisecond)
 	r.not("s", Spared)
 	why := r.m.Why(first.Piece, r.now).Next
-	if !strings.Contains(why, "gave it to others first") || !strings.Contains(why, "asked again in 1ms") {
+	if !strings.Contains(why, "gave it to others first") || !strings.Contains(why, "asked again in 1 ms") {
 		t.Errorf("why: %s", why)
 	}
 	r.pass(time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -196,7 +197,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	case h.Overdue && others > 0:
 		return "its holder is overdue: the next source with nothing else to do fetches it too"
 	default:
-		return "if nothing more comes within " + brief(h.Until.Sub(e.At)) + ", " + then
+		return "if nothing more comes within " + words.Duration(h.Until.Sub(e.At)) + ", " + then
 	}
 }
 
@@ -210,14 +211,14 @@ func (m *Manager) asked(f findings) (text string) {
 				end = min(end, e.until)
 			}
 		}
-		text = "; of those that failed with it the first is asked again in " + brief(time.Duration(end-m.clock.at))
+		text = "; of those that failed with it the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
 	}
 	if len(f.gave) > 0 {
 		end := never
 		for _, s := range f.gave {
 			end = min(end, s.deferred[f.piece])
 		}
-		text += "; of those that gave it to others the first is asked again in " + brief(time.Duration(end-m.clock.at))
+		text += "; of those that gave it to others the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
 	}
 	return text
 }
@@ -233,7 +234,7 @@ func (e Explanation) String() string {
 	fmt.Fprintf(&b, ": %s; ", e.State)
 	for _, h := range e.Holders {
 		fmt.Fprintf(&b, "held by %s for %s, until %s from now, %d of %d bytes came; ",
-			h.Source.Short(), brief(e.At.Sub(h.Since)), brief(h.Until.Sub(e.At)), h.Got, h.Size)
+			h.Source.Short(), words.Duration(e.At.Sub(h.Since)), words.Duration(h.Until.Sub(e.At)), h.Got, h.Size)
 	}
 	if e.Has > 0 {
 		names := make([]string, 0, len(e.Sources))
@@ -253,16 +254,6 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// brief is a duration for people.
-func brief(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	default:
-		return d.Round(time.Second / 10).String()
-	}
 }
 
 // Missing explains every piece of the plan that is not verified, in runs of which
@@ -387,5 +378,5 @@ func (s *source) pace() string {
 	if !s.measured {
 		return "not measured"
 	}
-	return fmt.Sprintf("%.0f B/s, %s away", s.rate, brief(s.trip))
+	return fmt.Sprintf("%.0f B/s, %s away", s.rate, words.Duration(s.trip))
 }

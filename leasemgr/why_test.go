@@ -47,29 +47,29 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			l := r.one("a")
 			r.m.Fail("a", 7, l.Token, BadData, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; had by a, b; goes to the first of 1 source with room that asks; of those that failed with it the first is asked again in 20s"},
+		}, "piece 7: wanted; had by a, b; goes to the first of 1 source with room that asks; of those that failed with it the first is asked again in 20 s"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
 			r.pass(500 * time.Millisecond)
 			r.m.Progress("a", 7, l.Token, 300, r.now)
 			r.pass(500 * time.Millisecond)
-		}, "piece 7: leased; held by a for 1s, until 4.5s from now, 300 of 1048576 bytes came; had by a, b; if nothing more comes within 4.5s, it goes to 1 other source"},
+		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 of 1048576 bytes came; had by a, b; if nothing more comes within 4 s, it goes to 1 other source"},
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
-		}, "piece 7: leased; held by a for 0s, until 5s from now, 0 of 1048576 bytes came; had by a; if nothing more comes within 5s, no other source has it, so it is asked again"},
+		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a; if nothing more comes within 5 s, no other source has it, so it is asked again"},
 		{"its holder is overdue", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
-		}, "piece 7: leased; held by a for 2s, until 3s from now, 0 of 1048576 bytes came; had by a, b; its holder is overdue: the next source with nothing else to do fetches it too"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 of 1048576 bytes came; had by a, b; its holder is overdue: the next source with nothing else to do fetches it too"},
 		{"it is hedged", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
 			r.one("b")
-		}, "piece 7: leased; held by a for 2s, until 3s from now, 0 of 1048576 bytes came; held by b for 0s, until 5s from now, 0 of 1048576 bytes came; had by a, b; the first of both to finish counts"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 of 1048576 bytes came; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b; the first of both to finish counts"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
 		}, "piece 7: verified; nothing: we have it"},
@@ -163,7 +163,7 @@ func TestDescribeIsTheSameForTheSameState(t *testing.T) {
 leases: granted 1 (hedges 0, taken over 0), finished 0, failed 0, expired 0, revoked 0; fetched twice at most 0 bytes
 paused: disk full
 reader 3: at piece 4, up to 9
-source a: has 10, holds 1 leases, 1048576 bytes to come, 1000000 B/s, 1ms away, score 1.00
+source a: has 10, holds 1 leases, 1048576 bytes to come, 1000000 B/s, 1 ms away, score 1.00
 source b: has 10, holds 0 leases, 0 bytes to come, not measured, score 1.00, banned
 source c: has 0, holds 0 leases, 0 bytes to come, not measured, score 1.00, waits: it has none of the pieces we miss
 `

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -283,9 +284,9 @@ func (d *dataStream) ended() bool {
 func (d *dataStream) lost(err error) error {
 	switch {
 	case timedOut(err):
-		return fmt.Errorf("no byte of a reply for %v", d.l.h.cfg.Timeouts.Reply)
+		return said{"no byte of a reply for " + words.Duration(d.l.h.cfg.Timeouts.Reply), peers.ErrLost, err}
 	case errors.Is(err, io.EOF):
-		return errors.New("closed by the source with replies owed")
+		return said{"it closed the connection with replies owed", peers.ErrLost, err}
 	}
 	return err
 }
@@ -295,7 +296,7 @@ func (d *dataStream) lost(err error) error {
 // the payload follow.
 func (d *dataStream) match(h *wire.Header) (q *request, size int, err error) {
 	bad := func(format string, args ...any) (*request, int, error) {
-		return nil, 0, fmt.Errorf("reply to request %d: %s: %w", h.ID, fmt.Sprintf(format, args...), peers.ErrProtocol)
+		return nil, 0, fmt.Errorf("%w: reply to request %d: %s", peers.ErrProtocol, h.ID, fmt.Sprintf(format, args...))
 	}
 	l := d.l
 	l.mu.Lock()

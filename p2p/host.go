@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,8 +155,10 @@ func newNode(cfg Config) (host.Host, error) {
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, muxer(t)),
 		libp2p.Transport(quic.NewTransport),
-		libp2p.WithDialTimeout(t.Dial),
-		libp2p.SwarmOpts(swarm.WithDialTimeoutLocal(t.Dial), swarm.WithDialRanker(rankDials)),
+		// Each address ends before the attempt does, the delays of rankDials included: of an
+		// attempt that ends first libp2p does not say why.
+		libp2p.WithDialTimeout(t.Dial * 4 / 5),
+		libp2p.SwarmOpts(swarm.WithDialTimeoutLocal(t.Dial*4/5), swarm.WithDialRanker(rankDials)),
 		// Whether an address is worth dialing is the pool's to learn. libp2p
 		// would stop dialing QUIC everywhere after a hundred failures.
 		libp2p.UDPBlackHoleSuccessCounter(nil),
@@ -352,14 +353,14 @@ func (h *Host) Close() error {
 }
 
 // connect reaches a peer: over the connection that stands, or by one attempt
-// on all its addresses. The error wraps peers.ErrUnreachable.
+// on all its addresses. The error is said.
 func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	id, err := peer.Decode(string(to.ID))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("peer ID %q: %w: %w", to.ID, err, peers.ErrUnreachable)
+		return "", said{fmt.Sprintf("%q is no peer ID", to.ID), peers.ErrUnreachable, err}
 	case id == h.host.ID():
-		return "", fmt.Errorf("this is our own peer ID: %w", peers.ErrUnreachable)
+		return "", said{"it is this node itself", peers.ErrUnreachable, nil}
 	}
 	info := peer.AddrInfo{ID: id}
 	for _, s := range to.Addrs {
@@ -375,30 +376,14 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
 	defer cancel()
 	if err := h.host.Connect(ctx, info); err != nil {
-		return "", fmt.Errorf("%w: %w", peers.ErrUnreachable, flat{err})
+		h.log.Debug("no connection", "peer", to.ID, "err", err)
+		if h.swarm.Connectedness(id) == network.Connected {
+			return "", said{noReply, peers.ErrLost, err}
+		}
+		return "", dialFailed(err)
 	}
 	return id, nil
 }
-
-// flat is libp2p's report of a dial, which has a line per address, on one line.
-type flat struct{ error }
-
-func (e flat) Error() string {
-	var d *swarm.DialError
-	if !errors.As(e.error, &d) {
-		return strings.Join(strings.Fields(e.error.Error()), " ")
-	}
-	var out []string
-	if len(d.DialErrors) == 0 && d.Cause != nil {
-		out = append(out, d.Cause.Error())
-	}
-	for _, t := range d.DialErrors {
-		out = append(out, t.Address.String()+": "+strings.Join(strings.Fields(t.Cause.Error()), " "))
-	}
-	return strings.Join(out, "; ")
-}
-
-func (e flat) Unwrap() error { return e.error }
 
 // open opens a stream on the connection that stands.
 func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol string) (*counted, error) {
@@ -406,7 +391,7 @@ func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol strin
 	defer cancel()
 	s, err := h.host.NewStream(ctx, to, protoID(protocol))
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", protocol, err)
+		return nil, streamFailed(protocol, err)
 	}
 	return h.count(s, id), nil
 }

@@ -54,8 +54,9 @@ type Sink interface {
 	Status(req uint64, r wire.Reply)
 
 	// Down is the last call, unless Close was: the link is gone, and every
-	// request with it. err wraps peers.ErrUnreachable if it never was up,
-	// peers.ErrProtocol if the source broke the protocol, else peers.ErrLost.
+	// request with it. err says why, for people. It wraps peers.ErrUnreachable if nobody
+	// took a connection, peers.ErrProtocol if the source broke the protocol, else
+	// peers.ErrLost.
 	Down(err error)
 }
 
@@ -242,7 +243,7 @@ func (l *Link) run() {
 	}
 	first, err := l.streams[0].open()
 	if err != nil {
-		l.end(fmt.Errorf("%s: %w: %w", l.to.ID.Short(), flat{err}, peers.ErrUnreachable))
+		l.end(err)
 		return
 	}
 	if rtt := roundTrip(first.Conn()); !l.closed.Load() {
@@ -271,10 +272,11 @@ func (l *Link) waits() {
 
 // why is the error of a stream in our words.
 func (l *Link) why(err error) error {
+	l.h.log.Debug("link lost", "peer", l.to.ID, "err", err)
 	if errors.Is(err, peers.ErrProtocol) {
-		return fmt.Errorf("%s: %w", l.to.ID.Short(), err)
+		return err
 	}
-	return fmt.Errorf("%s: %w: %w", l.to.ID.Short(), err, peers.ErrLost)
+	return lost(err)
 }
 
 // down makes the last call.

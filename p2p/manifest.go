@@ -30,20 +30,18 @@ func (h *Host) FetchManifest(from peers.Addr, id share.ID, limit int, done func(
 }
 
 func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, limit int) ([]byte, wire.Reply, error) {
-	fail := func(err error) ([]byte, wire.Reply, error) {
-		return nil, wire.Reply{}, fmt.Errorf("list of files: %w", err)
-	}
+	fail := func(err error) ([]byte, wire.Reply, error) { return nil, wire.Reply{}, err }
 	to, err := h.connect(ctx, from)
 	if err != nil {
 		return fail(err)
 	}
 	if err := h.asks.take(ctx, from.ID, func() {}); err != nil {
-		return fail(fmt.Errorf("cancelled: %w", peers.ErrLost))
+		return fail(errCancelled)
 	}
 	defer h.asks.give(from.ID)
 	s, err := h.open(ctx, to, from.ID, wire.ManifestProtocol)
 	if err != nil {
-		return fail(fmt.Errorf("%w: %w", err, peers.ErrUnreachable))
+		return fail(err)
 	}
 	defer s.uncount()
 	defer s.Reset() // no effect after Close
@@ -54,12 +52,15 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 		s.Close()
 		return raw, reply, nil
 	case ctx.Err() != nil:
-		return fail(fmt.Errorf("cancelled: %w", peers.ErrLost))
+		return fail(errCancelled)
 	case errors.Is(err, peers.ErrProtocol):
 		return fail(err)
 	}
-	return fail(fmt.Errorf("%w: %w", err, peers.ErrLost))
+	h.log.Debug("no list of files", "peer", from.ID, "err", err)
+	return fail(lost(err))
 }
+
+var errCancelled = fmt.Errorf("cancelled: %w", peers.ErrLost)
 
 // readManifest asks and reads the answer.
 func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Reply, error) {
@@ -82,7 +83,7 @@ func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Re
 		return nil, reply, err
 	}
 	if size > int64(limit) {
-		return nil, reply, fmt.Errorf("%d bytes, limit %d: %w", size, limit, peers.ErrProtocol)
+		return nil, reply, fmt.Errorf("%w: a list of files of %d bytes, at most %d are right", peers.ErrProtocol, size, limit)
 	}
 	s.SetReadDeadline(start.Add(t.Manifest + time.Duration(float64(size)/float64(t.ManifestRate)*float64(time.Second))))
 	// What is announced is believed only as it arrives.
@@ -98,7 +99,7 @@ func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Re
 		}
 	}
 	if got := share.IDOf(raw); got != id {
-		return nil, reply, fmt.Errorf("the bytes are those of %s: %w", got.Short(), peers.ErrProtocol)
+		return nil, reply, fmt.Errorf("%w: the list of files is that of %s", peers.ErrProtocol, got.Short())
 	}
 	return raw, reply, nil
 }

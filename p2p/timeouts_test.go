@@ -53,7 +53,7 @@ func TestDialTimeoutEndsADialThatHangs(t *testing.T) {
 	h := newHost(t, Config{Timeouts: Timeouts{Dial: soon}})
 	x, c, start := newMemory(t, 1), newCatcher(), time.Now()
 	h.Open(peers.Addr{ID: peerOf(seedKey(1)), Addrs: []string{at.String()}}, x.m.ID(), x.m.Layout(), c)
-	if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrUnreachable) {
+	if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrLost) || !strings.HasPrefix(err.Error(), saysNothing) {
 		t.Error("down:", err)
 	}
 	elapsed(t, start)
@@ -74,7 +74,7 @@ func TestHandshakeTimeoutEndsAPeerThatAgreesToNothing(t *testing.T) {
 			h := newHost(t, Config{Timeouts: Timeouts{Dial: soon / 2, Handshake: soon / 2}})
 			x, c, start := newMemory(t, 1), newCatcher(), time.Now()
 			h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
-			if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrUnreachable) {
+			if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrLost) || err.Error() != noReply {
 				t.Error("down:", err)
 			}
 			elapsed(t, start)

@@ -43,6 +43,15 @@ type Reply struct {
 	Elsewhere bool
 }
 
+// String is what a reply says of who gave it, in words for people.
+func (r Reply) String() string {
+	s := [...]string{"serves it", "does not have it", "no longer has the share", "is busy", "refuses"}[min(r.Status, Refused)]
+	if r.Reason != "" {
+		s += ": " + r.Reason
+	}
+	return s
+}
+
 // Limits of the wire. What passes one resets the stream.
 const (
 	MaxMessage = 256 << 10 // bytes of one actor envelope

@@ -84,8 +84,8 @@ func TestWhyWhenAllSourcesAreGone(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	sameWhy(t, why,
-		`fetching: none of 1 source is connected \(WORD\)`+fetching,
-		`source PEER: (resting|connecting) for TIME, (waiting TIME before redial: .*|connecting); N bytes in N pieces`,
+		`fetching: no connection to 1 source \(WORD\)`+fetching,
+		`source PEER: (resting|connecting) for TIME, .*; trying again( in TIME)?; N bytes in N pieces`,
 		`pieces N: wanted; no source is connected that has any of it; waits for one`)
 }
 
@@ -138,7 +138,7 @@ func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
 	}
 	sameWhy(t, why,
 		lacking+fetching,
-		`source PEER: TIME ago banned for \w+: it lied before; N bytes in N pieces`,
+		`source PEER: TIME ago banned for \d+ h: it lied before; N bytes in N pieces`,
 		`source PEER: active for TIME, .*; N bytes in N pieces`,
 		`pieces N: wanted; 1 source is connected and none has it; waits for one that does`)
 }
