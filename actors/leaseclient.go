@@ -19,6 +19,7 @@ type leaseClient struct {
 	s      *system.System
 	net    Network
 	finder *actor.PID
+	layout *share.Layout
 	cfg    FleetConfig
 	member fleet.MemberConfig
 	leases func() actor.Actor // the LeaseManager; nil: nothing is fetched any more
@@ -32,8 +33,8 @@ type leaseClient struct {
 }
 
 func newLeaseClient(s *system.System, net Network, finder *actor.PID, id share.ID, layout *share.Layout, cfg FleetConfig, mine *share.Set) *leaseClient {
-	return &leaseClient{s: s, net: net, finder: finder, cfg: cfg, member: fleet.MemberConfig{
-		Share: id, Layout: layout, Self: s.Self(), Coordinator: cfg.Coordinator.ID, Alone: cfg.Alone, Mine: mine}}
+	return &leaseClient{s: s, net: net, finder: finder, layout: layout, cfg: cfg, member: fleet.MemberConfig{
+		Share: id, Pieces: layout.Pieces(), Self: s.Self(), Coordinator: cfg.Coordinator.ID, Alone: cfg.Alone, Mine: mine}}
 }
 
 // toPool is a message of the LeaseManager to a pool, to be passed on.
@@ -166,7 +167,7 @@ func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
 		ctx.Send(c.finder, PeersNamed{Share: c.member.Share, By: c.cfg.Coordinator.ID, Peers: x.Members})
 	case fleet.Dial:
 		c.hangUp()
-		c.link = c.net.Open(c.cfg.Coordinator, c.member.Share, c.member.Layout, &sink{c.s, ctx.Self(), c.links})
+		c.link = c.net.Open(c.cfg.Coordinator, c.member.Share, c.layout, &sink{c.s, ctx.Self(), c.links})
 	case fleet.Join:
 		c.join(ctx, now)
 	case fleet.Unseat:

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -30,7 +29,7 @@ type clientLab struct {
 	told     []any               // what else it was told
 }
 
-func newClientLab(t *testing.T, alone ...time.Duration) *clientLab {
+func newClientLab(t *testing.T) *clientLab {
 	w, n, log := newWorld(1, "a")
 	m, _ := testShare(t, 8<<20)
 	k := &clientLab{System: n[0], w: w, id: m.ID(), may: share.NewSet(8)}
@@ -40,9 +39,6 @@ func newClientLab(t *testing.T, alone ...time.Duration) *clientLab {
 	k.seat = k.Spawn(nil, "seat", 100, receive(k.coordinate), system.OnPanicStop)
 	k.Export(coordinatorName(k.id), k.seat)
 	cfg := FleetConfig{Coordinator: peers.Addr{ID: "a"}}
-	if len(alone) > 0 {
-		cfg.Alone = alone[0]
-	}
 	k.client = k.Spawn(nil, "client", 100, func() actor.Actor {
 		c := newLeaseClient(k.System, &simNode{id: "a"}, finder, k.id, m.Layout(), cfg, share.NewSet(8))
 		c.leases = receive(k.lease)
@@ -83,11 +79,9 @@ func (k *clientLab) hears(t *testing.T, want ...any) {
 	k.told = nil
 }
 
-// rejoin has the client lose its coordinator, and find it again; meanwhile the pool
-// says something.
-func (k *clientLab) rejoin(meanwhile ...any) {
+// rejoin has the client lose its coordinator, and find it again.
+func (k *clientLab) rejoin() {
 	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
-	k.from(k.pool, meanwhile...)
 	k.w.Run(2 * time.Second)
 }
 
@@ -155,57 +149,6 @@ func (k *clientLab) holds(t *testing.T, pieces ...share.Piece) {
 	}
 }
 
-// What takes a lease back names its token: a lease that was made since stays.
-func TestAMemberKeepsALeaseThatIsNewSince(t *testing.T) {
-	k := newClientLab(t)
-	k.ask(t)
-	k.grant(100, 3, 5)
-	k.holds(t, 3, 5)
-	old := wire.LeaseRevoked{Share: k.id, Source: "x", Items: []wire.Revoked{{Piece: 3, Token: 99}, {Piece: 5, Token: 101}}}
-	k.from(k.seat, old)
-	k.holds(t, 3)
-}
-
-// An answer to a question that was taken back is not for the question asked since.
-func TestAMemberTakesNoAnswerToAnOldQuestion(t *testing.T) {
-	k := newClientLab(t)
-	k.ask(t)
-	k.from(k.pool, SourceHas{Source: "x"}, SourceHas{"x", share.FullSet(8)}) // it was not connected for a moment
-	if len(k.requests) != 2 {
-		t.Fatalf("asked the coordinator %d times, want 2", len(k.requests))
-	}
-	k.grant(100, 1, 2) // the coordinator has these taken back already
-	k.holds(t)
-	k.grant(200, 3, 4)
-	k.holds(t, 3, 4)
-}
-
-// What a member asks to keep and is not let keep, it stops fetching.
-func TestAMemberStopsWhatItMayNotKeep(t *testing.T) {
-	k := newClientLab(t)
-	k.ask(t)
-	k.grant(100, 3, 5)
-	k.rejoin()
-	k.holds(t, 3, 5)
-	if r := k.requests[len(k.requests)-1]; fmt.Sprint(r.Keep) != "[3 5]" {
-		t.Fatalf("asked to keep %v", r.Keep)
-	}
-	k.grant(200, 5)
-	k.holds(t, 5)
-}
-
-// Without its coordinator a member fetches what is leased for a while, and no longer.
-func TestWhatIsLeasedEndsWithoutACoordinator(t *testing.T) {
-	k := newClientLab(t)
-	k.ask(t)
-	k.grant(100, 3, 5)
-	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Hour})
-	k.w.Run(10*time.Second - time.Second)
-	k.holds(t, 3, 5)
-	k.w.Run(2 * time.Second)
-	k.holds(t)
-}
-
 // A member of a fleet that its own node will coordinate joins as soon as it does.
 func TestAMemberOfAFleetOfItsOwnNodeLooksForItSoon(t *testing.T) {
 	k := newClientLab(t)
@@ -218,90 +161,24 @@ func TestAMemberOfAFleetOfItsOwnNodeLooksForItSoon(t *testing.T) {
 	k.hears(t, HaveMap{k.id, 8, []byte{0}})
 }
 
-// What a member got from another is told, or the fleet would lease it again when that one is gone.
-func TestAMemberTellsWhatItGotFromMembers(t *testing.T) {
+// What the core of a member wants done is done: its LeaseManager hears what it may
+// lease, the coordinator what is here and what others do not give, in the words of each.
+func TestAMemberDoesWhatItsCoreSays(t *testing.T) {
 	k := newClientLab(t)
 	k.ask(t)
-	k.grant(100, 3)
+	k.grant(100, 3, 5)
+	k.holds(t, 3, 5)
+	k.from(k.seat, wire.LeaseRevoked{Share: k.id, Source: "x", Items: []wire.Revoked{{Piece: 5, Token: 101}}})
+	k.holds(t, 3)
 	k.told = nil
 	k.from(k.pool, PieceVerified{Piece: 3}, PieceVerified{Piece: 6})
 	k.hears(t, wire.PieceDone{Share: k.id, Piece: 3, Token: 100}, Have{k.id, []share.Piece{6}})
+	k.from(k.seat, wire.FleetMembers{Share: k.id, Members: []peers.Addr{{ID: "b"}}})
+	k.from(k.pool, LeaseReturned{"b", []ReturnedLease{{Piece: 1, Why: leasemgr.NotFound}, {Piece: 2, Why: leasemgr.Missed}, {Piece: 4, Why: leasemgr.BadData}}})
+	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []uint32{1, 4}})
+	k.w.Run(15 * time.Second) // nothing comes
+	k.from(k.pool, PlanQuery{1, k.Now().Add(-10 * time.Second)})
+	k.hears(t, wire.SourceDown{Share: k.id, Member: true, Pieces: []uint32{0, 1, 2, 4, 5, 7}})
 	k.rejoin()
-	k.hears(t, HaveMap{k.id, 8, []byte{1<<3 | 1<<6}})
-}
-
-// An answer that a coordinator owed when it was lost does not come any more: what
-// comes after joining again is for what was asked since.
-func TestAMemberAwaitsNothingOfAnOldSeat(t *testing.T) {
-	again := []any{SourceHas{Source: "x"}, SourceHas{"x", share.FullSet(8)}} // it was not connected for a moment
-	for _, before := range []bool{true, false} {
-		k := newClientLab(t)
-		k.ask(t)
-		if before {
-			k.from(k.pool, again...) // one answer is of no interest, one awaited
-			k.rejoin()
-		} else {
-			k.rejoin(again...)
-		}
-		k.grant(300, 2)
-		k.holds(t, 2)
-	}
-}
-
-// What another member says it has and does not give is reported, at once and to the
-// next coordinator; so is that nothing can be had of it.
-func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
-	k := newClientLab(t)
-	lied := func(source peers.ID, p share.Piece, why leasemgr.Reason) LeaseReturned {
-		return LeaseReturned{source, []ReturnedLease{{Piece: p, Token: 1, Why: why}}}
-	}
-	k.from(k.seat, wire.FleetMembers{Share: k.id, Members: []peers.Addr{{ID: "b"}, {ID: "c"}}})
-	k.told = nil
-	k.from(k.pool, lied("b", 1, leasemgr.NotFound), lied("b", 4, leasemgr.BadData), lied("b", 1, leasemgr.NotFound),
-		lied("b", 2, leasemgr.Missed), lied("b", 3, leasemgr.Elsewhere), lied("b", 3, leasemgr.GaveBack), // these may be there
-		lied("x", 5, leasemgr.NotFound)) // no member
-	lacks := wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []uint32{1, 4}}
-	k.hears(t, lacks)
-	k.from(k.pool, SourceDown{"c"}, SourceDown{"c"})
-	down := wire.SourceDown{Share: k.id, Source: "c", Member: true}
-	k.hears(t, down)
-	k.rejoin()
-	k.hears(t, lacks, down, HaveMap{k.id, 8, []byte{0}})
-	k.from(k.pool, PieceVerified{Piece: 4})
-	k.hears(t, Have{k.id, []share.Piece{4}})
-	k.rejoin()
-	lacks.Pieces = []uint32{1} // the other does not matter any more
-	k.hears(t, lacks, down, HaveMap{k.id, 8, []byte{1 << 4}})
-}
-
-// A member for which nothing comes though it is seated says that it gets what it
-// lacks from nobody, and goes on alone if it was told to.
-func TestAMemberThatGetsNothingSaysSoAndGoesOnAlone(t *testing.T) {
-	for _, alone := range []time.Duration{0, (10 * time.Second) + 5*time.Second} {
-		k := newClientLab(t, alone)
-		k.ask(t)
-		k.grant(100, 3, 5)
-		k.from(k.pool, PieceVerified{Piece: 0})
-		k.w.Run(time.Second)
-		k.told = nil
-		began := k.Now()
-		quiet := func(d time.Duration) {
-			k.w.Run(began.Add(d).Sub(k.Now()))
-			k.from(k.pool, PlanQuery{1, began}, PlanQuery{Lines: 1})
-		}
-		quiet((10 * time.Second) - time.Second)
-		k.hears(t)
-		quiet((10 * time.Second) + time.Second)
-		quiet((10 * time.Second) + 2*time.Second) // it has just said so
-		k.hears(t, wire.SourceDown{Share: k.id, Member: true, Pieces: []uint32{1, 2, 4, 6, 7}})
-		k.holds(t, 3, 5)
-		quiet((10 * time.Second) + 6*time.Second)
-		if alone == 0 {
-			k.holds(t, 3, 5)
-			continue
-		}
-		k.holds(t, 0, 1, 2, 3, 4, 5, 6, 7)
-		k.rejoin()
-		k.holds(t, 3, 5)
-	}
+	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []uint32{1, 4}}, HaveMap{k.id, 8, []byte{1<<3 | 1<<6}})
 }

@@ -21,7 +21,7 @@ const (
 // Config is what a Coordinator leases, and to whom.
 type Config struct {
 	Share  share.ID
-	Layout *share.Layout
+	Layout leasemgr.Geometry
 	// Epoch grows with every run; the tokens of its leases begin with it.
 	Epoch Epoch
 	// Self is the coordinator's own node, which may always be a member; Allow are the
@@ -121,8 +121,9 @@ func (c *Coordinator) Next(now time.Time) Todo {
 	if at := c.m.Wake(); !at.IsZero() && !at.After(now) {
 		c.do(c.m.Expire(now))
 	}
-	next := earliest(c.m.Wake(), c.forgetGone(), c.endSettling())
+	next := earliest(c.forgetGone(), c.endSettling())
 	c.keep()
+	next = earliest(next, c.m.Wake()) // after what may have changed it
 	out := c.todo
 	c.todo = Todo{}
 	out.Wake = next

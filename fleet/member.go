@@ -21,7 +21,7 @@ const (
 // MemberConfig is a share that a node fetches in a fleet, and the fleet.
 type MemberConfig struct {
 	Share       share.ID
-	Layout      *share.Layout
+	Pieces      int // of the share
 	Self        peers.ID
 	Coordinator peers.ID // may be Self
 	// Alone is after how long without the coordinator, or with it and without a

@@ -93,7 +93,7 @@ func (s *sources) wants(p share.Piece) bool { return s.cfg.Wanted == nil || s.cf
 
 func (s *sources) choose(p share.Piece, wanted bool) {
 	if s.cfg.Wanted == nil {
-		s.cfg.Wanted = share.FullSet(s.cfg.Layout.Pieces())
+		s.cfg.Wanted = share.FullSet(s.cfg.Pieces)
 	}
 	if wanted {
 		s.cfg.Wanted.Add(p)
@@ -152,7 +152,7 @@ func (s *sources) govern(src *origin) {
 	case s.alone:
 		may = src.have.Clone()
 	default:
-		may = share.NewSet(s.cfg.Layout.Pieces())
+		may = share.NewSet(s.cfg.Pieces)
 		for p := range src.held {
 			may.Add(p)
 		}
@@ -192,7 +192,7 @@ func (s *sources) giveBack(src *origin, pieces []uint32, why leasemgr.Reason) {
 // unleased is some of what is missing here, could be fetched from outside, and is not
 // leased: as much as one message holds.
 func (s *sources) unleased() *share.Set {
-	n := s.cfg.Layout.Pieces()
+	n := s.cfg.Pieces
 	could, held, some := share.NewSet(n), share.NewSet(n), share.NewSet(n)
 	for _, src := range s.order {
 		if src.have != nil {
@@ -242,7 +242,7 @@ func (s *sources) refusal(src *origin) string {
 // missed notes what a source inside the fleet did not give, or gave wrong.
 func (s *sources) missed(f *fellow, source peers.ID, p share.Piece) {
 	if f.lacks == nil {
-		f.lacks = share.NewSet(s.cfg.Layout.Pieces())
+		f.lacks = share.NewSet(s.cfg.Pieces)
 	}
 	if f.lacks.Add(p) && s.seat.state == seated {
 		s.news.lacks = append(s.news.lacks, wire.SourceDown{Share: s.cfg.Share, Source: source, Member: true, Pieces: []uint32{uint32(p)}})

@@ -1,0 +1,368 @@
+package fleet
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+	"pgregory.net/rapid"
+)
+
+// memberMachine has anything happen to a member, in any order, and watches what it
+// asks for, tells, and lets its lease manager fetch.
+type memberMachine struct {
+	*desk
+	r       *rapid.T
+	names   []peers.ID
+	mine    *share.Set // that is verified here
+	seated  bool
+	asked   map[peers.ID][]*asked // of this seat, not answered
+	tokens  map[share.Token]share.Piece
+	next    share.Token
+	knows   map[share.Piece]bool // the coordinator, of what is here
+	up      map[peers.ID]bool    // sources that have a pool
+	member  map[peers.ID]bool    // ... that turned out members
+	granted []share.Piece        // by the answer that is being handled
+}
+
+// asked is a request of the member. An answer to one that is void says nothing.
+type asked struct {
+	m    wire.LeaseRequest
+	void bool
+}
+
+const machinePieces = 12
+
+func newMemberMachine(r *rapid.T, t testing.TB) *memberMachine {
+	m := &memberMachine{r: r, names: []peers.ID{"x", "y", "z"}, mine: share.NewSet(machinePieces), next: 1 << 40,
+		tokens: map[share.Token]share.Piece{}, up: map[peers.ID]bool{}, member: map[peers.ID]bool{}}
+	cfg := MemberConfig{Share: theShare, Pieces: machinePieces, Self: "here", Coordinator: "seat", Mine: share.NewSet(machinePieces),
+		Alone: rapid.SampledFrom([]time.Duration{0, 0, time.Second, 30 * time.Second}).Draw(r, "alone")}
+	m.desk = &desk{t: t, m: NewMember(cfg, theStart), now: theStart, may: map[peers.ID]*share.Set{}}
+	return m
+}
+
+func (m *memberMachine) name() peers.ID { return rapid.SampledFrom(m.names).Draw(m.r, "source") }
+
+func (m *memberMachine) piece() share.Piece {
+	return share.Piece(rapid.IntRange(0, machinePieces-1).Draw(m.r, "piece"))
+}
+
+func (m *memberMachine) set() *share.Set {
+	s := share.NewSet(machinePieces)
+	for _, p := range rapid.SliceOfN(rapid.IntRange(0, machinePieces-1), 0, machinePieces).Draw(m.r, "pieces") {
+		s.Add(share.Piece(p))
+	}
+	return s
+}
+
+// happens has something happen, and checks all that the member wants done.
+func (m *memberMachine) happens(f func()) {
+	f()
+	passed := 0
+	for rounds := 0; ; rounds++ {
+		todo := m.m.Next(m.now)
+		m.wake = todo.Wake
+		if len(todo.Do) == 0 {
+			break
+		}
+		if rounds > 20 {
+			m.r.Fatalf("there is always something to do: %+v", todo.Do)
+		}
+		for _, x := range todo.Do {
+			switch x.(type) {
+			case Forward, Question:
+				passed++
+			}
+			m.check(x)
+		}
+	}
+	if passed > 1 {
+		m.r.Fatalf("a message is passed on %d times", passed)
+	}
+	if !m.wake.IsZero() && !m.wake.After(m.now) {
+		m.r.Fatalf("it wants to be called at %v, which was", m.wake)
+	}
+	m.granted = nil
+	for id, list := range m.asked {
+		live := slices.DeleteFunc(slices.Clone(list), func(a *asked) bool { return a.void })
+		if len(live) > 1 {
+			m.r.Fatalf("%s is asked for %d times at once", id, len(live))
+		}
+	}
+}
+
+// check is told one thing that is to be done.
+func (m *memberMachine) check(what any) {
+	was := map[peers.ID]*share.Set{}
+	for id, s := range m.may {
+		if s != nil {
+			was[id] = s.Clone()
+		}
+	}
+	switch x := what.(type) {
+	case Tell:
+		if !m.seated {
+			m.r.Fatalf("tells %+v to nobody", x.Message)
+		}
+		m.hear(x.Message)
+	case Dial, Join, Unseat:
+		m.seated, m.asked, m.knows = false, map[peers.ID][]*asked{}, nil
+		clear(m.tokens)
+	case Allow:
+		more := x.Pieces
+		if more != nil && was[x.Source] != nil {
+			more = more.Minus(was[x.Source])
+		}
+		if more != nil && more.Count() > 0 && !m.m.alone && !m.member[x.Source] {
+			m.r.Fatalf("lets %v be fetched from %s without a lease", slices.Collect(more.All()), x.Source)
+		}
+		m.act(x)
+	case AllowMore:
+		for _, p := range x.Pieces {
+			if !slices.Contains(m.granted, p) {
+				m.r.Fatalf("lets %d be fetched from %s without a lease", p, x.Source)
+			}
+		}
+		m.act(x)
+	case Forbid:
+		m.act(x)
+	}
+}
+
+// hear is the coordinator.
+func (m *memberMachine) hear(what any) {
+	valid := func(p uint32, token uint64) {
+		if of, known := m.tokens[share.Token(token)]; !known || of != share.Piece(p) {
+			m.r.Fatalf("%+v: a token that it was not given", what)
+		}
+	}
+	switch x := what.(type) {
+	case wire.HaveMap:
+		set, err := share.ParseSet(machinePieces, x.Bits)
+		if err != nil || !set.Equal(m.mine) {
+			m.r.Fatalf("says that it has %v, %v", set, err)
+		}
+		m.knows = map[share.Piece]bool{}
+		for p := range set.All() {
+			m.knows[p] = true
+		}
+	case wire.Have:
+		for _, p := range x.Pieces {
+			m.knows[share.Piece(p)] = true
+		}
+	case wire.PieceDone:
+		valid(x.Piece, x.Token)
+		m.knows[share.Piece(x.Piece)] = true
+	case wire.LeaseRequest:
+		m.asked[x.Source] = append(m.asked[x.Source], &asked{m: x})
+	case wire.SourceDown:
+		if !x.Member {
+			for _, a := range m.asked[x.Source] {
+				a.void = true
+			}
+		}
+	case wire.LeaseProgress:
+		for _, i := range x.Items {
+			valid(i.Piece, i.Token)
+		}
+	case wire.LeaseReturned:
+		for _, i := range x.Items {
+			valid(i.Piece, i.Token)
+		}
+	}
+}
+
+func (m *memberMachine) step() {
+	id := m.name()
+	steps := []func(){
+		m.join, m.join, m.lostSeat,
+		func() { m.answer(id) }, func() { m.answer(id) }, func() { m.answer(id) },
+		func() { m.manager(id) }, func() { m.manager(id) },
+		func() { m.source(id) }, func() { m.source(id) },
+		func() {
+			p := m.piece()
+			m.mine.Add(p)
+			m.happens(func() { m.m.Verified(p, m.now) })
+		},
+		func() {
+			f := wire.FleetMembers{Share: theShare, Members: []peers.Addr{{ID: id}}}
+			m.member[id] = m.member[id] || m.m.seat.state >= subscribing
+			m.happens(func() { m.m.FleetMembers("seat", f, m.now) })
+		},
+		func() {
+			run := leasemgr.Run{First: m.piece(), N: 1, Priority: rapid.SampledFrom([]leasemgr.Priority{leasemgr.Skip, leasemgr.Normal}).Draw(m.r, "priority")}
+			m.happens(func() { m.m.SetPriorities([]leasemgr.Run{run}, m.now) })
+		},
+		func() {
+			m.happens(func() { m.m.PlanQuery(xPool, m.now.Add(-time.Hour), m.now) })
+			m.happens(func() { m.m.Planned(m.now) })
+		},
+		m.passes, m.passes,
+	}
+	rapid.SampledFrom(steps).Draw(m.r, "step")()
+}
+
+func (m *memberMachine) join() {
+	m.happens(func() { m.m.Linked(time.Millisecond, m.now) })
+	if m.m.seat.state == subscribing {
+		m.seated, m.asked, m.knows = true, map[peers.ID][]*asked{}, nil
+		m.happens(func() {
+			m.m.SubscribeResult("seat", wire.SubscribeResult{Share: theShare, Accepted: true}, m.now)
+		})
+		if m.knows == nil {
+			m.r.Fatal("it did not say what it has")
+		}
+	}
+}
+
+func (m *memberMachine) lostSeat() {
+	m.happens(rapid.SampledFrom([]func(){
+		func() { m.m.Unheard(m.now) },
+		func() { m.m.Lost("for a test", m.now) },
+		func() {
+			m.m.SubscribeResult("seat", wire.SubscribeResult{Share: theShare, Retry: time.Second}, m.now)
+		},
+	}).Draw(m.r, "how"))
+}
+
+// answer has the coordinator answer the oldest request for a source, or take a lease back.
+func (m *memberMachine) answer(id peers.ID) {
+	list := m.asked[id]
+	if len(list) == 0 {
+		return
+	}
+	a := list[0]
+	m.asked[id] = list[1:]
+	answer := wire.LeaseResponse{Share: theShare, Source: id}
+	grant := slices.DeleteFunc(slices.Clone(a.m.Keep), func(uint32) bool { return rapid.Bool().Draw(m.r, "not kept") })
+	for range rapid.IntRange(0, int(a.m.Max)).Draw(m.r, "granted") {
+		if p := uint32(m.piece()); !slices.Contains(grant, p) {
+			grant = append(grant, p)
+		}
+	}
+	for _, p := range grant {
+		m.next++
+		m.tokens[m.next] = share.Piece(p)
+		answer.Leases = append(answer.Leases, wire.Lease{Piece: p, Token: uint64(m.next)})
+		if !a.void {
+			m.granted = append(m.granted, share.Piece(p))
+		}
+	}
+	if len(grant) < int(a.m.Max) {
+		answer.Refused = "no more"
+	}
+	m.happens(func() { m.m.LeaseResponse("seat", answer, m.now) })
+	if len(answer.Leases) > 0 && rapid.Bool().Draw(m.r, "taken back") {
+		l := answer.Leases[0]
+		m.happens(func() {
+			m.m.LeaseRevoked("seat", wire.LeaseRevoked{Share: theShare, Source: id, Items: []wire.Revoked{{Piece: l.Piece, Token: l.Token}}}, m.now)
+		})
+		if may := m.may[id]; may != nil && may.Has(share.Piece(l.Piece)) && m.seated && !m.m.alone && !m.member[id] {
+			m.r.Fatalf("%d was taken back, and may be fetched from %s", l.Piece, id)
+		}
+	}
+}
+
+// manager has the lease manager of the node answer a pool, and say how a lease comes on.
+func (m *memberMachine) manager(id peers.ID) {
+	if !m.up[id] {
+		return
+	}
+	m.happens(func() {
+		m.m.Request(Port{"here", string(id)}, id, rapid.IntRange(1, 3).Draw(m.r, "max"), 1e6, 0, m.now)
+	})
+	var leases []leasemgr.Lease
+	if may := m.may[id]; may != nil {
+		for p := range may.All() {
+			if rapid.Bool().Draw(m.r, "leased") {
+				leases = append(leases, leasemgr.Lease{Piece: p, Token: share.Token(rapid.IntRange(1, 3).Draw(m.r, "token"))})
+			}
+		}
+	}
+	why := rapid.SampledFrom([]leasemgr.Why{"", leasemgr.NoneHere, leasemgr.AllLeased, leasemgr.AtCapacity}).Draw(m.r, "refused")
+	m.happens(func() { m.m.Granted(leases, leasemgr.Refusal{Reason: why}, m.now) })
+	for _, l := range leases {
+		if rapid.Bool().Draw(m.r, "progress") {
+			m.happens(func() { m.m.Progress(id, l.Piece, l.Token, 100, m.now) })
+		}
+		if rapid.Bool().Draw(m.r, "ends") {
+			why := rapid.SampledFrom([]leasemgr.Reason{leasemgr.NotFound, leasemgr.GaveBack, leasemgr.BadData}).Draw(m.r, "why")
+			m.happens(func() { m.m.Returned(id, l.Piece, l.Token, why, m.now) })
+			if may := m.may[id]; may != nil && may.Has(l.Piece) && !m.m.alone && !m.member[id] {
+				m.r.Fatalf("the lease of %d came back, and it may be fetched from %s", l.Piece, id)
+			}
+		}
+	}
+}
+
+func (m *memberMachine) source(id peers.ID) {
+	pool := Port{"here", string(id)}
+	switch op := rapid.IntRange(0, 6).Draw(m.r, "op"); {
+	case op == 0 || !m.up[id]:
+		m.up[id] = true
+		m.happens(func() { m.m.SourceUp(id, pool, m.now) })
+		m.may[id] = nil
+	case op == 1:
+		m.up[id] = false
+		m.happens(func() { m.m.SourceDown(id, m.now) })
+	case op == 2:
+		m.up[id] = false
+		m.happens(func() { m.m.Ended(pool, m.now) })
+	case op == 3:
+		m.happens(func() { m.m.SourceHas(id, nil, m.now) })
+	case op == 4:
+		more := slices.Collect(m.set().All())
+		m.happens(func() { m.m.SourceHasMore(id, more, m.now) })
+	default:
+		has := m.set()
+		m.happens(func() { m.m.SourceHas(id, has.Clone(), m.now) })
+		if may := m.may[id]; may != nil && may.Minus(has).Count() > 0 && !m.member[id] {
+			m.r.Fatalf("%s has %v, and may be asked for %v", id, has, may)
+		}
+	}
+}
+
+// passes lets time pass.
+func (m *memberMachine) passes() {
+	end := m.now.Add(rapid.SampledFrom([]time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second, 20 * time.Second}).Draw(m.r, "time"))
+	for !m.wake.IsZero() && !m.wake.After(end) {
+		m.now = m.wake
+		m.happens(func() {})
+	}
+	m.now = end
+}
+
+func TestWhateverHappensToAMember(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		m := newMemberMachine(r, t)
+		m.happens(func() {})
+		for range rapid.IntRange(1, 60).Draw(r, "steps") {
+			m.step()
+		}
+		// In the end it finds its coordinator, and that knows what is here.
+		for range 20 {
+			if !m.seated {
+				m.join()
+			}
+			m.now = m.now.Add(200 * time.Millisecond)
+			m.happens(func() {})
+		}
+		if !m.seated {
+			r.Fatalf("it does not join: %+v", m.m.seat)
+		}
+		for p := range m.mine.All() {
+			if !m.knows[p] {
+				r.Fatalf("the coordinator does not know that %d is here", p)
+			}
+		}
+		if _, line, _ := m.m.Planned(m.now); line == "" {
+			r.Fatal("it does not say how it stands")
+		}
+	})
+}
