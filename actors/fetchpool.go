@@ -106,7 +106,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.core.Limit(float64(f.ration.Rate()), f.s.Now())
 	case budgetFree, system.WakeDue:
 	case SourceAlso:
-		f.at.also(m.Addrs)
+		f.at.also(m.Addr)
 	case StopPool:
 		f.core.Stop(m.Why, f.s.Now())
 	case *actor.DeadLetterResponse:
@@ -221,7 +221,7 @@ func (f *fetchPool) hangUp() {
 
 func (f *fetchPool) dial(ctx actor.Context) {
 	f.hangUp()
-	f.source.Addrs = f.at.try(f.nowhere)
+	f.source = f.at.try(f.nowhere)
 	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
 }
 
@@ -472,7 +472,7 @@ func (f *fetchPool) subscribed(ctx actor.Context, m SubscribeResult) {
 	case m.Accepted:
 		f.core.Subscribed(f.s.Now())
 		if len(m.Children) > 0 {
-			ctx.Send(f.finder, PeersNamed{f.share, f.source.ID, m.Children})
+			ctx.Send(f.finder, PeersNamed{Share: f.share, By: f.source.ID, Peers: m.Children})
 		}
 	case m.Retry > 0:
 		f.core.Declined(m.Retry, orElse(m.Reason, "is busy"), f.s.Now())

@@ -15,7 +15,7 @@ import (
 const (
 	maxKnown   = 512 // peers of a share
 	maxNamedBy = 96  // of these, named by one peer
-	maxAddrs   = 8   // addresses of a peer, by one that names it
+	maxAddrs   = 8   // addresses of a peer, by the user or one whom he trusts
 	maxNamers  = 4   // of one peer whose addresses are remembered
 )
 
@@ -23,6 +23,7 @@ const (
 // dials nobody: a FetchPool does, and finds out whether it is true.
 type finder struct {
 	s      *system.System
+	net    Network
 	self   peers.ID
 	wanted map[share.ID]*search
 }
@@ -40,8 +41,8 @@ type naming struct {
 	addrs []string
 }
 
-func newFinder(s *system.System, self peers.ID) *finder {
-	return &finder{s: s, self: self, wanted: map[share.ID]*search{}}
+func newFinder(s *system.System, net Network) *finder {
+	return &finder{s: s, net: net, self: net.Self(), wanted: map[share.ID]*search{}}
 }
 
 func (f *finder) Receive(ctx actor.Context) {
@@ -76,6 +77,9 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 		return
 	}
 	for _, a := range m.Peers {
+		if !m.Sure && !f.believe(&a, m.By) {
+			continue
+		}
 		_, known := w.known[a.ID]
 		switch {
 		case a.ID == f.self:
@@ -92,6 +96,19 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 			w.tell(ctx, a, SourceFound{Named: true})
 		}
 	}
+}
+
+// believe leaves of the addresses of a peer that was named those that may be dialled
+// because somebody said so, and says whether it can be reached by what is left. A peer
+// that came to us says itself where it is.
+func (f *finder) believe(a *peers.Addr, by peers.ID) bool {
+	if a.By = by; by == f.self {
+		a.By = a.ID
+	}
+	from, _ := f.net.Where(a.By)
+	a.Addrs = peers.Addrs(peers.Named(f.net.Places(a.Addrs), from.Reach))
+	_, connected := f.net.Where(a.ID)
+	return connected || len(a.Addrs) > 0
 }
 
 // news remembers where a peer is according to another, and says whether that is new.

@@ -199,6 +199,7 @@ type PeersNamed struct {
 	Share share.ID
 	By    peers.ID
 	Peers []peers.Addr
+	Sure  bool // by a peer that the user trusts, so that what it says is believed
 }
 
 // ---- to Transfer ----
@@ -211,7 +212,7 @@ type SourceFound struct {
 }
 
 // SourceAlso, Transfer -> FetchPool: other addresses of its source.
-type SourceAlso struct{ Addrs []string }
+type SourceAlso struct{ Addr peers.Addr }
 
 // PeerBanned, Node -> Transfer.
 type PeerBanned struct {

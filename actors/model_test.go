@@ -219,17 +219,24 @@ type madeShare struct {
 func (n *simNode) Self() peers.ID  { return n.id }
 func (n *simNode) Addrs() []string { return []string{"/sim"} }
 
+// Places knows addresses that say their reach or port, and else that anybody can dial.
 func (n *simNode) Places(addrs []string) (out []peers.Place) {
 	for _, a := range addrs {
-		out = append(out, peers.Place{Addr: a, Port: 4001})
+		p := peers.Place{Addr: a, Port: 4001}
+		fmt.Sscanf(a, "reach %d", &p.Reach)
+		fmt.Sscanf(a, "port %d", &p.Port)
+		out = append(out, p)
 	}
 	return out
 }
 
-// Where says that names up to a slash are of one network.
-func (n *simNode) Where(id peers.ID) (peers.Place, bool) {
-	net, _, _ := strings.Cut(string(id), "/")
-	return peers.Place{Net: net}, n.met[id] || n.sw.nodes[id] != nil && n.sw.nodes[id].met[n.id]
+// Where says that names up to a slash are of one network, and near if it is called so.
+func (n *simNode) Where(id peers.ID) (p peers.Place, connected bool) {
+	p.Net, _, _ = strings.Cut(string(id), "/")
+	if p.Net == "near" {
+		p.Reach = 1
+	}
+	return p, n.met[id] || n.sw.nodes[id] != nil && n.sw.nodes[id].met[n.id]
 }
 
 func (n *simNode) Send(to peers.ID, frame []byte) bool {

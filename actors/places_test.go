@@ -2,22 +2,27 @@ package actors
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 )
 
 func TestAddressesOfASourceAreBoundedAndTriedInTurn(t *testing.T) {
-	p := places{{"first"}}
+	p := places{{Addrs: []string{"first"}}}
 	for i := range 10 {
-		if addrs := []string{fmt.Sprint(i)}; !p.also(addrs) || p.also(addrs) {
+		if a := (peers.Addr{By: "somebody", Addrs: []string{fmt.Sprint(i)}}); !p.also(a) || p.also(a) {
 			t.Error(i, "is not new once")
 		}
 	}
 	var tried []string
 	for i := range 2 * maxPlaces {
-		tried = append(tried, p.try(i)[0])
+		tried = append(tried, p.try(i).Addrs[0])
 	}
 	if want := []string{"first", "7", "8", "9", "first", "7", "8", "9"}; !slices.Equal(tried, want) {
 		t.Errorf("tried %v, want %v", tried, want)
@@ -48,5 +53,49 @@ func TestEachPeerHasOneWordOnWhereAnotherIs(t *testing.T) {
 		if len(n.addrs) > maxAddrs {
 			t.Errorf("%d addresses of one", len(n.addrs))
 		}
+	}
+}
+
+// What peers say of where others are is believed as far as they could know it, and who
+// said it goes along.
+func TestWhatPeersSayOfOthersIsBelievedWithinBounds(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1).seed(m, content) // takes its time
+	near, came := sw.add("near/1", 1e6), sw.add("came", 1e6)
+	x := sw.add("x", 1e6)
+	found := map[peers.ID]SourceFound{}
+	sw.w.Observe = func(d system.Delivery) {
+		if s, ok := d.Message.(SourceFound); ok {
+			found[s.Addr.ID] = s
+		}
+	}
+	x.fetch(m.ID(), source)
+	sw.w.Run(time.Second)
+	x.met[near.id], x.met[came.id] = true, true
+	say := func(by peers.ID, sure bool, peer peers.ID, addrs ...string) {
+		x.program.s.Send(actor.NewPID("x", "node/finder"), PeersNamed{Share: m.ID(), By: by, Sure: sure, Peers: []peers.Addr{{ID: peer, Addrs: addrs}}})
+		sw.w.Run(time.Second)
+	}
+	say("source", false, "public", "/a", "reach 1", "reach 2", "port 22", "/b", "/c", "/d", "/e")
+	say("near/1", false, "neighbour", "reach 1", "reach 2")
+	say("gone", false, "far", "reach 1", "/a")
+	say("source", false, "nowhere", "reach 1", "reach 2", "port 22")
+	say("x", false, "came", "reach 2", "/a")
+	say("boss", true, "fellow", "reach 1", "port 22")
+	for id, want := range map[peers.ID]peers.Addr{
+		"source":    {ID: "source"},
+		"public":    {ID: "public", By: "source", Addrs: []string{"/a", "/b", "/c", "/d"}},
+		"neighbour": {ID: "neighbour", By: "near/1", Addrs: []string{"reach 1"}},
+		"far":       {ID: "far", By: "gone", Addrs: []string{"/a"}},
+		"came":      {ID: "came", By: "came", Addrs: []string{"/a"}},
+		"fellow":    {ID: "fellow", Addrs: []string{"reach 1", "port 22"}},
+	} {
+		if got := found[id].Addr; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is told of as %+v, want %+v", id, got, want)
+		}
+	}
+	if _, told := found["nowhere"]; told {
+		t.Error("a peer is told of that cannot be reached")
 	}
 }

@@ -60,27 +60,27 @@ func (src *source) seen(now time.Time) Source {
 	return s
 }
 
-// places are the addresses of one source by whoever named them, the first and the
-// newest of the others. What comes of the first may be another's lie, so they are
+// places are where one source is by whoever named it, the first and the newest of the
+// others. What comes of the first may be another's lie, so they are
 // tried in turn.
-type places [][]string
+type places []peers.Addr
 
 const maxPlaces = maxNamers
 
 // also adds addresses, and says whether they are new.
-func (p *places) also(addrs []string) bool {
-	if slices.ContainsFunc(*p, func(x []string) bool { return slices.Equal(x, addrs) }) {
+func (p *places) also(a peers.Addr) bool {
+	if slices.ContainsFunc(*p, func(x peers.Addr) bool { return slices.Equal(x.Addrs, a.Addrs) }) {
 		return false
 	}
 	if len(*p) == maxPlaces {
 		*p = slices.Delete(*p, 1, 2)
 	}
-	*p = append(*p, addrs)
+	*p = append(*p, a)
 	return true
 }
 
-// try are the addresses to be tried after so many attempts that failed.
-func (p places) try(failed int) []string { return p[failed%len(p)] }
+// try is where to try after so many attempts that failed.
+func (p places) try(failed int) peers.Addr { return p[failed%len(p)] }
 
 // stop ends what a source is doing; its record stays.
 func (s *source) stop(ctx actor.Context) {
@@ -102,7 +102,7 @@ func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
 		t.foundAgain(ctx, src, m)
 		return
 	}
-	src := &source{addr: m.Addr, at: places{m.Addr.Addrs}, named: m.Named, info: Source{Peer: m.Addr.ID}}
+	src := &source{addr: m.Addr, at: places{m.Addr}, named: m.Named, info: Source{Peer: m.Addr.ID}}
 	src.in0, src.out0 = t.net.Traffic(m.Addr.ID)
 	t.sources[m.Addr.ID] = src
 	t.order = append(t.order, src)
@@ -114,14 +114,14 @@ func (t *transfer) sourceFound(ctx actor.Context, m SourceFound) {
 // given up because it could not be reached: always if it has come to us, and else only
 // so often, as who is named need not exist.
 func (t *transfer) foundAgain(ctx actor.Context, src *source, m SourceFound) {
-	if src.at.also(m.Addr.Addrs) && src.pool != nil {
-		ctx.Send(src.pool, SourceAlso{m.Addr.Addrs})
+	if src.at.also(m.Addr) && src.pool != nil {
+		ctx.Send(src.pool, SourceAlso{m.Addr})
 	}
 	switch {
 	case !src.lost:
 		return
 	case m.Came:
-		src.at = places{m.Addr.Addrs}
+		src.at = places{m.Addr}
 	case src.again == maxPlaces:
 		return
 	default:
@@ -138,7 +138,7 @@ func (t *transfer) goodSources() []peers.Addr {
 	out := slices.DeleteFunc(slices.Clone(t.cmd.Sources), func(a peers.Addr) bool { return t.sources[a.ID] != nil && t.sources[a.ID].info.Banned })
 	for _, src := range t.order {
 		if src.info.Bytes > 0 && !src.info.Banned && !slices.ContainsFunc(out, func(a peers.Addr) bool { return a.ID == src.addr.ID }) {
-			out = append(out, peers.Addr{ID: src.addr.ID, Addrs: src.at[0]})
+			out = append(out, src.at[0])
 		}
 	}
 	return out
@@ -178,7 +178,7 @@ func (t *transfer) askForManifest(ctx actor.Context) {
 			why = src.lastLoss + "; trying again"
 		}
 		src.stands(now, Connecting, why)
-		src.cancel = t.net.FetchManifest(peers.Addr{ID: id, Addrs: src.at.try(src.asks)}, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+		src.cancel = t.net.FetchManifest(src.at.try(src.asks), t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
 			s.Send(self, manifestCame{id, b, r, err})
 		})
 	}

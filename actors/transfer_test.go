@@ -251,7 +251,7 @@ func TestAPeerThatComesByItselfIsASource(t *testing.T) {
 	n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour}, half)
 	sw.w.Run(time.Second)
 	whole.down = true
-	named := PeersNamed{Share: m.ID(), By: half.id, Peers: []peers.Addr{{ID: whole.id}}}
+	named := PeersNamed{Share: m.ID(), By: half.id, Peers: []peers.Addr{{ID: whole.id, Addrs: []string{"/sim"}}}}
 	n.program.s.Send(actor.NewPID(string(n.id), "node/finder"), named)
 	sw.w.Run(5 * time.Minute)
 	if n.end != nil {

@@ -2,8 +2,14 @@ package p2p
 
 import (
 	"context"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/libp2p/go-libp2p"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/piecelease/fetcher/peers"
 )
@@ -23,5 +29,54 @@ func TestAddressesThatAreNoneAreSkipped(t *testing.T) {
 	}
 	if _, err := h.connect(t.Context(), peers.Addr{ID: other.ID(), Addrs: append([]string{"/p2p/" + id, "x"}, other.Addrs()...)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A peer is dialled where it was just said to be, and nowhere else: not where it said
+// itself that it is while it was connected, nor where others said before.
+func TestAPeerIsDialledWhereItIsSaidToBeAndNowhereElse(t *testing.T) {
+	trap, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trap.Close()
+	var caught atomic.Int64
+	go func() {
+		for {
+			c, err := trap.Accept()
+			if err != nil {
+				return
+			}
+			caught.Add(1)
+			c.Close()
+		}
+	}()
+	at, _ := manet.FromNetAddr(trap.Addr())
+	h := newHost(t, Config{})
+	other := newHost(t, Config{Libp2p: []libp2p.Option{libp2p.AddrsFactory(func(own []ma.Multiaddr) []ma.Multiaddr { return append(own, at) })}})
+	trial := func(addrs ...string) error {
+		_, err := h.connect(t.Context(), peers.Addr{ID: other.ID(), Addrs: addrs})
+		return err
+	}
+	if err := trial(at.String()); err == nil || caught.Load() == 0 {
+		t.Fatalf("said to be in the trap: %v, %d caught", err, caught.Load())
+	}
+	before := caught.Load()
+	if err := trial(other.Addrs()...); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "identify", func() bool { // it says where it is, among all else
+		_, err := h.host.Peerstore().Get(other.host.ID(), "AgentVersion")
+		return err == nil
+	})
+	h.swarm.ClosePeer(other.host.ID())
+	if err := trial(); err == nil {
+		t.Error("it was dialled though nobody said where it is")
+	}
+	if err := trial(other.Addrs()...); err != nil {
+		t.Error(err)
+	}
+	if n := caught.Load(); n != before {
+		t.Errorf("%d connections went into the trap", n-before)
 	}
 }

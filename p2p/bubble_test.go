@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -31,6 +33,7 @@ type packets struct {
 	mu   sync.Mutex
 	ends map[netip.AddrPort]*packetConn
 	cut  map[netip.Addr]bool
+	lost map[netip.AddrPort]time.Time // where nobody is, and when a packet was first sent there
 }
 
 type packet struct {
@@ -73,6 +76,9 @@ func (c *packetConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	n := c.n
 	n.mu.Lock()
 	dst := n.ends[at(to)]
+	if _, before := n.lost[at(to)]; dst == nil && !before {
+		n.lost[at(to)] = time.Now()
+	}
 	lost := dst == nil || n.cut[at(to).Addr()] || n.cut[at(c.addr).Addr()]
 	n.mu.Unlock()
 	if lost || len(b) > 1500 {
@@ -150,7 +156,7 @@ func (n *packets) config(ip string, cfg Config) Config {
 // inBubble runs f with a network in virtual time.
 func inBubble(t *testing.T, f func(t *testing.T, n *packets)) {
 	synctest.Test(t, func(t *testing.T) {
-		f(t, &packets{delay: 25 * time.Millisecond, ends: map[netip.AddrPort]*packetConn{}, cut: map[netip.Addr]bool{}})
+		f(t, &packets{delay: 25 * time.Millisecond, ends: map[netip.AddrPort]*packetConn{}, cut: map[netip.Addr]bool{}, lost: map[netip.AddrPort]time.Time{}})
 	})
 }
 
@@ -700,4 +706,86 @@ func TestWhatIsParkedHoldsAPartOfServeBytes(t *testing.T) {
 		}
 		src.kids.mu.Unlock()
 	})
+}
+
+// dialled is when peers were first dialled that are nowhere, in order: 2.X.Y.Z is peer X.
+func (n *packets) dialled() []time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	first := map[byte]time.Time{}
+	for to, t := range n.lost {
+		x := to.Addr().As4()[1]
+		if was, ok := first[x]; !ok || t.Before(was) {
+			first[x] = t
+		}
+	}
+	return slices.SortedFunc(maps.Values(first), time.Time.Compare)
+}
+
+// A peer that names hundreds of others has this one dial some of them, slowly. Whom the
+// user names is dialled at once.
+func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
+	x := newMemory(t, 1)
+	open := func(h *Host, many, places int, by peers.ID) {
+		for i := range many {
+			to := peers.Addr{ID: peerOf(seedKey(byte(i))), By: by}
+			for k := range places {
+				to.Addrs = append(to.Addrs, fmt.Sprintf("/ip4/2.%d.%d.1/udp/4001/quic-v1", i, k))
+			}
+			h.Open(to, x.m.ID(), x.m.Layout(), newCatcher())
+		}
+	}
+	inBubble(t, func(t *testing.T, n *packets) {
+		open(n.host(t, "1.0.0.2", Config{}), 250, 8, "namer")
+		time.Sleep(25 * time.Second)
+		when := n.dialled()
+		second, most := 0, 0
+		for i, at := range when {
+			for at.Sub(when[second]) >= time.Second {
+				second++
+			}
+			most = max(most, i-second+1)
+		}
+		// A dial lasts five seconds: until QUIC gives up.
+		if most > 2*16 || len(when) > 5*64 || len(n.lost) > peers.MaxPlaces*len(when) {
+			t.Errorf("%d peers were dialled at %d addresses, %d of them within a second", len(when), len(n.lost), most)
+		}
+		if len(when) < 64 {
+			t.Errorf("only %d were dialled", len(when))
+		}
+	})
+	inBubble(t, func(t *testing.T, n *packets) {
+		open(n.host(t, "1.0.0.2", Config{}), 100, 2, "")
+		time.Sleep(time.Second)
+		if when := n.dialled(); len(when) != 100 || len(n.lost) != 200 {
+			t.Errorf("of 100 peers that the user named %d were dialled at %d addresses", len(when), len(n.lost))
+		}
+	})
+}
+
+// However many peers are said to be in one network that can be reached from anywhere,
+// few of its addresses are dialled at a time; those beside the namer are another matter.
+func TestOneNetworkIsDialledAtFewAddressesAtATime(t *testing.T) {
+	x := newMemory(t, 1)
+	for _, home := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, n *packets) {
+			h, namer := n.host(t, "1.0.0.2", Config{}), n.host(t, "2.0.0.1", Config{})
+			connected(t, h, namer)
+			for i := range 40 {
+				to := peers.Addr{ID: peerOf(seedKey(byte(i))), By: namer.ID(), Addrs: []string{fmt.Sprintf("/ip4/3.0.0.%d/udp/4001/quic-v1", i)}}
+				if home {
+					to.Addrs[0] = fmt.Sprintf("/ip4/2.0.0.%d/udp/4001/quic-v1", 10+i)
+				}
+				h.Open(to, x.m.ID(), x.m.Layout(), newCatcher())
+			}
+			time.Sleep(4 * time.Second)
+			if want := map[bool]int{false: peers.MaxPlaces, true: 40}[home]; len(n.lost) != want {
+				t.Errorf("the namer's own %v: %d addresses were dialled at once, want %d", home, len(n.lost), want)
+			}
+			time.Sleep(5 * time.Second) // those have failed
+			if want := 2 * peers.MaxPlaces; !home && len(n.lost) != want {
+				t.Errorf("%d addresses were dialled after those had failed, want %d", len(n.lost), want)
+			}
+		})
+	}
 }

@@ -38,6 +38,7 @@ type Host struct {
 	log      *slog.Logger
 	host     host.Host
 	swarm    *swarm.Swarm
+	book     *book
 	id       peers.ID
 	announce []ma.Multiaddr
 
@@ -53,6 +54,7 @@ type Host struct {
 	more     *places // ... that have one
 	asks     *places // of manifests
 	messages messenger
+	dials    *dials // of peers that peers named
 
 	ctx    context.Context // ends when nothing may go on
 	cancel context.CancelFunc
@@ -87,8 +89,13 @@ func New(cfg Config) (*Host, error) {
 		}
 		announce = append(announce, a)
 	}
-	node, err := newNode(cfg)
+	book, err := newBook()
 	if err != nil {
+		return nil, fmt.Errorf("make the peerstore: %w", err)
+	}
+	node, err := newNode(cfg, book)
+	if err != nil {
+		book.Close()
 		return nil, err
 	}
 	h := &Host{
@@ -96,6 +103,7 @@ func New(cfg Config) (*Host, error) {
 		log:      cfg.Logger,
 		host:     node,
 		swarm:    node.Network().(*swarm.Swarm),
+		book:     book,
 		id:       peers.ID(node.ID().String()),
 		announce: announce,
 		counts:   counters{each: map[peers.ID]*traffic{}},
@@ -104,6 +112,7 @@ func New(cfg Config) (*Host, error) {
 		first:    newPlaces(linkStreams - max(moreStreams, cfg.Streams-1)),
 		more:     newPlaces(max(moreStreams, cfg.Streams-1)),
 		asks:     newPlaces(manifestAsks),
+		dials:    newDials(),
 		done:     make(chan struct{}),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -124,7 +133,7 @@ func New(cfg Config) (*Host, error) {
 const protocolVersion = "fetcher/1"
 
 // newNode is the libp2p host, not listening.
-func newNode(cfg Config) (host.Host, error) {
+func newNode(cfg Config, b *book) (host.Host, error) {
 	key, err := crypto.UnmarshalEd25519PrivateKey(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("node key: %w", err)
@@ -149,6 +158,7 @@ func newNode(cfg Config) (host.Host, error) {
 		libp2p.DisableIdentifyAddressDiscovery(), // nothing here reads what it finds
 		libp2p.ResourceManager(resources),
 		libp2p.ConnectionManager(conns),
+		libp2p.Peerstore(b),
 		libp2p.ConnectionGater(newGate(lim, t)),
 		acceptWithin(t.Accept),
 		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred, at two thirds of Noise's cost
@@ -362,20 +372,31 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	case id == h.host.ID():
 		return "", said{"it is this node itself", peers.ErrUnreachable, nil}
 	}
-	info := peer.AddrInfo{ID: id}
+	if h.swarm.Connectedness(id) == network.Connected {
+		return id, nil
+	}
+	end, err := h.dials.begin(ctx, h, &to)
+	if err != nil {
+		return "", err
+	}
+	defer end()
+	var addrs []ma.Multiaddr
 	for _, s := range to.Addrs {
 		a, err := ma.NewMultiaddr(s)
 		if err != nil {
 			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
 			continue
 		}
-		info.Addrs = append(info.Addrs, bare(a))
+		if a = bare(a); len(a) > 0 {
+			addrs = append(addrs, a)
+		}
 	}
+	defer h.book.dial(id, addrs)()
 	h.swarm.Backoff().Clear(id) // when to dial again is the pool's decision
 	t := h.cfg.Timeouts
 	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
 	defer cancel()
-	if err := h.host.Connect(ctx, info); err != nil {
+	if err := h.host.Connect(ctx, peer.AddrInfo{ID: id}); err != nil {
 		h.log.Debug("no connection", "peer", to.ID, "err", err)
 		if h.swarm.Connectedness(id) == network.Connected {
 			return "", said{noReply, peers.ErrLost, err}

@@ -181,7 +181,7 @@ func Namer() Behaviour {
 }
 
 // nowhere is an address at which nobody is.
-const nowhere = "/ip4/192.0.2.1/udp/1/quic-v1"
+const nowhere = "/ip4/2.0.0.1/udp/4001/quic-v1"
 
 // Misplacer names its children, but where they are not.
 func Misplacer() Behaviour {

@@ -1,0 +1,68 @@
+package p2p
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// dials waits until peers.Dials lets a peer be dialled that another named.
+type dials struct {
+	mu    sync.Mutex
+	core  *peers.Dials
+	ended chan struct{} // closed when a dial ends
+}
+
+func newDials() *dials { return &dials{core: peers.NewDials(), ended: make(chan struct{})} }
+
+// begin waits for the turn of a peer that another named, and leaves of its addresses
+// those that may be dialled. end is to be called when the dial is over. It does not wait
+// longer than a dial may take, and then the error wraps peers.ErrUnreachable.
+func (d *dials) begin(ctx context.Context, h *Host, to *peers.Addr) (end func(), err error) {
+	if to.By == "" {
+		return func() {}, nil
+	}
+	at := Places(to.Addrs)
+	at = at[:min(len(at), peers.MaxPlaces)]
+	to.Addrs = peers.Addrs(at)
+	home, _ := h.Where(to.By)
+	late := time.NewTimer(h.cfg.Timeouts.Dial)
+	defer late.Stop()
+	for {
+		wait, ended, ok := d.try(to.By, home.Net, at)
+		if ok {
+			return func() { d.over(to.By, home.Net, at) }, nil
+		}
+		var due <-chan time.Time
+		if wait > 0 {
+			t := time.NewTimer(wait)
+			defer t.Stop()
+			due = t.C
+		}
+		select {
+		case <-due:
+		case <-ended:
+		case <-late.C:
+			return nil, said{"not tried yet: too many addresses that peers named are being tried", peers.ErrUnreachable, nil}
+		case <-ctx.Done():
+			return nil, said{"given up before its turn came", peers.ErrUnreachable, context.Cause(ctx)}
+		}
+	}
+}
+
+func (d *dials) try(by peers.ID, home string, at []peers.Place) (wait time.Duration, ended chan struct{}, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait, ok = d.core.Begin(by, home, at, time.Now())
+	return wait, d.ended, ok
+}
+
+func (d *dials) over(by peers.ID, home string, at []peers.Place) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.core.End(by, home, at)
+	close(d.ended)
+	d.ended = make(chan struct{})
+}

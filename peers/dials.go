@@ -1,0 +1,73 @@
+package peers
+
+import "time"
+
+// What whoever names peers can make this node dial.
+const (
+	namedPerSecond = 16        // peers that one peer named, by the second
+	namedAtOnce    = 64        // ... and until it shows whether they are there
+	dialledOfNet   = MaxPlaces // addresses of one network at once, whoever named them
+)
+
+// Dials bounds how addresses are dialled that a peer named. They are a claim: nobody
+// may be there, or somebody who is to be harmed by being dialled. So each peer that
+// names others has so many dials, and addresses of one network that can be reached
+// from anywhere count together, whoever named them. A dial counts until it succeeds or
+// fails. It has one owner; the time is an argument.
+type Dials struct {
+	often *Allowance
+	by    map[ID]int
+	of    map[string]int
+}
+
+// NewDials is Dials without any.
+func NewDials() *Dials {
+	return &Dials{often: NewAllowance(namedPerSecond, namedPerSecond), by: map[ID]int{}, of: map[string]int{}}
+}
+
+// Begin is whether a peer may be dialled now, at no more than MaxPlaces, that another
+// named who is in the network home itself. If it may, End is to be called when the dial
+// has succeeded or failed. If it may not, ask again after wait, or when wait is 0 when
+// another dial has ended.
+func (d *Dials) Begin(by ID, home string, at []Place, now time.Time) (wait time.Duration, ok bool) {
+	of := counted(home, at)
+	if d.by[by] >= namedAtOnce {
+		return 0, false
+	}
+	for net, n := range of {
+		if d.of[net]+n > dialledOfNet {
+			return 0, false
+		}
+	}
+	if wait := d.often.Take(by, 1, now); wait > 0 {
+		return wait, false
+	}
+	d.by[by]++
+	for net, n := range of {
+		d.of[net] += n
+	}
+	return 0, true
+}
+
+// End ends a dial that Begin allowed, of the same.
+func (d *Dials) End(by ID, home string, at []Place) {
+	if d.by[by]--; d.by[by] == 0 {
+		delete(d.by, by)
+	}
+	for net, n := range counted(home, at) {
+		if d.of[net] -= n; d.of[net] == 0 {
+			delete(d.of, net)
+		}
+	}
+}
+
+// counted is how many addresses of each network count.
+func counted(home string, at []Place) map[string]int {
+	of := map[string]int{}
+	for _, p := range at {
+		if p.Reach == 0 && p.Net != home {
+			of[p.Net]++
+		}
+	}
+	return of
+}
