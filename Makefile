@@ -1,5 +1,6 @@
 # make            build bin/fetcher
 # make demo       share docs from one process, fetch it with another, compare
+# make services   NATS and etcd on this machine, for rounds, until Ctrl-C
 # make test       the tests
 # make check      what must pass before a change is handed in
 # make interop    the binary and an implementation in JavaScript, both ways
@@ -10,7 +11,7 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
-.PHONY: build demo test check race vet lint fuzz bench generate generated interop
+.PHONY: build demo test check race vet lint fuzz bench generate generated interop services
 
 build:
 	$(GO) build -o bin/fetcher ./cmd/fetcher
@@ -20,6 +21,13 @@ demo: build
 	@bin/fetcher share docs --dir bin/demo/state >bin/demo/ticket & share=$$!; trap 'kill $$share; wait $$share' EXIT; \
 	until [ -s bin/demo/ticket ]; do kill -0 $$share || exit 1; sleep 0.1; done; \
 	bin/fetcher fetch --dir bin/demo/state -o bin/demo - <bin/demo/ticket && diff -r docs bin/demo/docs && echo "bin/demo/docs is what docs is"
+
+# What keys they have is in bin/nats and bin/etcd.
+services:
+	$(GO) build -o bin/nats-server github.com/nats-io/nats-server/v2
+	@mkdir -p bin/nats && echo 'host: 127.0.0.1, jetstream { store_dir: bin/nats, sync_interval: always }' >bin/nats/conf
+	@echo "nats://127.0.0.1:4222/NAME  etcd://127.0.0.1:2379/NAME"
+	@bin/nats-server --config bin/nats/conf & nats=$$!; trap 'kill $$nats' EXIT; etcd --data-dir bin/etcd --log-level warn
 
 test:
 	$(GO) test ./...

@@ -86,6 +86,8 @@ var only = map[string]string{
 	"modernc.org/":                         "",
 	"github.com/nats-io/":                  "rounds/natskv",
 	"go.etcd.io/":                          "rounds/etcdkv",
+	"google.golang.org/grpc":               "rounds/etcdkv",
+	"go.uber.org/zap":                      "rounds/etcdkv",
 	"testing":                              "store/storetest rounds/kvtest simnet/bubble internal/rig",
 	"github.com/zeebo/blake3":              "",
 	"github.com/anishathalye/porcupine":    "rounds/kvtest",

@@ -101,6 +101,31 @@ func TestTheServerMayBeginAgain(t *testing.T) {
 	}
 }
 
+// A bucket that was replaced by another has other revisions: who watches it is told.
+func TestAWatchOfAnotherBucketEnds(t *testing.T) {
+	t.Parallel()
+	addr, _ := start(t, t.TempDir(), -1)
+	link := kvtest.NewLink(t, addr)
+	kv, direct := open(t, link.Addr, "fleet"), open(t, addr, "fleet")
+	for _, key := range []string{"a", "b", "c"} {
+		if _, err := direct.Create(t.Context(), key, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, done := make(chan []rounds.Entry, 10), make(chan error)
+	go func() { done <- kv.Watch(t.Context(), "c", func(es []rounds.Entry) { seen <- es }) }()
+	<-seen
+	link.Lose(kvtest.Connections)
+	if err := stream(t, addr).DeleteStream(t.Context(), "KV_fleet"); err != nil {
+		t.Fatal(err)
+	}
+	open(t, addr, "fleet")
+	link.Lose(kvtest.Nothing)
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "gone back") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A bucket that was made by others must be one that forgets nothing.
 func TestBucketsThatForgetAreRefused(t *testing.T) {
 	t.Parallel()

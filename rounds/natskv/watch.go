@@ -19,6 +19,8 @@ const (
 	most      = 256             // messages of one request
 )
 
+var errBack = errors.New("the store has gone back: it was replaced, or restored from a backup")
+
 // errGap means that a message of a watch was lost, or may have been.
 var errGap = errors.New("a message was lost")
 
@@ -42,7 +44,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, jetstream.ErrStreamNotFound), k.nc.IsClosed():
+		case errors.Is(err, errBack), errors.Is(err, jetstream.ErrStreamNotFound), k.nc.IsClosed():
 			return fmt.Errorf("watch %s: %w", key, err)
 		}
 		if w.got > 0 {
@@ -76,6 +78,11 @@ func (w *watch) once(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(w.connection(), cancel)()
 	stream := w.stream.CachedInfo().Config.Name
+	if info, err := w.stream.Info(ctx); err != nil {
+		return err
+	} else if info.State.LastSeq < w.after {
+		return errBack
+	}
 	c, err := w.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		FilterSubject: w.subject, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
 		InactiveThreshold: forget, MemoryStorage: true, Replicas: 1,

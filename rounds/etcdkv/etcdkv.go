@@ -1,0 +1,249 @@
+// Package etcdkv keeps a [rounds.KV] in etcd.
+package etcdkv
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// Config says where a store is.
+type Config struct {
+	// Endpoints are the servers of a cluster: HOST:PORT each.
+	Endpoints []string
+
+	// Name is that of the store among others in one cluster: letters, digits, _ and
+	// -. Its keys are fetcher/NAME/KEY.
+	Name string
+
+	User, Password string
+	TLS            *tls.Config // nil: without
+}
+
+// KV is a store in etcd.
+type KV struct {
+	client *clientv3.Client
+	prefix string
+}
+
+var _ rounds.KV = (*KV)(nil)
+
+const (
+	openWithin = 30 * time.Second
+	retryAfter = 100 * time.Millisecond // after the connection was lost; then less and less often
+	retryMost  = 2 * time.Second
+	alive      = 5 * time.Second // a connection that is silent for twice this is dead
+)
+
+// Open connects to a cluster and waits until it answers, for at most 30 seconds.
+func Open(ctx context.Context, c Config) (*KV, error) {
+	if err := rounds.CheckKey(c.Name); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	until, _ := ctx.Deadline()
+	client, err := clientv3.New(clientv3.Config{
+		DialTimeout: max(time.Until(until), 1), Endpoints: c.Endpoints, Username: c.User, Password: c.Password, TLS: c.TLS, Logger: zap.NewNop(),
+		DialKeepAliveTime: alive, DialKeepAliveTimeout: alive,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: retryAfter, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
+			MinConnectTimeout: retryMost,
+		})},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd: %w", err)
+	}
+	k := &KV{client: client, prefix: "fetcher/" + c.Name + "/"}
+	if _, err := k.Get(ctx, "hello"); err != nil && !errors.Is(err, rounds.ErrNotFound) {
+		client.Close()
+		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
+	}
+	return k, nil
+}
+
+// Close ends the connection.
+func (k *KV) Close() error { return k.client.Close() }
+
+// Get is that of [rounds.KV]. The cluster's majority answers it.
+func (k *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
+	if err := rounds.CheckKey(key); err != nil {
+		return rounds.Entry{}, err
+	}
+	found, err := k.client.Get(ctx, k.prefix+key)
+	if err != nil {
+		return rounds.Entry{}, fmt.Errorf("get %s: %w", key, ended(ctx, err))
+	}
+	if len(found.Kvs) == 0 {
+		return rounds.Entry{}, fmt.Errorf("%s: %w", key, rounds.ErrNotFound)
+	}
+	return k.entry(found.Kvs[0]), nil
+}
+
+func (k *KV) entry(kv *mvccpb.KeyValue) rounds.Entry {
+	return rounds.Entry{Key: strings.TrimPrefix(string(kv.Key), k.prefix), Value: kv.Value, Rev: uint64(kv.ModRevision)}
+}
+
+// ended is why ctx ended, which gRPC does not return; or err.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+	}
+	return err
+}
+
+// Create is that of [rounds.KV].
+func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	if err := rounds.CheckValue(value); err != nil {
+		return 0, err
+	}
+	return k.write(ctx, key, value, 0, rounds.ErrExists)
+}
+
+// Update is that of [rounds.KV].
+func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	if err := rounds.CheckValue(value); err != nil {
+		return 0, err
+	}
+	return k.replace(ctx, key, value, rev)
+}
+
+// Delete is that of [rounds.KV]. The key keeps an empty value: what etcd deletes,
+// it does not show.
+func (k *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
+	return k.replace(ctx, key, nil, rev)
+}
+
+func (k *KV) replace(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	if err := rounds.CheckKey(key); err != nil {
+		return 0, err
+	}
+	if rev == 0 { // for etcd: there is none yet
+		return 0, fmt.Errorf("%s: %w", key, rounds.ErrConflict)
+	}
+	return k.write(ctx, key, value, rev, rounds.ErrConflict)
+}
+
+// write puts a value if the key has that revision.
+func (k *KV) write(ctx context.Context, key string, value []byte, rev uint64, otherwise error) (uint64, error) {
+	if err := rounds.CheckKey(key); err != nil {
+		return 0, err
+	}
+	at := k.prefix + key
+	done, err := k.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(at), "=", int64(rev))).
+		Then(clientv3.OpPut(at, string(value))).
+		Commit()
+	switch {
+	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		err = rounds.ErrTooLarge
+	case err == nil && !done.Succeeded:
+		err = otherwise
+	case err == nil:
+		return uint64(done.Header.Revision), nil
+	}
+	return 0, fmt.Errorf("write %s: %w", key, ended(ctx, err))
+}
+
+// Watch is that of [rounds.KV]. It goes on after the last revision that it has
+// seen; if the cluster has compacted that away, it looks at all keys again.
+func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
+	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
+		return err
+	}
+	var options []clientv3.OpOption
+	if strings.HasSuffix(key, ".") {
+		options = append(options, clientv3.WithPrefix())
+	}
+	last := int64(-1)
+	for {
+		next, err := k.follow(clientv3.WithRequireLeader(ctx), k.prefix+key, last, options, f)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errBack), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrAuthFailed):
+			return fmt.Errorf("watch %s: %w", key, err)
+		}
+		last = next
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+var errBack = errors.New("the store has gone back: it was replaced, or restored from a backup")
+
+// follow passes on the entries after revision last, and what changes, until
+// something breaks. It returns how far it came.
+func (k *KV) follow(ctx context.Context, key string, last int64, options []clientv3.OpOption, f func([]rounds.Entry)) (int64, error) {
+	all, err := k.client.Get(ctx, key, options...)
+	if err != nil {
+		return last, err
+	}
+	if all.Header.Revision < last {
+		return last, errBack
+	}
+	var news []rounds.Entry
+	for _, kv := range all.Kvs {
+		if kv.ModRevision > last {
+			news = append(news, k.entry(kv))
+		}
+	}
+	if len(news) > 0 || last < 0 {
+		f(news)
+	}
+	last = all.Header.Revision
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes := k.client.Watch(ctx, key, append(options, clientv3.WithRev(last+1))...)
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case got, open := <-changes:
+			if !open {
+				return last, ctx.Err()
+			}
+			if err := got.Err(); err != nil {
+				return last, err
+			}
+			last = k.pass(got.Events, last, f)
+		case <-tick.C:
+			if now, err := k.client.Get(ctx, key, clientv3.WithCountOnly()); err == nil && now.Header.Revision < last {
+				return last, errBack
+			}
+		}
+	}
+}
+
+// lookAgain is how often a watch sees whether the store has gone back: then it would
+// wait for a revision that is far ahead.
+var lookAgain = 5 * time.Second
+
+// pass calls f with what changed, and returns the last revision of it.
+func (k *KV) pass(events []*clientv3.Event, last int64, f func([]rounds.Entry)) int64 {
+	var news []rounds.Entry
+	for _, e := range events {
+		last = max(last, e.Kv.ModRevision)
+		if e.Type == clientv3.EventTypePut { // what an operator deletes is as if it had never been
+			news = append(news, k.entry(e.Kv))
+		}
+	}
+	if len(news) > 0 {
+		f(news)
+	}
+	return last
+}

@@ -1,0 +1,268 @@
+package etcdkv_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/etcdkv"
+	"github.com/piecelease/fetcher/rounds/kvtest"
+)
+
+// start runs a server. stop kills it; so does the end of the test.
+func start(t *testing.T, dir, scheme, addr string, flags ...string) (stop func()) {
+	t.Helper()
+	command, err := exec.LookPath("etcd")
+	if err != nil {
+		t.Skip("etcd is not installed; on Debian it is in the package etcd-server")
+	}
+	url, peer := scheme+"://"+addr, "http://"+free(t)
+	// The shell kills it when its input ends: with stop, or with this process.
+	s := exec.Command("sh", append([]string{"-c", `"$@" & read end; kill -9 $!`, "sh", command, "--data-dir", dir, "--log-level", "fatal",
+		"--listen-client-urls", url, "--advertise-client-urls", url,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
+		"--heartbeat-interval", "10", "--election-timeout", "50"}, flags...)...)
+	input, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		input.Close()
+		s.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// free is an address that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func open(t testing.TB, addr string) *etcdkv.KV {
+	t.Helper()
+	kv, err := etcdkv.Open(t.Context(), etcdkv.Config{Endpoints: []string{addr}, Name: "fleet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kv.Close() })
+	return kv
+}
+
+// raw is a client as any other program has it.
+func raw(t *testing.T, addr string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	addr := free(t)
+	start(t, t.TempDir(), "http", addr)
+	kvtest.Run(t, kvtest.Engine{Addr: addr, Open: func(t testing.TB, addr string) rounds.KV { return open(t, addr) }})
+	t.Run("Removed", func(t *testing.T) {
+		t.Parallel()
+		removed(t, addr)
+	})
+	t.Run("Compacted", func(t *testing.T) {
+		t.Parallel()
+		compacted(t, addr)
+	})
+	t.Run("Names", func(t *testing.T) {
+		t.Parallel()
+		names(t, addr)
+	})
+}
+
+// removed deletes a record with etcd's own tools: it is as if it had never been, but
+// for the pointer.
+func removed(t *testing.T, addr string) {
+	kv := open(t, addr)
+	r, _ := kvtest.NewRound(t, kv, rounds.Config{Name: "removed", Holder: "a"})
+	g := kvtest.Free(t, r, time.Hour)
+	p, err := rounds.NewPointer(kv, "removed")
+	ok(t, err)
+	ok(t, p.Publish(t.Context(), rounds.Target{Term: g.Term(), Value: "x"}))
+	_, err = raw(t, addr).Delete(t.Context(), "fetcher/fleet/round.v1.removed")
+	ok(t, err)
+	if err := g.Complete(t.Context(), ""); !errors.As(err, new(*rounds.LostError)) {
+		t.Errorf("got %v", err)
+	}
+	fresh, _ := kvtest.NewRound(t, kv, rounds.Config{Name: "removed", Holder: "b"})
+	if next := kvtest.Free(t, fresh, time.Hour); next.Term() != g.Term()+1 {
+		t.Errorf("term %d after %d", next.Term(), g.Term())
+	}
+}
+
+// compacted has the cluster forget what a watch has missed.
+func compacted(t *testing.T, addr string) {
+	link := kvtest.NewLink(t, addr)
+	kv, direct := open(t, link.Addr), open(t, addr)
+	seen, done := make(chan []rounds.Entry, 10), make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- kv.Watch(ctx, "compacted.", func(es []rounds.Entry) { seen <- es }) }()
+	<-seen
+	link.Lose(kvtest.Connections)
+	rev, err := direct.Create(t.Context(), "compacted.a", []byte("old"))
+	ok(t, err)
+	rev, err = direct.Update(t.Context(), "compacted.a", []byte("new"), rev)
+	ok(t, err)
+	_, err = raw(t, addr).Compact(t.Context(), int64(rev))
+	ok(t, err)
+	link.Lose(kvtest.Nothing)
+	if es := <-seen; len(es) != 1 || string(es[0].Value) != "new" || es[0].Rev != rev {
+		t.Errorf("saw %+v", es)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the watch ended: %v", err)
+	}
+}
+
+// names are those of stores in one cluster, which know nothing of each other.
+func names(t *testing.T, addr string) {
+	kv := open(t, addr)
+	other, err := etcdkv.Open(t.Context(), etcdkv.Config{Endpoints: []string{addr}, Name: "fleet2"})
+	ok(t, err)
+	t.Cleanup(func() { other.Close() })
+	_, err = kv.Create(t.Context(), "names", []byte("x"))
+	ok(t, err)
+	if _, err := other.Get(t.Context(), "names"); !errors.Is(err, rounds.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := etcdkv.Open(t.Context(), etcdkv.Config{Endpoints: []string{addr}, Name: "a/b"}); !errors.Is(err, rounds.ErrKey) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server that was killed and begins again has forgotten nothing, nor have those
+// who watch it; one that begins anew is told apart.
+func TestTheServerMayBeginAgain(t *testing.T) {
+	t.Parallel()
+	dir, addr := t.TempDir(), free(t)
+	stop := start(t, dir, "http", addr)
+	kv := open(t, addr)
+	rev, err := kv.Create(t.Context(), "a", []byte("before"))
+	ok(t, err)
+	seen, done := make(chan []rounds.Entry, 10), make(chan error)
+	go func() { done <- kv.Watch(t.Context(), "a", func(es []rounds.Entry) { seen <- es }) }()
+	<-seen
+	stop()
+	stop = start(t, dir, "http", addr)
+	e, err := kv.Get(t.Context(), "a")
+	if err != nil || e.Rev != rev {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	_, err = kv.Update(t.Context(), "a", []byte("after"), rev)
+	ok(t, err)
+	if es := <-seen; len(es) != 1 || string(es[0].Value) != "after" {
+		t.Errorf("saw %+v", es)
+	}
+	stop()
+	start(t, t.TempDir(), "http", addr)
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "gone back") {
+		t.Errorf("the watch of another store: %v", err)
+	}
+}
+
+// A store may ask who we are, and we who it is.
+func TestPasswordsAndTLS(t *testing.T) {
+	t.Parallel()
+	addr := free(t)
+	cert, key, trusted := certificate(t)
+	start(t, t.TempDir(), "https", addr, "--cert-file", cert, "--key-file", key)
+	secure := &tls.Config{RootCAs: trusted}
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, TLS: secure})
+	ok(t, err)
+	t.Cleanup(func() { root.Close() })
+	_, err = root.UserAdd(t.Context(), "root", "secret")
+	ok(t, err)
+	_, err = root.UserGrantRole(t.Context(), "root", "root")
+	ok(t, err)
+	_, err = root.AuthEnable(t.Context())
+	ok(t, err)
+	for _, c := range []struct {
+		etcdkv.Config
+		ok bool
+	}{
+		{etcdkv.Config{User: "root", Password: "secret", TLS: secure}, true},
+		{etcdkv.Config{User: "root", Password: "wrong", TLS: secure}, false},
+		{etcdkv.Config{TLS: secure}, false},
+		{etcdkv.Config{User: "root", Password: "secret", TLS: &tls.Config{}}, false},
+		{etcdkv.Config{User: "root", Password: "secret"}, false},
+	} {
+		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if !c.ok {
+			ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+		}
+		c.Endpoints, c.Name = []string{addr}, "fleet"
+		kv, err := etcdkv.Open(ctx, c.Config)
+		if cancel(); err == nil {
+			kv.Close()
+		}
+		if (err == nil) != c.ok {
+			t.Errorf("user %q, password %q, TLS %v: %v", c.User, c.Password, c.TLS, err)
+		}
+	}
+}
+
+// certificate makes one for 127.0.0.1.
+func certificate(t *testing.T) (certFile, keyFile string, trusted *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ok(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	ok(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	ok(t, err)
+	dir := t.TempDir()
+	write := func(name, kind string, bytes []byte) string {
+		path := filepath.Join(dir, name)
+		ok(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600))
+		return path
+	}
+	parsed, err := x509.ParseCertificate(der)
+	ok(t, err)
+	trusted = x509.NewCertPool()
+	trusted.AddCert(parsed)
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private), trusted
+}

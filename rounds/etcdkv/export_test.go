@@ -1,0 +1,5 @@
+package etcdkv
+
+import "time"
+
+func init() { lookAgain = 50 * time.Millisecond }
