@@ -322,10 +322,15 @@ func (m modelled) Fetch(f *Fetch) {
 	f.partial = nil
 	x, life := m.Node, m.life
 	f.handle = m.program.Handle(f.c.ID())
-	fetch := actors.FetchShare{Handle: f.handle, Sources: from, Disk: opener{f}, Config: f.opt.Config, Notify: func(e actors.Event) {
-		if x.life == life {
-			f.Notify(e)
+	opened := x.offers.Opening(f.c.ID()) // others who ask for the share meanwhile are told to come back
+	fetch := actors.FetchShare{Handle: f.handle, Sources: from, Disk: opener{f, opened}, Config: f.opt.Config, Notify: func(e actors.Event) {
+		if x.life != life {
+			return
 		}
+		if _, over := e.(actors.Ended); over {
+			opened()
+		}
+		f.Notify(e)
 	}}
 	if f.opt.Manifest {
 		fetch.Manifest = f.c.Manifest
@@ -339,7 +344,10 @@ func (m modelled) Fetch(f *Fetch) {
 func (m modelled) StopFetch(f *Fetch) { m.program.StopTransfer(f.handle) }
 
 // opener opens the fetch's place on the node's disk.
-type opener struct{ f *Fetch }
+type opener struct {
+	f      *Fetch
+	opened func()
+}
 
 func (o opener) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
 	x := o.f.x
@@ -349,6 +357,7 @@ func (o opener) Open(ctx context.Context, m *share.Manifest, wanted []bool) (act
 	}
 	o.f.partial = p
 	x.offers.Add(p)
+	o.opened()
 	return p, nil
 }
 

@@ -212,14 +212,16 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "joins-early",
-		Says: "A node knows only one other, which does not have the list of files yet: it is told to come again, and does.",
+		Says: "Two know only one other, which does not have the list of files yet: who has it and who asks for it are told to come again, and do.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
 			far := r.Add(simnet.NodeConfig{Name: "far", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 400 * time.Millisecond}}).Seed(c)
 			middle := r.Add(simnet.NodeConfig{Name: "middle"})
 			middle.Fetch(c, far)
-			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Manifest: true}, middle)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v", f.Took()) })
+			for _, name := range []string{"knows", "asks"} {
+				f := r.Add(simnet.NodeConfig{Name: name}).FetchWith(c, simnet.FetchOptions{Manifest: name == "knows"}, middle)
+				r.Finally(func() { r.Expect(r.Soon(f.Took(), 30*time.Second), "%s took %v", name, f.Took()) })
+			}
 		},
 	},
 	{
