@@ -65,6 +65,7 @@ type way struct {
 // travel is a parcel under way.
 type travel struct {
 	size   int
+	urgent bool
 	arrive func()
 }
 
@@ -325,7 +326,7 @@ func (w *way) launch(t travel) {
 		w.held = append(w.held, t)
 		return
 	}
-	w.tcp.Pass(t.size, func() {
+	w.tcp.Pass(t.size, t.urgent, func() {
 		rtt := n.rtt(w.from, w.to)
 		at := max(n.Elapsed()+w.path.Delay(t.size, rtt, n.chance), w.last)
 		w.last = at
@@ -335,7 +336,7 @@ func (w *way) launch(t travel) {
 
 func (w *way) hop(i int, t travel) {
 	if i < len(w.path.Pipes) {
-		w.path.Pipes[i].Pass(t.size, func() { w.hop(i+1, t) })
+		w.path.Pipes[i].Pass(t.size, t.urgent, func() { w.hop(i+1, t) })
 		return
 	}
 	switch {
@@ -356,8 +357,8 @@ func (w *way) message(size int, arrive func()) bool {
 	w.frames++
 	w.bytes += size
 	w.from.up.Message(size, func() {
-		w.launch(travel{size, func() {
-			w.reads.Pass(max(size, minMessage), func() {
+		w.launch(travel{size, true, func() {
+			w.reads.Pass(max(size, minMessage), true, func() {
 				w.frames--
 				w.bytes -= size
 				if w.c.believes(w.to) {
@@ -371,7 +372,7 @@ func (w *way) message(size int, arrive func()) bool {
 
 // control sends a few bytes of the data protocols, ahead of bulk.
 func (w *way) control(size int, arrive func()) {
-	w.from.up.Message(size, func() { w.launch(travel{size, arrive}) })
+	w.from.up.Message(size, func() { w.launch(travel{size, true, arrive}) })
 }
 
 // ---- the messages of a node ----

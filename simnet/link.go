@@ -366,7 +366,7 @@ func (s *stream) back(size int, arrive func()) {
 	w := s.l.c.ways[s.l.c.side(s.y)]
 	s.flow.Send(size, func() {
 		s.y.count(s.l.x, size)
-		w.launch(travel{size, func() {
+		w.launch(travel{size, false, func() {
 			if !s.l.closed {
 				arrive()
 			}
@@ -413,7 +413,7 @@ func (s *stream) runs(a *ask, first share.Block, left, size int) {
 		w := s.l.c.ways[s.l.c.side(s.y)]
 		s.flow.Send(part, func() {
 			s.y.count(s.l.x, part)
-			w.launch(travel{part, func() {
+			w.launch(travel{part, false, func() {
 				if !s.l.closed {
 					s.arrived(a, first, data, part, last)
 				}
@@ -554,7 +554,7 @@ func (m *manifestAsk) connected(c *conn, err error) {
 			last := size == 0
 			f.Send(part, func() {
 				y.count(m.x, part)
-				c.ways[1-i].launch(travel{part, func() {
+				c.ways[1-i].launch(travel{part, false, func() {
 					switch {
 					case !last:
 					case r.Status == wire.OK && (share.IDOf(raw) != m.id || len(raw) > m.limit):

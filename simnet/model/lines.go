@@ -76,32 +76,59 @@ func (p *Path) Limit(rtt time.Duration) float64 {
 	return Packet * mathis / (max(rtt, time.Millisecond).Seconds() * math.Sqrt(p.Loss))
 }
 
-// Pipe passes bytes on at a rate, first in, first out.
+// Pipe passes bytes on at a rate: what is urgent goes first, else first in, first out.
+// So nothing small waits behind a queue of bulk, which in a real network is short: a
+// sender's window bounds it, and fair queues let through whoever sends little (RFC 8290).
 type Pipe struct {
 	World *system.World
 	Rate  float64       // bytes per second; 0 is no limit
 	Burst time.Duration // how much idle time counts as work done ahead
-	free  time.Duration // when all that is in it will be out
-	queue int           // parcels in it
+
+	free   time.Duration // when what passes will be out
+	busy   bool          // something passes
+	urgent []parcel
+	bulk   []parcel
 }
 
 // Pass calls then when n bytes are through.
-func (p *Pipe) Pass(n int, then func()) {
+func (p *Pipe) Pass(n int, urgent bool, then func()) {
 	if p.Rate == 0 {
 		then()
 		return
 	}
-	now := p.World.Elapsed()
-	p.free = max(p.free, now-p.Burst) + duration(float64(n)/p.Rate)
-	if p.free <= now && p.queue == 0 {
-		then()
-		return
+	if urgent {
+		p.urgent = append(p.urgent, parcel{n, then})
+	} else {
+		p.bulk = append(p.bulk, parcel{n, then})
 	}
-	p.queue++ // nobody overtakes one that comes out in this very moment
-	p.World.After(max(0, p.free-now), func() {
-		p.queue--
-		then()
-	})
+	p.next()
+}
+
+// next passes what comes next, if nothing passes now.
+func (p *Pipe) next() {
+	for !p.busy {
+		line := &p.urgent
+		if len(p.urgent) == 0 {
+			line = &p.bulk
+		}
+		if len(*line) == 0 {
+			return
+		}
+		x := (*line)[0]
+		*line = (*line)[1:]
+		now := p.World.Elapsed()
+		p.free = max(p.free, now-p.Burst) + duration(float64(x.size)/p.Rate)
+		if p.free <= now {
+			x.sent()
+			continue
+		}
+		p.busy = true
+		p.World.After(p.free-now, func() {
+			p.busy = false
+			x.sent()
+			p.next()
+		})
+	}
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
@@ -109,7 +136,7 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 // parcel is bytes that travel as one.
 type parcel struct {
 	size int
-	sent func() // it has left the node
+	sent func() // called when it is through
 }
 
 // Uplink is a node's line out. Messages go first; of the streams each sends a

@@ -17,7 +17,7 @@ func TestNothingOvertakesInAPipe(t *testing.T) {
 	var came []int
 	send := func(i, size int) {
 		stream.Send(size, func() {
-			w.After(time.Second, func() { down.Pass(size, func() { came = append(came, i) }) })
+			w.After(time.Second, func() { down.Pass(size, false, func() { came = append(came, i) }) })
 		})
 	}
 	send(1, 65536)
@@ -26,5 +26,26 @@ func TestNothingOvertakesInAPipe(t *testing.T) {
 	w.Run(time.Minute)
 	if !slices.Equal(came, []int{1, 2}) {
 		t.Error("came:", came)
+	}
+}
+
+// A request comes through a line at once, however much bulk waits there.
+func TestWhatIsUrgentDoesNotWaitBehindBulk(t *testing.T) {
+	w := system.NewWorld(1)
+	p := &Pipe{World: w, Rate: 125_000}
+	var bulk, urgent []time.Duration
+	for range 20 {
+		p.Pass(12_500, false, func() { bulk = append(bulk, w.Elapsed()) })
+	}
+	for i := range 3 {
+		w.After(time.Duration(350+i)*time.Millisecond, func() { p.Pass(125, true, func() { urgent = append(urgent, w.Elapsed()) }) })
+	}
+	w.Run(time.Minute)
+	ms := time.Millisecond
+	if want := []time.Duration{401 * ms, 402 * ms, 403 * ms}; !slices.Equal(urgent, want) {
+		t.Errorf("requests came after %v, want %v", urgent, want)
+	}
+	if last := bulk[len(bulk)-1]; len(bulk) != 20 || last != 2003*ms {
+		t.Errorf("%d parcels came, the last after %v", len(bulk), last)
 	}
 }

@@ -107,6 +107,29 @@ var networks = []*simnet.Scenario{
 		},
 	},
 	{
+		Name: "busy-office",
+		Says: "An office sends all that its thin line up takes, and fetches over the same line: its requests do not wait behind what it sends.",
+		Set: func(r *simnet.Run) {
+			film := r.File("film", 16*mib)
+			office := r.Site("office", simnet.Line{Up: 2 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond})
+			lan := simnet.Line{Up: 1000 * simnet.Mbit, Down: 1000 * simnet.Mbit, Latency: 200 * time.Microsecond}
+			serves := r.Add(simnet.NodeConfig{Name: "serves", Site: office, Line: lan})
+			for i := range 3 {
+				book := r.File(fmt.Sprint("book", i), 3*mib)
+				serves.Seed(book)
+				r.Add(simnet.NodeConfig{Name: fmt.Sprint("child", i)}).Fetch(book, serves)
+			}
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(film)
+			x := r.Add(simnet.NodeConfig{Name: "node", Site: office, Line: lan})
+			var f *simnet.Fetch
+			r.After(3*time.Second, func() { f = x.Fetch(film, source) })
+			r.AtLeast(4 * time.Second)
+			r.Finally(func() { // whole nodes are slowed by the acknowledgements that a full queue drops
+				r.Expect(!r.Modelled() || f.Took() < 10*time.Second, "took %v; the source's line needs 7 s", f.Took())
+			})
+		},
+	},
+	{
 		Name: "behind-nat",
 		Says: "Of a swarm only the source and one node can be dialled.",
 		Set: func(r *simnet.Run) {
