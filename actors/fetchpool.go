@@ -86,6 +86,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.have(ctx, m)
 	case ShareGone:
 		f.gone(wire.Reply{Status: wire.Gone, Reason: m.Reason}.String())
+	case system.Unreadable:
+		f.broken(ctx, rule(m.Err))
 	case Goodbye:
 		f.core.Lost(errGoodbye, f.s.Now())
 	case LeaseResponse:
@@ -493,7 +495,7 @@ func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
 	}
 	set, err := share.ParseSet(f.layout.Pieces(), m.Bits)
 	if err != nil || m.Pieces != f.layout.Pieces() {
-		f.otherShare(ctx)
+		f.broken(ctx, "a have-map of another share")
 		return
 	}
 	ctx.Request(f.leases, SourceHas{f.source.ID, set})
@@ -506,7 +508,7 @@ func (f *fetchPool) have(ctx actor.Context, m Have) {
 	case !f.listens(m.Share):
 		return
 	case slices.ContainsFunc(m.Pieces, func(p share.Piece) bool { return !f.layout.Valid(p) }):
-		f.otherShare(ctx)
+		f.broken(ctx, "pieces that the share does not have")
 		return
 	}
 	f.core.Announced(m.Pieces, f.s.Now())
@@ -514,10 +516,10 @@ func (f *fetchPool) have(ctx actor.Context, m Have) {
 	ctx.Request(f.leases, SourceHasMore{f.source.ID, m.Pieces})
 }
 
-// otherShare ends the pool of a source that announces pieces that the share does not have.
-func (f *fetchPool) otherShare(ctx actor.Context) {
-	ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken, Rule: "pieces that the share does not have"})
-	f.core.Stop("announced pieces of another share", f.s.Now())
+// broken ends the pool of a source that announces what it cannot have, or what nobody can read.
+func (f *fetchPool) broken(ctx actor.Context, rule string) {
+	ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken, Rule: rule})
+	f.core.Stop("broke the protocol: "+rule, f.s.Now())
 }
 
 func (f *fetchPool) checked(m BlocksChecked) {

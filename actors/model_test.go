@@ -37,6 +37,8 @@ type simNode struct {
 	free      time.Duration                       // when its uplink is idle
 	shares    map[share.ID]*memTarget             // what it can serve
 	down      bool                                // accepts nothing
+	denies    bool                                // refuses every request for a piece
+	bends     func(frame []byte) []byte           // what it does to the messages it sends; nil: nothing
 	fails     error                               // what becomes of every connection to it; nil: what should
 	mute      bool                                // accepts, and never answers a request
 	corrupt   func(p share.Piece, b []byte)       // what it does to the blocks it sends
@@ -246,6 +248,9 @@ func (n *simNode) Send(to peers.ID, frame []byte) bool {
 	if n.rewrite != nil {
 		frame = n.rewrite(frame)
 	}
+	if n.bends != nil {
+		frame = n.bends(frame)
+	}
 	n.count(to, len(frame))
 	return n.sw.w.Outbox(n.id).Send(to, frame)
 }
@@ -342,6 +347,10 @@ func (l *simLink) arrive(r wire.PieceRequest) {
 	}
 	target := l.to.shares[l.share]
 	p := share.Piece(r.Piece)
+	if l.to.denies {
+		l.later(0, r.ID, func() { l.sink.Status(r.ID, wire.Reply{Status: wire.Refused}) })
+		return
+	}
 	if target == nil || !target.have.Has(p) {
 		l.later(0, r.ID, func() { l.sink.Status(r.ID, wire.Reply{Status: wire.NotFound}) })
 		return

@@ -378,7 +378,7 @@ func (t *transfer) judge(ctx actor.Context) {
 		switch {
 		case !src.connected() && src.dials >= enoughDials:
 			unreachable++
-		case src.out:
+		case src.out && !src.lost:
 			out++
 		}
 		if src.notFound {
@@ -394,6 +394,8 @@ func (t *transfer) judge(ctx actor.Context) {
 		t.end(ctx, Ended{Err: t.noConnection()})
 	case notFound == n:
 		t.end(ctx, Ended{Err: fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, t.lastWord())})
+	case out == n && liars == 0 && !t.cfg.Fleet.used(): // a coordinator may name others
+		t.end(ctx, Ended{Err: fmt.Errorf("%w: no source is left of %d (%s)", share.ErrStalled, n, t.lastWord())})
 	case out+unreachable == n && liars > 0:
 		t.end(ctx, Ended{Err: fmt.Errorf("%w: no source is left, and %d of %d lied (%s)", share.ErrLied, liars, n, t.lastWord())})
 	}

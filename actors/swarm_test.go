@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -371,4 +372,65 @@ func TestABanFromBeforeDoesNotHurtTheOthers(t *testing.T) {
 	if !errors.Is(n.end.Err, share.ErrLied) {
 		t.Errorf("from the liar alone: %v", n.end.Err)
 	}
+}
+
+// A source that promised to serve the share, and then does nothing of the kind, is named
+// and left; when it was the last, the fetch ends.
+func TestABrokenPromiseEndsTheFetch(t *testing.T) {
+	// cut has the payloads of a type end a byte early.
+	cut := func(typ uint32) func(*simNode) {
+		return func(n *simNode) {
+			n.bends = func(frame []byte) []byte {
+				e, err := wire.ParseEnvelope(frame)
+				if err != nil || e.Type != typ {
+					return frame
+				}
+				e.Payload = e.Payload[:len(e.Payload)-1]
+				return wire.AppendEnvelope(nil, e)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		breaks func(*simNode)
+		ends   error
+		word   string
+	}{
+		"a have-map that cannot be read":    {cut(wire.TypeHaveMap), share.ErrLied, "(bad: broke the protocol: malformed message: "},
+		"an answer that cannot be read":     {cut(wire.TypeSubscribeResult), share.ErrLied, "(bad: broke the protocol: malformed message: "},
+		"an end that cannot be read":        {func(n *simNode) { n.bends = goodbyes }, share.ErrLied, "(bad: broke the protocol: malformed message: "},
+		"every request for a piece refused": {func(n *simNode) { n.denies = true }, share.ErrStalled, "no source is left of 1 (bad: refuses)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, alone := range []bool{true, false} {
+				sw := newSwarm(t, 1)
+				m, content := testShare(t, 8<<20)
+				bad := sw.add("bad", 4e6).seed(m, content)
+				c.breaks(bad)
+				n := sw.add("node", 1e6)
+				from := []*simNode{bad}
+				if !alone {
+					from = append(from, sw.add("good", 4e6).seed(m, content))
+				}
+				n.fetch(m.ID(), from...)
+				sw.run(10*time.Second, n)
+				if !alone {
+					n.complete(content)
+					continue
+				}
+				if !errors.Is(n.end.Err, c.ends) || !strings.Contains(n.end.Err.Error(), c.word) {
+					t.Errorf("ended with %q, want %q", n.end.Err, c.word)
+				}
+			}
+		})
+	}
+}
+
+// goodbyes turns every have-map into a Goodbye that names no share.
+func goodbyes(frame []byte) []byte {
+	e, err := wire.ParseEnvelope(frame)
+	if err != nil || e.Type != wire.TypeHaveMap {
+		return frame
+	}
+	e.Type, e.Payload = wire.TypeGoodbye, nil
+	return wire.AppendEnvelope(nil, e)
 }

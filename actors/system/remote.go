@@ -126,6 +126,11 @@ func SenderPeer(ctx actor.Context) peers.ID {
 // the first frame.
 func (r *remote) OnProtocolError(f func(peer peers.ID, err error)) { r.onProtocol = f }
 
+// Unreadable takes the place of a message that a peer sent to an actor and that cannot be
+// read. Err wraps peers.ErrProtocol. Of an answer to a question of ours it is
+// *actor.DeadLetterResponse that does.
+type Unreadable struct{ Err error }
+
 // Export lets every peer reach an actor under name.
 func (r *remote) Export(name string, pid *actor.PID) {
 	if name == "" || len(name) > wire.MaxName || strings.HasPrefix(name, tokenMark) {
@@ -368,8 +373,16 @@ func (r *remote) broken(peer peers.ID, err error) {
 	r.counts.malformed.Add(1)
 	r.sys.log.Debug("bad message", "peer", peer, "err", err)
 	if r.onProtocol != nil {
-		r.onProtocol(peer, fmt.Errorf("message from %s: %w: %w", peer.Short(), peers.ErrProtocol, err))
+		r.onProtocol(peer, breach(err))
 	}
+}
+
+// breach is an error of a message of a peer as one that wraps peers.ErrProtocol.
+func breach(err error) error {
+	if errors.Is(err, peers.ErrProtocol) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", peers.ErrProtocol, err)
 }
 
 // Exported is the actor that [System.Export] made known by that name; nil if there is none.

@@ -419,20 +419,28 @@ func (s *session) message(e wire.Envelope) error {
 		return nil
 	}
 	msg, err := s.decode(e)
-	if err != nil {
-		s.settled(t.session, len(e.Payload))
-		if t.kind == questionTicket { // used up, by an answer that cannot be read
-			s.fails(t, 0)
-		}
-		if errors.Is(err, ErrUnknownType) {
-			s.r.counts.unknown.Add(1)
-			s.control(wire.Envelope{Kind: wire.KindUnsupported, Type: e.Type, Token: e.Reply})
-			return nil
-		}
+	switch {
+	case errors.Is(err, ErrUnknownType):
+		s.r.counts.unknown.Add(1)
+		s.unread(t, len(e.Payload))
+		s.control(wire.Envelope{Kind: wire.KindUnsupported, Type: e.Type, Token: e.Reply})
+		return nil
+	case err != nil && t.kind == questionTicket:
+		s.unread(t, len(e.Payload))
 		return err
+	case err != nil:
+		msg = Unreadable{breach(err)}
 	}
 	s.pass(t, &actor.MessageEnvelope{Message: msg, Sender: tokenPID(s.peer, e.Reply)}, len(e.Payload))
-	return nil
+	return err
+}
+
+// unread ends a message that nobody receives. If it was an answer, none will come.
+func (s *session) unread(t ticket, size int) {
+	s.settled(t.session, size)
+	if t.kind == questionTicket {
+		s.fails(t, 0)
+	}
 }
 
 // accept counts a message against the peer's credit and finds whom it is for.
