@@ -30,6 +30,7 @@ var layers = map[string]string{
 	"fleet":       "share peers leasemgr wire",
 	"rounds":      "",
 	"renewal":     "share peers internal/bounds",
+	"depot":       "share",
 	"wire":        "share peers",
 	"wire/wirepb": "",
 
@@ -38,7 +39,7 @@ var layers = map[string]string{
 	"store/vfs":         "share",
 	"store":             "share peers wire store/vfs",
 	"store/storetest":   "share peers wire store store/vfs",
-	"leasedb":           "share peers wire internal/sqlitedb",
+	"leasedb":           "share peers depot internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
 	"actors":            "share peers leasemgr fetchpool verifier fleet rounds renewal wire actors/system internal/words",
@@ -97,7 +98,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "rounds", "renewal", "wire"}
+var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "rounds", "renewal", "depot", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{

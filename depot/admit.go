@@ -1,0 +1,115 @@
+package depot
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// MaxBytes is the largest share that can be held, and the largest quota: 2^53 bytes.
+const MaxBytes = 1 << 53
+
+// page is what a file system gives to a file at a time.
+const page = 4 << 10
+
+// Bytes is what a lease of a share costs of a quota: its files, each rounded up to
+// 4 KiB, the manifest and the block hashes that are kept with it.
+func Bytes(m *share.Manifest) int64 {
+	n := paged(int64(len(m.Bytes())))
+	hashes := int64(page)
+	for _, e := range m.Entries {
+		if e.Kind == share.File {
+			n += paged(e.Size)
+			hashes += (e.Size + share.BlockSize - 1) / share.BlockSize * int64(len(share.Hash{}))
+		}
+	}
+	return n + paged(hashes)
+}
+
+func paged(n int64) int64 { return (n + page - 1) / page * page }
+
+// Reason is why a depot refuses.
+type Reason uint8
+
+// The reasons.
+const (
+	UnknownAccount  Reason = iota + 1
+	OverQuota              // Room is what is left of the quota, in bytes
+	NoSpace                // Room is what is left on the disk, in bytes
+	Leaving                // the share is being removed; Retry says when to ask again
+	WrongBytes             // Room is how large the share is, or the most that one may be
+	NoLease                // the account holds no live lease of the share
+	NameMoved              // Current and Coming are what the name stands for
+	TooManyRequests        // Retry says when to ask again
+	BadTime                // the lease would end before it begins
+	BadRequest             // the request ID is missing, too long, or was used for something else
+)
+
+var reasonNames = [...]string{"?", "unknown account", "over quota", "no space", "leaving", "wrong bytes", "no lease",
+	"name moved", "too many requests", "bad time", "bad request"}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return fmt.Sprintf("reason %d", uint8(r))
+}
+
+// A Refusal is the answer to what was asked for and is not granted. Nothing was
+// changed.
+type Refusal struct {
+	Reason          Reason
+	Room            int64
+	Retry           time.Duration // 0: asking again is of no use until something changes
+	Current, Coming share.ID      // zero if there is none
+}
+
+func (r *Refusal) Error() string { return "refused: " + r.Reason.String() }
+
+// Retry is when to ask again for a share that is being removed.
+const Retry = time.Minute
+
+// Space is what a depot knows of its disk, in bytes.
+type Space struct {
+	Free    int64 // on the disk
+	Reserve int64 // to be left free
+	Arrived int64 // of shares that are coming, already on the disk; of none more than its bytes
+}
+
+// Admit says whether a lease of bytes may be made, as an error that is a *Refusal.
+// used is what the account's leases count, quota what they may; coming is what all
+// shares that are coming will take, and fresh how much more that would be. All are
+// bytes.
+func Admit(bytes, used, quota, fresh, coming int64, s Space) error {
+	if bytes < 0 || bytes > MaxBytes {
+		return &Refusal{Reason: WrongBytes, Room: MaxBytes}
+	}
+	if left := quota - used; bytes > left {
+		return &Refusal{Reason: OverQuota, Room: max(left, 0)}
+	}
+	if left := s.Free - s.Reserve - max(coming-s.Arrived, 0); fresh > 0 && fresh > left {
+		return &Refusal{Reason: NoSpace, Room: max(left, 0)}
+	}
+	return nil
+}
+
+// Until is when a lease ends that is asked for until then: never later than longest
+// from now, never earlier than it already does (zero if there is none). It is a
+// whole second.
+func Until(now, until, had time.Time, longest time.Duration) (time.Time, error) {
+	if until.After(now.Add(longest)) {
+		until = now.Add(longest)
+	}
+	until = until.Truncate(time.Second)
+	if !Live(now, until) {
+		return until, &Refusal{Reason: BadTime}
+	}
+	if had.After(until) {
+		until = had
+	}
+	return until, nil
+}
+
+// Live says whether a lease that ends at expires is live.
+func Live(now, expires time.Time) bool { return now.Before(expires) }

@@ -1,0 +1,29 @@
+// Package depot decides what a node that keeps shares for others does: whom it
+// admits, which states a share goes through, when it is damaged, what its crawler
+// looks at next, and whether its clock may be believed. It promises nothing to
+// outsiders.
+//
+// # The idea
+//
+// An account holds storage leases; a lease says that a share is kept until a
+// second. A share is in one state, and [Next] knows every edge there is:
+//
+//	            held, or found in part             collected
+//	     NONE ─────────────────────────▶ COMING ───────────────┐
+//	      │ ▲                              │ complete          │
+//	found │ │ removed                      ▼        collected  ▼
+//	whole │ └──────────────────────────  STABLE ───────────▶ GOING ──▶ NONE
+//	      │                               ▲ │                  ▲
+//	      └─────────────▶ STABLE     mended │ │ damaged         │ collected
+//	                                      │ ▼                  │
+//	                                    CORRUPT ───────────────┘
+//
+// One door leads to GOING: no lease is live, neither in the database nor beside the
+// data, and the grace after the last that expired is over. A share whose fetch
+// failed or was given up goes through it too, because its leases were ended.
+// Package leasedb asks Next inside each transaction that changes a state, and keeps
+// what is decided here.
+//
+// Everything here is a plain value with one owner. It takes the time as an argument,
+// starts nothing, and gives the same answers to the same calls.
+package depot

@@ -1,0 +1,134 @@
+package depot
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// State is what a depot has of a share. The numbers are in databases.
+type State uint8
+
+// The states. None is that of a share which the database does not know.
+const (
+	None    State = iota
+	Coming        // leased, and not all of it is here
+	Stable        // all of it is here, verified and durable
+	Corrupt       // was stable; some of its pieces are missing or wrong
+	Going         // is being removed
+)
+
+var stateNames = [...]string{"none", "coming", "stable", "corrupt", "going"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// Cause is why a share changes its state.
+type Cause uint8
+
+// The causes.
+const (
+	Held       Cause = iota + 1 // an account's hold was admitted
+	FoundWhole                  // the crawler found it complete
+	FoundPart                   // the crawler found it incomplete
+	Completed                   // all pieces are verified and durable
+	Damaged                     // pieces are missing or wrong, perhaps all, and were an hour ago
+	Mended                      // they were fetched again and verified
+	Collected                   // no lease is live, and the grace is over
+	Removed                     // everything of it was seen to be gone
+	Outdated                    // the database is older than the leases beside the data
+)
+
+var causeNames = [...]string{"?", "held", "found whole", "found in part", "completed", "damaged", "mended", "collected", "removed", "outdated"}
+
+func (c Cause) String() string {
+	if int(c) < len(causeNames) {
+		return causeNames[c]
+	}
+	return fmt.Sprintf("cause %d", uint8(c))
+}
+
+// An Edge is a change of state that may happen.
+type Edge struct {
+	From State
+	Why  Cause
+	To   State
+}
+
+// Edges are all that may happen.
+var Edges = [...]Edge{
+	{None, Held, Coming},
+	{None, FoundWhole, Stable},
+	{None, FoundPart, Coming},
+	{Coming, Completed, Stable},
+	{Coming, Collected, Going},
+	{Stable, Damaged, Corrupt},
+	{Stable, Collected, Going},
+	{Corrupt, Mended, Stable},
+	{Corrupt, Collected, Going},
+	{Going, Removed, None},
+	{Going, Outdated, None},
+}
+
+// An EdgeError refuses a change of state that is not in Edges. It is a mistake of
+// the caller, or the share has changed since the caller looked.
+type EdgeError struct {
+	From State
+	Why  Cause
+}
+
+func (e *EdgeError) Error() string {
+	return fmt.Sprintf("a share that is %v cannot be %v", e.From, e.Why)
+}
+
+// Next is the state after from, or an *EdgeError.
+func Next(from State, why Cause) (State, error) {
+	for _, e := range Edges {
+		if e.From == from && e.Why == why {
+			return e.To, nil
+		}
+	}
+	return from, &EdgeError{from, why}
+}
+
+const (
+	// Starter is how long a share that the crawler found is kept, so that those
+	// who hold it can say so.
+	Starter = 2 * 31 * 24 * time.Hour
+	// Grace is how long a share is kept after its last lease expired.
+	Grace = 24 * time.Hour
+	// StrikeGap is how far apart two looks must be for damage to be believed.
+	StrikeGap = time.Hour
+)
+
+// A Strike is what a look at a share found wrong. Bad is nil if there is none.
+type Strike struct {
+	At  time.Time
+	Bad *share.Set
+}
+
+// Struck judges a look at now that found the pieces bad missing or wrong. Those
+// that an earlier look at least StrikeGap ago found as well are lost; the set is
+// nil if there are none. The Strike is what to remember. A look that finds
+// nothing ends what is remembered.
+func (s Strike) Struck(now time.Time, bad *share.Set) (Strike, *share.Set) {
+	if bad.Count() == 0 {
+		return Strike{}, nil
+	}
+	if s.Bad == nil || s.Bad.Len() != bad.Len() || now.Before(s.At) {
+		return Strike{now, bad}, nil
+	}
+	both := bad.Minus(bad.Minus(s.Bad))
+	if both.Count() == 0 {
+		return Strike{now, bad}, nil
+	}
+	if now.Sub(s.At) < StrikeGap {
+		return s, nil
+	}
+	return Strike{now, bad}, both
+}

@@ -1,0 +1,234 @@
+package leasedb
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+const grace = int64(depot.Grace / time.Second)
+
+// Collect marks a share as GOING if no lease is live, here or beside its data, and
+// the grace is over. From then on holds of it are refused. Errors wrap ErrKept,
+// ErrIncomplete, ErrOff and ErrFrozen; nothing is changed then.
+func (d *DB) Collect(ctx context.Context, now time.Time, id share.ID) error {
+	return d.write(ctx, now, func(t *tx) error {
+		if err := t.mayCollect(); err != nil {
+			return err
+		}
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		if _, err := depot.Next(r.state, depot.Collected); err == nil {
+			if err := t.settleShare(&r); err != nil {
+				return err
+			}
+			if kept, err := t.kept(r, r.lapsed); err != nil || kept {
+				return cmp.Or(err, ErrKept)
+			}
+		}
+		return t.move(&r, depot.Collected)
+	})
+}
+
+// kept says whether a lease of a share is live, or the grace is not over of the last
+// that ended, which the caller knows of those that are settled.
+func (t *tx) kept(r row, lapsed int64) (bool, error) {
+	if live, err := t.ints(`SELECT 1 FROM leases WHERE share = ?1 AND expires > ?2 LIMIT 1`, []any{r.id, t.now}); err != nil || live {
+		return true, err
+	}
+	disk, err := t.last(r.share)
+	return max(lapsed, disk) > t.now-grace, err
+}
+
+func (t *tx) mayCollect() error {
+	var whole, gc, frozen int64
+	if _, err := t.ints(`SELECT complete_since IS NOT NULL, gc, frozen FROM meta`, nil, &whole, &gc, &frozen); err != nil {
+		return err
+	}
+	switch {
+	case whole == 0:
+		return ErrIncomplete
+	case gc == 0:
+		return ErrOff
+	case frozen != 0:
+		return ErrFrozen
+	}
+	return nil
+}
+
+// Removable says whether the data of a share that is GOING may be removed, and must
+// be asked before anything is. If the leases beside the data say otherwise, the
+// database is older than the disk: the share is forgotten, and the crawler will find
+// it with its leases.
+func (d *DB) Removable(ctx context.Context, now time.Time, id share.ID) (may bool, err error) {
+	err = d.write(ctx, now, func(t *tx) error {
+		if err := t.mayCollect(); err != nil {
+			return err
+		}
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		if r.state != depot.Going {
+			return &depot.EdgeError{From: r.state, Why: depot.Removed}
+		}
+		kept, err := t.kept(r, 0)
+		if may = !kept; err != nil || may {
+			return err
+		}
+		return t.move(&r, depot.Outdated)
+	})
+	return may && err == nil, err
+}
+
+// Removed says that everything of a share that was GOING was seen to be gone.
+func (d *DB) Removed(ctx context.Context, now time.Time, id share.ID) error {
+	return d.takeShare(ctx, now, id, depot.Removed, nil)
+}
+
+// Sweep removes leases that have expired, and answers that need not be remembered,
+// account by account until it has removed at least limit leases. It says how many,
+// and whether it is done. While the clock is frozen it removes nothing.
+func (d *DB) Sweep(ctx context.Context, now time.Time, limit int) (n int, done bool, err error) {
+	err = d.write(ctx, now, func(t *tx) error {
+		n = 0
+		var frozen int64
+		if _, err := t.ints(`SELECT frozen FROM meta`, nil, &frozen); err != nil || frozen != 0 {
+			done = true
+			return err
+		}
+		due, err := t.column(`SELECT id FROM accounts WHERE EXISTS (SELECT 1 FROM leases WHERE account = accounts.id AND expires <= ?1)
+		  OR EXISTS (SELECT 1 FROM requests WHERE account = accounts.id AND until <= ?1) ORDER BY id`, t.now)
+		if err != nil {
+			return err
+		}
+		done = true
+		for i, account := range due {
+			m, err := t.settle(account)
+			if err != nil {
+				return err
+			}
+			if n += m; n >= limit && i < len(due)-1 {
+				done = false
+				break
+			}
+		}
+		return nil
+	})
+	return n, done, err
+}
+
+// A Share is one as the database knows it.
+type Share struct {
+	Share share.ID
+	State depot.State
+	Bytes int64     // what it takes, or the most that was declared if its manifest is not here
+	Since time.Time // when it came into its state
+}
+
+func (r row) public() Share { return Share{r.share, r.state, r.bytes, time.Unix(r.since, 0)} }
+
+// Candidates are the shares that Collect would take, if collecting were on and the
+// clock believed: those with an ID after after, of the first limit that the database
+// knows. last is where to go on; zero if there are no more.
+func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limit int) (out []Share, last share.ID, err error) {
+	err = d.read(ctx, now, func(t *tx) error {
+		rows, err := t.page(rowColumns+`WHERE share > ?1 ORDER BY share LIMIT ?2`, after, limit)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if _, err := depot.Next(r.state, depot.Collected); err != nil {
+				continue
+			}
+			var lapsed int64
+			if _, err := t.ints(`SELECT coalesce(max(expires), 0) FROM leases WHERE share = ?1`, []any{r.id}, &lapsed); err != nil {
+				return err
+			}
+			kept, err := t.kept(r, max(lapsed, r.lapsed))
+			if err != nil {
+				return err
+			}
+			if !kept {
+				out = append(out, r.public())
+			}
+		}
+		if len(rows) == limit {
+			last = rows[limit-1].share
+		}
+		return nil
+	})
+	return out, last, err
+}
+
+// page reads the rows of shares after an ID.
+func (t *tx) page(query string, after share.ID, limit int, args ...any) (out []row, err error) {
+	from := []byte{}
+	if !after.IsZero() {
+		from = after.Bytes()
+	}
+	err = t.rows(query, func(s *sqlite.Stmt) error {
+		r, err := readRow(s)
+		out = append(out, r)
+		return err
+	}, append([]any{from, limit}, args...)...)
+	return out, err
+}
+
+// In are the shares in a state with an ID after after, at most limit of them.
+func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit int) (out []Share, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		rows, err := t.page(rowColumns+`WHERE state = ?3 AND share > ?1 ORDER BY share LIMIT ?2`, after, limit, int64(state))
+		for _, r := range rows {
+			out = append(out, r.public())
+		}
+		return err
+	})
+	return out, err
+}
+
+// Share is one share; its State is None if the database does not know it.
+func (d *DB) Share(ctx context.Context, id share.ID) (s Share, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		r, err := t.share(id)
+		s = r.public()
+		return err
+	})
+	return s, err
+}
+
+const leaseColumns = `SELECT s.share, l.account, s.state, l.bytes, l.granted, l.renewed, l.expires FROM leases l JOIN shares s ON s.id = l.share WHERE l.expires > ?1 `
+
+// Leases are the live ones of a share.
+func (d *DB) Leases(ctx context.Context, now time.Time, id share.ID) ([]Lease, error) {
+	return d.leases(ctx, now, leaseColumns+`AND s.share = ?2 ORDER BY l.account`, id.Bytes())
+}
+
+// Holdings are the live leases of an account on shares with an ID after after, at
+// most limit of them.
+func (d *DB) Holdings(ctx context.Context, now time.Time, account Account, after share.ID, limit int) ([]Lease, error) {
+	from := []byte{}
+	if !after.IsZero() {
+		from = after.Bytes()
+	}
+	return d.leases(ctx, now, leaseColumns+`AND l.account = ?2 AND s.share > ?3 ORDER BY s.share LIMIT ?4`, int64(account), from, limit)
+}
+
+func (d *DB) leases(ctx context.Context, now time.Time, query string, args ...any) (out []Lease, err error) {
+	err = d.read(ctx, now, func(t *tx) error {
+		return t.rows(query, func(s *sqlite.Stmt) error {
+			id, err := shareID(s, 0)
+			out = append(out, Lease{id, Account(s.ColumnInt64(1)), depot.State(s.ColumnInt64(2)), s.ColumnInt64(3),
+				time.Unix(s.ColumnInt64(4), 0), time.Unix(s.ColumnInt64(5), 0), time.Unix(s.ColumnInt64(6), 0)})
+			return err
+		}, append([]any{t.now}, args...)...)
+	})
+	return out, err
+}

@@ -1,0 +1,204 @@
+package leasedb
+
+import (
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+// lease is a row of leases; expires is 0 if there is none.
+type lease struct{ bytes, expires, own int64 }
+
+func (t *tx) lease(id, account int64) (l lease, err error) {
+	_, err = t.ints(`SELECT bytes, expires, own FROM leases WHERE share = ?1 AND account = ?2`, []any{id, account}, &l.bytes, &l.expires, &l.own)
+	return l, err
+}
+
+// touch notes that the leases of a share are to be written beside its data.
+func (t *tx) touch(id int64) {
+	if !slices.Contains(t.touched, id) {
+		t.touched = append(t.touched, id)
+	}
+}
+
+// enter makes a lease that is not there.
+func (t *tx) enter(id, account, bytes, expires, own int64) error {
+	t.touch(id)
+	if err := t.exec(`INSERT INTO leases(share, account, bytes, granted, renewed, expires, own) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)`,
+		id, account, bytes, t.now, expires, own); err != nil {
+		return err
+	}
+	return t.exec(`UPDATE accounts SET used = used + ?2 WHERE id = ?1`, account, bytes)
+}
+
+// extend moves the end of a lease that is there.
+func (t *tx) extend(id, account, expires, own int64) error {
+	t.touch(id)
+	return t.exec(`UPDATE leases SET renewed = ?3, expires = ?4, own = max(own, ?5) WHERE share = ?1 AND account = ?2`,
+		id, account, t.now, expires, own)
+}
+
+// end removes a lease, whose bytes no longer count; names forget its share.
+func (t *tx) end(id, account int64) error {
+	t.touch(id)
+	l, err := t.lease(id, account)
+	if err != nil {
+		return err
+	}
+	if err := t.forget(account, `= ?2`, id); err != nil {
+		return err
+	}
+	if err := t.exec(`DELETE FROM leases WHERE share = ?1 AND account = ?2`, id, account); err != nil {
+		return err
+	}
+	return t.exec(`UPDATE accounts SET used = used - ?2 WHERE id = ?1`, account, l.bytes)
+}
+
+// forget makes the names of an account stand no more for the shares that which
+// says, an SQL condition with ?1 for the account and ?2 for arg.
+func (t *tx) forget(account int64, which string, arg any) error {
+	changed := 0
+	for _, column := range []string{"share", "next"} {
+		if err := t.exec(`UPDATE names SET `+column+` = NULL WHERE account = ?1 AND `+column+` `+which, account, arg); err != nil {
+			return err
+		}
+		changed += t.c.Changes()
+	}
+	if changed == 0 {
+		return nil
+	}
+	return t.exec(`DELETE FROM names WHERE account = ?1 AND share IS NULL AND next IS NULL`, account)
+}
+
+// settle removes what has expired of an account: its leases, and the answers to its
+// requests. It says how many leases that were.
+func (t *tx) settle(account int64) (int, error) {
+	if err := t.exec(`DELETE FROM requests WHERE account = ?1 AND until <= ?2`, account, t.now); err != nil {
+		return 0, err
+	}
+	if n := t.c.Changes(); n > 0 {
+		if err := t.exec(`UPDATE accounts SET asked = asked - ?2 WHERE id = ?1`, account, n); err != nil {
+			return 0, err
+		}
+	}
+	var n, bytes int64
+	if _, err := t.ints(`SELECT count(*), sum(bytes) FROM leases WHERE account = ?1 AND expires <= ?2`, []any{account, t.now}, &n, &bytes); err != nil || n == 0 {
+		return 0, err
+	}
+	if err := t.exec(`UPDATE shares SET lapsed = max(lapsed, l.expires) FROM leases l
+	  WHERE l.account = ?1 AND l.expires <= ?2 AND shares.id = l.share`, account, t.now); err != nil {
+		return 0, err
+	}
+	if err := t.forget(account, `IN (SELECT share FROM leases WHERE account = ?1 AND expires <= ?2)`, t.now); err != nil {
+		return 0, err
+	}
+	if err := t.exec(`DELETE FROM leases WHERE account = ?1 AND expires <= ?2`, account, t.now); err != nil {
+		return 0, err
+	}
+	return int(n), t.exec(`UPDATE accounts SET used = used - ?2 WHERE id = ?1`, account, bytes)
+}
+
+// settleShare removes the leases of a share that have expired.
+func (t *tx) settleShare(r *row) error {
+	type gone struct{ account, expires int64 }
+	var all []gone
+	if err := t.rows(`SELECT account, expires FROM leases WHERE share = ?1 AND expires <= ?2`, func(s *sqlite.Stmt) error {
+		all = append(all, gone{s.ColumnInt64(0), s.ColumnInt64(1)})
+		return nil
+	}, r.id, t.now); err != nil {
+		return err
+	}
+	for _, g := range all {
+		r.lapsed = max(r.lapsed, g.expires)
+		if err := t.end(r.id, g.account); err != nil {
+			return err
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return t.exec(`UPDATE shares SET lapsed = ?2 WHERE id = ?1`, r.id, r.lapsed)
+}
+
+// grant makes or extends the lease that an account asks for. own says that it asks
+// for the share itself, not by a name. What has expired of the account is settled.
+func (t *tx) grant(a Ask, acc account, own int64) (Granted, error) {
+	r, err := t.share(a.Share)
+	if err != nil {
+		return Granted{}, err
+	}
+	if r.state == depot.Going {
+		return Granted{}, &depot.Refusal{Reason: depot.Leaving, Retry: depot.Retry}
+	}
+	l, err := t.lease(r.id, int64(a.Account))
+	if err != nil {
+		return Granted{}, err
+	}
+	had := time.Time{}
+	if l.expires != 0 {
+		had = time.Unix(l.expires, 0)
+	}
+	until, err := depot.Until(t.time(), a.Until, had, acc.maxLease)
+	if err != nil {
+		return Granted{}, err
+	}
+	if l.expires == 0 {
+		err = t.admit(&r, a, acc, until.Unix(), own)
+	} else if a.Bytes != l.bytes {
+		err = &depot.Refusal{Reason: depot.WrongBytes, Room: l.bytes}
+	} else {
+		err = t.extend(r.id, int64(a.Account), until.Unix(), own)
+	}
+	if err != nil {
+		return Granted{}, err
+	}
+	return Granted{State: r.state, Bytes: a.Bytes, Expires: until, Added: until.Sub(latest(had, t.time()))}, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// admit books a new lease; the share comes if it is not here.
+func (t *tx) admit(r *row, a Ask, acc account, expires, own int64) error {
+	if r.measured && a.Bytes != r.bytes {
+		return &depot.Refusal{Reason: depot.WrongBytes, Room: r.bytes}
+	}
+	var coming int64
+	if _, err := t.ints(`SELECT coalesce(sum(bytes), 0) FROM shares WHERE state = 1`, nil, &coming); err != nil {
+		return err
+	}
+	fresh := max(a.Bytes-r.bytes, 0)
+	if err := depot.Admit(a.Bytes, acc.used, acc.quota, fresh, coming, a.Space); err != nil {
+		return err
+	}
+	if r.state == depot.None {
+		r.bytes = a.Bytes
+		if err := t.move(r, depot.Held); err != nil {
+			return err
+		}
+	} else if fresh > 0 {
+		if err := t.exec(`UPDATE shares SET bytes = ?2 WHERE id = ?1`, r.id, a.Bytes); err != nil {
+			return err
+		}
+	}
+	return t.enter(r.id, int64(a.Account), a.Bytes, expires, own)
+}
+
+// A Lease is one that is live.
+type Lease struct {
+	Share   share.ID
+	Account Account
+	State   depot.State
+	Bytes   int64
+	Granted time.Time // when it was made
+	Renewed time.Time // when its end was last moved
+	Expires time.Time
+}

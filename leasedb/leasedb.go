@@ -1,0 +1,242 @@
+package leasedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/sqlitedb"
+	"github.com/piecelease/fetcher/share"
+)
+
+// A Promise is a lease as it lies beside the data: by the account's name, which
+// outlives the database.
+type Promise struct {
+	Account string
+	Expires time.Time
+}
+
+// Beside keeps the leases of each share beside its data. Its methods are called
+// inside of transactions and must not use the database.
+type Beside interface {
+	// Write makes leases all that is kept of a share, synced. No error of it
+	// lets the transaction commit.
+	Write(id share.ID, leases []Promise) error
+	// Last is the latest end of a lease that is kept; zero if there is none.
+	Last(id share.ID) (time.Time, error)
+}
+
+// DB is an open database. It may be used from several goroutines.
+type DB struct {
+	db     *sqlitedb.DB
+	beside Beside
+	asked  int                      // the most requests of an account that are remembered
+	fault  func(query string) error // for tests: fails before a statement
+}
+
+// maxAsked requests of some 60 bytes each are remembered for an account. Each of
+// its renewals is one, until the lease ends.
+const maxAsked = 1 << 18
+
+// Open opens the database at path, or makes one. If it is damaged it is set aside,
+// and aside is its name now. The context bounds the opening alone.
+func Open(ctx context.Context, path string, b Beside) (d *DB, aside string, err error) {
+	db, aside, err := sqlitedb.OpenAnew(ctx, path, schema)
+	if err != nil {
+		return nil, "", err
+	}
+	return &DB{db: db, beside: b, asked: maxAsked}, aside, nil
+}
+
+// Close waits for the transaction that runs.
+func (d *DB) Close() error { return d.db.Close() }
+
+// Corrupt says whether err means that the database is damaged. Close it then, and
+// open it again.
+func Corrupt(err error) bool { return sqlitedb.Corrupt(err) }
+
+// tx is a transaction: a connection, the time, and the shares whose leases it has
+// changed.
+type tx struct {
+	*DB
+	c       *sqlite.Conn
+	now     int64
+	touched []int64
+}
+
+// write runs f in a transaction. Before it commits, the leases that f changed are
+// written beside their data.
+func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error {
+	return d.db.Write(ctx, func(c *sqlite.Conn) error {
+		t := &tx{DB: d, c: c, now: now.Unix()}
+		if err := f(t); err != nil {
+			return err
+		}
+		return t.promise()
+	})
+}
+
+func (d *DB) read(ctx context.Context, now time.Time, f func(*tx) error) error {
+	return d.db.Read(ctx, func(c *sqlite.Conn) error { return f(&tx{DB: d, c: c, now: now.Unix()}) })
+}
+
+func (t *tx) time() time.Time { return time.Unix(t.now, 0) }
+
+// rows calls f for each row of a query's answer; f may be nil.
+func (t *tx) rows(query string, f func(*sqlite.Stmt) error, args ...any) error {
+	if t.fault != nil {
+		if err := t.fault(query); err != nil {
+			return err
+		}
+	}
+	return sqlitex.Execute(t.c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: f})
+}
+
+func (t *tx) exec(query string, args ...any) error { return t.rows(query, nil, args...) }
+
+// ints is the first row of an answer, of as many integers as there are places, and
+// whether there is one.
+func (t *tx) ints(query string, args []any, to ...*int64) (found bool, err error) {
+	err = t.rows(query, func(s *sqlite.Stmt) error {
+		if !found {
+			for i, p := range to {
+				*p = s.ColumnInt64(i)
+			}
+		}
+		found = true
+		return nil
+	}, args...)
+	return found, err
+}
+
+// column is the first column of each row of an answer.
+func (t *tx) column(query string, args ...any) (out []int64, err error) {
+	err = t.rows(query, func(s *sqlite.Stmt) error {
+		out = append(out, s.ColumnInt64(0))
+		return nil
+	}, args...)
+	return out, err
+}
+
+// promise writes the leases of the shares that were touched beside their data.
+func (t *tx) promise() error {
+	if t.beside == nil {
+		return nil
+	}
+	for _, id := range t.touched {
+		s, err := t.shareAt(id)
+		if err != nil || s.state == depot.None {
+			return err
+		}
+		ps, err := t.promises(id)
+		if err != nil {
+			return err
+		}
+		if err := t.beside.Write(s.share, ps); err != nil {
+			return fmt.Errorf("write the leases of %v beside its data: %w", s.share, err)
+		}
+	}
+	return nil
+}
+
+func (t *tx) promises(id int64) (out []Promise, err error) {
+	err = t.rows(`SELECT a.name, l.expires FROM leases l JOIN accounts a ON a.id = l.account WHERE l.share = ?1 ORDER BY a.name`,
+		func(s *sqlite.Stmt) error {
+			out = append(out, Promise{s.ColumnText(0), time.Unix(s.ColumnInt64(1), 0)})
+			return nil
+		}, id)
+	return out, err
+}
+
+// last is the latest end of a lease beside the data, in seconds; 0 if there is none.
+func (t *tx) last(id share.ID) (int64, error) {
+	if t.beside == nil {
+		return 0, nil
+	}
+	at, err := t.beside.Last(id)
+	if err != nil {
+		return 0, fmt.Errorf("read the leases of %v beside its data: %w", id, err)
+	}
+	if at.IsZero() {
+		return 0, nil
+	}
+	return at.Unix(), nil
+}
+
+// row is a share as it is in the database. Its state is None if it is not there.
+type row struct {
+	id                   int64
+	share                share.ID
+	state                depot.State
+	bytes, since, lapsed int64
+	measured             bool
+}
+
+const rowColumns = `SELECT id, share, state, bytes, since, lapsed, measured FROM shares `
+
+func (t *tx) share(id share.ID) (row, error) {
+	r, err := t.oneShare(rowColumns+`WHERE share = ?1`, id.Bytes())
+	r.share = id
+	return r, err
+}
+
+func (t *tx) shareAt(id int64) (row, error) { return t.oneShare(rowColumns+`WHERE id = ?1`, id) }
+
+func (t *tx) oneShare(query string, arg any) (r row, err error) {
+	err = t.rows(query, func(s *sqlite.Stmt) (err error) {
+		r, err = readRow(s)
+		return err
+	}, arg)
+	return r, err
+}
+
+func readRow(s *sqlite.Stmt) (r row, err error) {
+	r = row{id: s.ColumnInt64(0), state: depot.State(s.ColumnInt64(2)), bytes: s.ColumnInt64(3), since: s.ColumnInt64(4),
+		lapsed: s.ColumnInt64(5), measured: s.ColumnBool(6)}
+	r.share, err = shareID(s, 1)
+	return r, err
+}
+
+func shareID(s *sqlite.Stmt, col int) (share.ID, error) {
+	b := make([]byte, s.ColumnLen(col))
+	s.ColumnBytes(col, b)
+	return share.IDFromBytes(b)
+}
+
+// move takes a share along an edge.
+func (t *tx) move(r *row, why depot.Cause) error {
+	to, err := depot.Next(r.state, why)
+	if err != nil {
+		return fmt.Errorf("%v: %w", r.share, err)
+	}
+	switch {
+	case r.state == depot.None:
+		if err := t.exec(`INSERT INTO shares(share, state, bytes, measured, since) VALUES (?1, ?2, ?3, ?4, ?5)`,
+			r.share.Bytes(), int64(to), r.bytes, r.measured, t.now); err != nil {
+			return err
+		}
+		r.id = t.c.LastInsertRowID()
+	case to == depot.None:
+		if err := t.exec(`DELETE FROM strikes WHERE share = ?1`, r.id); err != nil {
+			return err
+		}
+		err = t.exec(`DELETE FROM shares WHERE id = ?1`, r.id)
+	default:
+		err = t.exec(`UPDATE shares SET state = ?2, since = ?3 WHERE id = ?1`, r.id, int64(to), t.now)
+	}
+	r.state = to
+	return err
+}
+
+// Errors of Collect: nothing was changed.
+var (
+	ErrIncomplete = errors.New("the database is not complete: the first cycle of the crawler is not done")
+	ErrOff        = errors.New("collecting is off")
+	ErrFrozen     = errors.New("the clock is not believed")
+	ErrKept       = errors.New("a lease is live, or its grace is not over")
+)

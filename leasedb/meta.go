@@ -1,0 +1,90 @@
+package leasedb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// keptCrawls are the reports of cycles that are kept.
+const keptCrawls = 10
+
+// A Crawl is the report of a cycle of the crawler, whose words are its own.
+type Crawl struct {
+	Cycle  int64
+	Report []byte
+}
+
+// CycleDone stores the report of a whole cycle, of which ten are kept. With the
+// first the database is complete.
+func (d *DB) CycleDone(ctx context.Context, now time.Time, c Crawl) error {
+	return d.write(ctx, now, func(t *tx) error {
+		if err := t.exec(`INSERT OR REPLACE INTO crawls(cycle, report) VALUES (?1, ?2)`, c.Cycle, c.Report); err != nil {
+			return err
+		}
+		if err := t.exec(`DELETE FROM crawls WHERE cycle NOT IN (SELECT cycle FROM crawls ORDER BY cycle DESC LIMIT ?1)`, keptCrawls); err != nil {
+			return err
+		}
+		return t.exec(`UPDATE meta SET complete_since = coalesce(complete_since, ?1), place = NULL`, t.now)
+	})
+}
+
+// Crawls are the reports that are kept, the newest first.
+func (d *DB) Crawls(ctx context.Context) (out []Crawl, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		return t.rows(`SELECT cycle, report FROM crawls ORDER BY cycle DESC`, func(s *sqlite.Stmt) error {
+			c := Crawl{s.ColumnInt64(0), make([]byte, s.ColumnLen(1))}
+			s.ColumnBytes(1, c.Report)
+			out = append(out, c)
+			return nil
+		})
+	})
+	return out, err
+}
+
+// Meta is what the database knows of itself.
+type Meta struct {
+	CompleteSince time.Time // zero: it is not
+	GC, Frozen    bool
+	Clock, Place  []byte // as they were set; nil: never
+}
+
+// Meta reads it.
+func (d *DB) Meta(ctx context.Context) (m Meta, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		return t.rows(`SELECT coalesce(complete_since, 0), gc, frozen, clock, place FROM meta`, func(s *sqlite.Stmt) error {
+			if at := s.ColumnInt64(0); at != 0 {
+				m.CompleteSince = time.Unix(at, 0)
+			}
+			m.GC, m.Frozen = s.ColumnBool(1), s.ColumnBool(2)
+			for i, b := range []*[]byte{&m.Clock, &m.Place} {
+				if !s.ColumnIsNull(3 + i) {
+					*b = make([]byte, s.ColumnLen(3+i))
+					s.ColumnBytes(3+i, *b)
+				}
+			}
+			return nil
+		})
+	})
+	return m, err
+}
+
+// SetGC turns collecting on or off. It is off in a new database.
+func (d *DB) SetGC(ctx context.Context, on bool) error { return d.set(ctx, `gc = ?1`, on) }
+
+// SetClock stores the clock guard, and whether it is frozen: then nothing is swept
+// or collected.
+func (d *DB) SetClock(ctx context.Context, clock []byte, frozen bool) error {
+	return d.set(ctx, `clock = ?1, frozen = ?2`, clock, frozen)
+}
+
+// SetPlace stores where the crawler is. CycleDone clears it.
+func (d *DB) SetPlace(ctx context.Context, place []byte) error {
+	return d.set(ctx, `place = ?1`, place)
+}
+
+func (d *DB) set(ctx context.Context, what string, args ...any) error {
+	return d.change(ctx, fmt.Errorf("the database has lost its row %q", "meta"), `UPDATE meta SET `+what, args...)
+}

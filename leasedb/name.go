@@ -1,0 +1,167 @@
+package leasedb
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+// A Name stands for one share of an account after the other. Coming takes the place
+// of Share as soon as it is stable; until then both are leased.
+type Name struct {
+	Name          string
+	Share, Coming share.ID // zero if there is none
+}
+
+// A Replace asks that a name stand for Ask.Share once that is stable.
+type Replace struct {
+	Ask
+	Name string // 1 to 256 bytes
+	// Expect is what the name stands for now; zero: nothing. If it is another
+	// share, or another replacement runs, the refusal says so.
+	Expect share.ID
+	// Supersedes is the share that is coming under this name and shall not; zero if
+	// none is.
+	Supersedes share.ID
+}
+
+// Replace makes or renews a lease of the new share and, when that is stable, moves
+// the name and ends the lease of the old one, unless the account holds that for
+// itself or by another name.
+func (d *DB) Replace(ctx context.Context, now time.Time, r Replace) (Granted, error) {
+	if len(r.Name) == 0 || len(r.Name) > 256 {
+		return Granted{}, &depot.Refusal{Reason: depot.BadRequest}
+	}
+	about := r.Name + "\x00" + string(r.Expect.Bytes()) + string(r.Supersedes.Bytes())
+	return d.ask(ctx, now, verbReplace, about, r.Ask, func(t *tx, acc account) (Granted, error) { return t.replace(r, acc) })
+}
+
+func (t *tx) replace(r Replace, acc account) (Granted, error) {
+	had, next, err := t.named(acc.id, r.Name)
+	if err != nil {
+		return Granted{}, err
+	}
+	if had.share != r.Expect || (next.share != r.Supersedes && next.share != r.Share) {
+		return Granted{}, &depot.Refusal{Reason: depot.NameMoved, Current: had.share, Coming: next.share}
+	}
+	g, err := t.grant(r.Ask, acc, 0)
+	if err != nil {
+		return g, err
+	}
+	s, err := t.share(r.Share)
+	if err != nil {
+		return g, err
+	}
+	if err := t.exec(`INSERT INTO names(account, name, share, next) VALUES (?1, ?2, ?3, ?4)
+	  ON CONFLICT DO UPDATE SET next = excluded.next`, acc.id, r.Name, maybe(had.id), s.id); err != nil {
+		return g, err
+	}
+	if next.id != 0 && next.id != s.id {
+		if err := t.drop(next.id, acc.id); err != nil {
+			return g, err
+		}
+	}
+	switch {
+	case s.id == had.id: // it stands for this share already: nothing is to come
+		return g, t.exec(`UPDATE names SET next = NULL WHERE account = ?1 AND name = ?2`, acc.id, r.Name)
+	case s.state == depot.Stable:
+		return g, t.arrive(s.id, acc.id)
+	}
+	return g, nil
+}
+
+// maybe is an ID as it is in the database: NULL if there is none.
+func maybe(id int64) any {
+	if id == 0 {
+		return nil
+	}
+	return id
+}
+
+// named is what a name stands for, and is to stand for.
+func (t *tx) named(account int64, name string) (had, next row, err error) {
+	var a, b int64
+	if _, err := t.ints(`SELECT coalesce(share, 0), coalesce(next, 0) FROM names WHERE account = ?1 AND name = ?2`, []any{account, name}, &a, &b); err != nil {
+		return had, next, err
+	}
+	if had, err = t.shareAt(a); err != nil {
+		return had, next, err
+	}
+	next, err = t.shareAt(b)
+	return had, next, err
+}
+
+// arrive moves the names of an account that were to stand for a share, and ends
+// the leases that nothing needs then.
+func (t *tx) arrive(id, account int64) error {
+	old, err := t.column(`SELECT coalesce(share, 0) FROM names WHERE next = ?1 AND account = ?2 ORDER BY name`, id, account)
+	if err != nil {
+		return err
+	}
+	if err := t.exec(`UPDATE names SET share = next, next = NULL WHERE next = ?1 AND account = ?2`, id, account); err != nil {
+		return err
+	}
+	for _, o := range old {
+		if o != 0 {
+			if err := t.drop(o, account); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// arriveAll is arrive for every account.
+func (t *tx) arriveAll(id int64) error {
+	accounts, err := t.column(`SELECT DISTINCT account FROM names WHERE next = ?1 ORDER BY account`, id)
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if err := t.arrive(id, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop ends a lease, unless the account holds the share for itself or by a name.
+func (t *tx) drop(id, account int64) error {
+	l, err := t.lease(id, account)
+	if err != nil || l.expires == 0 || l.own != 0 {
+		return err
+	}
+	for _, column := range []string{"share", "next"} {
+		if named, err := t.ints(`SELECT 1 FROM names WHERE `+column+` = ?1 AND account = ?2`, []any{id, account}); err != nil || named {
+			return err
+		}
+	}
+	return t.end(id, account)
+}
+
+// Names are those of an account that come after a name, at most limit of them.
+func (d *DB) Names(ctx context.Context, now time.Time, account Account, after string, limit int) (out []Name, err error) {
+	err = d.read(ctx, now, func(t *tx) error {
+		return t.rows(`SELECT n.name, s.share, x.share FROM names n
+		  LEFT JOIN leases l ON l.share = n.share AND l.account = n.account AND l.expires > ?3 LEFT JOIN shares s ON s.id = l.share
+		  LEFT JOIN leases m ON m.share = n.next AND m.account = n.account AND m.expires > ?3 LEFT JOIN shares x ON x.id = m.share
+		  WHERE n.account = ?1 AND n.name > ?2 AND (s.id IS NOT NULL OR x.id IS NOT NULL) ORDER BY n.name LIMIT ?4`, func(s *sqlite.Stmt) error {
+			n := Name{Name: s.ColumnText(0)}
+			var a, b error
+			if !s.ColumnIsNull(1) {
+				n.Share, a = shareID(s, 1)
+			}
+			if !s.ColumnIsNull(2) {
+				n.Coming, b = shareID(s, 2)
+			}
+			out = append(out, n)
+			return errors.Join(a, b)
+		}, int64(account), after, t.now, limit)
+	})
+	return out, err
+}

@@ -1,0 +1,300 @@
+package leasedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+// takeShare takes a share along an edge, and then does then unless it is nil.
+func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depot.Cause, then func(*tx, *row) error) error {
+	return d.write(ctx, now, func(t *tx) error {
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		if err := t.move(&r, why); err != nil || then == nil {
+			return err
+		}
+		return then(t, &r)
+	})
+}
+
+// Found enters what the crawler found on the disk: a share, what it takes, whether
+// all of it is here, and the leases that lie beside it. If the database does not
+// know the share, the starter account holds it for depot.Starter, or as long as it
+// did according to those leases: losing the database again and again keeps nothing
+// for ever. Leases that only the disk knows are entered, also beyond a quota; an
+// account that is not known is made, with no quota. It says the state.
+func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []Promise) (state depot.State, err error) {
+	if bytes < 0 || bytes > depot.MaxBytes {
+		return depot.None, fmt.Errorf("%v takes %d bytes: it must be from 0 to %d", id, bytes, int64(depot.MaxBytes))
+	}
+	err = d.write(ctx, now, func(t *tx) error {
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		if r.state == depot.None {
+			why := depot.FoundPart
+			if whole {
+				why = depot.FoundWhole
+			}
+			r.bytes, r.measured = bytes, whole
+			if err := t.move(&r, why); err != nil {
+				return err
+			}
+			leases = append([]Promise{starter(t.time(), leases)}, leases...)
+		}
+		state = r.state
+		if r.state == depot.Going {
+			return nil // Removable asks the disk
+		}
+		for _, p := range leases {
+			if err := t.reenter(&r, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return state, err
+}
+
+// starter is the lease of the starter account on a share that was found.
+func starter(now time.Time, leases []Promise) Promise {
+	for _, p := range leases {
+		if p.Account == "starter" {
+			return p
+		}
+	}
+	return Promise{"starter", now.Add(depot.Starter).Truncate(time.Second)}
+}
+
+// reenter makes sure of a lease that the disk knows. One that is over counts for the
+// grace only.
+func (t *tx) reenter(r *row, p Promise) error {
+	at := p.Expires.Unix()
+	if at <= t.now {
+		return t.exec(`UPDATE shares SET lapsed = max(lapsed, ?2) WHERE id = ?1`, r.id, at)
+	}
+	if err := t.exec(`INSERT OR IGNORE INTO accounts(name, quota, max_lease, created) VALUES (?1, 0, 1, ?2)`, p.Account, t.now); err != nil {
+		return err
+	}
+	var account int64
+	if _, err := t.ints(`SELECT id FROM accounts WHERE name = ?1`, []any{p.Account}, &account); err != nil {
+		return err
+	}
+	l, err := t.lease(r.id, account)
+	if err != nil {
+		return err
+	}
+	if l.expires == 0 {
+		return t.enter(r.id, account, r.bytes, at, 1)
+	}
+	if at > l.expires {
+		return t.extend(r.id, account, at, 1)
+	}
+	return nil
+}
+
+// Measure says what a share takes, now that its manifest is here. The leases for
+// which something else was declared end, and no others; their accounts are returned.
+func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int64) (ended []Account, err error) {
+	err = d.write(ctx, now, func(t *tx) error {
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		if r.state != depot.Coming {
+			return fmt.Errorf("%v is %v: only what comes is measured", id, r.state)
+		}
+		if err := t.settleShare(&r); err != nil {
+			return err
+		}
+		if err := t.exec(`UPDATE shares SET bytes = ?2, measured = 1 WHERE id = ?1`, r.id, bytes); err != nil {
+			return err
+		}
+		if err := t.resize(r.id, bytes); err != nil {
+			return err
+		}
+		ended, err = t.endAll(r.id, `bytes <> ?2`, bytes)
+		return err
+	})
+	return ended, err
+}
+
+// resize makes the starter's lease count what the share takes: nobody declared it.
+func (t *tx) resize(id, bytes int64) error {
+	l, err := t.lease(id, int64(Starter))
+	if err != nil || l.expires == 0 {
+		return err
+	}
+	if err := t.exec(`UPDATE leases SET bytes = ?3 WHERE share = ?1 AND account = ?2`, id, int64(Starter), bytes); err != nil {
+		return err
+	}
+	return t.exec(`UPDATE accounts SET used = used + ?2 WHERE id = ?1`, int64(Starter), bytes-l.bytes)
+}
+
+// endAll ends the leases of a share that which says, an SQL condition with ?2 for
+// arg, but not the starter's.
+func (t *tx) endAll(id int64, which string, arg int64) (ended []Account, err error) {
+	accounts, err := t.column(`SELECT account FROM leases WHERE share = ?1 AND account <> 1 AND `+which+` ORDER BY account`, id, arg)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range accounts {
+		if err := t.end(id, a); err != nil {
+			return nil, err
+		}
+		ended = append(ended, Account(a))
+	}
+	return ended, nil
+}
+
+// Fail says that a share that was coming cannot be fetched, for good. Its leases end,
+// but for the starter's: what was found stays as long as it would have. Its accounts
+// are returned. Collect may take it now.
+func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []Account, err error) {
+	err = d.write(ctx, now, func(t *tx) error {
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		if r.state != depot.Coming {
+			return fmt.Errorf("%v is %v: only what comes can fail", id, r.state)
+		}
+		if err := t.settleShare(&r); err != nil {
+			return err
+		}
+		ended, err = t.endAll(r.id, `account <> ?2`, int64(Starter))
+		return err
+	})
+	return ended, err
+}
+
+var errUnmeasured = errors.New("a share is complete that was not measured")
+
+// Complete says that all of a share is verified and durable. Names that waited for
+// it move.
+func (d *DB) Complete(ctx context.Context, now time.Time, id share.ID) error {
+	return d.takeShare(ctx, now, id, depot.Completed, func(t *tx, r *row) error {
+		if !r.measured {
+			return fmt.Errorf("%v: %w", id, errUnmeasured)
+		}
+		return t.arrived(r)
+	})
+}
+
+// Mended says that what was missing of a share is verified and durable.
+func (d *DB) Mended(ctx context.Context, now time.Time, id share.ID) error {
+	return d.takeShare(ctx, now, id, depot.Mended, func(t *tx, r *row) error {
+		if err := t.exec(`UPDATE shares SET missing = NULL WHERE id = ?1`, r.id); err != nil {
+			return err
+		}
+		if err := t.exec(`DELETE FROM strikes WHERE share = ?1`, r.id); err != nil {
+			return err
+		}
+		return t.arrived(r)
+	})
+}
+
+func (t *tx) arrived(r *row) error {
+	if err := t.settleShare(r); err != nil {
+		return err
+	}
+	return t.arriveAll(r.id)
+}
+
+// Looked says what a look at a share found missing or wrong, perhaps nothing. What
+// was found twice, an hour apart, makes it CORRUPT and is noted as missing; so is
+// what a CORRUPT one loses further. It says the state.
+func (d *DB) Looked(ctx context.Context, now time.Time, id share.ID, bad *share.Set) (state depot.State, err error) {
+	err = d.write(ctx, now, func(t *tx) error {
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		if state = r.state; state != depot.Stable && state != depot.Corrupt {
+			return fmt.Errorf("%v: %w", id, &depot.EdgeError{From: state, Why: depot.Damaged})
+		}
+		before, err := t.strike(r.id, bad.Len())
+		if err != nil {
+			return err
+		}
+		after, lost := before.Struck(t.time(), bad)
+		if err := t.setStrike(r.id, after); err != nil || lost == nil {
+			return err
+		}
+		if err := t.lose(&r, lost); err != nil {
+			return err
+		}
+		state = r.state
+		return nil
+	})
+	return state, err
+}
+
+// lose notes the pieces lost as missing.
+func (t *tx) lose(r *row, lost *share.Set) error {
+	missing, err := t.set(`SELECT missing FROM shares WHERE id = ?1 AND missing IS NOT NULL`, r.id, lost.Len())
+	if err != nil {
+		return err
+	}
+	if missing != nil {
+		lost = lost.Clone()
+		lost.Union(missing)
+	}
+	if r.state == depot.Stable {
+		if err := t.move(r, depot.Damaged); err != nil {
+			return err
+		}
+	}
+	return t.exec(`UPDATE shares SET missing = ?2 WHERE id = ?1`, r.id, lost.Bytes())
+}
+
+// set reads a set of pieces of a share of n; nil if there is none.
+func (t *tx) set(query string, id int64, n int) (set *share.Set, err error) {
+	err = t.rows(query, func(s *sqlite.Stmt) (err error) {
+		b := make([]byte, s.ColumnLen(0))
+		s.ColumnBytes(0, b)
+		set, err = share.ParseSet(n, b)
+		return err
+	}, id)
+	return set, err
+}
+
+func (t *tx) strike(id int64, n int) (depot.Strike, error) {
+	var at int64
+	found, err := t.ints(`SELECT at FROM strikes WHERE share = ?1`, []any{id}, &at)
+	if err != nil || !found {
+		return depot.Strike{}, err
+	}
+	bad, err := t.set(`SELECT bad FROM strikes WHERE share = ?1`, id, n)
+	return depot.Strike{At: time.Unix(at, 0), Bad: bad}, err
+}
+
+func (t *tx) setStrike(id int64, s depot.Strike) error {
+	if s.Bad == nil {
+		return t.exec(`DELETE FROM strikes WHERE share = ?1`, id)
+	}
+	return t.exec(`INSERT OR REPLACE INTO strikes(share, at, bad) VALUES (?1, ?2, ?3)`, id, s.At.Unix(), s.Bad.Bytes())
+}
+
+// Missing are the pieces that a CORRUPT share of n pieces lacks; nil if it lacks none.
+func (d *DB) Missing(ctx context.Context, id share.ID, n int) (set *share.Set, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		r, err := t.share(id)
+		if err != nil {
+			return err
+		}
+		set, err = t.set(`SELECT missing FROM shares WHERE id = ?1 AND missing IS NOT NULL`, r.id, n)
+		return err
+	})
+	return set, err
+}
