@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -235,6 +236,9 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS})
 	if err != nil {
 		return nil, err
+	}
+	for _, at := range p.Aside() {
+		t.node.log.Warn("something stood in the way of a file of the share; it was moved", "to", filepath.Join(t.opt.Dir, at))
 	}
 	t.mu.Lock()
 	t.manifest, t.partial = m, p

@@ -19,11 +19,12 @@
 //   - Bytes get into a Partial only through Write; the caller has verified them.
 //   - A piece's bit is on disk only after its bytes and its block hashes are.
 //     After kill -9 or a power cut every set bit is true, and resuming hashes
-//     nothing.
+//     nothing but files that somebody else has touched, or that were written to
+//     when the power went.
 //   - When the disk fails to keep what it took, Sync says which pieces are lost
 //     ([SyncError]). They must be written again; store refuses them until then.
-//   - Nothing that is not ours is truncated, replaced or removed, and nothing is
-//     written outside the folder that was named: all writes go through [os.Root].
+//   - Nothing that is not ours is truncated, replaced or removed, not in
+//     NAME.partial either, and nothing is written outside the folder that was named: all writes go through [os.Root].
 //   - A file that no longer is what was imported is never served: its size and
 //     times are looked at before and after each read ([share.ErrChanged]). If only
 //     its change time is another, each block is compared with its hash.

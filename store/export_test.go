@@ -21,5 +21,15 @@ func RawBits(d vfs.FS, name string, m *share.Manifest) *share.Set {
 	return set
 }
 
+// HashedAgain is the bytes that were hashed because somebody might have changed them.
+func HashedAgain(p *Partial) int64 { return p.watch.hashed.Load() }
+
+// SyncSome is Sync that hashes at most so many bytes of what others have touched.
+func SyncSome(p *Partial, hash int64) (int, error) {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	return p.sync(hash)
+}
+
 // Staging is NAME.partial.
 var Staging = stagingName

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
+	"slices"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -35,15 +37,7 @@ func (p *Partial) Finish() (string, error) {
 // finish needs syncing to be held. It may be called again after an error.
 func (p *Partial) finish() error {
 	if p.tree == nil {
-		n, err := p.sync()
-		if err != nil {
-			return err
-		}
-		if p.byFile() {
-			if err := p.place(); err != nil || p.tree == nil {
-				return err
-			}
-		} else if err := p.rename(n); err != nil {
+		if err := p.giveName(); err != nil || p.tree == nil {
 			return err
 		}
 	}
@@ -55,6 +49,29 @@ func (p *Partial) finish() error {
 		return err
 	}
 	return p.dropStage()
+}
+
+// errTouched is why a file may not get its name yet: somebody else has touched it
+// since it was verified.
+var errTouched = fmt.Errorf("%w: another program writes to it", share.ErrChanged)
+
+// giveName puts what is verified to its place.
+func (p *Partial) giveName() (err error) {
+	for range maxTouches {
+		var n int
+		if n, err = p.sync(math.MaxInt64); err != nil {
+			return err
+		}
+		if p.byFile() {
+			err = p.place()
+		} else {
+			err = p.rename(n)
+		}
+		if !errors.Is(err, errTouched) {
+			break
+		}
+	}
+	return err
 }
 
 // rename gives the whole share, of which n pieces are durable, its name.
@@ -105,6 +122,7 @@ func (p *Partial) makeEntry(i int, e *share.Entry) error {
 		}
 		return err
 	}
+	defer p.hold(i)()
 	if !made {
 		f, err := p.openFile(i)
 		if err == nil {
@@ -193,23 +211,35 @@ func (p *Partial) restampSingle() {
 	}
 }
 
-// stamps is what all files look like now.
+// stamps is what all files look like, which are what was verified of them.
 func (p *Partial) stamps() ([]vfs.Stamp, error) {
 	out := make([]vfs.Stamp, len(p.m.Entries))
 	for i := range p.m.Entries {
 		if p.m.Entries[i].Kind != share.File {
 			continue
 		}
-		info, err := p.handles.Lstat(p.file(i))
-		if err != nil {
-			return nil, err
+		var err error
+		if out[i], err = p.finalStamp(i); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.m.Entries[i].Path, err)
 		}
-		if info.Size != p.m.Entries[i].Size {
-			return nil, fmt.Errorf("%s: %w", p.m.Entries[i].Path, share.ErrChanged)
-		}
-		out[i] = info.Stamp()
 	}
 	return out, nil
+}
+
+// finalStamp is what a complete file looks like. The error wraps errTouched if that
+// is not what was verified.
+func (p *Partial) finalStamp(entry int) (vfs.Stamp, error) {
+	if err := p.inspect(entry); err != nil {
+		return vfs.Stamp{}, err
+	}
+	now, ok := p.known(entry)
+	switch {
+	case !ok:
+		return vfs.Stamp{}, errTouched
+	case now.Size != p.m.Entries[entry].Size:
+		return vfs.Stamp{}, share.ErrChanged
+	}
+	return now.Stamp, nil
 }
 
 // keepSlots keeps the block hashes beyond the end of NAME.partial: in the State,
@@ -231,24 +261,23 @@ func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 	return slots
 }
 
-// dropStage removes NAME.partial. What says that it is ours goes last.
+// dropStage removes NAME.partial. What says that it is ours goes last, and stays if
+// there is anything in it that others put there.
 func (p *Partial) dropStage() error {
-	p.recent.mu.Lock()
-	p.recent.close()
-	p.recent.mu.Unlock()
-	var err error
-	for _, name := range []string{"data", "bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", "hashes", "manifest.new"} {
-		if name == "hashes" && p.slots != nil {
-			p.slots.close() // an open file cannot be removed on every system
-			p.slots = nil
-		}
-		err = errors.Join(err, vfs.RemoveAll(p.stage, name))
+	err := p.clearData()
+	p.closeFiles() // an open file cannot be removed on every system
+	for _, name := range []string{"bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", "hashes", "marks", "manifest.new"} {
+		err = errors.Join(err, vfs.RemoveFile(p.stage, name))
 	}
 	if err == nil {
 		err = p.stage.SyncDir(".")
 	}
+	alone := false
 	if err == nil {
-		err = errors.Join(vfs.RemoveAll(p.stage, "manifest"), vfs.RemoveAll(p.stage, "lock"))
+		alone, err = p.onlyOurs()
+	}
+	if alone && err == nil {
+		err = errors.Join(vfs.RemoveFile(p.stage, "manifest"), vfs.RemoveFile(p.stage, "lock"))
 	}
 	if err != nil {
 		return err
@@ -258,15 +287,28 @@ func (p *Partial) dropStage() error {
 	return nil
 }
 
-// closeStage lets go of NAME.partial.
-func (p *Partial) closeStage() (err error) {
+// onlyOurs says whether nothing is left in NAME.partial but what goes last.
+func (p *Partial) onlyOurs() (bool, error) {
+	list, err := p.stage.ReadDir(".")
+	return !slices.ContainsFunc(list, func(e vfs.DirEntry) bool { return e.Name != "manifest" && e.Name != "lock" }), err
+}
+
+// closeFiles closes what is open in NAME.partial beside data.
+func (p *Partial) closeFiles() (err error) {
 	p.recent.mu.Lock()
 	p.recent.close()
 	p.recent.mu.Unlock()
+	p.marks.close()
 	if p.slots != nil {
 		err = p.slots.close()
 		p.slots = nil
 	}
+	return err
+}
+
+// closeStage lets go of NAME.partial.
+func (p *Partial) closeStage() (err error) {
+	err = p.closeFiles()
 	if p.lock != nil {
 		err = errors.Join(err, p.lock.Close())
 		p.lock = nil
@@ -301,7 +343,7 @@ func (p *Partial) Close() error {
 	}
 	var err error
 	if p.tree == nil && !p.over {
-		_, err = p.sync()
+		_, err = p.sync(0)
 	}
 	if p.lingers() {
 		return err
@@ -331,6 +373,8 @@ func (p *Partial) release() error {
 	p.over, p.closed = true, true
 	var err error
 	if p.tree == nil && p.handles != nil {
+		p.handles.Files.Clear()
+		p.noteLate()
 		err = p.handles.Close()
 	}
 	if p.tree != nil && !p.offered {

@@ -211,7 +211,7 @@ func (h *hashing) flush() {
 // all hashes files, and those that changed meanwhile once more. A file that
 // grew or shrank has no place for its block hashes then.
 func (h *hashing) all(ctx context.Context, files []*hashed) error {
-	if err := waitQuiet(ctx, files); err != nil {
+	if err := waitQuiet(ctx, stampsOf(files)); err != nil {
 		return err
 	}
 	if err := h.run(ctx, files); err != nil {
@@ -230,7 +230,7 @@ func (h *hashing) all(ctx context.Context, files []*hashed) error {
 		again = append(again, f)
 	}
 	if len(again) > 0 {
-		if err := waitQuiet(ctx, again); err != nil {
+		if err := waitQuiet(ctx, stampsOf(again)); err != nil {
 			return err
 		}
 		if err := h.run(ctx, again); err != nil {
@@ -241,13 +241,21 @@ func (h *hashing) all(ctx context.Context, files []*hashed) error {
 	return nil
 }
 
+func stampsOf(files []*hashed) []vfs.Stamp {
+	out := make([]vfs.Stamp, len(files))
+	for i, f := range files {
+		out[i] = f.stamp
+	}
+	return out
+}
+
 // waitQuiet waits until files that were just written have settled. It waits at most
 // one grain.
-func waitQuiet(ctx context.Context, files []*hashed) error {
+func waitQuiet(ctx context.Context, files []vfs.Stamp) error {
 	now := time.Now()
 	var wait time.Duration
 	for _, f := range files {
-		wait = max(wait, f.stamp.SettlesIn(now))
+		wait = max(wait, f.SettlesIn(now))
 	}
 	if wait == 0 {
 		return nil

@@ -206,23 +206,29 @@ func TestAPieceThatIsNotWhatItsBitSaysIsLost(t *testing.T) {
 	l := newLostRig(t)
 	l.write(0, 0, 16)
 	l.complete(0)
-	if err := l.p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	d := l.d.FS()
-	f, err := d.Edit("stuff.partial/data/big")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.WriteAt([]byte("garbage"), 100)
-	if err := d.Remove("stuff.partial/hashes"); err != nil {
-		t.Fatal(err)
-	}
-	l.open()
+	l.garble()
 	if _, err := l.p.Proof(0); !errors.Is(err, share.ErrChanged) {
 		t.Fatal(err)
 	}
 	l.wantLost(0)
+}
+
+// garble makes what is complete durable, and then changes the first piece and forgets
+// all block hashes, as another program would.
+func (l *lostRig) garble() {
+	l.t.Helper()
+	if _, err := l.p.Sync(); err != nil {
+		l.t.Fatal(err)
+	}
+	for name, at := range map[string]int64{"data/big": 100, "hashes": 4096} {
+		f, err := l.d.FS().Edit("stuff.partial/" + name)
+		if err == nil {
+			_, err = f.WriteAt(make([]byte, 32*16), at)
+		}
+		if err != nil {
+			l.t.Fatal(err)
+		}
+	}
 }
 
 func TestLostBlockHashesAreMadeAgain(t *testing.T) {

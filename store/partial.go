@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -26,6 +24,7 @@ import (
 //	data       the file, or the folder with the files so far
 //	hashes     block hashes of verified pieces, in slots
 //	bits       epoch and verified pieces
+//	marks      what the files in data look like
 //
 // A piece passes through these states:
 //
@@ -49,7 +48,9 @@ type Partial struct {
 	slots   *slotFile
 	handles *vfs.Handles
 	recent  recent
+	marks   marks
 	sel     selection
+	aside   []string   // what was in the way at the opening, where it is now below NAME.partial
 	syncing sync.Mutex // held by Sync, Finish, Close
 
 	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
@@ -68,6 +69,7 @@ type Partial struct {
 	losses  uint64                 // grows with each loss
 	untrue  bool                   // the bits on disk may name a lost piece
 	made    []bool                 // by entry: files and links that exist
+	watch   watch                  // files that others may change
 }
 
 // batch is what happened since the last Sync.
@@ -159,6 +161,7 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 		have: share.NewSet(m.Layout().Pieces()), durable: share.NewSet(m.Layout().Pieces()),
 		again: map[share.Piece][]bool{}, made: make([]bool, len(m.Entries)),
 	}
+	p.watch.was, p.watch.doubts, p.watch.pending = make([]vfs.Stamp, len(m.Entries)), map[int]doubt{}, map[share.Piece]bool{}
 	p.batch.clear()
 	p.sel.wanted = wantedOf(m, opt.Wanted)
 	if bad := p.portability(runtime.GOOS); len(bad) > 0 {
@@ -182,211 +185,13 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 			return nil, err
 		}
 	}
-	if err := p.resume(); err != nil {
+	if err := p.resume(ctx); err != nil {
 		return nil, err
 	}
 	if need, free := p.Need(); free >= 0 && need > free {
 		return nil, share.NoRoom(need, free)
 	}
 	return p, nil
-}
-
-// openStage locks NAME.partial if it is there, and says so. It refuses one that
-// is not this share's.
-func (p *Partial) openStage() (found bool, err error) {
-	for {
-		info, err := p.dir.Lstat(p.staging)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		if err == nil && !info.Type.IsDir() {
-			err = fmt.Errorf("%w: %s is no folder", share.ErrExists, p.staging)
-		}
-		if err != nil {
-			return false, err
-		}
-		stage, err := p.dir.Sub(p.staging)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return false, err
-		}
-		if err := p.ours(stage); err != nil {
-			stage.Close()
-			return false, err
-		}
-		lock, err := stage.Lock("lock")
-		if err != nil {
-			stage.Close()
-			if _, e := p.dir.Lstat(p.staging); errors.Is(e, fs.ErrNotExist) {
-				return false, nil // whoever had it has just removed it
-			}
-			if errors.Is(err, share.ErrHeld) {
-				err = share.ErrHeld // by which file says nothing to a person
-			}
-			return false, fmt.Errorf("%s: %w", p.staging, err)
-		}
-		// Whoever had it may have finished and removed it meanwhile.
-		if _, err := p.dir.Lstat(path.Join(p.staging, "lock")); errors.Is(err, fs.ErrNotExist) {
-			lock.Close()
-			stage.Close()
-			continue
-		}
-		p.stage, p.lock = vfs.HoldSync(stage), lock
-		_, err = stage.Lstat("manifest")
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		return true, err
-	}
-}
-
-// ours says whether a folder holds this transfer, or nothing yet. The manifest
-// is durable in it before there is any data.
-func (p *Partial) ours(stage vfs.FS) error {
-	b, err := vfs.ReadFile(stage, "manifest", share.MaxManifest)
-	switch {
-	case err == nil && share.IDOf(b) == p.m.ID():
-		return nil
-	case err == nil:
-		return fmt.Errorf("%w: %s holds another share, %s", share.ErrExists, p.staging, share.IDOf(b))
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	list, err := stage.ReadDir(".")
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if e.Name != "lock" && e.Name != "manifest.new" {
-			return fmt.Errorf("%w: %s is not a transfer of ours: it holds %q", share.ErrExists, p.staging, e.Name)
-		}
-	}
-	return nil
-}
-
-// begin makes NAME.partial.
-func (p *Partial) begin() (err error) {
-	if p.stage == nil {
-		if err := vfs.EnsureDir(p.dir, p.staging); err != nil {
-			return err
-		}
-		stage, err := p.dir.Sub(p.staging)
-		if err != nil {
-			return err
-		}
-		p.stage = vfs.HoldSync(stage)
-		if p.lock, err = p.stage.Lock("lock"); err != nil {
-			return err
-		}
-		if err := p.ours(p.stage); err != nil {
-			return err
-		}
-	}
-	return vfs.WriteFile(p.stage, "manifest", "manifest.new", p.m.Bytes(), true)
-}
-
-// resume reads what is verified, and makes sure that the files are there.
-func (p *Partial) resume() error {
-	if err := p.readBits(); err != nil {
-		return err
-	}
-	p.addPlaced()
-	noted := p.readRecent()
-	if noted != nil {
-		p.durable.Union(noted) // for reconcile; adoptRecent puts it right
-	}
-	if err := p.openData(); err != nil {
-		return err
-	}
-	if err := p.reconcile(); err != nil {
-		return err
-	}
-	slots, err := openSlots(p.stage, "hashes", p.m.ID())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, vfs.ErrRecord) {
-		return err
-	}
-	if err != nil {
-		// Lost hashes are made again when they are asked for.
-		if err := p.stage.Remove("hashes"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if slots, err = createSlots(p.stage, "hashes"); err != nil {
-			return err
-		}
-		if err := slots.claim(p.m.ID()); err != nil {
-			slots.close()
-			return err
-		}
-	}
-	p.slots = slots
-	p.have = p.durable.Clone()
-	for piece := range p.have.All() {
-		p.bytes += int64(p.m.Layout().PieceLen(piece))
-	}
-	p.recent.bytes = p.bytes
-	if noted != nil {
-		if err := p.adoptRecent(noted); err != nil {
-			return err
-		}
-	}
-	p.epoch++
-	if err := p.writeBits(p.durable); err != nil {
-		return err
-	}
-	return p.dir.SyncDir(".")
-}
-
-// The bits record: the share's ID, the epoch, the number of pieces, the set.
-const bitsHead = 36 + 8 + 4
-
-func (p *Partial) readBits() error {
-	pieces := p.m.Layout().Pieces()
-	b, err := vfs.ReadRecord(p.stage, "bits", vfs.BitsRecord, bitsHead+(pieces+7)/8)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrRecord) {
-		return nil // nothing is known to be verified
-	}
-	if err != nil {
-		return err
-	}
-	if len(b) < bitsHead || string(b[:36]) != string(p.m.ID().Bytes()) || binary.LittleEndian.Uint32(b[44:]) != uint32(pieces) {
-		return nil
-	}
-	set, err := share.ParseSet(pieces, b[bitsHead:])
-	if err != nil {
-		return nil
-	}
-	p.epoch, p.durable = binary.LittleEndian.Uint64(b[36:]), set
-	return nil
-}
-
-func (p *Partial) writeBits(set *share.Set) error {
-	return vfs.WriteFile(p.stage, "bits", "bits.new", encodeBits(p.m.ID(), p.epoch, set), true)
-}
-
-func encodeBits(id share.ID, epoch uint64, set *share.Set) []byte {
-	b := binary.LittleEndian.AppendUint64(id.Bytes(), epoch)
-	b = binary.LittleEndian.AppendUint32(b, uint32(set.Len()))
-	return vfs.EncodeRecord(vfs.BitsRecord, append(b, set.Bytes()...))
-}
-
-// openData makes the folder for files and the cache of open ones. The single
-// file of a share is made when the first byte comes.
-func (p *Partial) openData() (err error) {
-	var top vfs.FS = shared{p.stage}
-	if !p.m.Single() {
-		if err := vfs.EnsureDir(p.stage, "data"); err != nil {
-			return err
-		}
-		if top, err = p.stage.Sub("data"); err != nil {
-			return err
-		}
-	}
-	p.handles = vfs.NewHandles(top, p.opt.MaxOpen)
-	p.handles.Made = p.newName
-	p.handles.Files.OnClose = p.closedFile
-	return nil
 }
 
 // stageDir stands for NAME.partial among the folders with new names, which
@@ -401,106 +206,17 @@ func (p *Partial) file(entry int) string {
 	return p.m.Entries[entry].Path
 }
 
-// reconcile compares what is on disk with what the bits say. Files without a
-// verified piece go, so that every file is made anew exactly once: two entries
-// that this file system takes for one are noticed then. Pieces of files that are
-// not there, or too short, are not verified.
-func (p *Partial) reconcile() error {
-	there := make(map[int]int64) // entry: size
-	if err := p.sweep(p.handles.Top, "", there); err != nil {
-		return err
-	}
-	l := p.m.Layout()
-	for i := range p.m.Entries {
-		first, n := l.PiecesOf(i)
-		size, ok := there[i]
-		p.made[i] = ok
-		if p.isPlaced(i) {
-			continue
-		}
-		for piece := first; piece < first+share.Piece(n); piece++ {
-			if s := l.PieceSpan(piece); p.durable.Has(piece) && (!ok || size < s.Offset+int64(s.Len)) {
-				p.durable.Remove(piece)
-			}
-		}
-	}
-	return nil
-}
-
-// sweep walks data and removes what is not to be kept.
-func (p *Partial) sweep(d vfs.FS, prefix string, there map[int]int64) error {
-	list, err := d.ReadDir(".")
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		name := prefix + e.Name
-		if p.m.Single() {
-			if e.Name != "data" {
-				continue
-			}
-			name = p.m.Name
-		}
-		if e.Type.IsDir() && !p.isFolder(name) {
-			if err := vfs.RemoveAll(d, e.Name); err != nil {
-				return err
-			}
-			continue
-		}
-		if e.Type.IsDir() {
-			sub, err := d.Sub(e.Name)
-			if err != nil {
-				return err
-			}
-			// The run that made it may have ended before its names were durable.
-			p.batch.dirs[path.Dir(name)], p.batch.dirs[name] = struct{}{}, struct{}{}
-			err = p.sweep(sub, name+"/", there)
-			sub.Close()
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		entry, ok := slices.BinarySearchFunc(p.m.Entries, name, func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
-		if ok && e.Type == 0 && p.m.Entries[entry].Kind == share.File && !p.isPlaced(entry) && p.anyVerified(entry) {
-			info, err := d.Lstat(e.Name)
-			if err != nil {
-				return err
-			}
-			if info.Size <= p.m.Entries[entry].Size {
-				there[entry] = info.Size
-				continue
-			}
-		}
-		if err := d.Remove(e.Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// isFolder says whether the share has a folder of this name.
-func (p *Partial) isFolder(name string) bool {
-	i, ok := slices.BinarySearchFunc(p.m.Entries, name, func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
-	if ok {
-		return p.m.Entries[i].Kind == share.Dir
-	}
-	i, _ = slices.BinarySearchFunc(p.m.Entries, name+"/", func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
-	return i < len(p.m.Entries) && strings.HasPrefix(p.m.Entries[i].Path, name+"/")
-}
-
-func (p *Partial) anyVerified(entry int) bool {
-	first, n := p.m.Layout().PiecesOf(entry)
-	for piece := first; piece < first+share.Piece(n); piece++ {
-		if p.durable.Has(piece) {
-			return true
-		}
-	}
-	return false
-}
-
 // Manifest is the share's manifest.
 func (p *Partial) Manifest() *share.Manifest { return p.m }
+
+// Aside is what stood in the way of the share in NAME.partial when it was opened, and
+// is not ours: where it was moved to, below the folder of the target.
+func (p *Partial) Aside() (out []string) {
+	for _, at := range p.aside {
+		out = append(out, path.Join(p.staging, at))
+	}
+	return out
+}
 
 // Epoch grows with each opening; it makes the tokens of leases grow over restarts.
 func (p *Partial) Epoch() uint64 {
@@ -514,67 +230,6 @@ func (p *Partial) Verified() *share.Set {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.have.Clone()
-}
-
-// Need is how many bytes the disk must have room for, and how many fit; free is -1
-// where that cannot be known. A piece that is missing needs no room where some of it
-// was written before.
-func (p *Partial) Need() (bytes, free int64) {
-	p.life.RLock()
-	defer p.life.RUnlock()
-	return p.need()
-}
-
-// need needs life to be read-held.
-func (p *Partial) need() (bytes, free int64) {
-	free, err := p.dir.Free()
-	if err != nil {
-		free = -1
-	}
-	p.mu.Lock()
-	bytes = p.missing()
-	p.mu.Unlock()
-	return bytes - p.taken(), free
-}
-
-// taken is how much of the disk the missing pieces have already.
-func (p *Partial) taken() (bytes int64) {
-	if p.handles == nil || p.tree != nil || p.over {
-		return 0
-	}
-	for entry, b := range p.begun() {
-		if info, err := p.handles.Lstat(p.file(entry)); err == nil {
-			bytes += max(0, min(b.missing, info.Room-b.here))
-		}
-	}
-	return bytes
-}
-
-// begun is a file of which some is missing.
-type begun struct{ here, missing int64 } // bytes
-
-// begun is those that are wanted, by entry.
-func (p *Partial) begun() map[int]begun {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.m.Layout()
-	out := map[int]begun{}
-	for entry, made := range p.made {
-		if !made || p.m.Entries[entry].Kind != share.File || p.sel.wanted != nil && !p.sel.wanted[entry] {
-			continue
-		}
-		var here int64
-		first, n := l.PiecesOf(entry)
-		for piece := first; piece < first+share.Piece(n); piece++ {
-			if p.have.Has(piece) {
-				here += int64(l.PieceLen(piece))
-			}
-		}
-		if size := p.m.Entries[entry].Size; here < size {
-			out[entry] = begun{here, size - here}
-		}
-	}
-	return out
 }
 
 // Write puts verified bytes at their place: whole blocks of piece from first on.
@@ -595,15 +250,10 @@ func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error
 	if p.isPlaced(s.Entry) {
 		return nil // it is there, and the user's by now
 	}
-	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
-	if err != nil {
-		return p.writeError(s.Entry, err)
-	}
-	defer p.handles.Files.Put(h)
 	// Before and after: a Sync that fails meanwhile must know of the piece, and
 	// one that succeeds meanwhile may have come too early for these bytes.
 	losses := p.touch(piece)
-	_, err = h.V.WriteAt(data, s.Offset)
+	err := p.writeAt(s, data)
 	p.touch(piece)
 	if err != nil {
 		return p.writeError(s.Entry, err)
@@ -612,11 +262,33 @@ func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error
 	return nil
 }
 
+// writeAt writes to a file that nobody else has touched, or knows who has.
+func (p *Partial) writeAt(s share.Span, data []byte) error {
+	defer p.hold(s.Entry)()
+	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
+	if err == nil {
+		defer p.handles.Files.Put(h)
+		err = p.writing(s.Entry)
+	}
+	if e := p.inspect(s.Entry); e != nil {
+		return e // it may be why it cannot be opened
+	}
+	if err != nil {
+		return err
+	}
+	_, err = h.V.WriteAt(data, s.Offset)
+	p.wrote(s.Entry, h.V)
+	return err
+}
+
 // touch notes that a piece is written to. It says how many losses there were.
 func (p *Partial) touch(piece share.Piece) (losses uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.batch.touched[piece] = struct{}{}
+	if !p.have.Has(piece) {
+		p.watch.pending[piece] = p.watch.pending[piece]
+	}
 	return p.losses
 }
 
@@ -639,7 +311,8 @@ func (p *Partial) writeError(entry int, err error) error {
 	return fmt.Errorf("write %s: %w", p.m.Entries[entry].Path, err)
 }
 
-// openFile opens an entry's file for writing, and makes it if it is new.
+// openFile opens an entry's file for writing, and makes it if it is new; then hold
+// is held.
 func (p *Partial) openFile(entry int) (f vfs.File, err error) {
 	p.mu.Lock()
 	made := p.made[entry]
@@ -651,11 +324,11 @@ func (p *Partial) openFile(entry int) (f vfs.File, err error) {
 			return err
 		}
 		f, err = d.Create(path.Base(name), p.m.Entries[entry].Exec)
-		if errors.Is(err, fs.ErrExist) {
-			err = fmt.Errorf("%w: another file of the share has this name on this file system (%w)", share.ErrPath, err)
-		}
 		return err
 	})
+	if !made && errors.Is(err, fs.ErrExist) {
+		err = p.taken(entry)
+	}
 	if err != nil || made {
 		return f, err
 	}
@@ -663,6 +336,7 @@ func (p *Partial) openFile(entry int) (f vfs.File, err error) {
 	p.made[entry] = true
 	p.mu.Unlock()
 	p.newName(path.Dir(name))
+	p.wrote(entry, f)
 	return f, nil
 }
 
@@ -704,6 +378,18 @@ func (p *Partial) Complete(piece share.Piece, values []share.Hash) {
 		p.slots.put(slot, values)
 	}
 	p.mu.Lock()
+	for p.watch.pending[piece] { // somebody may have changed it since it was begun
+		p.watch.pending[piece] = false
+		p.mu.Unlock()
+		bad, err := p.wrong(context.Background(), []share.Piece{piece})
+		p.mu.Lock()
+		if len(bad) > 0 || err != nil {
+			p.lose(piece)
+			p.mu.Unlock()
+			return
+		}
+	}
+	delete(p.watch.pending, piece)
 	if slices.Contains(p.again[piece], false) {
 		// Some of its bytes were lost after they had been written.
 		p.batch.lost = append(p.batch.lost, piece)
@@ -781,11 +467,7 @@ func (p *Partial) proof(piece share.Piece) ([]share.Hash, error) {
 		return nil, ErrNotYet
 	}
 	values, err := proof(p.m, p.slotMap, p.slots, piece, func(s share.Span, dst []byte) error {
-		if p.isPlaced(s.Entry) {
-			return p.stamped(s.Entry).readLike(s, dst)
-		}
-		_, err := p.readSpan(s, dst)
-		return err
+		return p.stamped(s.Entry).readLike(s, dst)
 	})
 	if errors.Is(err, share.ErrChanged) {
 		p.mu.Lock()
@@ -805,6 +487,7 @@ func (p *Partial) lose(piece share.Piece) {
 		p.durable.Remove(piece)
 		p.untrue = true
 	}
+	delete(p.watch.pending, piece)
 	p.losses++
 	p.again[piece] = make([]bool, p.m.Layout().Blocks(piece))
 	p.batch.lost = append(p.batch.lost, piece)

@@ -29,9 +29,12 @@ import (
 // was written and not synced is still to be read.
 type booted interface{ BootID() string }
 
+// bootOf is the present boot, or "".
 func bootOf(d vfs.FS) string {
 	if b, ok := d.(booted); ok {
-		return b.BootID()
+		if id := b.BootID(); len(id) <= maxBootID {
+			return id
+		}
 	}
 	return ""
 }
@@ -106,19 +109,14 @@ func (p *Partial) noteRecent() {
 	}
 }
 
-// readRecent is the pieces noted under the present boot and not durable; nil if
-// there is no such note.
+// readRecent is the pieces noted under the present boot.
 func (p *Partial) readRecent() *share.Set {
-	p.recent.boot = bootOf(p.stage)
-	if len(p.recent.boot) > maxBootID {
-		p.recent.boot = ""
-	}
 	pieces := p.m.Layout().Pieces()
 	head := recentHead(p.recent.boot, p.m.ID(), pieces)
-	if p.recent.boot == "" {
-		return nil
-	}
 	noted := share.NewSet(pieces)
+	if p.recent.boot == "" {
+		return noted
+	}
 	for _, name := range recentNames {
 		set := p.readNote(name, head)
 		if set == nil {
@@ -127,10 +125,7 @@ func (p *Partial) readRecent() *share.Set {
 		}
 		noted.Union(set)
 	}
-	if noted.Count() == 0 {
-		return nil
-	}
-	return noted.Minus(p.durable)
+	return noted
 }
 
 // readNote is the pieces of a note that begins with head; nil if there is none.
@@ -169,14 +164,17 @@ func (p *Partial) dropRecent() (err error) {
 	return err
 }
 
-// adoptRecent has the pieces of the notes made durable by the next Sync. Notes of
-// pieces whose file is not what it was go: it may have its old size again, though
-// not its bytes, when they are read next.
-func (p *Partial) adoptRecent(noted *share.Set) error {
+// adoptRecent has the pieces of the notes made durable by the next Sync, but for
+// those that have a bit. Notes of pieces whose file is not what it was go: it may
+// have its old size again, though not its bytes, when they are read next.
+func (p *Partial) adoptRecent(noted, bits *share.Set) error {
 	untrue := false
 	for piece := range noted.All() {
 		if !p.have.Has(piece) {
 			untrue = true
+			continue
+		}
+		if bits.Has(piece) {
 			continue
 		}
 		p.durable.Remove(piece)

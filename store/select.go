@@ -171,7 +171,7 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 		p.recognise()
 		return true, nil
 	}
-	if err := p.resume(); err != nil {
+	if err := p.resume(ctx); err != nil {
 		return false, err
 	}
 	p.sel.done = true
@@ -436,13 +436,39 @@ func (p *Partial) ReadAt(entry int, dst []byte, off int64) (int, error) {
 		n, err = p.tree.read(s, dst)
 	case p.over:
 		err = fs.ErrClosed
-	default:
+	case p.isPlaced(entry) || p.handles == nil:
 		n, err = p.readSpan(s, dst)
+	default:
+		n, err = p.readFresh(s, dst)
 	}
 	if err == nil {
 		err = end
 	}
 	return n, err
+}
+
+// readFresh reads bytes of a file that is fetched; what is here of it may be in
+// pieces that are not complete, of which no hashes are known. life is read-held.
+func (p *Partial) readFresh(s share.Span, dst []byte) (int, error) {
+	release := p.hold(s.Entry)
+	if err := p.inspect(s.Entry); err != nil {
+		release()
+		return 0, err
+	}
+	if _, untouched := p.known(s.Entry); !untouched {
+		release()
+		return p.readSpan(s, dst) // or fail
+	}
+	defer release()
+	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	}
+	defer p.handles.Files.Put(h)
+	if n, err := h.V.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
+		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	}
+	return s.Len, nil
 }
 
 // clip is what of n bytes from off on a file of size bytes has, and io.EOF if that
@@ -456,29 +482,34 @@ func clip(size, off int64, n int) (share.Span, error) {
 
 // readSpan reads bytes from where an entry lies now; life is read-held.
 func (p *Partial) readSpan(s share.Span, dst []byte) (int, error) {
-	if p.isPlaced(s.Entry) {
-		if err := p.stamped(s.Entry).read(s, dst, p.proof); err != nil {
-			return 0, fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entries[s.Entry].Path), err)
-		}
-		return s.Len, nil
-	}
-	if p.handles == nil {
+	placed := p.isPlaced(s.Entry)
+	if !placed && p.handles == nil {
 		return 0, ErrNotYet
 	}
-	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	err := p.stamped(s.Entry).read(s, dst, p.proof)
+	if err == nil {
+		return s.Len, nil
 	}
-	defer p.handles.Files.Put(h)
-	if n, err := h.V.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
-		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+	if !placed && errors.Is(err, share.ErrChanged) {
+		defer p.hold(s.Entry)()
+		p.inspect(s.Entry) // the next Sync hashes it
 	}
-	return s.Len, nil
+	return 0, fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entries[s.Entry].Path), err)
 }
 
-// stamped is the file of an entry that is placed; life is held.
+// stamped is the file of an entry, where it lies now; life is held. While it is
+// fetched we change it ourselves, so that its blocks alone tell what it is.
 func (p *Partial) stamped(entry int) stamped {
-	return stamped{p.m, p.sel.out, p.m.Entries[entry].Path, p.sel.placed[entry]}
+	if p.isPlaced(entry) {
+		return stampedAs(p.m, p.sel.out, p.m.Entries[entry].Path, p.sel.placed[entry])
+	}
+	return stamped{p.m, p.handles, p.file(entry),
+		func(now vfs.Stamp) bool {
+			m, ok := p.known(entry)
+			return ok && m.Stamp.Is(now)
+		},
+		func(vfs.Stamp) bool { return true },
+		func() (vfs.File, error) { return p.openFile(entry) }, true}
 }
 
 // ---- the end ----
@@ -582,14 +613,11 @@ func (p *Partial) readyFiles(todo map[int]vfs.Stamp) error {
 		if err := p.makeEntry(i, e); err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
-		info, err := p.handles.Lstat(p.file(i))
-		if err == nil && info.Size != e.Size {
-			err = share.ErrChanged
-		}
+		st, err := p.finalStamp(i)
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
-		todo[i] = info.Stamp()
+		todo[i] = st
 	}
 	p.mu.Lock()
 	dirs := slices.Sorted(maps.Keys(p.batch.dirs))

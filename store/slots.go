@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -232,12 +231,9 @@ func openSlots(d vfs.FS, name string, id share.ID) (*slotFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := make([]byte, vfs.RecordLen(len(id.Bytes())))
-	if _, err = f.ReadAt(head, 0); err == nil || err == io.EOF {
-		var got []byte
-		if got, err = vfs.DecodeRecord(vfs.SlotsRecord, head); err == nil && string(got) != string(id.Bytes()) {
-			err = fmt.Errorf("%w: of another share", vfs.ErrRecord)
-		}
+	head, err := vfs.ReadHead(f, vfs.SlotsRecord, shareIDLen)
+	if err == nil && string(head) != string(id.Bytes()) {
+		err = fmt.Errorf("%w: of another share", vfs.ErrRecord)
 	}
 	if err != nil {
 		f.Close()

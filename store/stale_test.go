@@ -86,20 +86,7 @@ func TestAPieceFoundWrongStaysLostAfterAKill(t *testing.T) {
 	l := newLostRig(t)
 	l.write(0, 0, 16)
 	l.complete(0)
-	if _, err := l.p.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	d := l.d.FS()
-	f, err := d.Edit("stuff.partial/data/big")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.WriteAt([]byte("garbage"), 100)
-	l.p.Close()
-	if err := d.Remove("stuff.partial/hashes"); err != nil {
-		t.Fatal(err)
-	}
-	l.open()
+	l.garble()
 	if _, err := l.p.Proof(0); !errors.Is(err, share.ErrChanged) {
 		t.Fatal(err)
 	}
@@ -201,7 +188,7 @@ func (h hooked) SyncAll() error {
 }
 
 // A folder that stands where a file of the share will be makes way, and a file
-// where a folder will be.
+// where a folder will be. Nothing of them is lost.
 func TestWhatStandsWhereAFileShouldBeMakesWay(t *testing.T) {
 	for name, tr := range map[string]tree{"folder": {"a/b": random(100), "c": random(100)}, "single": {"one": random(100)}} {
 		t.Run(name, func(t *testing.T) {
@@ -225,6 +212,10 @@ func TestWhatStandsWhereAFileShouldBeMakesWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			sameOnDisk(t, at, src)
+			theirs := map[string]tree{"folder": {"1/a": "no folder", "2/c/x/y": "y"}, "single": {"1/data/x/y": "y"}}[name]
+			kept := t.TempDir()
+			theirs.make(t, kept)
+			sameOnDisk(t, filepath.Join(dst, im.Manifest.Name+".partial", "others"), kept)
 		})
 	}
 }

@@ -18,14 +18,22 @@ import (
 type stamped struct {
 	m    *share.Manifest
 	in   *vfs.Handles
-	name string // below in
-	was  vfs.Stamp
+	name string               // below in
+	is   func(vfs.Stamp) bool // it is what it was
+	like func(vfs.Stamp) bool // it may be what it was, if its blocks are
+	open func() (vfs.File, error)
+	ours bool // we write to it ourselves, and it stays open for that
+}
+
+// stampedAs is a file below in that was was.
+func stampedAs(m *share.Manifest, in *vfs.Handles, name string, was vfs.Stamp) stamped {
+	return stamped{m, in, name, was.Is, was.Like, func() (vfs.File, error) { return in.Open(name) }, false}
 }
 
 // read reads bytes of the file: s.Len of them, or it is an error. proofOf is the
 // hashes of a piece's blocks.
 func (f stamped) read(s share.Span, dst []byte, proofOf func(share.Piece) ([]share.Hash, error)) error {
-	err := f.readIf(f.was.Is, s, dst)
+	err := f.readIf(f.is, s, dst)
 	if errors.Is(err, share.ErrChanged) {
 		return f.readChecked(s, dst, proofOf)
 	}
@@ -56,7 +64,7 @@ func (f stamped) readChecked(s share.Span, dst []byte, proofOf func(share.Piece)
 }
 
 // readLike reads what the caller checks.
-func (f stamped) readLike(s share.Span, dst []byte) error { return f.readIf(f.was.Like, s, dst) }
+func (f stamped) readLike(s share.Span, dst []byte) error { return f.readIf(f.like, s, dst) }
 
 // readIf reads bytes of the file if it is the same, before and after.
 func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) error {
@@ -65,7 +73,7 @@ func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) err
 	if info, err := f.in.Lstat(f.name); err != nil || info.Type != 0 || !same(info.Stamp()) {
 		return f.changed(s.Entry, err)
 	}
-	h, err := f.in.Files.Get(s.Entry, func() (vfs.File, error) { return f.in.Open(f.name) })
+	h, err := f.in.Files.Get(s.Entry, f.open)
 	if err != nil {
 		return f.changed(s.Entry, err)
 	}
@@ -83,7 +91,9 @@ func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) err
 // changed is the error for an entry that is not what it was. A file that cannot
 // be looked at for a reason of this moment keeps that error.
 func (f stamped) changed(entry int, err error) error {
-	f.in.Files.Drop(entry)
+	if !f.ours {
+		f.in.Files.Drop(entry)
+	}
 	if err != nil && !gone(err) {
 		return err
 	}

@@ -46,11 +46,12 @@ func (p *Partial) Sync() (durable int, err error) {
 	if p.over {
 		return 0, fs.ErrClosed
 	}
-	return p.sync()
+	return p.sync(hashAtOnce)
 }
 
-// sync needs syncing to be held.
-func (p *Partial) sync() (int, error) {
+// sync needs syncing to be held. It hashes so many bytes of what others have touched;
+// the rest is left to the next sync, or the next opening.
+func (p *Partial) sync(hash int64) (int, error) {
 	if p.tree != nil {
 		return p.m.Layout().Pieces(), nil
 	}
@@ -58,12 +59,18 @@ func (p *Partial) sync() (int, error) {
 	var err error
 	if len(b.done) > 0 {
 		err = p.commit(&b)
+		p.inspectFiles(b.touched)
 	}
+	err = errors.Join(err, p.hashDoubts(hash))
 	p.mu.Lock()
 	lost := append(b.lost, p.batch.lost...)
 	p.batch.lost = nil
 	p.mu.Unlock()
-	err = errors.Join(err, p.takeBack(len(lost) > 0))
+	if e := p.takeBack(len(lost) > 0); e != nil {
+		err = errors.Join(err, e)
+	} else {
+		p.settleDoubts()
+	}
 	if len(lost) > 0 {
 		slices.Sort(lost)
 		err = &SyncError{slices.Compact(lost), err}

@@ -126,7 +126,7 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 
 // stamped is the file of an entry.
 func (t *Tree) stamped(entry int) stamped {
-	return stamped{t.m, t.handles, t.place.file(t.m.Entries[entry].Path), t.stamps[entry]}
+	return stampedAs(t.m, t.handles, t.place.file(t.m.Entries[entry].Path), t.stamps[entry])
 }
 
 // Proof is the hashes of a piece's blocks; see Source. They are kept; one that

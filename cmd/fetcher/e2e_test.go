@@ -463,6 +463,56 @@ func killed(t *testing.T, ticket, dir string, percent int64) (had int64) {
 	return had
 }
 
+// Somebody changes four bytes of what was fetched, after a kill -9 or while it is
+// fetched: in the end the bytes are right, and what is shared is what was asked for.
+func TestAnEditedPartialEndsRight(t *testing.T) {
+	t.Parallel()
+	const total = 24 << 20
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, total, 8)
+	want := fingerprint(t, src)
+	edit := func(dir string) {
+		f, err := os.OpenFile(filepath.Join(dir, "big.bin.partial", "data"), os.O_RDWR, 0)
+		must(t, err)
+		defer f.Close()
+		b := make([]byte, 4)
+		_, err = f.ReadAt(b, 1<<20)
+		must(t, err)
+		_, err = f.WriteAt([]byte{b[0] + 1, b[1] + 1, b[2] + 1, b[3] + 1}, 1<<20)
+		must(t, err)
+	}
+	for name, fetch := range map[string]func(t *testing.T, ticket, dir string) result{
+		"between two runs": func(t *testing.T, ticket, dir string) result {
+			killed(t, ticket, dir, 60)
+			edit(dir)
+			return command(t, "fetch", ticket, "-o", dir, "--listen", "none")
+		},
+		"while it runs": func(t *testing.T, ticket, dir string) result {
+			edits := 0 // several, since one that coincides with a write of the fetch goes unnoticed
+			return finish(t, fetchCommand(t, ticket, dir, "--limit-down", "20M"), func(l line) {
+				if l.Type == "progress" && l.Verified > total/2 && edits < 5 {
+					edits++
+					edit(dir)
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := startShare(t, src), t.TempDir()
+			if r := fetch(t, s.ticket, dir); r.code != 0 {
+				t.Errorf("exit %d: %s", r.code, r.stderr)
+			}
+			if fingerprint(t, filepath.Join(dir, "big.bin")) != want {
+				t.Error("other bytes")
+			}
+			if again := startShare(t, filepath.Join(dir, "big.bin")); again.id != s.id {
+				t.Error("it is another share")
+			}
+		})
+	}
+}
+
 // interrupted interrupts a fetch once it has verified some bytes more than it resumed with.
 func interrupted(t *testing.T, ticket, dir string, more int64) result {
 	t.Helper()

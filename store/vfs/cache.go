@@ -143,8 +143,8 @@ func (c *Cache[K, V]) Drop(key K) {
 	c.close(h)
 }
 
-// clear drops everything.
-func (c *Cache[K, V]) clear() {
+// Clear drops everything.
+func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	keys := make([]K, 0, len(c.all))
 	for k := range c.all {

@@ -188,6 +188,18 @@ func EnsureDir(d FS, name string) error {
 	return nil
 }
 
+// RemoveFile removes a file. That there is none is fine, and a folder stays.
+func RemoveFile(d FS, name string) error {
+	info, err := d.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Type.IsDir() {
+		return nil
+	}
+	if err == nil {
+		err = d.Remove(name)
+	}
+	return err
+}
+
 // RemoveAll removes a name and all below it. That there is none is fine.
 func RemoveAll(d FS, name string) error {
 	info, err := d.Lstat(name)

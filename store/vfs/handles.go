@@ -89,7 +89,7 @@ func (h *Handles) Open(name string) (File, error) {
 
 // Close closes everything, the folder itself too.
 func (h *Handles) Close() error {
-	h.Files.clear()
-	h.dirs.clear()
+	h.Files.Clear()
+	h.dirs.Clear()
 	return h.Top.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"lukechampine.com/blake3"
 )
@@ -22,15 +23,16 @@ type Kind uint8
 
 // The kinds of records there are.
 const (
-	BitsRecord    Kind = 1 // a transfer's epoch and verified pieces
-	SlotsRecord   Kind = 2 // the head of a file of block hashes
-	ImportsRecord Kind = 3 // what one imported path looked like; version 2
-	RankingRecord Kind = 4 // the node's ranking of peers, as its owner wrote it
-	KeyRecord     Kind = 5 // the node's key
-	PortRecord    Kind = 6 // the port last listened on
-	RecentRecord  Kind = 7 // pieces that are here and not yet durable
-	PlacedRecord  Kind = 8 // files of a transfer that lie below its target; version 2
-	FleetRecord   Kind = 9 // a share that is coordinated: epoch and members
+	BitsRecord    Kind = 1  // a transfer's epoch and verified pieces
+	SlotsRecord   Kind = 2  // the head of a file of block hashes
+	ImportsRecord Kind = 3  // what one imported path looked like; version 2
+	RankingRecord Kind = 4  // the node's ranking of peers, as its owner wrote it
+	KeyRecord     Kind = 5  // the node's key
+	PortRecord    Kind = 6  // the port last listened on
+	RecentRecord  Kind = 7  // pieces that are here and not yet durable
+	PlacedRecord  Kind = 8  // files of a transfer that lie below its target; version 2
+	FleetRecord   Kind = 9  // a share that is coordinated: epoch and members
+	MarksRecord   Kind = 10 // the head of the marks of a transfer's files
 )
 
 // RecordHead is how many bytes of a record come before its payload.
@@ -94,6 +96,15 @@ func DecodeRecord(k Kind, b []byte) ([]byte, error) {
 func ReadRecord(d FS, name string, k Kind, limit int) ([]byte, error) {
 	b, err := ReadFile(d, name, int64(RecordLen(limit)))
 	if err != nil {
+		return nil, err
+	}
+	return DecodeRecord(k, b)
+}
+
+// ReadHead reads a record with a payload of n bytes at the start of a file.
+func ReadHead(f File, k Kind, n int) ([]byte, error) {
+	b := make([]byte, RecordLen(n))
+	if got, err := f.ReadAt(b, 0); got < len(b) && err != io.EOF {
 		return nil, err
 	}
 	return DecodeRecord(k, b)

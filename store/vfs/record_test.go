@@ -81,7 +81,7 @@ func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 		t.Error("dropped and not closed, or not opened anew", closed[7], opened[7])
 	}
 	c.Put(again)
-	c.clear()
+	c.Clear()
 	for k := range opened {
 		if opened[k] != closed[k] {
 			t.Errorf("%d: opened %d times, closed %d times", k, opened[k], closed[k])

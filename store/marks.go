@@ -1,0 +1,119 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+
+	"lukechampine.com/blake3"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// What each file of data looked like after our last write to it is kept in a file
+// of marks, so that the next run knows which of them somebody else has touched.
+//
+//	marks   a mark for each entry
+//
+// A process may be killed during a write, before it has noted what the file looks
+// like then. So a mark also says whether one was going on. Then the file is believed
+// to be ours, and hashed while the fetch goes on.
+//
+// Marks are written in place, without a sync and without a checksum. One that is
+// lost or torn is not what its file looks like, and costs hashing that.
+
+const (
+	marksStart = 4096 // where the marks begin, after the head
+	markLen    = 5 * 8
+	marksHead  = shareIDLen + 32 // the share's ID, and the hash of the boot's
+)
+
+// mark is what is known of a file of data.
+type mark struct {
+	vfs.Stamp      // what it looked like when that was last noted; zero: not known
+	writing   bool // a write was to follow
+}
+
+// maybe says whether a file that looks so now may be what it was but for that write.
+func (m mark) maybe(now vfs.Stamp) bool {
+	return m.writing && now.Size >= m.Size && m.Inode == now.Inode
+}
+
+// marks is the file of marks.
+type marks struct {
+	f     vfs.File
+	whole bool // all that were written are there: the system has not gone down since
+}
+
+// open opens the marks of a share, or makes a file for them.
+func (k *marks) open(stage vfs.FS, head []byte) (err error) {
+	if k.f, err = stage.Edit("marks"); err == nil {
+		old, err := vfs.ReadHead(k.f, vfs.MarksRecord, marksHead)
+		if err == nil && string(old[:shareIDLen]) == string(head[:shareIDLen]) {
+			k.whole = string(old) == string(head) && [32]byte(head[shareIDLen:]) != [32]byte{}
+			return nil
+		}
+		k.f.Close()
+		k.f = nil
+		if err := stage.Remove("marks"); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	k.f, err = stage.Create("marks", false)
+	return err
+}
+
+// claim says whose marks these are, and that from now on none is missing.
+func (k *marks) claim(head []byte) { k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0) }
+
+// marksHead is the payload of the head of the marks that are written now.
+func (p *Partial) marksHead() []byte { return headOfMarks(p.m.ID(), p.recent.boot) }
+
+// headOfMarks is the payload of the head of a share's marks under a boot; "" is one
+// that cannot be told from another.
+func headOfMarks(id share.ID, boot string) []byte {
+	var sum [32]byte
+	if boot != "" {
+		sum = blake3.Sum256([]byte(boot))
+	}
+	return append(id.Bytes(), sum[:]...)
+}
+
+// put writes the mark of an entry. Where that fails, the old one costs hashing the
+// file, if it is not what it looks like.
+func (k *marks) put(entry int, m mark) error {
+	_, err := k.f.WriteAt(encodeMark(m), marksStart+int64(entry)*markLen)
+	return err
+}
+
+func encodeMark(m mark) []byte {
+	writing := int64(0)
+	if m.writing {
+		writing = 1
+	}
+	var b []byte
+	for _, v := range []int64{m.Size, m.MTime, m.CTime, int64(m.Inode), writing} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
+// get is the mark of an entry, its zero value if there is none.
+func (k *marks) get(entry int) mark {
+	b := make([]byte, markLen)
+	if n, _ := k.f.ReadAt(b, marksStart+int64(entry)*markLen); n < markLen {
+		return mark{}
+	}
+	v := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+	return mark{vfs.Stamp{Size: v(0), MTime: v(1), CTime: v(2), Inode: uint64(v(3))}, v(4) == 1}
+}
+
+func (k *marks) close() {
+	if k.f != nil {
+		k.f.Close()
+		k.f = nil
+	}
+}

@@ -1,0 +1,64 @@
+package store
+
+import "github.com/piecelease/fetcher/share"
+
+// Need is how many bytes the disk must have room for, and how many fit; free is -1
+// where that cannot be known. A piece that is missing needs no room where some of it
+// was written before.
+func (p *Partial) Need() (bytes, free int64) {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	return p.need()
+}
+
+// need needs life to be read-held.
+func (p *Partial) need() (bytes, free int64) {
+	free, err := p.dir.Free()
+	if err != nil {
+		free = -1
+	}
+	p.mu.Lock()
+	bytes = p.missing()
+	p.mu.Unlock()
+	return bytes - p.used(), free
+}
+
+// used is how much of the disk the missing pieces have already.
+func (p *Partial) used() (bytes int64) {
+	if p.handles == nil || p.tree != nil || p.over {
+		return 0
+	}
+	for entry, b := range p.begun() {
+		if info, err := p.handles.Lstat(p.file(entry)); err == nil {
+			bytes += max(0, min(b.missing, info.Room-b.here))
+		}
+	}
+	return bytes
+}
+
+// begun is a file of which some is missing.
+type begun struct{ here, missing int64 } // bytes
+
+// begun is those that are wanted, by entry.
+func (p *Partial) begun() map[int]begun {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.m.Layout()
+	out := map[int]begun{}
+	for entry, made := range p.made {
+		if !made || p.m.Entries[entry].Kind != share.File || p.sel.wanted != nil && !p.sel.wanted[entry] {
+			continue
+		}
+		var here int64
+		first, n := l.PiecesOf(entry)
+		for piece := first; piece < first+share.Piece(n); piece++ {
+			if p.have.Has(piece) {
+				here += int64(l.PieceLen(piece))
+			}
+		}
+		if size := p.m.Entries[entry].Size; here < size {
+			out[entry] = begun{here, size - here}
+		}
+	}
+	return out
+}

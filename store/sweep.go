@@ -1,0 +1,233 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// sweep is a walk through data. What we made and do not need goes. What others put
+// there stays where it is, and if it stands where something of the share will be
+// it is moved to the folder others:
+//
+//	others/N/NAME   something that was in the way
+type sweep struct {
+	p    *Partial
+	kept map[int]vfs.Info // by entry: files with verified pieces
+	ran  [2]int64         // when files were made of which no mark may be left; zero: not known yet
+}
+
+// folder walks a folder of data, whose path is prefix without its last slash.
+func (s *sweep) folder(d vfs.FS, prefix string) error {
+	list, err := d.ReadDir(".")
+	slices.SortFunc(list, func(a, b vfs.DirEntry) int { return strings.Compare(a.Name, b.Name) })
+	for _, e := range list {
+		if err == nil {
+			err = s.name(d, prefix, e)
+		}
+	}
+	return err
+}
+
+func (s *sweep) name(d vfs.FS, prefix string, e vfs.DirEntry) error {
+	p, name := s.p, prefix+e.Name
+	if p.m.Single() {
+		if e.Name != "data" {
+			return nil
+		}
+		name = p.m.Name
+	}
+	entry, ok := p.entryAt(name)
+	switch folder := p.isFolder(name); {
+	case folder && e.Type.IsDir():
+		sub, err := d.Sub(e.Name)
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		// The run that made it may have ended before its names were durable.
+		p.batch.dirs[path.Dir(name)], p.batch.dirs[name] = struct{}{}, struct{}{}
+		return s.folder(sub, name+"/")
+	case folder:
+		return p.setAside(name)
+	case !ok:
+		return nil
+	}
+	return s.entry(d, e, entry)
+}
+
+// entry looks at what stands at the place of a file or symlink of the share.
+func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
+	p := s.p
+	info, err := d.Lstat(e.Name)
+	if err != nil {
+		return err
+	}
+	if was, placed := p.sel.placed[entry]; placed {
+		if info.Inode == 0 || info.Inode != was.Inode {
+			return nil
+		}
+		return d.Remove(e.Name) // the old name of a file that was moved
+	}
+	of := &p.m.Entries[entry]
+	if e.Type == 0 && of.Kind == share.File && info.Size <= of.Size && p.anyVerified(entry) {
+		s.kept[entry] = info
+		return nil
+	}
+	ours, err := s.ours(d, e.Name, entry, info)
+	switch {
+	case err != nil:
+		return err
+	case ours:
+		return d.Remove(e.Name)
+	}
+	return p.setAside(p.file(entry))
+}
+
+// ours says whether something at the place of an entry is what we made, or nothing
+// that could be missed.
+func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, error) {
+	of := &s.p.m.Entries[entry]
+	switch {
+	case of.Kind == share.Symlink && info.Type == fs.ModeSymlink:
+		target, err := d.Readlink(name)
+		return target == of.Target, err
+	case of.Kind != share.File || info.Type != 0:
+		return false, nil
+	case info.Size == 0:
+		return true, nil
+	}
+	if m, now := s.p.marks.get(entry), info.Stamp(); m.Is(now) || m.maybe(now) {
+		return true, nil
+	}
+	return !s.p.marks.whole && s.whileRunning(info.MTime), nil
+}
+
+// lateSync is how long after the last file of ours was written one may be that no
+// mark is left of. It is much longer than between two syncs.
+const lateSync = 10 * time.Second
+
+// whileRunning says whether a time is one at which this transfer ran.
+func (s *sweep) whileRunning(t int64) bool {
+	if s.ran == [2]int64{} {
+		for _, name := range []string{"manifest", "bits", "hashes", "marks", recentNames[0], recentNames[1]} {
+			info, err := s.p.stage.Lstat(name)
+			if err == nil && name == "manifest" {
+				s.ran[0] = info.MTime
+			}
+			if err == nil {
+				s.ran[1] = max(s.ran[1], info.MTime)
+			}
+		}
+	}
+	return t >= s.ran[0] && t <= s.ran[1]+int64(lateSync)
+}
+
+// setAside moves something that is not ours from its place below data to others.
+func (p *Partial) setAside(name string) error {
+	from := "data"
+	if !p.m.Single() {
+		from = path.Join("data", name)
+	}
+	if err := vfs.EnsureDir(p.stage, "others"); err != nil {
+		return err
+	}
+	for i := 1; ; i++ {
+		dir := fmt.Sprintf("others/%d", i)
+		err := p.stage.Mkdir(dir)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		to := path.Join(dir, path.Base(name))
+		if err == nil {
+			err = p.stage.Move(from, to)
+		}
+		if err != nil {
+			return fmt.Errorf("%s is in the way, and cannot be moved to %s: %w", path.Join(p.staging, from), path.Join(p.staging, dir), err)
+		}
+		p.aside = append(p.aside, to)
+		return nil
+	}
+}
+
+// entryAt is the entry with a path.
+func (p *Partial) entryAt(name string) (int, bool) {
+	return slices.BinarySearchFunc(p.m.Entries, name, func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
+}
+
+// isFolder says whether the share has a folder of this name.
+func (p *Partial) isFolder(name string) bool {
+	i, ok := p.entryAt(name)
+	if ok {
+		return p.m.Entries[i].Kind == share.Dir
+	}
+	i, _ = p.entryAt(name + "/")
+	return i < len(p.m.Entries) && strings.HasPrefix(p.m.Entries[i].Path, name+"/")
+}
+
+// clearData removes what we made of data. What others put there stays.
+func (p *Partial) clearData() error {
+	info, err := p.stage.Lstat("data")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && p.marks.f == nil {
+		err = p.marks.open(p.stage, p.marksHead())
+	}
+	if err != nil {
+		return err
+	}
+	s := sweep{p: p}
+	if !p.m.Single() && info.Type.IsDir() {
+		_, err = s.clear(p.stage, "data", ".")
+	} else if p.m.Single() {
+		_, err = s.clearEntry(p.stage, "data", 0)
+	}
+	return err
+}
+
+// clear removes a folder, whose path below data is at, if nothing but what we made
+// is in it; else it removes that.
+func (s *sweep) clear(d vfs.FS, name, at string) (gone bool, err error) {
+	sub, err := d.Sub(name)
+	if err != nil {
+		return false, err
+	}
+	defer sub.Close()
+	list, err := sub.ReadDir(".")
+	gone = true
+	for _, e := range list {
+		went := false
+		path := path.Join(at, e.Name)
+		if entry, ok := s.p.entryAt(path); err == nil && e.Type.IsDir() && s.p.isFolder(path) {
+			went, err = s.clear(sub, e.Name, path)
+		} else if err == nil && ok {
+			went, err = s.clearEntry(sub, e.Name, entry)
+		}
+		gone = gone && went
+	}
+	if gone && err == nil {
+		err = d.Remove(name)
+	}
+	return gone, err
+}
+
+// clearEntry removes what is at the place of an entry, if it is ours.
+func (s *sweep) clearEntry(d vfs.FS, name string, entry int) (gone bool, err error) {
+	info, err := d.Lstat(name)
+	if err != nil {
+		return false, err
+	}
+	ours, err := s.ours(d, name, entry, info)
+	if ours && err == nil {
+		err = d.Remove(name)
+	}
+	return ours, err
+}

@@ -1,0 +1,329 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// Others may change a file of data while it is fetched. So it is looked at before
+// each write, at each Sync and before it gets its name: if it is not what it was
+// after our last write, somebody else has touched it. What is verified of it is
+// hashed again by the next Sync, and what is in progress when it is complete. What
+// is read of it until then is compared with its block hashes.
+
+// watch is what a Partial knows of its files. Where a system tells no change times,
+// the times of an open file say nothing either, and nobody looks.
+type watch struct {
+	locks  [64]sync.Mutex // by entry: held while we change a file and see what it looks like then
+	hashed atomic.Int64   // bytes, that somebody might have changed
+
+	// Guarded by Partial.mu.
+	was     []vfs.Stamp          // by entry: after our last write; zero: not known
+	doubts  map[int]doubt        // files that somebody else has touched, or may have
+	times   uint64               // that somebody has
+	pending map[share.Piece]bool // pieces in progress; true: somebody has touched their file
+}
+
+// doubt is about a file that somebody else may have touched.
+type doubt struct {
+	time uint64        // which time it was
+	left []share.Piece // what was verified by then, and is to be hashed
+}
+
+// hashAtOnce is how much is hashed in one Sync of what others may have touched.
+const hashAtOnce = 256 << 20
+
+// hold keeps others of us from an entry's file until it is called.
+func (p *Partial) hold(entry int) (release func()) {
+	l := &p.watch.locks[entry%len(p.watch.locks)]
+	l.Lock()
+	return l.Unlock
+}
+
+// inspect finds out whether somebody else has touched an entry's file. If it is
+// another file now, or none, the error is a *SyncError. hold is held, or nobody
+// writes.
+func (p *Partial) inspect(entry int) error {
+	p.mu.Lock()
+	made, was := p.made[entry], p.watch.was[entry]
+	p.mu.Unlock()
+	if !made {
+		return nil
+	}
+	info, err := p.handles.Lstat(p.file(entry))
+	now := info.Stamp()
+	switch {
+	case err != nil && !gone(err):
+		return err
+	case err == nil && was == now:
+		return nil
+	case err == nil && info.Type == 0 && was != vfs.Stamp{} && was.CTime == 0:
+		p.mu.Lock()
+		p.watch.was[entry] = now
+		p.mu.Unlock()
+		return nil
+	case err == nil && info.Type == 0 && now.Size <= p.m.Entries[entry].Size && (was == vfs.Stamp{} || was.Inode == now.Inode):
+		p.doubt(entry, now)
+		return nil
+	}
+	return p.loseFile(entry)
+}
+
+// doubt notes that somebody else has touched an entry's file, which looks so now. Its
+// mark says otherwise, and stays until the doubt is settled.
+func (p *Partial) doubt(entry int, now vfs.Stamp) {
+	w := &p.watch
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.times++
+	w.was[entry], w.doubts[entry] = now, doubt{w.times, p.here(entry)}
+	for piece := range w.pending {
+		if p.m.Layout().PieceSpan(piece).Entry == entry {
+			w.pending[piece] = true
+		}
+	}
+}
+
+// taken is what is said of a file that somebody else has made where one of ours will
+// be. Another entry may have made it, if this file system takes two names for one.
+func (p *Partial) taken(entry int) error {
+	info, err := p.handles.Lstat(p.file(entry))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	for i, was := range p.watch.was {
+		if p.made[i] && was.Inode == info.Inode {
+			p.mu.Unlock()
+			return fmt.Errorf("%w: it has the name of %s on this file system", share.ErrPath, p.m.Entries[i].Path)
+		}
+	}
+	p.mu.Unlock()
+	return p.loseFile(entry)
+}
+
+// loseFile makes all of an entry lost: its file is not ours any more. The next
+// opening finds out what to do about it.
+func (p *Partial) loseFile(entry int) error {
+	err := fmt.Errorf("%s was made, replaced or removed by another program: %w", p.m.Entries[entry].Path, share.ErrChanged)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var lost []share.Piece
+	first, n := p.m.Layout().PiecesOf(entry)
+	for piece := first; piece < first+share.Piece(n); piece++ {
+		if _, begun := p.watch.pending[piece]; begun || p.have.Has(piece) {
+			p.lose(piece)
+			lost = append(lost, piece)
+		}
+	}
+	if len(lost) == 0 {
+		return err
+	}
+	return &SyncError{lost, err}
+}
+
+// writing is called before an entry's file is written to, and wrote after it. hold is
+// held.
+func (p *Partial) writing(entry int) error {
+	m, ok := p.known(entry)
+	if m.writing = true; !ok {
+		return nil
+	}
+	return p.marks.put(entry, m)
+}
+
+// known is the mark of a file that nobody else has touched.
+func (p *Partial) known(entry int) (mark, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, doubt := p.watch.doubts[entry]
+	return mark{Stamp: p.watch.was[entry]}, !doubt
+}
+
+// wrote notes what an entry's file, open as f, looks like now.
+func (p *Partial) wrote(entry int, f vfs.File) {
+	info, _ := f.Stat() // where that fails, nothing is known
+	p.mu.Lock()
+	p.watch.was[entry] = info.Stamp()
+	p.mu.Unlock()
+	if m, ok := p.known(entry); ok {
+		p.marks.put(entry, m)
+	}
+}
+
+// inspectFiles looks at the files of pieces. What is lost is to be reported.
+func (p *Partial) inspectFiles(pieces map[share.Piece]struct{}) {
+	entries := map[int]struct{}{}
+	for piece := range pieces {
+		entries[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
+	}
+	for _, entry := range slices.Sorted(maps.Keys(entries)) {
+		if !p.isPlaced(entry) {
+			release := p.hold(entry)
+			p.inspect(entry)
+			release()
+		}
+	}
+}
+
+// note notes what a file looks like that nobody else has touched.
+func (p *Partial) note(entry int) {
+	defer p.hold(entry)()
+	if p.inspect(entry) != nil {
+		return // what is lost is to be reported, or the next look tells the same
+	}
+	if m, ok := p.known(entry); ok {
+		p.marks.put(entry, m)
+	}
+}
+
+// noteLate notes what files look like where that can be told only when they are
+// closed.
+func (p *Partial) noteLate() {
+	for entry, was := range p.watch.was {
+		if p.made[entry] && was.CTime == 0 && !p.isPlaced(entry) {
+			p.note(entry)
+		}
+	}
+}
+
+// hashDoubts hashes what is verified of the files that somebody may have touched: so
+// many bytes of it. Pieces that are wrong are lost. Each file is synced first: what
+// somebody else wrote must be as durable as what we did.
+func (p *Partial) hashDoubts(limit int64) error {
+	for _, entry := range p.doubted() {
+		p.mu.Lock()
+		d := p.watch.doubts[entry]
+		n := 0
+		for ; n < len(d.left) && limit > 0; n++ {
+			limit -= int64(p.m.Layout().PieceLen(d.left[n]))
+		}
+		p.mu.Unlock()
+		if n == 0 {
+			continue
+		}
+		if err := p.syncFile(entry); err != nil {
+			p.mu.Lock()
+			p.loseFiles(map[int]struct{}{entry: {}}, nil)
+			p.mu.Unlock()
+			return fmt.Errorf("sync %s: %w", p.m.Entries[entry].Path, err)
+		}
+		bad, err := p.wrong(context.Background(), d.left[:n])
+		if err != nil {
+			return fmt.Errorf("hash %s, which was touched: %w", p.m.Entries[entry].Path, err)
+		}
+		p.mu.Lock()
+		for _, piece := range bad {
+			if p.have.Has(piece) {
+				p.lose(piece)
+			}
+		}
+		if now := p.watch.doubts[entry]; now.time == d.time {
+			p.watch.doubts[entry] = doubt{d.time, d.left[n:]}
+		}
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// settleDoubts ends the doubts about files that are hashed, once what was found wrong
+// is not believed after a kill.
+func (p *Partial) settleDoubts() {
+	for _, entry := range p.doubted() {
+		p.mu.Lock()
+		done := len(p.watch.doubts[entry].left) == 0
+		if done {
+			delete(p.watch.doubts, entry)
+		}
+		p.mu.Unlock()
+		if done {
+			p.note(entry)
+		}
+	}
+}
+
+// doubted is the files that there are doubts about.
+func (p *Partial) doubted() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.watch.doubts))
+}
+
+// here is the pieces of an entry that are here; mu is held.
+func (p *Partial) here(entry int) (out []share.Piece) {
+	first, n := p.m.Layout().PiecesOf(entry)
+	for piece := first; piece < first+share.Piece(n); piece++ {
+		if p.have.Has(piece) {
+			out = append(out, piece)
+		}
+	}
+	return out
+}
+
+const largestPiece = 16 << 20 // bytes
+
+// wrong hashes pieces and returns those that are not what they should be.
+func (p *Partial) wrong(ctx context.Context, pieces []share.Piece) (bad []share.Piece, err error) {
+	var mu sync.Mutex // guards bad and err
+	var next atomic.Int64
+	work := func() {
+		var buf []byte
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(pieces) || ctx.Err() != nil {
+				return
+			}
+			right, e := p.isRight(pieces[i], &buf)
+			mu.Lock()
+			if err = errors.Join(err, e); !right {
+				bad = append(bad, pieces[i])
+			}
+			mu.Unlock()
+			if e != nil {
+				return
+			}
+		}
+	}
+	if workers := min(workersOr(p.opt.Workers), len(pieces), maxHashBuffers/largestPiece); workers <= 1 {
+		work()
+	} else {
+		var wg sync.WaitGroup
+		for range workers {
+			wg.Go(work)
+		}
+		wg.Wait()
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return bad, err
+}
+
+// isRight hashes a piece as it lies in data.
+func (p *Partial) isRight(piece share.Piece, buf *[]byte) (bool, error) {
+	s := p.m.Layout().PieceSpan(piece)
+	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
+	if err != nil {
+		return false, err
+	}
+	defer p.handles.Files.Put(h)
+	if cap(*buf) < s.Len {
+		*buf = make([]byte, s.Len)
+	}
+	data := (*buf)[:s.Len]
+	if n, _ := h.V.ReadAt(data, s.Offset); n < s.Len {
+		return false, nil // cut, or unreadable
+	}
+	p.watch.hashed.Add(int64(s.Len))
+	_, pieces := p.m.Layout().PiecesOf(s.Entry)
+	_, value := share.HashPiece(nil, data, s.Offset, pieces == 1)
+	return value == p.m.PieceValue(piece), nil
+}
