@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/libp2p/go-libp2p"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -137,10 +137,9 @@ var ErrAddress = errors.New("not an address")
 
 // parse reads a multiaddr.
 func parse(what, s string) (ma.Multiaddr, error) {
-	a, err := ma.NewMultiaddr(s)
-	if err == nil {
-		return a, nil
+	a, err := share.ParseAddr(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s %q (%v)", ErrAddress, what, s, err)
 	}
-	why := strings.TrimPrefix(err.Error(), fmt.Sprintf("failed to parse multiaddr %q: ", s))
-	return nil, fmt.Errorf("%w: %s %q (%s)", ErrAddress, what, s, why)
+	return a, nil
 }

@@ -88,6 +88,15 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	return t, nil
 }
 
+// ParseAddr reads a multiaddr. The error is why it is none, without the text itself.
+func ParseAddr(s string) (multiaddr.Multiaddr, error) {
+	a, err := multiaddr.NewMultiaddr(s)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("failed to parse multiaddr %q: ", s)))
+	}
+	return a, nil
+}
+
 // Reach is from how far an address can be dialled: 0 from anywhere, 1 from the same
 // network, 2 from the same machine.
 func Reach(a multiaddr.Multiaddr) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"sync"
@@ -52,7 +53,7 @@ type Imported struct {
 func Import(ctx context.Context, path string, opt ImportOptions) (*Imported, error) {
 	im, err := importPath(ctx, path, opt)
 	if err != nil {
-		return nil, fmt.Errorf("import %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return im, nil
 }
@@ -75,6 +76,10 @@ func importPath(ctx context.Context, path string, opt ImportOptions) (*Imported,
 
 func newImporting(path string, opt ImportOptions) (*importing, error) {
 	at, err := locate(path, opt.FS)
+	var where *fs.PathError
+	if errors.As(err, &where) { // which has the whole path
+		err = where.Err
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func ImportAll(ctx context.Context, paths []string, opt ImportOptions) (*Importe
 		for _, p := range j.parts {
 			p.close()
 		}
-		return nil, fmt.Errorf("import %d paths: %w", len(paths), err)
+		return nil, err
 	}
 	return out, nil
 }
@@ -86,7 +86,7 @@ func (j *joining) locate(paths []string) error {
 		}
 		im, err := newImporting(at, opt)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", at, err)
 		}
 		name := im.place.name
 		if i := slices.IndexFunc(j.parts, func(p *part) bool { return p.place.name == name }); i >= 0 {

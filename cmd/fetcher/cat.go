@@ -30,7 +30,7 @@ it; it may be left out if the share is a single file.
 Nothing is kept, unless -o says where.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("%s takes a TICKET or ID and a FILE; see %s --help", cmd.CommandPath(), cmd.CommandPath())}
+				return usageError{fmt.Errorf("%s takes a TICKET or ID and a FILE; see %s --help", called(cmd), cmd.CommandPath())}
 			}
 			return nil
 		},

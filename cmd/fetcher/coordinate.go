@@ -71,9 +71,9 @@ func (fl *fleetFlags) config() (fetcher.Fleet, error) {
 
 // peerOf is the peer that a multiaddr ends in.
 func peerOf(addr string) (peers.ID, error) {
-	m, err := ma.NewMultiaddr(addr)
+	m, err := share.ParseAddr(addr)
 	if err != nil {
-		return "", fmt.Errorf("%q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...: %v", addr, err)
+		return "", fmt.Errorf("%q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", addr, err)
 	}
 	id, err := m.ValueForProtocol(ma.P_P2P)
 	if err != nil {

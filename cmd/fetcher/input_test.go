@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -97,5 +99,26 @@ func TestVersionIsAFlagToo(t *testing.T) {
 	}
 	if r := command(t, "--version"); r.code != 0 || len(r.lines) != 3 || r.lines[1].Type != "version" {
 		t.Errorf("exit %d: %+v", r.code, r.lines)
+	}
+}
+
+// A mistake in a flag is told in words, not in those of the libraries.
+func TestMistakesInFlagsAreExplained(t *testing.T) {
+	for says, args := range map[string]string{
+		`--stall takes a time such as 30s or 5m, not "x"`:                                          "fetch T --stall x",
+		`--seeds takes a number, not "many"`:                                                       "sim run x --seeds many",
+		`--json takes true or false, not "x"`:                                                      "ls x --json=x",
+		"--only needs a value; see fetcher fetch --help":                                           "fetch T --only",
+		"unknown flag: --frob; see fetcher cat --help":                                             "cat T --frob",
+		"fetch needs a TICKET or ID;":                                                              "fetch",
+		"fetch takes one TICKET or ID, not 2;":                                                     "fetch a b",
+		`peer "x" is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (must begin with /)`: "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --peer x",
+		"nowhere: no such file or directory":                                                       "share nowhere --listen none",
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(append([]string{"--dir", t.TempDir()}, strings.Fields(args)...), strings.NewReader(""), &stdout, &stderr, context.Background())
+		if code == 0 || !strings.HasPrefix(stderr.String(), "fetcher: "+says) {
+			t.Errorf("fetcher %s: exit %d: %s", args, code, &stderr)
+		}
 	}
 }

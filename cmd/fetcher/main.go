@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
 )
@@ -142,7 +143,7 @@ func (a *app) root() *cobra.Command {
 			return fromEnvironment(cmd)
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVar(&askedVersion, "version", false, "print the version")
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.dir, "dir", "", "keep the node's key, and what it remembers of files and peers, in this folder, `DIR` (default the user's data folder)")
@@ -200,20 +201,53 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// flagError is a mistake with a flag, in words of ours.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	var none *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &value):
+		such := "something else"
+		switch f := value.GetFlag(); f.Value.Type() {
+		case "duration":
+			such = "a time such as 30s or 5m"
+		case "int", "uint64":
+			such = "a number"
+		case "bool":
+			such = "true or false"
+		}
+		err = fmt.Errorf("--%s takes %s, not %q", value.GetFlag().Name, such, value.GetValue())
+	case errors.As(err, &none):
+		err = fmt.Errorf("--%s needs a value; see %s --help", none.GetFlag().Name, cmd.CommandPath())
+	case errors.As(err, &unknown):
+		err = fmt.Errorf("%v; see %s --help", err, cmd.CommandPath())
+	}
+	return usageError{err}
+}
+
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments", cmd.CommandPath())}
+		return usageError{fmt.Errorf("%s takes no arguments", called(cmd))}
 	}
 	return nil
+}
+
+// called is what a command is called below fetcher.
+func called(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
 // exactly wants one argument of the given name.
 func exactly(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usageError{fmt.Errorf("%s takes one %s, not %d; see %s --help", cmd.CommandPath(), what, len(args), cmd.CommandPath())}
+		switch len(args) {
+		case 0:
+			return usageError{fmt.Errorf("%s needs a %s; see %s --help", called(cmd), what, cmd.CommandPath())}
+		case 1:
+			return nil
 		}
-		return nil
+		return usageError{fmt.Errorf("%s takes one %s, not %d; see %s --help", called(cmd), what, len(args), cmd.CommandPath())}
 	}
 }
 

@@ -47,7 +47,7 @@ With --exclude, files and folders are left out by their path in the share:
 a slash matches at any depth, and one that begins with a slash only there.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("%s takes at least one PATH; see %s --help", cmd.CommandPath(), cmd.CommandPath())}
+				return usageError{fmt.Errorf("%s needs a PATH; see %s --help", called(cmd), cmd.CommandPath())}
 			}
 			return nil
 		},

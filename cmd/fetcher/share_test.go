@@ -134,7 +134,7 @@ func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 	}
 	for says, args := range map[string][]string{
 		"both be":         {dir, filepath.Join(dir, "..", filepath.Base(dir)), "--name", "x"},
-		"at least one":    nil,
+		"needs a PATH":    nil,
 		"/":               {dir, "--name", "a/b"},
 		"no pattern":      {dir, "--exclude", "["},
 		"nothing is left": {dir, "--exclude", "*"},

@@ -169,9 +169,9 @@ func TestMistakesInSimRunAreExplained(t *testing.T) {
 		"--nodes: half-lie needs at least 2":                 {"run", "half-lie", "--nodes", "1"},
 		"--seeds must be at least 1":                         {"run", "churn", "--seeds", "0"},
 		"there are no 2 seeds from 18446744073709551615 on":  {"run", "churn", "--seeds", "2", "--seed", "18446744073709551615"},
-		"takes one SCENARIO, not 0":                          {"run"},
+		"needs a SCENARIO":                                   {"run"},
 		`there is no command "lost"; see fetcher sim --help`: {"lost"},
-		"fetcher sim list takes no arguments":                {"list", "all"},
+		"sim list takes no arguments":                        {"list", "all"},
 		"--report: there is no folder /no/such":              {"run", "churn", "--report", "/no/such/out.html"},
 	} {
 		code, out, errs := sim(t, args...)
