@@ -11,7 +11,6 @@ import (
 type Cache[K comparable, V io.Closer] struct {
 	max     int
 	OnClose func(K, error) // told how each Close went; may be nil
-	makeWay func()         // called when the process has too many files open; may be nil
 
 	mu   sync.Mutex // guards the fields below, never held while something opens or closes
 	all  map[K]*Held[K, V]
@@ -50,7 +49,7 @@ func (c *Cache[K, V]) Get(key K, open func() (V, error)) (*Held[K, V], error) {
 	victim := c.victim()
 	c.mu.Unlock()
 	c.close(victim)
-	h.open.Do(func() { h.V, h.err = c.tryOpen(open) })
+	h.open.Do(func() { h.V, h.err = open() })
 	if h.err == nil {
 		return h, nil
 	}
@@ -63,20 +62,6 @@ func (c *Cache[K, V]) Get(key K, open func() (V, error)) (*Held[K, V], error) {
 	c.mu.Unlock()
 	return nil, h.err
 }
-
-// tryOpen opens a value, again after making way if the process had too many open.
-func (c *Cache[K, V]) tryOpen(open func() (V, error)) (v V, err error) {
-	for range makeWayTries {
-		if v, err = open(); err == nil || c.makeWay == nil || !tooManyOpen(err) {
-			return v, err
-		}
-		c.makeWay()
-	}
-	return open()
-}
-
-// makeWayTries is how often way is made: others may take what was freed.
-const makeWayTries = 4
 
 // shrink closes all idle values and is content with half as many from now on.
 func (c *Cache[K, V]) shrink() {

@@ -26,24 +26,33 @@ func NewHandles(top FS, maxOpen int) *Handles {
 	if maxOpen <= 0 {
 		maxOpen = DefaultMaxOpen
 	}
-	h := &Handles{Top: top, Files: Cache[int, File]{max: maxOpen}, dirs: Cache[string, FS]{max: maxOpen}}
-	h.Files.makeWay, h.dirs.makeWay = h.makeWay, h.makeWay
-	return h
+	return &Handles{Top: top, Files: Cache[int, File]{max: maxOpen}, dirs: Cache[string, FS]{max: maxOpen}}
 }
 
-// makeWay closes what is not in use: the process has too many files open.
-func (h *Handles) makeWay() {
-	h.Files.shrink()
-	h.dirs.shrink()
+// makeWayTries is how often way is made for what is to be opened: others may take
+// what was freed.
+const makeWayTries = 4
+
+// In calls f with the folder dir, once more when the process has too many files
+// open and some were closed that nobody uses. Only here is it tried again: what it
+// opens on its way to the folder goes through in.
+func (h *Handles) In(dir string, create bool, f func(FS) error) (err error) {
+	for range makeWayTries {
+		if err = h.in(dir, create, f); err == nil || !tooManyOpen(err) {
+			return err
+		}
+		h.Files.shrink()
+		h.dirs.shrink()
+	}
+	return h.in(dir, create, f)
 }
 
-// In calls f with the folder dir.
-func (h *Handles) In(dir string, create bool, f func(FS) error) error {
+func (h *Handles) in(dir string, create bool, f func(FS) error) error {
 	if dir == "." || dir == "" {
 		return f(h.Top)
 	}
 	d, err := h.dirs.Get(dir, func() (sub FS, err error) {
-		err = h.In(path.Dir(dir), create, func(parent FS) (err error) {
+		err = h.in(path.Dir(dir), create, func(parent FS) (err error) {
 			base := path.Base(dir)
 			sub, err = parent.Sub(base)
 			if !create || !errors.Is(err, fs.ErrNotExist) {
@@ -77,14 +86,12 @@ func (h *Handles) Lstat(name string) (info Info, err error) {
 }
 
 // Open opens the file at name for reading.
-func (h *Handles) Open(name string) (File, error) {
-	return h.Files.tryOpen(func() (f File, err error) {
-		err = h.In(path.Dir(name), false, func(d FS) (err error) {
-			f, err = d.Open(path.Base(name))
-			return err
-		})
-		return f, err
+func (h *Handles) Open(name string) (f File, err error) {
+	err = h.In(path.Dir(name), false, func(d FS) (err error) {
+		f, err = d.Open(path.Base(name))
+		return err
 	})
+	return f, err
 }
 
 // Close closes everything, the folder itself too.

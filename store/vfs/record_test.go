@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"bytes"
-	"syscall"
 	"testing"
 )
 
@@ -92,31 +91,3 @@ func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 type closer func() error
 
 func (c closer) Close() error { return c() }
-
-// A process that may open only a few files does with them.
-func TestOpenThingsMakeWayWhenThereAreTooMany(t *testing.T) {
-	errManyOpen := syscall.EMFILE
-	if !tooManyOpen(errManyOpen) {
-		t.Skip("another error here")
-	}
-	const limit = 5
-	open := 0
-	c := Cache[int, closer]{max: 100}
-	c.makeWay = c.shrink
-	for k := range 50 {
-		h, err := c.Get(k, func() (closer, error) {
-			if open == limit {
-				return nil, errManyOpen
-			}
-			open++
-			return func() error { open--; return nil }, nil
-		})
-		if err != nil {
-			t.Fatal(k, err)
-		}
-		c.Put(h)
-	}
-	if c.max != limit/2+1 {
-		t.Errorf("up to %d are kept", c.max)
-	}
-}
