@@ -708,6 +708,13 @@ func TestWhatIsParkedHoldsAPartOfServeBytes(t *testing.T) {
 	})
 }
 
+// strays is how many addresses were dialled at which nobody is.
+func (n *packets) strays() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.lost)
+}
+
 // dialled is when peers were first dialled that are nowhere, in order: 2.X.Y.Z is peer X.
 func (n *packets) dialled() []time.Time {
 	n.mu.Lock()
@@ -747,8 +754,8 @@ func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
 			most = max(most, i-second+1)
 		}
 		// A dial lasts five seconds: until QUIC gives up.
-		if most > 2*16 || len(when) > 5*64 || len(n.lost) > peers.MaxPlaces*len(when) {
-			t.Errorf("%d peers were dialled at %d addresses, %d of them within a second", len(when), len(n.lost), most)
+		if most > 2*16 || len(when) > 5*64 || n.strays() > peers.MaxPlaces*len(when) {
+			t.Errorf("%d peers were dialled at %d addresses, %d of them within a second", len(when), n.strays(), most)
 		}
 		if len(when) < 64 {
 			t.Errorf("only %d were dialled", len(when))
@@ -757,8 +764,8 @@ func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *packets) {
 		open(n.host(t, "1.0.0.2", Config{}), 100, 2, "")
 		time.Sleep(time.Second)
-		if when := n.dialled(); len(when) != 100 || len(n.lost) != 200 {
-			t.Errorf("of 100 peers that the user named %d were dialled at %d addresses", len(when), len(n.lost))
+		if when := n.dialled(); len(when) != 100 || n.strays() != 200 {
+			t.Errorf("of 100 peers that the user named %d were dialled at %d addresses", len(when), n.strays())
 		}
 	})
 }
@@ -779,12 +786,12 @@ func TestOneNetworkIsDialledAtFewAddressesAtATime(t *testing.T) {
 				h.Open(to, x.m.ID(), x.m.Layout(), newCatcher())
 			}
 			time.Sleep(4 * time.Second)
-			if want := map[bool]int{false: peers.MaxPlaces, true: 40}[home]; len(n.lost) != want {
-				t.Errorf("the namer's own %v: %d addresses were dialled at once, want %d", home, len(n.lost), want)
+			if want := map[bool]int{false: peers.MaxPlaces, true: 40}[home]; n.strays() != want {
+				t.Errorf("the namer's own %v: %d addresses were dialled at once, want %d", home, n.strays(), want)
 			}
 			time.Sleep(5 * time.Second) // those have failed
-			if want := 2 * peers.MaxPlaces; !home && len(n.lost) != want {
-				t.Errorf("%d addresses were dialled after those had failed, want %d", len(n.lost), want)
+			if want := 2 * peers.MaxPlaces; !home && n.strays() != want {
+				t.Errorf("%d addresses were dialled after those had failed, want %d", n.strays(), want)
 			}
 		})
 	}

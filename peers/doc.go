@@ -55,11 +55,15 @@
 // In a crowd a piece goes to one child at a time, and those who ask for it meanwhile
 // are sent elsewhere: to the child that gets it. See spread.go for how long.
 //
-// # Whom to name
+// # Whom to name, and to dial
 //
 // Turns, Mirrors and Named decide whom a newcomer hears of and where, and Calls when
 // a node that serves a share on says so. Whatever a peer says of itself or of others
-// is a claim, and costs it nothing; so each of these has a bound.
+// is a claim, and costs it nothing. So each of these has a bound, and Dials bounds what
+// is dialled because of it.
+//
+// An Allowance is what a peer may ask for that costs this node more than the peer, and
+// Silent counts the connections on which nobody has said anything yet.
 //
 // All are plain values with one owner each. They take the time as an argument,
 // start nothing, and give the same answers to the same calls.
