@@ -343,6 +343,7 @@ func (h *history) compare() {
 			h.Fatalf("names of %d: %v, the model says %v", a, got, want)
 		}
 	}
+	h.check(sums(ctx, h.db))
 	candidates, _, err := h.db.Candidates(ctx, h.now(), share.ID{}, 10)
 	h.check(err)
 	for _, id := range ids {

@@ -43,11 +43,19 @@ type DB struct {
 // its renewals is one, until the lease ends.
 const maxAsked = 1 << 18
 
+// cache is 64 MiB: with SQLite's own 2, a sweep of a large database reads most pages
+// many times.
+const cache = "PRAGMA cache_size = -65536"
+
 // Open opens the database at path, or makes one. If it is damaged it is set aside,
 // and aside is its name now. The context bounds the opening alone.
 func Open(ctx context.Context, path string, b Beside) (d *DB, aside string, err error) {
 	db, aside, err := sqlitedb.OpenAnew(ctx, path, schema)
 	if err != nil {
+		return nil, "", err
+	}
+	if err := db.Read(ctx, func(c *sqlite.Conn) error { return sqlitex.ExecuteTransient(c, cache, nil) }); err != nil {
+		db.Close()
 		return nil, "", err
 	}
 	return &DB{db: db, beside: b, asked: maxAsked}, aside, nil

@@ -1,0 +1,105 @@
+package depot
+
+import (
+	"testing"
+	"time"
+)
+
+// clockwork is a machine: how its clocks go on.
+type clockwork struct {
+	Reading
+	Clock
+}
+
+func newClockwork() *clockwork {
+	w := &clockwork{Reading: Reading{Boot: "1", Wall: time.Unix(1_000_000_000, 0), Passed: time.Hour}}
+	w.Look(w.Reading)
+	return w
+}
+
+// run lets time pass, and the wall clock jump by more than that.
+func (w *clockwork) run(d, jump time.Duration) time.Time {
+	w.Reading.Passed += d
+	w.Reading.Wall = w.Reading.Wall.Add(d + jump)
+	return w.Look(w.Reading)
+}
+
+// restart is the system's, after being off for d.
+func (w *clockwork) restart(d time.Duration, synced bool) time.Time {
+	w.Reading.Boot += "1"
+	w.Reading.Passed = 0
+	w.Reading.Wall = w.Reading.Wall.Add(d)
+	w.Reading.Synced = synced
+	return w.Look(w.Reading)
+}
+
+const day = 24 * time.Hour
+
+func TestClockThatAgreesIsBelieved(t *testing.T) {
+	w := newClockwork()
+	for range 1000 {
+		if now := w.run(day, 0); w.Frozen || !now.Equal(w.Reading.Wall) {
+			t.Fatal(now, w.Frozen)
+		}
+	}
+	for range 1000 { // asleep every night: suspension is part of what passed
+		w.run(16*time.Hour, 0)
+		w.run(8*time.Hour, 0)
+	}
+	for range 1000 { // off every night, and synchronised before it starts
+		w.run(16*time.Hour, 0)
+		w.restart(8*time.Hour, true)
+	}
+	if now := w.restart(400*day, true); w.Frozen || !now.Equal(w.Reading.Wall) {
+		t.Error("a year off, and synchronised: frozen")
+	}
+}
+
+func TestClockJumpsFreezeAndTimeStandsStill(t *testing.T) {
+	for _, jump := range []time.Duration{365 * day, 12*time.Hour + 1, -12*time.Hour - 1, -365 * day, 1 << 62, -1 << 62} {
+		w := newClockwork()
+		before := w.run(time.Hour, 0)
+		if now := w.run(time.Hour, jump); !w.Frozen || !now.Equal(before) {
+			t.Errorf("%v: frozen %v, at %v", jump, w.Frozen, now)
+		}
+		if now := w.run(40*day, 0); !w.Frozen || !now.Equal(before) {
+			t.Errorf("%v: it passed in the end", jump)
+		}
+		if now := w.restart(day, true); !w.Frozen || !now.Equal(before) {
+			t.Errorf("%v: a restart lets it pass", jump)
+		}
+		w.OK(w.Reading)
+		if now := w.run(time.Hour, 0); w.Frozen || !now.Equal(w.Reading.Wall) {
+			t.Errorf("%v: the owner's word does not count", jump)
+		}
+	}
+}
+
+func TestSmallJumpsAddUp(t *testing.T) {
+	w := newClockwork()
+	if w.run(day, 12*time.Hour); w.Frozen {
+		t.Error("12 h freeze")
+	}
+	if w.run(day, time.Second); !w.Frozen {
+		t.Error("12 h and a second do not")
+	}
+	w = newClockwork()
+	if w.restart(23*time.Hour, false); w.Frozen {
+		t.Error("a gap of 23 h freezes")
+	}
+	w.run(time.Hour, 0)
+	if w.restart(23*time.Hour, false); !w.Frozen {
+		t.Error("23 h at every start pass again and again")
+	}
+}
+
+func TestTimeNeverGoesBack(t *testing.T) {
+	w := newClockwork()
+	before := w.run(time.Hour, 0)
+	if now := w.run(time.Hour, -11*time.Hour); w.Frozen || !now.Equal(before) {
+		t.Error(now, w.Frozen)
+	}
+	if now := w.run(11*time.Hour, 0); !now.After(before) {
+		t.Error("it does not go on")
+	}
+}

@@ -1,0 +1,114 @@
+package depot
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+const (
+	// Slice is how much work the crawler does at a time.
+	Slice = 100 * time.Millisecond
+	// Duty is the share of the time that it works: one in Duty.
+	Duty = 10
+	// ShortestCycle is the time from the start of a cycle to that of the next.
+	ShortestCycle = 3 * 24 * time.Hour
+	// longestRest bounds the rest after a slice, so that a machine that slept in the
+	// middle of one does not rest for days.
+	longestRest = time.Hour
+)
+
+// A Crawl is where the crawler is. It visits all shares on the disk in the order of
+// their IDs, a slice at a time. It is stored after each slice, so that a crawler that
+// was killed does at most one again.
+//
+// Its fields are exported to be stored alone; the zero value has never run.
+type Crawl struct {
+	Cycle  int64     // counted from 1
+	Began  time.Time // the cycle
+	At     share.ID  // the last share that was looked at; zero: none yet
+	Rest   time.Time // no slice before
+	Done   bool      // the cycle is, and the next begins at Rest
+	Report Report
+}
+
+// A Report is what the crawler has seen in a cycle. Bytes are those of shares.
+type Report struct {
+	Examined, Expired, Corrupt, Failed int           // shares; Expired: nobody holds them any more; Failed: could not be looked at
+	Bytes, ExpiredBytes                int64         // of those examined, and of those nobody holds
+	Ages                               [13]int       // shares by the weeks since they came into their state; the last: longer
+	Worked                             time.Duration // in all slices
+}
+
+// Seen is what a look at one share found. Several are added up in a slice.
+type Seen struct {
+	Bytes            int64
+	Age              time.Duration // since it came into its state
+	Expired, Corrupt bool
+	Failed           bool // the look ended in an error: a strike, and nothing else is known
+}
+
+// Add counts what a look at the next share found.
+func (r *Report) Add(s Seen) {
+	r.Examined++
+	if s.Failed {
+		r.Failed++
+		return
+	}
+	r.Bytes += s.Bytes
+	if s.Expired {
+		r.Expired++
+		r.ExpiredBytes += s.Bytes
+	}
+	if s.Corrupt {
+		r.Corrupt++
+	}
+	week := s.Age / (7 * 24 * time.Hour)
+	r.Ages[min(max(int(week), 0), len(r.Ages)-1)]++
+}
+
+// Next says how long to wait until the next slice; 0: it begins now, with the first
+// share after c.At. A cycle begins with its first slice. A rest that lies further
+// ahead than any can be, because the clock was set back, is no rest.
+func (c *Crawl) Next(now time.Time) time.Duration {
+	most := longestRest
+	if c.Done {
+		most = ShortestCycle
+	}
+	if wait := c.Rest.Sub(now); wait > 0 && wait <= most {
+		return wait
+	}
+	if c.Cycle == 0 || c.Done {
+		*c = Crawl{Cycle: c.Cycle + 1, Began: now}
+	}
+	return 0
+}
+
+// Did takes in a slice that ended at now, took so long, and looked at all shares up
+// to at. done says that these were the last: then Report is that of the cycle.
+func (c *Crawl) Did(now time.Time, took time.Duration, at share.ID, done bool) {
+	took = max(took, 0)
+	c.Report.Worked += took
+	if !at.IsZero() {
+		c.At = at
+	}
+	c.Rest = now.Add(min(took*(Duty-1), longestRest))
+	if c.Done = done; done {
+		if next := c.Began.Add(ShortestCycle); next.After(c.Rest) {
+			c.Rest = next
+		}
+	}
+}
+
+// Left is how long the rest of the cycle will take at the rate so far; 0 if that is
+// not known yet, or the cycle is done.
+func (c *Crawl) Left(now time.Time) time.Duration {
+	if c.Done || c.At.IsZero() {
+		return 0
+	}
+	done := (float64(binary.BigEndian.Uint64(c.At.Bytes()[4:])) + 1) / math.MaxUint64
+	left := float64(now.Sub(c.Began)) * (1 - done) / done
+	return time.Duration(min(max(left, 0), float64(math.MaxInt64/2)))
+}

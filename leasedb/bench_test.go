@@ -1,0 +1,138 @@
+//go:build unix
+
+package leasedb
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+// spent is the processor time that this process has had.
+func spent(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+var benchNow = time.Unix(1_000_000_000, 0)
+
+// fill makes a database of accounts, shares and ten leases of each share, one in ten
+// of which has expired, each with the request that made it.
+func fill(b *testing.B, shares, accounts int) (*DB, string) {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "leases.db")
+	d, _, err := Open(b.Context(), path, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { d.Close() })
+	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+	defer cancel()
+	err = d.db.Write(ctx, func(c *sqlite.Conn) error {
+		run := func(query string, args ...any) {
+			if err := sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		now := benchNow.Unix()
+		for a := range accounts {
+			run(`INSERT INTO accounts(id, name, quota, max_lease, created) VALUES (?1, ?2, ?3, 2678400, ?4)`, a+2, fmt.Sprintf("12D3KooWabcdefghijklmnopqrstuvwxyz%06d", a), int64(depot.MaxBytes), now)
+		}
+		for s := range shares {
+			run(`INSERT INTO shares(id, share, state, bytes, measured, since) VALUES (?1, ?2, 2, 4096000, 1, ?3)`, s+1, nth(s).Bytes(), now-86400)
+			for k := range 10 {
+				expires := now + int64(86400+s%100000)
+				if k == s%10 {
+					expires = now - int64(s%100)
+				}
+				account := (s+k*accounts/10)%accounts + 2
+				run(`INSERT INTO leases(share, account, bytes, granted, renewed, expires, own) VALUES (?1, ?2, 4096000, ?3, ?3, ?4, 1)`, s+1, account, now-86400, expires)
+				request := share.IDOf(binary.AppendVarint(nil, int64(s*10+k))).Bytes()[4:20]
+				run(`INSERT INTO requests(account, request, answer, until) VALUES (?1, ?2, zeroblob(20), ?3)`, account, request, expires)
+			}
+		}
+		run(`UPDATE accounts SET used = (SELECT coalesce(sum(bytes), 0) FROM leases WHERE account = accounts.id), asked = (SELECT count(*) FROM requests WHERE account = accounts.id)`)
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d, path
+}
+
+// BenchmarkMillion is Usage, admission and the sweep with 1,000,000 leases of
+// 100,000 shares by 1,000 accounts, and the size of that.
+func BenchmarkMillion(b *testing.B) {
+	d, path := fill(b, 100_000, 1000)
+	b.Run("sweep 100,000", func(b *testing.B) {
+		for b.Loop() {
+			began, cpu, n := time.Now(), spent(b), 0
+			for done := false; !done; {
+				m, ok, err := d.Sweep(b.Context(), benchNow, 100_000)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n, done = n+m, ok
+			}
+			if n > 0 { // the first time
+				b.ReportMetric(time.Since(began).Seconds(), "s/first")
+				b.ReportMetric((spent(b) - cpu).Seconds(), "CPU-s/first")
+				b.ReportMetric(float64(n), "leases")
+			}
+		}
+	})
+	b.Run("usage", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if _, err := d.Usage(b.Context(), benchNow, Account(i%1000+2)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	held := 0
+	b.Run("hold of a new share", func(b *testing.B) {
+		for b.Loop() {
+			held++
+			hold(b, d, held, Account(held%1000+2), nth(1_000_000+held))
+		}
+	})
+	b.Run("hold of a share that is here", func(b *testing.B) {
+		for b.Loop() {
+			held++
+			hold(b, d, held, Account(held%1000+2), nth(held%100_000))
+		}
+	})
+	b.Run("size", func(b *testing.B) {
+		var bytes int64
+		for b.Loop() {
+			bytes = 0
+			for _, part := range []string{"", "-wal"} {
+				if info, err := os.Stat(path + part); err == nil {
+					bytes += info.Size()
+				}
+			}
+		}
+		b.ReportMetric(float64(bytes)/1e6, "MB")
+	})
+}
+
+func hold(b *testing.B, d *DB, n int, a Account, id share.ID) {
+	_, err := d.Hold(b.Context(), benchNow, Ask{Account: a, Request: fmt.Sprint("bench", n), Share: id, Bytes: 4096000,
+		Until: benchNow.Add(20 * 24 * time.Hour), Space: depot.Space{Free: depot.MaxBytes}})
+	if err != nil {
+		b.Fatal(err)
+	}
+}

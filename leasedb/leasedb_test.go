@@ -1,0 +1,678 @@
+package leasedb
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+const day = 24 * time.Hour
+
+var start = time.Unix(1_000_000_000, 0)
+
+// rig is a database with two accounts of 1,000 bytes, complete, and collecting.
+type rig struct {
+	testing.TB
+	*DB
+	path string
+	disk disk
+	n    int
+}
+
+func nth(i int) share.ID { return share.IDOf(binary.AppendVarint(nil, int64(i))) }
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	r := &rig{TB: t, path: filepath.Join(t.TempDir(), "leases.db"), disk: disk{}}
+	r.open()
+	t.Cleanup(func() { r.DB.Close() })
+	for _, a := range people {
+		if _, err := r.AddAccount(t.Context(), start, fmt.Sprint("p", a), Terms{1000, 31 * day}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.ok(r.CycleDone(t.Context(), start, Crawl{}))
+	r.ok(r.SetGC(t.Context(), true))
+	return r
+}
+
+func (r *rig) open() (aside string) {
+	r.Helper()
+	if r.DB != nil {
+		r.DB.Close()
+	}
+	var err error
+	r.DB, aside, err = Open(r.Context(), r.path, &r.disk)
+	r.ok(err)
+	return aside
+}
+
+func (r *rig) ok(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) ask(a Account, id share.ID, bytes int64) Ask {
+	r.n++
+	return Ask{Account: a, Share: id, Request: fmt.Sprint("r", r.n), Bytes: bytes, Until: start.Add(10 * day), Space: depot.Space{Free: 1 << 40}}
+}
+
+// stable makes a share that account 2 holds for ten days.
+func (r *rig) stable(id share.ID) {
+	r.Helper()
+	_, err := r.Hold(r.Context(), start, r.ask(2, id, 100))
+	r.ok(err)
+	r.complete(id)
+}
+
+func (r *rig) complete(id share.ID) {
+	r.Helper()
+	_, err := r.Measure(r.Context(), start, id, 100)
+	r.ok(err)
+	r.ok(r.Complete(r.Context(), start, id))
+}
+
+func (r *rig) state(id share.ID, want depot.State) {
+	r.Helper()
+	s, err := r.Share(r.Context(), id)
+	if err != nil || s.State != want {
+		r.Fatalf("%v, %v; want %v", s.State, err, want)
+	}
+}
+
+func (r *rig) used(now time.Time, a Account, want int64) {
+	r.Helper()
+	if u, err := r.Usage(r.Context(), now, a); err != nil || u.Used != want {
+		r.Fatalf("usage %+v, %v; want %d", u, err, want)
+	}
+}
+
+func refused(t testing.TB, err error, want depot.Reason) *depot.Refusal {
+	t.Helper()
+	var r *depot.Refusal
+	if !errors.As(err, &r) || r.Reason != want {
+		t.Fatalf("%v, want %v", err, want)
+	}
+	return r
+}
+
+func TestInvariant38NothingGoesThatIsLeasedOrInItsGrace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	end := start.Add(10 * day)
+	r.stable(ids[0])
+	_, err := r.Hold(t.Context(), start, r.ask(3, ids[1], 100)) // COMING counts as leased
+	r.ok(err)
+	for _, id := range ids[:2] {
+		for _, now := range []time.Time{start, end.Add(-1), end, end.Add(depot.Grace - 1)} {
+			if err := r.Collect(t.Context(), now, id); !errors.Is(err, ErrKept) {
+				t.Fatalf("%v after its lease: %v", now.Sub(end), err)
+			}
+		}
+		r.ok(r.Collect(t.Context(), end.Add(depot.Grace), id))
+		r.state(id, depot.Going)
+	}
+}
+
+// The check and the mark are one transaction: killed at any statement of it, the
+// share is as it was, and a hold that comes then is granted.
+func TestInvariant39HoldBeforeGoingPreventsIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	late := start.Add(12 * day)
+	r.stable(ids[0])
+	for n := 1; ; n++ {
+		at := n
+		r.fault = func(string) error {
+			if at--; at == 0 {
+				return errCrash
+			}
+			return nil
+		}
+		err := r.Collect(t.Context(), late, ids[0])
+		if err == nil {
+			break // with fewer statements than n
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		r.open()
+		r.state(ids[0], depot.Stable)
+	}
+	r.open()
+	r.state(ids[0], depot.Going)
+	for _, why := range []string{"hold", "replace"} {
+		a := r.ask(3, ids[0], 100)
+		a.Until = late.Add(day)
+		_, err := r.Hold(t.Context(), late, a)
+		if why == "replace" {
+			_, err = r.Replace(t.Context(), late, Replace{Ask: a, Name: "x"})
+		}
+		if f := refused(t, err, depot.Leaving); f.Retry != depot.Retry {
+			t.Error(why, f)
+		}
+	}
+	r.stable(ids[1])
+	a := r.ask(3, ids[1], 100)
+	a.Until = late.Add(day)
+	_, err := r.Hold(t.Context(), late, a)
+	r.ok(err)
+	if err := r.Collect(t.Context(), late, ids[1]); !errors.Is(err, ErrKept) {
+		t.Error(err)
+	}
+}
+
+func TestInvariant40NothingIsMadeWhileGoing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	late := start.Add(12 * day)
+	r.stable(ids[0])
+	r.ok(r.Collect(t.Context(), late, ids[0]))
+	state, err := r.Found(t.Context(), late, ids[0], 100, true, nil)
+	if err != nil || state != depot.Going {
+		t.Error(state, err)
+	}
+	for name, err := range map[string]error{"complete": r.Complete(t.Context(), late, ids[0]), "mended": r.Mended(t.Context(), late, ids[0]),
+		"collect": r.Collect(t.Context(), late, ids[0])} {
+		var e *depot.EdgeError
+		if !errors.As(err, &e) || e.From != depot.Going {
+			t.Error(name, err)
+		}
+	}
+	r.state(ids[0], depot.Going)
+}
+
+func TestInvariant41WhatComesOrGoesArrivesSomewhere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i, end := range []func(id share.ID){
+		func(id share.ID) { // failed for good
+			ended, err := r.DB.Fail(t.Context(), start, id)
+			if err != nil || !reflect.DeepEqual(ended, []Account{2}) {
+				t.Fatal(ended, err)
+			}
+		},
+		func(id share.ID) { // given up
+			_, err := r.Release(t.Context(), start, r.ask(2, id, 0))
+			r.ok(err)
+		},
+	} {
+		_, err := r.Hold(t.Context(), start, r.ask(2, ids[i], 100))
+		r.ok(err)
+		end(ids[i])
+		r.used(start, 2, 0)
+		r.ok(r.Collect(t.Context(), start, ids[i])) // at once: no grace is for what was ended
+		r.open()
+		may, err := r.Removable(t.Context(), start, ids[i])
+		if err != nil || !may {
+			t.Fatal(may, err)
+		}
+		r.ok(r.Removed(t.Context(), start, ids[i]))
+		r.state(ids[i], depot.None)
+	}
+}
+
+func TestInvariant42LosingTheDatabaseLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"lost", "damaged"} {
+		r := newRig(t)
+		r.stable(ids[0])
+		promised := r.disk[ids[0]]
+		if len(promised) != 1 || promised[0].Account != "p2" || !promised[0].Expires.Equal(start.Add(10*day)) {
+			t.Fatal(promised)
+		}
+		r.DB.Close()
+		for _, part := range []string{"", "-wal", "-shm"} {
+			if how == "lost" {
+				os.Remove(r.path + part)
+			}
+		}
+		if how == "damaged" {
+			r.ok(os.WriteFile(r.path, []byte(strings.Repeat("no database", 1000)), 0o600))
+		}
+		if aside := r.open(); (aside != "") != (how == "damaged") || aside != "" && aside != r.path+".bad-1" {
+			t.Error(how, aside)
+		}
+		found := start.Add(day)
+		state, err := r.Found(t.Context(), found, ids[0], 100, true, promised)
+		if err != nil || state != depot.Stable {
+			t.Fatal(state, err)
+		}
+		_, err = r.Found(t.Context(), found, ids[1], 100, false, nil)
+		r.ok(err)
+		r.state(ids[1], depot.Coming)
+		r.ok(r.SetGC(t.Context(), true))
+		late := found.Add(depot.Starter + depot.Grace)
+		if u, err := r.Usage(t.Context(), found, Starter); err != nil || u.Complete || u.Used != 200 {
+			t.Error(u, err)
+		}
+		if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, ErrIncomplete) {
+			t.Error(err)
+		}
+		r.ok(r.CycleDone(t.Context(), found, Crawl{}))
+		leases, err := r.Leases(t.Context(), start.Add(10*day-1), ids[0])
+		if err != nil || len(leases) != 2 || !leases[0].Expires.Equal(found.Add(depot.Starter)) || !leases[1].Expires.Equal(start.Add(10*day)) {
+			t.Error(leases, err)
+		}
+		for _, id := range ids[:2] {
+			if err := r.Collect(t.Context(), late.Add(-1), id); !errors.Is(err, ErrKept) {
+				t.Error(err)
+			}
+			r.ok(r.Collect(t.Context(), late, id))
+		}
+	}
+}
+
+// A database that is lost again and again keeps nothing for ever.
+func TestStarterLeaseIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, err := r.Found(t.Context(), start, ids[0], 100, true, nil)
+	r.ok(err)
+	r.DB.Close()
+	os.Remove(r.path)
+	os.Remove(r.path + "-wal")
+	r.open()
+	_, err = r.Found(t.Context(), start.Add(60*day), ids[0], 100, true, r.disk[ids[0]])
+	r.ok(err)
+	leases, err := r.Leases(t.Context(), start.Add(60*day), ids[0])
+	if err != nil || len(leases) != 1 || !leases[0].Expires.Equal(start.Add(depot.Starter)) {
+		t.Error(leases, err)
+	}
+}
+
+// A database that was restored from an old backup ends nothing that was promised since.
+func TestDatabaseOlderThanTheDisk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	late := start.Add(12 * day)
+	r.stable(ids[0])
+	r.stable(ids[1])
+	r.ok(r.Collect(t.Context(), late, ids[1]))
+	r.DB.Close()
+	backup, err := os.ReadFile(r.path)
+	r.ok(err)
+	r.open()
+	renewed := r.ask(2, ids[0], 0)
+	renewed.Until = start.Add(30 * day)
+	_, err = r.Renew(t.Context(), start.Add(9*day), renewed)
+	r.ok(err)
+	r.ok(r.Removed(t.Context(), late, ids[1])) // and held again
+	again := r.ask(3, ids[1], 100)
+	again.Until = start.Add(30 * day)
+	_, err = r.Hold(t.Context(), late, again)
+	r.ok(err)
+	r.DB.Close()
+	r.ok(os.WriteFile(r.path, backup, 0o600))
+	r.open()
+	r.state(ids[1], depot.Going)
+	if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, ErrKept) {
+		t.Error(err)
+	}
+	if may, err := r.Removable(t.Context(), late, ids[1]); may || err != nil {
+		t.Error(may, err)
+	}
+	for _, id := range ids[:2] {
+		_, err := r.Found(t.Context(), late, id, 100, true, r.disk[id])
+		r.ok(err)
+		r.state(id, depot.Stable)
+	}
+	r.used(late, 2, 100)
+	r.used(late, 3, 100)
+}
+
+func TestInvariant43OneLeaseForEachAccountAndShareAndUsageIsTheirSum(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 3 {
+		_, err := r.Hold(t.Context(), start, r.ask(2, ids[0], 100))
+		r.ok(err)
+	}
+	_, err := r.Hold(t.Context(), start, r.ask(3, ids[0], 100)) // counts in full for each
+	r.ok(err)
+	r.used(start, 2, 100)
+	r.used(start, 3, 100)
+	end := start.Add(10 * day)
+	r.used(end.Add(-1), 2, 100)
+	r.used(end, 2, 0) // swept or not
+	if n, done, err := r.Sweep(t.Context(), end, 1); n != 1 || done || err != nil {
+		t.Error(n, done, err)
+	}
+	r.used(end, 2, 0)
+	if n, done, err := r.Sweep(t.Context(), end, 1); n != 1 || !done || err != nil {
+		t.Error(n, done, err)
+	}
+	r.sums()
+}
+
+// sums fails unless the counters of all accounts are what they count.
+func (r *rig) sums() { r.Helper(); r.ok(sums(r.Context(), r.DB)) }
+
+func sums(ctx context.Context, d *DB) error {
+	return d.db.Read(ctx, func(c *sqlite.Conn) error {
+		return sqlitex.Execute(c, `SELECT id FROM accounts WHERE used <> (SELECT coalesce(sum(bytes), 0) FROM leases WHERE account = accounts.id)
+		  OR asked <> (SELECT count(*) FROM requests WHERE account = accounts.id)`, &sqlitex.ExecOptions{
+			ResultFunc: func(s *sqlite.Stmt) error {
+				return fmt.Errorf("the counters of account %d are wrong", s.ColumnInt64(0))
+			}})
+	})
+}
+
+func TestInvariant44OffMeansNothingGoesAndADryRunSaysWhatWould(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	r.stable(ids[1])
+	_, err := r.Renew(t.Context(), start, Ask{Account: 2, Share: ids[1], Request: "x", Until: start.Add(20 * day)})
+	r.ok(err)
+	late := start.Add(12 * day)
+	r.ok(r.SetGC(t.Context(), false))
+	would, last, err := r.Candidates(t.Context(), late, share.ID{}, 10)
+	if err != nil || len(would) != 1 || would[0].Share != ids[0] || would[0].Bytes != 100 || !last.IsZero() {
+		t.Error(would, last, err)
+	}
+	for i, set := range []func() error{
+		func() error { return nil },
+		func() error { return r.SetGC(t.Context(), true) },
+		func() error { return r.SetClock(t.Context(), []byte("c"), true) },
+	} {
+		r.ok(set())
+		want := []error{ErrOff, nil, ErrFrozen}[i]
+		if want == nil {
+			continue
+		}
+		if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, want) {
+			t.Error(err, "want", want)
+		}
+	}
+	if n, done, err := r.Sweep(t.Context(), late, 10); n != 0 || !done || err != nil {
+		t.Error("swept while frozen:", n, done, err)
+	}
+	r.ok(r.SetClock(t.Context(), nil, false))
+	r.ok(r.Collect(t.Context(), late, ids[0]))
+	if err := r.Collect(t.Context(), late, ids[1]); !errors.Is(err, ErrKept) {
+		t.Error(err)
+	}
+	r.ok(r.SetGC(t.Context(), false)) // also between the mark and the removal
+	if may, err := r.Removable(t.Context(), late, ids[0]); may || !errors.Is(err, ErrOff) {
+		t.Error(may, err)
+	}
+}
+
+// Invariant 45 knows expiry by age and by cut-off dates, which do not exist here: a
+// lease ends at the second that was granted, and no setting ends it earlier or later.
+func TestInvariant45OverriddenTheLengthGrantedIsThePolicy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	end := start.Add(10 * day)
+	for _, longest := range []time.Duration{time.Second, 3650 * day} {
+		r.ok(r.SetAccount(t.Context(), 2, Terms{0, longest}))
+		if err := r.Collect(t.Context(), end.Add(depot.Grace-1), ids[0]); !errors.Is(err, ErrKept) {
+			t.Errorf("longest lease %v: %v", longest, err)
+		}
+		would, _, err := r.Candidates(t.Context(), end.Add(depot.Grace), share.ID{}, 10)
+		if err != nil || len(would) != 1 {
+			t.Errorf("longest lease %v: %v, %v", longest, would, err)
+		}
+	}
+	r.ok(r.SetAccount(t.Context(), 3, Terms{1000, day}))
+	g, err := r.Hold(t.Context(), start, r.ask(3, ids[1], 100))
+	if err != nil || !g.Expires.Equal(start.Add(day)) || g.Added != day {
+		t.Error("longer than the longest lease is shortened:", g, err)
+	}
+}
+
+func TestHoldsAtOnceNeverExceedTheQuota(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	granted := 0
+	for i := range 100 {
+		a := Ask{Account: 2, Share: nth(i), Request: fmt.Sprint(i), Bytes: 30, Until: start.Add(day), Space: depot.Space{Free: 10000}}
+		wg.Go(func() {
+			_, err := r.Hold(t.Context(), start, a)
+			mu.Lock()
+			defer mu.Unlock()
+			var f *depot.Refusal
+			if err == nil {
+				granted++
+			} else if !errors.As(err, &f) || f.Reason != depot.OverQuota {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if granted != 33 {
+		t.Error(granted, "of 30 bytes are granted in 1,000")
+	}
+	r.used(start, 2, 990)
+}
+
+func TestStrangerWhoDeclaresOneByteEndsNobodysLease(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, err := r.Hold(t.Context(), start, r.ask(3, ids[0], 1))
+	r.ok(err)
+	_, err = r.Hold(t.Context(), start, r.ask(2, ids[0], 100))
+	r.ok(err)
+	ended, err := r.Measure(t.Context(), start, ids[0], 100)
+	if err != nil || !reflect.DeepEqual(ended, []Account{3}) {
+		t.Fatal(ended, err)
+	}
+	r.used(start, 2, 100)
+	r.used(start, 3, 0)
+	_, err = r.Hold(t.Context(), start, r.ask(3, ids[0], 1))
+	if f := refused(t, err, depot.WrongBytes); f.Room != 100 {
+		t.Error(f)
+	}
+}
+
+func TestRequestIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.ask(2, ids[0], 100)
+	first, err := r.Hold(t.Context(), start, a)
+	r.ok(err)
+	r.complete(ids[0])
+	r.open()
+	again, err := r.Hold(t.Context(), start.Add(day), a)
+	if err != nil || again != first {
+		t.Error(again, err)
+	}
+	other := a
+	other.Share = ids[1]
+	_, err = r.Hold(t.Context(), start, other)
+	refused(t, err, depot.BadRequest)
+	_, err = r.Renew(t.Context(), start, a)
+	refused(t, err, depot.BadRequest)
+	for _, bad := range []string{"", strings.Repeat("x", 33)} {
+		other.Request = bad
+		_, err = r.Hold(t.Context(), start, other)
+		refused(t, err, depot.BadRequest)
+	}
+	r.asked = 2
+	_, err = r.Renew(t.Context(), start, Ask{Account: 2, Share: ids[0], Request: "two", Until: start.Add(11 * day)})
+	r.ok(err)
+	_, err = r.Renew(t.Context(), start, Ask{Account: 2, Share: ids[0], Request: "three", Until: start.Add(12 * day)})
+	if f := refused(t, err, depot.TooManyRequests); f.Retry != 10*day {
+		t.Error(f)
+	}
+	_, err = r.Renew(t.Context(), start.Add(10*day), Ask{Account: 2, Share: ids[0], Request: "three", Until: start.Add(12 * day)})
+	r.ok(err)
+	r.sums()
+}
+
+func TestLeasesBesideTheDataAreWrittenFirst(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	broken := &failing{}
+	r.beside = broken
+	_, err := r.Hold(t.Context(), start, r.ask(3, ids[0], 100))
+	if !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	r.used(start, 3, 0) // not committed, and the database is as it was
+	if err := r.Collect(t.Context(), start.Add(12*day), ids[0]); !errors.Is(err, errCrash) {
+		t.Error("collected without knowing what the disk says:", err)
+	}
+	r.state(ids[0], depot.Stable)
+}
+
+// failing is a disk that fails.
+type failing struct{}
+
+func (failing) Write(share.ID, []Promise) error  { return errCrash }
+func (failing) Last(share.ID) (time.Time, error) { return time.Time{}, errCrash }
+
+func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	replace := func(expect, next, supersedes share.ID) error {
+		t.Helper()
+		_, err := r.Replace(t.Context(), start, Replace{Ask: r.ask(2, next, 100), Name: "n", Expect: expect, Supersedes: supersedes})
+		return err
+	}
+	names := func(want ...Name) {
+		t.Helper()
+		if got, err := r.Names(t.Context(), start, 2, "", 10); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatal(got, err, "want", want)
+		}
+	}
+	none := share.ID{}
+	r.ok(replace(none, ids[0], none))
+	r.complete(ids[0])
+	names(Name{"n", ids[0], none})
+	r.ok(replace(ids[0], ids[1], none))
+	names(Name{"n", ids[0], ids[1]})
+	r.used(start, 2, 200) // both versions count
+	if f := refused(t, replace(ids[0], ids[2], none), depot.NameMoved); f.Current != ids[0] || f.Coming != ids[1] {
+		t.Error(f)
+	}
+	refused(t, replace(ids[1], ids[2], none), depot.NameMoved)
+	r.ok(replace(ids[0], ids[2], ids[1])) // supersedes
+	names(Name{"n", ids[0], ids[2]})
+	r.used(start, 2, 200)
+	_, err := r.Release(t.Context(), start, r.ask(2, ids[2], 0)) // clears it
+	r.ok(err)
+	names(Name{"n", ids[0], none})
+	r.ok(replace(ids[0], ids[3], none))
+	r.complete(ids[3])
+	names(Name{"n", ids[3], none})
+	r.used(start, 2, 100) // and the old version's lease has ended
+	r.ok(r.Collect(t.Context(), start, ids[0]))
+}
+
+func TestAccountsAndKeys(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := t.Context()
+	r.ok(r.AddKey(ctx, 2, "a"))
+	r.ok(r.AddKey(ctx, 2, "b"))
+	r.ok(r.MoveKey(ctx, "b", "c"))
+	for name, got := range map[string]struct{ err, want error }{
+		"key of two":         {r.AddKey(ctx, 3, "a"), ErrTaken},
+		"key of nobody":      {r.AddKey(ctx, 99, "z"), ErrNoAccount},
+		"key of the starter": {r.AddKey(ctx, Starter, "z"), ErrNoAccount},
+		"move to a taken":    {r.MoveKey(ctx, "a", "c"), ErrTaken},
+		"move of none":       {r.MoveKey(ctx, "b", "z"), ErrNoKey},
+		"remove of none":     {r.RemoveKey(ctx, "b"), ErrNoKey},
+		"set the starter":    {r.SetAccount(ctx, Starter, Terms{1, day}), ErrNoAccount},
+		"remove the starter": {r.RemoveAccount(ctx, start, Starter), ErrNoAccount},
+	} {
+		if !errors.Is(got.err, got.want) {
+			t.Errorf("%s: %v", name, got.err)
+		}
+	}
+	if id, err := r.AccountOf(ctx, "c"); err != nil || id != 2 {
+		t.Error(id, err)
+	}
+	if _, err := r.AddAccount(ctx, start, "p2", Terms{1, day}); !errors.Is(err, ErrTaken) {
+		t.Error(err)
+	}
+	for _, bad := range []Terms{{-1, day}, {depot.MaxBytes + 1, day}, {1, 0}, {1, 4000 * day}} {
+		if _, err := r.AddAccount(ctx, start, "bad", bad); err == nil {
+			t.Error(bad)
+		}
+	}
+	_, err := r.Hold(ctx, start, r.ask(Starter, ids[0], 1))
+	refused(t, err, depot.BadRequest)
+	_, err = r.Hold(ctx, start, r.ask(99, ids[0], 1))
+	refused(t, err, depot.UnknownAccount)
+	r.stable(ids[0])
+	if err := r.RemoveAccount(ctx, start, 2); !errors.Is(err, ErrInUse) {
+		t.Error(err)
+	}
+	r.ok(r.RemoveAccount(ctx, start.Add(11*day), 2))
+	if _, err := r.AccountOf(ctx, "a"); !errors.Is(err, ErrNoKey) {
+		t.Error(err)
+	}
+	all, err := r.Accounts(ctx, start)
+	if err != nil || len(all) != 2 || all[0].Name != "starter" || all[1].Name != "p3" || all[1].Terms != (Terms{1000, 31 * day}) || !all[1].Complete {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestTenReportsAndThePlaceAreKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok(r.SetPlace(t.Context(), []byte("here")))
+	r.ok(r.SetClock(t.Context(), []byte("clock"), true))
+	r.open()
+	m, err := r.Meta(t.Context())
+	if err != nil || string(m.Place) != "here" || string(m.Clock) != "clock" || !m.Frozen || !m.GC || !m.CompleteSince.Equal(start) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	for i := range 12 {
+		r.ok(r.CycleDone(t.Context(), start.Add(day), Crawl{int64(i), []byte(fmt.Sprint(i))}))
+	}
+	all, err := r.Crawls(t.Context())
+	if err != nil || len(all) != 10 || all[0].Cycle != 11 || string(all[9].Report) != "2" {
+		t.Error(all, err)
+	}
+	if m, err = r.Meta(t.Context()); err != nil || m.Place != nil || !m.CompleteSince.Equal(start) {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestListsAreOfLiveLeasesAndOfOneState(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range ids[:3] {
+		r.stable(id)
+	}
+	got, err := r.Holdings(t.Context(), start, 2, ids[0], 1)
+	want := Lease{ids[1], 2, depot.Stable, 100, start, start, start.Add(10 * day)}
+	if err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := r.Holdings(t.Context(), start.Add(10*day), 2, share.ID{}, 10); err != nil || len(got) != 0 {
+		t.Error(got, err)
+	}
+	in, err := r.In(t.Context(), depot.Stable, ids[0], 1)
+	if err != nil || len(in) != 1 || in[0] != (Share{ids[1], depot.Stable, 100, start}) {
+		t.Errorf("%+v, %v", in, err)
+	}
+	would, last, err := r.Candidates(t.Context(), start.Add(12*day), ids[0], 2)
+	if err != nil || len(would) != 2 || last != ids[2] {
+		t.Error(would, last, err)
+	}
+}
