@@ -96,9 +96,14 @@ func (s Simulation) open(root, inside string) (finished, error) {
 	case s.FS != nil:
 		return s.FS.Open(strings.TrimPrefix(path.Join(root, inside), "/"))
 	case inside == "":
-		return os.Open(root)
+		root, inside = filepath.Split(root)
 	}
-	return os.OpenInRoot(root, filepath.FromSlash(inside))
+	d, err := vfs.Dir(root)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Open(filepath.ToSlash(inside))
 }
 
 // bent are the messages of a node that are changed on their way out.

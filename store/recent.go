@@ -120,7 +120,7 @@ func (p *Partial) readRecent() *share.Set {
 	for _, name := range recentNames {
 		set := p.readNote(name, head)
 		if set == nil {
-			vfs.RemoveAll(p.stage, name) // one that is longer would stand out behind a new one
+			vfs.RemoveFile(p.stage, name) // one that is longer would stand out behind a new one
 			continue
 		}
 		noted.Union(set)
@@ -158,7 +158,7 @@ func (p *Partial) dropRecent() (err error) {
 	p.recent.close()
 	if p.recent.boot != "" {
 		for _, name := range recentNames {
-			err = errors.Join(err, vfs.RemoveAll(p.stage, name))
+			err = errors.Join(err, vfs.RemoveFile(p.stage, name))
 		}
 	}
 	return err

@@ -188,10 +188,10 @@ func EnsureDir(d FS, name string) error {
 	return nil
 }
 
-// RemoveFile removes a file. That there is none is fine, and a folder stays.
+// RemoveFile removes a file. That there is none is fine, and what is no file stays.
 func RemoveFile(d FS, name string) error {
 	info, err := d.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Type.IsDir() {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Type != 0 {
 		return nil
 	}
 	if err == nil {
@@ -228,9 +228,11 @@ func removeBelow(d FS, name string) error {
 	return err
 }
 
-// Special is what to call a file of that type that is no file, folder or symlink to us.
+// Special is what to call what is no file.
 func Special(t fs.FileMode) string {
 	switch {
+	case t.IsDir():
+		return "folder"
 	case t&fs.ModeNamedPipe != 0:
 		return "named pipe"
 	case t&fs.ModeSocket != 0:

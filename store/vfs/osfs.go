@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/piecelease/fetcher/share"
 )
@@ -22,16 +23,29 @@ type dirFS struct {
 // Dir is the folder at path, which must exist. A path that is a symlink is
 // followed; nothing below it leads out.
 func Dir(path string) (FS, error) {
-	root, err := os.OpenRoot(path)
+	root, err := openRoot(path)
 	if err != nil {
 		return nil, err
 	}
 	return dirFS{root: root}, nil
 }
 
+// openRoot is os.OpenRoot, but for what is no folder, such as a named pipe, which
+// nobody may ever write to: it is looked at before it is opened.
+func openRoot(path string) (*os.Root, error) {
+	fi, err := os.Stat(path)
+	if err == nil && !fi.IsDir() {
+		err = &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(path)
+}
+
 // PrivateDir is Dir, and what is made below it is for its owner alone.
 func PrivateDir(path string) (FS, error) {
-	root, err := os.OpenRoot(path)
+	root, err := openRoot(path)
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +104,43 @@ func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.root.OpenFile(name, flag, perm)
+	f, err := d.root.OpenFile(name, flag|noWait, perm)
 	if err != nil {
 		return nil, full(err)
+	}
+	if flag&os.O_CREATE == 0 { // else it is new
+		if err := regular(op, name, f.Stat); err != nil {
+			f.Close()
+			return nil, err
+		}
 	}
 	return osFile{f}, nil
 }
 
-func (d dirFS) Open(name string) (File, error) { return d.open("open", name, os.O_RDONLY, 0) }
-func (d dirFS) Edit(name string) (File, error) { return d.open("edit", name, os.O_RDWR, 0) }
+// regular refuses what is no file: a named pipe, or a device, may never answer.
+func regular(op, name string, stat func() (fs.FileInfo, error)) error {
+	fi, err := stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("it is a %s, not a file", Special(fi.Mode().Type()))}
+	}
+	return err
+}
+
+// exists is open for a file that exists. It is looked at before it is opened, and
+// after, when it may be another.
+func (d dirFS) exists(op, name string, flag int) (File, error) {
+	l, err := local(op, name)
+	if err == nil {
+		err = regular(op, name, func() (fs.FileInfo, error) { return d.root.Lstat(l) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.open(op, name, flag, 0)
+}
+
+func (d dirFS) Open(name string) (File, error) { return d.exists("open", name, os.O_RDONLY) }
+func (d dirFS) Edit(name string) (File, error) { return d.exists("edit", name, os.O_RDWR) }
 
 func (d dirFS) Create(name string, exec bool) (File, error) {
 	perm := fs.FileMode(0o666)
@@ -148,7 +190,7 @@ func (d dirFS) ReadDir(name string) ([]DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.root.Open(name)
+	f, err := d.root.OpenFile(name, onlyFolder, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +304,7 @@ func (d dirFS) withDir(name string, f func(*os.File) error) error {
 	if err != nil {
 		return err
 	}
-	dir, err := d.root.Open(name)
+	dir, err := d.root.OpenFile(name, onlyFolder, 0)
 	if err != nil {
 		return err
 	}
@@ -294,6 +336,13 @@ func (d dirFS) Sub(name string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
+	fi, err := d.root.Stat(name)
+	if err == nil && !fi.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return nil, err
+	}
 	root, err := d.root.OpenRoot(name)
 	if err != nil {
 		return nil, err
@@ -307,7 +356,7 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 		return nil, err
 	}
 	for {
-		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, d.perm(0o666))
+		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|noWait, d.perm(0o666))
 		if err != nil {
 			return nil, full(err)
 		}
@@ -323,10 +372,10 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 			there, err = d.root.Lstat(name)
 			switch {
 			case err != nil:
+			case !there.Mode().IsRegular():
+				err = fmt.Errorf("lock %s: it is a %s, not a file", name, Special(there.Mode().Type()))
 			case os.SameFile(have, there):
 				return f, nil
-			case !there.Mode().IsRegular():
-				err = fmt.Errorf("lock %s: it is a %s", name, Special(there.Mode().Type()))
 			}
 		}
 		f.Close()

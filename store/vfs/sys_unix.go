@@ -13,6 +13,11 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
+const (
+	noWait     = unix.O_NONBLOCK // to open a named pipe waits for nobody
+	onlyFolder = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
+)
+
 func inodeOf(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino)

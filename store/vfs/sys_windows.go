@@ -10,6 +10,12 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
+// What opening might wait for is not among files here.
+const (
+	noWait     = 0
+	onlyFolder = os.O_RDONLY
+)
+
 // Not in what a listing tells; size and time must do.
 func inodeOf(fs.FileInfo) uint64 { return 0 }
 func ctimeOf(fs.FileInfo) int64  { return 0 }
