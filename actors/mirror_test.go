@@ -193,6 +193,34 @@ func TestPretendersDoNotCrowdOutMirrors(t *testing.T) {
 	}
 }
 
+// A mirror that has to give way to one of another network is told, and tries again later.
+func TestAMirrorThatGivesWayIsTold(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	is := wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true}
+	var all []*puppet
+	for i := range 256 {
+		p := sw.puppet(fmt.Sprintf("net%d/%d", i%16, i), source)
+		if r := p.subscribes(source, is); !r.Accepted {
+			t.Fatalf("%d: %+v", i, r)
+		}
+		all = append(all, p)
+	}
+	if r := sw.puppet("another", source).subscribes(source, is); !r.Accepted {
+		t.Errorf("one of another network: %+v", r)
+	}
+	told := 0
+	for _, p := range all {
+		if slices.ContainsFunc(p.heard, func(e wire.Envelope) bool { return e.Type == wire.TypeGoodbye }) {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d heard that they are mirrors no more, want 1", told)
+	}
+}
+
 // At most half of those named are mirrors as long as there are children.
 func TestChildrenAreNamedBesideMirrors(t *testing.T) {
 	sw := newSwarm(t, 1)

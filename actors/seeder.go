@@ -266,6 +266,7 @@ func (d *seeder) mirror(ctx actor.Context, o *offer, peer peers.ID, m Subscribe)
 		return
 	}
 	if gone != "" {
+		ctx.Send(o.words[gone], Goodbye{m.Share}) // it may try again later
 		d.noMirror(ctx, o, gone)
 	}
 	o.words[peer] = ctx.Sender()
