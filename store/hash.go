@@ -149,6 +149,10 @@ func (h *hashing) piece(j hashJob, buf *[]byte) {
 			return
 		}
 		f.f = file
+		if err := vfs.Flush(file); err != nil {
+			f.fail(err)
+			return
+		}
 		info, err := file.Stat()
 		switch {
 		case err != nil:

@@ -71,10 +71,20 @@ type Info struct {
 	Type  fs.FileMode // the type bits only
 	Size  int64       // bytes
 	MTime int64       // nanoseconds since 1970
-	CTime int64       // when the inode last changed, in units of its own; 0 where that is not told
+	CTime int64       // when the inode last changed, in units of its own; 0 where that is not told, -1 where no time can be relied on
 	Inode uint64      // 0 where there is none
 	Exec  bool        // the owner's x
 	Room  int64       // bytes that it takes of the disk; 0 where that is not told
+}
+
+// Flush writes out what was changed of a file through a mapping. A later change shows
+// in the file's times then; before, one of the same page does not. It makes nothing
+// durable.
+func Flush(f File) error {
+	if f, ok := f.(interface{ Flush() error }); ok {
+		return f.Flush()
+	}
+	return nil
 }
 
 // DirEntry is one name in a folder.
@@ -94,8 +104,8 @@ type Stamp struct {
 // Stamp recognises the file, until somebody touches it.
 func (i Info) Stamp() Stamp { return Stamp{i.Size, i.MTime, i.CTime, i.Inode} }
 
-// Is says whether nobody touched the file.
-func (s Stamp) Is(now Stamp) bool { return s == now }
+// Is says whether nobody touched the file. Where no time can be relied on it never does.
+func (s Stamp) Is(now Stamp) bool { return s == now && s.CTime >= 0 }
 
 // Like says whether at most the change time is another: the file was renamed,
 // linked or given other permissions; or it was edited, and its time set back.

@@ -18,6 +18,7 @@ type dirFS struct {
 	root    *os.Root
 	private bool     // what is made here is for its owner alone
 	all     *os.File // what SyncAll is called on; nil: opened for it
+	blind   bool     // on a file system whose times do not tell of every change
 }
 
 // Dir is the folder at path, which must exist. A path that is a symlink is
@@ -27,7 +28,9 @@ func Dir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root: root}, nil
+	d := dirFS{root: root}
+	d.withDir(".", func(f *os.File) error { d.blind = isBlind(f); return nil })
+	return d, nil
 }
 
 // openRoot is os.OpenRoot, but for what is no folder, such as a named pipe, which
@@ -114,7 +117,7 @@ func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 			return nil, err
 		}
 	}
-	return osFile{f}, nil
+	return osFile{f, d.blind}, nil
 }
 
 // regular refuses what is no file: a named pipe, or a device, may never answer.
@@ -167,11 +170,11 @@ func (d dirFS) Lstat(name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return infoOf(fi), nil
+	return infoOf(fi, d.blind), nil
 }
 
-func infoOf(fi fs.FileInfo) Info {
-	return Info{
+func infoOf(fi fs.FileInfo, blind bool) Info {
+	info := Info{
 		Type:  fi.Mode().Type(),
 		Size:  fi.Size(),
 		MTime: fi.ModTime().UnixNano(),
@@ -180,6 +183,10 @@ func infoOf(fi fs.FileInfo) Info {
 		Exec:  HasExec && fi.Mode()&0o100 != 0,
 		Room:  roomOf(fi),
 	}
+	if blind {
+		info.CTime = -1
+	}
+	return info
 }
 
 // HasExec says whether this system's files have an executable bit.
@@ -347,7 +354,7 @@ func (d dirFS) Sub(name string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root: root, private: d.private}, nil
+	return dirFS{root: root, private: d.private, blind: d.blind}, nil
 }
 
 func (d dirFS) Lock(name string) (io.Closer, error) {
@@ -385,7 +392,12 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 	}
 }
 
-type osFile struct{ *os.File }
+type osFile struct {
+	*os.File
+	blind bool
+}
+
+func (f osFile) Flush() error { return flush(f.File) }
 
 func (f osFile) WriteAt(b []byte, off int64) (int, error) {
 	n, err := f.File.WriteAt(b, off)
@@ -400,5 +412,5 @@ func (f osFile) Stat() (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return infoOf(fi), nil
+	return infoOf(fi, f.blind), nil
 }

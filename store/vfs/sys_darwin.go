@@ -36,3 +36,7 @@ func (d dirFS) moveNoReplace(from, to string) error {
 		return err
 	})
 }
+
+func flush(f *os.File) error { return unix.Fsync(int(f.Fd())) }
+
+func isBlind(*os.File) bool { return false }

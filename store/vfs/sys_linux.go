@@ -18,6 +18,26 @@ func ctimeOf(fi fs.FileInfo) int64 {
 	return 0
 }
 
+// flush leaves the disk's own cache alone, which a sync of each of many files would
+// not.
+func flush(f *os.File) error {
+	err := unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
+		err = unix.Fsync(int(f.Fd()))
+	}
+	return os.NewSyscallError("sync_file_range", err)
+}
+
+// isBlind says whether a file system keeps its files in memory alone: what is changed
+// through a mapping is never written out there, and shows in no time but the first one.
+func isBlind(f *os.File) bool {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return false
+	}
+	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC || int64(st.Type) == unix.HUGETLBFS_MAGIC
+}
+
 // syncFS is for kernels that tell when it failed.
 func syncFS(f *os.File) error {
 	if !syncFSTells() {

@@ -1,6 +1,6 @@
 //go:build solaris || illumos || aix
 
-package store
+package vfs
 
 import "golang.org/x/sys/unix"
 

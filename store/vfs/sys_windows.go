@@ -53,3 +53,6 @@ func tooManyOpen(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_
 
 // NotDir says whether an error means that something else than a folder is on the way.
 func NotDir(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
+
+func flush(*os.File) error  { return nil } // a sync wants more than reading
+func isBlind(*os.File) bool { return false }
