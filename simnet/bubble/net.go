@@ -23,8 +23,10 @@ type Net struct {
 	seed    uint64
 	dir     string // of the nodes that have no Disk
 	packets *packets
-	// log hears what nodes log at level Warn and above.
+	// log hears what nodes log at level Info and above.
 	log func(x *Node, r slog.Record)
+	// story is told when a test fails.
+	story timeline
 
 	mu    sync.Mutex
 	nodes []*Node
@@ -34,13 +36,15 @@ type Net struct {
 
 // Test runs f as a subtest in a bubble, with a network that is made from the
 // seed. When f returns, all nodes are closed; what does not end then fails the
-// test. Errors that a node logs fail it too.
+// test. Errors that a node logs fail it too. A test that fails prints its seed and its
+// timeline: what befell each node, and what it logged.
 func Test(t *testing.T, seed uint64, f func(t *testing.T, net *Net)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNet(seed, dir)
 		n.log = func(x *Node, r slog.Record) {
+			n.story.add(x.Name(), "%v: %s", r.Level, text(r))
 			if r.Level >= slog.LevelError {
 				t.Errorf("%s: %s", x.Name(), text(r))
 			}
@@ -50,7 +54,7 @@ func Test(t *testing.T, seed uint64, f func(t *testing.T, net *Net)) {
 				t.Error(err)
 			}
 			if t.Failed() {
-				t.Logf("seed %d", seed)
+				t.Logf("seed %d, timeline:\n%s", seed, &n.story)
 			}
 		}()
 		f(t, n)
@@ -58,7 +62,7 @@ func Test(t *testing.T, seed uint64, f func(t *testing.T, net *Net)) {
 }
 
 func newNet(seed uint64, dir string) *Net {
-	return &Net{seed: seed, dir: dir, packets: newPackets(rand.New(rand.NewPCG(seed, 1)))}
+	return &Net{seed: seed, dir: dir, story: timeline{began: time.Now()}, packets: newPackets(rand.New(rand.NewPCG(seed, 1)))}
 }
 
 // text is a log record on one line.
@@ -108,12 +112,27 @@ func (s *Site) Name() string { return s.name }
 // Cut stops everything between each of a and each of b, until the returned
 // function is called. Who has a connection through the cut finds out in time.
 func (n *Net) Cut(a, b []*Node) (heal func()) {
-	one, other := n.CutOneWay(a, b), n.CutOneWay(b, a)
-	return func() { one(); other() }
+	n.story.add("", "cut: %s | %s", names(a), names(b))
+	one, other := n.block(a, b), n.block(b, a)
+	return sync.OnceFunc(func() {
+		n.story.add("", "heal: %s | %s", names(a), names(b))
+		one()
+		other()
+	})
 }
 
 // CutOneWay stops what is sent by each of from to each of to.
 func (n *Net) CutOneWay(from, to []*Node) (heal func()) {
+	n.story.add("", "cut one way: %s > %s", names(from), names(to))
+	undo := n.block(from, to)
+	return sync.OnceFunc(func() {
+		n.story.add("", "heal one way: %s > %s", names(from), names(to))
+		undo()
+	})
+}
+
+// block stops what is sent by each of from to each of to.
+func (n *Net) block(from, to []*Node) (undo func()) {
 	each := func(blocked bool) {
 		for _, x := range from {
 			for _, y := range to {
@@ -122,7 +141,7 @@ func (n *Net) CutOneWay(from, to []*Node) (heal func()) {
 		}
 	}
 	each(true)
-	return sync.OnceFunc(func() { each(false) })
+	return func() { each(false) }
 }
 
 // Partition cuts every group of nodes from every other.

@@ -98,6 +98,7 @@ func must[T any](v T, err error) T {
 // Config is a configuration for one fetcher.Open that puts a node here: its network,
 // identity, state directory and, if it has one, its disk. Open does it itself.
 func (x *Node) Config() fetcher.Config {
+	x.net.story.add(x.Name(), "starts")
 	c := x.cfg.Config
 	c.Listen = []string{fmt.Sprintf("/ip4/%s/udp/4001/quic-v1", x.at.ip)}
 	c.FreshIdentity, c.P2P.Key, c.P2P.Packets = false, x.key, x.at
@@ -183,6 +184,7 @@ func (x *Node) Close() error {
 	if f == nil {
 		return nil
 	}
+	x.net.story.add(x.Name(), "stops")
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("%s: close: %w", x.Name(), err)
 	}
@@ -213,6 +215,7 @@ func (x *Node) count(f *fetcher.Node) {
 // The first then ends on its own, with nobody listening; Open may be called at
 // once if it has a Disk. Without one, its last writes still reach the folder.
 func (x *Node) Kill() {
+	x.net.story.add(x.Name(), "is killed")
 	x.at.die()
 	if x.cfg.Disk != nil {
 		x.cfg.Disk.Kill()
@@ -238,16 +241,26 @@ func (x *Node) abandon() {
 
 // Freeze lets no packet in or out, until Thaw. The node itself runs on: to stop
 // that between two steps is for simnet's own worlds, and for SIGSTOP.
-func (x *Node) Freeze() { x.at.freeze(true) }
+func (x *Node) Freeze() {
+	x.net.story.add(x.Name(), "freezes")
+	x.at.freeze(true)
+}
 
 // Thaw ends Freeze.
-func (x *Node) Thaw() { x.at.freeze(false) }
+func (x *Node) Thaw() {
+	x.net.story.add(x.Name(), "thaws")
+	x.at.freeze(false)
+}
 
 // SetLine changes the node's line.
-func (x *Node) SetLine(l simnet.Line) { x.at.setLine(l) }
+func (x *Node) SetLine(l simnet.Line) {
+	x.net.story.add(x.Name(), "its line is now %.0f up, %.0f down", l.Up, l.Down)
+	x.at.setLine(l)
+}
 
 // Become changes how the node treats others.
 func (x *Node) Become(b simnet.Behaviour) {
+	x.net.story.add(x.Name(), "from now on %s", b.Name)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.acts = b
@@ -277,7 +290,7 @@ type records struct {
 	with []slog.Attr
 }
 
-func (h *records) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (h *records) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 func (h *records) Handle(_ context.Context, r slog.Record) error {
 	if h.life.killed.Load() {

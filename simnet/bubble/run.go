@@ -33,7 +33,9 @@ func play(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) (res *simnet
 	synctest.Test(t, func(t *testing.T) {
 		n := newNet(seed, dir)
 		defer func() {
-			if err := n.close(); err != nil {
+			if err := n.close(); err != nil && res != nil {
+				t.Errorf("%v\n%s", err, res.Report())
+			} else if err != nil {
 				t.Error(err)
 			}
 		}()
