@@ -286,6 +286,41 @@ var troubled = []*simnet.Scenario{
 		},
 	},
 	{
+		Name: "edited-partial",
+		Says: "A node is killed, and somebody changes four bytes of what it had fetched before it starts again: they are fetched anew, and none of it is served.",
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 16*mib)
+			line := simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: line}).Seed(c)
+			x := r.Add(simnet.NodeConfig{Name: "node"})
+			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
+			child := r.Add(simnet.NodeConfig{Name: "child"})
+			edited := false
+			r.When(func() bool { return f.Part() >= 0.7 }, func() {
+				at := int64(-1)
+				for p := range f.Verified().All() { // the first that is there
+					at = c.Manifest.Layout().PieceSpan(p).Offset
+					break
+				}
+				x.Kill()
+				file, err := x.Disk().FS().Edit("film.partial/data")
+				if err == nil {
+					_, err = file.WriteAt([]byte("edit"), at+100)
+					err = errors.Join(err, file.Close())
+				}
+				edited = err == nil
+				r.Expect(edited, "nothing was edited: %v", err)
+				r.After(time.Second, x.Start)
+				r.After(2*time.Second, func() { child.FetchWith(c, simnet.FetchOptions{Config: patient()}, x) })
+			})
+			r.AtLeast(8 * time.Second)
+			r.Finally(func() {
+				got := float64(x.Received()) / float64(c.Bytes())
+				r.Expect(edited && got < 1.2, "%.2f times the share came over the wire", got)
+			})
+		},
+	},
+	{
 		Name: "no-source",
 		Says: "The only source is switched off: the fetch ends and says that there is no connection.",
 		Set: func(r *simnet.Run) {
