@@ -130,7 +130,7 @@ func (h *history) answer(what string, got func() (Granted, error), g Granted, wh
 
 func (h *history) step() {
 	kind := pick(h, "step", "hold", "hold", "hold", "renew", "release", "replace", "replace", "replace", "pass", "pass", "complete", "complete", "complete",
-		"measure", "fail", "look", "look", "mend", "found", "sweep", "collect", "collect", "remove", "cycle", "switch", "crash", "terms")
+		"measure", "fail", "look", "look", "mend", "found", "sweep", "collect", "collect", "remove", "cycle", "switch", "crash", "terms", "bare")
 	a := h.draw()
 	s := h.m.get(a.Share)
 	ctx := h.ctx.Context()
@@ -160,6 +160,8 @@ func (h *history) step() {
 		}))
 	case "crash":
 		h.open()
+	case "bare": // what lay beside the data is gone: the database keeps its word alone
+		delete(*h.m.disk, a.Share)
 	default:
 		h.keep(kind, a.Share, s)
 	}

@@ -119,6 +119,7 @@ func TestInvariant38NothingGoesThatIsLeasedOrInItsGrace(t *testing.T) {
 	r.stable(ids[0])
 	_, err := r.Hold(t.Context(), start, r.ask(3, ids[1], 100)) // COMING counts as leased
 	r.ok(err)
+	clear(r.disk) // the database keeps its word alone
 	for _, id := range ids[:2] {
 		for _, now := range []time.Time{start, end.Add(-1), end, end.Add(depot.Grace - 1)} {
 			if err := r.Collect(t.Context(), now, id); !errors.Is(err, ErrKept) {
@@ -674,5 +675,49 @@ func TestListsAreOfLiveLeasesAndOfOneState(t *testing.T) {
 	would, last, err := r.Candidates(t.Context(), start.Add(12*day), ids[0], 2)
 	if err != nil || len(would) != 2 || last != ids[2] {
 		t.Error(would, last, err)
+	}
+}
+
+// The grace counts from the end of what has expired, whoever removed the lease.
+func TestGraceOutlivesTheLease(t *testing.T) {
+	t.Parallel()
+	end := start.Add(10 * day)
+	for name, remove := range map[string]func(r *rig) error{
+		"swept": func(r *rig) error {
+			_, _, err := r.Sweep(t.Context(), end, 1)
+			return err
+		},
+		"settled with its share": func(r *rig) error { return r.Mended(t.Context(), end, ids[0]) },
+	} {
+		r := newRig(t)
+		r.stable(ids[0])
+		for _, at := range []time.Time{start, start.Add(depot.StrikeGap)} {
+			_, err := r.Looked(t.Context(), at, ids[0], share.FullSet(pieces))
+			r.ok(err)
+		}
+		r.state(ids[0], depot.Corrupt) // gone whole: its lease stands
+		r.used(start, 2, 100)
+		clear(r.disk)
+		r.ok(remove(r))
+		r.used(start, 2, 0)
+		if err := r.Collect(t.Context(), end.Add(depot.Grace-1), ids[0]); !errors.Is(err, ErrKept) {
+			t.Errorf("%s: %v", name, err)
+		}
+		r.ok(r.Collect(t.Context(), end.Add(depot.Grace), ids[0]))
+	}
+}
+
+func TestShareHeldForItselfStaysWhenANameMoves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	_, err := r.Replace(t.Context(), start, Replace{Ask: r.ask(2, ids[0], 100), Name: "n"})
+	r.ok(err)
+	_, err = r.Replace(t.Context(), start, Replace{Ask: r.ask(2, ids[1], 100), Name: "n", Expect: ids[0]})
+	r.ok(err)
+	r.complete(ids[1])
+	r.used(start, 2, 200)
+	if err := r.Collect(t.Context(), start, ids[0]); !errors.Is(err, ErrKept) {
+		t.Error(err)
 	}
 }
