@@ -47,6 +47,7 @@ type Fetch struct {
 	moved    time.Duration // when a byte was last verified, or it began
 	bytes    int64         // verified, in all lives
 	twice    int64         // of duplicates, in all lives
+	leases   LeaseEnds     // in lives that are over
 	stalled  time.Duration // when it last said why nothing moves
 	why      actors.Stalled
 	needless bool
@@ -100,7 +101,8 @@ func (f *Fetch) resume() {
 // ends is told that the node's life is over.
 func (f *Fetch) ends() {
 	f.twice += f.last.Duplicate
-	f.last.Duplicate = 0
+	f.leases = f.leases.add(f.last.Leases)
+	f.last.Duplicate, f.last.Leases = 0, actors.Leases{}
 }
 
 // Notify is for a Host: something has happened to the fetch.

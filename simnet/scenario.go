@@ -24,6 +24,9 @@ type Scenario struct {
 	// Duplicate is how many bytes may be fetched twice, as a share of all;
 	// default 0.1.
 	Duplicate float64
+	// Worst bounds runs with the seeds and numbers of nodes that were measured; see
+	// [Worst].
+	Worst []Worst
 	// Only says why whole nodes cannot tell the story; empty: they can. See
 	// package bubble.
 	Only string
@@ -85,6 +88,7 @@ type Result struct {
 	Fetched  int64 // bytes verified
 	Twice    int64 // bytes fetched twice
 	Sent     int64 // bytes that left any node, framing included
+	Leases   LeaseEnds
 	// Copies is how often the nodes that had content from the start sent it, in
 	// bytes: 1 is each byte once.
 	Copies    float64
@@ -197,11 +201,13 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 		for _, f := range x.fetches {
 			res.Fetched += f.bytes
 			res.Twice += f.twice + f.last.Duplicate
+			res.Leases = res.Leases.plus(f.leases).add(f.last.Leases)
 		}
 	}
 	if bound := cmp.Or(s.Duplicate, 0.1); float64(res.Twice) > bound*float64(res.Fetched) {
 		r.ref.broken("", "duplicates", "%d bytes of %d were fetched twice", res.Twice, res.Fetched)
 	}
+	s.bounded(r, res)
 	if len(r.ref.Faults) > 0 {
 		res.Missing = r.ref.missing()
 	}

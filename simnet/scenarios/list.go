@@ -7,9 +7,13 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
+// list is all scenarios.
+var list = slices.Concat(ordinary, hostile, crowds, fleets, networks, troubled, reading, rules)
+
 // All are all scenarios, by name.
 func All() []*simnet.Scenario {
-	all := slices.Concat(ordinary, hostile, crowds, fleets, networks, troubled, reading, rules)
+	readWorst()
+	all := slices.Clone(list)
 	slices.SortFunc(all, func(a, b *simnet.Scenario) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }

@@ -47,18 +47,25 @@ func envInt(name string, def int) int {
 // nodes and steps.
 func seedsFor(nodes int, steps uint64) int {
 	switch env := os.Getenv("SIM_SEEDS"); {
-	case env == "ci" && nodes <= 5:
-		return 200
-	case env == "ci" && nodes <= 20:
-		return 50
 	case env == "ci":
-		return 10
+		return ciSeeds(nodes)
 	case env != "":
 		return envInt("SIM_SEEDS", 1)
 	case raced || testing.Short() || steps > 30_000:
 		return 1
 	}
 	return 3
+}
+
+// ciSeeds is how many seeds of a scenario with so many nodes CI tries.
+func ciSeeds(nodes int) int {
+	switch {
+	case nodes <= 5:
+		return 200
+	case nodes <= 20:
+		return 50
+	}
+	return 10
 }
 
 // TestScenarios runs scenarios side by side: no world knows of another.
