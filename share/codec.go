@@ -123,7 +123,12 @@ func (e *Entry) append(b []byte) []byte {
 
 // decode reads b, at most MaxManifest bytes, without believing it.
 func decode(b []byte) (*Manifest, error) {
-	r := &reader{m: &Manifest{}}
+	n := listed(b)
+	if n > MaxEntries {
+		return nil, errEntries
+	}
+	budget := 4*len(b) + 16<<20 // bytes that are believed before the entries are seen
+	r := &reader{m: &Manifest{}, room: min(int(n), budget/entryMemory)}
 	opts := dagcbor.DecodeOptions{
 		// The reader builds no nodes, so the library's budget has nothing to guard but
 		// its own scratch: each byte of input may cost it at most 9.
@@ -139,13 +144,57 @@ func decode(b []byte) (*Manifest, error) {
 	return r.m, nil
 }
 
+// entryMemory is the most bytes that an Entry is in memory, but for what it points to.
+const entryMemory = 128
+
+// listed is how many entries b says that it has, 0 if it does not begin as a manifest
+// does. So too many are refused before room is made for the first.
+func listed(b []byte) uint64 {
+	b, ok := bytes.CutPrefix(b, []byte("\xa4\x61v\x01\x64name"))
+	n, b := head(b, cborText)
+	if !ok || n >= uint64(len(b)) {
+		return 0
+	}
+	if b, ok = bytes.CutPrefix(b[n:], []byte("\x66single")); !ok || len(b) == 0 {
+		return 0
+	}
+	if b, ok = bytes.CutPrefix(b[1:], []byte("\x67entries")); !ok {
+		return 0
+	}
+	if n, b = head(b, cborList); n > uint64(len(b)) {
+		return 0 // a lie, which the decoder finds
+	}
+	return n
+}
+
+// head is the number in the head of a CBOR value of a major type, and what follows it;
+// 0 if there is none.
+func head(b []byte, major byte) (n uint64, rest []byte) {
+	if len(b) == 0 || b[0]&^31 != major {
+		return 0, nil
+	}
+	a, b := b[0]&31, b[1:]
+	if a < 24 {
+		return uint64(a), b
+	}
+	size := 1 << (a - 24)
+	if a > 27 || len(b) < size {
+		return 0, nil
+	}
+	for _, c := range b[:size] {
+		n = n<<8 | uint64(c)
+	}
+	return n, b[size:]
+}
+
 // reader assembles a manifest out of what the dagcbor decoder finds, with no
 // tree of nodes between. Its methods are those of the decoder's assemblers; what
 // the format does not have where it stands is refused.
 type reader struct {
-	m   *Manifest
-	at  place
-	key string // the key whose value comes next, in inMap and inEntry
+	m    *Manifest
+	room int // entries to make room for at once
+	at   place
+	key  string // the key whose value comes next, in inMap and inEntry
 }
 
 type place uint8
@@ -187,12 +236,12 @@ func (r *reader) BeginMap(int64) (datamodel.MapAssembler, error) {
 	return mapReader{r}, nil
 }
 
-func (r *reader) BeginList(n int64) (datamodel.ListAssembler, error) {
+func (r *reader) BeginList(int64) (datamodel.ListAssembler, error) {
 	if !r.is(inMap, "entries") {
 		return nil, r.unexpected("a list")
 	}
 	r.at = inEntries
-	r.m.Entries = make([]Entry, 0, n) // at most 1,024, the decoder sees to it
+	r.m.Entries = make([]Entry, 0, r.room)
 	return listReader{r}, nil
 }
 
