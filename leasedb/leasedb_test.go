@@ -580,6 +580,15 @@ func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 	names(Name{"n", ids[3], none})
 	r.used(start, 2, 100) // and the old version's lease has ended
 	r.ok(r.Collect(t.Context(), start, ids[0]))
+	if f := refused(t, replace(none, ids[1], none), depot.NameMoved); f.Current != ids[3] || f.Coming != none {
+		t.Error(f)
+	}
+	for _, at := range []time.Time{start, start.Add(depot.StrikeGap)} {
+		_, err := r.Looked(t.Context(), at, ids[3], share.FullSet(pieces))
+		r.ok(err)
+	}
+	r.ok(replace(ids[3], ids[3], none)) // what it stands for is not to come, not even when CORRUPT
+	names(Name{"n", ids[3], none})
 }
 
 func TestAccountsAndKeys(t *testing.T) {
@@ -720,4 +729,22 @@ func TestShareHeldForItselfStaysWhenANameMoves(t *testing.T) {
 	if err := r.Collect(t.Context(), start, ids[0]); !errors.Is(err, ErrKept) {
 		t.Error(err)
 	}
+}
+
+func TestMissingPiecesAddUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	for p := range share.Piece(2) {
+		bad := share.NewSet(pieces)
+		bad.Add(p)
+		for look := range 2 {
+			_, err := r.Looked(t.Context(), start.Add(time.Duration(look)*depot.StrikeGap), ids[0], bad)
+			r.ok(err)
+		}
+		if missing, err := r.Missing(t.Context(), ids[0], pieces); err != nil || missing.Count() != int(p)+1 {
+			t.Error(missing, err)
+		}
+	}
+	r.state(ids[0], depot.Corrupt)
 }
