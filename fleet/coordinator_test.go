@@ -325,7 +325,7 @@ func TestMembersHearOfEachOther(t *testing.T) {
 		}
 	}
 	// Many are named in several messages.
-	f, k = newTable(t)
+	f, _ = newTable(t)
 	f.allow = nil
 	for i := range wire.MaxMembers + 2 {
 		f.allow = append(f.allow, peers.ID(fmt.Sprint(i)))

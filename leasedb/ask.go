@@ -96,8 +96,7 @@ func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a A
 	}
 	about := append([]byte{verb}, share.IDOf(append(a.Share.Bytes(), name...)).Bytes()[4:12]...)
 	err = d.write(ctx, now, func(t *tx) error {
-		acc, err := t.account(a.Account)
-		if err != nil {
+		if _, err := t.account(a.Account); err != nil {
 			return err
 		}
 		if answered, err := t.answered(a, about, &g); answered || err != nil {
@@ -106,7 +105,8 @@ func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a A
 		if _, err := t.settle(int64(a.Account)); err != nil {
 			return err
 		}
-		if acc, err = t.account(a.Account); err != nil {
+		acc, err := t.account(a.Account)
+		if err != nil {
 			return err
 		}
 		if err := t.mayAsk(acc); err != nil {

@@ -15,7 +15,6 @@ type model struct {
 	longest  int64
 	shares   map[share.ID]*mShare
 	names    map[mName]*mNamed
-	answers  map[string]Granted
 	complete bool
 	gc       bool
 	frozen   bool

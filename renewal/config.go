@@ -85,10 +85,10 @@ func (c Config) Validate() error {
 	}
 	d := c.withDefaults()
 	if d.Range > 2*d.Mean {
-		return fmt.Errorf("Range is %v: it must be at most twice Mean, %v, or a delay could be negative", d.Range, d.Mean)
+		return fmt.Errorf("%s is %v: it must be at most twice Mean, %v, or a delay could be negative", "Range", d.Range, d.Mean)
 	}
 	if d.RetryMax < d.RetryMin {
-		return fmt.Errorf("RetryMax is %v: it must be at least RetryMin, %v", d.RetryMax, d.RetryMin)
+		return fmt.Errorf("%s is %v: it must be at least RetryMin, %v", "RetryMax", d.RetryMax, d.RetryMin)
 	}
 	if needs := time.Duration(d.Misses+1) * d.longest(); needs > d.renewWithin() {
 		return &CoverageError{Length: d.Length, Window: d.renewWithin(), Needs: needs, Misses: d.Misses}

@@ -36,7 +36,7 @@ type world struct {
 	down  map[peers.ID]time.Time
 	night bool // this machine sleeps at night
 
-	paid, added        int64 // units, and MiB-seconds
+	added              int64 // MiB-seconds
 	lapsed, held       time.Duration
 	restarts, failures int
 }

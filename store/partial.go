@@ -286,8 +286,8 @@ func (p *Partial) touch(piece share.Piece) (losses uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.batch.touched[piece] = struct{}{}
-	if !p.have.Has(piece) {
-		p.watch.pending[piece] = p.watch.pending[piece]
+	if _, begun := p.watch.pending[piece]; !begun && !p.have.Has(piece) {
+		p.watch.pending[piece] = false
 	}
 	return p.losses
 }
