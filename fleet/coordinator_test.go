@@ -295,7 +295,11 @@ func TestMembersHearOfEachOther(t *testing.T) {
 	named := func(got []any) (out []string) {
 		for _, m := range got {
 			if x, ok := m.(wire.FleetMembers); ok {
-				out = append(out, fmt.Sprint(x.Share == theShare, x.Members))
+				var who []string
+				for _, member := range x.Members {
+					who = append(who, fmt.Sprintf("{%s %v}", member.ID, member.Addrs))
+				}
+				out = append(out, fmt.Sprint(x.Share == theShare, who))
 			}
 		}
 		return out
