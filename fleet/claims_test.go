@@ -299,6 +299,23 @@ func TestWhatIsClaimedAndDoubtedSaysWhoMayFetch(t *testing.T) {
 	})
 }
 
+// What is leased to one that doubts stays leased to it while others say what they
+// like, until it could get the piece from somebody that it does not doubt.
+func TestALeaseOutlivesWhatOthersSay(t *testing.T) {
+	f, k := newTable(t, "a", "b", "c")
+	a, b, c := k[0], k[1], k[2]
+	a.join(upTo(8)...)
+	b.join()
+	c.join(3)
+	b.say(b.source("x"), b.lacks("a", 2), b.lacks("c"))
+	b.lease("x", 1)
+	c.say(c.lacks("a", 2), c.also(2), c.lacks("a", 2), c.has(3))
+	a.say(a.has(upTo(2)...), a.has(upTo(8)...))
+	if got := b.hear(0); f.status().Leased != 1 || len(got) != 0 {
+		t.Errorf("heard %+v", got)
+	}
+}
+
 // Nothing of a lease is lost on the way between members that doubt each other: a piece
 // that is leased is fetched by one, whoever claims it meanwhile.
 func TestALeaseEndsWhenAnotherIsBelieved(t *testing.T) {

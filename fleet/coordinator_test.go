@@ -527,10 +527,48 @@ func TestAnAnswerIsBounded(t *testing.T) {
 		t.Errorf("%d leases", len(r.Leases))
 	}
 	// So does what takes leases back.
-	a.say(a.has(upTo(f.n)...))
-	for _, x := range f.sent {
-		if r, ok := x.Message.(wire.LeaseRevoked); ok && len(r.Items) > wire.MaxLeases {
-			t.Errorf("%d leases are revoked at once", len(r.Items))
+	for i := range m.Keep {
+		m.Keep[i] += wire.MaxLeases
+	}
+	a.granted(m)
+	if st := f.status(); st.Leased <= wire.MaxLeases {
+		t.Fatalf("%d leased", st.Leased)
+	}
+	none := a.source("x")
+	none.Bits = share.NewSet(f.n).Bytes()
+	var sizes []int
+	for _, x := range a.say(none) {
+		if r, ok := x.(wire.LeaseRevoked); ok {
+			sizes = append(sizes, len(r.Items))
+		}
+	}
+	if len(sizes) != 2 || sizes[0] != wire.MaxLeases {
+		t.Errorf("revoked: %v", sizes)
+	}
+}
+
+// Leases of two sources that end at once are taken back from each.
+func TestLeasesAreTakenBackBySource(t *testing.T) {
+	_, k := newTable(t, "a")
+	a := k[0]
+	a.join()
+	a.say(a.source("x"), a.source("y"))
+	want := map[string]int{}
+	for _, source := range []peers.ID{"x", "y"} {
+		for _, l := range a.lease(source, 2) {
+			want[fmt.Sprint(source, l.Piece, l.Token)]++
+		}
+	}
+	for _, m := range a.hear(5 * time.Minute) {
+		if r, ok := m.(wire.LeaseRevoked); ok {
+			for _, i := range r.Items {
+				want[fmt.Sprint(r.Source, i.Piece, i.Token)]--
+			}
+		}
+	}
+	for what, n := range want {
+		if n != 0 {
+			t.Errorf("%s: %d", what, n)
 		}
 	}
 }

@@ -183,17 +183,16 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 	case src == nil || src.asking.IsZero():
 		return
 	}
-	kept := map[uint32]bool{}
+	granted := map[uint32]bool{}
 	var fresh []share.Piece
 	var back []wire.Returned
 	for _, l := range r.Leases {
 		p, token := share.Piece(l.Piece), share.Token(l.Token)
-		m.epoch = epochOf(token)
+		m.epoch, granted[l.Piece] = epochOf(token), true
 		h := src.held[p]
 		switch {
 		case h != nil:
 			h.token = token
-			kept[l.Piece] = true
 		case src.have == nil || !src.have.Has(p) || !m.wants(p) || m.cfg.Mine.Has(p):
 			back = append(back, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: string(leasemgr.GaveBack)})
 		default:
@@ -201,7 +200,7 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 			fresh = append(fresh, p)
 		}
 	}
-	m.take(src, slices.DeleteFunc(src.keep, func(p uint32) bool { return kept[p] || src.held[share.Piece(p)] == nil }))
+	m.take(src, slices.DeleteFunc(src.keep, func(p uint32) bool { return granted[p] || src.held[share.Piece(p)] == nil }))
 	if len(back) > 0 {
 		m.tellSeat(wire.LeaseReturned{Share: m.cfg.Share, Source: src.id, Items: back})
 	}

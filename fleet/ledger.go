@@ -94,9 +94,8 @@ func (l *ledger) do(todo leasemgr.Todo) {
 	l.revoke(todo.Expired)
 	l.revoke(todo.Revoked)
 	for _, id := range todo.Wake {
-		if o := l.outlets[id]; o != nil {
-			l.send(o.of.port, wire.LeasesAvailable{Share: l.cfg.Share, Source: o.source})
-		}
+		o := l.outlets[id]
+		l.send(o.of.port, wire.LeasesAvailable{Share: l.cfg.Share, Source: o.source})
 	}
 }
 
@@ -107,13 +106,12 @@ func (l *ledger) revoke(leases []leasemgr.Lease) {
 		for n < len(leases) && n < wire.MaxLeases && leases[n].Source == leases[0].Source {
 			n++
 		}
-		if o := l.outlets[leases[0].Source]; o != nil {
-			m := wire.LeaseRevoked{Share: l.cfg.Share, Source: o.source}
-			for _, l := range leases[:n] {
-				m.Items = append(m.Items, wire.Revoked{Piece: uint32(l.Piece), Token: uint64(l.Token)})
-			}
-			l.send(o.of.port, m)
+		o := l.outlets[leases[0].Source]
+		m := wire.LeaseRevoked{Share: l.cfg.Share, Source: o.source}
+		for _, x := range leases[:n] {
+			m.Items = append(m.Items, wire.Revoked{Piece: uint32(x.Piece), Token: uint64(x.Token)})
 		}
+		l.send(o.of.port, m)
 		leases = leases[n:]
 	}
 }
@@ -172,16 +170,13 @@ func (l *ledger) missing(mb *member, m wire.SourceDown) {
 		l.doubtAll(mb, m.Source)
 		return
 	}
-	about := []peers.ID{m.Source}
-	if m.Source == "" {
-		about = about[:0]
-		for _, o := range l.order {
-			about = append(about, o.peer)
+	for _, p := range m.Pieces {
+		if m.Source != "" {
+			l.doubt(mb, m.Source, share.Piece(p))
+			continue
 		}
-	}
-	for _, id := range about {
-		for _, p := range m.Pieces {
-			l.doubt(mb, id, share.Piece(p))
+		for _, o := range l.order {
+			l.doubt(mb, o.peer, share.Piece(p))
 		}
 	}
 }

@@ -20,8 +20,8 @@ type memberMachine struct {
 	names   []peers.ID
 	mine    *share.Set // that is verified here
 	seated  bool
-	asked   map[peers.ID][]*asked // of this seat, not answered
-	tokens  map[share.Token]share.Piece
+	asked   map[peers.ID][]*asked       // of this seat, not answered
+	tokens  map[share.Token]share.Piece // of all seats: what an old one says changes nothing
 	next    share.Token
 	knows   map[share.Piece]bool // the coordinator, of what is here
 	up      map[peers.ID]bool    // sources that have a pool
@@ -112,7 +112,6 @@ func (m *memberMachine) check(what any) {
 		m.hear(x.Message)
 	case Dial, Join, Unseat:
 		m.seated, m.asked, m.knows = false, map[peers.ID][]*asked{}, nil
-		clear(m.tokens)
 	case Allow:
 		more := x.Pieces
 		if more != nil && was[x.Source] != nil {
@@ -262,7 +261,7 @@ func (m *memberMachine) answer(id peers.ID) {
 		m.happens(func() {
 			m.m.LeaseRevoked("seat", wire.LeaseRevoked{Share: theShare, Source: id, Items: []wire.Revoked{{Piece: l.Piece, Token: l.Token}}}, m.now)
 		})
-		if may := m.may[id]; may != nil && may.Has(share.Piece(l.Piece)) && m.seated && !m.m.alone && !m.member[id] {
+		if m.seated && m.fetchable(id, share.Piece(l.Piece)) {
 			m.r.Fatalf("%d was taken back, and may be fetched from %s", l.Piece, id)
 		}
 	}
@@ -273,13 +272,12 @@ func (m *memberMachine) manager(id peers.ID) {
 	if !m.up[id] {
 		return
 	}
-	m.happens(func() {
-		m.m.Request(Port{"here", string(id)}, id, rapid.IntRange(1, 3).Draw(m.r, "max"), 1e6, 0, m.now)
-	})
+	most := rapid.IntRange(1, 3).Draw(m.r, "max")
+	m.happens(func() { m.m.Request(Port{"here", string(id)}, id, most, 1e6, 0, m.now) })
 	var leases []leasemgr.Lease
 	if may := m.may[id]; may != nil {
 		for p := range may.All() {
-			if rapid.Bool().Draw(m.r, "leased") {
+			if len(leases) < most && !m.mine.Has(p) && rapid.Bool().Draw(m.r, "leased") {
 				leases = append(leases, leasemgr.Lease{Piece: p, Token: share.Token(rapid.IntRange(1, 3).Draw(m.r, "token"))})
 			}
 		}
@@ -292,12 +290,20 @@ func (m *memberMachine) manager(id peers.ID) {
 		}
 		if rapid.Bool().Draw(m.r, "ends") {
 			why := rapid.SampledFrom([]leasemgr.Reason{leasemgr.NotFound, leasemgr.GaveBack, leasemgr.BadData}).Draw(m.r, "why")
+			if why == leasemgr.NotFound {
+				m.may[id].Remove(l.Piece) // the manager knows that, too
+			}
 			m.happens(func() { m.m.Returned(id, l.Piece, l.Token, why, m.now) })
-			if may := m.may[id]; may != nil && may.Has(l.Piece) && !m.m.alone && !m.member[id] {
+			if m.fetchable(id, l.Piece) {
 				m.r.Fatalf("the lease of %d came back, and it may be fetched from %s", l.Piece, id)
 			}
 		}
 	}
+}
+
+// fetchable says whether a piece may be fetched from a source that needs leases.
+func (m *memberMachine) fetchable(id peers.ID, p share.Piece) bool {
+	return m.may[id] != nil && m.may[id].Has(p) && !m.mine.Has(p) && !m.m.alone && !m.member[id]
 }
 
 func (m *memberMachine) source(id peers.ID) {
@@ -310,9 +316,11 @@ func (m *memberMachine) source(id peers.ID) {
 	case op == 1:
 		m.up[id] = false
 		m.happens(func() { m.m.SourceDown(id, m.now) })
+		m.may[id] = nil
 	case op == 2:
 		m.up[id] = false
 		m.happens(func() { m.m.Ended(pool, m.now) })
+		m.may[id] = nil
 	case op == 3:
 		m.happens(func() { m.m.SourceHas(id, nil, m.now) })
 	case op == 4:
@@ -349,6 +357,14 @@ func TestWhateverHappensToAMember(t *testing.T) {
 		for range 20 {
 			if !m.seated {
 				m.join()
+			}
+			for _, id := range m.names {
+				for len(m.asked[id]) > 0 {
+					m.asked[id] = m.asked[id][1:]
+					m.happens(func() {
+						m.m.LeaseResponse("seat", wire.LeaseResponse{Share: theShare, Source: id, Refused: "no more"}, m.now)
+					})
+				}
 			}
 			m.now = m.now.Add(200 * time.Millisecond)
 			m.happens(func() {})

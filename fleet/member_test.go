@@ -376,6 +376,27 @@ func TestAMemberStopsWhatItMayNotKeep(t *testing.T) {
 	}
 }
 
+// A lease that ends while the coordinator is asked whether it may be kept, and may, is
+// one like any other: what takes it back finds it.
+func TestAMemberIsGrantedWhatItAskedToKeepAndGaveBack(t *testing.T) {
+	d := newDesk(t)
+	d.ask(2)
+	d.grant(100, 3, 5).answers = false
+	d.request(2)
+	d.do(func() {
+		d.m.Granted([]leasemgr.Lease{{Piece: 3, Token: 7}, {Piece: 5, Token: 8}}, leasemgr.Refusal{}, d.now)
+	})
+	d.rejoin()
+	d.do(func() { d.m.Returned("x", 3, 7, leasemgr.GaveBack, d.now) })
+	d.holds(5)
+	d.grant(200, 3, 5)
+	d.holds(3, 5)
+	d.do(func() {
+		d.m.LeaseRevoked("seat", wire.LeaseRevoked{Share: theShare, Source: "x", Items: []wire.Revoked{{Piece: 3, Token: 200}}}, d.now)
+	})
+	d.holds(5)
+}
+
 // More than fits into a request is given up.
 func TestAMemberKeepsNoMoreThanARequestHolds(t *testing.T) {
 	const n = wire.MaxLeases + 10
