@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -182,5 +183,32 @@ func TestSkippingWhatIsMissingFinishes(t *testing.T) {
 	sw.run(5*time.Second, n)
 	if last := n.end.Last; n.end.Err != nil || last.Verified != 1<<20 || last.Bytes != 1<<20 {
 		t.Errorf("ended with %+v", n.end)
+	}
+}
+
+// Whoever asks why pieces are missing hears of which files.
+func TestMissingPiecesAreOfFiles(t *testing.T) {
+	for want, skipped := range map[string][]string{
+		"00 to 02, pieces 0-5: ":          nil,
+		"00, pieces 0-1: , 02, piece 5: ": {"01"},
+		"00 to 01, pieces 0-4: ":          {"02"},
+	} {
+		sw := newSwarm(t, 1)
+		m, _ := testFolder(t, 2<<20, 3<<20, 1<<20)
+		n := sw.add("node", 1e6)
+		n.known = m
+		n.fetchSome(m.ID(), TransferConfig{Verifiers: 1}, paths(leasemgr.Skip, leasemgr.Normal, skipped...))
+		sw.w.Run(time.Second)
+		why, err := n.program.Why(t.Context(), Handle{Share: m.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range why {
+			what, _, _ := strings.Cut(line, "wanted")
+			why[i] = what
+		}
+		if got := strings.Join(why, ", "); got != want {
+			t.Errorf("without %v: got %q, want %q", skipped, got, want)
+		}
 	}
 }

@@ -70,7 +70,7 @@ func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
 			defer closeNode(t, s)
 			transfer := s.Spawn(nil, "transfer", 10, receive(func(actor.Context) {}), system.OnPanicStop)
 			leases := s.Spawn(nil, "leases", 10, func() actor.Actor {
-				return newLeaseManager(s, transfer, NewRation(s, 0), TransferConfig{}, leasemgr.Plan{Layout: evenPieces(8), Epoch: 1, Seed: 1})
+				return newLeaseManager(s, transfer, NewRation(s, 0), TransferConfig{}, nil, leasemgr.Plan{Layout: evenPieces(8), Epoch: 1, Seed: 1})
 			}, system.OnPanicStop)
 			granted := 0
 			pool := s.Spawn(nil, "pool", 10, receive(func(ctx actor.Context) {

@@ -17,14 +17,15 @@ type leaseManager struct {
 	s        *system.System
 	transfer *actor.PID
 	ration   *Ration
+	files    *share.Manifest // nil: nobody asks for their names
 	m        *leasemgr.Manager
 	pools    map[peers.ID]*actor.PID
 	told     leasemgr.Stats // what the transfer knows
 	wake     system.Alarm
 }
 
-func newLeaseManager(s *system.System, transfer *actor.PID, ration *Ration, cfg TransferConfig, plan leasemgr.Plan) *leaseManager {
-	l := &leaseManager{s: s, transfer: transfer, ration: ration, m: leasemgr.New(cfg.Leases, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
+func newLeaseManager(s *system.System, transfer *actor.PID, ration *Ration, cfg TransferConfig, files *share.Manifest, plan leasemgr.Plan) *leaseManager {
+	l := &leaseManager{s: s, transfer: transfer, ration: ration, files: files, m: leasemgr.New(cfg.Leases, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
 	if cfg.WatchLeases {
 		l.m.Watch()
 	}
@@ -209,12 +210,25 @@ func (l *leaseManager) status(lines int) PlanStatus {
 	var st PlanStatus
 	st.Wanted, st.Leased, st.Verified = l.m.Counts()
 	for _, e := range l.m.Missing(lines, l.s.Now()) {
+		e.Files = l.filesOf(e.First, e.Last)
 		st.Why = append(st.Why, e.String())
 	}
 	if rate := l.ration.Rate(); rate > 0 && len(st.Why) > 0 {
 		st.Why = append(st.Why, pacedBy(rate))
 	}
 	return st
+}
+
+// filesOf names the files of a run of pieces: the first and, if there are more, the last.
+func (l *leaseManager) filesOf(first, last share.Piece) string {
+	if l.files == nil {
+		return ""
+	}
+	a, b := l.files.Layout().PieceSpan(first).Entry, l.files.Layout().PieceSpan(last).Entry
+	if a == b {
+		return l.files.Entries[a].Path
+	}
+	return l.files.Entries[a].Path + " to " + l.files.Entries[b].Path
 }
 
 // pacedBy says, for people, that a limit holds everything back.

@@ -44,7 +44,7 @@ func leaseAll(b *testing.B, pieces, pools, batch int, density float64) time.Dura
 		}
 	}), system.OnPanicStop)
 	leases := s.Spawn(nil, "leases", 1<<16, func() actor.Actor {
-		return newLeaseManager(s, transfer, NewRation(s, 0), TransferConfig{}, leasemgr.Plan{Layout: evenPieces(pieces), Epoch: 1, Seed: 1})
+		return newLeaseManager(s, transfer, NewRation(s, 0), TransferConfig{}, nil, leasemgr.Plan{Layout: evenPieces(pieces), Epoch: 1, Seed: 1})
 	}, system.OnPanicStop)
 	rng := rand.New(rand.NewPCG(1, 1))
 	var all []*actor.PID

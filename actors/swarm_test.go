@@ -434,3 +434,30 @@ func goodbyes(frame []byte) []byte {
 	e.Type, e.Payload = wire.TypeGoodbye, nil
 	return wire.AppendEnvelope(nil, e)
 }
+
+// Sources that stop in mid-flight are not taken for slow ones, and hold no lease for long.
+func TestFrozenSourcesHoldNoLease(t *testing.T) {
+	for seed := range uint64(5) {
+		sw := newSwarm(t, seed)
+		m, content := testShare(t, 64<<20)
+		a, b := sw.add("a", 2e6).seed(m, content), sw.add("b", 2e6).seed(m, content)
+		n := sw.add("node", 1e6)
+		n.fetchWith(m.ID(), TransferConfig{Verifiers: 2, Stall: 90 * time.Second}, a, b)
+		sw.w.Run(3 * time.Second)
+		for _, x := range []*simNode{a, b} {
+			x.program.Freeze()
+			x.mute = true
+		}
+		sw.w.Run(4 * time.Second)
+		p, err := n.program.Plan(t.Context(), Handle{Share: m.ID()}, 100)
+		if err != nil || p.Leased > 0 {
+			t.Errorf("seed %d: after 4 s %d pieces are leased: %v\n%s", seed, p.Leased, err, strings.Join(p.Why, "\n"))
+		}
+		for _, x := range []*simNode{a, b} {
+			x.program.Thaw()
+			x.mute = false
+		}
+		sw.run(2*time.Minute, n)
+		n.complete(content)
+	}
+}

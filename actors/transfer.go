@@ -240,7 +240,7 @@ func (t *transfer) opened(ctx actor.Context, m opened) {
 func (t *transfer) startWorkers(ctx actor.Context) {
 	self, layout := ctx.Self(), t.manifest.Layout()
 	plan := leasemgr.Plan{Layout: layout, Verified: t.have.Clone(), Wanted: t.chosen.pieces(layout), Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
-	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.ration, t.cfg, plan) })
+	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.ration, t.cfg, t.manifest, plan) })
 	if runs := t.chosen.runs(layout, func(entry int) bool { return t.chosen[entry] == leasemgr.High || t.chosen[entry] == leasemgr.Low }); len(runs) > 0 {
 		ctx.Send(t.leases, SetPriorities{runs})
 	}

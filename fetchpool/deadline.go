@@ -26,20 +26,31 @@ func (p *Pool) grace() time.Duration {
 
 // allowed is the time for bytes to come in: the grace, and twice what they take
 // at the measured rate, so that a source may slow down to half before it is late.
-func (p *Pool) allowed(bytes int) time.Duration {
-	d := p.grace()
-	if p.win.rate > 0 {
-		d += time.Duration(min(2*float64(bytes)/p.win.rate, 3600) * float64(time.Second))
+func (p *Pool) allowed(bytes int) time.Duration { return p.grace() + p.takes(bytes, p.win.rate) }
+
+// takes is twice the time for bytes at a rate, none if it is not known.
+func (p *Pool) takes(bytes int, rate float64) time.Duration {
+	if rate == 0 {
+		return 0
 	}
-	return d
+	return time.Duration(min(2*float64(bytes)/rate, 3600) * float64(time.Second))
 }
 
-// silentAt is when the source is taken for dead, unless it says something before.
-func (p *Pool) silentAt() time.Time { return p.heard.Add(p.allowed(min(p.inFlight, longest))) }
+// silentAt is when the source is taken for dead, unless it says something before. What
+// counts is how it was when it was heard last: a source that has stopped is not slow.
+func (p *Pool) silentAt() time.Time {
+	return p.heard.Add(p.grace() + max(p.takes(min(p.inFlight, longest), p.pace), 2*p.gap))
+}
+
+// hear notes a sign of life.
+func (p *Pool) hear() {
+	p.gap = max(p.gap-p.gap/8, p.now.Sub(p.heard))
+	p.heard, p.pace, p.mute = p.now, p.win.rate, 0
+}
 
 // alive notes a sign of life in the reply to a request of l.
 func (p *Pool) alive(l *lease) {
-	p.heard = p.now
+	p.hear()
 	if d := p.now.Add(p.allowed(p.inFlight)); d.After(l.deadline) {
 		l.deadline, l.guessed = d, false
 	}
@@ -78,6 +89,9 @@ func (p *Pool) late(l *lease) {
 	p.win.late(l.reqs[0].sent, p.now)
 	p.drop(l, true)
 	p.giveBack(w, MissedDeadline)
+	if len(p.requests) == 0 {
+		p.mute = p.now.Sub(p.heard)
+	}
 }
 
 // guessAgain sets a deadline anew that was set when nothing was known: bytes

@@ -71,7 +71,8 @@ type Pool struct {
 	cfg    Config
 	layout *share.Layout
 	rng    *rand.Rand
-	piece  float64 // mean bytes of a piece: of the share, then of those leased lately
+	piece  float64       // mean bytes of a piece: of the share, then of those leased lately
+	mute   time.Duration // how long it had been silent when nothing was left to wait for
 	now    time.Time
 
 	state State
@@ -97,9 +98,11 @@ type Pool struct {
 	credit   int // requests finished since it last grew
 
 	win     window
-	heard   time.Time // last sign of life, or when something was first asked for
-	check   time.Time // look at the deadlines then, at the latest
-	pause   time.Time // ask for nothing before: the source is busy
+	heard   time.Time     // last sign of life, or when something was first asked for
+	pace    float64       // the rate then
+	gap     time.Duration // the longest between two signs, lately
+	check   time.Time     // look at the deadlines then, at the latest
+	pause   time.Time     // ask for nothing before: the source is busy
 	starved bool
 	paced   bool
 	pacedAt time.Time // last
@@ -189,7 +192,7 @@ func (p *Pool) Opened(rtt time.Duration, now time.Time) {
 		size = p.cfg.MinWindow
 	}
 	p.win.opened(rtt, size, now)
-	p.pause, p.misses = time.Time{}, 0
+	p.pause, p.misses, p.mute = time.Time{}, 0, 0
 }
 
 // Subscribed says that the source accepted our subscription.

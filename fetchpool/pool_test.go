@@ -482,6 +482,30 @@ func TestMeasuredSourceIsFoundDeadWithinSeconds(t *testing.T) {
 	}
 }
 
+// A new lease begins no new silence, but a new link does.
+func TestSilenceGoesOnFromLeaseToLease(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.serve(h.grant(0).Requests, 1e6)
+	h.p.Revoke(0, 100, h.now)
+	todo := h.grant(1) // of a source that is measured
+	h.now = h.now.Add(time.Second)
+	h.p.Partial(todo.Requests[0].ID, 1, h.now)
+	todo = h.after(3 * time.Second)
+	if reasons(todo) != "1 missed its deadline" || h.p.State() != Ready {
+		t.Fatalf("%s in %v", reasons(todo), h.p.State())
+	}
+	h.grant(2)
+	if todo = h.after(1800 * time.Millisecond); h.p.State() != Waiting || h.p.LastLoss() != "silent for 5 s" {
+		t.Fatalf("%+v in %v: %s", todo, h.p.State(), h.p.LastLoss())
+	}
+	h.after(2 * time.Second)
+	h.connect()
+	h.grant(3)
+	if todo = h.after(4 * time.Second); h.p.State() != Ready {
+		t.Errorf("%+v in %v: %s", todo, h.p.State(), h.p.LastLoss())
+	}
+}
+
 func TestFarSourceMayBeSilentForFourRoundTripsMore(t *testing.T) {
 	w := newWorld(t, Config{}, bigLayout(t), 10e6, time.Second)
 	w.to(start.Add(30 * time.Second))

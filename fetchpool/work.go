@@ -250,7 +250,10 @@ func (p *Pool) send(l *lease, first share.Block, count int) {
 		l.proof, r.Proof = asked, true
 	}
 	if len(p.requests) == 0 {
-		p.heard, p.check = p.now, time.Time{}
+		p.heard, p.check = p.now.Add(-p.mute), time.Time{}
+		if p.mute == 0 {
+			p.pace = p.win.rate
+		}
 	}
 	p.inFlight += r.Bytes
 	if len(l.reqs) == 0 {
@@ -326,7 +329,7 @@ func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Tim
 	if r == nil {
 		return
 	}
-	p.heard = now
+	p.hear()
 	switch how {
 	case Busy:
 		p.putBack(r)

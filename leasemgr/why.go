@@ -39,6 +39,7 @@ type Holder struct {
 // the earliest of the run, Until the latest, and bytes are those of all.
 type Explanation struct {
 	First, Last share.Piece
+	Files       string // which files they are of, for people; the caller may set it
 	State       State
 	At          time.Time // of the explanation
 	Connected   int       // sources that have any piece
@@ -187,9 +188,14 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 			others--
 		}
 	}
-	then := "no other source has it, so it is asked again"
-	if others > 0 {
+	then := "it is wanted again" + m.asked(f)
+	switch {
+	case others > 0:
 		then = "it goes to " + plural(others, "other source", "other sources, whichever asks first")
+	case len(f.have) <= len(e.Holders):
+		then = "no other source has it, so it is asked again"
+	case len(f.have)-f.banned <= len(e.Holders):
+		then = "no other source has it that is not banned, so it is asked again"
 	}
 	switch {
 	case len(e.Holders) > 1:
@@ -226,6 +232,9 @@ func (m *Manager) asked(f findings) (text string) {
 // String is the explanation as one line for people.
 func (e Explanation) String() string {
 	var b strings.Builder
+	if e.Files != "" {
+		b.WriteString(e.Files + ", ")
+	}
 	if e.First == e.Last {
 		fmt.Fprintf(&b, "piece %d", e.First)
 	} else {

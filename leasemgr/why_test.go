@@ -59,6 +59,18 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.add("a").has("a", 7)
 			r.one("a")
 		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a; if nothing more comes within 5 s, no other source has it, so it is asked again"},
+		{"all others failed with it", func(r *rig) {
+			r.add("a", "b", "c").has("a", 7).has("b", 7).has("c", 7)
+			r.m.Fail("c", 7, r.one("c").Token, BadData, r.now)
+			r.m.Rank("c", 0, true, r.now)
+			r.m.Fail("a", 7, r.one("a").Token, Missed, r.now)
+			r.one("b")
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b, c; if nothing more comes within 5 s, it is wanted again; of those that failed with it the first is asked again in 30 s"},
+		{"all others are banned", func(r *rig) {
+			r.add("a", "b").has("a", 7).has("b", 7)
+			r.m.Rank("a", 0, true, r.now)
+			r.one("b")
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b; if nothing more comes within 5 s, no other source has it that is not banned, so it is asked again"},
 		{"its holder is overdue", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")

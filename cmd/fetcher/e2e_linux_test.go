@@ -74,7 +74,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	}
 	why := regexp.MustCompile(`(?s)disk full: free [0-9.]+ MB more; [0-9.]+ MB are needed and [0-9.]+ k?B are free; no byte for \d+ s, gives up in \d+ s unless one comes
 source \w+: active for \d+ s, .* MB in \d+ pieces
-pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
+big.bin, pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
 	if !why.MatchString(r.stderr) {
 		t.Errorf("SIGUSR1 said\n%s", r.stderr)
 	}
