@@ -47,6 +47,7 @@ var layers = map[string]string{
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
+	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers leasemgr fetchpool verifier fleet rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds internal/words",
 	"web":               ". share peers",
 	// simnet models links, in the types that actors declares them with, and runs
@@ -61,7 +62,7 @@ var layers = map[string]string{
 	"internal/rig":     "", // for tests alone
 	"internal/bounds":  "",
 	"internal/words":   "",
-	"cmd/fetcher":      ". share peers store web simnet simnet/report rounds/sqlitekv rounds/natskv rounds/etcdkv store/vfs simnet/scenarios",
+	"cmd/fetcher":      ". share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios",
 }
 
 // only names who may import a dependency that is heavy, or that would let a

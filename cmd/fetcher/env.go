@@ -14,11 +14,12 @@ import (
 )
 
 // envName is the twin of a command's flag in the environment. What the flags of sim
-// say has nothing to do with those of the same names that other commands have.
+// and round say has nothing to do with those of the same names that other commands
+// have.
 func envName(cmd *cobra.Command, flag string) string {
 	name := "FETCHER_"
-	if p := cmd.Parent(); p != nil && p.Name() == "sim" && cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
-		name += "SIM_"
+	if p := cmd.Parent(); p != nil && (p.Name() == "sim" || p.Name() == "round") && cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
+		name += strings.ToUpper(p.Name()) + "_"
 	}
 	return name + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

@@ -150,7 +150,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
-	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.simCommand(), a.versionCommand())
+	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.roundCommand(), a.simCommand(), a.versionCommand())
 	complete(root)
 	return root
 }
@@ -162,8 +162,8 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher cat TICKET FILE  writes one file of it to stdout
 
 Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL, and
---seed of sim run FETCHER_SIM_SEED. One that may be repeated takes its values
-there with spaces between.
+--seed of sim run FETCHER_SIM_SEED, --kv of round run FETCHER_ROUND_KV. One that
+may be repeated takes its values there with spaces between.
 
 Exit codes, the first that holds in this order:
     2  usage; an unreadable ticket; an ID without a peer; nothing selected
@@ -177,7 +177,7 @@ Exit codes, the first that holds in this order:
     4  stalled: no verified byte for --stall
   130  interrupted; the same command resumes
   141  the reader of stdout has gone
-    1  anything else; sim run: something did not hold
+    1  anything else; sim run: something did not hold; round run: CMD failed
     0  complete and verified; share, coordinate: ended by Ctrl-C or a signal`
 
 func (a *app) versionCommand() *cobra.Command {

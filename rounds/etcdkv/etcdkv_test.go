@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"math/big"
 	"net"
 	"os"
@@ -26,6 +27,13 @@ import (
 	"github.com/piecelease/fetcher/rounds/kvtest"
 )
 
+// TestMain has more tests run at once than there are CPUs: they wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "16")
+	os.Exit(m.Run())
+}
+
 // start runs a server. stop kills it; so does the end of the test.
 func start(t *testing.T, dir, scheme, addr string, flags ...string) (stop func()) {
 	t.Helper()
@@ -35,7 +43,7 @@ func start(t *testing.T, dir, scheme, addr string, flags ...string) (stop func()
 	}
 	url, peer := scheme+"://"+addr, "http://"+free(t)
 	// The shell kills it when its input ends: with stop, or with this process.
-	s := exec.Command("sh", append([]string{"-c", `"$@" & read end; kill -9 $!`, "sh", command, "--data-dir", dir, "--log-level", "fatal",
+	s := exec.Command("sh", append([]string{"-c", `"$@" & read end; kill -9 $!; wait`, "sh", command, "--data-dir", dir, "--log-level", "fatal",
 		"--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
 		"--heartbeat-interval", "10", "--election-timeout", "50"}, flags...)...)

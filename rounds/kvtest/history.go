@@ -147,7 +147,7 @@ func (c *client) step(t *testing.T) (op, result) {
 			c.link.Lose(Nothing)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	key := fmt.Sprintf("%s.h%d", c.base, c.rng.IntN(2))
 	known, ok := c.revs[key]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -240,14 +241,17 @@ func termsGrow(t *testing.T, e Engine) {
 // connection is back, who asked has the round, with the term it would have had.
 func lostAnswer(t *testing.T, e Engine) {
 	for call := 1; call <= 3; call++ { // the record, the pointer, the write
-		name := newKey()
+		name, direct := newKey(), e.open(t)
 		link := NewLink(t, e.Addr)
 		kv := &losingKV{KV: e.Open(t, link.Addr), link: link, at: call}
 		r, clock := NewRound(t, kv, rounds.Config{Name: name, Holder: "a"})
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		if g, err := r.TryAcquire(ctx, time.Hour); err == nil || errors.As(err, new(*rounds.HeldError)) {
-			t.Fatalf("call %d: guard %v, %v", call, g, err)
+		happened := kv.lost.Load
+		if call == 3 {
+			happened = func() bool { return latest(t, direct, "Get", "round.v1."+name).Rev != 0 }
+		}
+		err := givenUp(t, happened, func(ctx context.Context) error { _, err := r.TryAcquire(ctx, time.Hour); return err })
+		if err == nil || errors.As(err, new(*rounds.HeldError)) {
+			t.Fatalf("call %d: %v", call, err)
 		}
 		link.Lose(Nothing)
 		clock.Pass(time.Minute)
@@ -255,7 +259,7 @@ func lostAnswer(t *testing.T, e Engine) {
 		if g.Term() != 1 {
 			t.Errorf("call %d: term %d", call, g.Term())
 		}
-		other, _ := NewRound(t, e.open(t), rounds.Config{Name: name, Holder: "b"})
+		other, _ := NewRound(t, direct, rounds.Config{Name: name, Holder: "b"})
 		if held := Held(t, other, time.Hour); held.Record.Holder != "a" {
 			t.Errorf("call %d: held by %+v", call, held.Record)
 		}
@@ -270,11 +274,13 @@ type losingKV struct {
 	rounds.KV
 	link *Link
 	at   int
+	lost atomic.Bool
 }
 
 func (k *losingKV) called() {
 	if k.at--; k.at == 0 {
 		k.link.Lose(Answers)
+		k.lost.Store(true)
 	}
 }
 

@@ -469,46 +469,59 @@ func lostConnection(t *testing.T, e Engine) {
 				kv := e.Open(t, link.Addr)
 				has(t, kv, key, "old", rev)
 				link.Lose(loss)
-				err := call(within(t, 200*time.Millisecond), kv, key, rev)
+				was := rev
+				if name == "Create" {
+					was = 0
+				}
+				var happened func() bool
+				if happens {
+					happened = func() bool { return latest(t, direct, name, key).Rev != was }
+				}
+				err := givenUp(t, happened, func(ctx context.Context) error { return call(ctx, kv, key, rev) })
 				for _, known := range []error{nil, rounds.ErrConflict, rounds.ErrExists, rounds.ErrNotFound} {
 					if errors.Is(err, known) {
 						t.Errorf("a lost call returned: %v", err)
 					}
 				}
 				link.Lose(Nothing)
-				readBack(t, direct, kv, key, rev, name, happens)
+				a, b := latest(t, direct, name, key), latest(t, kv, name, key)
+				if a.Rev != b.Rev || string(a.Value) != string(b.Value) {
+					t.Errorf("clients do not agree: %q at %d, %q at %d", a.Value, a.Rev, b.Value, b.Rev)
+				}
+				if happened := a.Rev != was; happened != happens {
+					t.Errorf("it happened: %v", happened)
+				}
 			})
 		}
 	}
 }
 
-// readBack checks what became of a lost call, as both clients see it.
-func readBack(t *testing.T, direct, kv rounds.KV, key string, rev uint64, call string, happens bool) {
-	look := key
+// latest is what a call was about, read back.
+func latest(t testing.TB, kv rounds.KV, call, key string) rounds.Entry {
 	if call == "Create" {
-		look = key + ".new"
+		key += ".new"
 	}
-	get := func(kv rounds.KV) rounds.Entry {
-		e, err := kv.Get(within(t, long), look)
-		if err != nil && !errors.Is(err, rounds.ErrNotFound) {
-			t.Fatalf("reading back: %v", err)
+	e, err := kv.Get(within(t, long), key)
+	if err != nil && !errors.Is(err, rounds.ErrNotFound) {
+		t.Errorf("reading back: %v", err)
+	}
+	return e
+}
+
+// givenUp makes a call that gets no answer, and gives it up once it has happened; if
+// it cannot happen, after a while.
+func givenUp(t testing.TB, happened func() bool, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- call(ctx) }()
+	for n := 0; happened != nil && !happened() || happened == nil && n < 50; n++ {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(2 * time.Millisecond):
 		}
-		return e
 	}
-	was := rev
-	if call == "Create" {
-		was = 0
-	}
-	for deadline := time.Now().Add(long); happens && get(direct).Rev == was; { // its answer was lost, so it may still be under way
-		if time.Now().After(deadline) {
-			t.Fatal("the request was not lost, and did not happen")
-		}
-	}
-	a, b := get(direct), get(kv)
-	if a.Rev != b.Rev || string(a.Value) != string(b.Value) {
-		t.Errorf("clients do not agree: %q at %d, %q at %d", a.Value, a.Rev, b.Value, b.Rev)
-	}
-	if happened := a.Rev != was; happened != happens {
-		t.Errorf("it happened: %v", happened)
-	}
+	cancel()
+	return <-done
 }

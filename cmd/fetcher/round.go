@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvurl"
+)
+
+func (a *app) roundCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "round",
+		Short: "Have one of many machines do a job, once in each period",
+		Long: `Have one of many machines do a job, once in each period. They agree in a store
+that all of them reach, which --kv names:
+
+` + kvurl.Forms + `
+
+  fetcher round run --kv URL --name backup --every 24h -- CMD ARG...
+  fetcher round show backup --kv URL
+
+The first machine that asks in a period runs the command; the others do not.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
+			}
+			return cmd.Help()
+		},
+	}
+	c.AddCommand(a.roundRunCommand(), a.roundShowCommand())
+	return c
+}
+
+// roundFlags are the flags of round run.
+type roundFlags struct {
+	kv, name, holder string
+	every            time.Duration
+	once             bool
+}
+
+func (a *app) roundRunCommand() *cobra.Command {
+	var fl roundFlags
+	c := &cobra.Command{
+		Use:   "run --kv URL --name NAME --every TIME -- CMD ARG...",
+		Short: "Run a command in each round that this machine wins",
+		Long: `Run a command in each round that this machine wins, until Ctrl-C. A round
+begins at each multiple of --every (24h: at midnight, UTC; 168h: on Mondays),
+and the first machine that asks has it. One that comes in the second half
+waits for the next.
+
+With --once, ask once, and run the command or not: for cron. The round then
+lasts for 95 % of --every, so that cron may be a little early the next time.
+
+The command finds FETCHER_ROUND_NAME, FETCHER_ROUND_TERM and
+FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
+each round; the token says the same as text, of which a later one is greater.
+A machine that was suspended may go on with an old round after others have
+begun a new one: let what the command writes to refuse a term below the
+highest it has seen.
+
+If the command succeeds, the round is completed. If it fails, the round is
+abandoned: others may try at once, this machine in the next round. A command
+that still runs when its round is over is stopped.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("no command: round run takes one after --")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.roundRun(cmd.Context(), fl, args) },
+	}
+	f := c.Flags()
+	f.StringVar(&fl.kv, "kv", "", "the store that all machines reach: a `URL`; see fetcher round --help")
+	f.StringVar(&fl.name, "name", "", "`NAME` of the round: letters, digits, _, - and dots")
+	f.StringVar(&fl.holder, "holder", "", "what this machine is called in the store: `WHO` (default the host's name and the process)")
+	f.DurationVar(&fl.every, "every", 0, "run it once in each such `TIME`, from 1s to 768h (32 days)")
+	f.BoolVar(&fl.once, "once", false, "ask once, run the command if the round is won, and end")
+	return c
+}
+
+const minEvery, maxEvery = time.Second, 32 * 24 * time.Hour
+
+func (fl *roundFlags) check() error {
+	switch {
+	case fl.kv == "":
+		return usageError{errors.New("--kv: name the store that all machines reach; see fetcher round --help")}
+	case fl.name == "":
+		return usageError{errors.New("--name: name the round")}
+	case fl.every < minEvery || fl.every > maxEvery:
+		return usageError{fmt.Errorf("--every is from %v to %v, such as 1h, not %v", minEvery, maxEvery, fl.every)}
+	}
+	if fl.holder == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		fl.holder = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	return nil
+}
+
+// A roundRunner runs a command in the rounds that it wins.
+type roundRunner struct {
+	*app
+	fl     roundFlags
+	args   []string
+	kv     rounds.KV
+	round  *rounds.Round
+	run    string // names this process
+	log    *slog.Logger
+	counts map[string]int
+}
+
+func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error {
+	if err := fl.check(); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return usageError{err}
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	kv, err := openKV(ctx, fl.kv)
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	r := &roundRunner{app: a, fl: fl, args: args, kv: kv, run: rand.Text(), log: log.With("round", fl.name), counts: map[string]int{}}
+	r.round, err = rounds.New(kv, rounds.Config{Name: fl.name, Holder: fl.holder, Run: r.run, Clock: rounds.ClockOf(time.Now), Notice: r.notice, MaxTTL: maxEvery})
+	if err != nil {
+		return usageError{err}
+	}
+	defer func() { a.out.sum(map[string]any{"round": fl.name, "counts": r.counts}) }()
+	if fl.once {
+		_, err := r.try(ctx, fl.every-spare(fl.every))
+		return err
+	}
+	fmt.Fprintf(a.stderr, "round %s every %v, until Ctrl-C\n", fl.name, fl.every)
+	r.loop(ctx)
+	return nil
+}
+
+// openKV opens a store.
+func openKV(ctx context.Context, url string) (kvurl.Store, error) {
+	kv, err := kvurl.Open(ctx, url)
+	if errors.Is(err, kvurl.ErrURL) {
+		return nil, usageError{fmt.Errorf("--kv: %w", err)}
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, cause(ctx)
+	}
+	return kv, err
+}
+
+// notice is told by the round what an operator should know.
+func (r *roundRunner) notice(n rounds.Notice) {
+	name := map[rounds.NoticeKind]string{rounds.ClockAhead: "clock_ahead", rounds.Overtaken: "overtaken", rounds.Unresolved: "unresolved", rounds.Implausible: "implausible"}[n.Kind]
+	r.counts[name]++
+	r.log.Warn(n.String())
+	r.out.write("round", map[string]any{"round": r.fl.name, "state": name, "term": n.Record.Term, "holder": n.Record.Holder, "text": n.String()})
+}
+
+// loop tries in each period. Errors are of the store, or of the command: both may be
+// gone the next time.
+func (r *roundRunner) loop(ctx context.Context) {
+	for ctx.Err() == nil {
+		now := time.Now()
+		lasts, next := period(now, r.fl.every)
+		if lasts == 0 {
+			r.wait(ctx, next, false)
+			continue
+		}
+		again, err := r.try(ctx, lasts)
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("this round was not completed here", "err", err)
+		}
+		if soon := time.Now().Add(again); again > 0 && soon.Before(next) {
+			next = soon
+		}
+		r.wait(ctx, next, true)
+	}
+}
+
+// spare is what a round lasts less than its period, so that one that begins a little
+// early is not refused.
+func spare(every time.Duration) time.Duration { return every / 20 }
+
+// period says how long a round lasts that begins now, until a little before the next
+// multiple of every; 0 if that is too late in this period. next is when the next
+// period begins.
+func period(now time.Time, every time.Duration) (lasts time.Duration, next time.Time) {
+	began := now.Truncate(every)
+	next = began.Add(every)
+	if now.Sub(began) >= every/2 {
+		return 0, next
+	}
+	return next.Sub(now) - spare(every), next
+}
+
+// wait waits for that time, or until somebody else abandons the round before, if that
+// is of interest.
+func (r *roundRunner) wait(ctx context.Context, until time.Time, look bool) {
+	every := min(max(r.fl.every/10, 100*time.Millisecond), 10*time.Second)
+	for rest := time.Until(until); rest > 0 && ctx.Err() == nil; rest = time.Until(until) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(rest, every)):
+		}
+		if !look || rest <= every {
+			continue
+		}
+		if rec, err := rounds.Current(ctx, r.kv, r.fl.name); err == nil && rec.State == rounds.Abandoned && rec.Run != r.run {
+			return
+		}
+	}
+}
+
+// try asks for the round, and runs the command if it is won. again, if it is not 0,
+// is when to ask again; err says why the command was not run, or not to its end.
+func (r *roundRunner) try(ctx context.Context, lasts time.Duration) (again time.Duration, err error) {
+	g, err := r.round.TryAcquire(ctx, lasts)
+	if held, ok := errors.AsType[*rounds.HeldError](err); ok {
+		r.tell("held", held.Record)
+		return held.Again, nil
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = cause(ctx)
+		}
+		return spare(r.fl.every), err
+	}
+	defer g.Close()
+	r.tell("won", g.Record())
+	return 0, r.job(ctx, g)
+}
+
+// tell reports what became of the round.
+func (r *roundRunner) tell(state string, rec rounds.Record) {
+	r.counts[state]++
+	r.log.Info("round "+state, "term", rec.Term, "holder", rec.Holder, "outcome", rec.Outcome)
+	r.out.write("round", map[string]any{"round": r.fl.name, "state": state, "term": rec.Term, "holder": rec.Holder, "outcome": rec.Outcome})
+}
+
+// job runs the command, and completes or abandons its round.
+func (r *roundRunner) job(ctx context.Context, g *rounds.Guard) error {
+	began := time.Now()
+	failed := r.command(ctx, g)
+	if failed == nil {
+		return r.end(g, "completed", func(ctx context.Context) error {
+			return g.Complete(ctx, fmt.Sprintf("exit status 0, after %v", time.Since(began).Round(time.Millisecond)))
+		})
+	}
+	if ctx.Err() != nil {
+		failed = cause(ctx)
+	}
+	err := r.end(g, "abandoned", func(ctx context.Context) error { return g.Abandon(ctx, failed.Error()) })
+	if err == nil {
+		err = fmt.Errorf("round %s, term %d: %w; the round was abandoned", r.fl.name, g.Term(), failed)
+	}
+	return err
+}
+
+// endWithin bounds the tries to end a round; retryEnd is between them.
+const endWithin, retryEnd = 30 * time.Second, 500 * time.Millisecond
+
+// end writes the end of a round, though we may have been told to stop. That it was
+// overtaken changes nothing for the command, and was reported.
+func (r *roundRunner) end(g *rounds.Guard, state string, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), min(endWithin, max(g.Left(), retryEnd)))
+	defer cancel()
+	for {
+		err := write(ctx)
+		switch {
+		case err == nil:
+			r.tell(state, g.Record())
+			return nil
+		case errors.As(err, new(*rounds.LostError)):
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the command has ended, and the store could not be told: %w", err)
+		case <-time.After(retryEnd):
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/rounds/kvurl"
+)
+
+func TestPeriods(t *testing.T) {
+	at := func(clock string) time.Time {
+		now, err := time.Parse(time.DateTime, clock)
+		must(t, err)
+		return now
+	}
+	for _, c := range []struct {
+		now   string
+		every time.Duration
+		lasts time.Duration
+		next  string
+	}{
+		{"2026-11-22 10:00:00", time.Hour, 57 * time.Minute, "2026-11-22 11:00:00"},
+		{"2026-11-22 10:10:00", time.Hour, 47 * time.Minute, "2026-11-22 11:00:00"},
+		{"2026-11-22 10:30:00", time.Hour, 0, "2026-11-22 11:00:00"},
+		{"2026-11-22 10:59:59", time.Hour, 0, "2026-11-22 11:00:00"},
+		{"2026-11-22 11:59:59", 24 * time.Hour, 12*time.Hour + time.Second - 72*time.Minute, "2026-11-23 00:00:00"},
+		{"2026-11-22 10:00:00", 7 * 24 * time.Hour, 0, "2026-11-23 00:00:00"}, // a Monday
+	} {
+		lasts, next := period(at(c.now), c.every)
+		if lasts != c.lasts || !next.Equal(at(c.next)) {
+			t.Errorf("%s every %v: %v, %v", c.now, c.every, lasts, next)
+		}
+	}
+}
+
+// A roundLine is one line of --json of round run and show.
+type roundLine struct {
+	Type, State, Holder, Outcome, Text, Target string
+	Term                                       uint64
+	Acquired, Ends                             time.Time
+	Counts                                     map[string]int
+	Code                                       int
+}
+
+// roundCmd runs a command of round, and returns its lines, what it wrote to stderr,
+// and its exit code.
+func roundCmd(t *testing.T, kv string, args ...string) (lines []roundLine, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"round", args[0], "--json", "--kv", kv}, args[1:]...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // the code says it
+	for line := range strings.Lines(out.String()) {
+		var l roundLine
+		must(t, json.Unmarshal([]byte(line), &l))
+		lines = append(lines, l)
+	}
+	return lines, errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func states(lines []roundLine) string {
+	var out []string
+	for _, l := range lines {
+		if l.Type == "round" {
+			out = append(out, l.State)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func newStore(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "rounds.db") }
+
+// show fails unless the round is in that state.
+func show(t *testing.T, kv, name, state string) roundLine {
+	t.Helper()
+	lines, stderr, code := roundCmd(t, kv, "show", name)
+	if code != 0 || states(lines) != state {
+		t.Fatalf("show: exit %d, %+v, want %s: %s", code, lines, state, stderr)
+	}
+	return lines[1]
+}
+
+func TestARoundOnce(t *testing.T) {
+	t.Parallel()
+	kv := newStore(t)
+	show(t, kv, "job", "never")
+	script := `echo $FETCHER_ROUND_NAME $FETCHER_ROUND_TERM $FETCHER_ROUND_TOKEN >&2`
+	lines, stderr, code := roundCmd(t, kv, "run", "--name", "job", "--every", "1h", "--once", "--holder", "me", "--", "sh", "-c", script)
+	if code != 0 || states(lines) != "won completed" || !strings.HasPrefix(stderr, "job 1 0000000000000001-") {
+		t.Errorf("exit %d, %s: %s", code, states(lines), stderr)
+	}
+	rec := show(t, kv, "job", "completed")
+	if rec.Term != 1 || rec.Holder != "me" || !strings.HasPrefix(rec.Outcome, "exit status 0") || rec.Ends.Sub(rec.Acquired) != 57*time.Minute {
+		t.Errorf("record %+v", rec)
+	}
+	lines, stderr, code = roundCmd(t, kv, "run", "--name", "job", "--every", "1h", "--once", "--", "sh", "-c", script)
+	if code != 0 || states(lines) != "held" || stderr != "" {
+		t.Errorf("exit %d, %s: %s", code, states(lines), stderr) // silent, for cron
+	}
+
+	for term := uint64(1); term <= 2; term++ { // abandoned, so it is free at once
+		lines, stderr, code = roundCmd(t, kv, "run", "--name", "failing", "--every", "1h", "--once", "--", "sh", "-c", "exit 3")
+		if code != 1 || states(lines) != "won abandoned" || !strings.Contains(stderr, "sh: exit status 3; the round was abandoned") {
+			t.Errorf("exit %d, %s: %s", code, states(lines), stderr)
+		}
+		if rec := show(t, kv, "failing", "abandoned"); rec.Term != term || rec.Outcome != "sh: exit status 3" {
+			t.Errorf("record %+v", rec)
+		}
+	}
+}
+
+func TestRoundShowOnPaper(t *testing.T) {
+	t.Parallel()
+	kv := newStore(t)
+	s, err := kvurl.Open(t.Context(), kv)
+	must(t, err)
+	defer s.Close()
+	for key, value := range map[string]string{
+		"round.v1.running":   `{"term":7,"holder":"a\u001b[31m","run":"r","ttl_ms":3600000,"acquired":"2200-01-01T00:00:00Z"}`,
+		"round.v1.late":      `{"term":7,"holder":"a","run":"r","ttl_ms":1000,"acquired":"2020-01-01T00:00:00Z"}`,
+		"round.v1.corrupt":   "garbage",
+		"pointer.v1.running": `{"term":6,"seq":1,"target":"report-6"}`,
+		"pointer.v1.late":    "garbage",
+	} {
+		_, err := s.Create(t.Context(), key, []byte(value))
+		must(t, err)
+	}
+	for name, says := range map[string][]string{
+		"running": {"state     running\n", "a\uFFFD[31m", "term      7", "latest    report-6 (term 6, sequence 1)"},
+		"late":    {"running, but its time is over", "latest    pointer late: what is there is damaged"},
+		"corrupt": {"corrupt: ", "whoever asks next gets the round"},
+		"never":   {"never: nobody has held it yet"},
+	} {
+		out, err := exec.Command(binary, "round", "show", name, "--kv", kv).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range says {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, out)
+			}
+		}
+	}
+	if rec := show(t, kv, "corrupt", "corrupt"); !strings.Contains(rec.Text, "damaged") {
+		t.Errorf("record %+v", rec)
+	}
+	if lines, _, _ := roundCmd(t, kv, "show", "running"); len(lines) != 4 || lines[2].Type != "pointer" || lines[2].Target != "report-6" {
+		t.Errorf("got %+v", lines)
+	}
+}
+
+func TestRoundMistakes(t *testing.T) {
+	t.Parallel()
+	kv := newStore(t)
+	for want, args := range map[string][]string{
+		"--kv":                    {"run", "--name", "x", "--every", "1h", "--", "true"},
+		"nats://":                 {"run", "--kv", "http://x/y", "--name", "x", "--every", "1h", "--", "true"},
+		"--name":                  {"run", "--kv", kv, "--every", "1h", "--", "true"},
+		"not a key":               {"run", "--kv", kv, "--name", "a/b", "--every", "1h", "--", "true"},
+		"--every is from":         {"run", "--kv", kv, "--name", "x", "--", "true"},
+		"--every is from 1s":      {"run", "--kv", kv, "--name", "x", "--every", "1000h", "--", "true"},
+		"takes one after --":      {"run", "--kv", kv, "--name", "x", "--every", "1h"},
+		"no-such-command":         {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
+		"needs a NAME":            {"show", "--kv", kv},
+		"there is no command":     {"stop"},
+		"round: not a key: \"a b": {"show", "--kv", kv, "a b"},
+	} {
+		cmd := exec.Command(binary, append([]string{"round"}, args...)...)
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), want) {
+			t.Errorf("%q: exit %d, no %q in %s", args, cmd.ProcessState.ExitCode(), want, out)
+		}
+	}
+	cmd := exec.Command(binary, "round", "show", "x")
+	cmd.Env = append(os.Environ(), "FETCHER_ROUND_KV="+kv)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

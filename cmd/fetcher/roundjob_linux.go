@@ -1,0 +1,6 @@
+package main
+
+import "syscall"
+
+// dyingWithUs has the kernel kill a command whose parent was killed.
+func dyingWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

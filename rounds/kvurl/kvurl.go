@@ -1,0 +1,143 @@
+// Package kvurl opens the store of rounds that a URL names. Whoever imports it
+// links the clients of all kinds of stores.
+package kvurl
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/etcdkv"
+	"github.com/piecelease/fetcher/rounds/natskv"
+	"github.com/piecelease/fetcher/rounds/sqlitekv"
+)
+
+// Store is a store that was opened.
+type Store interface {
+	rounds.KV
+	io.Closer
+}
+
+// Forms are the URLs that Open takes.
+const Forms = `  sqlite:PATH                              a file, for one machine
+  nats://[USER:PASSWORD@]HOST[:PORT]/NAME  a bucket of NATS JetStream; in a
+                                           cluster, ?replicas=3 after the name
+  etcd://[USER:PASSWORD@]HOST[:PORT]/NAME  etcd
+With TLS: nats+tls:// and etcd+tls://. Several hosts have commas between them.`
+
+// ErrURL is returned for what is no URL of a store.
+var ErrURL = errors.New("not the URL of a store")
+
+// Open opens the store that a URL names; see [Forms]. Close it.
+func Open(ctx context.Context, at string) (Store, error) {
+	if path, ok := strings.CutPrefix(at, "sqlite:"); ok {
+		if path == "" {
+			return nil, fmt.Errorf("%w: sqlite: needs a path", ErrURL)
+		}
+		return opened(sqlitekv.Open(ctx, path))
+	}
+	u, err := parse(at)
+	if err != nil {
+		return nil, err
+	}
+	if u.kind == "nats" {
+		return opened(natskv.Open(ctx, u.nats()))
+	}
+	return opened(etcdkv.Open(ctx, u.etcd()))
+}
+
+// opened is what a package opened, or nil: a nil pointer in an interface is not nil.
+func opened[S Store](s S, err error) (Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// A place is a store behind servers.
+type place struct {
+	kind     string // nats, etcd
+	tls      bool
+	user     *url.Userinfo
+	hosts    []string // with ports
+	name     string
+	replicas int
+}
+
+var ports = map[string]string{"nats": "4222", "etcd": "2379"}
+
+// parse reads a URL that may name several servers, which url.Parse does not take.
+// Errors do not repeat it: it may hold a password.
+func parse(at string) (p place, err error) {
+	scheme, rest, ok := strings.Cut(at, "://")
+	p.kind, p.tls = strings.CutSuffix(scheme, "+tls")
+	if !ok || ports[p.kind] == "" {
+		return p, fmt.Errorf("%w; they are\n%s", ErrURL, Forms)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	servers, name, _ := strings.Cut(rest, "/")
+	if p.name = name; rounds.CheckKey(name) != nil || strings.Contains(name, ".") {
+		return p, fmt.Errorf("%w: it ends in the store's name, after a slash: letters, digits, _ and -", ErrURL)
+	}
+	if i := strings.LastIndexByte(servers, '@'); i >= 0 {
+		u, err := url.Parse("//" + servers[:i] + "@host")
+		if err != nil {
+			return p, fmt.Errorf("%w: special characters of the user or the password must be written as %%XX", ErrURL)
+		}
+		p.user, servers = u.User, servers[i+1:]
+	}
+	for host := range strings.SplitSeq(servers, ",") {
+		u, err := url.Parse("//" + host)
+		if err != nil || u.Host != host || u.Hostname() == "" {
+			return p, fmt.Errorf("%w: %q is no HOST:PORT", ErrURL, host)
+		}
+		if u.Port() == "" {
+			host = strings.TrimSuffix(host, ":") + ":" + ports[p.kind]
+		}
+		p.hosts = append(p.hosts, host)
+	}
+	return p, p.options(query)
+}
+
+// options reads what follows the question mark.
+func (p *place) options(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrURL, err)
+	}
+	for key, value := range values {
+		n, err := strconv.Atoi(value[0])
+		if key != "replicas" || p.kind != "nats" || err != nil || n < 1 || n > 5 {
+			return fmt.Errorf("%w: after the ? there may only be replicas=1 to 5, for NATS", ErrURL)
+		}
+		p.replicas = n
+	}
+	return nil
+}
+
+func (p place) nats() natskv.Config {
+	var urls []string
+	for _, host := range p.hosts {
+		u := url.URL{Scheme: "nats", User: p.user, Host: host}
+		if p.tls {
+			u.Scheme = "tls"
+		}
+		urls = append(urls, u.String())
+	}
+	return natskv.Config{URL: strings.Join(urls, ","), Bucket: p.name, Replicas: p.replicas}
+}
+
+func (p place) etcd() etcdkv.Config {
+	c := etcdkv.Config{Endpoints: p.hosts, Name: p.name, User: p.user.Username()}
+	c.Password, _ = p.user.Password()
+	if p.tls {
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return c
+}

@@ -1,0 +1,79 @@
+package kvurl
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"context"
+
+	"github.com/piecelease/fetcher/rounds"
+)
+
+func TestURLs(t *testing.T) {
+	for at, want := range map[string]string{
+		"nats://a/fleet":                        "nats://a:4222 fleet 0",
+		"nats://a:1,b,[::1]:3/fleet?replicas=3": "nats://a:1,nats://b:4222,nats://[::1]:3 fleet 3",
+		"nats+tls://me:s%40crt@a,b/x_-9":        "tls://me:s%40crt@a:4222,tls://me:s%40crt@b:4222 x_-9 0",
+		"nats://token@a/fleet":                  "nats://token@a:4222 fleet 0",
+		"nats://[fd00::1]/fleet":                "nats://[fd00::1]:4222 fleet 0",
+	} {
+		p, err := parse(at)
+		if err != nil {
+			t.Errorf("%s: %v", at, err)
+			continue
+		}
+		c := p.nats()
+		if got := strings.Join([]string{c.URL, c.Bucket, string(rune('0' + c.Replicas))}, " "); got != want {
+			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+	p, err := parse("etcd+tls://me:s%40:crt@a,b:1/fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := p.etcd(); !slices.Equal(c.Endpoints, []string{"a:2379", "b:1"}) || c.Name != "fleet" || c.User != "me" || c.Password != "s@:crt" || c.TLS == nil {
+		t.Errorf("got %+v", c)
+	}
+	if p, err = parse("etcd://a/fleet"); err != nil || p.etcd().TLS != nil || p.etcd().User != "" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+}
+
+func TestWhatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
+	for _, at := range []string{
+		"", "fleet", "http://a/fleet", "sqlite:", "nats:a", "nats://", "nats://a", "nats://a/", "nats:///fleet", "nats://a/b/c", "nats://a/b.c", "nats://a b/c",
+		"nats://me:secret@/fleet", "nats://me:sec%ret@a/fleet", "nats://me:secret@a:x/fleet", "nats://a/fleet?replicas=0", "nats://a/fleet?replicas=x", "nats://a/fleet?x=1",
+		"etcd://a/fleet?replicas=3", "etcd://me:secret@a", "nats://a,,b/fleet", "nats://a/fleet?%zz", "nats+ssl://a/fleet",
+	} {
+		s, err := Open(t.Context(), at)
+		if !errors.Is(err, ErrURL) || s != nil {
+			t.Errorf("%s: %v, %v", at, s, err)
+		} else if strings.Contains(err.Error(), "sec") {
+			t.Errorf("%s: the password is in %q", at, err)
+		}
+	}
+}
+
+func TestEachKindIsOpened(t *testing.T) {
+	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "rounds.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "a"); !errors.Is(err, rounds.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	for _, at := range []string{"nats://me:secret@127.0.0.1:1/fleet", "etcd://me:secret@127.0.0.1:1/fleet", "sqlite:" + t.TempDir()} {
+		if s, err := Open(ctx, at); err == nil || s != nil || errors.Is(err, ErrURL) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, %v", at, s, err)
+		}
+	}
+}
