@@ -146,52 +146,6 @@ func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 	}
 }
 
-// What cannot be shared is named, with the flags that leave it out; with them the
-// rest is shared.
-func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
-	t.Parallel()
-	src := filepath.Join(t.TempDir(), "src")
-	for _, name := range []string{"a", "run/b", "it's [mine]/c", "key", "deep/down/x.key"} {
-		writeRandom(t, filepath.Join(src, name), 10, 1)
-	}
-	for _, name := range []string{"run/p*pe", "it's [mine]/pipe"} {
-		if err := syscall.Mkfifo(filepath.Join(src, name), 0o600); err != nil {
-			t.Skip(err)
-		}
-	}
-	for _, paths := range [][]string{{src}, {filepath.Join(src, "run"), filepath.Join(src, "it's [mine]"), "--name", "src"}} {
-		r := command(t, append([]string{"share", "--listen", "none"}, paths...)...)
-		if r.code != 1 || strings.Count(r.stderr, "named pipe") != 2 {
-			t.Fatalf("exit %d: %s", r.code, r.stderr)
-		}
-		var flags []string
-		for _, m := range regexp.MustCompile(`(?m)^    (--exclude .*)$`).FindAllStringSubmatch(r.stderr, -1) {
-			flags = append(flags, m[1])
-		}
-		if len(flags) != 2 {
-			t.Fatalf("suggests %q: %s", flags, r.stderr)
-		}
-		words := strings.Split(strings.TrimSuffix(output(t, "sh", "-c", `printf '%s\0' `+strings.Join(flags, " ")), "\x00"), "\x00")
-		if l := runShare(t, nil, append(words, paths...)...).next(t, "share"); l.Name != "src" {
-			t.Errorf("shared %+v", l)
-		}
-	}
-	s := startShare(t, src, "--exclude", "*.key", "--exclude", "/key", "--exclude", "run/", "--exclude", "**/pipe", "--exclude", "nothing")
-	var got []string
-	for _, l := range command(t, "ls", s.ticket).lines {
-		if l.Type == "file" {
-			got = append(got, l.Path)
-		}
-	}
-	if s := strings.Join(got, " "); s != "src/a src/it's [mine]/c" {
-		t.Errorf("shared %s", s)
-	}
-	s.stop(t)
-	if said := s.stderr.String(); !strings.Contains(said, `--exclude "nothing" left nothing out`) || !strings.Contains(said, "left out 4 files and folders") {
-		t.Errorf("it said: %s", said)
-	}
-}
-
 func TestShareServesStdin(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
