@@ -38,6 +38,15 @@ type FetchOptions struct {
 	// What is not chosen is not made. The rest is put below Dir/NAME when it is
 	// complete; Dir/NAME.partial stays, for a later Fetch that chooses more.
 	Only, Skip []string
+	// Repair makes what lies at Dir/NAME and differs what the share is. What is right stays
+	// as it is, pieces that are right are kept, and a file is replaced when the right one
+	// is here whole; Transfer.Replaces says which. What the share does not have, and what
+	// is not chosen, is not touched. Without it, a target that differs is an error that
+	// wraps store.ErrRepairable, if Repair could mend that.
+	Repair bool
+	// Like are files and folders with older versions of the share: pieces that are equal,
+	// by their hash, are taken from there, whatever the files are called.
+	Like []string
 	// Select says how urgent each entry is that Only and Skip leave; default
 	// PriorityNormal.
 	Select func(share.Entry) Priority
@@ -233,7 +242,8 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 		t.node.log.Warn("the manifest was not kept", "error", err)
 	}
 	t.node.offers.Yield(m.ID())
-	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS})
+	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
+		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing()})
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +258,28 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	}
 	t.opened()
 	return p, nil
+}
+
+// compareEvery is how often it is said what is compared with the share.
+const compareEvery = 100 * time.Millisecond
+
+// comparing tells which file is compared with the share, and how much was read.
+func (t *Transfer) comparing() func(path string, read int64) {
+	var mu sync.Mutex
+	var last time.Time
+	return func(path string, read int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) < compareEvery {
+			return
+		}
+		last = time.Now()
+		t.mu.Lock()
+		p := t.last
+		t.mu.Unlock()
+		p.State, p.Reason = Opening, fmt.Sprintf("looking for what is equal: read %s, at %s", share.Size(read), path)
+		t.notify(p)
+	}
 }
 
 // notify takes the events of the actors. It never blocks: an event that nobody
@@ -393,6 +425,16 @@ func (t *Transfer) Events() <-chan Event { return t.events }
 
 // Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped.
 func (t *Transfer) Stop() { t.node.program.StopTransfer(t.handle) }
+
+// Replaces is what lies at the target, differs from the share, and is replaced when the
+// right bytes are here, by its path in the share: known once the place on disk is open,
+// with Planned. Only FetchOptions.Repair has any.
+func (t *Transfer) Replaces() []string {
+	if p := t.place(); p != nil {
+		return p.Replaces()
+	}
+	return nil
+}
 
 // Path is where the share is, or the part of it that was chosen, once that is
 // complete; empty before.

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -59,4 +60,30 @@ func FindIn(d vfs.FS, id share.ID) (Found, error) {
 		}
 	}
 	return Found{}, nil
+}
+
+// locateDir opens the folder that a share is fetched into.
+func locateDir(dir string) (vfs.FS, string, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := vfs.Dir(abs)
+	return d, abs, err
+}
+
+// stagingName is NAME.partial, shortened where that would be too long a name.
+func stagingName(m *share.Manifest) string {
+	name := m.Name
+	if len(name)+len(partialSuffix) > maxName {
+		cut := maxName - len(partialSuffix) - 9
+		for !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = name[:cut] + "-" + m.ID().Short()
+	}
+	return name + partialSuffix
 }

@@ -20,8 +20,8 @@ import (
 // does. If not everything is wanted (Select), what is wanted is moved to its place
 // below that name, and NAME.partial stays.
 //
-// An existing target is never replaced: the error wraps share.ErrExists then,
-// and everything stays as it is.
+// What exists at the target is never replaced, but for what was to be repaired: the
+// error wraps share.ErrExists then, and everything stays as it is.
 func (p *Partial) Finish() (string, error) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
@@ -161,7 +161,7 @@ func (p *Partial) settle() error {
 	}
 	slots := p.keepSlots(stamps)
 	p.handles.Close() // an open folder cannot be moved on every system
-	err = p.dir.Move(path.Join(p.staging, "data"), p.m.Name)
+	err = p.moveOver(0, path.Join(p.staging, "data"), p.m.Name)
 	if err == nil {
 		if err = p.openTree(stamps, slots); err == nil {
 			return nil
@@ -171,9 +171,6 @@ func (p *Partial) settle() error {
 		return err
 	}
 	slots.close()
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: %w", share.ErrExists, err)
-	}
 	if e := p.openData(); e != nil {
 		p.over = true
 		err = errors.Join(err, e)
@@ -265,6 +262,7 @@ func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 // there is anything in it that others put there.
 func (p *Partial) dropStage() error {
 	err := p.clearData()
+	err = errors.Join(err, p.dropLink())
 	p.closeFiles() // an open file cannot be removed on every system
 	for _, name := range []string{"bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", "hashes", "marks", "manifest.new"} {
 		err = errors.Join(err, vfs.RemoveFile(p.stage, name))
@@ -428,6 +426,9 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		at.dir, err = p.dir.Sub(".")
 	case !p.m.Single() && info.Type.IsDir():
 		at.dir, err = p.dir.Sub(p.m.Name)
+	case p.m.Single() && info.Type == fs.ModeSymlink && p.opt.Repair:
+		p.willReplace(0, info)
+		return false, nil
 	default:
 		err = fmt.Errorf("%w: %s is something else than in the share", share.ErrExists, p.m.Name)
 	}
@@ -437,6 +438,13 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, place: at}
 	if p.tree, err = im.compare(ctx, p.m); err != nil {
 		at.dir.Close()
+		switch differs := errors.Is(err, share.ErrExists); {
+		case differs && p.opt.Repair:
+			p.willReplace(0, info)
+			return false, nil
+		case differs:
+			return false, repairable{err}
+		}
 		return false, err
 	}
 	all := share.FullSet(p.m.Layout().Pieces())

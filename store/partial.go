@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -83,11 +82,14 @@ type batch struct {
 
 // PartialOptions say how a Partial works. The zero value works.
 type PartialOptions struct {
-	State   *State // gets the block hashes when all is there, and helps to recognise a target; default: none
-	Workers int    // for hashing a target that exists; default 0: one per core
-	MaxOpen int    // files kept open, and folders; default DefaultMaxOpen
-	Wanted  []bool // by entry: what is to be fetched; default nil: all. See Partial.Select
-	FS      vfs.FS // where OpenPartial looks dir up, slash-separated; default: this machine
+	State   *State                        // gets the block hashes when all is there, and helps to recognise a target; default: none
+	Workers int                           // for hashing a target that exists; default 0: one per core
+	MaxOpen int                           // files kept open, and folders; default DefaultMaxOpen
+	Wanted  []bool                        // by entry: what is to be fetched; default nil: all. See Partial.Select
+	Repair  bool                          // a target that differs is made what the share is. See repair.go
+	Like    []string                      // files and folders with older versions of the share: what is equal is taken from there
+	Taking  func(path string, read int64) // told now and then which file is looked at for that, and how many bytes were read; default nobody
+	FS      vfs.FS                        // where OpenPartial looks dir up, slash-separated; default: this machine
 }
 
 const (
@@ -95,24 +97,11 @@ const (
 	maxName       = 255 // bytes, on nearly every file system
 )
 
-// stagingName is NAME.partial, shortened where that would be too long a name.
-func stagingName(m *share.Manifest) string {
-	name := m.Name
-	if len(name)+len(partialSuffix) > maxName {
-		cut := maxName - len(partialSuffix) - 9
-		for !utf8.RuneStart(name[cut]) {
-			cut--
-		}
-		name = name[:cut] + "-" + m.ID().Short()
-	}
-	return name + partialSuffix
-}
-
 // OpenPartial starts or resumes fetching m into the folder dir, which must exist.
 //
 // If the target is there already and identical, the Partial has every piece and
-// Finish only says where; if it differs, the error wraps share.ErrExists. It
-// wraps share.ErrHeld if another process works on the share, share.ErrDiskFull
+// Finish only says where; if it differs, the error wraps share.ErrExists, and
+// ErrRepairable if Repair could mend that. It wraps share.ErrHeld if another process works on the share, share.ErrDiskFull
 // if what is missing cannot fit, and share.ErrPath if this system cannot hold the
 // names. ctx ends the hashing of a target.
 func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt PartialOptions) (*Partial, error) {
@@ -140,19 +129,6 @@ func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt Partial
 // OpenPartialIn is OpenPartial in a folder that stays the caller's.
 func OpenPartialIn(ctx context.Context, dir vfs.FS, m *share.Manifest, opt PartialOptions) (*Partial, error) {
 	return openPartial(ctx, dir, "/", m, opt)
-}
-
-// locateDir opens the folder that a share is fetched into.
-func locateDir(dir string) (vfs.FS, string, error) {
-	abs, err := filepath.Abs(dir)
-	if err == nil {
-		abs, err = filepath.EvalSymlinks(abs)
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	d, err := vfs.Dir(abs)
-	return d, abs, err
 }
 
 func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOptions) (_ *Partial, err error) {
@@ -186,6 +162,9 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 		}
 	}
 	if err := p.resume(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.take(ctx); err != nil {
 		return nil, err
 	}
 	if need, free := p.Need(); free >= 0 && need > free {
@@ -236,6 +215,11 @@ func (p *Partial) Verified() *share.Set {
 // Calls may run at the same time. data stays the caller's. After an error the
 // bytes count as not written; it wraps share.ErrDiskFull when there is no room.
 func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error {
+	return p.write(piece, first, data, func(s share.Span) error { return p.writeAt(s, data) })
+}
+
+// write is Write, by way of how.
+func (p *Partial) write(piece share.Piece, first share.Block, data []byte, how func(share.Span) error) error {
 	l := p.m.Layout()
 	n := (len(data) + share.BlockSize - 1) / share.BlockSize
 	if !l.ValidRun(piece, first, n) || l.RunSpan(piece, first, n).Len != len(data) {
@@ -253,7 +237,7 @@ func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error
 	// Before and after: a Sync that fails meanwhile must know of the piece, and
 	// one that succeeds meanwhile may have come too early for these bytes.
 	losses := p.touch(piece)
-	err := p.writeAt(s, data)
+	err := how(s)
 	p.touch(piece)
 	if err != nil {
 		return p.writeError(s.Entry, err)
@@ -262,22 +246,30 @@ func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error
 	return nil
 }
 
-// writeAt writes to a file that nobody else has touched, or knows who has.
+// writeAt writes to a file.
 func (p *Partial) writeAt(s share.Span, data []byte) error {
-	defer p.hold(s.Entry)()
-	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
+	return p.change(s.Entry, func(f vfs.File) error {
+		_, err := f.WriteAt(data, s.Offset)
+		return err
+	})
+}
+
+// change changes a file that nobody else has touched, or knows who has.
+func (p *Partial) change(entry int, f func(vfs.File) error) error {
+	defer p.hold(entry)()
+	h, err := p.handles.Files.Get(entry, func() (vfs.File, error) { return p.openFile(entry) })
 	if err == nil {
 		defer p.handles.Files.Put(h)
-		err = p.writing(s.Entry)
+		err = p.writing(entry)
 	}
-	if e := p.inspect(s.Entry); e != nil {
+	if e := p.inspect(entry); e != nil {
 		return e // it may be why it cannot be opened
 	}
 	if err != nil {
 		return err
 	}
-	_, err = h.V.WriteAt(data, s.Offset)
-	p.wrote(s.Entry, h.V)
+	err = f(h.V)
+	p.wrote(entry, h.V)
 	return err
 }
 

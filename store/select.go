@@ -31,7 +31,8 @@ import (
 
 // selection is what is wanted of a share, and what of it lies at the target.
 type selection struct {
-	wanted []bool // by entry; nil: all. Guarded by Partial.mu
+	wanted []bool            // by entry; nil: all. Guarded by Partial.mu
+	wrong  map[int]vfs.Stamp // by entry: what stands at the target and is to be replaced, as it was looked at
 
 	// Written with Partial.life held, read with it read-held.
 	placed map[int]vfs.Stamp // by entry: files below the target
@@ -161,6 +162,9 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 			return false, err
 		}
 	}
+	if p.opt.Repair && !p.m.Single() && p.sel.placed == nil {
+		p.sel.placed = map[int]vfs.Stamp{}
+	}
 	if !p.byFile() {
 		return p.checkTarget(ctx)
 	}
@@ -168,8 +172,11 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 		return false, err
 	}
 	if !found {
+		if p.stage != nil { // of a run that was killed when it had removed nearly all of it
+			err = p.dropStage()
+		}
 		p.recognise()
-		return true, nil
+		return true, err
 	}
 	if err := p.resume(ctx); err != nil {
 		return false, err
@@ -198,14 +205,21 @@ func (p *Partial) portability(goos string) []share.PathProblem {
 
 // inTheWay lists what keeps files from their place below the target.
 type inTheWay struct {
-	list  []string
-	count int
+	list    []string
+	count   int
+	blocked bool // by something that cannot be repaired
 }
 
 func (w *inTheWay) add(p, why string) {
 	if w.count++; w.count <= maxProblems {
 		w.list = append(w.list, fmt.Sprintf("%q %s", p, why))
 	}
+}
+
+// block adds what cannot be repaired.
+func (w *inTheWay) block(p, why string) {
+	w.blocked = true
+	w.add(p, why)
 }
 
 func (w *inTheWay) err() error {
@@ -215,7 +229,11 @@ func (w *inTheWay) err() error {
 	if w.count > len(w.list) {
 		w.list = append(w.list, fmt.Sprintf("and %d more", w.count-len(w.list)))
 	}
-	return fmt.Errorf("%w: %s", share.ErrExists, strings.Join(w.list, "; "))
+	err := fmt.Errorf("%w: %s", share.ErrExists, strings.Join(w.list, "; "))
+	if !w.blocked {
+		return repairable{err}
+	}
+	return err
 }
 
 // checkFiles looks at what lies below the target of what was placed there and of
@@ -263,7 +281,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			same, at = append(same, found{path: e.Path, kind: share.File, info: info}), append(at, i)
 		case !p.wants(i):
 		case err != nil && p.blocked(e.Path):
-			way.add(e.Path, "has something else where a folder should be")
+			way.block(e.Path, "has something else where a folder should be")
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return false, err
 		case !there:
@@ -277,7 +295,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			}
 			p.madeName(e.Path)
 			if !ok {
-				way.add(e.Path, "is not what it is in the share")
+				p.isWrong(i, info, "is not what it is in the share", &way)
 			}
 		}
 	}
@@ -290,7 +308,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if alike > 0 && way.err() == nil {
 		p.writePlaced(p.sel.placed) // else they are hashed once more the next time
 	}
-	return missing == 0, way.err()
+	return missing == 0 && len(p.sel.wrong) == 0, way.err()
 }
 
 // madeName notes that a name below the target, and those of the folders above it,
@@ -349,15 +367,15 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	}
 	known := p.opt.State.recall(place{name: p.m.Name, path: p.path}, files)
 	var todo []*hashed
-	var of []int // entries, of todo
+	var of []int // indexes in files, of todo
 	for i, entry := range entries {
 		e := &p.m.Entries[entry]
 		if known[i].m == nil {
-			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.Stamp()}), append(of, entry)
+			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.Stamp()}), append(of, i)
 		} else if known[i].entry().Root == e.Root {
 			p.sel.placed[entry] = files[i].info.Stamp()
 		} else if p.wants(entry) {
-			way.add(e.Path, "differs")
+			p.isWrong(entry, files[i].info, "differs", way)
 		}
 	}
 	p.slots = &slotFile{}
@@ -367,15 +385,16 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 		return err
 	}
 	for i, f := range todo {
-		e := &p.m.Entries[of[i]]
+		entry := entries[of[i]]
+		e := &p.m.Entries[entry]
 		switch {
-		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(of[i]): // in nobody's way
+		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(entry): // in nobody's way
 		case f.err != nil:
-			way.add(e.Path, f.err.Error())
+			way.block(e.Path, f.err.Error())
 		case share.FileRoot(f.pieces) != e.Root:
-			way.add(e.Path, "differs")
+			p.isWrong(entry, files[of[i]].info, "differs", way)
 		default:
-			p.sel.placed[of[i]] = f.stamp
+			p.sel.placed[entry] = f.stamp
 		}
 	}
 	return nil
@@ -676,9 +695,10 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil && p.blocked(e.Path):
-			way.add(e.Path, "has something else where a folder should be")
+			way.block(e.Path, "has something else where a folder should be")
 		case err != nil:
 			return err
+		case p.stillWrong(i, info):
 		case info.Inode != 0 && info.Stamp() == todo[i]:
 			p.handles.Files.Drop(i)
 			if err := p.dir.Remove(path.Join(p.staging, "data", e.Path)); err != nil {
@@ -689,7 +709,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 			p.life.Unlock()
 			delete(todo, i)
 		default:
-			way.add(e.Path, "is there already")
+			way.block(e.Path, "was put there, or changed, meanwhile")
 		}
 	}
 	return way.err()
@@ -719,10 +739,7 @@ func (p *Partial) moveFile(entry int, st vfs.Stamp) error {
 	defer p.life.Unlock()
 	p.handles.Files.Drop(entry) // an open file cannot be moved on every system
 	name := p.m.Entries[entry].Path
-	err := p.dir.Move(path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: %w", share.ErrExists, err)
-	}
+	err := p.moveOver(entry, path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
 	if err == nil {
 		p.put(entry, restamp(p.sel.out, name, st))
 	}
@@ -752,6 +769,9 @@ func (p *Partial) makeLinks() error {
 			}
 			if target, e2 := d.Readlink(path.Base(e.Path)); e2 == nil && target == e.Target {
 				return nil
+			}
+			if _, wrong := p.sel.wrong[i]; wrong {
+				return p.replaceLink(i)
 			}
 			return fmt.Errorf("%w: %w", share.ErrExists, err)
 		})

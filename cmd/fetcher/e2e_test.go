@@ -97,6 +97,7 @@ type line struct {
 	State    string
 	Addr     string
 	Seconds  float64
+	Replaces []string
 
 	Files      int `json:"files"`
 	ShareFiles int `json:"share_files"`

@@ -93,6 +93,7 @@ var advices = []struct {
 	what string
 }{
 	{fetcher.ErrStateDir, "Name another folder with --dir, or FETCHER_DIR in the environment."},
+	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
 	{share.ErrDiskFull, "Make room and run the same command again; what fetch has verified is kept."},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ type fetchFlags struct {
 	out       string
 	only      []string
 	skip      []string
+	repair    bool
+	like      []string
 	peers     []string
 	listen    []string
 	seed      string
@@ -48,6 +51,11 @@ any number of parts, and the pattern of a folder all that is in it. What is not
 chosen is not made; what is lies in DIR/NAME when it is complete, and
 DIR/NAME.partial stays for a later run that chooses more.
 
+If DIR/NAME is there and differs, nothing is done, unless --repair is given:
+then what is missing or wrong is fetched, and a file is replaced when the right
+one is here whole; which, is said before. What the share does not have is not
+touched. With --like, pieces that an older version has too are taken from there.
+
 While it fetches, it serves what it has verified to others; with --seed it goes
 on doing so when it is done.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -64,6 +72,8 @@ on doing so when it is done.`,
 	f.StringVarP(&fl.out, "out", "o", ".", "put the share into this folder, `DIR`")
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
+	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
+	f.StringArrayVar(&fl.like, "like", nil, "take what is equal from this folder or file, `DIR`; may be repeated")
 	fl.sources(f)
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
@@ -86,6 +96,11 @@ type rates struct{ up, down int64 }
 
 // check is the flags' meaning; seed is how long to serve afterwards, negative for ever.
 func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
+	for _, at := range fl.like {
+		if _, err := os.Stat(at); err != nil {
+			return 0, limit, usageError{fmt.Errorf("--like: there is no file or folder %q", at)}
+		}
+	}
 	if fl.stall <= 0 {
 		return 0, limit, usageError{errors.New("--stall must be more than 0")}
 	}
@@ -136,7 +151,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	}
 	defer node.Close()
 	children.node = node
-	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
+	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Repair: fl.repair, Like: fl.like, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
 		return err
 	}
@@ -294,7 +309,15 @@ func (w *watcher) plan(e fetcher.Planned) {
 		fmt.Fprintf(w.stderr, ", %s of it here already", share.Size(e.Resumed))
 	}
 	fmt.Fprintln(w.stderr)
-	w.out.write("plan", map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": e.Bytes, "files": e.Files, "dirs": e.Dirs, "links": e.Links,
+	replaces := append([]string{}, w.t.Replaces()...)
+	if len(replaces) > 0 {
+		fmt.Fprintf(w.stderr, "%s, and will be replaced when the right bytes are here:\n", either(len(replaces) == 1, "1 file differs", fmt.Sprintf("%d files differ", len(replaces))))
+		for _, p := range replaces {
+			fmt.Fprintf(w.stderr, "%s%s\n", verbatim, printable(p))
+		}
+	}
+	w.out.write("plan", map[string]any{"replaces": replaces,
+		"share": m.ID().String(), "name": m.Name, "bytes": e.Bytes, "files": e.Files, "dirs": e.Dirs, "links": e.Links,
 		"share_bytes": m.Layout().Bytes(), "share_files": files, "pieces": w.t.Progress().Pieces, "missing_pieces": e.Pieces, "resumed_bytes": e.Resumed})
 }
 

@@ -55,6 +55,9 @@ type Disk struct {
 	NoSyncAll bool
 	// FoldCase makes names that differ only in case the same name.
 	FoldCase bool
+	// Clone makes files share bytes, which it is shown and may change as if somebody
+	// else just had. Default: that cannot be.
+	Clone func([]byte)
 
 	mu      sync.Mutex // guards the fields below, and all nodes
 	root    *node
@@ -859,6 +862,20 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 		f.n.size = max(f.n.size, off+int64(done))
 	}
 	return done, err
+}
+
+// CloneRange is for vfs.Clone. It takes room as a write does.
+func (f *file) CloneRange(off int64, from vfs.File, fromOff, n int64) error {
+	if f.d.Clone == nil {
+		return errors.ErrUnsupported
+	}
+	b := make([]byte, n)
+	if k, err := from.ReadAt(b, fromOff); int64(k) < n {
+		return err
+	}
+	f.d.Clone(b)
+	_, err := f.WriteAt(b, off)
+	return err
 }
 
 func (f *file) Sync() error {

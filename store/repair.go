@@ -1,0 +1,133 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// A target that differs can be repaired, if that is asked for. What is right stays as
+// it is. What is missing or wrong is fetched into NAME.partial, but for the pieces that
+// the wrong files have (take.go). When all of a file is here, verified and durable, it
+// is renamed over the wrong one, so that at each moment one of them is there, whole;
+// a wrong one is never written to, nor is what it is a link to. One that was changed
+// since it was looked at is left alone, and is an error. So is what is of another kind:
+// of a folder nobody knows what is in it.
+//
+// What the share does not have, and what is not wanted, is not looked at.
+
+// ErrRepairable says that a target differs from the share in what PartialOptions.Repair
+// could mend.
+var ErrRepairable = errors.New("it can be repaired")
+
+// repairable is an error about such a target.
+type repairable struct{ error }
+
+func (e repairable) Unwrap() []error { return []error{e.error, ErrRepairable} }
+
+// isWrong notes what stands at the target in place of a wanted file or link, as it was
+// looked at: to be replaced, if that was asked for and it may be.
+func (p *Partial) isWrong(entry int, info vfs.Info, why string, way *inTheWay) {
+	e := &p.m.Entries[entry]
+	switch {
+	case info.Type == 0 && e.Kind == share.File, info.Type == fs.ModeSymlink && e.Kind != share.Dir:
+		if p.opt.Repair {
+			p.willReplace(entry, info)
+		} else {
+			way.add(e.Path, why)
+		}
+	default:
+		way.block(e.Path, fmt.Sprintf("is a %s, and in the share a %s", kindOf(info.Type), kindName(e.Kind)))
+	}
+}
+
+func (p *Partial) willReplace(entry int, info vfs.Info) {
+	if p.sel.wrong == nil {
+		p.sel.wrong = map[int]vfs.Stamp{}
+	}
+	p.sel.wrong[entry] = info.Stamp()
+}
+
+// kindOf is what something on a disk is called.
+func kindOf(t fs.FileMode) string {
+	switch {
+	case t == 0:
+		return "file"
+	case t.IsDir():
+		return "folder"
+	}
+	return vfs.Special(t)
+}
+
+func kindName(k share.Kind) string {
+	return map[share.Kind]string{share.File: "file", share.Dir: "folder", share.Symlink: "symlink"}[k]
+}
+
+// Replaces is the paths in the share of what stands at the target, is not what the
+// share has there, and will be replaced when that is here; in order.
+func (p *Partial) Replaces() (out []string) {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	for _, entry := range slices.Sorted(maps.Keys(p.sel.wrong)) {
+		out = append(out, p.m.Entries[entry].Path)
+	}
+	return out
+}
+
+// moveOver gives what lies at from in the folder of the target the place of an entry,
+// which must be free, or taken by what is to be replaced.
+func (p *Partial) moveOver(entry int, from, to string) error {
+	if _, wrong := p.sel.wrong[entry]; wrong {
+		info, err := p.dir.Lstat(to)
+		switch {
+		case err == nil && !p.stillWrong(entry, info):
+			return fmt.Errorf("%w: it was changed while it was being repaired", share.ErrExists)
+		case err == nil:
+			return p.dir.Rename(from, to)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	err := p.dir.Move(from, to)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: %w", share.ErrExists, err)
+	}
+	return err
+}
+
+// stillWrong says whether what stands at the place of an entry is what was found there,
+// and is to be replaced.
+func (p *Partial) stillWrong(entry int, now vfs.Info) bool {
+	was, wrong := p.sel.wrong[entry]
+	return wrong && was.Is(now.Stamp())
+}
+
+// newLink is where a symlink is made that takes the place of another.
+const newLink = "link.new"
+
+// replaceLink puts the symlink of an entry in the place of another.
+func (p *Partial) replaceLink(entry int) error {
+	e := &p.m.Entries[entry]
+	if err := p.dropLink(); err != nil {
+		return err
+	}
+	if err := p.stage.Symlink(e.Target, newLink); err != nil {
+		return err
+	}
+	return p.moveOver(entry, path.Join(p.staging, newLink), path.Join(p.m.Name, e.Path))
+}
+
+// dropLink removes what a run that was killed has left of replaceLink.
+func (p *Partial) dropLink() error {
+	target, err := p.stage.Readlink(newLink)
+	if err != nil || !slices.ContainsFunc(p.m.Entries, func(e share.Entry) bool { return e.Kind == share.Symlink && e.Target == target }) {
+		return nil // there is none, or it is not ours
+	}
+	return p.stage.Remove(newLink)
+}
