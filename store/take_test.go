@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/piecelease/fetcher/share"
@@ -56,11 +57,14 @@ func TestEqualPiecesAreTakenFromAnOlderVersion(t *testing.T) {
 		}
 	}
 	listen(t, filepath.Join(old, "socket"))
+	var mu sync.Mutex // several workers look
 	looked := map[string]bool{}
 	_, missing := takeFrom(t, now, store.PartialOptions{Like: []string{old}, Workers: 2, Taking: func(path string, read int64) {
 		if read < 0 {
 			t.Errorf("%d bytes read", read)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		looked[filepath.Base(path)] = true
 	}})
 	if got, want := strings.Join(missing, " "), "changed@1 grown@1 new@0 shifted@0 shifted@1"; got != want {
