@@ -1,0 +1,229 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// ID names an entry for as long as the database lives; none is used twice.
+type ID int64
+
+// Kind is what an entry is about.
+type Kind uint8
+
+// The kinds there are.
+const (
+	Serve Kind = iota + 1 // paths of this machine, served from where they are
+	Fetch                 // a share to be fetched, and then served on
+)
+
+func (k Kind) String() string { return name(kinds, int(k)) }
+
+// State is how an entry stands.
+type State uint8
+
+// The states there are. Whether an entry is paused is part of its Wish, beside them.
+const (
+	Asked   State = iota + 1 // not done yet: to be read, or being fetched
+	Serving                  // Serve: it is served
+	Kept                     // Fetch: it is here, whole or as much as was chosen, and served on
+	Ended                    // Fetch: it is here, and was served for as long as was asked
+	Missing                  // what it is about is not on the disk, or not as it was
+	Failed                   // it cannot go on without its owner
+)
+
+func (s State) String() string { return name(states, int(s)) }
+
+var (
+	kinds  = []string{"", "serve", "fetch"}
+	states = []string{"", "asked", "serving", "kept", "ended", "missing", "failed"}
+)
+
+func name(of []string, i int) string {
+	if i < len(of) {
+		return of[i]
+	}
+	return fmt.Sprint(i)
+}
+
+// Entry is one line of the catalog.
+type Entry struct {
+	ID    ID
+	Kind  Kind
+	Added time.Time
+	Wish
+	Status
+}
+
+// Wish is what the owner asked for. What stands before the empty line never changes
+// for an entry.
+type Wish struct {
+	Paths   []string `json:"paths,omitempty"`   // Serve: absolute; one, or several and a name
+	Exclude []string `json:"exclude,omitempty"` // Serve: patterns of what is left out
+	Links   string   `json:"links,omitempty"`   // Serve: what becomes of symbolic links; empty: kept
+	Name    string   `json:"name,omitempty"`    // Serve: what the share is called; empty: as the path
+	Source  string   `json:"source,omitempty"`  // Fetch: a ticket or a share ID
+	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
+	Repair  bool     `json:"repair,omitempty"`  // Fetch: what differs in Dir is replaced
+
+	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
+	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what is fetched; none: all
+	Skip      []string      `json:"skip,omitempty"`       // Fetch: patterns of what is not
+	Priority  int           `json:"priority,omitempty"`   // from -1, low, to 1, high
+	Paused    bool          `json:"paused,omitempty"`     // nothing is done for it
+	SeedRatio float64       `json:"seed_ratio,omitempty"` // Fetch: serve on until so many times its size was sent; 0: no such end
+	SeedTime  time.Duration `json:"seed_time,omitempty"`  // Fetch: serve on for so long; 0: no such end
+}
+
+// Status is what became of an entry.
+type Status struct {
+	State State
+	Why   string    // a sentence, for Missing, Failed and Ended; may be empty
+	Since time.Time // of the state
+	Share share.ID  // zero until it is known
+	Title string    // what the share is called; empty until it is known
+	Path  string    // Fetch: where it lies, once it is Kept or Ended
+	Bytes int64     // of the share, or of what was chosen of it
+	Files int
+	Done  time.Time // Fetch: when it was here; zero before
+	Sent  int64     // bytes of its content that others were sent
+	Older []share.ID
+}
+
+// Limits of what an entry may hold. They are far above what people need.
+const (
+	MaxEntries = 100_000
+	MaxOlder   = 16 // earlier versions that are remembered
+
+	maxText = 16 << 10 // bytes of one text
+	maxList = 1 << 10  // texts in a list
+	maxWish = 1 << 20  // bytes of a wish
+	maxWhy  = 4 << 10
+)
+
+// Errors that callers branch on.
+var (
+	ErrNoEntry = errors.New("there is no such entry")
+	ErrTwice   = errors.New("the catalog has that already")
+	ErrFull    = fmt.Errorf("the catalog has %d entries, and takes no more; remove some", MaxEntries)
+)
+
+// Kind is Serve or Fetch.
+func (w *Wish) kind() Kind {
+	if len(w.Paths) > 0 {
+		return Serve
+	}
+	return Fetch
+}
+
+// Check says what is wrong with a wish.
+func (w *Wish) Check() error {
+	if err := w.sized(); err != nil {
+		return err
+	}
+	switch {
+	case w.Priority < -1 || w.Priority > 1:
+		return fmt.Errorf("a priority is from -1 to 1, not %d", w.Priority)
+	case !(w.SeedRatio >= 0 && w.SeedRatio <= 1e6):
+		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %v", w.SeedRatio)
+	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:
+		return fmt.Errorf("a time to seed for is from 0 to 100 years, not %v", w.SeedTime)
+	}
+	if err := patterns(w.Only, w.Skip); err != nil {
+		return err
+	}
+	if w.kind() == Serve {
+		return w.checkServe()
+	}
+	return w.checkFetch()
+}
+
+func patterns(lists ...[]string) error {
+	for _, list := range lists {
+		if _, err := share.ParseGlobs(list); err != nil {
+			return fmt.Errorf("%q has no pattern for paths: %w", list, path.ErrBadPattern)
+		}
+	}
+	return nil
+}
+
+func (w *Wish) checkServe() error {
+	for _, p := range w.Paths {
+		if !filepath.IsAbs(p) {
+			return fmt.Errorf("a path to serve must be absolute, not %q", p)
+		}
+	}
+	switch {
+	case len(w.Paths) > 1 && w.Name == "":
+		return errors.New("several files or folders in one share need a name for it")
+	case w.Links != "" && !slices.Contains([]string{"keep", "skip", "refuse"}, w.Links):
+		return fmt.Errorf("links are kept, skipped or refused, not %q", w.Links)
+	case w.Source != "" || w.Dir != "" || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip) > 0 || w.SeedRatio != 0 || w.SeedTime != 0:
+		return errors.New("an entry is either paths to serve or a share to fetch, not both")
+	}
+	return nil
+}
+
+func (w *Wish) checkFetch() error {
+	if _, err := share.Parse(w.Source); err != nil {
+		return err
+	}
+	for _, p := range w.Peers {
+		a, err := share.ParseAddr(p)
+		if err == nil && (len(a) == 0 || a.Protocols()[len(a)-1].Name != "p2p") {
+			err = errors.New("it does not end in /p2p/ID")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %q is no multiaddr of a peer: %v", share.ErrTicket, p, err)
+		}
+	}
+	switch {
+	case !filepath.IsAbs(w.Dir):
+		return fmt.Errorf("the folder to put a share into must be absolute, not %q", w.Dir)
+	case w.Name != "" || w.Links != "" || len(w.Exclude) > 0:
+		return errors.New("an entry is either paths to serve or a share to fetch, not both")
+	}
+	return nil
+}
+
+// sized holds every text and list to a cap.
+func (w *Wish) sized() error {
+	texts := []string{w.Links, w.Name, w.Source, w.Dir}
+	for _, list := range [][]string{w.Paths, w.Exclude, w.Peers, w.Only, w.Skip} {
+		if len(list) > maxList {
+			return fmt.Errorf("a list of %d: an entry takes %d of a kind", len(list), maxList)
+		}
+		texts = append(texts, list...)
+	}
+	all := 0
+	for _, t := range texts {
+		all += len(t)
+		if len(t) > maxText || strings.ContainsRune(t, 0) || !utf8.ValidString(t) {
+			return fmt.Errorf("a path, pattern or address must be UTF-8 of at most %d bytes", maxText)
+		}
+	}
+	if all > maxWish/2 {
+		return fmt.Errorf("an entry of %d bytes: at most %d", all, maxWish/2)
+	}
+	return nil
+}
+
+// key is what no two entries may have in common.
+func (w *Wish) key() string {
+	if w.kind() == Serve {
+		return strings.Join(append([]string{"serve", w.Name}, w.Paths...), "\x00")
+	}
+	t, err := share.Parse(w.Source)
+	if err != nil { // Check has read it
+		return w.Source
+	}
+	return strings.Join([]string{"fetch", t.ID.String(), w.Dir}, "\x00")
+}

@@ -1,0 +1,14 @@
+package catalog
+
+import "github.com/piecelease/fetcher/internal/sqlitedb"
+
+// schema: times are seconds since 1970, 0 for none. entries.key is what no two may have
+// in common; wish is the JSON of a Wish; older is the earlier share IDs, 36 bytes each.
+// AUTOINCREMENT has no ID used twice.
+var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
+	`CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL CHECK(kind BETWEEN 1 AND 2),
+	   key TEXT NOT NULL UNIQUE, wish TEXT NOT NULL, added INTEGER NOT NULL,
+	   state INTEGER NOT NULL CHECK(state BETWEEN 1 AND 6), why TEXT NOT NULL DEFAULT '', since INTEGER NOT NULL,
+	   share BLOB, title TEXT NOT NULL DEFAULT '', path TEXT NOT NULL DEFAULT '', bytes INTEGER NOT NULL DEFAULT 0,
+	   files INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0, sent INTEGER NOT NULL DEFAULT 0, older BLOB)`,
+}}
