@@ -25,9 +25,13 @@ type Config struct {
 	// FreshIdentity gives the node a key of its own that ends with it, so that it
 	// does not meet itself under the key that Dir keeps.
 	FreshIdentity bool
+	// Sole has Open fail, with an error that wraps share.ErrHeld, if another process has
+	// the key that Dir keeps.
+	Sole bool
 	// Listen is where to listen, each of which must be had: multiaddrs; "PORT", which
-	// is TCP and QUIC on all interfaces; or "IP:PORT". Default all interfaces, on the
-	// port of last time if it is free. The single word "none" is no listening.
+	// is TCP and QUIC on all interfaces; or "IP:PORT". Default all interfaces, and on the
+	// port of last time if the node has the key of last time and the port is free. The
+	// single word "none" is no listening.
 	Listen []string
 	// Announce are multiaddrs to name to others in place of those listened on.
 	Announce []string

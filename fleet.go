@@ -124,9 +124,6 @@ func (n *Node) Coordinate(ctx context.Context, ticketOrID string, more []string)
 	}
 	n.fleets[m.ID()] = c
 	n.mu.Unlock()
-	if len(n.cfg.Listen) == 0 {
-		n.savePort() // members look for us there, also after kill -9
-	}
 	f := n.cfg.Fleet
 	err = n.program.Coordinate(ctx, actors.CoordinateShare{
 		Config: fleet.Config{Share: m.ID(), Layout: m.Layout(), Epoch: kept.Epoch(), Allow: f.Allow, Members: kept.Members(), Settle: f.Settle,

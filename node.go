@@ -36,6 +36,7 @@ type Node struct {
 	host     *p2p.Host
 	offers   *store.Offers
 	program  *actors.Program
+	named    bool // its key is one that others know it by, and not made for this run
 
 	mu        sync.Mutex
 	transfers map[share.ID]*Transfer
@@ -79,6 +80,9 @@ func (n *Node) start(ctx context.Context) error {
 	if n.host, err = p2p.New(p); err != nil {
 		return err
 	}
+	if n.named && len(n.cfg.Listen) == 0 {
+		n.savePort(p.Port)
+	}
 	n.offers = store.NewOffers()
 	rt := system.Real(n.log)
 	rt.SetWall(n.cfg.Wall)
@@ -114,14 +118,21 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 	p.Logger = n.log
 	p.Version = cmp.Or(p.Version, Version())
 	p.Listen, p.Announce = n.cfg.Listen, n.cfg.Announce
+	n.named = p.Key != nil
 	if !n.cfg.FreshIdentity && p.Key == nil {
-		key, _, err := n.state.Key()
+		key, stored, err := n.state.Key()
 		if err != nil {
 			return p, err
 		}
-		p.Key = key
+		if n.cfg.Sole && !stored {
+			return p, fmt.Errorf("the key of this node, in %s: %w", n.cfg.Dir, share.ErrHeld)
+		}
+		if !stored {
+			n.log.Warn("another process has the key of this node: tickets of this one end with it", "dir", n.cfg.Dir)
+		}
+		p.Key, n.named = key, stored
 	}
-	if len(p.Listen) == 0 && p.Port == 0 {
+	if n.named && len(p.Listen) == 0 && p.Port == 0 {
 		p.Port = n.state.LoadPort()
 	}
 	return p, nil
@@ -272,9 +283,6 @@ func (n *Node) close() error {
 		}
 	}
 	n.leaving.Wait()
-	if len(n.cfg.Listen) == 0 {
-		n.savePort()
-	}
 	err := n.program.Close(ctx)            // says goodbye
 	err = errors.Join(err, n.host.Close()) // finishes the replies in flight
 	n.offers.Close()
@@ -325,21 +333,36 @@ func (n *Node) leave(t *Transfer) {
 	})
 }
 
-func (n *Node) savePort() {
-	for _, a := range n.host.Addrs() {
+// savePort keeps the port for the next time, as soon as it is bound: tickets name it.
+// before is that of last time, 0 if there was none.
+func (n *Node) savePort(before int) {
+	port := n.port()
+	if port == 0 || port == before {
+		return
+	}
+	if before != 0 {
+		n.log.Warn("another program has the port of last time: tickets that were handed out before do not work any more", "port", before, "now", port)
+	}
+	if err := n.state.SavePort(port); err != nil {
+		n.log.Warn("the port was not saved: after a restart, tickets of this run may not work", "port", port, "error", err)
+	}
+}
+
+// port is the first that is listened on over TCP; 0 if there is none.
+func (n *Node) port() int {
+	addrs := n.host.Addrs()
+	for _, a := range addrs[min(len(addrs), len(n.cfg.Announce)):] {
 		m, err := ma.NewMultiaddr(a)
 		if err != nil {
 			continue
 		}
 		if tcp, err := manet.ToNetAddr(firstOf(m)); err == nil {
 			if ap, err := netip.ParseAddrPort(tcp.String()); err == nil {
-				if err := n.state.SavePort(int(ap.Port())); err != nil {
-					n.log.Debug("save port", "error", err)
-				}
-				return
+				return int(ap.Port())
 			}
 		}
 	}
+	return 0
 }
 
 // firstOf is the part of a multiaddr before /p2p.

@@ -184,9 +184,9 @@ func (s *State) LoadRanking() []byte {
 	return b
 }
 
-// SavePort keeps the port that the node listened on.
+// SavePort keeps the port that the node listens on, durably.
 func (s *State) SavePort(port int) error {
-	return s.save("port", vfs.EncodeRecord(vfs.PortRecord, binary.LittleEndian.AppendUint16(nil, uint16(port))), false)
+	return s.save("port", vfs.EncodeRecord(vfs.PortRecord, binary.LittleEndian.AppendUint16(nil, uint16(port))), true)
 }
 
 // LoadPort is the port the node last listened on, 0 if unknown.

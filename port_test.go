@@ -1,0 +1,82 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func opened(t *testing.T, cfg Config) *Node {
+	t.Helper()
+	n, err := Open(context.Background(), cfg)
+	must(t, err)
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// What a killed node listened on is known to the next one: the port is kept when it is
+// bound, and nobody but the holder of the key keeps another or takes it.
+func TestThePortOutlivesAKill(t *testing.T) {
+	dir := t.TempDir()
+	first := opened(t, Config{Dir: dir})
+	port := first.port()
+	if got := first.state.LoadPort(); got != port {
+		t.Fatalf("while the node runs, port %d is kept, not its %d", got, port)
+	}
+	var log safeBuffer
+	second := opened(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	must(t, second.Close())
+	if !strings.Contains(log.String(), "tickets of this one end with it") {
+		t.Errorf("the second said %q", log.String())
+	}
+	must(t, first.Close())
+	fresh := opened(t, Config{Dir: dir, FreshIdentity: true})
+	if fresh.port() == port {
+		t.Error("a node with a key of its own took the port that tickets of the other name")
+	}
+	again := opened(t, Config{Dir: dir})
+	if again.port() != port || again.ID() != first.ID() {
+		t.Errorf("it was %s on port %d, and is %s on %d", first.ID(), port, again.ID(), again.port())
+	}
+}
+
+func TestAPortThatIsTakenIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	n := opened(t, Config{Dir: dir})
+	port := n.port()
+	must(t, n.Close())
+	l, err := net.Listen("tcp", fmt.Sprint("0.0.0.0:", port))
+	must(t, err)
+	defer l.Close()
+	var log safeBuffer
+	n = opened(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if n.port() == port || n.state.LoadPort() != n.port() {
+		t.Errorf("it listens on %d, and %d is kept", n.port(), n.state.LoadPort())
+	}
+	if !strings.Contains(log.String(), "tickets that were handed out before do not work") {
+		t.Errorf("it said %q", log.String())
+	}
+}
+
+func TestWhatIsAnnouncedIsNotThePort(t *testing.T) {
+	n := opened(t, Config{Dir: t.TempDir(), Announce: []string{"/ip4/192.0.2.1/tcp/5", "/ip4/192.0.2.1/tcp/5"}})
+	if n.port() == 5 || n.state.LoadPort() == 5 {
+		t.Errorf("port %d, kept %d", n.port(), n.state.LoadPort())
+	}
+}
+
+func TestASoleNodeIsRefusedBesideAnother(t *testing.T) {
+	dir := t.TempDir()
+	n := opened(t, Config{Dir: dir})
+	if _, err := Open(t.Context(), Config{Dir: dir, Sole: true}); !errors.Is(err, share.ErrHeld) {
+		t.Errorf("got %v", err)
+	}
+	must(t, n.Close())
+	opened(t, Config{Dir: dir, Sole: true})
+}
