@@ -27,7 +27,8 @@ type shareRun struct {
 	stderr bytes.Buffer // to be read when it has ended
 }
 
-// runShare begins to share. The process ends with the test.
+// runShare begins to share. The process ends with the test, and after a minute at the
+// latest.
 func runShare(t *testing.T, stdin io.Reader, args ...string) *shareRun {
 	t.Helper()
 	r := &shareRun{cmd: exec.Command(binary, append([]string{"share", "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)}
@@ -36,7 +37,9 @@ func runShare(t *testing.T, stdin io.Reader, args ...string) *shareRun {
 	must(t, err)
 	r.lines = json.NewDecoder(out)
 	must(t, r.cmd.Start())
+	limit := time.AfterFunc(time.Minute, func() { r.cmd.Process.Kill() })
 	t.Cleanup(func() {
+		limit.Stop()
 		r.cmd.Process.Kill()
 		r.cmd.Wait()
 	})
