@@ -28,13 +28,13 @@ func (c *coordinator) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		c.core = fleet.NewCoordinator(c.cmd.Config, now)
-	case Subscribe:
+	case wire.Subscribe:
 		c.core.Subscribe(by, m.Share, m.Addrs, now)
-	case Unsubscribe:
+	case wire.Unsubscribe:
 		c.core.Unsubscribe(by, m.Share, now)
-	case HaveMap:
+	case wire.HaveMap:
 		c.core.HaveMap(by, m.Share, m.Pieces, m.Bits, now)
-	case Have:
+	case wire.Have:
 		c.core.Have(by, m.Share, m.Pieces, now)
 	case wire.PieceDone:
 		c.core.PieceDone(by, m, now)

@@ -25,7 +25,7 @@ type talker struct {
 }
 
 func (f *simFleet) talker(name peers.ID) *talker {
-	k := &talker{System: system.NewSystem(f.w.Runtime(string(name)), name, f.w.Outbox(name), codec{}), f: f}
+	k := &talker{System: system.NewSystem(f.w.Runtime(string(name)), name, f.w.Outbox(name), wire.Codec{}), f: f}
 	k.seat = k.Remote(f.seat.id, coordinatorName(f.m.ID()))
 	k.pid = k.Spawn(nil, "talker", leaseBox, receive(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
@@ -66,8 +66,8 @@ func (k *talker) join(t testing.TB, pieces ...share.Piece) {
 	for _, p := range pieces {
 		set.Add(p)
 	}
-	for _, m := range k.say(Subscribe{Share: k.f.m.ID()}, HaveMap{k.f.m.ID(), set.Len(), set.Bytes()}) {
-		if r, ok := m.(SubscribeResult); ok && r.Accepted {
+	for _, m := range k.say(wire.Subscribe{Share: k.f.m.ID()}, wire.HaveMap{Share: k.f.m.ID(), Pieces: set.Len(), Bits: set.Bytes()}) {
+		if r, ok := m.(wire.SubscribeResult); ok && r.Accepted {
 			return
 		}
 	}
@@ -77,10 +77,10 @@ func (k *talker) join(t testing.TB, pieces ...share.Piece) {
 // source says that it has a source with all pieces.
 func (k *talker) source(name peers.ID) wire.SourceHas {
 	all := share.FullSet(k.f.m.Layout().Pieces())
-	return wire.SourceHas{Share: k.f.m.ID(), Source: name, Pieces: uint32(all.Len()), Bits: all.Bytes()}
+	return wire.SourceHas{Share: k.f.m.ID(), Source: name, Pieces: all.Len(), Bits: all.Bytes()}
 }
 
-func (k *talker) ask(source peers.ID, max int, keep ...uint32) wire.LeaseRequest {
+func (k *talker) ask(source peers.ID, max int, keep ...share.Piece) wire.LeaseRequest {
 	return wire.LeaseRequest{Share: k.f.m.ID(), Source: source, Max: uint32(max), Keep: keep}
 }
 
@@ -149,17 +149,17 @@ func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {
 		switch m := ctx.Message().(type) {
 		case say:
 			ctx.Request(a.seat, m.what)
-		case SubscribeResult:
+		case wire.SubscribeResult:
 			a.got = append(a.got, m)
 		}
 	}), system.OnPanicStop)
 	a.ExportTo(f.seat.id, a.pid)
 	id := f.m.ID()
-	for _, m := range []any{HaveMap{id, 8, []byte{0xff}}, Have{id, []share.Piece{1}}, wire.PieceDone{Share: id, Piece: 2}, a.ask("x", 4), a.source("y"),
+	for _, m := range []any{wire.HaveMap{Share: id, Pieces: 8, Bits: []byte{0xff}}, wire.Have{Share: id, Pieces: []share.Piece{1}}, wire.PieceDone{Share: id, Piece: 2}, a.ask("x", 4), a.source("y"),
 		wire.LeaseReturned{Share: id, Source: "x", Items: []wire.Returned{{Piece: ls[0].Piece, Token: ls[0].Token}}},
-		wire.LeaseProgress{Share: id, Source: "x"}, wire.SourceHasMore{Share: id, Source: "x"}, wire.SourceDown{Share: id, Source: "x"}, Unsubscribe{Share: id}} {
+		wire.LeaseProgress{Share: id, Source: "x"}, wire.SourceHasMore{Share: id, Source: "x"}, wire.SourceDown{Share: id, Source: "x"}, wire.Unsubscribe{Share: id}} {
 		got := a.say(m)
-		if len(got) != 1 || got[0].(SubscribeResult).Accepted {
+		if len(got) != 1 || got[0].(wire.SubscribeResult).Accepted {
 			t.Errorf("%T was answered with %+v", m, got)
 		}
 	}

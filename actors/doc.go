@@ -13,7 +13,7 @@
 //	coordinator.go    the actor of fleet's Coordinator
 //	leaseclient.go    the actor of fleet's Member; fleet.go starts both
 //
-//	messages.go       what they say, by receiver; codec.go has the form of what travels
+//	messages.go       what they say to each other in one process, by receiver; what travels is package wire
 //	events.go         what the program tells whoever started it
 //	deps.go           the network and the disk that they need, as interfaces
 //	program.go        the edge between the actors and everything else; inspect.go

@@ -78,17 +78,17 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.status(ctx, m)
 	case linkDown:
 		f.linkDown(ctx, m)
-	case SubscribeResult:
+	case wire.SubscribeResult:
 		f.subscribed(ctx, m)
-	case HaveMap:
+	case wire.HaveMap:
 		f.haveMap(ctx, m)
-	case Have:
+	case wire.Have:
 		f.have(ctx, m)
-	case ShareGone:
+	case wire.ShareGone:
 		f.gone(wire.Reply{Status: wire.Gone, Reason: m.Reason}.String())
 	case system.Unreadable:
 		f.broken(ctx, rule(m.Err))
-	case Goodbye:
+	case wire.Goodbye:
 		f.core.Lost(errGoodbye, f.s.Now())
 	case LeaseResponse:
 		f.leased(ctx, m)
@@ -228,7 +228,7 @@ func (f *fetchPool) dial(ctx actor.Context) {
 }
 
 func (f *fetchPool) subscribe(ctx actor.Context) {
-	sub := Subscribe{Share: f.share}
+	sub := wire.Subscribe{Share: f.share}
 	if !f.anonymous {
 		sub.Addrs, sub.Nameable = f.net.Addrs(), true
 	}
@@ -256,7 +256,7 @@ var errUnheard = errors.New("messages from it were lost")
 // send puts a request on the link; false when the link does not take it.
 func (f *fetchPool) send(r fetchpool.Request) bool {
 	f.requests[r.ID] = &request{Request: r, left: r.Bytes}
-	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: uint32(r.Piece), First: uint32(r.First), Count: uint32(r.Count), Proof: r.Proof, Pressed: r.Pressed})
+	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: r.Piece, First: r.First, Count: r.Count, Proof: r.Proof, Pressed: r.Pressed})
 	if !ok {
 		f.core.Failed(r.ID, fetchpool.Busy, linkFull, f.s.Now())
 	}
@@ -465,7 +465,7 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 	f.core.Lost(m.err, f.s.Now())
 }
 
-func (f *fetchPool) subscribed(ctx actor.Context, m SubscribeResult) {
+func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 	if !f.mine(m.Share) {
 		return
 	}
@@ -489,7 +489,7 @@ func (f *fetchPool) gone(why string) {
 	f.core.Stop(why, f.s.Now())
 }
 
-func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
+func (f *fetchPool) haveMap(ctx actor.Context, m wire.HaveMap) {
 	if !f.listens(m.Share) {
 		return
 	}
@@ -503,7 +503,7 @@ func (f *fetchPool) haveMap(ctx actor.Context, m HaveMap) {
 	f.core.Available(f.s.Now())
 }
 
-func (f *fetchPool) have(ctx actor.Context, m Have) {
+func (f *fetchPool) have(ctx actor.Context, m wire.Have) {
 	switch {
 	case !f.listens(m.Share):
 		return
@@ -597,7 +597,7 @@ func (f *fetchPool) close(ctx actor.Context) {
 	for id := range f.requests {
 		f.end(id)
 	}
-	ctx.Send(f.s.Remote(f.source.ID, SeederName), Unsubscribe{Share: f.share})
+	ctx.Send(f.s.Remote(f.source.ID, SeederName), wire.Unsubscribe{Share: f.share})
 	f.s.Unexport(ctx.Self())
 }
 

@@ -216,6 +216,6 @@ func sendPort(ctx actor.Context, x fleet.Send) {
 	case fleet.Unwatch:
 		ctx.Unwatch(pidOf(x.To))
 	default:
-		ctx.Send(pidOf(x.To), local(x.Message))
+		ctx.Send(pidOf(x.To), x.Message)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -66,7 +67,7 @@ func (none) Send(peers.ID, []byte) bool { return false }
 // newNode is a system of its own in real time. It is closed when the test ends.
 func newNode(t testing.TB) (*system.System, *errorLog) {
 	log := &errorLog{}
-	s := system.NewSystem(system.Real(slog.New(log)), "self", none{}, codec{})
+	s := system.NewSystem(system.Real(slog.New(log)), "self", none{}, wire.Codec{})
 	t.Cleanup(func() { closeNode(t, s); noErrors(t, log) })
 	return s, log
 }
@@ -78,7 +79,7 @@ func newWorld(seed uint64, names ...peers.ID) (*system.World, []*system.System, 
 	w.Log = slog.New(log)
 	var nodes []*system.System
 	for _, n := range names {
-		nodes = append(nodes, system.NewSystem(w.Runtime(string(n)), n, w.Outbox(n), codec{}))
+		nodes = append(nodes, system.NewSystem(w.Runtime(string(n)), n, w.Outbox(n), wire.Codec{}))
 	}
 	return w, nodes, log
 }

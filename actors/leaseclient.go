@@ -105,7 +105,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 func (c *leaseClient) hear(ctx actor.Context, now time.Time) {
 	by := senderOf(c.s, ctx)
 	switch m := ctx.Message().(type) {
-	case SubscribeResult:
+	case wire.SubscribeResult:
 		c.core.SubscribeResult(by, wire.SubscribeResult(m), now)
 	case wire.FleetMembers:
 		c.core.FleetMembers(by, m, now)
@@ -162,7 +162,7 @@ func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
 	case fleet.Send:
 		sendPort(ctx, x)
 	case fleet.Tell:
-		ctx.Request(c.seat, local(x.Message))
+		ctx.Request(c.seat, x.Message)
 	case fleet.Name:
 		ctx.Send(c.finder, PeersNamed{Share: c.member.Share, By: c.cfg.Coordinator.ID, Peers: x.Members, Sure: true})
 	case fleet.Dial:
@@ -193,14 +193,14 @@ func (c *leaseClient) join(ctx actor.Context, now time.Time) {
 		c.s.ExportTo(c.cfg.Coordinator.ID, ctx.Self())
 	}
 	ctx.Watch(c.seat)
-	ctx.Request(c.seat, Subscribe{Share: c.member.Share, Addrs: c.net.Addrs(), Nameable: true})
+	ctx.Request(c.seat, wire.Subscribe{Share: c.member.Share, Addrs: c.net.Addrs(), Nameable: true})
 }
 
 func (c *leaseClient) unseat(ctx actor.Context) {
 	if c.seat != nil {
 		ctx.Unwatch(c.seat)
 		if c.self() {
-			ctx.Request(c.seat, Unsubscribe{Share: c.member.Share})
+			ctx.Request(c.seat, wire.Unsubscribe{Share: c.member.Share})
 		}
 		c.seat = nil
 	}
@@ -210,7 +210,7 @@ func (c *leaseClient) unseat(ctx actor.Context) {
 
 func (c *leaseClient) resign(ctx actor.Context) {
 	if c.seat != nil {
-		ctx.Request(c.seat, Unsubscribe{Share: c.member.Share})
+		ctx.Request(c.seat, wire.Unsubscribe{Share: c.member.Share})
 	}
 	c.hangUp()
 	c.s.Unexport(ctx.Self())

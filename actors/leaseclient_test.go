@@ -58,11 +58,11 @@ func (k *clientLab) relay(ctx actor.Context) {
 
 func (k *clientLab) coordinate(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case Subscribe:
-		ctx.Respond(SubscribeResult{Share: k.id, Accepted: true})
+	case wire.Subscribe:
+		ctx.Respond(wire.SubscribeResult{Share: k.id, Accepted: true})
 	case wire.LeaseRequest:
 		k.requests = append(k.requests, m)
-	case wire.PieceDone, Have, HaveMap, wire.SourceDown:
+	case wire.PieceDone, wire.Have, wire.HaveMap, wire.SourceDown:
 		k.told = append(k.told, m)
 	default:
 		k.relay(ctx)
@@ -81,7 +81,7 @@ func (k *clientLab) hears(t *testing.T, want ...any) {
 
 // rejoin has the client lose its coordinator, and find it again.
 func (k *clientLab) rejoin() {
-	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
+	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
 	k.w.Run(2 * time.Second)
 }
 
@@ -127,10 +127,10 @@ func (k *clientLab) ask(t *testing.T) wire.LeaseRequest {
 	return k.requests[had]
 }
 
-func (k *clientLab) grant(token uint64, pieces ...uint32) {
+func (k *clientLab) grant(token share.Token, pieces ...share.Piece) {
 	m := wire.LeaseResponse{Share: k.id, Source: "x"}
 	for i, p := range pieces {
-		m.Leases = append(m.Leases, wire.Lease{Piece: p, Token: token + uint64(i)})
+		m.Leases = append(m.Leases, wire.Lease{Piece: p, Token: token + share.Token(i)})
 	}
 	k.from(k.seat, m)
 }
@@ -153,12 +153,12 @@ func (k *clientLab) holds(t *testing.T, pieces ...share.Piece) {
 func TestAMemberOfAFleetOfItsOwnNodeLooksForItSoon(t *testing.T) {
 	k := newClientLab(t)
 	k.Unexport(k.seat)
-	k.from(k.seat, SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
+	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
 	k.w.Run(1500 * time.Millisecond) // looked, and found nothing
 	k.Export(coordinatorName(k.id), k.seat)
 	k.told = nil
 	k.w.Run(time.Second)
-	k.hears(t, HaveMap{k.id, 8, []byte{0}})
+	k.hears(t, wire.HaveMap{Share: k.id, Pieces: 8, Bits: []byte{0}})
 }
 
 // What the core of a member wants done is done: its LeaseManager hears what it may
@@ -172,13 +172,13 @@ func TestAMemberDoesWhatItsCoreSays(t *testing.T) {
 	k.holds(t, 3)
 	k.told = nil
 	k.from(k.pool, PieceVerified{Piece: 3}, PieceVerified{Piece: 6})
-	k.hears(t, wire.PieceDone{Share: k.id, Piece: 3, Token: 100}, Have{k.id, []share.Piece{6}})
+	k.hears(t, wire.PieceDone{Share: k.id, Piece: 3, Token: 100}, wire.Have{Share: k.id, Pieces: []share.Piece{6}})
 	k.from(k.seat, wire.FleetMembers{Share: k.id, Members: []peers.Addr{{ID: "b"}}})
 	k.from(k.pool, LeaseReturned{"b", []ReturnedLease{{Piece: 1, Why: leasemgr.NotFound}, {Piece: 2, Why: leasemgr.Missed}, {Piece: 4, Why: leasemgr.BadData}}})
-	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []uint32{1, 4}})
+	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []share.Piece{1, 4}})
 	k.w.Run(15 * time.Second) // nothing comes
 	k.from(k.pool, PlanQuery{1, k.Now().Add(-10 * time.Second)})
-	k.hears(t, wire.SourceDown{Share: k.id, Member: true, Pieces: []uint32{0, 1, 2, 4, 5, 7}})
+	k.hears(t, wire.SourceDown{Share: k.id, Member: true, Pieces: []share.Piece{0, 1, 2, 4, 5, 7}})
 	k.rejoin()
-	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []uint32{1, 4}}, HaveMap{k.id, 8, []byte{1<<3 | 1<<6}})
+	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []share.Piece{1, 4}}, wire.HaveMap{Share: k.id, Pieces: 8, Bits: []byte{1<<3 | 1<<6}})
 }

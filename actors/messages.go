@@ -11,11 +11,12 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is the protocol between the actors: every message that is not an
-// actor's own, sorted by receiver. A message belongs to its receiver once it is
-// sent. Those marked (wire) may also come from another node, and go through
-// codec.go there. Those marked (fleet) have a twin in package wire, which travels
-// between a member of a fleet and its coordinator; see fleet.go.
+// This file is the protocol between the actors of one process: every message that is
+// not an actor's own, sorted by receiver. A message belongs to its receiver once it is
+// sent. What travels between nodes is messages of package wire, sent as they are:
+// Subscribe, Unsubscribe and their answers between a Seeder and the FetchPools and
+// Mirrors of others, and those between a member of a fleet and its coordinator. The
+// latter have twins here, marked (fleet); see fleet.go.
 
 // ---- to Node ----
 
@@ -118,21 +119,6 @@ type WithdrawShare struct {
 
 // Withdrawn, Seeder -> asker.
 type Withdrawn struct{ Children int }
-
-// Subscribe, FetchPool or Mirror -> Seeder (wire). Answered with SubscribeResult, and
-// for a FetchPool then HaveMap and Have.
-type Subscribe struct {
-	Share    share.ID
-	Addrs    []string // where the child itself may be reached
-	Nameable bool     // the child agrees to be named to others as a source
-	Mirror   bool     // it serves the share on, wants to hear of nothing, and agrees to be named for that
-}
-
-// Unsubscribe, FetchPool -> Seeder (wire).
-type Unsubscribe struct {
-	Share share.ID
-	Done  bool // it has all that it wanted
-}
 
 // AdmitRequest, p2p -> Seeder: may this child be served now? Reply is called
 // once, when the answer is known; it must not block. Forwarded by the Node.
@@ -468,37 +454,6 @@ type RevokedLease struct {
 	Piece share.Piece
 	Token share.Token
 }
-
-// SubscribeResult, Seeder -> FetchPool (wire).
-type SubscribeResult struct {
-	Share    share.ID
-	Accepted bool
-	Reason   string
-	Retry    time.Duration // when not accepted: ask again after; 0 is never
-	Children []peers.Addr  // others that have some of the share and agreed to be named
-}
-
-// HaveMap, Seeder -> FetchPool (wire): the whole set of pieces.
-type HaveMap struct {
-	Share  share.ID
-	Pieces int
-	Bits   []byte
-}
-
-// Have, Seeder -> FetchPool (wire): pieces that were added.
-type Have struct {
-	Share  share.ID
-	Pieces []share.Piece
-}
-
-// ShareGone, Seeder -> FetchPool (wire): no longer offered, for a reason.
-type ShareGone struct {
-	Share  share.ID
-	Reason string
-}
-
-// Goodbye, Seeder -> FetchPool (wire): the peer ends; nothing is wrong.
-type Goodbye struct{ Share share.ID }
 
 // PieceStates, PieceVerifier -> FetchPool: which blocks are here of pieces that had been begun.
 type PieceStates struct{ States []PieceState }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
 )
 
 const (
@@ -58,13 +59,13 @@ func (x *mirror) Receive(ctx actor.Context) {
 	case linkDown:
 		x.down(ctx, m)
 	case linkWaits: // a call that waits too long is made again
-	case SubscribeResult:
+	case wire.SubscribeResult:
 		x.answered(ctx, m)
-	case Goodbye, ShareGone:
+	case wire.Goodbye, wire.ShareGone:
 		x.over(ctx, system.SenderPeer(ctx), notBefore)
 	case *actor.Terminated:
 		x.over(ctx, peers.ID(m.Who.Address), 0)
-	case HaveMap, Have, *actor.DeadLetterResponse: // of a node that knows no mirrors; time will tell
+	case wire.HaveMap, wire.Have, *actor.DeadLetterResponse: // of a node that knows no mirrors; time will tell
 	case *actor.Stopping, *actor.Restarting:
 		x.stop(ctx)
 		return
@@ -124,7 +125,7 @@ func (x *mirror) up(ctx actor.Context, m linkUp) {
 func (x *mirror) tell(ctx actor.Context, p *post) {
 	x.s.ExportTo(p.at.ID, ctx.Self())
 	ctx.Watch(p.seeder)
-	ctx.Request(p.seeder, Subscribe{Share: x.m.Share, Addrs: x.net.Addrs(), Nameable: true, Mirror: true})
+	ctx.Request(p.seeder, wire.Subscribe{Share: x.m.Share, Addrs: x.net.Addrs(), Nameable: true, Mirror: true})
 }
 
 func (x *mirror) down(ctx actor.Context, m linkDown) {
@@ -133,7 +134,7 @@ func (x *mirror) down(ctx actor.Context, m linkDown) {
 	}
 }
 
-func (x *mirror) answered(ctx actor.Context, m SubscribeResult) {
+func (x *mirror) answered(ctx actor.Context, m wire.SubscribeResult) {
 	p := x.to(system.SenderPeer(ctx))
 	switch {
 	case p == nil || m.Share != x.m.Share:

@@ -17,12 +17,12 @@ import (
 func (p *puppet) subscribes(to *simNode, m wire.Subscribe) (r wire.SubscribeResult) {
 	p.sw.t.Helper()
 	p.heard = nil
-	p.say(to, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: 100, Type: wire.TypeSubscribe, Payload: wire.AppendSubscribe(nil, m)})
+	p.say(to, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: 100, Type: wire.TypeSubscribe, Payload: wire.Append(nil, m)})
 	p.sw.w.Run(time.Second)
 	for _, e := range p.heard {
 		if e.Type == wire.TypeSubscribeResult {
 			var err error
-			if r, err = wire.ParseSubscribeResult(e.Payload); err != nil {
+			if r, err = wire.Parse[wire.SubscribeResult](e.Payload); err != nil {
 				p.sw.t.Fatal(err)
 			}
 		}
@@ -137,7 +137,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 		t.Errorf("it heard of %d pieces", n)
 	}
 	// What it says last as a child may come after its first word as a mirror.
-	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{Share: m.ID()})})
+	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: m.ID()})})
 	if got := sw.named(source, m.ID()); !slices.Equal(got, []peers.ID{"mirror"}) {
 		t.Errorf("%v are named", got)
 	}
@@ -258,17 +258,17 @@ func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
 				t.Error("told twice")
 			}
 			reply = e.Reply
-			sub, err := wire.ParseSubscribe(e.Payload)
+			sub, err := wire.Parse[wire.Subscribe](e.Payload)
 			if err != nil || !sub.Mirror || !sub.Nameable || len(sub.Addrs) == 0 {
 				t.Errorf("said %+v, %v", sub, err)
 			}
 		}
 	}
 	for typ, b := range map[uint32][]byte{
-		wire.TypeSubscribeResult: wire.AppendSubscribeResult(nil, wire.SubscribeResult{Share: m.ID(), Accepted: true}),
-		wire.TypeHaveMap:         wire.AppendHaveMap(nil, wire.HaveMap{Share: m.ID(), Pieces: 2, Bits: share.FullSet(2).Bytes()}),
-		wire.TypeHave:            wire.AppendHave(nil, wire.Have{Share: m.ID(), Pieces: []uint32{1}}),
-		wire.TypeShareGone:       wire.AppendShareGone(nil, wire.ShareGone{Share: m.ID(), Reason: "changed"}),
+		wire.TypeSubscribeResult: wire.Append(nil, wire.SubscribeResult{Share: m.ID(), Accepted: true}),
+		wire.TypeHaveMap:         wire.Append(nil, wire.HaveMap{Share: m.ID(), Pieces: 2, Bits: share.FullSet(2).Bytes()}),
+		wire.TypeHave:            wire.Append(nil, wire.Have{Share: m.ID(), Pieces: []share.Piece{1}}),
+		wire.TypeShareGone:       wire.Append(nil, wire.ShareGone{Share: m.ID(), Reason: "changed"}),
 	} {
 		old.say(n, wire.Envelope{Kind: wire.KindReply, Token: reply, Type: typ, Payload: b})
 	}

@@ -67,7 +67,7 @@ type Program struct {
 func Start(d Deps) *Program {
 	d.InFlight = orElse(d.InFlight, 32<<20)
 	d.Buffers = orElse(d.Buffers, 1024)
-	s := system.NewSystem(d.Runtime, d.Network.Self(), d.Network, codec{})
+	s := system.NewSystem(d.Runtime, d.Network.Self(), d.Network, wire.Codec{})
 	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers), ration: NewRation(s, d.DownloadRate)}
 	s.OnRootFailed(func(_ string, reason any, _ bool) {
 		n.failure = internalError(reason)
@@ -190,7 +190,7 @@ func (p *Program) Children(ctx context.Context) ([]ChildEvent, error) {
 // sent, and park before that if it takes nothing; they are nil when r is not OK.
 func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(sent int), park func(left int), r wire.Reply) {
 	w := &admission{bytes: bytes, answer: make(chan Admission, 1)}
-	if !p.s.Send(p.node, AdmitRequest{Child: child, Share: id, Piece: share.Piece(q.Piece), Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
+	if !p.s.Send(p.node, AdmitRequest{Child: child, Share: id, Piece: q.Piece, Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
 		return nil, nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
 	}
 	select {

@@ -94,9 +94,9 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.available(m)
 	case WithdrawShare:
 		d.withdraw(ctx, m)
-	case Subscribe:
+	case wire.Subscribe:
 		d.subscribe(ctx, m)
-	case Unsubscribe:
+	case wire.Unsubscribe:
 		d.unsubscribe(ctx, m.Share, system.SenderPeer(ctx))
 		d.taken.over(m.Share, system.SenderPeer(ctx), m.Done)
 	case ChildLost:
@@ -182,9 +182,9 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 }
 
 func (d *seeder) farewell(ctx actor.Context, id share.ID, o *offer, why string) {
-	var bye any = Goodbye{id}
+	var bye any = wire.Goodbye{Share: id}
 	if why != "" {
-		bye = ShareGone{id, why}
+		bye = wire.ShareGone{Share: id, Reason: why}
 	}
 	for _, c := range o.children {
 		ctx.Send(c.pid, bye)
@@ -197,7 +197,7 @@ func (d *seeder) farewell(ctx actor.Context, id share.ID, o *offer, why string) 
 
 // subscribe answers every Subscribe once, and an accepted one of a child with the whole
 // set behind the answer.
-func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
+func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	peer := system.SenderPeer(ctx)
 	if peer == "" {
 		return // a local actor has no business here
@@ -206,7 +206,7 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 	why, retry := d.refusal(o, peer, m)
 	switch {
 	case why != "":
-		ctx.Respond(SubscribeResult{Share: m.Share, Reason: why, Retry: retry})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: why, Retry: retry})
 	case m.Mirror:
 		d.mirror(ctx, o, peer, m)
 	default:
@@ -216,7 +216,7 @@ func (d *seeder) subscribe(ctx actor.Context, m Subscribe) {
 
 // refusal is why a subscription is refused; empty if it is not. What it costs is taken
 // from what this node can spare for the peer.
-func (d *seeder) refusal(o *offer, peer peers.ID, m Subscribe) (why string, retry time.Duration) {
+func (d *seeder) refusal(o *offer, peer peers.ID, m wire.Subscribe) (why string, retry time.Duration) {
 	switch {
 	case o == nil && d.coming[m.Share] != Handle{}:
 		return "is opening the share", 250 * time.Millisecond
@@ -236,14 +236,14 @@ func (d *seeder) refusal(o *offer, peer peers.ID, m Subscribe) (why string, retr
 }
 
 // adopt makes a peer a child.
-func (d *seeder) adopt(ctx actor.Context, o *offer, peer peers.ID, m Subscribe) {
+func (d *seeder) adopt(ctx actor.Context, o *offer, peer peers.ID, m wire.Subscribe) {
 	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
 	from, _ := d.net.Where(peer)
 	named := o.name(peer, from.Reach)
 	c := &child{peer: peer, pid: ctx.Sender(), places: peers.Named(d.net.Places(m.Addrs), from.Reach), nameable: m.Nameable}
 	o.add(c)
 	ctx.Watch(c.pid)
-	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true, Children: named})
+	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named})
 	d.sendMap(m.Share, o, c)
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
 		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
@@ -251,27 +251,27 @@ func (d *seeder) adopt(ctx actor.Context, o *offer, peer peers.ID, m Subscribe) 
 }
 
 // mirror takes note of a peer that serves a share on, for as long as its connection stands.
-func (d *seeder) mirror(ctx actor.Context, o *offer, peer peers.ID, m Subscribe) {
+func (d *seeder) mirror(ctx actor.Context, o *offer, peer peers.ID, m wire.Subscribe) {
 	d.unsubscribe(ctx, m.Share, peer)
 	d.noMirror(ctx, o, peer)
 	from, _ := d.net.Where(peer)
 	places := peers.Named(d.net.Places(m.Addrs), from.Reach)
 	if len(places) == 0 {
-		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "cannot name a peer without an address that others can dial"})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "cannot name a peer without an address that others can dial"})
 		return
 	}
 	gone, ok := o.mirrors.Add(peer, from.Net, places)
 	if !ok {
-		ctx.Respond(SubscribeResult{Share: m.Share, Reason: "knows enough peers that serve the share", Retry: mirrorRetry})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "knows enough peers that serve the share", Retry: mirrorRetry})
 		return
 	}
 	if gone != "" {
-		ctx.Send(o.words[gone], Goodbye{m.Share}) // it may try again later
+		ctx.Send(o.words[gone], wire.Goodbye{Share: m.Share}) // it may try again later
 		d.noMirror(ctx, o, gone)
 	}
 	o.words[peer] = ctx.Sender()
 	ctx.Watch(ctx.Sender())
-	ctx.Respond(SubscribeResult{Share: m.Share, Accepted: true})
+	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true})
 	ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 }
 
@@ -339,7 +339,7 @@ func (o *offer) name(to peers.ID, reach int) []peers.Addr {
 // sendMap tells a child the whole set: later, if its connection takes nothing now.
 func (d *seeder) sendMap(id share.ID, o *offer, c *child) {
 	c.dirty = nil
-	if c.whole = !d.s.Send(c.pid, HaveMap{Share: id, Pieces: o.pieces, Bits: o.bits()}); c.whole {
+	if c.whole = !d.s.Send(c.pid, wire.HaveMap{Share: id, Pieces: o.pieces, Bits: o.bits()}); c.whole {
 		d.flushSoon()
 	}
 }
@@ -441,7 +441,7 @@ func (d *seeder) flush() {
 			case c.whole:
 				d.sendMap(id, o, c)
 			case len(c.dirty) == 0:
-			case d.s.Send(c.pid, Have{Share: id, Pieces: c.dirty}):
+			case d.s.Send(c.pid, wire.Have{Share: id, Pieces: c.dirty}):
 				c.dirty = nil
 			default:
 				d.flushSoon()

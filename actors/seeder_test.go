@@ -44,7 +44,7 @@ func (p *puppet) say(to *simNode, e wire.Envelope) {
 
 func (p *puppet) subscribe(to *simNode, id share.ID, reply uint64) {
 	p.say(to, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: reply, Type: wire.TypeSubscribe,
-		Payload: wire.AppendSubscribe(nil, wire.Subscribe{Share: id})})
+		Payload: wire.Append(nil, wire.Subscribe{Share: id})})
 }
 
 // told is the pieces that it was told of.
@@ -54,7 +54,7 @@ func (p *puppet) told(pieces int) *share.Set {
 	for _, e := range p.heard {
 		switch e.Type {
 		case wire.TypeHave:
-			m, err := wire.ParseHave(e.Payload)
+			m, err := wire.Parse[wire.Have](e.Payload)
 			if err != nil {
 				p.sw.t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func (p *puppet) told(pieces int) *share.Set {
 				seen.Add(share.Piece(x))
 			}
 		case wire.TypeHaveMap:
-			m, err := wire.ParseHaveMap(e.Payload)
+			m, err := wire.Parse[wire.HaveMap](e.Payload)
 			if err != nil {
 				p.sw.t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestSubscribingAgainAndAgainCostsWhoeverDoesIt(t *testing.T) {
 		case wire.TypeHaveMap:
 			maps++
 		case wire.TypeSubscribeResult:
-			if r, err := wire.ParseSubscribeResult(e.Payload); err != nil || !r.Accepted {
+			if r, err := wire.Parse[wire.SubscribeResult](e.Payload); err != nil || !r.Accepted {
 				refused++
 				retry = r.Retry
 			}
@@ -147,7 +147,7 @@ func TestAPeerMaySubscribeToManySharesAtOnce(t *testing.T) {
 	}
 	for _, e := range p.heard {
 		if e.Type == wire.TypeSubscribeResult {
-			if r, err := wire.ParseSubscribeResult(e.Payload); err != nil || !r.Accepted {
+			if r, err := wire.Parse[wire.SubscribeResult](e.Payload); err != nil || !r.Accepted {
 				t.Fatalf("refused: %+v, %v", r, err)
 			}
 		}
@@ -181,7 +181,7 @@ func TestWhatPeersSendIsNoErrorOfOurs(t *testing.T) {
 	m, content := testShare(t, 1<<20)
 	source := sw.add("source", 1e6).seed(m, content)
 	p := sw.puppet("child", source)
-	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeGoodbye, Payload: wire.AppendGoodbye(nil, wire.Goodbye{Share: m.ID()})})
+	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeGoodbye, Payload: wire.Append(nil, wire.Goodbye{Share: m.ID()})})
 	noErrors(t, log)
 }
 
@@ -283,7 +283,7 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 		for i := range children {
 			name := string(rune('a' + i))
 			sw.puppet(name, source).say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: 100, Type: wire.TypeSubscribe,
-				Payload: wire.AppendSubscribe(nil, wire.Subscribe{Share: m.ID(), Nameable: true})})
+				Payload: wire.Append(nil, wire.Subscribe{Share: m.ID(), Nameable: true})})
 		}
 		got := map[peers.ID]Admission{}
 		for _, child := range []peers.ID{"a", "b", "stranger"} {
@@ -363,7 +363,7 @@ func TestALateWithdrawalLeavesWhatIsOfferedByOthers(t *testing.T) {
 		p.subscribe(source, m.ID(), 7)
 		sw.w.Run(time.Second)
 		if !slices.ContainsFunc(p.heard, func(e wire.Envelope) bool {
-			r, err := wire.ParseSubscribeResult(e.Payload)
+			r, err := wire.Parse[wire.SubscribeResult](e.Payload)
 			return e.Type == wire.TypeSubscribeResult && err == nil && r.Retry > 0
 		}) {
 			t.Errorf("the other is still to come, and the child is not told to come back: %+v", p.heard)

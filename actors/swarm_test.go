@@ -96,10 +96,10 @@ func TestLiarsAreNamedAndBanned(t *testing.T) {
 func TestAnnouncementsOfAnotherShareAreALie(t *testing.T) {
 	for name, announce := range map[string]func(id share.ID) (uint32, []byte){
 		"map": func(id share.ID) (uint32, []byte) {
-			return wire.TypeHaveMap, wire.AppendHaveMap(nil, wire.HaveMap{Share: id, Pieces: 17, Bits: []byte{255, 255, 1}})
+			return wire.TypeHaveMap, wire.Append(nil, wire.HaveMap{Share: id, Pieces: 17, Bits: []byte{255, 255, 1}})
 		},
 		"piece": func(id share.ID) (uint32, []byte) {
-			return wire.TypeHave, wire.AppendHave(nil, wire.Have{Share: id, Pieces: []uint32{3, 16}})
+			return wire.TypeHave, wire.Append(nil, wire.Have{Share: id, Pieces: []share.Piece{3, 16}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

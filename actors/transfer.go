@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // transfer supervises the fetch of one share: it finds the manifest, opens the
@@ -354,7 +355,7 @@ func (t *transfer) finish(ctx actor.Context) {
 	t.because("making the last data durable")
 	for _, src := range t.order {
 		if src.pool != nil && src.info.State.Connected() {
-			ctx.Send(t.s.Remote(src.addr.ID, SeederName), Unsubscribe{Share: t.cmd.Share, Done: true})
+			ctx.Send(t.s.Remote(src.addr.ID, SeederName), wire.Unsubscribe{Share: t.cmd.Share, Done: true})
 		}
 	}
 	t.stopPools(ctx)

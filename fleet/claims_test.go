@@ -80,7 +80,7 @@ func TestWhoSaysThatNobodyHasAnythingCostsNobodyElse(t *testing.T) {
 		t.Errorf("a piece that is done stays leased: %+v", st)
 	}
 	// What its sources come to have is for it alone, too.
-	a.say(wire.SourceHas{Share: theShare, Source: "x", Pieces: 8, Bits: []byte{0}}, wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []uint32{1, 4, 5, 6, 7}})
+	a.say(wire.SourceHas{Share: theShare, Source: "x", Pieces: 8, Bits: []byte{0}}, wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{1, 4, 5, 6, 7}})
 	a.mayFetch(without([]share.Piece{5, 6, 7}, l.Piece)...)
 	if len(f.c.claims.doubting) != 1 || len(liarDoubts(f)) != 2 {
 		t.Errorf("it is kept in mind what was said of %v", liarDoubts(f))
@@ -194,18 +194,18 @@ func (m *claimMachine) step() {
 	case op == 3:
 		also := k.also()
 		for _, p := range list {
-			also.Pieces = append(also.Pieces, uint32(p))
+			also.Pieces = append(also.Pieces, p)
 			m.has[i][p] = true
 		}
 		k.say(also)
 	case op <= 5:
-		x := wire.SourceHas{Share: theShare, Source: "x", Pieces: uint32(m.f.n), Bits: setOf(m.f.n, list...).Bytes()}
+		x := wire.SourceHas{Share: theShare, Source: "x", Pieces: m.f.n, Bits: setOf(m.f.n, list...).Bytes()}
 		k.say(x)
 		m.source[i] = set
 	case op == 6 && m.source[i] != nil:
 		more := wire.SourceHasMore{Share: theShare, Source: "x"}
 		for _, p := range list {
-			more.Pieces = append(more.Pieces, uint32(p))
+			more.Pieces = append(more.Pieces, p)
 			m.source[i][p] = true
 		}
 		k.say(more)
@@ -225,7 +225,7 @@ func (m *claimMachine) report(i int, list []share.Piece) {
 		report = m.k[i].lacks(m.k[of].by.Peer)
 	}
 	for _, p := range list {
-		report.Pieces = append(report.Pieces, uint32(p))
+		report.Pieces = append(report.Pieces, p)
 	}
 	m.k[i].say(report)
 	if len(list) == 0 {

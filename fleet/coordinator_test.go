@@ -21,9 +21,9 @@ func TestTwoSourcesOfAFleetGetDisjointPieces(t *testing.T) {
 	a.say(a.source("x"))
 	b.say(b.source("x"))
 	one := a.lease("x", 4)
-	seen := map[uint32]bool{}
+	seen := map[share.Piece]bool{}
 	for _, l := range append(slices.Clone(one), b.lease("x", 4)...) {
-		if seen[l.Piece] || epochOf(share.Token(l.Token)) != 1 || l.Expires <= 0 {
+		if seen[l.Piece] || epochOf(l.Token) != 1 || l.Expires <= 0 {
 			t.Errorf("granted %+v", l)
 		}
 		seen[l.Piece] = true
@@ -50,7 +50,7 @@ func TestAStaleTokenChangesNothing(t *testing.T) {
 	a.say(a.source("x"))
 	l := a.lease("x", 1)[0]
 	before := f.status()
-	for _, token := range []uint64{l.Token + 1, l.Token - 1, l.Token + 1<<40, 0} {
+	for _, token := range []share.Token{l.Token + 1, l.Token - 1, l.Token + 1<<40, 0} {
 		stale := wire.Lease{Piece: l.Piece, Token: token}
 		a.say(a.returned("x", "", stale), wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: l.Piece, Token: token, Bytes: 1 << 20}}})
 	}
@@ -191,7 +191,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	a.join(0)
 	a.say(a.source("x"))
 	r := a.granted(a.ask("x", 2, 5, 0))
-	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(share.Token(ls[0].Token)) != 2 || !strings.Contains(r.Refused, "1 member of before") || !strings.Contains(r.Refused, "10s") {
+	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(ls[0].Token) != 2 || !strings.Contains(r.Refused, "1 member of before") || !strings.Contains(r.Refused, "10s") {
 		t.Errorf("granted %+v; want what is kept and no more", r)
 	}
 	if st := f.status(); st.Waiting != r.Refused {
@@ -431,7 +431,7 @@ func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {
 	l := a.lease("x", 1)[0]
 	other := f.talker("a")
 	for _, m := range []any{other.has(1), other.also(1), wire.PieceDone{Share: theShare, Piece: 2}, other.ask("x", 4), other.source("y"),
-		wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []uint32{1}}, other.returned("x", "", l),
+		wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{1}}, other.returned("x", "", l),
 		wire.LeaseProgress{Share: theShare, Source: "x"}, wire.SourceDown{Share: theShare, Source: "x"}, wire.Unsubscribe{Share: theShare}} {
 		if got := other.say(m); !other.declined(got) || got[0].(wire.SubscribeResult).Retry != retrySoon {
 			t.Errorf("%T was answered with %+v", m, got)
@@ -456,8 +456,8 @@ func TestAMemberThatSpeaksNonsenseIsPutOut(t *testing.T) {
 	}
 	a.join()
 	past := wire.Lease{Piece: 8, Token: 1}
-	a.say(a.also(8, 1999999), a.done(past), wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []uint32{1}},
-		a.source("x", 0), a.ask("x", 1, 8, 9, 1999999), wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []uint32{8, 1999999}},
+	a.say(a.also(8, 1999999), a.done(past), wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{1}},
+		a.source("x", 0), a.ask("x", 1, 8, 9, 1999999), wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{8, 1999999}},
 		a.returned("x", "", past), wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: 9, Token: 1, Bytes: 1}}},
 		a.source(""))
 	if st := f.status(); st.Verified != 0 || st.Leased != 1 || st.Members[0].Sources != 1 {
@@ -484,7 +484,7 @@ func TestASourceThatIsDownHasNothing(t *testing.T) {
 	if r := a.granted(a.ask("x", 2)); len(r.Leases) != 0 || !r.Never || r.Source != "x" || r.Share != theShare {
 		t.Errorf("granted %+v", r)
 	}
-	a.say(wire.SourceHasMore{Share: theShare, Source: "y", Pieces: []uint32{5}})
+	a.say(wire.SourceHasMore{Share: theShare, Source: "y", Pieces: []share.Piece{5}})
 	if got := a.leased("y"); !slices.Equal(got, []share.Piece{3, 5}) {
 		t.Errorf("leased %v", got)
 	}
@@ -519,7 +519,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	a.join()
 	a.say(a.source("x"))
 	m := a.ask("x", 3*wire.MaxLeases)
-	for p := range uint32(wire.MaxLeases - 2) {
+	for p := range share.Piece(wire.MaxLeases - 2) {
 		m.Keep = append(m.Keep, p)
 	}
 	m.Rate, m.RTT = 1e9, 10*time.Second

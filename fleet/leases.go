@@ -111,7 +111,7 @@ func (m *Member) Returned(source peers.ID, p share.Piece, lease share.Token, why
 	if why == leasemgr.NotFound && src.have != nil {
 		src.have.Remove(p)
 	}
-	m.giveBack(src, []uint32{uint32(p)}, why)
+	m.giveBack(src, []share.Piece{p}, why)
 	delete(src.held, p)
 }
 
@@ -129,11 +129,11 @@ func (m *Member) Verified(p share.Piece, now time.Time) {
 		delete(src.held, p)
 		if h.token != 0 && !leased {
 			leased = true
-			m.news.done = append(m.news.done, wire.PieceDone{Share: m.cfg.Share, Piece: uint32(p), Token: uint64(h.token)})
+			m.news.done = append(m.news.done, wire.PieceDone{Share: m.cfg.Share, Piece: p, Token: h.token})
 		}
 	}
 	if !leased {
-		m.news.more = append(m.news.more, uint32(p))
+		m.news.more = append(m.news.more, p)
 	}
 	if m.seat.state != seated {
 		m.news.done, m.news.more = nil, nil // the next HaveMap says it
@@ -183,11 +183,11 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 	case src == nil || src.asking.IsZero():
 		return
 	}
-	granted := map[uint32]bool{}
+	granted := map[share.Piece]bool{}
 	var fresh []share.Piece
 	var back []wire.Returned
 	for _, l := range r.Leases {
-		p, token := share.Piece(l.Piece), share.Token(l.Token)
+		p, token := l.Piece, l.Token
 		m.epoch, granted[l.Piece] = epochOf(token), true
 		h := src.held[p]
 		switch {
@@ -200,7 +200,7 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 			fresh = append(fresh, p)
 		}
 	}
-	m.take(src, slices.DeleteFunc(src.keep, func(p uint32) bool { return granted[p] || src.held[share.Piece(p)] == nil }))
+	m.take(src, slices.DeleteFunc(src.keep, func(p share.Piece) bool { return granted[p] || src.held[p] == nil }))
 	if len(back) > 0 {
 		m.tellSeat(wire.LeaseReturned{Share: m.cfg.Share, Source: src.id, Items: back})
 	}
@@ -227,9 +227,9 @@ func (m *Member) LeaseRevoked(by peers.ID, r wire.LeaseRevoked, now time.Time) {
 	if src == nil || !m.hears(by, r.Share, now) {
 		return
 	}
-	var gone []uint32
+	var gone []share.Piece
 	for _, i := range r.Items {
-		if h := src.held[share.Piece(i.Piece)]; h != nil && h.token == share.Token(i.Token) {
+		if h := src.held[i.Piece]; h != nil && h.token == i.Token {
 			gone = append(gone, i.Piece)
 		}
 	}

@@ -109,7 +109,7 @@ func (l *ledger) revoke(leases []leasemgr.Lease) {
 		o := l.outlets[leases[0].Source]
 		m := wire.LeaseRevoked{Share: l.cfg.Share, Source: o.source}
 		for _, x := range leases[:n] {
-			m.Items = append(m.Items, wire.Revoked{Piece: uint32(x.Piece), Token: uint64(x.Token)})
+			m.Items = append(m.Items, wire.Revoked{Piece: x.Piece, Token: x.Token})
 		}
 		l.send(o.of.port, m)
 		leases = leases[n:]
@@ -172,11 +172,11 @@ func (l *ledger) missing(mb *member, m wire.SourceDown) {
 	}
 	for _, p := range m.Pieces {
 		if m.Source != "" {
-			l.doubt(mb, m.Source, share.Piece(p))
+			l.doubt(mb, m.Source, p)
 			continue
 		}
 		for _, o := range l.order {
-			l.doubt(mb, o.peer, share.Piece(p))
+			l.doubt(mb, o.peer, p)
 		}
 	}
 }

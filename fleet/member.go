@@ -208,7 +208,7 @@ func (m *Member) join() {
 		m.lease(src, src.pieces())
 	}
 	m.tellAll(m.fellows.lacks(m.cfg.Share, m.cfg.Mine))
-	m.tellSeat(wire.HaveMap{Share: m.cfg.Share, Pieces: uint32(m.cfg.Mine.Len()), Bits: m.cfg.Mine.Bytes()})
+	m.tellSeat(wire.HaveMap{Share: m.cfg.Share, Pieces: m.cfg.Mine.Len(), Bits: m.cfg.Mine.Bytes()})
 }
 
 // lost notes that there is no coordinator, until the next attempt.

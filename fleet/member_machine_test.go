@@ -135,8 +135,8 @@ func (m *memberMachine) check(what any) {
 
 // hear is the coordinator.
 func (m *memberMachine) hear(what any) {
-	valid := func(p uint32, token uint64) {
-		if of, known := m.tokens[share.Token(token)]; !known || of != share.Piece(p) {
+	valid := func(p share.Piece, token share.Token) {
+		if of, known := m.tokens[token]; !known || of != p {
 			m.r.Fatalf("%+v: a token that it was not given", what)
 		}
 	}
@@ -152,11 +152,11 @@ func (m *memberMachine) hear(what any) {
 		}
 	case wire.Have:
 		for _, p := range x.Pieces {
-			m.knows[share.Piece(p)] = true
+			m.knows[p] = true
 		}
 	case wire.PieceDone:
 		valid(x.Piece, x.Token)
-		m.knows[share.Piece(x.Piece)] = true
+		m.knows[x.Piece] = true
 	case wire.LeaseRequest:
 		m.asked[x.Source] = append(m.asked[x.Source], &asked{m: x})
 	case wire.SourceDown:
@@ -238,18 +238,18 @@ func (m *memberMachine) answer(id peers.ID) {
 	a := list[0]
 	m.asked[id] = list[1:]
 	answer := wire.LeaseResponse{Share: theShare, Source: id}
-	grant := slices.DeleteFunc(slices.Clone(a.m.Keep), func(uint32) bool { return rapid.Bool().Draw(m.r, "not kept") })
+	grant := slices.DeleteFunc(slices.Clone(a.m.Keep), func(share.Piece) bool { return rapid.Bool().Draw(m.r, "not kept") })
 	for range rapid.IntRange(0, int(a.m.Max)).Draw(m.r, "granted") {
-		if p := uint32(m.piece()); !slices.Contains(grant, p) {
+		if p := m.piece(); !slices.Contains(grant, p) {
 			grant = append(grant, p)
 		}
 	}
 	for _, p := range grant {
 		m.next++
-		m.tokens[m.next] = share.Piece(p)
-		answer.Leases = append(answer.Leases, wire.Lease{Piece: p, Token: uint64(m.next)})
+		m.tokens[m.next] = p
+		answer.Leases = append(answer.Leases, wire.Lease{Piece: p, Token: m.next})
 		if !a.void {
-			m.granted = append(m.granted, share.Piece(p))
+			m.granted = append(m.granted, p)
 		}
 	}
 	if len(grant) < int(a.m.Max) {
@@ -261,7 +261,7 @@ func (m *memberMachine) answer(id peers.ID) {
 		m.happens(func() {
 			m.m.LeaseRevoked("seat", wire.LeaseRevoked{Share: theShare, Source: id, Items: []wire.Revoked{{Piece: l.Piece, Token: l.Token}}}, m.now)
 		})
-		if m.seated && m.fetchable(id, share.Piece(l.Piece)) {
+		if m.seated && m.fetchable(id, l.Piece) {
 			m.r.Fatalf("%d was taken back, and may be fetched from %s", l.Piece, id)
 		}
 	}

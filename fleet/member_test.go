@@ -165,7 +165,7 @@ func TestAMemberSaysEverythingWhenItJoins(t *testing.T) {
 	d.request(2).forget()
 	d.rejoin(func() { d.m.Verified(1, d.now) })
 	has := wire.SourceHas{Share: theShare, Source: "x", Pieces: 8, Bits: []byte{0xff}}
-	lacks := wire.SourceDown{Share: theShare, Source: "b", Member: true, Pieces: []uint32{6}}
+	lacks := wire.SourceDown{Share: theShare, Source: "b", Member: true, Pieces: []share.Piece{6}}
 	d.hears(has, lacks, d.mine(0, 1))
 	if len(d.requests) != 1 || fmt.Sprint(d.requests[0].Keep) != "[3 5]" || d.requests[0].Max != 2 {
 		t.Errorf("asked %+v", d.requests)
@@ -407,8 +407,8 @@ func TestAMemberKeepsNoMoreThanARequestHolds(t *testing.T) {
 		t.Errorf("asked for %d", r.Max)
 	}
 	all := d.response(0)
-	for p := range uint32(n) {
-		all.Leases = append(all.Leases, wire.Lease{Piece: p, Token: 1000 + uint64(p)})
+	for p := range share.Piece(n) {
+		all.Leases = append(all.Leases, wire.Lease{Piece: p, Token: 1000 + share.Token(p)})
 	}
 	d.respond(all).rejoin()
 	if keep := d.requests[len(d.requests)-1].Keep; len(keep) != wire.MaxLeases {
@@ -497,7 +497,7 @@ func TestASourceIsWatchedAndAnnounced(t *testing.T) {
 	d.do(func() { d.m.SourceHas("y", setOf(8, 1, 2), d.now) })
 	d.hears(wire.SourceHas{Share: theShare, Source: "y", Pieces: 8, Bits: []byte{0b110}})
 	d.do(func() { d.m.SourceHasMore("y", []share.Piece{2, 3, 8}, d.now) })
-	d.hears(wire.SourceHasMore{Share: theShare, Source: "y", Pieces: []uint32{3}})
+	d.hears(wire.SourceHasMore{Share: theShare, Source: "y", Pieces: []share.Piece{3}})
 	down := wire.SourceDown{Share: theShare, Source: "y"}
 	d.does()
 	d.do(func() { d.m.SourceUp("y", y2, d.now) }) // its pool was begun again
@@ -639,7 +639,7 @@ func TestAMemberTellsWhatItGotFromMembers(t *testing.T) {
 	if len(d.told) != 0 || d.wake.Sub(d.now) != gatherDone {
 		t.Errorf("told %+v at once; the next is at %v", d.told, d.wake)
 	}
-	d.hears(wire.PieceDone{Share: theShare, Piece: 3, Token: 100}, wire.Have{Share: theShare, Pieces: []uint32{6}})
+	d.hears(wire.PieceDone{Share: theShare, Piece: 3, Token: 100}, wire.Have{Share: theShare, Pieces: []share.Piece{6}})
 	d.lose(time.Second)
 	d.verified(7)
 	d.run(time.Second).do(func() { d.m.Linked(0, d.now) }).accept()
@@ -667,8 +667,8 @@ func TestManyDonesAreToldTogether(t *testing.T) {
 	d.do(func() { d.m.SourceHas("x", share.FullSet(n), d.now) })
 	d.ask(n)
 	all := d.response(0)
-	for p := range uint32(n) {
-		all.Leases = append(all.Leases, wire.Lease{Piece: p, Token: 1000 + uint64(p)})
+	for p := range share.Piece(n) {
+		all.Leases = append(all.Leases, wire.Lease{Piece: p, Token: 1000 + share.Token(p)})
 	}
 	d.respond(all).told = nil
 	d.verified(upTo(n)...)
@@ -731,7 +731,7 @@ func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
 	lied("b", 3, leasemgr.GaveBack)
 	lied("x", 5, leasemgr.NotFound) // no member
 	lied("c", 7, leasemgr.NotFound)
-	lacks := func(of peers.ID, pieces ...uint32) wire.SourceDown {
+	lacks := func(of peers.ID, pieces ...share.Piece) wire.SourceDown {
 		return wire.SourceDown{Share: theShare, Source: of, Member: true, Pieces: pieces}
 	}
 	d.hears(lacks("b", 1, 4), lacks("c", 7))
@@ -745,7 +745,7 @@ func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
 	d.rejoin()
 	d.hears(has, lacks("b", 1, 4), lacks("c"), d.mine())
 	d.verified(4)
-	d.hears(wire.Have{Share: theShare, Pieces: []uint32{4}})
+	d.hears(wire.Have{Share: theShare, Pieces: []share.Piece{4}})
 	d.lose(time.Second)
 	lied("b", 6, leasemgr.NotFound)
 	d.run(time.Second).do(func() { d.m.Linked(0, d.now) }).accept()
@@ -811,7 +811,7 @@ func TestAMemberThatGetsNothingSaysSoAndGoesOnAlone(t *testing.T) {
 		d.hears()
 		quiet(began, doubtAfter+time.Second)
 		quiet(began, doubtAfter+2*time.Second) // it has just said so
-		d.hears(wire.SourceDown{Share: theShare, Member: true, Pieces: []uint32{1, 2, 6}})
+		d.hears(wire.SourceDown{Share: theShare, Member: true, Pieces: []share.Piece{1, 2, 6}})
 		d.holds(3, 5)
 		quiet(began, doubtAfter+4*time.Second)
 		d.holds(3, 5)
@@ -819,7 +819,7 @@ func TestAMemberThatGetsNothingSaysSoAndGoesOnAlone(t *testing.T) {
 		if alone == 0 {
 			d.holds(3, 5)
 			quiet(began, 2*doubtAfter+2*time.Second) // nothing came all that time
-			d.hears(wire.SourceDown{Share: theShare, Member: true, Pieces: []uint32{1, 2, 6}})
+			d.hears(wire.SourceDown{Share: theShare, Member: true, Pieces: []share.Piece{1, 2, 6}})
 			continue
 		}
 		d.holds(0, 1, 2, 3, 5, 6, 7)

@@ -19,7 +19,7 @@ const (
 // news is what the coordinator is to be told soon.
 type news struct {
 	done    []wire.PieceDone
-	more    []uint32          // pieces that came otherwise
+	more    []share.Piece     // pieces that came otherwise
 	lacks   []wire.SourceDown // pieces that other members did not give
 	tellAt  time.Time         // ... when; zero: there is nothing
 	bytesAt time.Time         // when progress is to be told
@@ -75,7 +75,7 @@ func (n *news) lacking() (out []any) {
 func missing(id share.ID, member peers.ID, pieces *share.Set) (out []any) {
 	m := wire.SourceDown{Share: id, Source: member, Member: true}
 	for p := range pieces.All() {
-		if m.Pieces = append(m.Pieces, uint32(p)); len(m.Pieces) == wire.MaxHave {
+		if m.Pieces = append(m.Pieces, p); len(m.Pieces) == wire.MaxHave {
 			out = append(out, m)
 			m.Pieces = nil
 		}

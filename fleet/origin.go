@@ -60,10 +60,10 @@ func (m *Member) SourceHasMore(id peers.ID, pieces []share.Piece, now time.Time)
 		m.then(Forward{})
 		return
 	}
-	var fresh []uint32
+	var fresh []share.Piece
 	for _, p := range pieces {
 		if src.have.Add(p) && m.wants(p) {
-			fresh = append(fresh, uint32(p))
+			fresh = append(fresh, p)
 		}
 	}
 	for part := range slices.Chunk(fresh, wire.MaxHave) {
@@ -116,6 +116,6 @@ func (m *Member) SetPriorities(runs []leasemgr.Run, now time.Time) {
 	}
 	for _, src := range m.order {
 		m.announce(src)
-		m.giveBack(src, slices.DeleteFunc(src.pieces(), func(p uint32) bool { return m.wants(share.Piece(p)) }), leasemgr.GaveBack)
+		m.giveBack(src, slices.DeleteFunc(src.pieces(), func(p share.Piece) bool { return m.wants(p) }), leasemgr.GaveBack)
 	}
 }

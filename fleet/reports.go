@@ -47,7 +47,7 @@ func (c *Coordinator) Have(by From, id share.ID, pieces []share.Piece, now time.
 // PieceDone is told that a piece is done that was leased.
 func (c *Coordinator) PieceDone(by From, m wire.PieceDone, now time.Time) {
 	if mb := c.member(by, m.Share, now); mb != nil {
-		c.gain(mb, share.Piece(m.Piece), share.Token(m.Token))
+		c.gain(mb, m.Piece, m.Token)
 	}
 }
 
@@ -75,8 +75,7 @@ func (c *Coordinator) SourceHasMore(by From, m wire.SourceHasMore, now time.Time
 		return
 	}
 	var pieces []share.Piece
-	for _, x := range m.Pieces {
-		p := share.Piece(x)
+	for _, p := range m.Pieces {
 		if only := c.claims.fetchers(p); o.has.Add(p) && (only == nil || only[o.of]) {
 			pieces = append(pieces, p)
 		}
@@ -125,7 +124,7 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 	}
 	var leases []leasemgr.Lease
 	for _, p := range m.Keep {
-		if l, ok := c.m.Restore(o.id, share.Piece(p), now); ok {
+		if l, ok := c.m.Restore(o.id, p, now); ok {
 			leases = append(leases, l)
 		}
 	}
@@ -141,7 +140,7 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 		}
 	}
 	for _, l := range leases {
-		answer.Leases = append(answer.Leases, wire.Lease{Piece: uint32(l.Piece), Token: uint64(l.Token), Expires: l.Expires.Sub(now), Hedge: l.Hedge, Begun: l.Begun})
+		answer.Leases = append(answer.Leases, wire.Lease{Piece: l.Piece, Token: l.Token, Expires: l.Expires.Sub(now), Hedge: l.Hedge, Begun: l.Begun})
 	}
 	c.send(by.Reply, answer)
 }
@@ -150,7 +149,7 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 func (c *Coordinator) LeaseProgress(by From, m wire.LeaseProgress, now time.Time) {
 	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
 		for _, i := range m.Items {
-			c.do(c.m.Progress(o.id, share.Piece(i.Piece), share.Token(i.Token), int(i.Bytes), now))
+			c.do(c.m.Progress(o.id, i.Piece, i.Token, i.Bytes, now))
 		}
 	}
 }
@@ -159,7 +158,7 @@ func (c *Coordinator) LeaseProgress(by From, m wire.LeaseProgress, now time.Time
 func (c *Coordinator) LeaseReturned(by From, m wire.LeaseReturned, now time.Time) {
 	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
 		for _, i := range m.Items {
-			c.do(c.m.Fail(o.id, share.Piece(i.Piece), share.Token(i.Token), reasonNamed(i.Reason), now))
+			c.do(c.m.Fail(o.id, i.Piece, i.Token, reasonNamed(i.Reason), now))
 		}
 	}
 }

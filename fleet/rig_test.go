@@ -154,13 +154,9 @@ func (k *talker) tell(what any) {
 	case wire.Unsubscribe:
 		c.Unsubscribe(by, x.Share, now)
 	case wire.HaveMap:
-		c.HaveMap(by, x.Share, int(x.Pieces), x.Bits, now)
+		c.HaveMap(by, x.Share, x.Pieces, x.Bits, now)
 	case wire.Have:
-		var pieces []share.Piece
-		for _, p := range x.Pieces {
-			pieces = append(pieces, share.Piece(p))
-		}
-		c.Have(by, x.Share, pieces, now)
+		c.Have(by, x.Share, x.Pieces, now)
 	case wire.PieceDone:
 		c.PieceDone(by, x, now)
 	case wire.SourceHas:
@@ -200,10 +196,10 @@ func (k *talker) join(pieces ...share.Piece) {
 
 // has is a have-map of some pieces.
 func (k *talker) has(pieces ...share.Piece) wire.HaveMap {
-	return wire.HaveMap{Share: k.at, Pieces: uint32(k.f.n), Bits: setOf(k.f.n, pieces...).Bytes()}
+	return wire.HaveMap{Share: k.at, Pieces: k.f.n, Bits: setOf(k.f.n, pieces...).Bytes()}
 }
 
-func (k *talker) also(pieces ...uint32) wire.Have { return wire.Have{Share: k.at, Pieces: pieces} }
+func (k *talker) also(pieces ...share.Piece) wire.Have { return wire.Have{Share: k.at, Pieces: pieces} }
 
 func (k *talker) done(l wire.Lease) wire.PieceDone {
 	return wire.PieceDone{Share: k.at, Piece: l.Piece, Token: l.Token}
@@ -215,10 +211,10 @@ func (k *talker) source(name peers.ID, pieces ...share.Piece) wire.SourceHas {
 	if len(pieces) == 0 {
 		set = share.FullSet(k.f.n)
 	}
-	return wire.SourceHas{Share: k.at, Source: name, Pieces: uint32(k.f.n), Bits: set.Bytes()}
+	return wire.SourceHas{Share: k.at, Source: name, Pieces: k.f.n, Bits: set.Bytes()}
 }
 
-func (k *talker) ask(source peers.ID, max int, keep ...uint32) wire.LeaseRequest {
+func (k *talker) ask(source peers.ID, max int, keep ...share.Piece) wire.LeaseRequest {
 	return wire.LeaseRequest{Share: k.at, Source: source, Max: uint32(max), Keep: keep}
 }
 
@@ -231,7 +227,7 @@ func (k *talker) returned(source peers.ID, why string, leases ...wire.Lease) wir
 }
 
 // lacks is that it could not get pieces from another member; of no pieces, anything.
-func (k *talker) lacks(member peers.ID, pieces ...uint32) wire.SourceDown {
+func (k *talker) lacks(member peers.ID, pieces ...share.Piece) wire.SourceDown {
 	return wire.SourceDown{Share: k.at, Source: member, Member: true, Pieces: pieces}
 }
 
@@ -270,7 +266,7 @@ func (k *talker) leased(source peers.ID) []share.Piece {
 	k.say(k.returned(source, "", ls...))
 	out := []share.Piece{}
 	for _, l := range ls {
-		out = append(out, share.Piece(l.Piece))
+		out = append(out, l.Piece)
 	}
 	slices.Sort(out)
 	return out
@@ -299,8 +295,8 @@ func (k *talker) declined(got []any) bool {
 }
 
 // without is what of pieces is not one of others.
-func without(pieces []share.Piece, others ...uint32) []share.Piece {
-	return slices.DeleteFunc(slices.Clone(pieces), func(p share.Piece) bool { return slices.Contains(others, uint32(p)) })
+func without(pieces []share.Piece, others ...share.Piece) []share.Piece {
+	return slices.DeleteFunc(slices.Clone(pieces), func(p share.Piece) bool { return slices.Contains(others, p) })
 }
 
 func upTo(n int) (out []share.Piece) {
@@ -460,14 +456,14 @@ func (d *desk) ask(max int) wire.LeaseRequest {
 }
 
 // grant has the coordinator answer a request for x.
-func (d *desk) grant(token uint64, pieces ...uint32) *desk {
+func (d *desk) grant(token share.Token, pieces ...share.Piece) *desk {
 	return d.respond(d.response(token, pieces...))
 }
 
-func (d *desk) response(token uint64, pieces ...uint32) wire.LeaseResponse {
+func (d *desk) response(token share.Token, pieces ...share.Piece) wire.LeaseResponse {
 	m := wire.LeaseResponse{Share: theShare, Source: "x"}
 	for i, p := range pieces {
-		m.Leases = append(m.Leases, wire.Lease{Piece: p, Token: token + uint64(i)})
+		m.Leases = append(m.Leases, wire.Lease{Piece: p, Token: token + share.Token(i)})
 	}
 	return m
 }

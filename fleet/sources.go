@@ -34,11 +34,11 @@ type origin struct {
 	rate float64
 	trip time.Duration
 
-	want    int       // leases that the pool would take and the lease manager does not have
-	asking  time.Time // since when an answer is awaited; zero: none is
-	keep    []uint32  // what that request asked to keep
-	again   time.Time // refused: when to ask again
-	refused string    // why there was nothing more, last time
+	want    int           // leases that the pool would take and the lease manager does not have
+	asking  time.Time     // since when an answer is awaited; zero: none is
+	keep    []share.Piece // what that request asked to keep
+	again   time.Time     // refused: when to ask again
+	refused string        // why there was nothing more, last time
 }
 
 // hold is a piece that may be fetched from a source.
@@ -50,10 +50,10 @@ type hold struct {
 }
 
 // pieces are those held, in order.
-func (o *origin) pieces() []uint32 {
-	out := make([]uint32, 0, len(o.held))
+func (o *origin) pieces() []share.Piece {
+	out := make([]share.Piece, 0, len(o.held))
 	for p := range o.held {
-		out = append(out, uint32(p))
+		out = append(out, p)
 	}
 	slices.Sort(out)
 	return out
@@ -63,8 +63,8 @@ func (o *origin) pieces() []uint32 {
 func (o *origin) progress(id share.ID) (out []any) {
 	var items []wire.Progress
 	for _, p := range o.pieces() {
-		if h := o.held[share.Piece(p)]; h.alive && h.token != 0 {
-			items = append(items, wire.Progress{Piece: p, Token: uint64(h.token), Bytes: uint32(min(h.bytes, share.MaxPiece))})
+		if h := o.held[p]; h.alive && h.token != 0 {
+			items = append(items, wire.Progress{Piece: p, Token: h.token, Bytes: min(h.bytes, share.MaxPiece)})
 			h.bytes, h.alive = 0, false
 		}
 	}
@@ -141,7 +141,7 @@ func (s *sources) announce(src *origin) {
 	if w := s.cfg.Wanted; w != nil {
 		has = has.Minus(share.FullSet(has.Len()).Minus(w))
 	}
-	s.tellSeat(wire.SourceHas{Share: s.cfg.Share, Source: src.id, Pieces: uint32(has.Len()), Bits: has.Bytes()})
+	s.tellSeat(wire.SourceHas{Share: s.cfg.Share, Source: src.id, Pieces: has.Len(), Bits: has.Bytes()})
 }
 
 // govern tells the lease manager what a source has as far as this node may fetch it.
@@ -161,24 +161,24 @@ func (s *sources) govern(src *origin) {
 }
 
 // take takes pieces from a source that this node may not fetch from there any more.
-func (s *sources) take(src *origin, pieces []uint32) {
+func (s *sources) take(src *origin, pieces []share.Piece) {
 	if len(pieces) == 0 {
 		return
 	}
 	x := Forbid{Source: src.id}
 	for _, p := range pieces {
-		delete(src.held, share.Piece(p))
-		x.Pieces = append(x.Pieces, share.Piece(p))
+		delete(src.held, p)
+		x.Pieces = append(x.Pieces, p)
 	}
 	s.then(x)
 }
 
 // giveBack returns the leases of some pieces to the coordinator.
-func (s *sources) giveBack(src *origin, pieces []uint32, why leasemgr.Reason) {
+func (s *sources) giveBack(src *origin, pieces []share.Piece, why leasemgr.Reason) {
 	var items []wire.Returned
 	for _, p := range pieces {
-		if h := src.held[share.Piece(p)]; h != nil && h.token != 0 {
-			items = append(items, wire.Returned{Piece: p, Token: uint64(h.token), Reason: string(why)})
+		if h := src.held[p]; h != nil && h.token != 0 {
+			items = append(items, wire.Returned{Piece: p, Token: h.token, Reason: string(why)})
 		}
 	}
 	if !s.alone {
@@ -216,7 +216,7 @@ func (s *sources) unleased() *share.Set {
 }
 
 // lease asks the coordinator for leases, first of all those that are to be kept.
-func (s *sources) lease(src *origin, keep []uint32) {
+func (s *sources) lease(src *origin, keep []share.Piece) {
 	if src.have == nil || src.want <= 0 && len(keep) == 0 {
 		return
 	}
@@ -245,7 +245,7 @@ func (s *sources) missed(f *fellow, source peers.ID, p share.Piece) {
 		f.lacks = share.NewSet(s.cfg.Pieces)
 	}
 	if f.lacks.Add(p) && s.seat.state == seated {
-		s.news.lacks = append(s.news.lacks, wire.SourceDown{Share: s.cfg.Share, Source: source, Member: true, Pieces: []uint32{uint32(p)}})
+		s.news.lacks = append(s.news.lacks, wire.SourceDown{Share: s.cfg.Share, Source: source, Member: true, Pieces: []share.Piece{p}})
 		within(&s.news.tellAt, s.now, gatherDone)
 	}
 }

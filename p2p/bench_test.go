@@ -104,10 +104,10 @@ func (d *driver) ask() {
 	for d.asked-d.got < d.window && d.asked < d.total {
 		r := wire.PieceRequest{ID: d.next, Count: 16} // of pieces of 1 MiB
 		if d.blocks > 0 {
-			r.Count = uint32(d.blocks)
+			r.Count = d.blocks
 		}
 		each := 16 / uint64(r.Count)
-		r.Piece, r.First = uint32(d.next/each%uint64(lay.Pieces())), uint32(d.next%each)*r.Count
+		r.Piece, r.First = share.Piece(d.next/each%uint64(lay.Pieces())), share.Block(d.next%each)*share.Block(r.Count)
 		r.Proof = r.First == 0
 		if !d.l.Request(r) {
 			return

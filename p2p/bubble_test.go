@@ -420,7 +420,7 @@ func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
 		src, h := n.two(t, Config{}, Config{Streams: 1})
 		enact(t, src, func(s network.Stream, f wire.PieceFrame) {
 			if f.Request.Piece == 1 {
-				for b := uint32(0); b < 16; b += 4 {
+				for b := share.Block(0); b < 16; b += 4 {
 					header(s, wire.Header{ID: f.ID, First: b, Count: 4, Bytes: wire.MaxRun, Last: b == 12}, wire.MaxRun)
 				}
 				return

@@ -26,21 +26,21 @@ type dataStream struct {
 	woken chan struct{} // something is unsent, or to be cancelled
 
 	// mu, of the link
-	owed    int            // bytes asked for and not received
-	place   bool           // it has one of the peer's; the first has the link's
-	pieces  map[uint32]int // requests of each piece that have not ended
-	unsent  []*request     // queued, in order
-	cancels []uint64       // of requests that were sent
-	sent    []*request     // written, in the order of their replies
-	s       *counted       // nil: not open
-	armed   time.Time      // the read deadline is a Reply after it; zero: there is none
-	since   time.Time      // since when something is owed without a pause
+	owed    int                 // bytes asked for and not received
+	place   bool                // it has one of the peer's; the first has the link's
+	pieces  map[share.Piece]int // requests of each piece that have not ended
+	unsent  []*request          // queued, in order
+	cancels []uint64            // of requests that were sent
+	sent    []*request          // written, in the order of their replies
+	s       *counted            // nil: not open
+	armed   time.Time           // the read deadline is a Reply after it; zero: there is none
+	since   time.Time           // since when something is owed without a pause
 
 	last time.Time // when bytes came last; the reader's
 }
 
 func newDataStream(l *Link) *dataStream {
-	return &dataStream{l: l, woken: make(chan struct{}, 1), pieces: map[uint32]int{}}
+	return &dataStream{l: l, woken: make(chan struct{}, 1), pieces: map[share.Piece]int{}}
 }
 
 func (d *dataStream) wake() {
@@ -231,10 +231,10 @@ func (d *dataStream) read(s *counted) error {
 			l.sink.Proof(q.ID, h.Proof)
 		}
 		if size > 0 {
-			if err := d.readRun(br, q, share.Block(h.First), size); err != nil {
+			if err := d.readRun(br, q, h.First, size); err != nil {
 				return d.lost(err)
 			}
-			q.next += h.Count
+			q.next += share.Block(h.Count)
 		}
 		if !h.Last {
 			continue
@@ -314,8 +314,8 @@ func (d *dataStream) match(h *wire.Header) (q *request, size int, err error) {
 	if h.Status != wire.OK {
 		return q, 0, nil
 	}
-	p := share.Piece(q.Piece)
-	left := q.First + q.Count - q.next
+	p := q.Piece
+	left := int(q.First) + q.Count - int(q.next)
 	switch want := l.layout.Blocks(p); {
 	case !q.begun && q.Proof && len(h.Proof) != want && !(cancelled && h.Last):
 		return bad("%d hashes of %d blocks", len(h.Proof), want)
@@ -340,8 +340,8 @@ func (d *dataStream) match(h *wire.Header) (q *request, size int, err error) {
 	case h.Last && h.Count < left && !cancelled:
 		return bad("ended %d blocks early", left-h.Count)
 	}
-	size = l.layout.RunSpan(p, share.Block(h.First), int(h.Count)).Len
-	if int(h.Bytes) != size {
+	size = l.layout.RunSpan(p, h.First, h.Count).Len
+	if h.Bytes != size {
 		return bad("%d bytes for %d blocks of %d", h.Bytes, h.Count, size)
 	}
 	return q, size, nil

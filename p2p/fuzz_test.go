@@ -30,7 +30,7 @@ type strictSink struct {
 	testing.TB
 	x     *memory
 	asked map[uint64]wire.PieceRequest
-	got   map[uint64]uint32 // blocks handed over
+	got   map[uint64]int // blocks handed over
 	proof map[uint64]bool
 	ended map[uint64]bool
 }
@@ -48,22 +48,22 @@ func (s *strictSink) Up(time.Duration) {}
 func (s *strictSink) Down(error)       {}
 func (s *strictSink) Proof(req uint64, values []share.Hash) {
 	q := s.ask(req, "proof")
-	if !q.Proof || s.proof[req] || s.got[req] > 0 || len(values) != s.x.m.Layout().Blocks(share.Piece(q.Piece)) {
+	if !q.Proof || s.proof[req] || s.got[req] > 0 || len(values) != s.x.m.Layout().Blocks(q.Piece) {
 		s.Fatal("a proof where there may be none")
 	}
 	s.proof[req] = true
 }
 func (s *strictSink) Blocks(req uint64, first share.Block, data []byte, release func()) {
 	q := s.ask(req, "blocks")
-	lay, p := s.x.m.Layout(), share.Piece(q.Piece)
+	lay, p := s.x.m.Layout(), q.Piece
 	n := (len(data) + share.BlockSize - 1) / share.BlockSize
-	if uint32(first) != q.First+s.got[req] || len(data) > wire.MaxRun || s.got[req]+uint32(n) > q.Count || lay.RunSpan(p, first, n).Len != len(data) {
+	if int(first) != int(q.First)+s.got[req] || len(data) > wire.MaxRun || s.got[req]+n > q.Count || lay.RunSpan(p, first, n).Len != len(data) {
 		s.Fatalf("%d bytes at block %d, with %d of %d blocks there", len(data), first, s.got[req], q.Count)
 	}
 	if q.Proof && !s.proof[req] {
 		s.Fatal("blocks before their proof")
 	}
-	s.got[req] += uint32(n)
+	s.got[req] += n
 	release()
 }
 func (s *strictSink) Progress(req uint64, n int) { s.ask(req, "progress") }
@@ -130,7 +130,7 @@ func FuzzReplies(f *testing.F) {
 	}
 	h := &Host{cfg: cfg, arrived: newBudget(cfg.FetchBytes), counts: counters{each: map[peers.ID]*traffic{}}}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		sink := &strictSink{TB: t, x: x, asked: map[uint64]wire.PieceRequest{}, got: map[uint64]uint32{}, proof: map[uint64]bool{}, ended: map[uint64]bool{}}
+		sink := &strictSink{TB: t, x: x, asked: map[uint64]wire.PieceRequest{}, got: map[uint64]int{}, proof: map[uint64]bool{}, ended: map[uint64]bool{}}
 		l := &Link{h: h, share: x.m.ID(), layout: x.m.Layout(), sink: sink, reqs: map[uint64]*request{}}
 		l.ctx, l.end = context.WithCancelCause(t.Context())
 		d := newDataStream(l)

@@ -195,7 +195,7 @@ func (everybody) Admit(context.Context, peers.ID, share.ID, wire.PieceRequest, i
 type admitFunc func(context.Context, peers.ID, share.Piece, int) (func(), wire.Reply)
 
 func (f admitFunc) Admit(ctx context.Context, c peers.ID, _ share.ID, q wire.PieceRequest, n int) (func(int), func(int), wire.Reply) {
-	done, r := f(ctx, c, share.Piece(q.Piece), n)
+	done, r := f(ctx, c, q.Piece, n)
 	if done == nil {
 		return nil, nil, r
 	}
@@ -283,7 +283,7 @@ func recv[T any](t testing.TB, what string, c <-chan T) T {
 
 // whole asks for all of p, with or without the proof.
 func whole(x *memory, id uint64, p share.Piece, proof bool) wire.PieceRequest {
-	return wire.PieceRequest{ID: id, Piece: uint32(p), Count: uint32(x.m.Layout().Blocks(p)), Proof: proof}
+	return wire.PieceRequest{ID: id, Piece: p, Count: x.m.Layout().Blocks(p), Proof: proof}
 }
 
 // fetchAll fetches every piece over l and checks the bytes.

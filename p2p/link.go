@@ -99,8 +99,8 @@ type request struct {
 	cancelled bool
 
 	// The rest is the reader's, once the request is written.
-	next  uint32 // block that must come next
-	begun bool   // a header has come
+	next  share.Block // block that must come next
+	begun bool        // a header has come
 }
 
 // Open makes a link to a source and returns at once; it dials in the
@@ -127,11 +127,11 @@ func (h *Host) Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink)
 // Request queues a request and never blocks. false: the queue is full, the
 // link is gone, or the piece has no such blocks.
 func (l *Link) Request(r wire.PieceRequest) bool {
-	p, first := share.Piece(r.Piece), share.Block(r.First)
-	if r.First > wire.MaxBlocks || r.Count > wire.MaxBlocks || !l.layout.ValidRun(p, first, int(r.Count)) || l.ctx.Err() != nil {
+	p, first := r.Piece, r.First
+	if !l.layout.ValidRun(p, first, r.Count) || l.ctx.Err() != nil {
 		return false
 	}
-	q := &request{PieceRequest: r, owed: l.layout.RunSpan(p, first, int(r.Count)).Len, next: r.First}
+	q := &request{PieceRequest: r, owed: l.layout.RunSpan(p, first, r.Count).Len, next: r.First}
 	l.mu.Lock()
 	if len(l.reqs) >= linkQueue || l.reqs[r.ID] != nil {
 		l.mu.Unlock()
@@ -151,7 +151,7 @@ func (l *Link) Request(r wire.PieceRequest) bool {
 // streamFor is where a request goes: behind the others of its piece, so that
 // the proof that one of them asked for comes before its blocks; else to the
 // stream that owes least. mu is held.
-func (l *Link) streamFor(piece uint32) *dataStream {
+func (l *Link) streamFor(piece share.Piece) *dataStream {
 	on := l.streams[0]
 	for _, s := range l.streams {
 		if s.pieces[piece] > 0 {

@@ -136,7 +136,7 @@ func TestARequestForNoBlocksIsRefused(t *testing.T) {
 	defer l.Close()
 	for _, r := range []wire.PieceRequest{
 		{ID: 1, Piece: 2, Count: 1}, {ID: 1, Count: 0}, {ID: 1, Count: 17}, {ID: 1, First: 16, Count: 1},
-		{ID: 1, First: 1 << 31, Count: 1}, {ID: 1, Count: 1 << 31}, {ID: 1, First: 1 << 16, Count: 1}, {ID: 1, Piece: 1<<32 - 1, Count: 1},
+		{ID: 1, First: 1<<16 - 1, Count: 1}, {ID: 1, Count: 1 << 31}, {ID: 1, Count: -1}, {ID: 1, Count: 1 << 62}, {ID: 1, Piece: 1<<32 - 1, Count: 1},
 	} {
 		if l.Request(r) {
 			t.Errorf("taken: %+v", r)
@@ -272,7 +272,7 @@ func TestBytesOfCancelledRequestsAreDiscardedAndCounted(t *testing.T) {
 	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
 		if f.Cancel { // too late: it all comes
 			<-cancelled
-			for b := uint32(0); b < 16; b += 4 {
+			for b := share.Block(0); b < 16; b += 4 {
 				header(s, wire.Header{ID: f.ID, First: b, Count: 4, Bytes: wire.MaxRun, Last: b == 12}, wire.MaxRun)
 			}
 			header(s, wire.Header{ID: 2, Status: wire.NotFound}, 0)
@@ -349,7 +349,7 @@ func TestRequestsOfOnePieceKeepToOneStream(t *testing.T) {
 	// Its blocks come after its proof, whichever request asked for that.
 	x := newMemory(t, 4<<20)
 	var mu sync.Mutex
-	on := map[uint32]map[string]bool{}
+	on := map[share.Piece]map[string]bool{}
 	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -364,7 +364,7 @@ func TestRequestsOfOnePieceKeepToOneStream(t *testing.T) {
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	for i := range uint64(16) {
-		l.Request(wire.PieceRequest{ID: i, Piece: uint32(i % 4), First: uint32(i / 4 * 4), Count: 4})
+		l.Request(wire.PieceRequest{ID: i, Piece: share.Piece(i % 4), First: share.Block(i / 4 * 4), Count: 4})
 	}
 	for range 16 {
 		recv(t, "a reply", c.statuses)

@@ -24,7 +24,7 @@ type ledger struct {
 	mu     sync.Mutex
 	asks   []wire.PieceRequest
 	bytes  []int
-	parked map[uint32]bool // pieces
+	parked map[share.Piece]bool // pieces
 }
 
 func (d *ledger) Admit(_ context.Context, _ peers.ID, _ share.ID, q wire.PieceRequest, bytes int) (func(int), func(int), wire.Reply) {
@@ -51,7 +51,7 @@ func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, n *packets) {
 			src, h := n.two(t, Config{}, Config{})
-			d := &ledger{busy: busy, parked: map[uint32]bool{}}
+			d := &ledger{busy: busy, parked: map[share.Piece]bool{}}
 			src.Serve(toAll(x), d)
 			s := n.silent(t, h, src, x)
 			time.Sleep(10 * time.Second) // some of it is parked
@@ -92,7 +92,7 @@ func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
 					if first == 0 || head.Retry != 3*time.Second || !head.Last {
 						t.Errorf("%+v after %d blocks", head, first)
 					}
-					rest := wire.PieceRequest{ID: asked, Piece: uint32(p), First: uint32(first), Count: uint32(l.Blocks(p) - first)}
+					rest := wire.PieceRequest{ID: asked, Piece: p, First: share.Block(first), Count: l.Blocks(p) - first}
 					of[asked] = p
 					asked++
 					s.Write(wire.AppendFrame(nil, wire.AppendPieceRequest(nil, x.m.ID(), rest)))
@@ -105,7 +105,7 @@ func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
 			}
 			rests := 0
 			for i, q := range d.asks {
-				if want := l.RunSpan(share.Piece(q.Piece), share.Block(q.First), int(q.Count)).Len; d.bytes[i] != want {
+				if want := l.RunSpan(q.Piece, share.Block(q.First), int(q.Count)).Len; d.bytes[i] != want {
 					t.Errorf("busy %v: %+v is said to have %d bytes, it has %d", busy, q, d.bytes[i], want)
 				}
 				if q.First > 0 {

@@ -393,7 +393,7 @@ func (c *child) reply(j *job) error {
 		return c.refuse(j, wire.Reply{})
 	}
 	q := j.Request
-	p, first, n := share.Piece(q.Piece), share.Block(q.First), int(q.Count)
+	p, first, n := q.Piece, q.First, q.Count
 	size, r := c.blocks.Check(j.Share, p, first, n)
 	if r.Status != wire.OK {
 		return c.refuse(j, r)
@@ -412,17 +412,17 @@ func (c *child) reply(j *job) error {
 		}
 	}
 	for ; n > 0; h.Proof = nil {
-		h.First, h.Count = uint32(first), uint32(min(n, runBlocks))
-		h.Bytes = uint32(min(size, int(h.Count)*share.BlockSize))
-		h.Last = n == int(h.Count)
+		h.First, h.Count = first, min(n, runBlocks)
+		h.Bytes = min(size, h.Count*share.BlockSize)
+		h.Last = n == h.Count
 		if c.turn.park == nil { // others went before
 			c.over()
-			q.First, q.Count, q.Proof = uint32(first), uint32(n), false
+			q.First, q.Count, q.Proof = first, n, false
 			if r = c.begin(j, q, size); r.Status != wire.OK {
 				return c.refuse(j, r)
 			}
 		}
-		size -= int(h.Bytes)
+		size -= h.Bytes
 		c.turn.behind = size
 		if r, err := c.run(j, h); err != nil || r.Status != wire.OK || j.ctx.Err() != nil && !h.Last {
 			if err != nil {
@@ -431,7 +431,7 @@ func (c *child) reply(j *job) error {
 			return c.refuse(j, r)
 		}
 		first += share.Block(h.Count)
-		n -= int(h.Count)
+		n -= h.Count
 	}
 	return nil
 }
@@ -467,7 +467,7 @@ func (c *child) silent(left int) {
 
 // run reads one run and sends it behind its header, or is why it did not.
 func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
-	size := int(h.Bytes)
+	size := h.Bytes
 	if !c.kid.memory.TryAcquire(int64(size)) {
 		c.silent(size)                                                   // it takes nothing of what it has on other streams
 		if err := c.kid.memory.Acquire(j.ctx, int64(size)); err != nil { // taken back while it waited
@@ -480,7 +480,7 @@ func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 		return wire.Reply{Status: wire.Refused}, nil
 	}
 	defer buf.release()
-	n, r := c.blocks.ReadRun(j.Share, share.Piece(j.Request.Piece), share.Block(h.First), int(h.Count), buf.payload(size))
+	n, r := c.blocks.ReadRun(j.Share, j.Request.Piece, h.First, h.Count, buf.payload(size))
 	if r.Status != wire.OK {
 		return r, nil
 	}

@@ -145,9 +145,9 @@ func fillMap(e *wire.Envelope, more int) error {
 	if e.Type != wire.TypeHaveMap {
 		return nil
 	}
-	m, err := wire.ParseHaveMap(e.Payload)
-	n := int(m.Pieces) + more
-	e.Payload = wire.AppendHaveMap(nil, wire.HaveMap{Share: m.Share, Pieces: uint32(n), Bits: share.FullSet(n).Bytes()})
+	m, err := wire.Parse[wire.HaveMap](e.Payload)
+	n := m.Pieces + more
+	e.Payload = wire.Append(nil, wire.HaveMap{Share: m.Share, Pieces: n, Bits: share.FullSet(n).Bytes()})
 	return err
 }
 
@@ -155,16 +155,16 @@ func fillMap(e *wire.Envelope, more int) error {
 // from others, that no other member has any of the first pieces of the share.
 func Slanderer(pieces int) Behaviour {
 	lacks := wire.SourceDown{Member: true}
-	for p := range uint32(min(pieces, wire.MaxHave)) {
+	for p := range share.Piece(min(pieces, wire.MaxHave)) {
 		lacks.Pieces = append(lacks.Pieces, p)
 	}
 	return bending("slanders", func(e *wire.Envelope) error {
 		if e.Type != wire.TypeHave || e.To == "" {
 			return nil
 		}
-		m, err := wire.ParseHave(e.Payload)
+		m, err := wire.Parse[wire.Have](e.Payload)
 		lacks.Share = m.Share
-		e.Type, e.Payload = wire.TypeSourceDown, wire.AppendSourceDown(nil, lacks)
+		e.Type, e.Payload = wire.TypeSourceDown, wire.Append(nil, lacks)
 		return err
 	})
 }
@@ -200,12 +200,12 @@ func naming(name string, others func(named []peers.Addr) []peers.Addr) Behaviour
 		if err != nil || e.Type != wire.TypeSubscribeResult {
 			return [][]byte{f}
 		}
-		m, err := wire.ParseSubscribeResult(e.Payload)
+		m, err := wire.Parse[wire.SubscribeResult](e.Payload)
 		if err != nil {
 			return [][]byte{f}
 		}
 		m.Children = others(m.Children)
-		e.Payload = wire.AppendSubscribeResult(nil, m)
+		e.Payload = wire.Append(nil, m)
 		return [][]byte{wire.AppendEnvelope(nil, e)}
 	}}
 }
@@ -236,7 +236,7 @@ func Junk() [][]byte {
 	return [][]byte{
 		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: 999, Payload: make([]byte, 500)}),
 		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "nobody", Type: wire.TypeHave, Payload: []byte{1}}),
-		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: wire.TypeUnsubscribe, Payload: wire.AppendUnsubscribe(nil, wire.Unsubscribe{Share: share.IDOf([]byte("junk"))})}),
+		wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindTell, To: "seeder", Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: share.IDOf([]byte("junk"))})}),
 	}
 }
 

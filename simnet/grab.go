@@ -50,7 +50,7 @@ func (g *grabber) ask() {
 	g.asks++
 	layout := g.c.Manifest.Layout()
 	p := share.Piece(g.asks % uint64(layout.Pieces()))
-	g.link.Request(wire.PieceRequest{ID: g.asks, Piece: uint32(p), Count: uint32(min(layout.Blocks(p), 4))})
+	g.link.Request(wire.PieceRequest{ID: g.asks, Piece: p, Count: min(layout.Blocks(p), 4)})
 }
 
 // Up implements actors.Sink, as do the others.

@@ -47,9 +47,9 @@ type link struct {
 // stream is one of its data streams. The fields below now are the source's.
 type stream struct {
 	l      *link
-	owed   int            // bytes
-	pieces map[uint32]int // requests outstanding of each
-	sent   []*ask         // in the order of replies
+	owed   int                 // bytes
+	pieces map[share.Piece]int // requests outstanding of each
+	sent   []*ask              // in the order of replies
 	heard  time.Duration
 	timing bool
 
@@ -137,7 +137,7 @@ func (l *link) open(c *conn) {
 	c.users[i] = append(c.users[i], l)
 	l.c = c
 	for k := range l.streams {
-		l.streams[k] = &stream{l: l, pieces: map[uint32]int{}, y: y, life: y.life, flow: &model.Flow{Up: y.up, Pace: y.acts.Rate}}
+		l.streams[k] = &stream{l: l, pieces: map[share.Piece]int{}, y: y, life: y.life, flow: &model.Flow{Up: y.up, Pace: y.acts.Rate}}
 		c.users[1-i] = append(c.users[1-i], l.streams[k])
 	}
 	c.ways[i].control(minParcel, func() {
@@ -188,15 +188,15 @@ func (l *link) Close() {
 
 // Request implements actors.Link.
 func (l *link) Request(r wire.PieceRequest) bool {
-	p, first := share.Piece(r.Piece), share.Block(r.First)
-	if l.closed || len(l.asks) >= linkQueue || l.asks[r.ID] != nil || !l.layout.ValidRun(p, first, int(r.Count)) {
+	p, first := r.Piece, r.First
+	if l.closed || len(l.asks) >= linkQueue || l.asks[r.ID] != nil || !l.layout.ValidRun(p, first, r.Count) {
 		return false
 	}
 	if l.c == nil { // p2p queues; a pool does not ask before it is up
 		return false
 	}
 	s := l.streamFor(r.Piece)
-	a := &ask{PieceRequest: r, on: s, owed: l.layout.RunSpan(p, first, int(r.Count)).Len}
+	a := &ask{PieceRequest: r, on: s, owed: l.layout.RunSpan(p, first, r.Count).Len}
 	l.asks[r.ID] = a
 	l.peak = max(l.peak, len(l.asks))
 	s.pieces[r.Piece]++
@@ -211,7 +211,7 @@ func (l *link) Request(r wire.PieceRequest) bool {
 }
 
 // streamFor is p2p's choice: the stream with requests for the piece, or that owes least.
-func (l *link) streamFor(piece uint32) *stream {
+func (l *link) streamFor(piece share.Piece) *stream {
 	on := l.streams[0]
 	for _, s := range l.streams {
 		if s.pieces[piece] > 0 {
@@ -301,8 +301,8 @@ func (s *stream) answer() {
 		s.refuse(a, wire.Reply{})
 		return
 	}
-	p := share.Piece(a.Piece)
-	size, r := s.y.offers.Check(s.l.share, p, share.Block(a.First), int(a.Count))
+	p := a.Piece
+	size, r := s.y.offers.Check(s.l.share, p, a.First, a.Count)
 	if r.Status != wire.OK {
 		s.refuse(a, r)
 		return
@@ -313,7 +313,7 @@ func (s *stream) answer() {
 
 // admit asks the Seeder for a turn, and goes on with then when it comes.
 func (s *stream) admit(a *ask, size int, then func()) {
-	p, life := share.Piece(a.Piece), s.y.life
+	p, life := a.Piece, s.y.life
 	s.y.program.Request(actors.AdmitRequest{Child: s.l.x.id, Share: s.l.share, Piece: p, Bytes: size, Pressed: a.Pressed, Reply: func(d actors.Admission) {
 		a.job, a.held = d.Job, d.Reply.Status == wire.OK
 		gone := !s.live() || s.now != a
@@ -376,7 +376,7 @@ func (s *stream) back(size int, arrive func()) {
 
 func (s *stream) prove(a *ask) {
 	if a.Proof {
-		values, r := s.y.blocks(s.l.x.id).Proof(s.l.share, share.Piece(a.Piece))
+		values, r := s.y.blocks(s.l.x.id).Proof(s.l.share, a.Piece)
 		if r.Status != wire.OK {
 			s.refuse(a, r)
 			return
@@ -389,7 +389,7 @@ func (s *stream) prove(a *ask) {
 			}
 		})
 	}
-	s.runs(a, share.Block(a.First), int(a.Count), a.size)
+	s.runs(a, a.First, a.Count, a.size)
 }
 
 // runs sends the blocks run by run.
@@ -402,7 +402,7 @@ func (s *stream) runs(a *ask, first share.Block, left, size int) {
 	}
 	s.taken += bytes
 	data := s.l.x.net.buffer(bytes)
-	if _, r := s.y.blocks(s.l.x.id).ReadRun(s.l.share, share.Piece(a.Piece), first, n, data); r.Status != wire.OK {
+	if _, r := s.y.blocks(s.l.x.id).ReadRun(s.l.share, a.Piece, first, n, data); r.Status != wire.OK {
 		s.refuse(a, r)
 		return
 	}

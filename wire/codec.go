@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -19,13 +20,15 @@ import (
 // by the sender and by the receiver.
 const MaxDuration = 24 * time.Hour
 
-// A reader walks over the fields of one protobuf message. Each method that
-// takes a value checks it; after the first error next says false and the
-// methods return zero values.
-type reader struct {
-	what string // the message's name, for errors
-	b    []byte // fields not read yet
-	err  error
+// A coder writes the fields of one protobuf message, or reads them. Each message
+// has a method that names its fields once, in the order of their numbers, each with
+// the check that reading it needs: that method is called once to write, and once for
+// each field that next finds to read. After the first error of reading, next is false.
+type coder struct {
+	b       []byte // written so far; or not read yet
+	reading bool
+	err     error
+	shared  bool // a share was read
 
 	// The field that next found.
 	num  protowire.Number
@@ -34,130 +37,182 @@ type reader struct {
 	data []byte // of a length-prefixed field; part of b
 }
 
-func read(what string, b []byte) reader { return reader{what: what, b: b} }
-
 // next moves to the next field.
-func (r *reader) next() bool {
-	if r.err != nil || len(r.b) == 0 {
+func (c *coder) next() bool {
+	if c.err != nil || len(c.b) == 0 {
 		return false
 	}
-	num, typ, n := protowire.ConsumeTag(r.b)
+	num, typ, n := protowire.ConsumeTag(c.b)
 	if n < 0 {
-		r.fail("%v", protowire.ParseError(n))
+		c.fail("%v", protowire.ParseError(n))
 		return false
 	}
 	if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
-		r.fail("field %d: number over the last", num)
+		c.fail("field %d: number over the last", num)
 		return false
 	}
-	r.b, r.num, r.typ = r.b[n:], num, typ
+	c.b, c.num, c.typ = c.b[n:], num, typ
 	switch typ {
 	case protowire.VarintType:
-		r.v, n = protowire.ConsumeVarint(r.b)
+		c.v, n = protowire.ConsumeVarint(c.b)
 	case protowire.BytesType:
-		r.data, n = protowire.ConsumeBytes(r.b)
+		c.data, n = protowire.ConsumeBytes(c.b)
 	default: // no field of ours
-		n = protowire.ConsumeFieldValue(num, typ, r.b)
+		n = protowire.ConsumeFieldValue(num, typ, c.b)
 	}
 	if n < 0 {
-		r.fail("field %d: %v", num, protowire.ParseError(n))
+		c.fail("field %d: %v", num, protowire.ParseError(n))
 		return false
 	}
-	r.b = r.b[n:]
+	c.b = c.b[n:]
 	return true
 }
 
 // fail keeps the first error.
-func (r *reader) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s: %s", ErrMalformed, r.what, fmt.Sprintf(format, args...))
+func (c *coder) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 	}
 }
 
 // need fails unless ok.
-func (r *reader) need(ok bool, format string, args ...any) {
+func (c *coder) need(ok bool, format string, args ...any) {
 	if !ok {
-		r.fail(format, args...)
+		c.fail(format, args...)
 	}
 }
 
-// is fails unless the field has this type.
-func (r *reader) is(typ protowire.Type) bool {
-	if r.typ != typ {
-		r.fail("field %d: wire type %d, not %d", r.num, r.typ, typ)
+// at says whether field num is the one to be read; it fails if that is of another
+// type.
+func (c *coder) at(num protowire.Number, typ protowire.Type) bool {
+	if c.num != num || c.err != nil {
+		return false
 	}
-	return r.err == nil
+	if c.typ != typ {
+		c.fail("field %d: wire type %d, not %d", num, c.typ, typ)
+	}
+	return c.err == nil
 }
 
-// uint is a number up to limit.
-func (r *reader) uint(limit uint64) uint64 {
-	if !r.is(protowire.VarintType) {
-		return 0
+// chunk says whether a field of at most limit bytes is to be read.
+func (c *coder) chunk(num protowire.Number, limit int) bool {
+	if !c.at(num, protowire.BytesType) {
+		return false
 	}
-	if r.v > limit {
-		r.fail("field %d: %d, limit %d", r.num, r.v, limit)
-		return 0
+	if len(c.data) > limit {
+		c.fail("field %d: %d bytes, limit %d", num, len(c.data), limit)
 	}
-	return r.v
+	return c.err == nil
 }
 
-func (r *reader) uint64() uint64 { return r.uint(math.MaxUint64) }
-func (r *reader) uint32() uint32 { return uint32(r.uint(math.MaxUint32)) }
-func (r *reader) piece() uint32  { return uint32(r.uint(share.MaxPieces - 1)) }
-func (r *reader) bool() bool     { return r.uint64() != 0 }
-
-// ms is a duration, cut to MaxDuration.
-func (r *reader) ms() time.Duration {
-	return time.Duration(min(r.uint64(), uint64(MaxDuration/time.Millisecond))) * time.Millisecond
+// varint is a number, of at most limit where it is read.
+func varint[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~int64](c *coder, num protowire.Number, v *T, limit uint64) {
+	switch {
+	case !c.reading:
+		c.b = appendUint(c.b, num, uint64(*v))
+	case !c.at(num, protowire.VarintType):
+	case c.v > limit:
+		c.fail("field %d: %d, limit %d", num, c.v, limit)
+	default:
+		*v = T(c.v)
+	}
 }
 
-// bytes is a field of at most limit bytes. It is part of the message.
-func (r *reader) bytes(limit int) []byte {
-	if !r.is(protowire.BytesType) {
-		return nil
+func (c *coder) uint64(num protowire.Number, v *uint64) { varint(c, num, v, math.MaxUint64) }
+func (c *coder) uint32(num protowire.Number, v *uint32) { varint(c, num, v, math.MaxUint32) }
+
+func (c *coder) piece(num protowire.Number, v *share.Piece) { varint(c, num, v, share.MaxPieces-1) }
+func (c *coder) token(num protowire.Number, v *share.Token) { varint(c, num, v, math.MaxUint64) }
+
+func (c *coder) bool(num protowire.Number, v *bool) {
+	x := protowire.EncodeBool(*v)
+	c.uint64(num, &x)
+	*v = x != 0
+}
+
+// ms is a duration: rounded up, so that a wait never becomes none, and cut to MaxDuration.
+func (c *coder) ms(num protowire.Number, v *time.Duration) {
+	switch {
+	case !c.reading:
+		c.b = appendUint(c.b, num, uint64((min(max(*v, 0), MaxDuration)+time.Millisecond-1)/time.Millisecond))
+	case c.at(num, protowire.VarintType):
+		*v = time.Duration(min(c.v, uint64(MaxDuration/time.Millisecond))) * time.Millisecond
 	}
-	if len(r.data) > limit {
-		r.fail("field %d: %d bytes, limit %d", r.num, len(r.data), limit)
-		return nil
+}
+
+// bytes is at most limit bytes; those read are part of the message.
+func (c *coder) bytes(num protowire.Number, v *[]byte, limit int) {
+	if !c.reading {
+		atMost("bytes", len(*v), limit)
+		c.b = appendBytes(c.b, num, *v)
+	} else if c.chunk(num, limit) {
+		*v = c.data
 	}
-	return r.data
 }
 
 // text is a string of at most limit bytes that may be printed as it is.
-func (r *reader) text(limit int) string {
-	b := r.bytes(limit)
-	for i := 0; i < len(b); {
-		c, n := utf8.DecodeRune(b[i:])
-		if c == utf8.RuneError && n == 1 || unicode.IsControl(c) {
-			r.fail("field %d: not UTF-8 or a control character", r.num)
-			return ""
+func (c *coder) text(num protowire.Number, v *string, limit int) {
+	if !c.reading {
+		atMost("text", len(*v), limit)
+		c.b = appendBytes(c.b, num, *v)
+	} else if c.chunk(num, limit) && c.printable() {
+		*v = string(c.data)
+	}
+}
+
+// prose is text for people, which is cut to what may travel.
+func (c *coder) prose(num protowire.Number, v *string, limit int) {
+	if c.reading {
+		c.text(num, v, limit)
+	} else {
+		c.b = appendBytes(c.b, num, printable(*v, limit))
+	}
+}
+
+// printable fails if the text to be read may not be printed as it is.
+func (c *coder) printable() bool {
+	for b := c.data; len(b) > 0; {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 || unicode.IsControl(r) {
+			c.fail("field %d: not UTF-8 or a control character", c.num)
+			return false
 		}
-		i += n
+		b = b[n:]
 	}
-	return string(b)
+	return true
 }
 
-// share is a share ID.
-func (r *reader) share() share.ID {
-	b := r.bytes(shareIDLen)
-	if r.err != nil {
-		return share.ID{}
-	}
-	id, err := share.IDFromBytes(b)
-	if err != nil {
-		r.fail("field %d: %v", r.num, err)
-	}
-	return id
+// peer is the ID of a peer.
+func (c *coder) peer(num protowire.Number, v *peers.ID) {
+	id := string(*v)
+	c.text(num, &id, MaxPeerID)
+	*v = peers.ID(id)
 }
 
-// hasShare fails if a message came without its share.
-func (r *reader) hasShare(id share.ID) { r.need(!id.IsZero(), "no share") }
+// share is the share that a message is about: there is none without.
+func (c *coder) share(num protowire.Number, v *share.ID) {
+	if !c.reading {
+		if v.IsZero() {
+			panic("wire: message without a share")
+		}
+		c.b = appendItem(c.b, num, v.Bytes())
+	} else if c.chunk(num, shareIDLen) {
+		id, err := share.IDFromBytes(c.data)
+		if err != nil {
+			c.fail("field %d: %v", num, err)
+		}
+		*v, c.shared = id, !id.IsZero()
+	}
+}
 
-// list is an empty list with room for every field num of the message, or nil
-// if there is none. It fails, before it makes one, if there are more than limit.
-func list[T any](r *reader, num protowire.Number, limit int) []T {
-	n := 0
-	for b := r.b; len(b) > 0; {
+// room makes list able to hold every field num that is to come, once that is known
+// to be at most limit.
+func room[T any](c *coder, num protowire.Number, list *[]T, limit int) {
+	if len(*list) > 0 {
+		return
+	}
+	n := 1
+	for b := c.b; len(b) > 0; {
 		got, _, size := protowire.ConsumeField(b)
 		if size < 0 {
 			break // next says what is wrong
@@ -168,81 +223,171 @@ func list[T any](r *reader, num protowire.Number, limit int) []T {
 		b = b[size:]
 	}
 	if n > limit {
-		r.fail("field %d: %d of them, limit %d", num, n, limit)
+		c.fail("field %d: %d of them, limit %d", num, n, limit)
+		return
 	}
-	if n == 0 || r.err != nil {
-		return nil
-	}
-	return make([]T, 0, n)
+	*list = make([]T, 0, n)
 }
 
-// pieces appends a packed list of pieces, or one piece of an unpacked one.
-func (r *reader) pieces(dst []uint32, limit int) []uint32 {
-	if r.typ == protowire.VarintType {
-		if len(dst) == limit {
-			r.fail("field %d: more than %d", r.num, limit)
-			return dst
+// items is a list of at most limit messages whose fields are named by fields.
+func items[T any](c *coder, num protowire.Number, list *[]T, limit int, fields func(*T, *coder)) {
+	if !c.reading {
+		atMost("list", len(*list), limit)
+		for i := range *list {
+			at := c.open(num)
+			fields(&(*list)[i], c)
+			c.close(at)
 		}
-		return append(dst, r.piece())
+		return
 	}
-	if !r.is(protowire.BytesType) {
-		return dst
+	if !c.at(num, protowire.BytesType) {
+		return
 	}
+	if room(c, num, list, limit); c.err != nil {
+		return
+	}
+	*list = append(*list, *new(T))
+	one, outer := &(*list)[len(*list)-1], *c
+	for c.b = c.data; c.next(); {
+		fields(one, c)
+	}
+	outer.err = c.err
+	*c = outer
+}
+
+// addrs is addresses of one peer: at most MaxAddrs, which are the first of those
+// given; one that may not travel is left out.
+func (c *coder) addrs(num protowire.Number, list *[]string) {
+	if !c.reading {
+		for _, a := range firstOf(*list, MaxAddrs) {
+			if a == printable(a, MaxAddr) {
+				c.b = appendItem(c.b, num, a)
+			}
+		}
+		return
+	}
+	if !c.at(num, protowire.BytesType) {
+		return
+	}
+	if room(c, num, list, MaxAddrs); c.err != nil {
+		return
+	}
+	var a string
+	c.text(num, &a, MaxAddr)
+	*list = append(*list, a)
+}
+
+// peers is a list of at most limit peers with their addresses.
+func (c *coder) peers(num protowire.Number, list *[]peers.Addr, limit int) {
+	items(c, num, list, limit, func(p *peers.Addr, c *coder) {
+		c.peer(1, &p.ID)
+		c.addrs(2, &p.Addrs)
+	})
+	if n := len(*list); c.reading && c.num == num && n > 0 {
+		c.need((*list)[n-1].ID != "", "peer without an ID")
+	}
+}
+
+// pieces is a packed list of at most limit pieces; read, it may be of one piece a field.
+func (c *coder) pieces(num protowire.Number, list *[]share.Piece, limit int) {
+	switch {
+	case !c.reading:
+		atMost("pieces", len(*list), limit)
+		if len(*list) == 0 {
+			return
+		}
+		at := c.open(num)
+		for _, p := range *list {
+			c.b = protowire.AppendVarint(c.b, uint64(p))
+		}
+		c.close(at)
+	case c.num != num || c.err != nil:
+	case c.typ == protowire.VarintType && len(*list) == limit:
+		c.fail("field %d: more than %d", num, limit)
+	case c.typ == protowire.VarintType:
+		var p share.Piece
+		c.piece(num, &p)
+		*list = append(*list, p)
+	case c.at(num, protowire.BytesType):
+		c.packed(list, limit)
+	}
+}
+
+// packed reads a packed list of pieces.
+func (c *coder) packed(list *[]share.Piece, limit int) {
 	n := 0
-	for _, b := range r.data {
+	for _, b := range c.data {
 		if b < 0x80 {
 			n++
 		}
 	}
-	if len(dst)+n > limit {
-		r.fail("field %d: more than %d", r.num, limit)
-		return dst
+	if len(*list)+n > limit {
+		c.fail("field %d: more than %d", c.num, limit)
+		return
 	}
-	dst = slices.Grow(dst, n)
-	for b := r.data; len(b) > 0; {
+	*list = slices.Grow(*list, n)
+	for b := c.data; len(b) > 0; {
 		v, n := protowire.ConsumeVarint(b)
 		if n < 0 || v >= share.MaxPieces {
-			r.fail("field %d: bad piece", r.num)
-			return dst
+			c.fail("field %d: bad piece", c.num)
+			return
 		}
-		dst, b = append(dst, uint32(v)), b[n:]
+		*list, b = append(*list, share.Piece(v)), b[n:]
 	}
-	return dst
 }
 
-// item is a reader of the message inside this field.
-func (r *reader) item() reader {
-	in := read(r.what, nil)
-	if r.is(protowire.BytesType) {
-		in.b = r.data
+// haveMap is a number of pieces and, in the next field, a bit for each.
+func (c *coder) haveMap(num protowire.Number, pieces *int, bits *[]byte) {
+	if !c.reading && !wholeBits(*pieces, *bits) {
+		panic("wire: have-map of the wrong length")
 	}
-	return in
+	varint(c, num, pieces, share.MaxPieces)
+	c.bytes(num+1, bits, (share.MaxPieces+7)/8)
 }
 
-// after takes over the error of a reader that item made.
-func (r *reader) after(in reader) {
-	if r.err == nil {
-		r.err = in.err
+// wholeBits says whether bits are one for each piece and no more.
+func wholeBits(pieces int, bits []byte) bool {
+	n := uint(pieces)
+	return uint(len(bits)) == (n+7)/8 && (n%8 == 0 || bits[len(bits)-1]>>(n%8) == 0)
+}
+
+// hashes is a list of at most limit hashes, one behind the other.
+func (c *coder) hashes(num protowire.Number, list *[]share.Hash, limit int) {
+	if !c.reading {
+		atMost("proof", len(*list), limit)
+		if len(*list) == 0 {
+			return
+		}
+		at := c.open(num)
+		for i := range *list {
+			c.b = append(c.b, (*list)[i][:]...)
+		}
+		c.close(at)
+		return
+	}
+	if !c.chunk(num, limit*hashLen) {
+		return
+	}
+	if len(c.data)%hashLen != 0 {
+		c.fail("field %d: %d bytes of hashes", num, len(c.data))
+		return
+	}
+	*list = nil
+	if len(c.data) > 0 {
+		*list = make([]share.Hash, len(c.data)/hashLen)
+	}
+	for i := range *list {
+		(*list)[i] = share.Hash(c.data[i*hashLen:])
 	}
 }
 
 // Encoding. A value of zero is left out, as protobuf has it.
 
-func appendUint[T ~uint8 | ~uint32 | ~uint64](dst []byte, num protowire.Number, v T) []byte {
+func appendUint(dst []byte, num protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return dst
 	}
-	return protowire.AppendVarint(protowire.AppendTag(dst, num, protowire.VarintType), uint64(v))
-}
-
-func appendBool(dst []byte, num protowire.Number, v bool) []byte {
-	return appendUint(dst, num, protowire.EncodeBool(v))
-}
-
-// appendMS writes a duration: rounded up, so that a wait never becomes none.
-func appendMS(dst []byte, num protowire.Number, d time.Duration) []byte {
-	d = min(max(d, 0), MaxDuration)
-	return appendUint(dst, num, uint64((d+time.Millisecond-1)/time.Millisecond))
+	return protowire.AppendVarint(protowire.AppendTag(dst, num, protowire.VarintType), v)
 }
 
 func appendBytes[T []byte | string](dst []byte, num protowire.Number, v T) []byte {
@@ -258,39 +403,21 @@ func appendItem[T []byte | string](dst []byte, num protowire.Number, v T) []byte
 	return append(dst, v...)
 }
 
-func appendShare(dst []byte, num protowire.Number, id share.ID) []byte {
-	if id.IsZero() {
-		panic("wire: message without a share")
-	}
-	return appendItem(dst, num, id.Bytes())
+// open starts a message inside a message; close, given what it returned, ends it by
+// writing its length.
+func (c *coder) open(num protowire.Number) int {
+	c.b = append(protowire.AppendTag(c.b, num, protowire.BytesType), 0)
+	return len(c.b)
 }
 
-func appendPieces(dst []byte, num protowire.Number, pieces []uint32) []byte {
-	if len(pieces) == 0 {
-		return dst
-	}
-	dst, at := openItem(dst, num)
-	for _, p := range pieces {
-		dst = protowire.AppendVarint(dst, uint64(p))
-	}
-	return closeItem(dst, at)
-}
-
-// openItem starts a message inside a message; closeItem, given what it
-// returned, ends it by writing its length.
-func openItem(dst []byte, num protowire.Number) ([]byte, int) {
-	dst = append(protowire.AppendTag(dst, num, protowire.BytesType), 0)
-	return dst, len(dst)
-}
-
-func closeItem(dst []byte, at int) []byte {
-	n := uint64(len(dst) - at)
+func (c *coder) close(at int) {
+	n := uint64(len(c.b) - at)
 	if n < 0x80 { // the byte left free is enough
-		dst[at-1] = byte(n)
-		return dst
+		c.b[at-1] = byte(n)
+		return
 	}
 	var length [binary.MaxVarintLen64]byte
-	return slices.Replace(dst, at-1, at, length[:binary.PutUvarint(length[:], n)]...)
+	c.b = slices.Replace(c.b, at-1, at, length[:binary.PutUvarint(length[:], n)]...)
 }
 
 // atMost panics if a list is longer than its cap: a bug of the caller.

@@ -336,12 +336,12 @@ func TestDurationsAreRoundedUpAndCut(t *testing.T) {
 		{MaxDuration + 1, MaxDuration}, {1<<63 - 1, MaxDuration},
 	}
 	for _, c := range cases {
-		m, err := ParseLeaseRequest(AppendLeaseRequest(nil, LeaseRequest{Share: someID, RTT: c.sent}))
+		m, err := Parse[LeaseRequest](Append(nil, LeaseRequest{Share: someID, RTT: c.sent}))
 		if err != nil || m.RTT != c.read {
 			t.Errorf("%v is read as %v, %v, want %v", c.sent, m.RTT, err, c.read)
 		}
 	}
-	m, err := ParseLeaseRequest(join(field(1, someID.Bytes()), number(4, maxToken)))
+	m, err := Parse[LeaseRequest](join(field(1, someID.Bytes()), number(4, maxToken)))
 	if err != nil || m.RTT != MaxDuration {
 		t.Errorf("the longest is read as %v, %v", m.RTT, err)
 	}
@@ -354,7 +354,7 @@ func TestTextForPeopleIsCutToWhatMayTravel(t *testing.T) {
 		{longText[:MaxReason-1] + "ä", longText[:MaxReason-1]},
 	}
 	for _, c := range cases {
-		m, err := ParseShareGone(AppendShareGone(nil, ShareGone{someID, c.sent}))
+		m, err := Parse[ShareGone](Append(nil, ShareGone{someID, c.sent}))
 		if err != nil || m.Reason != c.read {
 			t.Errorf("%q is read as %q, %v, want %q", c.sent, m.Reason, err, c.read)
 		}
@@ -363,11 +363,11 @@ func TestTextForPeopleIsCutToWhatMayTravel(t *testing.T) {
 
 func TestHintsOverTheirCapAreLeftOut(t *testing.T) {
 	addrs := append([]string{"ok", strings.Repeat("a", MaxAddr+1), "bad\n", "\xff"}, repeat(9, "more")...)
-	s, err := ParseSubscribe(AppendSubscribe(nil, Subscribe{Share: someID, Addrs: addrs}))
+	s, err := Parse[Subscribe](Append(nil, Subscribe{Share: someID, Addrs: addrs}))
 	if want := []string{"ok", "more", "more", "more", "more"}; err != nil || !reflect.DeepEqual(s.Addrs, want) {
 		t.Errorf("addresses %q, %v, want %q", s.Addrs, err, want)
 	}
-	r, err := ParseSubscribeResult(AppendSubscribeResult(nil, SubscribeResult{Share: someID, Children: repeat(40, peers.Addr{ID: "p"})}))
+	r, err := Parse[SubscribeResult](Append(nil, SubscribeResult{Share: someID, Children: repeat(40, peers.Addr{ID: "p"})}))
 	if err != nil || len(r.Children) != MaxChildren {
 		t.Errorf("%d children, %v", len(r.Children), err)
 	}
@@ -375,26 +375,26 @@ func TestHintsOverTheirCapAreLeftOut(t *testing.T) {
 
 func TestEncodingWhatMayNotTravelPanics(t *testing.T) {
 	cases := map[string]func(){
-		"no share":   func() { AppendGoodbye(nil, Goodbye{}) },
-		"have":       func() { AppendHave(nil, Have{someID, make([]uint32, MaxHave+1)}) },
-		"have-map":   func() { AppendHaveMap(nil, HaveMap{someID, 9, make([]byte, 1)}) },
-		"spare bits": func() { AppendHaveMap(nil, HaveMap{someID, 9, []byte{0, 2}}) },
+		"no share":   func() { Append(nil, Goodbye{}) },
+		"have":       func() { Append(nil, Have{someID, make([]share.Piece, MaxHave+1)}) },
+		"have-map":   func() { Append(nil, HaveMap{someID, 9, make([]byte, 1)}) },
+		"spare bits": func() { Append(nil, HaveMap{someID, 9, []byte{0, 2}}) },
 		"proof":      func() { AppendHeader(nil, Header{Proof: make([]share.Hash, MaxBlocks+1)}) },
 		"name":       func() { AppendEnvelope(nil, Envelope{To: longText}) },
 		"payload":    func() { AppendEnvelope(nil, Envelope{Payload: make([]byte, MaxPayload+1)}) },
 		"peer ID": func() {
-			AppendSubscribeResult(nil, SubscribeResult{Share: someID, Children: []peers.Addr{{ID: peers.ID(longText)}}})
+			Append(nil, SubscribeResult{Share: someID, Children: []peers.Addr{{ID: peers.ID(longText)}}})
 		},
-		"leases":          func() { AppendLeaseResponse(nil, LeaseResponse{Share: someID, Leases: make([]Lease, MaxLeases+1)}) },
-		"leases progress": func() { AppendLeaseProgress(nil, LeaseProgress{Share: someID, Items: make([]Progress, MaxLeases+1)}) },
-		"leases returned": func() { AppendLeaseReturned(nil, LeaseReturned{Share: someID, Items: make([]Returned, MaxLeases+1)}) },
-		"kept":            func() { AppendLeaseRequest(nil, LeaseRequest{Share: someID, Keep: make([]uint32, MaxLeases+1)}) },
-		"source":          func() { AppendSourceDown(nil, SourceDown{Share: someID, Source: longPeer + "p"}) },
-		"bits of source":  func() { AppendSourceHas(nil, SourceHas{someID, somePeer, 9, make([]byte, 1)}) },
-		"source has more": func() { AppendSourceHasMore(nil, SourceHasMore{someID, somePeer, make([]uint32, MaxHave+1)}) },
-		"source down":     func() { AppendSourceDown(nil, SourceDown{someID, somePeer, true, make([]uint32, MaxHave+1)}) },
-		"members":         func() { AppendFleetMembers(nil, FleetMembers{someID, make([]peers.Addr, MaxMembers+1)}) },
-		"leases revoked":  func() { AppendLeaseRevoked(nil, LeaseRevoked{Share: someID, Items: make([]Revoked, MaxLeases+1)}) },
+		"leases":          func() { Append(nil, LeaseResponse{Share: someID, Leases: make([]Lease, MaxLeases+1)}) },
+		"leases progress": func() { Append(nil, LeaseProgress{Share: someID, Items: make([]Progress, MaxLeases+1)}) },
+		"leases returned": func() { Append(nil, LeaseReturned{Share: someID, Items: make([]Returned, MaxLeases+1)}) },
+		"kept":            func() { Append(nil, LeaseRequest{Share: someID, Keep: make([]share.Piece, MaxLeases+1)}) },
+		"source":          func() { Append(nil, SourceDown{Share: someID, Source: longPeer + "p"}) },
+		"bits of source":  func() { Append(nil, SourceHas{someID, somePeer, 9, make([]byte, 1)}) },
+		"source has more": func() { Append(nil, SourceHasMore{someID, somePeer, make([]share.Piece, MaxHave+1)}) },
+		"source down":     func() { Append(nil, SourceDown{someID, somePeer, true, make([]share.Piece, MaxHave+1)}) },
+		"members":         func() { Append(nil, FleetMembers{someID, make([]peers.Addr, MaxMembers+1)}) },
+		"leases revoked":  func() { Append(nil, LeaseRevoked{Share: someID, Items: make([]Revoked, MaxLeases+1)}) },
 	}
 	for name, f := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -428,8 +428,8 @@ func TestCancelReadsNothingButItsID(t *testing.T) {
 
 func TestListOfPiecesMayBePackedOrNot(t *testing.T) {
 	b := join(field(1, someID.Bytes()), number(2, 5), field(2, "\x06\x07"), field(2, ""), number(2, 8))
-	m, err := ParseHave(b)
-	if want := []uint32{5, 6, 7, 8}; err != nil || !reflect.DeepEqual(m.Pieces, want) {
+	m, err := Parse[Have](b)
+	if want := []share.Piece{5, 6, 7, 8}; err != nil || !reflect.DeepEqual(m.Pieces, want) {
 		t.Errorf("read %v, %v, want %v", m.Pieces, err, want)
 	}
 }

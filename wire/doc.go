@@ -2,10 +2,11 @@
 // each other.
 //
 // Every message is a protobuf message of one of the .proto files beside this
-// one. Callers never see generated types: each message is a plain struct with
-// an Append function that encodes it at the end of a slice and a Parse function
-// that reads it. Both know nothing of frames: AppendFrame and ReadFrame put a
-// length before a message and take it off again. The code is written by hand
+// one. Callers never see generated types: each message is a plain struct, which an
+// Append function encodes at the end of a slice and a Parse function reads. Those that
+// an envelope carries have one pair for all of them, and Codec for any of them. All know
+// nothing of frames: AppendFrame and ReadFrame put a length before a message and take it
+// off again. The code is written by hand
 // against the protobuf wire format, because a decoder made from a schema
 // allocates what the sender names before anybody can ask whether that is too
 // much; the generated code in wire/wirepb is what the tests compare with.

@@ -42,63 +42,30 @@ type Envelope struct {
 	Credit  uint32 // messages
 }
 
+func (e *Envelope) fields(c *coder) {
+	varint(c, 1, &e.Kind, uint64(KindUnsupported))
+	c.text(2, &e.To, MaxName)
+	c.uint64(3, &e.Token)
+	c.uint64(4, &e.Reply)
+	c.uint32(5, &e.Type)
+	c.bytes(6, &e.Payload, MaxPayload)
+	c.uint32(7, &e.Credit)
+}
+
 // AppendEnvelope encodes an envelope.
 func AppendEnvelope(dst []byte, e Envelope) []byte {
-	atMost("name", len(e.To), MaxName)
-	atMost("payload", len(e.Payload), MaxPayload)
-	dst = appendUint(dst, 1, e.Kind)
-	dst = appendBytes(dst, 2, e.To)
-	dst = appendUint(dst, 3, e.Token)
-	dst = appendUint(dst, 4, e.Reply)
-	dst = appendUint(dst, 5, e.Type)
-	dst = appendBytes(dst, 6, e.Payload)
-	return appendUint(dst, 7, e.Credit)
+	c := coder{b: dst}
+	e.fields(&c)
+	return c.b
 }
 
 // ParseEnvelope reads an envelope. Its Payload is part of b; the rest owns its memory.
 func ParseEnvelope(b []byte) (Envelope, error) {
 	var e Envelope
-	r := read("envelope", b)
-	for r.next() {
-		switch r.num {
-		case 1:
-			e.Kind = EnvelopeKind(r.uint(uint64(KindUnsupported)))
-		case 2:
-			e.To = r.text(MaxName)
-		case 3:
-			e.Token = r.uint64()
-		case 4:
-			e.Reply = r.uint64()
-		case 5:
-			e.Type = r.uint32()
-		case 6:
-			e.Payload = r.bytes(MaxPayload)
-		case 7:
-			e.Credit = r.uint32()
-		}
+	c := coder{b: b, reading: true}
+	for c.next() {
+		e.fields(&c)
 	}
-	r.need(e.Kind != 0, "no kind")
-	return e, r.err
+	c.need(e.Kind != 0, "envelope: no kind")
+	return e, c.err
 }
-
-// Types of payloads.
-const (
-	TypeSubscribe uint32 = 1 + iota
-	TypeSubscribeResult
-	TypeUnsubscribe
-	TypeHaveMap
-	TypeHave
-	TypeShareGone
-	TypeGoodbye
-	TypeLeaseRequest
-	TypeLeaseResponse
-	TypeLeaseProgress
-	TypeLeaseReturned
-	TypeLeasesAvailable
-	TypeLeaseRevoked
-	TypePieceDone
-	TypeSourceHas
-	TypeSourceHasMore
-	TypeSourceDown
-	TypeFleetMembers
-)

@@ -13,7 +13,7 @@ func TestExamplesInTheFormatsPageAreRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(string(page)), "")
-	unsubscribe := Envelope{Kind: KindTell, To: "seeder", Reply: 9, Type: TypeUnsubscribe, Payload: AppendUnsubscribe(nil, Unsubscribe{Share: someID})}
+	unsubscribe := Envelope{Kind: KindTell, To: "seeder", Reply: 9, Type: TypeUnsubscribe, Payload: Append(nil, Unsubscribe{Share: someID})}
 	for name, message := range map[string][]byte{
 		"request":  codecOf("piece-request").append(nil, codecOf("piece-request").sample),
 		"busy":     codecOf("piece-header-busy").append(nil, codecOf("piece-header-busy").sample),

@@ -143,100 +143,100 @@ var codecs = []codec{
 		Envelope{Kind: KindTell, To: "seeder", Token: 5, Reply: 9, Type: TypeGoodbye, Payload: []byte{1, 2, 3}, Credit: 64},
 		Envelope{Kind: KindUnsupported, To: strings.Repeat("n", MaxName), Token: maxToken, Reply: maxToken, Type: 1<<32 - 1, Payload: make([]byte, MaxPayload), Credit: 1<<32 - 1},
 		&pb.Envelope{Kind: pb.Envelope_KIND_TELL, To: "seeder", Token: 5, Reply: 9, Type: uint32(pb.MessageType_MESSAGE_TYPE_GOODBYE), Payload: []byte{1, 2, 3}, Credit: 64}),
-	of("subscribe", AppendSubscribe, ParseSubscribe, drawSubscribe,
+	of("subscribe", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true},
 		Subscribe{someID, longAddrs, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true}),
-	of("subscribe-mirror", AppendSubscribe, ParseSubscribe, drawSubscribe,
+	of("subscribe-mirror", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Addrs: []string{someAddr}, Mirror: true},
 		Subscribe{someID, longAddrs, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr}, Mirror: true}),
-	of("subscribe-result", AppendSubscribeResult, ParseSubscribeResult, drawSubscribeResult,
+	of("subscribe-result", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
 		SubscribeResult{someID, true, "full", 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
 		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
 		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Reason: "full", RetryMs: 30_000,
 			Children: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
-	of("unsubscribe", AppendUnsubscribe, ParseUnsubscribe, drawUnsubscribe,
+	of("unsubscribe", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
 		Unsubscribe{Share: someID}, Unsubscribe{someID, true}, &pb.Unsubscribe{Share: someID.Bytes()}),
-	of("unsubscribe-done", AppendUnsubscribe, ParseUnsubscribe, drawUnsubscribe,
+	of("unsubscribe-done", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
 		Unsubscribe{someID, true}, Unsubscribe{someID, true}, &pb.Unsubscribe{Share: someID.Bytes(), Done: true}),
-	of("have-map", AppendHaveMap, ParseHaveMap, drawHaveMap,
+	of("have-map", Append[HaveMap], Parse[HaveMap], drawHaveMap,
 		HaveMap{someID, 11, []byte{0b1010_0101, 0b101}},
 		HaveMap{someID, share.MaxPieces, repeat(share.MaxPieces/8, byte(0xff))},
 		&pb.HaveMap{Share: someID.Bytes(), Pieces: 11, Bits: []byte{0b1010_0101, 0b101}}),
-	of("have", AppendHave, ParseHave, drawHave,
-		Have{someID, []uint32{0, 127, 128, maxPiece}},
-		Have{someID, repeat(MaxHave, uint32(maxPiece))},
+	of("have", Append[Have], Parse[Have], drawHave,
+		Have{someID, []share.Piece{0, 127, 128, maxPiece}},
+		Have{someID, repeat(MaxHave, share.Piece(maxPiece))},
 		&pb.Have{Share: someID.Bytes(), Pieces: []uint32{0, 127, 128, maxPiece}}),
-	of("share-gone", AppendShareGone, ParseShareGone, drawShareGone,
+	of("share-gone", Append[ShareGone], Parse[ShareGone], drawShareGone,
 		ShareGone{someID, "a file changed"}, ShareGone{someID, longText},
 		&pb.ShareGone{Share: someID.Bytes(), Reason: "a file changed"}),
-	of("goodbye", AppendGoodbye, ParseGoodbye, drawShareOnly[Goodbye],
+	of("goodbye", Append[Goodbye], Parse[Goodbye], drawShareOnly[Goodbye],
 		Goodbye{someID}, Goodbye{someID}, &pb.Goodbye{Share: someID.Bytes()}),
-	of("lease-request", AppendLeaseRequest, ParseLeaseRequest, drawLeaseRequest,
+	of("lease-request", Append[LeaseRequest], Parse[LeaseRequest], drawLeaseRequest,
 		LeaseRequest{Share: someID, Max: 400, Rate: 12_500_000, RTT: 80 * time.Millisecond},
-		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, uint32(maxPiece))},
+		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, share.Piece(maxPiece))},
 		&pb.LeaseRequest{Share: someID.Bytes(), Max: 400, Rate: 12_500_000, RttMs: 80}),
-	of("lease-response", AppendLeaseResponse, ParseLeaseResponse, drawLeaseResponse,
+	of("lease-response", Append[LeaseResponse], Parse[LeaseResponse], drawLeaseResponse,
 		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second, Hedge: true, Begun: true}, {}}, "all leased", time.Minute, true, ""},
 		LeaseResponse{someID, repeat(MaxLeases, Lease{maxPiece, maxToken, MaxDuration, true, true}), longText, MaxDuration, true, longPeer},
 		&pb.LeaseResponse{Share: someID.Bytes(), Leases: []*pb.Lease{{Piece: 3, Token: 1<<40 | 17, ExpiresMs: 5000, Hedge: true, Begun: true}, {}},
 			Refused: "all leased", UntilMs: 60_000, Never: true}),
-	of("lease-progress", AppendLeaseProgress, ParseLeaseProgress, drawLeaseProgress,
+	of("lease-progress", Append[LeaseProgress], Parse[LeaseProgress], drawLeaseProgress,
 		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}, {}}, ""},
 		LeaseProgress{someID, repeat(MaxLeases, Progress{maxPiece, maxToken, share.MaxPiece}), longPeer},
 		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}, {}}}),
-	of("lease-returned", AppendLeaseReturned, ParseLeaseReturned, drawLeaseReturned,
+	of("lease-returned", Append[LeaseReturned], Parse[LeaseReturned], drawLeaseReturned,
 		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}, {}}, ""},
 		LeaseReturned{someID, repeat(MaxLeases, Returned{maxPiece, maxToken, longText[:MaxWord]}), longPeer},
 		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}, {}}}),
-	of("leases-available", AppendLeasesAvailable, ParseLeasesAvailable, drawLeasesAvailable,
+	of("leases-available", Append[LeasesAvailable], Parse[LeasesAvailable], drawLeasesAvailable,
 		LeasesAvailable{Share: someID}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes()}),
-	of("lease-revoked", AppendLeaseRevoked, ParseLeaseRevoked, drawLeaseRevoked,
+	of("lease-revoked", Append[LeaseRevoked], Parse[LeaseRevoked], drawLeaseRevoked,
 		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}, {}}, ""},
 		LeaseRevoked{someID, repeat(MaxLeases, Revoked{maxPiece, maxToken}), longPeer},
 		&pb.LeaseRevoked{Share: someID.Bytes(), Items: []*pb.LeaseRevoked_Item{{Piece: 3, Token: 1<<40 | 17}, {}}}),
-	of("piece-done", AppendPieceDone, ParsePieceDone, drawPieceDone,
+	of("piece-done", Append[PieceDone], Parse[PieceDone], drawPieceDone,
 		PieceDone{someID, 3, 1<<40 | 17}, PieceDone{someID, maxPiece, maxToken},
 		&pb.PieceDone{Share: someID.Bytes(), Piece: 3, Token: 1<<40 | 17}),
 
 	// The same as some of the above, with the fields that came later.
-	of("lease-request-source", AppendLeaseRequest, ParseLeaseRequest, drawLeaseRequest,
-		LeaseRequest{someID, 400, 12_500_000, 80 * time.Millisecond, somePeer, []uint32{3, 300}},
-		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, uint32(maxPiece))},
+	of("lease-request-source", Append[LeaseRequest], Parse[LeaseRequest], drawLeaseRequest,
+		LeaseRequest{someID, 400, 12_500_000, 80 * time.Millisecond, somePeer, []share.Piece{3, 300}},
+		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, share.Piece(maxPiece))},
 		&pb.LeaseRequest{Share: someID.Bytes(), Max: 400, Rate: 12_500_000, RttMs: 80, Source: somePeer, Keep: []uint32{3, 300}}),
-	of("lease-response-source", AppendLeaseResponse, ParseLeaseResponse, drawLeaseResponse,
+	of("lease-response-source", Append[LeaseResponse], Parse[LeaseResponse], drawLeaseResponse,
 		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second}}, "all leased", time.Minute, true, somePeer},
 		LeaseResponse{someID, nil, longText, MaxDuration, true, longPeer},
 		&pb.LeaseResponse{Share: someID.Bytes(), Leases: []*pb.Lease{{Piece: 3, Token: 1<<40 | 17, ExpiresMs: 5000}},
 			Refused: "all leased", UntilMs: 60_000, Never: true, Source: somePeer}),
-	of("lease-progress-source", AppendLeaseProgress, ParseLeaseProgress, drawLeaseProgress,
+	of("lease-progress-source", Append[LeaseProgress], Parse[LeaseProgress], drawLeaseProgress,
 		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}}, somePeer}, LeaseProgress{someID, nil, longPeer},
 		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}}, Source: somePeer}),
-	of("lease-returned-source", AppendLeaseReturned, ParseLeaseReturned, drawLeaseReturned,
+	of("lease-returned-source", Append[LeaseReturned], Parse[LeaseReturned], drawLeaseReturned,
 		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}}, somePeer}, LeaseReturned{someID, nil, longPeer},
 		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}}, Source: somePeer}),
-	of("leases-available-source", AppendLeasesAvailable, ParseLeasesAvailable, drawLeasesAvailable,
+	of("leases-available-source", Append[LeasesAvailable], Parse[LeasesAvailable], drawLeasesAvailable,
 		LeasesAvailable{someID, somePeer}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes(), Source: somePeer}),
-	of("lease-revoked-source", AppendLeaseRevoked, ParseLeaseRevoked, drawLeaseRevoked,
+	of("lease-revoked-source", Append[LeaseRevoked], Parse[LeaseRevoked], drawLeaseRevoked,
 		LeaseRevoked{someID, []Revoked{{3, 1<<40 | 17}}, somePeer}, LeaseRevoked{someID, nil, longPeer},
 		&pb.LeaseRevoked{Share: someID.Bytes(), Items: []*pb.LeaseRevoked_Item{{Piece: 3, Token: 1<<40 | 17}}, Source: somePeer}),
 
-	of("source-has", AppendSourceHas, ParseSourceHas, drawSourceHas,
+	of("source-has", Append[SourceHas], Parse[SourceHas], drawSourceHas,
 		SourceHas{someID, somePeer, 11, []byte{0b1010_0101, 0b101}},
 		SourceHas{someID, longPeer, share.MaxPieces, repeat(share.MaxPieces/8, byte(0xff))},
 		&pb.SourceHas{Share: someID.Bytes(), Source: somePeer, Pieces: 11, Bits: []byte{0b1010_0101, 0b101}}),
-	of("source-has-more", AppendSourceHasMore, ParseSourceHasMore, drawSourceHasMore,
-		SourceHasMore{someID, somePeer, []uint32{0, 127, 128, maxPiece}},
-		SourceHasMore{someID, longPeer, repeat(MaxHave, uint32(maxPiece))},
+	of("source-has-more", Append[SourceHasMore], Parse[SourceHasMore], drawSourceHasMore,
+		SourceHasMore{someID, somePeer, []share.Piece{0, 127, 128, maxPiece}},
+		SourceHasMore{someID, longPeer, repeat(MaxHave, share.Piece(maxPiece))},
 		&pb.SourceHasMore{Share: someID.Bytes(), Source: somePeer, Pieces: []uint32{0, 127, 128, maxPiece}}),
-	of("source-down", AppendSourceDown, ParseSourceDown, drawSourceDown,
+	of("source-down", Append[SourceDown], Parse[SourceDown], drawSourceDown,
 		SourceDown{Share: someID, Source: somePeer}, SourceDown{Share: someID, Source: longPeer}, &pb.SourceDown{Share: someID.Bytes(), Source: somePeer}),
-	of("source-down-member", AppendSourceDown, ParseSourceDown, drawSourceDown,
-		SourceDown{someID, somePeer, true, []uint32{0, 127, 128, maxPiece}},
-		SourceDown{someID, longPeer, true, repeat(MaxHave, uint32(maxPiece))},
+	of("source-down-member", Append[SourceDown], Parse[SourceDown], drawSourceDown,
+		SourceDown{someID, somePeer, true, []share.Piece{0, 127, 128, maxPiece}},
+		SourceDown{someID, longPeer, true, repeat(MaxHave, share.Piece(maxPiece))},
 		&pb.SourceDown{Share: someID.Bytes(), Source: somePeer, Member: true, Pieces: []uint32{0, 127, 128, maxPiece}}),
-	of("fleet-members", AppendFleetMembers, ParseFleetMembers, drawFleetMembers,
+	of("fleet-members", Append[FleetMembers], Parse[FleetMembers], drawFleetMembers,
 		FleetMembers{someID, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
 		FleetMembers{someID, repeat(MaxMembers, peers.Addr{ID: longPeer, Addrs: longAddrs})},
 		&pb.FleetMembers{Share: someID.Bytes(), Members: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
@@ -285,19 +285,21 @@ func drawMS(t *rapid.T) time.Duration {
 	return time.Duration(rapid.Int64Range(0, int64(MaxDuration/time.Millisecond)).Draw(t, "ms")) * time.Millisecond
 }
 
-func drawPiece(t *rapid.T) uint32 { return rapid.Uint32Range(0, maxPiece).Draw(t, "piece") }
-func drawToken(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "token") }
-func drawBool(t *rapid.T) bool    { return rapid.Bool().Draw(t, "bool") }
+func drawPiece(t *rapid.T) share.Piece {
+	return share.Piece(rapid.Uint32Range(0, maxPiece).Draw(t, "piece"))
+}
+func drawToken(t *rapid.T) share.Token { return share.Token(rapid.Uint64().Draw(t, "token")) }
+func drawBool(t *rapid.T) bool         { return rapid.Bool().Draw(t, "bool") }
 
 func drawPieceFrame(t *rapid.T) PieceFrame {
 	id := rapid.Uint64().Draw(t, "id")
 	if drawBool(t) {
 		return PieceFrame{Cancel: true, ID: id}
 	}
-	first := rapid.Uint32Range(0, MaxBlocks-1).Draw(t, "first")
+	first := rapid.IntRange(0, MaxBlocks-1).Draw(t, "first")
 	return PieceFrame{ID: id, Share: drawID(t), Request: PieceRequest{
-		ID: id, Piece: drawPiece(t), First: first,
-		Count: rapid.Uint32Range(1, MaxBlocks-first).Draw(t, "count"), Proof: drawBool(t), Pressed: drawBool(t),
+		ID: id, Piece: drawPiece(t), First: share.Block(first),
+		Count: rapid.IntRange(1, MaxBlocks-first).Draw(t, "count"), Proof: drawBool(t), Pressed: drawBool(t),
 	}}
 }
 
@@ -316,9 +318,9 @@ func drawHeader(t *rapid.T) Header {
 	h.Proof = drawList(t, "proof", MaxBlocks, func(t *rapid.T) share.Hash {
 		return share.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
 	})
-	h.Bytes = rapid.Uint32Range(0, MaxRun).Draw(t, "bytes")
+	h.Bytes = rapid.IntRange(0, MaxRun).Draw(t, "bytes")
 	h.Count = (h.Bytes + share.BlockSize - 1) / share.BlockSize
-	h.First = rapid.Uint32Range(0, MaxBlocks-max(h.Count, 1)).Draw(t, "first")
+	h.First = share.Block(rapid.IntRange(0, MaxBlocks-max(h.Count, 1)).Draw(t, "first"))
 	h.Last = drawBool(t)
 	return h
 }
@@ -333,7 +335,7 @@ func drawManifestHeader(t *rapid.T) manifestHeader {
 func drawEnvelope(t *rapid.T) Envelope {
 	return Envelope{
 		Kind: EnvelopeKind(rapid.Uint8Range(1, uint8(KindUnsupported)).Draw(t, "kind")),
-		To:   text(MaxName).Draw(t, "to"), Token: drawToken(t), Reply: drawToken(t),
+		To:   text(MaxName).Draw(t, "to"), Token: rapid.Uint64().Draw(t, "token"), Reply: rapid.Uint64().Draw(t, "reply"),
 		Type:    rapid.Uint32().Draw(t, "type"),
 		Payload: drawList(t, "payload", MaxPayload, func(t *rapid.T) byte { return rapid.Byte().Draw(t, "byte") }),
 		Credit:  rapid.Uint32().Draw(t, "credit"),
@@ -362,7 +364,7 @@ func drawHaveMap(t *rapid.T) HaveMap {
 			s.Add(share.Piece(p))
 		}
 	}
-	m := HaveMap{Share: drawID(t), Pieces: uint32(s.Len())}
+	m := HaveMap{Share: drawID(t), Pieces: s.Len()}
 	if s.Len() > 0 {
 		m.Bits = s.Bytes()
 	}
@@ -388,7 +390,7 @@ func drawLeaseResponse(t *rapid.T) LeaseResponse {
 
 func drawLeaseProgress(t *rapid.T) LeaseProgress {
 	return LeaseProgress{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Progress {
-		return Progress{drawPiece(t), drawToken(t), rapid.Uint32Range(0, share.MaxPiece).Draw(t, "bytes")}
+		return Progress{drawPiece(t), drawToken(t), rapid.IntRange(0, share.MaxPiece).Draw(t, "bytes")}
 	}), drawSource(t)}
 }
 

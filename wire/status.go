@@ -3,6 +3,8 @@ package wire
 import (
 	"strconv"
 	"time"
+
+	"github.com/piecelease/fetcher/share"
 )
 
 // Status is how a peer answers a request for a manifest or a piece.
@@ -63,10 +65,10 @@ const (
 // PieceRequest asks for a run of blocks of one piece.
 type PieceRequest struct {
 	ID    uint64 // chosen by the asker, unique per link
-	Piece uint32
-	First uint32 // first block
-	Count uint32 // blocks, at least 1
-	Proof bool   // send the piece's block hashes first
+	Piece share.Piece
+	First share.Block // first block
+	Count int         // blocks, at least 1
+	Proof bool        // send the piece's block hashes first
 	// Pressed says that others bring the asker less than the source could, though it
 	// went to them when it was sent elsewhere.
 	Pressed bool

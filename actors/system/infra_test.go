@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // receive is an actor that is one function.
@@ -134,7 +135,7 @@ func (testCodec) Encode(msg any) (uint32, []byte, bool) {
 func (testCodec) Decode(typ uint32, b []byte) (any, error) {
 	switch {
 	case typ != typePing && typ != typePong:
-		return nil, fmt.Errorf("%w %d", ErrUnknownType, typ)
+		return nil, fmt.Errorf("%w %d", wire.ErrUnknownType, typ)
 	case len(b) < 4:
 		return nil, errors.New("short")
 	case typ == typePing:

@@ -31,13 +31,10 @@ type Codec interface {
 	// Encode is the wire form of a message; not ok if it may not travel.
 	Encode(msg any) (typ uint32, payload []byte, ok bool)
 	// Decode reads one. What it returns owns its memory. The error wraps
-	// ErrUnknownType when it does not know typ; any other says that the payload
+	// wire.ErrUnknownType when it does not know typ; any other says that the payload
 	// is broken.
 	Decode(typ uint32, payload []byte) (any, error)
 }
-
-// ErrUnknownType is a message of a type that this version does not know.
-var ErrUnknownType = errors.New("unknown message type")
 
 // Limits of what one peer may hold here, and we of what waits for it.
 const (

@@ -420,7 +420,7 @@ func (s *session) message(e wire.Envelope) error {
 	}
 	msg, err := s.decode(e)
 	switch {
-	case errors.Is(err, ErrUnknownType):
+	case errors.Is(err, wire.ErrUnknownType):
 		s.r.counts.unknown.Add(1)
 		s.unread(t, len(e.Payload))
 		s.control(wire.Envelope{Kind: wire.KindUnsupported, Type: e.Type, Token: e.Reply})

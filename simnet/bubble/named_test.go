@@ -29,10 +29,10 @@ func TestASourceCannotHaveNodesDialledWhereItCannotReach(t *testing.T) {
 		if err != nil || e.Type != wire.TypeSubscribeResult {
 			return [][]byte{f}
 		}
-		m, err := wire.ParseSubscribeResult(e.Payload)
+		m, err := wire.Parse[wire.SubscribeResult](e.Payload)
 		if err == nil {
 			m.Children = named
-			e.Payload = wire.AppendSubscribeResult(nil, m)
+			e.Payload = wire.Append(nil, m)
 		}
 		return [][]byte{wire.AppendEnvelope(nil, e)}
 	}}

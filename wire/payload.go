@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrUnknownType is a payload of a type that this version does not know.
+var ErrUnknownType = errors.New("unknown message type")
+
+// Types of payloads.
+const (
+	TypeSubscribe uint32 = 1 + iota
+	TypeSubscribeResult
+	TypeUnsubscribe
+	TypeHaveMap
+	TypeHave
+	TypeShareGone
+	TypeGoodbye
+	TypeLeaseRequest
+	TypeLeaseResponse
+	TypeLeaseProgress
+	TypeLeaseReturned
+	TypeLeasesAvailable
+	TypeLeaseRevoked
+	TypePieceDone
+	TypeSourceHas
+	TypeSourceHasMore
+	TypeSourceDown
+	TypeFleetMembers
+)
+
+var payloads = [...]payload{
+	TypeSubscribe:       payloadOf[Subscribe](),
+	TypeSubscribeResult: payloadOf[SubscribeResult](),
+	TypeUnsubscribe:     payloadOf[Unsubscribe](),
+	TypeHaveMap:         payloadOf[HaveMap](),
+	TypeHave:            payloadOf[Have](),
+	TypeShareGone:       payloadOf[ShareGone](),
+	TypeGoodbye:         payloadOf[Goodbye](),
+	TypeLeaseRequest:    payloadOf[LeaseRequest](),
+	TypeLeaseResponse:   payloadOf[LeaseResponse](),
+	TypeLeaseProgress:   payloadOf[LeaseProgress](),
+	TypeLeaseReturned:   payloadOf[LeaseReturned](),
+	TypeLeasesAvailable: payloadOf[LeasesAvailable](),
+	TypeLeaseRevoked:    payloadOf[LeaseRevoked](),
+	TypePieceDone:       payloadOf[PieceDone](),
+	TypeSourceHas:       payloadOf[SourceHas](),
+	TypeSourceHasMore:   payloadOf[SourceHasMore](),
+	TypeSourceDown:      payloadOf[SourceDown](),
+	TypeFleetMembers:    payloadOf[FleetMembers](),
+}
+
+// A payload is how one type of message is written and read.
+type payload struct {
+	append func(msg any) ([]byte, bool) // false: msg is of another type
+	parse  func([]byte) (any, error)
+}
+
+// A message is one that an envelope carries. Each is about a share.
+type message[T any] interface {
+	*T
+	fields(*coder)
+}
+
+func payloadOf[T any, M message[T]]() payload {
+	return payload{
+		append: func(msg any) ([]byte, bool) {
+			m, ok := msg.(T)
+			if !ok {
+				return nil, false
+			}
+			return Append[T, M](nil, m), true
+		},
+		parse: func(b []byte) (any, error) {
+			m, err := Parse[T, M](b)
+			return m, err
+		},
+	}
+}
+
+// Codec writes and reads the payloads of envelopes.
+type Codec struct{}
+
+// Encode is a message as the payload of an envelope, and its type; not ok if it is
+// none of those that travel.
+func (Codec) Encode(msg any) (typ uint32, b []byte, ok bool) {
+	for typ, p := range payloads[1:] {
+		if b, ok := p.append(msg); ok {
+			return uint32(typ) + 1, b, true
+		}
+	}
+	return 0, nil, false
+}
+
+// Decode reads the payload of an envelope. The error wraps ErrUnknownType or
+// ErrMalformed.
+func (Codec) Decode(typ uint32, b []byte) (any, error) {
+	if typ == 0 || typ >= uint32(len(payloads)) {
+		return nil, fmt.Errorf("%w %d", ErrUnknownType, typ)
+	}
+	return payloads[typ].parse(b)
+}
+
+// Append encodes a message that an envelope carries.
+func Append[T any, M message[T]](dst []byte, m T) []byte {
+	c := coder{b: dst}
+	M(&m).fields(&c)
+	return c.b
+}
+
+// Parse reads a message that an envelope carries. That the share has the pieces
+// named is the caller's to check.
+func Parse[T any, M message[T]](b []byte) (T, error) {
+	var m T
+	c := coder{b: b, reading: true}
+	for c.next() {
+		M(&m).fields(&c)
+	}
+	c.need(c.shared, "no share")
+	if h, ok := any(M(&m)).(interface{ haveMap() (*int, *[]byte) }); ok {
+		pieces, bits := h.haveMap()
+		c.need(wholeBits(*pieces, *bits), "%d bytes for %d pieces, or a bit past them", len(*bits), *pieces)
+		*bits = slices.Clone(*bits)
+	}
+	if c.err != nil {
+		return m, fmt.Errorf("%w, in a %s", c.err, strings.TrimPrefix(fmt.Sprintf("%T", m), "wire."))
+	}
+	return m, nil
+}
