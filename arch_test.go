@@ -28,6 +28,7 @@ var layers = map[string]string{
 	"fetchpool":   "share peers internal/words",
 	"verifier":    "share peers",
 	"fleet":       "share peers leasemgr wire",
+	"transfer":    "share peers leasemgr wire internal/words",
 	"rounds":      "",
 	"renewal":     "share peers internal/bounds",
 	"depot":       "share",
@@ -43,7 +44,7 @@ var layers = map[string]string{
 	"catalog":           "share internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
-	"actors":            "share peers leasemgr fetchpool verifier fleet rounds renewal wire actors/system internal/words",
+	"actors":            "share peers leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/words",
 	"rounds/kvtest":     "rounds",
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
@@ -100,7 +101,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "rounds", "renewal", "depot", "wire"}
+var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "depot", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{
@@ -113,6 +114,7 @@ var impure = []string{
 var pureImports = map[[2]string]string{
 	{"peers", "golang.org/x/time/rate"}: "a token bucket that is told the time",
 	{"rounds", "context"}:               "calls of its store are bounded",
+	{"transfer", "io/fs"}:               "what readers are told of a file that is not there",
 }
 
 // clock is what reads the clock or waits for it.

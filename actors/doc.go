@@ -5,8 +5,7 @@
 //	node.go           Node: the API's commands; the ranking of peers; parent of all others
 //	seeder.go         Seeder: children, announcements, upload admission
 //	finder.go         Finder: where sources are
-//	transfer.go       Transfer: the fetch of one share, with
-//	                  sources.go, pace.go, choice.go and reading.go
+//	transfer.go       Transfer: transfer's actor, the fetch of one share
 //	leasemanager.go   LeaseManager: leasemgr's actor
 //	fetchpool.go      FetchPool, per source: fetchpool's actor
 //	pieceverifier.go  PieceVerifier: verifier's actor

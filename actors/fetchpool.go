@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -27,8 +28,9 @@ type fetchPool struct {
 	verifiers []*actor.PID
 	finder    *actor.PID
 	source    peers.Addr
-	at        places // of the source
-	nowhere   int    // attempts that did not reach it
+	number    int             // of the transfer's pools
+	at        transfer.Places // of the source
+	nowhere   int             // attempts that did not reach it
 	share     share.ID
 	layout    *share.Layout
 	anonymous bool
@@ -87,7 +89,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case wire.ShareGone:
 		f.gone(wire.Reply{Status: wire.Gone, Reason: m.Reason}.String())
 	case system.Unreadable:
-		f.broken(ctx, rule(m.Err))
+		f.broken(ctx, transfer.Rule(m.Err))
 	case wire.Goodbye:
 		f.core.Lost(errGoodbye, f.s.Now())
 	case LeaseResponse:
@@ -108,7 +110,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.core.Limit(float64(f.ration.Rate()), f.s.Now())
 	case budgetFree, system.WakeDue:
 	case SourceAlso:
-		f.at.also(m.Addr)
+		f.at.Also(m.Addr)
 	case StopPool:
 		f.core.Stop(m.Why, f.s.Now())
 	case *actor.DeadLetterResponse:
@@ -223,7 +225,7 @@ func (f *fetchPool) hangUp() {
 
 func (f *fetchPool) dial(ctx actor.Context) {
 	f.hangUp()
-	f.source = f.at.try(f.nowhere)
+	f.source = f.at.Try(f.nowhere)
 	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
 }
 
@@ -456,7 +458,7 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 		return
 	}
 	if errors.Is(m.err, peers.ErrProtocol) {
-		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken, Rule: rule(m.err)})
+		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: transfer.Broken, Rule: transfer.Rule(m.err)})
 	}
 	if f.core.State() == fetchpool.Dialing { // it never was up
 		f.nowhere++
@@ -518,7 +520,7 @@ func (f *fetchPool) have(ctx actor.Context, m wire.Have) {
 
 // broken ends the pool of a source that announces what it cannot have, or what nobody can read.
 func (f *fetchPool) broken(ctx actor.Context, rule string) {
-	ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: Broken, Rule: rule})
+	ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: transfer.Broken, Rule: rule})
 	f.core.Stop("broke the protocol: "+rule, f.s.Now())
 }
 
@@ -547,7 +549,7 @@ const (
 // report tells the transfer when the pool stands differently, and now and then what it measured.
 func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
-	st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
+	st.Pool, st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.number, f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); (known || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
 		st.RTT = rtt

@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -17,18 +16,6 @@ import (
 // that this node coordinates, and a leaseClient for each that it fetches in a fleet or
 // has fetched. Between them travel the messages of wire/lease.go and wire/fleet.go, as
 // they are.
-
-// FleetConfig is how a transfer takes part in a fleet. The zero value does not.
-type FleetConfig struct {
-	// Coordinator is the node to lease from; it may be this one.
-	Coordinator peers.Addr
-	// Alone is after how long without the coordinator, or with it and without a
-	// verified byte, the transfer goes on by itself, as one without a fleet, until it
-	// joins again. 0 is never: it waits.
-	Alone time.Duration
-}
-
-func (c FleetConfig) used() bool { return c.Coordinator.ID != "" }
 
 // coordinatorName is the name under which the coordinator of a share is exported.
 func coordinatorName(id share.ID) string { return "leases/" + id.String() }
@@ -112,27 +99,6 @@ type StayInFleet struct {
 	Layout *share.Layout
 	Have   *share.Set
 	Fleet  FleetConfig
-}
-
-// startLeases starts what leases pieces to the pools and hears of those that are
-// verified: the LeaseManager, or in a fleet a leaseClient above it.
-func (t *transfer) startLeases(ctx actor.Context, leases func() actor.Actor) *actor.PID {
-	if !t.cfg.Fleet.used() {
-		return t.s.Spawn(ctx, fmt.Sprint("leases-", t.restarts), leaseBox, leases, system.OnPanicStop)
-	}
-	layout := t.manifest.Layout()
-	return t.s.Spawn(ctx, fmt.Sprint("fleet-", t.restarts), leaseBox, func() actor.Actor {
-		c := newLeaseClient(t.s, t.net, t.finder, t.cmd.Share, layout, t.cfg.Fleet, t.have.Clone())
-		c.leases, c.member.Wanted = leases, t.chosen.pieces(layout)
-		return c
-	}, system.OnPanicStop)
-}
-
-// stayInFleet has the node stay a member, so that the fleet counts on it.
-func (t *transfer) stayInFleet(ctx actor.Context) {
-	if t.cfg.Fleet.used() {
-		ctx.Send(t.node, StayInFleet{t.cmd.Share, t.manifest.Layout(), t.have.Clone(), t.cfg.Fleet})
-	}
 }
 
 // stay has a node that fetches no more say what it has.

@@ -11,32 +11,6 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// While something is waited for, the word is of who could send it, not of who was
-// banned, however lately.
-func TestTheLastWordIsOfWhoIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	from := func(id string, state SourceState, why string, out bool) *source {
-		return &source{addr: peers.Addr{ID: peers.ID(id)}, info: Source{State: state, Why: why}, out: out}
-	}
-	liar := from("liar", Banned, "banned", true)
-	away := from("away", Resting, "refused; trying again in 2 s", false)
-	mute := from("mute", Active, "fetching", false)
-	quiet := from("quiet", Active, "", false)
-	for _, c := range []struct {
-		of   []*source
-		want string
-	}{
-		{nil, "no source is known"},
-		{[]*source{away, liar}, "away: refused; trying again in 2 s"},
-		{[]*source{mute, away, liar, quiet}, "mute: fetching"},
-		{[]*source{liar, quiet}, "liar: banned"},
-	} {
-		if got := (&transfer{order: c.of}).lastWord(); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
-	}
-}
-
 // Why a connection failed is said while it is tried again, and at the end.
 func TestWhyAConnectionFailedIsSaidToTheEnd(t *testing.T) {
 	said := func(words string, is error) error { return fmt.Errorf("%s (%w)", words, is) }

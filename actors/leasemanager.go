@@ -1,14 +1,13 @@
 package actors
 
 import (
-	"fmt"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 )
 
 // leaseManager owns the leasemgr.Manager of one transfer. It alone keeps what
@@ -214,7 +213,7 @@ func (l *leaseManager) status(lines int) PlanStatus {
 		st.Why = append(st.Why, e.String())
 	}
 	if rate := l.ration.Rate(); rate > 0 && len(st.Why) > 0 {
-		st.Why = append(st.Why, pacedBy(rate))
+		st.Why = append(st.Why, transfer.Paced(rate))
 	}
 	return st
 }
@@ -229,11 +228,6 @@ func (l *leaseManager) filesOf(first, last share.Piece) string {
 		return l.files.Entries[a].Path
 	}
 	return l.files.Entries[a].Path + " to " + l.files.Entries[b].Path
-}
-
-// pacedBy says, for people, that a limit holds everything back.
-func pacedBy(rate int64) string {
-	return fmt.Sprintf("paced by --limit-down: this node asks for at most %s a second, of all sources together", share.Size(rate))
 }
 
 // sameActor says whether both are there and the same.

@@ -8,6 +8,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -190,13 +191,6 @@ type PeersNamed struct {
 
 // ---- to Transfer ----
 
-// SourceFound, Finder -> Transfer: a source, or more addresses of one.
-type SourceFound struct {
-	Addr  peers.Addr
-	Named bool // by another peer, not by the user or the ticket
-	Came  bool // by itself, to us
-}
-
 // SourceAlso, Transfer -> FetchPool: other addresses of its source.
 type SourceAlso struct{ Addr peers.Addr }
 
@@ -204,40 +198,6 @@ type SourceAlso struct{ Addr peers.Addr }
 type PeerBanned struct {
 	Peer  peers.ID
 	Until time.Time
-}
-
-// SourceStatus, FetchPool -> Transfer: the pool's state has changed.
-type SourceStatus struct {
-	Source    peers.ID
-	State     SourceState
-	Why       string // for people
-	LastLoss  string // why the last connection failed, until another one works
-	Connected bool   // it has been, at least once
-	Answered  bool   // something took a connection, at least once, and said nothing
-	Dials     int    // failed in a row
-	Held      bool   // it waits for other links of this node
-	RTT       time.Duration
-	Gone      bool // the pool has ended and Outcome says how
-	Outcome   error
-}
-
-// SourceLied, PieceVerifier or FetchPool -> Transfer.
-type SourceLied struct {
-	Source peers.ID
-	Piece  share.Piece
-	Token  share.Token
-	Kind   Lie
-	Rule   string // Broken: which one
-}
-
-// BlocksVerified, PieceVerifier -> Transfer: a run was checked, and its good blocks written.
-type BlocksVerified struct {
-	Source    peers.ID
-	Piece     share.Piece
-	Blocks    blockSet // verified and written
-	Bytes     int      // of them
-	Duplicate int      // had been here already
-	Hashed    int
 }
 
 // PieceDone, LeaseManager -> Transfer: a piece is verified and written.
@@ -251,13 +211,6 @@ type PieceDone struct {
 
 // DiskFailed, PieceVerifier -> Transfer: a write failed.
 type DiskFailed struct{ Err error }
-
-// PlanStatus, LeaseManager -> Transfer: how the plan stands, when asked with PlanQuery.
-type PlanStatus struct {
-	Wanted, Leased, Verified int
-	Why                      []string // one line per missing piece or run of pieces
-	Fleet                    string   // why the fleet lets this node fetch nothing, if that is so
-}
 
 // StopTransfer, API -> Transfer: ends it, keeping what is verified. Its last event is Ended.
 type StopTransfer struct{}
@@ -318,6 +271,17 @@ type ReaderReady struct {
 
 // CloseReader, API -> Transfer -> LeaseManager.
 type CloseReader struct{ Reader leasemgr.Reader }
+
+// What the transfer is told as its core takes it: SourceFound by the Finder, SourceStatus
+// by a FetchPool, SourceLied by a FetchPool or a PieceVerifier, BlocksVerified by a
+// PieceVerifier, PlanStatus by the LeaseManager when asked with PlanQuery.
+type (
+	SourceFound    = transfer.SourceFound
+	SourceStatus   = transfer.SourceStatus
+	SourceLied     = transfer.SourceLied
+	BlocksVerified = transfer.BlocksVerified
+	PlanStatus     = transfer.PlanStatus
+)
 
 // ---- to LeaseManager ----
 
@@ -516,11 +480,14 @@ type CheckBlocks struct {
 
 type opened struct {
 	target Target
-	chosen choice
+	chosen transfer.Choice
 	err    error
 }
 
 type synced struct{ err error }
+
+// roomSeen is how full the disk is.
+type roomSeen struct{ need, free int64 }
 
 type finished struct {
 	path string
@@ -582,43 +549,4 @@ type manifestCame struct {
 	manifest []byte
 	r        wire.Reply
 	err      error
-}
-
-// TransferConfig is how one transfer behaves. The zero value works.
-type TransferConfig struct {
-	// Stall is how long a transfer goes on without a verified byte; default 60 s.
-	Stall time.Duration
-	// SyncEvery and SyncBytes bound how much can be lost to a power cut: data is
-	// synced, then committed, after that time or that many bytes. Defaults 2 s
-	// and 256 MiB; the end of the process, kill -9 included, costs less, see package store.
-	SyncEvery time.Duration
-	SyncBytes int64
-	// Verifiers is the number of PieceVerifier actors; default GOMAXPROCS.
-	Verifiers int
-	// MaxSources bounds how many sources are fetched from at once; default 64.
-	MaxSources int
-	// Anonymous keeps this node from being named to others as a source.
-	Anonymous bool
-	// Keep says that what is wanted is served on when it is here, until the share is
-	// withdrawn. The sources hear of that, unless Anonymous is set.
-	Keep bool
-	// Leases is the configuration of the lease manager.
-	Leases leasemgr.Config
-	// WatchLeases has each grant and end of a lease told, as a LeaseEvent.
-	WatchLeases bool
-	// Fleet is how the transfer takes part in a fleet.
-	Fleet FleetConfig
-}
-
-// Lie is what a source was caught at.
-type Lie uint8
-
-const (
-	BadBlock Lie = iota // a block that is not what the manifest says
-	BadProof            // block hashes that do not fold to the piece
-	Broken              // broke the protocol
-)
-
-func (l Lie) String() string {
-	return [...]string{"sent a wrong block", "sent a wrong proof", "broke the protocol"}[l]
 }

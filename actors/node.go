@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -115,9 +116,9 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	n.started++
 	m.Notify = untilEnded(m.Notify)
 	self := ctx.Self()
-	m.Config = m.Config.withDefaults()
+	m.Config.Verifiers = orElse(m.Config.Verifiers, runtime.GOMAXPROCS(0))
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
-		return &transfer{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m, cfg: m.Config}
+		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m}
 	}, system.OnPanicStop)
 	n.transfers[m.Share] = running{pid, m.serial, m.Notify}
 	ctx.Respond(TransferStarted{Transfer: pid})
@@ -268,4 +269,12 @@ func (n *node) saveNow(ctx actor.Context) {
 		n.deps.Remember(records)
 		return rankingSaved{}
 	})
+}
+
+func orElse[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 	"github.com/piecelease/fetcher/verifier"
 )
 
@@ -73,7 +74,7 @@ func (v *pieceVerifier) here(ctx actor.Context, p share.Piece, first share.Block
 
 func (v *pieceVerifier) proof(ctx actor.Context, m CheckProof) {
 	if err := v.v.Proof(m.Piece, m.Source, m.Values); err != nil {
-		v.lied(ctx, m.Source, m.Piece, m.Token, BadProof)
+		v.lied(ctx, m.Source, m.Piece, m.Token, transfer.BadProof)
 	}
 }
 
@@ -92,7 +93,7 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 			break
 		}
 		done.Bytes += len(run.Data)
-		done.Blocks.add(run.First, run.Blocks())
+		done.Blocks.Add(run.First, run.Blocks())
 		complete = v.v.Wrote(m.Piece, run.First, run.Blocks(), m.Source, m.Token)
 		v.here(ctx, m.Piece, run.First, run.Blocks())
 	}
@@ -107,7 +108,7 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 	}
 	ctx.Send(ctx.Sender(), BlocksChecked{m.Piece, m.Token, len(m.Data), done.Bytes, len(verdict.Bad) > 0})
 	if len(verdict.Bad) > 0 {
-		v.lied(ctx, m.Source, m.Piece, m.Token, BadBlock)
+		v.lied(ctx, m.Source, m.Piece, m.Token, transfer.BadBlock)
 	} else if verdict.Err != nil { // came without a proof, or with a length no honest reply has
 		v.end(ctx, m.Source, m.Piece, m.Token, leasemgr.GaveBack)
 	}
@@ -124,7 +125,7 @@ func (v *pieceVerifier) completed(ctx actor.Context, c *verifier.Completion) {
 }
 
 // lied names the exact source and ends the lease it worked under.
-func (v *pieceVerifier) lied(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, how Lie) {
+func (v *pieceVerifier) lied(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, how transfer.Lie) {
 	ctx.Send(v.transfer, SourceLied{Source: source, Piece: p, Token: t, Kind: how})
 	v.end(ctx, source, p, t, leasemgr.BadData)
 }

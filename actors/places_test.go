@@ -3,7 +3,6 @@ package actors
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,22 +11,6 @@ import (
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 )
-
-func TestAddressesOfASourceAreBoundedAndTriedInTurn(t *testing.T) {
-	p := places{{Addrs: []string{"first"}}}
-	for i := range 10 {
-		if a := (peers.Addr{By: "somebody", Addrs: []string{fmt.Sprint(i)}}); !p.also(a) || p.also(a) {
-			t.Error(i, "is not new once")
-		}
-	}
-	var tried []string
-	for i := range 2 * maxPlaces {
-		tried = append(tried, p.try(i).Addrs[0])
-	}
-	if want := []string{"first", "7", "8", "9", "first", "7", "8", "9"}; !slices.Equal(tried, want) {
-		t.Errorf("tried %v, want %v", tried, want)
-	}
-}
 
 func TestEachPeerHasOneWordOnWhereAnotherIs(t *testing.T) {
 	w := &search{known: map[peers.ID][]naming{}}

@@ -87,15 +87,6 @@ func (r *rations) Rate() int64 {
 	return r.rate
 }
 
-// patience is how long a transfer without a new byte has only our limit to blame.
-func (r *rations) patience() time.Duration {
-	n := r.Rate()
-	if n == 0 {
-		return 0
-	}
-	return time.Duration(min(4*share.BlockSize/float64(n), 3600) * float64(time.Second))
-}
-
 // For is a pool's part of it, until it is closed.
 func (r *rations) For(who *actor.PID) *part {
 	r.mu.Lock()

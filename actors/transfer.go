@@ -2,11 +2,8 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -15,14 +12,13 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 	"github.com/piecelease/fetcher/wire"
 )
 
-// transfer supervises the fetch of one share: it finds the manifest, opens the
-// place on disk, starts the LeaseManager, the PieceVerifiers and a FetchPool
-// per source, makes what is verified durable, and always knows why nothing
-// moves. What it decides about sources is in sources.go, about time in pace.go.
-type transfer struct {
+// transferActor owns the transfer.Transfer of one share that is fetched. It has below it
+// the LeaseManager, the PieceVerifiers and a FetchPool per source, and calls the disk.
+type transferActor struct {
 	s      *system.System
 	net    Network
 	budget *Budget
@@ -31,129 +27,93 @@ type transfer struct {
 	seeder *actor.PID
 	finder *actor.PID
 	cmd    FetchShare
-	cfg    TransferConfig
 
-	state     State
-	manifest  *share.Manifest
-	target    Target
-	leases    *actor.PID
-	verifiers []*actor.PID
-	sources   map[peers.ID]*source
-	order     []*source // in order of arrival
-	pools     int       // started so far
-
-	chosen     choice
-	have       *share.Set // complete pieces
-	begun      map[share.Piece]*begun
-	readers    []*reader
-	openings   []opening // readers that came before the share was open
-	lastReader leasemgr.Reader
-
-	count       Progress  // the counters of it; the rest is filled in by snapshot
-	moved       time.Time // when a byte was last verified, or the transfer began
-	since       time.Time // of the present reason
-	rate        meter
-	last        share.Piece // that a block was verified of; none if rate has none
-	dirty       dirt
-	stopOpening func()    // ends the opening of the place on disk; nil before it
-	busy        bool      // something of onDisk is under way
-	closing     bool      // ... and it is the last
-	restarts    int       // after panics
-	restarting  bool      // one is under way
-	changed     bool      // since Progress was last told
-	told        time.Time // ... which was then
-	stalled     string    // the reason last told in Stalled
-	stalledAt   time.Time
-	excused     time.Time // when a source was last seen to wait for other links of this node
-	roomAt      time.Time // when to look for room on the disk again
-	roomTried   time.Time // when there was some last, zero: never
-	roomHad     int64     // ... and how much was verified then
-	plan        PlanStatus
-	planAt      time.Time
-	ending      *Ended
+	core        *transfer.Transfer
+	manifest    *share.Manifest
+	target      Target
+	stopOpening func()              // ends the opening of the place on disk; nil before it
+	asks        map[peers.ID]func() // end the requests for the manifest
+	traffic     []traffic           // of sources
+	run         int                 // of leases and verifiers
+	leases      *actor.PID
+	verifiers   []*actor.PID
+	pools       map[int]*actor.PID // by number
 	wake        system.Alarm
 }
 
-func (c TransferConfig) withDefaults() TransferConfig {
-	c.Stall = orElse(c.Stall, time.Minute)
-	c.SyncEvery = orElse(c.SyncEvery, 2*time.Second)
-	c.SyncBytes = orElse(c.SyncBytes, 256<<20)
-	c.Verifiers = orElse(c.Verifiers, runtime.GOMAXPROCS(0))
-	c.MaxSources = orElse(c.MaxSources, 64)
-	return c
+// traffic is what went between this node and a peer before the transfer.
+type traffic struct {
+	peer    peers.ID
+	in, out int64
 }
 
-func orElse[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
+func (t *transferActor) Receive(ctx actor.Context) {
+	now := t.s.Now()
+	if t.core != nil {
+		t.core.Limit(t.ration.Rate())
 	}
-	return v
-}
-
-func (t *transfer) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		t.start(ctx)
+		t.start()
 	case SourceFound:
-		t.sourceFound(ctx, m)
+		t.core.SourceFound(m, now)
 	case manifestCame:
-		t.manifestCame(ctx, m)
+		t.manifestCame(m)
 	case opened:
-		t.opened(ctx, m)
+		t.opened(m)
 	case SourceStatus:
-		t.sourceStatus(ctx, m)
+		t.core.SourceStatus(m, now)
 	case SourceLied:
-		t.sourceLied(ctx, m)
+		t.core.SourceLied(m, now)
 	case PeerMeasured:
 		ctx.Request(t.node, m)
 	case RankSource:
 		t.toLeases(ctx, m)
 	case PeerBanned:
-		t.banned(ctx, m)
+		t.core.Banned(m.Peer, m.Until, now)
 	case BlocksVerified:
-		t.blocksVerified(ctx, m)
+		t.core.BlocksVerified(m, now)
 	case PieceDone:
-		t.pieceDone(ctx, m)
+		t.core.PieceDone(m.Piece, sourcesOf(m.Credits), m.Last, m.Leases, now)
 	case LeasesEnded:
-		t.leasesEnded(m)
+		t.core.LeasesEnded(m.Leases, m.Events, now)
 	case PlanStatus:
-		t.plan = m
+		t.core.Planned(m)
 	case DiskFailed:
-		t.diskFailed(ctx, m.Err)
+		t.core.DiskFailed(m.Err, now)
 	case roomSeen:
-		t.roomSeen(ctx, m)
+		t.core.RoomSeen(m.need, m.free, now)
 	case synced:
-		t.synced(ctx, m.err)
+		t.core.Synced(m.err, now)
 	case finished:
-		t.finished(ctx, m)
+		t.core.Finished(m.path, m.err, now)
 	case closed:
-		t.closed(ctx, m)
+		t.core.Closed(m.err, now)
 	case ProgressQuery:
-		ctx.Respond(t.snapshot())
+		ctx.Respond(t.withTraffic(t.core.Progress(now)))
 	case PlanQuery:
 		t.explain(ctx)
 	case WhyQuery:
 		t.why(ctx)
 	case SetPriority:
-		t.setPriority(ctx, m)
+		t.core.SetPriority(portOf(ctx.Sender()), m.Entries, m.Priority, now)
 	case PlanDone:
-		t.planDone(ctx)
+		t.core.PlanDone(now)
 	case OpenReader:
-		t.openReader(ctx, m)
+		t.core.OpenReader(portOf(ctx.Sender()), m.Path, m.Ahead, now)
 	case MoveReader:
 		t.moveReader(ctx, m)
 	case CloseReader:
-		t.closeReader(ctx, m.Reader)
+		t.core.CloseReader(m.Reader, now)
 	case StopTransfer:
-		t.end(ctx, Ended{Err: ErrStopped})
+		t.core.Stop(now)
 	case system.ChildFailed:
-		t.childFailed(ctx, m)
+		t.childFailed(m)
 	case system.WakeDue:
 	case *actor.DeadLetterResponse:
-		t.unheard(ctx, m.Target)
+		t.core.Unheard(portOf(m.Target), now)
 	case *actor.Terminated:
-		t.workerGone(ctx, m.Who)
+		t.workerGone(m.Who)
 	case *actor.Stopping, *actor.Restarting:
 		t.wake.Stop()
 		return
@@ -162,363 +122,248 @@ func (t *transfer) Receive(ctx actor.Context) {
 	default:
 		system.Unexpected(ctx)
 	}
-	t.pace(ctx)
+	t.do(ctx)
 }
 
-// ErrStopped is why a transfer ended that was told to.
-var ErrStopped = errors.New("stopped; what is verified is kept")
+func (t *transferActor) start() {
+	t.asks, t.pools = map[peers.ID]func(){}, map[int]*actor.PID{}
+	t.core = transfer.New(t.cmd.Config, transfer.Fetch{Share: t.cmd.Share, Self: t.net.Self(), Sources: t.cmd.Sources, Manifest: t.cmd.Manifest}, t.s.Now())
+	t.core.Limit(t.ration.Rate())
+}
 
-func (t *transfer) start(ctx actor.Context) {
-	now := t.s.Now()
-	t.sources = map[peers.ID]*source{}
-	t.moved, t.since = now, now
-	t.count.Share = t.cmd.Share
-	t.toSeeder(ctx, ShareComing{t.cmd.Handle})
-	ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources})
-	if t.cmd.Manifest != nil {
-		t.open(ctx, t.cmd.Manifest)
+// do does what the core wants done. It runs after every message.
+func (t *transferActor) do(ctx actor.Context) {
+	todo := t.core.Next(t.s.Now())
+	for _, x := range todo.Do {
+		_ = t.doSources(ctx, x) || t.doLeases(ctx, x) || t.doDisk(ctx, x) || t.tell(ctx, x)
+	}
+	t.wake.Set(t.s, ctx, todo.Wake)
+}
+
+// doSources does what has to do with sources, and says whether it was that.
+func (t *transferActor) doSources(ctx actor.Context, what any) bool {
+	switch x := what.(type) {
+	case transfer.FindSources:
+		ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources})
+	case transfer.StopFinding:
+		ctx.Send(t.finder, StopFinding{t.cmd.Share})
+	case transfer.Rank:
+		in, out := t.net.Traffic(x.Peer)
+		t.traffic = append(t.traffic, traffic{x.Peer, in, out})
+		ctx.Request(t.node, AskRank{x.Peer})
+	case transfer.Blame:
+		ctx.Request(t.node, PeerLied{x.Peer, x.Proof})
+	case transfer.AskManifest:
+		t.askManifest(ctx, x.From)
+	case transfer.StopAsking:
+		t.asks[x.Peer]()
+		delete(t.asks, x.Peer)
+	case transfer.StartPool:
+		t.startPool(ctx, x)
+	case transfer.StopPool:
+		ctx.Stop(t.pools[x.Pool])
+		delete(t.pools, x.Pool)
+	case transfer.TellPool:
+		ctx.Send(t.pools[x.Pool], SourceAlso{x.Addr})
+	case transfer.Unsubscribe:
+		ctx.Send(t.s.Remote(x.Peer, SeederName), wire.Unsubscribe{Share: t.cmd.Share, Done: true})
+	default:
+		return false
+	}
+	return true
+}
+
+// doLeases does what has to do with leases and verifying, and says whether it was that.
+func (t *transferActor) doLeases(ctx actor.Context, what any) bool {
+	switch x := what.(type) {
+	case transfer.StartLeases:
+		t.startLeases(ctx, x)
+	case transfer.StartVerifiers:
+		t.startVerifiers(ctx, x.Count)
+	case transfer.StopWorkers:
+		t.stopWorkers(ctx)
+	case transfer.AskPlan:
+		ctx.Request(t.leases, PlanQuery{x.Lines, x.Quiet})
+	case transfer.Prioritise:
+		t.toLeases(ctx, SetPriorities{x.Runs})
+	case transfer.Pause:
+		t.toLeases(ctx, PauseLeases{x.Why != "", x.Why})
+	case transfer.DropSource:
+		t.toLeases(ctx, SourceDown{x.Peer})
+	case transfer.Steer:
+		t.toLeases(ctx, SetReader{x.Reader, x.First, x.Count})
+	case transfer.DropReader:
+		t.toLeases(ctx, CloseReader{x.Reader})
+	default:
+		return false
+	}
+	return true
+}
+
+// doDisk does what has to do with the disk, and says whether it was that.
+func (t *transferActor) doDisk(ctx actor.Context, what any) bool {
+	switch x := what.(type) {
+	case transfer.Open:
+		t.open(ctx, x)
+	case transfer.StopOpening:
+		if t.stopOpening != nil {
+			t.stopOpening()
+		}
+	case transfer.Select:
+		t.target.Select(x.Wanted)
+	case transfer.OnDisk:
+		target := t.target
+		t.s.Task(ctx, func(context.Context) any { return onDisk(target, x.Work) })
+	default:
+		return false
+	}
+	return true
+}
+
+// tell tells others how the transfer goes, and says whether it was that which was to be done.
+func (t *transferActor) tell(ctx actor.Context, what any) bool {
+	switch x := what.(type) {
+	case transfer.Coming:
+		t.toSeeder(ctx, ShareComing{t.cmd.Handle})
+	case transfer.Offer:
+		t.toSeeder(ctx, OfferShare{t.cmd.Share, x.Have.Len(), x.Have.Clone(), t.cmd.Handle})
+	case transfer.Withdraw:
+		t.toSeeder(ctx, WithdrawShare{Share: t.cmd.Share, Of: t.cmd.Handle})
+	case transfer.Available:
+		t.toSeeder(ctx, PieceAvailable{t.cmd.Share, x.Piece})
+	case transfer.StayInFleet:
+		ctx.Send(t.node, StayInFleet{t.cmd.Share, t.manifest.Layout(), x.Have.Clone(), t.cmd.Config.Fleet})
+	case transfer.ServeOn:
+		ctx.Send(t.node, ServeOn{t.cmd.Share, t.manifest.Layout(), x.Sources})
+	case transfer.ReaderOpened:
+		t.readerOpened(ctx, x)
+	case transfer.ReaderReady:
+		answer(ctx, x.To, ReaderReady{x.End, x.Err})
+	case transfer.PrioritySet:
+		answer(ctx, x.To, PrioritySet{x.Err})
+	case transfer.Tell:
+		t.notify(x.Event)
+	case transfer.BeginsAgain:
+		t.s.Log().Warn("a transfer begins again from what is on disk", "share", t.cmd.Share.String(), "error", x.Why)
+	case transfer.Over:
+		// The Node first: who hears of the end may fetch the share again at once.
+		ctx.Send(t.node, transferEnded{t.cmd.Share})
+		x.Ended.Last = t.withTraffic(x.Ended.Last)
+		t.cmd.Notify(x.Ended)
+	default:
+		return false
+	}
+	return true
+}
+
+func (t *transferActor) notify(e Event) {
+	if p, ok := e.(Progress); ok {
+		e = t.withTraffic(p)
+	}
+	t.cmd.Notify(e)
+}
+
+// withTraffic adds what went between this node and the sources since the transfer began.
+func (t *transferActor) withTraffic(p Progress) Progress {
+	for _, x := range t.traffic {
+		in, out := t.net.Traffic(x.peer)
+		p.WireIn, p.WireOut = p.WireIn+in-x.in, p.WireOut+out-x.out
+	}
+	return p
+}
+
+// toSeeder tells the Seeder what can be offered of the share, if nobody else does.
+func (t *transferActor) toSeeder(ctx actor.Context, m any) {
+	if !t.cmd.Offered {
+		ctx.Send(t.seeder, m)
 	}
 }
 
-// open prepares the place on disk, off the mailbox.
-func (t *transfer) open(ctx actor.Context, m *share.Manifest) {
-	t.manifest = m
-	t.enter(Opening)
-	t.because("looking at what is here already")
-	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, slices.Clone(t.chosen)
-	life, stop := context.WithCancel(t.s.Life(ctx))
-	t.stopOpening = stop
-	t.onDisk(ctx, func(context.Context) any {
-		defer stop()
-		if choose != nil && chosen == nil {
-			var err error
-			if chosen, err = choose(m); err != nil {
-				return opened{err: err}
-			}
-		}
-		target, err := disk.Open(life, m, chosen.wanted())
-		return opened{target, chosen, err}
+func (t *transferActor) toLeases(ctx actor.Context, m any) {
+	if t.leases != nil {
+		ctx.Send(t.leases, m)
+	}
+}
+
+// ---- sources ----
+
+func (t *transferActor) askManifest(ctx actor.Context, from peers.Addr) {
+	self, s := ctx.Self(), t.s
+	t.asks[from.ID] = t.net.FetchManifest(from, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+		s.Send(self, manifestCame{from.ID, b, r, err})
 	})
 }
 
-func (t *transfer) opened(ctx actor.Context, m opened) {
-	t.target = m.target
-	if !t.diskIdle(ctx) {
-		return
-	}
-	if m.err != nil {
-		t.end(ctx, Ended{Err: m.err})
-		return
-	}
-	t.chosen, t.have, t.begun = m.chosen, t.target.Verified(), map[share.Piece]*begun{}
-	t.count.Name = t.manifest.Name
-	t.recount()
-	c := &t.count
-	if t.restarts == 0 {
-		c.Resumed = c.Verified
-	}
-	t.notify(Planned{t.manifest, c.Bytes, c.Resumed, c.Pieces - c.Done, c.Files, c.Dirs, c.Links})
-	t.admitReaders(ctx)
-	t.toSeeder(ctx, OfferShare{t.cmd.Share, t.have.Len(), t.have.Clone(), t.cmd.Handle})
-	if path, done := t.target.Done(); done {
-		t.complete(ctx, path)
-		return
-	}
-	t.moved = t.s.Now()
-	t.enter(Fetching)
-	t.because("")
-	if t.allHere() {
-		t.finish(ctx)
-		return
-	}
-	t.startWorkers(ctx)
-	for _, src := range t.order {
-		t.startPool(ctx, src)
-	}
+func (t *transferActor) manifestCame(m manifestCame) {
+	delete(t.asks, m.from)
+	t.core.ManifestCame(m.from, m.manifest, m.r, m.err, t.s.Now())
 }
 
-// startWorkers starts the LeaseManager and the PieceVerifiers.
-func (t *transfer) startWorkers(ctx actor.Context) {
-	self, layout := ctx.Self(), t.manifest.Layout()
-	plan := leasemgr.Plan{Layout: layout, Verified: t.have.Clone(), Wanted: t.chosen.pieces(layout), Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
-	t.leases = t.startLeases(ctx, func() actor.Actor { return newLeaseManager(t.s, self, t.ration, t.cfg, t.manifest, plan) })
-	if runs := t.chosen.runs(layout, func(entry int) bool { return t.chosen[entry] == leasemgr.High || t.chosen[entry] == leasemgr.Low }); len(runs) > 0 {
-		ctx.Send(t.leases, SetPriorities{runs})
+func (t *transferActor) startPool(ctx actor.Context, x transfer.StartPool) {
+	layout, self := t.manifest.Layout(), ctx.Self()
+	name := fmt.Sprint("pool-", x.Pool, "-", x.Source.ID.Short()) // the number, because peers choose their IDs
+	t.pools[x.Pool] = t.s.Spawn(ctx, name, poolBox, func() actor.Actor {
+		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
+			finder: t.finder, number: x.Pool, source: x.Source, at: x.At, share: t.cmd.Share, layout: layout, anonymous: t.cmd.Config.Anonymous,
+			core: fetchpool.New(fetchpool.Config{}, layout, t.s.Seed("pool "+string(x.Source.ID)), t.s.Now())}
+	}, system.OnPanicStop)
+}
+
+func (t *transferActor) childFailed(m system.ChildFailed) {
+	for number, pool := range t.pools {
+		if pool.Equal(m.Who) {
+			delete(t.pools, number)
+			t.core.PoolFailed(number, t.s.Now())
+			return
+		}
 	}
-	t.steerAll(ctx)
-	leases, target := t.leases, t.target
-	for i := range t.cfg.Verifiers {
-		t.verifiers = append(t.verifiers, t.s.Spawn(ctx, fmt.Sprint("verifier-", t.restarts, "-", i), verifierBox, func() actor.Actor {
+	t.core.WorkerFailed(m.Name, m.Reason, t.s.Now())
+}
+
+// sourcesOf are who had a part in a piece.
+func sourcesOf(credits []Credit) []peers.ID {
+	out := make([]peers.ID, len(credits))
+	for i, c := range credits {
+		out[i] = c.Source
+	}
+	return out
+}
+
+// ---- leases and verifying ----
+
+// startLeases starts what leases pieces to the pools and hears of those that are
+// verified: the LeaseManager, or in a fleet a leaseClient above it.
+func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
+	t.run = x.Run
+	self, layout, cfg, have := ctx.Self(), t.manifest.Layout(), t.cmd.Config, x.Have.Clone()
+	plan := leasemgr.Plan{Layout: layout, Verified: x.Have.Clone(), Wanted: x.Wanted, Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String())}
+	leases := func() actor.Actor { return newLeaseManager(t.s, self, t.ration, cfg, t.manifest, plan) }
+	name := "leases-"
+	if cfg.Fleet.Used() {
+		local, wanted := leases, x.Wanted
+		if wanted != nil {
+			wanted = wanted.Clone()
+		}
+		name, leases = "fleet-", func() actor.Actor {
+			c := newLeaseClient(t.s, t.net, t.finder, t.cmd.Share, layout, cfg.Fleet, have)
+			c.leases, c.member.Wanted = local, wanted
+			return c
+		}
+	}
+	t.leases = t.s.Spawn(ctx, fmt.Sprint(name, t.run), leaseBox, leases, system.OnPanicStop)
+}
+
+func (t *transferActor) startVerifiers(ctx actor.Context, n int) {
+	self, leases, target := ctx.Self(), t.leases, t.target
+	for i := range n {
+		t.verifiers = append(t.verifiers, t.s.Spawn(ctx, fmt.Sprint("verifier-", t.run, "-", i), verifierBox, func() actor.Actor {
 			return newPieceVerifier(t.s, self, leases, target, t.manifest)
 		}, system.OnPanicStop))
 		ctx.Watch(t.verifiers[i])
 	}
 }
 
-// startPool gives a source its FetchPool, if there is work and room for one.
-func (t *transfer) startPool(ctx actor.Context, src *source) {
-	if t.leases == nil || t.state >= Finishing || src.pool != nil || src.out || t.active() >= t.cfg.MaxSources {
-		return
-	}
-	layout, self, at := t.manifest.Layout(), ctx.Self(), slices.Clone(src.at)
-	src.pools++
-	t.pools++ // in the name, because peers choose their IDs
-	src.pool = t.s.Spawn(ctx, fmt.Sprint("pool-", t.pools, "-", src.addr.ID.Short()), poolBox, func() actor.Actor {
-		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
-			finder: t.finder, source: src.addr, at: at, share: t.cmd.Share, layout: layout, anonymous: t.cfg.Anonymous,
-			core: fetchpool.New(fetchpool.Config{}, layout, t.s.Seed("pool "+string(src.addr.ID)), t.s.Now())}
-	}, system.OnPanicStop)
-}
-
-func (t *transfer) blocksVerified(ctx actor.Context, m BlocksVerified) {
-	t.count.Duplicate += int64(m.Duplicate)
-	t.count.Hashed += int64(m.Hashed)
-	if m.Bytes == 0 {
-		return
-	}
-	now := t.s.Now()
-	t.moved = now
-	if t.wants(m.Piece) {
-		t.count.Verified += int64(m.Bytes)
-	}
-	t.noteBlocks(m)
-	t.serveReaders(ctx, m.Piece)
-	t.changed = true
-	t.rate.add(m.Bytes, now)
-	t.last = m.Piece
-	if src := t.sources[m.Source]; src != nil {
-		src.rate.add(m.Bytes, now)
-		src.info.Bytes += int64(m.Bytes)
-	}
-	if t.state == Fetching {
-		t.because("")
-	}
-}
-
-// noteBlocks keeps what is here of a piece until the piece is complete.
-func (t *transfer) noteBlocks(m BlocksVerified) {
-	if t.have.Has(m.Piece) {
-		return
-	}
-	b := t.begun[m.Piece]
-	if b == nil {
-		b = &begun{}
-		t.begun[m.Piece] = b
-	}
-	b.blocks.union(m.Blocks)
-	b.bytes += m.Bytes
-}
-
-func (t *transfer) leasesEnded(m LeasesEnded) {
-	t.count.Leases, t.changed = m.Leases, true
-	for _, e := range m.Events {
-		t.notify(LeaseEvent(e))
-	}
-}
-
-func (t *transfer) pieceDone(ctx actor.Context, m PieceDone) {
-	t.count.Leases = m.Leases
-	delete(t.begun, m.Piece)
-	if t.have.Add(m.Piece) && t.wants(m.Piece) {
-		t.count.Done++
-	}
-	for _, c := range m.Credits {
-		if src := t.sources[c.Source]; src != nil {
-			src.info.Pieces++
-		}
-	}
-	t.dirty.add(t.manifest.Layout().PieceLen(m.Piece), t.s.Now(), t.cfg)
-	t.toSeeder(ctx, PieceAvailable{t.cmd.Share, m.Piece})
-	if m.Last && t.allHere() && t.ending == nil {
-		t.finish(ctx)
-	}
-}
-
-// onDisk runs f off the mailbox. There is one at a time, so that opening,
-// syncing, finishing and closing never overlap.
-func (t *transfer) onDisk(ctx actor.Context, f func(context.Context) any) {
-	t.busy = true
-	t.s.Task(ctx, f)
-}
-
-// diskIdle takes note that the work of onDisk is over. It says whether the
-// transfer goes on; if it is ending, the disk is closed now.
-func (t *transfer) diskIdle(ctx actor.Context) bool {
-	t.busy = false
-	t.closeIfQuiet(ctx)
-	return t.ending == nil
-}
-
-// finish makes the share whole. A sync under way comes back here.
-func (t *transfer) finish(ctx actor.Context) {
-	t.enter(Finishing)
-	t.because("making the last data durable")
-	for _, src := range t.order {
-		if src.pool != nil && src.info.State.Connected() {
-			ctx.Send(t.s.Remote(src.addr.ID, SeederName), wire.Unsubscribe{Share: t.cmd.Share, Done: true})
-		}
-	}
-	t.stopPools(ctx)
-	if t.busy {
-		return
-	}
-	target := t.target
-	t.onDisk(ctx, func(context.Context) any {
-		path, err := target.Finish()
-		return finished{path, err}
-	})
-}
-
-func (t *transfer) finished(ctx actor.Context, m finished) {
-	switch {
-	case t.ending != nil && m.err == nil: // told to stop, but it is whole after all
-		t.ending.Err, t.ending.Path = nil, m.path
-		t.state, t.count.Path = Complete, m.path
-		t.diskIdle(ctx)
-	case !t.diskIdle(ctx):
-	case m.err != nil:
-		t.diskFailed(ctx, m.err)
-	default:
-		t.complete(ctx, m.path)
-	}
-}
-
-func (t *transfer) complete(ctx actor.Context, path string) {
-	t.state = Complete
-	t.count.Path = path
-	t.because("")
-	t.serveOn(ctx)
-	t.end(ctx, Ended{Path: path})
-}
-
-// serveOn has the node say that it serves what it has, if it is to.
-func (t *transfer) serveOn(ctx actor.Context) {
-	if !t.cfg.Keep {
-		return
-	}
-	t.stayInFleet(ctx)
-	if !t.cfg.Anonymous {
-		ctx.Send(t.node, ServeOn{t.cmd.Share, t.manifest.Layout(), t.goodSources()})
-	}
-}
-
-// end begins the end: sources first, then the workers, then the disk, and the
-// last event when all is quiet. The first reason counts.
-func (t *transfer) end(ctx actor.Context, how Ended) {
-	if t.ending != nil {
-		return
-	}
-	t.ending = &how
-	if how.Err != nil {
-		t.state = Failed
-		t.because(how.Err.Error())
-	}
-	t.dropReaders(ctx)
-	if t.stopOpening != nil {
-		t.stopOpening()
-	}
-	ctx.Send(t.finder, StopFinding{t.cmd.Share})
-	if t.target == nil {
-		t.toSeeder(ctx, WithdrawShare{Share: t.cmd.Share, Of: t.cmd.Handle})
-	}
-	t.stopPools(ctx)
-	t.stopWorkers(ctx)
-	t.closeIfQuiet(ctx)
-}
-
-func (t *transfer) stopPools(ctx actor.Context) {
-	for _, src := range t.order {
-		src.stop(ctx)
-	}
-}
-
-// workerGone notes that a PieceVerifier has ended: it will not write again.
-func (t *transfer) workerGone(ctx actor.Context, who *actor.PID) {
-	n := len(t.verifiers)
-	t.verifiers = slices.DeleteFunc(t.verifiers, func(v *actor.PID) bool { return v.Equal(who) })
-	if len(t.verifiers) < n {
-		t.closeIfQuiet(ctx)
-	}
-}
-
-// closeIfQuiet gives up the disk once the transfer is ending and nothing uses it any more.
-func (t *transfer) closeIfQuiet(ctx actor.Context) {
-	if t.ending == nil && !t.restarting || t.busy || t.closing || len(t.verifiers) > 0 {
-		return
-	}
-	t.closing = true
-	if t.target == nil {
-		t.closed(ctx, closed{})
-		return
-	}
-	target := t.target
-	t.onDisk(ctx, func(context.Context) any { return closed{target.Close()} })
-}
-
-func (t *transfer) closed(ctx actor.Context, m closed) {
-	t.busy, t.closing = false, false
-	if t.ending == nil {
-		t.reopen(ctx, m.err)
-		return
-	}
-	if t.ending.Err == nil && m.err != nil {
-		t.ending.Err = m.err
-	}
-	t.ending.Last = t.snapshot()
-	// The Node first: who hears of the end may fetch the share again at once.
-	ctx.Send(t.node, transferEnded{t.cmd.Share})
-	t.notify(*t.ending)
-}
-
-// maxRestarts bounds how often a transfer begins again from what is on disk.
-const maxRestarts = 3
-
-// ChildFailed answers a panic below. A pool is one source's, and is begun
-// again; what the LeaseManager or a PieceVerifier knew is not to be trusted any
-// more, so the transfer begins again from the bits on disk.
-func (t *transfer) childFailed(ctx actor.Context, m system.ChildFailed) {
-	if t.ending != nil || t.restarting {
-		return
-	}
-	for _, src := range t.order {
-		if src.pool != nil && src.pool.Equal(m.Who) {
-			src.pool = nil
-			if src.pools > maxRestarts {
-				t.sourceOut(ctx, src, "the work on it failed again and again")
-			} else {
-				t.startPool(ctx, src)
-			}
-			return
-		}
-	}
-	t.beginAgain(ctx, fmt.Errorf("internal error in %s: %v", m.Name, m.Reason))
-}
-
-// beginAgain stops all work and goes on from what is on disk, or ends the
-// transfer with why when that has happened too often.
-func (t *transfer) beginAgain(ctx actor.Context, why error) {
-	if t.restarts++; t.restarts > maxRestarts {
-		t.end(ctx, Ended{Err: why})
-		return
-	}
-	t.s.Log().Warn("a transfer begins again from what is on disk", "share", t.cmd.Share.String(), "error", why)
-	t.restarting = true
-	t.stopPools(ctx)
-	t.stopWorkers(ctx)
-	t.closeIfQuiet(ctx)
-}
-
-// reopen begins again with what is on disk, after a panic.
-func (t *transfer) reopen(ctx actor.Context, err error) {
-	t.restarting, t.target, t.dirty = false, nil, dirt{}
-	if err != nil {
-		t.end(ctx, Ended{Err: err})
-		return
-	}
-	t.open(ctx, t.manifest)
-}
-
-func (t *transfer) stopWorkers(ctx actor.Context) {
+func (t *transferActor) stopWorkers(ctx actor.Context) {
 	if t.leases != nil {
 		ctx.Stop(t.leases)
 		t.leases = nil
@@ -528,8 +373,16 @@ func (t *transfer) stopWorkers(ctx actor.Context) {
 	}
 }
 
+func (t *transferActor) workerGone(who *actor.PID) {
+	n := len(t.verifiers)
+	t.verifiers = slices.DeleteFunc(t.verifiers, func(v *actor.PID) bool { return v.Equal(who) })
+	if len(t.verifiers) < n {
+		t.core.VerifierGone(t.s.Now())
+	}
+}
+
 // explain has the LeaseManager answer a PlanQuery, if there is one.
-func (t *transfer) explain(ctx actor.Context) {
+func (t *transferActor) explain(ctx actor.Context) {
 	if t.leases != nil {
 		ctx.Forward(t.leases)
 	} else {
@@ -537,29 +390,86 @@ func (t *transfer) explain(ctx actor.Context) {
 	}
 }
 
-func (t *transfer) enter(s State) {
-	t.state = s
-	t.since = t.s.Now()
+// why answers with the state of every missing piece; the LeaseManager knows it, if there is one.
+func (t *transferActor) why(ctx actor.Context) {
+	if t.leases == nil {
+		ctx.Respond(PlanStatus{})
+		return
+	}
+	ctx.RequestWithCustomSender(t.leases, PlanQuery{Lines: whyLines}, ctx.Sender())
 }
 
-// because sets the reason that people see while nothing moves.
-func (t *transfer) because(why string) {
-	if t.count.Reason != why {
-		t.count.Reason, t.since, t.changed = why, t.s.Now(), true
+const whyLines = 100 // runs of missing pieces explained in one answer
+
+// ---- the disk ----
+
+// open opens the place on disk, off the mailbox.
+func (t *transferActor) open(ctx actor.Context, x transfer.Open) {
+	t.manifest = x.Manifest
+	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, x.Chosen
+	life, stop := context.WithCancel(t.s.Life(ctx))
+	t.stopOpening = stop
+	t.s.Task(ctx, func(context.Context) any {
+		defer stop()
+		if choose != nil && chosen == nil {
+			var err error
+			if chosen, err = choose(x.Manifest); err != nil {
+				return opened{err: err}
+			}
+		}
+		target, err := disk.Open(life, x.Manifest, chosen.Wanted())
+		return opened{target, chosen, err}
+	})
+}
+
+func (t *transferActor) opened(m opened) {
+	t.target = m.target
+	place := transfer.Place{Open: m.target != nil}
+	if place.Open && m.err == nil {
+		place.Have = m.target.Verified()
+		place.Path, place.Whole = m.target.Done()
+	}
+	t.core.Opened(place, m.chosen, m.err, t.s.Now())
+}
+
+// onDisk does one thing on the disk; its result is a message.
+func onDisk(target Target, what transfer.Work) any {
+	switch what {
+	case transfer.Sync:
+		_, err := target.Sync()
+		return synced{err}
+	case transfer.LookForRoom:
+		need, free := target.Need()
+		return roomSeen{need, free}
+	case transfer.Finish:
+		path, err := target.Finish()
+		return finished{path, err}
+	}
+	return closed{target.Close()}
+}
+
+// ---- reading ----
+
+func (t *transferActor) moveReader(ctx actor.Context, m MoveReader) {
+	var waits peers.Port
+	if m.Wait {
+		waits = portOf(ctx.Sender())
+	}
+	t.core.MoveReader(m.Reader, m.Offset, m.Ahead, waits, t.s.Now())
+}
+
+func (t *transferActor) readerOpened(ctx actor.Context, x transfer.ReaderOpened) {
+	m := ReaderOpened{x.Reader, x.Entry, x.Err}
+	if m.Err != nil {
+		answer(ctx, x.To, m)
+	} else {
+		ctx.Request(pidOf(x.To), m) // so that we hear if nobody waits for it
 	}
 }
 
-func (t *transfer) notify(e Event) { t.cmd.Notify(e) }
-
-// toSeeder tells the Seeder what can be offered of the share, if nobody else does.
-func (t *transfer) toSeeder(ctx actor.Context, m any) {
-	if !t.cmd.Offered {
-		ctx.Send(t.seeder, m)
-	}
-}
-
-func (t *transfer) toLeases(ctx actor.Context, m any) {
-	if t.leases != nil {
-		ctx.Send(t.leases, m)
+// answer answers whoever asked, if he waits for it.
+func answer(ctx actor.Context, to peers.Port, m any) {
+	if pid := pidOf(to); pid != nil {
+		ctx.Send(pid, m)
 	}
 }

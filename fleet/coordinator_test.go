@@ -248,7 +248,7 @@ func TestAMemberSaysFirstWhatItHas(t *testing.T) {
 func TestTheMembersAreKeptOneAtATime(t *testing.T) {
 	c := NewCoordinator(Config{Share: theShare, Layout: pieces(8), Allow: []peers.ID{"a", "b"}}, theStart)
 	for _, name := range []peers.ID{"a", "b"} {
-		c.Subscribe(From{name, Port{"p", string(name)}}, theShare, nil, theStart)
+		c.Subscribe(From{name, Port{Node: "p", Name: string(name)}}, theShare, nil, theStart)
 		todo := c.Next(theStart)
 		if todo.Keep != (name == "a") || todo.Keep && fmt.Sprint(todo.Members) != "[a]" {
 			t.Errorf("after %s: %+v", name, todo)

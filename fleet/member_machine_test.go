@@ -273,7 +273,7 @@ func (m *memberMachine) manager(id peers.ID) {
 		return
 	}
 	most := rapid.IntRange(1, 3).Draw(m.r, "max")
-	m.happens(func() { m.m.Request(Port{"here", string(id)}, id, most, 1e6, 0, m.now) })
+	m.happens(func() { m.m.Request(Port{Node: "here", Name: string(id)}, id, most, 1e6, 0, m.now) })
 	var leases []leasemgr.Lease
 	if may := m.may[id]; may != nil {
 		for p := range may.All() {
@@ -307,7 +307,7 @@ func (m *memberMachine) fetchable(id peers.ID, p share.Piece) bool {
 }
 
 func (m *memberMachine) source(id peers.ID) {
-	pool := Port{"here", string(id)}
+	pool := Port{Node: "here", Name: string(id)}
 	switch op := rapid.IntRange(0, 6).Draw(m.r, "op"); {
 	case op == 0 || !m.up[id]:
 		m.up[id] = true

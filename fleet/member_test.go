@@ -220,7 +220,7 @@ func TestAMemberAsksForWhatItsManagerLacks(t *testing.T) {
 func TestAnswersGoToWhoAsked(t *testing.T) {
 	d := newDesk(t)
 	d.answers = false
-	b, api := Port{"here", "pool b"}, Port{"here", "somebody"}
+	b, api := Port{Node: "here", Name: "pool b"}, Port{Node: "here", Name: "somebody"}
 	d.named("b").do(func() { d.m.SourceUp("b", b, d.now) })
 	d.forget()
 	d.do(func() { d.m.Request(b, "b", 1, 0, 0, d.now) })
@@ -490,7 +490,7 @@ func TestAMemberGoesOnAloneAndComesBack(t *testing.T) {
 
 func TestASourceIsWatchedAndAnnounced(t *testing.T) {
 	d := newDesk(t)
-	y, y2 := Port{"here", "pool y"}, Port{"here", "pool y2"}
+	y, y2 := Port{Node: "here", Name: "pool y"}, Port{Node: "here", Name: "pool y2"}
 	d.do(func() { d.m.SourceUp("y", y, d.now) })
 	d.does(Send{y, Watch{}}, Forward{})
 	d.hears() // nothing is known of it
@@ -646,7 +646,7 @@ func TestAMemberTellsWhatItGotFromMembers(t *testing.T) {
 	d.told = d.told[1:] // its source
 	d.hears(d.mine(3, 6, 7))
 	// A piece may be leased to two of its sources: it is done once.
-	y := Port{"here", "pool y"}
+	y := Port{Node: "here", Name: "pool y"}
 	d.do(func() { d.m.SourceUp("y", y, d.now) }).do(func() { d.m.SourceHas("y", share.FullSet(8), d.now) })
 	d.do(func() { d.m.Request(y, "y", 1, 0, 0, d.now) })
 	twin := d.response(500, 2)
@@ -878,7 +878,7 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	says(false, "nothing more for 1 of them: every piece is verified")
 	d.verified(3)
 	says(true, "0 pieces may")
-	d.do(func() { d.m.SourceUp("y", Port{"here", "y"}, d.now) })
+	d.do(func() { d.m.SourceUp("y", Port{Node: "here", Name: "y"}, d.now) })
 	says(false, "2 sources")
 	d.lose(5 * time.Second).run(time.Second)
 	says(true, "not joined for 1s: for a test", "goes on for 9s", "tried again in 4s")

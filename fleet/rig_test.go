@@ -132,7 +132,7 @@ type talker struct {
 }
 
 func (f *table) talker(name peers.ID) *talker {
-	k := &talker{f: f, by: From{name, Port{string(name), fmt.Sprint("port ", len(f.talkers))}}, at: theShare}
+	k := &talker{f: f, by: From{name, Port{Node: string(name), Name: fmt.Sprint("port ", len(f.talkers))}}, at: theShare}
 	f.talkers[k.by.Reply] = k
 	return k
 }
@@ -322,7 +322,7 @@ type desk struct {
 	refusals []leasemgr.Refusal
 }
 
-var xPool = Port{"here", "pool x"}
+var xPool = Port{Node: "here", Name: "pool x"}
 
 // newDesk is a member that has joined, with a pool for the source "x", which has all of 8 pieces.
 func newDesk(t testing.TB, change ...func(*MemberConfig)) *desk {

@@ -7,9 +7,8 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Port is where messages to somebody go: the node, and a name that the owner
-// understands. The zero Port is nobody.
-type Port struct{ Node, Name string }
+// Port is where messages to somebody go.
+type Port = peers.Port
 
 // From is who sent a message.
 type From struct {

@@ -17,6 +17,10 @@ type Addr struct {
 	By ID
 }
 
+// Port is where messages to somebody go: the node, and a name that the owner of a core
+// understands. The zero Port is nobody.
+type Port struct{ Node, Name string }
+
 // How a link to a peer ends.
 var (
 	ErrUnreachable = errors.New("peer is unreachable")     // no dial worked

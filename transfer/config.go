@@ -1,0 +1,83 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Config is how one transfer behaves. The zero value works.
+type Config struct {
+	// Stall is how long a transfer goes on without a verified byte; default 60 s.
+	Stall time.Duration
+	// SyncEvery and SyncBytes bound how much can be lost to a power cut: data is
+	// synced, then committed, after that time or that many bytes. Defaults 2 s
+	// and 256 MiB; the end of the process, kill -9 included, costs less, see package store.
+	SyncEvery time.Duration
+	SyncBytes int64
+	// Verifiers is the number of PieceVerifier actors; default GOMAXPROCS.
+	Verifiers int
+	// MaxSources bounds how many sources are fetched from at once; default 64.
+	MaxSources int
+	// Anonymous keeps this node from being named to others as a source.
+	Anonymous bool
+	// Keep says that what is wanted is served on when it is here, until the share is
+	// withdrawn. The sources hear of that, unless Anonymous is set.
+	Keep bool
+	// Leases is the configuration of the lease manager.
+	Leases leasemgr.Config
+	// WatchLeases has each grant and end of a lease told, as a LeaseEvent.
+	WatchLeases bool
+	// Fleet is how the transfer takes part in a fleet.
+	Fleet Fleet
+}
+
+// Fleet is how a transfer takes part in a fleet. The zero value does not.
+type Fleet struct {
+	// Coordinator is the node to lease from; it may be this one.
+	Coordinator peers.Addr
+	// Alone is after how long without the coordinator, or with it and without a
+	// verified byte, the transfer goes on by itself, as one without a fleet, until it
+	// joins again. 0 is never: it waits.
+	Alone time.Duration
+}
+
+// Used says whether there is a fleet.
+func (f Fleet) Used() bool { return f.Coordinator.ID != "" }
+
+func (c Config) withDefaults() Config {
+	c.Stall = orElse(c.Stall, time.Minute)
+	c.SyncEvery = orElse(c.SyncEvery, 2*time.Second)
+	c.SyncBytes = orElse(c.SyncBytes, 256<<20)
+	c.Verifiers = orElse(c.Verifiers, 1)
+	c.MaxSources = orElse(c.MaxSources, 64)
+	return c
+}
+
+// Fetch is what is to be fetched.
+type Fetch struct {
+	Share    share.ID
+	Self     peers.ID        // this node
+	Sources  []peers.Addr    // to begin with
+	Manifest *share.Manifest // nil: to be asked for
+}
+
+func orElse[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// earliest is the first of some times; zero ones do not count.
+func earliest(times ...time.Time) (first time.Time) {
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,0 +1,41 @@
+package transfer
+
+import "time"
+
+// core is what the parts of a Transfer have in common.
+type core struct {
+	cfg   Config
+	fetch Fetch
+	limit int64 // of what this node asks for, bytes per second; 0: none
+
+	now     time.Time
+	state   State
+	reason  string
+	since   time.Time // of the reason
+	changed bool      // since Progress was last told
+	working bool      // there is a LeaseManager
+	placed  bool      // there is a place on disk
+	again   bool      // it is being given up, to begin again
+	ending  *Ended
+	do      []any
+}
+
+func (c *core) then(action any) { c.do = append(c.do, action) }
+
+func (c *core) notify(e Event) { c.then(Tell{e}) }
+
+// toLeases has the LeaseManager told something, if there is one.
+func (c *core) toLeases(action any) {
+	if c.working {
+		c.then(action)
+	}
+}
+
+func (c *core) enter(s State) { c.state, c.since = s, c.now }
+
+// because sets the reason that people see while nothing moves.
+func (c *core) because(why string) {
+	if c.reason != why {
+		c.reason, c.since, c.changed = why, c.now, true
+	}
+}

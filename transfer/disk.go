@@ -1,0 +1,158 @@
+package transfer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+const lookEvery = 5 * time.Second // for room on a full disk
+
+// disk is what is done on the disk.
+type disk struct {
+	*core
+	busy      bool // something is under way
+	closing   bool // ... and it is the last
+	dirty     dirt
+	verifiers int       // that may still write
+	roomAt    time.Time // when to look for room again
+	roomTried time.Time // when there was some last, zero: never
+	roomHad   int64     // ... and how much was verified then
+}
+
+// dirt is what is complete but not yet durable.
+type dirt struct {
+	bytes int64
+	due   time.Time // when it is to be synced; zero when there is none
+}
+
+func (d *dirt) add(n int, now time.Time, cfg Config) {
+	if d.bytes == 0 {
+		d.due = now.Add(cfg.SyncEvery)
+	}
+	if d.bytes += int64(n); d.bytes >= cfg.SyncBytes {
+		d.due = now
+	}
+}
+
+// work has the disk do something. There is one such thing at a time, so that opening,
+// syncing, finishing and closing never overlap.
+func (d *disk) work(action any) {
+	d.busy = true
+	d.then(action)
+}
+
+func (d *disk) syncIfDue() (next time.Time) {
+	if d.dirty.due.IsZero() || d.busy || d.state != Fetching {
+		return next
+	}
+	if d.dirty.due.After(d.now) {
+		return d.dirty.due
+	}
+	d.dirty = dirt{}
+	d.work(OnDisk{Sync})
+	return next
+}
+
+func (d *disk) lookForRoom() (next time.Time) {
+	if d.state != DiskFull || d.busy {
+		return next
+	}
+	if d.roomAt.After(d.now) {
+		return d.roomAt
+	}
+	d.work(OnDisk{LookForRoom})
+	return next
+}
+
+// Synced is told how a Sync has ended.
+func (t *Transfer) Synced(err error, now time.Time) {
+	t.now = now
+	switch {
+	case !t.diskIdle():
+	case err != nil:
+		t.diskFailed(err)
+	case t.state == Finishing:
+		t.finish()
+	}
+}
+
+// A disk may say with an error which pieces it lost after it had taken them.
+type loser interface{ LostPieces() []share.Piece }
+
+// DiskFailed is told that the disk did not take something. The transfer waits when it is
+// full, begins again when it lost pieces, and ends for any other trouble.
+func (t *Transfer) DiskFailed(err error, now time.Time) {
+	t.now = now
+	t.diskFailed(err)
+}
+
+func (t *Transfer) diskFailed(err error) {
+	var lost loser
+	switch {
+	case t.ending != nil || t.again || t.state == DiskFull:
+	case errors.As(err, &lost):
+		t.beginAgain(err)
+	case !errors.Is(err, share.ErrDiskFull):
+		t.end(Ended{Err: err})
+	default:
+		t.enter(DiskFull)
+		t.because(err.Error())
+		t.roomAt = t.now
+		t.toLeases(Pause{err.Error()})
+	}
+}
+
+// RoomSeen is told how many bytes are still to be written and how many are free; a
+// negative number is not known.
+func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
+	t.now = now
+	if !t.diskIdle() || t.state != DiskFull {
+		return
+	}
+	if free >= 0 && free < need {
+		t.because(share.NoRoom(need, free).Error())
+		t.roomAt = now.Add(lookEvery)
+		return
+	}
+	if again := t.roomTried.Add(lookEvery); t.count.Verified == t.roomHad && again.After(now) {
+		t.because(share.NoRoom(need, free).Error())
+		t.roomAt = again
+		return
+	}
+	if t.count.Verified != t.roomHad || t.roomTried.IsZero() { // else it has waited for the disk all the time
+		t.moved = now
+	}
+	t.roomTried, t.roomHad = now, t.count.Verified
+	t.because("")
+	if t.allHere() {
+		t.finish()
+		return
+	}
+	t.enter(Fetching)
+	t.startWaiting()  // if it was to be the end, and more was chosen since
+	t.dirty.due = now // what could not be synced before
+	t.toLeases(Pause{})
+}
+
+// diskIdle takes note that what the disk did is over. It says whether the
+// transfer goes on; if it is ending, the disk is closed now.
+func (t *Transfer) diskIdle() bool {
+	t.busy = false
+	t.closeIfQuiet()
+	return t.ending == nil
+}
+
+// closeIfQuiet gives up the disk once the transfer is ending and nothing uses it any more.
+func (t *Transfer) closeIfQuiet() {
+	if t.ending == nil && !t.again || t.busy || t.closing || t.verifiers > 0 {
+		return
+	}
+	t.closing = true
+	if !t.placed {
+		t.closed(nil)
+		return
+	}
+	t.work(OnDisk{Close})
+}

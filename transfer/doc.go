@@ -1,0 +1,40 @@
+// Package transfer decides how one share is fetched, from the first source to the
+// whole share on disk: whom to ask for the list of files and to fetch from, what of the
+// share is wanted and who reads it meanwhile, when to sync, when the disk is too full,
+// and when to give up. It always knows why nothing moves. It promises nothing to
+// outsiders.
+//
+// # Driving it
+//
+// A [Transfer] is told what happened, by a method with the time it happened, and is then
+// asked what to do: after each event, and at Todo.Wake, the owner calls Next and does
+// what the Todo says, in its order. It has no clock, no goroutine, no connection and no
+// disk; the same events give the same answers. It has one owner.
+//
+//	      Finder ──SourceFound──▶ ┌──────────┐ ──StartPool, StopPool──▶ a pool per source
+//	                              │          │ ◀──SourceStatus, SourceLied, PoolFailed──┘
+//	   who reads ──OpenReader───▶ │          │ ──StartLeases, Prioritise, Steer──▶ LeaseManager
+//	             ◀─ReaderReady─── │ Transfer │ ◀──PieceDone, LeasesEnded, Planned──┘
+//	the disk's work ◀──OnDisk──── │          │ ◀──BlocksVerified── PieceVerifiers
+//	             ──Synced, ...──▶ │          │ ──Offer, Available──▶ Seeder
+//	                              └──────────┘ ──Tell──▶ whoever asked for the share
+//
+// Its parts are the sources (sources.go, manifest.go), what is wanted and here of the
+// content (content.go), readers (readers.go), the work of the disk (disk.go) and what is
+// said while nothing moves (quiet.go). Which source fetches which piece is none of its
+// business: package leasemgr decides that.
+//
+// # What holds, whatever happens
+//
+//   - Of opening, syncing, looking for room, finishing and closing one is under way at a
+//     time. The disk is closed behind the last verifier.
+//   - Whatever began ends: there is one Over, it is the last thing to be done, and after
+//     it there is neither a pool nor a worker, an open question or a reader that waits.
+//   - Every byte of content is verified by others before it counts here; a piece that was
+//     done is forgotten only when the place on disk is opened anew.
+//   - At most Config.MaxSources pools run. A source that is banned is given up, and one
+//     that is given up comes back only if it could not be reached.
+//   - Every wait has an end: a time, a message that is owed, or Config.Stall.
+//
+// Its actor: actors/transfer.go.
+package transfer

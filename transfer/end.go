@@ -1,0 +1,150 @@
+package transfer
+
+import (
+	"fmt"
+	"time"
+)
+
+// finish makes the share whole. A sync under way comes back here.
+func (t *Transfer) finish() {
+	t.enter(Finishing)
+	t.because("making the last data durable")
+	for _, src := range t.order {
+		if src.pool != 0 && src.info.State.Connected() {
+			t.then(Unsubscribe{src.addr.ID})
+		}
+	}
+	t.stopAll()
+	if !t.busy {
+		t.work(OnDisk{Finish})
+	}
+}
+
+// Finished is told where the share is, or why it could not be made whole.
+func (t *Transfer) Finished(path string, err error, now time.Time) {
+	t.now = now
+	switch {
+	case t.ending != nil && err == nil: // told to stop, but it is whole after all
+		t.ending.Err, t.ending.Path = nil, path
+		t.state, t.count.Path = Complete, path
+		t.diskIdle()
+	case !t.diskIdle():
+	case err != nil:
+		t.diskFailed(err)
+	default:
+		t.complete(path)
+	}
+}
+
+func (t *Transfer) complete(path string) {
+	t.state = Complete
+	t.count.Path = path
+	t.because("")
+	t.serveOn()
+	t.end(Ended{Path: path})
+}
+
+// serveOn has the node say that it serves what it has, if it is to.
+func (t *Transfer) serveOn() {
+	if !t.cfg.Keep {
+		return
+	}
+	if t.cfg.Fleet.Used() {
+		t.then(StayInFleet{t.have})
+	}
+	if !t.cfg.Anonymous {
+		t.then(ServeOn{t.good()})
+	}
+}
+
+// Stop ends the transfer, keeping what is verified.
+func (t *Transfer) Stop(now time.Time) {
+	t.now = now
+	t.end(Ended{Err: ErrStopped})
+}
+
+// end begins the end: sources first, then the workers, then the disk, and the
+// last event when all is quiet. The first reason counts.
+func (t *Transfer) end(how Ended) {
+	if t.ending != nil {
+		return
+	}
+	t.ending = &how
+	if how.Err != nil {
+		t.state = Failed
+		t.because(how.Err.Error())
+	}
+	t.dropAll()
+	t.then(StopOpening{})
+	t.then(StopFinding{})
+	if !t.placed {
+		t.then(Withdraw{})
+	}
+	t.stopAll()
+	t.stopWorkers()
+	t.closeIfQuiet()
+}
+
+func (t *Transfer) stopWorkers() {
+	t.working = false
+	t.then(StopWorkers{})
+}
+
+// VerifierGone is told that a verifier has ended: it will not write again.
+func (t *Transfer) VerifierGone(now time.Time) {
+	t.now = now
+	t.verifiers--
+	t.closeIfQuiet()
+}
+
+// Closed is told that the place on disk was given up.
+func (t *Transfer) Closed(err error, now time.Time) {
+	t.now = now
+	t.closed(err)
+}
+
+func (t *Transfer) closed(err error) {
+	t.busy, t.closing = false, false
+	if t.ending == nil {
+		t.reopen(err)
+		return
+	}
+	if t.ending.Err == nil && err != nil {
+		t.ending.Err = err
+	}
+	t.ending.Last = t.Progress(t.now)
+	t.then(Over{*t.ending})
+}
+
+// WorkerFailed is told that a worker panicked. What the LeaseManager or a verifier knew is
+// not to be trusted any more, so the transfer begins again from the bits on disk.
+func (t *Transfer) WorkerFailed(name string, reason any, now time.Time) {
+	t.now = now
+	if t.ending == nil && !t.again {
+		t.beginAgain(fmt.Errorf("internal error in %s: %v", name, reason))
+	}
+}
+
+// beginAgain stops all work and goes on from what is on disk, or ends the
+// transfer with why when that has happened too often.
+func (t *Transfer) beginAgain(why error) {
+	if t.restarts++; t.restarts > maxRestarts {
+		t.end(Ended{Err: why})
+		return
+	}
+	t.then(BeginsAgain{why})
+	t.again = true
+	t.stopAll()
+	t.stopWorkers()
+	t.closeIfQuiet()
+}
+
+// reopen begins again with what is on disk.
+func (t *Transfer) reopen(err error) {
+	t.again, t.placed, t.dirty = false, false, dirt{}
+	if err != nil {
+		t.end(Ended{Err: err})
+		return
+	}
+	t.open(t.manifest)
+}

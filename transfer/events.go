@@ -1,0 +1,142 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Event is what happened to a transfer, told to its Notify in order. It is one
+// of Planned, Progress, SourceChanged, LeaseEvent, Stalled and Ended.
+type Event interface{ event() }
+
+// Planned says that the manifest is here and what will be fetched.
+type Planned struct {
+	Manifest *share.Manifest
+	Bytes    int64 // of what was chosen
+	Resumed  int64 // of these, verified before
+	Pieces   int   // still to fetch
+
+	Files, Dirs, Links int // that were chosen
+}
+
+// Progress is a snapshot of a transfer. All counts are exact, and about what was
+// chosen, unless they say otherwise.
+type Progress struct {
+	Share     share.ID
+	State     State
+	Reason    string    // why nothing moves, or what is being done; empty while bytes flow
+	Since     time.Time // of the reason
+	At        time.Time // of all this
+	Moved     time.Time // when the last byte was verified, or the transfer began
+	GivesUp   time.Time // if no byte comes until then; zero: not at all
+	Name      string
+	Bytes     int64 // of the content; 0 until the manifest is here
+	Verified  int64 // bytes here and verified, those of unfinished pieces too
+	Resumed   int64 // of these, from an earlier run
+	Duplicate int64 // bytes that came twice, of all
+	Hashed    int64 // bytes hashed, of all
+	WireIn    int64 // stream bytes from sources, framing included
+	WireOut   int64 // ... and to them
+	Files     int
+	Dirs      int // empty ones
+	Links     int
+	Pieces    int
+	Done      int     // pieces verified
+	Rate      float64 // verified bytes per second, over the last seconds
+	File      string  // path of the file of which a block came last; empty before the first
+	Leases    Leases  // how the leases of the pieces fared, since the process began
+	Sources   []Source
+	Path      string // where the share is, once State is Complete
+}
+
+// Source is what one source has done for a transfer.
+type Source struct {
+	Peer      peers.ID
+	State     SourceState
+	Since     time.Time // of the state
+	Why       string
+	Bytes     int64 // verified
+	Pieces    int   // that it had a part in
+	BadBlocks int
+	Banned    bool
+	Lie       string  // the last, when BadBlocks > 0
+	Rate      float64 // verified bytes per second, over the last seconds
+	RTT       time.Duration
+}
+
+// SourceChanged says that a source has a new state.
+type SourceChanged struct{ Source Source }
+
+// Stalled says that no byte was verified for a while, and why. It is repeated
+// when the reason changes.
+type Stalled struct {
+	For    time.Duration
+	Reason string
+	Why    []string // per missing piece or run of pieces
+}
+
+// Ended is the last event. Err is nil when the share is whole at Path.
+type Ended struct {
+	Path string
+	Err  error
+	Last Progress
+}
+
+// Leases counts the piece leases of a transfer, by how they ended.
+type Leases = leasemgr.Stats
+
+// LeaseEvent is the beginning or the end of one piece lease. It is told only to who
+// asks for it.
+type LeaseEvent leasemgr.LeaseEvent
+
+func (Planned) event()       {}
+func (LeaseEvent) event()    {}
+func (Progress) event()      {}
+func (SourceChanged) event() {}
+func (Stalled) event()       {}
+func (Ended) event()         {}
+
+// State is the phase of a transfer.
+//
+//	Finding -> Opening -> Fetching -> Finishing -> Complete
+//	   |          |         |  ^         |
+//	   +----------+---------+--|---------+-> Failed
+//	                        v  |
+//	                       DiskFull
+type State uint8
+
+const (
+	Finding   State = iota // looking for a source with the manifest
+	Opening                // preparing the place on disk
+	Fetching               // pieces are leased and fetched
+	DiskFull               // waiting for room
+	Finishing              // all verified; syncing and naming
+	Complete               // whole on disk
+	Failed                 // over; what was verified is kept
+)
+
+func (s State) String() string {
+	return [...]string{"finding", "opening", "fetching", "disk full", "finishing", "complete", "failed"}[s]
+}
+
+// SourceState is how a source stands.
+type SourceState uint8
+
+const (
+	Connecting SourceState = iota
+	Joining                // connected, subscribing
+	Active                 // may be leased pieces
+	Resting                // waiting before another try
+	Left                   // over, for a stated reason
+	Banned                 // over, proven to have lied
+)
+
+func (s SourceState) String() string {
+	return [...]string{"connecting", "joining", "active", "resting", "left", "banned"}[s]
+}
+
+// Connected says whether there is a connection that works.
+func (s SourceState) Connected() bool { return s == Joining || s == Active }

@@ -1,0 +1,116 @@
+package transfer
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+const (
+	maxManifestAsks = 3 // peers asked for the manifest at once, those apart that take long
+	slowManifest    = 5 * time.Second
+	maxBusy         = 30 * time.Second // before a busy source is asked again, whatever it says
+)
+
+// findManifest asks for the manifest while there is none.
+func (s *sources) findManifest() (next time.Time) {
+	if s.state != Finding {
+		return next
+	}
+	s.askForManifest()
+	for _, src := range s.order {
+		at := src.askAt
+		if src.asking {
+			at = src.slowAt
+		}
+		if !src.out && at.After(s.now) { // what has passed waits for an answer, or for one to be slow
+			next = earliest(next, at)
+		}
+	}
+	return next
+}
+
+// askForManifest asks some sources that have not failed lately.
+func (s *sources) askForManifest() {
+	asking := 0
+	for _, src := range s.order {
+		if src.asking && src.slowAt.After(s.now) {
+			asking++
+		}
+	}
+	for _, src := range s.order {
+		if asking >= maxManifestAsks {
+			return
+		}
+		if src.asking || src.out || src.askAt.After(s.now) {
+			continue
+		}
+		src.asking, src.slowAt = true, s.now.Add(slowManifest)
+		asking++
+		why := "asking for the list of files"
+		if src.lastLoss != "" {
+			why = src.lastLoss + "; trying again"
+		}
+		src.stands(s.now, Connecting, why)
+		s.then(AskManifest{src.at.Try(src.asks)})
+	}
+}
+
+// replied takes note of what a source that was asked for the manifest has answered.
+func (s *sources) replied(src *source, r wire.Reply, err error) {
+	switch {
+	case err != nil:
+		s.manifestFailed(src, err)
+	case r.Status == wire.OK:
+		src.up, src.dials, src.lastLoss = true, 0, ""
+	case r.Status == wire.Busy:
+		src.up, src.dials, src.lastLoss = true, 0, ""
+		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), "is busy; asked again in ")
+	case r.Status == wire.NotFound:
+		src.up, src.notFound = true, true
+		s.giveUp(src, "does not have the share")
+	default:
+		src.up, src.notFound = true, r.Status == wire.Gone
+		s.giveUp(src, r.String())
+	}
+}
+
+func (s *sources) manifestFailed(src *source, err error) {
+	switch {
+	case errors.Is(err, peers.ErrProtocol), errors.Is(err, share.ErrManifest):
+		src.up = true
+		s.lied(SourceLied{Source: src.addr.ID, Kind: Broken, Rule: Rule(err)})
+		s.giveUp(src, src.info.Lie)
+		return
+	case errors.Is(err, peers.ErrUnreachable):
+		src.dials++
+	default:
+		src.up = true
+	}
+	src.lastLoss = err.Error()
+	if src.named && src.dials >= namedDials {
+		src.lost = true
+		s.giveUp(src, src.lastLoss)
+		return
+	}
+	src.asks++
+	src.retry(s.now, min(time.Second<<min(src.asks-1, 5), 30*time.Second), src.lastLoss+"; trying again in ")
+}
+
+func (s *sources) stopAsking() {
+	for _, src := range s.order {
+		if src.asking {
+			src.asking = false
+			s.then(StopAsking{src.addr.ID})
+		}
+	}
+}
+
+// Rule is which rule an error that wraps peers.ErrProtocol says was broken.
+func Rule(err error) string {
+	return strings.TrimPrefix(err.Error(), peers.ErrProtocol.Error()+": ")
+}

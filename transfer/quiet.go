@@ -1,0 +1,138 @@
+package transfer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+const (
+	quietAfter = 2 * time.Second // without a verified byte: say why
+	repeatWhy  = 4 * time.Second // ... again, though the reason is the same
+	askPlan    = time.Second     // how often the LeaseManager is asked meanwhile
+	whyLines   = 100             // runs of missing pieces explained in one event
+)
+
+// quiet is what is said while nothing moves, and when a transfer is given up for that.
+type quiet struct {
+	*core
+	sources   *sources
+	moved     time.Time // when a byte was last verified, or the transfer began
+	stalled   string    // the reason last told in Stalled
+	stalledAt time.Time
+	plan      PlanStatus
+	planAt    time.Time
+}
+
+// watch says why nothing moves. It says when to look again, and how the transfer ends
+// if it has waited for the time it was given.
+func (q *quiet) watch() (next time.Time, end error) {
+	if !q.canStall() {
+		return next, nil
+	}
+	for _, src := range q.sources.order {
+		q.sources.excuse(src)
+	}
+	quiet := q.now.Sub(q.moved)
+	if quiet < quietAfter {
+		q.stalled, q.plan = "", PlanStatus{}
+		return q.moved.Add(quietAfter), nil
+	}
+	if !q.now.Before(q.givesUp()) {
+		return next, q.stallError(quiet)
+	}
+	if q.working && q.now.Sub(q.planAt) >= askPlan {
+		q.planAt = q.now
+		q.then(AskPlan{whyLines, q.quietSince()})
+	}
+	if q.state != DiskFull {
+		q.because(q.why(q.sources.lastWord()))
+	}
+	if q.reason != q.stalled || q.now.Sub(q.stalledAt) >= repeatWhy {
+		q.stalled, q.stalledAt = q.reason, q.now
+		q.changed = true
+		q.notify(Stalled{For: quiet, Reason: q.reason, Why: q.plan.Why})
+	}
+	return earliest(q.now.Add(time.Second), q.givesUp()), nil
+}
+
+// canStall says whether it is peers that are waited for, or room on the disk: what
+// the disk is at work on cannot be hurried.
+func (q *quiet) canStall() bool {
+	return q.state == Finding || q.state == Fetching || q.state == DiskFull
+}
+
+// givesUp is when a transfer ends of which no byte is verified any more.
+func (q *quiet) givesUp() time.Time {
+	from := q.moved
+	if q.sources.excused.After(from) {
+		from = q.sources.excused
+	}
+	return from.Add(q.cfg.Stall + patience(q.limit))
+}
+
+// quietSince is since when the sources could have sent something and have not; zero if
+// it is not they that are waited for.
+func (q *quiet) quietSince() (since time.Time) {
+	if q.state != Fetching {
+		return since
+	}
+	return q.givesUp().Add(-q.cfg.Stall)
+}
+
+// patience is how long a transfer without a new byte has only our limit to blame.
+func patience(limit int64) time.Duration {
+	if limit == 0 {
+		return 0
+	}
+	return time.Duration(min(4*share.BlockSize/float64(limit), 3600) * float64(time.Second))
+}
+
+func (q *quiet) stallError(quiet time.Duration) error {
+	if q.state == DiskFull {
+		return fmt.Errorf("%w: %s", share.ErrDiskFull, strings.TrimPrefix(q.reason, "disk full: "))
+	}
+	if q.sources.neverConnected() {
+		return q.sources.noConnection()
+	}
+	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), q.why(q.sources.lastLoss()))
+}
+
+// why is one sentence on why no byte comes in; word is what a source says.
+func (q *quiet) why(word string) string {
+	var active, left int
+	for _, src := range q.sources.order {
+		switch {
+		case src.out:
+			left++
+		case src.info.State == Active:
+			active++
+		}
+	}
+	n := len(q.sources.order)
+	switch {
+	case n == 0:
+		return "no source is known"
+	case left == n:
+		return fmt.Sprintf("no source is left of %d (%s)", n, word)
+	case active == 0:
+		return fmt.Sprintf("no connection to %s (%s)", words.Count(n-left, "source"), word)
+	case q.plan.Fleet != "" && q.plan.Leased == 0:
+		return q.plan.Fleet
+	case len(q.plan.Why) > 0 && q.plan.Leased == 0:
+		return q.plan.Why[0]
+	case q.plan.Leased > 0 && q.now.Sub(q.moved) < patience(q.limit):
+		return Paced(q.limit)
+	case q.plan.Leased > 0:
+		return fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
+	}
+	return fmt.Sprintf("%s connected, and none sends (%s)", words.Count(active, "source"), word)
+}
+
+// Paced says, for people, that a limit in bytes per second holds everything back.
+func Paced(limit int64) string {
+	return fmt.Sprintf("paced by --limit-down: this node asks for at most %s a second, of all sources together", share.Size(limit))
+}

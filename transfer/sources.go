@@ -1,0 +1,249 @@
+package transfer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+const (
+	enoughDials = 4 // failed in a row, for a source to count as unreachable
+	namedDials  = 6 // ... for one that only another peer named to be given up
+)
+
+// sources are all that a share is fetched from, or may be.
+type sources struct {
+	*core
+	byID    map[peers.ID]*source
+	order   []*source // in order of arrival
+	pools   int       // started so far
+	excused time.Time // when one was last seen to wait for other links of this node
+}
+
+func (s *sources) found(m SourceFound) {
+	if src := s.byID[m.Addr.ID]; src != nil {
+		s.foundAgain(src, m)
+		return
+	}
+	src := &source{addr: m.Addr, at: Places{m.Addr}, named: m.Named, info: Source{Peer: m.Addr.ID}}
+	s.byID[m.Addr.ID] = src
+	s.order = append(s.order, src)
+	s.then(Rank{m.Addr.ID})
+	s.startPool(src)
+}
+
+// foundAgain takes note of other addresses of a source, and takes it up again if it was
+// given up because it could not be reached: always if it has come to us, and else only
+// so often, as who is named need not exist.
+func (s *sources) foundAgain(src *source, m SourceFound) {
+	if src.at.Also(m.Addr) && src.pool != 0 {
+		s.then(TellPool{src.pool, m.Addr})
+	}
+	switch {
+	case !src.lost:
+		return
+	case m.Came:
+		src.at = Places{m.Addr}
+	case src.again == MaxPlaces:
+		return
+	default:
+		src.again++
+	}
+	src.out, src.lost, src.dials, src.asks, src.askAt = false, false, 0, 0, time.Time{}
+	src.info.State, src.info.Why = Connecting, ""
+	s.tell(src)
+	s.startPool(src)
+}
+
+func (s *sources) tell(src *source) { s.notify(SourceChanged{src.seen(s.now)}) }
+
+// good are those that the share came from, first of all those that it was begun with.
+func (s *sources) good() []peers.Addr {
+	out := slices.DeleteFunc(slices.Clone(s.fetch.Sources), func(a peers.Addr) bool { return s.byID[a.ID] != nil && s.byID[a.ID].info.Banned })
+	for _, src := range s.order {
+		if src.info.Bytes > 0 && !src.info.Banned && !slices.ContainsFunc(out, func(a peers.Addr) bool { return a.ID == src.addr.ID }) {
+			out = append(out, src.at[0])
+		}
+	}
+	return out
+}
+
+// startPool gives a source its pool, if there is work and room for one.
+func (s *sources) startPool(src *source) {
+	if !s.working || s.state >= Finishing || src.pool != 0 || src.out || s.active() >= s.cfg.MaxSources {
+		return
+	}
+	src.pools++
+	s.pools++
+	src.pool = s.pools
+	s.then(StartPool{src.pool, src.addr, slices.Clone(src.at)})
+}
+
+// active is how many sources have a pool.
+func (s *sources) active() (n int) {
+	for _, src := range s.order {
+		if src.pool != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// poolFailed begins the pool of a source again that has failed, unless it fails again and again.
+func (s *sources) poolFailed(pool int) {
+	for _, src := range s.order {
+		if src.pool != pool {
+			continue
+		}
+		src.pool = 0
+		if src.pools > maxRestarts {
+			s.giveUp(src, "the work on it failed again and again")
+		} else {
+			s.startPool(src)
+		}
+		return
+	}
+}
+
+// stop ends what a source is doing; its record stays.
+func (s *sources) stop(src *source) {
+	if src.asking {
+		src.asking = false
+		s.then(StopAsking{src.addr.ID})
+	}
+	if src.pool != 0 {
+		s.then(StopPool{src.pool})
+		src.pool = 0
+	}
+}
+
+func (s *sources) stopAll() {
+	for _, src := range s.order {
+		s.stop(src)
+	}
+}
+
+// giveUp ends a source for good.
+func (s *sources) giveUp(src *source, why string) {
+	src.out = true
+	s.stop(src)
+	if src.info.State != Banned {
+		src.stands(s.now, Left, why)
+	}
+	s.tell(src)
+}
+
+// status takes note of how a pool stands. It says whether it is one that counts.
+func (s *sources) status(m SourceStatus) bool {
+	src := s.byID[m.Source]
+	if src == nil || src.pool == 0 || src.pool != m.Pool {
+		return false
+	}
+	src.up, src.answered = src.up || m.Connected, src.answered || m.Answered
+	src.dials, src.lastLoss = m.Dials, m.LastLoss
+	s.excuse(src)
+	src.held = m.Held
+	s.excuse(src)
+	if m.RTT > 0 {
+		src.info.RTT = m.RTT
+	}
+	was := src.info
+	src.stands(s.now, m.State, m.Why)
+	switch {
+	case m.Gone:
+		src.notFound = src.notFound || errors.Is(m.Outcome, share.ErrNotFound)
+		s.giveUp(src, m.Why)
+		s.startWaiting()
+	case src.named && !src.up && m.Dials >= namedDials:
+		src.lost = true
+		s.giveUp(src, m.LastLoss)
+		s.startWaiting()
+	case m.Dials >= enoughDials && s.someWait():
+		s.makeRoom(src)
+	case was.State != src.info.State:
+		s.tell(src)
+	}
+	return true
+}
+
+// excuse takes note of a source that waits for other links of this node: the transfer
+// does not end for that.
+func (s *sources) excuse(src *source) {
+	if src.held {
+		s.excused = s.now
+	}
+}
+
+// someWait says whether a source waits for a place.
+func (s *sources) someWait() bool {
+	return s.active() >= s.cfg.MaxSources && slices.ContainsFunc(s.order, (*source).waits)
+}
+
+// makeRoom has a source that cannot be reached wait in place of one that has waited.
+func (s *sources) makeRoom(src *source) {
+	s.stop(src)
+	src.turns++
+	src.info.State, src.info.Why = Resting, "waits while others are tried: "+src.info.Why
+	s.tell(src)
+	s.startWaiting()
+}
+
+// startWaiting gives places that are free to sources that have none: to those first
+// that have given up theirs least often.
+func (s *sources) startWaiting() {
+	waiting := slices.DeleteFunc(slices.Clone(s.order), func(src *source) bool { return !src.waits() })
+	slices.SortStableFunc(waiting, func(a, b *source) int { return cmp.Compare(a.turns, b.turns) })
+	for _, src := range waiting {
+		s.startPool(src)
+	}
+}
+
+func (s *sources) lied(m SourceLied) {
+	src := s.byID[m.Source]
+	if src == nil {
+		return
+	}
+	src.info.BadBlocks++
+	src.info.Lie = m.Kind.String()
+	if m.Rule != "" {
+		src.info.Lie += ": " + m.Rule
+	}
+	s.then(Blame{m.Source, m.Kind == BadProof || m.Kind == Broken})
+}
+
+// ban gives a source up that is banned. It says whether that is news.
+func (s *sources) ban(peer peers.ID, until time.Time) bool {
+	src := s.byID[peer]
+	if src == nil || src.info.State == Banned {
+		return false
+	}
+	src.info.Banned = true
+	src.stands(s.now, Banned, fmt.Sprintf("banned for %s: it %s", words.Duration(until.Sub(s.now)), orElse(src.info.Lie, "lied before")))
+	s.toLeases(DropSource{peer})
+	s.giveUp(src, src.info.Why)
+	s.startWaiting()
+	return true
+}
+
+// gave takes note of bytes from a source that were verified.
+func (s *sources) gave(peer peers.ID, bytes int) {
+	if src := s.byID[peer]; src != nil {
+		src.rate.add(bytes, s.now)
+		src.info.Bytes += int64(bytes)
+	}
+}
+
+// hadAPart takes note of who had a part in a piece.
+func (s *sources) hadAPart(of []peers.ID) {
+	for _, id := range of {
+		if src := s.byID[id]; src != nil {
+			src.info.Pieces++
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Todo is what the owner of a Transfer has to do.
+type Todo struct {
+	Do   []any     // in this order: values of the types below
+	Wake time.Time // when to call Next though nothing happens; zero: never
+}
+
+// What has to do with sources.
+type (
+	// FindSources asks who finds sources for those of the share; StopFinding no longer.
+	FindSources struct{}
+	StopFinding struct{}
+	// Rank asks what is thought of a peer.
+	Rank struct{ Peer peers.ID }
+	// Blame says that a peer lied, and whether that is proven.
+	Blame struct {
+		Peer  peers.ID
+		Proof bool
+	}
+	// AskManifest asks a peer for the manifest; ManifestCame says what came of it.
+	// StopAsking gives that up.
+	AskManifest struct{ From peers.Addr }
+	StopAsking  struct{ Peer peers.ID }
+	// StartPool starts what fetches from a source; At are its addresses. StopPool ends it.
+	StartPool struct {
+		Pool   int // its number, in this transfer
+		Source peers.Addr
+		At     Places
+	}
+	StopPool struct{ Pool int }
+	// TellPool gives a pool more addresses of its source.
+	TellPool struct {
+		Pool int
+		Addr peers.Addr
+	}
+	// Unsubscribe tells a source that all is here.
+	Unsubscribe struct{ Peer peers.ID }
+)
+
+// What has to do with leases and verifying.
+type (
+	// StartLeases starts the LeaseManager; StartVerifiers the verifiers; both end with
+	// StopWorkers, and VerifierGone is told of each verifier that has ended.
+	StartLeases struct {
+		Run    int        // how often it has begun again
+		Have   *share.Set // the transfer's own: to be cloned
+		Wanted *share.Set // nil: all
+	}
+	StartVerifiers struct{ Count int }
+	StopWorkers    struct{}
+	// AskPlan asks how the plan stands; Planned is told.
+	AskPlan struct {
+		Lines int
+		Quiet time.Time // since when a verified byte is waited for; zero: it is not
+	}
+	// Prioritise tells the LeaseManager how urgent some pieces are.
+	Prioritise struct{ Runs []leasemgr.Run }
+	// Pause has it grant nothing while Why is not empty.
+	Pause struct{ Why string }
+	// DropSource has it take back what a source was leased.
+	DropSource struct{ Peer peers.ID }
+	// Steer tells it what a reader reads next, nothing if Count is 0; DropReader that it
+	// has ended.
+	Steer struct {
+		Reader leasemgr.Reader
+		First  share.Piece
+		Count  int
+	}
+	DropReader struct{ Reader leasemgr.Reader }
+)
+
+// What has to do with the disk.
+type (
+	// Open opens the place on disk, with what is chosen of the share; nil: to be asked
+	// for. Opened is told. StopOpening ends that early.
+	Open struct {
+		Manifest *share.Manifest
+		Chosen   Choice
+	}
+	StopOpening struct{}
+	// Select has the place know what is wanted.
+	Select struct{ Wanted []bool }
+	// OnDisk is work for the disk. There is one such thing under way at a time, Open too.
+	OnDisk struct{ Work Work }
+)
+
+// Work is work for a disk.
+type Work uint8
+
+const (
+	Sync        Work = iota // Synced is told
+	LookForRoom             // RoomSeen is
+	Finish                  // Finished is
+	Close                   // Closed is
+)
+
+// What others are told.
+type (
+	// Coming says that the share will be offered soon, or Withdraw; Offer that it is
+	// from now on, as far as it is here. Withdraw follows only if no Offer has.
+	Coming   struct{}
+	Offer    struct{ Have *share.Set } // the transfer's own: to be cloned
+	Withdraw struct{}
+	// Available says that one more piece can be had.
+	Available struct{ Piece share.Piece }
+	// StayInFleet and ServeOn say that the share is here and goes on being served, and
+	// ServeOn where it came from.
+	StayInFleet struct{ Have *share.Set } // the transfer's own: to be cloned
+	ServeOn     struct{ Sources []peers.Addr }
+	// PrioritySet answers SetPriority.
+	PrioritySet struct {
+		To  peers.Port
+		Err error
+	}
+	// ReaderOpened answers OpenReader, and ReaderReady MoveReader.
+	ReaderOpened struct {
+		To     peers.Port
+		Reader leasemgr.Reader
+		Entry  int
+		Err    error
+	}
+	ReaderReady struct {
+		To  peers.Port
+		End int64 // of the bytes that are verified
+		Err error
+	}
+	// Tell is an event for whoever asked for the share.
+	Tell struct{ Event Event }
+	// BeginsAgain is for the log: the transfer goes on from what is on disk.
+	BeginsAgain struct{ Why error }
+	// Over is the end: nothing is left, and Ended is to be told.
+	Over struct{ Ended Ended }
+)

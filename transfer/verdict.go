@@ -1,0 +1,88 @@
+package transfer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+// hopeless is why no source is left that could ever help; nil: one may.
+func (s *sources) hopeless() error {
+	if len(s.order) == 0 {
+		return nil
+	}
+	var out, notFound, unreachable, liars int
+	for _, src := range s.order {
+		switch {
+		case !src.connected() && src.dials >= enoughDials:
+			unreachable++
+		case src.out && !src.lost:
+			out++
+		}
+		if src.notFound {
+			notFound++
+		}
+		if src.info.BadBlocks > 0 || src.info.Banned { // now, or before
+			liars++
+		}
+	}
+	n := len(s.order)
+	switch {
+	case unreachable == n:
+		return s.noConnection()
+	case notFound == n:
+		return fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, s.lastWord())
+	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others
+		return fmt.Errorf("%w: no source is left of %d (%s)", share.ErrStalled, n, s.lastWord())
+	case out+unreachable == n && liars > 0:
+		return fmt.Errorf("%w: no source is left, and %d of %d lied (%s)", share.ErrLied, liars, n, s.lastWord())
+	}
+	return nil
+}
+
+// noConnection is the end of a transfer none of whose sources took a connection.
+func (s *sources) noConnection() error {
+	return fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), s.lastLoss())
+}
+
+// neverConnected says whether there are sources, and none took a connection.
+func (s *sources) neverConnected() bool {
+	return len(s.order) > 0 && !slices.ContainsFunc(s.order, (*source).connected)
+}
+
+// lastWord is what the most recent source that says anything says.
+func (s *sources) lastWord() string {
+	src := s.last()
+	if src == nil {
+		return "no source is known"
+	}
+	return src.addr.ID.Short() + ": " + src.info.Why
+}
+
+// lastLoss is lastWord at the end, when nothing is tried again.
+func (s *sources) lastLoss() string {
+	src := s.last()
+	if src == nil || src.lastLoss == "" {
+		return s.lastWord()
+	}
+	return src.addr.ID.Short() + ": " + src.lastLoss
+}
+
+// last is the most recent source that says anything: of those that deliver, if
+// there are any, else of those that may come back. Nil: there is none.
+func (s *sources) last() *source {
+	for _, counts := range []func(*source) bool{
+		func(src *source) bool { return !src.out && src.info.State == Active },
+		func(src *source) bool { return !src.out },
+		func(src *source) bool { return true },
+	} {
+		for _, src := range slices.Backward(s.order) {
+			if counts(src) && src.info.Why != "" {
+				return src
+			}
+		}
+	}
+	return nil
+}
