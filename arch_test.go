@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,6 +249,23 @@ func TestOneDoorForTimeAndGoroutinesInActors(t *testing.T) {
 		}
 	}
 }
+
+// A flag belongs to the command: whoever embeds a node has fields, and reads their names.
+func TestFlagsAreNamedInTheCommandAlone(t *testing.T) {
+	for _, s := range sources(t) {
+		if under(s.pkg, "cmd") || s.pkg == "simnet/bubble" { // which says how to run a seed again
+			continue
+		}
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING && flagged.MatchString(l.Value) {
+				t.Errorf("%s: %s names a flag", fset.Position(l.Pos()), l.Value)
+			}
+			return true
+		})
+	}
+}
+
+var flagged = regexp.MustCompile(`(^|[^-\w])--[a-z]`)
 
 // lifecycle is what package actors may say of protoactor: what an actor is, what it
 // is told of its own life, and addresses. All else of it is package system's.

@@ -342,8 +342,8 @@ func (f *fetchPool) leased(ctx actor.Context, m LeaseResponse) {
 	if len(fresh) > 0 {
 		f.core.Grant(fresh, now)
 	}
-	if m.Refused.Reason != "" { // there are no more for now
-		f.core.RefusedFor(string(m.Refused.Reason), m.Refused.Until, now)
+	if m.Refused.Reason != 0 { // there are no more for now
+		f.core.RefusedFor(m.Refused.String(), m.Refused.Until, now)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestTheDownloadLimitHolds(t *testing.T) {
 				t.Errorf("%d leases were lost, %d bytes came twice", l.lost, p.Duplicate)
 			}
 			for _, s := range p.Sources {
-				if s.Bytes < p.Verified/int64(5*c.sources) || s.Why != "paced by --limit-down" {
+				if s.Bytes < p.Verified/int64(5*c.sources) || s.Why != "paced by the download limit" {
 					t.Errorf("%s gave %d bytes: %q", s.Peer, s.Bytes, s.Why)
 				}
 			}
@@ -155,7 +155,7 @@ func TestATinyDownloadLimitLosesNoLease(t *testing.T) {
 			said := false
 			for _, e := range l.node.events {
 				if s, ok := e.(Stalled); ok {
-					said = said || strings.Contains(s.Reason, "paced by --limit-down")
+					said = said || strings.Contains(s.Reason, "paced by the download limit")
 				}
 			}
 			if !said {
@@ -179,7 +179,7 @@ func TestWhyNamesTheDownloadLimit(t *testing.T) {
 	l := newLimited(t, 20e3, 8<<20, 1, 50e6, TransferConfig{})
 	l.w.Run(5 * time.Second)
 	why, err := l.node.program.Why(context.Background(), Handle{Share: l.m.ID()})
-	if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, "paced by --limit-down: this node asks for at most 20.0 kB a second, of all sources together") {
+	if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, "paced by the download limit: this node asks for at most 20.0 kB a second, of all sources together") {
 		t.Errorf("%v\n%s", err, last)
 	}
 }

@@ -1066,11 +1066,11 @@ func TestWhyNamesTheLimitAsLongAsItHolds(t *testing.T) {
 	h.p.Limit(1e6, h.now)
 	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
 	next := func(l Leave) Todo { return h.p.Next(h.now, func(int) Leave { return l }) }
-	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() != "paced by --limit-down" {
+	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() != "paced by the download limit" {
 		t.Errorf("paced %v, starved %v: %s", todo.Paced, todo.Starved, h.p.Why())
 	}
 	h.now = h.now.Add(500 * time.Millisecond)
-	if todo := next(Granted); todo.Paced || h.p.Why() != "paced by --limit-down" {
+	if todo := next(Granted); todo.Paced || h.p.Why() != "paced by the download limit" {
 		t.Errorf("paced %v between two turns: %s", todo.Paced, h.p.Why())
 	}
 	h.now = h.now.Add(time.Second)

@@ -32,7 +32,7 @@ func TestTwoSourcesOfAFleetGetDisjointPieces(t *testing.T) {
 		t.Errorf("granted %d of 8 pieces", len(seen))
 	}
 	b.say(b.source("y"))
-	if r := b.granted(b.ask("y", 4)); len(r.Leases) != 0 || r.Refused != string(leasemgr.AllLeased) || r.Never {
+	if r := b.granted(b.ask("y", 4)); len(r.Leases) != 0 || r.Refused != leasemgr.AllLeased.String() || r.Never {
 		t.Errorf("granted %+v", r)
 	}
 	// What comes back is told to who was refused.
@@ -108,7 +108,7 @@ func TestWhyALeaseCameBackReachesTheManager(t *testing.T) {
 		"connection lost": leasemgr.Lost, "could not be written": leasemgr.Disk, "gave it to others": leasemgr.Elsewhere,
 		"gave it back": leasemgr.GaveBack, "": leasemgr.GaveBack, "anything else": leasemgr.GaveBack,
 	} {
-		if got := reasonNamed(text); got != want {
+		if got := leasemgr.ReasonNamed(text); got != want {
 			t.Errorf("%q is %q", text, got)
 		}
 	}
@@ -505,7 +505,7 @@ func TestASourceIsLeasedWhatItCanFetch(t *testing.T) {
 	fast := a.ask("fast", 2*wire.MaxLeases)
 	fast.Rate, fast.RTT = 1e9, 100*time.Millisecond
 	slow, quick := a.granted(a.ask("slow", 5000)), a.granted(fast)
-	if len(slow.Leases) == 0 || len(quick.Leases) < 10*len(slow.Leases) || slow.Refused != string(leasemgr.AtCapacity) {
+	if len(slow.Leases) == 0 || len(quick.Leases) < 10*len(slow.Leases) || slow.Refused != leasemgr.AtCapacity.String() {
 		t.Errorf("leased %d and %d; refused %q", len(slow.Leases), len(quick.Leases), slow.Refused)
 	}
 }

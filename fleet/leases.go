@@ -71,7 +71,7 @@ func (m *Member) Granted(leases []leasemgr.Lease, no leasemgr.Refusal, now time.
 	if no.Reason == leasemgr.NoneHere || no.Reason == leasemgr.AllLeased {
 		src.want = q.max - len(leases)
 		if !m.alone {
-			no.Reason = leasemgr.Why(m.refusal(src))
+			no.Fleet = m.refusal(src)
 		}
 	}
 	return q.from, no
@@ -194,7 +194,7 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 		case h != nil:
 			h.token = token
 		case src.have == nil || !src.have.Has(p) || !m.wants(p) || m.cfg.Mine.Has(p):
-			back = append(back, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: string(leasemgr.GaveBack)})
+			back = append(back, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: leasemgr.GaveBack.String()})
 		default:
 			src.held[p] = &hold{token: token}
 			fresh = append(fresh, p)

@@ -282,7 +282,7 @@ func (m *memberMachine) manager(id peers.ID) {
 			}
 		}
 	}
-	why := rapid.SampledFrom([]leasemgr.Why{"", leasemgr.NoneHere, leasemgr.AllLeased, leasemgr.AtCapacity}).Draw(m.r, "refused")
+	why := rapid.SampledFrom([]leasemgr.Why{0, leasemgr.NoneHere, leasemgr.AllLeased, leasemgr.AtCapacity}).Draw(m.r, "refused")
 	m.happens(func() { m.m.Granted(leases, leasemgr.Refusal{Reason: why}, m.now) })
 	for _, l := range leases {
 		if rapid.Bool().Draw(m.r, "progress") {

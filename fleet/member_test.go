@@ -194,7 +194,7 @@ func TestAMemberAsksForWhatItsManagerLacks(t *testing.T) {
 		t.Errorf("asked %+v", d.requests)
 	}
 	// A manager that has enough, or must not lease, needs no more.
-	for _, why := range []leasemgr.Why{"", leasemgr.AtCapacity, leasemgr.IsPaused, leasemgr.IsBanned} {
+	for _, why := range []leasemgr.Why{0, leasemgr.AtCapacity, leasemgr.IsPaused, leasemgr.IsBanned} {
 		d.answers = false
 		d.request(4)
 		d.do(func() { d.m.Granted(nil, leasemgr.Refusal{Reason: why}, d.now) })
@@ -206,7 +206,7 @@ func TestAMemberAsksForWhatItsManagerLacks(t *testing.T) {
 	d.request(4)
 	d.do(func() {
 		to, no := d.m.Granted([]leasemgr.Lease{{Piece: 1}}, leasemgr.Refusal{Reason: leasemgr.AllLeased}, d.now)
-		if to != xPool || no.Reason != "waits for leases of the fleet" {
+		if to != xPool || no.String() != "waits for leases of the fleet" {
 			t.Errorf("tells %v: %+v", to, no)
 		}
 	})
@@ -231,7 +231,7 @@ func TestAnswersGoToWhoAsked(t *testing.T) {
 	if to, same := d.m.Granted(nil, no, d.now); to != b || same != no {
 		t.Errorf("first: %v %v", to, same)
 	}
-	if to, other := d.m.Granted(nil, no, d.now); to != xPool || other.Reason == no.Reason || other.Until != no.Until {
+	if to, other := d.m.Granted(nil, no, d.now); to != xPool || other.String() == no.String() || other.Until != no.Until {
 		t.Errorf("second: %v %v", to, other)
 	}
 	if to, line, _ := d.m.Planned(d.now); to != api || line == "" {
@@ -266,7 +266,7 @@ func TestARefusedMemberAsksAgain(t *testing.T) {
 		t.Fatalf("nobody said that it may, and it does not ask anyway: %d", len(d.requests))
 	}
 	d.respond(no)
-	if d.request(2); !strings.Contains(string(d.refusals[len(d.refusals)-1].Reason), "all leased") {
+	if d.request(2); !strings.Contains(d.refusals[len(d.refusals)-1].String(), "all leased") {
 		t.Errorf("the pool is told %+v", d.refusals)
 	}
 	for _, by := range []func(){
@@ -443,7 +443,7 @@ func TestWhatIsLeasedEndsWithoutACoordinator(t *testing.T) {
 	d.run(2 * time.Second)
 	d.holds()
 	d.run(time.Minute)
-	if d.request(1); !strings.Contains(string(d.refusals[len(d.refusals)-1].Reason), "waits for the coordinator of the fleet: for a test") {
+	if d.request(1); !strings.Contains(d.refusals[len(d.refusals)-1].String(), "waits for the coordinator of the fleet: for a test") {
 		t.Errorf("the pool is told %+v", d.refusals)
 	}
 }
@@ -595,7 +595,7 @@ func TestWhatIsReturnedGoesBack(t *testing.T) {
 		d.hears()
 		d.do(func() { d.m.Returned("x", 3, 7, why, d.now) })
 		d.holds(5)
-		d.hears(wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 3, Token: 100, Reason: string(why)}}})
+		d.hears(wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 3, Token: 100, Reason: why.String()}}})
 		d.answers = true
 		d.ask(1)
 		d.grant(300, 3)

@@ -134,7 +134,7 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 	} else {
 		more, no := c.m.Acquire(o.id, int(min(m.Max, wire.MaxLeases-uint32(len(leases)))), now)
 		leases = append(leases, more...)
-		answer.Refused, answer.Never = string(no.Reason), no.Never
+		answer.Refused, answer.Never = no.String(), no.Never
 		if !no.Until.IsZero() {
 			answer.Until = max(no.Until.Sub(now), time.Millisecond)
 		}
@@ -158,16 +158,7 @@ func (c *Coordinator) LeaseProgress(by From, m wire.LeaseProgress, now time.Time
 func (c *Coordinator) LeaseReturned(by From, m wire.LeaseReturned, now time.Time) {
 	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
 		for _, i := range m.Items {
-			c.do(c.m.Fail(o.id, i.Piece, i.Token, reasonNamed(i.Reason), now))
+			c.do(c.m.Fail(o.id, i.Piece, i.Token, leasemgr.ReasonNamed(i.Reason), now))
 		}
 	}
-}
-
-// reasonNamed is a reason as it travels: its own text.
-func reasonNamed(text string) leasemgr.Reason {
-	switch r := leasemgr.Reason(text); r {
-	case leasemgr.BadData, leasemgr.Missed, leasemgr.NotFound, leasemgr.Lost, leasemgr.Disk, leasemgr.Elsewhere:
-		return r
-	}
-	return leasemgr.GaveBack
 }

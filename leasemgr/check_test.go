@@ -168,10 +168,10 @@ func (m *Manager) check() error {
 		if n == 0 && s.slot != 0 {
 			fail("%s: alarm without a lease", s.id)
 		}
-		if (s.waiting != "") != m.asleep.has(uint32(i)) {
+		if (s.waiting != 0) != m.asleep.has(uint32(i)) {
 			fail("%s: waits for %q, asleep %t", s.id, s.waiting, m.asleep.has(uint32(i)))
 		}
-		if s.waiting != "" {
+		if s.waiting != 0 {
 			sleepers++
 		}
 		pop := 0

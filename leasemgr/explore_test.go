@@ -180,7 +180,7 @@ func (x *machine) key() string {
 			continue
 		}
 		s := m.sources[i]
-		b = append(b, s.waiting...)
+		b = append(b, byte(s.waiting))
 		if s.head != 0 && !s.measured {
 			// Its speed is told from these.
 			num(min(int64(m.clock.at-s.busySince), int64(4*quantum)), s.busyGot)

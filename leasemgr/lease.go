@@ -1,6 +1,7 @@
 package leasemgr
 
 import (
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -21,20 +22,27 @@ type Lease struct {
 }
 
 // Reason is why a lease ended without its piece.
-type Reason string
+type Reason uint8
 
 // Reasons for Fail.
 const (
-	BadData  Reason = "sent wrong data"
-	Missed   Reason = "missed its deadline"
-	NotFound Reason = "does not have the piece"
-	GaveBack Reason = "gave it back"
-	Lost     Reason = "connection lost"
-	Disk     Reason = "could not be written"
-	// Elsewhere: the source has just given the piece to others, and it is to be
-	// fetched from them. See Defer.
-	Elsewhere Reason = "gave it to others"
+	GaveBack  Reason = iota // nobody is to blame
+	BadData                 // the source sent what is not the share's
+	Missed                  // its deadline passed
+	NotFound                // the source does not have the piece after all
+	Lost                    // the connection to the source
+	Disk                    // what came could not be written
+	Elsewhere               // the source gave the piece to others, and it is to be fetched from them; see Defer
 )
+
+// reasons is how reasons are said to people, and between the members of a fleet.
+var reasons = [...]string{"gave it back", "sent wrong data", "missed its deadline", "does not have the piece",
+	"connection lost", "could not be written", "gave it to others"}
+
+func (r Reason) String() string { return reasons[r] }
+
+// ReasonNamed is the reason whose String is text, and GaveBack if there is none.
+func ReasonNamed(text string) Reason { return Reason(max(0, slices.Index(reasons[:], text))) }
 
 // lease is a live lease: in its source's queue and in Manager.held.
 type lease struct {

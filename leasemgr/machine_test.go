@@ -271,7 +271,7 @@ func (x *machine) granted(l Lease, s *source, could []uint32) {
 
 func (x *machine) refused(id peers.ID, no Refusal, s *source, could []uint32, before string) {
 	x.claim(12, x.m.fingerprint() == before, "a refusal changed something")
-	x.claim(10, no.Reason != "", "refused without a reason")
+	x.claim(10, no.Reason != 0, "refused without a reason")
 	if s == nil {
 		x.claim(8, no.Reason == UnknownSource && no.Never, "%v for a stranger", no)
 		return

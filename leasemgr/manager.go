@@ -117,7 +117,7 @@ type source struct {
 	trip     time.Duration
 	score    float64
 	banned   bool
-	waiting  Why // why it was refused last; empty when it was not, or was woken
+	waiting  Why // why it was refused last; 0 when it was not, or was woken
 	shunned  []uint32
 	deferred map[uint32]instant // pieces it gave to others, and until when
 	recallAt instant            // when the first of them may be asked for again
@@ -240,7 +240,7 @@ func (m *Manager) Acquire(id peers.ID, max int, now time.Time) ([]Lease, Refusal
 	}
 	s := m.sources[i]
 	m.roused(i)
-	if no := m.barred(s); no.Reason != "" {
+	if no := m.barred(s); no.Reason != 0 {
 		return nil, m.refuse(i, no)
 	}
 	m.freshen()

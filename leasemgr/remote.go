@@ -21,7 +21,7 @@ func (m *Manager) Restore(id peers.ID, p share.Piece, now time.Time) (Lease, boo
 		return Lease{}, false
 	}
 	s := m.sources[i]
-	if m.barred(s).Reason != "" || !m.may(s, uint32(p)) {
+	if m.barred(s).Reason != 0 || !m.may(s, uint32(p)) {
 		return Lease{}, false
 	}
 	return m.public(m.lease(i, uint32(p), m.pool.rankOf(uint32(p)))), true

@@ -177,7 +177,7 @@ func (s *sim) ask(i int) {
 	for _, l := range got {
 		s.note(uint64(l.Piece), uint64(l.Token), uint64(l.Expires.UnixNano()))
 	}
-	if no.Reason != "" {
+	if no.Reason != 0 {
 		n.waits = true
 		if !no.Until.IsZero() {
 			s.at(no.Until.Sub(s.now), evAsk, i, n.life)

@@ -20,27 +20,37 @@ type Todo struct {
 }
 
 // Why is the reason for granting nothing, or nothing more.
-type Why string
+type Why uint8
 
 // Reasons for a refusal, and what ends it.
 const (
-	UnknownSource Why = "not a source of this transfer"                           // never
-	AllVerified   Why = "every piece is verified"                                 // never; a wake-up if one turns out bad
-	IsBanned      Why = "banned for sending wrong data"                           // a wake-up
-	IsPaused      Why = "the transfer is paused"                                  // a wake-up
-	AtCapacity    Why = "it holds as many leases as it may"                       // a wake-up
-	NoneHere      Why = "it has none of the pieces we miss"                       // a wake-up
-	AllLeased     Why = "every piece it has and we miss is leased"                // a wake-up, and Until: a hedge may be possible then
-	Spared        Why = "it has many to feed, and others have what we miss of it" // a wake-up, and Until
+	UnknownSource Why = 1 + iota // never
+	AllVerified                  // never; a wake-up if a piece turns out bad
+	IsBanned                     // a wake-up
+	IsPaused                     // a wake-up
+	AtCapacity                   // a wake-up
+	NoneHere                     // a wake-up
+	AllLeased                    // a wake-up, and Until: a hedge may be possible then
+	Spared                       // a wake-up, and Until
 )
+
+func (w Why) String() string {
+	return [...]string{"", "not a source of this transfer", "every piece is verified", "banned for sending wrong data",
+		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces we miss",
+		"every piece it has and we miss is leased", "it has many to feed, and others have what we miss of it"}[w]
+}
 
 // Refusal is why a source got fewer leases than it asked for. Its zero value is
 // that it got all.
 type Refusal struct {
 	Reason Why
+	Fleet  string    // what a fleet says of it, for people, if it is the fleet that grants no more
 	Until  time.Time // when to ask again unless woken before; zero: wait for the wake-up
 	Never  bool      // asking again makes no sense
 }
+
+// String is the refusal in words for people; empty if it is none.
+func (r Refusal) String() string { return cmp.Or(r.Fleet, r.Reason.String()) }
 
 // refuse notes that a source waits.
 func (m *Manager) refuse(i uint32, no Refusal) Refusal {
@@ -55,7 +65,7 @@ func (m *Manager) refuse(i uint32, no Refusal) Refusal {
 
 // roused notes that a source does not wait any more.
 func (m *Manager) roused(i uint32) {
-	m.sources[i].waiting = ""
+	m.sources[i].waiting = 0
 	if m.asleep.has(i) {
 		m.asleep.clear(i)
 		m.sleepers--

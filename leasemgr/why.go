@@ -375,7 +375,7 @@ func (m *Manager) Describe() string {
 		if s.banned {
 			b.WriteString(", banned")
 		}
-		if s.waiting != "" {
+		if s.waiting != 0 {
 			fmt.Fprintf(&b, ", waits: %s", s.waiting)
 		}
 		b.WriteString("\n")

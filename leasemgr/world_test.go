@@ -74,7 +74,7 @@ func (w *world) run(over func() bool) {
 			got, no := r.m.Acquire(id, 4096, r.now)
 			x.queue = append(x.queue, got...)
 			w.apply(r.m.Expire(r.now))
-			if no.Reason != "" {
+			if no.Reason != 0 {
 				x.ask = no.Until
 				if no.Until.IsZero() {
 					x.ask = r.now.Add(time.Hour) // it waits to be woken

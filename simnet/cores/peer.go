@@ -181,8 +181,8 @@ func (p *peer) ask(c *conn, n int) {
 		works[i].Have, works[i].Proven = f.verifier.State(l.Piece)
 	}
 	c.pool.Grant(works, now)
-	if refused.Reason != "" {
-		c.pool.RefusedFor(string(refused.Reason), refused.Until, now)
+	if refused.Reason != 0 {
+		c.pool.RefusedFor(refused.String(), refused.Until, now)
 	}
 	c.look = true
 }
