@@ -116,6 +116,7 @@ var pureImports = map[[2]string]string{
 	{"peers", "golang.org/x/time/rate"}: "a token bucket that is told the time",
 	{"rounds", "context"}:               "calls of its store are bounded",
 	{"transfer", "io/fs"}:               "what readers are told of a file that is not there",
+	{"share", "unsafe"}:                 "paths and piece values are parts of a manifest's bytes",
 }
 
 // clock is what reads the clock or waits for it.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/piecelease/fetcher/actors"
@@ -64,7 +62,7 @@ func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 			return nil, err
 		}
 	}
-	r.size = t.Manifest().Entries[r.entry].Size
+	r.size = t.Manifest().Entry(r.entry).Size
 	r.life, r.end = context.WithCancelCause(ctx)
 	r.told, _ = t.Manifest().Layout().PiecesOf(r.entry)
 	return r, nil
@@ -73,11 +71,11 @@ func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 // fileAt is the entry of a file of a share that has been fetched.
 func (t *Transfer) fileAt(path string) (int, error) {
 	m := t.Manifest()
-	i, ok := slices.BinarySearchFunc(m.Entries, path, func(e share.Entry, path string) int { return strings.Compare(e.Path, path) })
+	i, ok := m.Find(path)
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("%q: %w in the share", path, fs.ErrNotExist)
-	case m.Entries[i].Kind != share.File:
+	case m.Entry(i).Kind != share.File:
 		return 0, fmt.Errorf("%q is no file: %w", path, fs.ErrInvalid)
 	}
 	return i, nil
@@ -199,7 +197,7 @@ func (r *Reader) openFinished() error {
 	m, at := r.t.Manifest(), r.t.Path()
 	inside := ""
 	if !m.Single() {
-		inside = m.Entries[r.entry].Path
+		inside = m.Entry(r.entry).Path
 	}
 	f, err := r.t.node.cfg.Simulation.open(at, inside)
 	if err != nil {

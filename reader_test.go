@@ -82,7 +82,7 @@ func TestManyReadersOfAFolder(t *testing.T) {
 	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
 	must(t, err)
 	var wg sync.WaitGroup
-	for _, e := range s.Manifest().Entries {
+	for _, e := range s.Manifest().Entries() {
 		if e.Kind != share.File {
 			continue
 		}

@@ -42,8 +42,8 @@ func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), err
 	}
 	return func(m *share.Manifest) ([]Priority, error) {
 		only, skip := only.In(m), skip.In(m)
-		out, some := make([]Priority, len(m.Entries)), false
-		for i, e := range m.Entries {
+		out, some := make([]Priority, m.Len()), false
+		for i, e := range m.Entries() {
 			switch {
 			case len(only) > 0 && !only.Match(e.Path) || skip.Match(e.Path):
 				out[i] = PrioritySkip
@@ -70,7 +70,7 @@ func (o FetchOptions) noneOf(m *share.Manifest) error {
 	case len(o.Skip) > 0:
 		why = "each of its %d entries matches " + quoted(o.Skip)
 	}
-	return fmt.Errorf("%w: %s: "+why, ErrNothingSelected, m.Name, len(m.Entries))
+	return fmt.Errorf("%w: %s: "+why, ErrNothingSelected, m.Name, m.Len())
 }
 
 // quoted is patterns in words, safe in a format.
@@ -97,13 +97,13 @@ func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) 
 	}
 	globs = globs.In(m)
 	var entries []int
-	for i := range m.Entries {
-		if globs.Match(m.Entries[i].Path) {
+	for i := range m.Entries() {
+		if globs.Match(m.Entry(i).Path) {
 			entries = append(entries, i)
 		}
 	}
 	if len(entries) == 0 {
-		return fmt.Errorf("%w: %s: of its %d entries none matches %q", ErrNothingSelected, m.Name, len(m.Entries), pattern)
+		return fmt.Errorf("%w: %s: of its %d entries none matches %q", ErrNothingSelected, m.Name, m.Len(), pattern)
 	}
 	select {
 	case <-t.done:

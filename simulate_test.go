@@ -49,7 +49,7 @@ func TestANodeWorksOnASimulatedDisk(t *testing.T) {
 		if x.Path() != want {
 			t.Errorf("%s is at %s, not %s", name, x.Path(), want)
 		}
-		r, err := x.Open(t.Context(), s.Manifest().Entries[0].Path)
+		r, err := x.Open(t.Context(), s.Manifest().Entry(0).Path)
 		must(t, err)
 		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, film) {
 			t.Errorf("%s reads as %d bytes: %v", name, len(got), err)

@@ -99,7 +99,7 @@ func (n *simNode) order(m *share.Manifest, files int, d time.Duration) (out []st
 			return false
 		}
 		had = target.have.Count()
-		for i := range m.Entries {
+		for i := range m.Entries() {
 			first, k := m.Layout().PiecesOf(i)
 			whole := !seen[i]
 			for p := first; whole && p < first+share.Piece(k); p++ {
@@ -107,7 +107,7 @@ func (n *simNode) order(m *share.Manifest, files int, d time.Duration) (out []st
 			}
 			if whole {
 				seen[i] = true
-				out = append(out, m.Entries[i].Path)
+				out = append(out, m.Entry(i).Path)
 			}
 		}
 		return len(out) == files

@@ -61,7 +61,7 @@ func (p *Program) BeginCoordinating(m CoordinateShare) { p.s.Send(p.node, m) }
 // Skipping is a FetchShare.Select that leaves out the entries that skip says.
 func Skipping(skip func(entry int) bool) func(*share.Manifest) ([]leasemgr.Priority, error) {
 	return func(m *share.Manifest) ([]leasemgr.Priority, error) {
-		out := make([]leasemgr.Priority, len(m.Entries))
+		out := make([]leasemgr.Priority, m.Len())
 		for i := range out {
 			if skip(i) {
 				out[i] = leasemgr.Skip

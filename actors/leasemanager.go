@@ -225,9 +225,9 @@ func (l *leaseManager) filesOf(first, last share.Piece) string {
 	}
 	a, b := l.files.Layout().PieceSpan(first).Entry, l.files.Layout().PieceSpan(last).Entry
 	if a == b {
-		return l.files.Entries[a].Path
+		return l.files.Entry(a).Path
 	}
-	return l.files.Entries[a].Path + " to " + l.files.Entries[b].Path
+	return l.files.Entry(a).Path + " to " + l.files.Entry(b).Path
 }
 
 // sameActor says whether both are there and the same.

@@ -129,7 +129,7 @@ func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.E
 	}}
 	if choose != nil {
 		m.Select = func(m *share.Manifest) (out []leasemgr.Priority, err error) {
-			for _, e := range m.Entries {
+			for _, e := range m.Entries() {
 				out = append(out, choose(e))
 			}
 			return out, nil

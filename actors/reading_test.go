@@ -202,7 +202,7 @@ func TestSeveralReadersReadAtOnce(t *testing.T) {
 	for open := len(rs); open > 0; {
 		for _, r := range rs {
 			entry, _ := indexOf(m, r.path)
-			size := m.Entries[entry].Size
+			size := m.Entry(entry).Size
 			if r.off == size {
 				continue
 			}
@@ -233,8 +233,8 @@ func TestSeveralReadersReadAtOnce(t *testing.T) {
 }
 
 func indexOf(m *share.Manifest, path string) (int, bool) {
-	for i := range m.Entries {
-		if m.Entries[i].Path == path {
+	for i := range m.Entries() {
+		if m.Entry(i).Path == path {
 			return i, true
 		}
 	}

@@ -18,7 +18,7 @@ const page = 4 << 10
 func Bytes(m *share.Manifest) int64 {
 	n := paged(int64(len(m.Bytes())))
 	hashes := int64(page)
-	for _, e := range m.Entries {
+	for _, e := range m.Entries() {
 		if e.Kind == share.File {
 			n += paged(e.Size)
 			hashes += (e.Size + share.BlockSize - 1) / share.BlockSize * int64(len(share.Hash{}))

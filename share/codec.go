@@ -2,12 +2,11 @@ package share
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"iter"
 	"math"
-
-	"github.com/ipld/go-ipld-prime/codec/dagcbor"
-	"github.com/ipld/go-ipld-prime/datamodel"
+	"slices"
+	"unsafe"
 )
 
 // A manifest is DAG-CBOR: maps have their keys sorted by length, then by bytes;
@@ -56,23 +55,29 @@ func appendText(b []byte, s string) []byte {
 
 func appendKey(b []byte, k string) []byte { return appendText(b, k) }
 
-// encode is the canonical encoding of m, which has been checked.
-func (m *Manifest) encode() ([]byte, error) {
-	size := 64 + len(m.Name)
-	for i := range m.Entries {
-		e := &m.Entries[i]
-		size += 72 + len(e.Path) + len(e.Target) + len(Hash{})*len(e.Pieces)
-	}
-	b := make([]byte, 0, min(size, MaxManifest+MaxManifest/16))
+// appendTop appends what comes before the first of n entries.
+func appendTop(b []byte, name string, single bool, n int) []byte {
 	b = appendHead(b, cborMap, 4)
 	b = appendHead(appendKey(b, "v"), cborUint, version)
-	b = appendText(appendKey(b, "name"), m.Name)
-	b = appendBool(appendKey(b, "single"), m.single)
-	b = appendHead(appendKey(b, "entries"), cborList, uint64(len(m.Entries)))
-	for i := range m.Entries {
-		if b = m.Entries[i].append(b); len(b) > MaxManifest {
+	b = appendText(appendKey(b, "name"), name)
+	b = appendBool(appendKey(b, "single"), single)
+	return appendHead(appendKey(b, "entries"), cborList, uint64(n))
+}
+
+// encode is a manifest of n entries, with no room behind it. The entries must be sorted.
+func encode(name string, single bool, n int, entries iter.Seq[*Entry]) ([]byte, error) {
+	top := appendTop(nil, name, single, n)
+	size := len(top)
+	var one []byte
+	for e := range entries {
+		one = e.append(one[:0])
+		if size += len(one); size > MaxManifest {
 			return nil, errManifestSize
 		}
+	}
+	b := append(make([]byte, 0, size), top...)
+	for e := range entries {
+		b = e.append(b)
 	}
 	return b, nil
 }
@@ -121,234 +126,197 @@ func (e *Entry) append(b []byte) []byte {
 	return b
 }
 
-// decode reads b, at most MaxManifest bytes, without believing it.
-func decode(b []byte) (*Manifest, error) {
-	n := listed(b)
-	if n > MaxEntries {
+// index finds the entries of b, at most MaxManifest bytes, without believing it. What
+// is not the one encoding of what it says is refused, and so is an entry that is wrong
+// in itself. How the entries go together is for check to say.
+func index(b []byte) (*Manifest, error) {
+	c := &cursor{b: b}
+	c.head(cborMap)
+	c.want("v")
+	if v := c.head(cborUint); c.err == nil && v > version {
+		return nil, fmt.Errorf("%w: made by a later version of the format (%d; this one knows %d)", ErrManifest, v, version)
+	} else if c.err == nil && v != version {
+		return nil, fmt.Errorf("%w: there is no version %d of the format", ErrManifest, v)
+	}
+	m := &Manifest{raw: b}
+	c.want("name")
+	m.Name = c.text()
+	c.want("single")
+	m.single = c.bool()
+	c.want("entries")
+	n := c.head(cborList)
+	switch {
+	case c.err != nil:
+		return nil, c.err
+	case n > MaxEntries:
 		return nil, errEntries
+	case n > uint64(len(b)-c.at): // there is no room for so many
+		return nil, fmt.Errorf("%w: %d entries in %d bytes", ErrManifest, n, len(b)-c.at)
+	case !bytes.Equal(appendTop(nil, m.Name, m.single, int(n)), b[:c.at]):
+		return nil, fmt.Errorf("%w: not in canonical form", ErrManifest)
 	}
-	budget := 4*len(b) + 16<<20 // bytes that are believed before the entries are seen
-	r := &reader{m: &Manifest{}, room: min(int(n), budget/entryMemory)}
-	opts := dagcbor.DecodeOptions{
-		// The reader builds no nodes, so the library's budget has nothing to guard but
-		// its own scratch: each byte of input may cost it at most 9.
-		AllocationBudget: 16 * (int64(len(b)) + 1),
-		MaxDepth:         3,
+	m.starts = make([]uint32, n)
+	if err := m.find(c); err != nil {
+		return nil, err
 	}
-	if err := opts.Decode(r, bytes.NewReader(b)); err != nil {
-		if errors.Is(err, ErrManifest) || errors.Is(err, ErrLimit) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
-	}
-	return r.m, nil
+	return m, nil
 }
 
-// entryMemory is the most bytes that an Entry is in memory, but for what it points to.
-const entryMemory = 128
+// find fills starts from c, which stands at the first entry.
+func (m *Manifest) find(c *cursor) error {
+	var again []byte
+	for i := range m.starts {
+		m.starts[i] = uint32(c.at)
+		start := c.at
+		e := c.entry()
+		if c.err != nil {
+			return c.err
+		}
+		if err := e.check(); err != nil {
+			return err
+		}
+		again = e.append(slices.Grow(again[:0], c.at-start))
+		if !bytes.Equal(again, m.raw[start:c.at]) {
+			return fmt.Errorf("%w: entry %d is not in canonical form", ErrManifest, i)
+		}
+	}
+	if c.at != len(m.raw) {
+		return fmt.Errorf("%w: %d bytes behind the last entry", ErrManifest, len(m.raw)-c.at)
+	}
+	return nil
+}
 
-// listed is how many entries b says that it has, 0 if it does not begin as a manifest
-// does. So too many are refused before room is made for the first.
-func listed(b []byte) uint64 {
-	b, ok := bytes.CutPrefix(b, []byte("\xa4\x61v\x01\x64name"))
-	n, b := head(b, cborText)
-	if !ok || n >= uint64(len(b)) {
+// A cursor reads CBOR from front to back, and takes what is not canonical for what it
+// means: whoever asks encodes it again and compares. After the first error, which wraps
+// ErrManifest, all that it reads is zero.
+type cursor struct {
+	b   []byte
+	at  int
+	err error
+}
+
+func (c *cursor) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: at byte %d: %s", ErrManifest, c.at, fmt.Sprintf(format, args...))
+	}
+	c.b = c.b[:c.at]
+}
+
+// head is the number in the head of a value, which must be of a major type.
+func (c *cursor) head(major byte) uint64 {
+	if c.at == len(c.b) {
+		c.fail("it ends too soon")
 		return 0
 	}
-	if b, ok = bytes.CutPrefix(b[n:], []byte("\x66single")); !ok || len(b) == 0 {
+	first := c.b[c.at]
+	if first&^31 != major {
+		c.fail("%s is missing", [...]string{"a number", "", "bytes", "a text", "a list", "a map"}[major>>5])
 		return 0
 	}
-	if b, ok = bytes.CutPrefix(b[1:], []byte("\x67entries")); !ok {
+	a := first & 31
+	if a < 24 {
+		c.at++
+		return uint64(a)
+	}
+	size := 1 << (a - 24)
+	if a > 27 || len(c.b)-c.at-1 < size {
+		c.fail("it ends too soon, or has no length")
 		return 0
 	}
-	if n, b = head(b, cborList); n > uint64(len(b)) {
-		return 0 // a lie, which the decoder finds
+	var n uint64
+	for _, x := range c.b[c.at+1 : c.at+1+size] {
+		n = n<<8 | uint64(x)
 	}
+	c.at += 1 + size
 	return n
 }
 
-// head is the number in the head of a CBOR value of a major type, and what follows it;
-// 0 if there is none.
-func head(b []byte, major byte) (n uint64, rest []byte) {
-	if len(b) == 0 || b[0]&^31 != major {
-		return 0, nil
+// bytes is the content of a text or of bytes.
+func (c *cursor) bytes(major byte) []byte {
+	n := c.head(major)
+	if n > uint64(len(c.b)-c.at) {
+		c.fail("it ends too soon")
+		return nil
 	}
-	a, b := b[0]&31, b[1:]
-	if a < 24 {
-		return uint64(a), b
-	}
-	size := 1 << (a - 24)
-	if a > 27 || len(b) < size {
-		return 0, nil
-	}
-	for _, c := range b[:size] {
-		n = n<<8 | uint64(c)
-	}
-	return n, b[size:]
+	c.at += int(n)
+	return c.b[c.at-int(n) : c.at]
 }
 
-// reader assembles a manifest out of what the dagcbor decoder finds, with no
-// tree of nodes between. Its methods are those of the decoder's assemblers; what
-// the format does not have where it stands is refused.
-type reader struct {
-	m    *Manifest
-	room int // entries to make room for at once
-	at   place
-	key  string // the key whose value comes next, in inMap and inEntry
+// text is part of b, which must not change from now on.
+func (c *cursor) text() string {
+	b := c.bytes(cborText)
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-type place uint8
-
-const (
-	atStart   place = iota // before the one map that is the manifest
-	inMap                  // at the value of a key of the manifest
-	inEntries              // at an entry
-	inEntry                // at the value of a key of an entry
-)
-
-func (r *reader) unexpected(what string) error {
-	switch r.at {
-	case atStart:
-		return fmt.Errorf("%w: %s where a map should be", ErrManifest, what)
-	case inEntries:
-		return fmt.Errorf("%w: %s where an entry should be", ErrManifest, what)
+func (c *cursor) bool() bool {
+	if c.at == len(c.b) || c.b[c.at]|1 != cborTrue {
+		c.fail("true or false is missing")
+		return false
 	}
-	return fmt.Errorf("%w: %s under the key %q", ErrManifest, what, r.key)
+	c.at++
+	return c.b[c.at-1] == cborTrue
 }
 
-func (r *reader) entry() *Entry { return &r.m.Entries[len(r.m.Entries)-1] }
+// key goes past a key, if it comes next.
+func (c *cursor) key(k string) bool {
+	end := c.at + 1 + len(k)
+	if end > len(c.b) || c.b[c.at] != cborText|byte(len(k)) || string(c.b[c.at+1:end]) != k {
+		return false
+	}
+	c.at = end
+	return true
+}
 
-func (r *reader) is(at place, key string) bool { return r.at == at && r.key == key }
+func (c *cursor) want(k string) {
+	if !c.key(k) {
+		c.fail("the key %q is missing", k)
+	}
+}
 
-func (r *reader) BeginMap(int64) (datamodel.MapAssembler, error) {
-	switch r.at {
-	case atStart:
-		r.at = inMap
-	case inEntries:
-		if len(r.m.Entries) == MaxEntries {
-			return nil, errEntries
+// entry is the next entry. Its texts and piece values are part of b.
+func (c *cursor) entry() (e Entry) {
+	c.head(cborMap)
+	if c.key("e") {
+		e.PieceExp = uint8(min(c.head(cborUint), math.MaxUint8))
+	}
+	if c.key("h") {
+		e.Pieces = c.hashes()
+	}
+	if c.key("k") {
+		e.Kind = Kind(min(c.head(cborUint), math.MaxUint8))
+	}
+	if c.key("p") {
+		e.Path = c.text()
+	}
+	if c.key("r") {
+		if r := c.bytes(cborBytes); len(r) == len(e.Root) {
+			e.Root = Hash(r)
+		} else {
+			c.fail("a root of %d bytes", len(r))
 		}
-		r.m.Entries = append(r.m.Entries, Entry{})
-		r.at = inEntry
-	default:
-		return nil, r.unexpected("a map")
 	}
-	return mapReader{r}, nil
-}
-
-func (r *reader) BeginList(int64) (datamodel.ListAssembler, error) {
-	if !r.is(inMap, "entries") {
-		return nil, r.unexpected("a list")
-	}
-	r.at = inEntries
-	r.m.Entries = make([]Entry, 0, r.room)
-	return listReader{r}, nil
-}
-
-func (r *reader) AssignBool(v bool) error {
-	switch {
-	case r.is(inMap, "single"):
-		r.m.single = v
-	case r.is(inEntry, "x"):
-		r.entry().Exec = v
-	default:
-		return r.unexpected("a boolean")
-	}
-	return nil
-}
-
-func (r *reader) AssignInt(v int64) error {
-	switch {
-	case r.is(inMap, "v"):
-		if v > version {
-			return fmt.Errorf("%w: made by a later version of the format (%d; this one knows %d)", ErrManifest, v, version)
+	if c.key("s") {
+		if e.Size = int64(c.head(cborUint)); e.Size < 0 {
+			c.fail("a size of 2^63 bytes or more")
 		}
-		if v != version {
-			return fmt.Errorf("%w: there is no version %d of the format", ErrManifest, v)
-		}
-	case r.is(inEntry, "e"):
-		r.entry().PieceExp = uint8(min(max(v, 0), math.MaxUint8))
-	case r.is(inEntry, "k"):
-		r.entry().Kind = Kind(min(max(v, 0), math.MaxUint8))
-	case r.is(inEntry, "s"):
-		r.entry().Size = v
-	default:
-		return r.unexpected("a number")
 	}
-	return nil
-}
-
-func (r *reader) AssignString(v string) error {
-	switch {
-	case r.is(inMap, "name"):
-		r.m.Name = v
-	case r.is(inEntry, "p"):
-		r.entry().Path = v
-	case r.is(inEntry, "t"):
-		r.entry().Target = v
-	default:
-		return r.unexpected("a text")
+	if c.key("t") {
+		e.Target = c.text()
 	}
-	return nil
-}
-
-func (r *reader) AssignBytes(v []byte) error {
-	switch {
-	case r.is(inEntry, "r"):
-		if len(v) != len(Hash{}) {
-			return fmt.Errorf("%w: a root of %d bytes", ErrManifest, len(v))
-		}
-		r.entry().Root = Hash(v)
-	case r.is(inEntry, "h"):
-		n := len(v) / len(Hash{})
-		if len(v)%len(Hash{}) != 0 || n > MaxFilePieces {
-			return fmt.Errorf("%w: %d bytes of piece values", ErrManifest, len(v))
-		}
-		hashes := make([]Hash, n)
-		for i := range hashes {
-			hashes[i] = Hash(v[i*len(Hash{}):])
-		}
-		r.entry().Pieces = hashes
-	default:
-		return r.unexpected("bytes")
+	if c.key("x") {
+		e.Exec = c.bool()
 	}
-	return nil
+	return e
 }
 
-func (r *reader) AssignNull() error                { return r.unexpected("a null") }
-func (r *reader) AssignFloat(float64) error        { return r.unexpected("a float") }
-func (r *reader) AssignLink(datamodel.Link) error  { return r.unexpected("a link") }
-func (r *reader) AssignNode(datamodel.Node) error  { return r.unexpected("a node") }
-func (*reader) Prototype() datamodel.NodePrototype { return nil }
-
-// mapReader is a reader inside a map, at a key.
-type mapReader struct{ *reader }
-
-func (r mapReader) AssembleEntry(k string) (datamodel.NodeAssembler, error) {
-	r.key = k
-	return r.reader, nil
-}
-
-func (r mapReader) Finish() error {
-	if r.at == inEntry {
-		r.at = inEntries
+func (c *cursor) hashes() []Hash {
+	b := c.bytes(cborBytes)
+	n := len(b) / len(Hash{})
+	if len(b)%len(Hash{}) != 0 || n > MaxFilePieces {
+		c.fail("%d bytes of piece values", len(b))
 	}
-	return nil
-}
-
-// NB: the decoder calls AssembleEntry only; these complete its interface.
-func (r mapReader) AssembleKey() datamodel.NodeAssembler          { return r.reader }
-func (r mapReader) AssembleValue() datamodel.NodeAssembler        { return r.reader }
-func (r mapReader) KeyPrototype() datamodel.NodePrototype         { return nil }
-func (r mapReader) ValuePrototype(string) datamodel.NodePrototype { return nil }
-
-// listReader is a reader inside the list of entries.
-type listReader struct{ *reader }
-
-func (r listReader) AssembleValue() datamodel.NodeAssembler       { return r.reader }
-func (r listReader) ValuePrototype(int64) datamodel.NodePrototype { return nil }
-
-func (r listReader) Finish() error {
-	r.at, r.key = inMap, ""
-	return nil
+	if c.err != nil || n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*Hash)(b), n)
 }

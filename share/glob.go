@@ -46,7 +46,7 @@ func (gs Globs) In(m *Manifest) Globs {
 	out := slices.Clone(gs)
 	for i, g := range out {
 		below, named := strings.CutPrefix(g.text+"/", m.Name+"/")
-		if !named || slices.ContainsFunc(m.Entries, func(e Entry) bool { return g.match(e.Path) }) {
+		if !named || g.matchesIn(m) {
 			continue
 		}
 		if below == "" {
@@ -57,6 +57,15 @@ func (gs Globs) In(m *Manifest) Globs {
 		}
 	}
 	return out
+}
+
+func (g Glob) matchesIn(m *Manifest) bool {
+	for _, e := range m.Entries() {
+		if g.match(e.Path) {
+			return true
+		}
+	}
+	return false
 }
 
 // Match says whether one of the patterns matches a path, or a folder above it.

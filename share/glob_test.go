@@ -119,7 +119,7 @@ func TestGlobsMayHaveTheNameOfTheShareBefore(t *testing.T) {
 			t.Errorf("%q matches %q, want %q", glob, s, want)
 		}
 	}
-	m.Name, m.Entries = "album", m.Entries[:1]
+	m.Name, m.starts = "album", m.starts[:1]
 	if gs, _ := ParseGlobs([]string{"album"}); !gs.In(m).Match("cd1/a") {
 		t.Error("the name of the share is not all of it")
 	}

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -14,23 +15,25 @@ import (
 //
 // A Layout never changes and is safe for concurrent use.
 type Layout struct {
-	files  []extent // files with bytes, by first piece
+	files  []extent // files with bytes, by first piece: 24 bytes for each
 	pieces int
 	bytes  int64
 }
 
 // extent is a file with at least one byte.
 type extent struct {
-	entry int   // index in Manifest.Entries
-	first Piece // its first piece
-	n     int   // its pieces
 	size  int64
+	index uint32 // of its entry
+	first Piece  // its first piece
 	exp   uint8
 }
 
+func (f *extent) pieces() int { return piecesIn(f.size, f.exp) }
+func (f *extent) entry() int  { return int(f.index) }
+
 // A Span is a range of bytes in one file of a share.
 type Span struct {
-	Entry  int   // index in Manifest.Entries
+	Entry  int   // index of its entry in the manifest
 	Offset int64 // bytes from the start of the file
 	Len    int   // bytes
 }
@@ -48,17 +51,23 @@ func PieceExp(size int64) uint8 {
 // piecesIn is the number of pieces of 1<<exp bytes in a file of size bytes.
 func piecesIn(size int64, exp uint8) int { return int((size + 1<<exp - 1) >> exp) }
 
-func newLayout(entries []Entry) (*Layout, error) {
-	l := &Layout{}
+func newLayout(entries iter.Seq2[int, Entry]) (*Layout, error) {
+	files := 0
+	for _, e := range entries {
+		if e.Size > 0 {
+			files++
+		}
+	}
+	l := &Layout{files: make([]extent, 0, files)}
 	for i, e := range entries {
-		if e.Kind != File || e.Size == 0 {
+		if e.Size == 0 {
 			continue
 		}
 		n := piecesIn(e.Size, e.PieceExp)
 		if l.pieces+n > MaxPieces {
 			return nil, errPieces
 		}
-		l.files = append(l.files, extent{i, Piece(l.pieces), n, e.Size, e.PieceExp})
+		l.files = append(l.files, extent{e.Size, uint32(i), Piece(l.pieces), e.PieceExp})
 		l.pieces += n
 		l.bytes += e.Size
 	}
@@ -97,7 +106,7 @@ func (l *Layout) file(p Piece) *extent {
 func (l *Layout) PieceSpan(p Piece) Span {
 	f := l.file(p)
 	off := int64(p-f.first) << f.exp
-	return Span{f.entry, off, int(min(1<<f.exp, f.size-off))}
+	return Span{f.entry(), off, int(min(1<<f.exp, f.size-off))}
 }
 
 // PieceLen is the number of bytes of p.
@@ -121,19 +130,23 @@ func (l *Layout) BlockLen(p Piece, b Block) int { return l.RunSpan(p, b, 1).Len 
 
 // PiecesOf is the range of pieces of an entry; n is 0 for one without bytes.
 func (l *Layout) PiecesOf(entry int) (first Piece, n int) {
-	i, ok := slices.BinarySearchFunc(l.files, entry, func(f extent, entry int) int { return f.entry - entry })
+	i, ok := l.fileOf(entry)
 	if !ok {
 		return 0, 0
 	}
-	return l.files[i].first, l.files[i].n
+	return l.files[i].first, l.files[i].pieces()
 }
 
 // At is the piece that holds the byte at off of an entry, and its block there. The
 // byte must exist.
 func (l *Layout) At(entry int, off int64) (Piece, Block) {
-	i, _ := slices.BinarySearchFunc(l.files, entry, func(f extent, entry int) int { return f.entry - entry })
+	i, _ := l.fileOf(entry)
 	f := &l.files[i]
 	return f.first + Piece(off>>f.exp), Block(off & (1<<f.exp - 1) / BlockSize)
+}
+
+func (l *Layout) fileOf(entry int) (i int, ok bool) {
+	return slices.BinarySearchFunc(l.files, entry, func(f extent, entry int) int { return f.entry() - entry })
 }
 
 func log2floor(n int) int { return bits.Len(uint(n)) - 1 }

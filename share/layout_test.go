@@ -3,6 +3,7 @@ package share
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -49,7 +50,7 @@ func drawLayout(t *rapid.T) ([]Entry, *Layout) {
 			entries[i].PieceExp = PieceExp(entries[i].Size)
 		}
 	}
-	l, err := newLayout(entries)
+	l, err := newLayout(slices.All(entries))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func blocksTile(t *rapid.T, l *Layout, p Piece) {
 }
 
 func TestRunsThatAreNotThereAreInvalid(t *testing.T) {
-	l, err := newLayout([]Entry{{Size: MinPiece + 1, PieceExp: minPieceExp}})
+	l, err := newLayout(slices.All([]Entry{{Size: MinPiece + 1, PieceExp: minPieceExp}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,12 +164,12 @@ func TestShareHasAtMostMaxPieces(t *testing.T) {
 		entries = append(entries, full)
 	}
 	rest := Entry{Size: int64(MaxPieces%MaxFilePieces) * MinPiece, PieceExp: minPieceExp}
-	l, err := newLayout(append(entries, rest))
+	l, err := newLayout(slices.All(append(entries, rest)))
 	if err != nil || l.Pieces() != MaxPieces {
 		t.Fatalf("%v, %v", l, err)
 	}
 	rest.Size++
-	if _, err := newLayout(append(entries, rest)); !errors.Is(err, ErrLimit) {
+	if _, err := newLayout(slices.All(append(entries, rest))); !errors.Is(err, ErrLimit) {
 		t.Errorf("one piece more: %v", err)
 	}
 }
@@ -180,7 +181,7 @@ func BenchmarkRunSpan(b *testing.B) {
 			for i := range entries {
 				entries[i] = Entry{Size: 100_000, PieceExp: minPieceExp}
 			}
-			l, err := newLayout(entries)
+			l, err := newLayout(slices.All(entries))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -202,7 +203,7 @@ func TestAtFindsTheBlockOfEachByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := m.Layout()
-	for entry, e := range m.Entries {
+	for entry, e := range m.Entries() {
 		for _, off := range []int64{0, 1, BlockSize - 1, BlockSize, MinPiece - 1, MinPiece, 2*MinPiece + 3*BlockSize + 7, e.Size - 1} {
 			if off < 0 || off >= e.Size {
 				continue

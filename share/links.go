@@ -1,34 +1,38 @@
 package share
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"sort"
 	"strings"
 )
 
-// linkProblems is what is wrong with the symlinks among entries: targets that no
-// system can hold, and links that lead out of the share.
+// linkProblems is what is wrong with the symlinks of m, whose entries must be sorted:
+// targets that no system can hold, and links that lead out of the share.
 //
 // A link is resolved as a kernel would, step by step through the entries
 // themselves, so x -> . with l -> x/x/../.. is seen to leave. What is not there,
 // or is a file, is passed as if it was a directory, because it may become one. A
-// circle leads nowhere, and so not out. Each link is resolved once and the walk
-// keeps its own stack, so the work is linear in the manifest's size, whatever it says.
-func linkProblems(entries []Entry) []PathProblem {
+// circle leads nowhere, and so not out.
+//
+// Each link is resolved once, so that the steps are at most as many as all targets
+// have names, whatever the manifest says, and each is one search among the sorted
+// paths. No tree is built: the memory is 28 bytes for each link.
+func linkProblems(m *Manifest) []PathProblem {
 	var out []PathProblem
-	var t *tree
-	for i := range entries {
-		e := &entries[i]
-		if e.Kind != Symlink {
-			continue
+	_, _, n := m.Count()
+	w := walker{m: m, links: make([]link, 0, n)}
+	for i, e := range m.Entries() {
+		if e.Kind == Symlink {
+			w.links = append(w.links, link{entry: int32(i), bad: badTarget(e.Target) != ""})
 		}
+	}
+	for i := range w.links {
+		e := m.Entry(int(w.links[i].entry))
 		if why := badTarget(e.Target); why != "" {
 			out = append(out, PathProblem{e.Path, why})
-			continue
-		}
-		if t == nil {
-			t = newTree(entries)
-		}
-		if t.resolve(t.of[i]) == outside {
+		} else if w.leaves(int32(i)) {
 			out = append(out, PathProblem{e.Path, fmt.Sprintf("is a link to %q, which leaves the share", e.Target)})
 		}
 	}
@@ -49,160 +53,161 @@ func badTarget(target string) string {
 	return ""
 }
 
-// spot is a file, link or directory of a tree.
-type spot int32
+// A spot is something that is there: the first len bytes of the path of an entry. The
+// root has none.
+type spot struct{ entry, len int32 }
+
+// A link is on its way, or has arrived.
+type link struct {
+	entry int32
+	up    int32  // the link that waits for this one, by its index; -1 if none does
+	at    spot   // what is reached
+	below int32  // how many steps below at, among what is not there
+	next  uint16 // where the rest of the target begins
+	state linkState
+	bad   bool // the target cannot be one, so that the link is passed as a file is
+}
+
+type linkState uint8
 
 const (
-	root    spot = 0
-	outside spot = -1 // beyond the root
-	nowhere spot = -2 // a circle of links
-	unknown spot = -3 // a link nobody has resolved yet
-	walking spot = -4 // a link being resolved
+	unknown linkState = iota // nobody has followed it yet
+	walking
+	arrived
+	outside // beyond the root
+	nowhere // a circle of links
 )
 
-// tree is a share as a file system would hold it, directories included.
-type tree struct {
-	children map[edge]spot
-	nodes    []treeNode // by spot
-	of       []spot     // by entry
+type walker struct {
+	m     *Manifest
+	links []link // by entry
 }
 
-type edge struct {
-	above spot
-	name  string
-}
-
-type treeNode struct {
-	above spot
-	link  string // the target, of a link that has a possible one
-	leads spot   // where the link leads
-	below int    // ... and how many steps below that, among what is not there
-}
-
-func newTree(entries []Entry) *tree {
-	t := &tree{
-		children: make(map[edge]spot, len(entries)),
-		nodes:    make([]treeNode, 1, len(entries)+1),
-		of:       make([]spot, len(entries)),
+// leaves says whether a link, by its index, leads out of the share.
+func (w *walker) leaves(i int32) bool {
+	if w.links[i].state == unknown {
+		w.start(i, -1)
+		w.follow(i)
 	}
-	dir, at := "", root // the directory of the entry before
-	for i := range entries {
-		e := &entries[i]
-		slash := strings.LastIndexByte(e.Path, '/')
-		if d := e.Path[:slash+1]; d != dir {
-			dir, at = d, root
-			for name := range strings.SplitSeq(d[:len(d)-min(len(d), 1)], "/") {
-				if name != "" {
-					at = t.add(at, name)
-				}
+	return w.links[i].state == outside
+}
+
+// follow takes a link to its end, and first each that it comes through.
+func (w *walker) follow(i int32) {
+	for i >= 0 {
+		l := &w.links[i]
+		if l.state == walking {
+			if via := w.walk(l); via >= 0 {
+				w.start(via, i)
+				i = via
+			}
+			continue
+		}
+		if l.up >= 0 { // goes on from where l leads, or ends as l does
+			up := &w.links[l.up]
+			if l.state == arrived {
+				up.at, up.below = l.at, l.below
+			} else {
+				up.state = l.state
 			}
 		}
-		s := t.add(at, e.Path[slash+1:])
-		t.of[i] = s
-		if e.Kind == Symlink && badTarget(e.Target) == "" {
-			t.nodes[s].link, t.nodes[s].leads = e.Target, unknown
-		}
+		i = l.up
 	}
-	return t
 }
 
-func (t *tree) add(above spot, name string) spot {
-	s, ok := t.children[edge{above, name}]
-	if !ok {
-		s = spot(len(t.nodes))
-		t.nodes = append(t.nodes, treeNode{above: above})
-		t.children[edge{above, name}] = s
-	}
-	return s
+func (w *walker) start(i, up int32) {
+	l := &w.links[i]
+	l.state, l.up = walking, up
+	l.at = w.above(spot{l.entry, int32(len(w.m.Entry(int(l.entry)).Path))})
 }
 
-// walk is a link on its way.
-type walk struct {
-	link  spot
-	at    spot   // what is reached
-	below int    // how many steps below at, among what is not there
-	rest  string // what is left of the target
-}
-
-// resolve is where a link leads: the last place on its way that is there, or
-// outside, or nowhere.
-func (t *tree) resolve(link spot) spot {
-	if t.nodes[link].leads != unknown {
-		return t.nodes[link].leads
-	}
-	stack := []walk{t.start(link)}
-	for {
-		w := &stack[len(stack)-1]
-		end, via := t.step(w)
+// walk takes l on until it is done, or has come to a link that nobody has followed
+// yet: that is the answer, by its index, and else -1.
+func (w *walker) walk(l *link) (via int32) {
+	target := w.m.Entry(int(l.entry)).Target
+	for int(l.next) < len(target) {
+		name, _, _ := strings.Cut(target[l.next:], "/")
+		l.next = uint16(min(int(l.next)+len(name)+1, len(target)))
 		switch {
-		case via != root:
-			stack = append(stack, t.start(via))
-			continue
-		case end == unknown:
-			continue
-		}
-		// w is done, and so is every walk it breaks.
-		for {
-			w = &stack[len(stack)-1]
-			n := &t.nodes[w.link]
-			n.leads, n.below = end, w.below
-			stack = stack[:len(stack)-1]
-			if len(stack) == 0 {
-				return end
-			}
-			if end >= root {
-				next := &stack[len(stack)-1]
-				next.at, next.below = end, n.below
-				break
+		case name == "" || name == ".":
+		case name == ".." && l.below > 0:
+			l.below--
+		case name == ".." && l.at.len == 0:
+			l.state = outside
+			return -1
+		case name == "..":
+			l.at = w.above(l.at)
+		case l.below > 0:
+			l.below++
+		default:
+			if via := w.enter(l, name); via >= 0 || l.state != walking {
+				return via
 			}
 		}
 	}
+	l.state = arrived
+	return -1
 }
 
-func (t *tree) start(link spot) walk {
-	n := &t.nodes[link]
-	n.leads = walking
-	return walk{link: link, at: n.above, rest: n.link}
-}
-
-// step takes w one name further. end is where the walk ends, unknown while it
-// goes on; via is a link that must be resolved first, root if there is none.
-func (t *tree) step(w *walk) (end, via spot) {
-	if w.rest == "" {
-		return w.at, root
+// enter takes l to what is called name where it stands. The answer is as walk's.
+func (w *walker) enter(l *link, name string) (via int32) {
+	at, ok := w.find(l.at, name)
+	if !ok {
+		l.below++
+		return -1
 	}
-	var name string
-	name, w.rest, _ = strings.Cut(w.rest, "/")
-	switch {
-	case name == "" || name == ".":
-		return unknown, root
-	case name == ".." && w.below > 0:
-		w.below--
-		return unknown, root
-	case name == ".." && w.at == root:
-		return outside, root
-	case name == "..":
-		w.at = t.nodes[w.at].above
-		return unknown, root
+	i, isLink := slices.BinarySearchFunc(w.links, at.entry, func(x link, entry int32) int { return cmp.Compare(x.entry, entry) })
+	if !isLink || w.links[i].bad || int(at.len) < len(w.m.Entry(int(at.entry)).Path) {
+		l.at = at
+		return -1
 	}
-	next, ok := t.children[edge{w.at, name}]
-	if w.below > 0 || !ok {
-		w.below++
-		return unknown, root
-	}
-	n := &t.nodes[next]
-	if n.link == "" {
-		w.at = next
-		return unknown, root
-	}
-	switch n.leads {
+	switch through := &w.links[i]; through.state {
 	case unknown:
-		return unknown, next
+		return int32(i)
 	case walking:
-		return nowhere, root
-	case outside, nowhere:
-		return n.leads, root
+		l.state = nowhere
+	case arrived:
+		l.at, l.below = through.at, through.below
+	default:
+		l.state = through.state
 	}
-	w.at, w.below = n.leads, n.below
-	return unknown, root
+	return -1
+}
+
+// above is the directory that s is in.
+func (w *walker) above(s spot) spot {
+	path := w.m.Entry(int(s.entry)).Path[:s.len]
+	return spot{s.entry, int32(max(0, strings.LastIndexByte(path, '/')))}
+}
+
+// find is what is called name in dir: an entry, or a directory that one implies.
+func (w *walker) find(dir spot, name string) (spot, bool) {
+	at := w.m.Entry(int(dir.entry)).Path[:dir.len]
+	for _, end := range []string{"", "/"} {
+		i, found := sort.Find(w.m.Len(), func(i int) int { return -compare(w.m.Entry(i).Path, at, name, end) })
+		if n := dir.len + int32(len(name)) + min(1, dir.len); found {
+			return spot{int32(i), n}, true
+		}
+	}
+	return spot{}, false
+}
+
+// compare compares a path with that of name in dir, or with end "/" with the paths of
+// all that is in it.
+func compare(path, dir, name, end string) int {
+	slash := ""
+	if dir != "" {
+		slash = "/"
+	}
+	for _, part := range [...]string{dir, slash, name, end} {
+		n := min(len(part), len(path))
+		if c := strings.Compare(path[:n], part); c != 0 {
+			return c
+		}
+		path = path[n:]
+	}
+	if end == "" {
+		return len(path)
+	}
+	return 0
 }

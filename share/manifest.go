@@ -1,9 +1,10 @@
 package share
 
 import (
-	"bytes"
 	"fmt"
+	"iter"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -30,19 +31,20 @@ type Entry struct {
 
 // Manifest is the list of a share's files, the only thing a share ID commits to.
 // It never changes after NewManifest or DecodeManifest made it, and is then safe
-// for concurrent use.
+// for concurrent use. In memory it is its bytes, and four more for each entry.
 type Manifest struct {
-	Name    string // the root's name: what the fetched file or folder is called
-	Entries []Entry
-	single  bool
-	layout  *Layout
-	raw     []byte
-	id      ID
+	Name   string   // the root's name: what the fetched file or folder is called
+	starts []uint32 // by entry, where it begins in raw
+	nodes  int      // the entries, and the directories that they imply
+	single bool
+	layout *Layout
+	raw    []byte
+	id     ID
 }
 
 // NewManifest makes the manifest of a share. The entries may come in any order
-// and without PieceExp; the slice is copied, what its elements point to is not.
-// The piece values of a file of one piece may be left out.
+// and without PieceExp; nothing of them is kept. The piece values of a file of one
+// piece may be left out.
 //
 // One file whose path is name is a single-file share. A name that ends in '/'
 // always means a folder, also if it holds nothing but a file of its own name.
@@ -51,53 +53,90 @@ type Manifest struct {
 // ErrManifest for what is wrong in itself.
 func NewManifest(name string, entries []Entry) (*Manifest, error) {
 	name, folder := strings.CutSuffix(name, "/")
-	m := &Manifest{Name: name, Entries: slices.Clone(entries)}
-	m.single = !folder && len(entries) == 1 && entries[0].Kind == File && entries[0].Path == name
-	slices.SortFunc(m.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
-	for i := range m.Entries {
-		e := &m.Entries[i]
-		if e.Kind != File {
-			continue
+	single := !folder && len(entries) == 1 && entries[0].Kind == File && entries[0].Path == name
+	raw, err := sortedAndEncoded(name, single, entries)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeManifest(raw)
+}
+
+func sortedAndEncoded(name string, single bool, entries []Entry) ([]byte, error) {
+	order := make([]int32, len(entries))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(entries[a].Path, entries[b].Path) })
+	for _, i := range order {
+		e := entries[i].whole()
+		if err := e.check(); err != nil {
+			return nil, err
 		}
+	}
+	return encode(name, single, len(entries), func(yield func(*Entry) bool) {
+		var e Entry
+		for _, i := range order {
+			if e = entries[i].whole(); !yield(&e) {
+				return
+			}
+		}
+	})
+}
+
+// whole is e with what NewManifest adds to it and leaves out of it.
+func (e Entry) whole() Entry {
+	if e.Kind == File {
 		e.PieceExp = PieceExp(e.Size)
 		if len(e.Pieces) == 1 && e.Pieces[0] == e.Root {
 			e.Pieces = nil
 		}
 	}
-	if err := m.check(); err != nil {
-		return nil, err
-	}
-	raw, err := m.encode()
-	if err != nil {
-		return nil, err
-	}
-	m.raw, m.id = raw, IDOf(raw)
-	return m, nil
+	return e
 }
 
 // DecodeManifest reads the bytes of a manifest, which may be hostile, and keeps
-// them. They must be the one canonical encoding of a manifest that NewManifest
-// could have made. Errors as there.
+// them: they must not change from now on. They must be the one canonical encoding
+// of a manifest that NewManifest could have made. Errors as there. It takes at most
+// four times the memory that b has, and 16 MiB, whatever b says.
 func DecodeManifest(b []byte) (*Manifest, error) {
 	if len(b) > MaxManifest {
 		return nil, errManifestSize
 	}
-	m, err := decode(b)
+	m, err := index(b)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	again, err := m.encode()
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(again, b) {
-		return nil, fmt.Errorf("%w: not in canonical form", ErrManifest)
-	}
-	m.raw, m.id = b, IDOf(b)
+	m.id = IDOf(b)
 	return m, nil
+}
+
+// Len is the number of entries.
+func (m *Manifest) Len() int { return len(m.starts) }
+
+// Entry is the entry of an index below Len. It is read from the manifest's bytes, so
+// take it once and not in each step of a loop; what it points to must not be changed.
+func (m *Manifest) Entry(i int) Entry {
+	c := cursor{b: m.raw, at: int(m.starts[i])}
+	return c.entry()
+}
+
+// Entries yields the entries by their paths, as Entry gives them.
+func (m *Manifest) Entries() iter.Seq2[int, Entry] {
+	return func(yield func(int, Entry) bool) {
+		for i := range m.starts {
+			if !yield(i, m.Entry(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Find is the index of the entry at path; if there is none, of the first behind it.
+func (m *Manifest) Find(path string) (i int, ok bool) {
+	return sort.Find(len(m.starts), func(i int) int { return strings.Compare(path, m.Entry(i).Path) })
 }
 
 // Layout is the geometry of the share.
@@ -116,8 +155,8 @@ func (m *Manifest) Single() bool { return m.single }
 // Count is the number of entries of each kind. Directories that hold something
 // are not entries and not counted.
 func (m *Manifest) Count() (files, dirs, links int) {
-	for i := range m.Entries {
-		switch m.Entries[i].Kind {
+	for _, e := range m.Entries() {
+		switch e.Kind {
 		case File:
 			files++
 		case Dir:
@@ -129,51 +168,40 @@ func (m *Manifest) Count() (files, dirs, links int) {
 	return files, dirs, links
 }
 
-// check says what keeps m from being a manifest, and sets its layout.
+// check says what keeps entries that are right in themselves from being a manifest,
+// and sets the layout.
 func (m *Manifest) check() error {
-	for i := 1; i < len(m.Entries); i++ {
-		if m.Entries[i-1].Path > m.Entries[i].Path {
-			return fmt.Errorf("%w: entries out of order at %q", ErrManifest, m.Entries[i].Path)
+	m.nodes = m.Len()
+	prev := ""
+	for _, e := range m.Entries() {
+		if prev > e.Path {
+			return fmt.Errorf("%w: entries out of order at %q", ErrManifest, e.Path)
 		}
+		m.nodes += strings.Count(e.Path[commonPrefix(prev, e.Path):], "/")
+		prev = e.Path
 	}
-	if countTree(m.Entries) > MaxEntries {
+	if m.nodes > MaxEntries {
 		return errEntries
 	}
-	if p := m.Problems(); len(p) > 0 {
+	if p := m.problems(); len(p) > 0 {
 		return &PathError{p}
 	}
-	for i := range m.Entries {
-		if err := m.Entries[i].check(); err != nil {
-			return err
+	if m.single {
+		if m.Len() != 1 || m.Entry(0).Kind != File || m.Entry(0).Path != m.Name {
+			return fmt.Errorf("%w: said to be a single file, and is not", ErrManifest)
 		}
 	}
-	if m.single && (len(m.Entries) != 1 || m.Entries[0].Kind != File || m.Entries[0].Path != m.Name) {
-		return fmt.Errorf("%w: said to be a single file, and is not", ErrManifest)
-	}
 	var err error
-	if m.layout, err = newLayout(m.Entries); err != nil {
+	if m.layout, err = newLayout(m.Entries()); err != nil {
 		return err
 	}
-	for i := range m.Entries {
-		e := &m.Entries[i]
+	for _, e := range m.Entries() {
 		folds := e.Size == 0 || len(e.Pieces) > 0 // the root of one piece is its own witness
 		if e.Kind == File && folds && FileRoot(e.Pieces) != e.Root {
 			return fmt.Errorf("%w: %q: the piece values do not fold to the root", ErrManifest, e.Path)
 		}
 	}
 	return nil
-}
-
-// countTree is the number of entries and of the directories that sorted entries imply.
-func countTree(entries []Entry) int {
-	n := len(entries)
-	prev := ""
-	for i := range entries {
-		p := entries[i].Path
-		n += strings.Count(p[commonPrefix(prev, p):], "/")
-		prev = p
-	}
-	return n
 }
 
 // check says what is wrong with an entry in itself, its path and the fold of its pieces apart.

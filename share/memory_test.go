@@ -2,11 +2,16 @@ package share
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"iter"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
-	"unsafe"
 )
+
+var long = flag.Bool("long", false, "also read the largest manifests of all kinds")
 
 // allocated is the bytes that f allocates in all.
 func allocated(f func()) int {
@@ -17,49 +22,120 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// folders is a manifest of n empty folders that says it has count.
-func folders(n, count int) []byte {
-	b := []byte("\xa4\x61v\x01\x64name\x61x\x66single\xf4\x67entries")
-	b = appendHead(b, cborList, uint64(count))
+// made is the bytes of a manifest of n entries, which says that it has count.
+func made(n, count int, entry func(i int) Entry) []byte {
+	b := appendTop(nil, "x", false, count)
 	for i := range n {
-		b = append(b, "\xa2\x61k\x01\x61p\x67"...)
-		b = fmt.Appendf(b, "%07d", i)
+		e := entry(i)
+		b = e.append(b)
 	}
-	return b
+	return slices.Clip(b)
 }
 
-// A manifest of too many entries is refused before room is made for them, and one that
-// only says so costs no more than what it is long.
-func TestTooManyEntriesCostNoMemory(t *testing.T) {
-	if size := unsafe.Sizeof(Entry{}); size > entryMemory {
-		t.Errorf("an entry is %d bytes", size)
-	}
-	for what, b := range map[string][]byte{"has": folders(MaxEntries+1, MaxEntries+1), "says": folders(100, MaxEntries)} {
+func folder(i int) Entry { return Entry{Path: fmt.Sprintf("%07d", i), Kind: Dir} }
+
+// deep is a folder 2,000 folders down.
+func deep(i int) Entry {
+	return Entry{Path: fmt.Sprintf("%04d", i) + strings.Repeat("/a", 1998), Kind: Dir}
+}
+
+func emptyFile(i int) Entry {
+	return Entry{Path: fmt.Sprintf("%07d", i), Root: EmptyRoot, PieceExp: minPieceExp}
+}
+
+func smallFile(i int) Entry {
+	return Entry{Path: fmt.Sprintf("%07d", i), Root: Hash{1}, Size: 4000, PieceExp: minPieceExp}
+}
+
+// nextLink is a link to the next, so that the first is followed through all.
+func nextLink(i int) Entry {
+	return Entry{Path: fmt.Sprintf("%07d", i), Kind: Symlink, Target: fmt.Sprintf("%07d", i+1)}
+}
+
+// Whatever a manifest has, reading it allocates four times its bytes and 16 MiB at most,
+// garbage included, and so does looking at its names for all systems.
+func TestAManifestIsReadWithinItsBudget(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		n     int
+		entry func(int) Entry
+		long  bool
+	}{
+		{"folders", MaxEntries, folder, false},
+		{"deep folders", MaxEntries / 1999, deep, true},
+		{"empty files", 950_000, emptyFile, true},
+		{"files", 950_000, smallFile, true},
+		{"links", 1_900_000, nextLink, true},
+	} {
+		if c.long && !*long {
+			c.n /= 10
+		}
+		b := made(c.n, c.n, c.entry)
+		budget := 4*len(b) + 16<<20
+		var m *Manifest
 		var err error
-		if got := allocated(func() { _, err = DecodeManifest(b) }); got > 4*len(b)+17<<20 {
+		got := allocated(func() { m, err = DecodeManifest(b) })
+		if err != nil || m.Len() != c.n || m.Entry(c.n-1).Path != c.entry(c.n-1).Path {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		t.Logf("%s: %d MiB for a manifest of %d", c.what, got>>20, len(b)>>20)
+		if got > budget {
+			t.Errorf("%s: %d bytes allocated to read %d", c.what, got, len(b))
+		}
+		if got := allocated(func() { PortabilityProblems(m, "") }); got > budget {
+			t.Errorf("%s: %d bytes allocated to look at the names in %d", c.what, got, len(b))
+		}
+	}
+}
+
+// A manifest is made within three times its bytes and 16 MiB.
+func TestAManifestIsMadeInLittleMemory(t *testing.T) {
+	entries := make([]Entry, 300_000)
+	for i := range entries {
+		entries[i] = smallFile(i)
+	}
+	var m *Manifest
+	got := allocated(func() { m, _ = NewManifest("x", entries) })
+	if got > 3*len(m.Bytes())+16<<20 {
+		t.Errorf("%d bytes allocated for %d", got, len(m.Bytes()))
+	}
+}
+
+// A manifest of too many entries is refused before room is made for them, and so is one
+// that only says so.
+func TestTooManyEntriesCostNoMemory(t *testing.T) {
+	for what, b := range map[string][]byte{
+		"has":  made(MaxEntries+1, MaxEntries+1, folder),
+		"says": made(100, MaxEntries, folder),
+	} {
+		var err error
+		if got := allocated(func() { _, err = DecodeManifest(b) }); got > 1<<20 {
 			t.Errorf("%s: %d bytes allocated for %d", what, got, len(b))
 		}
 		if !errors.Is(err, ErrLimit) && !errors.Is(err, ErrManifest) {
 			t.Error(what, err)
 		}
 	}
-	// And what is read, is read as before.
-	if m, err := DecodeManifest(folders(3000, 3000)); err != nil || len(m.Entries) != 3000 {
-		t.Error(err)
-	}
 }
 
-func TestTheNumberOfEntriesIsReadFromAnyBytes(t *testing.T) {
-	b := folders(70_000, 70_000)
-	if n := listed(b); n != 70_000 {
-		t.Error(n)
+func TestEntriesAreFoundByTheirPaths(t *testing.T) {
+	m, err := NewManifest("n", entriesOf("b", "a/b", "a.c", "d//"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i := range 40 {
-		listed(b[:i])
-		bad := append([]byte(nil), b[:60]...)
-		for _, c := range []byte{0, 0x7b, 0x9b, 0xff} {
-			bad[i] = c
-			listed(bad)
+	for path, want := range map[string]int{"a.c": 0, "a/b": 1, "b": 2, "d": 3} {
+		if i, ok := m.Find(path); !ok || i != want {
+			t.Errorf("%s: %d, %v", path, i, ok)
 		}
+	}
+	for path, want := range map[string]int{"": 0, "a": 0, "a/a": 1, "c": 3, "e": 4} {
+		if i, ok := m.Find(path); ok || i != want {
+			t.Errorf("%s: %d, %v", path, i, ok)
+		}
+	}
+	next, stop := iter.Pull2(m.Entries())
+	defer stop()
+	if i, e, ok := next(); i != 0 || e.Path != "a.c" || !ok {
+		t.Errorf("the first is %d, %v", i, e)
 	}
 }

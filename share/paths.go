@@ -34,10 +34,9 @@ func (e *PathError) Error() string {
 
 func (e *PathError) Unwrap() error { return ErrPath }
 
-// Problems is everything about the paths of m that is refused on every system,
-// in the order of the entries, which must be sorted by path. A manifest that
-// NewManifest or DecodeManifest made has none.
-func (m *Manifest) Problems() []PathProblem {
+// problems is everything about the paths of m that is refused on every system, in
+// the order of the entries, which must be sorted by path.
+func (m *Manifest) problems() []PathProblem {
 	var out []PathProblem
 	add := func(path, why string) { out = append(out, PathProblem{path, why}) }
 	if strings.Contains(m.Name, "/") {
@@ -48,10 +47,9 @@ func (m *Manifest) Problems() []PathProblem {
 	// above holds the entries whose path begins the present one, shortest first:
 	// every entry that could lie above it is among them, because nothing that sorts
 	// between a path and its extension lacks the path as its beginning.
-	var above []*Entry
+	var above []Entry
 	prev := ""
-	for i := range m.Entries {
-		e := &m.Entries[i]
+	for i, e := range m.Entries() {
 		if why := badPath(e.Path); why != "" {
 			add(e.Path, why)
 		}
@@ -74,10 +72,10 @@ func (m *Manifest) Problems() []PathProblem {
 			}
 			break
 		}
-		above = append(above, e)
+		above = append(above, Entry{Path: e.Path, Kind: e.Kind})
 		prev = e.Path
 	}
-	return append(out, linkProblems(m.Entries)...)
+	return append(out, linkProblems(m)...)
 }
 
 // badPath says what is wrong with a path in itself; "" if nothing.

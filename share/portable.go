@@ -2,6 +2,9 @@ package share
 
 import (
 	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +16,9 @@ import (
 // as GOOS names it, cannot hold, or cannot keep apart, though others can; in the
 // order of the entries. With goos "" it is what any of Linux, macOS and Windows
 // cannot. A directory is named once, not with each file below it.
+//
+// The paths are walked for each system that folds names, to find hashes of folded
+// paths that come twice, and then once more: what is folded is kept of these alone.
 func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 	c := checker{}
 	for _, s := range systems() {
@@ -20,20 +26,24 @@ func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 			c.systems = append(c.systems, s)
 		}
 	}
-	c.name(m.Name, m.Name)
-	c.folded = make([]map[edge]held, len(c.systems))
+	var hashes []uint64
 	for i, s := range c.systems {
-		if s.fold != nil {
-			c.folded[i] = make(map[edge]held, len(m.Entries))
+		if s.fold != nil && !m.single {
+			hashes = slices.Grow(hashes[:0], m.nodes)
+			c.twins[i], c.first[i] = twins(m, s.fold, hashes), map[string]string{}
 		}
 	}
-	for i := range m.Entries {
-		e := &m.Entries[i]
+	c.name(m.Name, m.Name)
+	w := walk[level]{look: func(path, name string, up level) level {
+		c.name(path, name)
+		return c.fold(path, name, up)
+	}}
+	for _, e := range m.Entries() {
 		if !m.single { // its one path is the name
-			c.path(e.Path)
+			w.to(e.Path)
 		}
 		if e.Kind == Symlink {
-			c.link(e)
+			c.link(e.Path, e.Target)
 		}
 	}
 	return c.out
@@ -45,7 +55,7 @@ func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 type system struct {
 	goos, called string
 	name         func(name string) string
-	link         func(e *Entry) string
+	link         func(path, target string) string
 	fold         func(name string) string // equal for names that are one to this system
 }
 
@@ -120,17 +130,17 @@ func isDevice(name string) bool {
 
 // windowsLink looks at a target as Windows does, which takes ".." away from the
 // text before it follows anything.
-func windowsLink(e *Entry) string {
-	if strings.ContainsAny(e.Target, windowsForbidden) {
-		return fmt.Sprintf("is a link to %q, which cannot be one", e.Target)
+func windowsLink(path, target string) string {
+	if strings.ContainsAny(target, windowsForbidden) {
+		return fmt.Sprintf("is a link to %q, which cannot be one", target)
 	}
-	depth := strings.Count(e.Path, "/")
-	for name := range strings.SplitSeq(e.Target, "/") {
+	depth := strings.Count(path, "/")
+	for name := range strings.SplitSeq(target, "/") {
 		switch name {
 		case "", ".":
 		case "..":
 			if depth--; depth < 0 {
-				return fmt.Sprintf("is a link to %q, which leaves the share", e.Target)
+				return fmt.Sprintf("is a link to %q, which leaves the share", target)
 			}
 		default:
 			depth++
@@ -159,51 +169,54 @@ func isASCII(s string) bool {
 	return true
 }
 
-// checker walks the paths of a manifest in order.
 type checker struct {
 	systems []system
-	folded  []map[edge]held // by system: the tree as it holds it
-	above   []level         // the directories of the path before, outermost first
-	prev    string
+	twins   [maxSystems]map[uint64]bool   // by system: the hashes that different folded paths may share
+	first   [maxSystems]map[string]string // by system: by folded paths with such a hash, the first path
 	out     []PathProblem
-}
-
-// held is a name in a folded tree.
-type held struct {
-	at   spot
-	path string // the first to have it
-}
-
-// level is a component of the path that was walked last.
-type level struct {
-	end    int              // of the component, in its path
-	at     [maxSystems]spot // by system: its place in the folded tree
-	merged [maxSystems]bool // by system: it, or a directory above, is one with another
 }
 
 const maxSystems = 3
 
-// path looks at the components of p that the path before did not have.
-func (c *checker) path(p string) {
-	same := commonPrefix(c.prev, p)
-	for n := len(c.above); n > 0 && (c.above[n-1].end > same || !ends(p, c.above[n-1].end)); n-- {
-		c.above = c.above[:n-1]
+// level is what is known of a path, by system.
+type level struct {
+	hash   [maxSystems]uint64 // of what it is folded
+	merged [maxSystems]bool   // it, or a directory above, is one with another
+}
+
+// A walk goes through paths in their order, directory by directory. T is what is known
+// of a file or a directory.
+type walk[T any] struct {
+	look  func(path, name string, above T) T
+	prev  string
+	above []component[T] // of prev, outermost first
+}
+
+type component[T any] struct {
+	end   int // in the path
+	known T
+}
+
+// to looks at each component of p that the path before did not have.
+func (w *walk[T]) to(p string) {
+	same := commonPrefix(w.prev, p)
+	for n := len(w.above); n > 0 && (w.above[n-1].end > same || !ends(p, w.above[n-1].end)); n-- {
+		w.above = w.above[:n-1]
 	}
-	c.prev = p
-	var up level
+	w.prev = p
+	var up T
 	start := 0
-	if n := len(c.above); n > 0 {
-		up = c.above[n-1]
-		start = up.end + 1
+	if n := len(w.above); n > 0 {
+		up = w.above[n-1].known
+		start = w.above[n-1].end + 1
 	}
 	for start < len(p) {
 		end := len(p)
 		if i := strings.IndexByte(p[start:], '/'); i >= 0 {
 			end = start + i
 		}
-		c.name(p[:end], p[start:end])
-		up = c.fold(p[:end], p[start:end], up)
-		c.above = append(c.above, up)
+		up = w.look(p[:end], p[start:end], up)
+		w.above = append(w.above, component[T]{end, up})
 		start = end + 1
 	}
 }
@@ -213,59 +226,96 @@ func ends(p string, end int) bool { return end == len(p) || p[end] == '/' }
 
 // name asks each system about one name, at the end of path.
 func (c *checker) name(path, name string) {
-	c.ask(path, func(_ int, s *system) string { return s.name(name) })
+	var why [maxSystems]string
+	for i, s := range c.systems {
+		why[i] = s.name(name)
+	}
+	c.object(path, why)
 }
 
-func (c *checker) link(e *Entry) {
-	c.ask(e.Path, func(_ int, s *system) string {
-		if s.link == nil {
-			return ""
-		}
-		return s.link(e)
-	})
-}
-
-// fold puts name into each system's tree below up, and says so where another is
-// there already.
-func (c *checker) fold(path, name string, up level) level {
-	next := level{end: len(path)}
-	var twin [maxSystems]string
-	for i := range c.systems {
-		if c.folded[i] == nil {
-			continue
-		}
-		key := edge{up.at[i], c.systems[i].fold(name)}
-		h, ok := c.folded[i][key]
-		if !ok {
-			h = held{spot(len(c.folded[i]) + 1), path}
-			c.folded[i][key] = h
-		}
-		next.at[i] = h.at
-		next.merged[i] = up.merged[i] || h.path != path
-		if next.merged[i] && !up.merged[i] {
-			twin[i] = fmt.Sprintf("is the same as %q", h.path)
+func (c *checker) link(path, target string) {
+	var why [maxSystems]string
+	for i, s := range c.systems {
+		if s.link != nil {
+			why[i] = s.link(path, target)
 		}
 	}
-	c.ask(path, func(i int, _ *system) string { return twin[i] })
+	c.object(path, why)
+}
+
+// seed makes hashes of names, which nobody outside this process sees.
+var seed = maphash.MakeSeed()
+
+// below is the hash of a folded name in a directory of a hash.
+func below(dir uint64, folded string) uint64 {
+	return bits.RotateLeft64(dir, 23)*0x9e3779b97f4a7c15 + maphash.String(seed, folded)
+}
+
+// twins is the hashes of folded paths that come more than once: those of all paths that
+// are one when they are folded, and hardly any other. It works in hashes, which are empty.
+func twins(m *Manifest, fold func(name string) string, hashes []uint64) map[uint64]bool {
+	w := walk[uint64]{look: func(_, name string, up uint64) uint64 {
+		hashes = append(hashes, below(up, fold(name)))
+		return hashes[len(hashes)-1]
+	}}
+	for _, e := range m.Entries() {
+		w.to(e.Path)
+	}
+	slices.Sort(hashes)
+	out := map[uint64]bool{}
+	for i := 1; i < len(hashes); i++ {
+		if hashes[i] == hashes[i-1] {
+			out[hashes[i]] = true
+		}
+	}
+	return out
+}
+
+// fold says so where the path before name is to a system one that came before.
+func (c *checker) fold(path, name string, up level) level {
+	next := up
+	var twin [maxSystems]string
+	for i, s := range c.systems {
+		if len(c.twins[i]) == 0 {
+			continue
+		}
+		next.hash[i] = below(up.hash[i], s.fold(name))
+		if up.merged[i] || !c.twins[i][next.hash[i]] {
+			continue
+		}
+		folded := foldPath(path, s.fold)
+		first, ok := c.first[i][folded]
+		if !ok {
+			c.first[i][folded] = path
+		} else if first != path {
+			next.merged[i] = true
+			twin[i] = fmt.Sprintf("is the same as %q", first)
+		}
+	}
+	c.object(path, twin)
 	return next
 }
 
-// ask collects the objections of all systems to path, equal ones in one sentence.
-func (c *checker) ask(path string, why func(i int, s *system) string) {
-	var objections [maxSystems]string
-	for i := range c.systems {
-		objections[i] = why(i, &c.systems[i])
+func foldPath(path string, fold func(name string) string) string {
+	names := strings.Split(path, "/")
+	for i := range names {
+		names[i] = fold(names[i])
 	}
-	for i := range c.systems {
-		o := objections[i]
+	return strings.Join(names, "/")
+}
+
+// object notes what the systems object to path, equal objections in one sentence.
+func (c *checker) object(path string, why [maxSystems]string) {
+	for i := range why {
+		o := why[i]
 		if o == "" {
 			continue
 		}
 		var who []string
 		for j := i; j < len(c.systems); j++ {
-			if objections[j] == o {
+			if why[j] == o {
 				who = append(who, c.systems[j].called)
-				objections[j] = ""
+				why[j] = ""
 			}
 		}
 		c.out = append(c.out, PathProblem{path, o + " on " + strings.Join(who, " and ")})

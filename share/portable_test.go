@@ -112,7 +112,7 @@ func BenchmarkPaths(b *testing.B) {
 	b.Run("problems", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			m.Problems()
+			m.problems()
 		}
 	})
 	b.Run("portability", func(b *testing.B) {

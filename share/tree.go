@@ -114,8 +114,8 @@ var EmptyRoot = value(node(nil, 0), true)
 // PieceValue is what the blocks of p must fold to. p must be valid.
 func (m *Manifest) PieceValue(p Piece) Hash {
 	f := m.layout.file(p)
-	e := &m.Entries[f.entry]
-	if f.n == 1 {
+	e := m.Entry(f.entry())
+	if len(e.Pieces) == 0 {
 		return e.Root
 	}
 	return e.Pieces[p-f.first]
@@ -137,7 +137,7 @@ func (m *Manifest) CheckProof(p Piece, values []Hash) error {
 	}
 	got := values[0]
 	if len(values) > 1 {
-		got = value(fold(values), m.layout.file(p).n == 1)
+		got = value(fold(values), m.layout.file(p).pieces() == 1)
 	}
 	if got != m.PieceValue(p) {
 		return fmt.Errorf("piece %d: %w", p, ErrProof)

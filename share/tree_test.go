@@ -80,10 +80,11 @@ func hashFile(path string, data []byte, exp uint8) hashed {
 func laid(t testing.TB, files ...hashed) *Manifest {
 	m := &Manifest{Name: "test"}
 	for _, f := range files {
-		m.Entries = append(m.Entries, f.entry)
+		m.starts = append(m.starts, uint32(len(m.raw)))
+		m.raw = f.entry.append(m.raw)
 	}
 	var err error
-	if m.layout, err = newLayout(m.Entries); err != nil {
+	if m.layout, err = newLayout(m.Entries()); err != nil {
 		t.Fatal(err)
 	}
 	return m

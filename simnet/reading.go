@@ -24,7 +24,7 @@ type Reading struct {
 
 // Read has somebody read n bytes of a file from off on, as they come.
 func (f *Fetch) Read(entry int, off, n int64) *Reading {
-	e := f.c.Manifest.Entries[entry]
+	e := f.c.Manifest.Entry(entry)
 	r := &Reading{f: f, entry: entry, path: f.c.paths[entry], at: off, to: min(off+n, e.Size), began: f.x.net.Elapsed()}
 	f.x.host.Read(r)
 	return r
@@ -36,7 +36,7 @@ const ReadAhead = 4 << 20
 // Of is the fetch that is read from, Path the file's path in the share, and Left the
 // bytes that are still to be read.
 func (r *Reading) Of() *Fetch             { return r.f }
-func (r *Reading) Path() string           { return r.f.c.Manifest.Entries[r.entry].Path }
+func (r *Reading) Path() string           { return r.f.c.Manifest.Entry(r.entry).Path }
 func (r *Reading) Left() (from, to int64) { return r.at, r.to }
 
 // First is how long it took until the first bytes were there, and Took until all
@@ -71,7 +71,7 @@ func (r *Reading) Failed(err error) { r.err = err }
 
 // Read implements Host.
 func (m modelled) Read(r *Reading) {
-	e := r.f.c.Manifest.Entries[r.entry]
+	e := r.f.c.Manifest.Entry(r.entry)
 	m.program.BeginReading(r.f.handle, actors.OpenReader{Path: e.Path, Ahead: ReadAhead}, func(o actors.ReaderOpened) {
 		if r.err = o.Err; r.err != nil {
 			return

@@ -88,8 +88,7 @@ func (p *Partial) rename(n int) error {
 // makeRest makes what no Write made. Links come last.
 func (p *Partial) makeRest() error {
 	for _, kind := range []share.Kind{share.File, share.Dir, share.Symlink} {
-		for i := range p.m.Entries {
-			e := &p.m.Entries[i]
+		for i, e := range p.m.Entries() {
 			if e.Kind != kind {
 				continue
 			}
@@ -101,7 +100,7 @@ func (p *Partial) makeRest() error {
 	return p.syncNames()
 }
 
-func (p *Partial) makeEntry(i int, e *share.Entry) error {
+func (p *Partial) makeEntry(i int, e share.Entry) error {
 	name := p.file(i)
 	p.mu.Lock()
 	made := p.made[i]
@@ -210,14 +209,14 @@ func (p *Partial) restampSingle() {
 
 // stamps is what all files look like, which are what was verified of them.
 func (p *Partial) stamps() ([]vfs.Stamp, error) {
-	out := make([]vfs.Stamp, len(p.m.Entries))
-	for i := range p.m.Entries {
-		if p.m.Entries[i].Kind != share.File {
+	out := make([]vfs.Stamp, p.m.Len())
+	for i := range p.m.Len() {
+		if p.m.Entry(i).Kind != share.File {
 			continue
 		}
 		var err error
 		if out[i], err = p.finalStamp(i); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.m.Entries[i].Path, err)
+			return nil, fmt.Errorf("%s: %w", p.m.Entry(i).Path, err)
 		}
 	}
 	return out, nil
@@ -233,7 +232,7 @@ func (p *Partial) finalStamp(entry int) (vfs.Stamp, error) {
 	switch {
 	case !ok:
 		return vfs.Stamp{}, errTouched
-	case now.Size != p.m.Entries[entry].Size:
+	case now.Size != p.m.Entry(entry).Size:
 		return vfs.Stamp{}, share.ErrChanged
 	}
 	return now.Stamp, nil
@@ -250,8 +249,8 @@ func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 		}
 	}
 	slots := &slotFile{}
-	for i := range p.m.Entries {
-		if first, n := p.m.Layout().PiecesOf(i); slotsOf(p.m.Entries[i].Size) > 0 {
+	for i := range p.m.Len() {
+		if first, n := p.m.Layout().PiecesOf(i); slotsOf(p.m.Entry(i).Size) > 0 {
 			copySlots(slots, p.slotMap.first[i], p.slots, p.slotMap, first, n)
 		}
 	}

@@ -497,14 +497,14 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		}
 		return nil, differs("%q: %v", bad.Problems[0].Path, bad.Problems[0].Err)
 	}
-	for i := range max(len(im.found), len(m.Entries)) {
+	for i := range max(len(im.found), m.Len()) {
 		switch {
-		case i >= len(im.found) || i < len(m.Entries) && im.found[i].path > m.Entries[i].Path:
-			return nil, differs("%q is missing", m.Entries[i].Path)
-		case i >= len(m.Entries) || im.found[i].path < m.Entries[i].Path:
+		case i >= len(im.found) || i < m.Len() && im.found[i].path > m.Entry(i).Path:
+			return nil, differs("%q is missing", m.Entry(i).Path)
+		case i >= m.Len() || im.found[i].path < m.Entry(i).Path:
 			return nil, differs("%q is not in the share", im.found[i].path)
 		}
-		if e, f := &m.Entries[i], im.found[i]; e.Kind != f.kind || e.Target != f.target || e.Size != f.info.Size || vfs.HasExec && e.Exec != f.info.Exec {
+		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != f.target || e.Size != f.info.Size || vfs.HasExec && e.Exec != f.info.Exec {
 			return nil, differs("%q is not what it is in the share", e.Path)
 		}
 	}
@@ -515,10 +515,10 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		}
 		return nil, err
 	}
-	for i := range m.Entries {
-		if m.Entries[i].Kind == share.File && im.root(i) != m.Entries[i].Root {
+	for i := range m.Entries() {
+		if m.Entry(i).Kind == share.File && im.root(i) != m.Entry(i).Root {
 			im.discardSlots()
-			return nil, differs("%q has another content", m.Entries[i].Path)
+			return nil, differs("%q has another content", m.Entry(i).Path)
 		}
 	}
 	return im.finish(m), nil

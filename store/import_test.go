@@ -38,7 +38,7 @@ func TestRootsAreThoseOfPlainBlake3(t *testing.T) {
 	tr.make(t, dir)
 	for _, workers := range []int{0, 1, 7} {
 		im := importDir(t, dir, store.ImportOptions{Workers: workers})
-		for i, e := range im.Manifest.Entries {
+		for i, e := range im.Manifest.Entries() {
 			if e.Kind != share.File {
 				continue
 			}
@@ -104,12 +104,12 @@ func TestASymlinkToAShareIsFollowed(t *testing.T) {
 func TestLinksAreKeptSkippedOrRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "stuff")
 	tree{"f": "x", "good": "-> f", "d/up": "-> ../f"}.make(t, dir)
-	if im := importDir(t, dir, store.ImportOptions{}); len(im.Manifest.Entries) != 3 || im.Skipped != 0 {
-		t.Error("kept:", im.Manifest.Entries)
+	if im := importDir(t, dir, store.ImportOptions{}); im.Manifest.Len() != 3 || im.Skipped != 0 {
+		t.Error("kept:", im.Manifest.Len())
 	}
 	im := importDir(t, dir, store.ImportOptions{Links: store.LinksSkip})
-	if len(im.Manifest.Entries) != 1 || im.Skipped != 2 || len(im.Warnings) != 1 {
-		t.Error("skipped:", im.Manifest.Entries, im.Skipped, im.Warnings)
+	if im.Manifest.Len() != 1 || im.Skipped != 2 || len(im.Warnings) != 1 {
+		t.Error("skipped:", im.Manifest.Len(), im.Skipped, im.Warnings)
 	}
 	_, err := store.Import(context.Background(), dir, store.ImportOptions{Links: store.LinksRefuse})
 	var bad *store.ProblemsError
@@ -212,7 +212,7 @@ func TestAFileThatChangesIsHashedOnceMore(t *testing.T) {
 				t.Fatalf("grow %v: %v", grow, err)
 			}
 			b, _ := content(d.FS(), "stuff/b")
-			if im.Manifest.Entries[1].Root != blake3.Sum256(b) {
+			if im.Manifest.Entry(1).Root != blake3.Sum256(b) {
 				t.Errorf("grow %v: the root is of something else", grow)
 			}
 			for p := range share.FullSet(im.Manifest.Layout().Pieces()).All() {

@@ -36,7 +36,7 @@ type known struct {
 	slots *slotMap
 }
 
-func (k known) entry() *share.Entry { return &k.m.Entries[k.at] }
+func (k known) entry() share.Entry { return k.m.Entry(k.at) }
 
 // importName is where the record of a path lies.
 func importName(p string) string {
@@ -73,7 +73,7 @@ func encodeImport(at string, m *share.Manifest, stamps []vfs.Stamp) []byte {
 	b = append(b, at...)
 	b = append(b, m.ID().Bytes()...)
 	for i, st := range stamps {
-		if m.Entries[i].Kind != share.File {
+		if m.Entry(i).Kind != share.File {
 			st = vfs.Stamp{}
 		}
 		b = binary.LittleEndian.AppendUint64(b, uint64(st.MTime))
@@ -172,12 +172,12 @@ func (s *State) match(r remembered, wanted map[string]int, files []found, out []
 		return
 	}
 	m, err := s.Manifest(r.id)
-	if err != nil || len(stamps) != importEntry*len(m.Entries) {
+	if err != nil || len(stamps) != importEntry*m.Len() {
 		return
 	}
 	slots := newSlotMap(m)
-	for i := range m.Entries {
-		e := &m.Entries[i]
+	for i := range m.Entries() {
+		e := m.Entry(i)
 		if e.Kind != share.File {
 			continue
 		}

@@ -151,11 +151,11 @@ func (j *joining) join() (*Imported, error) {
 		if m.Single() {
 			below = ""
 		}
-		for _, e := range m.Entries {
+		for _, e := range m.Entries() {
 			e.Path = below + e.Path
 			entries = append(entries, e)
 		}
-		if len(m.Entries) == 0 {
+		if m.Len() == 0 {
 			entries = append(entries, share.Entry{Path: m.Name, Kind: share.Dir})
 		}
 		out.Hashed += p.out.Hashed

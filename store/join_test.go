@@ -55,7 +55,7 @@ func TestSeveralPathsAreOneFolder(t *testing.T) {
 	for i := range 3 {
 		im := joined(t, dir, i == 1, store.ImportOptions{State: st})
 		if im.Manifest.ID() != want.Manifest.ID() {
-			t.Fatalf("another share: %+v", im.Manifest.Entries)
+			t.Fatalf("another share, of %d entries", im.Manifest.Len())
 		}
 		if all := want.Manifest.Layout().Bytes(); i == 0 && im.Hashed != all || i > 0 && (im.Hashed != 0 || im.Cached != all) {
 			t.Errorf("the %d. time %d bytes were hashed and %d known", i+1, im.Hashed, im.Cached)
@@ -78,7 +78,7 @@ func TestAJoinedShareNoticesAChangeInOnePart(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, share.BlockSize)
-	for i, e := range im.Manifest.Entries {
+	for i, e := range im.Manifest.Entries() {
 		p, n := im.Manifest.Layout().PiecesOf(i)
 		if n == 0 {
 			continue
@@ -150,8 +150,8 @@ func TestWhatIsExcludedIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer im.Tree.Close()
-	if m := im.Manifest; len(m.Entries) != 2 || m.Entries[0].Path != "h" || m.Entries[1].Path != "one/f" || im.Excluded != 3 {
-		t.Errorf("%d left out, shared %+v", im.Excluded, m.Entries)
+	if m := im.Manifest; m.Len() != 2 || m.Entry(0).Path != "h" || m.Entry(1).Path != "one/f" || im.Excluded != 3 {
+		t.Errorf("%d left out, shared %d entries", im.Excluded, m.Len())
 	}
 	if last != (store.ImportProgress{Files: 2, TotalFiles: 2, Bytes: 2, Total: 2, Hashed: 2}) {
 		t.Errorf("progress ended at %+v", last)

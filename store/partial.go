@@ -135,9 +135,9 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 	p := &Partial{
 		m: m, opt: opt, dir: dir, staging: stagingName(m), path: filepath.Join(dirPath, m.Name), slotMap: newSlotMap(m),
 		have: share.NewSet(m.Layout().Pieces()), durable: share.NewSet(m.Layout().Pieces()),
-		again: map[share.Piece][]bool{}, made: make([]bool, len(m.Entries)),
+		again: map[share.Piece][]bool{}, made: make([]bool, m.Len()),
 	}
-	p.watch.was, p.watch.doubts, p.watch.pending = make([]vfs.Stamp, len(m.Entries)), map[int]doubt{}, map[share.Piece]bool{}
+	p.watch.was, p.watch.doubts, p.watch.pending = make([]vfs.Stamp, m.Len()), map[int]doubt{}, map[share.Piece]bool{}
 	p.batch.clear()
 	p.sel.wanted = wantedOf(m, opt.Wanted)
 	if bad := p.portability(runtime.GOOS); len(bad) > 0 {
@@ -182,7 +182,7 @@ func (p *Partial) file(entry int) string {
 	if p.m.Single() {
 		return "data"
 	}
-	return p.m.Entries[entry].Path
+	return p.m.Entry(entry).Path
 }
 
 // Manifest is the share's manifest.
@@ -300,7 +300,7 @@ func (p *Partial) writeError(entry int, err error) error {
 	if errors.Is(err, share.ErrDiskFull) {
 		return share.NoRoom(p.need())
 	}
-	return fmt.Errorf("write %s: %w", p.m.Entries[entry].Path, err)
+	return fmt.Errorf("write %s: %w", p.m.Entry(entry).Path, err)
 }
 
 // openFile opens an entry's file for writing, and makes it if it is new; then hold
@@ -315,7 +315,7 @@ func (p *Partial) openFile(entry int) (f vfs.File, err error) {
 			f, err = d.Edit(path.Base(name))
 			return err
 		}
-		f, err = d.Create(path.Base(name), p.m.Entries[entry].Exec)
+		f, err = d.Create(path.Base(name), p.m.Entry(entry).Exec)
 		return err
 	})
 	if !made && errors.Is(err, fs.ErrExist) {

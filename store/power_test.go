@@ -89,7 +89,7 @@ func newRig(t testing.TB, tr tree) rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range im.Manifest.Entries {
+	for _, e := range im.Manifest.Entries() {
 		if want := tr.file(e); e.Kind == share.File && blake3.Sum256([]byte(want)) != e.Root {
 			t.Fatalf("%s: the manifest is wrong", e.Path)
 		}
@@ -186,7 +186,7 @@ func (r rig) checkBits(d vfs.FS, durable int) error {
 	}
 	for p := range bits.All() {
 		s := r.m.Layout().PieceSpan(p)
-		e := r.m.Entries[s.Entry]
+		e := r.m.Entry(s.Entry)
 		got, err := part(d, stage+"/data/"+e.Path, s.Offset, int64(s.Len))
 		if err != nil {
 			return fmt.Errorf("piece %d is said to be verified: %w", p, err)
@@ -200,7 +200,7 @@ func (r rig) checkBits(d vfs.FS, durable int) error {
 
 // checkDone fails unless the share lies at its target, whole, and nothing else does.
 func (r rig) checkDone(d vfs.FS) error {
-	for i, e := range r.m.Entries {
+	for i, e := range r.m.Entries() {
 		at := path.Join(r.m.Name, e.Path)
 		info, err := d.Lstat(at)
 		if err != nil {

@@ -180,7 +180,7 @@ func (p *Partial) adoptRecent(noted, bits *share.Set) error {
 		p.durable.Remove(piece)
 		p.batch.done = append(p.batch.done, piece)
 		p.batch.touched[piece] = struct{}{}
-		p.newName(path.Dir(p.m.Entries[p.m.Layout().PieceSpan(piece).Entry].Path))
+		p.newName(path.Dir(p.m.Entry(p.m.Layout().PieceSpan(piece).Entry).Path))
 	}
 	if untrue {
 		return p.dropRecent()

@@ -34,7 +34,7 @@ func (e repairable) Unwrap() []error { return []error{e.error, ErrRepairable} }
 // isWrong notes what stands at the target in place of a wanted file or link, as it was
 // looked at: to be replaced, if that was asked for and it may be.
 func (p *Partial) isWrong(entry int, info vfs.Info, why string, way *inTheWay) {
-	e := &p.m.Entries[entry]
+	e := p.m.Entry(entry)
 	switch {
 	case info.Type == 0 && e.Kind == share.File, info.Type == fs.ModeSymlink && e.Kind != share.Dir:
 		if p.opt.Repair {
@@ -75,7 +75,7 @@ func (p *Partial) Replaces() (out []string) {
 	p.life.RLock()
 	defer p.life.RUnlock()
 	for _, entry := range slices.Sorted(maps.Keys(p.sel.wrong)) {
-		out = append(out, p.m.Entries[entry].Path)
+		out = append(out, p.m.Entry(entry).Path)
 	}
 	return out
 }
@@ -113,7 +113,7 @@ const newLink = "link.new"
 
 // replaceLink puts the symlink of an entry in the place of another.
 func (p *Partial) replaceLink(entry int) error {
-	e := &p.m.Entries[entry]
+	e := p.m.Entry(entry)
 	if err := p.dropLink(); err != nil {
 		return err
 	}
@@ -126,8 +126,13 @@ func (p *Partial) replaceLink(entry int) error {
 // dropLink removes what a run that was killed has left of replaceLink.
 func (p *Partial) dropLink() error {
 	target, err := p.stage.Readlink(newLink)
-	if err != nil || !slices.ContainsFunc(p.m.Entries, func(e share.Entry) bool { return e.Kind == share.Symlink && e.Target == target }) {
-		return nil // there is none, or it is not ours
+	if err != nil {
+		return nil // there is none
 	}
-	return p.stage.Remove(newLink)
+	for _, e := range p.m.Entries() {
+		if e.Kind == share.Symlink && e.Target == target {
+			return p.stage.Remove(newLink)
+		}
+	}
+	return nil // it is not ours
 }

@@ -235,7 +235,7 @@ func (p *Partial) reconcile(ctx context.Context) ([]int, error) {
 		return nil, err
 	}
 	l := p.m.Layout()
-	for i := range p.m.Entries {
+	for i := range p.m.Len() {
 		first, n := l.PiecesOf(i)
 		info, ok := s.kept[i]
 		p.made[i] = ok
@@ -310,7 +310,7 @@ func (p *Partial) hashTouched(ctx context.Context, files map[int]vfs.Info) (touc
 func (p *Partial) settleFiles(ctx context.Context, files []int, stamps []vfs.Stamp) error {
 	for _, entry := range files {
 		if err := p.syncFile(entry); err != nil {
-			return fmt.Errorf("sync %s: %w", p.m.Entries[entry].Path, err)
+			return fmt.Errorf("sync %s: %w", p.m.Entry(entry).Path, err)
 		}
 	}
 	return waitQuiet(ctx, stamps)

@@ -46,7 +46,7 @@ func (p *Partial) begun() map[int]begun {
 	l := p.m.Layout()
 	out := map[int]begun{}
 	for entry, made := range p.made {
-		if !made || p.m.Entries[entry].Kind != share.File || p.sel.wanted != nil && !p.sel.wanted[entry] {
+		if !made || p.m.Entry(entry).Kind != share.File || p.sel.wanted != nil && !p.sel.wanted[entry] {
 			continue
 		}
 		var here int64
@@ -56,7 +56,7 @@ func (p *Partial) begun() map[int]begun {
 				here += int64(l.PieceLen(piece))
 			}
 		}
-		if size := p.m.Entries[entry].Size; here < size {
+		if size := p.m.Entry(entry).Size; here < size {
 			out[entry] = begun{here, size - here}
 		}
 	}

@@ -111,7 +111,7 @@ const (
 // readPlaced reads the note, if there is one. One that cannot be read, as an older
 // one, still says that the target is filled file by file; what is there is hashed.
 func (p *Partial) readPlaced() error {
-	b, err := vfs.ReadRecord(p.stage, "placed", vfs.PlacedRecord, placedHead+placedLen*len(p.m.Entries))
+	b, err := vfs.ReadRecord(p.stage, "placed", vfs.PlacedRecord, placedHead+placedLen*p.m.Len())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -123,12 +123,12 @@ func (p *Partial) readPlaced() error {
 		return nil
 	}
 	for b = b[placedHead:]; len(b) >= placedLen; b = b[placedLen:] {
-		entry := binary.LittleEndian.Uint32(b)
-		if int64(entry) >= int64(len(p.m.Entries)) || p.m.Entries[entry].Kind != share.File {
+		entry := int(binary.LittleEndian.Uint32(b))
+		if uint(entry) >= uint(p.m.Len()) || p.m.Entry(entry).Kind != share.File {
 			continue
 		}
-		p.sel.placed[int(entry)] = vfs.Stamp{
-			Size:  p.m.Entries[entry].Size,
+		p.sel.placed[entry] = vfs.Stamp{
+			Size:  p.m.Entry(entry).Size,
 			MTime: int64(binary.LittleEndian.Uint64(b[4:])),
 			CTime: int64(binary.LittleEndian.Uint64(b[12:])),
 			Inode: binary.LittleEndian.Uint64(b[20:]),
@@ -198,7 +198,7 @@ func (p *Partial) portability(goos string) []share.PathProblem {
 		return bad
 	}
 	return slices.DeleteFunc(bad, func(x share.PathProblem) bool {
-		i, ok := slices.BinarySearchFunc(p.m.Entries, x.Path, func(e share.Entry, at string) int { return strings.Compare(e.Path, at) })
+		i, ok := p.m.Find(x.Path)
 		return ok && !p.sel.wanted[i]
 	})
 }
@@ -262,8 +262,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	var same []found // files to compare, and
 	var at []int     // ... their entries
 	missing, alike := 0, 0
-	for i := range p.m.Entries {
-		e := &p.m.Entries[i]
+	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
 		there := err == nil
 		like := false
@@ -345,7 +344,7 @@ func (p *Partial) blocked(name string) bool {
 }
 
 // isThere says whether a folder or link is what the share has.
-func (p *Partial) isThere(e *share.Entry, info vfs.Info) (ok bool, err error) {
+func (p *Partial) isThere(e share.Entry, info vfs.Info) (ok bool, err error) {
 	switch {
 	case e.Kind == share.Dir:
 		return info.Type.IsDir(), nil
@@ -369,7 +368,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	var todo []*hashed
 	var of []int // indexes in files, of todo
 	for i, entry := range entries {
-		e := &p.m.Entries[entry]
+		e := p.m.Entry(entry)
 		if known[i].m == nil {
 			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.Stamp()}), append(of, i)
 		} else if known[i].entry().Root == e.Root {
@@ -386,7 +385,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	}
 	for i, f := range todo {
 		entry := entries[of[i]]
-		e := &p.m.Entries[entry]
+		e := p.m.Entry(entry)
 		switch {
 		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(entry): // in nobody's way
 		case f.err != nil:
@@ -439,10 +438,10 @@ func (p *Partial) recognise() {
 // to be here; blocks of a piece that is not complete are read as well. It says
 // how many bytes there were, with io.EOF if the file ends before dst is full.
 func (p *Partial) ReadAt(entry int, dst []byte, off int64) (int, error) {
-	if entry < 0 || entry >= len(p.m.Entries) || p.m.Entries[entry].Kind != share.File || off < 0 {
+	if entry < 0 || entry >= p.m.Len() || p.m.Entry(entry).Kind != share.File || off < 0 {
 		return 0, fmt.Errorf("read entry %d at %d: %w", entry, off, fs.ErrInvalid)
 	}
-	s, end := clip(p.m.Entries[entry].Size, off, len(dst))
+	s, end := clip(p.m.Entry(entry).Size, off, len(dst))
 	s.Entry = entry
 	if s.Len == 0 {
 		return 0, end
@@ -481,11 +480,11 @@ func (p *Partial) readFresh(s share.Span, dst []byte) (int, error) {
 	defer release()
 	h, err := p.handles.Files.Get(s.Entry, func() (vfs.File, error) { return p.openFile(s.Entry) })
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+		return 0, fmt.Errorf("read %s: %w", p.m.Entry(s.Entry).Path, err)
 	}
 	defer p.handles.Files.Put(h)
 	if n, err := h.V.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
-		return 0, fmt.Errorf("read %s: %w", p.m.Entries[s.Entry].Path, err)
+		return 0, fmt.Errorf("read %s: %w", p.m.Entry(s.Entry).Path, err)
 	}
 	return s.Len, nil
 }
@@ -513,14 +512,14 @@ func (p *Partial) readSpan(s share.Span, dst []byte) (int, error) {
 		defer p.hold(s.Entry)()
 		p.inspect(s.Entry) // the next Sync hashes it
 	}
-	return 0, fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entries[s.Entry].Path), err)
+	return 0, fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entry(s.Entry).Path), err)
 }
 
 // stamped is the file of an entry, where it lies now; life is held. While it is
 // fetched we change it ourselves, so that its blocks alone tell what it is.
 func (p *Partial) stamped(entry int) stamped {
 	if p.isPlaced(entry) {
-		return stampedAs(p.m, p.sel.out, p.m.Entries[entry].Path, p.sel.placed[entry])
+		return stampedAs(p.m, p.sel.out, p.m.Entry(entry).Path, p.sel.placed[entry])
 	}
 	return stamped{p.m, p.handles, p.file(entry),
 		func(now vfs.Stamp) bool {
@@ -585,8 +584,8 @@ func (p *Partial) place() error {
 
 // doneStill says whether what is done is all that is wanted now.
 func (p *Partial) doneStill() bool {
-	for i := range p.m.Entries {
-		if p.wants(i) && p.m.Entries[i].Kind == share.File && !p.isPlaced(i) {
+	for i := range p.m.Len() {
+		if p.wants(i) && p.m.Entry(i).Kind == share.File && !p.isPlaced(i) {
 			return false
 		}
 	}
@@ -597,11 +596,11 @@ func (p *Partial) doneStill() bool {
 func (p *Partial) toPlace() (todo map[int]vfs.Stamp, whole bool, err error) {
 	todo, whole = map[int]vfs.Stamp{}, true
 	var absent share.Piece
-	for i := range p.m.Entries {
+	for i := range p.m.Len() {
 		switch {
 		case !p.wants(i):
 			whole = false
-		case p.m.Entries[i].Kind == share.File && !p.isPlaced(i):
+		case p.m.Entry(i).Kind == share.File && !p.isPlaced(i):
 			todo[i] = vfs.Stamp{}
 			absent += p.absent(i)
 		}
@@ -628,7 +627,7 @@ func (p *Partial) absent(entry int) (absent share.Piece) {
 // readyFiles makes files what they will be, and durable, in data.
 func (p *Partial) readyFiles(todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
-		e := &p.m.Entries[i]
+		e := p.m.Entry(i)
 		if err := p.makeEntry(i, e); err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
@@ -662,8 +661,7 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 		}
 	}
 	p.sel.out.Made = func(string) {} // madeName is told of all
-	for i := range p.m.Entries {
-		e := &p.m.Entries[i]
+	for i, e := range p.m.Entries() {
 		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
 			continue
 		}
@@ -690,7 +688,7 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 	var way inTheWay
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
-		e := &p.m.Entries[i]
+		e := p.m.Entry(i)
 		info, err := p.sel.out.Lstat(e.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -721,14 +719,14 @@ func (p *Partial) put(entry int, st vfs.Stamp) {
 		p.sel.placed = map[int]vfs.Stamp{}
 	}
 	p.sel.placed[entry] = st
-	p.madeName(p.m.Entries[entry].Path)
+	p.madeName(p.m.Entry(entry).Path)
 }
 
 // moveFiles moves files to their places. Nobody reads one meanwhile.
 func (p *Partial) moveFiles(todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		if err := p.moveFile(i, todo[i]); err != nil {
-			return fmt.Errorf("%s: %w", p.m.Entries[i].Path, err)
+			return fmt.Errorf("%s: %w", p.m.Entry(i).Path, err)
 		}
 	}
 	return nil
@@ -738,7 +736,7 @@ func (p *Partial) moveFile(entry int, st vfs.Stamp) error {
 	p.life.Lock()
 	defer p.life.Unlock()
 	p.handles.Files.Drop(entry) // an open file cannot be moved on every system
-	name := p.m.Entries[entry].Path
+	name := p.m.Entry(entry).Path
 	err := p.moveOver(entry, path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
 	if err == nil {
 		p.put(entry, restamp(p.sel.out, name, st))
@@ -757,8 +755,7 @@ func restamp(in *vfs.Handles, name string, was vfs.Stamp) vfs.Stamp {
 
 // makeLinks makes the links that are wanted, below the target.
 func (p *Partial) makeLinks() error {
-	for i := range p.m.Entries {
-		e := &p.m.Entries[i]
+	for i, e := range p.m.Entries() {
 		if e.Kind != share.Symlink || !p.wants(i) {
 			continue
 		}
@@ -812,7 +809,7 @@ func (p *Partial) syncDirsOf(h *vfs.Handles, dirs []string) error {
 func (p *Partial) makeWhole() error {
 	p.life.Lock()
 	defer p.life.Unlock()
-	stamps := make([]vfs.Stamp, len(p.m.Entries))
+	stamps := make([]vfs.Stamp, p.m.Len())
 	for entry, st := range p.sel.placed {
 		stamps[entry] = st
 	}

@@ -23,8 +23,8 @@ import (
 
 // only marks the entries at or below some paths.
 func only(m *share.Manifest, paths ...string) []bool {
-	out := make([]bool, len(m.Entries))
-	for i, e := range m.Entries {
+	out := make([]bool, m.Len())
+	for i, e := range m.Entries() {
 		for _, p := range paths {
 			out[i] = out[i] || e.Path == p || strings.HasPrefix(e.Path, p+"/")
 		}
@@ -214,7 +214,7 @@ func TestNeighboursAreLeftAlone(t *testing.T) {
 }
 
 func entryOf(m *share.Manifest, p string) int {
-	for i, e := range m.Entries {
+	for i, e := range m.Entries() {
 		if e.Path == p {
 			return i
 		}
@@ -379,7 +379,7 @@ func TestReadAtReadsWhatIsWritten(t *testing.T) {
 	for _, bad := range []struct {
 		entry int
 		off   int64
-	}{{-1, 0}, {len(im.Manifest.Entries), 0}, {big, -1}, {entryOf(im.Manifest, "none"), 0}} {
+	}{{-1, 0}, {im.Manifest.Len(), 0}, {big, -1}, {entryOf(im.Manifest, "none"), 0}} {
 		if _, err := p.ReadAt(bad.entry, make([]byte, 1), bad.off); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
@@ -508,7 +508,7 @@ func (r rig) fetchPart(d vfs.FS, wanted []bool) (durable int, err error) {
 
 // checkParts fails if a file below the target is not the share's.
 func (r rig) checkParts(d vfs.FS) error {
-	for _, e := range r.m.Entries {
+	for _, e := range r.m.Entries() {
 		if e.Kind != share.File {
 			continue
 		}
@@ -586,12 +586,12 @@ func TestASyncThatFailsLosesWhatIsNotWantedToo(t *testing.T) {
 // checkKept fails if less is here than was said to be safe.
 func (r rig) checkKept(d vfs.FS, durable int) error {
 	here := 0
-	for _, e := range r.m.Entries {
+	for _, e := range r.m.Entries() {
 		if _, err := d.Lstat(path.Join(r.m.Name, e.Path)); err == nil {
 			here++
 		}
 	}
-	if here == len(r.m.Entries) {
+	if here == r.m.Len() {
 		return nil // NAME.partial is going, or gone
 	}
 	p, err := store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{Workers: 1, Wanted: only(r.m, "link")})

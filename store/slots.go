@@ -34,10 +34,10 @@ type slotMap struct {
 }
 
 func newSlotMap(m *share.Manifest) *slotMap {
-	s := &slotMap{layout: m.Layout(), first: make([]int64, len(m.Entries))}
-	for i := range m.Entries {
+	s := &slotMap{layout: m.Layout(), first: make([]int64, m.Len())}
+	for i := range m.Entries() {
 		s.first[i] = s.total
-		s.total += slotsOf(m.Entries[i].Size)
+		s.total += slotsOf(m.Entry(i).Size)
 	}
 	return s
 }

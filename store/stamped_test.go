@@ -296,7 +296,7 @@ func TestOlderNotesAreNotMisread(t *testing.T) {
 	older(t, note, 36, 28)
 	p := openPart(t, dir, im.Manifest, store.PartialOptions{})
 	want := 0
-	for i, e := range im.Manifest.Entries {
+	for i, e := range im.Manifest.Entries() {
 		if strings.HasPrefix(e.Path, "a/") || strings.HasPrefix(e.Path, "many/") {
 			_, n := im.Manifest.Layout().PiecesOf(i)
 			want += n

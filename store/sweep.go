@@ -44,7 +44,7 @@ func (s *sweep) name(d vfs.FS, prefix string, e vfs.DirEntry) error {
 		}
 		name = p.m.Name
 	}
-	entry, ok := p.entryAt(name)
+	entry, ok := p.m.Find(name)
 	switch folder := p.isFolder(name); {
 	case folder && e.Type.IsDir():
 		sub, err := d.Sub(e.Name)
@@ -76,7 +76,7 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 		}
 		return d.Remove(e.Name) // the old name of a file that was moved
 	}
-	of := &p.m.Entries[entry]
+	of := p.m.Entry(entry)
 	if e.Type == 0 && of.Kind == share.File && info.Size <= of.Size && p.anyVerified(entry) {
 		s.kept[entry] = info
 		return nil
@@ -94,7 +94,7 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 // ours says whether something at the place of an entry is what we made, or nothing
 // that could be missed.
 func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, error) {
-	of := &s.p.m.Entries[entry]
+	of := s.p.m.Entry(entry)
 	switch {
 	case of.Kind == share.Symlink && info.Type == fs.ModeSymlink:
 		target, err := d.Readlink(name)
@@ -157,19 +157,14 @@ func (p *Partial) setAside(name string) error {
 	}
 }
 
-// entryAt is the entry with a path.
-func (p *Partial) entryAt(name string) (int, bool) {
-	return slices.BinarySearchFunc(p.m.Entries, name, func(e share.Entry, name string) int { return strings.Compare(e.Path, name) })
-}
-
 // isFolder says whether the share has a folder of this name.
 func (p *Partial) isFolder(name string) bool {
-	i, ok := p.entryAt(name)
+	i, ok := p.m.Find(name)
 	if ok {
-		return p.m.Entries[i].Kind == share.Dir
+		return p.m.Entry(i).Kind == share.Dir
 	}
-	i, _ = p.entryAt(name + "/")
-	return i < len(p.m.Entries) && strings.HasPrefix(p.m.Entries[i].Path, name+"/")
+	i, _ = p.m.Find(name + "/")
+	return i < p.m.Len() && strings.HasPrefix(p.m.Entry(i).Path, name+"/")
 }
 
 // clearData removes what we made of data. What others put there stays.
@@ -206,7 +201,7 @@ func (s *sweep) clear(d vfs.FS, name, at string) (gone bool, err error) {
 	for _, e := range list {
 		went := false
 		path := path.Join(at, e.Name)
-		if entry, ok := s.p.entryAt(path); err == nil && e.Type.IsDir() && s.p.isFolder(path) {
+		if entry, ok := s.p.m.Find(path); err == nil && e.Type.IsDir() && s.p.isFolder(path) {
 			went, err = s.clear(sub, e.Name, path)
 		} else if err == nil && ok {
 			went, err = s.clearEntry(sub, e.Name, entry)

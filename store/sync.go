@@ -225,7 +225,7 @@ func (p *Partial) syncData(b *batch) (s synced, err error) {
 	for _, entry := range slices.Sorted(maps.Keys(files)) {
 		if e := p.syncFile(entry); e != nil {
 			s.bad[entry] = struct{}{}
-			err = errors.Join(err, fmt.Errorf("sync %s: %w", p.m.Entries[entry].Path, e))
+			err = errors.Join(err, fmt.Errorf("sync %s: %w", p.m.Entry(entry).Path, e))
 		} else {
 			s.good[entry] = struct{}{}
 		}

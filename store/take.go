@@ -74,8 +74,8 @@ func (p *Partial) take(ctx context.Context) error {
 // look finds out what is missing.
 func (t *taking) look() {
 	p, l := t.p, t.p.m.Layout()
-	for i := range p.m.Entries {
-		if p.m.Entries[i].Kind != share.File || !p.wants(i) || p.isPlaced(i) {
+	for i := range p.m.Len() {
+		if p.m.Entry(i).Kind != share.File || !p.wants(i) || p.isPlaced(i) {
 			continue
 		}
 		first, n := l.PiecesOf(i)

@@ -25,7 +25,7 @@ func takeFrom(t *testing.T, original string, opt store.PartialOptions) (p *store
 	l := im.Manifest.Layout()
 	for piece := range share.FullSet(l.Pieces()).Minus(p.Verified()).All() {
 		s := l.PieceSpan(piece)
-		missing = append(missing, fmt.Sprintf("%s@%d", im.Manifest.Entries[s.Entry].Path, s.Offset/share.MinPiece))
+		missing = append(missing, fmt.Sprintf("%s@%d", im.Manifest.Entry(s.Entry).Path, s.Offset/share.MinPiece))
 	}
 	copyAll(t, p, im.Tree)
 	at, err := p.Finish()
@@ -199,7 +199,7 @@ func TestSharedBytesAreChecked(t *testing.T) {
 // The whole hash counts, not its beginning, by which pieces are looked up.
 func TestAPieceWithNearlyTheSameHashIsNotTaken(t *testing.T) {
 	r := newRig(t, tree{"a": random(2 * share.MinPiece)})
-	e := r.m.Entries[0]
+	e := r.m.Entry(0)
 	e.Pieces = []share.Hash{e.Pieces[0], e.Pieces[1]}
 	e.Pieces[1][31] ^= 1
 	e.Root = share.FileRoot(e.Pieces)

@@ -115,7 +115,7 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 	}
 	err := t.stamped(s.Entry).read(s, dst, t.Proof)
 	if err != nil {
-		p := t.m.Entries[s.Entry].Path
+		p := t.m.Entry(s.Entry).Path
 		if !t.m.Single() {
 			p = path.Join(t.m.Name, p)
 		}
@@ -126,7 +126,7 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 
 // stamped is the file of an entry.
 func (t *Tree) stamped(entry int) stamped {
-	return stampedAs(t.m, t.handles, t.place.file(t.m.Entries[entry].Path), t.stamps[entry])
+	return stampedAs(t.m, t.handles, t.place.file(t.m.Entry(entry).Path), t.stamps[entry])
 }
 
 // Proof is the hashes of a piece's blocks; see Source. They are kept; one that
@@ -164,7 +164,7 @@ func proof(m *share.Manifest, at *slotMap, slots *slotFile, p share.Piece, read 
 	_, pieces := m.Layout().PiecesOf(s.Entry)
 	values, value := share.HashPiece(nil, data, s.Offset, pieces == 1)
 	if value != m.PieceValue(p) {
-		return nil, fmt.Errorf("%s, piece %d: %w", m.Entries[s.Entry].Path, p, share.ErrChanged)
+		return nil, fmt.Errorf("%s, piece %d: %w", m.Entry(s.Entry).Path, p, share.ErrChanged)
 	}
 	slots.put(slot, values)
 	return values, slots.flush()

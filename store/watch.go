@@ -70,7 +70,7 @@ func (p *Partial) inspect(entry int) error {
 		p.watch.was[entry] = now
 		p.mu.Unlock()
 		return nil
-	case err == nil && info.Type == 0 && now.Size <= p.m.Entries[entry].Size && (was == vfs.Stamp{} || was.Inode == now.Inode):
+	case err == nil && info.Type == 0 && now.Size <= p.m.Entry(entry).Size && (was == vfs.Stamp{} || was.Inode == now.Inode):
 		p.doubt(entry, now)
 		return nil
 	}
@@ -103,7 +103,7 @@ func (p *Partial) taken(entry int) error {
 	for i, was := range p.watch.was {
 		if p.made[i] && was.Inode == info.Inode {
 			p.mu.Unlock()
-			return fmt.Errorf("%w: it has the name of %s on this file system", share.ErrPath, p.m.Entries[i].Path)
+			return fmt.Errorf("%w: it has the name of %s on this file system", share.ErrPath, p.m.Entry(i).Path)
 		}
 	}
 	p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Partial) taken(entry int) error {
 // loseFile makes all of an entry lost: its file is not ours any more. The next
 // opening finds out what to do about it.
 func (p *Partial) loseFile(entry int) error {
-	err := fmt.Errorf("%s was made, replaced or removed by another program: %w", p.m.Entries[entry].Path, share.ErrChanged)
+	err := fmt.Errorf("%s was made, replaced or removed by another program: %w", p.m.Entry(entry).Path, share.ErrChanged)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var lost []share.Piece
@@ -214,11 +214,11 @@ func (p *Partial) hashDoubts(limit int64) error {
 			p.mu.Lock()
 			p.loseFiles(map[int]struct{}{entry: {}}, nil)
 			p.mu.Unlock()
-			return fmt.Errorf("sync %s: %w", p.m.Entries[entry].Path, err)
+			return fmt.Errorf("sync %s: %w", p.m.Entry(entry).Path, err)
 		}
 		bad, err := p.wrong(context.Background(), d.left[:n])
 		if err != nil {
-			return fmt.Errorf("hash %s, which was touched: %w", p.m.Entries[entry].Path, err)
+			return fmt.Errorf("hash %s, which was touched: %w", p.m.Entry(entry).Path, err)
 		}
 		p.mu.Lock()
 		for _, piece := range bad {

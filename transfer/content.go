@@ -59,7 +59,7 @@ func (c *content) recount() {
 		if c.chosen.wants(i) {
 			continue
 		}
-		e := &c.manifest.Entries[i]
+		e := c.manifest.Entry(i)
 		_, pieces := l.PiecesOf(i)
 		n.Bytes -= e.Size
 		n.Pieces -= pieces
@@ -122,7 +122,7 @@ func (c *content) verifiedTo(entry int, off int64) int64 {
 		return off // some of it may be lost; Opened says
 	}
 	l, at := c.manifest.Layout(), off
-	for at < min(off+maxReady, c.manifest.Entries[entry].Size) {
+	for at < min(off+maxReady, c.manifest.Entry(entry).Size) {
 		p, block := l.At(entry, at)
 		s := l.RunSpan(p, block, 1)
 		if c.have.Has(p) {
@@ -140,5 +140,5 @@ func (c *content) lastFile() string {
 	if c.rate.first.IsZero() {
 		return ""
 	}
-	return c.manifest.Entries[c.manifest.Layout().PieceSpan(c.newest).Entry].Path
+	return c.manifest.Entry(c.manifest.Layout().PieceSpan(c.newest).Entry).Path
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
@@ -85,14 +84,14 @@ func (x *readers) admit(o opening) {
 
 // readable is the entry of a file that can be read.
 func (x *readers) readable(path string) (int, error) {
-	all := x.content.manifest.Entries
-	i, ok := slices.BinarySearchFunc(all, path, func(e share.Entry, path string) int { return strings.Compare(e.Path, path) })
-	switch {
-	case !ok:
+	i, ok := x.content.manifest.Find(path)
+	if !ok {
 		return 0, fmt.Errorf("%q: %w in the share", path, fs.ErrNotExist)
-	case all[i].Kind == share.Symlink:
-		return 0, fmt.Errorf("%q is a link to %q: %w", path, all[i].Target, fs.ErrInvalid)
-	case all[i].Kind != share.File:
+	}
+	switch e := x.content.manifest.Entry(i); {
+	case e.Kind == share.Symlink:
+		return 0, fmt.Errorf("%q is a link to %q: %w", path, e.Target, fs.ErrInvalid)
+	case e.Kind != share.File:
 		return 0, fmt.Errorf("%q is a folder: %w", path, fs.ErrInvalid)
 	case !x.content.chosen.wants(i):
 		return 0, fmt.Errorf("%q: %w", path, ErrSkipped)
@@ -134,7 +133,7 @@ func (x *readers) close(id leasemgr.Reader) {
 
 // steer tells the LeaseManager what a reader needs next, if that is news.
 func (x *readers) steer(r *reader) {
-	size := x.content.manifest.Entries[r.entry].Size
+	size := x.content.manifest.Entry(r.entry).Size
 	if r.at < 0 || r.at >= size {
 		x.steerTo(r, 0, 0)
 		return
@@ -165,7 +164,7 @@ func (x *readers) serve(r *reader) {
 	if !r.waiting() {
 		return
 	}
-	if end := x.content.verifiedTo(r.entry, r.at); end > r.at || r.at >= x.content.manifest.Entries[r.entry].Size {
+	if end := x.content.verifiedTo(r.entry, r.at); end > r.at || r.at >= x.content.manifest.Entry(r.entry).Size {
 		x.then(ReaderReady{To: r.waits, End: end})
 		r.waits = peers.Port{}
 	}
@@ -184,7 +183,7 @@ func (x *readers) serveAll(p share.Piece) {
 func (x *readers) dropSkipped() {
 	for _, r := range slices.Clone(x.list) {
 		if !x.content.chosen.wants(r.entry) {
-			x.refuse(r, fmt.Errorf("%q: %w", x.content.manifest.Entries[r.entry].Path, ErrSkipped))
+			x.refuse(r, fmt.Errorf("%q: %w", x.content.manifest.Entry(r.entry).Path, ErrSkipped))
 			x.close(r.id)
 		}
 	}

@@ -269,7 +269,7 @@ func (t *Transfer) choose(entries []int, priority leasemgr.Priority) error {
 		return ErrOpening
 	}
 	if t.chosen == nil {
-		t.chosen = make(Choice, len(t.manifest.Entries))
+		t.chosen = make(Choice, t.manifest.Len())
 	}
 	touched := make(map[int]bool, len(entries))
 	for _, i := range entries {

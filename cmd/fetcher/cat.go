@@ -7,7 +7,6 @@ import (
 	"io"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -182,31 +181,32 @@ func (c *catting) tell(t *fetcher.Transfer) {
 }
 
 // fileOf finds a file by its path in the share, or by that with the share's name before it.
-func fileOf(m *share.Manifest, file string) (*share.Entry, error) {
+func fileOf(m *share.Manifest, file string) (share.Entry, error) {
 	if file == "" {
 		if !m.Single() {
-			return nil, usageError{fmt.Errorf("%s is a folder: name a FILE in it; fetcher ls lists them", printable(m.Name))}
+			return share.Entry{}, usageError{fmt.Errorf("%s is a folder: name a FILE in it; fetcher ls lists them", printable(m.Name))}
 		}
-		return &m.Entries[0], nil
+		return m.Entry(0), nil
 	}
 	for _, p := range []string{file, strings.TrimPrefix(file, m.Name+"/")} {
-		i, ok := slices.BinarySearchFunc(m.Entries, p, func(e share.Entry, p string) int { return strings.Compare(e.Path, p) })
+		i, ok := m.Find(p)
 		if !ok {
 			continue
 		}
-		switch e := &m.Entries[i]; e.Kind {
+		switch e := m.Entry(i); e.Kind {
 		case share.File:
 			return e, nil
 		case share.Symlink:
-			return nil, usageError{fmt.Errorf("%q is a link to %q; name that", p, e.Target)}
+			return share.Entry{}, usageError{fmt.Errorf("%q is a link to %q; name that", p, e.Target)}
 		case share.Dir:
-			return nil, usageError{fmt.Errorf("%q is an empty folder", p)}
+			return share.Entry{}, usageError{fmt.Errorf("%q is an empty folder", p)}
 		}
 	}
 	for _, p := range []string{file, strings.TrimPrefix(file, m.Name+"/")} {
-		if slices.ContainsFunc(m.Entries, func(e share.Entry) bool { return strings.HasPrefix(e.Path, strings.TrimSuffix(p, "/")+"/") }) {
-			return nil, usageError{fmt.Errorf("%q is a folder; name a FILE in it", p)}
+		below := strings.TrimSuffix(p, "/") + "/"
+		if i, _ := m.Find(below); i < m.Len() && strings.HasPrefix(m.Entry(i).Path, below) {
+			return share.Entry{}, usageError{fmt.Errorf("%q is a folder; name a FILE in it", p)}
 		}
 	}
-	return nil, usageError{fmt.Errorf("%s has no file %q; fetcher ls lists what it has", printable(m.Name), file)}
+	return share.Entry{}, usageError{fmt.Errorf("%s has no file %q; fetcher ls lists what it has", printable(m.Name), file)}
 }

@@ -95,8 +95,8 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 func (a *app) print(m *share.Manifest) error {
 	a.out.sum(map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes()})
 	out := bufio.NewWriter(sink{a.stdout})
-	for i := range m.Entries {
-		e := &m.Entries[i]
+	for i := range m.Entries() {
+		e := m.Entry(i)
 		path := e.Path
 		if !m.Single() {
 			path = m.Name + "/" + path

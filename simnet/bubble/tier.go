@@ -501,7 +501,7 @@ func (h *host) Choose(f *simnet.Fetch, wanted bool, entries []int) {
 	}
 	for _, i := range entries {
 		if tr != nil { // an error is that the fetch is over
-			tr.SetPriority(context.Background(), f.Content().Manifest.Entries[i].Path, p)
+			tr.SetPriority(context.Background(), f.Content().Manifest.Entry(i).Path, p)
 		}
 	}
 }
@@ -513,7 +513,7 @@ func selector(f *simnet.Fetch) func(share.Entry) fetcher.Priority {
 		return nil
 	}
 	at := map[string]int{}
-	for i, e := range f.Content().Manifest.Entries {
+	for i, e := range f.Content().Manifest.Entries() {
 		at[e.Path] = i
 	}
 	return func(e share.Entry) fetcher.Priority {

@@ -47,7 +47,7 @@ var reading = []*simnet.Scenario{
 			})
 			r.After(1000*time.Millisecond, func() {
 				var all []int
-				for i := range c.Manifest.Entries {
+				for i := range c.Manifest.Len() {
 					all = append(all, i)
 				}
 				f.Choose(true, all...)
