@@ -58,6 +58,12 @@ type Config struct {
 	// this node: when it begins, and when it has ended. The calls come one at a time; it
 	// must not block. Default nobody. Node.Children lists them.
 	OnChild func(Child)
+	// Catalog keeps what is asked of the node over restarts; default none. Open starts
+	// nothing of it: Resume does. It must work until Close has returned.
+	Catalog Catalog
+	// OnEntry is told of each entry of the catalog that is new or has changed. The calls
+	// come one at a time; it must not block, nor call the node. Default nobody.
+	OnEntry func(Entry)
 	// Logger hears what an operator should know; default none.
 	Logger *slog.Logger
 	// Wall is the wall clock, for what is stored; default time.Now.

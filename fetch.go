@@ -49,7 +49,7 @@ type FetchOptions struct {
 	Like []string
 	// Select says how urgent each entry is that Only and Skip leave; default
 	// PriorityNormal.
-	Select func(share.Entry) Priority
+	Select func(share.Entry) Priority `json:"-"`
 	// Stall ends the transfer after so long without a verified byte; default 60 s.
 	Stall time.Duration
 	// Anonymous keeps this node from being named to others as a source.
@@ -67,6 +67,9 @@ type FetchOptions struct {
 	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 2 s and 256 MiB.
 	SyncEvery time.Duration
 	SyncBytes int64
+	// Entry is the entry of the node's catalog that is taken up again; default that of an
+	// earlier fetch of the share, or a new one.
+	Entry EntryID `json:"-"`
 }
 
 // Transfer is the fetch of one share. Its methods are safe for concurrent use.
@@ -74,12 +77,11 @@ type Transfer struct {
 	node   *Node
 	id     share.ID
 	handle actors.Handle
+	entry  EntryID
 	opt    FetchOptions
 	events chan Event
 	done   chan struct{}
 	opened func() // others who ask for the share meanwhile are told to come back
-
-	offered bool // the share is shared by this node already, so nothing of this is offered
 
 	mu       sync.Mutex
 	manifest *share.Manifest
@@ -134,42 +136,45 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, ErrNoSource
 	}
 	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, events: make(chan Event, 256), done: make(chan struct{}), last: Progress{Share: id}}
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return nil, errors.New("the node is closed")
+	if err := n.catalog.begin(t); err != nil {
+		return nil, err
 	}
-	if n.transfers[id] != nil {
-		n.mu.Unlock()
-		return nil, fmt.Errorf("share %s is being fetched by this node already: %w", id.Short(), share.ErrHeld)
+	if err := n.enter(t, ticketOrID, known); err != nil {
+		t.opened()
+		n.catalog.forget(t)
+		return nil, err
 	}
-	n.transfers[id] = t
-	t.offered = n.shares[id] != nil
-	t.opened = n.offers.Opening(id)
-	n.mu.Unlock()
 	err = n.program.Fetch(ctx, actors.FetchShare{
-		Handle: t.handle, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Offered: t.offered, Notify: t.notify,
+		Handle: t.handle, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Keep: opt.Keep, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
 	if err != nil {
 		t.opened()
-		n.forget(t)
+		n.catalog.forget(t)
+		n.settle(t, err, func() {})
 		close(t.done) // Close may wait for it
 		return nil, err
 	}
-	if n.isClosed() {
-		t.Stop() // Close has done so, but perhaps before there was something to stop
+	if n.catalog.isClosed() {
+		t.stop() // Close has done so, but perhaps before there was something to stop
 	}
 	return t, nil
 }
 
-func (n *Node) forget(t *Transfer) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.transfers[t.id] == t {
-		delete(n.transfers, t.id)
+// enter enters a transfer in the catalog, before it starts.
+func (n *Node) enter(t *Transfer, ticketOrID string, known *share.Manifest) (err error) {
+	e := Entry{ID: t.opt.Entry, Share: t.id, State: EntryFetching, Ticket: ticketOrID, Fetching: t.opt, Added: n.cfg.Wall()}
+	if known != nil {
+		e.Name = known.Name
 	}
+	if n.cfg.Simulation.FS == nil {
+		if e.Fetching.Dir, err = filepath.Abs(t.opt.Dir); err != nil {
+			return err
+		}
+	}
+	t.entry, err = n.catalog.put(e)
+	return err
 }
 
 // knownManifest makes dir, and looks for the share's manifest on this disk: in a partial fetch, or in the state.
@@ -241,7 +246,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	if err := t.node.state.SaveManifest(m); err != nil {
 		t.node.log.Warn("the manifest was not kept", "error", err)
 	}
-	t.node.offers.Yield(m.ID())
+	t.node.catalog.offers.Yield(m.ID())
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
 		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing()})
 	if err != nil {
@@ -253,9 +258,8 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	t.mu.Lock()
 	t.manifest, t.partial = m, p
 	t.mu.Unlock()
-	if !t.offered {
-		t.node.offers.Add(p)
-	}
+	t.node.catalog.offerPart(p)
+	t.node.catalog.change(t.entry, func(e *Entry) { e.Name = m.Name })
 	t.opened()
 	return p, nil
 }
@@ -313,10 +317,15 @@ func (t *Transfer) ended(e Ended) {
 	t.last, t.err = e.Last, e.Err
 	t.mu.Unlock()
 	t.opened()
-	t.node.forget(t)
+	t.node.catalog.forget(t)
 	if e.Err != nil || !t.opt.Keep {
 		t.node.leave(t)
 	}
+	t.node.settle(t, e.Err, func() { t.over(e) })
+}
+
+// over says the last event, which is never lost.
+func (t *Transfer) over(e Ended) {
 	for {
 		select {
 		case t.events <- e:
@@ -325,7 +334,7 @@ func (t *Transfer) ended(e Ended) {
 			return
 		default:
 		}
-		select { // make room: the last event is never lost
+		select { // make room
 		case <-t.events:
 		default:
 		}
@@ -423,8 +432,32 @@ func headline(p Progress) string {
 // it loses events, but never the last, Ended, after which it is closed.
 func (t *Transfer) Events() <-chan Event { return t.events }
 
-// Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped.
-func (t *Transfer) Stop() { t.node.program.StopTransfer(t.handle) }
+// Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped. Its
+// entry goes. Stop waits until it has ended; if ctx ends first, it ends all the same.
+func (t *Transfer) Stop(ctx context.Context) error {
+	if t.node.catalog.running(t.id) == t {
+		if err := t.node.catalog.remove(t.entry); err != nil && !errors.Is(err, errClosed) {
+			return err
+		}
+	}
+	return t.halt(ctx)
+}
+
+// halt stops the transfer, and leaves its entry.
+func (t *Transfer) halt(ctx context.Context) error {
+	t.stop()
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *Transfer) stop() { t.node.program.StopTransfer(t.handle) }
+
+// Entry is the transfer's entry in the node's catalog.
+func (t *Transfer) Entry() EntryID { return t.entry }
 
 // Replaces is what lies at the target, differs from the share, and is replaced when the
 // right bytes are here, by its path in the share: known once the place on disk is open,

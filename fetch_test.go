@@ -336,7 +336,7 @@ func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
 	must(t, err)
 	for e := range x.Events() {
 		if p, ok := e.(Progress); ok && p.Verified > 20<<20 {
-			x.Stop()
+			must(t, x.Stop(t.Context()))
 		}
 	}
 	if err := x.Wait(t.Context()); !errors.Is(err, ErrStopped) {

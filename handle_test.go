@@ -22,7 +22,7 @@ func TestATransferThatHasEndedDoesNothingToItsSuccessor(t *testing.T) {
 	r, err := second.Open(t.Context(), "f.bin")
 	must(t, err)
 	defer r.Close()
-	first.Stop()
+	must(t, first.Stop(t.Context()))
 	if _, err := n.program.Progress(t.Context(), second.handle); err != nil { // asked after the Stop
 		t.Error(err)
 	}

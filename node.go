@@ -34,19 +34,17 @@ type Node struct {
 	state    *store.State
 	stateDir io.Closer // the state, and the folder it is in
 	host     *p2p.Host
-	offers   *store.Offers
+	catalog  *catalog
 	program  *actors.Program
 	named    bool // its key is one that others know it by, and not made for this run
 
-	mu        sync.Mutex
-	transfers map[share.ID]*Transfer
-	shares    map[share.ID]*Share
-	fleets    map[share.ID]*Coordination
-	closed    bool
-	closing   chan struct{} // closed when Close begins
-	ended     chan struct{} // closed when Close is through
-	closeErr  error         // what Close returns; good once ended is closed
-	leaving   sync.WaitGroup
+	mu       sync.Mutex
+	fleets   map[share.ID]*Coordination
+	closed   bool
+	closing  chan struct{} // closed when Close begins
+	ended    chan struct{} // closed when Close is through
+	closeErr error         // what Close returns; good once ended is closed
+	leaving  sync.WaitGroup
 }
 
 // Open starts a node. It listens, but does nothing until asked. ctx is for the
@@ -58,7 +56,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, fleets: map[share.ID]*Coordination{}, closing: make(chan struct{}), ended: make(chan struct{})}
+	n := &Node{cfg: cfg, log: cfg.Logger, fleets: map[share.ID]*Coordination{}, closing: make(chan struct{}), ended: make(chan struct{})}
 	if n.state, n.stateDir, err = cfg.Simulation.openState(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStateDir, err)
 	}
@@ -83,7 +81,10 @@ func (n *Node) start(ctx context.Context) error {
 	if n.named && len(n.cfg.Listen) == 0 {
 		n.savePort(p.Port)
 	}
-	n.offers = store.NewOffers()
+	if n.catalog, err = openCatalog(n.cfg); err != nil {
+		return errors.Join(err, n.host.Close())
+	}
+	offers := n.catalog.offers
 	rt := system.Real(n.log)
 	rt.SetWall(n.cfg.Wall)
 	var net actors.Network = network{n.host}
@@ -93,6 +94,7 @@ func (n *Node) start(ctx context.Context) error {
 	n.program = actors.Start(actors.Deps{
 		Runtime:      rt,
 		Network:      net,
+		Catalog:      offers,
 		InFlight:     n.cfg.InFlight,
 		Buffers:      n.cfg.Buffers,
 		DownloadRate: n.cfg.DownloadRate,
@@ -103,11 +105,11 @@ func (n *Node) start(ctx context.Context) error {
 		Child:        n.cfg.OnChild,
 		Failed:       n.failed,
 	})
-	n.offers.OnGone(n.gone)
+	offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
-	blocks := func(peers.ID) p2p.Blocks { return n.offers }
+	blocks := func(peers.ID) p2p.Blocks { return offers }
 	if serve := n.cfg.Simulation.Serve; serve != nil {
-		blocks = serve(n.offers)
+		blocks = serve(offers)
 	}
 	n.host.Serve(blocks, n.program)
 	return nil
@@ -186,7 +188,8 @@ func (n *Node) failed(err error) {
 	if n.closed {
 		return // and all is ended anyway
 	}
-	shares, fleets := slices.Collect(maps.Values(n.shares)), slices.Collect(maps.Values(n.fleets))
+	shares, _ := n.catalog.lists()
+	fleets := slices.Collect(maps.Values(n.fleets))
 	n.leaving.Go(func() {
 		for _, s := range shares {
 			s.end(err)
@@ -200,10 +203,8 @@ func (n *Node) failed(err error) {
 // gone is told by the offers when a file changed under a share.
 func (n *Node) gone(id share.ID, why string) {
 	n.log.Info("a share is no longer offered", "share", id.String(), "reason", why)
-	n.mu.Lock()
-	s := n.shares[id]
-	delete(n.shares, id)
-	n.mu.Unlock()
+	s, _ := n.catalog.drop(id, nil)
+	n.catalog.set(n.catalog.of(id, s != nil).ID, EntryMissing, changed(why))
 	if s != nil {
 		s.end(changed(why))
 	}
@@ -267,14 +268,11 @@ func (n *Node) Close() error {
 }
 
 func (n *Node) close() error {
-	n.mu.Lock()
-	running := slices.Collect(maps.Values(n.transfers))
-	n.mu.Unlock()
-
+	running := n.catalog.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, t := range running {
-		t.Stop()
+		t.stop()
 	}
 	for _, t := range running {
 		select {
@@ -285,25 +283,18 @@ func (n *Node) close() error {
 	n.leaving.Wait()
 	err := n.program.Close(ctx)            // says goodbye
 	err = errors.Join(err, n.host.Close()) // finishes the replies in flight
-	n.offers.Close()
+	n.catalog.offers.Close()
 	n.mu.Lock()
 	fleets := slices.Collect(maps.Values(n.fleets))
 	n.mu.Unlock()
 	for _, c := range fleets {
 		c.end(nil)
 	}
-	n.mu.Lock()
-	for _, s := range n.shares {
+	shares, _ := n.catalog.lists()
+	for _, s := range shares {
 		s.end(nil)
 	}
-	n.mu.Unlock()
 	return errors.Join(err, n.stateDir.Close())
-}
-
-func (n *Node) isClosed() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.closed
 }
 
 // partingTime is how long the replies in flight may take after a share was withdrawn.
@@ -314,21 +305,25 @@ const partingTime = 5 * time.Second
 func (n *Node) leave(t *Transfer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed || n.shares[t.id] != nil {
+	if n.closed || n.catalog.shared(t.id) != nil {
 		return // Close does it for all; what is shared is shared
 	}
 	n.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 		defer cancel()
-		if children, err := n.program.WithdrawOf(ctx, t.handle); err == nil && children > 0 {
+		p := t.place()
+		if p != nil {
+			n.catalog.offers.Leave(t.id, p)
+		}
+		if children, err := n.program.Withdraw(ctx, t.id, ""); err == nil && children > 0 {
 			select {
 			case <-ctx.Done():
 			case <-n.closing:
 				return // the host finishes the replies
 			}
 		}
-		if p := t.place(); p != nil {
-			n.offers.Drop(p) // unless the share is offered anew
+		if p != nil {
+			n.catalog.offers.Drop(p) // unless the share is offered anew
 		}
 	})
 }

@@ -70,8 +70,7 @@ func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
 		t.Errorf("%d of %d bytes came before", p.Verified, p.Bytes)
 	}
 	t.Logf("%.1f %% of the file came before", float64(p.Verified)/float64(p.Bytes)*100)
-	x.Stop()
-	x.Wait(t.Context())
+	must(t, x.Stop(t.Context()))
 }
 
 func TestManyReadersOfAFolder(t *testing.T) {
@@ -142,7 +141,7 @@ func TestAReaderEndsWithItsTransfer(t *testing.T) {
 	r, err := x.Open(t.Context(), "big.bin")
 	must(t, err)
 	defer r.Close()
-	time.AfterFunc(100*time.Millisecond, x.Stop)
+	time.AfterFunc(100*time.Millisecond, func() { x.Stop(t.Context()) })
 	if _, err := io.Copy(io.Discard, r); !errors.Is(err, ErrStopped) {
 		t.Errorf("got %v, want ErrStopped", err)
 	}
@@ -173,8 +172,7 @@ func TestAReaderEndsWithItsContextAndWithClose(t *testing.T) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
 	must(t, r.Close())
-	x.Stop()
-	x.Wait(t.Context())
+	must(t, x.Stop(t.Context()))
 }
 
 func TestSeekKnowsItsBounds(t *testing.T) {
@@ -236,8 +234,7 @@ func TestReadAheadSetsTheOrder(t *testing.T) {
 		for have.Has(share.Piece(n)) {
 			n++
 		}
-		x.Stop()
-		x.Wait(t.Context())
+		must(t, x.Stop(t.Context()))
 		return n, have.Count()
 	}
 	if n, all := inOrder(64 << 20); n < 8 {

@@ -170,7 +170,7 @@ func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
 	writeRandom(t, src, 1000, 7)
 	id := shareOf(t, src).ID()
 	n := openNode(t)
-	opened := n.offers.Opening(id)
+	opened := n.catalog.offers.Opening(id)
 	time.AfterFunc(100*time.Millisecond, func() {
 		if _, err := n.Share(context.Background(), src, ShareOptions{}); err != nil {
 			t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	gopath "path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -36,12 +37,16 @@ type ShareOptions struct {
 	// Workers is how many cores hash; default all.
 	Workers int
 	// Progress is told now and then how far the import is.
-	Progress func(store.ImportProgress)
+	Progress func(store.ImportProgress) `json:"-"`
+	// Entry is the entry of the node's catalog that this is the new version of; default a
+	// new one.
+	Entry EntryID `json:"-"`
 }
 
 // Share is a file or folder that this node serves.
 type Share struct {
 	node     *Node
+	entry    EntryID
 	manifest *share.Manifest
 	imported *store.Imported
 	idle     []string
@@ -59,25 +64,37 @@ type Share struct {
 // Errors wrap path.ErrBadPattern for a pattern of Exclude; *store.ProblemsError and
 // *share.PathError list what cannot be shared.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
+	e := Entry{ID: opt.Entry, State: EntryServed, Path: path, Serving: opt, Added: n.cfg.Wall()}
+	if n.cfg.Simulation.FS == nil {
+		var err error
+		if e.Path, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+	}
 	imp, idle, err := n.importAll(ctx, path, opt)
 	if err != nil {
+		n.unshared(ctx, e.ID, err)
 		return nil, err
 	}
 	s := &Share{node: n, manifest: imp.Manifest, imported: imp, idle: idle, done: make(chan struct{})}
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
+	e.Share, e.Name = s.ID(), imp.Manifest.Name
+	old, _ := n.catalog.entry(e.ID)
+	if s.entry, err = n.catalog.put(e); err != nil {
 		imp.Tree.Close()
-		return nil, errors.New("the node is closed")
+		return nil, err
 	}
-	before := n.shares[s.ID()]
-	n.shares[s.ID()] = s
-	n.mu.Unlock()
+	if !old.Share.IsZero() && old.Share != e.Share {
+		n.endShare(old)
+	}
+	before, err := n.catalog.offer(s)
+	if err != nil {
+		imp.Tree.Close()
+		return nil, err
+	}
 	if before != nil {
 		before.end(nil)
 	}
-	n.offers.Add(imp.Tree)
-	n.program.Offer(s.ID(), imp.Manifest.Layout().Pieces())
+	n.program.Offer(s.ID())
 	return s, nil
 }
 
@@ -199,11 +216,15 @@ func (s *Share) end(err error) {
 	})
 }
 
-// Stop ends the share: children are told, and no further request is served.
+// Stop ends the share: children are told, no further request is served, and its entry
+// goes.
 func (s *Share) Stop(ctx context.Context) error {
 	_, err := s.node.stopSharing(ctx, s.ID(), s)
 	return err
 }
+
+// Entry is the share's entry in the node's catalog.
+func (s *Share) Entry() EntryID { return s.entry }
 
 // StopSharing ends the serving of a share, one that was fetched with Keep or a Share,
 // and says how many peers that fetch it were told.
@@ -213,19 +234,27 @@ func (n *Node) StopSharing(ctx context.Context, id share.ID) (children int, err 
 
 // stopSharing ends the serving of a share, unless it is served by another Share than only; nil: whoever serves it.
 func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (children int, err error) {
-	n.mu.Lock()
-	s := n.shares[id]
-	if only != nil && s != only {
-		n.mu.Unlock()
+	s, ok := n.catalog.drop(id, only)
+	if !ok {
 		return 0, nil
 	}
-	delete(n.shares, id)
-	n.mu.Unlock()
-	children, err = n.program.Withdraw(ctx, id, "")
-	n.offers.Remove(id)
+	if s != nil {
+		err = n.catalog.remove(s.entry)
+	} else if n.catalog.running(id) == nil {
+		err = n.catalog.remove(n.catalog.of(id, false).ID)
+	}
+	children, err2 := n.withdraw(ctx, id)
 	if s != nil {
 		s.end(nil)
 	}
+	return children, errors.Join(err, err2)
+}
+
+// withdraw ends the serving of a share, whoever serves it.
+func (n *Node) withdraw(ctx context.Context, id share.ID) (children int, err error) {
+	n.catalog.offers.Leave(id, nil)
+	children, err = n.program.Withdraw(ctx, id, "")
+	n.catalog.offers.Remove(id)
 	return children, err
 }
 

@@ -65,6 +65,19 @@ type Link interface {
 	Close()
 }
 
+// Catalog is the owner of which shares this node has. No method blocks, and each may be
+// called from any goroutine. Whoever changes it tells the Seeder, which asks here.
+type Catalog interface {
+	// Offered says whether a peer may subscribe to a share, which then has so many pieces;
+	// if the reply is not OK, it is what the peer is told.
+	Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply)
+	// Bits are the pieces of an offered share that can be read, as they travel; nil if it
+	// is not offered. They are not changed.
+	Bits(id share.ID) []byte
+	// Whole says whether a share was here from the start, and did not come from others.
+	Whole(id share.ID) bool
+}
+
 // Disk opens the place on disk of one transfer.
 type Disk interface {
 	// Open makes or resumes the place for a share, of which some entries are

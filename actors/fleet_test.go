@@ -76,7 +76,7 @@ func (f *simFleet) kill(n *simNode) {
 // restart is the node again, as a new process.
 func (f *simFleet) restart(n *simNode) {
 	n.down = false
-	n.program = Start(Deps{Runtime: f.w.Runtime(string(n.id)), Network: n})
+	n.program = Start(Deps{Runtime: f.w.Runtime(string(n.id)), Network: n, Catalog: n.catalog})
 }
 
 // join starts the fetch of a member.
@@ -221,6 +221,7 @@ func TestPiecesGoOnToTheOthersThroughLeases(t *testing.T) {
 		t.Errorf("the first member sent %d bytes to the second", sent)
 	}
 	n := f.members[0]
+	delete(n.catalog, f.m.ID())
 	if _, err := n.program.Withdraw(context.Background(), f.m.ID(), ""); err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 		why      string
 	}{
 		"to all": {func(t *testing.T, source *simNode, id share.ID) {
+			delete(source.catalog, id)
 			if told, err := source.program.Withdraw(t.Context(), id, "sold"); err != nil || told != 1 {
 				t.Errorf("told %d: %v", told, err)
 			}

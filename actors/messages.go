@@ -39,10 +39,7 @@ type FetchShare struct {
 	// ends the transfer.
 	Select func(*share.Manifest) ([]leasemgr.Priority, error)
 	Disk   Disk
-	// Offered says that this node offers the share already, whole: the transfer
-	// offers no part of it.
-	Offered bool
-	Config  TransferConfig
+	Config TransferConfig
 	// Notify hears the events of the transfer, in order, from the transfer's
 	// actor: it must not block.
 	Notify func(Event)
@@ -92,18 +89,8 @@ type transferEnded struct{ Share share.ID }
 
 // ---- to Seeder ----
 
-// OfferShare, API or Transfer -> Seeder: from now on children may subscribe.
-// Have is nil for a share that is whole.
-type OfferShare struct {
-	Share  share.ID
-	Pieces int
-	Have   *share.Set
-	By     Handle // the transfer that offers it; zero: none does
-}
-
-// ShareComing, Transfer -> Seeder: soon there will be an OfferShare, or a
-// WithdrawShare; who subscribes meanwhile is told to come back.
-type ShareComing struct{ By Handle }
+// OfferShare, API or Transfer -> Seeder: the Catalog offers it from now on, or anew.
+type OfferShare struct{ Share share.ID }
 
 // PieceAvailable, Transfer -> Seeder.
 type PieceAvailable struct {
@@ -111,11 +98,11 @@ type PieceAvailable struct {
 	Piece share.Piece
 }
 
-// WithdrawShare, API or Transfer -> Seeder. Answered when the children were told, if asked for.
+// WithdrawShare, API -> Seeder: the Catalog does not offer it any more. Answered when the
+// children were told, if asked for.
 type WithdrawShare struct {
 	Share  share.ID
 	Reason string // empty: an ordinary end, said with Goodbye
-	Of     Handle // only what this transfer offers; zero: whoever does
 }
 
 // Withdrawn, Seeder -> asker.

@@ -68,6 +68,7 @@ func TestWhoServesOnIsNamedForAsLongAsItCanBeReached(t *testing.T) {
 	sw.w.Run(2 * time.Minute)
 	want("in reach again,", "stays")
 
+	delete(sw.nodes["stays"].catalog, m.ID())
 	if _, err := sw.nodes["stays"].program.Withdraw(context.Background(), m.ID(), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +89,12 @@ func TestASourceThatWithdrewHearsOfMirrorsAgain(t *testing.T) {
 	n.fetchWith(m.ID(), TransferConfig{Keep: true}, source)
 	sw.run(time.Minute, n)
 	sw.w.Run(time.Second)
+	delete(source.catalog, m.ID())
 	if _, err := source.program.Withdraw(context.Background(), m.ID(), ""); err != nil {
 		t.Fatal(err)
 	}
 	sw.w.Run(time.Minute)
-	source.program.Offer(m.ID(), m.Layout().Pieces())
+	source.offer(m.ID(), m.Layout().Pieces(), nil)
 	if got := sw.named(source, m.ID()); len(got) > 0 {
 		t.Errorf("%v are named, and nobody has said a word", got)
 	}
@@ -123,7 +125,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	sw.w.Log = slog.New(log)
 	m, _ := testShare(t, 8<<20)
 	source := sw.add("source", 1e6)
-	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8)})
+	source.offer(m.ID(), 8, share.NewSet(8))
 	p := sw.puppet("mirror", source)
 	if r := p.subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Nameable: true}); !r.Accepted {
 		t.Fatalf("as a child: %+v", r)
@@ -141,6 +143,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	if got := sw.named(source, m.ID()); !slices.Equal(got, []peers.ID{"mirror"}) {
 		t.Errorf("%v are named", got)
 	}
+	delete(source.catalog, m.ID())
 	if told, err := source.program.Withdraw(context.Background(), m.ID(), ""); err != nil || told != 1 {
 		t.Errorf("%d children were told, %v; want the newcomer", told, err)
 	}

@@ -36,6 +36,7 @@ type simNode struct {
 	rate      float64                             // bytes per second of its uplink
 	free      time.Duration                       // when its uplink is idle
 	shares    map[share.ID]*memTarget             // what it can serve
+	catalog   simCatalog                          // what it says that it has
 	down      bool                                // accepts nothing
 	denies    bool                                // refuses every request for a piece
 	bends     func(frame []byte) []byte           // what it does to the messages it sends; nil: nothing
@@ -84,8 +85,8 @@ func newSwarm(t testing.TB, seed uint64) *swarm {
 
 // add is a node with an uplink of rate bytes per second.
 func (sw *swarm) add(name string, rate float64, change ...func(*Deps)) *simNode {
-	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, shares: map[share.ID]*memTarget{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}, met: map[peers.ID]bool{}}
-	d := Deps{Runtime: sw.w.Runtime(name), Network: n}
+	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, shares: map[share.ID]*memTarget{}, catalog: simCatalog{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}, met: map[peers.ID]bool{}}
+	d := Deps{Runtime: sw.w.Runtime(name), Network: n, Catalog: n.catalog}
 	for _, f := range change {
 		f(&d)
 	}
@@ -100,9 +101,48 @@ func (n *simNode) seed(m *share.Manifest, content []byte) *simNode {
 	target := newMemTarget(n, m)
 	target.fill(content)
 	n.shares[m.ID()] = target
-	n.program.Offer(m.ID(), m.Layout().Pieces())
+	n.offer(m.ID(), m.Layout().Pieces(), nil)
 	return n
 }
+
+// offer has a node say that it has some pieces of a share; have is nil for all of it.
+func (n *simNode) offer(id share.ID, pieces int, have *share.Set) {
+	n.catalog[id] = simOffer{pieces: pieces, have: have}
+	n.program.Offer(id)
+}
+
+// simCatalog is what a simNode says that it has.
+type simCatalog map[share.ID]simOffer
+
+type simOffer struct {
+	pieces int
+	have   *share.Set // nil: all of it
+	coming bool       // not yet, but soon
+}
+
+func (c simCatalog) Offered(id share.ID, _ peers.ID) (int, wire.Reply) {
+	switch o := c[id]; {
+	case o.coming:
+		return 0, wire.Reply{Status: wire.Busy, Retry: 250 * time.Millisecond}
+	case o.pieces == 0:
+		return 0, wire.Reply{Status: wire.NotFound}
+	default:
+		return o.pieces, wire.Reply{}
+	}
+}
+
+func (c simCatalog) Bits(id share.ID) []byte {
+	switch o := c[id]; {
+	case o.pieces == 0:
+		return nil
+	case o.have == nil:
+		return share.FullSet(o.pieces).Bytes()
+	default:
+		return o.have.Bytes()
+	}
+}
+
+func (c simCatalog) Whole(id share.ID) bool { return c[id].pieces > 0 && c[id].have == nil }
 
 // fetch starts a transfer.
 func (n *simNode) fetch(id share.ID, from ...*simNode) {
@@ -406,6 +446,7 @@ func (d memDisk) Open(_ context.Context, m *share.Manifest, wanted []bool) (Targ
 	t.epoch++
 	t.wanted = wanted
 	t.have = t.durable.Clone() // a crash forgets the rest
+	d.n.catalog[m.ID()] = simOffer{pieces: m.Layout().Pieces(), have: t.have}
 	return t, nil
 }
 

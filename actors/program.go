@@ -30,6 +30,7 @@ const (
 type Deps struct {
 	Runtime *system.Runtime
 	Network Network
+	Catalog Catalog
 	// InFlight bounds the bytes of blocks asked for and not yet verified;
 	// default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64
@@ -144,21 +145,13 @@ func (p *Program) CloseReader(h Handle, r leasemgr.Reader) {
 	p.s.Send(p.node, ToTransfer{h, CloseReader{r}})
 }
 
-// Offer lets children subscribe to a share that is whole.
-func (p *Program) Offer(id share.ID, pieces int) {
-	p.s.Send(p.node, OfferShare{Share: id, Pieces: pieces})
-}
+// Offer says that the Catalog offers a share from now on, or another copy of it.
+func (p *Program) Offer(id share.ID) { p.s.Send(p.node, OfferShare{id}) }
 
-// Withdraw ends an offer and tells the children, saying why when something is wrong.
+// Withdraw says that the Catalog does not offer a share any more. The children are told,
+// with why when something is wrong.
 func (p *Program) Withdraw(ctx context.Context, id share.ID, why string) (children int, err error) {
-	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{Share: id, Reason: why})
-	return w.Children, err
-}
-
-// WithdrawOf is Withdraw without a reason, unless somebody else than the transfer offers
-// the share by now.
-func (p *Program) WithdrawOf(ctx context.Context, h Handle) (children int, err error) {
-	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{Share: h.Share, Of: h})
+	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
 	return w.Children, err
 }
 

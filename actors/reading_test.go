@@ -87,7 +87,7 @@ func (n *simNode) seedAlike(m *share.Manifest, piece []byte) *simNode {
 	target.hash()
 	target.have = share.FullSet(len(target.data))
 	n.shares[m.ID()] = target
-	n.program.Offer(m.ID(), len(target.data))
+	n.offer(m.ID(), len(target.data), nil)
 	return n
 }
 

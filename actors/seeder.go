@@ -28,31 +28,27 @@ const (
 	subscribeBurst = 1 << 20   // ... and at once
 )
 
-// seeder owns what this node offers, who has subscribed to it, and who is
-// served next. The bytes themselves flow elsewhere: p2p asks here for leave,
-// and reads from the store.
+// seeder owns who has subscribed to what this node offers, and who is served next.
+// What is offered, the Catalog knows. The bytes themselves flow elsewhere: p2p asks
+// here for leave, and reads from the store.
 type seeder struct {
-	s       *system.System
-	net     Network
-	finder  *actor.PID
-	uploads *peers.Uploads
-	spare   *peers.Allowance // for subscriptions
-	offers  map[share.ID]*offer
-	coming  map[share.ID]Handle // not offered yet, but soon
-	waiting map[peers.Job]asked
-	job     peers.Job
-	taken   *accounts
-	flushAt time.Time
-	wake    system.Alarm
+	s         *system.System
+	net       Network
+	catalog   Catalog
+	finder    *actor.PID
+	uploads   *peers.Uploads
+	spare     *peers.Allowance // for subscriptions
+	audiences map[share.ID]*audience
+	waiting   map[peers.Job]asked
+	job       peers.Job
+	taken     *accounts
+	flushAt   time.Time
+	wake      system.Alarm
 }
 
-// offer is one share that children may subscribe to.
-type offer struct {
-	pieces   int
-	have     *share.Set // nil: all of it
-	whole    []byte     // the bits of all of it, if that was ever said
-	by       Handle     // the transfer that offers it, if one does
-	children []*child   // in order of arrival
+// audience is those who have subscribed to one share.
+type audience struct {
+	children []*child // in order of arrival
 	byPeer   map[peers.ID]*child
 	nameable int         // children
 	turns    peers.Turns // to be named
@@ -79,17 +75,15 @@ type asked struct {
 	reply func(Admission)
 }
 
-func newSeeder(s *system.System, net Network, finder *actor.PID, cfg peers.UploadConfig, tell func(ChildEvent)) *seeder {
-	return &seeder{s: s, net: net, finder: finder, uploads: peers.NewUploads(cfg), spare: peers.NewAllowance(subscribeRate, subscribeBurst),
-		offers: map[share.ID]*offer{}, coming: map[share.ID]Handle{}, waiting: map[peers.Job]asked{}, taken: newAccounts(s, net, tell)}
+func newSeeder(s *system.System, finder *actor.PID, d Deps) *seeder {
+	return &seeder{s: s, net: d.Network, catalog: d.Catalog, finder: finder, uploads: peers.NewUploads(d.Uploads), spare: peers.NewAllowance(subscribeRate, subscribeBurst),
+		audiences: map[share.ID]*audience{}, waiting: map[peers.Job]asked{}, taken: newAccounts(s, d.Network, d.Child)}
 }
 
 func (d *seeder) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case OfferShare:
-		d.offer(ctx, m)
-	case ShareComing:
-		d.coming[m.By.Share] = m.By
+		d.offer(m)
 	case PieceAvailable:
 		d.available(m)
 	case WithdrawShare:
@@ -128,22 +122,18 @@ func (d *seeder) Receive(ctx actor.Context) {
 	d.wake.Set(d.s, ctx, earliest(d.flushAt, d.uploads.Wake()))
 }
 
-func (d *seeder) offer(ctx actor.Context, m OfferShare) {
-	delete(d.coming, m.Share)
-	o := d.offers[m.Share]
-	if o == nil {
-		o = &offer{byPeer: map[peers.ID]*child{}, words: map[peers.ID]*actor.PID{}}
-		d.offers[m.Share] = o
-	}
-	o.pieces, o.have, o.by = m.Pieces, m.Have, m.By
-	for _, c := range o.children { // offered again, with another set
-		d.sendMap(m.Share, o, c)
+// offer tells those who are subscribed already the whole set, which may be another.
+func (d *seeder) offer(m OfferShare) {
+	if o := d.audiences[m.Share]; o != nil {
+		for _, c := range o.children {
+			d.sendMap(m.Share, c)
+		}
 	}
 }
 
 func (d *seeder) available(m PieceAvailable) {
-	o := d.offers[m.Share]
-	if o == nil || o.have == nil || !o.have.Add(m.Piece) {
+	o := d.audiences[m.Share]
+	if o == nil || len(o.children) == 0 || d.catalog.Whole(m.Share) {
 		return
 	}
 	for _, c := range o.children {
@@ -154,9 +144,7 @@ func (d *seeder) available(m PieceAvailable) {
 			c.whole, c.dirty = true, nil
 		}
 	}
-	if len(o.children) > 0 {
-		d.flushSoon()
-	}
+	d.flushSoon()
 }
 
 func (d *seeder) flushSoon() {
@@ -165,15 +153,16 @@ func (d *seeder) flushSoon() {
 	}
 }
 
+// withdraw says goodbye to those who subscribed to a share, unless it is still offered.
 func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
-	told, anyone := 0, m.Of == Handle{}
-	if anyone || d.coming[m.Share] == m.Of {
-		delete(d.coming, m.Share)
-	}
-	if o := d.offers[m.Share]; o != nil && (anyone || o.by == m.Of) {
-		delete(d.offers, m.Share)
-		told = len(o.children)
-		d.farewell(ctx, m.Share, o, m.Reason)
+	told := 0
+	if _, r := d.catalog.Offered(m.Share, d.s.Self()); r.Status != wire.OK {
+		o := d.audiences[m.Share]
+		if o != nil {
+			delete(d.audiences, m.Share)
+			told = len(o.children)
+			d.farewell(ctx, m.Share, o, m.Reason)
+		}
 		d.taken.withdrawn(m.Share)
 	}
 	if ctx.Sender() != nil {
@@ -181,7 +170,7 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 	}
 }
 
-func (d *seeder) farewell(ctx actor.Context, id share.ID, o *offer, why string) {
+func (d *seeder) farewell(ctx actor.Context, id share.ID, o *audience, why string) {
 	var bye any = wire.Goodbye{Share: id}
 	if why != "" {
 		bye = wire.ShareGone{Share: id, Reason: why}
@@ -202,32 +191,39 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	if peer == "" {
 		return // a local actor has no business here
 	}
-	o := d.offers[m.Share]
-	why, retry := d.refusal(o, peer, m)
-	switch {
-	case why != "":
+	why, retry := d.refusal(peer, m)
+	if why != "" {
 		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: why, Retry: retry})
-	case m.Mirror:
+		return
+	}
+	o := d.audiences[m.Share]
+	if o == nil {
+		o = &audience{byPeer: map[peers.ID]*child{}, words: map[peers.ID]*actor.PID{}}
+		d.audiences[m.Share] = o
+	}
+	if m.Mirror {
 		d.mirror(ctx, o, peer, m)
-	default:
+	} else {
 		d.adopt(ctx, o, peer, m)
 	}
 }
 
 // refusal is why a subscription is refused; empty if it is not. What it costs is taken
 // from what this node can spare for the peer.
-func (d *seeder) refusal(o *offer, peer peers.ID, m wire.Subscribe) (why string, retry time.Duration) {
+func (d *seeder) refusal(peer peers.ID, m wire.Subscribe) (why string, retry time.Duration) {
+	pieces, r := d.catalog.Offered(m.Share, peer)
+	o := d.audiences[m.Share]
 	switch {
-	case o == nil && d.coming[m.Share] != Handle{}:
-		return "is opening the share", 250 * time.Millisecond
-	case o == nil:
+	case r.Status == wire.Busy:
+		return "is opening the share", r.Retry
+	case r.Status != wire.OK:
 		return "does not have the share", 0
-	case !m.Mirror && len(o.children) >= maxChildren && o.byPeer[peer] == nil:
+	case !m.Mirror && o != nil && len(o.children) >= maxChildren && o.byPeer[peer] == nil:
 		return "has as many children as it can serve", 10 * time.Second
 	}
 	cost := subscribeCost
 	if !m.Mirror {
-		cost += (o.pieces + 7) / 8
+		cost += (pieces + 7) / 8
 	}
 	if wait := d.spare.Take(peer, cost, d.s.Now()); wait > 0 {
 		return "was asked too often by this node", wait
@@ -236,7 +232,7 @@ func (d *seeder) refusal(o *offer, peer peers.ID, m wire.Subscribe) (why string,
 }
 
 // adopt makes a peer a child.
-func (d *seeder) adopt(ctx actor.Context, o *offer, peer peers.ID, m wire.Subscribe) {
+func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
 	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
 	from, _ := d.net.Where(peer)
 	named := o.name(peer, from.Reach)
@@ -244,14 +240,14 @@ func (d *seeder) adopt(ctx actor.Context, o *offer, peer peers.ID, m wire.Subscr
 	o.add(c)
 	ctx.Watch(c.pid)
 	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named})
-	d.sendMap(m.Share, o, c)
+	d.sendMap(m.Share, c)
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
 		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 	}
 }
 
 // mirror takes note of a peer that serves a share on, for as long as its connection stands.
-func (d *seeder) mirror(ctx actor.Context, o *offer, peer peers.ID, m wire.Subscribe) {
+func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
 	d.unsubscribe(ctx, m.Share, peer)
 	d.noMirror(ctx, o, peer)
 	from, _ := d.net.Where(peer)
@@ -277,7 +273,7 @@ func (d *seeder) mirror(ctx actor.Context, o *offer, peer peers.ID, m wire.Subsc
 
 // crowd is how many other children could pass a piece on to a child, none if it does
 // not know of them; and whether it passes on what it has.
-func (o *offer) crowd(peer peers.ID) (others int, spreads bool) {
+func (o *audience) crowd(peer peers.ID) (others int, spreads bool) {
 	c := o.byPeer[peer]
 	switch {
 	case c == nil:
@@ -288,7 +284,7 @@ func (o *offer) crowd(peer peers.ID) (others int, spreads bool) {
 	return o.nameable, false
 }
 
-func (o *offer) add(c *child) {
+func (o *audience) add(c *child) {
 	o.children = append(o.children, c)
 	o.byPeer[c.peer] = c
 	if c.nameable {
@@ -297,14 +293,14 @@ func (o *offer) add(c *child) {
 }
 
 // child is the one behind a PID; nil if it is another by now, or none.
-func (o *offer) child(who *actor.PID) *child {
+func (o *audience) child(who *actor.PID) *child {
 	if c := o.byPeer[peers.ID(who.Address)]; c != nil && c.pid.Equal(who) {
 		return c
 	}
 	return nil
 }
 
-func (o *offer) remove(c *child) {
+func (o *audience) remove(c *child) {
 	i := slices.Index(o.children, c)
 	o.children = slices.Delete(o.children, i, i+1)
 	delete(o.byPeer, c.peer)
@@ -315,7 +311,7 @@ func (o *offer) remove(c *child) {
 
 // name is whom a peer hears of that subscribes, on a connection of this reach: up to
 // maxNamed others, half of them mirrors if there are as many.
-func (o *offer) name(to peers.ID, reach int) []peers.Addr {
+func (o *audience) name(to peers.ID, reach int) []peers.Addr {
 	var out []peers.Addr
 	seen := map[peers.ID]bool{to: true}
 	take := func(id peers.ID, places []peers.Place) bool {
@@ -337,26 +333,20 @@ func (o *offer) name(to peers.ID, reach int) []peers.Addr {
 }
 
 // sendMap tells a child the whole set: later, if its connection takes nothing now.
-func (d *seeder) sendMap(id share.ID, o *offer, c *child) {
-	c.dirty = nil
-	if c.whole = !d.s.Send(c.pid, wire.HaveMap{Share: id, Pieces: o.pieces, Bits: o.bits()}); c.whole {
+func (d *seeder) sendMap(id share.ID, c *child) {
+	pieces, r := d.catalog.Offered(id, c.peer)
+	bits := d.catalog.Bits(id)
+	c.dirty, c.whole = nil, false
+	if r.Status != wire.OK || len(bits) != (pieces+7)/8 {
+		return // it is being withdrawn
+	}
+	if c.whole = !d.s.Send(c.pid, wire.HaveMap{Share: id, Pieces: pieces, Bits: bits}); c.whole {
 		d.flushSoon()
 	}
 }
 
-// bits are the pieces that are here, as they travel.
-func (o *offer) bits() []byte {
-	switch {
-	case o.have != nil:
-		return o.have.Bytes()
-	case len(o.whole) != (o.pieces+7)/8:
-		o.whole = share.FullSet(o.pieces).Bytes()
-	}
-	return o.whole
-}
-
 func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
-	o := d.offers[id]
+	o := d.audiences[id]
 	if o == nil {
 		return
 	}
@@ -369,7 +359,7 @@ func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
 }
 
 // noMirror forgets a mirror, if it is one.
-func (d *seeder) noMirror(ctx actor.Context, o *offer, peer peers.ID) {
+func (d *seeder) noMirror(ctx actor.Context, o *audience, peer peers.ID) {
 	if who := o.words[peer]; who != nil {
 		o.mirrors.Remove(peer)
 		delete(o.words, peer)
@@ -380,7 +370,7 @@ func (d *seeder) noMirror(ctx actor.Context, o *offer, peer peers.ID) {
 // unwatch ends the watch of who is no child of any share, and no mirror: or a peer
 // could have us watch without end.
 func (d *seeder) unwatch(ctx actor.Context, who *actor.PID) {
-	for _, o := range d.offers {
+	for _, o := range d.audiences {
 		if sameActor(o.words[peers.ID(who.Address)], who) || o.child(who) != nil {
 			return
 		}
@@ -390,7 +380,7 @@ func (d *seeder) unwatch(ctx actor.Context, who *actor.PID) {
 
 // ended takes out a child or mirror that is no more, or that cannot be told anything.
 func (d *seeder) ended(who *actor.PID) {
-	for _, o := range d.offers { // each is changed alone: the order does not show
+	for _, o := range d.audiences { // each is changed alone: the order does not show
 		if c := o.child(who); c != nil {
 			o.remove(c)
 		}
@@ -434,12 +424,12 @@ func (d *seeder) onWake() {
 // flush tells every child what is new, in an order that is the same for the same
 // history. A child whose connection takes nothing now is told later.
 func (d *seeder) flush() {
-	for _, id := range sortedShares(d.offers) {
-		o := d.offers[id]
+	for _, id := range sortedShares(d.audiences) {
+		o := d.audiences[id]
 		for _, c := range o.children {
 			switch {
 			case c.whole:
-				d.sendMap(id, o, c)
+				d.sendMap(id, c)
 			case len(c.dirty) == 0:
 			case d.s.Send(c.pid, wire.Have{Share: id, Pieces: c.dirty}):
 				c.dirty = nil
@@ -454,8 +444,8 @@ func (d *seeder) flush() {
 func (d *seeder) admit(m AdmitRequest) {
 	d.job++
 	a := peers.Ask{Job: d.job, Child: m.Child, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
-	if o := d.offers[m.Share]; o != nil {
-		a.Whole, a.Pressed = o.have == nil, m.Pressed
+	if o := d.audiences[m.Share]; o != nil {
+		a.Whole, a.Pressed = d.catalog.Whole(m.Share), m.Pressed
 		a.Crowd, a.Spreads = o.crowd(m.Child)
 	}
 	v := d.uploads.Ask(a, d.s.Now())
@@ -499,8 +489,8 @@ func (d *seeder) answer(j peers.Job, r wire.Reply) {
 
 func (d *seeder) stop(ctx actor.Context) {
 	d.wake.Stop()
-	for _, id := range sortedShares(d.offers) {
-		d.farewell(ctx, id, d.offers[id], "")
+	for _, id := range sortedShares(d.audiences) {
+		d.farewell(ctx, id, d.audiences[id], "")
 	}
 	for j := range d.waiting { // each asker waits alone: the order does not show
 		d.answer(j, wire.Reply{Status: wire.Busy, Retry: time.Second})

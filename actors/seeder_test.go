@@ -102,7 +102,7 @@ func TestSubscribingAgainAndAgainCostsWhoeverDoesIt(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 1<<20)
 	source := sw.add("source", 1e6)
-	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: share.MaxPieces})
+	source.offer(m.ID(), share.MaxPieces, nil)
 	greedy, other := sw.puppet("greedy", source), sw.puppet("other", source)
 	const times = 100
 	for i := range uint64(times) {
@@ -142,7 +142,7 @@ func TestAPeerMaySubscribeToManySharesAtOnce(t *testing.T) {
 	p := sw.puppet("child", source)
 	for i := range uint64(200) {
 		id := share.IDOf([]byte{byte(i)})
-		source.tellSeeder(OfferShare{Share: id, Pieces: 100})
+		source.offer(id, 100, nil)
 		p.subscribe(source, id, 100+i)
 	}
 	for _, e := range p.heard {
@@ -213,8 +213,9 @@ func TestALostChildIsNoChild(t *testing.T) {
 	lost.subscribe(source, m.ID(), 7)
 	stays.subscribe(source, m.ID(), 7)
 	sw.w.Cut("lost", "source")
-	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 1}) // something to say to both
+	source.offer(m.ID(), 1, nil) // something to say to both
 	sw.w.Run(time.Second)
+	delete(source.catalog, m.ID())
 	told, err := source.program.Withdraw(context.Background(), m.ID(), "for a test")
 	if err != nil || told != 1 {
 		t.Errorf("%d children were told, want 1: %v", told, err)
@@ -242,7 +243,7 @@ func TestAChildThatCameBackStaysAChild(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 8<<20)
 	source := sw.add("source", 1e6)
-	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8)})
+	source.offer(m.ID(), 8, share.NewSet(8))
 	p := sw.puppet("child", source)
 	p.subscribe(source, m.ID(), 7)
 	source.tellSeeder(ChildLost{"child"})
@@ -258,7 +259,7 @@ func TestAnnouncementsThatWereRefusedAreMadeLater(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 8<<20)
 	source := sw.add("source", 1e6)
-	source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8)})
+	source.offer(m.ID(), 8, share.NewSet(8))
 	p := sw.puppet("child", source)
 	p.subscribe(source, m.ID(), 7)
 	source.refuses = true
@@ -314,7 +315,7 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 
 func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	const n = 320
-	o := &offer{byPeer: map[peers.ID]*child{}}
+	o := &audience{byPeer: map[peers.ID]*child{}}
 	at := map[peers.ID]int{}
 	for i := range n {
 		id := peers.ID(strconv.Itoa(i))
@@ -338,38 +339,27 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	}
 }
 
-// A transfer withdraws what it offers itself, and not what took the place of that meanwhile.
+// Children are told goodbye when the catalog has a share no longer, and not when
+// something else has taken the place of what was withdrawn.
 func TestALateWithdrawalLeavesWhatIsOfferedByOthers(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 8<<20)
 	source := sw.add("source", 1e6)
 	p := sw.puppet("child", source)
-	first, second, nobody := source.program.Handle(m.ID()), source.program.Handle(m.ID()), Handle{}
-	for _, by := range []Handle{first, second, nobody, first} {
-		source.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: share.NewSet(8), By: by})
-		p.subscribe(source, m.ID(), 7)
-		source.tellSeeder(ShareComing{second})
-		want := 0
-		if by == first {
-			want = 1
-		}
-		if told, err := source.program.WithdrawOf(t.Context(), first); err != nil || told != want {
-			t.Errorf("offered by %d: %d children were told, want %d: %v", by.serial, told, want, err)
-		}
-		if want == 0 {
-			continue
-		}
-		p.heard = nil
-		p.subscribe(source, m.ID(), 7)
-		sw.w.Run(time.Second)
-		if !slices.ContainsFunc(p.heard, func(e wire.Envelope) bool {
-			r, err := wire.Parse[wire.SubscribeResult](e.Payload)
-			return e.Type == wire.TypeSubscribeResult && err == nil && r.Retry > 0
-		}) {
-			t.Errorf("the other is still to come, and the child is not told to come back: %+v", p.heard)
-		}
-	}
+	source.offer(m.ID(), 8, share.NewSet(8))
+	p.subscribe(source, m.ID(), 7)
 	if told, err := source.program.Withdraw(t.Context(), m.ID(), ""); err != nil || told != 0 {
-		t.Errorf("nothing is offered: %d, %v", told, err)
+		t.Errorf("it is offered: %d children were told: %v", told, err)
+	}
+	source.catalog[m.ID()] = simOffer{coming: true}
+	if told, err := source.program.Withdraw(t.Context(), m.ID(), ""); err != nil || told != 1 {
+		t.Errorf("it is not offered now: %d children were told, want 1: %v", told, err)
+	}
+	if r := p.subscribes(source, wire.Subscribe{Share: m.ID()}); r.Accepted || r.Retry == 0 {
+		t.Errorf("it is still to come, and the child is not told to come back: %+v", r)
+	}
+	delete(source.catalog, m.ID())
+	if r := p.subscribes(source, wire.Subscribe{Share: m.ID()}); r.Accepted || r.Retry != 0 {
+		t.Errorf("it is not there: %+v", r)
 	}
 }

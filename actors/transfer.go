@@ -223,14 +223,10 @@ func (t *transferActor) doDisk(ctx actor.Context, what any) bool {
 // tell tells others how the transfer goes, and says whether it was that which was to be done.
 func (t *transferActor) tell(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
-	case transfer.Coming:
-		t.toSeeder(ctx, ShareComing{t.cmd.Handle})
 	case transfer.Offer:
-		t.toSeeder(ctx, OfferShare{t.cmd.Share, x.Have.Len(), x.Have.Clone(), t.cmd.Handle})
-	case transfer.Withdraw:
-		t.toSeeder(ctx, WithdrawShare{Share: t.cmd.Share, Of: t.cmd.Handle})
+		ctx.Send(t.seeder, OfferShare{t.cmd.Share})
 	case transfer.Available:
-		t.toSeeder(ctx, PieceAvailable{t.cmd.Share, x.Piece})
+		ctx.Send(t.seeder, PieceAvailable{t.cmd.Share, x.Piece})
 	case transfer.StayInFleet:
 		ctx.Send(t.node, StayInFleet{t.cmd.Share, t.manifest.Layout(), x.Have.Clone(), t.cmd.Config.Fleet})
 	case transfer.ServeOn:
@@ -270,13 +266,6 @@ func (t *transferActor) withTraffic(p Progress) Progress {
 		p.WireIn, p.WireOut = p.WireIn+in-x.in, p.WireOut+out-x.out
 	}
 	return p
-}
-
-// toSeeder tells the Seeder what can be offered of the share, if nobody else does.
-func (t *transferActor) toSeeder(ctx actor.Context, m any) {
-	if !t.cmd.Offered {
-		ctx.Send(t.seeder, m)
-	}
 }
 
 func (t *transferActor) toLeases(ctx actor.Context, m any) {

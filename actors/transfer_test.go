@@ -246,7 +246,7 @@ func TestAPeerThatComesByItselfIsASource(t *testing.T) {
 			half.shares[m.ID()].have.Remove(p)
 		}
 	}
-	half.tellSeeder(OfferShare{Share: m.ID(), Pieces: 8, Have: half.shares[m.ID()].have.Clone()})
+	half.offer(m.ID(), 8, half.shares[m.ID()].have.Clone())
 	n := sw.add("node", 1e6)
 	n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour}, half)
 	sw.w.Run(time.Second)

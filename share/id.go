@@ -68,6 +68,17 @@ func (id ID) String() string {
 	return cid.MustParse(id.Bytes()).String()
 }
 
+// MarshalText is String.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText makes, and what ParseID does.
+func (id *ID) UnmarshalText(b []byte) (err error) {
+	if *id = (ID{}); len(b) > 0 {
+		*id, err = ParseID(string(b))
+	}
+	return err
+}
+
 // Short is an ID for people: its end, where IDs differ.
 func (id ID) Short() string {
 	s := id.String()

@@ -85,7 +85,7 @@ func (m modelled) Start() {
 	x.offers = store.NewOffers()
 	rt := n.Runtime(fmt.Sprint(x.id, " ", x.life))
 	rt.SetWall(func() time.Time { return n.Now().Add(x.wall) })
-	d := actors.Deps{Runtime: rt, Network: x, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
+	d := actors.Deps{Runtime: rt, Network: x, Catalog: x.offers, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
 		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers, DownloadRate: x.downloadRate}
 	if x.cfg.Deps != nil {
 		x.cfg.Deps(&d)
@@ -126,7 +126,7 @@ func (m modelled) Offer(c *Content) {
 	} else {
 		m.offers.Add(borrowed{c.tree})
 	}
-	m.program.Offer(c.ID(), c.Manifest.Layout().Pieces())
+	m.program.Offer(c.ID())
 }
 
 // claimed is a share of which nothing is there.

@@ -78,7 +78,7 @@ func (r *recorder) observe(d system.Delivery) {
 	}
 	switch m := d.Message.(type) {
 	case actors.OfferShare:
-		w.offer(r.content(m.Share, m.Pieces), m)
+		r.offer(w, m.Share)
 	case actors.PieceAvailable:
 		w.gain(m)
 	case actors.WithdrawShare:
@@ -182,18 +182,20 @@ func (o offered) add(up bool) {
 	}
 }
 
-func (w *watched) offer(c *located, m actors.OfferShare) {
-	if c == nil || m.Pieces != len(c.holders) {
+// offer notes what a node's catalog offers of a share now.
+func (r *recorder) offer(w *watched, id share.ID) {
+	if w.x.offers == nil {
 		return
 	}
-	w.withdraw(m.Share)
-	o := offered{c, share.FullSet(m.Pieces)}
-	if m.Have != nil {
-		o.have = m.Have.Clone()
-	}
-	w.offers = append(w.offers, o)
-	if w.up {
-		o.add(true)
+	pieces, _ := w.x.offers.Offered(id, w.x.id)
+	have, err := share.ParseSet(pieces, w.x.offers.Bits(id))
+	if c := r.content(id, pieces); err == nil && c != nil && pieces == len(c.holders) {
+		w.withdraw(id)
+		o := offered{c, have}
+		w.offers = append(w.offers, o)
+		if w.up {
+			o.add(true)
+		}
 	}
 }
 

@@ -6,17 +6,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Offers is the shares that a node serves. Its methods answer peers' requests.
+// Offers is the one list of the shares that a node serves. Its methods answer peers'
+// requests, and the node's own question what to tell them.
 //
 // A share whose file has changed is taken out at once: those who ask are told
 // that it is gone, and so is the node.
 type Offers struct {
 	mu      sync.RWMutex // guards the fields below; not held while a source is read
 	sources map[share.ID]Source
+	leaving map[share.ID]bool // of sources: no longer told of, and still read
 	opening map[share.ID]int
 	gone    map[share.ID]string // why
 	onGone  func(share.ID, string)
@@ -34,7 +37,49 @@ const maxGone = 1024
 
 // NewOffers is Offers with nothing in it.
 func NewOffers() *Offers {
-	return &Offers{sources: map[share.ID]Source{}, opening: map[share.ID]int{}, gone: map[share.ID]string{}}
+	return &Offers{sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]string{}}
+}
+
+// Offered says whether a peer may subscribe to a share, which then has so many pieces, or
+// what to answer it.
+func (o *Offers) Offered(id share.ID, _ peers.ID) (pieces int, r wire.Reply) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	s := o.sources[id]
+	switch {
+	case s != nil && !o.leaving[id]:
+		return s.Manifest().Layout().Pieces(), wire.Reply{}
+	case o.opening[id] > 0:
+		return 0, wire.Reply{Status: wire.Busy, Retry: retryOpening}
+	}
+	return 0, wire.Reply{Status: wire.NotFound}
+}
+
+// Bits are the pieces of a share that can be read, as they travel; nil if it is not offered.
+func (o *Offers) Bits(id share.ID) []byte {
+	o.mu.RLock()
+	s := o.sources[id]
+	if o.leaving[id] {
+		s = nil
+	}
+	o.mu.RUnlock()
+	switch s := s.(type) {
+	case nil:
+		return nil
+	case *Partial:
+		return s.Verified().Bytes()
+	default:
+		return share.FullSet(s.Manifest().Layout().Pieces()).Bytes()
+	}
+}
+
+// Whole says whether a share was here from the start, and did not come from others.
+func (o *Offers) Whole(id share.ID) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	s := o.sources[id]
+	_, part := s.(*Partial)
+	return s != nil && !part
 }
 
 // OnGone sets who is told of a share that had to be taken out, and why. It is
@@ -83,6 +128,7 @@ func (o *Offers) swap(s Source) Source {
 	id := s.Manifest().ID()
 	old := o.sources[id]
 	o.sources[id] = s
+	delete(o.leaving, id)
 	delete(o.gone, id)
 	if old == s {
 		return nil
@@ -99,12 +145,22 @@ func letGo(s Source) {
 	}
 }
 
+// Leave has no more peers told of a share; what they have asked for is still read, until
+// it is removed. With only, nothing happens unless that is what is offered.
+func (o *Offers) Leave(id share.ID, only *Partial) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.sources[id]; s != nil && (only == nil || s == Source(only)) {
+		o.leaving[id] = true
+	}
+}
+
 // Remove takes a share out. Those who still ask are told that it is gone, which
 // is no lie: they were told that it is here.
 func (o *Offers) Remove(id share.ID) {
 	o.mu.Lock()
 	s := o.sources[id]
-	delete(o.sources, id)
+	o.forget(id)
 	if s != nil {
 		o.remember(id, "it is not shared any more")
 	}
@@ -121,6 +177,12 @@ func (o *Offers) Drop(p *Partial) {
 	if ours {
 		o.Remove(id)
 	}
+}
+
+// forget takes a share off the list; mu is held.
+func (o *Offers) forget(id share.ID) {
+	delete(o.sources, id)
+	delete(o.leaving, id)
 }
 
 // remember notes why a share is not here any more; mu is held.
@@ -140,7 +202,7 @@ func (o *Offers) Yield(id share.ID) {
 	o.mu.Lock()
 	p, ok := o.sources[id].(*Partial)
 	if ok = ok && p.lingering(); ok {
-		delete(o.sources, id)
+		o.forget(id)
 	}
 	o.mu.Unlock()
 	if ok {
@@ -152,7 +214,7 @@ func (o *Offers) Yield(id share.ID) {
 func (o *Offers) Close() {
 	o.mu.Lock()
 	all := o.sources
-	o.sources, o.closed = map[share.ID]Source{}, true
+	o.sources, o.leaving, o.closed = map[share.ID]Source{}, map[share.ID]bool{}, true
 	o.mu.Unlock()
 	for _, s := range all {
 		letGo(s)
@@ -261,7 +323,7 @@ func (o *Offers) end(id share.ID, s Source, why string) {
 		o.mu.Unlock()
 		return
 	}
-	delete(o.sources, id)
+	o.forget(id)
 	o.remember(id, "a file of the share has changed")
 	tell := o.onGone
 	o.mu.Unlock()

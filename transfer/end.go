@@ -77,9 +77,6 @@ func (t *Transfer) end(how Ended) {
 	t.dropAll()
 	t.then(StopOpening{})
 	t.then(StopFinding{})
-	if !t.placed {
-		t.then(Withdraw{})
-	}
 	t.stopAll()
 	t.stopWorkers()
 	t.closeIfQuiet()

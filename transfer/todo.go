@@ -105,11 +105,8 @@ const (
 
 // What others are told.
 type (
-	// Coming says that the share will be offered soon, or Withdraw; Offer that it is
-	// from now on, as far as it is here. Withdraw follows only if no Offer has.
-	Coming   struct{}
-	Offer    struct{ Have *share.Set } // the transfer's own: to be cloned
-	Withdraw struct{}
+	// Offer says that the share can be had from now on, as far as it is here.
+	Offer struct{}
 	// Available says that one more piece can be had.
 	Available struct{ Piece share.Piece }
 	// StayInFleet and ServeOn say that the share is here and goes on being served, and

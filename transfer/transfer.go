@@ -39,7 +39,6 @@ func New(cfg Config, fetch Fetch, now time.Time) *Transfer {
 	t.readers = readers{core: &t.core, content: &t.content}
 	t.disk = disk{core: &t.core}
 	t.quiet = quiet{core: &t.core, sources: &t.sources, moved: now}
-	t.then(Coming{})
 	t.then(FindSources{})
 	if fetch.Manifest != nil {
 		t.open(fetch.Manifest)
@@ -171,7 +170,7 @@ func (t *Transfer) Opened(place Place, chosen Choice, err error, now time.Time) 
 	}
 	t.notify(Planned{t.manifest, c.Bytes, c.Resumed, c.Pieces - c.Done, c.Files, c.Dirs, c.Links})
 	t.admitAll()
-	t.then(Offer{t.have})
+	t.then(Offer{})
 	if place.Whole {
 		t.complete(place.Path)
 		return

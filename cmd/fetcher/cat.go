@@ -116,13 +116,11 @@ func (c *catting) run(ctx context.Context, file string) error {
 	telling.Go(func() { c.tell(t) })
 	defer telling.Wait()
 	if err := c.copy(ctx, t, e.Path); err != nil || c.fl.out == "" {
-		t.Stop()
-		<-t.Done()
+		t.Stop(context.WithoutCancel(ctx))
 		return err
 	}
 	if err := t.Wait(ctx); err != nil {
-		t.Stop()
-		<-t.Done()
+		t.Stop(context.WithoutCancel(ctx))
 		return err
 	}
 	at := t.Path()

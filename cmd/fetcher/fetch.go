@@ -259,7 +259,7 @@ func (w *watcher) follow(ctx context.Context) error {
 			}
 		case <-interrupted:
 			interrupted = nil
-			w.t.Stop()
+			w.t.Stop(ctx) // which has ended: the end is among the events
 		case e, ok := <-w.t.Events():
 			if !ok {
 				return errors.New("the transfer ended without a word") // cannot be: Ended comes first

@@ -46,6 +46,6 @@ func TestASourceCannotHaveNodesDialledWhereItCannotReach(t *testing.T) {
 		if len(sources) != 2 || sources[0].Peer != a.ID() || sources[1].Peer != named[len(named)-1].ID {
 			t.Errorf("the sources are %+v, want the one in the ticket and the last that it named", sources)
 		}
-		tr.Stop()
+		tr.Stop(t.Context())
 	})
 }

@@ -416,7 +416,9 @@ func (h *host) FleetStatus(f *simnet.Fleet) (fetcher.FleetStatus, error) {
 // StopFetch implements simnet.Host.
 func (h *host) StopFetch(f *simnet.Fetch) {
 	if tr := h.fetches[f]; tr != nil {
-		tr.Stop()
+		told, cancel := context.WithCancel(context.Background())
+		cancel() // nobody waits here
+		tr.Stop(told)
 	}
 }
 

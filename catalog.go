@@ -1,0 +1,347 @@
+package fetcher
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// Catalog keeps the entries of a node over restarts: what its owner asked of it. Each
+// change is kept before the call that makes it returns. A node calls its methods one at
+// a time; they may take as long as a disk takes. Without one, entries end with the node.
+type Catalog interface {
+	// Load is every entry, in the order of their IDs. Open calls it once.
+	Load() ([]Entry, error)
+	// Put keeps an entry, in place of the one that has its ID, and durably before it
+	// returns. An entry without an ID gets one that was never given before.
+	Put(e Entry) (EntryID, error)
+	// Delete forgets an entry, durably before it returns. That there is none is no error.
+	Delete(id EntryID) error
+}
+
+// EntryID names an entry for as long as its catalog lasts: 1 and up.
+type EntryID int64
+
+// Entry is one line of a node's catalog: a path that is served, or a share that is
+// fetched and, with FetchOptions.Keep, served on. encoding/json writes and reads it.
+type Entry struct {
+	ID    EntryID
+	Share share.ID   // what is here now; zero: not known yet. A new version changes it, and not ID
+	Name  string     // of the share; empty until it is known
+	State EntryState //
+	Why   string     // for people, with EntryMissing and EntryFailed
+	Added time.Time  // by Config.Wall
+
+	// Path is what is served, absolute, and Serving how. Empty for what is fetched.
+	Path    string
+	Serving ShareOptions
+	// Ticket is what is fetched, a ticket or a share ID, and Fetching how; its Dir is
+	// absolute. Empty for what is served.
+	Ticket   string
+	Fetching FetchOptions
+}
+
+// EntryState is how an entry stands.
+type EntryState uint8
+
+// The states of an entry.
+const (
+	EntryOpening  EntryState = iota // being imported or looked at, or not begun since the node was opened
+	EntryFetching                   // what is verified of it is served
+	EntryServed                     // whole here, and served
+	EntryPaused                     // neither fetched nor served until Resume
+	EntryMissing                    // the path is not there, has changed, or cannot be read
+	EntryFailed                     // the fetch has ended without the share
+)
+
+var entryStates = [...]string{"opening", "fetching", "served", "paused", "missing", "failed"}
+
+func (s EntryState) String() string {
+	if int(s) >= len(entryStates) {
+		return fmt.Sprintf("EntryState(%d)", uint8(s))
+	}
+	return entryStates[s]
+}
+
+// MarshalText is the state's word.
+func (s EntryState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the state's word.
+func (s *EntryState) UnmarshalText(b []byte) error {
+	i := slices.Index(entryStates[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("%q is no state of an entry", b)
+	}
+	*s = EntryState(i)
+	return nil
+}
+
+// ErrNoEntry says that the catalog has no entry of an ID.
+var ErrNoEntry = errors.New("there is no such entry")
+
+var errClosed = errors.New("the node is closed")
+
+// catalog is the one owner of which shares a node has: what was asked of it, what of
+// that runs, and what of it is open for peers to take.
+type catalog struct {
+	offers *store.Offers
+	kept   Catalog // nil: nothing is
+	hear   func(Entry)
+	log    *slog.Logger
+
+	writing sync.Mutex // held over each change of an entry, until it is kept
+
+	mu        sync.Mutex // guards the fields below
+	entries   map[EntryID]Entry
+	last      EntryID // given, if nothing is kept
+	transfers map[share.ID]*Transfer
+	shares    map[share.ID]*Share
+	closed    bool
+}
+
+func openCatalog(cfg Config) (*catalog, error) {
+	c := &catalog{offers: store.NewOffers(), kept: cfg.Catalog, hear: cfg.OnEntry, log: cfg.Logger,
+		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}}
+	if c.kept == nil {
+		return c, nil
+	}
+	all, err := c.kept.Load()
+	if err != nil {
+		return nil, fmt.Errorf("%w: read the catalog: %w", ErrStateDir, err)
+	}
+	for _, e := range all {
+		if e.State == EntryFetching || e.State == EntryServed {
+			e.State = EntryOpening // it was, and will be
+		}
+		c.entries[e.ID] = e
+	}
+	return c, nil
+}
+
+// close ends what the catalog takes in, and says what runs. Entries stay as they are:
+// what is to be kept is kept when it returns.
+func (c *catalog) close() []*Transfer {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return slices.Collect(maps.Values(c.transfers))
+}
+
+func (c *catalog) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// all are the entries, by ID.
+func (c *catalog) all() []Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := slices.Collect(maps.Values(c.entries))
+	slices.SortFunc(out, func(a, b Entry) int { return int(a.ID - b.ID) })
+	return out
+}
+
+func (c *catalog) entry(id EntryID) (Entry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
+	return e, ok
+}
+
+// of is the entry that serves a share from a path, or fetches it; zero: none does.
+func (c *catalog) of(id share.ID, served bool) (found Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		if e.Share == id && (e.Path != "") == served {
+			found = e
+		}
+	}
+	return found
+}
+
+// put keeps an entry: under its ID, or that of an entry for the same, or a new one.
+func (c *catalog) put(e Entry) (EntryID, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	was, ok := c.entry(e.ID)
+	switch {
+	case e.ID != 0 && !ok:
+		return 0, fmt.Errorf("%w: %d", ErrNoEntry, e.ID)
+	case e.ID == 0 && !e.Share.IsZero():
+		was = c.of(e.Share, e.Path != "")
+		e.ID = was.ID
+	}
+	if was.ID != 0 {
+		e.Added = was.Added
+	}
+	return c.write(e)
+}
+
+// write keeps an entry; writing is held.
+func (c *catalog) write(e Entry) (EntryID, error) {
+	if c.isClosed() {
+		return 0, errClosed
+	}
+	switch {
+	case c.kept != nil:
+		id, err := c.kept.Put(e)
+		if err != nil {
+			return 0, fmt.Errorf("keep the entry: %w", err)
+		}
+		e.ID = id
+	case e.ID == 0:
+		c.last++
+		e.ID = c.last
+	}
+	c.mu.Lock()
+	c.entries[e.ID] = e
+	c.mu.Unlock()
+	if c.hear != nil {
+		c.hear(e)
+	}
+	return e.ID, nil
+}
+
+// change changes an entry.
+func (c *catalog) change(id EntryID, f func(e *Entry)) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	e, ok := c.entry(id)
+	if !ok {
+		return fmt.Errorf("%w: %d", ErrNoEntry, id)
+	}
+	f(&e)
+	_, err := c.write(e)
+	return err
+}
+
+// set is change to a state that is so already: if it cannot be kept, that is logged.
+func (c *catalog) set(id EntryID, s EntryState, why error) {
+	err := c.change(id, func(e *Entry) {
+		if e.State, e.Why = s, ""; why != nil {
+			e.Why = why.Error()
+		}
+	})
+	if err != nil && !errors.Is(err, ErrNoEntry) && !errors.Is(err, errClosed) {
+		c.log.Warn("the state of an entry was not kept", "entry", id, "state", s, "error", err)
+	}
+}
+
+// remove forgets an entry.
+func (c *catalog) remove(id EntryID) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.isClosed() {
+		return errClosed
+	}
+	if c.kept != nil {
+		if err := c.kept.Delete(id); err != nil {
+			return fmt.Errorf("forget the entry: %w", err)
+		}
+	}
+	c.mu.Lock()
+	delete(c.entries, id)
+	c.mu.Unlock()
+	return nil
+}
+
+// ---- what runs ----
+
+// begin takes a transfer in: one of each share at a time.
+func (c *catalog) begin(t *Transfer) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return errClosed
+	case c.transfers[t.id] != nil:
+		return fmt.Errorf("share %s is being fetched by this node already: %w", t.id.Short(), share.ErrHeld)
+	}
+	c.transfers[t.id] = t
+	t.opened = c.offers.Opening(t.id)
+	return nil
+}
+
+// forget takes out a transfer that has ended.
+func (c *catalog) forget(t *Transfer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.transfers[t.id] == t {
+		delete(c.transfers, t.id)
+	}
+}
+
+// offerPart offers what a transfer has, unless the share is shared anyway.
+func (c *catalog) offerPart(p *store.Partial) {
+	if c.shared(p.Manifest().ID()) == nil {
+		c.offers.Add(p)
+	}
+}
+
+// offer puts a Share in, and says which one it takes the place of.
+func (c *catalog) offer(s *Share) (before *Share, err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, errClosed
+	}
+	before = c.shares[s.ID()]
+	c.shares[s.ID()] = s
+	c.mu.Unlock()
+	c.offers.Add(s.imported.Tree)
+	return before, nil
+}
+
+// drop takes a Share out: only, or with nil whichever there is. ok says whether it did,
+// or there was none.
+func (c *catalog) drop(id share.ID, only *Share) (s *Share, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s = c.shares[id]
+	if only != nil && s != only {
+		return nil, false
+	}
+	delete(c.shares, id)
+	return s, true
+}
+
+// shared is the Share of an ID; nil if there is none.
+func (c *catalog) shared(id share.ID) *Share {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shares[id]
+}
+
+// running is the transfer of a share; nil if there is none.
+func (c *catalog) running(id share.ID) *Transfer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transfers[id]
+}
+
+// lists are all that runs, in the order of their share IDs.
+func (c *catalog) lists() (shares []*Share, transfers []*Transfer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return byShare(c.shares), byShare(c.transfers)
+}
+
+func byShare[V any](m map[share.ID]V) (out []V) {
+	ids := slices.SortedFunc(maps.Keys(m), func(a, b share.ID) int { return strings.Compare(a.String(), b.String()) })
+	for _, id := range ids {
+		out = append(out, m[id])
+	}
+	return out
+}

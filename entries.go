@@ -1,0 +1,166 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/piecelease/fetcher/actors"
+)
+
+// Entries are those of the node's catalog, by ID.
+func (n *Node) Entries() []Entry { return n.catalog.all() }
+
+// Entry is one of the catalog; false if there is none of this ID.
+func (n *Node) Entry(id EntryID) (Entry, bool) { return n.catalog.entry(id) }
+
+// Shares are those that are served from their own place, by share ID.
+func (n *Node) Shares() []*Share {
+	shares, _ := n.catalog.lists()
+	return shares
+}
+
+// Transfers are those that have not ended, by share ID.
+func (n *Node) Transfers() []*Transfer {
+	_, transfers := n.catalog.lists()
+	return transfers
+}
+
+// Add enters an entry, with a Path or a Ticket, and starts nothing: Resume does that.
+// Paths become absolute. Errors wrap share.ErrTicket for what is no ticket.
+func (n *Node) Add(e Entry) (EntryID, error) {
+	if (e.Path == "") == (e.Ticket == "") {
+		return 0, errors.New("an entry needs either a path to serve or a ticket to fetch")
+	}
+	if e.Ticket != "" {
+		id, _, err := ParseSource(e.Ticket, e.Fetching.Peers)
+		if err != nil {
+			return 0, err
+		}
+		e.Share = id
+	}
+	for _, p := range []*string{&e.Path, &e.Fetching.Dir} {
+		if *p == "" || n.cfg.Simulation.FS != nil {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return 0, err
+		}
+		*p = abs
+	}
+	e.ID, e.Added = 0, n.cfg.Wall()
+	return n.catalog.put(e)
+}
+
+// Resume starts what an entry asks for. What is served from its own place is looked at
+// again, and offered as it is now: under the same entry, with another share ID if it has
+// changed. What is fetched already, or kept and served, goes on. Errors are ErrNoEntry
+// and those of Share and Fetch; a path that cannot be shared is EntryMissing from then on.
+func (n *Node) Resume(ctx context.Context, id EntryID) error {
+	e, ok := n.catalog.entry(id)
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: %d", ErrNoEntry, id)
+	case e.Path != "":
+		opt := e.Serving
+		opt.Entry = id
+		_, err := n.Share(ctx, e.Path, opt)
+		return err
+	case e.State == EntryServed, n.catalog.running(e.Share) != nil:
+		return nil
+	}
+	opt := e.Fetching
+	opt.Entry = id
+	_, err := n.Fetch(ctx, e.Ticket, opt)
+	return err
+}
+
+// Pause ends what an entry asks for, fetching as well as serving, until Resume. What is
+// verified is kept.
+func (n *Node) Pause(ctx context.Context, id EntryID) error {
+	e, ok := n.catalog.entry(id)
+	if !ok {
+		return fmt.Errorf("%w: %d", ErrNoEntry, id)
+	}
+	if err := n.catalog.change(id, func(e *Entry) { e.State, e.Why = EntryPaused, "" }); err != nil {
+		return err
+	}
+	return n.halt(ctx, e)
+}
+
+// Remove ends what an entry asks for, and forgets the entry. No file is touched.
+func (n *Node) Remove(ctx context.Context, id EntryID) error {
+	e, ok := n.catalog.entry(id)
+	if !ok {
+		return fmt.Errorf("%w: %d", ErrNoEntry, id)
+	}
+	if err := n.catalog.remove(id); err != nil {
+		return err
+	}
+	return n.halt(ctx, e)
+}
+
+// halt ends what an entry asked for; the entry is paused or gone.
+func (n *Node) halt(ctx context.Context, e Entry) error {
+	if t := n.catalog.running(e.Share); t != nil && t.entry == e.ID {
+		return t.halt(ctx)
+	}
+	s := n.catalog.shared(e.Share)
+	switch {
+	case s != nil && s.entry == e.ID:
+		n.catalog.drop(e.Share, s)
+		defer s.end(nil)
+	case s != nil || e.Path != "" || e.State != EntryServed:
+		return nil
+	}
+	_, err := n.withdraw(ctx, e.Share)
+	return err
+}
+
+// endShare ends what an entry served before it got a new version.
+func (n *Node) endShare(old Entry) {
+	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+	defer cancel()
+	if err := n.halt(ctx, old); err != nil {
+		n.log.Debug("end the old version of a share", "share", old.Share.String(), "error", err)
+	}
+}
+
+// unshared notes that the path of an entry cannot be shared; what was shared of it before
+// ends. That whoever asked has given up says nothing about the path.
+func (n *Node) unshared(ctx context.Context, id EntryID, why error) {
+	if old, ok := n.catalog.entry(id); ok && ctx.Err() == nil {
+		n.catalog.set(id, EntryMissing, why)
+		n.endShare(old)
+	}
+}
+
+// settle notes in the catalog how a transfer has ended, and goes on with then. It may be
+// called by an actor, which must not wait for a disk.
+func (n *Node) settle(t *Transfer, err error, then func()) {
+	note := func() {
+		switch {
+		case errors.Is(err, actors.ErrStopped): // whoever stopped it has done so
+		case t.opt.Keep && err == nil:
+			n.catalog.set(t.entry, EntryServed, nil)
+		case t.opt.Keep:
+			n.catalog.set(t.entry, EntryFailed, err)
+		default:
+			if err := n.catalog.remove(t.entry); err != nil && !errors.Is(err, errClosed) {
+				n.log.Warn("an entry that is over was not forgotten", "entry", t.entry, "error", err)
+			}
+		}
+		then()
+	}
+	n.mu.Lock()
+	durable := n.cfg.Catalog != nil && !n.closed
+	if durable {
+		n.leaving.Go(note)
+	}
+	n.mu.Unlock()
+	if !durable {
+		note()
+	}
+}
