@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // The tests of this file run the command as a person would: built, in processes
@@ -722,17 +723,8 @@ func TestLimitDownSlowsFetchAndCat(t *testing.T) {
 	}
 }
 
-// freePort is a TCP port of the loopback that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // freeAddr is an address to listen on that nobody has.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", freePort(t))
+	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t))
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A ticket is read however it was copied: in capitals, wrapped over lines, and from
@@ -78,7 +80,7 @@ func TestListenTakesAPort(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 1000, 7)
 	for _, format := range []string{"%d", ":%d", "127.0.0.1:%d"} {
-		port := freePort(t)
+		port := rig.FreePort(t)
 		s := startShare(t, src, "--listen", fmt.Sprintf(format, port))
 		if got := strings.Join(s.addrs, " "); !strings.Contains(got, fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/", port)) || !strings.Contains(got, fmt.Sprintf("/udp/%d/quic-v1/", port)) {
 			t.Errorf("%s: listens on %s", format, got)

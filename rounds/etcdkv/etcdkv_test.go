@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"flag"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -22,6 +23,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/etcdkv"
 	"github.com/piecelease/fetcher/rounds/kvtest"
@@ -65,12 +67,7 @@ func start(t *testing.T, dir, scheme, addr string, flags ...string) (stop func()
 // free is an address that nobody listens on.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprint("127.0.0.1:", rig.FreePort(t))
 }
 
 func open(t testing.TB, addr string) *etcdkv.KV {
