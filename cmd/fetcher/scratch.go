@@ -16,16 +16,20 @@ import (
 )
 
 // scratch is a folder in the state directory for what nobody will want again. A
-// lock in it says that its process lives.
+// lock in it says that it is ours, and whether its process lives.
 type scratch struct {
 	dir  string
 	lock io.Closer
 	at   vfs.FS
 }
 
-const scratchPattern = "scratch-*"
+const (
+	scratchPattern = "scratch-*"
+	scratchLock    = "fetcher-scratch.lock" // no other program has a file of this name
+)
 
-// newScratch makes a scratch, and removes those of processes that were killed.
+// newScratch makes a scratch, and removes those of processes that were killed. A folder
+// that has such a name and no lock of ours is somebody else's, and stays.
 func newScratch(state string) (*scratch, error) {
 	if state == "" {
 		var err error
@@ -35,7 +39,9 @@ func newScratch(state string) (*scratch, error) {
 	}
 	old, _ := filepath.Glob(filepath.Join(quoteMeta(state), scratchPattern)) // the pattern is good
 	for _, dir := range old {
-		if s, err := takeScratch(dir); err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, scratchLock)); err != nil {
+			os.Remove(dir) // unless something is in it
+		} else if s, err := takeScratch(dir); err == nil {
 			s.remove()
 		}
 	}
@@ -61,7 +67,7 @@ func takeScratch(dir string) (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := at.Lock("lock")
+	lock, err := at.Lock(scratchLock)
 	if err != nil {
 		at.Close()
 		return nil, err

@@ -210,34 +210,6 @@ func RemoveFile(d FS, name string) error {
 	return err
 }
 
-// RemoveAll removes a name and all below it. That there is none is fine.
-func RemoveAll(d FS, name string) error {
-	info, err := d.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && info.Type.IsDir() {
-		err = removeBelow(d, name)
-	}
-	if err == nil {
-		err = d.Remove(name)
-	}
-	return err
-}
-
-func removeBelow(d FS, name string) error {
-	sub, err := d.Sub(name)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	list, err := sub.ReadDir(".")
-	for _, e := range list {
-		err = errors.Join(err, RemoveAll(sub, e.Name))
-	}
-	return err
-}
-
 // Special is what to call what is no file.
 func Special(t fs.FileMode) string {
 	switch {

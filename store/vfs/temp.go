@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
+	"strconv"
 	"sync"
 
 	"github.com/piecelease/fetcher/share"
@@ -12,7 +14,9 @@ import (
 
 // Temp is the folder of a State in which files are written before they get their
 // name: temp/N, for the lowest N that no other process has. Its lock says so. What
-// lies in it when it is taken was left by a process that was killed, and goes.
+// lies in it when it is taken was left by a process that was killed, and goes. A folder
+// without a lock that is not empty, and files with names that are no numbers, are not
+// ours, and stay.
 type Temp struct {
 	mu   sync.Mutex // guards the fields below
 	dir  string
@@ -43,6 +47,11 @@ func (t *Temp) take(d FS) error {
 		if err := EnsureDir(d, dir); err != nil {
 			return err
 		}
+		if ours, err := isTemp(d, dir); err != nil {
+			return err
+		} else if !ours {
+			continue
+		}
 		lock, err := d.Lock(path.Join(dir, "lock"))
 		if errors.Is(err, share.ErrHeld) {
 			continue
@@ -59,12 +68,24 @@ func (t *Temp) take(d FS) error {
 	}
 }
 
-// empty removes all but the lock from a folder.
+// isTemp says whether temp/N is a folder of ours, or an empty one.
+func isTemp(d FS, dir string) (bool, error) {
+	switch info, err := d.Lstat(path.Join(dir, "lock")); {
+	case NotDir(err):
+		return false, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return info.Type == 0, err
+	}
+	list, err := d.ReadDir(dir)
+	return len(list) == 0, err
+}
+
+// empty removes what Name gave a name from a folder.
 func empty(d FS, dir string) error {
 	list, err := d.ReadDir(dir)
 	for _, e := range list {
-		if e.Name != "lock" {
-			err = errors.Join(err, RemoveAll(d, path.Join(dir, e.Name)))
+		if n, bad := strconv.ParseUint(e.Name, 10, 64); bad == nil && e.Name == strconv.FormatUint(n, 10) {
+			err = errors.Join(err, RemoveFile(d, path.Join(dir, e.Name)))
 		}
 	}
 	return err

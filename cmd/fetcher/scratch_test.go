@@ -1,0 +1,24 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A state directory may be a folder that a person has other things in.
+func TestScratchOfSomebodyElseStays(t *testing.T) {
+	state := t.TempDir()
+	thesis := filepath.Join(state, "scratch-notes", "thesis.txt")
+	must(t, os.MkdirAll(filepath.Dir(thesis), 0o700))
+	must(t, os.WriteFile(thesis, []byte("precious"), 0o600))
+	s, err := newScratch(state)
+	must(t, err)
+	s.remove()
+	if b, err := os.ReadFile(thesis); string(b) != "precious" {
+		t.Errorf("it was removed: %v", err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(thesis)); len(left) != 1 {
+		t.Errorf("there are %v now", left)
+	}
+}
