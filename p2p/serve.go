@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -54,79 +53,6 @@ func (h *Host) Serve(to func(child peers.ID) Blocks, a Admit) {
 		c := &child{h: h, kid: k, blocks: to(from), admit: a, id: from, s: s, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 		return c.serve()
 	})
-}
-
-// kids is what each child has taken of us, over all its streams.
-type kids struct {
-	mu   sync.Mutex
-	each map[peers.ID]*kid
-	room int // bytes that replies may hold which are parked
-	held int // ... and do
-}
-
-// kid is one child.
-type kid struct {
-	id      peers.ID
-	streams int      // open; guarded by kids.mu
-	parked  []*child // streams whose replies are, the longest first; guarded by kids.mu
-	memory  budget   // bytes on their way to it
-	queue   budget   // requests read ahead, in units of one
-}
-
-func (k *kids) join(id peers.ID, serveBytes int) *kid {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	c := k.each[id]
-	if c == nil {
-		c = &kid{id: id, memory: newBudget(max(1<<20, serveBytes/childPart)), queue: newBudget(childPipeline)}
-		k.each[id] = c
-	}
-	c.streams++
-	return c
-}
-
-func (k *kids) leave(c *kid) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if c.streams--; c.streams == 0 {
-		delete(k.each, c.id)
-	}
-}
-
-// park counts the memory of a stream that its child takes nothing of. When those
-// parked hold too much, one is cut, the oldest of the child that has most of them: a
-// child that is slow has few, and who asks in order to hold memory has many.
-func (k *kids) park(c *child) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	c.kid.parked = append(c.kid.parked, c)
-	if k.held += wire.MaxRun; k.held <= k.room {
-		return
-	}
-	most := c.kid
-	for _, x := range k.each {
-		if len(x.parked) > len(most.parked) {
-			most = x
-		}
-	}
-	cut := most.parked[0]
-	k.unpark(cut)
-	cut.cut()
-}
-
-// moved is told when a stream that was parked holds nothing any more.
-func (k *kids) moved(c *child) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.unpark(c)
-}
-
-// unpark is moved with mu held. One that was cut has been counted already.
-func (k *kids) unpark(c *child) {
-	if i := slices.Index(c.kid.parked, c); i >= 0 {
-		c.kid.parked = slices.Delete(c.kid.parked, i, i+1)
-		k.held -= wire.MaxRun
-	}
 }
 
 // runBlocks is how many blocks go behind one header.

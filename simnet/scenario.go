@@ -194,7 +194,23 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	for _, f := range r.checks {
 		f()
 	}
-	res := &Result{Scenario: s.Name, Says: s.Says, Seed: n.seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
+	res := s.result(r, took)
+	if !r.ref.inCircles {
+		for _, x := range r.nodes {
+			x.Stop()
+		}
+		r.Pass(r.ref.spins, time.Minute)
+	}
+	res.Trace, res.Steps, res.Faults = r.Trace(), r.Steps(), r.ref.Faults
+	if r.rec != nil {
+		res.Recording = &r.rec.out
+	}
+	return res, nil
+}
+
+// result is what a run that took so long has come to, while its nodes are still there.
+func (s *Scenario) result(r *Run, took time.Duration) *Result {
+	res := &Result{Scenario: s.Name, Says: s.Says, Seed: r.seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
 	res.Copies = r.copies()
 	for _, x := range r.nodes {
 		res.Sent += x.Sent()
@@ -211,17 +227,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	if len(r.ref.Faults) > 0 {
 		res.Missing = r.ref.missing()
 	}
-	if !r.ref.inCircles {
-		for _, x := range r.nodes {
-			x.Stop()
-		}
-		r.Pass(r.ref.spins, time.Minute)
-	}
-	res.Trace, res.Steps, res.Faults = r.Trace(), r.Steps(), r.ref.Faults
-	if r.rec != nil {
-		res.Recording = &r.rec.out
-	}
-	return res, nil
+	return res
 }
 
 // over says whether the run need not wait for the fetch any more. One that failed

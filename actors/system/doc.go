@@ -11,10 +11,10 @@
 //	virtual.go    World: the same in virtual time
 //	cable.go      ... and the links between its systems
 //	mailbox.go    the queue of one actor: bounded, refusing, never silent
-//	system.go     Spawn, Send, Task, Ask, Close
+//	system.go     Spawn, Send, Task, Close; ask.go: questions from outside
 //	supervise.go  what follows a panic
 //	remote.go     actors of other nodes: who may reach whom
-//	session.go    ... and what one connection holds: tokens, watches, credit
+//	session.go    ... and what one connection holds: tokens, watches, credit; receive.go: what arrives on it
 //
 // # Rules
 //

@@ -1,10 +1,6 @@
 package system
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -51,9 +47,9 @@ type session struct {
 	repeated bool   // ... and again, because frames came without one
 	theirs   uint64 // the peer's session; 0 until its hello
 
-	tokens map[uint64]ticket // made by us, for the peer
-	bound  map[string]uint64 // ID of an actor exported to this peer -> its token
-	asked  int               // tickets that wait for an answer
+	tokens map[uint64]recipient // made by us, for the peer
+	bound  map[string]uint64    // ID of an actor exported to this peer -> its token
+	asked  int                  // questions that wait for an answer
 
 	watched map[uint64]*actor.PID // the peer's token -> our actor whose end it waits for
 
@@ -78,20 +74,20 @@ func (h *holding) add(messages, bytes int) (ok bool) {
 	return m <= maxHeld && b <= maxHeldBytes
 }
 
-// ticket is whom a token stands for.
-type ticket struct {
-	kind    ticketKind
+// recipient is whom a token stands for.
+type recipient struct {
+	kind    tokenKind
 	to      *actor.PID // is told
-	who     *actor.PID // watchTicket: whose end it is about
+	who     *actor.PID // watchToken: whose end it is about
 	session uint64     // the peer's, of the message that uses it
 }
 
-type ticketKind uint8
+type tokenKind uint8
 
 const (
-	questionTicket ticketKind = iota // one answer
-	boundTicket                      // any number of messages
-	watchTicket                      // the end of who
+	questionToken tokenKind = iota // one answer
+	boundToken                     // any number of messages
+	watchToken                     // the end of who
 )
 
 // outgoing is a message on its way to a peer.
@@ -99,30 +95,30 @@ type outgoing struct {
 	to       *actor.PID
 	message  any // as it was sent, for the dead letter
 	frame    []byte
-	question uint64 // its ticket; 0 for none
+	question uint64 // its token; 0 for none
 }
 
 func newSession(r *remote, peer peers.ID) *session {
 	return &session{r: r, peer: peer, id: r.token.Add(1), credit: creditWindow, held: &holding{},
-		tokens: map[uint64]ticket{}, bound: map[string]uint64{}, watched: map[uint64]*actor.PID{}}
+		tokens: map[uint64]recipient{}, bound: map[string]uint64{}, watched: map[uint64]*actor.PID{}}
 }
 
-// ticket makes a token. Called with mu.
-func (s *session) ticket(t ticket) uint64 {
+// token makes a token. Called with mu.
+func (s *session) token(t recipient) uint64 {
 	token := s.r.token.Add(1)
 	s.tokens[token] = t
 	return token
 }
 
-// take uses a ticket up, if it is one that is. Called with mu.
-func (s *session) take(token uint64) (ticket, bool) {
+// take uses a token up, if it is one that is. Called with mu.
+func (s *session) take(token uint64) (recipient, bool) {
 	t, ok := s.tokens[token]
 	switch {
 	case !ok:
-	case t.kind == questionTicket:
+	case t.kind == questionToken:
 		s.asked--
 		delete(s.tokens, token)
-	case t.kind == watchTicket:
+	case t.kind == watchToken:
 		delete(s.tokens, token)
 	}
 	return t, ok
@@ -135,7 +131,7 @@ func (s *session) bind(pid *actor.PID) bool {
 		return s.r.isShut()
 	}
 	if s.bound[pid.Id] == 0 {
-		s.bound[pid.Id] = s.ticket(ticket{kind: boundTicket, to: pid})
+		s.bound[pid.Id] = s.token(recipient{kind: boundToken, to: pid})
 	}
 	return true
 }
@@ -205,7 +201,7 @@ func (s *session) answerTo(sender *actor.PID) (token, question uint64, ok bool) 
 		return 0, 0, false
 	}
 	s.asked++
-	token = s.ticket(ticket{kind: questionTicket, to: sender})
+	token = s.token(recipient{kind: questionToken, to: sender})
 	return token, token, true
 }
 
@@ -320,7 +316,7 @@ func (s *session) watch(who, watcher *actor.PID) verdict {
 		return done
 	}
 	// A PID of our own: the watcher's remembers where it once led.
-	e.Reply = s.ticket(ticket{kind: watchTicket, to: watcher, who: actor.NewPID(who.Address, who.Id)})
+	e.Reply = s.token(recipient{kind: watchToken, to: watcher, who: actor.NewPID(who.Address, who.Id)})
 	if !s.put(wire.AppendEnvelope(nil, e)) {
 		delete(s.tokens, e.Reply)
 		return refused
@@ -343,7 +339,7 @@ func (s *session) unwatch(who, watcher *actor.PID) verdict {
 // does not. There are few. Called with mu.
 func (s *session) watching(who, watcher *actor.PID) uint64 {
 	for token, t := range s.tokens {
-		if t.kind == watchTicket && t.who.Id == who.Id && t.to.Equal(watcher) {
+		if t.kind == watchToken && t.who.Id == who.Id && t.to.Equal(watcher) {
 			return token
 		}
 	}
@@ -359,292 +355,4 @@ func (s *session) ended(token uint64) verdict {
 	}
 	delete(s.watched, token)
 	return s.putControl(wire.Envelope{Kind: wire.KindTerminated, Token: token})
-}
-
-// ---- in ----
-
-// receive does what an envelope asks for. The error is of a peer that breaks
-// the protocol.
-func (s *session) receive(e wire.Envelope) (verdict, error) {
-	s.mu.Lock()
-	isOver, greeted := s.over, s.theirs != 0
-	s.mu.Unlock()
-	switch {
-	case isOver:
-		return over, nil
-	case e.Kind == wire.KindCredit && e.Credit == 0:
-		return s.hello(e)
-	case !greeted:
-		s.late()
-		return done, nil
-	}
-	switch e.Kind {
-	case wire.KindTell, wire.KindReply:
-		return done, s.message(e)
-	case wire.KindWatch:
-		return done, s.peerWatches(e)
-	case wire.KindUnwatch:
-		s.peerUnwatches(e.Reply)
-	case wire.KindTerminated:
-		s.terminated(e.Token)
-	case wire.KindUnsupported:
-		s.r.counts.unsupported.Add(1)
-		s.r.sys.log.Info("peer does not know a message", "peer", s.peer, "type", e.Type)
-		s.terminated(e.Token)
-	case wire.KindCredit:
-		return done, s.credited(e)
-	default:
-		return done, fmt.Errorf("envelope of %v", e.Kind)
-	}
-	return done, nil
-}
-
-var (
-	errOverCredit = errors.New("more messages than it has credit for")
-	errNoTarget   = errors.New("message to nobody")
-)
-
-// message passes a message on to the actor it is for.
-func (s *session) message(e wire.Envelope) error {
-	if e.To == "" && e.Token == 0 {
-		return errNoTarget
-	}
-	t, ok, err := s.accept(e)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		s.settled(t.session, len(e.Payload))
-		s.undelivered(e.Reply)
-		return nil
-	}
-	msg, err := s.decode(e)
-	switch {
-	case errors.Is(err, wire.ErrUnknownType):
-		s.r.counts.unknown.Add(1)
-		s.unread(t, len(e.Payload))
-		s.control(wire.Envelope{Kind: wire.KindUnsupported, Type: e.Type, Token: e.Reply})
-		return nil
-	case err != nil && t.kind == questionTicket:
-		s.unread(t, len(e.Payload))
-		return err
-	case err != nil:
-		msg = Unreadable{breach(err)}
-	}
-	s.pass(t, &actor.MessageEnvelope{Message: msg, Sender: tokenPID(s.peer, e.Reply)}, len(e.Payload))
-	return err
-}
-
-// unread ends a message that nobody receives. If it was an answer, none will come.
-func (s *session) unread(t ticket, size int) {
-	s.settled(t.session, size)
-	if t.kind == questionTicket {
-		s.fails(t, 0)
-	}
-}
-
-// accept counts a message against the peer's credit and finds whom it is for.
-// Not ok: nobody the peer may reach, or there is no room for it.
-func (s *session) accept(e wire.Envelope) (t ticket, ok bool, err error) {
-	t = ticket{kind: boundTicket}
-	if e.To != "" {
-		t.to = s.r.Exported(e.To)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unreported >= creditWindow {
-		return t, false, errOverCredit
-	}
-	t.session = s.theirs
-	s.unreported++
-	if !s.held.add(1, len(e.Payload)) {
-		s.r.counts.refused.Add(1)
-		return t, false, nil
-	}
-	if e.To == "" && s.tokens[e.Token].kind != watchTicket {
-		t, _ = s.take(e.Token)
-		t.session = s.theirs
-	}
-	if t.to == nil {
-		s.r.counts.unreachable.Add(1)
-	}
-	return t, t.to != nil, nil
-}
-
-// decode reads a payload. A codec that could make messages of the library would
-// let peers stop our actors.
-func (s *session) decode(e wire.Envelope) (any, error) {
-	msg, err := s.r.codec.Decode(e.Type, e.Payload)
-	if err != nil {
-		return nil, err
-	}
-	switch msg.(type) {
-	case actor.SystemMessage, actor.AutoReceiveMessage, actor.MailboxMessage, *actor.MessageEnvelope, *actor.DeadLetterResponse:
-		return nil, fmt.Errorf("%T does not travel", msg)
-	}
-	return msg, nil
-}
-
-// pass queues a message for a local actor. Credit bounds its number, so a full
-// mailbox takes it.
-func (s *session) pass(t ticket, env *actor.MessageEnvelope, size int) {
-	settled := func() { s.settled(t.session, size) }
-	if !s.r.sys.deliver(t.to, letter{msg: env, done: settled, assured: true}) {
-		settled()
-	}
-}
-
-// settled notes that a message of a session of the peer has been processed, or
-// never will be.
-func (s *session) settled(theirs uint64, size int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held.add(-1, -size)
-	if s.over || s.theirs != theirs {
-		return
-	}
-	s.processed++
-	s.report()
-}
-
-// Undelivered tells the peer that nobody received a message it wants an answer to.
-func (s *session) undelivered(reply uint64) {
-	if reply != 0 {
-		s.control(wire.Envelope{Kind: wire.KindTerminated, Token: reply})
-	}
-}
-
-// late drops a frame of a session that was not heard of. The peer may think that
-// it was, so it is told, once.
-func (s *session) late() {
-	s.r.counts.late.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.repeated && s.theirs == 0 {
-		s.repeated = s.put(s.creditFrame(0))
-	}
-}
-
-// hello is told of the session that the peer has with us, and of the one of ours
-// that it knows.
-func (s *session) hello(e wire.Envelope) (verdict, error) {
-	if e.Token == 0 {
-		return done, errors.New("session 0")
-	}
-	s.mu.Lock()
-	known := s.theirs == e.Token
-	adopt := !known && (s.theirs == 0 || e.Reply != 0)
-	if adopt {
-		s.theirs = e.Token
-		s.unreported, s.processed = 0, 0
-	}
-	begin := !adopt && (!known || e.Reply == 0 && s.greeted)
-	s.mu.Unlock()
-	if begin {
-		s.r.replace(s, e.Token)
-	}
-	return done, nil
-}
-
-func (s *session) credited(e wire.Envelope) error {
-	n := int(e.Credit)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.Token != s.theirs || e.Reply != s.id {
-		s.r.counts.late.Add(1)
-		return nil
-	}
-	if s.credit+n > creditWindow {
-		return fmt.Errorf("credit for %d messages that were not sent", s.credit+n-creditWindow)
-	}
-	s.credit += n
-	s.pump()
-	return nil
-}
-
-func (s *session) peerWatches(e wire.Envelope) error {
-	if e.Reply == 0 {
-		return errNoTarget
-	}
-	var who *actor.PID
-	if e.To != "" {
-		who = s.r.Exported(e.To)
-	}
-	s.mu.Lock()
-	if t, ok := s.tokens[e.Token]; ok && t.kind == boundTicket {
-		who = t.to
-	}
-	_, again := s.watched[e.Reply]
-	switch {
-	case again || len(s.watched) == maxWatches:
-		s.mu.Unlock()
-		return errors.New("too many watches")
-	case who == nil:
-		s.putControl(wire.Envelope{Kind: wire.KindTerminated, Token: e.Reply})
-	default:
-		s.watched[e.Reply] = who
-	}
-	s.mu.Unlock()
-	if who != nil {
-		s.r.sys.system(who, &actor.Watch{Watcher: tokenPID(s.peer, e.Reply)})
-	}
-	return nil
-}
-
-func (s *session) peerUnwatches(token uint64) {
-	s.mu.Lock()
-	who := s.watched[token]
-	delete(s.watched, token)
-	s.mu.Unlock()
-	if who != nil {
-		s.r.sys.system(who, &actor.Unwatch{Watcher: tokenPID(s.peer, token)})
-	}
-}
-
-// terminated is told that who was watched has ended, or that a message with a
-// token was received by nobody.
-func (s *session) terminated(token uint64) {
-	s.mu.Lock()
-	t, ok := s.take(token)
-	s.mu.Unlock()
-	if ok {
-		s.fails(t, actor.TerminatedReason_Stopped)
-	}
-}
-
-// fails tells whom a ticket stands for that nothing more will come of it.
-func (s *session) fails(t ticket, why actor.TerminatedReason) {
-	if t.kind == watchTicket {
-		s.r.sys.system(t.to, &actor.Terminated{Who: t.who, Why: why})
-	} else {
-		s.r.sys.noAnswer(t.to, nil)
-	}
-}
-
-// end tells everybody who waits for the peer, in the order in which they began
-// to.
-func (s *session) end() {
-	s.mu.Lock()
-	if s.over {
-		s.mu.Unlock()
-		return
-	}
-	s.over = true
-	if s.retry != nil {
-		s.retry.Stop()
-	}
-	waiting, tokens, watched := s.waiting, s.tokens, s.watched
-	s.waiting, s.pending, s.tokens, s.watched, s.bound = Queue[outgoing]{}, Queue[wire.Envelope]{}, nil, nil, nil
-	s.mu.Unlock()
-
-	for o, ok := waiting.Pop(); ok; o, ok = waiting.Pop() {
-		delete(tokens, o.question) // the dead letter tells the asker
-		s.r.sys.dead(o.to, o.message)
-	}
-	for _, token := range slices.Sorted(maps.Keys(tokens)) {
-		s.fails(tokens[token], actor.TerminatedReason_AddressTerminated)
-	}
-	for _, token := range slices.Sorted(maps.Keys(watched)) {
-		s.r.sys.system(watched[token], &actor.Unwatch{Watcher: tokenPID(s.peer, token)})
-	}
 }

@@ -48,7 +48,15 @@ func (v *view) leases(node int) *chart {
 		high += l.high + 3
 		lanes = append(lanes, l)
 	}
-	n := &v.rec.Nodes[node]
+	p := v.leaseLanes(&v.rec.Nodes[node], lanes, high, total)
+	if lanesLeft > 0 {
+		p.Note += fmt.Sprintf("%d more sources, with fewer leases, are left out. ", lanesLeft)
+	}
+	return p.chart
+}
+
+// leaseLanes draws lanes that are so high together, of total leases.
+func (v *view) leaseLanes(n *simnet.NodeRecord, lanes []lane, high num, total int) plot {
 	p := v.plot("Leases of "+n.Name, "A lane per source, those with the most leases on top; a bar is a piece that the source held. Point at it for the piece.", high)
 	p.frame()
 	y, bars := p.y, 0
@@ -74,16 +82,13 @@ func (v *view) leases(node int) *chart {
 	for e := simnet.LeaseOpen; e <= simnet.LeaseLost; e++ {
 		p.Legend = append(p.Legend, key{leaseClass(e), e.String()})
 	}
-	if lanesLeft > 0 {
-		p.Note += fmt.Sprintf("%d more sources, with fewer leases, are left out. ", lanesLeft)
-	}
 	if bars > maxBars {
 		p.Note += fmt.Sprintf("%d of %d leases are drawn. ", maxBars, total)
 	}
 	if v.rec.LeasesLeftOut > 0 {
-		p.Note += fmt.Sprintf("%d later leases, of all nodes, were not recorded.", v.rec.LeasesLeftOut)
+		p.Note += fmt.Sprintf("%d later leases, of all nodes, were not recorded. ", v.rec.LeasesLeftOut)
 	}
-	return p.chart
+	return p
 }
 
 func leaseClass(e simnet.LeaseEnd) string {

@@ -1,0 +1,86 @@
+package fetcher_test
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// Bounds of what is written by hand, tests left out: what passes one is hard to read
+// whole.
+const (
+	maxFile    = 500 // lines
+	maxFunc    = 60  // lines
+	maxMethods = 45  // of one type
+)
+
+// larger are the exceptions, each with its reason. One that is no longer needed fails.
+var larger = map[string]string{
+	"actors/fetchpool.go":         "the actor of a core with many questions; its messages are handled one function each",
+	"actors/messages.go":          "a list",
+	"actors/seeder.go":            "is being divided",
+	"store/import.go":             "is being divided",
+	"store/select.go":             "is being divided",
+	"store/select.go checkFiles":  "is being divided",
+	"actors/fetchpool.go Receive": "one call for each message",
+	"actors/transfer.go Receive":  "one call for each message",
+	"fetchpool.Pool":              "one method for each thing that can happen to a source, and each decision behind it",
+	"leasemgr.Manager":            "one method for each thing that can happen to a lease, and each decision behind it",
+	"simnet.Node":                 "what a story may do to a node, and what a node is to the program",
+	"store.Partial":               "one state on disk; its parts are files of the package",
+}
+
+func TestNothingGrowsTooLargeToRead(t *testing.T) {
+	found := map[string]string{}
+	methods := map[string]int{}
+	for _, s := range sources(t) {
+		if ast.IsGenerated(s.File) {
+			continue
+		}
+		if n := fset.File(s.Pos()).LineCount(); n > maxFile {
+			found[s.file] = fmt.Sprintf("%d lines, at most %d", n, maxFile)
+		}
+		for _, d := range s.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > maxFunc {
+				found[s.file+" "+f.Name.Name] = fmt.Sprintf("%d lines, at most %d", n, maxFunc)
+			}
+			if f.Recv != nil {
+				methods[s.pkg+"."+receiver(f.Recv.List[0].Type)]++
+			}
+		}
+	}
+	for of, n := range methods {
+		if n > maxMethods {
+			found[of] = fmt.Sprintf("%d methods, at most %d", n, maxMethods)
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(found)) {
+		if larger[what] == "" {
+			t.Errorf("%s has %s", what, found[what])
+		}
+	}
+	for what := range larger {
+		if found[what] == "" {
+			t.Errorf("%s is no longer too large: take it off the list", what)
+		}
+	}
+}
+
+// receiver is the name of the type that a method belongs to.
+func receiver(of ast.Expr) string {
+	switch x := of.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.IndexListExpr:
+		return receiver(x.X)
+	}
+	return of.(*ast.Ident).Name
+}
