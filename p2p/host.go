@@ -161,7 +161,7 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 		libp2p.Peerstore(b),
 		libp2p.ConnectionGater(newGate(lim, t)),
 		acceptWithin(t.Accept),
-		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred, at two thirds of Noise's cost
+		libp2p.Security(libp2ptls.ID, newTLS), // the first is preferred, at two thirds of Noise's cost
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, muxer(t)),
 		libp2p.Transport(quic.NewTransport),

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -49,8 +50,9 @@ type Partial struct {
 	recent  recent
 	marks   marks
 	sel     selection
-	aside   []string   // what was in the way at the opening, where it is now below NAME.partial
-	syncing sync.Mutex // held by Sync, Finish, Close
+	early   atomic.Int64 // bytes written to large files
+	aside   []string     // what was in the way at the opening, where it is now below NAME.partial
+	syncing sync.Mutex   // held by Sync, Finish, Close
 
 	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
 	tree    *Tree        // once finished
@@ -250,9 +252,18 @@ func (p *Partial) write(piece share.Piece, first share.Block, data []byte, how f
 func (p *Partial) writeAt(s share.Span, data []byte) error {
 	return p.change(s.Entry, func(f vfs.File) error {
 		_, err := f.WriteAt(data, s.Offset)
+		if _, pieces := p.m.Layout().PiecesOf(s.Entry); err == nil && pieces >= earlyEvery/share.MinPiece {
+			if now := p.early.Add(int64(len(data))); now/earlyEvery != (now-int64(len(data)))/earlyEvery {
+				vfs.BeginFlush(f)
+			}
+		}
 		return err
 	})
 }
+
+// earlyEvery is how many bytes are written to large files between two hints to begin
+// writing them out. Small files are left to the sync of the whole file system.
+const earlyEvery = 8 << 20
 
 // change changes a file that nobody else has touched, or knows who has.
 func (p *Partial) change(entry int, f func(vfs.File) error) error {
