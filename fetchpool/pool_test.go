@@ -1327,3 +1327,33 @@ func TestALinkThatWaitsForOthersIsNotLate(t *testing.T) {
 		t.Errorf("state %v, held: %v", h.p.State(), h.p.IsHeld())
 	}
 }
+
+// A source is busy in the middle of a reply: what has come is not asked for again, and
+// the block that was cut off is, first of all.
+func TestTheBlockThatWasCutOffIsAskedForAgain(t *testing.T) {
+	h := ready(t, Config{FirstWindow: 8 << 20}, 1<<20)
+	h.p.win.rate = 1e9 // so that one request takes it all
+	todo := h.grant(0)
+	if len(todo.Requests) != 1 || todo.Requests[0].Count != 16 {
+		t.Fatalf("%+v", todo.Requests)
+	}
+	r := todo.Requests[0]
+	h.p.Arrived(r.ID, 5*share.BlockSize, h.now)
+	h.p.Partial(r.ID, 1000, h.now)
+	h.p.Failed(r.ID, Busy, 100*time.Millisecond, h.now)
+	again := map[share.Block]int{}
+	for _, r := range h.after(time.Second).Requests {
+		for b := range r.Count {
+			again[r.First+share.Block(b)]++
+		}
+	}
+	for b := range share.Block(16) {
+		want := 1
+		if b < 5 {
+			want = 0
+		}
+		if again[b] != want {
+			t.Errorf("block %d is asked for %d times, and should be %d times", b, again[b], want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/fetchpool"
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Each pool that was refused hears that it may ask again, and not only the first: none
+// asks by itself.
+func TestEveryRefusedPoolHearsThatLeasesAreFree(t *testing.T) {
+	w, n, _ := newWorld(1, "a")
+	s := n[0]
+	defer closeNode(t, s)
+	var leases *actor.PID
+	s.Spawn(nil, "transfer", 10, receive(func(ctx actor.Context) {
+		if _, ok := ctx.Message().(*actor.Started); ok {
+			self := ctx.Self()
+			leases = s.Spawn(ctx, "leases", 100, func() actor.Actor {
+				return newLeaseManager(s, self, NewRation(s, 0), TransferConfig{}, nil, leasemgr.Plan{Layout: evenPieces(8), Epoch: 1, Seed: 1})
+			}, system.OnPanicStop)
+		}
+	}), system.OnPanicStop)
+	w.Settle()
+	s.Send(leases, PauseLeases{Paused: true, Why: "a test"})
+	w.Settle()
+	var told []string
+	for _, id := range []peers.ID{"first", "second", "third"} {
+		s.Spawn(nil, string(id), 10, receive(func(ctx actor.Context) {
+			switch ctx.Message().(type) {
+			case *actor.Started:
+				ctx.Request(leases, SourceUp{id})
+				ctx.Request(leases, SourceHas{id, share.FullSet(8)})
+				ctx.Request(leases, LeaseRequest{Source: id, Max: 1})
+			case LeasesAvailable:
+				told = append(told, string(id))
+			}
+		}), system.OnPanicStop)
+	}
+	w.Settle()
+	s.Send(leases, PauseLeases{})
+	w.Settle()
+	slices.Sort(told)
+	if !slices.Equal(told, []string{"first", "second", "third"}) {
+		t.Errorf("told that leases are free: %v", told)
+	}
+}
+
+// watched is a network that notes for which pieces its links ask.
+type watched struct {
+	*simNode
+	asked []share.Piece
+}
+
+func (x *watched) Open(to peers.Addr, id share.ID, layout *share.Layout, k Sink) Link {
+	return &watchedLink{x.simNode.Open(to, id, layout, k), x}
+}
+
+type watchedLink struct {
+	Link
+	x *watched
+}
+
+func (l *watchedLink) Request(r wire.PieceRequest) bool {
+	l.x.asked = append(l.x.asked, share.Piece(r.Piece))
+	return l.Link.Request(r)
+}
+
+// The lease manager says that a reader waits for a piece that was leased before: the
+// pool asks for it before all that it holds and has not asked for.
+func TestAPoolAsksFirstForWhatBecameUrgent(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 1e5).seed(m, content)
+	n := sw.add("node", 1e6)
+	net, s := &watched{simNode: n}, n.program.s
+	defer closeNode(t, s)
+	others := s.Spawn(nil, "others", 1000, receive(func(ctx actor.Context) {
+		if r, ok := ctx.Message().(LeaseRequest); ok && r.Max > 0 {
+			all := LeaseResponse{Refused: leasemgr.Refusal{Reason: leasemgr.AllLeased}}
+			for _, p := range []share.Piece{0, 1, 6} {
+				all.Leases = append(all.Leases, leasemgr.Lease{Piece: p, Token: share.Token(p) + 1, Source: "source"})
+			}
+			ctx.Respond(all)
+		}
+	}), system.OnPanicStop)
+	pool := s.Spawn(nil, "pool", 1000, func() actor.Actor {
+		at := peers.Addr{ID: source.id, Addrs: source.Addrs()}
+		return &fetchPool{s: s, net: net, budget: NewBudget(s, 1<<30, 1<<20), ration: NewRation(s, 0), transfer: others, leases: others,
+			verifiers: []*actor.PID{others}, finder: others, source: at, at: transfer.Places{at}, share: m.ID(), layout: m.Layout(),
+			core: fetchpool.New(fetchpool.Config{}, m.Layout(), 1, s.Now())}
+	}, system.OnPanicStop)
+	sw.w.Run(500 * time.Millisecond)
+	before := len(net.asked)
+	if before == 0 || slices.Contains(net.asked, 6) {
+		t.Fatalf("asked for %v", net.asked)
+	}
+	s.Send(pool, LeaseUrgent{6, 7})
+	sw.w.Run(2 * time.Second)
+	if after := net.asked[before:]; len(after) == 0 || after[0] != 6 {
+		t.Errorf("asked for %v, then a reader waited for 6, and for %v", net.asked[:before], after)
+	}
+	s.Root.Stop(pool)
+	sw.w.Settle()
+}
+
+// One peer may name so many others and no more, however often it does; others are
+// still heard.
+func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {
+	sw := newSwarm(t, 1)
+	n := sw.add("node", 1e6)
+	s := n.program.s
+	defer closeNode(t, s)
+	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n) }, system.OnPanicStop)
+	id, found := share.IDOf(nil), map[string]int{}
+	s.Spawn(nil, "a-transfer", 1000, receive(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case *actor.Started:
+			ctx.Request(finder, FindSources{Share: id})
+		case SourceFound:
+			found[string(m.Addr.By)]++
+		}
+	}), system.OnPanicStop)
+	sw.w.Settle()
+	name := func(by peers.ID, times int) {
+		for i := range times {
+			var all []peers.Addr
+			for k := range 32 {
+				all = append(all, peers.Addr{ID: peers.ID(fmt.Sprint(by, " knows ", i, " ", k)), Addrs: []string{"/sim"}})
+			}
+			s.Send(finder, PeersNamed{Share: id, By: by, Peers: all})
+			sw.w.Settle()
+		}
+	}
+	name("talker", 10)
+	name("other", 1)
+	if found["talker"] != maxNamedBy || found["other"] != 32 {
+		t.Errorf("found %v; want %d by the talker and 32 by the other", found, maxNamedBy)
+	}
+}
