@@ -3,12 +3,16 @@ package fetcher
 import (
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -85,6 +89,46 @@ func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node that begins again, and has to read its files first, is waited for: those who
+// fetch from it do not hear that it has not what it will have in a moment.
+func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	src, state := filepath.Join(t.TempDir(), "f.bin"), t.TempDir()
+	writeRandom(t, src, 1<<20, 1)
+	before, err := Open(t.Context(), Config{Dir: state, Listen: loopback})
+	must(t, err)
+	s, err := before.Share(t.Context(), src, ShareOptions{})
+	must(t, err)
+	must(t, before.Close())
+	n := openNode(t, func(cfg *Config) { cfg.Dir = state })
+	reading, waited, shared := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		var first sync.Once
+		_, err := n.Share(t.Context(), src, ShareOptions{Progress: func(store.ImportProgress) {
+			first.Do(func() { close(reading) })
+			<-waited
+		}})
+		shared <- err
+	}()
+	<-reading
+	x, err := openNode(t).Fetch(t.Context(), n.Ticket(s.ID()), FetchOptions{Dir: t.TempDir(), Stall: 45 * time.Second})
+	must(t, err)
+	for e := range x.Events() {
+		p, ok := e.(Progress)
+		if ok && waited != nil && slices.ContainsFunc(p.Sources, func(s Source) bool { return strings.Contains(s.Why, "still reading") }) {
+			close(waited)
+			waited = nil
+		}
+		if end, ok := e.(Ended); ok {
+			must(t, end.Err)
+		}
+	}
+	if waited != nil {
+		close(waited)
+	}
+	must(t, <-shared)
 }
 
 // A liar is not asked again: not for another share, not when it is met anew, not

@@ -71,6 +71,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 			return nil, err
 		}
 	}
+	defer n.catalog.offers.Reading()()
 	imp, idle, err := n.importAll(ctx, path, opt)
 	if err != nil {
 		n.unshared(ctx, e.ID, err)

@@ -214,6 +214,8 @@ func (d *seeder) refusal(peer peers.ID, m wire.Subscribe) (why string, retry tim
 	pieces, r := d.catalog.Offered(m.Share, peer)
 	o := d.audiences[m.Share]
 	switch {
+	case r.Status == wire.Busy && r.Reason != "":
+		return r.String(), r.Retry
 	case r.Status == wire.Busy:
 		return "is opening the share", r.Retry
 	case r.Status != wire.OK:

@@ -21,6 +21,7 @@ type Offers struct {
 	sources map[share.ID]Source
 	leaving map[share.ID]bool // of sources: no longer told of, and still read
 	opening map[share.ID]int
+	reading int                 // shares that will be offered, of which the IDs are not known yet
 	gone    map[share.ID]string // why
 	onGone  func(share.ID, string)
 	closed  bool
@@ -29,6 +30,7 @@ type Offers struct {
 // Times after which a peer may ask again.
 const (
 	retryOpening = 250 * time.Millisecond // a share that is being opened
+	retryReading = time.Second            // one that may be among those that are being read
 	retryTrouble = 5 * time.Second        // a disk that failed just now
 )
 
@@ -51,9 +53,14 @@ func (o *Offers) Offered(id share.ID, _ peers.ID) (pieces int, r wire.Reply) {
 		return s.Manifest().Layout().Pieces(), wire.Reply{}
 	case o.opening[id] > 0:
 		return 0, wire.Reply{Status: wire.Busy, Retry: retryOpening}
+	case o.reading > 0 && o.gone[id] == "":
+		return 0, stillReading
 	}
 	return 0, wire.Reply{Status: wire.NotFound}
 }
+
+// stillReading is the answer about a share that may be offered soon.
+var stillReading = wire.Reply{Status: wire.Busy, Retry: retryReading, Reason: "it is still reading files, and may have the share then"}
 
 // Bits are the pieces of a share that can be read, as they travel; nil if it is not offered.
 func (o *Offers) Bits(id share.ID) []byte {
@@ -102,6 +109,20 @@ func (o *Offers) Opening(id share.ID) (done func()) {
 		if o.opening[id]--; o.opening[id] == 0 {
 			delete(o.opening, id)
 		}
+	})
+}
+
+// Reading says that files are being read that will be offered, under an ID that they
+// tell only then: those who ask for what is not here, and never was, are told to come
+// back. So a node that begins again loses nobody. It lasts until done is called.
+func (o *Offers) Reading() (done func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reading++
+	return sync.OnceFunc(func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.reading--
 	})
 }
 
@@ -233,6 +254,9 @@ func (o *Offers) find(id share.ID) (Source, wire.Reply) {
 	}
 	if why, ok := o.gone[id]; ok {
 		return nil, wire.Reply{Status: wire.Gone, Reason: why}
+	}
+	if o.reading > 0 {
+		return nil, stillReading
 	}
 	return nil, wire.Reply{Status: wire.NotFound}
 }

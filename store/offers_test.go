@@ -33,10 +33,20 @@ func TestOffersAnswerForEachShare(t *testing.T) {
 	if got := ask(o, id, 0); got != all(wire.NotFound) {
 		t.Error("unknown:", got)
 	}
-	done := o.Opening(id)
-	if got := ask(o, id, 0); got != all(wire.Busy) {
-		t.Error("being opened:", got)
+	for what, begin := range map[string]func() func(){"read": o.Reading, "opened": func() func() { return o.Opening(id) }} {
+		done := begin()
+		if got := ask(o, id, 0); got != all(wire.Busy) {
+			t.Errorf("being %s: %v", what, got)
+		}
+		if _, r := o.Offered(id, ""); r.Status != wire.Busy || r.Retry <= 0 {
+			t.Errorf("being %s: subscribers are told %v", what, r)
+		}
+		done()
+		if got := ask(o, id, 0); got != all(wire.NotFound) {
+			t.Errorf("not %s after all: %v", what, got)
+		}
 	}
+	done := o.Opening(id)
 	if _, reply := o.Manifest(id); reply.Retry <= 0 {
 		t.Error("busy, but for how long?")
 	}

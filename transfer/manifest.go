@@ -69,7 +69,7 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 		src.up, src.dials, src.lastLoss = true, 0, ""
 	case r.Status == wire.Busy:
 		src.up, src.dials, src.lastLoss = true, 0, ""
-		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), "is busy; asked again in ")
+		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), r.String()+"; asked again in ")
 	case r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
 		s.giveUp(src, "does not have the share")
