@@ -50,6 +50,11 @@ func (c *coordinator) Receive(ctx actor.Context) {
 		c.core.LeaseProgress(by, m, now)
 	case wire.LeaseReturned:
 		c.core.LeaseReturned(by, m, now)
+	case wire.FleetTerm:
+		c.core.Term(by, m, now)
+	case deposed:
+		c.core.Deposed(m.Seat, now)
+		ctx.Stop(ctx.Self())
 	case FleetQuery:
 		ctx.Respond(c.core.Status(m.Lines, now))
 	case fleetSaved:
@@ -81,6 +86,11 @@ func (c *coordinator) do(ctx actor.Context, todo fleet.Todo) {
 	for _, e := range todo.Events {
 		if c.cmd.Notify != nil {
 			c.cmd.Notify(e)
+		}
+	}
+	for _, r := range todo.Reports {
+		if c.cmd.office != nil {
+			ctx.Send(c.cmd.office, r)
 		}
 	}
 	if todo.Keep {

@@ -29,6 +29,8 @@ type CoordinateShare struct {
 	Remember func(members []peers.ID)
 	// Notify hears who comes and goes, from the coordinator: it must not block.
 	Notify func(fleet.Event)
+
+	office *actor.PID // that it was elected through; nil: none
 }
 
 // Coordinating, Node -> API.
@@ -69,7 +71,8 @@ func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (fleet.Stat
 type fleets struct {
 	running map[share.ID]coordinating
 	seats   map[share.ID]*actor.PID // of shares that are whole, in fleets of others
-	begun   int                     // of both
+	offices map[share.ID]*actor.PID // of shares whose fleet elects its coordinator
+	begun   int                     // of all
 }
 
 type coordinating struct {
@@ -110,8 +113,9 @@ func (n *node) stay(ctx actor.Context, m StayInFleet) {
 		n.fleets.seats = map[share.ID]*actor.PID{}
 	}
 	n.fleets.begun++
+	self := ctx.Self()
 	n.fleets.seats[m.Share] = n.s.Spawn(ctx, fmt.Sprint("seat-", n.fleets.begun), controlBox, func() actor.Actor {
-		return newLeaseClient(n.s, n.deps.Network, n.finder, m.Share, m.Layout, m.Fleet, m.Have.Clone())
+		return newLeaseClient(n.s, n.deps.Network, n.finder, self, m.Share, m.Layout, m.Fleet, m.Have.Clone())
 	}, system.OnPanicRestart)
 }
 
@@ -136,6 +140,8 @@ func (n *node) stopCoordinating(ctx actor.Context, m StopCoordinating) {
 func (n *node) fleetQuery(ctx actor.Context, m FleetQuery) {
 	if c := n.fleets.running[m.Share]; c.pid != nil {
 		ctx.Forward(c.pid)
+	} else if pid := n.fleets.offices[m.Share]; pid != nil {
+		ctx.Forward(pid)
 	} else {
 		ctx.Respond(fleet.Status{Waiting: "not coordinated by this node"})
 	}

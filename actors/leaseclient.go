@@ -19,6 +19,7 @@ type leaseClient struct {
 	s      *system.System
 	net    Network
 	finder *actor.PID
+	node   *actor.PID
 	layout *share.Layout
 	cfg    FleetConfig
 	member fleet.MemberConfig
@@ -27,14 +28,16 @@ type leaseClient struct {
 	core  *fleet.Member
 	local *actor.PID // the LeaseManager
 	seat  *actor.PID // of the coordinator; nil while there is none
+	here  bool       // seat is of this node
+	elect elector
 	link  Link
 	links int // opened so far; what an older one says is of no interest
 	wake  system.Alarm
 }
 
-func newLeaseClient(s *system.System, net Network, finder *actor.PID, id share.ID, layout *share.Layout, cfg FleetConfig, mine *share.Set) *leaseClient {
-	return &leaseClient{s: s, net: net, finder: finder, layout: layout, cfg: cfg, member: fleet.MemberConfig{
-		Share: id, Pieces: layout.Pieces(), Self: s.Self(), Coordinator: cfg.Coordinator.ID, Alone: cfg.Alone, Mine: mine}}
+func newLeaseClient(s *system.System, net Network, finder, node *actor.PID, id share.ID, layout *share.Layout, cfg FleetConfig, mine *share.Set) *leaseClient {
+	return &leaseClient{s: s, net: net, finder: finder, node: node, layout: layout, cfg: cfg, member: fleet.MemberConfig{
+		Share: id, Pieces: layout.Pieces(), Self: s.Self(), Coordinator: cfg.Coordinator.ID, Secret: cfg.Secret, Alone: cfg.Alone, Mine: mine}}
 }
 
 // toPool is a message of the LeaseManager to a pool, to be passed on.
@@ -78,6 +81,8 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.planned(ctx, m, now)
 	case toPool:
 		ctx.Send(m.pool, m.m)
+	case followSeat:
+		c.follow(ctx, m, now)
 
 	case linkUp:
 		c.linkUp(m, now)
@@ -86,7 +91,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 	case *actor.DeadLetterResponse:
 		c.core.Unheard(now)
 	case *actor.Terminated:
-		c.terminated(m.Who, now)
+		c.terminated(ctx, m.Who, now)
 	case system.ChildFailed:
 		panic(m.Reason) // the transfer begins again, as if the LeaseManager were its own child
 	case system.WakeDue:
@@ -115,6 +120,8 @@ func (c *leaseClient) hear(ctx actor.Context, now time.Time) {
 		c.core.LeasesAvailable(by, m, now)
 	case wire.LeaseRevoked:
 		c.core.LeaseRevoked(by, m, now)
+	case wire.FleetTerm:
+		c.reported(ctx, fleet.Report{From: by, Term: m})
 	default:
 		system.Unexpected(ctx)
 	}
@@ -122,6 +129,7 @@ func (c *leaseClient) hear(ctx actor.Context, now time.Time) {
 
 func (c *leaseClient) start(ctx actor.Context, now time.Time) {
 	c.core = fleet.NewMember(c.member, now)
+	c.enrol(ctx)
 	if c.leases != nil {
 		c.local = c.s.Spawn(ctx, "leases", leaseBox, c.leases, system.OnPanicStop)
 	}
@@ -145,6 +153,7 @@ func (c *leaseClient) step(ctx actor.Context, now time.Time) {
 		todo = c.core.Next(now)
 	}
 	c.wake.Set(c.s, ctx, todo.Wake)
+	c.tellOffice(ctx)
 }
 
 func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
@@ -169,7 +178,7 @@ func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
 		c.hangUp()
 		c.link = c.net.Open(c.cfg.Coordinator, c.member.Share, c.layout, &sink{c.s, ctx.Self(), c.links})
 	case fleet.Join:
-		c.join(ctx, now)
+		c.join(ctx, x, now)
 	case fleet.Unseat:
 		c.unseat(ctx)
 	case fleet.Resign:
@@ -181,9 +190,9 @@ func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
 
 func (c *leaseClient) self() bool { return c.cfg.Coordinator.ID == c.s.Self() }
 
-func (c *leaseClient) join(ctx actor.Context, now time.Time) {
+func (c *leaseClient) join(ctx actor.Context, how fleet.Join, now time.Time) {
 	name := coordinatorName(c.member.Share)
-	if c.self() {
+	if c.here = c.self(); c.here {
 		if c.seat = c.s.Exported(name); c.seat == nil {
 			c.core.Lost("this node does not coordinate the share", now)
 			return
@@ -193,13 +202,16 @@ func (c *leaseClient) join(ctx actor.Context, now time.Time) {
 		c.s.ExportTo(c.cfg.Coordinator.ID, ctx.Self())
 	}
 	ctx.Watch(c.seat)
+	if how.First != nil {
+		ctx.Request(c.seat, *how.First)
+	}
 	ctx.Request(c.seat, wire.Subscribe{Share: c.member.Share, Addrs: c.net.Addrs(), Nameable: true})
 }
 
 func (c *leaseClient) unseat(ctx actor.Context) {
 	if c.seat != nil {
 		ctx.Unwatch(c.seat)
-		if c.self() {
+		if c.here {
 			ctx.Request(c.seat, wire.Unsubscribe{Share: c.member.Share})
 		}
 		c.seat = nil
@@ -236,9 +248,13 @@ func (c *leaseClient) linkDown(m linkDown, now time.Time) {
 	}
 }
 
-func (c *leaseClient) terminated(who *actor.PID, now time.Time) {
+func (c *leaseClient) terminated(ctx actor.Context, who *actor.PID, now time.Time) {
 	if sameActor(who, c.seat) {
 		c.core.Unheard(now)
+		return
+	}
+	if sameActor(who, c.elect.office) {
+		c.enrol(ctx)
 		return
 	}
 	c.core.Ended(portOf(who), now)

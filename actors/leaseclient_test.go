@@ -40,7 +40,7 @@ func newClientLab(t *testing.T) *clientLab {
 	k.Export(coordinatorName(k.id), k.seat)
 	cfg := FleetConfig{Coordinator: peers.Addr{ID: "a"}}
 	k.client = k.Spawn(nil, "client", 100, func() actor.Actor {
-		c := newLeaseClient(k.System, &simNode{id: "a"}, finder, k.id, m.Layout(), cfg, share.NewSet(8))
+		c := newLeaseClient(k.System, &simNode{id: "a"}, finder, nil, k.id, m.Layout(), cfg, share.NewSet(8))
 		c.leases = receive(k.lease)
 		return c
 	}, system.OnPanicStop)

@@ -74,6 +74,10 @@ func (n *node) Receive(ctx actor.Context) {
 		n.stopCoordinating(ctx, m)
 	case FleetQuery:
 		n.fleetQuery(ctx, m)
+	case joinOffice:
+		n.joinOffice(ctx, m)
+	case officeEnded:
+		n.officeEnded(ctx, m.Share)
 	case system.ChildFailed:
 		n.childFailed(m)
 	case rankingSaved:
@@ -155,7 +159,7 @@ func (n *node) ended(ctx actor.Context, id share.ID) {
 
 // childFailed is told when a transfer panicked: whoever waits for it must hear.
 func (n *node) childFailed(m system.ChildFailed) {
-	if n.coordinatorFailed(m) {
+	if n.coordinatorFailed(m) || n.officeFailed(m) {
 		return
 	}
 	for id, t := range n.transfers {

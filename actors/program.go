@@ -44,6 +44,8 @@ type Deps struct {
 	// called off the actors, one call at a time. Both may be nil.
 	Remembered []peers.Record
 	Remember   func([]peers.Record)
+	// Elections is for transfers whose FleetConfig has a Secret; nil: there are none.
+	Elections *Elections
 	// Child is told of each child that takes something of a share: when it begins, and
 	// when it has ended. The calls come one at a time; it must not block, and may be nil.
 	Child func(ChildEvent)

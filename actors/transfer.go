@@ -334,7 +334,7 @@ func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
 			wanted = wanted.Clone()
 		}
 		name, leases = "fleet-", func() actor.Actor {
-			c := newLeaseClient(t.s, t.net, t.finder, t.cmd.Share, layout, cfg.Fleet, have)
+			c := newLeaseClient(t.s, t.net, t.finder, t.node, t.cmd.Share, layout, cfg.Fleet, have)
 			c.leases, c.member.Wanted = local, wanted
 			return c
 		}

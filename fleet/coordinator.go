@@ -14,6 +14,7 @@ import (
 const (
 	maxOutlets   = 256 // sources of one member
 	maxStrangers = 64  // peers that are not allowed, and that somebody is told of
+	maxAdmitted  = 4096
 	retryJoin    = 10 * time.Second
 	retrySoon    = time.Second
 )
@@ -28,6 +29,9 @@ type Config struct {
 	// other peers that may.
 	Self  peers.ID
 	Allow []peers.ID
+	// Secret admits every peer, too, that proves that it knows it. Epoch is then the
+	// term of the office: see Office.
+	Secret Secret
 	// Members are those of the last run. Until they are back, or for Settle (default
 	// 10 s), nothing is leased but what a member is fetching already: they may have
 	// what would be leased. What a member has counts for as long after it is gone.
@@ -91,6 +95,8 @@ type Todo struct {
 	// that is done.
 	Keep    bool
 	Members []peers.ID
+	// Reports are terms that members go by, for the Office.
+	Reports []Report
 	Wake    time.Time // when to call Next though nothing happens; zero: never
 }
 
@@ -108,7 +114,7 @@ func NewCoordinator(cfg Config, now time.Time) *Coordinator {
 		c.allowed[id] = true
 	}
 	for _, id := range cfg.Members {
-		if c.allowed[id] {
+		if c.allowed[id] || cfg.Secret != "" {
 			c.absent[id] = true
 		}
 	}
@@ -166,13 +172,38 @@ func (c *Coordinator) decline(by From, why string, retry time.Duration) {
 // Unknown is told that a peer sent what no member sends.
 func (c *Coordinator) Unknown(by From) { c.refuse(by.Peer) }
 
+// Term is told the term that a peer goes by, and whether it is a member.
+func (c *Coordinator) Term(by From, m wire.FleetTerm, now time.Time) {
+	c.now = now
+	switch {
+	case !c.cfg.Secret.Proves(m.Proof, c.cfg.Share, by.Peer, c.cfg.Self):
+		c.refuse(by.Peer)
+		return
+	case !c.allowed[by.Peer] && len(c.allowed) < maxAdmitted:
+		c.allowed[by.Peer] = true
+	}
+	if m.Term != c.cfg.Epoch {
+		c.todo.Reports = append(c.todo.Reports, Report{by.Peer, m})
+	}
+}
+
+// Deposed is told who coordinates from now on: the members are to hear of it.
+func (c *Coordinator) Deposed(seat Seat, now time.Time) {
+	c.now = now
+	for _, mb := range c.order {
+		if !mb.gone() {
+			c.send(mb.port, wire.FleetTerm{Share: c.cfg.Share, Term: seat.Term, Coordinator: seat.Peer, Proof: c.cfg.Secret.Proof(c.cfg.Share, c.cfg.Self, mb.peer)})
+		}
+	}
+}
+
 // Subscribe is told that a peer wants to be a member, and how others reach it.
 func (c *Coordinator) Subscribe(by From, id share.ID, addrs []string, now time.Time) {
 	c.now = now
 	switch {
 	case !c.allowed[by.Peer]:
 		c.refuse(by.Peer)
-		c.decline(by, fmt.Sprintf("not allowed: the coordinator's list does not have %s", by.Peer), retryJoin)
+		c.decline(by, c.notAllowed(by.Peer), retryJoin)
 		return
 	case id != c.cfg.Share:
 		c.decline(by, "coordinates another share", 0)
@@ -194,6 +225,13 @@ func (c *Coordinator) Subscribe(by From, id share.ID, addrs []string, now time.T
 	c.send(mb.port, wire.SubscribeResult{Share: c.cfg.Share, Accepted: true})
 	c.introduce(mb)
 	c.notify(mb.peer, MemberJoined)
+}
+
+func (c *Coordinator) notAllowed(peer peers.ID) string {
+	if c.cfg.Secret != "" {
+		return "not allowed: it does not know the secret of the fleet"
+	}
+	return fmt.Sprintf("not allowed: the coordinator's list does not have %s", peer)
 }
 
 // introduce names a new member and the others to each other. A member is no

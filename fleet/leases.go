@@ -247,7 +247,10 @@ func (m *Member) Planned(now time.Time) (to Port, line string, stuck bool) {
 }
 
 func (m *Member) status() (line string, stuck bool) {
-	name := "coordinator " + m.cfg.Coordinator.Short()
+	name := "coordinator"
+	if m.cfg.Coordinator != "" {
+		name += " " + m.cfg.Coordinator.Short()
+	}
 	if m.seat.state != seated {
 		line = fmt.Sprintf("%s: not joined for %v: %s", name, m.now.Sub(m.seat.since).Round(time.Second/10), m.seat.why)
 		switch {
@@ -256,7 +259,7 @@ func (m *Member) status() (line string, stuck bool) {
 		case !m.stop.IsZero():
 			line += fmt.Sprintf("; what is leased goes on for %v", m.stop.Sub(m.now).Round(time.Second/10))
 		}
-		if m.seat.state == away {
+		if m.seat.state == away && m.cfg.Coordinator != "" {
 			line += fmt.Sprintf("; tried again in %v", max(0, m.seat.retry.Sub(m.now)).Round(time.Second/10))
 		}
 		return line, true

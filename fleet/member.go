@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -23,7 +25,8 @@ type MemberConfig struct {
 	Share       share.ID
 	Pieces      int // of the share
 	Self        peers.ID
-	Coordinator peers.ID // may be Self
+	Coordinator peers.ID // may be Self; empty: Follow says who it is
+	Secret      Secret   // of a fleet that elects its coordinator
 	// Alone is after how long without the coordinator, or with it and without a
 	// verified byte, the member goes on by itself, until it joins again; 0 is never.
 	Alone time.Duration
@@ -48,6 +51,7 @@ type Member struct {
 	sources
 	stop    time.Time  // not seated: when what is leased ends; zero when nothing is
 	over    bool       // it has left for good
+	office  Seat       // that was followed last
 	epoch   Epoch      // of the last lease
 	doubted time.Time  // when the others were last said to give nothing
 	asked   []question // of the lease manager, which answers in order
@@ -83,8 +87,8 @@ type (
 	// Dial is to connect with the coordinator, and to say Linked or Lost.
 	Dial struct{}
 	// Join is to subscribe to the coordinator and to watch it, and to say Lost if this
-	// node is to coordinate and does not.
-	Join struct{}
+	// node is to coordinate and does not. First, if not nil, goes before the Subscribe.
+	Join struct{ First *wire.FleetTerm }
 	// Tell is a message of package wire for the coordinator.
 	Tell struct{ Message any }
 	// Unseat is to let go of the coordinator: nothing that it says is of interest until
@@ -126,6 +130,9 @@ func (m *Member) keepJoining() (next time.Time) {
 	case seated:
 		return next
 	case away:
+		if m.cfg.Coordinator == "" {
+			return next
+		}
 		if m.seat.retry.After(m.now) {
 			return m.seat.retry
 		}
@@ -147,8 +154,45 @@ func (m *Member) keepJoining() (next time.Time) {
 
 func (m *Member) subscribe() {
 	m.seat.state = subscribing
-	m.then(Join{})
+	join := Join{}
+	if m.cfg.Secret != "" {
+		join.First = m.term()
+	}
+	m.then(join)
 }
+
+// term is the term that this node goes by, as it is told to the coordinator.
+func (m *Member) term() *wire.FleetTerm {
+	return &wire.FleetTerm{Share: m.cfg.Share, Term: m.office.Term, Coordinator: m.office.Peer, Proof: m.cfg.Secret.Proof(m.cfg.Share, m.cfg.Self, m.cfg.Coordinator)}
+}
+
+// Follow is told who coordinates from now on, or, if that is nobody, why.
+func (m *Member) Follow(to Seat, why string, now time.Time) {
+	m.now = now
+	if to.Peer.ID == "" {
+		if m.cfg.Coordinator == "" {
+			m.seat.why = why
+		}
+		return
+	}
+	if same(to, m.office) {
+		return
+	}
+	m.office = to
+	if m.seat.state == seated {
+		m.then(Tell{*m.term()}) // it may not know
+	}
+	m.lost("another coordinator was elected")
+	m.cfg.Coordinator, m.seat.retry, m.seat.tries = to.Peer.ID, now, 0
+	m.fellow(to.Peer.ID)
+}
+
+// Standing says whether it has joined, and how many other members it knows. Fellows
+// are these.
+func (m *Member) Standing() (joined bool, fellows int) {
+	return m.seat.state == seated, len(m.fellows)
+}
+func (m *Member) Fellows() []peers.ID { return slices.Sorted(maps.Keys(m.fellows)) }
 
 // Linked is told that the coordinator is connected, a round trip away.
 func (m *Member) Linked(trip time.Duration, now time.Time) {
@@ -271,19 +315,24 @@ func (m *Member) FleetMembers(by peers.ID, f wire.FleetMembers, now time.Time) {
 		return
 	}
 	for _, p := range f.Members {
-		if p.ID == m.cfg.Self {
-			continue
-		}
-		m.fellows.add(p.ID)
-		if src := m.byID[p.ID]; src != nil {
-			m.forget(src)
-			m.down(src)
-			if src.have != nil {
-				m.then(Allow{src.id, src.have})
-			}
-		}
+		m.fellow(p.ID)
 	}
 	m.then(Name{f.Members})
+}
+
+// fellow notes another member: it is no source outside the fleet any more.
+func (m *Member) fellow(id peers.ID) {
+	if id == m.cfg.Self {
+		return
+	}
+	m.fellows.add(id)
+	if src := m.byID[id]; src != nil {
+		m.forget(src)
+		m.down(src)
+		if src.have != nil {
+			m.then(Allow{src.id, src.have})
+		}
+	}
 }
 
 // PlanQuery is told that somebody asks how the plan stands, and since when no byte has

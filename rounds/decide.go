@@ -98,7 +98,8 @@ func (s *seen) judge(rec Record, c *Config, now Now) (finding, time.Duration) {
 // store.
 const maxAhead = 1 << 32
 
-// plausible says whether a reported term counts, given the highest in the store.
-func plausible(reported, highest uint64) bool {
+// Plausible says whether a term that a member reports counts, given the highest that
+// is known otherwise: it may be up to 2^32 above.
+func Plausible(reported, highest uint64) bool {
 	return reported <= highest || reported-highest <= maxAhead
 }

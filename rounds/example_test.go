@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/rounds"
-	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
 // Everybody who may do a job asks for its round. One gets it.
 func Example() {
 	ctx := context.Background()
-	kv := kvtest.NewMemory() // or sqlitekv.Open, natskv.Open, etcdkv.Open
+	kv := memkv.New() // or sqlitekv.Open, natskv.Open, etcdkv.Open
 	round, err := rounds.New(kv, rounds.Config{
 		Name:   "nightly-report",
 		Holder: "machine-1",
@@ -50,7 +50,7 @@ func writeReport(term uint64, within time.Duration) string { return "42 lines" }
 // too long cannot put its old result over a newer one.
 func ExamplePointer() {
 	ctx := context.Background()
-	latest, err := rounds.NewPointer(kvtest.NewMemory(), "nightly-report")
+	latest, err := rounds.NewPointer(memkv.New(), "nightly-report")
 	if err != nil {
 		panic(err)
 	}
@@ -70,7 +70,7 @@ func ExampleGuard_Extend() {
 	ctx, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
 	defer cancel()
 	const ttl = 150 * time.Millisecond
-	office, err := rounds.New(kvtest.NewMemory(), rounds.Config{
+	office, err := rounds.New(memkv.New(), rounds.Config{
 		Name: "coordinator", Office: true, Holder: "machine-1", Run: rand.Text(), Data: "192.0.2.1:4001", Clock: rounds.ClockOf(time.Now),
 	})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/rounds"
-	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
 // callsTake lets time pass for a party whenever it calls the store.
@@ -21,7 +21,7 @@ func TestEveryCallMayFail(t *testing.T) {
 	for _, kind := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
 			for n := 1; ; n++ {
-				m := kvtest.NewMemory()
+				m := memkv.New()
 				kv := &faultyKV{KV: m, n: n, after: after}
 				aRoundsLife(t, m, kv, kind)
 				if !kv.failed {
@@ -37,7 +37,7 @@ func TestEveryCallMayFail(t *testing.T) {
 
 // aRoundsLife acquires, extends, publishes and ends a round over kv, trying each
 // step again if it fails.
-func aRoundsLife(t *testing.T, m *kvtest.Memory, kv *faultyKV, kind bool) {
+func aRoundsLife(t *testing.T, m *memkv.KV, kv *faultyKV, kind bool) {
 	a := newParty(t, kv, rounds.Config{Holder: "a", Office: kind})
 	b := newParty(t, m, rounds.Config{Holder: "b", Office: kind})
 	try := func(f func() error) {
@@ -77,7 +77,7 @@ func aRoundsLife(t *testing.T, m *kvtest.Memory, kv *faultyKV, kind bool) {
 func TestAResumptionMayFail(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 1; n <= 3; n++ {
-			m := kvtest.NewMemory()
+			m := memkv.New()
 			job(t, m, "a").free(t, time.Minute, 1)
 			kv := &faultyKV{KV: m, n: n, after: after}
 			again := newParty(t, kv, rounds.Config{Holder: "a", Run: "another"})
@@ -116,7 +116,7 @@ func (k *lateKV) Update(ctx context.Context, key string, value []byte, rev uint6
 }
 
 func TestAWriteMayHappenLate(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	kv := &lateKV{KV: m, n: 1}
 	a, b := job(t, kv, "a"), job(t, m, "b")
 	if _, err := a.TryAcquire(t.Context(), time.Hour); !errors.Is(err, errLost) {
@@ -132,7 +132,7 @@ func TestAWriteMayHappenLate(t *testing.T) {
 	ok(t, g.Complete(t.Context(), "done"))
 
 	// Two writes for one term are under way: only one of them happens.
-	m = kvtest.NewMemory()
+	m = memkv.New()
 	kv = &lateKV{KV: m, n: 1}
 	a = job(t, kv, "a")
 	if _, err := a.TryAcquire(t.Context(), time.Hour); !errors.Is(err, errLost) {
@@ -144,7 +144,7 @@ func TestAWriteMayHappenLate(t *testing.T) {
 	}
 
 	// Somebody else wins meanwhile: the late write cannot happen any more.
-	m = kvtest.NewMemory()
+	m = memkv.New()
 	kv = &lateKV{KV: m, n: 1}
 	a, b = job(t, kv, "a"), job(t, m, "b")
 	if _, err := a.TryAcquire(t.Context(), time.Hour); !errors.Is(err, errLost) {
@@ -159,7 +159,7 @@ func TestAWriteMayHappenLate(t *testing.T) {
 
 // What a write found late is over already, a new term is taken.
 func TestALateWriteThatIsOverIsNotResumed(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	kv := &lateKV{KV: m, n: 1}
 	a := job(t, kv, "a")
 	if _, err := a.TryAcquire(t.Context(), time.Hour); !errors.Is(err, errLost) {
@@ -173,7 +173,7 @@ func TestALateWriteThatIsOverIsNotResumed(t *testing.T) {
 // Another process of the same holder, by mistake: its record is not ours, though
 // holder and term are the same.
 func TestRunsOfOneHolderAreToldApart(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	kv := &lateKV{KV: m, n: 1}
 	a := job(t, kv, "a")
 	if _, err := a.TryAcquire(t.Context(), time.Hour); !errors.Is(err, errLost) {
@@ -188,7 +188,7 @@ func TestRunsOfOneHolderAreToldApart(t *testing.T) {
 func TestEveryCallIsBounded(t *testing.T) {
 	const ttl = 3 * time.Second
 	for kind, bound := range map[bool]time.Duration{false: 30 * time.Second, true: rounds.Heartbeat(ttl)} {
-		kv := &faultyKV{KV: kvtest.NewMemory()}
+		kv := &faultyKV{KV: memkv.New()}
 		calls := 0
 		kv.before = func(op string, ctx context.Context) {
 			calls++

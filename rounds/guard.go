@@ -95,7 +95,9 @@ func (g *Guard) Extend(ctx context.Context) error {
 		return fmt.Errorf("round %s: %w", g.round.c.Name, ErrEnded)
 	}
 	sent := g.round.c.Clock().Mono
-	if err := g.write(ctx, g.rec, g.round.limit(g.rec.TTL)); err != nil {
+	rec := g.rec
+	rec.Data = g.round.c.Data
+	if err := g.write(ctx, rec, g.round.limit(g.rec.TTL)); err != nil {
 		return err
 	}
 	g.since = sent

@@ -8,6 +8,7 @@ import (
 
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
 const name = "nightly"
@@ -92,7 +93,7 @@ func current(t testing.TB, kv rounds.KV) rounds.Record {
 }
 
 // overwrite puts a record where no process would.
-func overwrite(m *kvtest.Memory, rec rounds.Record) { m.Overwrite(recordKey, rec.Encode()) }
+func overwrite(m *memkv.KV, rec rounds.Record) { m.Overwrite(recordKey, rec.Encode()) }
 
 // A faultyKV has its n-th call from now fail, before it happens or after.
 type faultyKV struct {
@@ -137,7 +138,7 @@ func (k *faultyKV) Update(ctx context.Context, key string, value []byte, rev uin
 
 // A movingKV has somebody move the pointer before each of our first writes.
 type movingKV struct {
-	inner *kvtest.Memory
+	inner *memkv.KV
 	move  func()
 	left  int
 }

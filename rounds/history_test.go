@@ -15,7 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/piecelease/fetcher/rounds"
-	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
 // A history is what some clients of a store did and were told, in virtual time,
@@ -25,7 +25,7 @@ type history struct {
 	t      *testing.T
 	seed   uint64
 	office bool
-	store  *kvtest.Memory
+	store  *memkv.KV
 	start  time.Time
 	end    time.Duration
 	late   sync.WaitGroup
@@ -95,7 +95,7 @@ func TestHistories(t *testing.T) {
 }
 
 func newHistory(t *testing.T, seed uint64, office bool, end time.Duration) *history {
-	h := &history{t: t, seed: seed, office: office, end: end, start: time.Now(), store: kvtest.NewMemory(), guards: map[uint64]string{}, counts: map[string]int{}}
+	h := &history{t: t, seed: seed, office: office, end: end, start: time.Now(), store: memkv.New(), guards: map[uint64]string{}, counts: map[string]int{}}
 	rng := h.chance(99)
 	for i := range h.skew {
 		if rng.IntN(2) == 0 {

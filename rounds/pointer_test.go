@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/rounds"
-	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
 func newPointer(t *testing.T, kv rounds.KV) *rounds.Pointer {
@@ -27,7 +27,7 @@ func stale(t *testing.T, err error, current rounds.Target) {
 
 // Invariant 57.
 func TestThePointerMovesForwardOnly(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	p := newPointer(t, m)
 	if _, err := p.Get(t.Context()); !errors.Is(err, rounds.ErrNever) {
 		t.Errorf("got %v", err)
@@ -60,7 +60,7 @@ func TestThePointerMovesForwardOnly(t *testing.T) {
 }
 
 func TestALateHoldersPublishIsRefused(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a, b := job(t, m, "a"), job(t, m, "b")
 	late := a.free(t, time.Hour, 1)
 	b.Pass(time.Hour)
@@ -80,7 +80,7 @@ func TestALateHoldersPublishIsRefused(t *testing.T) {
 
 // Somebody else moves the pointer between our read and our write.
 func TestPublishIsRetriedAndBounded(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	others := uint64(0)
 	kv := &movingKV{inner: m, move: func() {
 		others++
@@ -93,7 +93,7 @@ func TestPublishIsRetriedAndBounded(t *testing.T) {
 }
 
 func TestTargetsHaveBounds(t *testing.T) {
-	p := newPointer(t, kvtest.NewMemory())
+	p := newPointer(t, memkv.New())
 	for _, bad := range []rounds.Target{
 		{Term: 0, Value: "x"}, {Term: 1 << 63, Value: "x"}, {Term: 1}, {Term: 1, Value: strings.Repeat("x", 5000)}, {Term: 1, Value: "\xff"},
 	} {
@@ -101,7 +101,7 @@ func TestTargetsHaveBounds(t *testing.T) {
 			t.Errorf("published %.50s", fmt.Sprint(bad))
 		}
 	}
-	if _, err := rounds.NewPointer(kvtest.NewMemory(), "a b"); err == nil {
+	if _, err := rounds.NewPointer(memkv.New(), "a b"); err == nil {
 		t.Error("a pointer of a bad name")
 	}
 }

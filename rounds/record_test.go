@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
 // The golden files are promises: docs/formats.md.
@@ -38,7 +39,7 @@ func TestGoldenFiles(t *testing.T) {
 	}
 	want, err := os.ReadFile("testdata/pointer.v1.json")
 	ok(t, err)
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	target := rounds.Target{Term: 7, Seq: 2, Value: "bafk..."}
 	ok(t, newPointer(t, m).Publish(t.Context(), target))
 	e, err := m.Get(t.Context(), pointerKey)
@@ -71,7 +72,7 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 // A clock may show anything; what is written can be read.
 func TestClocksThatAreWrongByCenturies(t *testing.T) {
 	for _, jump := range []time.Duration{-290 * 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour} {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		a := job(t, m, "a")
 		for range 40 {
 			a.Jump(jump)
@@ -86,7 +87,7 @@ func TestClocksThatAreWrongByCenturies(t *testing.T) {
 }
 
 func TestOutcomesAreCut(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a := job(t, m, "a")
 	for _, outcome := range []string{strings.Repeat("ä", 2000), "x" + strings.Repeat("ä", 2000), strings.Repeat("\xff\x00\"", 5000)} {
 		ok(t, kvtest.Free(t, a.Round, time.Hour).Complete(t.Context(), outcome))

@@ -115,6 +115,17 @@ func New(kv KV, c Config) (*Round, error) {
 	return &Round{kv: kv, c: c, heard: map[string]uint64{}}, nil
 }
 
+// SetData replaces Config.Data, from the next [Round.TryAcquire] or [Guard.Extend] on.
+func (r *Round) SetData(data string) error {
+	c := r.c
+	c.Data = data
+	if err := c.check(); err != nil {
+		return err
+	}
+	r.c.Data = data
+	return nil
+}
+
 // ErrHolding is returned by a Round whose last guard is still open.
 var ErrHolding = errors.New("the round is held by this process; end its guard first")
 
@@ -303,7 +314,7 @@ func (r *Round) nextTerm(ctx context.Context, was reading, within time.Duration)
 	}
 	known := high
 	for _, who := range slices.Sorted(maps.Keys(r.heard)) {
-		if term := r.heard[who]; plausible(term, known) {
+		if term := r.heard[who]; Plausible(term, known) {
 			high = max(high, term)
 		} else {
 			r.c.Notice(Notice{Kind: Implausible, Round: r.c.Name, Clock: r.c.Clock().Wall, Member: who, Term: term})

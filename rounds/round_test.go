@@ -9,10 +9,11 @@ import (
 
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvtest"
+	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
 func TestAJobIsHeldForItsTTLWhateverBecomesOfItsHolder(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a, b := job(t, m, "a"), job(t, m, "b")
 	a.free(t, time.Hour, 1).Close()
 	a.told(t, rounds.Unresolved)
@@ -25,7 +26,7 @@ func TestAJobIsHeldForItsTTLWhateverBecomesOfItsHolder(t *testing.T) {
 }
 
 func TestCompletingAJobDoesNotEndItsTime(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a, b := job(t, m, "a"), job(t, m, "b")
 	g := a.free(t, time.Hour, 1)
 	a.Pass(time.Minute)
@@ -43,7 +44,7 @@ func TestCompletingAJobDoesNotEndItsTime(t *testing.T) {
 
 func TestAnAbandonedRoundIsFreeAtOnce(t *testing.T) {
 	for _, kind := range []bool{false, true} {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		a := newParty(t, m, rounds.Config{Holder: "a", Office: kind})
 		b := newParty(t, m, rounds.Config{Holder: "b", Office: kind})
 		g := a.free(t, time.Minute, 1)
@@ -58,7 +59,7 @@ func TestAnAbandonedRoundIsFreeAtOnce(t *testing.T) {
 // A machine whose clock is ahead writes records of the future. They are reported,
 // and block nobody for longer than their ttl.
 func TestARecordOfTheFuture(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	ahead, b := job(t, m, "ahead"), job(t, m, "b")
 	ahead.Jump(time.Hour)
 	g := ahead.free(t, time.Hour, 1)
@@ -76,7 +77,7 @@ func TestARecordOfTheFuture(t *testing.T) {
 }
 
 func TestClocksThatDifferByLittleAreNotReported(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a, b := job(t, m, "a"), job(t, m, "b")
 	a.Jump(5 * time.Minute)
 	a.free(t, time.Hour, 1)
@@ -101,7 +102,7 @@ func TestARecordThatEndsTooLateIsFree(t *testing.T) {
 		{-max, 365 * 24 * time.Hour, true}, // counts as max
 		{-max + time.Millisecond, 365 * 24 * time.Hour, false},
 	} {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		p := newParty(t, m, rounds.Config{Holder: "b", MaxTTL: max})
 		overwrite(m, rounds.Record{Term: 7, Holder: "x", TTL: c.ttl, Acquired: kvtest.Noon.Add(c.acquired)})
 		if c.free {
@@ -113,7 +114,7 @@ func TestARecordThatEndsTooLateIsFree(t *testing.T) {
 }
 
 func TestATTLAboveTheLongestCountsAsThat(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	p := newParty(t, m, rounds.Config{Holder: "b", Office: true, MaxTTL: 3 * time.Second})
 	overwrite(m, rounds.Record{Term: 7, Holder: "x", TTL: 1000 * time.Hour, Acquired: kvtest.Noon})
 	p.held(t, time.Second)
@@ -129,7 +130,7 @@ func TestATTLAboveTheLongestCountsAsThat(t *testing.T) {
 // For an office no wall clock counts, and a newcomer waits for one ttl.
 func TestAnOfficeIsOverOnceItWasSeenUnchangedForItsTTL(t *testing.T) {
 	const ttl = 3 * time.Second
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a, b := office(t, m, "a"), office(t, m, "b")
 	g := a.free(t, ttl, 1)
 	b.Jump(1000 * time.Hour)
@@ -160,7 +161,7 @@ func TestAnOfficeIsOverOnceItWasSeenUnchangedForItsTTL(t *testing.T) {
 // While the store is away, no holder can extend; so an outage counts for nothing.
 func TestAnOutageOfTheStoreUnseatsNobody(t *testing.T) {
 	const ttl = 3 * time.Second
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a, b := office(t, m, "a"), office(t, m, "b")
 	a.free(t, ttl, 1)
 	b.held(t, ttl)
@@ -178,7 +179,7 @@ func TestAnOutageOfTheStoreUnseatsNobody(t *testing.T) {
 // unseen.
 func TestOnlyTheTimeBetweenAnswersCounts(t *testing.T) {
 	const ttl = 3 * time.Second
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	kv := &faultyKV{KV: m}
 	a, b := office(t, m, "a"), office(t, kv, "b")
 	a.free(t, ttl, 1)
@@ -198,7 +199,7 @@ func TestOnlyTheTimeBetweenAnswersCounts(t *testing.T) {
 // An office is never resumed: its restarted holder takes the next term, at once.
 func TestAnOfficeOfOurOwnIsTakenAtOnce(t *testing.T) {
 	const ttl = 3 * time.Second
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a := office(t, m, "a")
 	old := a.free(t, ttl, 1)
 	if _, err := a.TryAcquire(t.Context(), ttl); !errors.Is(err, rounds.ErrHolding) {
@@ -216,7 +217,7 @@ func TestAnOfficeOfOurOwnIsTakenAtOnce(t *testing.T) {
 }
 
 // stolen waits until the office is over, and takes it.
-func (p *party) stolen(t *testing.T, m *kvtest.Memory, ttl time.Duration, term uint64) *rounds.Guard {
+func (p *party) stolen(t *testing.T, m *memkv.KV, ttl time.Duration, term uint64) *rounds.Guard {
 	p.held(t, ttl)
 	p.Pass(ttl / 2)
 	p.held(t, ttl)
@@ -225,7 +226,7 @@ func (p *party) stolen(t *testing.T, m *kvtest.Memory, ttl time.Duration, term u
 }
 
 func TestAClosedOfficeIsTakenAgainWithANewTerm(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a := office(t, m, "a")
 	a.free(t, time.Second, 1).Close()
 	a.free(t, time.Second, 2)
@@ -233,7 +234,7 @@ func TestAClosedOfficeIsTakenAgainWithANewTerm(t *testing.T) {
 
 // Invariant 59.
 func TestAJobIsResumedWithItsTermAlone(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a := job(t, m, "a")
 	old := a.free(t, time.Hour, 1)
 	again := newParty(t, m, rounds.Config{Holder: "a", Run: "another run"})
@@ -282,7 +283,7 @@ func TestDamagedAndDeletedRecordsAreFreeAndTermsGrow(t *testing.T) {
 		`{"term":3,"holder":"x","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z","junk":"` + strings.Repeat("x", 50<<10) + `"}`,
 	} {
 		for _, kind := range []bool{false, true} {
-			m := kvtest.NewMemory()
+			m := memkv.New()
 			a := newParty(t, m, rounds.Config{Holder: "a", Office: kind})
 			for term := range uint64(3) {
 				g := a.free(t, time.Minute, term+1)
@@ -306,31 +307,31 @@ func TestDamagedAndDeletedRecordsAreFreeAndTermsGrow(t *testing.T) {
 
 // Terms follow from all that is known of them.
 func TestATermIsAboveAllSigns(t *testing.T) {
-	publish := func(m *kvtest.Memory, term uint64) {
+	publish := func(m *memkv.KV, term uint64) {
 		p, err := rounds.NewPointer(m, name)
 		ok(t, err)
 		ok(t, p.Publish(t.Context(), rounds.Target{Term: term, Value: "x"}))
 	}
 	t.Run("pointer", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		publish(m, 41)
 		job(t, m, "a").free(t, time.Hour, 42)
 	})
 	t.Run("record", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		publish(m, 3)
 		overwrite(m, rounds.Record{Term: 41, Holder: "x", TTL: time.Second, Acquired: kvtest.Noon.Add(-time.Hour)})
 		job(t, m, "a").free(t, time.Hour, 42)
 	})
 	t.Run("damaged pointer", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		for range 41 {
 			m.Overwrite(pointerKey, []byte("garbage"))
 		}
 		job(t, m, "a").free(t, time.Hour, 42)
 	})
 	t.Run("what it read before", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		overwrite(m, rounds.Record{Term: 41, Holder: "x", TTL: time.Hour, Acquired: kvtest.Noon})
 		a := job(t, m, "a")
 		a.held(t, time.Hour)
@@ -338,7 +339,7 @@ func TestATermIsAboveAllSigns(t *testing.T) {
 		a.free(t, time.Hour, 42)
 	})
 	t.Run("what members say", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		overwrite(m, rounds.Record{Term: 10, Holder: "x", TTL: time.Second, Acquired: kvtest.Noon.Add(-time.Hour)})
 		a := job(t, m, "a")
 		a.Heard("honest", 41)
@@ -349,14 +350,14 @@ func TestATermIsAboveAllSigns(t *testing.T) {
 		a.told(t, rounds.Implausible, rounds.Implausible)
 	})
 	t.Run("just plausible", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		a := job(t, m, "a")
 		a.Heard("far", 1<<32)
 		a.free(t, time.Hour, 1<<32+1)
 		a.told(t)
 	})
 	t.Run("too many members", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		a := job(t, m, "a")
 		for i := range 5000 {
 			a.Heard(fmt.Sprint("member ", i), uint64(i))
@@ -365,7 +366,7 @@ func TestATermIsAboveAllSigns(t *testing.T) {
 		a.free(t, time.Hour, 2001)
 	})
 	t.Run("no more terms", func(t *testing.T) {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		overwrite(m, rounds.Record{Term: rounds.MaxTerm, Holder: "x", TTL: time.Second, Acquired: kvtest.Noon.Add(-time.Hour)})
 		if g, err := job(t, m, "a").TryAcquire(t.Context(), time.Hour); err == nil {
 			t.Errorf("term %d", g.Term())
@@ -379,7 +380,7 @@ func TestAnOvertakenGuardChangesNothing(t *testing.T) {
 		func(g *rounds.Guard) error { return g.Complete(t.Context(), "late") },
 		func(g *rounds.Guard) error { return g.Abandon(t.Context(), "late") },
 	} {
-		m := kvtest.NewMemory()
+		m := memkv.New()
 		a, b := job(t, m, "a"), job(t, m, "b")
 		g := a.free(t, time.Hour, 1)
 		b.Jump(time.Hour)
@@ -398,7 +399,7 @@ func TestAnOvertakenGuardChangesNothing(t *testing.T) {
 }
 
 func TestALostRecordIsLost(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a := job(t, m, "a")
 	g := a.free(t, time.Hour, 1)
 	m.Overwrite(recordKey, []byte("garbage"))
@@ -406,7 +407,7 @@ func TestALostRecordIsLost(t *testing.T) {
 }
 
 func TestAGuardKnowsHowMuchIsLeft(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a := job(t, m, "a")
 	g := a.free(t, time.Hour, 1)
 	a.Pass(10 * time.Minute)
@@ -423,7 +424,7 @@ func TestAGuardKnowsHowMuchIsLeft(t *testing.T) {
 		t.Errorf("left %v", g.Left())
 	}
 
-	m = kvtest.NewMemory()
+	m = memkv.New()
 	kv := &faultyKV{KV: m}
 	o := office(t, kv, "o")
 	kv.before = callsTake(o, new(100*time.Millisecond))
@@ -440,7 +441,7 @@ func TestAGuardKnowsHowMuchIsLeft(t *testing.T) {
 }
 
 func TestTokensSortAsTermsDo(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	a := job(t, m, "a")
 	last := ""
 	for range 20 {
@@ -459,7 +460,7 @@ func TestTokensSortAsTermsDo(t *testing.T) {
 }
 
 func TestNeverAndDamagedAreToldApart(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	if _, err := rounds.Current(t.Context(), m, name); !errors.Is(err, rounds.ErrNever) {
 		t.Errorf("got %v", err)
 	}
@@ -487,11 +488,11 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := rounds.New(kvtest.NewMemory(), c); err == nil {
+		if _, err := rounds.New(memkv.New(), c); err == nil {
 			t.Errorf("%s: accepted", what)
 		}
 	}
-	r, err := rounds.New(kvtest.NewMemory(), good)
+	r, err := rounds.New(memkv.New(), good)
 	ok(t, err)
 	for _, ttl := range []time.Duration{0, -1, time.Microsecond, 32 * 24 * time.Hour} {
 		if _, err := r.TryAcquire(t.Context(), ttl); err == nil {
@@ -504,7 +505,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		t.Error("a job was extended")
 	}
 	good.Office = true
-	r, err = rounds.New(kvtest.NewMemory(), good)
+	r, err = rounds.New(memkv.New(), good)
 	ok(t, err)
 	if _, err := r.TryAcquire(t.Context(), time.Hour); err == nil {
 		t.Error("an office of an hour was accepted")
@@ -517,7 +518,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 }
 
 func TestDataIsThereForAll(t *testing.T) {
-	m := kvtest.NewMemory()
+	m := memkv.New()
 	newParty(t, m, rounds.Config{Holder: "a", Office: true, Data: "/ip4/192.0.2.1"}).free(t, time.Second, 1)
 	if held := office(t, m, "b").held(t, time.Second); held.Record.Data != "/ip4/192.0.2.1" {
 		t.Errorf("record %+v", held.Record)

@@ -169,6 +169,19 @@ func Slanderer(pieces int) Behaviour {
 	})
 }
 
+// Upstart is a member of a fleet that says it goes by a term, and coordinates in it.
+func Upstart(term uint64) Behaviour {
+	return bending("goes by a term of its own", func(e *wire.Envelope) error {
+		if e.Type != wire.TypeFleetTerm {
+			return nil
+		}
+		m, err := wire.Parse[wire.FleetTerm](e.Payload)
+		m.Term = term
+		e.Payload = wire.Append(nil, m)
+		return err
+	})
+}
+
 // Namer names peers that do not exist, as many as one message may hold. Their IDs
 // end alike.
 func Namer() Behaviour {

@@ -87,6 +87,9 @@ func (m modelled) Start() {
 	rt.SetWall(func() time.Time { return n.Now().Add(x.wall) })
 	d := actors.Deps{Runtime: rt, Network: x, Catalog: x.offers, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
 		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers, DownloadRate: x.downloadRate}
+	if x.cfg.Store != nil {
+		d.Elections = x.cfg.Store.elections(x)
+	}
 	if x.cfg.Deps != nil {
 		x.cfg.Deps(&d)
 	}

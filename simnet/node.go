@@ -25,6 +25,8 @@ type NodeConfig struct {
 	// InFlight and Buffers are as in fetcher.Config.
 	InFlight int64
 	Buffers  int
+	// Store is by what it elects coordinators with others; nil: it does not.
+	Store *Store
 	// Deps may change what its program is made of, each time it starts.
 	Deps func(*actors.Deps)
 }

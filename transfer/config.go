@@ -3,6 +3,7 @@ package transfer
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -36,8 +37,10 @@ type Config struct {
 
 // Fleet is how a transfer takes part in a fleet. The zero value does not.
 type Fleet struct {
-	// Coordinator is the node to lease from; it may be this one.
+	// Coordinator is the node to lease from; it may be this one. With Secret it is who was
+	// elected, and the node must be able to elect.
 	Coordinator peers.Addr
+	Secret      fleet.Secret
 	// Alone is after how long without the coordinator, or with it and without a
 	// verified byte, the transfer goes on by itself, as one without a fleet, until it
 	// joins again. 0 is never: it waits.
@@ -45,7 +48,7 @@ type Fleet struct {
 }
 
 // Used says whether there is a fleet.
-func (f Fleet) Used() bool { return f.Coordinator.ID != "" }
+func (f Fleet) Used() bool { return f.Coordinator.ID != "" || f.Secret != "" }
 
 func (c Config) withDefaults() Config {
 	c.Stall = orElse(c.Stall, time.Minute)

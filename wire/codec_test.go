@@ -296,6 +296,10 @@ func TestCapsRefuseBeforeAllocating(t *testing.T) {
 		{"piece of a member", "source-down-member", join(id, field(4, protowire.AppendVarint(nil, share.MaxPieces)))},
 		{"members", "fleet-members", many(field(2, field(1, "p")))},
 		{"member without an ID", "fleet-members", join(id, field(2, ""))},
+		{"short proof", "fleet-term", join(id, field(5, long[:ProofSize-1]))},
+		{"long proof", "fleet-term", join(id, field(5, long[:ProofSize+1]))},
+		{"coordinator", "fleet-term", join(id, field(3, long), field(5, long[:ProofSize]))},
+		{"addresses of a coordinator", "fleet-term", join(id, bytes.Repeat(field(4, ""), 9), field(5, long[:ProofSize]))},
 		{"addresses of a member", "fleet-members", join(id, field(2, append(field(1, "p"), bytes.Repeat(field(2, ""), 9)...)))},
 	}
 	for _, c := range cases {
@@ -459,8 +463,8 @@ func TestNumbersMatchTheSchema(t *testing.T) {
 			t.Errorf("kind %d is %s here and %v there", k, got, pb.Envelope_Kind(k))
 		}
 	}
-	if TypeFleetMembers != uint32(pb.MessageType_MESSAGE_TYPE_FLEET_MEMBERS) || TypeFleetMembers != uint32(len(pb.MessageType_name)-1) {
-		t.Errorf("last type is %d here", TypeFleetMembers)
+	if TypeFleetTerm != uint32(pb.MessageType_MESSAGE_TYPE_FLEET_TERM) || TypeFleetTerm != uint32(len(pb.MessageType_name)-1) {
+		t.Errorf("last type is %d here", TypeFleetTerm)
 	}
 	if s := Status(9).String(); s != "status 9" {
 		t.Error(s)

@@ -67,3 +67,29 @@ func (m *FleetMembers) fields(c *coder) {
 	c.share(1, &m.Share)
 	c.peers(2, &m.Members, MaxMembers)
 }
+
+// ProofSize is the bytes of a proof that a peer is a member of a fleet.
+const ProofSize = 32
+
+// FleetTerm is the highest term that the sender goes by, in a fleet that elects its
+// coordinator. Member to coordinator before each Subscribe, and when it turns to
+// another; coordinator to members when it ends; member to member in both ways.
+// Whether the proof is good, and the term plausible, is the receiver's to check.
+type FleetTerm struct {
+	Share       share.ID
+	Term        uint64     // 0: it knows none
+	Coordinator peers.Addr // in that term; without an ID: the sender knows none
+	Proof       [ProofSize]byte
+}
+
+func (m *FleetTerm) fields(c *coder) {
+	c.share(1, &m.Share)
+	c.uint64(2, &m.Term)
+	c.peer(3, &m.Coordinator.ID)
+	c.addrs(4, &m.Coordinator.Addrs)
+	if !c.reading {
+		c.b = appendItem(c.b, 5, m.Proof[:])
+	} else if c.chunk(5, ProofSize) {
+		c.need(copy(m.Proof[:], c.data) == ProofSize, "field 5: %d bytes of a proof", len(c.data))
+	}
+}

@@ -73,3 +73,4 @@ func FuzzParseSourceHas(f *testing.F)       { fuzz(f, "source-has") }
 func FuzzParseSourceHasMore(f *testing.F)   { fuzz(f, "source-has-more") }
 func FuzzParseSourceDown(f *testing.F)      { fuzz(f, "source-down", "source-down-member") }
 func FuzzParseFleetMembers(f *testing.F)    { fuzz(f, "fleet-members") }
+func FuzzParseFleetTerm(f *testing.F)       { fuzz(f, "fleet-term") }

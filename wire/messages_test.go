@@ -240,6 +240,10 @@ var codecs = []codec{
 		FleetMembers{someID, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
 		FleetMembers{someID, repeat(MaxMembers, peers.Addr{ID: longPeer, Addrs: longAddrs})},
 		&pb.FleetMembers{Share: someID.Bytes(), Members: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
+	of("fleet-term", Append[FleetTerm], Parse[FleetTerm], drawFleetTerm,
+		FleetTerm{someID, 300, peers.Addr{ID: somePeer, Addrs: []string{someAddr}}, [ProofSize]byte(repeat(ProofSize, byte(0xa5)))},
+		FleetTerm{someID, maxToken, peers.Addr{ID: longPeer, Addrs: longAddrs}, [ProofSize]byte(repeat(ProofSize, byte(0xff)))},
+		&pb.FleetTerm{Share: someID.Bytes(), Term: 300, Coordinator: somePeer, Addrs: []string{someAddr}, Proof: repeat(ProofSize, byte(0xa5))}),
 }
 
 func codecOf(name string) codec {
@@ -425,6 +429,12 @@ func drawSourceHasMore(t *rapid.T) SourceHasMore {
 
 func drawSourceDown(t *rapid.T) SourceDown {
 	return SourceDown{drawID(t), drawSource(t), rapid.Bool().Draw(t, "member"), drawList(t, "pieces", MaxHave, drawPiece)}
+}
+
+func drawFleetTerm(t *rapid.T) FleetTerm {
+	m := FleetTerm{Share: drawID(t), Term: rapid.Uint64().Draw(t, "term"), Proof: [ProofSize]byte(rapid.SliceOfN(rapid.Byte(), ProofSize, ProofSize).Draw(t, "proof"))}
+	m.Coordinator = peers.Addr{ID: drawSource(t), Addrs: drawAddrs(t)}
+	return m
 }
 
 func drawFleetMembers(t *rapid.T) FleetMembers {

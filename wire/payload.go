@@ -30,6 +30,7 @@ const (
 	TypeSourceHasMore
 	TypeSourceDown
 	TypeFleetMembers
+	TypeFleetTerm
 )
 
 var payloads = [...]payload{
@@ -51,6 +52,7 @@ var payloads = [...]payload{
 	TypeSourceHasMore:   payloadOf[SourceHasMore](),
 	TypeSourceDown:      payloadOf[SourceDown](),
 	TypeFleetMembers:    payloadOf[FleetMembers](),
+	TypeFleetTerm:       payloadOf[FleetTerm](),
 }
 
 // A payload is how one type of message is written and read.

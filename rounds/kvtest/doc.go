@@ -1,3 +1,2 @@
-// Package kvtest has the tests that every [rounds.KV] must pass, and a store in
-// memory that passes them.
+// Package kvtest has the tests that every [rounds.KV] must pass.
 package kvtest

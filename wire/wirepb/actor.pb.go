@@ -44,6 +44,7 @@ const (
 	MessageType_MESSAGE_TYPE_SOURCE_HAS_MORE  MessageType = 16
 	MessageType_MESSAGE_TYPE_SOURCE_DOWN      MessageType = 17
 	MessageType_MESSAGE_TYPE_FLEET_MEMBERS    MessageType = 18
+	MessageType_MESSAGE_TYPE_FLEET_TERM       MessageType = 19
 )
 
 // Enum value maps for MessageType.
@@ -68,6 +69,7 @@ var (
 		16: "MESSAGE_TYPE_SOURCE_HAS_MORE",
 		17: "MESSAGE_TYPE_SOURCE_DOWN",
 		18: "MESSAGE_TYPE_FLEET_MEMBERS",
+		19: "MESSAGE_TYPE_FLEET_TERM",
 	}
 	MessageType_value = map[string]int32{
 		"MESSAGE_TYPE_UNSPECIFIED":      0,
@@ -89,6 +91,7 @@ var (
 		"MESSAGE_TYPE_SOURCE_HAS_MORE":  16,
 		"MESSAGE_TYPE_SOURCE_DOWN":      17,
 		"MESSAGE_TYPE_FLEET_MEMBERS":    18,
+		"MESSAGE_TYPE_FLEET_TERM":       19,
 	}
 )
 
@@ -1534,6 +1537,84 @@ func (x *FleetMembers) GetMembers() []*PeerAddr {
 	return nil
 }
 
+// Between members of a fleet that elects its coordinator: the highest term that the
+// sender goes by.
+type FleetTerm struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`              // 0: it knows none
+	Coordinator   string                 `protobuf:"bytes,3,opt,name=coordinator,proto3" json:"coordinator,omitempty"` // in that term: its peer ID
+	Addrs         []string               `protobuf:"bytes,4,rep,name=addrs,proto3" json:"addrs,omitempty"`             // of it
+	Proof         []byte                 `protobuf:"bytes,5,opt,name=proof,proto3" json:"proof,omitempty"`             // that the sender knows the secret of the fleet
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetTerm) Reset() {
+	*x = FleetTerm{}
+	mi := &file_actor_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetTerm) ProtoMessage() {}
+
+func (x *FleetTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetTerm.ProtoReflect.Descriptor instead.
+func (*FleetTerm) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *FleetTerm) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *FleetTerm) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *FleetTerm) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
+func (x *FleetTerm) GetAddrs() []string {
+	if x != nil {
+		return x.Addrs
+	}
+	return nil
+}
+
+func (x *FleetTerm) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
 type LeaseProgress_Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
@@ -1545,7 +1626,7 @@ type LeaseProgress_Item struct {
 
 func (x *LeaseProgress_Item) Reset() {
 	*x = LeaseProgress_Item{}
-	mi := &file_actor_proto_msgTypes[21]
+	mi := &file_actor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1638,7 @@ func (x *LeaseProgress_Item) String() string {
 func (*LeaseProgress_Item) ProtoMessage() {}
 
 func (x *LeaseProgress_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[21]
+	mi := &file_actor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1686,7 @@ type LeaseReturned_Item struct {
 
 func (x *LeaseReturned_Item) Reset() {
 	*x = LeaseReturned_Item{}
-	mi := &file_actor_proto_msgTypes[22]
+	mi := &file_actor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1698,7 @@ func (x *LeaseReturned_Item) String() string {
 func (*LeaseReturned_Item) ProtoMessage() {}
 
 func (x *LeaseReturned_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[22]
+	mi := &file_actor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1745,7 @@ type LeaseRevoked_Item struct {
 
 func (x *LeaseRevoked_Item) Reset() {
 	*x = LeaseRevoked_Item{}
-	mi := &file_actor_proto_msgTypes[23]
+	mi := &file_actor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1757,7 @@ func (x *LeaseRevoked_Item) String() string {
 func (*LeaseRevoked_Item) ProtoMessage() {}
 
 func (x *LeaseRevoked_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[23]
+	mi := &file_actor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +1908,13 @@ const file_actor_proto_rawDesc = "" +
 	"\x06pieces\x18\x04 \x03(\rR\x06pieces\"V\n" +
 	"\fFleetMembers\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x120\n" +
-	"\amembers\x18\x02 \x03(\v2\x16.fetcher.wire.PeerAddrR\amembers*\xd1\x04\n" +
+	"\amembers\x18\x02 \x03(\v2\x16.fetcher.wire.PeerAddrR\amembers\"\x83\x01\n" +
+	"\tFleetTerm\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12 \n" +
+	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\x12\x14\n" +
+	"\x05addrs\x18\x04 \x03(\tR\x05addrs\x12\x14\n" +
+	"\x05proof\x18\x05 \x01(\fR\x05proof*\xee\x04\n" +
 	"\vMessageType\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16MESSAGE_TYPE_SUBSCRIBE\x10\x01\x12!\n" +
@@ -1848,7 +1935,8 @@ const file_actor_proto_rawDesc = "" +
 	"\x17MESSAGE_TYPE_SOURCE_HAS\x10\x0f\x12 \n" +
 	"\x1cMESSAGE_TYPE_SOURCE_HAS_MORE\x10\x10\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_SOURCE_DOWN\x10\x11\x12\x1e\n" +
-	"\x1aMESSAGE_TYPE_FLEET_MEMBERS\x10\x12B+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
+	"\x1aMESSAGE_TYPE_FLEET_MEMBERS\x10\x12\x12\x1b\n" +
+	"\x17MESSAGE_TYPE_FLEET_TERM\x10\x13B+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
 
 var (
 	file_actor_proto_rawDescOnce sync.Once
@@ -1863,7 +1951,7 @@ func file_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_actor_proto_goTypes = []any{
 	(MessageType)(0),           // 0: fetcher.wire.MessageType
 	(Envelope_Kind)(0),         // 1: fetcher.wire.Envelope.Kind
@@ -1888,17 +1976,18 @@ var file_actor_proto_goTypes = []any{
 	(*SourceHasMore)(nil),      // 20: fetcher.wire.SourceHasMore
 	(*SourceDown)(nil),         // 21: fetcher.wire.SourceDown
 	(*FleetMembers)(nil),       // 22: fetcher.wire.FleetMembers
-	(*LeaseProgress_Item)(nil), // 23: fetcher.wire.LeaseProgress.Item
-	(*LeaseReturned_Item)(nil), // 24: fetcher.wire.LeaseReturned.Item
-	(*LeaseRevoked_Item)(nil),  // 25: fetcher.wire.LeaseRevoked.Item
+	(*FleetTerm)(nil),          // 23: fetcher.wire.FleetTerm
+	(*LeaseProgress_Item)(nil), // 24: fetcher.wire.LeaseProgress.Item
+	(*LeaseReturned_Item)(nil), // 25: fetcher.wire.LeaseReturned.Item
+	(*LeaseRevoked_Item)(nil),  // 26: fetcher.wire.LeaseRevoked.Item
 }
 var file_actor_proto_depIdxs = []int32{
 	1,  // 0: fetcher.wire.Envelope.kind:type_name -> fetcher.wire.Envelope.Kind
 	5,  // 1: fetcher.wire.SubscribeResult.children:type_name -> fetcher.wire.PeerAddr
 	13, // 2: fetcher.wire.LeaseResponse.leases:type_name -> fetcher.wire.Lease
-	23, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
-	24, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
-	25, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
+	24, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
+	25, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
+	26, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
 	5,  // 6: fetcher.wire.FleetMembers.members:type_name -> fetcher.wire.PeerAddr
 	7,  // [7:7] is the sub-list for method output_type
 	7,  // [7:7] is the sub-list for method input_type
@@ -1918,7 +2007,7 @@ func file_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actor_proto_rawDesc), len(file_actor_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,4 +1,6 @@
-package kvtest
+// Package memkv is a store of rounds in memory, for tests and simulations: what a
+// [rounds.KV] has to be, in few lines.
+package memkv
 
 import (
 	"context"
@@ -11,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/rounds"
 )
 
-// Memory is a store in memory: what a [rounds.KV] has to be, in few lines.
-type Memory struct {
+// KV is a store in the memory of one process; see [rounds.KV].
+type KV struct {
 	mu      sync.Mutex
 	rev     uint64
 	latest  map[string]rounds.Entry
@@ -22,13 +24,13 @@ type Memory struct {
 	Wrote func(rounds.Entry)
 }
 
-// NewMemory returns an empty store.
-func NewMemory() *Memory {
-	return &Memory{latest: map[string]rounds.Entry{}, changed: make(chan struct{})}
+// New returns an empty store.
+func New() *KV {
+	return &KV{latest: map[string]rounds.Entry{}, changed: make(chan struct{})}
 }
 
 // Get is that of [rounds.KV].
-func (m *Memory) Get(ctx context.Context, key string) (rounds.Entry, error) {
+func (m *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key)); err != nil {
 		return rounds.Entry{}, err
 	}
@@ -42,7 +44,7 @@ func (m *Memory) Get(ctx context.Context, key string) (rounds.Entry, error) {
 }
 
 // Create is that of [rounds.KV].
-func (m *Memory) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+func (m *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key), rounds.CheckValue(value)); err != nil {
 		return 0, err
 	}
@@ -50,7 +52,7 @@ func (m *Memory) Create(ctx context.Context, key string, value []byte) (uint64, 
 }
 
 // Update is that of [rounds.KV].
-func (m *Memory) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+func (m *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key), rounds.CheckValue(value), known(rev)); err != nil {
 		return 0, err
 	}
@@ -58,7 +60,7 @@ func (m *Memory) Update(ctx context.Context, key string, value []byte, rev uint6
 }
 
 // Delete is that of [rounds.KV].
-func (m *Memory) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
+func (m *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key), known(rev)); err != nil {
 		return 0, err
 	}
@@ -73,7 +75,7 @@ func known(rev uint64) error {
 	return nil
 }
 
-func (m *Memory) write(key string, value []byte, rev uint64, otherwise error) (uint64, error) {
+func (m *KV) write(key string, value []byte, rev uint64, otherwise error) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.latest[key].Rev != rev {
@@ -83,7 +85,7 @@ func (m *Memory) write(key string, value []byte, rev uint64, otherwise error) (u
 	return m.rev, nil
 }
 
-func (m *Memory) put(key string, value []byte) {
+func (m *KV) put(key string, value []byte) {
 	m.rev++
 	e := rounds.Entry{Key: key, Value: slices.Clone(value), Rev: m.rev}
 	m.latest[key] = e
@@ -95,14 +97,14 @@ func (m *Memory) put(key string, value []byte) {
 }
 
 // Overwrite replaces whatever is at a key, as an operator may.
-func (m *Memory) Overwrite(key string, value []byte) {
+func (m *KV) Overwrite(key string, value []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.put(key, value)
 }
 
 // Watch is that of [rounds.KV].
-func (m *Memory) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
+func (m *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
 		return err
 	}

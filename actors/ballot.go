@@ -1,0 +1,235 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// A ballot is what an office asks the store of its fleet: the round of the office, and
+// the members of the last run. Its methods wait for the store; they are called from
+// tasks.
+type ballot struct {
+	kv     rounds.KV
+	secret fleet.Secret
+	self   peers.ID
+	within time.Duration // bounds each call
+	ttl    time.Duration
+	name   string // of the round
+	log    *slog.Logger
+
+	mu    sync.Mutex // guards the fields below; held while the store is asked
+	round *rounds.Round
+	guard *rounds.Guard // nil: the office is not ours
+
+	unsaved *members // that the store did not take
+	saving  sync.Mutex
+}
+
+// members are those of a run, as they are stored.
+type members struct {
+	Term    uint64     `json:"term"`
+	Members []peers.ID `json:"members"`
+}
+
+const maxMembers = 1_000 // that are stored
+
+// holderData is what the record of a round says of who coordinates.
+type holderData struct {
+	Peer  peers.ID `json:"peer"`
+	Addrs []string `json:"addrs,omitempty"`
+}
+
+func newBallot(o *office) (*ballot, error) {
+	cfg := fleet.OfficeConfig{Heartbeat: o.with.Heartbeat}
+	b := &ballot{kv: o.with.KV, secret: o.with.Secret, self: o.s.Self(), ttl: cfg.TTL(), within: rounds.Heartbeat(cfg.TTL()),
+		name: fleet.RoundName(o.cmd.Share), log: o.s.Log()}
+	start := o.s.Now()
+	run := fmt.Sprintf("%016x", o.s.Seed(fmt.Sprint("run ", o.number, " of ", b.name)))
+	var err error
+	b.round, err = rounds.New(b.kv, rounds.Config{Name: b.name, Office: true, Holder: string(b.self), Run: run, MaxTTL: max(b.ttl, 5*time.Minute),
+		Clock:  func() rounds.Now { return rounds.Now{Wall: o.s.Wall(), Mono: o.s.Now().Sub(start)} },
+		Notice: func(n rounds.Notice) { b.log.Warn(n.String()) }})
+	return b, err
+}
+
+// call does what a core wants asked.
+func (b *ballot) call(ctx context.Context, what fleet.Call, heard []fleet.Report, addrs []string) fleet.Answer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range heard {
+		b.round.Heard(string(r.From), r.Term.Term)
+	}
+	if err := b.round.SetData(b.data(addrs)); err != nil {
+		b.log.Warn("the addresses of this node are not told to the fleet", "error", err)
+	}
+	switch what {
+	case fleet.TakeOffice:
+		return b.take(ctx, addrs)
+	case fleet.KeepOffice:
+		return b.keep(ctx)
+	}
+	return fleet.Answer{}
+}
+
+func (b *ballot) data(addrs []string) string {
+	return string(b.secret.Seal(b.name, holderData{b.self, addrs[:min(len(addrs), 8)]}))
+}
+
+// take asks for the office. An open guard is of one that was given up for what members
+// said.
+func (b *ballot) take(ctx context.Context, addrs []string) fleet.Answer {
+	if b.guard != nil {
+		if err := b.guard.Abandon(ctx, "a member showed a later term"); err != nil {
+			b.guard.Close()
+		}
+		b.guard = nil
+	}
+	g, err := b.round.TryAcquire(ctx, b.ttl)
+	var held *rounds.HeldError
+	switch {
+	case errors.As(err, &held):
+		return b.others(fleet.Held, held.Record, held.Again)
+	case err != nil:
+		return fleet.Answer{Why: err.Error()}
+	}
+	last, err := b.members(ctx)
+	if err != nil { // without them it would lease what they have
+		if no := g.Abandon(ctx, "the members of the last run cannot be read"); no != nil {
+			g.Close()
+		}
+		return fleet.Answer{Why: err.Error()}
+	}
+	b.guard = g
+	return fleet.Answer{Outcome: fleet.Won, Seat: fleet.Seat{Term: g.Term(), Peer: peers.Addr{ID: b.self, Addrs: addrs}}, Members: last.Members}
+}
+
+func (b *ballot) keep(ctx context.Context) fleet.Answer {
+	if b.guard == nil {
+		return fleet.Answer{Why: "the office was given back"}
+	}
+	err := b.guard.Extend(ctx)
+	var lost *rounds.LostError
+	switch {
+	case errors.As(err, &lost):
+		b.guard = nil
+		return b.others(fleet.Lost, lost.Record, 0)
+	case err != nil:
+		return fleet.Answer{Why: err.Error()}
+	}
+	b.saveAgain(ctx)
+	return fleet.Answer{Outcome: fleet.Kept}
+}
+
+// others is who has the office, as its record says.
+func (b *ballot) others(what fleet.Outcome, rec rounds.Record, again time.Duration) fleet.Answer {
+	a := fleet.Answer{Outcome: what, Seat: fleet.Seat{Term: rec.Term}, Again: again}
+	var d holderData
+	switch err := b.secret.Open(b.name, []byte(rec.Data), &d); {
+	case rec.Term == 0:
+	case err != nil:
+		a.Why = fmt.Sprintf("%q coordinates, and %v", rec.Holder, fleet.ErrSeal)
+	case d.Peer != b.self:
+		a.Seat.Peer = peers.Addr{ID: d.Peer, Addrs: d.Addrs}
+	}
+	return a
+}
+
+// leave gives the office back, so that another member has it at once.
+func (b *ballot) leave(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.guard == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.within)
+	defer cancel()
+	if err := b.guard.Abandon(ctx, "it left"); err != nil {
+		b.guard.Close()
+	}
+	b.guard = nil
+}
+
+// ---- the members of the last run ----
+
+func (b *ballot) members(ctx context.Context) (members, error) {
+	m, _, err := b.readMembers(ctx)
+	return m, err
+}
+
+// readMembers reads them, with their revision; 0: nobody has written any. What cannot
+// be read counts as none.
+func (b *ballot) readMembers(ctx context.Context) (m members, rev uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.within)
+	defer cancel()
+	key := fleet.MembersKey(b.name)
+	e, err := b.kv.Get(ctx, key)
+	if errors.Is(err, rounds.ErrNotFound) {
+		return members{}, 0, nil
+	}
+	if err != nil {
+		return members{}, 0, err
+	}
+	if err := b.secret.Open(key, e.Value, &m); err != nil {
+		b.log.Warn("who was a member of the fleet cannot be read", "error", err)
+		return members{}, e.Rev, nil
+	}
+	m.Members = m.Members[:min(len(m.Members), maxMembers)]
+	return m, e.Rev, nil
+}
+
+// remember keeps who is a member in a term, now or with a later heartbeat.
+func (b *ballot) remember(term uint64, ids []peers.ID) {
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	b.unsaved = &members{term, slices.Clone(ids[:min(len(ids), maxMembers)])}
+	b.trySave(context.Background())
+}
+
+func (b *ballot) saveAgain(ctx context.Context) {
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	b.trySave(ctx)
+}
+
+// trySave writes what is not saved, unless a later run has written.
+func (b *ballot) trySave(ctx context.Context) {
+	for range 3 {
+		if b.unsaved == nil {
+			return
+		}
+		old, rev, err := b.readMembers(ctx)
+		if err != nil {
+			return
+		}
+		if old.Term > b.unsaved.Term {
+			b.unsaved = nil
+			return
+		}
+		if b.write(ctx, rev) == nil {
+			b.unsaved = nil
+		}
+	}
+}
+
+func (b *ballot) write(ctx context.Context, rev uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, b.within)
+	defer cancel()
+	key := fleet.MembersKey(b.name)
+	value := b.secret.Seal(key, b.unsaved)
+	var err error
+	if rev == 0 {
+		_, err = b.kv.Create(ctx, key, value)
+	} else {
+		_, err = b.kv.Update(ctx, key, value, rev)
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package simnet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/memkv"
+)
+
+// Store is a store of rounds in a world, by which nodes elect who coordinates what
+// they fetch; see NodeConfig.Store. Answers come at once; who cannot reach it hears so
+// at once.
+type Store struct {
+	net   *Net
+	kv    *memkv.KV
+	down  bool
+	cut   map[*Node]bool
+	loses float64 // of the answers
+	rng   *rand.Rand
+	terms []Term
+}
+
+// Term is an office that was won.
+type Term struct {
+	Term   uint64
+	Holder *Node
+	Seen   int // extensions
+}
+
+// FleetSecret is the secret of all fleets of a world that elect.
+const FleetSecret = fleet.Secret("the secret of every fleet here")
+
+// Store makes a store.
+func (n *Net) Store() *Store {
+	s := &Store{net: n, kv: memkv.New(), cut: map[*Node]bool{}, rng: n.Rand("store")}
+	s.kv.Wrote = s.wrote
+	return s
+}
+
+// wrote notes who takes an office.
+func (s *Store) wrote(e rounds.Entry) {
+	var rec struct {
+		Term   uint64
+		Holder string
+	}
+	if !strings.HasPrefix(e.Key, "round.") || json.Unmarshal(e.Value, &rec) != nil {
+		return
+	}
+	if n := len(s.terms); n > 0 && s.terms[n-1].Term == rec.Term {
+		s.terms[n-1].Seen++
+		return
+	}
+	i := slices.IndexFunc(s.net.nodes, func(x *Node) bool { return string(x.id) == rec.Holder })
+	s.terms = append(s.terms, Term{Term: rec.Term, Holder: s.net.nodes[i]})
+	s.net.log.add(s.net.nodes[i].id, "is elected, term %d", rec.Term)
+}
+
+// Terms are the offices that were won so far, of whatever share.
+func (s *Store) Terms() []Term { return s.terms }
+
+// Holder has the latest of them; nil: nobody had one yet.
+func (s *Store) Holder() *Node {
+	if len(s.terms) == 0 {
+		return nil
+	}
+	return s.terms[len(s.terms)-1].Holder
+}
+
+// Stop makes the store answer nobody, until Start.
+func (s *Store) Stop()  { s.say("is down"); s.down = true }
+func (s *Store) Start() { s.say("is up"); s.down = false }
+
+// Cut keeps some nodes from the store, and Heal lets all reach it.
+func (s *Store) Cut(nodes ...*Node) {
+	for _, x := range nodes {
+		s.net.log.add(x.id, "cannot reach the store")
+		s.cut[x] = true
+	}
+}
+func (s *Store) Heal() { s.say("can be reached by all"); clear(s.cut) }
+
+// Lose loses some of the answers from now on: what was asked for happens.
+func (s *Store) Lose(often float64) { s.loses = often }
+
+func (s *Store) say(what string) { s.net.log.Note("the store %s", what) }
+
+// For is the store as a node reaches it.
+func (s *Store) For(x *Node) rounds.KV { return storeView{s, x} }
+
+// elections is what a node needs to elect by the store.
+func (s *Store) elections(x *Node) *actors.Elections {
+	return &actors.Elections{KV: s.For(x), Secret: FleetSecret}
+}
+
+// Elect has a node fetch content in the fleet that elects by its NodeConfig.Store.
+func (x *Node) Elect(c *Content, opt FetchOptions, sources ...*Node) *Fetch {
+	opt.Config.Fleet.Secret = FleetSecret
+	return x.FetchWith(c, opt, sources...)
+}
+
+type storeView struct {
+	s *Store
+	x *Node
+}
+
+var errAway = errors.New("no connection with the store")
+
+// through makes a call, unless the store is out of reach, or its answer is lost.
+func through[T any](v storeView, call func() (T, error)) (T, error) {
+	var none T
+	if v.s.down || v.s.cut[v.x] {
+		return none, errAway
+	}
+	out, err := call()
+	if v.s.loses > 0 && v.s.rng.Float64() < v.s.loses {
+		return none, errAway
+	}
+	return out, err
+}
+
+func (v storeView) Get(ctx context.Context, key string) (rounds.Entry, error) {
+	return through(v, func() (rounds.Entry, error) { return v.s.kv.Get(ctx, key) })
+}
+
+func (v storeView) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	return through(v, func() (uint64, error) { return v.s.kv.Create(ctx, key, value) })
+}
+
+func (v storeView) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	return through(v, func() (uint64, error) { return v.s.kv.Update(ctx, key, value, rev) })
+}
+
+func (v storeView) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
+	return through(v, func() (uint64, error) { return v.s.kv.Delete(ctx, key, rev) })
+}
+
+// Watch fails: a world has nobody who could wait.
+func (v storeView) Watch(context.Context, string, func([]rounds.Entry)) error { return errAway }
