@@ -102,8 +102,9 @@ type Target interface {
 	Sync() (durable int, err error)
 	// Select changes what is wanted: Finish and Need are about that.
 	Select(wanted []bool)
-	// Finish puts what is wanted of the share to its final name, and returns that.
-	Finish() (path string, err error)
+	// Finish puts what is wanted of the share to its final name, and returns that. What
+	// takes long in it ends with ctx.
+	Finish(ctx context.Context) (path string, err error)
 	// Need is the bytes still to be written and the bytes free; free is -1 if that is not known.
 	Need() (bytes, free int64)
 	// Close gives the place up; what was durable stays for the next Open.

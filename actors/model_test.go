@@ -51,7 +51,7 @@ type simNode struct {
 	blind     bool                                // ... and cannot say how much is free
 	slow      bool                                // never comes to the end of a list of files
 	busy      time.Duration                       // tells those who ask for a list of files to come back then; 0: serves them
-	finishing func() error                        // called before a share is finished; nil: all is well
+	finishing func(context.Context) error         // called before a share is finished; nil: all is well
 	closing   func()                              // called when its disk is closed; nil: nobody
 	refuses   bool                                // its connections take no messages
 	rewrite   func(frame []byte) []byte           // what it sends in place of a message; nil: that message
@@ -550,9 +550,9 @@ func (t *memTarget) Sync() (durable int, err error) {
 	return t.durable.Count(), nil
 }
 
-func (t *memTarget) Finish() (string, error) {
+func (t *memTarget) Finish(ctx context.Context) (string, error) {
 	if f := t.n.finishing; f != nil {
-		if err := f(); err != nil {
+		if err := f(ctx); err != nil {
 			return "", err
 		}
 	}

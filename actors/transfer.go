@@ -31,7 +31,7 @@ type transferActor struct {
 	core        *transfer.Transfer
 	manifest    *share.Manifest
 	target      Target
-	stopOpening func()              // ends the opening of the place on disk; nil before it
+	stopHashing func()              // ends what takes long on the disk: its opening, and Finish; nil before it
 	asks        map[peers.ID]func() // end the requests for the manifest
 	traffic     []traffic           // of sources
 	run         int                 // of leases and verifiers
@@ -205,15 +205,15 @@ func (t *transferActor) doDisk(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.Open:
 		t.open(ctx, x)
-	case transfer.StopOpening:
-		if t.stopOpening != nil {
-			t.stopOpening()
+	case transfer.StopHashing:
+		if t.stopHashing != nil {
+			t.stopHashing()
 		}
 	case transfer.Select:
 		t.target.Select(x.Wanted)
 	case transfer.OnDisk:
-		target := t.target
-		t.s.Task(ctx, func(context.Context) any { return onDisk(target, x.Work) })
+		target, life := t.target, t.hashing(ctx)
+		t.s.Task(ctx, func(context.Context) any { return onDisk(life, target, x.Work) })
 	default:
 		return false
 	}
@@ -396,10 +396,8 @@ const whyLines = 100 // runs of missing pieces explained in one answer
 func (t *transferActor) open(ctx actor.Context, x transfer.Open) {
 	t.manifest = x.Manifest
 	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, x.Chosen
-	life, stop := context.WithCancel(t.s.Life(ctx))
-	t.stopOpening = stop
+	life := t.hashing(ctx)
 	t.s.Task(ctx, func(context.Context) any {
-		defer stop()
 		if choose != nil && chosen == nil {
 			var err error
 			if chosen, err = choose(x.Manifest); err != nil {
@@ -409,6 +407,17 @@ func (t *transferActor) open(ctx actor.Context, x transfer.Open) {
 		target, err := disk.Open(life, x.Manifest, chosen.Wanted())
 		return opened{target, chosen, err}
 	})
+}
+
+// hashing is a context for what takes long on the disk. There is one such thing at a
+// time.
+func (t *transferActor) hashing(ctx actor.Context) context.Context {
+	if t.stopHashing != nil {
+		t.stopHashing() // what it was for is over
+	}
+	life, stop := context.WithCancel(t.s.Life(ctx))
+	t.stopHashing = stop
+	return life
 }
 
 func (t *transferActor) opened(m opened) {
@@ -422,7 +431,7 @@ func (t *transferActor) opened(m opened) {
 }
 
 // onDisk does one thing on the disk; its result is a message.
-func onDisk(target Target, what transfer.Work) any {
+func onDisk(ctx context.Context, target Target, what transfer.Work) any {
 	switch what {
 	case transfer.Sync:
 		_, err := target.Sync()
@@ -431,7 +440,7 @@ func onDisk(target Target, what transfer.Work) any {
 		need, free := target.Need()
 		return roomSeen{need, free}
 	case transfer.Finish:
-		path, err := target.Finish()
+		path, err := target.Finish(ctx)
 		return finished{path, err}
 	}
 	return closed{target.Close()}

@@ -126,7 +126,7 @@ func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
 	source := sw.add("source", 4e6).seed(m, content)
 	n := sw.add("node", 1e6)
 	n.fetchSome(m.ID(), TransferConfig{Verifiers: 1}, paths(leasemgr.Normal, leasemgr.Skip, "00"), source)
-	n.finishing = func() error {
+	n.finishing = func(context.Context) error {
 		n.full = true
 		return share.ErrDiskFull
 	}
@@ -345,4 +345,33 @@ func TestAHandleMeansOneTransfer(t *testing.T) {
 	}
 	sw.run(time.Minute, n)
 	n.complete(content)
+}
+
+// A transfer is stopped between its last byte and the end of Finish: the disk is told,
+// so that nobody waits for what it hashes.
+func TestStoppingEndsWhatFinishHashes(t *testing.T) {
+	told, called := 0, 0
+	for steps := range 100 {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 1<<20)
+		source := sw.add("source", 1e7).seed(m, content)
+		n := sw.add("node", 1e6)
+		n.finishing = func(ctx context.Context) error {
+			called++
+			if ctx.Err() != nil {
+				told++
+			}
+			return ctx.Err()
+		}
+		n.fetch(m.ID(), source)
+		if !sw.w.RunUntil(func() bool { x := n.shares[m.ID()]; return x != nil && x.have.Full() }, time.Minute) {
+			t.Fatal("it does not come")
+		}
+		sw.w.RunUntil(func() bool { steps--; return steps < 0 }, time.Minute)
+		n.program.StopTransfer(Handle{Share: m.ID()})
+		sw.run(time.Minute, n)
+	}
+	if told == 0 || called == told {
+		t.Errorf("Finish was called %d times, and told to stop %d times", called, told)
+	}
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -181,7 +182,7 @@ func BenchmarkManyFiles(b *testing.B) {
 					b.Fatal(err)
 				}
 				writeAll(b, p, data, every)
-				if _, err := p.Finish(); err != nil {
+				if _, err := p.Finish(context.Background()); err != nil {
 					b.Fatal(err)
 				}
 				ours += time.Since(start)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 
 	"github.com/piecelease/fetcher/share"
@@ -28,7 +29,7 @@ func HashedAgain(p *Partial) int64 { return p.watch.hashed.Load() }
 func SyncSome(p *Partial, hash int64) (int, error) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
-	return p.sync(hash)
+	return p.sync(context.Background(), hash)
 }
 
 // Staging is NAME.partial.

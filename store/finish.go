@@ -22,22 +22,25 @@ import (
 //
 // What exists at the target is never replaced, but for what was to be repaired: the
 // error wraps share.ErrExists then, and everything stays as it is.
-func (p *Partial) Finish() (string, error) {
+//
+// What somebody else has touched is hashed again before. ctx ends that early, with its
+// cause; Finish may be called again then.
+func (p *Partial) Finish(ctx context.Context) (string, error) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
 	if p.over {
 		return "", fs.ErrClosed
 	}
-	if err := p.finish(); err != nil {
+	if err := p.finish(ctx); err != nil {
 		return "", fmt.Errorf("finish %s: %w", p.m.Name, err)
 	}
 	return p.path, nil
 }
 
 // finish needs syncing to be held. It may be called again after an error.
-func (p *Partial) finish() error {
+func (p *Partial) finish(ctx context.Context) error {
 	if p.tree == nil {
-		if err := p.giveName(); err != nil || p.tree == nil {
+		if err := p.giveName(ctx); err != nil || p.tree == nil {
 			return err
 		}
 	}
@@ -56,10 +59,10 @@ func (p *Partial) finish() error {
 var errTouched = fmt.Errorf("%w: another program writes to it", share.ErrChanged)
 
 // giveName puts what is verified to its place.
-func (p *Partial) giveName() (err error) {
+func (p *Partial) giveName(ctx context.Context) (err error) {
 	for range maxTouches {
 		var n int
-		if n, err = p.sync(math.MaxInt64); err != nil {
+		if n, err = p.sync(ctx, math.MaxInt64); err != nil {
 			return err
 		}
 		if p.byFile() {
@@ -340,7 +343,7 @@ func (p *Partial) Close() error {
 	}
 	var err error
 	if p.tree == nil && !p.over {
-		_, err = p.sync(0)
+		_, err = p.sync(context.Background(), 0)
 	}
 	if p.lingers() {
 		return err

@@ -84,7 +84,7 @@ func TestAFolderWithAFileOfItsNameIsAFolder(t *testing.T) {
 	im := importDir(t, filepath.Join(src, "x"), store.ImportOptions{})
 	p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 	copyAll(t, p, im.Tree)
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	sameOnDisk(t, dst, src)
@@ -405,7 +405,7 @@ func TestAnEmptyFolderIsAShare(t *testing.T) {
 	tree{}.make(t, src)
 	im := importDir(t, src, store.ImportOptions{State: openState(t, t.TempDir())})
 	p := openPart(t, dst, im.Manifest, store.PartialOptions{})
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	sameOnDisk(t, filepath.Join(dst, "nothing"), src)

@@ -63,7 +63,7 @@ func TestSeveralPathsAreOneFolder(t *testing.T) {
 		to := t.TempDir()
 		p := openPart(t, to, im.Manifest, store.PartialOptions{})
 		copyAll(t, p, im.Tree)
-		if _, err := p.Finish(); err != nil {
+		if _, err := p.Finish(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		sameOnDisk(t, filepath.Join(to, "all"), dir)

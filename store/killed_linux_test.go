@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -78,7 +79,7 @@ func TestAfterARealKillNothingIsHashedAgain(t *testing.T) {
 			t.Errorf("killed at write %d: %d bytes hashed again", writes, got)
 		}
 		copyAll(t, p, r.im.Tree)
-		at, err := p.Finish()
+		at, err := p.Finish(context.Background())
 		check(t, err)
 		if list, err := os.ReadDir(dir); len(list) != 1 {
 			t.Errorf("killed at write %d: left over: %v (%v)", writes, list, err)

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -139,7 +140,7 @@ func TestAPartialServesWhatItHas(t *testing.T) {
 		t.Error("here:", got)
 	}
 	copyAll(t, p, r.im.Tree)
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {

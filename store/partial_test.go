@@ -23,7 +23,7 @@ func fetched(t *testing.T, tr tree, opt store.PartialOptions) (im *store.Importe
 	im = importDir(t, src, store.ImportOptions{})
 	p := openPart(t, dst, im.Manifest, opt)
 	copyAll(t, p, im.Tree)
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {
@@ -44,7 +44,7 @@ func TestAnIdenticalTargetIsDone(t *testing.T) {
 	if need, _ := p.Need(); need != 0 {
 		t.Error("need", need)
 	}
-	if at, err := p.Finish(); err != nil || at != filepath.Join(dir, "stuff") {
+	if at, err := p.Finish(context.Background()); err != nil || at != filepath.Join(dir, "stuff") {
 		t.Error(at, err)
 	}
 	copyAll(t, openPart(t, t.TempDir(), im.Manifest, store.PartialOptions{}), p)
@@ -133,7 +133,7 @@ func TestATargetThatCameMeanwhileIsNotReplaced(t *testing.T) {
 		} else {
 			os.Mkdir(target, 0o777) // an empty folder is somebody's too
 		}
-		if _, err := p.Finish(); !errors.Is(err, share.ErrExists) {
+		if _, err := p.Finish(context.Background()); !errors.Is(err, share.ErrExists) {
 			t.Fatalf("got %v, want ErrExists", err)
 		}
 		if _, done := p.Done(); done {
@@ -143,7 +143,7 @@ func TestATargetThatCameMeanwhileIsNotReplaced(t *testing.T) {
 		if err := os.Remove(target); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Finish(); err != nil {
+		if _, err := p.Finish(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		sameOnDisk(t, target, filepath.Join(src, name))
@@ -280,7 +280,7 @@ func TestFilesMissingFromAPartialAreFetchedAgain(t *testing.T) {
 		t.Errorf("%d pieces missing", missing)
 	}
 	copyAll(t, p, im.Tree)
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(dst, "stuff", "alien")); err != nil {
@@ -299,7 +299,7 @@ func TestALongNameHasAPartial(t *testing.T) {
 		t.Error("not found:", err)
 	}
 	copyAll(t, p, im.Tree)
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	sameOnDisk(t, dst, src)
@@ -336,7 +336,7 @@ func TestWritesOfDifferentPiecesMayRunTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	sameOnDisk(t, filepath.Join(dst, "stuff"), src)
@@ -367,7 +367,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for piece := range share.FullSet(r.m.Layout().Pieces()).All() {
@@ -420,7 +420,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	if _, err := r.im.Tree.ReadRun(0, 0, 1, nil); err == nil {
 		t.Error("read into nothing")
 	}
-	if _, err := p.Finish(); !errors.Is(err, store.ErrNotYet) {
+	if _, err := p.Finish(context.Background()); !errors.Is(err, store.ErrNotYet) {
 		t.Error("finished too early:", err)
 	}
 	p.Close()
@@ -433,7 +433,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"read":   second(p.ReadRun(0, 0, 1, buf)),
 		"proof":  second(p.Proof(0)),
 		"sync":   second(p.Sync()),
-		"finish": second(p.Finish()),
+		"finish": second(p.Finish(context.Background())),
 	} {
 		if err == nil {
 			t.Errorf("%s after Close worked", what)

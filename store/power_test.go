@@ -135,7 +135,7 @@ func (r rig) fetch(d vfs.FS, every int) (durable int, _ error) {
 				}
 			}
 		}
-		if _, err = p.Finish(); err == nil || errors.Is(err, storetest.ErrPower) {
+		if _, err = p.Finish(context.Background()); err == nil || errors.Is(err, storetest.ErrPower) {
 			return durable, err
 		}
 	}

@@ -79,7 +79,7 @@ func (x *mended) repair(opt store.PartialOptions) (fetched int, replaced []strin
 		x.must(copyPiece(p, x.im.Tree, piece, 4))
 		fetched++
 	}
-	_, err = p.Finish()
+	_, err = p.Finish(context.Background())
 	x.must(err)
 	x.must(p.Close())
 	return fetched, replaced
@@ -275,7 +275,7 @@ func TestWhatChangesDuringARepairIsNotReplaced(t *testing.T) {
 			copyAll(t, p, x.im.Tree)
 			change(x)
 			before := listing(t, x.at)
-			if _, err := p.Finish(); !errors.Is(err, share.ErrExists) {
+			if _, err := p.Finish(context.Background()); !errors.Is(err, share.ErrExists) {
 				t.Errorf("got %v", err)
 			}
 			x.must(p.Close())
@@ -300,7 +300,7 @@ func TestASingleFileThatChangesDuringARepairIsNotReplaced(t *testing.T) {
 	x.must(err)
 	copyAll(t, p, x.im.Tree)
 	x.must(os.WriteFile(x.at, []byte("edited again"), 0o600))
-	if _, err := p.Finish(); !errors.Is(err, share.ErrExists) {
+	if _, err := p.Finish(context.Background()); !errors.Is(err, share.ErrExists) {
 		t.Errorf("got %v", err)
 	}
 	if got, _ := os.ReadFile(x.at); string(got) != "edited again" {
@@ -396,7 +396,7 @@ func (r rig) repair(d vfs.FS) error {
 			return err
 		}
 	}
-	_, err = p.Finish()
+	_, err = p.Finish(context.Background())
 	return err
 }
 

@@ -67,7 +67,7 @@ func tryOnly(dir string, im *store.Imported, paths ...string) error {
 	if err := copyWanted(p, im.Tree, wanted); err != nil {
 		return err
 	}
-	at, err := p.Finish()
+	at, err := p.Finish(context.Background())
 	if err == nil && at != filepath.Join(dir, im.Manifest.Name) {
 		err = fmt.Errorf("finished at %s", at)
 	}
@@ -271,7 +271,7 @@ func TestAFileThatCameMeanwhileIsNotReplaced(t *testing.T) {
 		for name := range mine {
 			mine.make(t, dir)
 			mine.make(t, before)
-			if _, err := p.Finish(); !errors.Is(err, share.ErrExists) {
+			if _, err := p.Finish(context.Background()); !errors.Is(err, share.ErrExists) {
 				t.Errorf("%s: got %v, want ErrExists", what, err)
 			}
 			top, _, _ := strings.Cut(name, "/")
@@ -319,15 +319,15 @@ func TestSelectChangesWhatIsFinished(t *testing.T) {
 	if err := copyWanted(p, im.Tree, only(im.Manifest, "many")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Finish(); !errors.Is(err, store.ErrNotYet) {
+	if _, err := p.Finish(context.Background()); !errors.Is(err, store.ErrNotYet) {
 		t.Errorf("got %v, want ErrNotYet", err)
 	}
 	p.Select(only(im.Manifest, "many/1", "big"))
-	if _, err := p.Finish(); !errors.Is(err, store.ErrNotYet) {
+	if _, err := p.Finish(context.Background()); !errors.Is(err, store.ErrNotYet) {
 		t.Errorf("got %v, want ErrNotYet", err)
 	}
 	p.Select(only(im.Manifest, "many/1"))
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(t, dir); got != "stuff/many/1" {
@@ -371,7 +371,7 @@ func TestReadAtReadsWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(share.MinPiece-5, 10)
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	check(len(want)-10, 100)
@@ -407,7 +407,7 @@ func TestAPartIsServedUntilTakenOut(t *testing.T) {
 	if err := copyWanted(p, im.Tree, wanted); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {
@@ -442,7 +442,7 @@ func TestAPartWhoseFileChangesIsNotServedOn(t *testing.T) {
 	if err := copyWanted(p, im.Tree, wanted); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	p.Close()
@@ -499,7 +499,7 @@ func (r rig) fetchPart(d vfs.FS, wanted []bool) (durable int, err error) {
 		if n, err := p.Sync(); err == nil {
 			durable = n
 		}
-		if _, err = p.Finish(); err == nil || errors.Is(err, storetest.ErrPower) {
+		if _, err = p.Finish(context.Background()); err == nil || errors.Is(err, storetest.ErrPower) {
 			return durable, err
 		}
 	}
@@ -555,7 +555,7 @@ func TestASyncThatFailsLosesWhatIsNotWantedToo(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := p.Finish(); !errors.Is(err, errDisk) {
+	if _, err := p.Finish(context.Background()); !errors.Is(err, errDisk) {
 		t.Fatalf("got %v, want the disk's error", err)
 	}
 	d.Fault = nil
@@ -566,9 +566,9 @@ func TestASyncThatFailsLosesWhatIsNotWantedToo(t *testing.T) {
 			t.Errorf("got %v, want piece %d lost", err, piece)
 		}
 	}
-	_, err = p.Finish()
+	_, err = p.Finish(context.Background())
 	isLost(err)
-	if _, err := p.Finish(); err != nil {
+	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Write(piece, 1, content[share.BlockSize:]); err != nil {

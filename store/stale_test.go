@@ -207,7 +207,7 @@ func TestWhatStandsWhereAFileShouldBeMakesWay(t *testing.T) {
 			}
 			p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 			copyAll(t, p, im.Tree)
-			at, err := p.Finish()
+			at, err := p.Finish(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -133,7 +133,7 @@ func TestAFetchedFileOfWhichOnlyTheInodeChangedIsRead(t *testing.T) {
 			if err := copyWanted(p, r.im.Tree, wanted); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := p.Finish(); err != nil {
+			if _, err := p.Finish(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			if lost && wanted != nil { // of a part they lie in NAME.partial
@@ -215,7 +215,7 @@ func TestWhatWasFetchedIsNotHashedWhenSharedOrFetchedAgain(t *testing.T) {
 				if err := copyWanted(p, im.Tree, wanted); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := p.Finish(); err != nil {
+				if _, err := p.Finish(context.Background()); err != nil {
 					t.Fatal(err)
 				}
 				p.Close()
@@ -252,7 +252,7 @@ func TestAnEditOfAPlacedFileIsNoticedByTheNextRun(t *testing.T) {
 		if err := copyWanted(p, r.im.Tree, wanted); err != nil {
 			return err
 		}
-		_, err = p.Finish()
+		_, err = p.Finish(context.Background())
 		return err
 	}
 	touch := func(name string, edit bool) {
@@ -306,7 +306,7 @@ func TestOlderNotesAreNotMisread(t *testing.T) {
 		t.Errorf("%d pieces verified, want %d", n, want)
 	}
 	copyAll(t, p, im.Tree)
-	at, err := p.Finish()
+	at, err := p.Finish(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

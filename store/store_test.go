@@ -192,7 +192,7 @@ func TestAShareArrivesAsItWas(t *testing.T) {
 	im := importDir(t, src, store.ImportOptions{})
 	p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 	copyAll(t, p, im.Tree)
-	at, err := p.Finish()
+	at, err := p.Finish(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestASingleFileArrivesAsItWas(t *testing.T) {
 		im := importDir(t, filepath.Join(src, "one file"), store.ImportOptions{})
 		p := openPart(t, dst, im.Manifest, store.PartialOptions{})
 		copyAll(t, p, im.Tree)
-		at, err := p.Finish()
+		at, err := p.Finish(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +263,7 @@ func TestATransferGoesOnWhereItWas(t *testing.T) {
 		}
 	}
 	p := openPart(t, dst, im.Manifest, store.PartialOptions{})
-	at, err := p.Finish()
+	at, err := p.Finish(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,12 +47,12 @@ func (p *Partial) Sync() (durable int, err error) {
 	if p.over {
 		return 0, fs.ErrClosed
 	}
-	return p.sync(hashAtOnce)
+	return p.sync(context.Background(), hashAtOnce)
 }
 
-// sync needs syncing to be held. It hashes so many bytes of what others have touched;
-// the rest is left to the next sync, or the next opening.
-func (p *Partial) sync(hash int64) (int, error) {
+// sync needs syncing to be held. It hashes so many bytes of what others have touched,
+// until ctx ends; the rest is left to the next sync, or the next opening.
+func (p *Partial) sync(ctx context.Context, hash int64) (int, error) {
 	if p.tree != nil {
 		return p.m.Layout().Pieces(), nil
 	}
@@ -61,7 +62,7 @@ func (p *Partial) sync(hash int64) (int, error) {
 		err = p.commit(&b)
 		p.inspectFiles(b.touched)
 	}
-	err = errors.Join(err, p.hashDoubts(hash))
+	err = errors.Join(err, p.hashDoubts(ctx, hash))
 	p.mu.Lock()
 	lost := append(b.lost, p.batch.lost...)
 	p.batch.lost = nil

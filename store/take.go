@@ -67,7 +67,7 @@ func (p *Partial) take(ctx context.Context) error {
 			return fmt.Errorf("look for what is equal in %s: %w", like, err)
 		}
 	}
-	_, err := p.sync(0)
+	_, err := p.sync(ctx, 0)
 	return err
 }
 
@@ -194,7 +194,7 @@ func (t *taking) file(d vfs.FS, name, shown string) error {
 	})
 	if t.err == nil && t.noted.Load() >= syncTaken {
 		t.noted.Store(0)
-		_, t.err = t.p.sync(0)
+		_, t.err = t.p.sync(t.ctx, 0)
 	}
 	if t.err == nil {
 		t.err = context.Cause(t.ctx)

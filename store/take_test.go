@@ -28,7 +28,7 @@ func takeFrom(t *testing.T, original string, opt store.PartialOptions) (p *store
 		missing = append(missing, fmt.Sprintf("%s@%d", im.Manifest.Entry(s.Entry).Path, s.Offset/share.MinPiece))
 	}
 	copyAll(t, p, im.Tree)
-	at, err := p.Finish()
+	at, err := p.Finish(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,7 +198,7 @@ func (p *Partial) noteLate() {
 // hashDoubts hashes what is verified of the files that somebody may have touched: so
 // many bytes of it. Pieces that are wrong are lost. Each file is synced first: what
 // somebody else wrote must be as durable as what we did.
-func (p *Partial) hashDoubts(limit int64) error {
+func (p *Partial) hashDoubts(ctx context.Context, limit int64) error {
 	for _, entry := range p.doubted() {
 		p.mu.Lock()
 		d := p.watch.doubts[entry]
@@ -216,7 +216,7 @@ func (p *Partial) hashDoubts(limit int64) error {
 			p.mu.Unlock()
 			return fmt.Errorf("sync %s: %w", p.m.Entry(entry).Path, err)
 		}
-		bad, err := p.wrong(context.Background(), d.left[:n])
+		bad, err := p.wrong(ctx, d.left[:n])
 		if err != nil {
 			return fmt.Errorf("hash %s, which was touched: %w", p.m.Entry(entry).Path, err)
 		}

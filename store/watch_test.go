@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -62,7 +63,7 @@ func endWell(t testing.TB, dir string, im *store.Imported, src string) {
 	for range 4 {
 		p := openPart(t, dir, im.Manifest, store.PartialOptions{})
 		copyAll(t, p, im.Tree)
-		at, err := p.Finish()
+		at, err := p.Finish(context.Background())
 		if err == nil {
 			sameOnDisk(t, at, src)
 			return
@@ -205,14 +206,14 @@ func TestFilesTouchedDuringAFetchAreHashedBeforeTheEnd(t *testing.T) {
 					c.touch(t, name)
 				}
 				os.Remove(name + ".link")
-				_, err := p.Finish()
+				_, err := p.Finish(context.Background())
 				var lost *store.SyncError
 				if errors.As(err, &lost) != (c.lost != nil) || lost != nil && !slices.Equal(lost.Lost, c.lost) || lost == nil && err != nil {
 					t.Fatalf("%v, want %v to be lost", err, c.lost)
 				}
 				if lost != nil {
 					copyAll(t, p, im.Tree)
-					_, err = p.Finish()
+					_, err = p.Finish(context.Background())
 				}
 				check(t, err)
 				sameOnDisk(t, filepath.Join(dir, "stuff"), src)
@@ -318,7 +319,7 @@ func TestAPartThatWasSkippedIsHashedIfItWasTouched(t *testing.T) {
 	for _, piece := range []share.Piece{2, 3} {
 		check(t, copyPiece(p, im.Tree, piece, 16))
 	}
-	_, err := p.Finish()
+	_, err := p.Finish(context.Background())
 	check(t, err)
 	check(t, p.Close())
 	edit(t, filepath.Join(dir, "stuff.partial", "data", "b"), 10)
@@ -410,7 +411,7 @@ func TestAnEditAfterAKillInAWriteIsFound(t *testing.T) {
 	}
 	copyPiece(l.p, r.im.Tree, 1, 16)
 	copyPiece(l.p, r.im.Tree, 3, 16)
-	_, err = l.p.Finish()
+	_, err = l.p.Finish(context.Background())
 	check(t, errors.Join(err, r.checkDone(d.FS())))
 }
 
@@ -522,6 +523,44 @@ func TestAFileTouchedWhileItsDoubtIsHashedIsHashedAgain(t *testing.T) {
 	l.wantLost(0)
 }
 
+// Finish hashes all of what others touched, however much that is: whoever is to stop
+// does not wait for it, and nothing is forgotten.
+func TestFinishStopsHashing(t *testing.T) {
+	const pieces = 8
+	r := newRig(t, tree{"big": random(pieces * share.MinPiece)})
+	l := &lostRig{r, t, storetest.New(1 << 30), nil}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	reads := 0
+	d := reading{l.d.FS(), func() {
+		if reads++; reads == 2 {
+			cancel(enough)
+		}
+	}}
+	var err error
+	l.p, err = store.OpenPartialIn(t.Context(), d, r.m, store.PartialOptions{Workers: 1})
+	check(t, err)
+	for p := range share.Piece(pieces) {
+		l.write(p, 0, 16)
+		l.complete(p)
+	}
+	_, err = l.p.Sync()
+	check(t, err)
+	l.d.SetMTime("stuff.partial/data/big", 1)
+	l.write(2, 0, 1) // a late duplicate: the touch is noticed
+	if _, err := l.p.Finish(ctx); !errors.Is(err, enough) {
+		t.Errorf("told to stop, it says %v", err)
+	}
+	if got := store.HashedAgain(l.p); got > 2*share.MinPiece {
+		t.Errorf("%d bytes were hashed after that", got)
+	}
+	_, err = l.p.Finish(context.Background())
+	check(t, err)
+	if got := store.HashedAgain(l.p); got < pieces*share.MinPiece {
+		t.Errorf("%d bytes were hashed in all", got)
+	}
+}
+
 // reading is a disk on which something happens before a file is read.
 type reading struct {
 	vfs.FS
@@ -594,7 +633,7 @@ func TestFilesOfOthersInAPartialStay(t *testing.T) {
 			for _, wanted := range [][]bool{{true, false}, nil} {
 				p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
 				check(t, copyWanted(p, im.Tree, wanted))
-				_, err := p.Finish()
+				_, err := p.Finish(context.Background())
 				check(t, err)
 				check(t, p.Close())
 			}
@@ -706,7 +745,7 @@ func TestWithoutChangeTimesEditsBetweenTwoRunsAreFound(t *testing.T) {
 		t.Errorf("verified %v", slices.Collect(p.Verified().All()))
 	}
 	copyAll(t, p, r.im.Tree)
-	_, err = p.Finish()
+	_, err = p.Finish(context.Background())
 	check(t, errors.Join(err, r.checkDone(d.FS())))
 	if got := store.HashedAgain(p); got != 2*share.MinPiece {
 		t.Errorf("%d bytes hashed", got)

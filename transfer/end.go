@@ -75,7 +75,7 @@ func (t *Transfer) end(how Ended) {
 		t.because(how.Err.Error())
 	}
 	t.dropAll()
-	t.then(StopOpening{})
+	t.then(StopHashing{})
 	t.then(StopFinding{})
 	t.stopAll()
 	t.stopWorkers()

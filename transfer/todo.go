@@ -81,12 +81,13 @@ type (
 // What has to do with the disk.
 type (
 	// Open opens the place on disk, with what is chosen of the share; nil: to be asked
-	// for. Opened is told. StopOpening ends that early.
+	// for. Opened is told.
 	Open struct {
 		Manifest *share.Manifest
 		Chosen   Choice
 	}
-	StopOpening struct{}
+	// StopHashing ends early what takes long on the disk: Open, and Finish.
+	StopHashing struct{}
 	// Select has the place know what is wanted.
 	Select struct{ Wanted []bool }
 	// OnDisk is work for the disk. There is one such thing under way at a time, Open too.
