@@ -72,7 +72,7 @@ func TestGivingTooMuchIsSaid(t *testing.T) {
 	b := NewBudget(s, 4*block, 4)
 	b.Take(block)
 	b.Give(2 * block)
-	if got := log.take(); len(got) != 1 || !strings.Contains(got[0], "more given back") {
+	if got := log.Take(); len(got) != 1 || !strings.Contains(got[0], "more given back") {
 		t.Errorf("logged %q", got)
 	}
 	if !b.Take(4*block) || b.Take(1) {
@@ -152,7 +152,7 @@ func TestBudgetIsFairAndIsUsed(t *testing.T) {
 			}
 		}
 		closeNode(t, s)
-		noErrors(t, log)
+		log.None(t)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestLineMovesInOrderAndPastTheDead(t *testing.T) {
 		t.Error("turns", turns[4:])
 	}
 	closeNode(t, s)
-	noErrors(t, log)
+	log.None(t)
 }
 
 // Who waits when all has come back meanwhile is not forgotten.

@@ -2,9 +2,7 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -32,49 +31,22 @@ type (
 	pong struct{}
 )
 
-// errorLog keeps the errors that are logged. Those that a test has not taken
-// when it ends fail it.
-type errorLog struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (l *errorLog) Enabled(_ context.Context, lv slog.Level) bool { return lv >= slog.LevelError }
-func (l *errorLog) WithAttrs([]slog.Attr) slog.Handler            { return l }
-func (l *errorLog) WithGroup(string) slog.Handler                 { return l }
-func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
-	s := r.Message
-	r.Attrs(func(a slog.Attr) bool { s += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true })
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.got = append(l.got, s)
-	return nil
-}
-
-func (l *errorLog) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	got := l.got
-	l.got = nil
-	return got
-}
-
 // none is the outbox of a node without peers.
 type none struct{}
 
 func (none) Send(peers.ID, []byte) bool { return false }
 
 // newNode is a system of its own in real time. It is closed when the test ends.
-func newNode(t testing.TB) (*system.System, *errorLog) {
-	log := &errorLog{}
+func newNode(t testing.TB) (*system.System, *rig.Errors) {
+	log := &rig.Errors{}
 	s := system.NewSystem(system.Real(slog.New(log)), "self", none{}, wire.Codec{})
-	t.Cleanup(func() { closeNode(t, s); noErrors(t, log) })
+	t.Cleanup(func() { closeNode(t, s); log.None(t) })
 	return s, log
 }
 
 // newWorld is a world with some nodes in it.
-func newWorld(seed uint64, names ...peers.ID) (*system.World, []*system.System, *errorLog) {
-	log := &errorLog{}
+func newWorld(seed uint64, names ...peers.ID) (*system.World, []*system.System, *rig.Errors) {
+	log := &rig.Errors{}
 	w := system.NewWorld(seed)
 	w.Log = slog.New(log)
 	var nodes []*system.System
@@ -90,12 +62,5 @@ func closeNode(t testing.TB, s *system.System) {
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)
-	}
-}
-
-func noErrors(t testing.TB, log *errorLog) {
-	t.Helper()
-	for _, e := range log.take() {
-		t.Errorf("logged: %.2000s", e)
 	}
 }

@@ -33,7 +33,7 @@ func newClientLab(t *testing.T) *clientLab {
 	w, n, log := newWorld(1, "a")
 	m, _ := testShare(t, 8<<20)
 	k := &clientLab{System: n[0], w: w, id: m.ID(), may: share.NewSet(8)}
-	t.Cleanup(func() { closeNode(t, k.System); noErrors(t, log) })
+	t.Cleanup(func() { closeNode(t, k.System); log.None(t) })
 	finder := k.Spawn(nil, "finder", 100, receive(func(actor.Context) {}), system.OnPanicStop)
 	k.pool = k.Spawn(nil, "pool", 100, receive(k.relay), system.OnPanicStop)
 	k.seat = k.Spawn(nil, "seat", 100, receive(k.coordinate), system.OnPanicStop)

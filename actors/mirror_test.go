@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -121,7 +122,7 @@ func TestWhatIsHereAlreadyIsServedOnToo(t *testing.T) {
 
 func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	sw := newSwarm(t, 1)
-	log := &errorLog{}
+	log := &rig.Errors{}
 	sw.w.Log = slog.New(log)
 	m, _ := testShare(t, 8<<20)
 	source := sw.add("source", 1e6)
@@ -151,7 +152,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	if !slices.ContainsFunc(p.heard, func(e wire.Envelope) bool { return e.Type == wire.TypeGoodbye }) {
 		t.Error("the mirror heard no goodbye")
 	}
-	noErrors(t, log)
+	log.None(t)
 }
 
 // Those who only pretend are few of one network, and honest ones are named beside them.
@@ -247,7 +248,7 @@ func TestChildrenAreNamedBesideMirrors(t *testing.T) {
 // A node that knows no mirrors takes one for a child and tells it what it has.
 func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
 	sw := newSwarm(t, 1)
-	log := &errorLog{}
+	log := &rig.Errors{}
 	sw.w.Log = slog.New(log)
 	m, _ := testShare(t, 2<<20)
 	n := sw.add("node", 1e6)
@@ -276,5 +277,5 @@ func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
 		old.say(n, wire.Envelope{Kind: wire.KindReply, Token: reply, Type: typ, Payload: b})
 	}
 	sw.w.Run(time.Hour)
-	noErrors(t, log)
+	log.None(t)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -176,13 +177,13 @@ func TestRequestsOfALostChildAreAnswered(t *testing.T) {
 
 func TestWhatPeersSendIsNoErrorOfOurs(t *testing.T) {
 	sw := newSwarm(t, 1)
-	log := &errorLog{}
+	log := &rig.Errors{}
 	sw.w.Log = slog.New(log)
 	m, content := testShare(t, 1<<20)
 	source := sw.add("source", 1e6).seed(m, content)
 	p := sw.puppet("child", source)
 	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeGoodbye, Payload: wire.Append(nil, wire.Goodbye{Share: m.ID()})})
-	noErrors(t, log)
+	log.None(t)
 }
 
 // A slot of a child that is lost is free again, though nobody says that what it

@@ -15,6 +15,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/goleak"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -24,43 +25,16 @@ func receive(f func(actor.Context)) func() actor.Actor {
 	return func() actor.Actor { return actor.ReceiveFunc(f) }
 }
 
-// errorLog keeps the errors that are logged. Those that a test has not taken
-// when it ends fail it.
-type errorLog struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (l *errorLog) Enabled(_ context.Context, lv slog.Level) bool { return lv >= slog.LevelError }
-func (l *errorLog) WithAttrs([]slog.Attr) slog.Handler            { return l }
-func (l *errorLog) WithGroup(string) slog.Handler                 { return l }
-func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
-	s := r.Message
-	r.Attrs(func(a slog.Attr) bool { s += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true })
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.got = append(l.got, s)
-	return nil
-}
-
-func (l *errorLog) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	got := l.got
-	l.got = nil
-	return got
-}
-
 // none is the outbox of a node without peers.
 type none struct{}
 
 func (none) Send(peers.ID, []byte) bool { return false }
 
 // newNode is a system of its own in real time. It is closed when the test ends.
-func newNode(t testing.TB) (*System, *errorLog) {
-	log := &errorLog{}
+func newNode(t testing.TB) (*System, *rig.Errors) {
+	log := &rig.Errors{}
 	s := NewSystem(Real(slog.New(log)), "self", none{}, testCodec{})
-	t.Cleanup(func() { closeNode(t, s); noErrors(t, log) })
+	t.Cleanup(func() { closeNode(t, s); log.None(t) })
 	return s, log
 }
 
@@ -70,13 +44,6 @@ func closeNode(t testing.TB, s *System) {
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)
-	}
-}
-
-func noErrors(t testing.TB, log *errorLog) {
-	t.Helper()
-	for _, e := range log.take() {
-		t.Errorf("logged: %.2000s", e)
 	}
 }
 
@@ -145,8 +112,8 @@ func (testCodec) Decode(typ uint32, b []byte) (any, error) {
 }
 
 // newWorld is a world with some nodes in it.
-func newWorld(seed uint64, names ...peers.ID) (*World, []*System, *errorLog) {
-	log := &errorLog{}
+func newWorld(seed uint64, names ...peers.ID) (*World, []*System, *rig.Errors) {
+	log := &rig.Errors{}
 	w := NewWorld(seed)
 	w.Log = slog.New(log)
 	var nodes []*System
@@ -179,7 +146,7 @@ func TestAskIsAnsweredByAnotherNode(t *testing.T) {
 	for _, s := range n {
 		closeNode(t, s)
 	}
-	noErrors(t, log)
+	log.None(t)
 }
 
 // fixedDelay is a TaskDelay that can be changed.

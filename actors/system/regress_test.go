@@ -207,7 +207,7 @@ func TestPanicWhileStoppingStillStops(t *testing.T) {
 			if _, there := s.ProcessRegistry.GetLocal(pid.Id); there || s.box(pid) != nil {
 				t.Error("still registered")
 			}
-			if got := log.take(); len(got) != 1 || !strings.Contains(got[0], "at the end") {
+			if got := log.Take(); len(got) != 1 || !strings.Contains(got[0], "at the end") {
 				t.Errorf("logged %q", got)
 			}
 		})
@@ -240,7 +240,7 @@ func TestLastMessageArrivesThoughTerminatedOvertakes(t *testing.T) {
 		t.Error("parent saw", order)
 	}
 	closeNode(t, n[0])
-	noErrors(t, log)
+	log.None(t)
 }
 
 // Defect 9: what is queued when an actor stops vanishes. Answer: dead letters,
@@ -353,7 +353,7 @@ func TestPanicIsLoggedWithStackAndType(t *testing.T) {
 		t.Error("the asker of a question that panics must hear of it:", err)
 	}
 	closeNode(t, s)
-	got := strings.Join(log.take(), "\n")
+	got := strings.Join(log.Take(), "\n")
 	for _, want := range []string{"actor=bad", "type=system.ping", "reason=boom", "panicHere"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("log has no %s:\n%s", want, got)
@@ -407,7 +407,7 @@ func TestRestartsAreCountedAndTold(t *testing.T) {
 		t.Error("the child still lives")
 	}
 	closeNode(t, s)
-	if got := strings.Join(log.take(), "\n"); !strings.Contains(got, "stopped for good") {
+	if got := strings.Join(log.Take(), "\n"); !strings.Contains(got, "stopped for good") {
 		t.Error("nothing was logged of the stop")
 	}
 }
@@ -447,7 +447,7 @@ func TestOnlyBytesCross(t *testing.T) {
 	for _, s := range n {
 		closeNode(t, s)
 	}
-	noErrors(t, log)
+	log.None(t)
 }
 
 // And two that are none of the thirteen: the first dead letter starts a

@@ -13,6 +13,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -53,7 +54,7 @@ type lab struct {
 	t      testing.TB
 	w      *World
 	out    *tap
-	log    *errorLog
+	log    *rig.Errors
 	broken []error
 	known  map[peers.ID]bool // has said hello
 }
@@ -69,7 +70,7 @@ func (l *lab) credit(n uint32) wire.Envelope {
 }
 
 func newLab(t testing.TB) *lab {
-	l := &lab{t: t, w: NewWorld(1), out: &tap{}, log: &errorLog{}, known: map[peers.ID]bool{}}
+	l := &lab{t: t, w: NewWorld(1), out: &tap{}, log: &rig.Errors{}, known: map[peers.ID]bool{}}
 	l.System = NewSystem(l.w.Runtime("self"), "self", l.out, testCodec{})
 	l.OnProtocolError(func(_ peers.ID, err error) {
 		if !errors.Is(err, peers.ErrProtocol) {
@@ -77,7 +78,7 @@ func newLab(t testing.TB) *lab {
 		}
 		l.broken = append(l.broken, err)
 	})
-	t.Cleanup(func() { closeNode(t, l.System); noErrors(t, l.log) })
+	t.Cleanup(func() { closeNode(t, l.System); l.log.None(t) })
 	return l
 }
 
@@ -553,7 +554,7 @@ func TestFiveThousandSendsToATinyMailbox(t *testing.T) {
 		for _, s := range n {
 			closeNode(t, s)
 		}
-		noErrors(t, log)
+		log.None(t)
 	}
 }
 
@@ -634,7 +635,7 @@ func TestWatchAcrossNodes(t *testing.T) {
 	for _, s := range n {
 		closeNode(t, s)
 	}
-	noErrors(t, log)
+	log.None(t)
 }
 
 // A subscriber is watched through the token it gave: that is how the other node
@@ -677,7 +678,7 @@ func TestSubscriberIsAnsweredForLongAndWatched(t *testing.T) {
 	for _, s := range n {
 		closeNode(t, s)
 	}
-	noErrors(t, log)
+	log.None(t)
 }
 
 func TestLossFailsWhatWaits(t *testing.T) {
@@ -818,7 +819,7 @@ func TestAnswerForAThirdNodeIsPassedOn(t *testing.T) {
 	for _, s := range n {
 		closeNode(t, s)
 	}
-	noErrors(t, log)
+	log.None(t)
 }
 
 func TestPeerCannotMakeUsRememberWithoutEnd(t *testing.T) {
@@ -923,7 +924,7 @@ func TestOneSidedLossIsMended(t *testing.T) {
 			}
 			closeNode(t, s)
 		}
-		noErrors(t, log)
+		log.None(t)
 	}
 }
 

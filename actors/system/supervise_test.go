@@ -64,7 +64,7 @@ func TestPolicies(t *testing.T) {
 				t.Errorf("root failed %d times", rootFailed)
 			}
 			closeNode(t, s)
-			if len(log.take()) == 0 {
+			if len(log.Take()) == 0 {
 				t.Error("no panic in the log")
 			}
 		})
@@ -95,7 +95,7 @@ func TestQueueSurvivesARestart(t *testing.T) {
 		t.Errorf("got %v in %d lives", got, lives)
 	}
 	closeNode(t, n[0])
-	if len(log.take()) != 1 {
+	if len(log.Take()) != 1 {
 		t.Error("want one panic in the log")
 	}
 }
@@ -124,7 +124,7 @@ func TestRootThatEscalatesStops(t *testing.T) {
 		t.Error("failed", failed)
 	}
 	closeNode(t, n[0])
-	log.take()
+	log.Take()
 }
 
 func TestRootTalksToNobodyAbove(t *testing.T) {
@@ -139,5 +139,5 @@ func TestRootTalksToNobodyAbove(t *testing.T) {
 		t.Error(n[0].DeadLetters())
 	}
 	closeNode(t, n[0])
-	noErrors(t, log)
+	log.None(t)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 type worked struct{ n int }
@@ -77,7 +79,7 @@ func TestPanicInTaskIsAPanicOfItsActor(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		t.Run(fmt.Sprint("virtual=", virtual), func(t *testing.T) {
 			var s *System
-			var log *errorLog
+			var log *rig.Errors
 			wait := func() {}
 			if virtual {
 				w, n, l := newWorld(1, "a")
@@ -92,7 +94,7 @@ func TestPanicInTaskIsAPanicOfItsActor(t *testing.T) {
 			wait()
 			<-lives // a second life
 			closeNode(t, s)
-			if got := strings.Join(log.take(), "\n"); !strings.Contains(got, "panicHere") || !strings.Contains(got, "TaskPanic") {
+			if got := strings.Join(log.Take(), "\n"); !strings.Contains(got, "panicHere") || !strings.Contains(got, "TaskPanic") {
 				t.Error("logged", got)
 			}
 		})
@@ -121,7 +123,7 @@ func TestResultOfAnEarlierLifeIsDead(t *testing.T) {
 		t.Errorf("told %d times, context %v", told.Load(), cancelled)
 	}
 	closeNode(t, s)
-	if len(log.take()) != 1 {
+	if len(log.Take()) != 1 {
 		t.Error("want the one panic in the log")
 	}
 }
@@ -193,7 +195,7 @@ func TestCloseEndsTheTasksOfAWorld(t *testing.T) {
 	if w.Step() {
 		t.Error("something is left in the world")
 	}
-	noErrors(t, log)
+	log.None(t)
 }
 
 func TestCloseNamesWhoDoesNotStop(t *testing.T) {
@@ -270,7 +272,7 @@ func TestNameIsFreeOnceItsActorHasStopped(t *testing.T) {
 		t.Error(lives)
 	}
 	closeNode(t, n[0])
-	noErrors(t, log)
+	log.None(t)
 }
 
 func TestAskErrors(t *testing.T) {
@@ -328,11 +330,11 @@ func TestUnexpectedMessageIsAnError(t *testing.T) {
 	}), OnPanicStop)
 	n[0].Send(pid, &actor.DeadLetterResponse{}) // who does not care has no case for it
 	w.Settle()
-	noErrors(t, log)
+	log.None(t)
 	n[0].Send(pid, ping{})
 	n[0].Send(pid, nil)
 	w.Settle()
-	if got := log.take(); len(got) != 2 || !strings.Contains(got[0], "system.ping") {
+	if got := log.Take(); len(got) != 2 || !strings.Contains(got[0], "system.ping") {
 		t.Errorf("logged %q", got)
 	}
 	closeNode(t, n[0])

@@ -232,10 +232,10 @@ var fleets = []*simnet.Scenario{
 // newFleet is a share of so many MiB outside, a coordinator, and members.
 func newFleet(r *simnet.Run, size, members int) (f *simnet.Fleet, source *simnet.Node, all []*simnet.Node, seat *simnet.Node) {
 	c := r.Folder("photos", 4*size, 256<<10)
-	source = r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
-	seat = r.Add(simnet.NodeConfig{Name: "seat", Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond}})
+	source = r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 30*time.Millisecond)}).Seed(c)
+	seat = r.Add(simnet.NodeConfig{Name: "seat", Line: even(100*simnet.Mbit, 2*time.Millisecond)})
 	for i := range members {
-		all = append(all, r.Add(simnet.NodeConfig{Name: fmt.Sprint("member", i), Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond}}))
+		all = append(all, r.Add(simnet.NodeConfig{Name: fmt.Sprint("member", i), Line: even(100*simnet.Mbit, 2*time.Millisecond)}))
 	}
 	return seat.Coordinate(c, all...), source, all, seat
 }

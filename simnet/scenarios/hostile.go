@@ -20,7 +20,7 @@ var hostile = []*simnet.Scenario{
 		Nodes: 6,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			for i := range r.Nodes {
 				cfg := simnet.NodeConfig{Name: fmt.Sprint("node", i)}
 				if i%2 == 0 {
@@ -36,7 +36,7 @@ var hostile = []*simnet.Scenario{
 		Only: "the host of a whole node refuses to send them",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(50*simnet.Mbit, 15*time.Millisecond)}).Seed(c)
 			bad := r.Add(simnet.NodeConfig{Name: "bad", Acts: simnet.Oversize()}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
 			r.Finally(func() {
@@ -49,7 +49,7 @@ var hostile = []*simnet.Scenario{
 		Says: "A source names peers that do not exist, whose names end alike.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			a := r.Add(simnet.NodeConfig{Name: "a", Acts: simnet.Namer(), Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			a := r.Add(simnet.NodeConfig{Name: "a", Acts: simnet.Namer(), Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a)
 		},
 	},
@@ -58,11 +58,11 @@ var hostile = []*simnet.Scenario{
 		Says: "A source names an honest child first, but where it is not; a slow source names it where it is.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			line := simnet.Line{Up: 1 * simnet.Mbit, Down: 1 * simnet.Mbit, Latency: 5 * time.Millisecond}
+			line := even(1*simnet.Mbit, 5*time.Millisecond)
 			bad := r.Add(simnet.NodeConfig{Name: "bad", Acts: simnet.Misplacer(), Line: line}).Seed(c)
 			line.Latency = 60 * time.Millisecond
 			good := r.Add(simnet.NodeConfig{Name: "good", Line: line}).Seed(c)
-			child := r.Add(simnet.NodeConfig{Name: "child", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 10 * time.Millisecond}})
+			child := r.Add(simnet.NodeConfig{Name: "child", Line: even(50*simnet.Mbit, 10*time.Millisecond)})
 			child.Part(c, func(p share.Piece) bool { return p != 3 })
 			child.FetchWith(c, simnet.FetchOptions{Manifest: true}, bad, good)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
@@ -80,7 +80,7 @@ var hostile = []*simnet.Scenario{
 		Nodes: 12,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			rng := r.Rand("rotten")
 			var all []*simnet.Node
 			for i := range r.Nodes {
@@ -109,7 +109,7 @@ var hostile = []*simnet.Scenario{
 		Says: "A source lies to one of two nodes and to nobody else: that one bans it, and the other goes on with it.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			line := simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			line := even(20*simnet.Mbit, 20*time.Millisecond)
 			good := r.Add(simnet.NodeConfig{Name: "good", Line: line}).Seed(c)
 			bad := r.Add(simnet.NodeConfig{Name: "bad", Line: line}).Seed(c)
 			a, b := r.Add(simnet.NodeConfig{Name: "a"}), r.Add(simnet.NodeConfig{Name: "b"})
@@ -135,7 +135,7 @@ var hostile = []*simnet.Scenario{
 		Says: "Of two sources one garbles a part of its messages.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			b := r.Add(simnet.NodeConfig{Name: "b", Acts: simnet.Garbler(0.5)}).Seed(c)
 			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 		},
@@ -147,9 +147,9 @@ var hostile = []*simnet.Scenario{
 			c := r.File("film", 12*mib)
 			var from []*simnet.Node
 			for i, b := range []simnet.Behaviour{simnet.Liar(1), simnet.ProofLiar(), simnet.LateLiar(3), simnet.Claimer()} {
-				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("bad", i), Acts: b, Line: simnet.Line{Up: 200 * simnet.Mbit, Down: 200 * simnet.Mbit, Latency: 2 * time.Millisecond}}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("bad", i), Acts: b, Line: even(200*simnet.Mbit, 2*time.Millisecond)}).Seed(c))
 			}
-			honest := r.Add(simnet.NodeConfig{Name: "honest", Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 60 * time.Millisecond}}).Seed(c)
+			honest := r.Add(simnet.NodeConfig{Name: "honest", Line: even(100*simnet.Mbit, 60*time.Millisecond)}).Seed(c)
 			honest.SetUploadRate(1_000_000)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, append(from, honest)...)
 			r.Finally(func() {
@@ -168,7 +168,7 @@ var badDay = &simnet.Scenario{
 		c := r.File("film", 24*mib)
 		rng := r.Rand("bad day")
 		line := func() simnet.Line {
-			return simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}
+			return even(20*simnet.Mbit, time.Duration(5+rng.IntN(60))*time.Millisecond)
 		}
 		var from []*simnet.Node
 		for i, acts := range []simnet.Behaviour{simnet.Liar(0.3), simnet.ProofLiar(), simnet.LateLiar(4), simnet.Shuffler(), {}, {}, {}, {}} {
@@ -211,7 +211,7 @@ var greedyChild = &simnet.Scenario{
 	Set: func(r *simnet.Run) {
 		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second
 		c := r.File("film", 16*mib)
-		source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 200 * simnet.Mbit, Down: 200 * simnet.Mbit, Latency: 5 * time.Millisecond}}).Seed(c)
+		source := r.Add(simnet.NodeConfig{Name: "source", Line: even(200*simnet.Mbit, 5*time.Millisecond)}).Seed(c)
 		source.SetUploadRate(rate)
 		alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other
 		var children []*simnet.Node
@@ -261,7 +261,7 @@ var deafChildren = &simnet.Scenario{
 		}
 		var f *simnet.Fetch
 		r.After(time.Second, func() { f = r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, source) })
-		slow := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 1000, Down: 1000, Latency: 100 * time.Millisecond}})
+		slow := r.Add(simnet.NodeConfig{Name: "slow", Line: even(1000, 100*time.Millisecond)})
 		g := slow.FetchWith(book, simnet.FetchOptions{Config: patient()}, source)
 		r.Patience(100 * time.Second) // a block takes 65 s
 		r.AtLeast(2 * time.Second)

@@ -47,7 +47,7 @@ var large = &simnet.Scenario{
 	Set: func(r *simnet.Run) {
 		c := r.Folder("pictures", 16, 64<<10)
 		rng := r.Rand("large")
-		nodes := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)}
+		nodes := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: even(100*simnet.Mbit, 10*time.Millisecond)}).Seed(c)}
 		cfg := actors.TransferConfig{Verifiers: 1, MaxSources: 6, Stall: time.Hour}
 		for i := range r.Nodes {
 			x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(60)) * time.Millisecond}})

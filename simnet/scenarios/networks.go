@@ -16,12 +16,7 @@ var networks = []*simnet.Scenario{
 		Nodes: 8,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			all := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)}
-			for i := range r.Nodes {
-				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 25 * time.Millisecond}})
-				x.FetchWith(c, simnet.FetchOptions{Config: patient()}, all[0])
-				all = append(all, x)
-			}
+			all := swarm(r, c)
 			rng := r.Rand("partitions")
 			rounds := 0
 			r.Every(3*time.Second, func() bool {
@@ -43,12 +38,7 @@ var networks = []*simnet.Scenario{
 		Nodes: 5,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			all := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)}
-			for i := range r.Nodes {
-				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 25 * time.Millisecond}})
-				x.FetchWith(c, simnet.FetchOptions{Config: patient()}, all[0])
-				all = append(all, x)
-			}
+			all := swarm(r, c)
 			rng := r.Rand("cuts")
 			rounds := 0
 			r.Every(700*time.Millisecond, func() bool {
@@ -97,9 +87,9 @@ var networks = []*simnet.Scenario{
 		Says: "Two offices with fast networks and a slow line between them; the source is in one.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			oslo := r.Site("oslo", simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 15 * time.Millisecond})
-			rome := r.Site("rome", simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 25 * time.Millisecond})
-			lan := simnet.Line{Up: 1000 * simnet.Mbit, Down: 1000 * simnet.Mbit, Latency: 200 * time.Microsecond}
+			oslo := r.Site("oslo", even(20*simnet.Mbit, 15*time.Millisecond))
+			rome := r.Site("rome", even(20*simnet.Mbit, 25*time.Millisecond))
+			lan := even(1000*simnet.Mbit, 200*time.Microsecond)
 			source := r.Add(simnet.NodeConfig{Name: "source", Site: oslo, Line: lan}).Seed(c)
 			for i := range 6 {
 				r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Site: []*simnet.Site{oslo, rome}[i%2], Line: lan}).Fetch(c, source)
@@ -112,14 +102,14 @@ var networks = []*simnet.Scenario{
 		Set: func(r *simnet.Run) {
 			film := r.File("film", 16*mib)
 			office := r.Site("office", simnet.Line{Up: 2 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond})
-			lan := simnet.Line{Up: 1000 * simnet.Mbit, Down: 1000 * simnet.Mbit, Latency: 200 * time.Microsecond}
+			lan := even(1000*simnet.Mbit, 200*time.Microsecond)
 			serves := r.Add(simnet.NodeConfig{Name: "serves", Site: office, Line: lan})
 			for i := range 3 {
 				book := r.File(fmt.Sprint("book", i), 3*mib)
 				serves.Seed(book)
 				r.Add(simnet.NodeConfig{Name: fmt.Sprint("child", i)}).Fetch(book, serves)
 			}
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(film)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(film)
 			x := r.Add(simnet.NodeConfig{Name: "node", Site: office, Line: lan})
 			var f *simnet.Fetch
 			r.After(3*time.Second, func() { f = x.Fetch(film, source) })
@@ -134,7 +124,7 @@ var networks = []*simnet.Scenario{
 		Says: "Of a swarm only the source and one node can be dialled.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 128<<10)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(10*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			for i := range 6 {
 				r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), NAT: i > 0}).Fetch(c, source)
 			}
@@ -145,7 +135,7 @@ var networks = []*simnet.Scenario{
 		Says: "C knows only B, and B only A: C fetches while B does.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(10*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			b := r.Add(simnet.NodeConfig{Name: "b"})
 			fb := b.Fetch(c, a)
 			r.After(time.Second, func() {
@@ -162,7 +152,7 @@ var networks = []*simnet.Scenario{
 		Says: "The only source is out of reach for four seconds of every eight.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 30*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			r.Every(8*time.Second, func() bool {
@@ -180,14 +170,14 @@ var networks = []*simnet.Scenario{
 		Says: "A line becomes twenty times slower in the middle, and fast again later.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 64*mib)
-			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 80 * simnet.Mbit, Down: 80 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 40 * time.Millisecond}}).Seed(c)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(80*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: even(20*simnet.Mbit, 40*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 			r.After(1500*time.Millisecond, func() {
-				a.SetLine(simnet.Line{Up: 4 * simnet.Mbit, Down: 4 * simnet.Mbit, Latency: 20 * time.Millisecond})
+				a.SetLine(even(4*simnet.Mbit, 20*time.Millisecond))
 			})
 			r.After(8*time.Second, func() {
-				a.SetLine(simnet.Line{Up: 80 * simnet.Mbit, Down: 80 * simnet.Mbit, Latency: 20 * time.Millisecond})
+				a.SetLine(even(80*simnet.Mbit, 20*time.Millisecond))
 			})
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 16*time.Second), "took %v", f.Took()) })
 		},
@@ -217,7 +207,7 @@ var networks = []*simnet.Scenario{
 			c := r.File("film", 32*mib)
 			var from []*simnet.Node
 			for i := range r.Nodes {
-				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: even(20*simnet.Mbit, 30*time.Millisecond)}).Seed(c))
 			}
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, from...)
@@ -246,7 +236,7 @@ var networks = []*simnet.Scenario{
 }
 
 func churn(r *simnet.Run, c *simnet.Content, cfg actors.TransferConfig) {
-	source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+	source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 	rng := r.Rand("churn")
 	var all []*simnet.Node
 	for i := range r.Nodes {

@@ -27,7 +27,7 @@ var ordinary = []*simnet.Scenario{
 		Name: "many-shares",
 		Says: "One node fetches 110 small shares from one source at once, more than it may have links to it: some wait for others, and none is refused.",
 		Set: func(r *simnet.Run) {
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 1.25 * simnet.Mbit, Down: 1.25 * simnet.Mbit, Latency: 20 * time.Millisecond}})
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(1.25*simnet.Mbit, 20*time.Millisecond)})
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			r.Patience(4 * time.Minute) // longer than a fetch that stalls goes on
 			for i := range 110 {
@@ -49,7 +49,7 @@ var ordinary = []*simnet.Scenario{
 			for i := range r.Nodes {
 				rate := 0.3 * simnet.Mbit * float64(int(1)<<(i%8))
 				sources = append(sources, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i),
-					Line: simnet.Line{Up: rate, Down: rate, Latency: time.Duration(5+i*7) * time.Millisecond}}).Seed(c))
+					Line: even(rate, time.Duration(5+i*7)*time.Millisecond)}).Seed(c))
 			}
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			x.Fetch(c, sources...)
@@ -68,7 +68,7 @@ var ordinary = []*simnet.Scenario{
 			for i, b := range []simnet.Behaviour{simnet.ProofLiar(), simnet.Liar(0.05), simnet.Shuffler(), simnet.Claimer(), simnet.LateLiar(12), simnet.Mute(2 * mib)} {
 				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("bad", i), Acts: b}).Seed(c))
 			}
-			from = append(from, r.Add(simnet.NodeConfig{Name: "honest", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
+			from = append(from, r.Add(simnet.NodeConfig{Name: "honest", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c))
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
@@ -82,7 +82,7 @@ var ordinary = []*simnet.Scenario{
 			c := r.File("film", 16*mib)
 			var from []*simnet.Node
 			for i := range r.Nodes {
-				cfg := simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}
+				cfg := simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: even(20*simnet.Mbit, 20*time.Millisecond)}
 				if i%2 == 0 {
 					cfg.Acts = []simnet.Behaviour{simnet.ProofLiar(), simnet.Liar(0.2), simnet.Liar(1), simnet.Claimer(), simnet.LateLiar(4), simnet.Shuffler(), simnet.MapLiar()}[i/2%7]
 				}
@@ -104,7 +104,7 @@ var ordinary = []*simnet.Scenario{
 				if i > 0 {
 					cfg.Acts = []simnet.Behaviour{simnet.Liar(1), simnet.ProofLiar(), simnet.Liar(0.1), simnet.Claimer(), simnet.LateLiar(3), simnet.Shuffler(), simnet.MapLiar(), simnet.Garbler(0.2), simnet.Oversize()}[i%9]
 				} else {
-					cfg.Line = simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}
+					cfg.Line = even(20*simnet.Mbit, 30*time.Millisecond)
 				}
 				from = append(from, r.Add(cfg).Seed(c))
 			}
@@ -117,7 +117,7 @@ var ordinary = []*simnet.Scenario{
 		Says: "Of two sources one accepts everything and never answers a request.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(50*simnet.Mbit, 15*time.Millisecond)}).Seed(c)
 			mute := r.Add(simnet.NodeConfig{Name: "mute", Acts: simnet.Mute(0)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, mute)
 			r.Finally(func() {
@@ -143,7 +143,7 @@ var ordinary = []*simnet.Scenario{
 		Nodes: 6,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			var all []*simnet.Fetch
 			for i := range r.Nodes {
 				all = append(all, r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)}).Fetch(c, source))
@@ -186,7 +186,7 @@ var ordinary = []*simnet.Scenario{
 		Nodes: 5,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			all := []*simnet.Node{source}
 			for i := range r.Nodes {
 				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)})
@@ -225,7 +225,7 @@ var ordinary = []*simnet.Scenario{
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			fast := r.Add(simnet.NodeConfig{Name: "fast"}).Seed(c)
-			slow := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			slow := r.Add(simnet.NodeConfig{Name: "slow", Line: even(10*simnet.Mbit, 30*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, fast, slow)
 			var at time.Duration
 			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(simnet.Mute(0)) })
@@ -252,7 +252,7 @@ var ordinary = []*simnet.Scenario{
 		Says: "Of two sources one sends a kilobyte per second on each stream.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond}}).Seed(c)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(50*simnet.Mbit, 15*time.Millisecond)}).Seed(c)
 			slow := r.Add(simnet.NodeConfig{Name: "slow", Acts: simnet.Trickle(1000)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, slow)
 			r.Finally(func() {
@@ -265,7 +265,7 @@ var ordinary = []*simnet.Scenario{
 		Says: "The disk is full in the middle; the fetch waits, says so, and goes on when there is room.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(50*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node", Disk: 64 * mib})
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			r.After(1500*time.Millisecond, func() { x.Disk().Resize(0) })
@@ -287,7 +287,7 @@ var ordinary = []*simnet.Scenario{
 // crowd is a flash crowd.
 func crowd(r *simnet.Run, leaving bool) {
 	c := r.Folder("photos", 96, 128<<10)
-	source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+	source := r.Add(simnet.NodeConfig{Name: "source", Line: even(50*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 	rng := r.Rand("crowd")
 	for i := range r.Nodes {
 		x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+rng.IntN(50)) * time.Millisecond}})

@@ -13,7 +13,7 @@ var reading = []*simnet.Scenario{
 		Says: "Three read a long file while it comes in: from the start, from near the end, and across a lost source.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			line := simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			line := even(20*simnet.Mbit, 20*time.Millisecond)
 			a, b := r.Add(simnet.NodeConfig{Name: "a", Line: line}).Seed(c), r.Add(simnet.NodeConfig{Name: "b", Line: line}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Config: patient()}, a, b)
 			start := f.Read(0, 0, 3*mib)
@@ -35,8 +35,8 @@ var reading = []*simnet.Scenario{
 		Says: "Half the files are left out, others are dropped in the middle while one of them is read, and all are wanted in the end.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 40, 300_000)
-			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 10 * simnet.Mbit, Down: 10 * simnet.Mbit, Latency: 40 * time.Millisecond}}).Seed(c)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: even(10*simnet.Mbit, 40*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient(), Skip: func(entry int) bool { return entry%2 == 1 }}, a, b)
 			var none, dropped *simnet.Reading

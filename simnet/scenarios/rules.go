@@ -22,7 +22,7 @@ var rules = []*simnet.Scenario{
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			rare := func(p share.Piece) bool { return p%16 == 5 }
-			line := simnet.Line{Up: 8 * simnet.Mbit, Down: 8 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			line := even(8*simnet.Mbit, 20*time.Millisecond)
 			var from []*simnet.Node
 			for i := range 4 {
 				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("part", i), Line: line})
@@ -33,7 +33,7 @@ var rules = []*simnet.Scenario{
 				x.FetchWith(c, simnet.FetchOptions{Manifest: true}, from[(i+1)%len(from)])
 			}
 			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Manifest: true}, from...)
-			alone := r.Add(simnet.NodeConfig{Name: "alone", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 20 * time.Millisecond}})
+			alone := r.Add(simnet.NodeConfig{Name: "alone", Line: even(40*simnet.Mbit, 20*time.Millisecond)})
 			alone.Part(c, func(p share.Piece) bool { return p%2 == 1 })
 			r.After(time.Second, func() { alone.FetchWith(c, simnet.FetchOptions{Manifest: true}, from[0]) })
 			r.When(func() bool { return f.Part() >= 0.6 }, func() {
@@ -49,7 +49,7 @@ var rules = []*simnet.Scenario{
 		Says: "A node that was lied to is started anew, and takes nothing from the liar any more.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			x.FetchWith(c, simnet.FetchOptions{Config: patient()}, good, liar)
@@ -71,7 +71,7 @@ var rules = []*simnet.Scenario{
 		Says: "A node is killed again and again; nearly all that it had is still there.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			rare := patient() // hardly ever a sync: what is left is what was noted
 			rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
@@ -91,7 +91,7 @@ var rules = []*simnet.Scenario{
 		Says: "A node loses power again and again; what is older than some seconds is still there.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 16 * simnet.Mbit, Down: 16 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(16*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			for i := range 5 {
@@ -109,7 +109,7 @@ var rules = []*simnet.Scenario{
 		Says: "A node that hardly ever syncs loses power: what it noted before is not believed.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			rare := patient()
 			rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
@@ -129,7 +129,7 @@ var rules = []*simnet.Scenario{
 			source.SetUploadRate(1_000_000)
 			a := r.Add(simnet.NodeConfig{Name: "a", NAT: true}).Fetch(c, source)
 			var b *simnet.Fetch
-			y := r.Add(simnet.NodeConfig{Name: "b", NAT: true, Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 60 * time.Millisecond}})
+			y := r.Add(simnet.NodeConfig{Name: "b", NAT: true, Line: even(50*simnet.Mbit, 60*time.Millisecond)})
 			r.After(time.Second, func() { b = y.Fetch(c, source) })
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
@@ -146,12 +146,12 @@ var rules = []*simnet.Scenario{
 			c := r.File("film", 48*mib)
 			var from []*simnet.Node
 			for i := range 8 {
-				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c))
 			}
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.When(func() bool { return f.Part() >= 0.5 }, func() {
 				for _, x := range from[:4] {
-					x.SetLine(simnet.Line{Up: 0.2 * simnet.Mbit, Down: 0.2 * simnet.Mbit, Latency: 20 * time.Millisecond})
+					x.SetLine(even(0.2*simnet.Mbit, 20*time.Millisecond))
 				}
 			})
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
@@ -168,7 +168,7 @@ var rules = []*simnet.Scenario{
 					data[len(data)-1] ^= 1
 				}
 			}}
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			bad := r.Add(simnet.NodeConfig{Name: "bad", Acts: liar}).Seed(c)
 			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
 		},
@@ -178,11 +178,11 @@ var rules = []*simnet.Scenario{
 		Says: "A source becomes four times slower: what is asked for becomes less as well, so that nothing waits long.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			x.Fetch(c, source)
 			r.After(6*time.Second, func() {
-				source.SetLine(simnet.Line{Up: 5 * simnet.Mbit, Down: 5 * simnet.Mbit, Latency: 20 * time.Millisecond})
+				source.SetLine(even(5*simnet.Mbit, 20*time.Millisecond))
 			})
 			look := func(most int64) {
 				bytes, _ := x.InFlight()
@@ -197,7 +197,7 @@ var rules = []*simnet.Scenario{
 		Says: "The connection to the only source is reset again and again: leases come back at once, and none has to run out.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node", InFlight: mib, Buffers: 16}).FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			for i := range 8 {
 				at := time.Duration(1500+1500*i) * time.Millisecond
@@ -215,7 +215,7 @@ var rules = []*simnet.Scenario{
 		Says: "Two know only one other, which does not have the list of files yet: who has it and who asks for it are told to come again, and do.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
-			far := r.Add(simnet.NodeConfig{Name: "far", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 400 * time.Millisecond}}).Seed(c)
+			far := r.Add(simnet.NodeConfig{Name: "far", Line: even(20*simnet.Mbit, 400*time.Millisecond)}).Seed(c)
 			middle := r.Add(simnet.NodeConfig{Name: "middle"})
 			middle.Fetch(c, far)
 			for _, name := range []string{"knows", "asks"} {
@@ -229,7 +229,7 @@ var rules = []*simnet.Scenario{
 		Says: "The disk takes the bytes of a file and loses them at a sync: they are fetched again, and nothing else is.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			n, at := 0, 1+r.Rand("sync").IntN(2)
 			x.Disk().Fault = func(op storetest.Op) error {
@@ -253,7 +253,7 @@ var rules = []*simnet.Scenario{
 		Says: "For a minute a node hears every tenth of a second what another has that fetches slowly.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("source-tree", 900, 16000)
-			slow := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 2 * simnet.Mbit, Down: 2 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(c)
+			slow := r.Add(simnet.NodeConfig{Name: "slow", Line: even(2*simnet.Mbit, 30*time.Millisecond)}).Seed(c)
 			middle := r.Add(simnet.NodeConfig{Name: "middle"})
 			f := middle.Fetch(c, slow)
 			var last *simnet.Fetch

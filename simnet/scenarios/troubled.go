@@ -18,7 +18,7 @@ var troubled = []*simnet.Scenario{
 		Says: "The power of the fetching node goes at a sync, again and again, each time at another.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 48, 300_000)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			rng := r.Rand("power")
 			left, cuts := 4+rng.IntN(10), 0
@@ -48,7 +48,7 @@ var troubled = []*simnet.Scenario{
 		Says: "The fetching node is killed when it renames a file, again and again.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 48, 300_000)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			left, kills := 3, 0
 			x.Disk().Fault = func(op storetest.Op) error {
@@ -77,7 +77,7 @@ var troubled = []*simnet.Scenario{
 		Says: "One sync of the disk fails and throws away what it should have kept.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			n, at := 0, 6+r.Rand("sync").IntN(12)
 			x.Disk().Fault = func(op storetest.Op) error {
@@ -96,7 +96,7 @@ var troubled = []*simnet.Scenario{
 		Says: "Syncs of a node fail while two others fetch from it alone, which loses what it had announced to them.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 24*mib)
-			line := simnet.Line{Up: 40 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 10 * time.Millisecond}
+			line := even(40*simnet.Mbit, 10*time.Millisecond)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: line}).Seed(c)
 			middle := r.Add(simnet.NodeConfig{Name: "middle", Line: line})
 			syncs, failed := 0, 0
@@ -135,7 +135,7 @@ var troubled = []*simnet.Scenario{
 			c := r.Folder("photos", 64, 256<<10)
 			var from []*simnet.Node
 			for i := range 3 {
-				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 10 * time.Millisecond}}).Seed(c))
+				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Line: even(20*simnet.Mbit, 10*time.Millisecond)}).Seed(c))
 			}
 			x := r.Add(simnet.NodeConfig{Name: "node", Disk: 64 * mib})
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, from...)
@@ -151,7 +151,7 @@ var troubled = []*simnet.Scenario{
 		Nodes: 5,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			all := []*simnet.Node{source}
 			for i := range r.Nodes {
 				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)})
@@ -172,7 +172,7 @@ var troubled = []*simnet.Scenario{
 		Says: "The wall clock of a node jumps an hour ahead and then a day back.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			f := x.Fetch(c, good, liar)
@@ -186,7 +186,7 @@ var troubled = []*simnet.Scenario{
 		Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers over a restart who lied.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			good.DriftClock(-100 * time.Millisecond)
@@ -203,7 +203,7 @@ var troubled = []*simnet.Scenario{
 		Set: func(r *simnet.Run) {
 			c := r.Folder("source-tree", 1000, 4000)
 			a := r.Add(simnet.NodeConfig{Name: "a"}).Seed(c)
-			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 50 * time.Millisecond}}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: even(20*simnet.Mbit, 50*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the lines need 1 s", f.Took()) })
 		},
@@ -214,7 +214,7 @@ var troubled = []*simnet.Scenario{
 		Set: func(r *simnet.Run) {
 			c, d := r.File("film", 16*mib), r.File("book", 4*mib)
 			a := r.Add(simnet.NodeConfig{Name: "fast"}).Seed(c)
-			b := r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 4 * simnet.Mbit, Down: 4 * simnet.Mbit, Latency: 100 * time.Millisecond}}).Seed(d)
+			b := r.Add(simnet.NodeConfig{Name: "slow", Line: even(4*simnet.Mbit, 100*time.Millisecond)}).Seed(d)
 			x := r.Add(simnet.NodeConfig{Name: "node", InFlight: 1 << 20, Buffers: 16})
 			f, g := x.Fetch(c, a), x.Fetch(d, b)
 			r.Finally(func() {
@@ -228,7 +228,7 @@ var troubled = []*simnet.Scenario{
 		Says: "One of two sources says in the middle that its files have changed.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			b := r.Add(simnet.NodeConfig{Name: "b"}).Seed(c)
 			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
@@ -239,8 +239,8 @@ var troubled = []*simnet.Scenario{
 		Says: "Both of two sources say in the middle that their files have changed; the fetch ends and says so.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			a := r.Add(simnet.NodeConfig{Name: "a", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
-			b := r.Add(simnet.NodeConfig{Name: "b", Line: simnet.Line{Up: 30 * simnet.Mbit, Down: 30 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
+			b := r.Add(simnet.NodeConfig{Name: "b", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrNotFound}, a, b)
 			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
 			r.After(1200*time.Millisecond, func() { a.Withdraw(c, "a file has changed") })
@@ -252,7 +252,7 @@ var troubled = []*simnet.Scenario{
 		Says: "A fetch is stopped again and again and resumes what it has.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
-			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
 			for i := range 5 {
@@ -290,7 +290,7 @@ var troubled = []*simnet.Scenario{
 		Says: "A node is killed, and somebody changes four bytes of what it had fetched before it starts again: they are fetched anew, and none of it is served.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
-			line := simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 20 * time.Millisecond}
+			line := even(20*simnet.Mbit, 20*time.Millisecond)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: line}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, source)
