@@ -6,6 +6,7 @@ import (
 	"fmt"
 	gopath "path"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -120,8 +121,15 @@ func (n *Node) importAll(ctx context.Context, path string, opt ShareOptions) (im
 	default:
 		imp, err = store.ImportAll(ctx, append([]string{path}, opt.Also...), o)
 	}
+	if err == nil && imp.Manifest.Len() >= largeImport {
+		debug.FreeOSMemory() // a node serves for days, and needs little of what the import took
+	}
 	return imp, ex.idle(), err
 }
+
+// largeImport is from how many entries on an import leaves memory behind that is worth
+// a tenth of a second to give back.
+const largeImport = 100_000
 
 // excluding is what is to be left out of a share.
 type excluding struct {

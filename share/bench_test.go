@@ -43,7 +43,7 @@ func BenchmarkManifest(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(m.raw)))
 			for b.Loop() {
-				if _, err := sortedAndEncoded("bench", false, c.entries); err != nil {
+				if _, err := checkedAndEncoded("bench", false, len(c.entries), sorted(c.entries)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -52,31 +52,53 @@ type Manifest struct {
 // Errors wrap ErrPath (a *PathError that lists them all), ErrLimit, or
 // ErrManifest for what is wrong in itself.
 func NewManifest(name string, entries []Entry) (*Manifest, error) {
+	return ManifestOf(name, len(entries), sorted(entries))
+}
+
+// sorted yields entries in the order of their paths.
+func sorted(entries []Entry) iter.Seq[Entry] {
+	order := make([]int32, len(entries))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(entries[a].Path, entries[b].Path) })
+	return func(yield func(Entry) bool) {
+		for _, i := range order {
+			if !yield(entries[i]) {
+				return
+			}
+		}
+	}
+}
+
+// ManifestOf is NewManifest of n entries that come in the order of their paths. It goes
+// through them more than once and keeps none, so they need not all be in memory.
+func ManifestOf(name string, n int, entries iter.Seq[Entry]) (*Manifest, error) {
 	name, folder := strings.CutSuffix(name, "/")
-	single := !folder && len(entries) == 1 && entries[0].Kind == File && entries[0].Path == name
-	raw, err := sortedAndEncoded(name, single, entries)
+	single := false
+	if !folder && n == 1 {
+		for e := range entries {
+			single = e.Kind == File && e.Path == name
+		}
+	}
+	raw, err := checkedAndEncoded(name, single, n, entries)
 	if err != nil {
 		return nil, err
 	}
 	return DecodeManifest(raw)
 }
 
-func sortedAndEncoded(name string, single bool, entries []Entry) ([]byte, error) {
-	order := make([]int32, len(entries))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(entries[a].Path, entries[b].Path) })
-	for _, i := range order {
-		e := entries[i].whole()
+func checkedAndEncoded(name string, single bool, n int, entries iter.Seq[Entry]) ([]byte, error) {
+	for e := range entries {
+		e = e.whole()
 		if err := e.check(); err != nil {
 			return nil, err
 		}
 	}
-	return encode(name, single, len(entries), func(yield func(*Entry) bool) {
+	return encode(name, single, n, func(yield func(*Entry) bool) {
 		var e Entry
-		for _, i := range order {
-			if e = entries[i].whole(); !yield(&e) {
+		for x := range entries {
+			if e = x.whole(); !yield(&e) {
 				return
 			}
 		}

@@ -319,3 +319,18 @@ func FuzzDecodeManifest(f *testing.F) {
 		PortabilityProblems(m, "")
 	})
 }
+
+func TestEntriesOutOfOrderAreNoManifest(t *testing.T) {
+	entries := []Entry{{Path: "b", Root: EmptyRoot}, {Path: "a", Root: EmptyRoot}}
+	if _, err := ManifestOf("n/", 2, slices.Values(entries)); !errors.Is(err, ErrManifest) {
+		t.Error(err)
+	}
+	slices.Reverse(entries)
+	m, err := ManifestOf("n/", 2, slices.Values(entries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := NewManifest("n/", entries); err != nil || same.ID() != m.ID() {
+		t.Error(err)
+	}
+}

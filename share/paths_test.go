@@ -145,7 +145,7 @@ func TestAllProblemsAreListedTogether(t *testing.T) {
 // unchecked is entries as a manifest that says of itself neither where its entries lie
 // nor that they go together.
 func unchecked(t interface{ Fatal(...any) }, entries []Entry) *Manifest {
-	b, err := sortedAndEncoded("n", false, entries)
+	b, err := checkedAndEncoded("n", false, len(entries), sorted(entries))
 	if err != nil {
 		t.Fatal(err)
 	}

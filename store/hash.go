@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,20 +28,33 @@ type hashing struct {
 	trouble  atomic.Pointer[error]        // the block hashes cannot be kept; they are made again when needed
 }
 
+// toHash is n files to be hashed. They need not all be in memory.
+type toHash struct {
+	n    int
+	file func(i int) aim
+	done func(i int, f *hashed) // told of each file once; called by workers
+}
+
+// aim is a file to be hashed.
+type aim struct {
+	name  string    // where it lies below the folder
+	slot  int64     // where its block hashes go
+	room  int64     // how many of them fit there
+	stamp vfs.Stamp // what it looks like; of one that is hashed, before the first byte was read
+}
+
 // hashed is one file being hashed, and then its result.
 type hashed struct {
-	name string // where it lies below the folder
-	slot int64  // where its block hashes go
-	room int64  // how many of them fit there
-	keep bool   // whether they do: a file that grew meanwhile has to do without
-
-	stamp  vfs.Stamp // as it was before the first byte was read
+	aim
 	exec   bool
 	pieces []share.Hash
 	err    error // it could not be read, or changed meanwhile (share.ErrChanged)
 
+	i    int  // of toHash
+	keep bool // its block hashes: a file that grew meanwhile has to do without
 	exp  uint8
-	open sync.Once
+	open sync.Once // f is opened
+	look sync.Once // ... and written out, and stamp is what it looks like then
 	f    vfs.File
 	left atomic.Int64 // pieces not yet hashed
 	bad  atomic.Bool
@@ -53,74 +69,90 @@ type hashJob struct {
 // maxHashBuffers bounds the memory of all workers, which read whole pieces.
 const maxHashBuffers = 256 << 20
 
-// run hashes files whose stamp.size is set. The error is the context's; what went
-// wrong with a file is said in its err.
-func (h *hashing) run(ctx context.Context, files []*hashed) error {
-	largest := 0
-	for _, f := range files {
-		largest = max(largest, f.prepare())
+// Small files are hashed in batches of one worker: of so many, and so many bytes.
+const (
+	batchFiles = 16
+	batchBytes = share.MinPiece
+)
+
+// run hashes files. The error is the context's; what went wrong with a file is said
+// in its err.
+func (h *hashing) run(ctx context.Context, files toHash) error {
+	var largest int64 = 1
+	for i := range files.n {
+		size := files.file(i).stamp.Size
+		largest = max(largest, min(1<<share.PieceExp(size), size))
 	}
-	if largest == 0 {
-		largest = 1
-	}
-	workers := min(h.workers, max(1, maxHashBuffers/largest))
-	defer func() {
-		for _, f := range files {
-			f.abandon()
-		}
-	}()
+	workers := min(h.workers, max(1, maxHashBuffers/int(largest)))
 	if workers == 1 {
 		var buf []byte
-		return eachPiece(ctx, files, func(j hashJob) error { h.piece(j, &buf); return nil })
+		return eachBatch(ctx, files, func() {}, func(b []hashJob) error { h.batch(b, &buf, files.done); return nil })
 	}
-	jobs := make(chan hashJob, 4*workers)
+	jobs := make(chan []hashJob, 4*workers)
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			var buf []byte
-			for j := range jobs {
-				h.piece(j, &buf)
+			for b := range jobs {
+				h.batch(b, &buf, files.done)
 			}
 		})
 	}
-	err := eachPiece(ctx, files, func(j hashJob) error {
+	finish := func() {
+		close(jobs)
+		wg.Wait()
+	}
+	return eachBatch(ctx, files, finish, func(b []hashJob) error {
 		select {
-		case jobs <- j:
+		case jobs <- b:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	})
-	close(jobs)
-	wg.Wait()
+}
+
+// eachBatch hands the pieces of files out in batches, and has finish wait for them.
+func eachBatch(ctx context.Context, files toHash, finish func(), do func([]hashJob) error) error {
+	var f *hashed
+	err := func() error {
+		var batch []hashJob
+		var bytes int64
+		for i := range files.n {
+			f = newHashed(i, files.file(i))
+			for piece := range max(1, len(f.pieces)) {
+				if err := context.Cause(ctx); err != nil {
+					return err
+				}
+				batch, bytes = append(batch, hashJob{f, piece}), bytes+min(1<<f.exp, f.stamp.Size)
+				if len(batch) < batchFiles && bytes < batchBytes && i+1 < files.n {
+					continue
+				}
+				if err := do(batch); err != nil {
+					return err
+				}
+				batch, bytes = nil, 0
+			}
+		}
+		return nil
+	}()
+	finish()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil && f != nil && f.f != nil && f.left.Load() > 0 {
+		f.f.Close() // it was left in the middle
+	}
 	return err
 }
 
-func eachPiece(ctx context.Context, files []*hashed, do func(hashJob) error) error {
-	for _, f := range files {
-		for i := range max(1, len(f.pieces)) {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			if err := do(hashJob{f, i}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// prepare sets a file up for one hashing; it returns the size of its pieces.
-func (f *hashed) prepare() int {
-	f.exp = share.PieceExp(f.stamp.Size)
-	n := (f.stamp.Size + 1<<f.exp - 1) >> f.exp
+// newHashed is a file of which nothing is hashed yet.
+func newHashed(i int, a aim) *hashed {
+	f := &hashed{aim: a, i: i, exp: share.PieceExp(a.stamp.Size), keep: slotsOf(a.stamp.Size) == a.room}
+	n := (a.stamp.Size + 1<<f.exp - 1) >> f.exp
 	f.pieces = make([]share.Hash, n)
-	f.open = sync.Once{}
-	f.f, f.err = nil, nil
-	f.bad.Store(false)
 	f.left.Store(max(1, n))
-	f.keep = slotsOf(f.stamp.Size) == f.room
-	return int(min(1<<f.exp, f.stamp.Size))
+	return f
 }
 
 func (f *hashed) fail(err error) {
@@ -132,16 +164,34 @@ func (f *hashed) fail(err error) {
 	}
 }
 
-// abandon closes a file that was left in the middle.
-func (f *hashed) abandon() {
-	if f.f != nil && f.left.Load() > 0 {
-		f.f.Close()
+// batch hashes pieces. Files that have no more are all opened, and begun to be written
+// out, before the first is waited for.
+func (h *hashing) batch(b []hashJob, buf *[]byte, done func(int, *hashed)) {
+	if len(b) > 1 {
+		for _, j := range b {
+			if h.opened(j.file) {
+				vfs.BeginFlush(j.file.f)
+			}
+		}
+	}
+	for _, j := range b {
+		f := j.file
+		if h.opened(f) {
+			f.look.Do(f.before)
+			h.hash(j, buf)
+		}
+		if f.left.Add(-1) == 0 {
+			if f.f != nil {
+				f.after()
+				h.progress(0, 1)
+			}
+			done(f.i, f)
+		}
 	}
 }
 
-// piece hashes one piece; the first opens the file, the last looks whether it changed.
-func (h *hashing) piece(j hashJob, buf *[]byte) {
-	f := j.file
+// opened opens a file unless that was done, and says whether it could be.
+func (h *hashing) opened(f *hashed) bool {
 	f.open.Do(func() {
 		file, err := h.handles.Open(f.name)
 		if err != nil {
@@ -149,30 +199,35 @@ func (h *hashing) piece(j hashJob, buf *[]byte) {
 			return
 		}
 		f.f = file
-		if err := vfs.Flush(file); err != nil {
-			f.fail(err)
-			return
-		}
-		info, err := file.Stat()
-		switch {
-		case err != nil:
-			f.fail(err)
-		case info.Type != 0 || info.Size != f.stamp.Size || info.Stamp() != f.stamp && info.Stamp().SettlesIn(time.Now()) > 0:
-			f.fail(errChanging)
-		default:
-			f.stamp, f.exec = info.Stamp(), info.Exec
-		}
 	})
-	h.hash(j, buf)
-	if f.left.Add(-1) == 0 && f.f != nil {
-		if info, err := f.f.Stat(); err != nil {
-			f.fail(err)
-		} else if info.Stamp() != f.stamp {
-			f.fail(errChanging)
-		}
-		f.f.Close()
-		h.progress(0, 1)
+	return f.f != nil
+}
+
+// before is what comes before the first byte is read: the file must be what it was.
+func (f *hashed) before() {
+	if err := vfs.Flush(f.f); err != nil {
+		f.fail(err)
+		return
 	}
+	info, err := f.f.Stat()
+	switch {
+	case err != nil:
+		f.fail(err)
+	case info.Type != 0 || info.Size != f.stamp.Size || info.Stamp() != f.stamp && info.Stamp().SettlesIn(time.Now()) > 0:
+		f.fail(errChanging)
+	default:
+		f.stamp, f.exec = info.Stamp(), info.Exec
+	}
+}
+
+// after is what comes after the last: it must be so still.
+func (f *hashed) after() {
+	if info, err := f.f.Stat(); err != nil {
+		f.fail(err)
+	} else if info.Stamp() != f.stamp {
+		f.fail(errChanging)
+	}
+	f.f.Close()
 }
 
 var errChanging = fmt.Errorf("%w while it was read", share.ErrChanged)
@@ -214,30 +269,41 @@ func (h *hashing) flush() {
 
 // all hashes files, and those that changed meanwhile once more. A file that
 // grew or shrank has no place for its block hashes then.
-func (h *hashing) all(ctx context.Context, files []*hashed) error {
-	if err := waitQuiet(ctx, stampsOf(files)); err != nil {
+func (h *hashing) all(ctx context.Context, files toHash) error {
+	if err := waitQuiet(ctx, files.stamps()); err != nil {
 		return err
 	}
-	if err := h.run(ctx, files); err != nil {
-		return err
-	}
-	var again []*hashed
-	for _, f := range files {
+	var mu sync.Mutex // guards changed
+	changed := map[int]*hashed{}
+	first := files
+	first.done = func(i int, f *hashed) {
 		if !errors.Is(f.err, share.ErrChanged) {
-			continue
+			files.done(i, f)
+			return
 		}
-		info, err := h.handles.Lstat(f.name)
-		if err != nil || info.Type != 0 {
-			continue // it is gone: what was said of it stands
+		mu.Lock()
+		defer mu.Unlock()
+		changed[i] = f
+	}
+	if err := h.run(ctx, first); err != nil {
+		return err
+	}
+	var again []int
+	for _, i := range slices.Sorted(maps.Keys(changed)) {
+		f := changed[i]
+		if info, err := h.handles.Lstat(f.name); err == nil && info.Type == 0 {
+			f.stamp = info.Stamp()
+			again = append(again, i)
+		} else { // it is gone: what was said of it stands
+			files.done(i, f)
 		}
-		f.stamp = info.Stamp()
-		again = append(again, f)
 	}
 	if len(again) > 0 {
-		if err := waitQuiet(ctx, stampsOf(again)); err != nil {
+		second := toHash{len(again), func(k int) aim { return changed[again[k]].aim }, func(k int, f *hashed) { files.done(again[k], f) }}
+		if err := waitQuiet(ctx, second.stamps()); err != nil {
 			return err
 		}
-		if err := h.run(ctx, again); err != nil {
+		if err := h.run(ctx, second); err != nil {
 			return err
 		}
 	}
@@ -245,20 +311,23 @@ func (h *hashing) all(ctx context.Context, files []*hashed) error {
 	return nil
 }
 
-func stampsOf(files []*hashed) []vfs.Stamp {
-	out := make([]vfs.Stamp, len(files))
-	for i, f := range files {
-		out[i] = f.stamp
+// stamps is what the files look like.
+func (t toHash) stamps() iter.Seq[vfs.Stamp] {
+	return func(yield func(vfs.Stamp) bool) {
+		for i := range t.n {
+			if !yield(t.file(i).stamp) {
+				return
+			}
+		}
 	}
-	return out
 }
 
 // waitQuiet waits until files that were just written have settled. It waits at most
 // one grain.
-func waitQuiet(ctx context.Context, files []vfs.Stamp) error {
+func waitQuiet(ctx context.Context, files iter.Seq[vfs.Stamp]) error {
 	now := time.Now()
 	var wait time.Duration
-	for _, f := range files {
+	for f := range files {
 		wait = max(wait, f.SettlesIn(now))
 	}
 	if wait == 0 {

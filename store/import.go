@@ -168,20 +168,22 @@ type importing struct {
 
 	found             []found
 	skipped, excluded int
-	known             []known   // by found: what the cache says; its zero value if nothing
-	hashed            []*hashed // by found; nil for what is no file or is known
-	places            []int64   // by found: its first slot
+	known             recalled             // by found: what the cache says
+	roots             []share.Hash         // by found: of files that were hashed
+	pieces            map[int][]share.Hash // by found: of those that have more than one
+	places            []int64              // by found: its first slot
+	bad               problems             // files that could not be hashed
 	slots             *slotFile
 	temp              string   // the slots' name in the State until they have an ID
 	trouble           []string // that is no reason to stop
 
-	mu   sync.Mutex // guards done and last
+	mu   sync.Mutex // guards pieces, bad, done and last
 	done ImportProgress
 	last time.Time
 }
 
 // prepare finds out what is to be shared, and which files must be hashed for that.
-func (im *importing) prepare(ctx context.Context) (todo []*hashed, err error) {
+func (im *importing) prepare(ctx context.Context) (todo []int, err error) {
 	if err := im.scan(ctx); err != nil {
 		return nil, err
 	}
@@ -195,7 +197,7 @@ func (im *importing) prepare(ctx context.Context) (todo []*hashed, err error) {
 }
 
 // run hashes what prepare has found.
-func (im *importing) run(ctx context.Context, todo []*hashed) (*Imported, error) {
+func (im *importing) run(ctx context.Context, todo []int) (*Imported, error) {
 	if err := im.hash(ctx, todo); err != nil {
 		return nil, err
 	}
@@ -243,7 +245,9 @@ func (im *importing) scan(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.entry(ctx, im.place.dir, im.place.name, vfs.DirEntry{Name: im.place.base, Type: info.Type}); err != nil {
+		e := vfs.Look(im.place.dir, vfs.DirEntry{Name: im.place.base, Type: info.Type})
+		e.Left = s.exclude != nil && s.exclude(im.place.name)
+		if err := s.entry(ctx, im.place.dir, im.place.name, e); err != nil {
 			return err
 		}
 	}
@@ -254,36 +258,40 @@ func (im *importing) scan(ctx context.Context) error {
 // manifest is the share's, or before hashing one without content: it tells of
 // bad paths and links.
 func (im *importing) manifest(content bool) (*share.Manifest, error) {
-	entries := make([]share.Entry, len(im.found))
-	for i, f := range im.found {
-		e := share.Entry{Path: f.path, Kind: f.kind, Target: f.target}
-		switch {
-		case f.kind != share.File:
-		case !content:
-			e.Root = share.EmptyRoot
-		case im.hashed[i] != nil:
-			h := im.hashed[i]
-			e.Size, e.Exec, e.Root, e.Pieces = h.stamp.Size, h.exec, share.FileRoot(h.pieces), h.pieces
-			if len(e.Pieces) == 1 {
-				e.Pieces = nil
-			}
-		default:
-			k := im.known[i]
-			e.Size, e.Exec, e.Root, e.Pieces = f.info.Size, f.info.Exec, k.entry().Root, k.entry().Pieces
-		}
-		entries[i] = e
-	}
 	name := im.place.name
 	if im.place.base == "" {
 		name += "/" // a folder, even if it holds one file of its own name
 	}
-	return share.NewManifest(name, entries)
+	return share.ManifestOf(name, len(im.found), func(yield func(share.Entry) bool) {
+		for i := range im.found {
+			if !yield(im.entry(i, content)) {
+				return
+			}
+		}
+	})
+}
+
+// entry is the entry of what was found at i.
+func (im *importing) entry(i int, content bool) share.Entry {
+	f := &im.found[i]
+	e := share.Entry{Path: f.path, Kind: f.kind, Target: f.target}
+	switch {
+	case f.kind != share.File:
+	case !content:
+		e.Root = share.EmptyRoot
+	case im.known.of(i).m != nil:
+		k := im.known.of(i).entry()
+		e.Size, e.Exec, e.Root, e.Pieces = f.stamp.Size, f.exec, k.Root, k.Pieces
+	default:
+		e.Size, e.Exec, e.Root, e.Pieces = f.stamp.Size, f.exec, im.roots[i], im.pieces[i]
+	}
+	return e
 }
 
 // plan finds out which files must be hashed.
-func (im *importing) plan() (todo []*hashed) {
+func (im *importing) plan() (todo []int) {
 	im.known = im.opt.State.recall(im.place, im.found)
-	im.hashed = make([]*hashed, len(im.found))
+	im.roots, im.pieces = make([]share.Hash, len(im.found)), map[int][]share.Hash{}
 	im.places = make([]int64, len(im.found))
 	var slot int64
 	for i, f := range im.found {
@@ -291,15 +299,14 @@ func (im *importing) plan() (todo []*hashed) {
 		if f.kind != share.File {
 			continue
 		}
-		room := slotsOf(f.info.Size)
+		room := slotsOf(f.stamp.Size)
 		im.done.TotalFiles++
-		im.done.Total += f.info.Size
-		if im.known[i].m != nil {
+		im.done.Total += f.stamp.Size
+		if im.known.of(i).m != nil {
 			im.done.Files++
-			im.done.Bytes += f.info.Size
+			im.done.Bytes += f.stamp.Size
 		} else {
-			im.hashed[i] = &hashed{name: im.place.file(f.path), slot: slot, room: room, stamp: f.info.Stamp()}
-			todo = append(todo, im.hashed[i])
+			todo = append(todo, i)
 		}
 		slot += room
 	}
@@ -307,7 +314,7 @@ func (im *importing) plan() (todo []*hashed) {
 }
 
 // hash hashes files, and gathers the block hashes of all.
-func (im *importing) hash(ctx context.Context, todo []*hashed) (err error) {
+func (im *importing) hash(ctx context.Context, todo []int) (err error) {
 	defer im.report(true)
 	if len(todo) == 0 && im.opt.State != nil {
 		m, err := im.manifest(true)
@@ -326,19 +333,34 @@ func (im *importing) hash(ctx context.Context, todo []*hashed) (err error) {
 	}()
 	h := &hashing{handles: vfs.NewHandles(shared{im.place.dir}, 0), workers: workersOr(im.opt.Workers), slots: im.slots, progress: im.progress}
 	defer h.handles.Close()
-	if err := h.all(ctx, todo); err != nil {
+	if err := h.all(ctx, toHash{
+		n: len(todo),
+		file: func(k int) aim {
+			f := &im.found[todo[k]]
+			return aim{im.place.file(f.path), im.places[todo[k]], slotsOf(f.stamp.Size), f.stamp}
+		},
+		done: func(k int, f *hashed) { im.took(todo[k], f) },
+	}); err != nil {
 		return err
 	}
 	if e := h.trouble.Load(); e != nil {
 		im.forgetful(*e)
 	}
-	var bad problems
-	for i, f := range im.hashed {
-		if f != nil && f.err != nil {
-			bad.add(im.found[i].path, f.err)
-		}
+	return im.bad.err()
+}
+
+// took takes the result for the file found at i.
+func (im *importing) took(i int, f *hashed) {
+	at := &im.found[i]
+	at.stamp, at.exec, im.roots[i] = f.stamp, f.exec, share.FileRoot(f.pieces)
+	if f.err == nil && len(f.pieces) < 2 {
+		return
 	}
-	return bad.err()
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if im.pieces[i] = f.pieces; f.err != nil {
+		im.bad.add(at.path, f.err)
+	}
 }
 
 // shared is an FS that outlives those who close it.
@@ -396,8 +418,8 @@ func (im *importing) copyKnown() error {
 		}
 	}()
 	for i := range im.found {
-		k := im.known[i]
-		if k.m == nil || slotsOf(im.found[i].info.Size) == 0 {
+		k := im.known.of(i)
+		if k.m == nil || slotsOf(im.found[i].stamp.Size) == 0 {
 			continue
 		}
 		from := open[k.m.ID()]
@@ -419,10 +441,7 @@ func (im *importing) copyKnown() error {
 func (im *importing) finish(m *share.Manifest) *Tree {
 	stamps := make([]vfs.Stamp, len(im.found))
 	for i, f := range im.found {
-		stamps[i] = f.info.Stamp()
-		if h := im.hashed[i]; h != nil {
-			stamps[i] = h.stamp
-		}
+		stamps[i] = f.stamp
 	}
 	st := im.opt.State
 	im.placeSlots(m)
@@ -504,7 +523,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		case i >= m.Len() || im.found[i].path < m.Entry(i).Path:
 			return nil, differs("%q is not in the share", im.found[i].path)
 		}
-		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != f.target || e.Size != f.info.Size || vfs.HasExec && e.Exec != f.info.Exec {
+		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != f.target || e.Size != f.stamp.Size || vfs.HasExec && e.Exec != f.exec {
 			return nil, differs("%q is not what it is in the share", e.Path)
 		}
 	}
@@ -516,18 +535,10 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		return nil, err
 	}
 	for i := range m.Entries() {
-		if m.Entry(i).Kind == share.File && im.root(i) != m.Entry(i).Root {
+		if m.Entry(i).Kind == share.File && im.entry(i, true).Root != m.Entry(i).Root {
 			im.discardSlots()
 			return nil, differs("%q has another content", m.Entry(i).Path)
 		}
 	}
 	return im.finish(m), nil
-}
-
-// root is the hash of the file found at i.
-func (im *importing) root(i int) share.Hash {
-	if h := im.hashed[i]; h != nil {
-		return share.FileRoot(h.pieces)
-	}
-	return im.known[i].entry().Root
 }

@@ -36,6 +36,16 @@ type known struct {
 	slots *slotMap
 }
 
+// recalled is what is known of files, by their index; nil: nothing of any.
+type recalled []known
+
+func (r recalled) of(i int) known {
+	if r == nil {
+		return known{}
+	}
+	return r[i]
+}
+
 func (k known) entry() share.Entry { return k.m.Entry(k.at) }
 
 // importName is where the record of a path lies.
@@ -137,11 +147,11 @@ func (s *State) all() []remembered {
 
 // recall says of each file whether its content is known: from an import of the
 // same path, of one above or of one below. A nil State knows nothing.
-func (s *State) recall(at place, files []found) []known {
-	out := make([]known, len(files))
+func (s *State) recall(at place, files []found) recalled {
 	if s == nil {
-		return out
+		return nil
 	}
+	var out []known
 	root := filepath.ToSlash(at.path)
 	var wanted map[string]int // by path of the file
 	for _, r := range s.all() {
@@ -149,7 +159,7 @@ func (s *State) recall(at place, files []found) []known {
 			continue
 		}
 		if wanted == nil {
-			wanted = make(map[string]int, len(files))
+			wanted, out = make(map[string]int, len(files)), make([]known, len(files))
 			for i, f := range files {
 				if f.kind == share.File {
 					wanted[whereIs(root, at.base != "", f.path)] = i
@@ -185,7 +195,7 @@ func (s *State) match(r remembered, wanted map[string]int, files []found, out []
 		if !ok {
 			continue
 		}
-		if decodeStamp(e.Size, stamps[importEntry*i:]).Is(files[at].info.Stamp()) {
+		if decodeStamp(e.Size, stamps[importEntry*i:]).Is(files[at].stamp) {
 			out[at] = known{m, i, slots}
 		}
 	}

@@ -37,7 +37,7 @@ type joining struct {
 // part is one of several files and folders.
 type part struct {
 	*importing
-	todo []*hashed
+	todo []int
 	out  *Imported // once it is imported
 }
 

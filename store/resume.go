@@ -313,7 +313,7 @@ func (p *Partial) settleFiles(ctx context.Context, files []int, stamps []vfs.Sta
 			return fmt.Errorf("sync %s: %w", p.m.Entry(entry).Path, err)
 		}
 	}
-	return waitQuiet(ctx, stamps)
+	return waitQuiet(ctx, slices.Values(stamps))
 }
 
 // changing is those of files that are no longer what they just were.

@@ -76,9 +76,19 @@ func (p *problems) err() error {
 // found is one entry-to-be of a manifest as it lies on disk.
 type found struct {
 	path   string
+	target string // symlinks
+	stamp  vfs.Stamp
 	kind   share.Kind
-	target string   // symlinks
-	info   vfs.Info // files
+	exec   bool
+}
+
+func foundFile(path string, info vfs.Info) found {
+	return found{path: path, stamp: info.Stamp(), kind: share.File, exec: info.Exec}
+}
+
+// info is what is left of it.
+func (f found) info() vfs.Info {
+	return vfs.Info{Size: f.stamp.Size, MTime: f.stamp.MTime, CTime: f.stamp.CTime, Inode: f.stamp.Inode, Exec: f.exec}
 }
 
 // scan is a walk through a folder.
@@ -92,8 +102,7 @@ type scan struct {
 }
 
 // walk lists what lies below d in path order, and everything that cannot be
-// shared. It opens each file, so that one that cannot be read is known before
-// the first is hashed.
+// shared: a file that cannot be read is known before the first is hashed.
 func (s *scan) walk(ctx context.Context, d vfs.FS) error {
 	if err := s.folder(ctx, d, ""); err != nil {
 		return err
@@ -107,7 +116,7 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	list, err := d.ReadDir(".")
+	list, err := vfs.List(d, func(name string) bool { return s.exclude == nil || !s.exclude(prefix+name) })
 	if err != nil {
 		s.bad.add(path.Clean(prefix), err)
 		return nil
@@ -115,7 +124,7 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	if len(list) == 0 && prefix != "" {
 		s.found = append(s.found, found{path: strings.TrimSuffix(prefix, "/"), kind: share.Dir})
 	}
-	slices.SortFunc(list, func(a, b vfs.DirEntry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b vfs.Listed) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range list {
 		if err := s.entry(ctx, d, prefix+e.Name, e); err != nil {
 			return err
@@ -124,11 +133,11 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	return nil
 }
 
-func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.DirEntry) error {
+func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.Listed) error {
 	if len(s.found) > share.MaxEntries {
 		return fmt.Errorf("%w: more than %d files and folders", share.ErrLimit, share.MaxEntries)
 	}
-	if s.exclude != nil && s.exclude(at) {
+	if e.Left {
 		s.excluded++
 		return nil
 	}
@@ -138,7 +147,7 @@ func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.DirEntry) e
 	}
 	switch e.Type {
 	case 0:
-		s.file(d, at, e.Name)
+		s.file(at, e)
 	case fs.ModeDir:
 		sub, err := d.Sub(e.Name)
 		if err != nil {
@@ -155,23 +164,16 @@ func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.DirEntry) e
 	return nil
 }
 
-func (s *scan) file(d vfs.FS, at, name string) {
-	f, err := d.Open(name)
-	if err != nil {
-		s.bad.add(at, err)
-		return
-	}
-	defer f.Close()
-	info, err := f.Stat()
+func (s *scan) file(at string, e vfs.Listed) {
 	switch {
-	case err != nil:
-		s.bad.add(at, err)
-	case info.Type != 0:
-		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", vfs.Special(info.Type)))
-	case info.Size > share.MaxFileSize:
-		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have 2 TiB", share.ErrLimit, info.Size))
+	case e.Err != nil:
+		s.bad.add(at, e.Err)
+	case e.Info.Type != 0:
+		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Info.Type)))
+	case e.Info.Size > share.MaxFileSize:
+		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have 2 TiB", share.ErrLimit, e.Info.Size))
 	default:
-		s.found = append(s.found, found{path: at, kind: share.File, info: info})
+		s.found = append(s.found, foundFile(at, e.Info))
 	}
 }
 

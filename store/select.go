@@ -277,7 +277,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		switch {
 		case like: // wanted now or not, its bytes tell
 			alike++
-			same, at = append(same, found{path: e.Path, kind: share.File, info: info}), append(at, i)
+			same, at = append(same, foundFile(e.Path, info)), append(at, i)
 		case !p.wants(i):
 		case err != nil && p.blocked(e.Path):
 			way.block(e.Path, "has something else where a folder should be")
@@ -286,7 +286,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		case !there:
 			missing++
 		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!vfs.HasExec || info.Exec == e.Exec):
-			same, at = append(same, found{path: e.Path, kind: share.File, info: info}), append(at, i)
+			same, at = append(same, foundFile(e.Path, info)), append(at, i)
 		default:
 			ok, err := p.isThere(e, info)
 			if err != nil {
@@ -365,33 +365,40 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 		return nil
 	}
 	known := p.opt.State.recall(place{name: p.m.Name, path: p.path}, files)
-	var todo []*hashed
-	var of []int // indexes in files, of todo
+	var todo []int // indexes in files
 	for i, entry := range entries {
 		e := p.m.Entry(entry)
-		if known[i].m == nil {
-			todo, of = append(todo, &hashed{name: e.Path, slot: p.slotMap.first[entry], room: slotsOf(e.Size), stamp: files[i].info.Stamp()}), append(of, i)
-		} else if known[i].entry().Root == e.Root {
-			p.sel.placed[entry] = files[i].info.Stamp()
+		if known.of(i).m == nil {
+			todo = append(todo, i)
+		} else if known.of(i).entry().Root == e.Root {
+			p.sel.placed[entry] = files[i].stamp
 		} else if p.wants(entry) {
-			p.isWrong(entry, files[i].info, "differs", way)
+			p.isWrong(entry, files[i].info(), "differs", way)
 		}
 	}
 	p.slots = &slotFile{}
 	h := &hashing{handles: vfs.NewHandles(shared{p.sel.out.Top}, 0), workers: workersOr(p.opt.Workers), slots: p.slots, progress: func(int64, int) {}}
 	defer h.handles.Close()
-	if err := h.all(ctx, todo); err != nil {
+	got := make([]*hashed, len(todo))
+	if err := h.all(ctx, toHash{
+		n: len(todo),
+		file: func(k int) aim {
+			f := &files[todo[k]]
+			return aim{name: f.path, slot: p.slotMap.first[entries[todo[k]]], room: slotsOf(f.stamp.Size), stamp: f.stamp}
+		},
+		done: func(k int, f *hashed) { got[k] = f },
+	}); err != nil {
 		return err
 	}
-	for i, f := range todo {
-		entry := entries[of[i]]
+	for k, f := range got {
+		entry := entries[todo[k]]
 		e := p.m.Entry(entry)
 		switch {
 		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(entry): // in nobody's way
 		case f.err != nil:
 			way.block(e.Path, f.err.Error())
 		case share.FileRoot(f.pieces) != e.Root:
-			p.isWrong(entry, files[of[i]].info, "differs", way)
+			p.isWrong(entry, files[todo[k]].info(), "differs", way)
 		default:
 			p.sel.placed[entry] = f.stamp
 		}
