@@ -50,15 +50,16 @@ type hashed struct {
 	pieces []share.Hash
 	err    error // it could not be read, or changed meanwhile (share.ErrChanged)
 
-	i    int  // of toHash
-	keep bool // its block hashes: a file that grew meanwhile has to do without
-	exp  uint8
-	open sync.Once // f is opened
-	look sync.Once // ... and written out, and stamp is what it looks like then
-	f    vfs.File
-	left atomic.Int64 // pieces not yet hashed
-	bad  atomic.Bool
-	mu   sync.Mutex // guards err while workers run
+	i      int  // of toHash
+	sparse bool // it may have holes
+	keep   bool // its block hashes: a file that grew meanwhile has to do without
+	exp    uint8
+	open   sync.Once // f is opened
+	look   sync.Once // ... and written out, and stamp is what it looks like then
+	f      vfs.File
+	left   atomic.Int64 // pieces not yet hashed
+	bad    atomic.Bool
+	mu     sync.Mutex // guards err while workers run
 }
 
 type hashJob struct {
@@ -216,7 +217,7 @@ func (f *hashed) before() {
 	case info.Type != 0 || info.Size != f.stamp.Size || info.Stamp() != f.stamp && info.Stamp().SettlesIn(time.Now()) > 0:
 		f.fail(errChanging)
 	default:
-		f.stamp, f.exec = info.Stamp(), info.Exec
+		f.stamp, f.exec, f.sparse = info.Stamp(), info.Exec, info.Room < info.Size
 	}
 }
 
@@ -239,14 +240,8 @@ func (h *hashing) hash(j hashJob, buf *[]byte) {
 	}
 	off := int64(j.piece) << f.exp
 	n := int(min(1<<f.exp, f.stamp.Size-off))
-	if cap(*buf) < n {
-		*buf = make([]byte, max(n, share.MinPiece))
-	}
-	data := (*buf)[:n]
-	if got, err := f.f.ReadAt(data, off); got < n {
-		if err == io.EOF || err == nil {
-			err = errChanging
-		}
+	data, err := f.read(off, n, buf)
+	if err != nil {
 		f.fail(err)
 		return
 	}
@@ -260,6 +255,26 @@ func (h *hashing) hash(j hashJob, buf *[]byte) {
 		}
 	}
 }
+
+// read is n bytes of the file, in buf unless they are a hole.
+func (f *hashed) read(off int64, n int, buf *[]byte) ([]byte, error) {
+	if f.sparse && vfs.Hole(f.f, off, int64(n)) {
+		return zeros()[:n], nil
+	}
+	if cap(*buf) < n {
+		*buf = make([]byte, max(n, share.MinPiece))
+	}
+	data := (*buf)[:n]
+	if got, err := f.f.ReadAt(data, off); got == n {
+		return data, nil
+	} else if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return nil, errChanging
+}
+
+// zeros is what a hole reads as. Nobody writes to it, so it takes no memory.
+var zeros = sync.OnceValue(func() []byte { return make([]byte, largestPiece) })
 
 func (h *hashing) flush() {
 	if err := h.slots.flush(); err != nil {

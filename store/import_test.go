@@ -525,3 +525,28 @@ func TestAnImportDoesWithoutItsState(t *testing.T) {
 		}
 	}
 }
+
+// What was never written is not read, and hashed as what it reads as.
+func TestHolesAreHashedAsZeros(t *testing.T) {
+	for _, piece := range []int{0, 3, 8} { // the one that is written; the last is a part
+		tr := tree{"stuff": strings.Repeat("\x00", 8*share.MinPiece+12345)}
+		b := []byte(tr["stuff"])
+		copy(b[piece*share.MinPiece+100:], "here")
+		tr["stuff"] = string(b)
+		want, dir := t.TempDir(), t.TempDir()
+		tr.make(t, want)
+		f, err := os.Create(filepath.Join(dir, "stuff"))
+		check(t, err)
+		check(t, f.Truncate(int64(len(b))))
+		_, err = f.WriteAt([]byte("here"), int64(piece*share.MinPiece+100))
+		check(t, errors.Join(err, f.Close()))
+		a := importDir(t, filepath.Join(want, "stuff"), store.ImportOptions{})
+		sparse := importDir(t, filepath.Join(dir, "stuff"), store.ImportOptions{})
+		if a.Manifest.ID() != sparse.Manifest.ID() {
+			t.Errorf("with holes but for piece %d it is another share", piece)
+		}
+		if sparse.Hashed != int64(len(b)) {
+			t.Errorf("%d bytes hashed", sparse.Hashed)
+		}
+	}
+}
