@@ -17,18 +17,29 @@ type core struct {
 	placed  bool      // there is a place on disk
 	again   bool      // it is being given up, to begin again
 	ending  *Ended
+	over    bool // the end was told
 	do      []any
 }
 
 func (c *core) then(action any) { c.do = append(c.do, action) }
 
-func (c *core) notify(e Event) { c.then(Tell{e}) }
+// notify tells who asked for the share; he hears nothing after the end.
+func (c *core) notify(e Event) {
+	if !c.over {
+		c.then(Tell{e})
+	}
+}
 
 // toLeases has the LeaseManager told something, if there is one.
 func (c *core) toLeases(action any) {
 	if c.working {
 		c.then(action)
 	}
+}
+
+func (c *core) stopWorkers() {
+	c.working = false
+	c.then(StopWorkers{})
 }
 
 func (c *core) enter(s State) { c.state, c.since = s, c.now }

@@ -56,7 +56,7 @@ func (d *disk) syncIfDue() (next time.Time) {
 }
 
 func (d *disk) lookForRoom() (next time.Time) {
-	if d.state != DiskFull || d.busy {
+	if d.state != DiskFull || d.busy || d.again {
 		return next
 	}
 	if d.roomAt.After(d.now) {
@@ -108,7 +108,11 @@ func (t *Transfer) diskFailed(err error) {
 // negative number is not known.
 func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 	t.now = now
-	if !t.diskIdle() || t.state != DiskFull {
+	if !t.diskIdle() {
+		return
+	}
+	if t.state == Finishing { // what was missing is not wanted any more
+		t.finish()
 		return
 	}
 	if free >= 0 && free < need {
@@ -137,11 +141,11 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 }
 
 // diskIdle takes note that what the disk did is over. It says whether the
-// transfer goes on; if it is ending, the disk is closed now.
+// transfer goes on; if it is ending, or begins again, the disk is closed now.
 func (t *Transfer) diskIdle() bool {
 	t.busy = false
 	t.closeIfQuiet()
-	return t.ending == nil
+	return t.ending == nil && !t.again
 }
 
 // closeIfQuiet gives up the disk once the transfer is ending and nothing uses it any more.

@@ -28,8 +28,9 @@
 //
 //   - Of opening, syncing, looking for room, finishing and closing one is under way at a
 //     time. The disk is closed behind the last verifier.
-//   - Whatever began ends: there is one Over, it is the last thing to be done, and after
-//     it there is neither a pool nor a worker, an open question or a reader that waits.
+//   - Whatever began ends: there is one Over, and by then there is neither a pool nor a
+//     worker, an open question or a reader that waits. After it questions are answered,
+//     lies are passed on, and nothing else is done.
 //   - Every byte of content is verified by others before it counts here; a piece that was
 //     done is forgotten only when the place on disk is opened anew.
 //   - At most Config.MaxSources pools run. A source that is banned is given up, and one

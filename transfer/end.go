@@ -5,7 +5,15 @@ import (
 	"time"
 )
 
-// finish makes the share whole. A sync under way comes back here.
+// finishIfHere makes the share whole if all that was chosen is here, and nothing else
+// has begun meanwhile.
+func (t *Transfer) finishIfHere() {
+	if t.allHere() && t.ending == nil && !t.again && t.state < Finishing {
+		t.finish()
+	}
+}
+
+// finish makes the share whole. What the disk is at work on comes back here.
 func (t *Transfer) finish() {
 	t.enter(Finishing)
 	t.because("making the last data durable")
@@ -82,11 +90,6 @@ func (t *Transfer) end(how Ended) {
 	t.closeIfQuiet()
 }
 
-func (t *Transfer) stopWorkers() {
-	t.working = false
-	t.then(StopWorkers{})
-}
-
 // VerifierGone is told that a verifier has ended: it will not write again.
 func (t *Transfer) VerifierGone(now time.Time) {
 	t.now = now
@@ -107,9 +110,11 @@ func (t *Transfer) closed(err error) {
 		return
 	}
 	if t.ending.Err == nil && err != nil {
-		t.ending.Err = err
+		t.ending.Err, t.state = err, Failed
+		t.because(err.Error())
 	}
 	t.ending.Last = t.Progress(t.now)
+	t.over = true
 	t.then(Over{*t.ending})
 }
 

@@ -27,7 +27,7 @@ func (s *sources) findManifest() (next time.Time) {
 		if src.asking {
 			at = src.slowAt
 		}
-		if !src.out && at.After(s.now) { // what has passed waits for an answer, or for one to be slow
+		if at.After(s.now) { // what has passed waits for an answer, or for one to be slow
 			next = earliest(next, at)
 		}
 	}

@@ -46,7 +46,7 @@ func (s *sources) foundAgain(src *source, m SourceFound) {
 		s.then(TellPool{src.pool, m.Addr})
 	}
 	switch {
-	case !src.lost:
+	case !src.lost || src.info.Banned:
 		return
 	case m.Came:
 		src.at = Places{m.Addr}
@@ -76,7 +76,7 @@ func (s *sources) good() []peers.Addr {
 
 // startPool gives a source its pool, if there is work and room for one.
 func (s *sources) startPool(src *source) {
-	if !s.working || s.state >= Finishing || src.pool != 0 || src.out || s.active() >= s.cfg.MaxSources {
+	if !s.working || s.state >= Finishing || src.out || s.active() >= s.cfg.MaxSources {
 		return
 	}
 	src.pools++
@@ -101,7 +101,7 @@ func (s *sources) poolFailed(pool int) {
 		if src.pool != pool {
 			continue
 		}
-		src.pool = 0
+		src.pool, src.held = 0, false
 		if src.pools > maxRestarts {
 			s.giveUp(src, "the work on it failed again and again")
 		} else {
@@ -119,7 +119,7 @@ func (s *sources) stop(src *source) {
 	}
 	if src.pool != 0 {
 		s.then(StopPool{src.pool})
-		src.pool = 0
+		src.pool, src.held = 0, false
 	}
 }
 
@@ -142,14 +142,13 @@ func (s *sources) giveUp(src *source, why string) {
 // status takes note of how a pool stands. It says whether it is one that counts.
 func (s *sources) status(m SourceStatus) bool {
 	src := s.byID[m.Source]
-	if src == nil || src.pool == 0 || src.pool != m.Pool {
+	if src == nil || src.pool != m.Pool {
 		return false
 	}
 	src.up, src.answered = src.up || m.Connected, src.answered || m.Answered
 	src.dials, src.lastLoss = m.Dials, m.LastLoss
 	s.excuse(src)
 	src.held = m.Held
-	s.excuse(src)
 	if m.RTT > 0 {
 		src.info.RTT = m.RTT
 	}

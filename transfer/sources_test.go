@@ -1,11 +1,16 @@
 package transfer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 func TestAddressesOfASourceAreBoundedAndTriedInTurn(t *testing.T) {
@@ -46,6 +51,393 @@ func TestTheLastWordIsOfWhoIsWaitedFor(t *testing.T) {
 	} {
 		if got := (&sources{order: c.of}).lastWord(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestAtMostSoManySourcesAreFetchedFrom(t *testing.T) {
+	w := fetching(t, Config{MaxSources: 2}, "a", "b", "c")
+	if len(w.pools) != 2 || w.poolOf("c") != 0 {
+		t.Fatalf("pools of %v", w.running())
+	}
+	w.status(SourceStatus{Source: "a", State: Left, Why: "it withdrew the share", Gone: true})
+	if w.poolOf("a") != 0 || w.poolOf("c") == 0 {
+		t.Errorf("pools of %v after one has left", w.running())
+	}
+	w.find("self")
+	if len(w.x.order) != 3 {
+		t.Error("it is a source of its own")
+	}
+}
+
+// Who cannot be reached waits in place of one that has waited, and takes its turn again.
+func TestWhoCannotBeReachedMakesRoom(t *testing.T) {
+	w := fetching(t, Config{MaxSources: 1}, "a", "b", "c")
+	var had []peers.ID
+	for range 6 {
+		of := w.running()
+		had = append(had, of...)
+		w.status(SourceStatus{Source: of[0], State: Resting, Why: "refused", LastLoss: "refused", Dials: enoughDials - 1, Connected: true})
+		if !slices.Equal(w.running(), of) {
+			t.Fatalf("%s gives way too early", of)
+		}
+		w.status(SourceStatus{Source: of[0], State: Resting, Why: "refused", LastLoss: "refused", Dials: enoughDials, Connected: true})
+	}
+	if want := []peers.ID{"a", "b", "c", "a", "b", "c"}; !slices.Equal(had, want) {
+		t.Errorf("places went to %v, want %v", had, want)
+	}
+	if s := got[SourceChanged](w); len(s) != 1 || s[0].Source.State != Resting || !strings.HasPrefix(s[0].Source.Why, "waits while others are tried: ") {
+		t.Errorf("told %+v", s)
+	}
+}
+
+func TestWhoIsAloneNeedNotMakeRoom(t *testing.T) {
+	for _, most := range []int{1, 3} {
+		w := fetching(t, Config{MaxSources: most}, "b", "a")
+		w.status(SourceStatus{Source: "b", State: Left, Why: "is out", Gone: true})
+		w.active("a")
+		pool := w.poolOf("a")
+		w.status(SourceStatus{Source: "a", State: Resting, Why: "refused", Dials: namedDials + 1, Connected: true})
+		if pool == 0 || w.poolOf("a") != pool {
+			t.Errorf("of %d: it gives way to nobody", most)
+		}
+	}
+}
+
+// Whom only others named, and nobody reached, is given up; it comes back by itself, or
+// a few times because it is named again.
+func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	at := 0
+	name := func(came bool) {
+		at++
+		w.happens(func() {
+			w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n", Addrs: []string{fmt.Sprint(at)}}, Named: true, Came: came}, w.now)
+		})
+	}
+	fails := func(dials int) {
+		w.status(SourceStatus{Source: "n", State: Resting, Why: "refused; trying again", LastLoss: "refused", Dials: dials})
+	}
+	name(false)
+	for i := range MaxPlaces + 1 {
+		fails(namedDials - 1)
+		if w.poolOf("n") == 0 {
+			t.Fatalf("%d: given up too early", i)
+		}
+		fails(namedDials)
+		if s := got[SourceChanged](w); w.poolOf("n") != 0 || len(s) != 1 || s[0].Source.State != Left || s[0].Source.Why != "refused" {
+			t.Fatalf("%d: told %+v, pools of %v", i, s, w.running())
+		}
+		name(false)
+		if again := w.poolOf("n") != 0; again != (i < MaxPlaces) {
+			t.Fatalf("named again after %d times: fetched from: %v", i, again)
+		}
+	}
+	name(true)
+	if w.poolOf("n") == 0 || len(w.x.byID["n"].at) != 1 {
+		t.Errorf("it came by itself: pool %d, at %v", w.poolOf("n"), w.x.byID["n"].at)
+	}
+	w.status(SourceStatus{Source: "n", State: Active, Connected: true})
+	fails(namedDials)
+	if w.poolOf("n") == 0 {
+		t.Error("it was reached, and is given up like one that never was")
+	}
+}
+
+// A ban outlives all that would bring a source back.
+func TestWhoIsBannedDoesNotComeBack(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Named: true}, w.now) })
+	w.status(SourceStatus{Source: "n", State: Resting, LastLoss: "refused", Dials: namedDials})
+	ban := func() { w.happens(func() { w.x.Banned("n", w.now.Add(time.Hour), w.now); w.bans["n"] = true }) }
+	ban()
+	if s := got[SourceChanged](w); len(s) != 1 || s[0].Source.State != Banned || s[0].Source.Why != "banned for 60 min: it lied before" {
+		t.Errorf("told %+v", s)
+	}
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Named: true, Came: true}, w.now) })
+	if s := w.progress().Sources[1]; s.State != Banned || w.poolOf("n") != 0 {
+		t.Errorf("it came, and is %v", s.State)
+	}
+	ban()
+	if len(w.did) > 0 {
+		t.Errorf("banned again: %v", w.did)
+	}
+}
+
+func TestALiarIsBlamedAndItsLeasesReturn(t *testing.T) {
+	for _, x := range []struct {
+		lie   SourceLied
+		proof bool
+		why   string
+	}{
+		{SourceLied{Source: "a", Kind: BadBlock}, false, "sent a wrong block"},
+		{SourceLied{Source: "a", Kind: BadProof}, true, "sent a wrong proof"},
+		{SourceLied{Source: "a", Kind: Broken, Rule: "too long"}, true, "broke the protocol: too long"},
+	} {
+		w := fetching(t, Config{}, "a", "b")
+		w.happens(func() { w.x.SourceLied(SourceLied{Source: "nobody"}, w.now) })
+		if len(w.did) > 0 {
+			t.Errorf("a lie of nobody: %v", w.did)
+		}
+		w.happens(func() { w.x.SourceLied(x.lie, w.now) })
+		if b := got[Blame](w); len(b) != 1 || b[0] != (Blame{"a", x.proof}) {
+			t.Errorf("%v: %v", x.lie.Kind, b)
+		}
+		w.happens(func() { w.x.Banned("a", w.now.Add(time.Hour), w.now) })
+		if s := w.progress().Sources[0]; s.Why != "banned for 60 min: it "+x.why || s.BadBlocks != 1 || !s.Banned {
+			t.Errorf("%+v", s)
+		}
+		if d := got[DropSource](w); len(d) != 1 || d[0].Peer != "a" || w.poolOf("a") != 0 {
+			t.Errorf("dropped %v, pools of %v", d, w.running())
+		}
+	}
+}
+
+// Who is in the ticket is tried for as long as there is hope; a source that is found again is
+// left alone; and what changes is told, with since when.
+func TestWhatIsKnownOfASource(t *testing.T) {
+	w := fetching(t, Config{}, "a", "b")
+	w.status(SourceStatus{Source: "a", State: Resting, Why: "refused", LastLoss: "refused", Dials: namedDials + 1})
+	w.claim(w.poolOf("a") != 0, "the ticket's own source is given up")
+	w.pass(time.Second)
+	since := w.now
+	w.status(SourceStatus{Source: "b", State: Resting, Why: "is busy", RTT: time.Second, Connected: true})
+	w.claim(len(got[SourceChanged](w)) == 1, "told %v", w.did)
+	w.pass(500 * time.Millisecond)
+	w.status(SourceStatus{Source: "b", State: Resting, Why: "is still busy", Connected: true})
+	w.claim(len(got[SourceChanged](w)) == 0, "told of no change")
+	if s := w.progress().Sources[1]; !s.Since.Equal(since) || s.RTT != time.Second || s.Why != "is still busy" {
+		t.Errorf("%+v", s)
+	}
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "b", Addrs: []string{"/other"}}}, w.now) })
+	if s := w.progress().Sources[1]; s.State != Resting || len(got[TellPool](w)) != 1 || len(got[StartPool](w)) != 0 {
+		t.Errorf("found again: %+v, %v", s, w.did)
+	}
+}
+
+// What a pool that has been replaced says late counts no more.
+func TestAnOldPoolIsNotHeard(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	old := w.poolOf("a")
+	delete(w.pools, old)
+	w.happens(func() { w.x.PoolFailed(old, w.now) })
+	w.happens(func() { w.x.SourceStatus(SourceStatus{Pool: old, Source: "a", State: Left, Gone: true}, w.now) })
+	if w.poolOf("a") == 0 || w.over != nil {
+		t.Errorf("pools of %v", w.running())
+	}
+}
+
+func TestAPoolThatFailsAgainAndAgainIsGivenUp(t *testing.T) {
+	w := fetching(t, Config{}, "a", "b")
+	for i := range maxRestarts + 1 {
+		n := w.poolOf("a")
+		if n == 0 {
+			t.Fatalf("given up after %d", i)
+		}
+		delete(w.pools, n)
+		w.happens(func() { w.x.PoolFailed(n, w.now) })
+	}
+	if s := w.progress().Sources[0]; w.poolOf("a") != 0 || s.State != Left || s.Why != "the work on it failed again and again" {
+		t.Errorf("it is %v: %q", s.State, s.Why)
+	}
+	w.happens(func() { w.x.PoolFailed(99, w.now) })
+	if w.poolOf("b") == 0 {
+		t.Error("the other is gone too")
+	}
+}
+
+func TestGoodSourcesAreThoseThatGaveAndDidNotLie(t *testing.T) {
+	known := []peers.Addr{{ID: "known"}, {ID: "liar"}}
+	w := newWorld(t, Config{Keep: true}, Fetch{Share: theManifest.ID(), Manifest: theManifest, Sources: known})
+	w.opens(nil, nil)
+	w.find("known", "liar", "gave", "idle", "bad")
+	w.active("known", "liar", "gave", "idle", "bad")
+	for p := range share.Piece(thePieces - 1) {
+		w.piece([]peers.ID{"gave", "bad", "known", "gave"}[p], p)
+	}
+	for _, id := range []peers.ID{"liar", "bad"} {
+		w.happens(func() { w.x.Banned(id, w.now.Add(time.Hour), w.now); w.bans[id] = true })
+	}
+	w.piece("gave", 4)
+	w.worked(nil, 0, 0)
+	var ids []peers.ID
+	for _, a := range got[ServeOn](w) {
+		for _, s := range a.Sources {
+			ids = append(ids, s.ID)
+		}
+	}
+	if want := []peers.ID{"known", "gave"}; !slices.Equal(ids, want) {
+		t.Errorf("it came from %v, want %v", ids, want)
+	}
+	if s := w.progress().Sources[2]; s.Pieces != 3 || s.Bytes == 0 {
+		t.Errorf("one gave %d pieces, %d bytes", s.Pieces, s.Bytes)
+	}
+}
+
+// While there is no list of files, few are asked at once, and others beside those that take long.
+func TestTheListOfFilesIsAskedForOfFew(t *testing.T) {
+	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
+	w.find("a", "b", "c", "d", "e")
+	if len(w.asks) != maxManifestAsks {
+		t.Fatalf("%d are asked", len(w.asks))
+	}
+	w.pass(slowManifest)
+	if len(w.asks) != 5 {
+		t.Errorf("%d are asked after a while", len(w.asks))
+	}
+	w.replied("a", wire.Reply{Status: wire.Busy, Retry: time.Hour}, nil)
+	w.pass(maxBusy - time.Millisecond)
+	if w.asks["a"] {
+		t.Error("one that is busy is asked again at once")
+	}
+	w.pass(time.Millisecond)
+	if !w.asks["a"] {
+		t.Error("one that is busy is never asked again")
+	}
+	w.replied("b", wire.Reply{Status: wire.OK}, nil)
+	if len(w.asks) > 0 {
+		t.Errorf("%v are asked, and it is here", w.asks)
+	}
+	if o := got[Open](w); len(o) != 1 || o[0].Manifest.ID() != theManifest.ID() {
+		t.Errorf("opened %v", o)
+	}
+	w.replied("c", wire.Reply{Status: wire.OK}, nil)
+	if len(w.did) > 0 {
+		t.Errorf("a late answer: %v", w.did)
+	}
+}
+
+func TestWhatASourceSaysOfTheList(t *testing.T) {
+	for name, x := range map[string]struct {
+		r    wire.Reply
+		err  error
+		then SourceState
+		why  string
+	}{
+		"busy":        {wire.Reply{Status: wire.Busy, Retry: time.Millisecond}, nil, Resting, "is busy; asked again in 100 ms"},
+		"not there":   {wire.Reply{Status: wire.NotFound}, nil, Left, "does not have the share"},
+		"gone":        {wire.Reply{Status: wire.Gone, Reason: "removed"}, nil, Left, wire.Reply{Status: wire.Gone, Reason: "removed"}.String()},
+		"refused":     {wire.Reply{Status: wire.Refused, Reason: "not you"}, nil, Left, wire.Reply{Status: wire.Refused, Reason: "not you"}.String()},
+		"unreachable": {wire.Reply{}, peers.ErrUnreachable, Resting, "peer is unreachable; trying again in 1 s"},
+		"lost":        {wire.Reply{}, peers.ErrLost, Resting, "connection was lost; trying again in 1 s"},
+		"wrong":       {wire.Reply{}, fmt.Errorf("%w: nonsense", peers.ErrProtocol), Left, "broke the protocol: nonsense"},
+		"too long":    {wire.Reply{}, share.ErrManifest, Left, "broke the protocol: " + share.ErrManifest.Error()},
+	} {
+		w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
+		w.find("a", "b")
+		w.replied("a", x.r, x.err)
+		if s := w.progress().Sources[0]; s.State != x.then || s.Why != x.why {
+			t.Errorf("%s: %v because of %q", name, s.State, s.Why)
+		}
+		if blamed := len(got[Blame](w)) > 0; blamed != (name == "wrong" || name == "too long") {
+			t.Errorf("%s: blamed: %v", name, blamed)
+		}
+		w.replied("nobody", wire.Reply{}, nil)
+		w.claim(w.work == nil, "what nobody was asked for is believed")
+	}
+}
+
+// A list that cannot be read is the end: the share ID names those bytes, and no others.
+func TestAListThatCannotBeReadIsTheEnd(t *testing.T) {
+	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
+	w.find("a")
+	w.happens(func() {
+		delete(w.asks, "a")
+		w.x.ManifestCame("a", []byte("nonsense"), wire.Reply{Status: wire.OK}, nil, w.now)
+	})
+	if end := w.isOver(); !errors.Is(end.Err, share.ErrManifest) {
+		t.Errorf("ended with %v", end.Err)
+	}
+}
+
+// Whoever asks for the list in vain waits ever longer, within bounds.
+func TestTheListIsAskedForEverMoreRarely(t *testing.T) {
+	w := newWorld(t, Config{Stall: time.Hour}, Fetch{Share: theManifest.ID()})
+	w.find("a")
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
+		w.replied("a", wire.Reply{}, peers.ErrLost)
+		w.pass(want*time.Second - time.Millisecond)
+		if w.asks["a"] {
+			t.Fatalf("%d: asked again before %d s", i, want)
+		}
+		w.pass(time.Millisecond)
+		if !w.asks["a"] {
+			t.Fatalf("%d: not asked again after %d s", i, want)
+		}
+		if why := w.progress().Sources[0].Why; why != "connection was lost; trying again" {
+			t.Errorf("it is %q", why)
+		}
+	}
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Named: true}, w.now) })
+	for range namedDials {
+		w.replied("n", wire.Reply{}, peers.ErrUnreachable)
+		w.pass(30 * time.Second)
+	}
+	if w.asks["n"] || w.progress().Sources[1].State != Left {
+		t.Error("one that was only named, and cannot be reached, is asked for ever")
+	}
+	w.find("known")
+	for range namedDials + 1 {
+		w.replied("known", wire.Reply{}, peers.ErrUnreachable)
+		w.pass(30 * time.Second)
+	}
+	if !w.asks["known"] {
+		t.Error("one that the user named is given up")
+	}
+}
+
+// A transfer ends when nobody is left who could help, and says who is to blame.
+func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
+	gone := func(id peers.ID, outcome error) func(*world) {
+		return func(w *world) {
+			w.status(SourceStatus{Source: id, State: Left, Why: "is out", Gone: true, Connected: true, Outcome: outcome})
+		}
+	}
+	away := func(id peers.ID) func(*world) {
+		return func(w *world) {
+			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "refused", Dials: enoughDials})
+		}
+	}
+	lied := func(id peers.ID) func(*world) {
+		return func(w *world) {
+			w.happens(func() { w.x.SourceLied(SourceLied{Source: id, Kind: BadProof}, w.now) })
+			w.happens(func() { w.x.Banned(id, w.now.Add(time.Hour), w.now); w.bans[id] = true })
+		}
+	}
+	for name, x := range map[string]struct {
+		fleet bool
+		then  []func(*world)
+		want  error
+		says  string
+	}{
+		"nobody answers": {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
+		"one may answer": {then: []func(*world){away("a")}},
+		"nobody has it":  {then: []func(*world){gone("a", share.ErrNotFound), gone("b", share.ErrNotFound)}, want: share.ErrNotFound, says: "asked 2 (b: is out)"},
+		"all have left":  {then: []func(*world){gone("a", nil), gone("b", share.ErrNotFound)}, want: share.ErrStalled, says: "no source is left of 2 (b: is out)"},
+		"something answers": {then: []func(*world){gone("a", nil), func(w *world) {
+			w.status(SourceStatus{Source: "b", State: Resting, Why: "says nothing", Dials: enoughDials, Answered: true})
+		}}},
+		"one is left":           {then: []func(*world){gone("a", nil)}},
+		"a fleet may name more": {fleet: true, then: []func(*world){gone("a", nil), gone("b", nil)}},
+		"all lied":              {then: []func(*world){lied("a"), lied("b")}, want: share.ErrLied, says: "no source is left, and 2 of 2 lied"},
+		"one lied, one is away": {then: []func(*world){lied("a"), away("b")}, want: share.ErrLied, says: "1 of 2 lied"},
+	} {
+		cfg := Config{}
+		if x.fleet {
+			cfg.Fleet.Coordinator.ID = "seat"
+		}
+		w := newWorld(t, cfg, Fetch{Share: theManifest.ID(), Manifest: theManifest})
+		w.opens(nil, nil)
+		w.find("a", "b")
+		for _, f := range x.then {
+			f(w)
+		}
+		if x.want == nil {
+			w.claim(w.x.ending == nil, "%s: it ends with %v", name, w.x.ending)
+			continue
+		}
+		if end := w.isOver(); !errors.Is(end.Err, x.want) || !strings.Contains(end.Err.Error(), x.says) {
+			t.Errorf("%s: ended with %v", name, end.Err)
 		}
 	}
 }

@@ -229,8 +229,8 @@ func (t *Transfer) PieceDone(p share.Piece, from []peers.ID, last bool, leases L
 	t.hadAPart(from)
 	t.dirty.add(t.manifest.Layout().PieceLen(p), now, t.cfg)
 	t.then(Available{p})
-	if last && t.allHere() && t.ending == nil {
-		t.finish()
+	if last {
+		t.finishIfHere()
 	}
 }
 
@@ -249,9 +249,7 @@ func (t *Transfer) Planned(plan PlanStatus) { t.plan = plan }
 // PlanDone is told that nothing the LeaseManager knows of is left to fetch.
 func (t *Transfer) PlanDone(now time.Time) {
 	t.now = now
-	if t.allHere() && t.ending == nil && t.state < Finishing {
-		t.finish()
-	}
+	t.finishIfHere()
 }
 
 // SetPriority is told by somebody how urgent some entries are from now on.

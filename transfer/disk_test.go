@@ -1,0 +1,203 @@
+package transfer
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/share"
+)
+
+func TestWhatIsCompleteIsSyncedInTime(t *testing.T) {
+	w := fetching(t, Config{SyncEvery: 3 * time.Second}, "a")
+	w.pass(5 * time.Second)
+	w.claim(w.work == nil, "there is nothing to sync, and %v", w.work)
+	w.piece("a", 0)
+	w.pass(time.Second)
+	w.piece("a", 1)
+	w.pass(2*time.Second - time.Millisecond)
+	w.claim(w.work == nil, "synced too early")
+	w.pass(time.Millisecond)
+	w.claim(w.work == Sync, "not synced 3 s after the first piece")
+	w.piece("a", 2)
+	w.pass(10 * time.Second)
+	w.worked(nil, 0, 0)
+	w.claim(w.work == Sync, "what came meanwhile is forgotten")
+}
+
+func TestSoManyBytesAreSyncedAtOnce(t *testing.T) {
+	w := fetching(t, Config{SyncEvery: time.Hour, SyncBytes: 2 << 20}, "a")
+	w.piece("a", 0)
+	w.claim(w.work == nil, "synced after 1 MiB")
+	w.piece("a", 1)
+	w.claim(w.work == Sync, "not synced after 2 MiB")
+}
+
+// full is a transfer whose disk is full.
+func full(t *testing.T) *world {
+	w := fetching(t, Config{Stall: time.Minute}, "a")
+	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
+	if p := got[Pause](w); len(p) != 1 || p[0].Why == "" || w.progress().State != DiskFull || w.work != LookForRoom {
+		t.Fatalf("%v, paused %v, at work on %v", w.progress().State, p, w.work)
+	}
+	return w
+}
+
+func TestAFullDiskIsWaitedFor(t *testing.T) {
+	w := full(t)
+	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
+	w.claim(len(got[Pause](w)) == 0, "it is full already")
+	w.worked(nil, 100, 99)
+	w.claim(w.work == nil && strings.Contains(w.progress().Reason, "disk full"), "because of %q, it does %v", w.progress().Reason, w.work)
+	w.pass(lookEvery - time.Millisecond)
+	w.claim(w.work == nil, "looked for room at once")
+	w.pass(time.Millisecond)
+	w.claim(w.work == LookForRoom, "does not look again")
+	w.worked(nil, 100, 100)
+	if p := got[Pause](w); len(p) != 1 || p[0].Why != "" || w.progress().State != Fetching {
+		t.Errorf("there is room: %v, paused %v", w.progress().State, p)
+	}
+	w.claim(w.work == Sync, "what could not be synced before is not")
+}
+
+// A disk that is full though there is room on it is not tried all the time, and what was
+// waited for it counts.
+func TestADiskThatTakesNothingIsTriedNowAndThen(t *testing.T) {
+	w := full(t)
+	tried := 0
+	for began := w.now; w.over == nil && w.now.Sub(began) < time.Hour; {
+		switch {
+		case w.work == LookForRoom:
+			w.worked(nil, 100, 200)
+			if w.progress().State == Fetching {
+				tried++
+			}
+		case w.work == Sync:
+			w.worked(share.ErrDiskFull, 0, 0)
+		case w.work == Close:
+			w.worked(nil, 0, 0)
+		case w.x.ending != nil:
+			w.ends()
+		default:
+			w.pass(time.Second)
+		}
+	}
+	if w.over == nil || !errors.Is(w.over.Err, share.ErrDiskFull) || strings.Count(w.over.Err.Error(), "disk full") != 1 {
+		t.Errorf("over: %+v", w.over)
+	}
+	if tried < 5 || tried > 15 {
+		t.Errorf("it was tried %d times in a minute", tried)
+	}
+}
+
+// What was chosen while the disk was full may make an end of it.
+func TestNothingMoreIsWantedWhileTheDiskIsFull(t *testing.T) {
+	for _, looking := range []bool{true, false} {
+		w := full(t)
+		if !looking {
+			w.worked(nil, 100, 0)
+		}
+		w.happens(func() { w.x.SetPriority(port("x"), []int{entryA, entryD}, leasemgr.Skip, w.now) })
+		w.happens(func() { w.x.PlanDone(w.now) })
+		if looking {
+			w.worked(nil, 100, 0)
+		}
+		w.claim(w.work == Finish, "it does %v", w.work)
+		w.worked(nil, 0, 0)
+		if end := w.isOver(); end.Err != nil || end.Path != "/here" {
+			t.Errorf("ended with %+v", end)
+		}
+	}
+}
+
+func TestATransferWhoseEndDidNotFitGoesOn(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	for p := range share.Piece(thePieces) {
+		w.piece("a", p)
+	}
+	w.claim(w.work == Finish && len(w.pools) == 0, "it does %v", w.work)
+	w.worked(share.ErrDiskFull, 0, 0)
+	w.worked(nil, 1, 2)
+	w.claim(w.work == Finish, "there is room, and it does %v", w.work)
+	w.worked(share.ErrDiskFull, 0, 0)
+	w.worked(nil, 1, 2)
+	w.claim(w.work == nil, "it has tried that just now, and does %v", w.work)
+	w.pass(lookEvery)
+	w.worked(nil, 1, 2)
+	w.worked(nil, 0, 0)
+	if end := w.isOver(); end.Err != nil || end.Last.State != Complete {
+		t.Errorf("ended with %+v", end)
+	}
+}
+
+// More was chosen while there was no room for the end: sources are fetched from again.
+func TestMoreIsChosenWhileTheEndDoesNotFit(t *testing.T) {
+	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
+	w.opens(Choice{leasemgr.Normal, 0, 0, leasemgr.Skip, 0}, nil)
+	w.find("a")
+	w.active("a")
+	for p := range share.Piece(2) {
+		w.piece("a", p)
+	}
+	w.blocksOf("a", 2, 0, 3)
+	w.have.Add(2)
+	w.happens(func() { w.x.PieceDone(2, nil, true, Leases{}, w.now) })
+	w.worked(share.ErrDiskFull, 0, 0)
+	w.happens(func() { w.x.SetPriority(port("x"), []int{entryD}, leasemgr.Normal, w.now) })
+	w.worked(nil, 1, 2)
+	w.claim(w.progress().State == Fetching && w.poolOf("a") != 0, "%v, pools of %v", w.progress().State, w.running())
+}
+
+// A disk that lost pieces, and a worker that panicked, have the transfer begin again from
+// what is on disk; a few times.
+func TestATransferBeginsAgain(t *testing.T) {
+	for name, fail := range map[string]func(*world){
+		"lost":  func(w *world) { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) },
+		"panic": func(w *world) { w.x.WorkerFailed("verifier", "a bug", w.now) },
+	} {
+		w := fetching(t, Config{Verifiers: 2}, "a")
+		for i := range maxRestarts {
+			w.piece("a", share.Piece(i))
+			w.happens(func() { fail(w) })
+			again := got[BeginsAgain](w)
+			w.claim(len(again) == 1 && len(w.pools) == 0 && !w.leases && w.dying == 2 && w.work == nil, "%s: %v, pools of %v, it does %v", name, again, w.running(), w.work)
+			w.happens(func() { fail(w) })
+			w.claim(len(got[BeginsAgain](w)) == 0, "it begins again already")
+			w.ends()
+			w.worked(nil, 0, 0)
+			if _, opening := w.work.(Open); !opening {
+				t.Fatalf("%s: it does %v", name, w.work)
+			}
+			w.opens(nil, nil, 0)
+			if p := w.progress(); p.State != Fetching || p.Done != 1 || p.Resumed != 0 || w.poolOf("a") == 0 || !w.leases {
+				t.Fatalf("%s: %+v", name, p)
+			}
+		}
+		w.happens(func() { fail(w) })
+		if end := w.isOver(); end.Err == nil || end.Last.State != Failed {
+			t.Errorf("%s: ended with %v", name, end.Err)
+		}
+	}
+}
+
+func TestADiskThatFailsOtherwiseIsTheEnd(t *testing.T) {
+	broken := errors.New("broken")
+	for name, fail := range map[string]func(*world){
+		"writing": func(w *world) { w.happens(func() { w.x.DiskFailed(broken, w.now) }) },
+		"syncing": func(w *world) { w.piece("a", 0); w.pass(time.Minute / 2); w.worked(broken, 0, 0) },
+		"finishing": func(w *world) {
+			for p := range share.Piece(thePieces) {
+				w.piece("a", p)
+			}
+			w.worked(broken, 0, 0)
+		},
+	} {
+		w := fetching(t, Config{}, "a")
+		fail(w)
+		if end := w.isOver(); !errors.Is(end.Err, broken) || end.Last.State != Failed {
+			t.Errorf("%s: ended with %v", name, end.Err)
+		}
+	}
+}
