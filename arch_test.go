@@ -53,7 +53,9 @@ var layers = map[string]string{
 	"rounds/etcdkv":     "rounds",
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers leasemgr fetchpool verifier fleet rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds internal/words",
-	"web":               ". share peers",
+	"api":               ". share",
+	"daemon":            ". share peers catalog api store store/vfs internal/bounds",
+	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
 	"simnet/model":     "actors/system",
@@ -66,7 +68,7 @@ var layers = map[string]string{
 	"internal/rig":     "", // for tests alone
 	"internal/bounds":  "",
 	"internal/words":   "",
-	"cmd/fetcher":      ". share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios",
+	"cmd/fetcher":      ". api daemon share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios",
 }
 
 // only names who may import a dependency that is heavy, or that would let a
@@ -84,7 +86,11 @@ var only = map[string]string{
 	"google.golang.org/protobuf/encoding":  "wire",
 	"google.golang.org/protobuf":           "wire wire/wirepb",
 	module + "/wire/wirepb":                "",
-	"github.com/prometheus/":               "web p2p", // p2p: a registry of its own for libp2p
+	"github.com/coreos/go-systemd/":        "cmd/fetcher",
+	"github.com/danielgtaylor/huma/":       "api",
+	"github.com/pelletier/go-toml/":        "daemon",
+	"github.com/fsnotify/":                 "daemon",
+	"github.com/prometheus/":               "daemon p2p", // p2p: a registry of its own for libp2p
 	"github.com/spf13/":                    "cmd/fetcher",
 	"github.com/boombuler/":                "cmd/fetcher",
 	"golang.org/x/term":                    "cmd/fetcher",

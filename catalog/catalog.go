@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -68,13 +69,14 @@ func (d *DB) Add(ctx context.Context, now time.Time, w Wish) (e Entry, err error
 }
 
 // Set has f change what an entry's owner wants of it, as far as that can change, and
-// says what the entry is now. An error of f changes nothing.
+// says what the entry is now. What is to be fetched in another choice is Asked again. An
+// error of f changes nothing.
 func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err error) {
 	err = d.write(ctx, func(t tx) error {
 		if e, err = t.entry(id); err != nil {
 			return err
 		}
-		key := e.Wish.key()
+		key, before := e.Wish.key(), e.Wish
 		if err := f(&e.Wish); err != nil {
 			return err
 		}
@@ -88,7 +90,10 @@ func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err 
 		if err != nil {
 			return err
 		}
-		return t.rows(`UPDATE entries SET wish = ?2 WHERE id = ?1`, nil, int64(id), string(text))
+		if !slices.Equal(before.Only, e.Only) || !slices.Equal(before.Skip, e.Skip) {
+			e.State, e.Why = Asked, ""
+		}
+		return t.rows(`UPDATE entries SET wish = ?2, state = ?3, why = ?4 WHERE id = ?1`, nil, int64(id), string(text), int64(e.State), e.Why)
 	})
 	return e, err
 }
@@ -107,6 +112,7 @@ func (d *DB) Note(ctx context.Context, now time.Time, id ID, f func(*Status)) (e
 			s.Since = time.Unix(now.Unix(), 0)
 		}
 		s.Older = s.Older[max(0, len(s.Older)-MaxOlder):]
+		s.Done = timeAt(seconds(s.Done)) // as it will be read
 		s.Why = s.Why[:min(len(s.Why), maxWhy)]
 		var id any
 		if !s.Share.IsZero() {

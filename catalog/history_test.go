@@ -126,7 +126,15 @@ func (h *history) set() {
 	id, i := h.pickID(), 0
 	f := func(w *Wish) error { w.Paused, w.Priority = !w.Paused, 1; return nil }
 	want := error(nil)
-	switch pick(h, "how", 0, 1, 2) {
+	how := pick(h, "how", 0, 1, 2, 3)
+	switch how {
+	case 3:
+		f = func(w *Wish) error {
+			if w.kind() == Fetch {
+				w.Only = []string{pick(h, "only", "a", "b")}
+			}
+			return nil
+		}
 	case 1:
 		f, want = func(w *Wish) error { w.Paused = !w.Paused; return errCrash }, errCrash
 	case 2:
@@ -138,8 +146,12 @@ func (h *history) set() {
 		h.is("set", err, ErrNoEntry)
 		return
 	}
-	w := h.want[i].Wish
-	if f(&w); w.Priority == 2 {
+	w := e.Wish
+	if how != 3 {
+		w = h.want[i].Wish
+		f(&w)
+	}
+	if w.Priority == 2 {
 		if err == nil {
 			h.Fatal("a priority of 2 was taken")
 		}
@@ -147,6 +159,9 @@ func (h *history) set() {
 	}
 	h.is("set", err, want)
 	if err == nil {
+		if how == 3 && !slices.Equal(w.Only, h.want[i].Only) {
+			h.want[i].State, h.want[i].Why = Asked, ""
+		}
 		h.want[i].Wish = w
 		h.same("set", e, h.want[i])
 	}

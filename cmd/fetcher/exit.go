@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -24,6 +25,7 @@ const (
 	exitHeld        = 11
 	exitExists      = 13
 	exitPath        = 14
+	exitNoNode      = 15
 	exitInterrupted = 130
 	exitPipe        = 141
 )
@@ -36,6 +38,8 @@ var outcomes = []struct {
 	name string
 	err  error
 }{
+	{exitUsage, "usage", api.ErrRequest},
+	{exitUsage, "usage", api.ErrNoEntry},
 	{exitUsage, "usage", share.ErrTicket},
 	{exitUsage, "usage", fetcher.ErrNoSource},
 	{exitUsage, "usage", fetcher.ErrAddress},
@@ -44,11 +48,13 @@ var outcomes = []struct {
 	{exitPath, "path", share.ErrPath},
 	{exitExists, "exists", share.ErrExists},
 	{exitHeld, "held", share.ErrHeld},
+	{exitHeld, "held", api.ErrHave},
 	{exitDiskFull, "disk_full", share.ErrDiskFull},
 	{exitNetwork, "network", share.ErrNetwork},
 	{exitNotFound, "not_found", share.ErrNotFound},
 	{exitLied, "lied", share.ErrLied},
 	{exitStalled, "stalled", share.ErrStalled},
+	{exitNoNode, "no_node", api.ErrNoNode},
 	{exitInterrupted, "interrupted", errInterrupted},
 	{exitInterrupted, "interrupted", fetcher.ErrStopped},
 	{exitPipe, "pipe", errPipe},
@@ -92,6 +98,7 @@ var advices = []struct {
 	err  error
 	what string
 }{
+	{api.ErrNoNode, "Start one with fetcher node run, or name its state directory with --dir."},
 	{fetcher.ErrStateDir, "Name another folder with --dir, or FETCHER_DIR in the environment."},
 	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
@@ -108,8 +115,8 @@ var advices = []struct {
 
 // advice is what a person can do about an error, as a line; "" if the error says it.
 func advice(err error) string {
-	if errors.As(err, new(usageError)) {
-		return ""
+	if errors.As(err, new(usageError)) || errors.As(err, new(*api.Problem)) {
+		return "" // the node has said what to do
 	}
 	if errors.As(err, new(importError)) {
 		if s := leaveOut(err); s != "" {

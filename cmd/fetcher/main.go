@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -42,15 +43,23 @@ func interrupts() context.Context {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() { // ends with the process
-		cancel(signalled{<-signals})
 		for s := range signals {
-			if s != syscall.SIGHUP {
+			again := hangup.Load()
+			switch {
+			case s == syscall.SIGHUP && again != nil:
+				(*again)()
+			case ctx.Err() == nil:
+				cancel(signalled{s})
+			case s != syscall.SIGHUP:
 				os.Exit(exitInterrupted)
 			}
 		}
 	}()
 	return ctx
 }
+
+// hangup is what SIGHUP means to a command that does not end by it.
+var hangup atomic.Pointer[func()]
 
 // signalled is the cause of a context that a signal cancelled.
 type signalled struct{ os.Signal }
@@ -151,6 +160,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.roundCommand(), a.simCommand(), a.versionCommand())
+	root.AddCommand(a.nodeCommands()...)
 	complete(root)
 	return root
 }
@@ -160,6 +170,10 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher share PATH       prints a ticket and serves until Ctrl-C
   fetcher fetch TICKET     fetches what the ticket names; run it again to resume
   fetcher cat TICKET FILE  writes one file of it to stdout
+
+  fetcher node run         keeps many shares over restarts, until it is ended
+  fetcher add TICKET|PATH  has the node fetch a share, or serve a path
+  fetcher list             lists what it serves and fetches
 
 Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL, and
 --seed of sim run FETCHER_SIM_SEED, --kv of round run FETCHER_ROUND_KV. One that
@@ -175,6 +189,7 @@ Exit codes, the first that holds in this order:
     3  every peer said that it does not have the share
     5  no source is left, and one lied
     4  stalled: no verified byte for --stall
+   15  no node runs that could be asked
   130  interrupted; the same command resumes
   141  the reader of stdout has gone
     1  anything else; sim run: something did not hold; round run: CMD failed

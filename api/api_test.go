@@ -1,0 +1,429 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fake is a node with one entry, 7.
+type fake struct {
+	Node
+	feed *Feed
+	last Add
+}
+
+type memory struct{ *bytes.Reader }
+
+func (memory) Close() error { return nil }
+
+func (f *fake) Feed() *Feed { return f.feed }
+func (f *fake) Status(context.Context) (Status, error) {
+	return Status{Peer: "12D3", Addrs: []string{}, Warnings: []string{}}, nil
+}
+func (f *fake) Entries(context.Context) (out []Entry, _ error) {
+	for i := range 2500 {
+		out = append(out, Entry{ID: int64(i + 1)})
+	}
+	return out, nil
+}
+func (f *fake) Entry(_ context.Context, id int64) (Entry, error) {
+	if id != 7 {
+		return Entry{}, Refuse(ErrNoEntry, "there is no entry %d", id)
+	}
+	return Entry{ID: 7, Kind: "serve", State: Served}, nil
+}
+func (f *fake) Add(_ context.Context, a Add) (Entry, error) {
+	f.last = a
+	if a.Ticket == "held" {
+		return Entry{}, fmt.Errorf("share x: %w", share.ErrHeld)
+	}
+	return Entry{ID: 7, Kind: "fetch", State: Waiting}, nil
+}
+func (f *fake) Remove(context.Context, int64, bool) (Removed, error) {
+	panic("nobody may get here")
+}
+func (f *fake) OpenFile(_ context.Context, id int64, path string) (Content, error) {
+	if id != 7 || !slices.Contains([]string{"a/b.txt", "page.html"}, path) {
+		return Content{}, Refuse(ErrNoEntry, "entry %d has no file %q", id, path)
+	}
+	return Content{memory{bytes.NewReader([]byte("0123456789"))}, path, time.Time{}}, nil
+}
+
+// served is a server on a unix socket, or with an access on TCP.
+func served(t testing.TB, a *Access) (f *fake, address string, c *http.Client) {
+	t.Helper()
+	f = &fake{feed: NewFeed("run")}
+	network, at := "unix", filepath.Join(t.TempDir(), "s")
+	if a != nil {
+		network, at = "tcp", "127.0.0.1:0"
+	}
+	l, err := net.Listen(network, at)
+	must(t, err)
+	if a == nil {
+		a = &Access{}
+	} else if a.Hosts == nil {
+		a.Hosts = []string{l.Addr().String()}
+	}
+	s := NewServer(f, slog.New(slog.DiscardHandler), nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "page") }))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l, *a) }()
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return net.Dial(network, l.Addr().String())
+	}}
+	t.Cleanup(func() {
+		tr.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return f, l.Addr().String(), &http.Client{Transport: tr}
+}
+
+func TestTheClientAndTheServerAgree(t *testing.T) {
+	f, at, _ := served(t, nil)
+	c, err := Dial(t.Context(), at)
+	must(t, err)
+	defer c.Close()
+	if s, err := c.Status(t.Context()); err != nil || s.Peer != "12D3" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if all, err := c.Entries(t.Context()); err != nil || len(all) != 2500 || all[2499].ID != 2500 {
+		t.Errorf("%d entries, %v", len(all), err)
+	}
+	want := Add{Ticket: "t", Only: []string{"a"}, Priority: "high", SeedRatio: 1.5}
+	if e, err := c.Add(t.Context(), want); err != nil || e.State != Waiting || fmt.Sprint(f.last) != fmt.Sprint(want) {
+		t.Errorf("%+v, %v; sent %+v", e, err, f.last)
+	}
+	if _, err := c.Add(t.Context(), Add{Ticket: "held"}); !errors.Is(err, share.ErrHeld) && !errors.Is(err, ErrHave) || err == nil || err.Error() != "share x: "+share.ErrHeld.Error() {
+		t.Errorf("an error that is held: %v", err)
+	}
+	if _, err := c.Entry(t.Context(), 8); !errors.Is(err, ErrNoEntry) {
+		t.Errorf("no entry: %v", err)
+	}
+	if _, err := c.Add(t.Context(), Add{Ticket: "t", Priority: "urgent"}); !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), "priority") {
+		t.Errorf("a priority that is none: %v", err)
+	}
+	r, err := c.Content(t.Context(), 7, "a/b.txt")
+	must(t, err)
+	defer r.Close()
+	if b, err := io.ReadAll(r); err != nil || string(b) != "0123456789" {
+		t.Errorf("content %q, %v", b, err)
+	}
+	if _, err := Dial(t.Context(), at+"x"); !errors.Is(err, ErrNoNode) {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+func TestEventsGoOnWhereTheReaderStopped(t *testing.T) {
+	f, at, _ := served(t, nil)
+	c, err := Dial(t.Context(), at)
+	must(t, err)
+	defer c.Close()
+	for i := range 5 {
+		f.feed.Publish(Event{Type: "entry", Entry: &Entry{ID: int64(i)}})
+	}
+	var got []string
+	must(t, c.Events(t.Context(), "run-1", func(e Event) bool {
+		got = append(got, fmt.Sprint(e.ID, e.Type, e.Entry.ID))
+		return len(got) == 3
+	}))
+	if want := []string{"run-2entry2", "run-3entry3", "run-4entry4"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, since := range []string{"other-1", "run-5", "run-x", "x"} {
+		must(t, c.Events(t.Context(), since, func(e Event) bool {
+			if e.Type != "reset" {
+				t.Errorf("since %q: first %+v", since, e)
+			}
+			return true
+		}))
+	}
+}
+
+func TestAReaderThatIsSlowIsToldWhatItMissed(t *testing.T) {
+	f := NewFeed("run")
+	c := f.From("")
+	for range feedLength + 1 {
+		f.Publish(Event{Type: "entry"})
+	}
+	e, ok, _, _ := c.Next()
+	if !ok || e.Type != "reset" {
+		t.Errorf("%+v", e)
+	}
+	if e, ok, more, _ := c.Next(); ok || more == nil {
+		t.Errorf("after the reset: %+v", e)
+	}
+	if next := f.From(e.ID); next.lost {
+		t.Error("the ID of a reset cannot be gone on from")
+	}
+	f.Close()
+	if _, ok, _, ended := c.Next(); ok || !ended {
+		t.Error("a closed feed goes on")
+	}
+}
+
+// request asks with headers, and says the status and the problem.
+func request(t testing.TB, c *http.Client, method, url, body string, header ...string) (*http.Response, Problem) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	must(t, err)
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	must(t, err)
+	res.Body = io.NopCloser(bytes.NewReader(b))
+	var p Problem
+	json.Unmarshal(b, &p)
+	return res, p
+}
+
+func TestWhoMayAskWhat(t *testing.T) {
+	_, at, c := served(t, &Access{Token: "all", Read: "look"})
+	url := "http://" + at
+	for _, x := range []struct {
+		what, method, path string
+		header             []string
+		want               int
+	}{
+		{"no token", "GET", "/v1/node", nil, 401},
+		{"wrong token", "GET", "/v1/node", []string{"Authorization", "Bearer al"}, 401},
+		{"no scheme", "GET", "/v1/node", []string{"Authorization", "all"}, 401},
+		{"basic", "GET", "/v1/node", []string{"Authorization", "Basic all"}, 401},
+		{"token in the query", "GET", "/v1/node?token=all", nil, 401},
+		{"metrics", "GET", "/metrics", nil, 401},
+		{"right token", "GET", "/v1/node", []string{"Authorization", "Bearer all"}, 200},
+		{"read token", "GET", "/v1/node", []string{"Authorization", "Bearer look"}, 200},
+		{"read token adds", "POST", "/v1/entries", []string{"Authorization", "Bearer look"}, 403},
+		{"read token removes", "DELETE", "/v1/entries/7", []string{"Authorization", "Bearer look"}, 403},
+		{"page", "GET", "/", nil, 200},
+		{"foreign host", "GET", "/", []string{"Host", "evil.example"}, 421},
+		{"foreign host and token", "GET", "/v1/node", []string{"Host", "evil.example", "Authorization", "Bearer all"}, 421},
+		{"cross-site fetch", "DELETE", "/v1/entries/7", []string{"Authorization", "Bearer all", "Sec-Fetch-Site", "cross-site"}, 403},
+		{"other origin", "POST", "/v1/entries", []string{"Authorization", "Bearer all", "Origin", "http://evil.example"}, 403},
+		{"cross-site form", "POST", "/v1/entries", []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "null"}, 403},
+		{"form without origin", "POST", "/v1/entries", []string{"Content-Type", "application/x-www-form-urlencoded"}, 401},
+	} {
+		res, p := request(t, c, x.method, url+x.path, `{"ticket":"t"}`, x.header...)
+		if res.StatusCode != x.want || x.want > 400 && p.Code != "denied" {
+			t.Errorf("%s: %d %+v, want %d", x.what, res.StatusCode, p, x.want)
+		}
+		if res.Header.Get("Access-Control-Allow-Origin") != "" || !strings.Contains(res.Header.Get("Content-Security-Policy"), "default-src 'none'") || res.Header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: headers %v", x.what, res.Header)
+		}
+	}
+}
+
+func TestALinkOpensOneFileForAWhile(t *testing.T) {
+	a := &Access{Token: "all", Read: "look"}
+	_, at, c := served(t, a)
+	url := "http://" + at
+	res, _ := request(t, c, "GET", url+"/v1/entries/7/link?path=a%2Fb.txt", "", "Authorization", "Bearer look")
+	var l Link
+	must(t, json.NewDecoder(res.Body).Decode(&l))
+	if res, _ := request(t, c, "GET", url+l.Path, "", "Range", "bytes=2-4"); res.StatusCode != 206 {
+		t.Errorf("%s: %s", l.Path, res.Status)
+	} else if b, _ := io.ReadAll(res.Body); string(b) != "234" {
+		t.Errorf("range: %q", b)
+	}
+	path, query, _ := strings.Cut(l.Path, "?")
+	old := a.link(path, time.Now().Add(-linkTime-time.Second))
+	for what, x := range map[string][2]string{
+		"another file": {"GET", "/v1/entries/7/files/page.html?" + query}, "another entry": {"GET", strings.Replace(l.Path, "/7/", "/8/", 1)},
+		"another time": {"GET", strings.Replace(l.Path, "until=", "until=9", 1)}, "no key": {"GET", path}, "an old one": {"GET", old},
+		"not to look": {"DELETE", "/v1/entries/7?" + query}, "the node": {"GET", "/v1/node?" + query},
+	} {
+		if res, _ := request(t, c, x[0], url+x[1], ""); res.StatusCode != 401 {
+			t.Errorf("%s: %s", what, res.Status)
+		}
+	}
+}
+
+func TestFilesAreServedHarmlessly(t *testing.T) {
+	_, at, c := served(t, nil)
+	_ = at
+	for _, path := range []string{"a/b.txt", "a%2Fb.txt"} {
+		res, _ := request(t, c, "GET", "http://node/v1/entries/7/files/"+path, "")
+		if b, _ := io.ReadAll(res.Body); res.StatusCode != 200 || string(b) != "0123456789" {
+			t.Errorf("%s: %s %q", path, res.Status, b)
+		}
+	}
+	res, _ := request(t, c, "GET", "http://node/v1/entries/7/files/page.html", "")
+	if h := res.Header; !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("a page of a share: %v", h)
+	}
+	for _, path := range []string{"..%2F..%2Fetc%2Fpasswd", "%2Fetc%2Fpasswd", "a/../a/b.txt/", "a%2F..%2Fa%2Fb.txt", "%00"} {
+		if res, p := request(t, c, "GET", "http://node/v1/entries/7/files/"+path, ""); res.StatusCode != 404 {
+			t.Errorf("%s: %s %+v", path, res.Status, p)
+		}
+	}
+}
+
+func TestProblemsSayWhatIsWrong(t *testing.T) {
+	_, _, c := served(t, nil)
+	for _, x := range []struct {
+		method, path, body string
+		want               int
+		code               string
+	}{
+		{"GET", "/v1/entries/8", "", 404, "no_entry"},
+		{"GET", "/v1/entries/x", "", 422, "usage"},
+		{"GET", "/v1/entries/0", "", 422, "usage"},
+		{"GET", "/v1/nothing", "", 404, "no_entry"},
+		{"PUT", "/v1/entries", "", 404, "no_entry"},
+		{"POST", "/v1/entries", `{"ticket":1}`, 422, "usage"},
+		{"POST", "/v1/entries", `{"tickets":"t"}`, 422, "usage"},
+		{"POST", "/v1/entries", `{"ticket":"held"}`, 409, "held"},
+		{"POST", "/v1/entries", `{`, 400, "usage"},
+		{"POST", "/v1/entries", strings.Repeat("[", 100_000), 400, "usage"},
+	} {
+		res, p := request(t, c, x.method, "http://node"+x.path, x.body, "Content-Type", "application/json")
+		if res.StatusCode != x.want || p.Code != x.code || p.Status != x.want || p.Detail == "" || res.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s %.20s: %s %q %+v", x.method, x.path, x.body, res.Status, res.Header.Get("Content-Type"), p)
+		}
+	}
+}
+
+// endless is JSON without an end.
+type endless struct{ n int64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	n := copy(b, bytes.Repeat([]byte("1,"), len(b)/2+1))
+	e.n += int64(n)
+	return n, nil
+}
+
+func TestJSONWithoutAnEndIsRefused(t *testing.T) {
+	_, _, c := served(t, nil)
+	e := &endless{}
+	req, err := http.NewRequest("POST", "http://node/v1/entries", io.MultiReader(strings.NewReader(`{"only":[`), io.LimitReader(e, 100<<20)))
+	must(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.Do(req)
+	if err == nil { // or the server has closed the connection, which is as good
+		res.Body.Close()
+		if res.StatusCode != 413 {
+			t.Errorf("%s", res.Status)
+		}
+	}
+	if e.n > 16<<20 {
+		t.Errorf("%d bytes were taken", e.n)
+	}
+}
+
+func TestConnectionsAreBoundedAndTheOthersServed(t *testing.T) {
+	_, at, c := served(t, &Access{Token: "all", MaxConns: 8})
+	before := runtime.NumGoroutine()
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	closed := 0
+	for range 500 { // each begins a request and says no more
+		s, err := net.Dial("tcp", at)
+		must(t, err)
+		open = append(open, s)
+		fmt.Fprint(s, "GET / HT")
+	}
+	for _, s := range open[8:] {
+		s.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := s.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		closed++
+	}
+	if n := runtime.NumGoroutine() - before; closed < 490 || n > 100 {
+		t.Errorf("of 500 slow connections %d were closed, and %d goroutines are more", closed, n)
+	}
+	for _, s := range open {
+		s.Close()
+	}
+	for end := time.Now().Add(10 * time.Second); ; { // when the server has seen that they are closed
+		res, err := c.Get("http://" + at + "/")
+		if err == nil {
+			res.Body.Close()
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAReaderThatNeverReadsHoldsNobodyUp(t *testing.T) {
+	f, at, _ := served(t, &Access{Token: "all"})
+	s, err := net.Dial("tcp", at)
+	must(t, err)
+	defer s.Close()
+	s.(*net.TCPConn).SetReadBuffer(4096)
+	fmt.Fprintf(s, "GET /v1/events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer all\r\n\r\n", at)
+	line, err := bufio.NewReaderSize(s, 16).ReadString('\n')
+	if err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	began := time.Now()
+	for range 10 * feedLength {
+		f.feed.Publish(Event{Type: "entry", Entry: &Entry{Reason: strings.Repeat("x", 1000)}})
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("20 MB of events took %v beside a reader that does not read", took)
+	}
+}
+
+func TestTheDescriptionIsOfTheAPI(t *testing.T) {
+	_, _, c := served(t, nil)
+	res, _ := request(t, c, "GET", "http://node/v1/openapi.json", "")
+	var d struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct{ OperationID string }
+	}
+	must(t, json.NewDecoder(res.Body).Decode(&d))
+	if d.OpenAPI != "3.1.0" {
+		t.Errorf("OpenAPI %q", d.OpenAPI)
+	}
+	var ops []string
+	for _, p := range d.Paths {
+		for _, op := range p {
+			ops = append(ops, op.OperationID)
+		}
+	}
+	slices.Sort(ops)
+	want := []string{"add", "content", "entries", "entry", "events", "files", "history", "limits", "link", "peers", "remove", "set", "setLimits", "sources", "status", "why"}
+	if !slices.Equal(ops, want) {
+		t.Errorf("%q, want %q", ops, want)
+	}
+}

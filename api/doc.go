@@ -1,0 +1,14 @@
+// Package api is the HTTP API of a node that runs on its own: what travels, the server
+// around a [Node], and a client. It promises nothing to outsiders but what it serves at
+// /v1/openapi.json.
+//
+//	types.go    what travels: entries, files, sources, limits, events
+//	problem.go  errors as they travel, and back into the errors that callers branch on
+//	feed.go     events, numbered, for readers that come back
+//	server.go   who may ask what: the guards of a listener
+//	routes.go   the operations
+//	stream.go   events as they come, and files with ranges
+//	client.go   the same from the other side
+//
+// Package daemon is the Node behind it.
+package api

@@ -1,0 +1,229 @@
+package api
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What one asker may cost.
+const (
+	maxBody      = 1 << 20
+	maxHeader    = 16 << 10
+	headerTime   = 5 * time.Second
+	requestTime  = 30 * time.Second // for a request with its body, and for an answer that does not stream
+	idleTime     = time.Minute
+	streamTime   = 20 * time.Second // for a reader of a stream to take what it was sent
+	shutdownTime = 3 * time.Second
+)
+
+// Access says who may ask at a listener. The zero value is for a socket that only
+// people who may do all can open.
+type Access struct {
+	// Token is what an asker must know to do all, Read to look. Empty: nothing is asked for.
+	Token, Read string
+	// Hosts are the names, with ports, by which the listener may be called, so that no
+	// page of another name reaches it through a browser. Empty: any.
+	Hosts []string
+	// MaxConns bounds the connections; those beyond are closed. Default 256.
+	MaxConns int
+}
+
+// Server answers for a node.
+type Server struct {
+	node    Node
+	log     *slog.Logger
+	handler http.Handler
+}
+
+// NewServer makes the server of a node. metrics answers at /metrics, and page at all
+// that is not of the API; either may be nil.
+func NewServer(n Node, log *slog.Logger, metrics, page http.Handler) *Server {
+	s := &Server{node: n, log: log}
+	mux := http.NewServeMux()
+	s.routes(mux)
+	if metrics != nil {
+		mux.Handle("GET /metrics", metrics)
+	}
+	if page != nil {
+		mux.Handle("/", page)
+	}
+	s.handler = mux
+	return s
+}
+
+// Serve answers at l until ctx ends, or l fails. It closes l, and waits for its
+// connections for a few seconds.
+func (s *Server) Serve(ctx context.Context, l net.Listener, a Access) error {
+	if a.MaxConns == 0 {
+		a.MaxConns = 256
+	}
+	base, cut := context.WithCancel(context.WithoutCancel(ctx)) // of the requests: streams end with it
+	defer cut()
+	h := &http.Server{
+		Handler: s.guarded(a), ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return base },
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	var closing sync.WaitGroup
+	stop := context.AfterFunc(ctx, func() {
+		defer closing.Done()
+		cut()
+		end, cancel := context.WithTimeout(context.Background(), shutdownTime)
+		defer cancel()
+		if h.Shutdown(end) != nil {
+			h.Close()
+		}
+	})
+	closing.Add(1)
+	err := h.Serve(&bounded{Listener: l, free: int64(a.MaxConns)})
+	if stop() { // l has failed by itself
+		closing.Done()
+		h.Close()
+		return err
+	}
+	closing.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// bounded is a listener with a bound on its connections.
+type bounded struct {
+	net.Listener
+	free int64
+	used atomic.Int64
+}
+
+func (l *bounded) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.used.Add(1) <= l.free {
+			return &counted{Conn: c, of: l}, nil
+		}
+		l.used.Add(-1)
+		c.Close()
+	}
+}
+
+// counted is a connection of a bounded listener.
+type counted struct {
+	net.Conn
+	of   *bounded
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.of.used.Add(-1) })
+	return c.Conn.Close()
+}
+
+// policy is what a page may do: load what is served here, and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// guarded is the handler behind the guards of a listener.
+func (s *Server) guarded(a Access) http.Handler {
+	cross := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTime))
+		switch {
+		case len(a.Hosts) > 0 && !slices.Contains(a.Hosts, strings.ToLower(r.Host)):
+			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("this node is not called %q; use an address that it was told to listen on", r.Host))
+		case cross.Check(r) != nil:
+			refuse(w, http.StatusForbidden, "a page of another site may not ask this")
+		case a.Token != "" && secret(r.URL.Path) && !a.knows(r):
+			h.Set("WWW-Authenticate", "Bearer")
+			refuse(w, http.StatusUnauthorized, "the token of this node is needed; it is in its state directory")
+		case a.Token != "" && a.only(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
+			refuse(w, http.StatusForbidden, "this token may look, and change nothing")
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			s.handler.ServeHTTP(w, withAccess(r, a))
+		}
+	})
+}
+
+// secret says whether a path needs the token: all but the files of the page.
+func secret(path string) bool { return strings.HasPrefix(path, "/v1/") || path == "/metrics" }
+
+func bearer(r *http.Request) string {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return ""
+	}
+	return token
+}
+
+func equal(a, b string) bool { return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// knows says whether the asker knows one of the tokens, or has a link that somebody
+// made who does.
+func (a Access) knows(r *http.Request) bool {
+	return equal(bearer(r), a.Token) || equal(bearer(r), a.Read) || a.linked(r)
+}
+
+// only says whether the asker may only look.
+func (a Access) only(r *http.Request) bool { return !equal(bearer(r), a.Token) }
+
+// linkTime is how long a link to a file works.
+const linkTime = 12 * time.Hour
+
+// link is the path of a file with a key that takes the place of the token, for what can
+// send none: players, and what a browser saves.
+func (a Access) link(path string, now time.Time) string {
+	until := strconv.FormatInt(now.Add(linkTime).Unix(), 10)
+	return path + "?until=" + until + "&key=" + a.sign(path, until)
+}
+
+func (a Access) sign(path, until string) string {
+	m := hmac.New(sha256.New, []byte(a.Token))
+	fmt.Fprintf(m, "%s\n%s", until, path)
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+func (a Access) linked(r *http.Request) bool {
+	until := r.URL.Query().Get("until")
+	end, err := strconv.ParseInt(until, 10, 64)
+	return err == nil && r.Method == http.MethodGet && time.Now().Unix() < end && equal(r.URL.Query().Get("key"), a.sign(r.URL.EscapedPath(), until))
+}
+
+type accessKey struct{}
+
+func withAccess(r *http.Request, a Access) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), accessKey{}, a))
+}
+
+// refuse answers with a problem.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	answer(w, &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: codes[status]})
+}
+
+func answer(w http.ResponseWriter, p *Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	json.NewEncoder(w).Encode(p) // an asker that has gone is not our error
+}

@@ -1,0 +1,191 @@
+package api
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Node is what the API is about. Its methods may be called at the same time. An error
+// that is a *Problem travels as it is, others with the code that Code finds.
+type Node interface {
+	Status(ctx context.Context) (Status, error)
+	Entries(ctx context.Context) ([]Entry, error)
+	Entry(ctx context.Context, id int64) (Entry, error)
+	Add(ctx context.Context, a Add) (Entry, error)
+	Set(ctx context.Context, id int64, s Set) (Entry, error)
+	Remove(ctx context.Context, id int64, data bool) (Removed, error)
+	Files(ctx context.Context, id int64) ([]File, error)
+	// OpenFile opens a file of an entry by its path in the share. What is not here yet is
+	// waited for by Read, for as long as ctx lasts.
+	OpenFile(ctx context.Context, id int64, path string) (Content, error)
+	Sources(ctx context.Context, id int64) ([]Source, error)
+	Why(ctx context.Context, id int64) ([]string, error)
+	Peers(ctx context.Context) ([]Peer, error)
+	History(ctx context.Context, peer string) ([]Moment, error)
+	Limits(ctx context.Context) (Limits, error)
+	SetLimits(ctx context.Context, l SetLimits) (Limits, error)
+	Feed() *Feed
+}
+
+// Content is an open file of a share.
+type Content struct {
+	io.ReadSeekCloser
+	Name    string
+	ModTime time.Time // zero if it is not known
+}
+
+// Status is what the node does.
+type Status struct {
+	Version   string    `json:"version" doc:"of the program"`
+	Peer      string    `json:"peer" doc:"the node's peer ID"`
+	Addrs     []string  `json:"addrs" doc:"multiaddrs under which it can be reached"`
+	Dir       string    `json:"dir" doc:"its state directory"`
+	Since     time.Time `json:"since" doc:"when it began"`
+	Entries   int       `json:"entries"`
+	Fetching  int       `json:"fetching" doc:"entries that are being fetched"`
+	Waiting   int       `json:"waiting" doc:"entries that wait for their turn"`
+	Troubled  int       `json:"troubled" doc:"entries that are missing or have failed"`
+	Children  int       `json:"children" doc:"peers that fetch from this node"`
+	InBytes   int64     `json:"in_bytes" doc:"of all streams, since it began"`
+	OutBytes  int64     `json:"out_bytes" doc:"of all streams, since it began"`
+	Rate      int64     `json:"rate" doc:"verified bytes a second"`
+	FreeBytes int64     `json:"free_bytes" doc:"on the disk of the folder that shares are put into; -1 if it is not known"`
+	Limits    Limits    `json:"limits"`
+	Warnings  []string  `json:"warnings" doc:"sentences on what its owner should know"`
+}
+
+// The states of an entry.
+const (
+	Opening  = "opening"
+	Waiting  = "waiting"
+	Fetching = "fetching"
+	Served   = "served"
+	Ended    = "ended"
+	Paused   = "paused"
+	Missing  = "missing"
+	Failed   = "failed"
+)
+
+// Entry is one line of the catalog: what the owner asked for, and how it stands.
+type Entry struct {
+	ID        int64      `json:"id"`
+	Kind      string     `json:"kind" enum:"serve,fetch"`
+	State     string     `json:"state" enum:"opening,waiting,fetching,served,ended,paused,missing,failed"`
+	Reason    string     `json:"reason" doc:"a sentence: why nothing moves, or what is wrong; may be empty"`
+	Name      string     `json:"name" doc:"of the share; empty until it is known"`
+	Share     string     `json:"share" doc:"share ID; empty until it is known"`
+	Ticket    string     `json:"ticket" doc:"for others to fetch it from here; empty if nothing is served"`
+	Paths     []string   `json:"paths,omitempty" doc:"serve: what is served"`
+	Dir       string     `json:"dir,omitempty" doc:"fetch: the folder it is put into"`
+	Path      string     `json:"path,omitempty" doc:"fetch: where it is, once it is here"`
+	Bytes     int64      `json:"bytes"`
+	Verified  int64      `json:"verified_bytes"`
+	Files     int        `json:"files"`
+	Rate      int64      `json:"rate" doc:"verified bytes a second"`
+	Sent      int64      `json:"sent_bytes" doc:"to others"`
+	Sources   int        `json:"sources" doc:"that are connected"`
+	Children  int        `json:"children" doc:"peers that fetch it from here"`
+	Priority  string     `json:"priority" enum:"low,normal,high"`
+	Only      []string   `json:"only,omitempty"`
+	Skip      []string   `json:"skip,omitempty"`
+	SeedRatio float64    `json:"seed_ratio,omitempty"`
+	SeedTime  string     `json:"seed_time,omitempty" doc:"such as 36h"`
+	Added     time.Time  `json:"added"`
+	Since     time.Time  `json:"since" doc:"of the state"`
+	Done      *time.Time `json:"done,omitempty" doc:"fetch: when all of it was here"`
+	Older     []string   `json:"older,omitempty" doc:"share IDs of earlier versions, the oldest first"`
+	Warnings  []string   `json:"warnings,omitempty"`
+}
+
+// Add asks for an entry: either a ticket or paths.
+type Add struct {
+	Ticket    string   `json:"ticket,omitempty" doc:"fetch: a ticket or a share ID"`
+	Dir       string   `json:"dir,omitempty" doc:"fetch: the folder to put it into, absolute; default as configured"`
+	Peers     []string `json:"peers,omitempty" doc:"fetch: further sources, multiaddrs that end in /p2p/ID"`
+	Only      []string `json:"only,omitempty" doc:"fetch: patterns of what is fetched; default all"`
+	Skip      []string `json:"skip,omitempty" doc:"fetch: patterns of what is not"`
+	Repair    bool     `json:"repair,omitempty" doc:"fetch: replace what is there and differs"`
+	SeedRatio float64  `json:"seed_ratio,omitempty" minimum:"0" doc:"fetch: serve on until so many times its size was sent; 0: for ever"`
+	SeedTime  string   `json:"seed_time,omitempty" doc:"fetch: serve on for so long, such as 36h; default for ever"`
+	Paths     []string `json:"paths,omitempty" doc:"serve: absolute paths; several need a name"`
+	Name      string   `json:"name,omitempty" doc:"serve: what the share is called"`
+	Exclude   []string `json:"exclude,omitempty" doc:"serve: patterns of what is left out"`
+	Links     string   `json:"links,omitempty" enum:"keep,skip,refuse" doc:"serve: what becomes of symbolic links"`
+	Priority  string   `json:"priority,omitempty" enum:"low,normal,high"`
+	Paused    bool     `json:"paused,omitempty"`
+}
+
+// Set changes an entry; what is not there stays as it is.
+type Set struct {
+	Paused    *bool     `json:"paused,omitempty"`
+	Priority  *string   `json:"priority,omitempty" enum:"low,normal,high"`
+	Only      *[]string `json:"only,omitempty"`
+	Skip      *[]string `json:"skip,omitempty"`
+	SeedRatio *float64  `json:"seed_ratio,omitempty" minimum:"0"`
+	SeedTime  *string   `json:"seed_time,omitempty"`
+	Rescan    bool      `json:"rescan,omitempty" doc:"look at its files again now, or try again"`
+}
+
+// Removed says what was removed.
+type Removed struct {
+	Entry Entry    `json:"entry" doc:"as it was"`
+	Data  []string `json:"data" doc:"the files and folders that were removed from the disk"`
+	Kept  string   `json:"kept,omitempty" doc:"a sentence: why files stay"`
+}
+
+// File is one entry of a share's list of files.
+type File struct {
+	Path     string `json:"path"`
+	Kind     string `json:"kind" enum:"file,dir,symlink"`
+	Size     int64  `json:"size"`
+	Priority string `json:"priority,omitempty" enum:"skip,low,normal,high"`
+}
+
+// Source is a peer that an entry is fetched from.
+type Source struct {
+	Peer      string `json:"peer"`
+	State     string `json:"state" enum:"connecting,joining,active,resting,left,banned"`
+	Why       string `json:"why"`
+	Bytes     int64  `json:"bytes" doc:"verified"`
+	Pieces    int    `json:"pieces" doc:"that it had a part in"`
+	BadBlocks int    `json:"bad_blocks"`
+	Banned    bool   `json:"banned"`
+	Lie       string `json:"lie,omitempty"`
+	Rate      int64  `json:"rate" doc:"verified bytes a second"`
+	RTT       int64  `json:"rtt_ms"`
+}
+
+// Peer is a peer that takes something from this node, or gives to it, now.
+type Peer struct {
+	Peer     string `json:"peer"`
+	Addr     string `json:"addr,omitempty"`
+	Entries  int    `json:"entries" doc:"that it gives to, or takes from"`
+	InBytes  int64  `json:"in_bytes" doc:"of content, verified, from it"`
+	OutBytes int64  `json:"out_bytes" doc:"of content, to it"`
+	Rate     int64  `json:"rate" doc:"verified bytes a second from it"`
+	Banned   bool   `json:"banned"`
+}
+
+// Moment is how a peer stood at a time.
+type Moment struct {
+	At        time.Time `json:"t"`
+	InBytes   int64     `json:"in_bytes" doc:"from it, since the moment before"`
+	OutBytes  int64     `json:"out_bytes" doc:"to it, since the moment before"`
+	Rate      int64     `json:"rate"`
+	BadBlocks int       `json:"bad_blocks"`
+}
+
+// Limits are those that hold now, in bytes per second; 0 is none.
+type Limits struct {
+	Up       int64     `json:"up"`
+	Down     int64     `json:"down"`
+	Schedule bool      `json:"schedule" doc:"a schedule gave them"`
+	Until    time.Time `json:"until,omitzero" doc:"when the schedule changes them next"`
+}
+
+// SetLimits changes the limits that hold outside of the schedule, until the node ends.
+type SetLimits struct {
+	Up   *int64 `json:"up,omitempty" minimum:"0" doc:"bytes per second; 0: none"`
+	Down *int64 `json:"down,omitempty" minimum:"0" doc:"bytes per second; 0: none"`
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Say what keeps this machine from sharing and fetching, and what to do",
+		Long: `Look at what a node needs: its state directory, the disk, the clock, the network,
+its port, and whether others can reach it. Each line says what was found, and
+what to do if something is wrong; then the exit code is 1.
+
+Whether others can reach this machine from elsewhere cannot be told from here
+alone; what is said of that goes by its addresses.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+	}
+}
+
+// finding is one thing that was looked at.
+type finding struct {
+	what   string
+	well   bool
+	text   string // what was found
+	advice string // what to do, if it is not well
+}
+
+// errUnwell says that something was found.
+var errUnwell = errors.New("something needs you; see the lines above")
+
+func (a *app) doctor(ctx context.Context) error {
+	dir, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	found := []finding{checkState(dir)}
+	var status *api.Status
+	if c, err := a.dial(ctx); err == nil {
+		if s, err := c.Status(ctx); err == nil {
+			status = &s
+		}
+		c.Close()
+	}
+	found = append(found, checkDisk(dir), checkClock(dir, time.Now()), checkNetwork())
+	if status != nil {
+		found = append(found, finding{"node", true, fmt.Sprintf("it runs, for %s", brief(time.Since(status.Since))), ""}, checkReach(status.Addrs), checkEntries(status))
+	} else {
+		found = append(found, finding{"node", true, "none runs on " + dir + "; fetcher node run starts one", ""})
+		if found[0].well {
+			found = append(found, a.checkPort(ctx, dir)...)
+		}
+	}
+	return a.tellFindings(found)
+}
+
+func (a *app) tellFindings(found []finding) error {
+	var err error
+	for _, f := range found {
+		a.out.write("check", map[string]any{"what": f.what, "well": f.well, "text": f.text, "advice": f.advice})
+		if !a.flags.json {
+			mark := either(f.well, "well ", "WRONG")
+			if _, err := fmt.Fprintf(sink{a.stdout}, "%s  %-8s %s\n", mark, f.what, printable(f.text)); err != nil {
+				return err
+			}
+			if !f.well {
+				if _, err := fmt.Fprintf(sink{a.stdout}, "       %-8s %s\n", "", printable(f.advice)); err != nil {
+					return err
+				}
+			}
+		}
+		if !f.well {
+			err = errUnwell
+		}
+	}
+	return err
+}
+
+// checkState says whether the state directory can be written.
+func checkState(dir string) finding {
+	f := finding{what: "state", text: dir + " can be written"}
+	err := os.MkdirAll(dir, 0o700)
+	var temp *os.File
+	if err == nil {
+		temp, err = os.CreateTemp(dir, ".doctor-*")
+	}
+	if err == nil {
+		_, err = temp.Write(make([]byte, 4096))
+		err = errors.Join(err, temp.Close(), os.Remove(temp.Name()))
+	}
+	if err == nil {
+		f.well = true
+		return f
+	}
+	f.text = fmt.Sprintf("%s cannot be written: %v", dir, err)
+	f.advice = "Give this user the right to write there, mount its disk for writing, or name another folder with --dir."
+	if errors.Is(diskFull(err), share.ErrDiskFull) {
+		f.advice = "The disk is full: make room on it, or name a folder on another disk with --dir."
+	}
+	return f
+}
+
+// leastFree is how much free disk is too little to run a node.
+const leastFree = 256 << 20
+
+func checkDisk(dir string) finding {
+	f := finding{what: "disk", well: true}
+	d, err := vfs.Dir(dir)
+	if err != nil {
+		f.text = "it is not known how much is free"
+		return f
+	}
+	defer d.Close()
+	free, err := d.Free()
+	switch {
+	case err != nil:
+		f.text = "it is not known how much is free"
+	case free < leastFree:
+		f.well, f.text = false, fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
+		f.advice = fmt.Sprintf("Make room: a node needs %s for what it remembers, and each share its size.", share.Size(leastFree))
+	default:
+		f.text = fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
+	}
+	return f
+}
+
+// checkClock says whether the clock may be right: not before this program was made, or
+// its state directory was last written; and not a year after the latter.
+func checkClock(dir string, now time.Time) finding {
+	f := finding{what: "clock", well: true, text: "it says " + now.Format("2006-01-02 15:04:05 MST")}
+	var last time.Time
+	for _, name := range []string{"", "key", "port", "ranking", "catalog.db", "catalog.db-wal"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) && name != "" {
+			last = info.ModTime()
+		}
+	}
+	made := builtAt()
+	const off = 24 * time.Hour
+	switch {
+	case now.Before(made.Add(-off)):
+		f.well, f.text = false, f.text+", and this program was made on "+made.Format("2006-01-02")
+	case !last.IsZero() && now.Before(last.Add(-off)):
+		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")
+	case !last.IsZero() && now.Sub(last) > 300*24*time.Hour:
+		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")+": one of the two is far off, unless it was not used since"
+	}
+	if !f.well {
+		f.advice = "Set the clock, and have the system keep it right (NTP): what is kept until a date goes by it."
+	}
+	return f
+}
+
+// builtAt is when the commit was made that this program is of; zero if it does not know.
+func builtAt() (at time.Time) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				at, _ = time.Parse(time.RFC3339, s.Value)
+			}
+		}
+	}
+	return at
+}
+
+func checkNetwork() finding {
+	f := finding{what: "network", advice: "Connect this machine: a cable or a radio network, and an address from its router."}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		f.well, f.text = true, "the system does not tell its addresses: "+err.Error()
+		return f
+	}
+	n := 0
+	for _, addr := range addrs {
+		if ip, ok := addr.(*net.IPNet); ok && !ip.IP.IsLoopback() && !ip.IP.IsLinkLocalUnicast() {
+			n++
+		}
+	}
+	f.well, f.text = n > 0, fmt.Sprintf("this machine has %d addresses that others may reach", n)
+	switch n {
+	case 0:
+		f.text = "this machine has no address but its own"
+	case 1:
+		f.text = "this machine has an address that others may reach"
+	}
+	return f
+}
+
+// checkReach says by the addresses of a node from where it can be reached.
+func checkReach(addrs []string) finding {
+	f := finding{what: "reach"}
+	reach := 3
+	for _, s := range addrs {
+		if m, err := ma.NewMultiaddr(s); err == nil {
+			reach = min(reach, share.Reach(m))
+		}
+	}
+	switch reach {
+	case 0:
+		f.well, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
+	case 1:
+		f.text = "the node has private addresses alone: it is behind a router (NAT), and only machines of this network can fetch from it"
+		f.advice = "Forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce. What is fetched by this node needs none of that."
+	case 2:
+		f.text = "the node can be reached from this machine alone"
+		f.advice = "Connect the machine to a network, or have the node listen on an address of one with --listen."
+	default:
+		f.text = "the node listens nowhere"
+		f.advice = "It was told so with listen; without that it listens on all interfaces."
+	}
+	return f
+}
+
+func checkEntries(s *api.Status) finding {
+	f := finding{what: "entries", well: s.Troubled == 0, text: count(s.Entries, "entry"), advice: "fetcher node status says which, and why."}
+	if s.Entries != 1 {
+		f.text = fmt.Sprintf("%d entries", s.Entries)
+	}
+	if !f.well {
+		f.text += fmt.Sprintf(", of which %d cannot go on", s.Troubled)
+	}
+	return f
+}
+
+// checkPort says whether the node could listen where it did, and from where it could be
+// reached then.
+func (a *app) checkPort(ctx context.Context, dir string) []finding {
+	f := finding{what: "port", advice: "End the program that has it (ss -lnp shows which), or choose another with --listen. Tickets that were handed out name the old one."}
+	st, err := store.OpenState(dir)
+	if err != nil {
+		f.text = err.Error()
+		return []finding{f}
+	}
+	port := st.LoadPort()
+	_, ours, err := st.Key()
+	st.Close()
+	switch {
+	case err != nil:
+		f.text, f.advice = err.Error(), "Bring the file back from a copy, or remove it: then the node has another ID, and old tickets lead nowhere."
+	case !ours:
+		f.well, f.text = true, "another fetcher has this state directory now, and its port"
+	case port == 0:
+		f.well, f.text = true, "the node has not listened anywhere yet"
+	default:
+		err := canListen(port)
+		f.well, f.text = err == nil, fmt.Sprintf("port %d, of last time, is free", port)
+		if err != nil {
+			f.text = fmt.Sprintf("port %d, of last time, cannot be had: %v", port, err)
+		}
+	}
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: dir, FreshIdentity: true})
+	if err != nil {
+		return []finding{f, {what: "reach", text: err.Error(), advice: "Without a network to listen on, nobody can fetch from here."}}
+	}
+	defer node.Close()
+	return []finding{f, checkReach(node.Addrs())}
+}
+
+func canListen(port int) error {
+	at := fmt.Sprint(":", port)
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	u, err := net.ListenPacket("udp", at)
+	if err != nil {
+		return err
+	}
+	return u.Close()
+}

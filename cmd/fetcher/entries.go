@@ -1,0 +1,480 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/share"
+)
+
+// addFlags are the flags of add.
+type addFlags struct {
+	out, name, links, priority string
+	only, skip, exclude, peers []string
+	seedUntil                  []string
+	repair, paused, wait       bool
+}
+
+func (a *app) addCommand() *cobra.Command {
+	var fl addFlags
+	c := &cobra.Command{
+		Use: "add TICKET|PATH...", Short: "Have the node fetch a share, or serve paths",
+		Long: `Have the node fetch what a TICKET names, or serve each PATH, until it is removed.
+What was added is there again after a restart or a power cut.
+
+stdout has the ticket of each PATH, in their order, and nothing else. With
+--name, the paths are one share. With --wait it ends when a share is here.
+
+What is fetched is served on, for ever or --seed-until it was for so long (36h)
+or was sent so many times (2).`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("add needs a TICKET or a PATH; see %s --help", cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.add(cmd.Context(), c, args, fl) })
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&fl.out, "out", "o", "", "put the share into this folder, `DIR` (default as the node is set)")
+	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
+	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
+	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
+	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
+	f.StringVar(&fl.name, "name", "", "call what is served `NAME`, and put all that is given into it")
+	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out of what is served what matches this `PATTERN`; may be repeated")
+	f.StringVar(&fl.links, "links", "keep", "what becomes of symbolic links that are served, a `MODE`: keep, skip or refuse")
+	f.StringVar(&fl.priority, "priority", "", "fetch it before or after others: `LEVEL` low, normal or high")
+	f.BoolVar(&fl.paused, "paused", false, "do nothing for it until it is resumed")
+	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp)
+	f.BoolVar(&fl.wait, "wait", false, "wait until it is here, or cannot be")
+	return c
+}
+
+const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until so many times its size was sent, such as 2; may be repeated"
+
+// seedUntil reads the values of --seed-until; "never" is neither.
+func seedUntil(values []string) (ratio float64, long string, err error) {
+	for _, v := range values {
+		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {
+			ratio = n
+		} else if t, err := time.ParseDuration(v); err == nil && t > 0 {
+			long = v
+		} else if v != "never" {
+			return 0, "", usageError{fmt.Errorf("--seed-until is a time such as 36h, a number such as 2, or never, not %q", v)}
+		}
+	}
+	return ratio, long, nil
+}
+
+func (a *app) add(ctx context.Context, c *api.Client, args []string, fl addFlags) error {
+	all, err := a.wishes(args, fl)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		e, err := c.Add(ctx, one)
+		if err != nil {
+			return err
+		}
+		if e.Kind == "serve" || fl.wait {
+			if e, err = a.await(ctx, c, e); err != nil {
+				return err
+			}
+		}
+		if err := a.printAdded(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wishes is what the arguments mean: a ticket, or paths.
+func (a *app) wishes(args []string, fl addFlags) (out []api.Add, err error) {
+	common := api.Add{Priority: fl.priority, Paused: fl.paused}
+	fetch, serve := common, common
+	fetch.Only, fetch.Skip, fetch.Peers, fetch.Repair = fl.only, fl.skip, fl.peers, fl.repair
+	if fetch.SeedRatio, fetch.SeedTime, err = seedUntil(fl.seedUntil); err != nil {
+		return nil, err
+	}
+	if fl.out != "" {
+		if fetch.Dir, err = filepath.Abs(fl.out); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := linkMode(fl.links); err != nil {
+		return nil, err
+	}
+	serve.Exclude, serve.Name, serve.Links = fl.exclude, fl.name, fl.links
+	for _, arg := range args {
+		_, missing := os.Lstat(arg)
+		if _, err := share.Parse(arg); arg == "-" || missing != nil && err == nil {
+			one := fetch
+			if one.Ticket, err = a.ticket(arg); err != nil {
+				return nil, err
+			}
+			out = append(out, one)
+			continue
+		} else if missing != nil && errors.Is(err, share.ErrCut) {
+			return nil, usageError{err}
+		}
+		at, err := filepath.Abs(arg)
+		if err != nil {
+			return nil, err
+		}
+		if missing != nil {
+			return nil, usageError{fmt.Errorf("%q is neither a ticket nor a path that is there", arg)}
+		}
+		if fl.name != "" && len(serve.Paths) > 0 {
+			last := &out[len(out)-1]
+			last.Paths = append(last.Paths, at)
+			continue
+		}
+		one := serve
+		one.Paths = []string{at}
+		if fl.name != "" {
+			serve.Paths = one.Paths // the others follow
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// await waits until an entry is here, and says how it stands meanwhile.
+func (a *app) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry, error) {
+	defer a.stderr.clear()
+	is := func(e api.Entry) bool {
+		a.stderr.show(fmt.Sprintf("%s: %s", printable(nameOf(e)), describeEntry(e)), nil, false)
+		return e.State != api.Opening && e.State != api.Waiting && e.State != api.Fetching
+	}
+	if is(e) {
+		return e, failed(e)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var last api.Entry
+	first := true
+	err := c.Events(ctx, "0-0", func(ev api.Event) bool { // an unknown ID: the first event says to read again
+		switch {
+		case first || ev.Type == "reset":
+			first = false
+			now, err := c.Entry(ctx, e.ID)
+			last = now
+			return err != nil || is(now)
+		case ev.Entry != nil && ev.Entry.ID == e.ID:
+			last = *ev.Entry
+			return ev.Type == "removed" || is(last)
+		}
+		return false
+	})
+	if err != nil {
+		return e, err
+	}
+	return last, failed(last)
+}
+
+// failed is the error of an entry that needs its owner.
+func failed(e api.Entry) error {
+	switch e.State {
+	case api.Failed, api.Missing:
+		return fmt.Errorf("entry %d, %s, is %s: %s", e.ID, printable(nameOf(e)), e.State, e.Reason)
+	}
+	return nil
+}
+
+// nameOf is what an entry is called, as far as that is known.
+func nameOf(e api.Entry) string {
+	switch {
+	case e.Name != "":
+		return e.Name
+	case len(e.Paths) > 0:
+		return filepath.Base(e.Paths[0])
+	case e.Share != "":
+		return e.Share
+	}
+	return fmt.Sprint("entry ", e.ID)
+}
+
+// describeEntry is how an entry stands, on one line.
+func describeEntry(e api.Entry) string {
+	s := e.State
+	if e.State == api.Fetching && e.Bytes > 0 {
+		s = fmt.Sprintf("%d %%, %s of %s, %s/s, %s", e.Verified*100/e.Bytes, share.Size(e.Verified), share.Size(e.Bytes), share.Size(e.Rate), count(e.Sources, "source"))
+	}
+	if e.Reason != "" {
+		s += ": " + printable(e.Reason)
+	}
+	return s
+}
+
+func (a *app) printAdded(e api.Entry) error {
+	a.out.write("entry", fields(e))
+	fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
+	for _, w := range e.Warnings {
+		fmt.Fprintf(a.stderr, "warning: %s\n", printable(w))
+	}
+	if e.Path != "" {
+		fmt.Fprintf(a.stderr, "it is at %s\n", printable(e.Path))
+	}
+	if a.flags.json || e.Kind != "serve" || e.Ticket == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(sink{a.stdout}, e.Ticket)
+	return err
+}
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List what the node serves and fetches", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				all, err := c.Entries(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printList(all)
+			})
+		},
+	}
+}
+
+func (a *app) printList(all []api.Entry) error {
+	if a.flags.json {
+		for _, e := range all {
+			a.out.write("entry", fields(e))
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(a.stderr, "the node has no entries; fetcher add TICKET or PATH makes one")
+		return nil
+	}
+	w := tabwriter.NewWriter(sink{a.stdout}, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ENTRY\tSTATE\tDONE\tSIZE\tRATE\tPEERS\tSENT\tNAME")
+	for _, e := range all {
+		done, rate := "", ""
+		if e.Bytes > 0 && e.Kind == "fetch" {
+			done = fmt.Sprintf("%d %%", e.Verified*100/e.Bytes)
+		}
+		if e.Rate > 0 {
+			rate = share.Size(e.Rate) + "/s"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", e.ID, e.State, done, share.Size(e.Bytes), rate, e.Sources+e.Children, share.Size(e.Sent), printable(nameOf(e)))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.Reason != "" {
+			fmt.Fprintf(sink{a.stdout}, "%d: %s\n", e.ID, printable(e.Reason))
+		}
+	}
+	return nil
+}
+
+// setFlags are the flags of set.
+type setFlags struct {
+	pause, resume, all, rescan   bool
+	priority, limitUp, limitDown string
+	only, skip, seedUntil        []string
+}
+
+func (a *app) setCommand() *cobra.Command {
+	var fl setFlags
+	c := &cobra.Command{
+		Use: "set ENTRY...", Short: "Change entries of the node, or its limits",
+		Long: `Change entries of the node. An ENTRY is its number in fetcher list, its name, or
+its share ID. Without one, --limit-up and --limit-down change the limits of the
+node until its settings are read again.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, limits, err := fl.check(args)
+			if err != nil {
+				return err
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.set(cmd.Context(), c, args, s, limits) })
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&fl.pause, "pause", false, "neither fetch nor serve it until it is resumed")
+	f.BoolVar(&fl.resume, "resume", false, "go on with it")
+	f.BoolVar(&fl.rescan, "rescan", false, "look at its files again, or try again, now")
+	f.StringVar(&fl.priority, "priority", "", "fetch it before or after others: `LEVEL` low, normal or high")
+	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
+	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
+	f.BoolVar(&fl.all, "all", false, "fetch all of it")
+	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+", or never")
+	f.StringVar(&fl.limitUp, "limit-up", "", "have the node send at most this `RATE` of bytes per second; 0 is no limit")
+	f.StringVar(&fl.limitDown, "limit-down", "", "have the node ask for at most this `RATE` of bytes per second; 0 is no limit")
+	return c
+}
+
+// check is what the flags mean.
+func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err error) {
+	yes, no, none := true, false, []string{}
+	switch {
+	case fl.pause && fl.resume:
+		return s, l, usageError{errors.New("--pause and --resume exclude each other")}
+	case fl.all && len(fl.only)+len(fl.skip) > 0:
+		return s, l, usageError{errors.New("--all excludes --only and --skip")}
+	case fl.pause:
+		s.Paused = &yes
+	case fl.resume:
+		s.Paused = &no
+	}
+	s.Rescan = fl.rescan || fl.resume
+	if fl.priority != "" {
+		s.Priority = &fl.priority
+	}
+	if fl.all {
+		s.Only, s.Skip = &none, &none
+	}
+	if len(fl.only) > 0 {
+		s.Only = &fl.only
+	}
+	if len(fl.skip) > 0 {
+		s.Skip = &fl.skip
+	}
+	if len(fl.seedUntil) > 0 {
+		ratio, long, err := seedUntil(fl.seedUntil)
+		if err != nil {
+			return s, l, err
+		}
+		s.SeedRatio, s.SeedTime = &ratio, &long
+	}
+	for _, x := range []struct {
+		flag, text string
+		to         **int64
+	}{{"--limit-up", fl.limitUp, &l.Up}, {"--limit-down", fl.limitDown, &l.Down}} {
+		if x.text == "" {
+			continue
+		}
+		rate := int64(0)
+		if x.text != "0" {
+			if rate, err = parseRate(x.flag, x.text); err != nil {
+				return s, l, err
+			}
+		}
+		*x.to = &rate
+	}
+	nothing := s == api.Set{}
+	switch limits := l != (api.SetLimits{}); {
+	case limits && (len(entries) > 0 || !nothing):
+		return s, l, usageError{errors.New("--limit-up and --limit-down are of the node, and stand alone")}
+	case !limits && len(entries) == 0:
+		return s, l, usageError{errors.New("set needs an ENTRY, or --limit-up or --limit-down; see fetcher set --help")}
+	case !limits && nothing:
+		return s, l, usageError{errors.New("set needs to be told what to change; see fetcher set --help")}
+	}
+	return s, l, nil
+}
+
+func (a *app) set(ctx context.Context, c *api.Client, args []string, s api.Set, limits api.SetLimits) error {
+	if len(args) == 0 {
+		l, err := c.SetLimits(ctx, limits)
+		if err != nil {
+			return err
+		}
+		a.out.write("limits", fields(l))
+		fmt.Fprintln(a.stderr, limitsText(l))
+		return nil
+	}
+	ids, err := entriesOf(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		e, err := c.Set(ctx, id, s)
+		if err != nil {
+			return err
+		}
+		a.out.write("entry", fields(e))
+		fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
+	}
+	return nil
+}
+
+// entriesOf finds the entries that arguments name: by number, share ID, or name.
+func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
+	all, err := c.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, arg := range args {
+		n, _ := strconv.ParseInt(arg, 10, 64)
+		var found []int64
+		for _, e := range all {
+			if e.ID == n {
+				found = []int64{n}
+				break
+			}
+			if e.Name == arg || e.Share != "" && e.Share == arg {
+				found = append(found, e.ID)
+			}
+		}
+		switch len(found) {
+		case 0:
+			return nil, usageError{fmt.Errorf("the node has no entry %q; fetcher list shows what it has", arg)}
+		case 1:
+			ids = append(ids, found[0])
+		default:
+			return nil, usageError{fmt.Errorf("%d entries are called %q: %s; give a number", len(found), arg, strings.Trim(fmt.Sprint(found), "[]"))}
+		}
+	}
+	return ids, nil
+}
+
+func (a *app) rmCommand() *cobra.Command {
+	var data bool
+	c := &cobra.Command{
+		Use: "rm ENTRY...", Short: "Stop entries of the node, and forget them",
+		Long: `Stop entries of the node, and forget them. Files stay, unless --data is given:
+then those go that the node made and that are still what it made.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("rm needs an ENTRY; see %s --help", cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.rm(cmd.Context(), c, args, data) })
+		},
+	}
+	c.Flags().BoolVar(&data, "data", false, "remove the files too that this node made, and only those")
+	return c
+}
+
+func (a *app) rm(ctx context.Context, c *api.Client, args []string, data bool) error {
+	ids, err := entriesOf(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		r, err := c.Remove(ctx, id, data)
+		if err != nil {
+			return err
+		}
+		a.out.write("removed", fields(r))
+		fmt.Fprintf(a.stderr, "entry %d, %s, is removed", id, printable(nameOf(r.Entry)))
+		if data {
+			fmt.Fprintf(a.stderr, ", and %s", count(len(r.Data), "file"))
+		}
+		fmt.Fprintln(a.stderr)
+		if r.Kept != "" {
+			fmt.Fprintln(a.stderr, printable(r.Kept))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,359 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/share"
+)
+
+// nodeCommands are fetcher node, and those that ask the node that it runs.
+func (a *app) nodeCommands() []*cobra.Command {
+	node := &cobra.Command{
+		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
+		Long: `Run a node in the background of a machine: many shares in one process, all of
+which are back after a restart. It is asked with add, list, set, rm, id and
+doctor.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	node.AddCommand(a.nodeRunCommand(), a.nodeStatusCommand(), a.nodeOpenCommand())
+	return []*cobra.Command{node, a.addCommand(), a.listCommand(), a.setCommand(), a.rmCommand(), a.idCommand(), a.doctorCommand()}
+}
+
+// nodeFlags are the flags of node run. What is given goes before node.toml.
+type nodeFlags struct {
+	listen, announce, hosts  []string
+	into, limitUp, limitDown string
+	http, cert, key          string
+	insecure                 bool
+}
+
+func (a *app) nodeRunCommand() *cobra.Command {
+	var fl nodeFlags
+	c := &cobra.Command{
+		Use: "run", Short: "Run the node until Ctrl-C or SIGTERM",
+		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends it
+at once. What was added to it before goes on from where it was.
+
+Settings are read from node.toml in the state directory, and again at SIGHUP;
+flags go before it:
+
+    into = "/srv/shares"           # where shares are put, default ~/Downloads
+    listen = ["4001"]              # default all interfaces, the port of last time
+    announce = ["/dns4/example.org/tcp/4001"]
+    limit-up = "10M"               # bytes per second
+    limit-down = "50M"
+    fetches = 5                    # how many shares are fetched at once
+    rescan = "1h"                  # how often files are looked at for changes
+    http = "127.0.0.1:4820"        # the API and the page, for whoever has the token
+    http-hosts = ["nas.example:4820"]
+    http-cert = "/etc/…/cert.pem"  # needed where others can reach it
+    http-key = "/etc/…/key.pem"
+
+    [[limits]]                     # other limits at times; the first that holds counts
+    days = ["mon", "tue", "wed", "thu", "fri"]
+    from = "08:00"
+    to = "18:00"
+    up = "1M"
+    down = "5M"`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("log-level") {
+				a.flags.logLevel = "info"
+			}
+			return a.nodeRun(cmd.Context(), fl)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the port of last time)")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into tickets instead; may be repeated")
+	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, if nothing else is said (default ~/Downloads)")
+	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
+	f.StringArrayVar(&fl.hosts, "http-host", nil, "a further `NAME:PORT` by which --http may be called; may be repeated")
+	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")
+	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with its key")
+	f.BoolVar(&fl.insecure, "http-insecure", false, "allow an --http that others can reach without TLS")
+	return c
+}
+
+// settings are those of node.toml, with the flags before them.
+func (a *app) settings(fl nodeFlags) (s daemon.Settings, err error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return s, err
+	}
+	if s, err = daemon.ReadSettings(filepath.Join(dir, daemon.SettingsName)); err != nil {
+		return s, usageError{err}
+	}
+	if len(fl.listen) > 0 {
+		s.Listen = fl.listen
+	}
+	if len(fl.announce) > 0 {
+		s.Announce = fl.announce
+	}
+	for _, x := range []struct {
+		from string
+		to   *string
+	}{{fl.http, &s.HTTP}, {fl.cert, &s.Cert}, {fl.key, &s.Key}} {
+		if x.from != "" {
+			*x.to = x.from
+		}
+	}
+	s.Hosts = append(s.Hosts, fl.hosts...)
+	s.Insecure = s.Insecure || fl.insecure
+	if fl.into != "" {
+		if s.Into, err = filepath.Abs(fl.into); err != nil {
+			return s, err
+		}
+	}
+	for _, x := range []struct {
+		flag, text string
+		to         *int64
+	}{{"--limit-up", fl.limitUp, &s.Up}, {"--limit-down", fl.limitDown, &s.Down}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.to, err = daemon.ParseRate(x.text); err != nil {
+			return s, usageError{fmt.Errorf("%s: %w", x.flag, err)}
+		}
+	}
+	return s, nil
+}
+
+func (a *app) stateDir() (string, error) {
+	if a.flags.dir != "" {
+		return filepath.Abs(a.flags.dir)
+	}
+	return fetcher.DefaultDir()
+}
+
+func (a *app) nodeRun(ctx context.Context, fl nodeFlags) error {
+	s, err := a.settings(fl)
+	if err != nil {
+		return err
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	d, err := daemon.Open(ctx, daemon.Config{Dir: a.flags.dir, Settings: s, Logger: log})
+	switch {
+	case errors.Is(err, share.ErrHeld):
+		return fmt.Errorf("another fetcher has this state directory: %w", err)
+	case errors.Is(err, share.ErrNetwork):
+		return listenError{err}
+	case err != nil:
+		return err
+	}
+	defer d.Close()
+	l, err := d.Listen()
+	if err != nil {
+		return err
+	}
+	reload := func() { a.reload(d, fl, log) }
+	hangup.Store(&reload)
+	defer hangup.Store(nil)
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	beating.Go(func() { beat(ctx, d) })
+	st, err := d.Status(ctx)
+	if err != nil {
+		return err
+	}
+	a.out.write("node", fields(st))
+	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
+	if u := l.URL(); u != "" {
+		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
+	}
+	sd.SdNotify(false, sd.SdNotifyReady) // nobody there is no error
+	err = l.Serve(ctx, nil)
+	sd.SdNotify(false, sd.SdNotifyStopping)
+	stop()
+	return errors.Join(err, d.Close())
+}
+
+// reload reads the settings again.
+func (a *app) reload(d *daemon.Daemon, fl nodeFlags, log *slog.Logger) {
+	s, err := a.settings(fl)
+	var later []string
+	if err == nil {
+		later, err = d.Reload(s)
+	}
+	if err != nil {
+		log.Error("the settings stay as they were", "error", err)
+	} else if len(later) > 0 {
+		log.Warn("some settings count from the next start on", "settings", later)
+	}
+}
+
+// beat tells systemd that the node answers, if it wants to know.
+func beat(ctx context.Context, d *daemon.Daemon) {
+	every, err := sd.SdWatchdogEnabled(false)
+	if err != nil || every == 0 {
+		return
+	}
+	tick := time.NewTicker(every / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			asked, cancel := context.WithTimeout(ctx, every/3)
+			if _, err := d.Status(asked); err == nil {
+				sd.SdNotify(false, sd.SdNotifyWatchdog)
+			}
+			cancel()
+		}
+	}
+}
+
+// systemDir is where the node of the whole machine has its socket.
+const systemDir = "/run/fetcher"
+
+// dial finds the node: that of --dir, or the user's, or the machine's.
+func (a *app) dial(ctx context.Context) (*api.Client, error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	c, err := api.Dial(ctx, daemon.Socket(dir))
+	if err != nil && a.flags.dir == "" {
+		if c, err2 := api.Dial(ctx, daemon.Socket(systemDir)); err2 == nil {
+			return c, nil
+		} else if errors.Is(err2, os.ErrPermission) {
+			return nil, fmt.Errorf("%w: the node of this machine may be asked by the members of the group of %s alone", api.ErrDenied, daemon.Socket(systemDir))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w on %s", api.ErrNoNode, dir)
+	}
+	return c, nil
+}
+
+// asking runs f with a client of the node.
+func (a *app) asking(ctx context.Context, f func(*api.Client) error) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err = f(c); err != nil && ctx.Err() != nil {
+		return cause(ctx)
+	}
+	return err
+}
+
+// fields are those of a value as JSON has them.
+func fields(v any) map[string]any {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain values only
+	}
+	var out map[string]any
+	if err := json.Unmarshal(b, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func (a *app) nodeStatusCommand() *cobra.Command {
+	var watch bool
+	c := &cobra.Command{
+		Use: "status", Short: "Say what the node does", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.status(cmd.Context(), c, watch) })
+		},
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "say it again each second, until Ctrl-C")
+	return c
+}
+
+func (a *app) status(ctx context.Context, c *api.Client, watch bool) error {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		all, err := c.Entries(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.printStatus(s, all); err != nil || !watch {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *app) printStatus(s api.Status, all []api.Entry) error {
+	if a.flags.json {
+		a.out.write("node", fields(s))
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "node      %s, version %s, for %s\n", s.Peer, s.Version, brief(time.Since(s.Since)))
+	fmt.Fprintf(&b, "state     %s\n", s.Dir)
+	fmt.Fprintf(&b, "entries   %d: %d being fetched at %s/s, %d wait, %d need you\n", s.Entries, s.Fetching, share.Size(s.Rate), s.Waiting, s.Troubled)
+	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))
+	fmt.Fprintf(&b, "traffic   %s in, %s out\n", share.Size(s.InBytes), share.Size(s.OutBytes))
+	fmt.Fprintf(&b, "limits    %s\n", limitsText(s.Limits))
+	if s.FreeBytes >= 0 {
+		fmt.Fprintf(&b, "free      %s\n", share.Size(s.FreeBytes))
+	}
+	for _, w := range s.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", printable(w))
+	}
+	if w := reachWarning(s.Addrs); w != "" {
+		fmt.Fprintf(&b, "warning: %s\n", w)
+	}
+	for _, e := range all {
+		if e.State == api.Missing || e.State == api.Failed {
+			fmt.Fprintf(&b, "entry %d, %s, is %s: %s\n", e.ID, printable(nameOf(e)), e.State, printable(e.Reason))
+		}
+	}
+	_, err := fmt.Fprint(sink{a.stdout}, b.String())
+	return err
+}
+
+func limitsText(l api.Limits) string {
+	rate := func(n int64) string {
+		if n == 0 {
+			return "no limit"
+		}
+		return share.Size(n) + "/s"
+	}
+	s := rate(l.Up) + " up, " + rate(l.Down) + " down"
+	if l.Schedule {
+		s += ", by the schedule"
+	}
+	if !l.Until.IsZero() {
+		s += ", until " + l.Until.Local().Format("15:04")
+	}
+	return s
+}

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
+)
+
+// daemonProcess is a node that runs, as a process.
+type daemonProcess struct {
+	t      testing.TB
+	dir    string
+	args   []string
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer // to be read when it has ended
+	client *api.Client
+}
+
+// startNode runs a node, and ends it with the test.
+func startNode(t testing.TB, dir string, args ...string) *daemonProcess {
+	t.Helper()
+	n := &daemonProcess{t: t, dir: dir, args: append([]string{"node", "run", "--json", "--dir", dir}, args...)}
+	if !slices.Contains(args, "--listen") {
+		n.args = append(n.args, "--listen", freeAddr(t))
+	}
+	t.Cleanup(func() { n.end(os.Kill) })
+	n.start()
+	return n
+}
+
+func (n *daemonProcess) start() {
+	n.t.Helper()
+	n.cmd, n.stderr = exec.Command(binary, n.args...), &bytes.Buffer{}
+	n.cmd.Stderr = n.stderr
+	out, err := n.cmd.StdoutPipe()
+	must(n.t, err)
+	must(n.t, n.cmd.Start())
+	r := bufio.NewScanner(out)
+	for r.Scan() {
+		var l line
+		must(n.t, json.Unmarshal(r.Bytes(), &l))
+		if l.Type == "node" {
+			n.client, err = api.Dial(context.Background(), daemon.Socket(n.dir))
+			must(n.t, err)
+			go io.Copy(io.Discard, out) // ends with the process
+			return
+		}
+	}
+	n.cmd.Wait()
+	n.t.Fatalf("the node did not start: %s", n.stderr)
+}
+
+// end sends a signal, and waits for the end.
+func (n *daemonProcess) end(s os.Signal) {
+	if n.cmd == nil {
+		return
+	}
+	n.client.Close()
+	n.cmd.Process.Signal(s)
+	n.cmd.Wait()
+	n.cmd = nil
+}
+
+// day is how many entries the scripted day has; .ci/run and people ask for more.
+func day(t testing.TB) int {
+	n, err := strconv.Atoi(os.Getenv("NODE_DAY"))
+	if err != nil {
+		return 12
+	}
+	return n
+}
+
+// wanted is what an entry must be at the end.
+type wanted struct {
+	kind  string
+	print string // of the content
+}
+
+// scripted is a day of a node: what is asked of it, and what must come of it.
+type scripted struct {
+	testing.TB
+	rng     *rand.Rand
+	node    *daemonProcess
+	into    string
+	entries map[int64]wanted
+	kills   int
+}
+
+// do asks the node, and kills it meanwhile if it is time. What was under way then has
+// been done or not; it is asked again.
+func (s *scripted) do(what string, kill bool, f func(*api.Client) error) {
+	s.Helper()
+	for try := 0; ; try++ {
+		answered := make(chan error, 1)
+		go func() { answered <- f(s.node.client) }()
+		if kill {
+			kill = false
+			s.kills++
+			s.node.cmd.Process.Kill()
+		}
+		err := <-answered
+		if errors.Is(err, api.ErrNoNode) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			if try > 3 {
+				s.Fatalf("%s: %v", what, err)
+			}
+			s.node.end(os.Kill)
+			s.node.start()
+			continue
+		}
+		if err != nil {
+			s.Fatalf("%s: %v", what, err)
+		}
+		return
+	}
+}
+
+func (s *scripted) add(kill bool, a api.Add, w wanted) {
+	s.do("add", kill, func(c *api.Client) error {
+		e, err := c.Add(s.Context(), a)
+		if errors.Is(err, api.ErrHave) { // before the kill
+			all, err := c.Entries(s.Context())
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(all, func(e api.Entry) bool {
+				_, known := s.entries[e.ID]
+				return !known
+			})
+			if i < 0 {
+				return errors.New("an entry is refused as known that is not there")
+			}
+			e = all[i]
+		} else if err != nil {
+			return err
+		}
+		s.entries[e.ID] = w
+		return nil
+	})
+}
+
+func (s *scripted) some() int64 {
+	ids := make([]int64, 0, len(s.entries))
+	for id := range s.entries {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids[s.rng.IntN(len(ids))]
+}
+
+func (s *scripted) change(kill bool) {
+	id, yes := s.some(), true
+	switch s.rng.IntN(4) {
+	case 0:
+		s.do("pause", kill, func(c *api.Client) error { _, err := c.Set(s.Context(), id, api.Set{Paused: &yes}); return err })
+	case 1:
+		high := "high"
+		s.do("set", kill, func(c *api.Client) error { _, err := c.Set(s.Context(), id, api.Set{Priority: &high}); return err })
+	case 2:
+		no := false
+		s.do("resume", kill, func(c *api.Client) error { _, err := c.Set(s.Context(), id, api.Set{Paused: &no}); return err })
+	case 3:
+		s.do("remove", kill, func(c *api.Client) error {
+			_, err := c.Remove(s.Context(), id, false)
+			if errors.Is(err, api.ErrNoEntry) {
+				err = nil // before the kill
+			}
+			return err
+		})
+		delete(s.entries, id)
+	}
+}
+
+// settle has everything go on, waits until all is here, and compares.
+func (s *scripted) settle() {
+	no, none := false, int64(0)
+	s.do("limits", false, func(c *api.Client) error { _, err := c.SetLimits(s.Context(), api.SetLimits{Down: &none}); return err })
+	for id := range s.entries {
+		s.do("resume", false, func(c *api.Client) error {
+			_, err := c.Set(s.Context(), id, api.Set{Paused: &no, Rescan: true})
+			return err
+		})
+	}
+	end := time.Now().Add(2 * time.Minute)
+	for c := s.node.client; ; {
+		all, err := c.Entries(s.Context())
+		must(s, err)
+		if len(all) != len(s.entries) {
+			s.Fatalf("%d entries, and %d were asked for", len(all), len(s.entries))
+		}
+		i := slices.IndexFunc(all, func(e api.Entry) bool { return e.State != api.Served })
+		if i < 0 {
+			s.compare(all)
+			return
+		}
+		if time.Now().After(end) {
+			s.Fatalf("an entry is not served: %+v", all[i])
+		}
+		must(s, c.Events(s.Context(), "", func(api.Event) bool { return true }))
+	}
+}
+
+func (s *scripted) compare(all []api.Entry) {
+	for _, e := range all {
+		w, ok := s.entries[e.ID]
+		if !ok || w.kind != e.Kind {
+			s.Errorf("entry %d, %s, was not asked for", e.ID, e.Kind)
+		}
+		if e.Kind == "fetch" {
+			if got := fingerprint(s, e.Path); got != w.print {
+				s.Errorf("entry %d, %s, has other content", e.ID, e.Name)
+			}
+		}
+	}
+}
+
+// A day of a node: entries are added, paused, changed and removed while others are
+// fetched, and it is killed again and again. At the end every entry is there that was
+// asked for, and every byte is right.
+func TestAScriptedDay(t *testing.T) {
+	t.Parallel()
+	n := day(t)
+	src, into := t.TempDir(), t.TempDir()
+	origin := startNode(t, t.TempDir())
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	s := &scripted{TB: t, rng: rand.New(rand.NewPCG(seed, 0)), into: into, entries: map[int64]wanted{}}
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte("fetches = 20\nlimit-down = \"20M\"\n"), 0o600))
+	s.node = startNode(t, dir, "--into", into)
+	kills := max(3, n*30/200)
+	for i := range n {
+		at := filepath.Join(src, fmt.Sprint("share", i))
+		must(t, os.Mkdir(at, 0o700))
+		writeRandom(t, filepath.Join(at, "f"), 100_000+s.rng.IntN(3_000_000), uint64(i))
+		kill := i%max(1, n/kills) == 0
+		if i%3 == 0 {
+			s.add(kill, api.Add{Paths: []string{at}}, wanted{"serve", ""})
+		} else {
+			e, err := origin.client.Add(t.Context(), api.Add{Paths: []string{at}})
+			must(t, err)
+			s.add(kill, api.Add{Ticket: e.Ticket}, wanted{"fetch", fingerprint(t, at)})
+		}
+		if len(s.entries) > 2 {
+			s.change(s.rng.IntN(n) < kills)
+		}
+	}
+	s.settle()
+	t.Logf("%d entries of %d at the end; killed %d times", len(s.entries), n, s.kills)
+	if s.kills < 3 {
+		t.Error("the node was hardly killed")
+	}
+}
+
+func TestTheCommandsOfANode(t *testing.T) {
+	t.Parallel()
+	src, dir := t.TempDir(), t.TempDir()
+	writeRandom(t, filepath.Join(src, "f"), 100_000, 1)
+	n := startNode(t, dir)
+	on := func(args ...string) (stdout, stderr string, code int) {
+		cmd := exec.Command(binary, append(args, "--dir", dir)...)
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		cmd.Run()
+		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	}
+	ticket, says, code := on("add", src)
+	if code != 0 || strings.Count(ticket, "\n") != 1 || !strings.HasPrefix(ticket, "share") || !strings.Contains(says, "served") {
+		t.Fatalf("add: %d\n%s%s", code, ticket, says)
+	}
+	got := filepath.Join(t.TempDir(), "new")
+	other := startNode(t, t.TempDir())
+	r := exec.Command(binary, "add", strings.TrimSpace(ticket), "-o", got, "--wait", "--seed-until", "never", "--dir", other.dir)
+	if out, err := r.CombinedOutput(); err != nil || !strings.Contains(string(out), filepath.Join(got, filepath.Base(src))) {
+		t.Fatalf("add --wait: %v\n%s", err, out)
+	}
+	if fingerprint(t, filepath.Join(got, filepath.Base(src))) != fingerprint(t, src) {
+		t.Error("other content")
+	}
+	for _, x := range []struct {
+		args  string
+		code  int
+		wants string
+	}{
+		{"add " + src, exitHeld, "entry 1"},
+		{"add nothing-here", exitUsage, "neither a ticket nor a path"},
+		{"add", exitUsage, "needs a TICKET or a PATH"},
+		{"add " + src + " --seed-until soon", exitUsage, "--seed-until"},
+		{"add " + src + " --links x", exitUsage, "--links"},
+		{"add -o x --priority urgent " + strings.TrimSpace(ticket), exitUsage, "priority"},
+		{"list", 0, filepath.Base(src)},
+		{"node status", 0, "entries   1"},
+		{"set 1 --pause", 0, "paused"},
+		{"set " + filepath.Base(src) + " --resume", 0, "entry 1"},
+		{"set 9 --pause", exitUsage, "no entry \"9\""},
+		{"set 1", exitUsage, "what to change"},
+		{"set", exitUsage, "needs an ENTRY"},
+		{"set 1 --pause --resume", exitUsage, "exclude each other"},
+		{"set 1 --all --only x", exitUsage, "--all excludes"},
+		{"set --limit-up 5M", 0, "5.00 MB/s up"},
+		{"set --limit-up 0", 0, "no limit up"},
+		{"set 1 --limit-up 5M", exitUsage, "stand alone"},
+		{"set --limit-up 1", exitUsage, "1024"},
+		{"rm 1 --data", exitUsage, "did not make"},
+		{"id", 0, "12D3"},
+		{"node run", exitHeld, "another fetcher has this state directory"},
+		{"node open", exitNoNode, "--http"},
+		{"rm 1", 0, "is removed"},
+		{"rm 1", exitUsage, "no entry"},
+		{"list", 0, "no entries"},
+	} {
+		out, says, code := on(strings.Fields(x.args)...)
+		if code != x.code || !strings.Contains(out+says, x.wants) {
+			t.Errorf("%s: %d, want %d and %q\n%s%s", x.args, code, x.code, x.wants, out, says)
+		}
+	}
+	n.end(syscall.SIGTERM)
+	if out, says, code := on("list"); code != exitNoNode || !strings.Contains(says, "fetcher node run") {
+		t.Errorf("without a node: %d\n%s%s", code, out, says)
+	}
+	if out, _, code := on("id"); code != 0 || strings.Count(out, "\n") != 1 {
+		t.Errorf("id without a node: %d\n%s", code, out)
+	}
+}
+
+func TestANodeReadsItsSettingsAgainAndEndsInGoodOrder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no SIGHUP")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	n := startNode(t, dir)
+	must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte("limit-up = \"3M\"\nhttp = \"127.0.0.1:1\"\n"), 0o600))
+	changed := make(chan error, 1)
+	go func() {
+		changed <- n.client.Events(t.Context(), "0-0", func(e api.Event) bool {
+			if e.Type == "reset" { // now we hear
+				n.cmd.Process.Signal(syscall.SIGHUP)
+			}
+			return e.Type == "limits"
+		})
+	}()
+	must(t, <-changed)
+	if s, err := n.client.Status(t.Context()); err != nil || s.Limits.Up != 3e6 {
+		t.Errorf("%+v, %v", s.Limits, err)
+	}
+	began := time.Now()
+	n.client.Close()
+	n.cmd.Process.Signal(syscall.SIGTERM)
+	err := n.cmd.Wait()
+	if took := time.Since(began); err != nil || took > 10*time.Second {
+		t.Errorf("it ended after %v: %v\n%s", took, err, n.stderr)
+	}
+	if !strings.Contains(n.stderr.String(), "from the next start on") || !strings.Contains(n.stderr.String(), "settings=[http]") {
+		t.Errorf("it said of the new settings:\n%s", n.stderr)
+	}
+	if _, err := os.Stat(daemon.Socket(dir)); err == nil {
+		t.Error("its socket is still there")
+	}
+	n.cmd = nil
+	must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte("fetchs = 1\n"), 0o600))
+	out, err := exec.Command(binary, "node", "run", "--dir", dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), `node.toml: line 1: there is no setting "fetchs"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
+)
+
+func (a *app) idCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "id", Short: "Print the node's peer ID, and where it can be reached",
+		Long: `Print the node's peer ID on the first line of stdout and, if it runs, an address
+on each other line.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.id(cmd.Context()) },
+	}
+}
+
+func (a *app) id(ctx context.Context) error {
+	peer, addrs, err := a.identity(ctx)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		a.out.write("id", map[string]any{"peer": peer, "addrs": addrs})
+		return nil
+	}
+	_, err = fmt.Fprintln(sink{a.stdout}, strings.Join(append([]string{peer}, addrs...), "\n"))
+	return err
+}
+
+// identity asks the node, or if none runs opens one for a moment.
+func (a *app) identity(ctx context.Context) (peer string, addrs []string, err error) {
+	c, err := a.dial(ctx)
+	if err == nil {
+		defer c.Close()
+		s, err := c.Status(ctx)
+		return s.Peer, s.Addrs, err
+	} else if !errors.Is(err, api.ErrNoNode) {
+		return "", nil, err
+	}
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: a.flags.dir, Sole: true, Listen: []string{"none"}})
+	if err != nil {
+		return "", nil, err
+	}
+	return string(node.ID()), []string{}, node.Close()
+}
+
+func (a *app) nodeOpenCommand() *cobra.Command {
+	var show bool
+	c := &cobra.Command{
+		Use: "open", Short: "Open the node's page in a browser",
+		Long: `Open the page of the node in a browser, with the token that it needs. The node
+must have been told to answer over HTTP, with http in node.toml or --http.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeOpen(show) },
+	}
+	c.Flags().BoolVar(&show, "print", false, "print the address in place of opening it; it has the token in it")
+	return c
+}
+
+func (a *app) nodeOpen(show bool) error {
+	dir, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(filepath.Join(dir, daemon.PageName))
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w with a page on %s: start it with --http 127.0.0.1:4820, or set http in %s", api.ErrNoNode, dir, filepath.Join(dir, daemon.SettingsName))
+	}
+	if err != nil {
+		return err
+	}
+	address := strings.TrimSpace(string(b))
+	if show {
+		_, err := fmt.Fprintln(sink{a.stdout}, address)
+		return err
+	}
+	name, args := "xdg-open", []string{address}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
+	}
+	if err := exec.Command(name, args...).Run(); err != nil {
+		return fmt.Errorf("no browser could be opened (%w); fetcher node open --print prints the address for one", err)
+	}
+	return nil
+}

@@ -1,0 +1,361 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+var _ api.Node = (*Daemon)(nil)
+
+// Feed is what changes.
+func (d *Daemon) Feed() *api.Feed { return d.feed }
+
+// Status is what the node does.
+func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
+	in, out := d.node.Traffic()
+	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
+		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into)}
+	children, err := d.node.Children(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Children = len(children)
+	for _, k := range d.all() {
+		s.Entries++
+		k.mu.Lock()
+		state := k.stateNow()
+		s.Rate += int64(k.progress.Rate)
+		k.mu.Unlock()
+		switch state {
+		case api.Fetching:
+			s.Fetching++
+		case api.Waiting:
+			s.Waiting++
+		case api.Missing, api.Failed:
+			s.Troubled++
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.Limits, s.Warnings = d.limits, append([]string{}, d.warnings...)
+	return s, nil
+}
+
+// free is what is free on the disk of a folder, or of the one it will be made in; -1 if
+// that is not known.
+func free(dir string) int64 {
+	for {
+		if fsys, err := vfs.Dir(dir); err == nil {
+			defer fsys.Close()
+			if n, err := fsys.Free(); err == nil {
+				return n
+			}
+			return -1
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return -1
+		}
+		dir = up
+	}
+}
+
+// Entries is the catalog.
+func (d *Daemon) Entries(context.Context) ([]api.Entry, error) {
+	all := d.all()
+	out := make([]api.Entry, len(all))
+	for i, k := range all {
+		out[i] = k.view()
+	}
+	return out, nil
+}
+
+// Entry is one entry of it.
+func (d *Daemon) Entry(_ context.Context, id int64) (api.Entry, error) {
+	k, err := d.keeper(id)
+	if err != nil {
+		return api.Entry{}, err
+	}
+	return k.view(), nil
+}
+
+var priorities = []string{"low", "normal", "high"} // from -1
+
+func parsePriority(s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	i := slices.Index(priorities, s)
+	if i < 0 {
+		return 0, api.Refuse(api.ErrRequest, "a priority is low, normal or high, not %q", s)
+	}
+	return i - 1, nil
+}
+
+func parseTime(s string) (time.Duration, error) {
+	if s == "" || s == "0" {
+		return 0, nil
+	}
+	t, err := time.ParseDuration(s)
+	if err != nil || t < 0 {
+		return 0, api.Refuse(api.ErrRequest, "a time is like 36h, not %q", s)
+	}
+	return t, nil
+}
+
+// addTime is how long Add waits for what becomes of a new entry.
+const addTime = 20 * time.Second
+
+// Add makes an entry, durably, and gives it a moment to begin. What the catalog has
+// already is an error that wraps share.ErrHeld.
+func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
+	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
+		Skip: a.Skip, Repair: a.Repair, SeedRatio: a.SeedRatio, Paused: a.Paused}
+	var err, err2 error
+	w.Priority, err = parsePriority(a.Priority)
+	w.SeedTime, err2 = parseTime(a.SeedTime)
+	if err := errors.Join(err, err2); err != nil {
+		return api.Entry{}, err
+	}
+	if err := d.complete(&w); err != nil {
+		return api.Entry{}, err
+	}
+	k, err := d.added(ctx, w)
+	if err != nil {
+		return api.Entry{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, addTime)
+	defer cancel()
+	k.settledIn(ctx)
+	return k.view(), nil
+}
+
+// complete fills in and checks what an entry needs.
+func (d *Daemon) complete(w *catalog.Wish) error {
+	if len(w.Paths) == 0 && w.Source == "" {
+		return api.Refuse(api.ErrRequest, "an entry is either paths to serve or a ticket to fetch")
+	}
+	for i, p := range w.Paths {
+		w.Paths[i] = filepath.Clean(p)
+		if _, err := os.Stat(w.Paths[i]); filepath.IsAbs(p) && err != nil {
+			if errors.Is(err, os.ErrPermission) {
+				return api.Refuse(share.ErrPath, "the user of the node, %s, may not read %s; allow it, or serve another path", userName(), p)
+			}
+			return api.Refuse(api.ErrRequest, "%v", err)
+		}
+	}
+	if len(w.Paths) == 0 && w.Dir == "" {
+		w.Dir = d.setting().Into
+	}
+	if len(w.Paths) == 0 {
+		id, sources, err := fetcher.ParseSource(w.Source, w.Peers)
+		if err != nil {
+			return api.Refuse(api.ErrRequest, "%v", err)
+		}
+		if len(sources) == 0 {
+			return api.Refuse(api.ErrRequest, "%v", fetcher.ErrNoSource)
+		}
+		w.Source = strings.Join(strings.Fields(w.Source), "")
+		for _, k := range d.all() {
+			if e := k.entry(); e.Kind == catalog.Fetch && e.Share == id && e.Dir != w.Dir {
+				return api.Refuse(api.ErrHave, "entry %d fetches this share already, into %s", e.ID, e.Dir)
+			}
+		}
+	}
+	if err := w.Check(); err != nil {
+		return api.Refuse(api.ErrRequest, "%v", err)
+	}
+	return nil
+}
+
+// added writes an entry into the catalog, and starts its keeper.
+func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errors.New("the node is ending")
+	}
+	e, err := d.db.Add(ctx, time.Now(), w)
+	if errors.Is(err, catalog.ErrTwice) {
+		return nil, api.Refuse(api.ErrHave, "the node has that already: it is entry %d", e.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	what := e.Source
+	if e.Kind == catalog.Serve {
+		what = strings.Join(e.Paths, ", ")
+	}
+	d.log.Info("an entry was added", "id", e.ID, "kind", e.Kind.String(), "what", what)
+	return d.keep(e), nil
+}
+
+// Set changes what is wanted of an entry, durably.
+func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error) {
+	k, err := d.keeper(id)
+	if err != nil {
+		return api.Entry{}, err
+	}
+	err = k.set(ctx, func(w *catalog.Wish) error {
+		if err := change(w, s); err != nil {
+			return err
+		}
+		if err := w.Check(); err != nil {
+			return api.Refuse(api.ErrRequest, "%v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return api.Entry{}, err
+	}
+	if e := k.entry(); e.State == catalog.Ended && !e.Paused && (s.Rescan || enough(e, e.Sent, time.Now()) == "") {
+		k.note(func(st *catalog.Status) { st.State, st.Why = catalog.Kept, "" })
+		k.poke()
+	}
+	if e := k.entry(); e.State == catalog.Failed && s.Rescan {
+		k.note(func(st *catalog.Status) { st.State, st.Why = catalog.Asked, "" })
+		k.poke()
+	}
+	k.tell()
+	return k.view(), nil
+}
+
+// change takes over what of s is said.
+func change(w *catalog.Wish, s api.Set) (err error) {
+	if s.Paused != nil {
+		w.Paused = *s.Paused
+	}
+	if s.Priority != nil {
+		if w.Priority, err = parsePriority(*s.Priority); err != nil {
+			return err
+		}
+	}
+	if s.Only != nil {
+		w.Only = *s.Only
+	}
+	if s.Skip != nil {
+		w.Skip = *s.Skip
+	}
+	if s.SeedRatio != nil {
+		w.SeedRatio = *s.SeedRatio
+	}
+	if s.SeedTime != nil {
+		w.SeedTime, err = parseTime(*s.SeedTime)
+	}
+	return err
+}
+
+// Remove stops an entry and forgets it, durably. With data, the files that this node
+// made for it go too.
+func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, error) {
+	k, err := d.keeper(id)
+	if err != nil {
+		return api.Removed{}, err
+	}
+	e := k.entry()
+	r := api.Removed{Entry: k.view(), Data: []string{}}
+	if data && e.Kind == catalog.Serve {
+		return r, api.Refuse(api.ErrRequest, "entry %d serves files that this node did not make; remove the entry alone, and the files by hand", id)
+	}
+	m := k.list()
+	k.stop()
+	if _, err := d.db.Remove(ctx, k.id); err != nil && !errors.Is(err, catalog.ErrNoEntry) {
+		d.mu.Lock()
+		if !d.closed {
+			d.keep(e) // as before
+		}
+		d.mu.Unlock()
+		return r, err
+	}
+	d.mu.Lock()
+	delete(d.keepers, k.id)
+	d.mu.Unlock()
+	if data {
+		r.Data, r.Kept = d.removeFiles(ctx, e, m)
+	}
+	d.log.Info("an entry was removed", "id", e.ID, "name", e.Title, "files", len(r.Data))
+	d.feed.Publish(api.Event{At: time.Now(), Type: "removed", Entry: &r.Entry})
+	return r, nil
+}
+
+// Peers is who gives to this node and takes from it.
+func (d *Daemon) Peers(ctx context.Context) ([]api.Peer, error) {
+	children, err := d.node.Children(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := map[peers.ID]*api.Peer{}
+	of := func(id peers.ID) *api.Peer {
+		if by[id] == nil {
+			by[id] = &api.Peer{Peer: string(id)}
+		}
+		by[id].Entries++
+		return by[id]
+	}
+	for _, c := range children {
+		p := of(c.Peer)
+		p.Addr, p.OutBytes = c.Addr, p.OutBytes+c.Bytes
+	}
+	for _, k := range d.all() {
+		for _, s := range k.sources() {
+			p := of(s.Peer)
+			p.InBytes, p.Rate, p.Banned = p.InBytes+s.Bytes, p.Rate+int64(s.Rate), p.Banned || s.Banned
+		}
+	}
+	out := make([]api.Peer, 0, len(by))
+	for _, p := range by {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(a, b api.Peer) int { return cmp.Compare(a.Peer, b.Peer) })
+	return out, nil
+}
+
+// History is how a peer stood in the last 24 hours.
+func (d *Daemon) History(_ context.Context, peer string) ([]api.Moment, error) {
+	m := d.tally.moments(peers.ID(peer), time.Now())
+	if m == nil {
+		return nil, api.Refuse(api.ErrNoEntry, "this node has not met the peer %q in the last 24 hours", peer)
+	}
+	return m, nil
+}
+
+// Limits are those that hold now.
+func (d *Daemon) Limits(context.Context) (api.Limits, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.limits, nil
+}
+
+// SetLimits changes the limits that hold outside of the schedule, until the settings are
+// read again.
+func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, error) {
+	for _, rate := range []*int64{l.Up, l.Down} {
+		if rate != nil && *rate != 0 && (*rate < 1<<10 || *rate > 1<<50) {
+			return api.Limits{}, api.Refuse(api.ErrRequest, "a limit is at least 1024 bytes per second, or 0 for none, not %d", *rate)
+		}
+	}
+	d.mu.Lock()
+	if l.Up != nil {
+		d.base.up = *l.Up
+	}
+	if l.Down != nil {
+		d.base.down = *l.Down
+	}
+	r, scheduled, next := limitsAt(d.base, d.settings.Schedule, time.Now())
+	d.relook()
+	d.mu.Unlock()
+	return api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}, nil
+}

@@ -1,0 +1,234 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/bounds"
+)
+
+// Config is how a daemon behaves. The zero value works.
+type Config struct {
+	// Dir is the state directory; default fetcher.DefaultDir. One daemon at a time has it.
+	Dir string
+	// Settings are what a file may say, and a reload may change.
+	Settings
+	// Logger hears what an operator should know; default none.
+	Logger *slog.Logger
+}
+
+// Settings are the part of the configuration that node.toml holds.
+type Settings struct {
+	// Into is the folder that shares are put into if nothing else is said; absolute.
+	// Default "Downloads" in the home of the user, or "shares" in Dir if there is none.
+	Into string
+	// Listen and Announce are as in fetcher.Config. A reload does not change them.
+	Listen, Announce []string
+	// Up and Down bound what is sent and asked for, in bytes per second; 0 is no bound.
+	Up, Down int64
+	// Schedule is when other limits hold.
+	Schedule []Slot
+	// Fetches is how many shares are fetched at once; default 5.
+	Fetches int
+	// Rescan is how often served files are looked at for changes that the system did
+	// not tell of; default 1 h.
+	Rescan time.Duration
+	// HTTP is an IP address and port at which the API answers too, to whoever knows the token;
+	// empty is none. A reload does not change it, nor what follows.
+	HTTP string
+	// Hosts are further names, with ports, by which HTTP may be called.
+	Hosts []string
+	// Cert and Key are PEM files for TLS at HTTP.
+	Cert, Key string
+	// Insecure allows an HTTP that others can reach without TLS.
+	Insecure bool
+}
+
+const (
+	defaultFetches = 5
+	defaultRescan  = time.Hour
+)
+
+// withDefaults fills in what is not said, and names what is out of range.
+func (c Config) withDefaults() (Config, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Dir == "" {
+		dir, err := fetcher.DefaultDir()
+		if err != nil {
+			return c, err
+		}
+		c.Dir = dir
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	c.Dir = dir
+	c.Settings, err = c.Settings.withDefaults(c.Dir)
+	return c, err
+}
+
+func (s Settings) withDefaults(dir string) (Settings, error) {
+	var f bounds.Fields
+	bounds.In(&f, "Up", s.Up, 1<<10, 1<<50)
+	bounds.In(&f, "Down", s.Down, 1<<10, 1<<50)
+	bounds.In(&f, "Fetches", s.Fetches, 1, 1000)
+	bounds.In(&f, "Rescan", s.Rescan, time.Second, 366*24*time.Hour)
+	f.Add("HTTP", s.checkHTTP())
+	if err := f.Err(); err != nil {
+		return s, err
+	}
+	if s.Fetches == 0 {
+		s.Fetches = defaultFetches
+	}
+	if s.Rescan == 0 {
+		s.Rescan = defaultRescan
+	}
+	if s.Into == "" {
+		s.Into = filepath.Join(dir, "shares")
+		if home, err := os.UserHomeDir(); err == nil {
+			if info, err := os.Stat(home); err == nil && info.IsDir() {
+				s.Into = filepath.Join(home, "Downloads")
+			}
+		}
+	}
+	if !filepath.IsAbs(s.Into) {
+		return s, fmt.Errorf("the folder to put shares into must be absolute, not %q", s.Into)
+	}
+	return s, nil
+}
+
+// checkHTTP refuses to serve the API in the clear to others who are not asked for.
+func (s Settings) checkHTTP() error {
+	if s.HTTP == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(s.HTTP)
+	if err != nil {
+		return fmt.Errorf("an address to answer at is like 127.0.0.1:4820, not %q", s.HTTP)
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case host != "localhost" && ip == nil:
+		return fmt.Errorf("an address to answer at begins with an IP address or localhost, not %q", host)
+	case (s.Cert == "") != (s.Key == ""):
+		return errors.New("TLS needs both a certificate and its key")
+	case s.Cert == "" && !s.Insecure && ip != nil && !ip.IsLoopback():
+		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give a certificate and its key, or say that this is meant to be insecure", s.HTTP)
+	}
+	return nil
+}
+
+// settingsFile is node.toml.
+type settingsFile struct {
+	Into     string     `toml:"into"`
+	Listen   []string   `toml:"listen"`
+	Announce []string   `toml:"announce"`
+	Up       string     `toml:"limit-up"`
+	Down     string     `toml:"limit-down"`
+	Limits   []slotFile `toml:"limits"`
+	Fetches  int        `toml:"fetches"`
+	Rescan   string     `toml:"rescan"`
+	HTTP     string     `toml:"http"`
+	Hosts    []string   `toml:"http-hosts"`
+	Cert     string     `toml:"http-cert"`
+	Key      string     `toml:"http-key"`
+	Insecure bool       `toml:"http-insecure"`
+}
+
+type slotFile struct {
+	Days []string `toml:"days"`
+	From string   `toml:"from"`
+	To   string   `toml:"to"`
+	Up   string   `toml:"up"`
+	Down string   `toml:"down"`
+}
+
+// maxFile bounds node.toml.
+const maxFile = 1 << 20
+
+// ReadSettings reads node.toml. A file that is not there is empty settings.
+func ReadSettings(path string) (Settings, error) {
+	b, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Settings{}, nil
+	case err != nil:
+		return Settings{}, err
+	case len(b) > maxFile:
+		return Settings{}, fmt.Errorf("%s has %d bytes; at most %d are read", path, len(b), maxFile)
+	}
+	s, err := parseSettings(b)
+	if err != nil {
+		return Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func parseSettings(b []byte) (s Settings, err error) {
+	var f settingsFile
+	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		var strict *toml.StrictMissingError
+		var decode *toml.DecodeError
+		switch {
+		case errors.As(err, &strict) && len(strict.Errors) > 0:
+			row, _ := strict.Errors[0].Position()
+			return s, fmt.Errorf("line %d: there is no setting %q", row, strings.Join(strict.Errors[0].Key(), "."))
+		case errors.As(err, &decode):
+			row, _ := decode.Position()
+			return s, fmt.Errorf("line %d: %s", row, strings.TrimPrefix(decode.Error(), "toml: "))
+		}
+		return s, err
+	}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Fetches: f.Fetches, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	if s.Up, err = ParseRate(f.Up); err != nil {
+		return s, fmt.Errorf("limit-up: %w", err)
+	}
+	if s.Down, err = ParseRate(f.Down); err != nil {
+		return s, fmt.Errorf("limit-down: %w", err)
+	}
+	if f.Rescan != "" {
+		if s.Rescan, err = time.ParseDuration(f.Rescan); err != nil {
+			return s, fmt.Errorf("rescan is a time such as 30m, not %q", f.Rescan)
+		}
+	}
+	for i, l := range f.Limits {
+		slot, err := l.slot()
+		if err != nil {
+			return s, fmt.Errorf("limits, number %d: %w", i+1, err)
+		}
+		s.Schedule = append(s.Schedule, slot)
+	}
+	return s, nil
+}
+
+func (f slotFile) slot() (s Slot, err error) {
+	if s.Days, err = parseDays(f.Days); err != nil {
+		return s, err
+	}
+	if s.From, err = parseClock(f.From); err != nil {
+		return s, err
+	}
+	if s.To, err = parseClock(f.To); err != nil {
+		return s, err
+	}
+	if s.Up, err = ParseRate(f.Up); err != nil {
+		return s, err
+	}
+	s.Down, err = ParseRate(f.Down)
+	return s, err
+}

@@ -1,0 +1,254 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Daemon is one running node and its catalog. Its methods are safe for concurrent use.
+// The caller must Close it.
+type Daemon struct {
+	dir   string
+	log   *slog.Logger
+	since time.Time
+	node  *fetcher.Node
+	db    *catalog.DB
+	feed  *api.Feed
+	queue *queue
+	reads chan struct{} // one for each import that runs at once
+	watch *watch
+	tally *tally
+
+	life context.Context // of all that runs in the background
+	end  context.CancelFunc
+	runs sync.WaitGroup
+
+	mu       sync.Mutex // guards the fields below
+	settings Settings
+	base     rates // the limits outside of the schedule
+	limits   api.Limits
+	look     chan struct{} // closed when the limits are to be looked at again
+	keepers  map[catalog.ID]*keeper
+	warnings []string
+	closed   bool
+}
+
+// imports is how many paths are read at once.
+const imports = 2
+
+// Open starts the node of a state directory, and all that stands in its catalog. The
+// context is for the start alone. If another process has the directory, the error wraps
+// share.ErrHeld; others are those of fetcher.Open.
+func Open(ctx context.Context, cfg Config) (*Daemon, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	d := &Daemon{dir: cfg.Dir, log: cfg.Logger, since: now, feed: api.NewFeed(strconv.FormatInt(now.UnixNano(), 36)), queue: newQueue(cfg.Fetches),
+		reads: make(chan struct{}, imports), tally: newTally(), settings: cfg.Settings, base: rates{cfg.Up, cfg.Down}, look: make(chan struct{}),
+		keepers: map[catalog.ID]*keeper{}}
+	d.life, d.end = context.WithCancel(context.Background())
+	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
+	d.node, err = fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, UploadRate: r.up, DownloadRate: r.down,
+		OnChild: d.tally.child, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.start(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// start opens the catalog and has its entries kept.
+func (d *Daemon) start(ctx context.Context) error {
+	path := filepath.Join(d.dir, "catalog.db")
+	db, aside, err := catalog.Open(ctx, path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	d.db = db
+	if aside != "" {
+		d.warn(fmt.Sprintf("the catalog was damaged and begins anew; add what is missing again. What was there is in %s", aside))
+	}
+	entries, err := db.List(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	if d.watch, err = newWatch(d.touched); err != nil {
+		d.warn(fmt.Sprintf("the system does not tell of changed files, which are noticed every %v alone: %v", d.settings.Rescan, err))
+	}
+	d.mu.Lock()
+	for _, e := range entries {
+		d.keep(e)
+	}
+	d.mu.Unlock()
+	d.runs.Go(d.limit)
+	d.runs.Go(d.count)
+	d.log.Info("the node runs", "peer", d.node.ID(), "dir", d.dir, "entries", len(entries))
+	return nil
+}
+
+// warn tells the owner something, in the log and with the status.
+func (d *Daemon) warn(text string) {
+	d.log.Warn(text)
+	d.mu.Lock()
+	d.warnings = append(d.warnings, text)
+	d.mu.Unlock()
+}
+
+// keep starts the keeper of an entry. It needs mu.
+func (d *Daemon) keep(e catalog.Entry) *keeper {
+	k := newKeeper(d, e)
+	d.keepers[e.ID] = k
+	d.runs.Go(k.run)
+	return k
+}
+
+// keeper is that of an entry.
+func (d *Daemon) keeper(id int64) (*keeper, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.keepers[catalog.ID(id)]
+	if k == nil {
+		return nil, api.Refuse(api.ErrNoEntry, "there is no entry %d", id)
+	}
+	return k, nil
+}
+
+// all is the keepers, in the order of their entries.
+func (d *Daemon) all() []*keeper {
+	d.mu.Lock()
+	out := make([]*keeper, 0, len(d.keepers))
+	for _, k := range d.keepers {
+		out = append(out, k)
+	}
+	d.mu.Unlock()
+	slices.SortFunc(out, func(a, b *keeper) int { return int(a.id - b.id) })
+	return out
+}
+
+// touched is told that files of an entry may have changed.
+func (d *Daemon) touched(id catalog.ID) {
+	if k, err := d.keeper(int64(id)); err == nil {
+		k.touch()
+	}
+}
+
+// replaced has the other entries of a share look again: one of them has stopped to
+// serve what all of them have.
+func (d *Daemon) replaced(by *keeper, id share.ID) {
+	for _, k := range d.all() {
+		if k != by && k.entry().Share == id {
+			k.poke()
+		}
+	}
+}
+
+// limitEvery bounds how late a schedule is heeded when the clock was set, or went from or
+// to summer time.
+const limitEvery = time.Minute
+
+// limit has the limits of the hour hold, until the end.
+func (d *Daemon) limit() {
+	for {
+		d.mu.Lock()
+		r, scheduled, next := limitsAt(d.base, d.settings.Schedule, time.Now())
+		was := d.limits
+		d.limits = api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}
+		changed, again := was.Up != r.up || was.Down != r.down, d.look
+		d.mu.Unlock()
+		d.node.SetUploadRate(r.up)
+		d.node.SetDownloadRate(r.down)
+		if changed {
+			d.log.Info("limits", "up", r.up, "down", r.down, "schedule", scheduled)
+			d.feed.Publish(api.Event{At: time.Now(), Type: "limits"})
+		}
+		wait := limitEvery
+		if !next.IsZero() {
+			wait = min(wait, time.Until(next))
+		}
+		timer := time.NewTimer(max(wait, time.Millisecond))
+		select {
+		case <-timer.C:
+		case <-again:
+		case <-d.life.Done():
+		}
+		timer.Stop()
+		if d.life.Err() != nil {
+			return
+		}
+	}
+}
+
+// relook has the limits looked at again. It needs mu.
+func (d *Daemon) relook() {
+	close(d.look)
+	d.look = make(chan struct{})
+}
+
+// Reload takes other settings, and says which of them wait for the next start.
+func (d *Daemon) Reload(s Settings) (later []string, err error) {
+	if s, err = s.withDefaults(d.dir); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.settings
+	for name, same := range map[string]bool{
+		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
+		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
+	} {
+		if !same {
+			later = append(later, name)
+		}
+	}
+	slices.Sort(later)
+	d.settings, d.base = s, rates{s.Up, s.Down}
+	d.queue.setMax(s.Fetches)
+	d.relook()
+	d.log.Info("the settings were read again", "at_the_next_start", later)
+	return later, nil
+}
+
+func (d *Daemon) setting() Settings {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.settings
+}
+
+// Close ends the node and waits until nothing runs any more, for some 10 s at most. The
+// entries stay as they are. Later calls do nothing.
+func (d *Daemon) Close() error {
+	d.mu.Lock()
+	first := !d.closed
+	d.closed = true
+	d.mu.Unlock()
+	if !first {
+		return nil
+	}
+	d.end()
+	err := d.node.Close() // ends what the keepers wait for
+	d.runs.Wait()
+	d.watch.close()
+	d.feed.Close()
+	if d.db != nil {
+		d.flush(context.Background())
+		err = errors.Join(err, d.db.Close())
+	}
+	d.log.Info("the node has ended")
+	return err
+}

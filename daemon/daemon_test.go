@@ -1,0 +1,380 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/share"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begun is a daemon on this machine alone, which the test may end and begin again.
+func begun(t testing.TB, dir string, change ...func(*Config)) *Daemon {
+	t.Helper()
+	cfg := Config{Dir: dir, Settings: Settings{Into: filepath.Join(dir, "in"), Listen: []string{"127.0.0.1:0"}}}
+	for _, f := range change {
+		f(&cfg)
+	}
+	d, err := Open(context.Background(), cfg)
+	must(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// file writes a file, with the folders that it needs.
+func file(t testing.TB, content string, at ...string) string {
+	t.Helper()
+	p := filepath.Join(at...)
+	must(t, os.MkdirAll(filepath.Dir(p), 0o700))
+	must(t, os.WriteFile(p, []byte(content), 0o600))
+	return p
+}
+
+func added(t testing.TB, d *Daemon, a api.Add) api.Entry {
+	t.Helper()
+	e, err := d.Add(t.Context(), a)
+	must(t, err)
+	return e
+}
+
+// until waits until an entry is as it should be.
+func until(t testing.TB, d *Daemon, id int64, what string, is func(api.Entry) bool) api.Entry {
+	t.Helper()
+	cursor := d.Feed().From("")
+	end := time.After(30 * time.Second)
+	for {
+		e, err := d.Entry(t.Context(), id)
+		must(t, err)
+		if is(e) {
+			return e
+		}
+		for ok := true; ok; {
+			var more <-chan struct{}
+			if _, ok, more, _ = cursor.Next(); ok {
+				continue
+			}
+			select {
+			case <-more:
+			case <-end:
+				t.Fatalf("entry %d is not %s: %+v", id, what, e)
+			}
+		}
+	}
+}
+
+func in(state string) func(api.Entry) bool {
+	return func(e api.Entry) bool { return e.State == state }
+}
+
+func same(t testing.TB, path, want string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil || string(b) != want {
+		t.Errorf("%s has %d bytes, not the %d that were served: %v", path, len(b), len(want), err)
+	}
+}
+
+// large is some content with several pieces.
+func large(seed byte) string {
+	b := make([]byte, 3<<20+5)
+	for i := range b {
+		b[i] = byte(i*i>>8) + seed + byte(i)
+	}
+	return string(b)
+}
+
+func TestAShareGoesFromNodeToNodeAndStaysOverARestart(t *testing.T) {
+	content := large(1)
+	src := filepath.Dir(file(t, content, t.TempDir(), "tree", "a", "f"))
+	dirA, dirB := t.TempDir(), t.TempDir()
+	a := begun(t, dirA)
+	served := added(t, a, api.Add{Paths: []string{filepath.Dir(src)}})
+	if served.State != api.Served || served.Name != "tree" || served.Ticket == "" {
+		t.Fatalf("added: %+v", served)
+	}
+	b := begun(t, dirB)
+	got := added(t, b, api.Add{Ticket: served.Ticket, Priority: "high"})
+	got = until(t, b, got.ID, "here", in(api.Served))
+	same(t, filepath.Join(got.Path, "a", "f"), content)
+	if got.Share != served.Share || got.Done == nil || got.Verified != int64(len(content)) || got.Priority != "high" {
+		t.Errorf("fetched: %+v", got)
+	}
+	must(t, a.Close()) // from here on only b has it
+	must(t, b.Close())
+	b = begun(t, dirB)
+	again := until(t, b, got.ID, "served again", in(api.Served))
+	if again.Share != got.Share || !again.Done.Equal(*got.Done) {
+		t.Errorf("after a restart: %+v", again)
+	}
+	c := begun(t, t.TempDir())
+	third := added(t, c, api.Add{Ticket: again.Ticket})
+	third = until(t, c, third.ID, "here", in(api.Served))
+	same(t, filepath.Join(third.Path, "a", "f"), content)
+}
+
+func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {
+	src := t.TempDir()
+	file(t, "one", src, "f")
+	d := begun(t, t.TempDir())
+	e := added(t, d, api.Add{Paths: []string{src}})
+	if d.watch == nil {
+		t.Skip("this system does not tell of changes")
+	}
+	file(t, "two, longer", src, "f")
+	now := until(t, d, e.ID, "a new version", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share })
+	if len(now.Older) != 1 || now.Older[0] != e.Share || now.Bytes != 11 {
+		t.Errorf("the new version: %+v", now)
+	}
+	// And by itself, if somebody asks for it.
+	d.watch.close()
+	d.watch = nil
+	file(t, "three, longest", src, "f")
+	_, err := d.Set(t.Context(), e.ID, api.Set{Rescan: true})
+	must(t, err)
+	until(t, d, e.ID, "another version", func(x api.Entry) bool { return x.State == api.Served && len(x.Older) == 2 })
+}
+
+func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
+	src := t.TempDir()
+	at := file(t, "one", src, "x", "f")
+	dir := t.TempDir()
+	d := begun(t, dir)
+	e := added(t, d, api.Add{Paths: []string{filepath.Dir(at)}})
+	must(t, d.Close())
+	must(t, os.Rename(filepath.Dir(at), filepath.Join(src, "y")))
+	d = begun(t, dir)
+	gone := until(t, d, e.ID, "missing", in(api.Missing))
+	if !strings.Contains(gone.Reason, "not there") || !strings.Contains(gone.Reason, filepath.Dir(at)) || gone.Ticket != "" {
+		t.Errorf("missing: %+v", gone)
+	}
+	must(t, os.Rename(filepath.Join(src, "y"), filepath.Dir(at)))
+	_, err := d.Set(t.Context(), e.ID, api.Set{Rescan: true})
+	must(t, err)
+	back := until(t, d, e.ID, "back", in(api.Served))
+	if back.Share != e.Share || back.Reason != "" {
+		t.Errorf("back: %+v", back)
+	}
+}
+
+func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {
+	a := begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
+	dir := t.TempDir()
+	b := begun(t, dir)
+	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "here", in(api.Served))
+	must(t, b.Close())
+	file(t, "edited!", got.Path)
+	b = begun(t, dir)
+	now := until(t, b, got.ID, "missing", in(api.Missing))
+	if !strings.Contains(now.Reason, "changed after it was fetched") {
+		t.Errorf("it says %q", now.Reason)
+	}
+	same(t, got.Path, "edited!")
+}
+
+func TestPauseAndResume(t *testing.T) {
+	yes, no := true, false
+	d := begun(t, t.TempDir())
+	e := added(t, d, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
+	_, err := d.Set(t.Context(), e.ID, api.Set{Paused: &yes})
+	must(t, err)
+	p := until(t, d, e.ID, "paused", in(api.Paused))
+	if p.Ticket != "" {
+		t.Errorf("paused: %+v", p)
+	}
+	b := begun(t, t.TempDir())
+	f := added(t, b, api.Add{Ticket: e.Ticket})
+	until(t, b, f.ID, "waiting", func(x api.Entry) bool { return x.State == api.Waiting && strings.Contains(x.Reason, "tried again in") })
+	_, err = d.Set(t.Context(), e.ID, api.Set{Paused: &no})
+	must(t, err)
+	until(t, d, e.ID, "served", in(api.Served))
+	_, err = b.Set(t.Context(), f.ID, api.Set{Rescan: true})
+	must(t, err)
+	until(t, b, f.ID, "here", in(api.Served))
+}
+
+func TestTwoEntriesWithTheSameContent(t *testing.T) {
+	dir := t.TempDir()
+	one, two := file(t, "content", dir, "1", "f"), file(t, "content", dir, "2", "f")
+	d := begun(t, t.TempDir())
+	a, b := added(t, d, api.Add{Paths: []string{one}}), added(t, d, api.Add{Paths: []string{two}})
+	if a.Share != b.Share {
+		t.Fatal("equal content, two shares")
+	}
+	until(t, d, b.ID, "served", in(api.Served))
+	represented := func(e api.Entry) bool { return strings.Contains(e.Reason, "served for another entry") }
+	until(t, d, a.ID, "represented, or the other", func(e api.Entry) bool {
+		other, err := d.Entry(t.Context(), b.ID)
+		must(t, err)
+		if represented(other) {
+			a, b = b, a
+		}
+		return represented(e) || represented(other)
+	})
+	_, err := d.Remove(t.Context(), b.ID, false)
+	must(t, err)
+	until(t, d, a.ID, "served", func(e api.Entry) bool { return e.State == api.Served && e.Reason == "" })
+	c := begun(t, t.TempDir())
+	f := added(t, c, api.Add{Ticket: a.Ticket})
+	until(t, c, f.ID, "here", in(api.Served))
+}
+
+func TestWhatTheCatalogHasIsRefusedByName(t *testing.T) {
+	d := begun(t, t.TempDir())
+	at := file(t, "content", t.TempDir(), "f")
+	e := added(t, d, api.Add{Paths: []string{at}})
+	_, err := d.Add(t.Context(), api.Add{Paths: []string{at + string(filepath.Separator)}})
+	if !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), fmt.Sprint("entry ", e.ID)) {
+		t.Errorf("the same path again: %v", err)
+	}
+	for what, a := range map[string]api.Add{
+		"nothing": {}, "not there": {Paths: []string{at + "x"}}, "relative": {Paths: []string{"f"}}, "no ticket": {Ticket: "x"},
+		"no source": {Ticket: e.Share}, "priority": {Paths: []string{filepath.Dir(at)}, Priority: "x"}, "time": {Ticket: e.Ticket, SeedTime: "x"},
+		"negative time": {Ticket: e.Ticket, SeedTime: "-1h"}, "ratio": {Ticket: e.Ticket, SeedRatio: -1},
+	} {
+		if _, err := d.Add(t.Context(), a); !errors.Is(err, api.ErrRequest) && !errors.Is(err, share.ErrPath) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if all, _ := d.Entries(t.Context()); len(all) != 1 {
+		t.Errorf("%d entries", len(all))
+	}
+}
+
+func TestAFetchThatCannotBeSaysSoAndWaitsForItsOwner(t *testing.T) {
+	a := begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
+	b := begun(t, t.TempDir())
+	at := file(t, "another", b.setting().Into, "f")
+	f := added(t, b, api.Add{Ticket: served.Ticket})
+	failed := until(t, b, f.ID, "failed", in(api.Failed))
+	if !strings.Contains(failed.Reason, "f") {
+		t.Errorf("it says %q", failed.Reason)
+	}
+	must(t, os.Remove(at))
+	_, err := b.Set(t.Context(), f.ID, api.Set{Rescan: true})
+	must(t, err)
+	until(t, b, f.ID, "here", in(api.Served))
+}
+
+func TestRemoveTakesOnlyWhatTheNodeMade(t *testing.T) {
+	src := t.TempDir()
+	file(t, "one", src, "tree", "a", "1")
+	file(t, "two", src, "tree", "a", "2")
+	file(t, "three", src, "tree", "b", "3")
+	a := begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{filepath.Join(src, "tree")}})
+	if _, err := a.Remove(t.Context(), served.ID, true); err == nil {
+		t.Error("files that the node did not make were to be removed")
+	}
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "here", in(api.Served))
+	file(t, "mine", got.Path, "a", "mine")
+	file(t, "edited", got.Path, "a", "2")
+	must(t, os.Mkdir(filepath.Join(got.Path, "empty"), 0o700))
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	if len(r.Data) != 2 || !strings.Contains(r.Kept, "stay") {
+		t.Errorf("removed: %+v", r)
+	}
+	same(t, filepath.Join(got.Path, "a", "mine"), "mine")
+	same(t, filepath.Join(got.Path, "a", "2"), "edited")
+	for _, p := range []string{"a/1", "b"} {
+		if _, err := os.Stat(filepath.Join(got.Path, p)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", p, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(got.Path, "empty")); err != nil {
+		t.Errorf("an empty folder that the node did not make: %v", err)
+	}
+	if _, err := b.Entry(t.Context(), got.ID); !errors.Is(err, api.ErrNoEntry) {
+		t.Errorf("it is still in the catalog: %v", err)
+	}
+}
+
+func TestAPartOfAShareAndThenMore(t *testing.T) {
+	src := t.TempDir()
+	file(t, "one", src, "tree", "1")
+	file(t, "two", src, "tree", "2")
+	a := begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{filepath.Join(src, "tree")}})
+	dir := t.TempDir()
+	b := begun(t, dir)
+	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"1"}}).ID, "here", in(api.Served))
+	if _, err := os.Stat(filepath.Join(got.Path, "2")); err == nil {
+		t.Error("what was not chosen was fetched")
+	}
+	must(t, b.Close())
+	b = begun(t, dir)
+	until(t, b, got.ID, "here again", in(api.Served))
+	all := []string{}
+	_, err := b.Set(t.Context(), got.ID, api.Set{Only: &all})
+	must(t, err)
+	until(t, b, got.ID, "whole", func(e api.Entry) bool { return e.State == api.Served && e.Files == 2 })
+	same(t, filepath.Join(got.Path, "2"), "two")
+}
+
+func TestFilesAreReadWhileTheyComeIn(t *testing.T) {
+	content := large(2)
+	a := begun(t, t.TempDir(), func(c *Config) { c.Up = 1 << 20 })
+	served := added(t, a, api.Add{Paths: []string{file(t, content, t.TempDir(), "f")}})
+	b := begun(t, t.TempDir())
+	e := added(t, b, api.Add{Ticket: served.Ticket})
+	until(t, b, e.ID, "fetching", func(x api.Entry) bool { return x.State == api.Fetching && x.Files == 1 })
+	read := func(from int64) string {
+		f, err := b.OpenFile(t.Context(), e.ID, "f")
+		must(t, err)
+		defer f.Close()
+		_, err = f.Seek(from, io.SeekStart)
+		must(t, err)
+		got, err := io.ReadAll(io.LimitReader(f, 100))
+		must(t, err)
+		return string(got)
+	}
+	if got := read(1 << 20); got != content[1<<20:1<<20+100] {
+		t.Error("wrong bytes while it comes in")
+	}
+	until(t, b, e.ID, "here", in(api.Served))
+	if got := read(2 << 20); got != content[2<<20:2<<20+100] {
+		t.Error("wrong bytes when it is here")
+	}
+	for _, p := range []string{"../f", "/etc/passwd", "", "g", "f/", "./f"} {
+		if _, err := b.OpenFile(t.Context(), e.ID, p); !errors.Is(err, api.ErrNoEntry) {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+}
+
+func TestOneDaemonForAStateDirectory(t *testing.T) {
+	dir := t.TempDir()
+	begun(t, dir)
+	if _, err := Open(t.Context(), Config{Dir: dir}); !errors.Is(err, share.ErrHeld) {
+		t.Errorf("a second one: %v", err)
+	}
+}
+
+func TestADamagedCatalogIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	must(t, begun(t, dir).Close())
+	must(t, os.WriteFile(filepath.Join(dir, "catalog.db"), bytes.Repeat([]byte("x"), 9999), 0o600))
+	s, err := begun(t, dir).Status(t.Context())
+	if err != nil || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "catalog.db.bad-1") {
+		t.Errorf("%q, %v", s.Warnings, err)
+	}
+}

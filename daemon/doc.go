@@ -1,0 +1,17 @@
+// Package daemon is a node that runs on its own: it does what stands in its catalog,
+// brings everything back after a kill, and is asked through package api. It promises
+// nothing to outsiders.
+//
+//	config.go    Config, and the file that it is read from
+//	schedule.go  limits by day and hour
+//	daemon.go    Daemon: one state directory, one node, one catalog; start and end
+//	keeper.go    one entry: a goroutine that does what its owner wants of it
+//	serve.go     ... a path that is served, a share that is kept
+//	fetch.go     ... a share that is fetched
+//	queue.go     how many are fetched at once, and whose turn is next
+//	watch.go     changes of served files, as the system tells of them
+//	tally.go     what peers took and gave: bytes of entries, 24 hours of each peer
+//	ask.go       Daemon as an api.Node
+//	files.go     the files of an entry, to be read and to be removed
+//	metrics.go   figures for Prometheus
+package daemon

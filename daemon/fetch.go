@@ -1,0 +1,247 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
+)
+
+// fetch fetches the share of an entry when it is its turn, and then serves it on, until
+// something else is wanted.
+func (k *keeper) fetch(e catalog.Entry) {
+	release, ok := k.turn(e)
+	if !ok {
+		return
+	}
+	defer release()
+	k.show(api.Fetching, "")
+	t, err := k.d.node.Fetch(k.life, e.Source, fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, Keep: true})
+	if err != nil {
+		release()
+		k.stumble(err)
+		return
+	}
+	k.calm()
+	k.mu.Lock()
+	k.transfer = t
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		k.transfer, k.progress = nil, fetcher.Progress{}
+		k.mu.Unlock()
+	}()
+	stopped, err := k.follow(t)
+	release()
+	switch {
+	case stopped:
+	case err != nil:
+		k.stumble(err)
+	default:
+		k.arrived(t)
+		if e := k.entry(); len(e.Only)+len(e.Skip) > 0 { // else it is served as what lies there, so that changes are noticed
+			k.seed(e, nil, func() { k.unshare(t.ID()) })
+		}
+	}
+}
+
+// turn waits for the entry's turn. ok is false if something else is wanted first.
+// release gives the turn back, once.
+func (k *keeper) turn(e catalog.Entry) (release func(), ok bool) {
+	k.show(api.Waiting, "")
+	k.calm()
+	ctx, cancel := context.WithCancel(k.life)
+	defer cancel()
+	entered := make(chan error, 1)
+	go func() { entered <- k.d.queue.enter(ctx, k.id, e.Priority) }() // ends with ctx
+	var err error
+	select {
+	case err = <-entered:
+	case <-k.wake:
+		cancel()
+		if err = <-entered; err == nil {
+			k.d.queue.leave()
+		}
+		return nil, false
+	}
+	given := false
+	return func() {
+		if !given {
+			given = true
+			k.d.queue.leave()
+		}
+	}, err == nil
+}
+
+// follow hears of a transfer until it has ended. stopped says that something else is
+// wanted.
+func (k *keeper) follow(t *fetcher.Transfer) (stopped bool, err error) {
+	now := k.entry()
+	life := k.life.Done()
+	for {
+		select {
+		case <-life:
+			stopped, life = true, nil
+			k.halt(t)
+		case <-k.wake:
+			if e := k.entry(); e.Paused || !sameChoice(e.Wish, now.Wish) {
+				stopped = true
+				k.halt(t)
+			}
+		case ev, ok := <-t.Events():
+			if !ok {
+				return stopped, t.Wait(k.d.life)
+			}
+			k.heard(t, ev)
+		}
+	}
+}
+
+// halt stops a transfer, and keeps what is verified.
+func (k *keeper) halt(t *fetcher.Transfer) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	if err := t.Stop(ctx); err != nil {
+		k.d.log.Debug("stop a fetch", "id", k.id, "error", err)
+	}
+}
+
+// sameChoice says whether two wishes are fetched alike.
+func sameChoice(a, b catalog.Wish) bool {
+	same := func(x, y []string) bool { return fmt.Sprint(len(x), x) == fmt.Sprint(len(y), y) }
+	return same(a.Only, b.Only) && same(a.Skip, b.Skip) && same(a.Peers, b.Peers)
+}
+
+func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
+	switch ev := ev.(type) {
+	case fetcher.Planned:
+		k.mu.Lock()
+		k.manifest = ev.Manifest
+		k.mu.Unlock()
+		k.note(func(s *catalog.Status) {
+			s.State, s.Why, s.Share, s.Title, s.Bytes, s.Files = catalog.Asked, "", t.ID(), ev.Manifest.Name, ev.Bytes, ev.Files
+		})
+	case fetcher.Progress:
+		k.moved(ev)
+		k.tellSometimes()
+	case fetcher.SourceChanged:
+		if ev.Source.Banned {
+			k.d.log.Warn("a peer is banned", "peer", ev.Source.Peer, "entry", k.id, "reason", ev.Source.Why)
+		}
+	case fetcher.Stalled:
+		k.mu.Lock()
+		k.reason = ev.Reason
+		k.mu.Unlock()
+		k.tellSometimes()
+	}
+}
+
+// moved takes note of where the transfer stands.
+func (k *keeper) moved(p fetcher.Progress) {
+	k.mu.Lock()
+	before := k.progress
+	k.progress, k.reason = p, p.Reason
+	k.mu.Unlock()
+	k.d.tally.moved(before, p)
+}
+
+// arrived notes that all that was wanted is here.
+func (k *keeper) arrived(t *fetcher.Transfer) {
+	p := t.Progress()
+	k.moved(p)
+	k.mu.Lock()
+	k.troubles, k.manifest = 0, t.Manifest()
+	k.mu.Unlock()
+	k.show("", "")
+	k.note(func(s *catalog.Status) {
+		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files = catalog.Kept, "", t.ID(), t.Path(), p.Name, p.Bytes, p.Files
+		if s.Done.IsZero() {
+			s.Done = time.Now()
+		}
+	})
+	k.d.log.Info("a share is here", "id", k.id, "name", p.Name, "bytes", p.Bytes, "path", t.Path())
+}
+
+// final are the errors that will be the same when it is tried again.
+var final = []error{share.ErrTicket, fetcher.ErrNoSource, fetcher.ErrNothingSelected, path.ErrBadPattern, share.ErrPath, share.ErrExists}
+
+// stumble is what follows a try that failed: another one later, or the owner must help.
+func (k *keeper) stumble(err error) {
+	if k.life.Err() != nil {
+		return
+	}
+	for _, f := range final {
+		if errors.Is(err, f) {
+			k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
+			k.fail(catalog.Failed, err.Error())
+			k.rest(0)
+			return
+		}
+	}
+	wait := k.backOff()
+	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)
+	k.show(api.Waiting, fmt.Sprintf("%v; tried again in %v", err, wait))
+	k.rest(wait)
+}
+
+// seedEvery is how often it is looked whether an entry was served for long enough.
+const seedEvery = 10 * time.Second
+
+// seed serves what is here on, until something else is wanted, it was served for as
+// long as was asked, or over is closed. stop ends the serving.
+func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
+	k.calm()
+	look := time.NewTicker(seedEvery)
+	defer look.Stop()
+	for {
+		now := k.entry()
+		if why := enough(now, k.d.tally.sent(k.id)+now.Sent, time.Now()); why != "" {
+			stop()
+			k.note(func(s *catalog.Status) { s.State, s.Why = catalog.Ended, why })
+			return
+		}
+		select {
+		case <-look.C:
+		case <-k.wake:
+			if now := k.entry(); now.Paused || !sameChoice(now.Wish, e.Wish) {
+				stop()
+				return
+			}
+		case <-k.life.Done():
+			stop()
+			return
+		case <-over:
+			return // its files have changed, or another entry serves the same: look again
+		}
+	}
+}
+
+// enough says why an entry needs not be served any more; empty: it goes on.
+func enough(e catalog.Entry, sent int64, now time.Time) string {
+	switch {
+	case e.SeedTime > 0 && !e.Done.IsZero() && now.Sub(e.Done) >= e.SeedTime:
+		return fmt.Sprintf("it was served for %v, as was asked", e.SeedTime)
+	case e.SeedRatio > 0 && e.Bytes > 0 && float64(sent) >= e.SeedRatio*float64(e.Bytes):
+		return fmt.Sprintf("others were sent %v times its size, as was asked", e.SeedRatio)
+	}
+	return ""
+}
+
+// unshare ends the serving of what a transfer has fetched.
+func (k *keeper) unshare(id share.ID) {
+	if k.d.life.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(k.d.life, stopTime)
+	defer cancel()
+	if _, err := k.d.node.StopSharing(ctx, id); err != nil {
+		k.d.log.Debug("stop sharing", "id", k.id, "error", err)
+	}
+	k.d.replaced(k, id)
+}

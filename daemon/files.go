@@ -1,0 +1,318 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// stateNow is the entry's state in the API. It needs mu.
+func (k *keeper) stateNow() string {
+	switch {
+	case k.state != "":
+		return k.state
+	case k.e.Paused:
+		return api.Paused
+	}
+	switch k.e.State {
+	case catalog.Serving, catalog.Kept:
+		return api.Served
+	case catalog.Ended:
+		return api.Ended
+	case catalog.Missing:
+		return api.Missing
+	case catalog.Failed:
+		return api.Failed
+	}
+	return api.Opening
+}
+
+// view is the entry as the API tells of it.
+func (k *keeper) view() api.Entry {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, p := k.e, k.progress
+	v := api.Entry{ID: int64(e.ID), Kind: e.Kind.String(), State: k.stateNow(), Reason: k.reason, Name: e.Title, Paths: e.Paths, Dir: e.Dir, Path: e.Path,
+		Bytes: e.Bytes, Files: e.Files, Sent: e.Sent, Priority: priorities[e.Priority+1], Only: e.Only, Skip: e.Skip, SeedRatio: e.SeedRatio,
+		Added: e.Added, Since: e.Since, Warnings: k.warnings}
+	if v.Reason == "" && k.state == "" {
+		v.Reason = e.Why
+	}
+	if v.State == api.Waiting && v.Reason == "" {
+		if n := k.d.queue.before(k.id); n > 0 {
+			v.Reason = fmt.Sprintf("others are fetched first; %d more wait before it", n)
+		} else {
+			v.Reason = "others are fetched first; it is next"
+		}
+	}
+	if e.SeedTime > 0 {
+		v.SeedTime = e.SeedTime.String()
+	}
+	if !e.Done.IsZero() {
+		v.Done = &e.Done
+	}
+	if !e.Share.IsZero() {
+		v.Share = e.Share.String()
+		if v.State == api.Served || v.State == api.Fetching {
+			v.Ticket = k.d.node.Ticket(e.Share)
+		}
+	}
+	for _, id := range e.Older {
+		v.Older = append(v.Older, id.String())
+	}
+	switch {
+	case e.State == catalog.Serving, e.State == catalog.Kept, e.State == catalog.Ended:
+		v.Verified = e.Bytes
+	case k.transfer != nil:
+		v.Verified, v.Rate = p.Verified, int64(p.Rate)
+		for _, s := range p.Sources {
+			if s.State.Connected() {
+				v.Sources++
+			}
+		}
+	}
+	return v
+}
+
+// list is the list of files of the entry's share; nil until it is known.
+func (k *keeper) list() *share.Manifest {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.manifest
+}
+
+// sources is whom the entry is fetched from.
+func (k *keeper) sources() []fetcher.Source {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.progress.Sources
+}
+
+func (k *keeper) running() *fetcher.Transfer {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.transfer
+}
+
+// listOf is the list of files of an entry.
+func (d *Daemon) listOf(ctx context.Context, id int64) (*keeper, *share.Manifest, error) {
+	k, err := d.keeper(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if m := k.list(); m != nil {
+		return k, m, nil
+	}
+	if e := k.entry(); !e.Share.IsZero() {
+		if m, err := d.node.Manifest(ctx, e.Share.String(), nil); err == nil {
+			return k, m, nil
+		}
+	}
+	return k, nil, api.Refuse(share.ErrHeld, "the list of files of entry %d is not here yet", id)
+}
+
+// Files is the list of files of an entry.
+func (d *Daemon) Files(ctx context.Context, id int64) ([]api.File, error) {
+	k, m, err := d.listOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	e := k.entry()
+	only, err := share.ParseGlobs(e.Only)
+	skip, err2 := share.ParseGlobs(e.Skip)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	only, skip = only.In(m), skip.In(m)
+	out := make([]api.File, m.Len())
+	for i, f := range m.Entries() {
+		out[i] = api.File{Path: f.Path, Kind: f.Kind.String(), Size: f.Size, Priority: "normal"}
+		if len(e.Only) > 0 && !only.Match(f.Path) || skip.Match(f.Path) {
+			out[i].Priority = "skip"
+		}
+	}
+	return out, nil
+}
+
+// Sources is whom an entry is fetched from.
+func (d *Daemon) Sources(_ context.Context, id int64) (out []api.Source, err error) {
+	k, err := d.keeper(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range k.sources() {
+		out = append(out, api.Source{Peer: string(s.Peer), State: s.State.String(), Why: s.Why, Bytes: s.Bytes, Pieces: s.Pieces, BadBlocks: s.BadBlocks,
+			Banned: s.Banned, Lie: s.Lie, Rate: int64(s.Rate), RTT: s.RTT.Milliseconds()})
+	}
+	return out, nil
+}
+
+// Why is why an entry is not done.
+func (d *Daemon) Why(_ context.Context, id int64) ([]string, error) {
+	k, err := d.keeper(id)
+	if err != nil {
+		return nil, err
+	}
+	if t := k.running(); t != nil {
+		return t.Why(), nil
+	}
+	v := k.view()
+	return []string{strings.TrimSuffix(v.State+": "+v.Reason, ": ")}, nil
+}
+
+// OpenFile opens a file of an entry by its path in the share, exactly as the list of
+// files has it: what is not in the list is nowhere.
+func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Content, error) {
+	k, m, err := d.listOf(ctx, id)
+	if err != nil {
+		return api.Content{}, err
+	}
+	i, ok := m.Find(file)
+	if !ok || m.Entry(i).Kind != share.File {
+		return api.Content{}, api.Refuse(api.ErrNoEntry, "entry %d has no file %q", id, file)
+	}
+	if t := k.running(); t != nil {
+		r, err := t.Open(ctx, file)
+		if errors.Is(err, fetcher.ErrSkipped) {
+			err = api.Refuse(share.ErrHeld, "%q is not to be fetched; change what is chosen of entry %d", file, id)
+		}
+		if err != nil {
+			return api.Content{}, err
+		}
+		return api.Content{ReadSeekCloser: r, Name: file}, nil
+	}
+	e := k.entry()
+	if e.State != catalog.Serving && e.State != catalog.Kept && e.State != catalog.Ended {
+		return api.Content{}, api.Refuse(share.ErrHeld, "entry %d is %s: its files cannot be read now", id, k.view().State)
+	}
+	f, err := openInside(e, m, file)
+	if err != nil {
+		return api.Content{}, err
+	}
+	var at time.Time
+	if info, err := f.Stat(); err == nil {
+		at = info.ModTime()
+	}
+	return api.Content{ReadSeekCloser: f, Name: file, ModTime: at}, nil
+}
+
+// openInside opens a file where it lies. It cannot leave the paths of the entry.
+func openInside(e catalog.Entry, m *share.Manifest, path string) (*os.File, error) {
+	roots := e.Paths
+	if e.Kind == catalog.Fetch {
+		roots = []string{e.Path}
+	}
+	at := roots[0]
+	if len(roots) > 1 { // each is below the share under its own name
+		first, rest, _ := strings.Cut(path, "/")
+		i := slices.IndexFunc(roots, func(p string) bool { return filepath.Base(p) == first })
+		if i < 0 {
+			return nil, api.Refuse(api.ErrNoEntry, "%q", path)
+		}
+		at, path = roots[i], rest
+	} else if m.Single() {
+		path = ""
+	}
+	if path == "" {
+		return openRegular(os.Open(at))
+	}
+	root, err := os.OpenRoot(at)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return openRegular(root.Open(filepath.FromSlash(path)))
+}
+
+func openRegular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("%w: %s is no file any more", share.ErrChanged, f.Name())
+	}
+	return f, nil
+}
+
+// removeFiles removes what this node made for an entry: files that are still what was
+// fetched, and folders that are empty then. kept says why something stays.
+func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Manifest) (gone []string, kept string) {
+	gone = []string{}
+	if found, err := store.Find(e.Dir, e.Share); err == nil && found.Path != "" {
+		kept = fmt.Sprintf("%s has what was fetched so far, and stays; remove it by hand", found.Path)
+	}
+	if e.Path == "" {
+		return gone, kept
+	}
+	if m == nil {
+		var err error
+		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
+			return gone, "the list of files is not here any more, so nothing was removed"
+		}
+	}
+	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
+	if err != nil {
+		return gone, fmt.Sprintf("nothing was removed, because it cannot be told what was fetched: %v", err)
+	}
+	imp.Tree.Close()
+	now := map[string]share.Entry{}
+	for _, f := range imp.Manifest.Entries() {
+		now[f.Path] = f
+	}
+	if m.Single() {
+		was := m.Entry(0)
+		if f, ok := now[was.Path]; ok && f.Root == was.Root && os.Remove(e.Path) == nil {
+			return append(gone, e.Path), kept
+		}
+		return gone, fmt.Sprintf("%s is not what was fetched any more, and stays", e.Path)
+	}
+	root, err := os.OpenRoot(e.Path)
+	if err != nil {
+		return gone, err.Error()
+	}
+	defer root.Close()
+	for _, f := range m.Entries() {
+		is, ok := now[f.Path]
+		if !ok || is.Kind != f.Kind || is.Size != f.Size || is.Root != f.Root || is.Target != f.Target {
+			continue
+		}
+		if root.Remove(filepath.FromSlash(f.Path)) == nil {
+			gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
+		}
+	}
+	dropEmpty(root, m)
+	if os.Remove(e.Path) != nil {
+		kept = fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", e.Path)
+	}
+	return gone, kept
+}
+
+// dropEmpty removes the folders of a share that have nothing in them any more.
+func dropEmpty(root *os.Root, m *share.Manifest) {
+	dirs := map[string]bool{}
+	for _, f := range m.Entries() {
+		for at := path.Dir(f.Path); at != "."; at = path.Dir(at) {
+			dirs[at] = true
+		}
+	}
+	for _, at := range slices.Backward(slices.Sorted(maps.Keys(dirs))) { // the inner ones first
+		root.Remove(filepath.FromSlash(at)) // what is not empty stays
+	}
+}
+
+var _ io.ReadSeekCloser = (*fetcher.Reader)(nil)

@@ -1,0 +1,167 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Names in the state directory.
+const (
+	SocketName   = "node.sock"  // where the API answers
+	TokenName    = "token"      // what whoever asks over HTTP must know
+	ReadName     = "token-read" // the same, for those who only look
+	SettingsName = "node.toml"  // Settings
+	PageName     = "page"       // the address of the page, with the token, while the node runs
+)
+
+// maxSocket is how many bytes of the path of a socket every system takes.
+const maxSocket = 100
+
+// Socket is where the API of the node of a state directory answers.
+func Socket(dir string) string { return filepath.Join(dir, SocketName) }
+
+// Listening is where a daemon is asked.
+type Listening struct {
+	d    *Daemon
+	unix net.Listener
+	tcp  net.Listener
+	conf Settings
+	full api.Access // of tcp
+}
+
+// Listen opens what the settings say: the socket in the state directory always. What a
+// killed daemon left of it is replaced; a daemon that lives has the directory's key.
+func (d *Daemon) Listen() (*Listening, error) {
+	l := &Listening{d: d, conf: d.setting()}
+	path := Socket(d.dir)
+	if len(path) > maxSocket {
+		return nil, fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	var err error
+	if l.unix, err = net.Listen("unix", path); err != nil {
+		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	if err = os.Chmod(path, 0o600); err == nil && l.conf.HTTP != "" {
+		err = l.openHTTP()
+	}
+	if err != nil {
+		l.unix.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Listening) openHTTP() (err error) {
+	if l.full.Token, err = secretIn(filepath.Join(l.d.dir, TokenName)); err != nil {
+		return err
+	}
+	if l.full.Read, err = secretIn(filepath.Join(l.d.dir, ReadName)); err != nil {
+		return err
+	}
+	if l.tcp, err = net.Listen("tcp", l.conf.HTTP); err != nil {
+		return fmt.Errorf("%w: the API cannot answer at %s: %w", share.ErrNetwork, l.conf.HTTP, err)
+	}
+	_, port, err := net.SplitHostPort(l.tcp.Addr().String())
+	if err != nil {
+		return err
+	}
+	host, _, _ := net.SplitHostPort(l.conf.HTTP)
+	l.full.Hosts = append([]string{strings.ToLower(l.tcp.Addr().String()), net.JoinHostPort(host, port)}, l.conf.Hosts...)
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		l.full.Hosts = append(l.full.Hosts, "localhost:"+port)
+	}
+	if l.conf.Cert == "" {
+		return nil
+	}
+	cert, err := tls.LoadX509KeyPair(l.conf.Cert, l.conf.Key)
+	if err != nil {
+		return errors.Join(fmt.Errorf("the certificate cannot be used: %w", err), l.tcp.Close())
+	}
+	l.tcp = tls.NewListener(l.tcp, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	return nil
+}
+
+// URL is the address of the page, with the token behind the # where a browser keeps it
+// to itself; empty if HTTP is off.
+func (l *Listening) URL() string {
+	if l.tcp == nil {
+		return ""
+	}
+	scheme := "http"
+	if l.conf.Cert != "" {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s/#token=%s", scheme, l.tcp.Addr(), l.full.Token)
+}
+
+// Serve answers until ctx ends. page answers at all that is not of the API.
+func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
+	at := filepath.Join(l.d.dir, PageName)
+	os.Remove(at) // of a node that was killed
+	if l.tcp != nil && page != nil {
+		if err := os.WriteFile(at, []byte(l.URL()+"\n"), 0o600); err != nil {
+			return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		}
+		defer os.Remove(at)
+	}
+	s := api.NewServer(l.d, l.d.log, l.d.metrics(), page)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var both sync.WaitGroup
+	var tcp error
+	if l.tcp != nil {
+		both.Go(func() {
+			tcp = s.Serve(ctx, l.tcp, l.full)
+			cancel()
+		})
+	}
+	unix := s.Serve(ctx, l.unix, api.Access{})
+	cancel()
+	both.Wait()
+	return errors.Join(unix, tcp)
+}
+
+// secretIn is the secret that a file keeps, which is made if it is not there.
+func secretIn(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if s := strings.TrimSpace(string(b)); err == nil && len(s) >= 20 && len(s) <= 256 {
+		return s, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	s := rand.Text()
+	temp := path + ".new"
+	if err := os.WriteFile(temp, []byte(s+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return "", fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	return s, nil
+}
+
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprint("number ", os.Getuid())
+}

@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/piecelease/fetcher/api"
+)
+
+// collector tells Prometheus how the node stands at the moment it asks. No label names
+// a peer, a share or an entry, so that there are never more series than are listed here.
+type collector struct{ d *Daemon }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("fetcher_"+name, help, labels, nil)
+}
+
+var (
+	descEntries   = desc("entries", "Entries of the catalog, by state.", "state")
+	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included.", "direction")
+	descVerified  = desc("verified_bytes_total", "Bytes of content that came in and were verified.")
+	descMissing   = desc("missing_bytes", "Bytes that are not here yet, of entries that are being fetched.")
+	descDuplicate = desc("duplicate_bytes_total", "Bytes of content that came twice.")
+	descRate      = desc("verified_bytes_per_second", "Rate of verified bytes, over the last seconds.")
+	descSent      = desc("sent_bytes_total", "Bytes of content that others were sent.")
+	descChildren  = desc("children", "Peers that fetch from this node.")
+	descSources   = desc("sources", "Peers that entries are fetched from, by state.", "state")
+	descScores    = desc("source_rate_bytes_per_second", "Rates of the sources that give something now.")
+	descFlight    = desc("in_flight_bytes", "Bytes asked for and not verified yet.")
+	descBuffers   = desc("in_flight_buffers", "Buffers that these need.")
+	descLeases    = desc("piece_leases_total", "Piece leases, by what became of them.", "event")
+	descWaiting   = desc("waiting_entries", "Entries that wait for their turn.")
+	descLimit     = desc("limit_bytes_per_second", "The limit that holds; 0 is none.", "direction")
+	descFree      = desc("free_bytes", "Free bytes on the disk that shares are put on; -1 if not known.")
+	descStart     = desc("start_time_seconds", "When the node began, in seconds since 1970.")
+)
+
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
+		descScores, descFlight, descBuffers, descLeases, descWaiting, descLimit, descFree, descStart} {
+		out <- d
+	}
+}
+
+// metricsTime bounds how long the node is asked.
+const metricsTime = 5 * time.Second
+
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), metricsTime)
+	defer cancel()
+	if s, err := c.d.Status(ctx); err == nil {
+		counter(descTraffic, float64(s.InBytes), "in")
+		counter(descTraffic, float64(s.OutBytes), "out")
+		gauge(descChildren, float64(s.Children))
+		gauge(descLimit, float64(s.Limits.Up), "up")
+		gauge(descLimit, float64(s.Limits.Down), "down")
+		gauge(descFree, float64(s.FreeBytes))
+		gauge(descWaiting, float64(s.Waiting))
+		gauge(descRate, float64(s.Rate))
+	}
+	bytes, buffers := c.d.node.InFlight()
+	gauge(descFlight, float64(bytes))
+	gauge(descBuffers, float64(buffers))
+	gauge(descStart, float64(c.d.since.Unix()))
+	t := c.d.tally.totals()
+	counter(descVerified, float64(t.verified))
+	counter(descDuplicate, float64(t.duplicate))
+	counter(descSent, float64(t.sent))
+	for event, n := range map[string]uint64{"granted": t.leases.Granted, "hedged": t.leases.Hedged, "finished": t.leases.Finished, "failed": t.leases.Failed,
+		"expired": t.leases.Expired, "revoked": t.leases.Revoked} {
+		counter(descLeases, float64(n), event)
+	}
+	c.entries(gauge, out)
+}
+
+// rateBuckets are those of the histogram of sources: from 10 kB/s to 1 GB/s.
+var rateBuckets = []float64{1e4, 1e5, 1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9}
+
+func (c collector) entries(gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
+	states, sources := map[string]int{}, map[string]int{}
+	for _, s := range []string{api.Opening, api.Waiting, api.Fetching, api.Served, api.Ended, api.Paused, api.Missing, api.Failed} {
+		states[s] = 0
+	}
+	var missing, sum int64
+	var rates uint64
+	buckets := map[float64]uint64{}
+	for _, b := range rateBuckets {
+		buckets[b] = 0
+	}
+	for _, k := range c.d.all() {
+		k.mu.Lock()
+		p, state := k.progress, k.stateNow()
+		k.mu.Unlock()
+		states[state]++
+		if state != api.Fetching {
+			continue
+		}
+		missing += p.Bytes - p.Verified
+		for _, s := range p.Sources {
+			sources[s.State.String()]++
+			if s.Rate <= 0 {
+				continue
+			}
+			rates, sum = rates+1, sum+int64(s.Rate)
+			for _, b := range rateBuckets {
+				if s.Rate <= b {
+					buckets[b]++
+				}
+			}
+		}
+	}
+	for s, n := range states {
+		gauge(descEntries, float64(n), s)
+	}
+	for s, n := range sources {
+		gauge(descSources, float64(n), s)
+	}
+	gauge(descMissing, float64(missing))
+	out <- prometheus.MustNewConstHistogram(descScores, rates, float64(sum), buckets)
+}
+
+// metrics answers Prometheus, from a registry of its own.
+func (d *Daemon) metrics() http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector{d}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 2 * metricsTime})
+}

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Slot is a time of the week in which other limits hold: from From to To on Days, and
+// past midnight if To is not after From. Of several that hold, the first counts.
+type Slot struct {
+	Days     []time.Weekday // the days on which it begins; none: every day
+	From, To time.Duration  // since midnight, local time
+	Up, Down int64          // bytes per second; 0 is none
+}
+
+// holds says whether the slot holds at now.
+func (s Slot) holds(now time.Time) bool {
+	day := func(d time.Weekday) bool { return len(s.Days) == 0 || slices.Contains(s.Days, d) }
+	at := time.Duration(now.Hour())*time.Hour + time.Duration(now.Minute())*time.Minute + time.Duration(now.Second())*time.Second
+	if s.From < s.To {
+		return day(now.Weekday()) && s.From <= at && at < s.To
+	}
+	return day(now.Weekday()) && at >= s.From || day((now.Weekday()+6)%7) && at < s.To
+}
+
+// rates is a limit each way, in bytes per second; 0 is none.
+type rates struct{ up, down int64 }
+
+// limitsAt is what holds at now: base, unless a slot does; and when to look again.
+func limitsAt(base rates, slots []Slot, now time.Time) (r rates, scheduled bool, next time.Time) {
+	for _, s := range slots {
+		if s.holds(now) {
+			r, scheduled = rates{s.Up, s.Down}, true
+			break
+		}
+	}
+	if !scheduled {
+		r = base
+	}
+	if len(slots) == 0 {
+		return r, false, time.Time{}
+	}
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	next = midnight.AddDate(0, 0, 1)
+	for _, s := range slots {
+		for _, edge := range []time.Duration{s.From, s.To} {
+			at := time.Date(now.Year(), now.Month(), now.Day(), int(edge/time.Hour), int(edge/time.Minute)%60, 0, 0, now.Location())
+			if at.After(now) && at.Before(next) {
+				next = at
+			}
+		}
+	}
+	return r, scheduled, next
+}
+
+// ParseRate reads bytes per second: a number, with K, M or G for powers of 1,000. Empty
+// is no limit, and so is 0.
+func ParseRate(s string) (int64, error) {
+	if s == "" || s == "0" {
+		return 0, nil
+	}
+	unit := int64(1)
+	digits := strings.TrimRight(s, "kKmMgG")
+	switch strings.ToUpper(s[len(digits):]) {
+	case "":
+	case "K":
+		unit = 1e3
+	case "M":
+		unit = 1e6
+	case "G":
+		unit = 1e9
+	default:
+		digits = ""
+	}
+	n, err := strconv.ParseFloat(digits, 64)
+	if n *= float64(unit); err != nil || !(n >= 1024 && n <= 1e15) {
+		return 0, fmt.Errorf("a limit is bytes per second, at least 1024, such as 500K or 10M, not %q", s)
+	}
+	return int64(n), nil
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+func parseDays(names []string) (out []time.Weekday, err error) {
+	for _, n := range names {
+		i := slices.Index(weekdays, strings.ToLower(n))
+		if i < 0 {
+			return nil, fmt.Errorf("a day is one of %s, not %q", strings.Join(weekdays, ", "), n)
+		}
+		out = append(out, time.Weekday(i))
+	}
+	return out, nil
+}
+
+// parseClock reads a time of day, as 08:30; 24:00 is the end of the day.
+func parseClock(s string) (time.Duration, error) {
+	if s == "24:00" {
+		return 24 * time.Hour, nil
+	}
+	t, err := time.Parse("15:04", s)
+	if err != nil {
+		return 0, errors.New("a time of day is like 08:30, not " + strconv.Quote(s))
+	}
+	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, nil
+}

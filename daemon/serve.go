@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// quiet is how long files must not have changed before they are read again.
+const quiet = 2 * time.Second
+
+// stopTime bounds how long children are told that a share ends.
+const stopTime = 5 * time.Second
+
+// serve imports the paths of an entry and serves them, until something else is wanted.
+func (k *keeper) serve(e catalog.Entry) {
+	opt := fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links)}
+	s, err := k.load(e.Paths[0], opt)
+	if err != nil {
+		k.missing(err)
+		return
+	}
+	k.serving(e, s)
+	k.d.watch.add(k.id, e.Paths)
+	defer k.d.watch.remove(k.id)
+	k.guard(s)
+}
+
+func linkMode(s string) store.LinkMode {
+	switch s {
+	case "skip":
+		return store.LinksSkip
+	case "refuse":
+		return store.LinksRefuse
+	}
+	return store.LinksKeep
+}
+
+// load shares a path, when it is its turn.
+func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, error) {
+	k.show(api.Opening, "")
+	select {
+	case k.d.reads <- struct{}{}:
+		defer func() { <-k.d.reads }()
+	case <-k.life.Done():
+		return nil, k.life.Err()
+	}
+	opt.Progress = func(p store.ImportProgress) {
+		k.mu.Lock()
+		k.reason = fmt.Sprintf("reading %s of %s, %d of %d files", share.Size(p.Bytes), share.Size(p.Total), p.Files, p.TotalFiles)
+		k.mu.Unlock()
+		k.tellSometimes()
+	}
+	if _, ok := k.d.node.Entry(k.shared); ok {
+		opt.Entry = k.shared
+	}
+	s, err := k.d.node.Share(k.life, path, opt)
+	if err == nil {
+		k.shared = s.Entry()
+	}
+	return s, err
+}
+
+// missing notes why files cannot be served, and waits until that may be over.
+func (k *keeper) missing(err error) {
+	if k.life.Err() != nil {
+		return
+	}
+	why := err.Error()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = "the path is not there: " + why + ". It is served again when it is back"
+	case errors.Is(err, fs.ErrPermission):
+		why = "the path cannot be read by the user of the node: " + why + ". Allow it, or remove the entry"
+	}
+	if k.entry().State != catalog.Missing {
+		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)
+	}
+	k.fail(catalog.Missing, why)
+	k.rest(min(k.backOff(), k.d.setting().Rescan))
+}
+
+// serving notes what is served now.
+func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
+	m, state := s.Manifest(), catalog.Serving
+	if e.Kind == catalog.Fetch {
+		state = catalog.Kept
+	}
+	files, _, _ := m.Count()
+	k.mu.Lock()
+	k.manifest, k.troubles = m, 0
+	k.warnings = append([]string{}, s.Imported().Warnings...)
+	for _, p := range s.Idle() {
+		k.warnings = append(k.warnings, fmt.Sprintf("the pattern %q left nothing out", p))
+	}
+	k.mu.Unlock()
+	k.show("", "")
+	k.note(func(st *catalog.Status) {
+		if !st.Share.IsZero() && st.Share != s.ID() {
+			k.d.log.Info("a new version is served", "id", k.id, "name", m.Name, "share", s.ID().String(), "before", st.Share.String())
+			st.Older = append(st.Older, st.Share)
+		}
+		st.State, st.Why, st.Share, st.Title, st.Bytes, st.Files = state, "", s.ID(), m.Name, m.Layout().Bytes(), files
+	})
+	k.calm()
+}
+
+// guard serves until something else is wanted, or the files have changed. What is new
+// takes the place of the old version when it has been read.
+func (k *keeper) guard(s *fetcher.Share) {
+	rescan := time.NewTicker(k.d.setting().Rescan)
+	defer rescan.Stop()
+	for {
+		select {
+		case <-k.life.Done():
+			k.withdraw(s) // a removal; at the end of the daemon the node tells all at once
+			return
+		case <-k.wake:
+			if e := k.entry(); e.Paused || e.State == catalog.Ended {
+				k.withdraw(s)
+				return
+			}
+		case <-s.Done():
+			switch {
+			case s.Err() != nil:
+				k.show(api.Opening, "its files have changed; they are read again when nothing writes to them")
+				k.pause(quiet)
+			case !k.alone(s.ID()):
+				k.others()
+			}
+			return
+		case <-k.files:
+			k.pause(quiet)
+		case <-rescan.C:
+		}
+		if s = k.renew(s); s == nil {
+			return
+		}
+	}
+}
+
+// pause waits until no file has changed for d, and for ten times that at most.
+func (k *keeper) pause(d time.Duration) {
+	for range 10 {
+		timer := time.NewTimer(d)
+		select {
+		case <-timer.C:
+			return
+		case <-k.files:
+		case <-k.life.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// renew looks at the files again, and serves what they are now; nil if that cannot be.
+func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
+	e := k.entry()
+	s, err := k.load(e.Paths[0], fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links)})
+	if err != nil {
+		k.withdraw(old)
+		k.missing(err)
+		return nil
+	}
+	if s.ID() != old.ID() {
+		k.withdraw(old)
+		k.d.replaced(k, old.ID())
+	}
+	k.serving(e, s)
+	return s
+}
+
+// withdraw ends the serving of a share in good order.
+func (k *keeper) withdraw(s *fetcher.Share) {
+	if k.d.life.Err() != nil {
+		return // Close of the node does it
+	}
+	ctx, cancel := context.WithTimeout(k.d.life, stopTime)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		k.d.log.Debug("stop sharing", "id", k.id, "error", err)
+	}
+	k.d.replaced(k, s.ID())
+}
+
+// alone says whether no other entry has a share.
+func (k *keeper) alone(id share.ID) bool {
+	for _, o := range k.d.all() {
+		if e := o.entry(); o != k && e.Share == id && !e.Paused && (e.State == catalog.Serving || e.State == catalog.Kept) {
+			return false
+		}
+	}
+	return true
+}
+
+// others waits while another entry serves the same share, which says when it ends.
+func (k *keeper) others() {
+	k.show("", "the same content is served for another entry")
+	k.rest(0)
+}
+
+// serveKept serves a share that was fetched before, from where it lies.
+func (k *keeper) serveKept(e catalog.Entry) {
+	s, err := k.load(e.Path, fetcher.ShareOptions{})
+	switch {
+	case err != nil:
+		k.missing(err)
+		return
+	case s.ID() != e.Share:
+		k.withdraw(s)
+		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is not the share any more: it was changed after it was fetched. Put it back, or remove the entry and add it again with repair", e.Path))
+		k.rest(k.d.setting().Rescan)
+		return
+	}
+	k.serving(e, s)
+	k.seed(e, s.Done(), func() { k.withdraw(s) })
+}

@@ -1,0 +1,270 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+)
+
+const everySetting = `
+into = "/srv/shares"
+listen = ["4001"]
+announce = ["/dns4/example.org/tcp/4001"]
+limit-up = "10M"
+limit-down = "500K"
+fetches = 7
+rescan = "30m"
+http = "127.0.0.1:4820"
+http-hosts = ["nas.example:4820"]
+http-cert = "/c"
+http-key = "/k"
+http-insecure = true
+
+[[limits]]
+days = ["mon", "Fri"]
+from = "08:30"
+to = "24:00"
+up = "1M"
+down = "2M"
+
+[[limits]]
+from = "22:00"
+to = "06:00"
+`
+
+func TestEverySettingIsRead(t *testing.T) {
+	s, err := parseSettings([]byte(everySetting))
+	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
+		Rescan: 30 * time.Minute, HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
+		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
+			{From: 22 * time.Hour, To: 6 * time.Hour}}}
+	if err != nil || !reflect.DeepEqual(s, want) {
+		t.Errorf("%+v, %v; want\n%+v", s, err, want)
+	}
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			t.Errorf("%s cannot be set in the file", v.Type().Field(i).Name)
+		}
+	}
+}
+
+func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"fetches = \"x\"":                                      "line 1",
+		"\nfetchs = 1":                                         `line 2: there is no setting "fetchs"`,
+		"limit-up = \"fast\"":                                  "limit-up",
+		"limit-down = \"1\"":                                   "limit-down: a limit is bytes per second, at least 1024",
+		"rescan = \"often\"":                                   "rescan",
+		"[[limits]]\ndays = [\"monday\"]":                      "limits, number 1: a day is one of",
+		"[[limits]]\nfrom = \"8\"":                             "a time of day is like 08:30",
+		"[[limits]]\nfrom=\"08:00\"\nto=\"25:00\"":             "a time of day is like 08:30",
+		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "a limit is bytes",
+		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
+		"=": "line 1",
+	} {
+		if _, err := parseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	large := file(t, strings.Repeat("#", maxFile+1), t.TempDir(), "node.toml")
+	if _, err := ReadSettings(large); err == nil {
+		t.Error("a file of any size is read")
+	}
+	if s, err := ReadSettings(large + "x"); err != nil || !reflect.DeepEqual(s, Settings{}) {
+		t.Errorf("no file: %+v, %v", s, err)
+	}
+}
+
+func FuzzSettings(f *testing.F) {
+	f.Add([]byte(everySetting))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseSettings(b); err == nil {
+			limitsAt(rates{}, s.Schedule, time.Unix(1e9, 0))
+		}
+	})
+}
+
+func TestSettingsOutOfRangeAreRefused(t *testing.T) {
+	for what, s := range map[string]Settings{
+		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"},
+		"http": {HTTP: "4820"}, "name": {HTTP: "example.org:4820"}, "public": {HTTP: "0.0.0.0:4820"}, "half": {HTTP: "127.0.0.1:1", Cert: "c"},
+	} {
+		if _, err := s.withDefaults("/"); err == nil {
+			t.Errorf("%s: taken", what)
+		}
+	}
+	for what, s := range map[string]Settings{
+		"loopback": {HTTP: "[::1]:4820"}, "localhost": {HTTP: "localhost:0"}, "insecure": {HTTP: "0.0.0.0:4820", Insecure: true},
+		"TLS": {HTTP: "192.0.2.1:4820", Cert: "c", Key: "k"},
+	} {
+		if _, err := s.withDefaults("/"); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func at(day time.Weekday, clock string) time.Time {
+	h, err := parseClock(clock)
+	if err != nil {
+		panic(err)
+	}
+	return time.Date(2023, 1, 1+int(day), 0, 0, 0, 0, time.UTC).Add(h) // the 1st was a Sunday
+}
+
+func TestLimitsByTheSchedule(t *testing.T) {
+	base := rates{9, 9}
+	slots := []Slot{{Days: []time.Weekday{time.Monday}, From: 8 * time.Hour, To: 18 * time.Hour, Up: 1, Down: 2},
+		{Days: []time.Weekday{time.Friday}, From: 22 * time.Hour, To: 6 * time.Hour, Up: 3, Down: 4}}
+	for _, x := range []struct {
+		now  time.Time
+		want rates
+		next time.Time
+	}{
+		{at(time.Monday, "07:59"), base, at(time.Monday, "08:00")},
+		{at(time.Monday, "08:00"), rates{1, 2}, at(time.Monday, "18:00")},
+		{at(time.Monday, "18:00"), base, at(time.Monday, "22:00")},
+		{at(time.Tuesday, "12:00"), base, at(time.Tuesday, "18:00")},
+		{at(time.Friday, "23:00"), rates{3, 4}, at(time.Saturday, "00:00")},
+		{at(time.Saturday, "05:59"), rates{3, 4}, at(time.Saturday, "06:00")},
+		{at(time.Saturday, "06:00"), base, at(time.Saturday, "08:00")},
+		{at(time.Saturday, "23:00"), base, at(time.Sunday, "00:00").AddDate(0, 0, 7)},
+	} {
+		got, scheduled, next := limitsAt(base, slots, x.now)
+		if got != x.want || scheduled != (got != base) || !next.Equal(x.next) {
+			t.Errorf("%s: %v, %v until %s; want %v until %s", x.now, got, scheduled, next, x.want, x.next)
+		}
+	}
+	if _, _, next := limitsAt(base, nil, time.Now()); !next.IsZero() {
+		t.Errorf("without a schedule, look again at %s", next)
+	}
+}
+
+func TestTheNextLookIsNeverLate(t *testing.T) {
+	slots := []Slot{{From: 2*time.Hour + 30*time.Minute, To: 3*time.Hour + 30*time.Minute, Up: 1}, {Days: []time.Weekday{time.Monday}, From: 23 * time.Hour, To: 7 * time.Hour, Up: 2}}
+	now := time.Date(2023, 3, 25, 0, 0, 0, 0, time.UTC)
+	for now.Day() != 28 {
+		r, _, next := limitsAt(rates{}, slots, now)
+		if !next.After(now) {
+			t.Fatalf("at %s look again at %s", now, next)
+		}
+		for m := now; m.Before(next); m = m.Add(time.Minute) {
+			if x, _, _ := limitsAt(rates{}, slots, m); x != r {
+				t.Fatalf("at %s it is %v, and was looked at at %s last", m, x, now)
+			}
+		}
+		now = next
+	}
+}
+
+func TestAReloadChangesWhatCanChange(t *testing.T) {
+	d := begun(t, t.TempDir())
+	s := d.setting()
+	s.Up, s.Down, s.Fetches, s.Rescan, s.Listen, s.HTTP = 5000, 6000, 1, time.Minute, []string{"none"}, "127.0.0.1:1"
+	later, err := d.Reload(s)
+	if err != nil || !slices.Equal(later, []string{"http", "listen"}) {
+		t.Errorf("%v, %v", later, err)
+	}
+	c := d.Feed().From("")
+	for l, _ := d.Limits(t.Context()); l.Up != 5000 || l.Down != 6000; l, _ = d.Limits(t.Context()) {
+		if _, ok, more, _ := c.Next(); !ok {
+			<-more
+		}
+	}
+	up := int64(7000)
+	l, err := d.SetLimits(t.Context(), api.SetLimits{Up: &up})
+	if err != nil || l.Up != 7000 || l.Down != 6000 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, bad := range []int64{1, -1, 1 << 51} {
+		if _, err := d.SetLimits(t.Context(), api.SetLimits{Down: &bad}); err == nil {
+			t.Errorf("a limit of %d was taken", bad)
+		}
+	}
+	if _, err := d.Reload(Settings{Up: 1}); err == nil {
+		t.Error("settings out of range were taken")
+	}
+}
+
+func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		var order []catalog.ID
+		enter := func(id catalog.ID, priority int) {
+			go func() {
+				if q.enter(t.Context(), id, priority) == nil {
+					order = append(order, id)
+				}
+			}()
+			synctest.Wait()
+		}
+		for id, p := range []int{0, 0, -1, 1, 0, 1} {
+			enter(catalog.ID(id), p)
+		}
+		if n := q.before(2); n != 4 {
+			t.Errorf("%d wait before the last, not 4", n)
+		}
+		for range 5 {
+			q.leave()
+			synctest.Wait()
+		}
+		if want := []catalog.ID{0, 3, 5, 1, 4, 2}; !slices.Equal(order, want) {
+			t.Errorf("in the order %v, not %v", order, want)
+		}
+		q.setMax(2)
+		enter(7, 0)
+		if len(order) != 7 {
+			t.Error("a wider queue did not let the next in")
+		}
+		q.leave()
+		q.leave()
+		if q.used != 0 || len(q.waits) != 0 {
+			t.Errorf("%d in, %d wait", q.used, len(q.waits))
+		}
+	})
+}
+
+func TestHowLongAnEntryIsServed(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	e := catalog.Entry{Status: catalog.Status{Done: now.Add(-time.Hour), Bytes: 100}}
+	for _, x := range []struct {
+		ratio  float64
+		long   time.Duration
+		sent   int64
+		enough bool
+	}{{0, 0, 1e9, false}, {2, 0, 199, false}, {2, 0, 200, true}, {0, time.Hour, 0, true}, {0, time.Hour + 1, 0, false}, {2, 2 * time.Hour, 300, true}} {
+		e.SeedRatio, e.SeedTime = x.ratio, x.long
+		if why := enough(e, x.sent, now); (why != "") != x.enough {
+			t.Errorf("%+v: %q", x, why)
+		}
+	}
+	e.SeedRatio, e.SeedTime, e.Bytes = 1, 0, 0
+	if enough(e, 5, now) != "" {
+		t.Error("an empty share was sent often enough")
+	}
+}
+
+func TestSecretsAreKeptAndPrivate(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "token")
+	a, err := secretIn(at)
+	must(t, err)
+	b, err := secretIn(at)
+	must(t, err)
+	info, err := os.Stat(at)
+	must(t, err)
+	if a != b || len(a) < 20 || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("%d characters, then %d, mode %v", len(a), len(b), info.Mode())
+	}
+	must(t, os.WriteFile(at, []byte("short"), 0o600))
+	if c, err := secretIn(at); err != nil || c == a || len(c) < 20 {
+		t.Errorf("in place of a short one: %q, %v", c, err)
+	}
+}

@@ -1,0 +1,143 @@
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/piecelease/fetcher/catalog"
+)
+
+// watch hears from the system which served files change. It is there to be quick: what
+// it misses, because a tree has too many folders or the system tells nothing, the next
+// scheduled look finds.
+type watch struct {
+	w       *fsnotify.Watcher
+	changed func(catalog.ID)
+	done    chan struct{}
+
+	mu   sync.Mutex // guards the fields below
+	dirs map[string]map[catalog.ID]bool
+}
+
+// maxFolders is how many folders are watched for all entries together.
+const maxFolders = 20_000
+
+// newWatch starts to hear; a nil watch hears nothing.
+func newWatch(changed func(catalog.ID)) (*watch, error) {
+	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
+		return nil, nil // elsewhere each file in a folder would be held open
+	}
+	w, err := fsnotify.NewBufferedWatcher(256)
+	if err != nil {
+		return nil, err
+	}
+	h := &watch{w: w, changed: changed, done: make(chan struct{}), dirs: map[string]map[catalog.ID]bool{}}
+	go h.run() // close waits for it
+	return h, nil
+}
+
+// add has the entry told of changes below its paths.
+func (h *watch) add(id catalog.ID, paths []string) {
+	if h == nil {
+		return
+	}
+	for _, p := range paths {
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			p = real
+		}
+		h.folder(id, filepath.Dir(p)) // where it may vanish, or come back
+		filepath.WalkDir(p, func(at string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !e.IsDir():
+				return nil // the import says what cannot be read
+			case !h.folder(id, at):
+				return fs.SkipAll
+			}
+			return nil
+		})
+	}
+}
+
+// folder watches one folder; false: no more can be.
+func (h *watch) folder(id catalog.ID, at string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dirs[at] == nil {
+		if len(h.dirs) >= maxFolders || h.w.Add(at) != nil {
+			return false
+		}
+		h.dirs[at] = map[catalog.ID]bool{}
+	}
+	h.dirs[at][id] = true
+	return true
+}
+
+// remove has the entry told of nothing any more.
+func (h *watch) remove(id catalog.ID) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for at, ids := range h.dirs {
+		if delete(ids, id); len(ids) == 0 {
+			delete(h.dirs, at)
+			h.w.Remove(at) // one that has gone is not watched anyway
+		}
+	}
+}
+
+func (h *watch) run() {
+	defer close(h.done)
+	for {
+		select {
+		case e, open := <-h.w.Events:
+			if !open {
+				return
+			}
+			if e.Op != fsnotify.Chmod {
+				h.tell(e.Name)
+			}
+		case err, open := <-h.w.Errors:
+			if !open {
+				return
+			}
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				h.tell("")
+			}
+		}
+	}
+}
+
+// tell tells those whose folder the file is in, or all if it is not known which.
+func (h *watch) tell(file string) {
+	told := map[catalog.ID]bool{}
+	h.mu.Lock()
+	for at, ids := range h.dirs {
+		if file == "" || at == file || at == filepath.Dir(file) {
+			for id := range ids {
+				told[id] = true
+			}
+		}
+	}
+	h.mu.Unlock()
+	if strings.HasSuffix(file, ".partial") {
+		return // of a fetch into the same folder
+	}
+	for id := range told {
+		h.changed(id)
+	}
+}
+
+func (h *watch) close() {
+	if h != nil {
+		h.w.Close()
+		<-h.done
+	}
+}
