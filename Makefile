@@ -4,6 +4,8 @@
 # make test       the tests
 # make check      what must pass before a change is handed in
 # make interop    the binary and an implementation in JavaScript, both ways
+# make page       the page of a node in a browser; needs Node 20, npm and Chromium
+# make alerts     the alerts on nodes; needs promtool
 # make bench      the benchmarks: minutes, and a quiet machine
 # make fuzz       every fuzz target, FUZZTIME each
 # make generate   wire/wirepb from wire/*.proto
@@ -11,7 +13,7 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
-.PHONY: build demo test check race vet lint fuzz bench generate generated interop services
+.PHONY: build demo test check race vet lint fuzz bench generate generated interop services page alerts
 
 build:
 	$(GO) build -o bin/fetcher ./cmd/fetcher
@@ -53,6 +55,12 @@ fuzz:
 
 interop: build
 	cd interop && npm ci && npm test
+
+page: build
+	cd web/browser && npm ci && npm test
+
+alerts:
+	cd deploy/prometheus && promtool check rules alerts.yml && promtool test rules alerts_test.yml
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench/

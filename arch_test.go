@@ -338,7 +338,8 @@ func TestEmbeddersLinkNoStore(t *testing.T) {
 	}
 	for dep := range strings.Lines(string(out)) {
 		dep = strings.TrimSpace(dep)
-		for _, store := range []string{"zombiezen.com", "modernc.org", "github.com/nats-io", "go.etcd.io", "google.golang.org/grpc"} {
+		for _, store := range []string{"zombiezen.com", "modernc.org", "github.com/nats-io", "go.etcd.io", "google.golang.org/grpc",
+			"github.com/danielgtaylor", "github.com/pelletier", "github.com/fsnotify", "github.com/coreos", module + "/api", module + "/daemon", module + "/catalog", module + "/web"} {
 			if under(dep, store) {
 				t.Errorf("an embedder links %s", dep)
 			}

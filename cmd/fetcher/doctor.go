@@ -20,12 +20,12 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a asker) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Say what keeps this machine from sharing and fetching, and what to do",
-		Long: `Look at what a node needs: its state directory, the disk, the clock, the network,
-its port, and whether others can reach it. Each line says what was found, and
-what to do if something is wrong; then the exit code is 1.
+		Use: "doctor", Short: "Say what keeps this machine from sharing, and what to do",
+		Long: `Look at what a node needs: its state directory, the disk, the clock, the
+network, its port, and whether others can reach it. Each line says what was
+found, and what to do if something is wrong; then the exit code is 1.
 
 Whether others can reach this machine from elsewhere cannot be told from here
 alone; what is said of that goes by its addresses.`,
@@ -45,7 +45,7 @@ type finding struct {
 // errUnwell says that something was found.
 var errUnwell = errors.New("something needs you; see the lines above")
 
-func (a *app) doctor(ctx context.Context) error {
+func (a asker) doctor(ctx context.Context) error {
 	dir, err := a.stateDir()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (a *app) doctor(ctx context.Context) error {
 	return a.tellFindings(found)
 }
 
-func (a *app) tellFindings(found []finding) error {
+func (a asker) tellFindings(found []finding) error {
 	var err error
 	for _, f := range found {
 		a.out.write("check", map[string]any{"what": f.what, "well": f.well, "text": f.text, "advice": f.advice})
@@ -239,7 +239,7 @@ func checkEntries(s *api.Status) finding {
 
 // checkPort says whether the node could listen where it did, and from where it could be
 // reached then.
-func (a *app) checkPort(ctx context.Context, dir string) []finding {
+func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	f := finding{what: "port", advice: "End the program that has it (ss -lnp shows which), or choose another with --listen. Tickets that were handed out name the old one."}
 	st, err := store.OpenState(dir)
 	if err != nil {

@@ -25,12 +25,12 @@ type addFlags struct {
 	repair, paused, wait       bool
 }
 
-func (a *app) addCommand() *cobra.Command {
+func (a asker) addCommand() *cobra.Command {
 	var fl addFlags
 	c := &cobra.Command{
 		Use: "add TICKET|PATH...", Short: "Have the node fetch a share, or serve paths",
-		Long: `Have the node fetch what a TICKET names, or serve each PATH, until it is removed.
-What was added is there again after a restart or a power cut.
+		Long: `Have the node fetch what a TICKET names, or serve each PATH, until it is
+removed. What was added is there again after a restart or a power cut.
 
 stdout has the ticket of each PATH, in their order, and nothing else. With
 --name, the paths are one share. With --wait it ends when a share is here.
@@ -79,7 +79,7 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 	return ratio, long, nil
 }
 
-func (a *app) add(ctx context.Context, c *api.Client, args []string, fl addFlags) error {
+func (a asker) add(ctx context.Context, c *api.Client, args []string, fl addFlags) error {
 	all, err := a.wishes(args, fl)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (a *app) add(ctx context.Context, c *api.Client, args []string, fl addFlags
 }
 
 // wishes is what the arguments mean: a ticket, or paths.
-func (a *app) wishes(args []string, fl addFlags) (out []api.Add, err error) {
+func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 	common := api.Add{Priority: fl.priority, Paused: fl.paused}
 	fetch, serve := common, common
 	fetch.Only, fetch.Skip, fetch.Peers, fetch.Repair = fl.only, fl.skip, fl.peers, fl.repair
@@ -153,7 +153,7 @@ func (a *app) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 }
 
 // await waits until an entry is here, and says how it stands meanwhile.
-func (a *app) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry, error) {
+func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry, error) {
 	defer a.stderr.clear()
 	is := func(e api.Entry) bool {
 		a.stderr.show(fmt.Sprintf("%s: %s", printable(nameOf(e)), describeEntry(e)), nil, false)
@@ -219,7 +219,7 @@ func describeEntry(e api.Entry) string {
 	return s
 }
 
-func (a *app) printAdded(e api.Entry) error {
+func (a asker) printAdded(e api.Entry) error {
 	a.out.write("entry", fields(e))
 	fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
 	for _, w := range e.Warnings {
@@ -235,7 +235,7 @@ func (a *app) printAdded(e api.Entry) error {
 	return err
 }
 
-func (a *app) listCommand() *cobra.Command {
+func (a asker) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List what the node serves and fetches", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -250,7 +250,7 @@ func (a *app) listCommand() *cobra.Command {
 	}
 }
 
-func (a *app) printList(all []api.Entry) error {
+func (a asker) printList(all []api.Entry) error {
 	if a.flags.json {
 		for _, e := range all {
 			a.out.write("entry", fields(e))
@@ -291,7 +291,7 @@ type setFlags struct {
 	only, skip, seedUntil        []string
 }
 
-func (a *app) setCommand() *cobra.Command {
+func (a asker) setCommand() *cobra.Command {
 	var fl setFlags
 	c := &cobra.Command{
 		Use: "set ENTRY...", Short: "Change entries of the node, or its limits",
@@ -381,7 +381,7 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 	return s, l, nil
 }
 
-func (a *app) set(ctx context.Context, c *api.Client, args []string, s api.Set, limits api.SetLimits) error {
+func (a asker) set(ctx context.Context, c *api.Client, args []string, s api.Set, limits api.SetLimits) error {
 	if len(args) == 0 {
 		l, err := c.SetLimits(ctx, limits)
 		if err != nil {
@@ -436,7 +436,7 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 	return ids, nil
 }
 
-func (a *app) rmCommand() *cobra.Command {
+func (a asker) rmCommand() *cobra.Command {
 	var data bool
 	c := &cobra.Command{
 		Use: "rm ENTRY...", Short: "Stop entries of the node, and forget them",
@@ -456,7 +456,7 @@ then those go that the node made and that are still what it made.`,
 	return c
 }
 
-func (a *app) rm(ctx context.Context, c *api.Client, args []string, data bool) error {
+func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) error {
 	ids, err := entriesOf(ctx, c, args)
 	if err != nil {
 		return err

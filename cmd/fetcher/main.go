@@ -160,7 +160,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.roundCommand(), a.simCommand(), a.versionCommand())
-	root.AddCommand(a.nodeCommands()...)
+	root.AddCommand(asker{a}.commands()...)
 	complete(root)
 	return root
 }

@@ -19,10 +19,14 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/web"
 )
 
-// nodeCommands are fetcher node, and those that ask the node that it runs.
-func (a *app) nodeCommands() []*cobra.Command {
+// asker is the commands that run a node, or ask one that runs.
+type asker struct{ *app }
+
+// commands are fetcher node, and those that ask the node that it runs.
+func (a asker) commands() []*cobra.Command {
 	node := &cobra.Command{
 		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
 		Long: `Run a node in the background of a machine: many shares in one process, all of
@@ -43,29 +47,29 @@ type nodeFlags struct {
 	insecure                 bool
 }
 
-func (a *app) nodeRunCommand() *cobra.Command {
+func (a asker) nodeRunCommand() *cobra.Command {
 	var fl nodeFlags
 	c := &cobra.Command{
 		Use: "run", Short: "Run the node until Ctrl-C or SIGTERM",
-		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends it
-at once. What was added to it before goes on from where it was.
+		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends
+it at once. What was added to it before goes on from where it was.
 
 Settings are read from node.toml in the state directory, and again at SIGHUP;
 flags go before it:
 
-    into = "/srv/shares"           # where shares are put, default ~/Downloads
-    listen = ["4001"]              # default all interfaces, the port of last time
+    into = "/srv/shares"         # where shares are put; default ~/Downloads
+    listen = ["4001"]            # default: everywhere, the port of last time
     announce = ["/dns4/example.org/tcp/4001"]
-    limit-up = "10M"               # bytes per second
+    limit-up = "10M"             # bytes per second
     limit-down = "50M"
-    fetches = 5                    # how many shares are fetched at once
-    rescan = "1h"                  # how often files are looked at for changes
-    http = "127.0.0.1:4820"        # the API and the page, for whoever has the token
+    fetches = 5                  # how many shares are fetched at once
+    rescan = "1h"                # how often files are looked at for changes
+    http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
-    http-cert = "/etc/…/cert.pem"  # needed where others can reach it
-    http-key = "/etc/…/key.pem"
+    http-cert = "/srv/cert.pem"  # needed where others can reach it
+    http-key = "/srv/key.pem"
 
-    [[limits]]                     # other limits at times; the first that holds counts
+    [[limits]]                   # other limits at times: the first that holds
     days = ["mon", "tue", "wed", "thu", "fri"]
     from = "08:00"
     to = "18:00"
@@ -94,7 +98,7 @@ flags go before it:
 }
 
 // settings are those of node.toml, with the flags before them.
-func (a *app) settings(fl nodeFlags) (s daemon.Settings, err error) {
+func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return s, err
@@ -137,14 +141,14 @@ func (a *app) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	return s, nil
 }
 
-func (a *app) stateDir() (string, error) {
+func (a asker) stateDir() (string, error) {
 	if a.flags.dir != "" {
 		return filepath.Abs(a.flags.dir)
 	}
 	return fetcher.DefaultDir()
 }
 
-func (a *app) nodeRun(ctx context.Context, fl nodeFlags) error {
+func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	s, err := a.settings(fl)
 	if err != nil {
 		return err
@@ -185,14 +189,14 @@ func (a *app) nodeRun(ctx context.Context, fl nodeFlags) error {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
 	}
 	sd.SdNotify(false, sd.SdNotifyReady) // nobody there is no error
-	err = l.Serve(ctx, nil)
+	err = l.Serve(ctx, web.Page())
 	sd.SdNotify(false, sd.SdNotifyStopping)
 	stop()
 	return errors.Join(err, d.Close())
 }
 
 // reload reads the settings again.
-func (a *app) reload(d *daemon.Daemon, fl nodeFlags, log *slog.Logger) {
+func (a asker) reload(d *daemon.Daemon, fl nodeFlags, log *slog.Logger) {
 	s, err := a.settings(fl)
 	var later []string
 	if err == nil {
@@ -231,7 +235,7 @@ func beat(ctx context.Context, d *daemon.Daemon) {
 const systemDir = "/run/fetcher"
 
 // dial finds the node: that of --dir, or the user's, or the machine's.
-func (a *app) dial(ctx context.Context) (*api.Client, error) {
+func (a asker) dial(ctx context.Context) (*api.Client, error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err
@@ -251,7 +255,7 @@ func (a *app) dial(ctx context.Context) (*api.Client, error) {
 }
 
 // asking runs f with a client of the node.
-func (a *app) asking(ctx context.Context, f func(*api.Client) error) error {
+func (a asker) asking(ctx context.Context, f func(*api.Client) error) error {
 	c, err := a.dial(ctx)
 	if err != nil {
 		return err
@@ -276,7 +280,7 @@ func fields(v any) map[string]any {
 	return out
 }
 
-func (a *app) nodeStatusCommand() *cobra.Command {
+func (a asker) nodeStatusCommand() *cobra.Command {
 	var watch bool
 	c := &cobra.Command{
 		Use: "status", Short: "Say what the node does", Args: noArgs,
@@ -288,7 +292,7 @@ func (a *app) nodeStatusCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) status(ctx context.Context, c *api.Client, watch bool) error {
+func (a asker) status(ctx context.Context, c *api.Client, watch bool) error {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
@@ -311,7 +315,7 @@ func (a *app) status(ctx context.Context, c *api.Client, watch bool) error {
 	}
 }
 
-func (a *app) printStatus(s api.Status, all []api.Entry) error {
+func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	if a.flags.json {
 		a.out.write("node", fields(s))
 		return nil

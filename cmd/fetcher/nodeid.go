@@ -17,7 +17,7 @@ import (
 	"github.com/piecelease/fetcher/daemon"
 )
 
-func (a *app) idCommand() *cobra.Command {
+func (a asker) idCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "id", Short: "Print the node's peer ID, and where it can be reached",
 		Long: `Print the node's peer ID on the first line of stdout and, if it runs, an address
@@ -27,7 +27,7 @@ on each other line.`,
 	}
 }
 
-func (a *app) id(ctx context.Context) error {
+func (a asker) id(ctx context.Context) error {
 	peer, addrs, err := a.identity(ctx)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (a *app) id(ctx context.Context) error {
 }
 
 // identity asks the node, or if none runs opens one for a moment.
-func (a *app) identity(ctx context.Context) (peer string, addrs []string, err error) {
+func (a asker) identity(ctx context.Context) (peer string, addrs []string, err error) {
 	c, err := a.dial(ctx)
 	if err == nil {
 		defer c.Close()
@@ -57,7 +57,7 @@ func (a *app) identity(ctx context.Context) (peer string, addrs []string, err er
 	return string(node.ID()), []string{}, node.Close()
 }
 
-func (a *app) nodeOpenCommand() *cobra.Command {
+func (a asker) nodeOpenCommand() *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use: "open", Short: "Open the node's page in a browser",
@@ -70,7 +70,7 @@ must have been told to answer over HTTP, with http in node.toml or --http.`,
 	return c
 }
 
-func (a *app) nodeOpen(show bool) error {
+func (a asker) nodeOpen(show bool) error {
 	dir, err := a.stateDir()
 	if err != nil {
 		return err

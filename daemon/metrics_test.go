@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+func scraped(t *testing.T, d *Daemon) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	d.metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func TestFiguresTellWhatHappened(t *testing.T) {
+	content := large(3)
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{file(t, content, t.TempDir(), "zebra")}})
+	got := added(t, b, api.Add{Ticket: served.Ticket})
+	until(t, b, got.ID, "here", in(api.Served))
+	text := scraped(t, b)
+	for _, line := range []string{"fetcher_verified_bytes_total 3.145733e+06", `fetcher_entries{state="served"} 1`, `fetcher_entries{state="failed"} 0`,
+		`fetcher_piece_leases_total{event="finished"} 4`, "fetcher_missing_bytes 0", "fetcher_source_rate_bytes_per_second_count 0", "go_goroutines "} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no line %q in\n%s", line, text)
+		}
+	}
+	for _, secret := range []string{string(a.node.ID()), string(b.node.ID()), served.Share, served.Name} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is a label: a series for each of such would have no bound", secret)
+		}
+	}
+}
+
+// Alerts and dashboards ask for figures that there are.
+func TestWhatIsAskedForIsTold(t *testing.T) {
+	text := scraped(t, begun(t, t.TempDir()))
+	for _, at := range []string{"../deploy/prometheus/alerts.yml", "../deploy/grafana/node.json"} {
+		b, err := os.ReadFile(at)
+		must(t, err)
+		names := regexp.MustCompile(`fetcher_[a-z_]+`).FindAllString(string(b), -1)
+		if len(names) == 0 {
+			t.Errorf("%s asks for nothing", at)
+		}
+		for _, name := range names {
+			if !strings.Contains(text, "# HELP "+strings.TrimSuffix(name, "_bucket")+" ") && name != "fetcher_sources" {
+				t.Errorf("%s: nobody tells %s", at, name)
+			}
+		}
+	}
+}
+
+func TestTheHistoryOfPeersIsBounded(t *testing.T) {
+	y, now := newTally(), time.Unix(1e9, 0)
+	for i := range maxStandings + 10 {
+		y.child(fetcher.Child{Share: share.IDOf(nil), Peer: peers.ID(rune(i)), Bytes: 5, Since: now, At: now.Add(time.Duration(i) * time.Second), State: fetcher.ChildTakes})
+	}
+	if len(y.history) != maxStandings || y.moments(peers.ID(rune(0)), now) != nil || y.moments(peers.ID(rune(20)), now) == nil {
+		t.Errorf("%d peers are remembered", len(y.history))
+	}
+	last := peers.ID(rune(maxStandings + 9))
+	for i := range 2 * maxMoments {
+		now = now.Add(momentEvery)
+		y.child(fetcher.Child{Share: share.IDOf(nil), Peer: last, Bytes: int64(10 + i), Since: time.Unix(1e9, 0), At: now})
+		y.source(1, fetcher.Source{Peer: last, Bytes: int64(7 * i), Rate: 50}, now)
+		y.moment(now)
+	}
+	m := y.moments(last, now)
+	if len(m) != maxMoments+1 || m[5].OutBytes != 1 || m[5].InBytes != 7 || m[5].Rate != 50 || now.Sub(m[0].At) >= 24*time.Hour {
+		t.Errorf("%d moments, of which one is %+v", len(m), m[5])
+	}
+	if len(y.history) != 1 {
+		t.Errorf("%d peers that nobody has seen for 24 hours are remembered", len(y.history)-1)
+	}
+}
+
+func TestWhatChildrenTookIsCountedOnce(t *testing.T) {
+	y, now := newTally(), time.Unix(1e9, 0)
+	c := fetcher.Child{Share: share.IDOf(nil), Peer: "p", Since: now, At: now, State: fetcher.ChildTakes}
+	say := func(bytes int64, s fetcher.ChildState) {
+		c.Bytes, c.State = bytes, s
+		y.child(c)
+	}
+	say(5, fetcher.ChildTakes)
+	say(9, fetcher.ChildTakes)
+	say(12, fetcher.ChildDone)
+	say(9, fetcher.ChildTakes) // a list that was asked for before
+	gone := y.gone()
+	say(12, fetcher.ChildTakes)
+	y.forget(gone)
+	if got := y.take()[c.Share]; got != 12 || y.totals().sent != 12 || len(y.children) != 0 {
+		t.Errorf("12 bytes were sent, and %d counted; %d children are remembered", got, len(y.children))
+	}
+	c.Since = now.Add(time.Second) // it comes again
+	say(3, fetcher.ChildLeft)
+	if got := y.take()[c.Share]; got != 3 {
+		t.Errorf("3 more were sent, and %d counted", got)
+	}
+}

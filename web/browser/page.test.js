@@ -1,0 +1,137 @@
+// The page of a real node in a real browser: every view at two widths, without serious
+// faults of accessibility; add, watch, pause, read, finish, remove. SHOTS=DIR keeps a
+// picture of each view. FETCHER is the binary, CHROMIUM the browser.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import puppeteer from 'puppeteer-core';
+
+const binary = resolve(process.env.FETCHER || '../../bin/fetcher');
+const axe = readFileSync(new URL('./node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const top = mkdtempSync(join(tmpdir(), 'fetcher-page-'));
+const nodes = [];
+let browser;
+
+function command(dir, ...args) {
+  return execFileSync(binary, [...args, '--dir', dir], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+// A node on this machine alone, until the end of the tests.
+async function startNode(name, ...args) {
+  const dir = join(top, name);
+  const p = spawn(binary, ['node', 'run', '--json', '--dir', dir, '--listen', '127.0.0.1:0', '--into', join(top, name + '-in'), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  nodes.push(p);
+  await new Promise((ready, fail) => {
+    let text = '';
+    p.stdout.on('data', (b) => { text += b; if (text.includes('"type":"node"')) ready(); });
+    p.on('exit', () => fail(new Error('the node has ended')));
+  });
+  return dir;
+}
+
+let origin, dir, address;
+
+before(async () => {
+  const src = join(top, 'src', 'Holiday film');
+  mkdirSync(src, { recursive: true });
+  writeFileSync(join(src, 'film.mp4'), randomBytes(8 << 20));
+  writeFileSync(join(src, 'notes.txt'), 'a note\n');
+  writeFileSync(join(src, '<img src=x onerror=alert(1)>.txt'), 'hostile\n');
+  origin = await startNode('origin', '--limit-up', '1500K');
+  dir = await startNode('node', '--http', '127.0.0.1:0', '--log-level', 'warn');
+  for (let i = 0; !address && i < 100; i++) {
+    try { address = command(dir, 'node', 'open', '--print').trim(); } catch { await new Promise((r) => setTimeout(r, 50)); }
+  }
+  browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] });
+});
+
+after(async () => {
+  if (browser) await browser.close();
+  await Promise.all(nodes.map((p) => new Promise((r) => { p.on('exit', r); p.kill(); })));
+  rmSync(top, { recursive: true, force: true });
+});
+
+const widths = [360, 1600];
+
+// look checks the view that is open at both widths.
+async function look(page, name) {
+  for (const width of widths) {
+    await page.setViewport({ width, height: 900 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wide <= 0, `${name} at ${width}: ${wide} pixels too wide`);
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+    const bad = violations.filter((v) => ['serious', 'critical'].includes(v.impact));
+    assert.deepEqual(bad.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' ')}`), [], `${name} at ${width}`);
+    if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, `${name}-${width}.png`), fullPage: true });
+  }
+}
+
+async function text(page, want) {
+  await page.waitForFunction((w) => document.body.innerText.includes(w), { timeout: 30000 }, want);
+}
+
+async function press(page, label) {
+  await page.waitForSelector(`button[aria-label="${label}"]`);
+  await page.evaluate((l) => document.querySelector(`button[aria-label="${l}"]`).click(), label);
+}
+
+test('add, watch, pause, read, finish, remove', { timeout: 120000 }, async () => {
+  const ticket = command(origin, 'add', join(top, 'src', 'Holiday film')).trim();
+  const page = await browser.newPage();
+  const said = [];
+  page.on('pageerror', (e) => said.push(String(e)));
+  page.on('dialog', (d) => (d.type() === 'confirm' ? d.accept() : said.push('an alert')));
+  page.on('request', (r) => { if (!r.url().startsWith(address.split('#')[0]) && !r.url().startsWith('data:')) said.push('asked ' + r.url()); });
+  await page.goto(address);
+  await text(page, 'Nothing is served or fetched yet');
+  assert.ok(!page.url().includes('token'), 'the token stays in the address');
+  await look(page, 'empty');
+  await page.type('#what', ticket);
+  await page.click('form button.main');
+  await text(page, 'fetching');
+  await look(page, 'catalog');
+  await page.evaluate(() => document.querySelector('.card a').click());
+  await text(page, 'Files (3)');
+  await text(page, 'onerror=alert(1)');
+  await text(page, 'Sources');
+  await look(page, 'entry');
+  await press(page, 'Pause Holiday film');
+  await text(page, 'paused');
+  await press(page, 'Resume Holiday film');
+  await text(page, 'served');
+  await look(page, 'entry-here');
+  const link = await page.evaluate(async () => {
+    const token = sessionStorage.getItem('fetcher-token');
+    const { path } = await (await fetch('/v1/entries/1/link?path=notes.txt', { headers: { Authorization: 'Bearer ' + token } })).json();
+    return (await fetch(path)).text();
+  });
+  assert.equal(link, 'a note\n');
+  await page.goto(address.split('#')[0] + '#/peers');
+  await text(page, 'Peers');
+  await look(page, 'peers');
+  const peer = command(origin, 'id').split('\n')[0];
+  await page.goto(address.split('#')[0] + '#/peer/' + peer);
+  await page.waitForFunction(() => document.body.innerText.includes('Bytes from it') || document.querySelector('#alerts p'), { timeout: 20000 });
+  await look(page, 'peer');
+  await page.goto(address.split('#')[0] + '#/node');
+  await text(page, 'State directory');
+  await look(page, 'node');
+  await page.goto(address.split('#')[0] + '#/entry/1');
+  await text(page, 'Files (3)');
+  await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'Remove').click());
+  await text(page, 'Nothing is served or fetched yet');
+  assert.deepEqual(said, []);
+});
+
+test('without a token nothing is shown', { timeout: 60000 }, async () => {
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  await page.goto(address.split('#')[0]);
+  await text(page, 'The token of the node is needed');
+  await look(page, 'token');
+});

@@ -1,0 +1,252 @@
+import * as api from './api.js';
+import { h, size, some, short, when, plot, ago } from './dom.js';
+
+const main = document.getElementById('main');
+const status = document.getElementById('status');
+const alerts = document.getElementById('alerts');
+const entries = new Map();
+const rates = new Map(); // entry: its last rates, a number a second
+let view = () => {};
+let shown = '';
+
+api.takeToken();
+
+function complain(e) {
+  if (e.status === 401) return askToken();
+  const p = h('p', {}, e.message, h('button', { onclick: () => p.remove() }, 'Dismiss'));
+  alerts.replaceChildren(p);
+}
+
+// act does something that may fail, and says so.
+function act(f) {
+  return async (ev) => {
+    if (ev) ev.preventDefault();
+    try { await f(ev); } catch (e) { complain(e); }
+  };
+}
+
+function askToken() {
+  status.textContent = 'The token of the node is needed';
+  const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
+  main.replaceChildren(h('h2', {}, 'Token'), h('form', { onsubmit: act(() => { api.setToken(input.value); location.reload(); }) },
+    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; fetcher node open needs none.', input), h('button', { class: 'main' }, 'Go on')));
+}
+
+// ---- the catalog ----
+
+function progressOf(e) {
+  if (e.kind !== 'fetch' || e.state === 'served' || e.state === 'ended' || !e.bytes) return null;
+  return h('progress', { max: e.bytes, value: e.verified_bytes, 'aria-label': `${Math.floor(e.verified_bytes * 100 / e.bytes)} % of ${nameOf(e)}` });
+}
+
+function nameOf(e) {
+  return e.name || (e.paths && e.paths[0].split(/[\\/]/).pop()) || e.share || 'entry ' + e.id;
+}
+
+function line(e) {
+  const parts = [h('span', { class: 'state ' + e.state }, e.state)];
+  if (e.state === 'fetching') parts.push(` ${size(e.verified_bytes)} of ${size(e.bytes)}, ${size(e.rate)}/s, ${some(e.sources, 'source')}`);
+  else if (e.bytes) parts.push(` ${size(e.bytes)} in ${some(e.files, 'file')}`);
+  if (e.sent_bytes) parts.push(`, ${size(e.sent_bytes)} sent`);
+  return h('p', {}, ...parts);
+}
+
+function buttons(e) {
+  const set = (body) => act(async () => { entries.set(e.id, await api.change('PATCH', '/v1/entries/' + e.id, body)); view(); });
+  const b = [];
+  const named = (text, onclick) => b.push(h('button', { onclick, 'aria-label': `${text} ${nameOf(e)}` }, text));
+  if (e.state === 'paused') named('Resume', set({ paused: false, rescan: true }));
+  else named('Pause', set({ paused: true }));
+  if (e.state === 'missing' || e.state === 'failed') named('Try again', set({ rescan: true }));
+  return h('div', { class: 'tools' }, ...b);
+}
+
+function card(e) {
+  return h('li', { class: 'card', 'data-entry': e.id }, h('h3', {}, h('a', { href: '#/entry/' + e.id }, nameOf(e))), line(e), progressOf(e),
+    e.reason ? h('p', { class: 'soft' }, e.reason) : null, buttons(e));
+}
+
+function addForm() {
+  const what = h('input', { id: 'what', required: true, spellcheck: 'false', autocomplete: 'off' });
+  const dir = h('input', { id: 'dir', spellcheck: 'false', autocomplete: 'off' });
+  return h('form', { 'aria-label': 'Add', onsubmit: act(async () => {
+    const text = what.value.trim();
+    const path = /^(\/|[A-Za-z]:\\)/.test(text);
+    const e = await api.change('POST', '/v1/entries', path ? { paths: [text] } : { ticket: text, dir: dir.value.trim() || undefined });
+    what.value = '';
+    entries.set(e.id, e);
+    view();
+  }) }, h('label', { class: 'wide', for: 'what' }, 'A ticket to fetch, or an absolute path on the node’s machine to serve', what),
+  h('label', { for: 'dir' }, 'Folder, if not the usual', dir), h('button', { class: 'main' }, 'Add'));
+}
+
+function catalog() {
+  const form = addForm();
+  const list = h('ul', { class: 'cards' });
+  const none = h('p', { class: 'soft' }, 'Nothing is served or fetched yet.');
+  const choice = h('select', { id: 'choice', onchange: () => view() }, ...['all', 'fetching', 'served', 'needs you'].map((s) => h('option', {}, s)));
+  main.replaceChildren(h('h2', {}, 'Shares'), form, h('div', { class: 'tools' }, h('label', { for: 'choice' }, 'Show', choice)), list, none);
+  const wanted = (e) => ({ all: true, fetching: e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs you': ['missing', 'failed'].includes(e.state) })[choice.value];
+  view = () => {
+    const focus = document.activeElement && document.activeElement.getAttribute('aria-label');
+    const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id).slice(0, 500);
+    list.replaceChildren(...items.map(card));
+    none.hidden = items.length > 0;
+    if (focus) for (const b of list.querySelectorAll('button')) if (b.getAttribute('aria-label') === focus) b.focus();
+  };
+}
+
+// ---- one entry ----
+
+function files(id, items) {
+  const player = h('div', {});
+  const open = (f, play) => act(async () => {
+    const link = await api.get(`/v1/entries/${id}/link?path=${encodeURIComponent(f.path)}`);
+    if (!play) return void h('a', { href: link.path, download: f.path.split('/').pop() }).click();
+    const kind = /\.(mp3|flac|ogg|oga|opus|wav|m4a)$/i.test(f.path) ? 'audio' : 'video';
+    player.replaceChildren(h(kind, { src: link.path, controls: true, autoplay: true, 'aria-label': f.path }));
+  });
+  const media = /\.(mp4|webm|mkv|mov|mp3|flac|ogg|oga|opus|wav|m4a)$/i;
+  const rows = items.slice(0, 1000).map((f) => h('tr', {}, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind), h('td', {}, f.priority === 'skip' ? 'not fetched' : ''),
+    h('td', {}, f.kind !== 'file' || f.priority === 'skip' ? '' : h('div', { class: 'tools' }, media.test(f.path) ? h('button', { onclick: open(f, true), 'aria-label': 'Play ' + f.path }, 'Play') : null,
+      h('button', { onclick: open(f, false), 'aria-label': 'Save ' + f.path }, 'Save')))));
+  return h('section', {}, player, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Files' }, h('table', {}, h('caption', {}, `Files (${items.length})`),
+    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Choice'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))));
+}
+
+function sourcesTable(items) {
+  if (!items.length) return null;
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sources' }, h('table', {}, h('caption', {}, 'Sources'),
+    h('thead', {}, h('tr', {}, ...['Peer', 'State'].map((t) => h('th', { scope: 'col' }, t)), ...['Verified', 'Rate', 'Bad blocks'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
+    h('tbody', {}, ...items.map((s) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + s.peer }, short(s.peer))), h('td', {}, s.state + (s.why ? ': ' + s.why : '')), h('td', { class: 'n' }, size(s.bytes)), h('td', { class: 'n' }, size(s.rate) + '/s'), h('td', { class: 'n' }, String(s.bad_blocks)))))));
+}
+
+function facts(e) {
+  const row = (k, v) => (v ? [h('dt', {}, k), h('dd', {}, v)] : []);
+  return h('dl', {}, ...row('Share ID', e.share && h('code', {}, e.share)), ...row('Ticket', e.ticket && h('code', {}, e.ticket)), ...row('Served from', e.paths && e.paths.join(', ')),
+    ...row('Is at', e.path), ...row('Is put into', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
+    ...row('Served until', [e.seed_time, e.seed_ratio && `sent ${e.seed_ratio} times`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
+}
+
+async function entry(id) {
+  const head = h('div', {}), list = h('div', {}), from = h('div', {}), why = h('div', {});
+  const remove = h('button', { onclick: act(async () => {
+    const e = entries.get(id);
+    if (!confirm(`Stop ${nameOf(e)} and forget it? Its files stay.`)) return;
+    await api.change('DELETE', '/v1/entries/' + id);
+    location.hash = '#/';
+  }) }, 'Remove');
+  main.replaceChildren(head, h('div', { class: 'tools' }, remove), why, from, list);
+  let files_, busy = false, looked = 0;
+  view = () => {
+    const e = entries.get(id);
+    if (!e) return void head.replaceChildren(h('h2', {}, 'This entry is not in the catalog'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
+    const r = rates.get(id) || [];
+    head.replaceChildren(h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason ? h('p', { class: 'soft' }, e.reason) : null, buttons(e),
+      e.kind === 'fetch' && r.length > 1 ? plot(r, 'Bytes verified a second, over the last minutes', (n) => size(n) + '/s') : null, facts(e));
+    if (busy || Date.now() - looked < 1000) return;
+    busy = true; looked = Date.now();
+    (async () => {
+      if (e.files && files_ !== e.share) { list.replaceChildren(files(id, (await api.get(`/v1/entries/${id}/files`)).items)); files_ = e.share; }
+      if (e.state === 'fetching') {
+        from.replaceChildren(sourcesTable((await api.get(`/v1/entries/${id}/sources`)).items) || '');
+        const lines = (await api.get(`/v1/entries/${id}/why`)).items;
+        why.replaceChildren(h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done'), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
+      } else { from.replaceChildren(); why.replaceChildren(); }
+    })().catch((e) => { if (e.code !== 'held') complain(e); }).finally(() => { busy = false; });
+  };
+}
+
+// ---- peers, and one of them ----
+
+async function peers() {
+  const body = h('div', {});
+  main.replaceChildren(h('h2', {}, 'Peers'), body);
+  view = act(async () => {
+    const { items } = await api.get('/v1/peers');
+    if (shown !== '#/peers') return;
+    body.replaceChildren(items.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Peers' }, h('table', {}, h('caption', {}, 'Who gives to this node, and takes from it'),
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Peer'), ...['From it', 'To it', 'Rate'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
+      h('tbody', {}, ...items.map((p) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + p.peer }, short(p.peer)), p.banned ? ' (banned)' : '', p.addr ? h('div', { class: 'soft' }, p.addr) : null), h('td', { class: 'n' }, size(p.in_bytes)), h('td', { class: 'n' }, size(p.out_bytes)), h('td', { class: 'n' }, size(p.rate) + '/s')))))) : h('p', { class: 'soft' }, 'Nobody gives or takes anything now.'));
+  });
+}
+
+async function peer(id) {
+  const body = h('div', {});
+  main.replaceChildren(h('h2', {}, 'Peer'), h('p', {}, h('code', {}, id)), body);
+  view = act(async () => {
+    const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
+    if (shown !== '#/peer/' + id) return;
+    const one = (title, f, text) => [h('h3', {}, title), plot(items.map(f), title + ', over the last 24 hours', text)];
+    body.replaceChildren(...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Bad blocks', (m) => m.bad_blocks, String));
+  });
+}
+
+// ---- the node ----
+
+async function node() {
+  const body = h('div', {});
+  const up = h('input', { id: 'up', type: 'number', min: '0' }), down = h('input', { id: 'down', type: 'number', min: '0' });
+  const form = h('form', { 'aria-label': 'Limits', onsubmit: act(async () => {
+    await api.change('PATCH', '/v1/limits', { up: Number(up.value) * 1000, down: Number(down.value) * 1000 });
+    view();
+  }) }, h('label', { for: 'up' }, 'Limit up, kB/s; 0 is none', up), h('label', { for: 'down' }, 'Limit down, kB/s; 0 is none', down), h('button', { class: 'main' }, 'Set'));
+  main.replaceChildren(h('h2', {}, 'Node'), body, form);
+  let filled = false;
+  view = act(async () => {
+    const s = await api.get('/v1/node');
+    if (shown !== '#/node') return;
+    const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
+    body.replaceChildren(...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Runs', 'for ' + ago(s.since)), ...row('State directory', s.dir),
+      ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} fetch from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} wait, ${s.troubled} need you`),
+      ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
+    if (!filled) { up.value = s.limits.up / 1000; down.value = s.limits.down / 1000; filled = true; }
+  });
+}
+
+// ---- all together ----
+
+function route() {
+  shown = location.hash || '#/';
+  const [, what, id] = /^#\/(\w*)\/?(.*)$/.exec(shown) || [];
+  for (const a of document.querySelectorAll('nav a')) {
+    if (a.getAttribute('href') === '#/' + (what === 'entry' ? '' : what === 'peer' ? 'peers' : what || '')) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
+  }
+  view = () => {};
+  ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), node }[what] || catalog)();
+  view();
+}
+
+async function summary() {
+  try {
+    const s = await api.get('/v1/node');
+    status.textContent = `${some(s.entries, 'entry', 'entries')}, ${s.fetching} being fetched at ${size(s.rate)}/s, ${some(s.children, 'peer fetches', 'peers fetch')} from here`;
+  } catch (e) { if (e.status !== 401) status.textContent = e.message; }
+}
+
+function remember(e) {
+  entries.set(e.id, e);
+  const r = rates.get(e.id) || [];
+  r.push(e.rate);
+  rates.set(e.id, r.slice(-300));
+}
+
+let due = 0;
+function soon() { // at most four times a second
+  if (!due) due = setTimeout(() => { due = 0; if (/^#\/(entry.*)?$/.test(shown)) view(); }, 250);
+}
+
+window.addEventListener('hashchange', () => { if (location.hash !== '#main') { route(); main.focus(); } });
+try {
+  for (const e of await api.all('/v1/entries')) remember(e);
+  route();
+  summary();
+  setInterval(summary, 5000);
+  setInterval(() => { if (!/^#\/(entry.*)?$/.test(shown)) view(); }, 5000);
+  api.events(async (e) => {
+    if (e.type === 'reset') { entries.clear(); for (const x of await api.all('/v1/entries')) remember(x); }
+    if (e.type === 'entry') { if (!entries.has(e.entry.id)) summary(); remember(e.entry); }
+    if (e.type === 'removed') entries.delete(e.entry.id);
+    soon();
+  }, (e) => { if (e.status === 401) askToken(); else status.textContent = e.message; });
+} catch (e) { complain(e); }

@@ -1,0 +1,54 @@
+// Small helpers: elements, and numbers for people.
+
+// h makes an element. Text is text, never HTML: names of files come from strangers.
+export function h(tag, attrs, ...children) {
+  const el = document.createElement(tag);
+  for (const [k, v] of Object.entries(attrs)) {
+    if (v === null || v === undefined || v === false) continue;
+    if (k.startsWith('on')) el.addEventListener(k.slice(2), v);
+    else if (k === 'for') el.htmlFor = v;
+    else el.setAttribute(k, v === true ? '' : v);
+  }
+  el.append(...children.filter((c) => c !== null && c !== undefined && c !== ''));
+  return el;
+}
+
+// size is bytes in powers of 1,000, as the command says them.
+export function size(n) {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+  let i = 0;
+  for (n = Number(n) || 0; n >= 1000 && i < units.length - 1; i++) n /= 1000;
+  return (i === 0 ? n : n.toPrecision(3)) + ' ' + units[i];
+}
+
+export function some(n, one, more) { return n === 1 ? `1 ${one}` : `${n} ${more || one + 's'}`; }
+
+// short is enough of a peer ID to tell it from others; the page of the peer has all of it.
+export function short(id) { return id.length > 20 ? id.slice(0, 6) + '…' + id.slice(-8) : id; }
+
+export function when(t) { return new Date(t).toLocaleString(); }
+
+export function ago(t) {
+  const s = (Date.now() - new Date(t)) / 1000;
+  if (s < 120) return Math.round(s) + ' s';
+  if (s < 7200) return Math.round(s / 60) + ' min';
+  if (s < 172800) return Math.round(s / 3600) + ' h';
+  return Math.round(s / 86400) + ' days';
+}
+
+// plot draws numbers as a line, and says the greatest and the last in words.
+export function plot(values, title, text) {
+  const ns = 'http://www.w3.org/2000/svg';
+  const max = Math.max(1, ...values), n = Math.max(1, values.length - 1);
+  const svg = document.createElementNS(ns, 'svg');
+  svg.setAttribute('class', 'plot');
+  svg.setAttribute('viewBox', `0 0 ${n} 100`);
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('role', 'img');
+  const words = `${title}: at most ${text(Math.max(0, ...values))}, now ${text(values[values.length - 1] || 0)}`;
+  svg.setAttribute('aria-label', words);
+  const path = document.createElementNS(ns, 'path');
+  path.setAttribute('d', values.map((v, i) => `${i ? 'L' : 'M'}${i} ${95 - 90 * v / max}`).join(''));
+  svg.append(path);
+  return h('figure', {}, svg, h('figcaption', { class: 'soft' }, words));
+}
