@@ -154,7 +154,7 @@ func (w network) Addrs() []string {
 	return out
 }
 
-func (w network) Places(addrs []string) []peers.Place { return p2p.Places(addrs) }
+func (w network) Endpoints(addrs []string) []peers.Endpoint { return p2p.Endpoints(addrs) }
 
 func (w network) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink) actors.Link {
 	return w.Host.Open(to, id, layout, sink)

@@ -25,10 +25,10 @@ type Network interface {
 	// Send queues one message frame to a connected peer; false when it is
 	// refused.
 	Send(to peers.ID, frame []byte) bool
-	// Places are the addresses among addrs that lead somewhere by themselves.
-	Places(addrs []string) []peers.Place
+	// Endpoints are the addresses among addrs that lead somewhere by themselves.
+	Endpoints(addrs []string) []peers.Endpoint
 	// Where is the other end of a connection with a peer that stands. Not ok: there is none.
-	Where(id peers.ID) (p peers.Place, ok bool)
+	Where(id peers.ID) (p peers.Endpoint, ok bool)
 	// Traffic is the bytes of our protocols that a peer sent and was sent, framing included.
 	Traffic(id peers.ID) (in, out int64)
 }

@@ -140,7 +140,7 @@ func (f *fetchPool) start(ctx actor.Context) {
 // step does what the core wants done. It runs after every message.
 func (f *fetchPool) step(ctx actor.Context) {
 	behind := f.unchecked >= maxUnchecked // the verifiers, or the disk, are slower than the source: what they say next wakes us
-	todo := f.core.Next(f.s.Now(), func(n int) fetchpool.Leave { return f.leave(n, behind) })
+	todo := f.core.Next(f.s.Now(), func(n int) fetchpool.Permission { return f.mayAsk(n, behind) })
 	for _, id := range todo.Cancel {
 		f.link.Cancel(id)
 	}
@@ -179,8 +179,8 @@ func (f *fetchPool) step(ctx actor.Context) {
 	}
 }
 
-// leave is whether n bytes may be asked for now.
-func (f *fetchPool) leave(n int, behind bool) fetchpool.Leave {
+// mayAsk is whether n bytes may be asked for now.
+func (f *fetchPool) mayAsk(n int, behind bool) fetchpool.Permission {
 	now := f.s.Now()
 	switch {
 	case behind:

@@ -107,7 +107,7 @@ func (f *finder) believe(a *peers.Addr, by peers.ID) bool {
 		a.By = a.ID
 	}
 	from, _ := f.net.Where(a.By)
-	a.Addrs = peers.Addrs(peers.Named(f.net.Places(a.Addrs), from.Reach))
+	a.Addrs = peers.Addrs(peers.Named(f.net.Endpoints(a.Addrs), from.Reach))
 	_, connected := f.net.Where(a.ID)
 	return connected || len(a.Addrs) > 0
 }

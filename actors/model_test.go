@@ -261,10 +261,10 @@ type madeShare struct {
 func (n *simNode) Self() peers.ID  { return n.id }
 func (n *simNode) Addrs() []string { return []string{"/sim"} }
 
-// Places knows addresses that say their reach or port, and else that anybody can dial.
-func (n *simNode) Places(addrs []string) (out []peers.Place) {
+// Endpoints knows addresses that say their reach or port, and else that anybody can dial.
+func (n *simNode) Endpoints(addrs []string) (out []peers.Endpoint) {
 	for _, a := range addrs {
-		p := peers.Place{Addr: a, Port: 4001}
+		p := peers.Endpoint{Addr: a, Port: 4001}
 		fmt.Sscanf(a, "reach %d", &p.Reach)
 		fmt.Sscanf(a, "port %d", &p.Port)
 		out = append(out, p)
@@ -273,7 +273,7 @@ func (n *simNode) Places(addrs []string) (out []peers.Place) {
 }
 
 // Where says that names up to a slash are of one network, and near if it is called so.
-func (n *simNode) Where(id peers.ID) (p peers.Place, connected bool) {
+func (n *simNode) Where(id peers.ID) (p peers.Endpoint, connected bool) {
 	p.Net, _, _ = strings.Cut(string(id), "/")
 	if p.Net == "near" {
 		p.Reach = 1

@@ -60,12 +60,12 @@ type audience struct {
 // child is one subscriber. Its news is state, not a queue: the dirty set is
 // sent when it is time, however often it grew.
 type child struct {
-	peer     peers.ID
-	pid      *actor.PID
-	places   []peers.Place // to be named
-	nameable bool
-	dirty    []share.Piece
-	whole    bool // send a HaveMap: the dirty set has grown large
+	peer      peers.ID
+	pid       *actor.PID
+	endpoints []peers.Endpoint // to be named
+	nameable  bool
+	dirty     []share.Piece
+	whole     bool // send a HaveMap: the dirty set has grown large
 }
 
 // asked is a request that has not been answered.
@@ -178,7 +178,7 @@ func (d *seeder) farewell(ctx actor.Context, id share.ID, o *audience, why strin
 	for _, c := range o.children {
 		ctx.Send(c.pid, bye)
 	}
-	o.mirrors.Pick(o.mirrors.Len(), func(m peers.ID, _ []peers.Place) bool {
+	o.mirrors.Pick(o.mirrors.Len(), func(m peers.ID, _ []peers.Endpoint) bool {
 		ctx.Send(o.words[m], bye)
 		return true
 	})
@@ -238,7 +238,7 @@ func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Sub
 	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
 	from, _ := d.net.Where(peer)
 	named := o.name(peer, from.Reach)
-	c := &child{peer: peer, pid: ctx.Sender(), places: peers.Named(d.net.Places(m.Addrs), from.Reach), nameable: m.Nameable}
+	c := &child{peer: peer, pid: ctx.Sender(), endpoints: peers.Named(d.net.Endpoints(m.Addrs), from.Reach), nameable: m.Nameable}
 	o.add(c)
 	ctx.Watch(c.pid)
 	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named})
@@ -253,12 +253,12 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 	d.unsubscribe(ctx, m.Share, peer)
 	d.noMirror(ctx, o, peer)
 	from, _ := d.net.Where(peer)
-	places := peers.Named(d.net.Places(m.Addrs), from.Reach)
-	if len(places) == 0 {
+	endpoints := peers.Named(d.net.Endpoints(m.Addrs), from.Reach)
+	if len(endpoints) == 0 {
 		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "cannot name a peer without an address that others can dial"})
 		return
 	}
-	gone, ok := o.mirrors.Add(peer, from.Net, places)
+	gone, ok := o.mirrors.Add(peer, from.Net, endpoints)
 	if !ok {
 		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "knows enough peers that serve the share", Retry: mirrorRetry})
 		return
@@ -316,8 +316,8 @@ func (o *audience) remove(c *child) {
 func (o *audience) name(to peers.ID, reach int) []peers.Addr {
 	var out []peers.Addr
 	seen := map[peers.ID]bool{to: true}
-	take := func(id peers.ID, places []peers.Place) bool {
-		addrs := peers.Addrs(peers.Named(places, reach))
+	take := func(id peers.ID, endpoints []peers.Endpoint) bool {
+		addrs := peers.Addrs(peers.Named(endpoints, reach))
 		if seen[id] || len(addrs) == 0 {
 			return false
 		}
@@ -328,7 +328,7 @@ func (o *audience) name(to peers.ID, reach int) []peers.Addr {
 	o.mirrors.Pick(maxNamed/2, take)
 	o.turns.Pick(len(o.children), maxNamed-len(out), func(i int) bool {
 		c := o.children[i]
-		return c.nameable && take(c.peer, c.places)
+		return c.nameable && take(c.peer, c.endpoints)
 	})
 	o.mirrors.Pick(maxNamed-len(out), take)
 	return out

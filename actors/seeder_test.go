@@ -321,7 +321,7 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	for i := range n {
 		id := peers.ID(strconv.Itoa(i))
 		at[id] = i
-		o.add(&child{peer: id, nameable: i%5 != 0, places: []peers.Place{{Addr: "/sim", Port: 4001}}})
+		o.add(&child{peer: id, nameable: i%5 != 0, endpoints: []peers.Endpoint{{Addr: "/sim", Port: 4001}}})
 	}
 	total := map[peers.ID]bool{}
 	for call := range 2 * n / maxNamed {

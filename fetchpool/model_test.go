@@ -26,8 +26,8 @@ type model struct {
 	ended  map[share.Token]bool
 	reqs   map[uint64]*modelRequest // in flight
 	lastID uint64
-	room   int   // left in the node's budget
-	scarce Leave // what is said when there is none
+	room   int        // left in the node's budget
+	scarce Permission // what is said when there is none
 	taken  int
 	gone   bool
 	wake   time.Time
@@ -80,7 +80,7 @@ func (nopTB) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 func (m *model) next() {
 	t := m.t
 	state := m.p.State()
-	todo := m.p.Next(m.now, func(n int) Leave {
+	todo := m.p.Next(m.now, func(n int) Permission {
 		if n <= 0 || n > m.room {
 			return m.scarce
 		}
@@ -305,7 +305,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"available": on(func(t *rapid.T) { m.p.Available(m.now) }),
 		"announced": on(func(t *rapid.T) { m.p.Announced(nil, m.now) }),
 		"limited": on(func(t *rapid.T) {
-			m.scarce = rapid.SampledFrom([]Leave{NoMemory, TooSoon}).Draw(t, "scarce")
+			m.scarce = rapid.SampledFrom([]Permission{NoMemory, TooSoon}).Draw(t, "scarce")
 			m.p.Limit(rapid.SampledFrom([]float64{0, 10e3, 1e6, 100e6}).Draw(t, "limit"), m.now)
 		}),
 		"arrived":   on(m.arrive),

@@ -37,13 +37,13 @@ const (
 	Elsewhere                // the source has just given the piece to others: to be fetched from them
 )
 
-// Leave is whether bytes may be asked for, as the owner of a Pool knows it.
-type Leave uint8
+// Permission is whether bytes may be asked for, as the owner of a Pool knows it.
+type Permission uint8
 
 const (
-	Granted  Leave = iota
-	NoMemory       // enough bytes are in flight on the node
-	TooSoon        // the node's own limit of bytes a second is used up
+	Granted  Permission = iota
+	NoMemory            // enough bytes are in flight on the node
+	TooSoon             // the node's own limit of bytes a second is used up
 )
 
 // Todo is what the owner of a Pool is to do, in this order: cancel, give back
@@ -279,9 +279,9 @@ func (p *Pool) Limit(bytesPerSecond float64, now time.Time) {
 	p.refused = false // there may be more for us than there was
 }
 
-// Next is what to do now. take asks for leave to request some bytes; it is called
+// Next is what to do now. take asks whether it may request some bytes; it is called
 // for each request and only when that would be sent.
-func (p *Pool) Next(now time.Time, take func(bytes int) Leave) Todo {
+func (p *Pool) Next(now time.Time, take func(bytes int) Permission) Todo {
 	p.now = now
 	p.turn()
 	p.overdue()

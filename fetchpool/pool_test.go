@@ -719,7 +719,7 @@ func TestStarvedPoolAsksOnceThereIsRoom(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
 	room := 2 * share.BlockSize
-	take := func(n int) Leave {
+	take := func(n int) Permission {
 		if n > room {
 			return NoMemory
 		}
@@ -1065,7 +1065,7 @@ func TestWhyNamesTheLimitAsLongAsItHolds(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.p.Limit(1e6, h.now)
 	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
-	next := func(l Leave) Todo { return h.p.Next(h.now, func(int) Leave { return l }) }
+	next := func(l Permission) Todo { return h.p.Next(h.now, func(int) Permission { return l }) }
 	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() != "paced by the download limit" {
 		t.Errorf("paced %v, starved %v: %s", todo.Paced, todo.Starved, h.p.Why())
 	}
@@ -1087,7 +1087,7 @@ func TestALimitDoesNotLowerTheMeasuredRate(t *testing.T) {
 	w.jitter = func() time.Duration { return time.Duration(w.seq%7) * 5 * time.Millisecond } // and others on the path
 	next, turn := w.now, w.now
 	w.pool.Limit(2e6, w.now)
-	w.leave = func(n int) Leave {
+	w.leave = func(n int) Permission {
 		if w.now.Before(next) {
 			if turn != next {
 				turn = next

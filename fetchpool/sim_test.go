@@ -33,7 +33,7 @@ type world struct {
 	last   time.Time // when the last run arrives
 
 	next    share.Piece // to be leased
-	leave   func(int) Leave
+	leave   func(int) Permission
 	limit   int  // pieces there are to lease
 	few     bool // lease one at a time
 	token   share.Token
@@ -100,7 +100,7 @@ func piecesOf(size int64) int {
 	return int((size + 1<<exp - 1) >> exp)
 }
 
-func granted(int) Leave { return Granted }
+func granted(int) Permission { return Granted }
 
 func newWorld(t testing.TB, cfg Config, layout *share.Layout, rate float64, rtt time.Duration) *world {
 	w := &world{t: t, leave: granted, layout: layout, now: start, rtt: rtt, run: 256 << 10, limit: layout.Pieces(),

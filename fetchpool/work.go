@@ -168,7 +168,7 @@ func (p *Pool) unqueue(l *lease, first share.Block, n int) (bytes int) {
 }
 
 // ask sends what the window, the pipeline and the budget allow.
-func (p *Pool) ask(take func(int) Leave) {
+func (p *Pool) ask(take func(int) Permission) {
 	p.starved, p.paced = false, false
 	if p.state != Ready || p.now.Before(p.pause) {
 		return
@@ -188,8 +188,8 @@ func (p *Pool) ask(take func(int) Leave) {
 		if p.inFlight+bytes > p.win.limit() {
 			return
 		}
-		if leave := take(bytes); leave != Granted {
-			p.starved, p.paced = leave == NoMemory, leave == TooSoon
+		if may := take(bytes); may != Granted {
+			p.starved, p.paced = may == NoMemory, may == TooSoon
 			if p.win.lacked(p.inFlight); p.paced {
 				p.pacedAt = p.now
 				p.win.slowed()

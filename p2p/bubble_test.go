@@ -754,7 +754,7 @@ func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
 			most = max(most, i-second+1)
 		}
 		// A dial lasts five seconds: until QUIC gives up.
-		if most > 2*16 || len(when) > 5*64 || n.strays() > peers.MaxPlaces*len(when) {
+		if most > 2*16 || len(when) > 5*64 || n.strays() > peers.MaxEndpoints*len(when) {
 			t.Errorf("%d peers were dialled at %d addresses, %d of them within a second", len(when), n.strays(), most)
 		}
 		if len(when) < 64 {
@@ -786,11 +786,11 @@ func TestOneNetworkIsDialledAtFewAddressesAtATime(t *testing.T) {
 				h.Open(to, x.m.ID(), x.m.Layout(), newCatcher())
 			}
 			time.Sleep(4 * time.Second)
-			if want := map[bool]int{false: peers.MaxPlaces, true: 40}[home]; n.strays() != want {
+			if want := map[bool]int{false: peers.MaxEndpoints, true: 40}[home]; n.strays() != want {
 				t.Errorf("the namer's own %v: %d addresses were dialled at once, want %d", home, n.strays(), want)
 			}
 			time.Sleep(5 * time.Second) // those have failed
-			if want := 2 * peers.MaxPlaces; !home && n.strays() != want {
+			if want := 2 * peers.MaxEndpoints; !home && n.strays() != want {
 				t.Errorf("%d addresses were dialled after those had failed, want %d", n.strays(), want)
 			}
 		})

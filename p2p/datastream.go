@@ -27,7 +27,7 @@ type dataStream struct {
 
 	// mu, of the link
 	owed    int                 // bytes asked for and not received
-	place   bool                // it has one of the peer's; the first has the link's
+	slot    bool                // it has one of the peer's; the first has the link's
 	pieces  map[share.Piece]int // requests of each piece that have not ended
 	unsent  []*request          // queued, in order
 	cancels []uint64            // of requests that were sent
@@ -50,19 +50,19 @@ func (d *dataStream) wake() {
 	}
 }
 
-// placed takes a place for the stream, if it has none, and says whether it has one.
+// takeSlot takes a slot for the stream, if it has none, and says whether it has one.
 // l.mu is held.
-func (d *dataStream) placed() bool {
-	if !d.place && !d.l.left {
-		d.place = d.l.h.more.tryTake(d.l.to.ID)
+func (d *dataStream) takeSlot() bool {
+	if !d.slot && !d.l.left {
+		d.slot = d.l.h.more.tryTake(d.l.to.ID)
 	}
-	return d.place
+	return d.slot
 }
 
-// unplace gives the place back. l.mu is held.
-func (d *dataStream) unplace() {
-	if d.place {
-		d.place = false
+// giveSlot gives the slot back. l.mu is held.
+func (d *dataStream) giveSlot() {
+	if d.slot {
+		d.slot = false
 		d.l.h.more.give(d.l.to.ID)
 	}
 }
@@ -275,7 +275,7 @@ func (d *dataStream) ended() bool {
 	}
 	d.s = nil
 	if len(d.unsent) == 0 {
-		d.unplace()
+		d.giveSlot()
 	}
 	return true
 }

@@ -24,8 +24,8 @@ func (d *dials) begin(ctx context.Context, h *Host, to *peers.Addr) (end func(),
 	if to.By == "" {
 		return func() {}, nil
 	}
-	at := Places(to.Addrs)
-	at = at[:min(len(at), peers.MaxPlaces)]
+	at := Endpoints(to.Addrs)
+	at = at[:min(len(at), peers.MaxEndpoints)]
 	to.Addrs = peers.Addrs(at)
 	home, _ := h.Where(to.By)
 	late := time.NewTimer(h.cfg.Timeouts.Dial)
@@ -52,14 +52,14 @@ func (d *dials) begin(ctx context.Context, h *Host, to *peers.Addr) (end func(),
 	}
 }
 
-func (d *dials) try(by peers.ID, home string, at []peers.Place) (wait time.Duration, ended chan struct{}, ok bool) {
+func (d *dials) try(by peers.ID, home string, at []peers.Endpoint) (wait time.Duration, ended chan struct{}, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait, ok = d.core.Begin(by, home, at, time.Now())
 	return wait, d.ended, ok
 }
 
-func (d *dials) over(by peers.ID, home string, at []peers.Place) {
+func (d *dials) over(by peers.ID, home string, at []peers.Endpoint) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.core.End(by, home, at)

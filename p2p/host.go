@@ -50,9 +50,9 @@ type Host struct {
 	dropped atomic.Int64
 
 	kids     kids
-	first    *places // streams of links
-	more     *places // ... that have one
-	asks     *places // of manifests
+	first    *slots // streams of links
+	more     *slots // ... that have one
+	asks     *slots // of manifests
 	messages messenger
 	dials    *dials // of peers that peers named
 
@@ -109,16 +109,16 @@ func New(cfg Config) (*Host, error) {
 		counts:   counters{each: map[peers.ID]*traffic{}},
 		serving:  newBudget(cfg.ServeBytes),
 		arrived:  newBudget(cfg.FetchBytes),
-		first:    newPlaces(linkStreams - max(moreStreams, cfg.Streams-1)),
-		more:     newPlaces(max(moreStreams, cfg.Streams-1)),
-		asks:     newPlaces(manifestAsks),
+		first:    newSlots(linkStreams - max(moreStreams, cfg.Streams-1)),
+		more:     newSlots(max(moreStreams, cfg.Streams-1)),
+		asks:     newSlots(manifestAsks),
 		dials:    newDials(),
 		done:     make(chan struct{}),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.drain, h.stop = context.WithCancel(h.ctx)
 	h.messages.h = h
-	h.messages.with, h.messages.here = map[peers.ID]*session{}, map[peers.ID]bool{}
+	h.messages.with, h.messages.here = map[peers.ID]*exchange{}, map[peers.ID]bool{}
 	h.kids.each, h.kids.room = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
 	if err := h.listen(listen); err != nil {

@@ -87,7 +87,7 @@ type Link struct {
 	mu      sync.Mutex
 	streams []*dataStream
 	reqs    map[uint64]*request // not ended; those cancelled stay until their bytes have come
-	left    bool                // no stream takes a place any more
+	left    bool                // no stream takes a slot any more
 }
 
 // request is one request, from Request to the end of its reply. Its fields are
@@ -159,7 +159,7 @@ func (l *Link) streamFor(piece share.Piece) *dataStream {
 		}
 	}
 	for _, s := range l.streams[1:] {
-		if s.owed < on.owed && s.placed() {
+		if s.owed < on.owed && s.takeSlot() {
 			on = s
 		}
 	}
@@ -172,7 +172,7 @@ func (l *Link) leave() {
 	defer l.mu.Unlock()
 	l.left = true
 	for _, s := range l.streams {
-		s.unplace()
+		s.giveSlot()
 	}
 }
 
@@ -266,7 +266,7 @@ func (l *Link) run() {
 
 func (l *Link) waits() {
 	if !l.closed.Load() {
-		l.sink.Waits(noPlaceReason)
+		l.sink.Waits(noSlotReason)
 	}
 }
 

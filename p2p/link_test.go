@@ -645,7 +645,7 @@ func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 			if n := int(waited.Load()); n > x.waits {
 				t.Error(n, "links waited")
 			}
-			eventually(t, "the places to be given back", func() bool {
+			eventually(t, "the slots to be given back", func() bool {
 				h.first.mu.Lock()
 				defer h.first.mu.Unlock()
 				h.more.mu.Lock()
@@ -675,7 +675,7 @@ func TestALinkThatWaitsForAPlaceCanBeClosed(t *testing.T) {
 	eventually(t, "two to wait", func() bool {
 		h.first.mu.Lock()
 		defer h.first.mu.Unlock()
-		return len(h.first.each[src.ID()].line) == 2
+		return h.first.each[src.ID()].users == h.first.most+2
 	})
 	gone.Close()
 	all[0].Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// messenger has a session with every peer that frames were sent to or came
+// messenger has an exchange with every peer that frames were sent to or came
 // from since it was last lost.
 type messenger struct {
 	h    *Host
@@ -29,15 +29,15 @@ type messenger struct {
 	bytes atomic.Int64 // queued or being written, for all peers
 
 	mu   sync.Mutex
-	with map[peers.ID]*session
-	here map[peers.ID]bool // connected or with a session, and not told of as lost since
+	with map[peers.ID]*exchange
+	here map[peers.ID]bool // connected or with an exchange, and not told of as lost since
 }
 
-// session is the exchange of frames with one peer: a stream out, opened for
+// exchange is the exchange of frames with one peer: a stream out, opened for
 // the first frame, and a stream in. When either breaks, or the last connection
 // to the peer goes, both end, and lost is told, after the last call of recv.
 // So between two calls of lost nothing is missing in either direction.
-type session struct {
+type exchange struct {
 	m    *messenger
 	id   peers.ID
 	peer peer.ID
@@ -95,22 +95,22 @@ func (h *Host) Send(to peers.ID, frame []byte) bool {
 		if err != nil || h.swarm.Connectedness(id) != network.Connected {
 			return false
 		}
-		if x = m.session(to, id); x == nil {
+		if x = m.exchange(to, id); x == nil {
 			return false
 		}
 	}
 	return x.push(frame)
 }
 
-// session is the session with a peer, a new one if there is none. nil: the
+// exchange is the exchange with a peer, a new one if there is none. nil: the
 // host is closed.
-func (m *messenger) session(id peers.ID, to peer.ID) *session {
+func (m *messenger) exchange(id peers.ID, to peer.ID) *exchange {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if x := m.with[id]; x != nil {
 		return x
 	}
-	x := &session{m: m, id: id, peer: to, done: make(chan struct{}), ready: make(chan struct{}, 1)}
+	x := &exchange{m: m, id: id, peer: to, done: make(chan struct{}), ready: make(chan struct{}, 1)}
 	x.ctx, x.end = context.WithCancel(m.h.ctx)
 	if !m.h.start(x.run) {
 		x.end()
@@ -121,11 +121,11 @@ func (m *messenger) session(id peers.ID, to peer.ID) *session {
 	return x
 }
 
-// join makes the caller's stream the stream in of a session. A peer that opens
-// a second one has lost the first, so the session with it ends first.
-func (m *messenger) join(id peers.ID, from peer.ID) *session {
+// join makes the caller's stream the stream in of an exchange. A peer that opens
+// a second one has lost the first, so the exchange with it ends first.
+func (m *messenger) join(id peers.ID, from peer.ID) *exchange {
 	for {
-		x := m.session(id, from)
+		x := m.exchange(id, from)
 		if x == nil {
 			return nil
 		}
@@ -179,8 +179,8 @@ func (m *messenger) gone(id peers.ID) {
 	}
 }
 
-// run is the life of a session.
-func (x *session) run() {
+// run is the life of an exchange.
+func (x *exchange) run() {
 	h := x.m.h
 	err := h.caught(x.write)
 	if err != nil && x.ctx.Err() == nil {
@@ -200,7 +200,7 @@ func (x *session) run() {
 }
 
 // push queues a frame.
-func (x *session) push(frame []byte) bool {
+func (x *exchange) push(frame []byte) bool {
 	x.mu.Lock()
 	if x.ending || x.ctx.Err() != nil || len(x.queue) >= messageQueue || !x.room(len(frame)) {
 		x.mu.Unlock()
@@ -216,26 +216,26 @@ func (x *session) push(frame []byte) bool {
 // room says whether n more bytes may be held for the peer. When all peers together
 // hold as much as may be, each still has room for a message: those who read nothing
 // keep nothing from the others. mu is held.
-func (x *session) room(n int) bool {
+func (x *exchange) room(n int) bool {
 	mine, all := x.bytes+n, x.m.bytes.Load()+int64(n)
 	return mine <= wire.MaxMessage || mine <= messageBytes && all <= int64(x.m.h.cfg.ServeBytes)
 }
 
 // hold counts n more bytes, or less, as held for the peer. mu is held.
-func (x *session) hold(n int) {
+func (x *exchange) hold(n int) {
 	x.bytes += n
 	x.m.bytes.Add(int64(n))
 }
 
 // wrote counts n bytes as held no longer.
-func (x *session) wrote(n int) {
+func (x *exchange) wrote(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.hold(-n)
 }
 
 // pull takes everything that is queued.
-func (x *session) pull(spare [][]byte) [][]byte {
+func (x *exchange) pull(spare [][]byte) [][]byte {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	queue := x.queue
@@ -244,9 +244,9 @@ func (x *session) pull(spare [][]byte) [][]byte {
 	return queue
 }
 
-// write sends what is queued until the session ends. Whatever has gathered
+// write sends what is queued until the exchange ends. Whatever has gathered
 // goes out in one write.
-func (x *session) write() error {
+func (x *exchange) write() error {
 	var s *counted
 	var frames [][]byte
 	var buf []byte
@@ -317,7 +317,7 @@ func linger(s *counted) error {
 }
 
 // read hands over what comes in until the stream ends.
-func (x *session) read(s *counted) error {
+func (x *exchange) read(s *counted) error {
 	defer context.AfterFunc(x.ctx, func() { s.Reset() })()
 	cfg := x.m.h.cfg
 	limit := rate.NewLimiter(rate.Limit(cfg.MessageRate), cfg.MessageRate)

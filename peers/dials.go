@@ -4,9 +4,9 @@ import "time"
 
 // What whoever names peers can make this node dial.
 const (
-	namedPerSecond = 16        // peers that one peer named, by the second
-	namedAtOnce    = 64        // ... and until it shows whether they are there
-	dialledOfNet   = MaxPlaces // addresses of one network at once, whoever named them
+	namedPerSecond = 16           // peers that one peer named, by the second
+	namedAtOnce    = 64           // ... and until it shows whether they are there
+	dialledOfNet   = MaxEndpoints // addresses of one network at once, whoever named them
 )
 
 // Dials bounds how addresses are dialled that a peer named. They are a claim: nobody
@@ -25,11 +25,11 @@ func NewDials() *Dials {
 	return &Dials{often: NewAllowance(namedPerSecond, namedPerSecond), by: map[ID]int{}, of: map[string]int{}}
 }
 
-// Begin is whether a peer may be dialled now, at no more than MaxPlaces, that another
+// Begin is whether a peer may be dialled now, at no more than MaxEndpoints, that another
 // named who is in the network home itself. If it may, End is to be called when the dial
 // has succeeded or failed. If it may not, ask again after wait, or when wait is 0 when
 // another dial has ended.
-func (d *Dials) Begin(by ID, home string, at []Place, now time.Time) (wait time.Duration, ok bool) {
+func (d *Dials) Begin(by ID, home string, at []Endpoint, now time.Time) (wait time.Duration, ok bool) {
 	of := counted(home, at)
 	if d.by[by] >= namedAtOnce {
 		return 0, false
@@ -50,7 +50,7 @@ func (d *Dials) Begin(by ID, home string, at []Place, now time.Time) (wait time.
 }
 
 // End ends a dial that Begin allowed, of the same.
-func (d *Dials) End(by ID, home string, at []Place) {
+func (d *Dials) End(by ID, home string, at []Endpoint) {
 	if d.by[by]--; d.by[by] == 0 {
 		delete(d.by, by)
 	}
@@ -62,7 +62,7 @@ func (d *Dials) End(by ID, home string, at []Place) {
 }
 
 // counted is how many addresses of each network count.
-func counted(home string, at []Place) map[string]int {
+func counted(home string, at []Endpoint) map[string]int {
 	of := map[string]int{}
 	for _, p := range at {
 		if p.Reach == 0 && p.Net != home {

@@ -9,9 +9,9 @@ import (
 )
 
 // at is an address of a network, of each of some.
-func at(nets ...string) (out []Place) {
+func at(nets ...string) (out []Endpoint) {
 	for _, net := range nets {
-		out = append(out, Place{Net: net})
+		out = append(out, Endpoint{Net: net})
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func TestDialsByOneNamer(t *testing.T) {
 func TestDialsOfOneNetwork(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	d := NewDials()
-	may := func(by ID, home string, to []Place, want bool) {
+	may := func(by ID, home string, to []Endpoint, want bool) {
 		t.Helper()
 		if _, ok := d.Begin(by, home, to, now); ok != want {
 			t.Fatalf("%s dials %+v: %v", by, to, ok)
@@ -66,13 +66,13 @@ func TestDialsOfOneNetwork(t *testing.T) {
 	may("b", "", at("w", "v"), true)
 	may("c", "", at("v"), false)
 	may("d", "v", at("v", "v", "v", "v"), true) // its own network
-	may("e", "", []Place{{Net: "v", Reach: 1}, {Net: "v", Reach: 1}}, true)
+	may("e", "", []Endpoint{{Net: "v", Reach: 1}, {Net: "v", Reach: 1}}, true)
 	d.End("a", "", at("v", "v", "v"))
 	may("c", "", at("v", "v", "v"), true)
 	d.End("b", "", at("w", "v"))
 	d.End("c", "", at("v", "v", "v"))
 	d.End("d", "v", at("v", "v", "v", "v"))
-	d.End("e", "", []Place{{Net: "v", Reach: 1}, {Net: "v", Reach: 1}})
+	d.End("e", "", []Endpoint{{Net: "v", Reach: 1}, {Net: "v", Reach: 1}})
 	if len(d.by)+len(d.of) > 0 {
 		t.Errorf("%v and %v are remembered", d.by, d.of)
 	}
@@ -82,7 +82,7 @@ func TestDialsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type dial struct {
 			by ID
-			to []Place
+			to []Endpoint
 		}
 		d, now := NewDials(), time.Unix(1e9, 0)
 		var open []dial
@@ -97,8 +97,8 @@ func TestDialsAreBounded(t *testing.T) {
 				}
 			default:
 				x := dial{by: ID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "by"))}
-				for range rapid.IntRange(1, MaxPlaces).Draw(t, "places") {
-					x.to = append(x.to, Place{Net: fmt.Sprint(rapid.IntRange(0, 99).Draw(t, "net"))})
+				for range rapid.IntRange(1, MaxEndpoints).Draw(t, "places") {
+					x.to = append(x.to, Endpoint{Net: fmt.Sprint(rapid.IntRange(0, 99).Draw(t, "net"))})
 				}
 				if _, ok := d.Begin(x.by, "", x.to, now); ok {
 					open = append(open, x)

@@ -18,15 +18,15 @@ type Mirrors struct {
 }
 
 type mirror struct {
-	id     ID
-	net    string
-	places []Place
+	id        ID
+	net       string
+	endpoints []Endpoint
 }
 
 // Add takes a peer in, at the end if it was there, with the network that it comes
 // from and where it may be reached. Not ok: there is no room for it. gone had to give
 // way to it; empty: nobody had to.
-func (m *Mirrors) Add(id ID, net string, places []Place) (gone ID, ok bool) {
+func (m *Mirrors) Add(id ID, net string, endpoints []Endpoint) (gone ID, ok bool) {
 	m.Remove(id)
 	of := map[string]int{}
 	most := net
@@ -50,7 +50,7 @@ func (m *Mirrors) Add(id ID, net string, places []Place) (gone ID, ok bool) {
 		}
 		m.Remove(gone)
 	}
-	m.each = append(m.each, mirror{id, net, places})
+	m.each = append(m.each, mirror{id, net, endpoints})
 	return gone, true
 }
 
@@ -63,6 +63,6 @@ func (m *Mirrors) Remove(id ID) {
 func (m *Mirrors) Len() int { return len(m.each) }
 
 // Pick is up to most of them, each in its turn, that name says yes to.
-func (m *Mirrors) Pick(most int, name func(id ID, places []Place) bool) {
-	m.turns.Pick(len(m.each), most, func(i int) bool { return name(m.each[i].id, m.each[i].places) })
+func (m *Mirrors) Pick(most int, name func(id ID, endpoints []Endpoint) bool) {
+	m.turns.Pick(len(m.each), most, func(i int) bool { return name(m.each[i].id, m.each[i].endpoints) })
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func ids(m *Mirrors, most int) (out []ID) {
-	m.Pick(most, func(id ID, _ []Place) bool { out = append(out, id); return true })
+	m.Pick(most, func(id ID, _ []Endpoint) bool { out = append(out, id); return true })
 	return out
 }
 
@@ -29,7 +29,7 @@ func TestMirrorsAreNamedEachInItsTurn(t *testing.T) {
 		}
 	}
 	m.Remove("3")
-	m.Add("4", "net4", []Place{{Addr: "new"}})
+	m.Add("4", "net4", []Endpoint{{Addr: "new"}})
 	if got := ids(&m, 9); len(got) != 5 {
 		t.Errorf("without one and with one said again: %v", got)
 	}

@@ -58,21 +58,21 @@ func (x *Node) Addrs() []string {
 	return []string{"/sim"}
 }
 
-// Places implements actors.Network: here there is one address for all.
-func (x *Node) Places(addrs []string) (out []peers.Place) {
+// Endpoints implements actors.Network: here there is one address for all.
+func (x *Node) Endpoints(addrs []string) (out []peers.Endpoint) {
 	for _, a := range addrs {
-		out = append(out, peers.Place{Addr: a, Port: 4001})
+		out = append(out, peers.Endpoint{Addr: a, Port: 4001})
 	}
 	return out
 }
 
 // Where implements actors.Network. Nodes are neighbours if they are in one site.
-func (x *Node) Where(id peers.ID) (p peers.Place, ok bool) {
+func (x *Node) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	c, y := x.net.conns[pair(x.id, id)], x.net.byID[id]
 	if c == nil || y == nil || !c.believes(x) {
 		return p, false
 	}
-	p = peers.Place{Addr: "/sim", Net: string(id), Port: 4001}
+	p = peers.Endpoint{Addr: "/sim", Net: string(id), Port: 4001}
 	if y.cfg.Site != nil {
 		p.Net = y.cfg.Site.name
 	}

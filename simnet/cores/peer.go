@@ -126,7 +126,7 @@ func (p *peer) settle() {
 func (p *peer) step(c *conn) {
 	f, now := p.fetch, p.w.time()
 	c.look = false
-	todo := c.pool.Next(now, func(int) fetchpool.Leave { return fetchpool.Granted })
+	todo := c.pool.Next(now, func(int) fetchpool.Permission { return fetchpool.Granted })
 	for _, id := range todo.Cancel {
 		a := asker{p.n, c.link, id}
 		p.tell(c.to, func(q *peer) { q.cancelled(a) })

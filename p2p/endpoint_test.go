@@ -7,7 +7,7 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
-	for addr, want := range map[string]peers.Place{
+	for addr, want := range map[string]peers.Endpoint{
 		"/ip4/8.8.4.4/tcp/4001":                 {Net: "8.8.4.0/24", Port: 4001},
 		"/ip4/8.8.4.4/udp/4001/quic-v1":         {Net: "8.8.4.0/24", Port: 4001, QUIC: true},
 		"/ip6/2606:4700:1::1/tcp/443":           {Net: "2606:4700:1::/48", Port: 443, IPv6: true},
@@ -20,7 +20,7 @@ func TestPlaces(t *testing.T) {
 		if want.Addr == "" {
 			want.Addr = addr
 		}
-		if got := Places([]string{addr}); len(got) != 1 || got[0] != want {
+		if got := Endpoints([]string{addr}); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %+v, want %+v", addr, got, want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestPlaces(t *testing.T) {
 		"/ip4/8.8.4.4/udp/1/quic-v1/webtransport", "/ip4/8.8.4.4/tcp/1/p2p/" + somebody + "/p2p-circuit",
 		"/ip4/0.0.0.0/tcp/4001", "/ip6/::/tcp/4001", "/ip4/224.0.0.1/udp/4001/quic-v1", "/ip4/255.255.255.255/udp/4001/quic-v1", "/ip6/ff02::1/udp/1/quic-v1",
 		"/ip6/::ffff:127.0.0.1/tcp/6379", "/ip6/::ffff:7f00:1/tcp/6379", "/ip6zone/eth0/ip6/fe80::1/tcp/4001", "/unix/tmp/x"} {
-		if got := Places([]string{addr}); len(got) > 0 {
+		if got := Endpoints([]string{addr}); len(got) > 0 {
 			t.Errorf("%s: %+v", addr, got)
 		}
 	}

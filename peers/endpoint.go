@@ -2,8 +2,8 @@ package peers
 
 import "slices"
 
-// Place is where an address leads, as far as the address itself says.
-type Place struct {
+// Endpoint is where an address leads, as far as the address itself says.
+type Endpoint struct {
 	Addr  string // the address, without a peer ID
 	Reach int    // from how far it can be dialled, as share.Reach has it: less is farther
 	Net   string // what it shares with its neighbours: the /24 of IPv4, the /48 of IPv6
@@ -12,19 +12,19 @@ type Place struct {
 	IPv6  bool
 }
 
-// MaxPlaces is how many addresses of one peer are named to others, or believed.
-const MaxPlaces = 4
+// MaxEndpoints is how many addresses of one peer are named to others, or believed.
+const MaxEndpoints = 4
 
-// Named are the places of a peer that are worth naming on a connection of this reach,
+// Named are the endpoints of a peer that are worth naming on a connection of this reach,
 // or dialling when somebody names them on it: none of nearer reach, or whoever names
 // them could have the other's own network dialled from within; no port at which
-// services of other kinds listen; and MaxPlaces at most, one of each family and
+// services of other kinds listen; and MaxEndpoints at most, one of each family and
 // transport before there is a second, QUIC first.
-func Named(all []Place, reach int) []Place {
+func Named(all []Endpoint, reach int) []Endpoint {
 	type kind struct{ quic, ipv6 bool }
 	seen := map[kind]int{}
 	rounds := map[string]int{} // of an address: how many of its kind stand before it
-	var out []Place
+	var out []Endpoint
 	for _, p := range all {
 		if _, twice := rounds[p.Addr]; twice || p.Reach > reach || p.Port < 1024 && p.Port != 80 && p.Port != 443 {
 			continue
@@ -34,7 +34,7 @@ func Named(all []Place, reach int) []Place {
 		seen[k]++
 		out = append(out, p)
 	}
-	slices.SortStableFunc(out, func(a, b Place) int {
+	slices.SortStableFunc(out, func(a, b Endpoint) int {
 		if d := rounds[a.Addr] - rounds[b.Addr]; d != 0 || a.QUIC == b.QUIC {
 			return d
 		}
@@ -43,11 +43,11 @@ func Named(all []Place, reach int) []Place {
 		}
 		return 1
 	})
-	return out[:min(len(out), MaxPlaces)]
+	return out[:min(len(out), MaxEndpoints)]
 }
 
-// Addrs are the addresses of places.
-func Addrs(all []Place) []string {
+// Addrs are the addresses of endpoints.
+func Addrs(all []Endpoint) []string {
 	out := make([]string, len(all))
 	for i, p := range all {
 		out[i] = p.Addr

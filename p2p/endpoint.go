@@ -13,14 +13,14 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Places are the addresses among addrs that lead somewhere by themselves: an IP
+// Endpoints are the addresses among addrs that lead somewhere by themselves: an IP
 // address, a port and a transport of ours. A name to be looked up is not among them:
 // what it leads to is known when it is dialled, and may be another place each time.
-func Places(addrs []string) []peers.Place {
-	var out []peers.Place
+func Endpoints(addrs []string) []peers.Endpoint {
+	var out []peers.Endpoint
 	for _, s := range addrs {
 		if a, err := ma.NewMultiaddr(s); err == nil {
-			if p, ok := placeOf(bare(a)); ok {
+			if p, ok := endpointOf(bare(a)); ok {
 				out = append(out, p)
 			}
 		}
@@ -29,28 +29,28 @@ func Places(addrs []string) []peers.Place {
 }
 
 // Where is the other end of a connection with a peer that stands. Not ok: there is none.
-func (h *Host) Where(id peers.ID) (p peers.Place, ok bool) {
+func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	to, err := peer.Decode(string(id))
 	if err != nil {
 		return p, false
 	}
 	for _, c := range h.swarm.ConnsToPeer(to) {
-		if p, ok = placeOf(c.RemoteMultiaddr()); ok {
+		if p, ok = endpointOf(c.RemoteMultiaddr()); ok {
 			return p, true
 		}
 	}
 	return p, false
 }
 
-// placeOf is the place of an address without a peer ID at its end.
-func placeOf(a ma.Multiaddr) (peers.Place, bool) {
+// endpointOf is the place of an address without a peer ID at its end.
+func endpointOf(a ma.Multiaddr) (peers.Endpoint, bool) {
 	transport := strings.Join(names(a)[min(len(a), 1):], "/")
 	if transport != "tcp" && transport != "udp/quic-v1" {
-		return peers.Place{}, false
+		return peers.Endpoint{}, false
 	}
 	raw, err := manet.ToIP(a)
 	if err != nil {
-		return peers.Place{}, false
+		return peers.Endpoint{}, false
 	}
 	ip, _ := netip.AddrFromSlice(raw)
 	bits := 48
@@ -59,9 +59,9 @@ func placeOf(a ma.Multiaddr) (peers.Place, bool) {
 	}
 	port, err := strconv.Atoi(a[1].Value())
 	if err != nil || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip == broadcast {
-		return peers.Place{}, false
+		return peers.Endpoint{}, false
 	}
-	return peers.Place{Addr: a.String(), Reach: share.Reach(a), Net: prefix(ip, bits),
+	return peers.Endpoint{Addr: a.String(), Reach: share.Reach(a), Net: prefix(ip, bits),
 		Port: port, QUIC: transport != "tcp", IPv6: bits == 48}, true
 }
 

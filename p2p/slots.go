@@ -1,0 +1,91 @@
+package p2p
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// A peer takes leastFrom streams of ours, or more, and resets others. So links and
+// manifests have slots for their streams; what is left is for messages, for libp2p's
+// own, and for what we have ended and the peer has not noticed yet.
+const (
+	leastFrom    = 32
+	linkStreams  = 24 // to one peer, of all links
+	moreStreams  = 4  // ... that are not the first of their link, or as many as one may have
+	manifestAsks = 4  // manifests asked of one peer at once
+	noSlotReason = "waits for its turn: this node fetches as many shares from this source as it may at once"
+)
+
+// slots are what may be had of something from each peer. Whoever finds none waits in line.
+type slots struct {
+	most int
+
+	mu   sync.Mutex
+	each map[peers.ID]*slotsOf
+}
+
+type slotsOf struct {
+	*semaphore.Weighted
+	users int // that have one, or wait for one
+}
+
+func newSlots(most int) *slots { return &slots{most: most, each: map[peers.ID]*slotsOf{}} }
+
+// of is the slots of a peer, with one user more.
+func (p *slots) of(id peers.ID) *slotsOf {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.each[id]
+	if x == nil {
+		x = &slotsOf{Weighted: semaphore.NewWeighted(int64(p.most))}
+		p.each[id] = x
+	}
+	x.users++
+	return x
+}
+
+// left is told that a user has gone.
+func (p *slots) left(id peers.ID, x *slotsOf) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x.users--; x.users == 0 {
+		delete(p.each, id)
+	}
+}
+
+// tryTake takes a slot if there is one and nobody waits.
+func (p *slots) tryTake(id peers.ID) bool {
+	x := p.of(id)
+	ok := x.TryAcquire(1)
+	if !ok {
+		p.left(id, x)
+	}
+	return ok
+}
+
+// take takes a slot, or waits for one and first calls waits. The error is ctx's.
+func (p *slots) take(ctx context.Context, id peers.ID, waits func()) error {
+	x := p.of(id)
+	if x.TryAcquire(1) {
+		return nil
+	}
+	waits()
+	err := x.Acquire(ctx, 1)
+	if err != nil {
+		p.left(id, x)
+	}
+	return err
+}
+
+// give gives a slot back: to the first in line.
+func (p *slots) give(id peers.ID) {
+	p.mu.Lock()
+	x := p.each[id]
+	p.mu.Unlock()
+	x.Release(1)
+	p.left(id, x)
+}
