@@ -224,9 +224,7 @@ func (m *claimMachine) report(i int, list []share.Piece) {
 	if of >= 0 {
 		report = m.k[i].lacks(m.k[of].by.Peer)
 	}
-	for _, p := range list {
-		report.Pieces = append(report.Pieces, p)
-	}
+	report.Pieces = append(report.Pieces, list...)
 	m.k[i].say(report)
 	if len(list) == 0 {
 		list = []share.Piece{forever}
