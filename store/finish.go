@@ -65,6 +65,9 @@ func (p *Partial) giveName(ctx context.Context) (err error) {
 		if n, err = p.sync(ctx, math.MaxInt64); err != nil {
 			return err
 		}
+		if err = p.inPlace(); err != nil {
+			return err
+		}
 		if p.byFile() {
 			err = p.place()
 		} else {
@@ -75,6 +78,24 @@ func (p *Partial) giveName(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// inPlace makes sure that what will be moved by its name is what was written to: whoever
+// moves an open folder, or puts another in its place, is noticed only by looking.
+func (p *Partial) inPlace() error {
+	if p.handles == nil {
+		return nil
+	}
+	p.handles.LookAgain()
+	same := func(d vfs.FS, name string, open vfs.FS) bool {
+		a, err := d.Lstat(name)
+		b, e := open.Lstat(".")
+		return err == nil && e == nil && a.Inode == b.Inode && a.Type.IsDir()
+	}
+	if !same(p.dir, p.staging, p.stage) || !p.m.Single() && !same(p.stage, "data", p.handles.Top) {
+		return fmt.Errorf("%w: %s was moved or replaced by another program", share.ErrChanged, p.staging)
+	}
+	return nil
 }
 
 // rename gives the whole share, of which n pieces are durable, its name.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -67,5 +68,59 @@ func TestInMemoryNoTimeIsReliedOn(t *testing.T) {
 	}
 	if again := importDir(t, src, store.ImportOptions{State: st}); again.Manifest.ID() == first.Manifest.ID() || again.Hashed != 100_000 {
 		t.Errorf("it is taken for the same share, %d bytes hashed", again.Hashed)
+	}
+}
+
+// There, too, a file that is edited while it is fetched, and given its old time back, is
+// not taken for what was verified.
+func TestInMemoryAnEditWithItsTimeSetBackIsNoticed(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "store-test-")
+	if err != nil {
+		t.Skip("no file system in memory here")
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	src := filepath.Join(t.TempDir(), "f")
+	check(t, os.WriteFile(src, []byte(random(100_000)), 0o666))
+	im := importDir(t, src, store.ImportOptions{})
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{})
+	copyAll(t, p, im.Tree)
+	_, err = p.Sync()
+	check(t, err)
+	at := filepath.Join(dir, "f.partial", "data")
+	info, err := os.Stat(at)
+	check(t, err)
+	time.Sleep(20 * time.Millisecond) // a tick of the clock that files have
+	f, err := os.OpenFile(at, os.O_WRONLY, 0)
+	check(t, err)
+	_, err = f.WriteAt([]byte("edited"), 1000)
+	check(t, errors.Join(err, f.Close(), os.Chtimes(at, info.ModTime(), info.ModTime())))
+	var lost *store.SyncError
+	if _, err := p.Finish(); !errors.As(err, &lost) {
+		t.Error("it is said to be done:", err)
+	}
+}
+
+// What differs in memory can be repaired: it is the same as long as all its times are.
+func TestInMemoryATargetCanBeRepaired(t *testing.T) {
+	for name, tr := range map[string]tree{"f": {".": random(100_000)}, "stuff": {"a": "right", "b": random(100_000)}} {
+		dir, err := os.MkdirTemp("/dev/shm", "store-test-")
+		if err != nil {
+			t.Skip("no file system in memory here")
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		src, at := filepath.Join(t.TempDir(), name), filepath.Join(dir, name)
+		if name == "f" {
+			check(t, os.WriteFile(src, []byte(tr["."]), 0o666))
+			check(t, os.WriteFile(at, []byte("wrong"), 0o666))
+		} else {
+			tr.make(t, src)
+			tree{"a": "wrong", "b": "wrong", "mine": "mine"}.make(t, at)
+		}
+		im := importDir(t, src, store.ImportOptions{})
+		p := openPart(t, dir, im.Manifest, store.PartialOptions{Repair: true})
+		copyAll(t, p, im.Tree)
+		if _, err := p.Finish(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

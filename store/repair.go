@@ -105,7 +105,7 @@ func (p *Partial) moveOver(entry int, from, to string) error {
 // and is to be replaced.
 func (p *Partial) stillWrong(entry int, now vfs.Info) bool {
 	was, wrong := p.sel.wrong[entry]
-	return wrong && was.Is(now.Stamp())
+	return wrong && was == now.Stamp()
 }
 
 // newLink is where a symlink is made that takes the place of another.

@@ -279,7 +279,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			alike++
 			same, at = append(same, foundFile(e.Path, info)), append(at, i)
 		case !p.wants(i):
-		case err != nil && p.blocked(e.Path):
+		case err != nil && p.sel.out.Blocked(e.Path):
 			way.block(e.Path, "has something else where a folder should be")
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return false, err
@@ -323,24 +323,6 @@ func (p *Partial) madeName(name string) {
 		}
 		p.sel.dirty[name] = struct{}{}
 	}
-}
-
-// blocked says whether something that is no folder stands above a name below the
-// target.
-func (p *Partial) blocked(name string) bool {
-	for i := range name {
-		if name[i] != '/' {
-			continue
-		}
-		info, err := p.dir.Lstat(path.Join(p.m.Name, name[:i]))
-		if err != nil {
-			return false
-		}
-		if !info.Type.IsDir() {
-			return true
-		}
-	}
-	return false
 }
 
 // isThere says whether a folder or link is what the share has.
@@ -677,7 +659,7 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 			dir = e.Path
 		}
 		if err := p.sel.out.In(dir, true, func(vfs.FS) error { return nil }); err != nil {
-			if p.blocked(dir + "/") {
+			if p.sel.out.Blocked(dir + "/") {
 				err = fmt.Errorf("%w: %w", share.ErrExists, err)
 			}
 			return fmt.Errorf("%s: %w", e.Path, err)
@@ -699,7 +681,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 		info, err := p.sel.out.Lstat(e.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case err != nil && p.blocked(e.Path):
+		case err != nil && p.sel.out.Blocked(e.Path):
 			way.block(e.Path, "has something else where a folder should be")
 		case err != nil:
 			return err

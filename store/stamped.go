@@ -94,7 +94,7 @@ func (f stamped) changed(entry int, err error) error {
 	if !f.ours {
 		f.in.Files.Drop(entry)
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !gone(err) && !f.in.Blocked(f.name) {
 		return err
 	}
 	return share.ErrChanged

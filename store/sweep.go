@@ -77,7 +77,7 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 		return d.Remove(e.Name) // the old name of a file that was moved
 	}
 	of := p.m.Entry(entry)
-	if e.Type == 0 && of.Kind == share.File && info.Size <= of.Size && p.anyVerified(entry) {
+	if e.Type == 0 && of.Kind == share.File && info.Size <= of.Size && p.anyVerified(entry) && !p.sharedFile(entry, info) {
 		s.kept[entry] = info
 		return nil
 	}
@@ -89,6 +89,13 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 		return d.Remove(e.Name)
 	}
 	return p.setAside(p.file(entry))
+}
+
+// sharedFile says whether somebody has put a file in place of ours that has another name
+// elsewhere, under which it would be seen if we wrote to it.
+func (p *Partial) sharedFile(entry int, info vfs.Info) bool {
+	m := p.marks.get(entry)
+	return info.Links > 1 && m.Inode != 0 && m.Inode != info.Inode
 }
 
 // ours says whether something at the place of an entry is what we made, or nothing

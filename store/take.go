@@ -46,7 +46,9 @@ type missingPiece struct {
 func keyOf(value share.Hash) uint64 { return binary.LittleEndian.Uint64(value[:]) }
 
 // spot is the offset of a piece in its file, and its length.
-func spot(off int64, n int) uint64 { return uint64(off/share.MinPiece)<<25 | uint64(n) }
+func spot(off int64, n int) uint64 { return uint64(off/share.MinPiece)<<spotLen | uint64(n) }
+
+const spotLen = 25 // bits for a length
 
 // syncTaken is after how many bytes what was taken is made durable.
 const syncTaken = 1 << 30
@@ -205,7 +207,8 @@ func (t *taking) file(d vfs.FS, name, shown string) error {
 // promising is the pieces of a file of some size that may be equal to one that is missing.
 func (t *taking) promising(size int64) (out []share.Span) {
 	piece := int64(1) << share.PieceExp(size)
-	for off := int64(0); off < size; off += piece {
+	end := min(size, int64(t.spots[len(t.spots)-1]>>spotLen+1)*share.MinPiece) // a file may be said to be of any size
+	for off := int64(0); off < end; off += piece {
 		n := int(min(piece, size-off))
 		if _, ok := slices.BinarySearch(t.spots, spot(off, n)); ok {
 			out = append(out, share.Span{Offset: off, Len: n})

@@ -71,8 +71,9 @@ type Info struct {
 	Type  fs.FileMode // the type bits only
 	Size  int64       // bytes
 	MTime int64       // nanoseconds since 1970
-	CTime int64       // when the inode last changed, in units of its own; 0 where that is not told, -1 where no time can be relied on
+	CTime int64       // when the inode last changed, in units of its own; 0 where that is not told, negative where no time can be relied on
 	Inode uint64      // 0 where there is none
+	Links int         // names that the file has; 0 where that is not told
 	Exec  bool        // the owner's x
 	Room  int64       // bytes that it takes of the disk; 0 where that is not told
 }

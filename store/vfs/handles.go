@@ -94,6 +94,27 @@ func (h *Handles) Open(name string) (f File, err error) {
 	return f, err
 }
 
+// Blocked says whether something that is no folder stands above name.
+func (h *Handles) Blocked(name string) bool {
+	for i := range name {
+		if name[i] != '/' {
+			continue
+		}
+		info, err := h.Lstat(name[:i])
+		if err != nil {
+			return false
+		}
+		if !info.Type.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// LookAgain has each folder opened anew when it is needed next: one that is open stays
+// the same wherever it is moved, and whatever takes its name.
+func (h *Handles) LookAgain() { h.dirs.Clear() }
+
 // Close closes everything, the folder itself too.
 func (h *Handles) Close() error {
 	h.Files.Clear()

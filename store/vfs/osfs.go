@@ -180,11 +180,12 @@ func infoOf(fi fs.FileInfo, blind bool) Info {
 		MTime: fi.ModTime().UnixNano(),
 		CTime: ctimeOf(fi),
 		Inode: inodeOf(fi),
+		Links: linksOf(fi),
 		Exec:  HasExec && fi.Mode()&0o100 != 0,
 		Room:  roomOf(fi),
 	}
 	if blind {
-		info.CTime = -1
+		info.CTime = -max(info.CTime, 1)
 	}
 	return info
 }

@@ -25,6 +25,13 @@ func inodeOf(fi fs.FileInfo) uint64 {
 	return 0
 }
 
+func linksOf(fi fs.FileInfo) int {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return int(st.Nlink)
+	}
+	return 0
+}
+
 func roomOf(fi fs.FileInfo) int64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return int64(st.Blocks) * 512

@@ -19,6 +19,7 @@ const (
 // Not in what a listing tells; size and time must do.
 func inodeOf(fs.FileInfo) uint64 { return 0 }
 func ctimeOf(fs.FileInfo) int64  { return 0 }
+func linksOf(fs.FileInfo) int    { return 0 }
 func roomOf(fs.FileInfo) int64   { return 0 }
 
 func isFull(err error) bool {
