@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,6 +130,51 @@ func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
 		close(waited)
 	}
 	must(t, <-shared)
+}
+
+// moving moves a folder once, when it is there.
+type moving struct {
+	p2p.Blocks
+	from, to string
+	moved    atomic.Bool
+}
+
+func (m *moving) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
+	if !m.moved.Load() && os.Rename(m.from, m.to) == nil {
+		m.moved.Store(true)
+	}
+	return m.Blocks.ReadRun(id, p, first, n, dst)
+}
+
+// Whoever renames a folder of NAME.partial while it is fetched has what was in it fetched
+// again, and keeps the folder.
+func TestAFolderThatIsMovedWhileItIsFetchedIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	src, out := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
+	writeRandom(t, filepath.Join(src, "a", "first"), 1000, 1)
+	writeRandom(t, filepath.Join(src, "z"), 6<<20, 2)
+	data := filepath.Join(out, "stuff.partial", "data")
+	m := &moving{from: filepath.Join(data, "a"), to: filepath.Join(data, "b")}
+	s := shareOf(t, src, func(cfg *Config) {
+		cfg.Simulation.Serve = toAll(func(b p2p.Blocks) p2p.Blocks { m.Blocks = b; return m })
+	})
+	_, err := fetchInto(t, openNode(t, func(cfg *Config) { cfg.DownloadRate = 4 << 20 }), s.Ticket(), out, FetchOptions{Select: func(e share.Entry) Priority {
+		if e.Path == "z" {
+			return PriorityNormal
+		}
+		return PriorityHigh
+	}})
+	must(t, err)
+	if !m.moved.Load() {
+		t.Fatal("nothing was moved")
+	}
+	for _, name := range []string{"a/first", "b/first", "z"} {
+		got, err := os.ReadFile(filepath.Join(out, "stuff", name))
+		want, _ := os.ReadFile(filepath.Join(src, strings.Replace(name, "b/", "a/", 1)))
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s has %d bytes: %v", name, len(got), err)
+		}
+	}
 }
 
 // A liar is not asked again: not for another share, not when it is met anew, not

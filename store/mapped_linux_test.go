@@ -95,7 +95,7 @@ func TestInMemoryAnEditWithItsTimeSetBackIsNoticed(t *testing.T) {
 	_, err = f.WriteAt([]byte("edited"), 1000)
 	check(t, errors.Join(err, f.Close(), os.Chtimes(at, info.ModTime(), info.ModTime())))
 	var lost *store.SyncError
-	if _, err := p.Finish(); !errors.As(err, &lost) {
+	if _, err := p.Finish(t.Context()); !errors.As(err, &lost) {
 		t.Error("it is said to be done:", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestInMemoryATargetCanBeRepaired(t *testing.T) {
 		im := importDir(t, src, store.ImportOptions{})
 		p := openPart(t, dir, im.Manifest, store.PartialOptions{Repair: true})
 		copyAll(t, p, im.Tree)
-		if _, err := p.Finish(); err != nil {
+		if _, err := p.Finish(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

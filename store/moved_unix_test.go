@@ -38,7 +38,7 @@ func TestAFileWithAnotherNameElsewhereIsNotWrittenTo(t *testing.T) {
 
 	p = openPart(t, dir, im.Manifest, store.PartialOptions{})
 	copyAll(t, p, im.Tree)
-	_, err := p.Finish()
+	_, err := p.Finish(t.Context())
 	check(t, err)
 	if got, err := os.ReadFile(mine); string(got) != old {
 		t.Errorf("it was written to: %d bytes, %v", len(got), err)
@@ -98,7 +98,7 @@ func TestFoldersThatAreMovedWhileAFetchRunsAreNoticed(t *testing.T) {
 			_, err := p.Sync()
 			check(t, err)
 			check(t, vandal(filepath.Join(dir, "stuff.partial"), filepath.Join(dir, "away")))
-			_, err = p.Finish()
+			_, err = p.Finish(t.Context())
 			got, e := os.ReadFile(filepath.Join(dir, "stuff", "a", "b", "big"))
 			if err == nil && (e != nil || len(got) != 3*share.MinPiece) {
 				t.Errorf("%s, a part of it wanted: %v: it is said to be done, and has %d bytes: %v", name, only, len(got), e)

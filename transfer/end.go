@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -144,7 +145,7 @@ func (t *Transfer) beginAgain(why error) {
 // reopen begins again with what is on disk.
 func (t *Transfer) reopen(err error) {
 	t.again, t.placed, t.dirty = false, false, dirt{}
-	if err != nil {
+	if lost := loser(nil); err != nil && !errors.As(err, &lost) { // what is lost is fetched again
 		t.end(Ended{Err: err})
 		return
 	}
