@@ -165,7 +165,8 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "done: %s\n%s\n", printable(t.Path()), achieved(t.Progress(), time.Since(began)))
-	if files, _, _ := t.Manifest().Count(); t.Progress().Files < files {
+	files, _, _ := t.Manifest().Count()
+	if _, err := os.Lstat(t.Path() + ".partial"); err == nil && t.Progress().Files < files { // what lay there before needs none
 		fmt.Fprintf(a.stderr, "%s.partial stays, for when more of its %d files are wanted\n", printable(t.Path()), files)
 	}
 	if seed != 0 {

@@ -84,6 +84,10 @@ func TestRepairGoesWithAChoice(t *testing.T) {
 	if r = command(t, "fetch", s.ticket, "-o", dir, "--listen", "none", "--repair", "--skip", "a"); r.code != 0 || strings.Contains(r.stderr, "differ") {
 		t.Fatalf("then exit %d: %s", r.code, r.stderr)
 	}
+	must(t, os.RemoveAll(filepath.Join(dir, "tree.partial")))
+	if r = command(t, "fetch", s.ticket, "-o", dir, "--listen", "none", "--only", "a"); r.code != 0 || strings.Contains(r.stderr, ".partial stays") {
+		t.Errorf("then exit %d: %s", r.code, r.stderr) // there is none
+	}
 }
 
 func TestFetchTakesWhatAnOlderVersionHas(t *testing.T) {

@@ -51,13 +51,11 @@ func infoOfStat(st *unix.Stat_t, blind bool) Info {
 		MTime: st.Mtim.Nano(),
 		CTime: st.Ctim.Nano(),
 		Inode: st.Ino,
+		Links: int(st.Nlink),
 		Exec:  st.Mode&0o100 != 0,
 		Room:  st.Blocks * 512,
 	}
-	if blind {
-		info.CTime = -1
-	}
-	return info
+	return info.seen(blind)
 }
 
 func typeOfMode(mode uint32) fs.FileMode {

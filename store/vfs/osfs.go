@@ -184,10 +184,15 @@ func infoOf(fi fs.FileInfo, blind bool) Info {
 		Exec:  HasExec && fi.Mode()&0o100 != 0,
 		Room:  roomOf(fi),
 	}
+	return info.seen(blind)
+}
+
+// seen is what there is to be known on a file system whose times may be blind.
+func (i Info) seen(blind bool) Info {
 	if blind {
-		info.CTime = -max(info.CTime, 1)
+		i.CTime = -max(i.CTime, 1)
 	}
-	return info
+	return i
 }
 
 // HasExec says whether this system's files have an executable bit.
