@@ -2,17 +2,35 @@
 // each other, and what they need of the world around them. It promises nothing to
 // outsiders.
 //
+// Each actor has a file, and what is said to it is at the end of that file or in the one
+// named beside it:
+//
 //	node.go           Node: the API's commands; the ranking of peers; parent of all others
+//	                  FetchShare, ToTransfer, PeerLied, PeerMeasured, AskRank, ServeOn
 //	seeder.go         Seeder: children, announcements, upload admission
+//	                  seedermessages.go: OfferShare, PieceAvailable, WithdrawShare, AdmitRequest,
+//	                  ServeDone, ServeParked; wire.Subscribe, wire.Unsubscribe
 //	finder.go         Finder: where sources are
+//	                  FindSources, StopFinding, PeersNamed
+//	mirror.go         Mirror: tells the sources of a share that it can be had here too
 //	transfer.go       Transfer: transfer's actor, the fetch of one share
+//	                  transfermessages.go: SourceFound, SourceStatus, SourceLied, PeerBanned,
+//	                  BlocksVerified, PieceDone, SetPriority, OpenReader, MoveReader, StopTransfer
 //	leasemanager.go   LeaseManager: leasemgr's actor
+//	                  SourceUp, SourceHas, LeaseRequest, LeaseProgress, LeaseReturned,
+//	                  PieceVerified, RankSource, PauseLeases, SetPriorities, SetReader, PlanQuery
 //	fetchpool.go      FetchPool, per source: fetchpool's actor
+//	                  fetchpoolmessages.go: LeaseResponse, LeasesAvailable, LeaseRevoked,
+//	                  PieceStates, BlocksChecked, and what a Link says; wire.SubscribeResult,
+//	                  wire.HaveMap, wire.Have, wire.ShareGone, wire.Goodbye
 //	pieceverifier.go  PieceVerifier: verifier's actor
+//	                  AskPieces, CheckProof, CheckBlocks
 //	coordinator.go    the actor of fleet's Coordinator
 //	leaseclient.go    the actor of fleet's Member; fleet.go starts both
 //
-//	messages.go       what they say to each other in one process, by receiver; what travels is package wire
+// A message belongs to its receiver once it is sent. What travels between nodes are messages of
+// package wire, sent as they are.
+//
 //	events.go         what the program tells whoever started it
 //	deps.go           the network and the disk that they need, as interfaces
 //	program.go        the edge between the actors and everything else; inspect.go

@@ -111,8 +111,6 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case budgetFree, system.WakeDue:
 	case SourceAlso:
 		f.at.Also(m.Addr)
-	case StopPool:
-		f.core.Stop(m.Why, f.s.Now())
 	case *actor.DeadLetterResponse:
 		f.unheard(m)
 	case *actor.Stopping:

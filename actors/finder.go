@@ -136,3 +136,23 @@ func (w *search) tell(ctx actor.Context, a peers.Addr, m SourceFound) {
 	m.Addr = a
 	ctx.Send(w.transfer, m)
 }
+
+// ---- what is said to the Finder ----
+
+// FindSources, Transfer -> Finder: sources of a share are wanted; Known are those to begin with.
+// Answered with SourceFound for each, now and later.
+type FindSources struct {
+	Share share.ID
+	Known []peers.Addr
+}
+
+// StopFinding, Transfer -> Finder.
+type StopFinding struct{ Share share.ID }
+
+// PeersNamed, FetchPool or Seeder -> Finder: peers said to have (some of) a share.
+type PeersNamed struct {
+	Share share.ID
+	By    peers.ID
+	Peers []peers.Addr
+	Sure  bool // by a peer that the user trusts, so that what it says is believed
+}

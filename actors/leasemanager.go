@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
@@ -232,3 +234,113 @@ func (l *leaseManager) filesOf(first, last share.Piece) string {
 
 // sameActor says whether both are there and the same.
 func sameActor(a, b *actor.PID) bool { return a != nil && b != nil && a.Equal(b) }
+
+// ---- what is said to the LeaseManager ----
+
+// SourceUp, FetchPool -> LeaseManager: the sender fetches from Source.
+type SourceUp struct{ Source peers.ID }
+
+// SourceHas, FetchPool -> LeaseManager: the whole set of a source; nil is nothing.
+type SourceHas struct {
+	Source peers.ID
+	Have   *share.Set
+}
+
+// SourceHasMore, FetchPool -> LeaseManager.
+type SourceHasMore struct {
+	Source peers.ID
+	Pieces []share.Piece
+}
+
+// SourceHasNot, leaseClient -> LeaseManager: a source no longer has these; its leases on them end.
+type SourceHasNot struct {
+	Source peers.ID
+	Pieces []share.Piece
+}
+
+// SourceDown, FetchPool or Transfer -> LeaseManager: its leases return.
+type SourceDown struct{ Source peers.ID }
+
+// LeaseRequest, FetchPool -> LeaseManager (fleet). Answered with LeaseResponse.
+type LeaseRequest struct {
+	Source peers.ID
+	Max    int
+	Rate   float64 // bytes per second; 0 when not measured
+	RTT    time.Duration
+}
+
+// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in, or
+// with none that the source is not late: this node does not ask it yet.
+type LeaseProgress struct {
+	Source peers.ID
+	Piece  share.Piece
+	Token  share.Token
+	Bytes  int
+}
+
+// SourceMeasured, FetchPool -> LeaseManager: what a source delivers now. A pool with
+// enough leases asks for none, and the source may have become slow meanwhile.
+type SourceMeasured struct {
+	Source peers.ID
+	Rate   float64 // bytes per second
+	RTT    time.Duration
+}
+
+// LeaseReturned, FetchPool -> LeaseManager (fleet): given up, for a reason.
+type LeaseReturned struct {
+	Source peers.ID
+	Leases []ReturnedLease
+}
+
+// ReturnedLease is one lease of LeaseReturned.
+type ReturnedLease struct {
+	Piece share.Piece
+	Token share.Token
+	Why   leasemgr.Reason
+	Retry time.Duration // leasemgr.Elsewhere: when the source may be asked again; 0: it names no time
+}
+
+// PieceVerified, PieceVerifier -> LeaseManager: every block is verified and written.
+type PieceVerified struct {
+	Piece   share.Piece
+	Credits []Credit
+}
+
+// Credit is what one source gave of a piece.
+type Credit struct {
+	Source peers.ID
+	Token  share.Token
+	Bytes  int
+}
+
+// PieceBegun, PieceVerifier -> LeaseManager: some blocks of a piece are verified.
+type PieceBegun struct{ Piece share.Piece }
+
+// RankSource, Transfer -> LeaseManager.
+type RankSource struct {
+	Source peers.ID
+	Score  float64
+	Banned bool
+}
+
+// PauseLeases, Transfer -> LeaseManager: grant nothing (or again) while the disk is full.
+type PauseLeases struct {
+	Paused bool
+	Why    string
+}
+
+// SetPriorities, Transfer -> LeaseManager. Answered with PlanDone if nothing is left to fetch.
+type SetPriorities struct{ Runs []leasemgr.Run }
+
+// SetReader, Transfer -> LeaseManager: what a reader reads next, nothing if Count is 0.
+type SetReader struct {
+	Reader leasemgr.Reader
+	First  share.Piece
+	Count  int
+}
+
+// PlanQuery, API -> Transfer -> LeaseManager. Answered with PlanStatus of at most Lines lines.
+type PlanQuery struct {
+	Lines int
+	Quiet time.Time // since when the transfer has waited for a verified byte of its sources; zero: it does not
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -282,3 +283,71 @@ func orElse[T comparable](v, def T) T {
 	}
 	return v
 }
+
+// ---- what is said to the Node ----
+
+// Handle names one transfer of a program, and no later one of the same share. See
+// [Program.Handle].
+type Handle struct {
+	Share  share.ID
+	serial uint64
+}
+
+// FetchShare, API -> Node. Answered with TransferStarted.
+type FetchShare struct {
+	Handle
+	Sources []peers.Addr
+	// Manifest, when it is known already, spares asking for it.
+	Manifest *share.Manifest
+	// Select says how urgent each entry is; Skip is not to be fetched. Nil, and a
+	// nil result, is Normal for all. It is called once, off the mailbox; its error
+	// ends the transfer.
+	Select func(*share.Manifest) ([]leasemgr.Priority, error)
+	Disk   Disk
+	Config TransferConfig
+	// Notify hears the events of the transfer, in order, from the transfer's
+	// actor: it must not block.
+	Notify func(Event)
+}
+
+// TransferStarted, Node -> API.
+type TransferStarted struct {
+	Transfer *actor.PID
+	Err      error // the share is being fetched already
+}
+
+// ToTransfer, API -> Node: passed on to a transfer. A question is answered with ErrFinishing
+// if that has ended.
+type ToTransfer struct {
+	Transfer Handle
+	Message  any
+}
+
+// PeerLied, Transfer -> Node.
+type PeerLied struct {
+	Peer  peers.ID
+	Proof bool // proven at once, where a single bad block might be chance
+}
+
+// PeerMeasured, Transfer -> Node: what a pool saw of its source.
+type PeerMeasured struct {
+	Peer   peers.ID
+	Bytes  int64   // verified since the last report
+	Rate   float64 // bytes per second; 0 when not yet known
+	First  time.Duration
+	Missed int // promises since the last report that it did not keep: a deadline, a piece that it was to have
+}
+
+// AskRank, Transfer -> Node. Answered with RankSource, and PeerBanned if so.
+type AskRank struct{ Peer peers.ID }
+
+// ServeOn, Transfer -> Node: what was wanted of the share is here, and goes on being
+// served. Sources are to hear of that, so that they name this node to others.
+type ServeOn struct {
+	Share   share.ID
+	Layout  *share.Layout
+	Sources []peers.Addr
+}
+
+// transferEnded, Transfer -> Node: the transfer is over and may be stopped.
+type transferEnded struct{ Share share.ID }

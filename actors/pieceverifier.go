@@ -133,3 +133,29 @@ func (v *pieceVerifier) lied(ctx actor.Context, source peers.ID, p share.Piece, 
 func (v *pieceVerifier) end(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, why leasemgr.Reason) {
 	ctx.Send(v.leases, LeaseReturned{source, []ReturnedLease{{Piece: p, Token: t, Why: why}}})
 }
+
+// ---- what is said to a PieceVerifier ----
+
+// AskPieces, FetchPool -> PieceVerifier. Answered with PieceStates.
+type AskPieces struct {
+	Pieces []share.Piece
+	Tokens []share.Token
+}
+
+// CheckProof, FetchPool -> PieceVerifier.
+type CheckProof struct {
+	Piece  share.Piece
+	Token  share.Token
+	Source peers.ID
+	Values []share.Hash
+}
+
+// CheckBlocks, FetchPool -> PieceVerifier. The verifier releases data.
+type CheckBlocks struct {
+	Piece   share.Piece
+	Token   share.Token
+	Source  peers.ID
+	First   share.Block
+	Data    []byte
+	Release func()
+}

@@ -1,0 +1,79 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file is what is said to the Seeder, besides what travels: Subscribe, Unsubscribe and
+// their answers are messages of package wire, sent as they are.
+
+// OfferShare, API or Transfer -> Seeder: the Catalog offers it from now on, or anew.
+type OfferShare struct{ Share share.ID }
+
+// PieceAvailable, Transfer -> Seeder.
+type PieceAvailable struct {
+	Share share.ID
+	Piece share.Piece
+}
+
+// WithdrawShare, API -> Seeder: the Catalog does not offer it any more. Answered when the
+// children were told, if asked for.
+type WithdrawShare struct {
+	Share  share.ID
+	Reason string // empty: an ordinary end, said with Goodbye
+}
+
+// Withdrawn, Seeder -> asker.
+type Withdrawn struct{ Children int }
+
+// AdmitRequest, p2p -> Seeder: may this child be served now? Reply is called
+// once, when the answer is known; it must not block. Forwarded by the Node.
+type AdmitRequest struct {
+	Child   peers.ID
+	Share   share.ID
+	Piece   share.Piece
+	Bytes   int
+	Pressed bool // as in wire.PieceRequest
+	Reply   func(Admission)
+}
+
+// Admission is the answer to AdmitRequest.
+type Admission struct {
+	Job   peers.Job // to be given back with ServeDone when Reply.Status is OK
+	Reply wire.Reply
+}
+
+// undelivered answers for a Seeder that is no more.
+func (m AdmitRequest) Undelivered() {
+	m.Reply(Admission{Reply: wire.Reply{Status: wire.Busy, Retry: time.Second}})
+}
+
+// ServeDone, p2p -> Seeder: a job that was admitted has ended, or is no longer wanted.
+type ServeDone struct {
+	Job  peers.Job
+	Sent int // bytes of content
+}
+
+// ChildrenQuery, API -> Seeder: who takes something of a share at present; answered
+// with a ChildList.
+type ChildrenQuery struct{}
+
+// ChildList answers ChildrenQuery, in the order in which they began.
+type ChildList []ChildEvent
+
+// ServeParked, p2p -> Seeder: the child takes nothing of a job that was admitted, and
+// Left bytes of it are not taken. Its ServeDone is still to come.
+type ServeParked struct {
+	Job  peers.Job
+	Left int
+}
+
+// ChildLost, network -> Seeder: the last connection to a peer has gone.
+type ChildLost struct{ Peer peers.ID }
+
+// SetUploadRate, API -> Seeder: bytes per second; 0 is no limit.
+type SetUploadRate struct{ Rate int64 }

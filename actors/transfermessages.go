@@ -1,0 +1,129 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file is what is said to a Transfer.
+
+// PeerBanned, Node -> Transfer.
+type PeerBanned struct {
+	Peer  peers.ID
+	Until time.Time
+}
+
+// PieceDone, LeaseManager -> Transfer: a piece is verified and written.
+type PieceDone struct {
+	Piece     share.Piece
+	Credits   []Credit
+	Last      bool // every piece of the plan is verified now
+	Remaining int
+	Leases    leasemgr.Stats // of the transfer so far
+}
+
+// DiskFailed, PieceVerifier -> Transfer: a write failed.
+type DiskFailed struct{ Err error }
+
+// StopTransfer, API -> Transfer: ends it, keeping what is verified. Its last event is Ended.
+type StopTransfer struct{}
+
+// ProgressQuery, API -> Transfer. Answered with Progress.
+type ProgressQuery struct{}
+
+// WhyQuery, API -> Transfer. Answered with PlanStatus.
+type WhyQuery struct{}
+
+// SetPriority, API -> Transfer: how urgent some entries are from now on. Answered with PrioritySet.
+type SetPriority struct {
+	Entries  []int // of the manifest
+	Priority leasemgr.Priority
+}
+
+// PrioritySet, Transfer -> API.
+type PrioritySet struct{ Err error }
+
+// LeasesEnded, LeaseManager -> Transfer: leases ended otherwise than with their piece, or
+// are watched.
+type LeasesEnded struct {
+	Leases leasemgr.Stats
+	Events []leasemgr.LeaseEvent // since the last one; empty unless TransferConfig.WatchLeases
+}
+
+// PlanDone, LeaseManager -> Transfer: nothing is left to fetch, after SetPriorities.
+type PlanDone struct{}
+
+// OpenReader, API -> Transfer: somebody will read a file, this far ahead of where
+// it is. Answered with ReaderOpened when the share is open.
+type OpenReader struct {
+	Path  string
+	Ahead int64 // bytes
+}
+
+// ReaderOpened, Transfer -> API.
+type ReaderOpened struct {
+	Reader leasemgr.Reader
+	Entry  int
+	Err    error
+}
+
+// MoveReader, API -> Transfer: where a reader is now. With Wait it is answered
+// with ReaderReady when the byte at Offset is verified, or never will be.
+type MoveReader struct {
+	Reader leasemgr.Reader
+	Offset int64
+	Ahead  int64 // bytes
+	Wait   bool
+}
+
+// ReaderReady, Transfer -> API: bytes up to End are verified.
+type ReaderReady struct {
+	End int64
+	Err error
+}
+
+// CloseReader, API -> Transfer -> LeaseManager.
+type CloseReader struct{ Reader leasemgr.Reader }
+
+// What the transfer is told as its core takes it: SourceFound by the Finder, SourceStatus
+// by a FetchPool, SourceLied by a FetchPool or a PieceVerifier, BlocksVerified by a
+// PieceVerifier, PlanStatus by the LeaseManager when asked with PlanQuery.
+type (
+	SourceFound    = transfer.SourceFound
+	SourceStatus   = transfer.SourceStatus
+	SourceLied     = transfer.SourceLied
+	BlocksVerified = transfer.BlocksVerified
+	PlanStatus     = transfer.PlanStatus
+)
+
+// What came of a request for the manifest, and of the tasks of the disk.
+
+type manifestCame struct {
+	from     peers.ID
+	manifest []byte
+	r        wire.Reply
+	err      error
+}
+
+type opened struct {
+	target Target
+	chosen transfer.Choice
+	err    error
+}
+
+type synced struct{ err error }
+
+// roomSeen is how full the disk is.
+type roomSeen struct{ need, free int64 }
+
+type finished struct {
+	path string
+	err  error
+}
+
+type closed struct{ err error }
