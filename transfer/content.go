@@ -88,13 +88,13 @@ func (c *content) recount() {
 
 // blocksVerified takes note of what is here of a piece, until the piece is complete.
 func (c *content) blocksVerified(m BlocksVerified) {
-	if c.wants(m.Piece) {
-		c.count.Verified += int64(m.Bytes)
-	}
 	c.rate.add(m.Bytes, c.now)
 	c.newest, c.changed = m.Piece, true
 	if c.have.Has(m.Piece) {
 		return
+	}
+	if c.wants(m.Piece) {
+		c.count.Verified += int64(m.Bytes)
 	}
 	b := c.begun[m.Piece]
 	if b == nil {

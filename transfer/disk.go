@@ -13,7 +13,6 @@ const lookEvery = 5 * time.Second // for room on a full disk
 type disk struct {
 	*core
 	busy      bool // something is under way
-	closing   bool // ... and it is the last
 	dirty     dirt
 	verifiers int       // that may still write
 	roomAt    time.Time // when to look for room again
@@ -150,10 +149,9 @@ func (t *Transfer) diskIdle() bool {
 
 // closeIfQuiet gives up the disk once the transfer is ending and nothing uses it any more.
 func (t *Transfer) closeIfQuiet() {
-	if t.ending == nil && !t.again || t.busy || t.closing || t.verifiers > 0 {
+	if t.ending == nil && !t.again || t.busy || t.verifiers > 0 {
 		return
 	}
-	t.closing = true
 	if !t.placed {
 		t.closed(nil)
 		return

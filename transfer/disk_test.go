@@ -53,6 +53,10 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 	w.claim(w.work == nil && strings.Contains(w.progress().Reason, "disk full"), "because of %q, it does %v", w.progress().Reason, w.work)
 	w.pass(lookEvery - time.Millisecond)
 	w.claim(w.work == nil, "looked for room at once")
+	w.claim(strings.Contains(w.progress().Reason, "disk full"), "because of %q", w.progress().Reason)
+	if a := got[AskPlan](w); len(a) == 0 || !a[0].Quiet.IsZero() {
+		t.Errorf("sources are said to be late: %v", a)
+	}
 	w.pass(time.Millisecond)
 	w.claim(w.work == LookForRoom, "does not look again")
 	w.worked(nil, 100, 100)
@@ -60,6 +64,82 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 		t.Errorf("there is room: %v, paused %v", w.progress().State, p)
 	}
 	w.claim(w.work == Sync, "what could not be synced before is not")
+}
+
+// A disk that does not say what is free is tried; one that took something meanwhile is
+// tried again at once; and what was waited for it is forgiven.
+func TestADiskIsTriedWhenItMayHaveRoom(t *testing.T) {
+	w := full(t)
+	w.worked(nil, 100, 0)
+	w.pass(50 * time.Second)
+	w.worked(nil, 100, -1)
+	w.claim(w.progress().State == Fetching && w.progress().Moved.Equal(w.now), "%v, waited for since %v", w.progress().State, w.progress().Moved)
+	w.worked(nil, 0, 0)
+	w.blocksOf("a", 0, 0, 1)
+	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
+	w.worked(nil, 100, 200)
+	w.claim(w.progress().State == Fetching, "it took something, and is not tried")
+	w.worked(nil, 0, 0)
+	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
+	w.worked(nil, 100, 200)
+	w.claim(w.progress().State == DiskFull, "it took nothing, and is tried at once")
+}
+
+// Nothing is synced to a full disk, and the end waits for a sync that is under way.
+func TestSyncsAndOtherWorkOfTheDisk(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	w.piece("a", 0)
+	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
+	w.worked(nil, 100, 0)
+	w.pass(3 * time.Second)
+	w.claim(w.work == nil, "it does %v", w.work)
+	w.blocksOf("a", 1, 0, 1)
+	w.claim(strings.Contains(w.progress().Reason, "disk full"), "because of %q", w.progress().Reason)
+
+	w = fetching(t, Config{}, "a")
+	for p := range share.Piece(thePieces) {
+		if p == thePieces-1 {
+			w.pass(2 * time.Second)
+			w.claim(w.work == Sync, "it does %v", w.work)
+		}
+		w.piece("a", p)
+	}
+	w.worked(nil, 0, 0)
+	w.claim(w.work == Finish, "it does %v", w.work)
+	w.happens(func() { w.x.Banned("a", w.now.Add(time.Hour), w.now) })
+	w.claim(w.x.ending == nil, "all is here, and it ends because of a source")
+}
+
+// While a transfer begins again, what the disk says of before is of no interest, and nothing
+// is finished; what could not be closed is the end.
+func TestWhatHappensWhileATransferBeginsAgain(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	w.piece("a", 0)
+	w.pass(2 * time.Second)
+	w.claim(w.work == Sync, "it does %v", w.work)
+	w.piece("a", 1)
+	w.happens(func() { w.x.WorkerFailed("verifier", "a bug", w.now) })
+	w.ends()
+	w.worked(errors.New("broken"), 0, 0)
+	w.claim(w.work == Close, "it does %v", w.work)
+	w.worked(nil, 0, 0)
+	w.opens(nil, nil, 0, 1)
+	w.pass(5 * time.Second)
+	w.claim(w.work == nil, "it does %v, and nothing is to be synced", w.work)
+	for p := share.Piece(2); p < thePieces; p++ {
+		w.have.Add(p)
+	}
+	w.have.Add(2)
+	w.happens(func() { w.x.WorkerFailed("verifier", "a bug", w.now) })
+	for p := share.Piece(2); p < thePieces; p++ {
+		w.happens(func() { w.x.PieceDone(p, nil, p == thePieces-1, Leases{}, w.now) })
+	}
+	w.claim(w.work == nil, "it does %v while verifiers may write", w.work)
+	w.ends()
+	w.worked(errors.New("broken"), 0, 0)
+	if end := w.isOver(); end.Err == nil || end.Last.State != Failed {
+		t.Errorf("ended with %v", end.Err)
+	}
 }
 
 // A disk that is full though there is room on it is not tried all the time, and what was

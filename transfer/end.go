@@ -9,7 +9,7 @@ import (
 // finishIfHere makes the share whole if all that was chosen is here, and nothing else
 // has begun meanwhile.
 func (t *Transfer) finishIfHere() {
-	if t.allHere() && t.ending == nil && !t.again && t.state < Finishing {
+	if t.allHere() && t.ending == nil && !t.again {
 		t.finish()
 	}
 }
@@ -105,7 +105,7 @@ func (t *Transfer) Closed(err error, now time.Time) {
 }
 
 func (t *Transfer) closed(err error) {
-	t.busy, t.closing = false, false
+	t.busy = false
 	if t.ending == nil {
 		t.reopen(err)
 		return

@@ -203,6 +203,5 @@ func (x *readers) dropAll() {
 func (x *readers) refuse(r *reader, err error) {
 	if r.waiting() {
 		x.then(ReaderReady{To: r.waits, Err: err})
-		r.waits = peers.Port{}
 	}
 }

@@ -110,6 +110,9 @@ func TestReadersGoOnAfterATransferHasBegunAgain(t *testing.T) {
 	}
 	w.ends()
 	w.worked(nil, 0, 0)
+	if ready := w.move(1, 5, 1); len(ready) > 0 {
+		t.Errorf("hears %v of what is not open", ready)
+	}
 	w.opens(nil, nil, 0)
 	if ready := got[ReaderReady](w); len(ready) != 1 || ready[0].End != 1<<20 {
 		t.Errorf("hears %v", ready)

@@ -116,7 +116,7 @@ func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 		})
 	}
 	fails := func(dials int) {
-		w.status(SourceStatus{Source: "n", State: Resting, Why: "refused; trying again", LastLoss: "refused", Dials: dials})
+		w.status(SourceStatus{Source: "n", State: Resting, Why: "refused; trying again", LastLoss: "refused", Dials: dials, Answered: true})
 	}
 	name(false)
 	for i := range MaxPlaces + 1 {
@@ -133,6 +133,8 @@ func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 			t.Fatalf("named again after %d times: fetched from: %v", i, again)
 		}
 	}
+	w.status(SourceStatus{Source: "a", State: Left, Why: "is out", Gone: true})
+	w.claim(w.x.ending == nil, "it ends, and one may come yet")
 	name(true)
 	if w.poolOf("n") == 0 || len(w.x.byID["n"].at) != 1 {
 		t.Errorf("it came by itself: pool %d, at %v", w.poolOf("n"), w.x.byID["n"].at)
@@ -398,6 +400,11 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "refused", Dials: enoughDials})
 		}
 	}
+	banned := func(id peers.ID) func(*world) {
+		return func(w *world) {
+			w.happens(func() { w.x.Banned(id, w.now.Add(time.Hour), w.now); w.bans[id] = true })
+		}
+	}
 	lied := func(id peers.ID) func(*world) {
 		return func(w *world) {
 			w.happens(func() { w.x.SourceLied(SourceLied{Source: id, Kind: BadProof}, w.now) })
@@ -420,6 +427,7 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		"one is left":           {then: []func(*world){gone("a", nil)}},
 		"a fleet may name more": {fleet: true, then: []func(*world){gone("a", nil), gone("b", nil)}},
 		"all lied":              {then: []func(*world){lied("a"), lied("b")}, want: share.ErrLied, says: "no source is left, and 2 of 2 lied"},
+		"all lied before":       {then: []func(*world){banned("a"), banned("b")}, want: share.ErrLied, says: "2 of 2 lied"},
 		"one lied, one is away": {then: []func(*world){lied("a"), away("b")}, want: share.ErrLied, says: "1 of 2 lied"},
 	} {
 		cfg := Config{}

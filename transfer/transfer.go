@@ -87,9 +87,6 @@ func (t *Transfer) ManifestCame(from peers.ID, manifest []byte, r wire.Reply, er
 		t.judge()
 		return
 	}
-	if t.manifest != nil {
-		return
-	}
 	m, err := share.DecodeManifest(manifest)
 	if err != nil {
 		// The bytes are those that the share ID names, so no peer has better ones.
@@ -135,9 +132,7 @@ func (t *Transfer) judge() {
 // PoolFailed is told that a pool panicked. It is one source's, and is begun again.
 func (t *Transfer) PoolFailed(pool int, now time.Time) {
 	t.now = now
-	if t.ending == nil && !t.again {
-		t.poolFailed(pool)
-	}
+	t.poolFailed(pool)
 }
 
 // ---- opening ----

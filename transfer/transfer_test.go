@@ -24,6 +24,9 @@ func TestATransferFromTheFirstSourceToTheLastByte(t *testing.T) {
 		t.Fatalf("planned %+v", plan)
 	}
 	w.active("a")
+	w.find("idle")
+	w.happens(func() { w.x.PlanDone(w.now) })
+	w.claim(w.work == nil, "it does %v, and is not whole", w.work)
 	for p := range share.Piece(thePieces) {
 		if p > 0 {
 			w.piece("a", p)
@@ -104,8 +107,8 @@ func TestWhatIsChosenCounts(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	w.piece("a", 3)
-	w.piece("a", 4)
 	w.happens(func() { w.x.SetPriority(port("x"), []int{entryA}, leasemgr.Skip, w.now) })
+	w.piece("a", 4)
 	w.claim(w.work != Finish, "the LeaseManager has not said that it is done")
 	w.happens(func() { w.x.PlanDone(w.now) })
 	w.claim(w.work == Finish, "all that is wanted is here, and it does %v", w.work)
@@ -115,6 +118,30 @@ func TestWhatIsChosenCounts(t *testing.T) {
 	}
 	w.happens(func() { w.x.PlanDone(w.now) })
 	w.claim(len(w.did) == 0, "done twice: %v", w.did)
+}
+
+// Neighbours of one priority are one run, and no others.
+func TestRunsOfPriorities(t *testing.T) {
+	var entries []share.Entry
+	for _, path := range []string{"a", "b", "c", "d"} {
+		entries = append(entries, share.Entry{Path: path, Size: 1, Root: share.Hash{path[0]}})
+	}
+	m, err := share.NewManifest("folder/", entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Choice{leasemgr.High, leasemgr.Low, leasemgr.High, leasemgr.High}
+	for _, x := range []struct {
+		without int
+		want    []leasemgr.Run
+	}{
+		{-1, []leasemgr.Run{{First: 0, N: 1, Priority: leasemgr.High}, {First: 1, N: 1, Priority: leasemgr.Low}, {First: 2, N: 2, Priority: leasemgr.High}}},
+		{1, []leasemgr.Run{{First: 0, N: 1, Priority: leasemgr.High}, {First: 2, N: 2, Priority: leasemgr.High}}},
+	} {
+		if got := c.runs(m.Layout(), func(i int) bool { return i != x.without }); !reflect.DeepEqual(got, x.want) {
+			t.Errorf("without %d: %v, want %v", x.without, got, x.want)
+		}
+	}
 }
 
 func TestNormalIsWhatIsNotSaid(t *testing.T) {
@@ -129,9 +156,21 @@ func TestNormalIsWhatIsNotSaid(t *testing.T) {
 // The first reason for the end counts, but for a share that is whole after all.
 func TestTheFirstReasonForTheEndCounts(t *testing.T) {
 	w := fetching(t, Config{Verifiers: 2}, "a")
+	w.pass(time.Second)
 	w.happens(func() { w.x.Stop(w.now) })
-	w.happens(func() { w.x.DiskFailed(errors.New("broken"), w.now) })
-	w.happens(func() { w.x.WorkerFailed("verifier", "a bug", w.now) })
+	w.claim(len(got[Progress](w)) == 0, "told in passing that it ends")
+	for _, f := range []func(){
+		func() { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) },
+		func() { w.x.DiskFailed(share.ErrDiskFull, w.now) },
+		func() { w.x.WorkerFailed("verifier", "a bug", w.now) },
+	} {
+		w.happens(f)
+		w.claim(len(w.did) == 0 && w.progress().State == Failed, "at the end it does %v", w.did)
+	}
+	w.happens(func() { w.x.SetPriority(port("x"), []int{entryA}, leasemgr.High, w.now) })
+	if a := got[PrioritySet](w); len(a) != 1 || !errors.Is(a[0].Err, ErrFinishing) {
+		t.Errorf("chosen at the end: %v", a)
+	}
 	w.find("b")
 	w.claim(len(w.x.order) == 1 && w.work == nil, "it takes %v on, and does %v", w.x.order, w.work)
 	if end := w.isOver(); !errors.Is(end.Err, ErrStopped) || end.Last.State != Failed || end.Last.Reason != ErrStopped.Error() {
@@ -208,6 +247,20 @@ func TestProgressIsToldInTime(t *testing.T) {
 	}
 }
 
+// What comes late of a piece that is done does not count again.
+func TestAPieceCountsOnce(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	w.piece("a", 0)
+	w.blocksOf("a", 0, 0, 1)
+	w.happens(func() { w.x.PieceDone(0, nil, false, Leases{}, w.now) })
+	for range 2 {
+		if p := w.progress(); p.Verified != 1<<20 || p.Done != 1 {
+			t.Errorf("%d bytes, %d pieces", p.Verified, p.Done)
+		}
+		w.happens(func() { w.x.SetPriority(port("x"), []int{entryA}, leasemgr.High, w.now) })
+	}
+}
+
 // What was verified twice, or not written, moves nothing.
 func TestBytesThatCameTwiceDoNotCount(t *testing.T) {
 	w := fetching(t, Config{}, "a")
@@ -234,7 +287,7 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "dialling", State: Connecting, Connected: true})
 		}, reason: "no connection to 1 source (a: dialling)", end: "no connection to 1 source"},
-		"waits":       {plan: PlanStatus{Leased: 2}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces"},
+		"waits":       {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces"},
 		"idle":        {plan: PlanStatus{}, reason: "1 source connected, and none sends (a: fetching)", end: "none sends"},
 		"a piece":     {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it"},
 		"the fleet":   {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits"},
@@ -292,9 +345,20 @@ func TestTheEndOfTheWaitIsPutOff(t *testing.T) {
 	}
 
 	w = fetching(t, Config{Stall: 20 * time.Second}, "a")
-	w.pass(19 * time.Second)
+	w.pass(10 * time.Second)
+	if a := got[AskPlan](w); len(a) == 0 || !a[0].Quiet.Equal(theStart) {
+		t.Errorf("asked for the plan %v", a)
+	}
+	w.x.Planned(PlanStatus{Why: []string{"piece 3: nobody has it"}})
+	w.pass(9 * time.Second)
 	w.claim(w.progress().Reason != "", "nothing is said")
 	w.blocksOf("a", 0, 0, 1)
+	w.pass(quietAfter - time.Millisecond)
+	w.pass(time.Millisecond)
+	if s := got[Stalled](w); len(s) != 1 || s[0].Why != nil || s[0].Reason == "piece 3: nobody has it" {
+		t.Errorf("quiet again: %+v", s)
+	}
+	w.blocksOf("a", 0, 1, 1)
 	w.claim(w.progress().Reason == "" && w.x.givesUp().Equal(w.now.Add(20*time.Second)), "because of %q", w.progress().Reason)
 	w.status(SourceStatus{Source: "a", State: Connecting, Why: "waits for another transfer", Connected: true, Held: true})
 	w.pass(time.Hour + 500*time.Millisecond)
@@ -345,6 +409,11 @@ func TestARateIsOfTheLastSeconds(t *testing.T) {
 		t.Error("a rate of nothing")
 	}
 	now := theStart
+	m.add(1000, now)
+	if r := m.perSecond(now); r != 2000 {
+		t.Errorf("%v bytes a second at first, want what half a second of it would be", r)
+	}
+	m = meter{}
 	for range 100 {
 		m.add(1000, now)
 		now = now.Add(100 * time.Millisecond)

@@ -10,9 +10,6 @@ import (
 
 // hopeless is why no source is left that could ever help; nil: one may.
 func (s *sources) hopeless() error {
-	if len(s.order) == 0 {
-		return nil
-	}
 	var out, notFound, unreachable, liars int
 	for _, src := range s.order {
 		switch {
