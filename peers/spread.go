@@ -25,13 +25,19 @@ import (
 // pressed: that has gone elsewhere and gets less there than here. Whoever does not
 // pass things on holds nothing back, nor does who asks again for what it was given
 // before; and a child that knows few others, or none, is not sent away.
+//
+// A source with a limit has less to give than those who ask could take, however few
+// they are: whatever it sends twice, they wait for. So there it takes one other to be
+// sent to; and because a piece is asked for in parts, and each part waits for its turn,
+// a piece is held back for as long as it takes to send one to each child.
 const (
 	shortestOnWay = 2 * time.Second
 	onWayServices = 4
 	longestSpread = 30 * time.Second
 	soonestRetry  = 100 * time.Millisecond
-	smallCrowd    = 6 // with fewer others nobody is sent elsewhere: much of what helps is here
-	headSteps     = 2 // of a piece's way around, which the time it takes to send it covers
+	smallCrowd    = 6       // with fewer others nobody is sent elsewhere: much of what helps is here
+	typicalPiece  = 1 << 20 // bytes
+	headSteps     = 2       // of a piece's way around, which the time it takes to send it covers
 	// rememberSpread is how long a piece is remembered when it is not held back any
 	// more: for children who ask for a piece in parts.
 	rememberSpread = 2 * time.Second
@@ -69,7 +75,7 @@ type spread struct {
 
 // elsewhere says whether a child is to get a piece from others, and when it may ask again.
 func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duration, yes bool) {
-	if a.Crowd < smallCrowd {
+	if a.Crowd < u.fewest() {
 		return 0, false
 	}
 	s := u.spreads.each[pieceKey{a.Key, a.Piece}]
@@ -84,6 +90,14 @@ func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duratio
 		retry = s.until.Sub(now)
 	}
 	return max(retry, soonestRetry), true
+}
+
+// fewest is how many others must be able to help a child that is sent elsewhere.
+func (u *Uploads) fewest() int {
+	if u.limit != nil {
+		return 1
+	}
+	return smallCrowd
 }
 
 // begun notes that a request begins to be served.
@@ -156,12 +170,17 @@ func (s *spread) hold(now time.Time, d time.Duration) {
 }
 
 // around is how long a piece takes to get around in a crowd: those who have it
-// double with each step.
+// double with each step. Below a limit the rest of it has to be sent first.
 func (u *Uploads) around(a *Ask) time.Duration {
 	if !a.Whole {
 		return 0
 	}
-	return time.Duration(float64(u.cfg.Spread) * max(0, math.Log2(float64(1+a.Crowd))-headSteps))
+	around := time.Duration(float64(u.cfg.Spread) * max(0, math.Log2(float64(1+a.Crowd))-headSteps))
+	if u.limit == nil {
+		return around
+	}
+	piece := typicalPiece * float64(1+a.Crowd) / float64(u.limit.Limit()) // while others get theirs
+	return max(around, u.cfg.Spread+time.Duration(min(piece, longestSpread.Seconds())*float64(time.Second)))
 }
 
 // fade forgets what has not been held back for a while.

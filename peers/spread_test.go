@@ -71,6 +71,33 @@ func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
 	}
 }
 
+// A source with a limit sends a piece to one child at a time though only one other
+// could pass it on, and until it had time to send all of it. Whoever is alone is served.
+func TestALimitedSourceSendsAPieceToOneChild(t *testing.T) {
+	const held = 1500*time.Millisecond + 2<<20*time.Second/250_000 // a piece to each of two
+	few := func(a *Ask) { a.Crowd, a.Bytes = 1, share64K }
+	for rate, want := range map[int64]time.Duration{0: 0, 250_000: held, 1 << 40: 1500 * time.Millisecond} {
+		d := newDesk(UploadConfig{Rate: rate, Burst: 1 << 20})
+		d.crowdAsk("a", 1, few)
+		if v := d.crowdAsk("a", 1, few); !v.Go {
+			t.Errorf("at %d: more for who was given it: %+v", rate, v)
+		}
+		v := d.crowdAsk("b", 1, few)
+		if v.Elsewhere != (want > 0) || want > 0 && (v.Retry < want || v.Retry > want+time.Millisecond) {
+			t.Errorf("at %d: another: %+v; want it held back for %v", rate, v, want)
+		}
+		if v := d.crowdAsk("c", 1, func(a *Ask) { few(a); a.Crowd = 0 }); !v.Go {
+			t.Errorf("at %d: one that knows nobody: %+v", rate, v)
+		}
+		d.pass(want + time.Millisecond)
+		if v := d.crowdAsk("b", 1, few); !v.Go {
+			t.Errorf("at %d: after %v: %+v", rate, want, v)
+		}
+	}
+}
+
+const share64K = 64 << 10
+
 func TestSpreadIsAnOption(t *testing.T) {
 	d := newDesk(UploadConfig{Spread: -1})
 	d.hold = true

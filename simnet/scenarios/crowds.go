@@ -63,6 +63,29 @@ var crowds = []*simnet.Scenario{
 			})
 		},
 	},
+	{
+		Name: "crowd-at-a-trickle",
+		Says: "Three nodes on fast lines fetch eight pieces from a source that may send a quarter of a megabyte per second: it sends each about once, and they share what they have.",
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 8*mib)
+			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+			source.SetUploadRate(250_000)
+			var all []*simnet.Fetch
+			for i := range 3 {
+				all = append(all, r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(10 * i)}).Fetch(c, source))
+			}
+			r.Finally(func() {
+				slowest := time.Duration(0)
+				for _, f := range all {
+					slowest = max(slowest, f.Took())
+				}
+				copies := float64(source.Sent()) / float64(c.Bytes())
+				r.Timeline().Note("the source sent %.2f copies, and the slowest took %v", copies, slowest)
+				r.Expect(copies <= 1.4, "the source sent %.2f copies", copies)
+				r.Expect(r.Soon(slowest, 44*time.Second), "the slowest took %v; to send the file once takes 34 s", slowest)
+			})
+		},
+	},
 }
 
 // homeSource is all that a crowd knows of, on a line as people have it at home.
