@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,12 @@ type Fleet struct {
 	// until it is back, and after how long without a verified byte while it is there,
 	// until it joins again; 0 is never. What it fetches then may enter the fleet twice.
 	Alone time.Duration
+	// Store is by what the members elect who coordinates, in place of Coordinator. What is
+	// fetched then is fetched in the fleet, and every member may be elected.
+	Store FleetStore
+	// Heartbeat is how often a coordinator that was elected says that it lives, the same on
+	// all members; default 2 s. When it is lost, another is elected within two.
+	Heartbeat time.Duration
 	// Allow are the peers that may lease what this node coordinates.
 	Allow []peers.ID
 	// Settle is how long a coordinator that begins again waits for the members it
@@ -63,7 +70,12 @@ func (f Fleet) validate() error {
 	var faults bounds.Fields
 	bounds.In(&faults, "Alone", f.Alone, 1, 366*24*time.Hour)
 	bounds.In(&faults, "Settle", f.Settle, 1, 24*time.Hour)
+	bounds.In(&faults, "Heartbeat", f.Heartbeat, 50*time.Millisecond, time.Minute)
 	faults.Add("Leases", f.Leases.Validate())
+	faults.Add("Store", f.Store.validate())
+	if f.Store.KV != nil && f.Coordinator != "" {
+		faults.Add("Coordinator", errors.New("a fleet with a store elects it"))
+	}
 	_, err := f.forTransfer()
 	faults.Add("Coordinator", err)
 	return faults.Err()
@@ -71,6 +83,9 @@ func (f Fleet) validate() error {
 
 // forTransfer is the part of it that the actors of one transfer need.
 func (f Fleet) forTransfer() (actors.FleetConfig, error) {
+	if f.Store.KV != nil {
+		return actors.FleetConfig{Secret: f.Store.secret(), Alone: f.Alone}, nil
+	}
 	if f.Coordinator == "" {
 		return actors.FleetConfig{}, nil
 	}
@@ -83,6 +98,14 @@ func (f Fleet) forTransfer() (actors.FleetConfig, error) {
 		return actors.FleetConfig{}, fmt.Errorf("coordinator: %w", err)
 	}
 	return actors.FleetConfig{Coordinator: who[0], Alone: f.Alone}, nil
+}
+
+// elections is what the actors need to elect.
+func (f Fleet) elections() *actors.Elections {
+	if f.Store.KV == nil {
+		return nil
+	}
+	return &actors.Elections{KV: f.Store.KV, Secret: f.Store.secret(), Heartbeat: f.Heartbeat, Settle: f.Settle, Leases: f.Leases}
 }
 
 // Coordination is a share that this node coordinates for its fleet. Its methods
@@ -196,6 +219,12 @@ func (c *Coordination) Status(lines int) (FleetStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return c.node.program.Fleet(ctx, c.manifest.ID(), lines)
+}
+
+// Allow replaces the list of the peers that may be members. The leases of one that may
+// be no longer return.
+func (c *Coordination) Allow(list []peers.ID) {
+	c.node.program.AllowMembers(c.manifest.ID(), slices.Clone(list))
 }
 
 // Done is closed when the coordination has ended; Err then says why, nil if it was told to.

@@ -102,6 +102,7 @@ func (n *Node) start(ctx context.Context) error {
 		Uploads:      n.cfg.Uploads,
 		Remembered:   n.remembered(),
 		Remember:     n.remember,
+		Elections:    n.cfg.Fleet.elections(),
 		Child:        n.cfg.OnChild,
 		Failed:       n.failed,
 	})

@@ -55,6 +55,8 @@ func (c *coordinator) Receive(ctx actor.Context) {
 	case deposed:
 		c.core.Deposed(m.Seat, now)
 		ctx.Stop(ctx.Self())
+	case AllowMembers:
+		c.core.Allow(m.Allow, now)
 	case FleetQuery:
 		ctx.Respond(c.core.Status(m.Lines, now))
 	case fleetSaved:

@@ -39,6 +39,12 @@ type Coordinating struct{ Err error } // it is being coordinated already
 // StopCoordinating, API -> Node. Answered with Coordinating if asked for.
 type StopCoordinating struct{ Share share.ID }
 
+// AllowMembers, API -> Node -> coordinator: these may be members from now on.
+type AllowMembers struct {
+	Share share.ID
+	Allow []peers.ID
+}
+
 // FleetQuery, API -> Node -> coordinator. Answered with fleet.Status with at most
 // Lines lines.
 type FleetQuery struct {
@@ -61,6 +67,11 @@ func (p *Program) StopCoordinating(ctx context.Context, id share.ID) error {
 	return err
 }
 
+// AllowMembers replaces the list of those who may lease a share that this node coordinates.
+func (p *Program) AllowMembers(id share.ID, allow []peers.ID) {
+	p.s.Send(p.node, AllowMembers{id, allow})
+}
+
 // Fleet is how the fleet of a share that this node coordinates stands, with at
 // most lines lines on the missing pieces.
 func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (fleet.Status, error) {
@@ -78,6 +89,24 @@ type fleets struct {
 type coordinating struct {
 	pid    *actor.PID
 	notify func(fleet.Event)
+}
+
+// coordinates takes what is about coordinators and offices.
+func (n *node) coordinates(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case CoordinateShare:
+		n.coordinate(ctx, m)
+	case StopCoordinating:
+		n.stopCoordinating(ctx, m)
+	case AllowMembers:
+		n.allowMembers(ctx, m)
+	case FleetQuery:
+		n.fleetQuery(ctx, m)
+	case joinOffice:
+		n.joinOffice(ctx, m)
+	case officeEnded:
+		n.officeEnded(ctx, m.Share)
+	}
 }
 
 func (n *node) coordinate(ctx actor.Context, m CoordinateShare) {
@@ -144,6 +173,12 @@ func (n *node) fleetQuery(ctx actor.Context, m FleetQuery) {
 		ctx.Forward(pid)
 	} else {
 		ctx.Respond(fleet.Status{Waiting: "not coordinated by this node"})
+	}
+}
+
+func (n *node) allowMembers(ctx actor.Context, m AllowMembers) {
+	if c := n.fleets.running[m.Share]; c.pid != nil {
+		ctx.Send(c.pid, m)
 	}
 }
 

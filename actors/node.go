@@ -69,16 +69,8 @@ func (n *node) Receive(ctx actor.Context) {
 		n.serveOn(ctx, m)
 	case StayInFleet:
 		n.stay(ctx, m)
-	case CoordinateShare:
-		n.coordinate(ctx, m)
-	case StopCoordinating:
-		n.stopCoordinating(ctx, m)
-	case FleetQuery:
-		n.fleetQuery(ctx, m)
-	case joinOffice:
-		n.joinOffice(ctx, m)
-	case officeEnded:
-		n.officeEnded(ctx, m.Share)
+	case CoordinateShare, StopCoordinating, AllowMembers, FleetQuery, joinOffice, officeEnded:
+		n.coordinates(ctx)
 	case system.ChildFailed:
 		n.childFailed(m)
 	case rankingSaved:

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -151,6 +152,28 @@ func (c *Coordinator) member(by From, id share.ID, now time.Time) *member {
 		return nil
 	}
 	return mb
+}
+
+// Allow is told anew which peers may be members. One that may be no longer is lost.
+func (c *Coordinator) Allow(list []peers.ID, now time.Time) {
+	c.now = now
+	clear(c.allowed)
+	c.allowed[c.cfg.Self] = true
+	for _, id := range list {
+		c.allowed[id] = true
+		delete(c.strangers, id)
+	}
+	for _, mb := range c.order {
+		if !c.allowed[mb.peer] && !mb.gone() {
+			c.decline(From{mb.peer, mb.port}, c.notAllowed(mb.peer), retryJoin)
+			c.goes(mb, MemberLost)
+		}
+	}
+	for _, id := range slices.Collect(maps.Keys(c.absent)) {
+		if !c.allowed[id] {
+			c.back(id)
+		}
+	}
 }
 
 // refuse counts what a peer sent that is not allowed to.

@@ -150,3 +150,41 @@ func TestMembersHearWhoHasTheOfficeNow(t *testing.T) {
 		t.Errorf("one that left is told %+v", got)
 	}
 }
+
+func TestTheListOfThoseAllowedMayChange(t *testing.T) {
+	f, ks := newTable(t, "a", "b")
+	a, b := ks[0], ks[1]
+	for _, k := range ks {
+		k.join()
+		k.say(k.source("x"))
+	}
+	a.lease("x", 4)
+	c := f.talker("c")
+	if got := c.say(wire.Subscribe{Share: theShare}); !c.declined(got) {
+		t.Errorf("c is told %+v", got)
+	}
+	f.c.Allow([]peers.ID{"b", "c"}, f.now)
+	f.next()
+	c.join()
+	if got := b.leased("x"); len(got) != 8 {
+		t.Errorf("b is leased %v of what a had", got)
+	}
+	if got := a.say(wire.Subscribe{Share: theShare}); !a.declined(got[len(got)-1:]) {
+		t.Errorf("a is told %+v", got)
+	}
+}
+
+func TestNobodyIsWaitedForWhoMayNotComeBack(t *testing.T) {
+	f, ks := newTable(t, "a", "b")
+	ks[0].join()
+	ks[1].join()
+	f.begin()
+	ks[1].join()
+	ks[1].say(ks[1].source("x"))
+	if got := ks[1].granted(ks[1].ask("x", 1)); got.Refused == "" {
+		t.Error("a was not waited for")
+	}
+	f.c.Allow([]peers.ID{"b"}, f.now)
+	f.next()
+	ks[1].lease("x", 1)
+}

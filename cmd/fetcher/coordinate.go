@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
@@ -17,8 +21,9 @@ import (
 
 func (a *app) coordinateCommand() *cobra.Command {
 	var allow, more, listen []string
+	var allowFile string
 	c := &cobra.Command{
-		Use:   "coordinate TICKET|ID --allow PEER...",
+		Use:   "coordinate TICKET|ID --allow PEER... | --allow-file FILE",
 		Short: "Lease a share to a fleet, so that each byte enters it once",
 		Long: `Lease the pieces of a share to the nodes of a fleet until Ctrl-C, so that each
 byte enters the fleet once. The coordinator itself fetches nothing but the list
@@ -30,14 +35,19 @@ the members can reach. On each of them:
   fetcher fetch TICKET --lease-from ADDRESS --seed
 
 A member is known by the stored identity of its node. One that is not on the
-list is told its ID; give that to --allow. Ended and begun again, even by kill
--9, the coordinator goes on where it was: it keeps its identity, its port and
-who was a member in the state directory.`,
+list is told its ID; give that to --allow, or write it into --allow-file. A
+fleet with a store needs neither: see fetcher fleet --help.
+
+Ended and begun again, even by kill -9, the coordinator goes on where it was: it
+keeps its identity, its port and who was a member in the state directory.`,
 		Args: exactly("TICKET or ID"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.coordinate(cmd, args[0], allow, more, listen) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.coordinate(cmd, args[0], allowance{allow, allowFile}, more, listen)
+		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&allow, "allow", nil, "admit this `PEER`, an ID, as a member; may be repeated")
+	f.StringVar(&allowFile, "allow-file", "", "admit the peers in this `FILE`, too, one ID a line; it is read again when it changes")
 	f.StringArrayVar(&more, "peer", nil, "ask for the list of files at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	return c
@@ -46,27 +56,41 @@ who was a member in the state directory.`,
 // fleetFlags are the flags of a member.
 type fleetFlags struct {
 	from  string
+	store storeFlags
 	alone time.Duration
 }
 
+// used says whether a fetch takes part in a fleet.
+func (fl *fleetFlags) used() bool { return fl.from != "" || fl.store.url != "" }
+
 func (fl *fleetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.from, "lease-from", "", "fetch from outside only what the coordinator of a fleet at this `ADDR` leases, a multiaddr that ends in /p2p/ID; implies --identity")
+	f.StringVar(&fl.store.url, "fleet", "", "fetch in the fleet that elects its coordinator by the store at this `URL`; see fetcher fleet --help; implies --identity")
+	f.StringVar(&fl.store.secret, "fleet-secret", "", "the fleet's secret is in this `FILE`")
 	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
 }
 
-func (fl *fleetFlags) config() (fetcher.Fleet, error) {
+// fleet is what the flags say; close the store.
+func (a *app) fleet(ctx context.Context, fl fleetFlags) (f fetcher.Fleet, close func() error, err error) {
+	close = func() error { return nil }
 	switch {
 	case fl.alone < 0:
-		return fetcher.Fleet{}, usageError{errors.New("--alone-after must not be negative")}
-	case fl.alone > 0 && fl.from == "":
-		return fetcher.Fleet{}, usageError{errors.New("--alone-after needs --lease-from")}
-	case fl.from == "":
-		return fetcher.Fleet{}, nil
+		err = usageError{errors.New("--alone-after must not be negative")}
+	case fl.alone > 0 && !fl.used():
+		err = usageError{errors.New("--alone-after needs --lease-from or --fleet")}
+	case fl.from != "" && fl.store.url != "":
+		err = usageError{errors.New("--lease-from names a coordinator, and with --fleet it is elected: give one of them")}
+	case fl.store.url != "":
+		f.Store, close, err = fleetApp{a}.open(ctx, fl.store)
+	case fl.store.secret != "":
+		err = usageError{errors.New("--fleet-secret needs --fleet")}
+	case fl.from != "":
+		if _, bad := peerOf(fl.from); bad != nil {
+			err = usageError{fmt.Errorf("--lease-from: %w", bad)}
+		}
 	}
-	if _, err := peerOf(fl.from); err != nil {
-		return fetcher.Fleet{}, usageError{fmt.Errorf("--lease-from: %w", err)}
-	}
-	return fetcher.Fleet{Coordinator: fl.from, Alone: fl.alone}, nil
+	f.Coordinator, f.Alone = fl.from, fl.alone
+	return f, close, err
 }
 
 // peerOf is the peer that a multiaddr ends in.
@@ -85,7 +109,7 @@ func peerOf(addr string) (peers.ID, error) {
 // allowed are the IDs of peers, however they are written.
 func allowed(list []string) ([]peers.ID, error) {
 	if len(list) == 0 {
-		return nil, usageError{errors.New("--allow: name at least one peer")}
+		return nil, usageError{errors.New("--allow, --allow-file: name at least one peer")}
 	}
 	var out []peers.ID
 	for _, s := range list {
@@ -98,9 +122,9 @@ func allowed(list []string) ([]peers.ID, error) {
 	return out, nil
 }
 
-func (a *app) coordinate(cmd *cobra.Command, ticket string, allow, more, listen []string) error {
+func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, more, listen []string) error {
 	ctx := cmd.Context()
-	members, err := allowed(allow)
+	members, err := allow.read()
 	if err != nil {
 		return err
 	}
@@ -142,13 +166,70 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow, more, listen 
 		fmt.Fprintf(e, "%-13s %s\n", either(i == 0, "address", ""), addr)
 	}
 	fmt.Fprintf(e, "\nuntil Ctrl-C; on each member\n\n    fetcher fetch TICKET --lease-from ADDRESS --seed\n\n")
-	return a.watchFleet(ctx, node, c)
+	return a.watchFleet(ctx, node, c, allow)
+}
+
+// allowance is who may be a member: peers, and a file with more.
+type allowance struct {
+	list []string
+	file string
+}
+
+const maxAllowFile = 1 << 20 // bytes
+
+// read reads it as it is now. In the file, what follows a # is a comment.
+func (x allowance) read() ([]peers.ID, error) {
+	list := slices.Clone(x.list)
+	if x.file != "" {
+		f, err := os.Open(x.file)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--allow-file: %w", err)}
+		}
+		defer f.Close()
+		b, err := io.ReadAll(io.LimitReader(f, maxAllowFile))
+		if err != nil {
+			return nil, fmt.Errorf("--allow-file: %w", err)
+		}
+		for line := range strings.Lines(string(b)) {
+			line, _, _ = strings.Cut(line, "#")
+			list = append(list, strings.Fields(line)...)
+		}
+	}
+	return allowed(list)
+}
+
+// allowEvery is how often the file is looked at.
+const allowEvery = time.Second
+
+// again reads it again and says whether it differs from what it was. A file that
+// cannot be read, or has a line that is no peer, changes nothing.
+func (x allowance) again(was []peers.ID) (is []peers.ID, changed bool, err error) {
+	if x.file == "" {
+		return was, false, nil
+	}
+	is, err = x.read()
+	return is, err == nil && !slices.Equal(is, was), err
 }
 
 // watchFleet says who comes and goes, until the end.
-func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coordination) error {
+func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coordination, allow allowance) error {
+	look := time.NewTicker(allowEvery)
+	defer look.Stop()
+	members, _ := allow.read()
+	failed := ""
 	for {
 		select {
+		case <-look.C:
+			is, changed, err := allow.again(members)
+			if changed {
+				members = is
+				c.Allow(members)
+				fmt.Fprintf(a.stderr, "%s may be members now\n", count(len(members), "peer"))
+			}
+			if err != nil && err.Error() != failed {
+				fmt.Fprintf(a.stderr, "%s; the list stays as it was\n", sentence(err))
+			}
+			failed = fmt.Sprint(err)
 		case <-ctx.Done():
 			return node.Close()
 		case e, ok := <-c.Events():

@@ -127,10 +127,6 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := fl.fleet.config()
-	if err != nil {
-		return err
-	}
 	if ticket, err = a.ticket(ticket); err != nil {
 		return err
 	}
@@ -143,9 +139,14 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
+	fleet, done, err := a.fleet(ctx, fl.fleet)
+	if err != nil {
+		return err
+	}
+	defer done()
 	began := time.Now()
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && fl.fleet.from == "", Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}

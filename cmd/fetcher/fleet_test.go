@@ -34,11 +34,16 @@ type fleetLine struct {
 
 func startCoordinator(t *testing.T, ticket, dir, listen string, allow ...string) *coordinating {
 	t.Helper()
-	args := []string{"coordinate", ticket, "--json", "--dir", dir, "--listen", listen}
+	args := []string{"--dir", dir, "--listen", listen}
 	for _, id := range allow {
 		args = append(args, "--allow", id)
 	}
-	c := &coordinating{cmd: exec.Command(binary, args...)}
+	return startCoordinating(t, ticket, args...)
+}
+
+func startCoordinating(t *testing.T, ticket string, args ...string) *coordinating {
+	t.Helper()
+	c := &coordinating{cmd: exec.Command(binary, append([]string{"coordinate", ticket, "--json"}, args...)...)}
 	c.cmd.Stderr = &c.stderr
 	out, err := c.cmd.StdoutPipe()
 	must(t, err)
@@ -207,5 +212,37 @@ func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "key")); err != nil {
 		t.Error("--lease-from did not use the stored identity:", err)
+	}
+}
+
+// A node that is not in the file of those allowed becomes a member when it is written there.
+func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "small.bin")
+	writeRandom(t, src, 100<<10, 7)
+	origin := startShare(t, src)
+	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "allow")
+	const somebody = "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
+	write := func(text string) { must(t, os.WriteFile(list, []byte(text), 0o600)) }
+	write("# machines\n" + somebody + " # the first\n")
+	c := startCoordinating(t, origin.ticket, "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--allow-file", list)
+	id := identity(t, dir)
+	time.AfterFunc(500*time.Millisecond, func() { write(somebody + "\n" + id + "\n") })
+	cmd := exec.Command(binary, "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--json")
+	if r := finish(t, cmd, nil); r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+
+	a := allowance{[]string{somebody}, list}
+	was, err := a.read()
+	if err != nil || len(was) != 3 {
+		t.Errorf("%v, %v", was, err)
+	}
+	if _, changed, err := a.again(was); changed || err != nil {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+	write("nobody\n")
+	if _, changed, err := a.again(was); changed || err == nil {
+		t.Errorf("changed %v, %v", changed, err)
 	}
 }

@@ -159,7 +159,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
-	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.roundCommand(), a.simCommand(), a.versionCommand())
+	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand())
 	root.AddCommand(asker{a}.commands()...)
 	complete(root)
 	return root

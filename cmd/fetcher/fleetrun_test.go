@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// machines are processes that belong to one fleet, each with a state directory.
+type machines struct {
+	t    *testing.T
+	dirs []string // state
+	outs []string
+	runs []*exec.Cmd
+	told []bool // it has said that it runs
+}
+
+// inDir runs the command with a state directory.
+func inDir(t testing.TB, dir string, args ...string) result {
+	return finish(t, exec.Command(binary, append(args, "--json", "--dir", dir)...), nil)
+}
+
+// newMachines has n machines join a fleet by a token.
+func newMachines(t *testing.T, n int) *machines {
+	m := &machines{t: t, runs: make([]*exec.Cmd, n)}
+	store := "sqlite:" + filepath.Join(t.TempDir(), "kv")
+	for range n {
+		m.dirs, m.outs = append(m.dirs, t.TempDir()), append(m.outs, t.TempDir())
+	}
+	invited := inDir(t, m.dirs[0], "fleet", "invite", "--fleet", store)
+	token, _, _ := strings.Cut(output(t, binary, "fleet", "invite", "--dir", m.dirs[0]), "\n")
+	if invited.code != 0 || !strings.HasPrefix(token, tokenMark) {
+		t.Fatalf("%d, %q", invited.code, token)
+	}
+	for _, dir := range m.dirs {
+		if r := inDir(t, dir, "fleet", "join", token); r.code != 0 {
+			t.Fatalf("join: %s", r.stderr)
+		}
+	}
+	return m
+}
+
+// start begins a machine, or begins it again.
+func (m *machines) start(i int) {
+	m.t.Helper()
+	cmd := exec.Command(binary, "fleet", "run", "-o", m.outs[i], "--dir", m.dirs[i], "--listen", "/ip4/127.0.0.1/tcp/0", "--heartbeat", "300ms", "--name", "machine"+string(rune('a'+i)), "--json")
+	out, err := cmd.StdoutPipe()
+	must(m.t, err)
+	must(m.t, cmd.Start())
+	m.runs[i] = cmd
+	m.t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), `"addrs"`) {
+	}
+	go func() { // ends with the process
+		for lines.Scan() {
+		}
+	}()
+}
+
+func (m *machines) kill(i int) {
+	must(m.t, m.runs[i].Process.Kill())
+	m.runs[i].Wait()
+}
+
+// rolledOut is what fleet status says.
+type rolledOut struct {
+	Type, Name, Coordinator, Peer string
+	Done                          any
+	Members, Verified             int64
+	Term                          uint64
+}
+
+// status is the share's line of fleet status, and those of the machines.
+func (m *machines) status() (share rolledOut, each map[string]rolledOut) {
+	each = map[string]rolledOut{}
+	for text := range strings.Lines(output(m.t, binary, "fleet", "status", "--dir", m.dirs[0], "--json")) {
+		var l rolledOut
+		must(m.t, json.Unmarshal([]byte(text), &l))
+		switch l.Type {
+		case "rollout":
+			share = l
+		case "machine":
+			each[l.Name] = l
+		}
+	}
+	return share, each
+}
+
+func (m *machines) until(what string, is func(share rolledOut, each map[string]rolledOut) bool) {
+	m.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if is(m.status()) {
+			return
+		}
+	}
+	m.t.Fatalf("no %s:\n%s", what, output(m.t, binary, "fleet", "status", "--dir", m.dirs[0]))
+}
+
+// Three machines, the coordinator of which is killed in the middle: all have the share,
+// and it came in about once.
+func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
+	t.Parallel()
+	const size = 24 << 20
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, size, 7)
+	origin := startShare(t, src, "--limit-up", "4M")
+	m := newMachines(t, 3)
+	for i := range m.runs {
+		m.start(i)
+	}
+	if r := inDir(t, m.dirs[1], "fleet", "add", origin.ticket); r.code != 0 {
+		t.Fatalf("add: %s", r.stderr)
+	}
+	var first rolledOut
+	m.until("third of the share", func(share rolledOut, each map[string]rolledOut) bool {
+		first = share
+		return each["machinea"].Verified+each["machineb"].Verified+each["machinec"].Verified > size
+	})
+	victim := -1
+	_, each := m.status()
+	for i, name := range []string{"machinea", "machineb", "machinec"} {
+		if each[name].Peer == first.Coordinator {
+			victim = i
+		}
+	}
+	if victim < 0 {
+		t.Fatalf("%+v coordinates, who is none of %+v", first, each)
+	}
+	m.kill(victim)
+	killed := time.Now()
+	m.until("other coordinator", func(share rolledOut, _ map[string]rolledOut) bool { return share.Term > first.Term })
+	t.Logf("another was elected within %v", time.Since(killed))
+	m.start(victim)
+	m.until("copy on all machines", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 3.0 })
+	for _, out := range m.outs {
+		if fingerprint(t, filepath.Join(out, "big.bin")) != fingerprint(t, src) {
+			t.Errorf("%s has other bytes", out)
+		}
+	}
+	if sent := written(origin.cmd.Process.Pid); sent > size+size/8 {
+		t.Errorf("the origin sent %d bytes of a share of %d", sent, size)
+	} else {
+		t.Logf("the origin sent %d bytes of a share of %d", sent, size)
+	}
+	if text := output(t, binary, "fleet", "status", "--dir", m.dirs[0]); !strings.Contains(text, "3 of 3 done, coordinated by machine") {
+		t.Errorf("%s", text)
+	}
+	if r := inDir(t, m.dirs[0], "fleet", "remove", origin.ticket); r.code != 0 {
+		t.Errorf("remove: %s", r.stderr)
+	}
+	if r := inDir(t, m.dirs[0], "fleet", "remove", origin.ticket); r.code == 0 {
+		t.Error("removed twice")
+	}
+}
+
+func TestFetchTakesPartInAFleet(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "small.bin")
+	writeRandom(t, src, 1<<20, 7)
+	origin := startShare(t, src)
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte("the secret of a fleet\n"), 0o600))
+	store := "sqlite:" + filepath.Join(t.TempDir(), "kv")
+	r := finish(t, fetchCommand(t, origin.ticket, t.TempDir(), "--fleet", store, "--fleet-secret", secret, "--dir", t.TempDir()), nil)
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if r := command(t, "fleet", "status", "--fleet", store, "--fleet-secret", secret); r.code != 0 {
+		t.Errorf("status: %s", r.stderr)
+	}
+}
+
+func TestWhatAFleetIsToldIsChecked(t *testing.T) {
+	t.Parallel()
+	short := filepath.Join(t.TempDir(), "short")
+	must(t, os.WriteFile(short, []byte("too short"), 0o600))
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"fleet", "nonsense"},
+		{"fleet", "status"},
+		{"fleet", "join", "nonsense"},
+		{"fleet", "join", tokenMark + "e30"},
+		{"fleet", "status", "--fleet", "sqlite:" + filepath.Join(dir, "kv")},
+		{"fleet", "status", "--fleet-secret", short},
+		{"fleet", "status", "--fleet", "sqlite:" + filepath.Join(dir, "kv"), "--fleet-secret", short},
+		{"fleet", "status", "--fleet", "nonsense", "--fleet-secret", "/nonexistent"},
+		{"fleet", "run", "--heartbeat", "1ms"},
+		{"fleet", "run", "--alone-after", "-1s"},
+		{"fleet", "run", "--limit-up", "much"},
+		{"fetch", "share", "--fleet-secret", short},
+		{"fetch", "share", "--fleet", "sqlite:x", "--lease-from", "/ip4/127.0.0.1/tcp/1"},
+	} {
+		if r := inDir(t, dir, args...); r.code != exitUsage {
+			t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+func TestAMachineBelongsToOneFleet(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b := membership{"sqlite:a", "the secret of a fleet"}, membership{"sqlite:b", "the secret of another"}
+	for _, c := range []struct {
+		m    membership
+		want int
+	}{{a, 0}, {a, 0}, {b, exitOther}, {membership{"sqlite:moved", a.Secret}, 0}} {
+		if r := inDir(t, dir, "fleet", "join", c.m.token()); r.code != c.want {
+			t.Errorf("%+v: exit %d: %s", c.m, r.code, r.stderr)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, membershipFile)); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestAStoreThatIsAwayIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte("the secret of a fleet\n"), 0o600))
+	var said bytes.Buffer
+	a := fleetApp{&app{stderr: newTerminal(&said)}}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, _, err := a.openSoon(ctx, storeFlags{url: "nats://127.0.0.1:1/none", secret: secret})
+	if err == nil || time.Since(began) < 3*time.Second || strings.Count(said.String(), "tried again") != 1 {
+		t.Errorf("after %v: %v; it said %q", time.Since(began), err, &said)
+	}
+	if _, _, err := a.openSoon(t.Context(), storeFlags{url: "nonsense", secret: secret}); !errors.As(err, &usageError{}) {
+		t.Errorf("nonsense: %v", err)
+	}
+}

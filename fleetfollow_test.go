@@ -1,0 +1,181 @@
+package fetcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds/memkv"
+	"github.com/piecelease/fetcher/share"
+)
+
+const fleetSecret = "the secret of a fleet"
+
+// following are nodes that follow the list of a fleet.
+type following struct {
+	t     *testing.T
+	store FleetStore
+	nodes []*Node
+	dirs  []string
+	stop  context.CancelFunc
+
+	mu     sync.Mutex
+	events map[string]int
+}
+
+func followFleet(t *testing.T, n int) *following {
+	f := &following{t: t, store: FleetStore{memkv.New(), fleetSecret}, events: map[string]int{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.stop = cancel
+	var wg sync.WaitGroup
+	for i := range n {
+		node := openNode(t, func(c *Config) { c.Fleet.Store, c.Fleet.Heartbeat = f.store, 200*time.Millisecond })
+		f.nodes, f.dirs = append(f.nodes, node), append(f.dirs, t.TempDir())
+		wg.Go(func() {
+			err := node.FollowFleet(ctx, FollowOptions{Dir: f.dirs[i], Name: fmt.Sprint("machine", i), Told: func(e FollowEvent) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.events[e.What]++
+			}})
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return f
+}
+
+// until waits until the rollout is as told.
+func (f *following) until(what string, is func(Rollout) bool) (last Rollout) {
+	f.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		var err error
+		if last, err = f.store.Rollout(f.t.Context()); err != nil {
+			f.t.Fatal(err)
+		}
+		if is(last) {
+			return last
+		}
+	}
+	f.t.Fatalf("no %s: %+v", what, last)
+	return last
+}
+
+func TestEveryMemberGetsWhatIsOnTheListOnce(t *testing.T) {
+	t.Parallel()
+	f := followFleet(t, 3)
+	src := filepath.Join(t.TempDir(), "big.bin")
+	content := writeRandom(t, src, 6<<20, 1)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 4 << 20 })
+	id, err := f.store.Add(t.Context(), s.Ticket())
+	must(t, err)
+	r := f.until("copy on all machines", func(r Rollout) bool { return len(r.Shares) == 1 && r.Shares[0].Done == 3 })
+	x := r.Shares[0]
+	if x.ID != id || x.Name != "big.bin" || x.Term == 0 || !f.has(x.Coordinator) || len(r.Members) != 3 || r.Members[2].Name != "machine2" {
+		t.Errorf("%+v", r)
+	}
+	if m, ok := r.Members[1].Share(id); !ok || m.Bytes != int64(len(content)) || m.Verified != m.Bytes || m.Waits != "" {
+		t.Errorf("%+v", m)
+	}
+	for _, dir := range f.dirs {
+		if got, err := os.ReadFile(filepath.Join(dir, "big.bin")); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%s differs: %v", dir, err)
+		}
+	}
+	if _, out := s.node.Traffic(); float64(out) > 1.1*float64(len(content)) {
+		t.Errorf("%d bytes left the source, of %d", out, len(content))
+	}
+
+	must(t, f.store.Remove(t.Context(), id))
+	f.until("end", func(r Rollout) bool { return len(r.Shares) == 0 && len(r.Members[0].Shares) == 0 })
+	if err := f.store.Remove(t.Context(), id); !errors.Is(err, share.ErrNotFound) {
+		t.Errorf("removed again: %v", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.events["begun"] != 3 || f.events["done"] != 3 || f.events["failed"] != 0 {
+		t.Errorf("%v", f.events)
+	}
+}
+
+func (f *following) has(id peers.ID) bool {
+	for _, n := range f.nodes {
+		if n.ID() == id {
+			return true
+		}
+	}
+	return false
+}
+
+func TestTheListOfAFleetHoldsWhatMembersWrote(t *testing.T) {
+	s := FleetStore{memkv.New(), fleetSecret}
+	if _, err := s.Add(t.Context(), "nonsense"); !errors.Is(err, share.ErrTicket) {
+		t.Errorf("nonsense: %v", err)
+	}
+	id := share.IDOf([]byte("a share"))
+	if _, err := s.Add(t.Context(), id.String()); !errors.Is(err, ErrNoSource) {
+		t.Errorf("without a source: %v", err)
+	}
+	src := filepath.Join(t.TempDir(), "f")
+	writeRandom(t, src, 1000, 1)
+	ticket := shareOf(t, src).Ticket()
+	stranger := FleetStore{s.KV, "the secret of another fleet"}
+	if _, err := stranger.Add(t.Context(), ticket); err != nil {
+		t.Fatal(err)
+	}
+	other := listKey + id.String()
+	_, err := s.KV.Create(t.Context(), other, fleet.Secret(fleetSecret).Seal(other, ListedShare{Ticket: ticket}))
+	must(t, err)
+	must(t, s.put(t.Context(), statusKey+"somebody", MemberReport{Peer: "somebody else"}))
+	r, err := s.Rollout(t.Context())
+	if err != nil || len(r.Shares) != 0 || len(r.Members) != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := s.Add(t.Context(), ticket); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = s.Rollout(t.Context()); err != nil || len(r.Shares) != 1 || r.Shares[0].Coordinator != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestAFleetNeedsASecretAndOneWayToFindItsCoordinator(t *testing.T) {
+	kv := memkv.New()
+	for name, f := range map[string]Fleet{
+		"Secret":      {Store: FleetStore{kv, "too short"}},
+		"Coordinator": {Store: FleetStore{kv, fleetSecret}, Coordinator: "/ip4/192.0.2.1/tcp/1/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"},
+		"Heartbeat":   {Store: FleetStore{kv, fleetSecret}, Heartbeat: time.Millisecond},
+	} {
+		if err := (Config{Fleet: f}).Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (Config{Fleet: Fleet{Store: FleetStore{kv, fleetSecret}}}).Validate(); err != nil {
+		t.Error(err)
+	}
+	n := openNode(t)
+	if err := n.FollowFleet(t.Context(), FollowOptions{}); err == nil {
+		t.Error("a node without a store follows a list")
+	}
+}
+
+func TestReportsAreClipped(t *testing.T) {
+	for in, want := range map[string]string{"": "", "short": "short", "abcdefgh": "abcde", "abcdé": "abcd", "ééé": "éé"} {
+		if got := clip(in, 5); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+}

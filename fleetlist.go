@@ -1,0 +1,248 @@
+package fetcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/share"
+)
+
+// FleetStore is the store by which the members of a fleet elect who coordinates, with
+// what it lists: the shares that every member is to have, and how far each is. Its
+// methods are safe for concurrent use.
+type FleetStore struct {
+	KV rounds.KV
+	// Secret is what the members know, 16 to 1,024 bytes. Whoever knows it and reaches
+	// the store is a member.
+	Secret string
+}
+
+// Keys of a store, before the ID of a share or of a peer.
+const (
+	listKey   = "share.v1."
+	statusKey = "status.v1."
+)
+
+// storeWithin bounds each call of a store.
+const storeWithin = 30 * time.Second
+
+// ListedShare is a share that every member of a fleet is to have.
+type ListedShare struct {
+	ID     share.ID  `json:"-"`
+	Ticket string    `json:"ticket"`
+	Added  time.Time `json:"added"`
+}
+
+// MemberReport is how far a member of a fleet is, as it says itself.
+type MemberReport struct {
+	Peer   peers.ID      `json:"peer"`
+	Name   string        `json:"name"` // of its machine
+	At     time.Time     `json:"at"`   // by its own clock
+	Shares []ShareReport `json:"shares"`
+}
+
+// ShareReport is how far a member is with a share.
+type ShareReport struct {
+	ID       string `json:"share"`
+	Name     string `json:"name,omitempty"`
+	Bytes    int64  `json:"bytes,omitempty"` // that are wanted; 0: not known yet
+	Verified int64  `json:"verified"`
+	Done     bool   `json:"done,omitempty"`
+	Waits    string `json:"waits,omitempty"` // for what, if nothing moves
+}
+
+// Most that is believed of one member.
+const (
+	maxReported = 200 // shares
+	maxWaits    = 200 // bytes
+)
+
+// Rollout is how far a fleet is.
+type Rollout struct {
+	Shares  []ShareRollout // in the order in which they were added
+	Members []MemberReport // by their names
+}
+
+// ShareRollout is how far a fleet is with a share.
+type ShareRollout struct {
+	ListedShare
+	Name        string   // empty: nobody knows it yet
+	Done        int      // members that have it
+	Coordinator peers.ID // empty: nobody has the office
+	Term        uint64   // of the latest
+}
+
+func (s FleetStore) validate() error {
+	if n := len(s.Secret); s.KV != nil && (n < fleet.MinSecret || n > fleet.MaxSecret) {
+		return fmt.Errorf("Secret has %d bytes: it must have from %d to %d", n, fleet.MinSecret, fleet.MaxSecret)
+	}
+	return nil
+}
+
+func (s FleetStore) secret() fleet.Secret { return fleet.Secret(s.Secret) }
+
+// Add puts a share on the list: every member fetches it. The ticket must name a source.
+// A share that is listed already gets the new ticket.
+func (s FleetStore) Add(ctx context.Context, ticket string) (share.ID, error) {
+	id, sources, err := ParseSource(ticket, nil)
+	switch {
+	case err != nil:
+		return id, err
+	case len(sources) == 0:
+		return id, ErrNoSource
+	}
+	return id, s.put(ctx, listKey+id.String(), ListedShare{Ticket: ticket, Added: time.Now().UTC()})
+}
+
+// Remove takes a share from the list. Members stop fetching and serving it, and keep
+// what they have. The error wraps share.ErrNotFound if it is not listed.
+func (s FleetStore) Remove(ctx context.Context, id share.ID) error {
+	key := listKey + id.String()
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	e, err := s.KV.Get(ctx, key)
+	switch {
+	case errors.Is(err, rounds.ErrNotFound) || err == nil && len(e.Value) == 0:
+		return fmt.Errorf("share %s is not on the list of the fleet: %w", id.Short(), share.ErrNotFound)
+	case err != nil:
+		return err
+	}
+	_, err = s.KV.Delete(ctx, key, e.Rev)
+	return err
+}
+
+// put writes an entry, whoever else does.
+func (s FleetStore) put(ctx context.Context, key string, v any) error {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	value := s.secret().Seal(key, v)
+	for range 5 {
+		e, err := s.KV.Get(ctx, key)
+		switch {
+		case errors.Is(err, rounds.ErrNotFound):
+			_, err = s.KV.Create(ctx, key, value)
+		case err == nil:
+			_, err = s.KV.Update(ctx, key, value, e.Rev)
+		}
+		if !errors.Is(err, rounds.ErrConflict) && !errors.Is(err, rounds.ErrExists) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s changes all the time: %w", key, rounds.ErrConflict)
+}
+
+// entries is what the store has below a prefix.
+func (s FleetStore) entries(ctx context.Context, prefix string) (out []rounds.Entry, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	got := false
+	err = s.KV.Watch(ctx, prefix, func(all []rounds.Entry) {
+		if !got {
+			out, got = slices.Clone(all), true
+			cancel()
+		}
+	})
+	if got {
+		return out, nil
+	}
+	return nil, err
+}
+
+// listed reads an entry of the list; not ok if it was taken from it. An entry that is
+// not sealed with the secret, or not about the share of its key, is an error.
+func (s FleetStore) listed(e rounds.Entry) (l ListedShare, ok bool, err error) {
+	if l.ID, err = share.ParseID(strings.TrimPrefix(e.Key, listKey)); err != nil || len(e.Value) == 0 {
+		return l, false, err
+	}
+	if err := s.secret().Open(e.Key, e.Value, &l); err != nil {
+		return l, false, err
+	}
+	id, _, err := ParseSource(l.Ticket, nil)
+	if err == nil && id != l.ID {
+		err = fmt.Errorf("%s: its ticket is of share %s", e.Key, id)
+	}
+	return l, err == nil, err
+}
+
+// report reads what a member says; not ok if it is not what a member says.
+func (s FleetStore) report(e rounds.Entry) (r MemberReport, ok bool) {
+	if s.secret().Open(e.Key, e.Value, &r) != nil || statusKey+string(r.Peer) != e.Key {
+		return r, false
+	}
+	r.Shares = r.Shares[:min(len(r.Shares), maxReported)]
+	return r, true
+}
+
+// Rollout reads how far the fleet is. What somebody else has written into the store
+// counts as nothing.
+func (s FleetStore) Rollout(ctx context.Context) (Rollout, error) {
+	var out Rollout
+	list, err := s.entries(ctx, listKey)
+	if err != nil {
+		return out, err
+	}
+	said, err := s.entries(ctx, statusKey)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range said {
+		if r, ok := s.report(e); ok {
+			out.Members = append(out.Members, r)
+		}
+	}
+	slices.SortFunc(out.Members, func(a, b MemberReport) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Peer, b.Peer))
+	})
+	for _, e := range list {
+		l, ok, _ := s.listed(e)
+		if !ok {
+			continue
+		}
+		x := ShareRollout{ListedShare: l}
+		x.count(out.Members)
+		rec, err := rounds.Current(ctx, s.KV, fleet.RoundName(l.ID))
+		switch {
+		case err == nil && rec.State != rounds.Abandoned:
+			x.Coordinator, x.Term = peers.ID(rec.Holder), rec.Term
+		case err == nil:
+			x.Term = rec.Term
+		case !errors.Is(err, rounds.ErrNever) && !errors.Is(err, rounds.ErrCorrupt):
+			return out, err
+		}
+		out.Shares = append(out.Shares, x)
+	}
+	slices.SortFunc(out.Shares, func(a, b ShareRollout) int {
+		return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID.String(), b.ID.String()))
+	})
+	return out, nil
+}
+
+// count counts the members that have the share.
+func (x *ShareRollout) count(members []MemberReport) {
+	for _, m := range members {
+		if s, ok := m.Share(x.ID); ok {
+			x.Name = cmp.Or(x.Name, s.Name)
+			if s.Done {
+				x.Done++
+			}
+		}
+	}
+}
+
+// Share is what the member says of one share.
+func (m MemberReport) Share(id share.ID) (ShareReport, bool) {
+	text := id.String()
+	i := slices.IndexFunc(m.Shares, func(s ShareReport) bool { return s.ID == text })
+	if i < 0 {
+		return ShareReport{}, false
+	}
+	return m.Shares[i], true
+}
