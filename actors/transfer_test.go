@@ -375,3 +375,28 @@ func TestStoppingEndsWhatFinishHashes(t *testing.T) {
 		t.Errorf("Finish was called %d times, and told to stop %d times", called, told)
 	}
 }
+
+// How late a source may be is one setting, of leases and of what is asked for on the wire.
+func TestPatienceIsOneSetting(t *testing.T) {
+	for _, first := range []time.Duration{0, 20 * time.Second} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 8<<20)
+		mute := sw.add("mute", 4e6).seed(m, content)
+		mute.mute = true
+		n := sw.add("node", 1e6)
+		n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Leases: leasemgr.Config{Patience: peers.Patience{First: first}}}, mute)
+		var late time.Duration // when a lease was first given up, by whomever
+		sw.w.Observe = func(d system.Delivery) {
+			switch d.Message.(type) {
+			case LeaseRevoked, LeaseReturned:
+				if late == 0 {
+					late = sw.w.Elapsed()
+				}
+			}
+		}
+		sw.w.Run(40 * time.Second)
+		if want := orElse(first, 5*time.Second); late < want || late > want+time.Second {
+			t.Errorf("with %v: given up after %v", first, late)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package fetchpool
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -24,19 +25,16 @@ type Config struct {
 	MaxRequests int
 	// MaxLeases bounds the leases held. Default 4,096.
 	MaxLeases int
-	// Slack is how long bytes may lie in queues beyond the round trip, for the
+	// Turnaround is how long bytes may lie in queues beyond the round trip, for the
 	// machines at both ends: a busy one takes that long to turn round. Default 25 ms,
 	// and never more than 3 MiB.
-	Slack time.Duration
+	Turnaround time.Duration
 	// Recheck is how often the round trip is measured anew on a busy link, with
 	// half a window. Default 10 s.
 	Recheck time.Duration
 
-	// FirstDeadline is how long a source that is not yet measured may be silent. Default 5 s.
-	FirstDeadline time.Duration
-	// Grace is how long a measured source may be silent, beside 4 round trips and
-	// the time the bytes take. Default 2 s.
-	Grace time.Duration
+	// Patience is how long a source may be silent, beside the time the bytes take.
+	Patience peers.Patience
 
 	// RedialMin and RedialMax bound all back-offs. Defaults 1 s and 30 s.
 	RedialMin, RedialMax time.Duration
@@ -59,10 +57,9 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxRequest, 1<<20)
 	def(&c.MaxRequests, 512)
 	def(&c.MaxLeases, 4096)
-	def(&c.Slack, 25*time.Millisecond)
+	def(&c.Turnaround, 25*time.Millisecond)
 	def(&c.Recheck, 10*time.Second)
-	def(&c.FirstDeadline, 5*time.Second)
-	def(&c.Grace, 2*time.Second)
+	c.Patience = c.Patience.WithDefaults()
 	def(&c.RedialMin, time.Second)
 	def(&c.RedialMax, 30*time.Second)
 	def(&c.DialFor, 30*time.Second)

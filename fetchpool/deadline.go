@@ -17,11 +17,7 @@ const latest = time.Minute
 // each link that gave nothing, up to eight times: its next block may really take
 // that long, and what was measured may be of better times.
 func (p *Pool) grace() time.Duration {
-	d := p.cfg.FirstDeadline
-	if p.win.rate > 0 {
-		d = p.cfg.Grace + 4*p.win.rtt
-	}
-	return d << min(p.redial.failed, 3)
+	return p.cfg.Patience.Of(p.win.rate > 0, p.win.rtt) << min(p.redial.failed, 3)
 }
 
 // allowed is the time for bytes to come in: the grace, and twice what they take

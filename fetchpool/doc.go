@@ -43,7 +43,7 @@
 //
 // # Deadlines
 //
-// Silence and lateness are told apart. A source from which nothing at all comes for
+// Silence and lateness are told apart, both by [peers.Patience]. A source from which nothing at all comes for
 // 2 s + 4 round trips + twice the time of one run (5 s when it is not yet measured,
 // and up to eight times that after links that gave nothing) is taken for dead: all
 // its leases return and it is dialled again. A lease of which nothing comes in that

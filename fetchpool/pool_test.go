@@ -889,9 +889,9 @@ func TestConfigBoundsWindowRequestsAndLeases(t *testing.T) {
 }
 
 func TestConfigOfTimes(t *testing.T) {
-	h := ready(t, Config{FirstDeadline: time.Second}, 8<<20)
+	h := ready(t, Config{Patience: peers.Patience{First: time.Second}}, 8<<20)
 	if todo := h.grant(0); !todo.Wake.Equal(h.now.Add(time.Second)) {
-		t.Errorf("FirstDeadline: alarm in %v", todo.Wake.Sub(h.now))
+		t.Errorf("First: alarm in %v", todo.Wake.Sub(h.now))
 	}
 	dead := func(cfg Config) time.Duration {
 		w := newWorld(t, cfg, bigLayout(t), 10e6, 50*time.Millisecond)
@@ -903,8 +903,8 @@ func TestConfigOfTimes(t *testing.T) {
 			}
 		}
 	}
-	if a, b := dead(Config{}), dead(Config{Grace: 6 * time.Second}); b-a < 3900*time.Millisecond {
-		t.Errorf("Grace: dead after %v and %v", a, b)
+	if a, b := dead(Config{}), dead(Config{Patience: peers.Patience{Slack: 6 * time.Second}}); b-a < 3900*time.Millisecond {
+		t.Errorf("Slack: dead after %v and %v", a, b)
 	}
 	p := New(Config{RedialMin: 100 * time.Millisecond, RedialMax: 200 * time.Millisecond}, layoutOf(t, 1), 1, start)
 	now := start
@@ -923,8 +923,8 @@ func TestConfigOfTimes(t *testing.T) {
 		w.to(start.Add(30 * time.Second))
 		return w
 	}
-	if a, b := used(Config{Slack: 2 * time.Millisecond}), used(Config{}); b.pool.win.size < 2*a.pool.win.size {
-		t.Errorf("Slack: windows of %d and %d", a.pool.win.size, b.pool.win.size)
+	if a, b := used(Config{Turnaround: 2 * time.Millisecond}), used(Config{}); b.pool.win.size < 2*a.pool.win.size {
+		t.Errorf("Turnaround: windows of %d and %d", a.pool.win.size, b.pool.win.size)
 	}
 	grown := func(cfg Config) time.Duration {
 		w := newWorld(t, cfg, bigLayout(t), 5e6, 40*time.Millisecond)

@@ -253,7 +253,7 @@ func (w *window) endRound(now time.Time) {
 // fit sets the window by what was measured.
 func (w *window) fit() {
 	top := w.top()
-	slack := min(top*w.cfg.Slack.Seconds(), slackBytes)
+	slack := min(top*w.cfg.Turnaround.Seconds(), slackBytes)
 	gain := 1.25
 	if !w.started {
 		gain = 2.5 // room to double in

@@ -41,7 +41,7 @@ type Config struct {
 	// Leases is the configuration of the leases. Its zero value is not that of a
 	// transfer: it does not hedge, because that fetches bytes twice, and it leaves
 	// it to the members, who see every byte, to notice within seconds that a source
-	// is slow: FirstDeadline and Slack are 15 s.
+	// is slow: First and Slack of its Patience are 15 s.
 	Leases leasemgr.Config
 	// Seed is where the choice of pieces comes from.
 	Seed uint64
@@ -49,7 +49,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	l := &c.Leases
-	for _, d := range []*time.Duration{&l.FirstDeadline, &l.Slack} {
+	for _, d := range []*time.Duration{&l.Patience.First, &l.Patience.Slack} {
 		if *d == 0 {
 			*d = 15 * time.Second
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -13,15 +14,9 @@ type Config struct {
 	// LeaseDuration is the backstop of a deadline: no lease outlives the last
 	// sign of life of its source by more. Default 300 s.
 	LeaseDuration time.Duration
-	// FirstDeadline is how long a source that has not been measured may be
-	// silent. Default 5 s.
-	FirstDeadline time.Duration
-	// Slack is what a measured source may be late, besides SlackTrips round
-	// trips and the time its bytes take at its rate. Default 2 s.
-	Slack time.Duration
-	// SlackTrips is the number of round trips a measured source may be late.
-	// Default 4.
-	SlackTrips int
+	// Patience is how late a source may be, besides the time its bytes take at its
+	// rate. The pools of a transfer go by it as well.
+	Patience peers.Patience
 
 	// MaxLeasesPerPeer caps the leases of a source that has not been measured.
 	// Default 4. Pieces smaller than 1 MiB count by their bytes: the source may
@@ -80,9 +75,7 @@ type Config struct {
 func (c Config) Validate() error {
 	var f bounds.Fields
 	bounds.In(&f, "LeaseDuration", c.LeaseDuration, time.Second, 24*time.Hour)
-	bounds.In(&f, "FirstDeadline", c.FirstDeadline, 100*time.Millisecond, time.Hour)
-	bounds.In(&f, "Slack", c.Slack, 10*time.Millisecond, time.Hour)
-	bounds.In(&f, "SlackTrips", c.SlackTrips, 1, 1000)
+	f.Add("Patience", c.Patience.Validate())
 	bounds.In(&f, "MaxLeasesPerPeer", c.MaxLeasesPerPeer, 1, share.MaxPieces)
 	bounds.In(&f, "MaxSmallLeases", c.MaxSmallLeases, 1, share.MaxPieces)
 	bounds.In(&f, "Ahead", c.Ahead, time.Millisecond, time.Minute)
@@ -102,9 +95,7 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	def(&c.LeaseDuration, 300*time.Second)
-	def(&c.FirstDeadline, 5*time.Second)
-	def(&c.Slack, 2*time.Second)
-	def(&c.SlackTrips, 4)
+	c.Patience = c.Patience.WithDefaults()
 	def(&c.MaxLeasesPerPeer, 4)
 	def(&c.MaxSmallLeases, 256)
 	def(&c.Ahead, 500*time.Millisecond)

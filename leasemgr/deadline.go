@@ -49,10 +49,7 @@ func (s *source) life(l *lease) instant { return max(s.base, l.seen) }
 
 // slack is how late a source may be.
 func (m *Manager) slack(s *source) time.Duration {
-	if !s.measured {
-		return m.cfg.FirstDeadline
-	}
-	return m.cfg.Slack + time.Duration(m.cfg.SlackTrips)*s.trip
+	return m.cfg.Patience.Of(s.measured, s.trip)
 }
 
 // ahead is the number of bytes up to the end of a lease in its source's queue.
@@ -65,7 +62,7 @@ func (m *Manager) ahead(s *source, l *lease) int64 {
 }
 
 // takes is the time a measured source needs for n bytes. An unmeasured one gets
-// FirstDeadline between two signs of life instead, whatever its queue.
+// Patience.First between two signs of life instead, whatever its queue.
 func (s *source) takes(n int64) time.Duration {
 	if !s.measured {
 		return 0

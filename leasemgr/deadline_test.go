@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
-func TestUnmeasuredSourceMayBeSilentForFirstDeadline(t *testing.T) {
+func TestUnmeasuredSourceMayBeSilentForAWhile(t *testing.T) {
 	for _, d := range []time.Duration{0, 3 * time.Second} {
-		r := newRig(t, 10, Config{FirstDeadline: d})
+		r := newRig(t, 10, Config{Patience: peers.Patience{First: d}})
 		r.add("a").full("a")
 		ls := r.get("a", 4)
 		want := d
@@ -35,8 +36,8 @@ func TestDeadlineIsSlackTripsAndBytesAtRate(t *testing.T) {
 		want time.Duration
 	}{
 		{Config{}, share.MinPiece, 100 * time.Millisecond, 2*time.Second + 400*time.Millisecond + time.Second},
-		{Config{Slack: time.Second}, share.MinPiece, 0, 2 * time.Second},
-		{Config{SlackTrips: 2}, share.MinPiece, time.Second, 5 * time.Second},
+		{Config{Patience: peers.Patience{Slack: time.Second}}, share.MinPiece, 0, 2 * time.Second},
+		{Config{Patience: peers.Patience{Trips: 2}}, share.MinPiece, time.Second, 5 * time.Second},
 		{Config{}, 1000, 0, 300 * time.Second},
 		{Config{LeaseDuration: 10 * time.Second}, 1000, 0, 10 * time.Second},
 		{Config{}, math.SmallestNonzeroFloat64, 0, 300 * time.Second},

@@ -45,7 +45,7 @@ const quantum = time.Second
 func (p smallPlan) start(fatal func(string, ...any)) *machine {
 	now := time.Unix(1000, 0)
 	x := &machine{fatal: fatal, n: p.pieces, now: now, live: map[share.Token]Lease{}, open: map[peers.ID]int{}}
-	cfg := Config{FirstDeadline: 2 * quantum, Slack: 2 * quantum, ShunFor: quantum, HedgeFloor: 1 << 40}
+	cfg := Config{Patience: peers.Patience{First: 2 * quantum, Slack: 2 * quantum}, ShunFor: quantum, HedgeFloor: 1 << 40}
 	x.m = New(cfg, Plan{Layout: even{p.pieces, share.BlockSize}, Epoch: 1, Seed: 1}, now)
 	for _, s := range p.sources {
 		x.names = append(x.names, s.id)

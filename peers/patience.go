@@ -1,0 +1,51 @@
+package peers
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/internal/bounds"
+)
+
+// Patience is how long nothing may come from a source before it counts as late: its pool
+// goes by it with every request, and the lease manager with every lease, each beside the
+// time that what is under way takes at the source's rate. The zero value of each field
+// means its default.
+type Patience struct {
+	// First is that with a source that has not been measured. Default 5 s.
+	First time.Duration
+	// Slack is that with one that has been, besides Trips round trips. Default 2 s.
+	Slack time.Duration
+	// Trips is the number of round trips that a measured source may be late. Default 4.
+	Trips int
+}
+
+// Of is the patience with a source: one that has been measured is a round trip away.
+func (p Patience) Of(measured bool, trip time.Duration) time.Duration {
+	if !measured {
+		return p.First
+	}
+	return p.Slack + time.Duration(p.Trips)*trip
+}
+
+// Validate names the fields that are out of range, with their ranges.
+func (p Patience) Validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "First", p.First, 100*time.Millisecond, time.Hour)
+	bounds.In(&f, "Slack", p.Slack, 10*time.Millisecond, time.Hour)
+	bounds.In(&f, "Trips", p.Trips, 1, 1000)
+	return f.Err()
+}
+
+// WithDefaults has the defaults in place of what is zero.
+func (p Patience) WithDefaults() Patience {
+	if p.First == 0 {
+		p.First = 5 * time.Second
+	}
+	if p.Slack == 0 {
+		p.Slack = 2 * time.Second
+	}
+	if p.Trips == 0 {
+		p.Trips = 4
+	}
+	return p
+}
