@@ -144,7 +144,7 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 func (t *Transfer) diskIdle() bool {
 	t.busy = false
 	t.closeIfQuiet()
-	return t.ending == nil && !t.again
+	return t.ending == nil
 }
 
 // closeIfQuiet gives up the disk once the transfer is ending and nothing uses it any more.

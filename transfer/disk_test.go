@@ -136,8 +136,9 @@ func TestWhatHappensWhileATransferBeginsAgain(t *testing.T) {
 	}
 	w.claim(w.work == nil, "it does %v while verifiers may write", w.work)
 	w.ends()
-	w.worked(errors.New("broken"), 0, 0)
-	if end := w.isOver(); end.Err == nil || end.Last.State != Failed {
+	broken := errors.New("broken")
+	w.worked(broken, 0, 0)
+	if end := w.isOver(); !errors.Is(end.Err, broken) || end.Last.State != Failed {
 		t.Errorf("ended with %v", end.Err)
 	}
 }

@@ -181,7 +181,7 @@ func (s *sources) excuse(src *source) {
 
 // someWait says whether a source waits for a place.
 func (s *sources) someWait() bool {
-	return s.active() >= s.cfg.MaxSources && slices.ContainsFunc(s.order, (*source).waits)
+	return slices.ContainsFunc(s.order, (*source).waits)
 }
 
 // makeRoom has a source that cannot be reached wait in place of one that has waited.

@@ -199,8 +199,9 @@ func TestALiarIsBlamedAndItsLeasesReturn(t *testing.T) {
 // left alone; and what changes is told, with since when.
 func TestWhatIsKnownOfASource(t *testing.T) {
 	w := fetching(t, Config{}, "a", "b")
-	w.status(SourceStatus{Source: "a", State: Resting, Why: "refused", LastLoss: "refused", Dials: namedDials + 1})
-	w.claim(w.poolOf("a") != 0, "the ticket's own source is given up")
+	w.find("c")
+	w.status(SourceStatus{Source: "c", State: Resting, Why: "refused", LastLoss: "refused", Dials: namedDials + 1})
+	w.claim(w.poolOf("c") != 0, "the ticket's own source is given up")
 	w.pass(time.Second)
 	since := w.now
 	w.status(SourceStatus{Source: "b", State: Resting, Why: "is busy", RTT: time.Second, Connected: true})
@@ -421,7 +422,7 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		"one may answer": {then: []func(*world){away("a")}},
 		"nobody has it":  {then: []func(*world){gone("a", share.ErrNotFound), gone("b", share.ErrNotFound)}, want: share.ErrNotFound, says: "asked 2 (b: is out)"},
 		"all have left":  {then: []func(*world){gone("a", nil), gone("b", share.ErrNotFound)}, want: share.ErrStalled, says: "no source is left of 2 (b: is out)"},
-		"something answers": {then: []func(*world){gone("a", nil), func(w *world) {
+		"something answers": {then: []func(*world){away("a"), func(w *world) {
 			w.status(SourceStatus{Source: "b", State: Resting, Why: "says nothing", Dials: enoughDials, Answered: true})
 		}}},
 		"one is left":           {then: []func(*world){gone("a", nil)}},
