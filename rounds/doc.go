@@ -47,4 +47,6 @@
 // has the tests that a further one must pass. The package itself starts nothing,
 // waits for nothing but the store, and reads no clock but the one it is given.
 // Rounds, guards and pointers are not safe for concurrent use.
+//
+// Its actor: actors/office.go.
 package rounds
