@@ -203,7 +203,7 @@ func (p *Partial) settle() error {
 
 // openTree makes the share readable at its target.
 func (p *Partial) openTree(stamps []vfs.Stamp, slots *slotFile) (err error) {
-	at := place{name: p.m.Name, path: p.path}
+	at := location{name: p.m.Name, path: p.path}
 	if p.m.Single() {
 		at.base = p.m.Name
 		at.dir, err = p.dir.Sub(".")
@@ -225,7 +225,7 @@ func (p *Partial) openTree(stamps []vfs.Stamp, slots *slotFile) (err error) {
 func (p *Partial) restampSingle() {
 	t := p.tree
 	was := t.stamps[0]
-	t.stamps[0] = restamp(t.handles, t.place.base, was)
+	t.stamps[0] = restamp(t.handles, t.where.base, was)
 	if s := p.opt.State; s != nil && t.stamps[0] != was {
 		s.remember(p.path, p.m, t.stamps)
 	}
@@ -442,7 +442,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	at := place{name: p.m.Name, path: p.path}
+	at := location{name: p.m.Name, path: p.path}
 	switch {
 	case p.m.Single() && info.Type == 0:
 		at.base = p.m.Name
@@ -458,7 +458,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, place: at}
+	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, where: at}
 	if p.tree, err = im.compare(ctx, p.m); err != nil {
 		at.dir.Close()
 		switch differs := errors.Is(err, share.ErrExists); {

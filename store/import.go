@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -70,7 +68,7 @@ func importPath(ctx context.Context, path string, opt ImportOptions) (*Imported,
 			return out, nil
 		}
 	}
-	im.place.dir.Close()
+	im.where.dir.Close()
 	return nil, err
 }
 
@@ -86,85 +84,13 @@ func newImporting(path string, opt ImportOptions) (*importing, error) {
 	if opt.Name != "" {
 		at.name = opt.Name
 	}
-	return &importing{opt: opt, place: at}, nil
-}
-
-// place is where a share lies on disk.
-type place struct {
-	dir  vfs.FS // the folder, or the one that holds the single file; owned
-	base string // the single file's name in dir; "" for a folder
-	name string // what the share is called
-	path string // the whole, for the import cache
-}
-
-// file is where an entry of the share lies below dir.
-func (p *place) file(entry string) string {
-	if p.base != "" {
-		return p.base
-	}
-	return entry
-}
-
-// locate finds what is to be shared.
-func locate(p string, d vfs.FS) (place, error) {
-	if d == nil {
-		return locateHere(p)
-	}
-	p = path.Clean(p)
-	info, err := d.Lstat(p)
-	if err != nil {
-		return place{}, err
-	}
-	at := place{name: path.Base(p), path: "/" + p}
-	if info.Type.IsDir() {
-		at.dir, err = d.Sub(p)
-		return at, err
-	}
-	at.base = path.Base(p)
-	at.dir, err = d.Sub(path.Dir(p))
-	return at, err
-}
-
-func locateHere(p string) (place, error) {
-	abs, err := filepath.Abs(p)
-	if err != nil {
-		return place{}, err
-	}
-	at := place{name: filepath.Base(abs)}
-	if at.path, err = filepath.EvalSymlinks(abs); err != nil {
-		return place{}, err
-	}
-	parent, err := vfs.Dir(filepath.Dir(at.path))
-	if err != nil {
-		// The folder above may not be ours to read, and need not be.
-		at.dir, err = vfs.Dir(at.path)
-		return at, err
-	}
-	defer func() {
-		if at.base == "" {
-			parent.Close()
-		}
-	}()
-	base := filepath.Base(at.path)
-	if at.path == filepath.Dir(at.path) {
-		base = "."
-	}
-	info, err := parent.Lstat(base)
-	if err != nil {
-		return place{}, err
-	}
-	if info.Type.IsDir() {
-		at.dir, err = parent.Sub(base)
-		return at, err
-	}
-	at.base, at.dir = base, parent
-	return at, nil
+	return &importing{opt: opt, where: at}, nil
 }
 
 // importing is one run of Import, or the look at a target that exists.
 type importing struct {
 	opt   ImportOptions
-	place place
+	where location
 
 	found             []found
 	skipped, excluded int
@@ -236,18 +162,18 @@ func warnings(m *share.Manifest, skipped int) (out []string) {
 // scan finds what there is, and refuses what cannot be shared.
 func (im *importing) scan(ctx context.Context) error {
 	s := scan{links: im.opt.Links, exclude: im.opt.Exclude}
-	if im.place.base == "" {
-		if err := s.walk(ctx, im.place.dir); err != nil {
+	if im.where.base == "" {
+		if err := s.walk(ctx, im.where.dir); err != nil {
 			return err
 		}
 	} else {
-		info, err := im.place.dir.Lstat(im.place.base)
+		info, err := im.where.dir.Lstat(im.where.base)
 		if err != nil {
 			return err
 		}
-		e := vfs.Look(im.place.dir, vfs.DirEntry{Name: im.place.base, Type: info.Type})
-		e.Left = s.exclude != nil && s.exclude(im.place.name)
-		if err := s.entry(ctx, im.place.dir, im.place.name, e); err != nil {
+		e := vfs.Look(im.where.dir, vfs.DirEntry{Name: im.where.base, Type: info.Type})
+		e.Left = s.exclude != nil && s.exclude(im.where.name)
+		if err := s.entry(ctx, im.where.dir, im.where.name, e); err != nil {
 			return err
 		}
 	}
@@ -258,8 +184,8 @@ func (im *importing) scan(ctx context.Context) error {
 // manifest is the share's, or before hashing one without content: it tells of
 // bad paths and links.
 func (im *importing) manifest(content bool) (*share.Manifest, error) {
-	name := im.place.name
-	if im.place.base == "" {
+	name := im.where.name
+	if im.where.base == "" {
 		name += "/" // a folder, even if it holds one file of its own name
 	}
 	return share.ManifestOf(name, len(im.found), func(yield func(share.Entry) bool) {
@@ -290,7 +216,7 @@ func (im *importing) entry(i int, content bool) share.Entry {
 
 // plan finds out which files must be hashed.
 func (im *importing) plan() (todo []int) {
-	im.known = im.opt.State.recall(im.place, im.found)
+	im.known = im.opt.State.recall(im.where, im.found)
 	im.roots, im.pieces = make([]share.Hash, len(im.found)), map[int][]share.Hash{}
 	im.places = make([]int64, len(im.found))
 	var slot int64
@@ -331,13 +257,13 @@ func (im *importing) hash(ctx context.Context, todo []int) (err error) {
 			im.discardSlots()
 		}
 	}()
-	h := &hashing{handles: vfs.NewHandles(shared{im.place.dir}, 0), workers: workersOr(im.opt.Workers), slots: im.slots, progress: im.progress}
+	h := &hashing{handles: vfs.NewHandles(shared{im.where.dir}, 0), workers: workersOr(im.opt.Workers), slots: im.slots, progress: im.progress}
 	defer h.handles.Close()
 	if err := h.all(ctx, toHash{
 		n: len(todo),
 		file: func(k int) aim {
 			f := &im.found[todo[k]]
-			return aim{im.place.file(f.path), im.places[todo[k]], slotsOf(f.stamp.Size), f.stamp}
+			return aim{im.where.file(f.path), im.places[todo[k]], slotsOf(f.stamp.Size), f.stamp}
 		},
 		done: func(k int, f *hashed) { im.took(todo[k], f) },
 	}); err != nil {
@@ -446,11 +372,11 @@ func (im *importing) finish(m *share.Manifest) *Tree {
 	st := im.opt.State
 	im.placeSlots(m)
 	if st != nil {
-		if err := st.remember(im.place.path, m, stamps); err != nil {
+		if err := st.remember(im.where.path, m, stamps); err != nil {
 			im.trouble = append(im.trouble, fmt.Sprintf("the share is not remembered: %v", err))
 		}
 	}
-	return newTree(m, im.place, stamps, im.slots, im.opt.MaxOpen)
+	return newTree(m, im.where, stamps, im.slots, im.opt.MaxOpen)
 }
 
 // placeSlots moves the block hashes to where the share's are looked for.

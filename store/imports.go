@@ -147,7 +147,7 @@ func (s *State) all() []remembered {
 
 // recall says of each file whether its content is known: from an import of the
 // same path, of one above or of one below. A nil State knows nothing.
-func (s *State) recall(at place, files []found) recalled {
+func (s *State) recall(at location, files []found) recalled {
 	if s == nil {
 		return nil
 	}

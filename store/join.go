@@ -53,7 +53,7 @@ func (p *part) close() {
 	if p.out != nil {
 		p.out.Tree.Close()
 	} else {
-		p.place.dir.Close()
+		p.where.dir.Close()
 	}
 }
 
@@ -67,7 +67,7 @@ func (j *joining) run(ctx context.Context, paths []string) (*Imported, error) {
 	for _, p := range j.parts {
 		var err error
 		if p.out, err = p.run(ctx, p.todo); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.place.path, err)
+			return nil, fmt.Errorf("%s: %w", p.where.path, err)
 		}
 		j.done.Files += p.done.TotalFiles
 		j.done.Bytes += p.done.Total
@@ -88,13 +88,13 @@ func (j *joining) locate(paths []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
-		name := im.place.name
-		if i := slices.IndexFunc(j.parts, func(p *part) bool { return p.place.name == name }); i >= 0 {
-			im.place.dir.Close()
-			return fmt.Errorf("%s and %s would both be %q in the share", j.parts[i].place.path, im.place.path, name)
+		name := im.where.name
+		if i := slices.IndexFunc(j.parts, func(p *part) bool { return p.where.name == name }); i >= 0 {
+			im.where.dir.Close()
+			return fmt.Errorf("%s and %s would both be %q in the share", j.parts[i].where.path, im.where.path, name)
 		}
 		if j.opt.Exclude != nil {
-			single := im.place.base != ""
+			single := im.where.base != ""
 			im.opt.Exclude = func(p string) bool {
 				if !single {
 					p = name + "/" + p
@@ -117,15 +117,15 @@ func (j *joining) prepare(ctx context.Context) error {
 		switch {
 		case errors.As(err, &some):
 			for _, x := range some.Problems {
-				at := p.place.name
-				if p.place.base == "" {
+				at := p.where.name
+				if p.where.base == "" {
 					at = path.Join(at, x.Path)
 				}
 				bad.add(at, x.Err)
 			}
 			bad.more += some.Count - len(some.Problems)
 		case err != nil:
-			return fmt.Errorf("%s: %w", p.place.path, err)
+			return fmt.Errorf("%s: %w", p.where.path, err)
 		}
 		j.all.TotalFiles += p.done.TotalFiles
 		j.all.Total += p.done.Total
@@ -163,7 +163,7 @@ func (j *joining) join() (*Imported, error) {
 		out.Skipped += p.out.Skipped
 		out.Excluded += p.out.Excluded
 		for _, w := range p.out.Warnings {
-			out.Warnings = append(out.Warnings, p.place.name+": "+w)
+			out.Warnings = append(out.Warnings, p.where.name+": "+w)
 		}
 	}
 	m, err := share.NewManifest(j.opt.Name+"/", entries)
@@ -171,7 +171,7 @@ func (j *joining) join() (*Imported, error) {
 		return nil, err
 	}
 	slices.SortFunc(j.parts, func(a, b *part) int { return cmp.Compare(a.least(), b.least()) })
-	t := &Tree{m: m, place: place{name: m.Name}}
+	t := &Tree{m: m, where: location{name: m.Name}}
 	var pieces share.Piece
 	for _, p := range j.parts {
 		t.parts, t.starts = append(t.parts, p.out.Tree), append(t.starts, pieces)

@@ -213,7 +213,7 @@ func (p *Partial) Verified() *share.Set {
 	return p.have.Clone()
 }
 
-// Write puts verified bytes at their place: whole blocks of piece from first on.
+// Write puts verified bytes at their where: whole blocks of piece from first on.
 // Calls may run at the same time. data stays the caller's. After an error the
 // bytes count as not written; it wraps share.ErrDiskFull when there is no room.
 func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error {

@@ -20,7 +20,7 @@ import (
 //
 //	recent.0, recent.1   boot ID, share ID, pieces that are here
 //
-// There are two, written in turn and in place: a kill may tear the one, and
+// There are two, written in turn and in where: a kill may tear the one, and
 // replacing a file by its name would wait for the disk. Both are believed.
 //
 // A system that has no boot ID believes the durable bits only.

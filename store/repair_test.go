@@ -180,7 +180,7 @@ func TestASingleFileIsRepaired(t *testing.T) {
 	tree{"f": "x"}.make(t, src)
 	x.im = importDir(t, filepath.Join(src, "f"), store.ImportOptions{})
 	if _, err := x.open(store.PartialOptions{}); !errors.Is(err, share.ErrExists) || errors.Is(err, store.ErrRepairable) {
-		t.Errorf("a folder in its place: %v", err)
+		t.Errorf("a folder in its where: %v", err)
 	}
 }
 

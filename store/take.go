@@ -296,7 +296,7 @@ func (t *taking) equal(f vfs.File, s share.Span, data []byte, whole bool) (any b
 	return any
 }
 
-// copy puts a piece to its place: without a copy where the file system can do that, and
+// copy puts a piece to its where: without a copy where the file system can do that, and
 // the file it is taken from has not changed since it was read.
 func (t *taking) copy(from vfs.File, off int64, to share.Span, data []byte) error {
 	return t.p.change(to.Entry, func(f vfs.File) error {

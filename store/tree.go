@@ -35,7 +35,7 @@ type Tree struct {
 	m       *share.Manifest
 	parts   []*Tree       // if it has several: they have the files
 	starts  []share.Piece // the first piece of each
-	place   place
+	where   location
 	stamps  []vfs.Stamp // by entry
 	slotMap *slotMap
 	slots   *slotFile
@@ -44,9 +44,9 @@ type Tree struct {
 }
 
 // newTree owns at.dir and slots.
-func newTree(m *share.Manifest, at place, stamps []vfs.Stamp, slots *slotFile, maxOpen int) *Tree {
+func newTree(m *share.Manifest, at location, stamps []vfs.Stamp, slots *slotFile, maxOpen int) *Tree {
 	return &Tree{
-		m: m, place: at, stamps: stamps,
+		m: m, where: at, stamps: stamps,
 		slotMap: newSlotMap(m), slots: slots,
 		handles: vfs.NewHandles(at.dir, maxOpen),
 	}
@@ -56,7 +56,7 @@ func newTree(m *share.Manifest, at place, stamps []vfs.Stamp, slots *slotFile, m
 func (t *Tree) Manifest() *share.Manifest { return t.m }
 
 // Path is where the share lies.
-func (t *Tree) Path() string { return t.place.path }
+func (t *Tree) Path() string { return t.where.path }
 
 // Close closes all files. Reads after it fail with fs.ErrClosed; those under way
 // finish.
@@ -126,7 +126,7 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 
 // stamped is the file of an entry.
 func (t *Tree) stamped(entry int) stamped {
-	return stampedAs(t.m, t.handles, t.place.file(t.m.Entry(entry).Path), t.stamps[entry])
+	return stampedAs(t.m, t.handles, t.where.file(t.m.Entry(entry).Path), t.stamps[entry])
 }
 
 // Proof is the hashes of a piece's blocks; see Source. They are kept; one that

@@ -1,0 +1,286 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// look says whether all that is wanted lies at the target; found is that there is
+// a NAME.partial.
+func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
+	if found {
+		if err := p.readPlaced(); err != nil {
+			return false, err
+		}
+	}
+	if p.opt.Repair && !p.m.Single() && p.sel.placed == nil {
+		p.sel.placed = map[int]vfs.Stamp{}
+	}
+	if !p.byFile() {
+		return p.checkTarget(ctx)
+	}
+	if done, err := p.checkFiles(ctx); err != nil || !done {
+		return false, err
+	}
+	if !found {
+		if p.stage != nil { // of a run that was killed when it had removed nearly all of it
+			err = p.dropStage()
+		}
+		p.recognise()
+		return true, err
+	}
+	if err := p.resume(ctx); err != nil {
+		return false, err
+	}
+	p.sel.done = true
+	if _, whole, err := p.toPlace(); err != nil || !whole {
+		return true, err
+	}
+	if err := p.makeWhole(); err != nil {
+		return true, err
+	}
+	return true, p.dropStage()
+}
+
+// portability is the names that this system cannot hold, of what is wanted.
+func (p *Partial) portability(goos string) []share.PathProblem {
+	bad := share.PortabilityProblems(p.m, goos)
+	if p.sel.wanted == nil {
+		return bad
+	}
+	return slices.DeleteFunc(bad, func(x share.PathProblem) bool {
+		i, ok := p.m.Find(x.Path)
+		return ok && !p.sel.wanted[i]
+	})
+}
+
+// inTheWay lists what keeps files from their place below the target.
+type inTheWay struct {
+	list    []string
+	count   int
+	blocked bool // by something that cannot be repaired
+}
+
+func (w *inTheWay) add(p, why string) {
+	if w.count++; w.count <= maxProblems {
+		w.list = append(w.list, fmt.Sprintf("%q %s", p, why))
+	}
+}
+
+// block adds what cannot be repaired.
+func (w *inTheWay) block(p, why string) {
+	w.blocked = true
+	w.add(p, why)
+}
+
+func (w *inTheWay) err() error {
+	if w.count == 0 {
+		return nil
+	}
+	if w.count > len(w.list) {
+		w.list = append(w.list, fmt.Sprintf("and %d more", w.count-len(w.list)))
+	}
+	err := fmt.Errorf("%w: %s", share.ErrExists, strings.Join(w.list, "; "))
+	if !w.blocked {
+		return repairable{err}
+	}
+	return err
+}
+
+// checkFiles looks at what lies below the target of what was placed there and of
+// what is wanted. A wanted file that is there already is taken as it is if it is
+// identical; one that differs is an error that wraps share.ErrExists. done says
+// that all that is wanted is there.
+func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
+	if there, err := p.openTarget(); err != nil || !there {
+		return false, err
+	}
+	var way inTheWay
+	var same []found // files to compare, and
+	var at []int     // ... their entries
+	missing, alike := 0, 0
+	for i, e := range p.m.Entries() {
+		info, err := p.sel.out.Lstat(e.Path)
+		there := err == nil
+		like := false
+		if was, ok := p.sel.placed[i]; ok {
+			if there && info.Type == 0 && was.Is(info.Stamp()) {
+				p.madeName(e.Path)
+				continue
+			}
+			like = there && info.Type == 0 && was.Like(info.Stamp())
+			delete(p.sel.placed, i) // changed, gone, or never moved
+		}
+		switch {
+		case like: // wanted now or not, its bytes tell
+			alike++
+			same, at = append(same, foundFile(e.Path, info)), append(at, i)
+		case !p.wants(i):
+		case err != nil && p.sel.out.Blocked(e.Path):
+			way.block(e.Path, "has something else where a folder should be")
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return false, err
+		case !there:
+			missing++
+		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!vfs.HasExec || info.Exec == e.Exec):
+			same, at = append(same, foundFile(e.Path, info)), append(at, i)
+		default:
+			ok, err := p.isThere(e, info)
+			if err != nil {
+				return false, err
+			}
+			p.madeName(e.Path)
+			if !ok {
+				p.isWrong(i, info, "is not what it is in the share", &way)
+			}
+		}
+	}
+	if err := way.err(); err != nil {
+		return false, err
+	}
+	if err := p.adopt(ctx, same, at, &way); err != nil {
+		return false, err
+	}
+	if alike > 0 && way.err() == nil {
+		p.writePlaced(p.sel.placed) // else they are hashed once more the next time
+	}
+	return missing == 0 && len(p.sel.wrong) == 0, way.err()
+}
+
+// openTarget opens the folder that is the target, and says whether there is one.
+func (p *Partial) openTarget() (there bool, err error) {
+	info, err := p.dir.Lstat(p.m.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.sel.placed = nil
+		return false, nil
+	}
+	if err == nil && !info.Type.IsDir() {
+		err = fmt.Errorf("%w: %s is something else than in the share", share.ErrExists, p.m.Name)
+	}
+	if err != nil {
+		return false, err
+	}
+	if p.sel.placed == nil {
+		p.sel.placed = map[int]vfs.Stamp{}
+	}
+	return true, p.openOut()
+}
+
+// madeName notes that a name below the target, and those of the folders above it,
+// may not be durable.
+func (p *Partial) madeName(name string) {
+	if p.sel.dirty == nil {
+		p.sel.dirty = map[string]struct{}{}
+	}
+	for name != "." {
+		name = path.Dir(name)
+		if _, noted := p.sel.dirty[name]; noted {
+			return
+		}
+		p.sel.dirty[name] = struct{}{}
+	}
+}
+
+// isThere says whether a folder or link is what the share has.
+func (p *Partial) isThere(e share.Entry, info vfs.Info) (ok bool, err error) {
+	switch {
+	case e.Kind == share.Dir:
+		return info.Type.IsDir(), nil
+	case e.Kind == share.Symlink && info.Type == fs.ModeSymlink:
+		err = p.sel.out.In(path.Dir(e.Path), false, func(d vfs.FS) error {
+			target, err := d.Readlink(path.Base(e.Path))
+			ok = target == e.Target
+			return err
+		})
+	}
+	return ok, err
+}
+
+// adopt takes the files that are identical to the share's, as they are. One that
+// is wanted and differs is in the way.
+func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *inTheWay) error {
+	if len(files) == 0 {
+		return nil
+	}
+	known := p.opt.State.recall(location{name: p.m.Name, path: p.path}, files)
+	var todo []int // indexes in files
+	for i, entry := range entries {
+		e := p.m.Entry(entry)
+		if known.of(i).m == nil {
+			todo = append(todo, i)
+		} else if known.of(i).entry().Root == e.Root {
+			p.sel.placed[entry] = files[i].stamp
+		} else if p.wants(entry) {
+			p.isWrong(entry, files[i].info(), "differs", way)
+		}
+	}
+	p.slots = &slotFile{}
+	h := &hashing{handles: vfs.NewHandles(shared{p.sel.out.Top}, 0), workers: workersOr(p.opt.Workers), slots: p.slots, progress: func(int64, int) {}}
+	defer h.handles.Close()
+	got := make([]*hashed, len(todo))
+	if err := h.all(ctx, toHash{
+		n: len(todo),
+		file: func(k int) aim {
+			f := &files[todo[k]]
+			return aim{name: f.path, slot: p.slotMap.first[entries[todo[k]]], room: slotsOf(f.stamp.Size), stamp: f.stamp}
+		},
+		done: func(k int, f *hashed) { got[k] = f },
+	}); err != nil {
+		return err
+	}
+	for k, f := range got {
+		entry := entries[todo[k]]
+		e := p.m.Entry(entry)
+		switch {
+		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(entry): // in nobody's way
+		case f.err != nil:
+			way.block(e.Path, f.err.Error())
+		case share.FileRoot(f.pieces) != e.Root:
+			p.isWrong(entry, files[todo[k]].info(), "differs", way)
+		default:
+			p.sel.placed[entry] = f.stamp
+		}
+	}
+	return nil
+}
+
+// openOut opens the target's folder.
+func (p *Partial) openOut() error {
+	d, err := p.dir.Sub(p.m.Name)
+	if err == nil {
+		p.sel.out = vfs.NewHandles(d, p.opt.MaxOpen)
+	}
+	return err
+}
+
+// addPlaced makes the pieces of placed files durable ones.
+func (p *Partial) addPlaced() {
+	for entry := range p.sel.placed {
+		first, n := p.m.Layout().PiecesOf(entry)
+		for piece := first; piece < first+share.Piece(n); piece++ {
+			p.durable.Add(piece)
+		}
+	}
+}
+
+// recognise is resume for a share of which all that is wanted lies at the target,
+// and for which there is no NAME.partial.
+func (p *Partial) recognise() {
+	p.addPlaced()
+	p.have = p.durable.Clone()
+	for piece := range p.have.All() {
+		p.bytes += int64(p.m.Layout().PieceLen(piece))
+	}
+	if p.slots == nil {
+		p.slots = &slotFile{}
+	}
+	p.sel.done = true
+}

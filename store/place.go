@@ -1,0 +1,305 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// place puts what is wanted, and all of it is here, to its place below the
+// target. syncing is held. It may be called again after an error.
+func (p *Partial) place() error {
+	if p.sel.done && p.doneStill() {
+		return nil
+	}
+	todo, whole, err := p.toPlace()
+	if err == nil && p.handles == nil {
+		err = ErrNotYet
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.readyFiles(todo); err != nil {
+		return err
+	}
+	all := maps.Clone(todo)
+	maps.Copy(all, p.sel.placed)
+	if err := p.writePlaced(all); err != nil {
+		return err
+	}
+	if err := p.makeFolders(todo); err != nil {
+		return err
+	}
+	if err := p.clearWay(todo); err != nil {
+		return err
+	}
+	if err := p.moveFiles(todo); err != nil {
+		return err
+	}
+	if err := p.makeLinks(); err != nil {
+		return err
+	}
+	if err := p.syncOut(); err != nil {
+		return err
+	}
+	if !maps.Equal(all, p.sel.placed) { // to move a file sets its change time
+		if err := p.writePlaced(p.sel.placed); err != nil {
+			return err
+		}
+	}
+	if whole {
+		return p.makeWhole()
+	}
+	p.life.Lock()
+	p.sel.done = true
+	p.life.Unlock()
+	return nil
+}
+
+// doneStill says whether what is done is all that is wanted now.
+func (p *Partial) doneStill() bool {
+	for i := range p.m.Len() {
+		if p.wants(i) && p.m.Entry(i).Kind == share.File && !p.isPlaced(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// toPlace is the files to be moved, and whether the share is whole then.
+func (p *Partial) toPlace() (todo map[int]vfs.Stamp, whole bool, err error) {
+	todo, whole = map[int]vfs.Stamp{}, true
+	var absent share.Piece
+	for i := range p.m.Len() {
+		switch {
+		case !p.wants(i):
+			whole = false
+		case p.m.Entry(i).Kind == share.File && !p.isPlaced(i):
+			todo[i] = vfs.Stamp{}
+			absent += p.absent(i)
+		}
+	}
+	if absent > 0 {
+		err = fmt.Errorf("%d pieces are missing: %w", absent, ErrNotYet)
+	}
+	return todo, whole, err
+}
+
+// absent is the number of pieces of an entry that are not durable.
+func (p *Partial) absent(entry int) (absent share.Piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, n := p.m.Layout().PiecesOf(entry)
+	for piece := first; piece < first+share.Piece(n); piece++ {
+		if !p.durable.Has(piece) {
+			absent++
+		}
+	}
+	return absent
+}
+
+// readyFiles makes files what they will be, and durable, in data.
+func (p *Partial) readyFiles(todo map[int]vfs.Stamp) error {
+	for _, i := range slices.Sorted(maps.Keys(todo)) {
+		e := p.m.Entry(i)
+		if err := p.makeEntry(i, e); err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		st, err := p.finalStamp(i)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		todo[i] = st
+	}
+	p.mu.Lock()
+	dirs := slices.Sorted(maps.Keys(p.batch.dirs))
+	p.mu.Unlock()
+	return p.syncDirsOf(p.handles, dirs)
+}
+
+// makeFolders makes the folders that are wanted below the target, and durable, so
+// that what is moved into them can be found after a power cut.
+func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
+	if p.sel.out == nil {
+		if err := vfs.EnsureDir(p.dir, p.m.Name); err != nil {
+			return err
+		}
+		if info, err := p.dir.Lstat(p.m.Name); err == nil && !info.Type.IsDir() {
+			return fmt.Errorf("%w: %s is no folder", share.ErrExists, p.m.Name)
+		}
+		p.life.Lock()
+		err := p.openOut()
+		p.life.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	p.sel.out.Made = func(string) {} // madeName is told of all
+	for i, e := range p.m.Entries() {
+		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
+			continue
+		}
+		dir := path.Dir(e.Path)
+		if e.Kind == share.Dir {
+			dir = e.Path
+		}
+		if err := p.sel.out.In(dir, true, func(vfs.FS) error { return nil }); err != nil {
+			if p.sel.out.Blocked(dir + "/") {
+				err = fmt.Errorf("%w: %w", share.ErrExists, err)
+			}
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		p.madeName(dir)
+	}
+	if err := p.syncOut(); err != nil {
+		return err
+	}
+	return p.dir.SyncDir(".")
+}
+
+// clearWay makes sure that the places of files are free. One that was moved
+// before, of which only the old name is left, is done.
+func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
+	var way inTheWay
+	for _, i := range slices.Sorted(maps.Keys(todo)) {
+		e := p.m.Entry(i)
+		info, err := p.sel.out.Lstat(e.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && p.sel.out.Blocked(e.Path):
+			way.block(e.Path, "has something else where a folder should be")
+		case err != nil:
+			return err
+		case p.stillWrong(i, info):
+		case info.Inode != 0 && info.Stamp() == todo[i]:
+			p.handles.Files.Drop(i)
+			if err := p.dir.Remove(path.Join(p.staging, "data", e.Path)); err != nil {
+				return err
+			}
+			p.life.Lock()
+			p.put(i, restamp(p.sel.out, e.Path, todo[i]))
+			p.life.Unlock()
+			delete(todo, i)
+		default:
+			way.block(e.Path, "was put there, or changed, meanwhile")
+		}
+	}
+	return way.err()
+}
+
+// put notes that a file is at its place; life is held.
+func (p *Partial) put(entry int, st vfs.Stamp) {
+	if p.sel.placed == nil {
+		p.sel.placed = map[int]vfs.Stamp{}
+	}
+	p.sel.placed[entry] = st
+	p.madeName(p.m.Entry(entry).Path)
+}
+
+// moveFiles moves files to their places. Nobody reads one meanwhile.
+func (p *Partial) moveFiles(todo map[int]vfs.Stamp) error {
+	for _, i := range slices.Sorted(maps.Keys(todo)) {
+		if err := p.moveFile(i, todo[i]); err != nil {
+			return fmt.Errorf("%s: %w", p.m.Entry(i).Path, err)
+		}
+	}
+	return nil
+}
+
+func (p *Partial) moveFile(entry int, st vfs.Stamp) error {
+	p.life.Lock()
+	defer p.life.Unlock()
+	p.handles.Files.Drop(entry) // an open file cannot be moved on every system
+	name := p.m.Entry(entry).Path
+	err := p.moveOver(entry, path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
+	if err == nil {
+		p.put(entry, restamp(p.sel.out, name, st))
+	}
+	return err
+}
+
+// restamp is what a file looks like after it was moved or renamed. If it is another
+// by now, what it was stands, and readers find out.
+func restamp(in *vfs.Handles, name string, was vfs.Stamp) vfs.Stamp {
+	if info, err := in.Lstat(name); err == nil && was.Like(info.Stamp()) {
+		return info.Stamp()
+	}
+	return was
+}
+
+// makeLinks makes the links that are wanted, below the target.
+func (p *Partial) makeLinks() error {
+	for i, e := range p.m.Entries() {
+		if e.Kind != share.Symlink || !p.wants(i) {
+			continue
+		}
+		err := p.sel.out.In(path.Dir(e.Path), false, func(d vfs.FS) error {
+			err := d.Symlink(e.Target, path.Base(e.Path))
+			if !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			if target, e2 := d.Readlink(path.Base(e.Path)); e2 == nil && target == e.Target {
+				return nil
+			}
+			if _, wrong := p.sel.wrong[i]; wrong {
+				return p.replaceLink(i)
+			}
+			return fmt.Errorf("%w: %w", share.ErrExists, err)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		p.madeName(e.Path)
+	}
+	return nil
+}
+
+// syncOut makes the new names below the target durable.
+func (p *Partial) syncOut() error {
+	err := p.syncDirsOf(p.sel.out, slices.Sorted(maps.Keys(p.sel.dirty)))
+	if err == nil {
+		clear(p.sel.dirty)
+	}
+	return err
+}
+
+// syncDirsOf makes the names in folders durable.
+func (p *Partial) syncDirsOf(h *vfs.Handles, dirs []string) error {
+	if len(dirs) > manyFiles {
+		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	for _, dir := range dirs {
+		if err := h.In(dir, false, func(d vfs.FS) error { return d.SyncDir(".") }); err != nil {
+			return fmt.Errorf("sync folder %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// makeWhole ends the work on a share of which every file has come to its place.
+// NAME.partial is not needed any more, but for what finish does next.
+func (p *Partial) makeWhole() error {
+	p.life.Lock()
+	defer p.life.Unlock()
+	stamps := make([]vfs.Stamp, p.m.Len())
+	for entry, st := range p.sel.placed {
+		stamps[entry] = st
+	}
+	slots := p.keepSlots(stamps)
+	if err := p.openTree(stamps, slots); err != nil {
+		slots.close()
+		return err
+	}
+	p.handles.Close()
+	p.sel.out.Close()
+	p.sel.out = nil
+	return nil
+}
