@@ -6,6 +6,7 @@
 # make interop    the binary and an implementation in JavaScript, both ways
 # make page       the page of a node in a browser; needs Node 20, npm and Chromium
 # make alerts     the alerts on nodes; needs promtool
+# make fleet-trial  20 processes in network namespaces, behind a thin line: root, minutes
 # make bench      the benchmarks: minutes, and a quiet machine
 # make fuzz       every fuzz target, FUZZTIME each
 # make generate   wire/wirepb from wire/*.proto
@@ -13,7 +14,7 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
-.PHONY: build demo test check race vet lint fuzz bench generate generated interop services page alerts
+.PHONY: build demo test check race vet lint fuzz bench generate generated interop services fleet-trial page alerts
 
 build:
 	$(GO) build -o bin/fetcher ./cmd/fetcher
@@ -49,6 +50,10 @@ lint:
 	@bad=$$(gofmt -l .) && test -z "$$bad" || { echo "not formatted:" $$bad; exit 1; }
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
+
+# FLEET_TRIAL members, TRIAL_MIB MiB, TRIAL_MBIT Mbit/s, TRIAL_AWAY seconds without the store.
+fleet-trial:
+	FLEET_TRIAL=$${FLEET_TRIAL:-20} $(GO) test -count=1 -timeout 40m -v -run '^TestFleetTrial$$' ./cmd/fetcher
 
 fuzz:
 	.ci/fuzz $(FUZZTIME)

@@ -169,14 +169,14 @@ func Slanderer(pieces int) Behaviour {
 	})
 }
 
-// Upstart is a member of a fleet that says it goes by a term, and coordinates in it.
-func Upstart(term uint64) Behaviour {
+// Upstart is a member of a fleet, self, that says it coordinates in a term.
+func Upstart(self peers.ID, term uint64) Behaviour {
 	return bending("goes by a term of its own", func(e *wire.Envelope) error {
 		if e.Type != wire.TypeFleetTerm {
 			return nil
 		}
 		m, err := wire.Parse[wire.FleetTerm](e.Payload)
-		m.Term = term
+		m.Term, m.Coordinator = term, peers.Addr{ID: self, Addrs: []string{"/sim"}}
 		e.Payload = wire.Append(nil, m)
 		return err
 	})

@@ -57,6 +57,32 @@ var elections = []*simnet.Scenario{
 		},
 	},
 	{
+		Name: "election-found-late",
+		Says: "The coordinator that a fleet has elected is killed, and members that have different pieces find the next one late.",
+		Only: storeIsModelled,
+		Set: func(r *simnet.Run) {
+			f := newElectors(r, 12, 5)
+			slowly(f.members)
+			f.slowly(12 * simnet.Mbit)
+			f.joinAll(simnet.FetchOptions{Config: patient()})
+			rng := r.Rand("late")
+			r.After(time.Duration(2000+rng.IntN(2500))*time.Millisecond, func() {
+				old := f.store.Holder()
+				old.Kill()
+				r.After(time.Second, old.Start)
+				terms := len(f.store.Terms())
+				r.When(func() bool { return len(f.store.Terms()) > terms }, func() {
+					for _, x := range f.members {
+						if next := f.store.Holder(); x != next {
+							r.After(time.Duration(1000+rng.IntN(6000))*time.Millisecond, r.Partition([]*simnet.Node{next}, []*simnet.Node{x}))
+						}
+					}
+				})
+			})
+			f.copies(1.1)
+		},
+	},
+	{
 		Name: "election-store-away",
 		Says: "The store by which a fleet elects is away for a minute: nobody waits for it, and nobody else coordinates.",
 		Only: storeIsModelled,
@@ -115,17 +141,24 @@ var elections = []*simnet.Scenario{
 		},
 	},
 	{
-		Name: "election-absurd-term",
-		Says: "A member of a fleet says that it goes by the greatest term there could be.",
+		Name: "election-upstart",
+		Says: "A member of a fleet says that it was elected, in a later term or in the greatest there could be.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := newElectors(r, 12, 4)
-			f.slowly(8 * simnet.Mbit)
-			f.members[r.Rand("absurd").IntN(len(f.members))].Become(simnet.Upstart(1<<64 - 1))
+			f.slowly(3 * simnet.Mbit)
+			rng := r.Rand("upstart")
+			x, term := f.members[rng.IntN(len(f.members))], uint64(1000)
+			absurd := rng.IntN(2) == 0
+			if absurd { // it counts for nothing even without the store, which a later one needs
+				term = 1<<64 - 1
+				r.After(4*time.Second, f.store.Stop)
+				r.After(30*time.Second, f.store.Start)
+			}
+			x.Become(simnet.Upstart(x.ID(), term))
 			f.joinAll(simnet.FetchOptions{Config: patient()})
-			r.After(4*time.Second, func() { // without the store, too
-				f.store.Stop()
-				r.After(5*time.Second, f.store.Start)
+			r.After(5*time.Second, func() { // it shows its term when it joins
+				r.After(15*time.Second, r.Partition([]*simnet.Node{x}, []*simnet.Node{f.store.Holder()}))
 			})
 			f.copies(1.02)
 			f.elected(1)

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// trial is a fleet of processes, each in a network namespace of its own, on one bridge,
+// with NATS there too; the share is behind a thin line.
+type trial struct {
+	t       *testing.T
+	ns      string // begins the names of all namespaces
+	members int
+	size    int64
+	mbit    int // of the line
+	away    time.Duration
+	token   string
+	nats    *exec.Cmd
+	dir     string
+	runs    []*exec.Cmd
+	source  *sharing
+}
+
+// TestFleetTrial is for a person: make fleet-trial. It kills two coordinators and a
+// member, and the store for a minute, and says how much came over the line.
+func TestFleetTrial(t *testing.T) {
+	if os.Getenv("FLEET_TRIAL") == "" {
+		t.Skip("make fleet-trial: a minute or more, and all of the machine")
+	}
+	rig.Need(t)
+	number := func(name string, otherwise int) int {
+		n, err := strconv.Atoi(os.Getenv(name))
+		if err != nil || n < 1 {
+			return otherwise
+		}
+		return n
+	}
+	f := &trial{t: t, ns: fmt.Sprint("trial", os.Getpid()), members: number("FLEET_TRIAL", 20), size: int64(number("TRIAL_MIB", 256)) << 20,
+		mbit: number("TRIAL_MBIT", 20), away: time.Duration(number("TRIAL_AWAY", 60)) * time.Second, dir: t.TempDir()}
+	f.runs = make([]*exec.Cmd, f.members)
+	f.wires()
+	f.begin()
+	f.story()
+}
+
+// wires makes the namespaces; 0 is the source's, 1 the store's.
+func (f *trial) wires() {
+	lan := f.ns + "lan"
+	rig.Sh(f.t, "ip netns add %s", lan)
+	f.t.Cleanup(func() { exec.Command("ip", "netns", "del", lan).Run() })
+	rig.Sh(f.t, "ip -n %s link add name bridge0 type bridge", lan)
+	rig.Sh(f.t, "ip -n %s link set bridge0 up", lan)
+	for i := range f.members + 2 {
+		ns := f.place(i)
+		rig.Sh(f.t, "ip netns add %s", ns)
+		f.t.Cleanup(func() { exec.Command("ip", "netns", "del", ns).Run() })
+		rig.Sh(f.t, "ip -n %s link add name e%d type veth peer name eth netns %s", lan, i, ns)
+		rig.Sh(f.t, "ip -n %s link set e%d master bridge0 up", lan, i)
+		rig.Sh(f.t, "ip -n %s addr add %s/16 dev eth", ns, f.addr(i))
+		rig.Sh(f.t, "ip -n %s link set eth up", ns)
+		rig.Sh(f.t, "ip -n %s link set lo up", ns)
+	}
+	rig.Sh(f.t, "tc -n %s qdisc add dev eth root tbf rate %dmbit burst 128kb latency 100ms", f.place(0), f.mbit)
+}
+
+func (f *trial) place(i int) string { return fmt.Sprint(f.ns, i) }
+func (f *trial) addr(i int) string  { return fmt.Sprintf("10.78.%d.%d", i/200, i%200+1) }
+
+// in is a command in a namespace.
+func (f *trial) in(i int, args ...string) *exec.Cmd {
+	cmd := exec.Command("ip", append([]string{"netns", "exec", f.place(i)}, args...)...)
+	f.t.Cleanup(func() {
+		if cmd.Process != nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	return cmd
+}
+
+func (f *trial) startStore() {
+	conf := filepath.Join(f.dir, "nats.conf")
+	must(f.t, os.WriteFile(conf, fmt.Appendf(nil, "host: %s\njetstream { store_dir: %q, sync_interval: always }\n", f.addr(1), f.dir), 0o600))
+	f.nats = f.in(1, filepath.Join(f.dir, "nats-server"), "--config", conf)
+	must(f.t, f.nats.Start())
+}
+
+func (f *trial) begin() {
+	out, err := exec.Command("go", "build", "-o", filepath.Join(f.dir, "nats-server"), "github.com/nats-io/nats-server/v2").CombinedOutput()
+	if err != nil {
+		f.t.Fatalf("%v: %s", err, out)
+	}
+	f.startStore()
+	src := filepath.Join(f.dir, "big.bin")
+	writeRandom(f.t, src, int(f.size), 7)
+	f.source = startSharing(f.t, f.in(0, binary, "share", src, "--json", "--dir", f.state("source"), "--listen", "/ip4/"+f.addr(0)+"/tcp/4001"))
+	store := "nats://" + f.addr(1) + ":4222/trial"
+	f.token, _, _ = strings.Cut(output(f.t, binary, "fleet", "invite", "--fleet", store, "--dir", f.state("0")), "\n")
+	for i := range f.runs {
+		if r := inDir(f.t, f.state(fmt.Sprint(i)), "fleet", "join", f.token); r.code != 0 {
+			f.t.Fatal(r.stderr)
+		}
+		f.start(i)
+	}
+	if out, err := f.in(1, binary, "fleet", "add", f.source.ticket, "--dir", f.state("0")).CombinedOutput(); err != nil {
+		f.t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func (f *trial) state(name string) string { return filepath.Join(f.dir, "state-"+name) }
+
+// start begins a member.
+func (f *trial) start(i int) {
+	f.runs[i] = f.in(i+2, binary, "fleet", "run", "-o", filepath.Join(f.dir, fmt.Sprint("out-", i)), "--dir", f.state(fmt.Sprint(i)),
+		"--listen", "/ip4/"+f.addr(i+2)+"/tcp/4001", "--name", fmt.Sprint("member", i), "--log-level", "info")
+	log, err := os.OpenFile(filepath.Join(f.dir, fmt.Sprint("log-", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(f.t, err)
+	f.runs[i].Stderr = log
+	must(f.t, f.runs[i].Start())
+	log.Close()
+}
+
+func (f *trial) kill(i int) {
+	must(f.t, f.runs[i].Process.Kill()) // ip netns exec is the member itself by now
+	f.runs[i].Wait()
+}
+
+// rollout is what the fleet says of itself.
+func (f *trial) rollout() (share rolledOut, verified int64, each []rolledOut) {
+	out, err := f.in(1, binary, "fleet", "status", "--dir", f.state("0"), "--json").Output()
+	must(f.t, err)
+	sc := bufio.NewScanner(strings.NewReader(string(out)))
+	for sc.Scan() {
+		var l rolledOut
+		must(f.t, json.Unmarshal(sc.Bytes(), &l))
+		switch l.Type {
+		case "rollout":
+			share = l
+		case "machine":
+			each = append(each, l)
+			verified += l.Verified
+		}
+	}
+	return share, verified, each
+}
+
+// entered is how many copies of the share the source has sent.
+func (f *trial) entered() float64 {
+	return float64(written(f.source.cmd.Process.Pid)) / float64(f.size)
+}
+
+// until waits until so much of the share has entered.
+func (f *trial) until(part float64) {
+	for f.entered() < part {
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// coordinator is which member coordinates.
+func (f *trial) coordinator() (i int, term uint64) {
+	share, _, each := f.rollout()
+	for _, m := range each {
+		if m.Peer == share.Coordinator {
+			fmt.Sscanf(m.Name, "member%d", &i)
+			return i, share.Term
+		}
+	}
+	f.t.Fatalf("%q coordinates, who is none of %+v", share.Coordinator, each)
+	return 0, 0
+}
+
+func (f *trial) story() {
+	began := time.Now()
+	for _, part := range []float64{0.1, 0.25} {
+		f.until(part)
+		i, term := f.coordinator()
+		f.kill(i)
+		killed := time.Now()
+		for {
+			if share, _, _ := f.rollout(); share.Term > term {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.t.Logf("at %2.0f %%: member%d, which coordinated in term %d, was killed; another was elected within %.1f s", 100*part, i, term, time.Since(killed).Seconds())
+		time.AfterFunc(5*time.Second, func() { f.start(i) })
+	}
+	time.Sleep(12 * time.Second) // the last coordinator has waited for the members of before
+	i, term := f.coordinator()
+	victim := (i + 1) % f.members
+	f.kill(victim)
+	f.t.Logf("at %2.0f %%: member%d was killed", 100*f.entered(), victim)
+	time.Sleep(5 * time.Second)
+	f.start(victim)
+
+	before := f.entered()
+	must(f.t, f.nats.Process.Kill())
+	f.nats.Wait()
+	time.Sleep(f.away)
+	after := f.entered()
+	f.startStore()
+	time.Sleep(5 * time.Second)
+	_, now := f.coordinator()
+	f.t.Logf("the store was away for %v: %.1f %% entered meanwhile, term %d before and %d after", f.away, 100*(after-before), term, now)
+	if line := f.away.Seconds() * float64(f.mbit) * 1e6 / 8 / float64(f.size); after < 0.99 && after-before < line/2 {
+		f.t.Errorf("%.1f %% entered in a time in which the line carries %.1f %%", 100*(after-before), 100*line)
+	}
+	if now != term {
+		f.t.Error("the office changed hands")
+	}
+	for {
+		share, verified, _ := f.rollout()
+		if share.Done == float64(f.members) {
+			break
+		}
+		if time.Since(began) > 30*time.Minute {
+			f.t.Fatalf("%v of %d done, %d bytes", share.Done, f.members, verified)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	f.t.Logf("%d members of %d MiB over %d Mbit/s: all done after %.0f s; the line needs %.0f s; %.4f copies entered", f.members, f.size>>20, f.mbit,
+		time.Since(began).Seconds(), float64(f.size)*8/float64(f.mbit)/1e6, f.entered())
+	if f.entered() > 1.02 {
+		f.t.Errorf("%.4f copies entered", f.entered())
+	}
+	want := fingerprint(f.t, filepath.Join(f.dir, "big.bin"))
+	for i := range f.runs {
+		if fingerprint(f.t, filepath.Join(f.dir, fmt.Sprint("out-", i), "big.bin")) != want {
+			f.t.Errorf("member%d has other bytes", i)
+		}
+	}
+}
