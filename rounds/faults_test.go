@@ -207,3 +207,45 @@ func TestEveryCallIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Neither the answer of a heartbeat came, nor could it be read back: abandoning the
+// office then writes what it says, over the heartbeat that did happen.
+func TestAnOfficeIsAbandonedOverAHeartbeatWhoseAnswerWasLost(t *testing.T) {
+	m := memkv.New()
+	calls := 0
+	kv := &faultyKV{KV: m, after: true}
+	a := office(t, kv, "a")
+	g := a.free(t, time.Minute, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	kv.n, kv.before = 1, func(string, context.Context) {
+		if calls++; calls == 2 {
+			cancel() // the reading back
+		}
+	}
+	if err := g.Extend(ctx); err == nil {
+		t.Fatal("it was extended")
+	}
+	kv.before = nil
+	ok(t, g.Abandon(t.Context(), "done"))
+	if rec := current(t, m); rec.State != rounds.Abandoned || rec.Outcome != "done" {
+		t.Errorf("%+v", rec)
+	}
+}
+
+func TestWhatIsSaidOfAHolderMayChange(t *testing.T) {
+	m := memkv.New()
+	a := office(t, m, "a")
+	g := a.free(t, time.Minute, 1)
+	ok(t, a.SetData("moved"))
+	ok(t, g.Extend(t.Context()))
+	if rec := current(t, m); rec.Data != "moved" {
+		t.Errorf("%+v", rec)
+	}
+	if a.SetData(string(make([]byte, rounds.MaxData+1))) == nil || a.SetData("\xff") == nil {
+		t.Error("what does not fit is taken")
+	}
+	ok(t, g.Extend(t.Context()))
+	if rec := current(t, m); rec.Data != "moved" {
+		t.Errorf("%+v", rec)
+	}
+}

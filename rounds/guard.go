@@ -161,10 +161,8 @@ func (g *Guard) write(ctx context.Context, rec Record, within time.Duration) (er
 		case own: // an earlier write did, whose answer was lost
 			g.rec, g.rev = is, e.Rev
 			continue
-		case e.Rev == g.rev && !refused(err): // nothing happened yet
+		case e.Rev == g.rev: // nothing happened yet
 			continue
-		case e.Rev == g.rev:
-			return fmt.Errorf("round %s: %w", r.c.Name, err)
 		}
 		return g.lost(is)
 	}

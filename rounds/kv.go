@@ -95,13 +95,3 @@ func CheckValue(value []byte) error {
 	}
 	return nil
 }
-
-// refused says whether a write surely did not happen.
-func refused(err error) bool {
-	for _, e := range []error{ErrExists, ErrConflict, ErrKey, ErrTooLarge} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}

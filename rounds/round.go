@@ -299,7 +299,7 @@ func (r *Round) heldBy(is reading) error {
 // nextTerm is one more than all terms there are signs of. Of a record or a pointer
 // that cannot be read, its revision is one: each term was one write at least.
 func (r *Round) nextTerm(ctx context.Context, was reading, within time.Duration) (uint64, error) {
-	high := max(r.high, was.rec.Term)
+	high := r.high // of the record, too
 	if was.finding == corrupt {
 		high = max(high, was.Rev)
 	}
