@@ -132,6 +132,28 @@ func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
 	must(t, <-shared)
 }
 
+// One that looks again at what it serves says at once what it does not have.
+func TestALookAtWhatIsServedKeepsNobodyWaiting(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1000, 1)
+	n := openNode(t)
+	s, err := n.Share(t.Context(), file, ShareOptions{})
+	must(t, err)
+	for entry, want := range map[EntryID]wire.Status{s.Entry(): wire.NotFound, 0: wire.Busy} {
+		asked := false
+		_, err = n.Share(t.Context(), file, ShareOptions{Entry: entry, Progress: func(store.ImportProgress) {
+			asked = true
+			if _, r := n.catalog.offers.Offered(share.IDOf(nil), ""); r.Status != want {
+				t.Errorf("entry %d: %v", entry, r)
+			}
+		}})
+		must(t, err)
+		if !asked {
+			t.Errorf("entry %d: it was not read", entry)
+		}
+	}
+}
+
 // moving moves a folder once, when it is there.
 type moving struct {
 	p2p.Blocks

@@ -72,7 +72,9 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 			return nil, err
 		}
 	}
-	defer n.catalog.offers.Reading()()
+	if was, _ := n.catalog.entry(e.ID); n.catalog.shared(was.Share) == nil { // else it is served meanwhile as it was
+		defer n.catalog.offers.Reading()()
+	}
 	imp, idle, err := n.importAll(ctx, path, opt)
 	if err != nil {
 		n.unshared(ctx, e.ID, err)

@@ -77,12 +77,24 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	case stdin && len(fl.exclude) > 0:
 		return opt, 0, usageError{errors.New("there is nothing in stdin that --exclude could leave out")}
 	}
+	if err := checkName(fl.name); err != nil {
+		return opt, 0, err
+	}
 	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude}
 	if opt.Links, err = linkMode(fl.links); err != nil {
 		return opt, 0, err
 	}
 	limitUp, err = parseRate("--limit-up", fl.limitUp)
 	return opt, limitUp, err
+}
+
+// checkName refuses what cannot be the name of a share, before anything is read for it.
+func checkName(name string) error {
+	var bad *share.PathError
+	if _, err := share.NewManifest(name+"/", nil); name != "" && errors.As(err, &bad) {
+		return usageError{fmt.Errorf("--name %q %s", name, bad.Problems[0].Why)}
+	}
+	return nil
 }
 
 func linkMode(s string) (store.LinkMode, error) {
