@@ -103,9 +103,10 @@ func TestAFullCatalogSaysSo(t *testing.T) {
 // Every version of the database that was ever released is opened, and its entries are
 // there. A new step of the schema adds a row here.
 func TestDatabasesOfEveryVersionOpen(t *testing.T) {
+	row := `(2, 'k', '{"source":"` + share.IDOf(nil).String() + `","dir":"` + filepath.ToSlash(abs("d")) + `","seed_ratio":1.5}', 5, 3, 6, x'%x', x'%x'`
 	fill := []string{
-		`INSERT INTO entries(kind, key, wish, added, state, since, share, older) VALUES
-		   (2, 'k', '{"source":"` + share.IDOf(nil).String() + `","dir":"` + filepath.ToSlash(abs("d")) + `","seed_ratio":1.5}', 5, 3, 6, x'%x', x'%x')`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older) VALUES ` + row + `)`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found) VALUES ` + row + `, 1)`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))
@@ -128,7 +129,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 			t.Fatalf("version %d: %v", v+1, err)
 		}
 		all, err := db.List(t.Context())
-		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 {
+		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 || all[0].Found != (v > 0) {
 			t.Errorf("version %d: %+v, %v", v+1, all, err)
 		}
 		db.Close()

@@ -95,6 +95,7 @@ type Status struct {
 	Files int
 	Done  time.Time // Fetch: when it was here; zero before
 	Sent  int64     // bytes of its content that others were sent
+	Found bool      // Fetch: some of it lay in Dir before: not all that is there now is this node's
 	Older []share.ID
 }
 

@@ -308,6 +308,34 @@ func TestRemoveTakesOnlyWhatTheNodeMade(t *testing.T) {
 	}
 }
 
+// What lay at its place before an entry was added is its owner's, although it is just
+// what the share is, or a part of it.
+func TestRemoveLeavesWhatLayThereBefore(t *testing.T) {
+	src := t.TempDir()
+	file(t, large(1), src, "tree", "big")
+	file(t, "two", src, "tree", "small")
+	a := begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{filepath.Join(src, "tree")}})
+	for _, repair := range []bool{false, true} {
+		to := t.TempDir()
+		file(t, large(1), to, "tree", "big")
+		if !repair {
+			file(t, "two", to, "tree", "small")
+		}
+		state := t.TempDir()
+		b := begun(t, state)
+		got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket, Dir: to, Repair: repair}).ID, "here", in(api.Served))
+		must(t, b.Close())
+		b = begun(t, state) // and it is remembered
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if len(r.Data) > 0 || !strings.Contains(r.Kept, "before") {
+			t.Errorf("removed: %+v", r)
+		}
+		same(t, filepath.Join(to, "tree", "big"), large(1))
+	}
+}
+
 func TestAPartOfAShareAndThenMore(t *testing.T) {
 	src := t.TempDir()
 	file(t, "one", src, "tree", "1")

@@ -256,8 +256,11 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	if found, err := store.Find(e.Dir, e.Share); err == nil && found.Path != "" {
 		kept = fmt.Sprintf("%s has what was fetched so far, and stays; remove it by hand", found.Path)
 	}
-	if e.Path == "" {
+	switch {
+	case e.Path == "":
 		return gone, kept
+	case e.Found:
+		return gone, fmt.Sprintf("some of %s lay there before this node fetched it, so all of it stays; remove it by hand", e.Path)
 	}
 	if m == nil {
 		var err error
