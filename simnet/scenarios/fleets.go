@@ -180,7 +180,7 @@ var fleets = []*simnet.Scenario{
 			f, source, members, _ := newFleet(r, 8, 4)
 			rng := r.Rand("claims")
 			boaster, toAll, bound := members[rng.IntN(len(members))], rng.IntN(2) == 0, 25*time.Second
-			if toAll { // who asks it for a piece is told that it is not there
+			if toAll { // whoever asks it for a piece is told that it is not there
 				bound = 10 * time.Second
 			}
 			boaster.Become(simnet.Boaster(toAll))
