@@ -113,6 +113,11 @@ func TestSyncsAndOtherWorkOfTheDisk(t *testing.T) {
 // While a transfer begins again, what the disk says of before is of no interest, and nothing
 // is finished; what could not be closed is the end.
 func TestWhatHappensWhileATransferBeginsAgain(t *testing.T) {
+	x := full(t)
+	x.happens(func() { x.x.WorkerFailed("verifier", "a bug", x.now) })
+	x.worked(nil, 100, 0)
+	x.pass(lookEvery)
+	x.claim(x.work == nil, "it does %v, and is being given up", x.work)
 	w := fetching(t, Config{}, "a")
 	w.piece("a", 0)
 	w.pass(2 * time.Second)
