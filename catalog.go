@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,12 +105,13 @@ type catalog struct {
 	last      EntryID // given, if nothing is kept
 	transfers map[share.ID]*Transfer
 	shares    map[share.ID]*Share
+	listings  map[share.ID]listing
 	closed    bool
 }
 
 func openCatalog(cfg Config) (*catalog, error) {
-	c := &catalog{offers: store.NewOffers(), kept: cfg.Catalog, hear: cfg.OnEntry, log: cfg.Logger,
-		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}}
+	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, log: cfg.Logger,
+		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, listings: map[share.ID]listing{}}
 	if c.kept == nil {
 		return c, nil
 	}
@@ -259,10 +261,23 @@ func (c *catalog) remove(id EntryID) error {
 
 // ---- what runs ----
 
-// begin takes a transfer in: one of each share at a time.
-func (c *catalog) begin(t *Transfer) error {
+// begin takes a transfer in: one of each share at a time. It waits while somebody asks
+// for the share's list of files alone.
+func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for c.listings[t.id] != nil {
+		l := c.listings[t.id]
+		c.mu.Unlock()
+		select {
+		case <-l:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 	switch {
 	case c.closed:
 		return errClosed
@@ -284,9 +299,9 @@ func (c *catalog) forget(t *Transfer) {
 }
 
 // offerPart offers what a transfer has, unless the share is shared anyway.
-func (c *catalog) offerPart(p *store.Partial) {
-	if c.shared(p.Manifest().ID()) == nil {
-		c.offers.Add(p)
+func (c *catalog) offerPart(t *Transfer, p *store.Partial) {
+	if c.shared(t.id) == nil {
+		c.offers.Add(p, t.opt.Allow...)
 	}
 }
 
@@ -300,7 +315,7 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	before = c.shares[s.ID()]
 	c.shares[s.ID()] = s
 	c.mu.Unlock()
-	c.offers.Add(s.imported.Tree)
+	c.offers.Add(s.imported.Tree, s.allow...)
 	return before, nil
 }
 

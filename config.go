@@ -45,6 +45,9 @@ type Config struct {
 	// DownloadRate bounds what this node asks others for, in bytes per second of
 	// file content over all transfers; 0 is no bound.
 	DownloadRate int64
+	// Allow are the peers that may have what this node serves; default everybody. A share
+	// may have a list of its own, which counts in its place.
+	Allow []peers.ID
 	// Fleet is how the node works together with others of its owner; default not.
 	Fleet Fleet
 	// Leases, Ranking, Uploads and P2P are the configuration of those packages. What
@@ -108,6 +111,7 @@ func (c Config) Validate() error {
 	bounds.In(&f, "Buffers", c.Buffers, 1, 1<<24)
 	bounds.In(&f, "UploadRate", c.UploadRate, 1<<10, 1<<50)
 	bounds.In(&f, "DownloadRate", c.DownloadRate, 1, 1<<50)
+	f.Add("Allow", peerIDs(c.Allow))
 	f.Add("Fleet", c.Fleet.validate())
 	f.Add("Leases", c.Leases.Validate())
 	f.Add("Ranking", c.Ranking.Validate())

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 
+	ma "github.com/multiformats/go-multiaddr"
+
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
 )
 
 // Entries are those of the node's catalog, by ID.
@@ -163,4 +166,19 @@ func (n *Node) settle(t *Transfer, err error, then func()) {
 	if !durable {
 		note()
 	}
+}
+
+// peerIDs says which of these is no ID of a peer.
+func peerIDs(ids []peers.ID) error {
+	for _, id := range ids {
+		m, err := ma.NewMultiaddr("/p2p/" + string(id))
+		if err == nil {
+			var text string
+			if text, err = m.ValueForProtocol(ma.P_P2P); err == nil && text == string(id) {
+				continue
+			}
+		}
+		return fmt.Errorf("%q is no ID of a peer (such as 12D3...)", id)
+	}
+	return nil
 }

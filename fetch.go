@@ -52,6 +52,9 @@ type FetchOptions struct {
 	Select func(share.Entry) Priority `json:"-"`
 	// Stall ends the transfer after so long without a verified byte; default 60 s.
 	Stall time.Duration
+	// Allow are the peers that may have of this node what it has of the share; default
+	// those of Config.Allow.
+	Allow []peers.ID
 	// Anonymous keeps this node from being named to others as a source.
 	Anonymous bool
 	// Keep goes on serving the share when it is whole, until the node is closed
@@ -81,8 +84,10 @@ type Transfer struct {
 	opt    FetchOptions
 	events chan Event
 	done   chan struct{}
-	opened func() // others who ask for the share meanwhile are told to come back
+	listed chan struct{} // closed when the list of files is known, or the transfer has ended
+	opened func()        // others who ask for the share meanwhile are told to come back
 
+	once     sync.Once // of saidList
 	mu       sync.Mutex
 	manifest *share.Manifest
 	partial  *store.Partial
@@ -98,6 +103,7 @@ func (o FetchOptions) validate() error {
 	bounds.In(&f, "MaxSources", o.MaxSources, 1, 1<<16)
 	bounds.In(&f, "SyncEvery", o.SyncEvery, time.Millisecond, time.Hour)
 	bounds.In(&f, "SyncBytes", o.SyncBytes, 1, 1<<50)
+	f.Add("Allow", peerIDs(o.Allow))
 	return f.Err()
 }
 
@@ -135,13 +141,14 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if len(sources) == 0 && known == nil {
 		return nil, ErrNoSource
 	}
-	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, events: make(chan Event, 256), done: make(chan struct{}), last: Progress{Share: id}}
-	if err := n.catalog.begin(t); err != nil {
+	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, events: make(chan Event, 256), done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}}
+	if err := n.catalog.begin(ctx, t); err != nil {
 		return nil, err
 	}
 	if err := n.enter(t, ticketOrID, known); err != nil {
 		t.opened()
 		n.catalog.forget(t)
+		t.saidList()
 		return nil, err
 	}
 	err = n.program.Fetch(ctx, actors.FetchShare{
@@ -152,6 +159,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err != nil {
 		t.opened()
 		n.catalog.forget(t)
+		t.saidList()
 		n.settle(t, err, func() {})
 		close(t.done) // Close may wait for it
 		return nil, err
@@ -258,7 +266,8 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	t.mu.Lock()
 	t.manifest, t.partial = m, p
 	t.mu.Unlock()
-	t.node.catalog.offerPart(p)
+	t.saidList()
+	t.node.catalog.offerPart(t, p)
 	t.node.catalog.change(t.entry, func(e *Entry) { e.Name = m.Name })
 	t.opened()
 	return p, nil
@@ -318,6 +327,7 @@ func (t *Transfer) ended(e Ended) {
 	t.mu.Unlock()
 	t.opened()
 	t.node.catalog.forget(t)
+	t.saidList()
 	if e.Err != nil || !t.opt.Keep {
 		t.node.leave(t)
 	}
@@ -340,6 +350,9 @@ func (t *Transfer) over(e Ended) {
 		}
 	}
 }
+
+// saidList tells those who wait for the list of files that it is known, or will not be.
+func (t *Transfer) saidList() { t.once.Do(func() { close(t.listed) }) }
 
 // ID is the share that is being fetched.
 func (t *Transfer) ID() share.ID { return t.id }

@@ -108,7 +108,7 @@ func (n *Node) start(ctx context.Context) error {
 	})
 	offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
-	blocks := func(peers.ID) p2p.Blocks { return offers }
+	blocks := func(child peers.ID) p2p.Blocks { return offers.For(child) }
 	if serve := n.cfg.Simulation.Serve; serve != nil {
 		blocks = serve(offers)
 	}

@@ -9,14 +9,12 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
-	"github.com/piecelease/fetcher/wire"
 )
 
 // ShareOptions are what Share may be told. The zero value works.
@@ -31,6 +29,10 @@ type ShareOptions struct {
 	// without a slash matches at any depth, and one that begins with a slash only
 	// where it says.
 	Exclude []string
+	// Allow are the peers that may have the share; default those of Config.Allow. Others
+	// read that it is not allowed: their transfers end with an error that wraps
+	// share.ErrNotAllowed. What those that have it do with it is theirs to decide.
+	Allow []peers.ID
 	// Passing says that the files will not be shared again: nothing of them is remembered.
 	Passing bool
 	// Links says what becomes of symbolic links; default keep.
@@ -48,6 +50,7 @@ type ShareOptions struct {
 type Share struct {
 	node     *Node
 	entry    EntryID
+	allow    []peers.ID
 	manifest *share.Manifest
 	imported *store.Imported
 	idle     []string
@@ -65,6 +68,9 @@ type Share struct {
 // Errors wrap path.ErrBadPattern for a pattern of Exclude; *store.ProblemsError and
 // *share.PathError list what cannot be shared.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
+	if err := peerIDs(opt.Allow); err != nil {
+		return nil, fmt.Errorf("the list of who is allowed: %w", err)
+	}
 	e := Entry{ID: opt.Entry, State: EntryServed, Path: path, Serving: opt, Added: n.cfg.Wall()}
 	if n.cfg.Simulation.FS == nil {
 		var err error
@@ -80,7 +86,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 		n.unshared(ctx, e.ID, err)
 		return nil, err
 	}
-	s := &Share{node: n, manifest: imp.Manifest, imported: imp, idle: idle, done: make(chan struct{})}
+	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, idle: idle, done: make(chan struct{})}
 	e.Share, e.Name = s.ID(), imp.Manifest.Name
 	old, _ := n.catalog.entry(e.ID)
 	if s.entry, err = n.catalog.put(e); err != nil {
@@ -267,91 +273,4 @@ func (n *Node) withdraw(ctx context.Context, id share.ID) (children int, err err
 	children, err = n.program.Withdraw(ctx, id, "")
 	n.catalog.offers.Remove(id)
 	return children, err
-}
-
-// Manifest is the list of files of a share: the one that this node knows, or that of
-// the first peer that sends it, within a minute. Nothing else is fetched. more are
-// further peers, as in FetchOptions.Peers. Errors are as those of Fetch and of Wait.
-func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (*share.Manifest, error) {
-	id, sources, err := ParseSource(ticketOrID, more)
-	if err != nil {
-		return nil, err
-	}
-	if m, err := n.state.Manifest(id); err == nil {
-		return m, nil
-	}
-	if len(sources) == 0 {
-		return nil, ErrNoSource
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	m, err := n.askForManifest(ctx, id, sources)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.state.SaveManifest(m); err != nil {
-		n.log.Warn("the manifest was not kept", "error", err)
-	}
-	return m, nil
-}
-
-// busyRetry is how long a source that is busy is left alone, at least.
-const busyRetry = 100 * time.Millisecond
-
-// askForManifest asks all sources at once, and those that are busy again; the first
-// good answer counts.
-func (n *Node) askForManifest(ctx context.Context, id share.ID, sources []peers.Addr) (*share.Manifest, error) {
-	type answer struct {
-		from peers.Addr
-		b    []byte
-		r    wire.Reply
-		err  error
-	}
-	answers := make(chan answer, len(sources)) // one is under way, or waits, for each
-	ask := func(src peers.Addr) (cancel func()) {
-		return n.host.FetchManifest(src, id, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
-			answers <- answer{src, b, r, err}
-		})
-	}
-	for _, src := range sources {
-		defer ask(src)()
-	}
-	var unreachable, missing int
-	var last error
-	busy := make(chan peers.Addr, len(sources))
-	for left := len(sources); left > 0; {
-		select {
-		case src := <-busy:
-			defer ask(src)()
-			continue
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
-		case a := <-answers:
-			if a.err == nil && a.r.Status == wire.Busy {
-				defer time.AfterFunc(max(a.r.Retry, busyRetry), func() { busy <- a.from }).Stop()
-				continue
-			}
-			left--
-			switch {
-			case a.err == nil && a.r.Status == wire.OK:
-				return share.DecodeManifest(a.b)
-			case errors.Is(a.err, peers.ErrUnreachable):
-				unreachable++
-				last = a.err
-			case a.err != nil:
-				last = a.err
-			case a.r.Status == wire.NotFound:
-				missing++
-			default:
-				last = fmt.Errorf("%s %v", a.from.ID.Short(), a.r)
-			}
-		}
-	}
-	switch {
-	case unreachable == len(sources):
-		return nil, fmt.Errorf("%w: none of the peers could be reached: %v", share.ErrNetwork, last)
-	case missing == len(sources):
-		return nil, fmt.Errorf("%w: asked %d", share.ErrNotFound, missing)
-	}
-	return nil, fmt.Errorf("%w: no peer sent the list of files: %v", share.ErrStalled, last)
 }

@@ -478,6 +478,9 @@ func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 		}
 	case m.Retry > 0:
 		f.core.Declined(m.Retry, orElse(m.Reason, "is busy"), f.s.Now())
+	case m.NotAllowed:
+		f.told.Outcome = share.ErrNotAllowed
+		f.core.Stop(wire.Reply{Status: wire.Refused, NotAllowed: true}.String(), f.s.Now())
 	default:
 		f.gone(orElse(m.Reason, "does not have the share"))
 	}

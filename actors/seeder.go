@@ -156,7 +156,7 @@ func (d *seeder) flushSoon() {
 // withdraw says goodbye to those who subscribed to a share, unless it is still offered.
 func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 	told := 0
-	if _, r := d.catalog.Offered(m.Share, d.s.Self()); r.Status != wire.OK {
+	if d.catalog.Bits(m.Share) == nil {
 		o := d.audiences[m.Share]
 		if o != nil {
 			delete(d.audiences, m.Share)
@@ -191,9 +191,10 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	if peer == "" {
 		return // a local actor has no business here
 	}
-	why, retry := d.refusal(peer, m)
+	pieces, r := d.catalog.Offered(m.Share, peer)
+	why, retry := d.refusal(peer, m, pieces, r)
 	if why != "" {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: why, Retry: retry})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: why, Retry: retry, NotAllowed: r.NotAllowed})
 		return
 	}
 	o := d.audiences[m.Share]
@@ -208,16 +209,18 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	}
 }
 
-// refusal is why a subscription is refused; empty if it is not. What it costs is taken
-// from what this node can spare for the peer.
-func (d *seeder) refusal(peer peers.ID, m wire.Subscribe) (why string, retry time.Duration) {
-	pieces, r := d.catalog.Offered(m.Share, peer)
+// refusal is why a subscription to a share of so many pieces is refused, of which the
+// Catalog says r; empty if it is not. What it costs is taken from what this node can
+// spare for the peer.
+func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Reply) (why string, retry time.Duration) {
 	o := d.audiences[m.Share]
 	switch {
 	case r.Status == wire.Busy && r.Reason != "":
 		return r.String(), r.Retry
 	case r.Status == wire.Busy:
 		return "is opening the share", r.Retry
+	case r.NotAllowed:
+		return r.String(), 0
 	case r.Status != wire.OK:
 		return "does not have the share", 0
 	case !m.Mirror && o != nil && len(o.children) >= maxChildren && o.byPeer[peer] == nil:

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +22,10 @@ type Offers struct {
 	sources map[share.ID]Source
 	leaving map[share.ID]bool // of sources: no longer told of, and still read
 	opening map[share.ID]int
-	reading int                 // shares that will be offered, of which the IDs are not known yet
-	gone    map[share.ID]string // why
+	reading int                     // shares that will be offered, of which the IDs are not known yet
+	gone    map[share.ID]string     // why
+	allowed map[share.ID][]peers.ID // of sources: who alone may have them, if not default
+	allow   []peers.ID              // who alone may have the others; empty: everybody
 	onGone  func(share.ID, string)
 	closed  bool
 }
@@ -37,18 +40,21 @@ const (
 // maxGone bounds the shares whose end is remembered.
 const maxGone = 1024
 
-// NewOffers is Offers with nothing in it.
-func NewOffers() *Offers {
-	return &Offers{sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]string{}}
+// NewOffers is Offers with nothing in it. With allow, only these peers are told of what
+// is added later, and served; but those that Add says of a share.
+func NewOffers(allow ...peers.ID) *Offers {
+	return &Offers{allow: allow, allowed: map[share.ID][]peers.ID{}, sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]string{}}
 }
 
 // Offered says whether a peer may subscribe to a share, which then has so many pieces, or
 // what to answer it.
-func (o *Offers) Offered(id share.ID, _ peers.ID) (pieces int, r wire.Reply) {
+func (o *Offers) Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	s := o.sources[id]
 	switch {
+	case s != nil && !o.leaving[id] && !o.allows(id, to):
+		return 0, notAllowed
 	case s != nil && !o.leaving[id]:
 		return s.Manifest().Layout().Pieces(), wire.Reply{}
 	case o.opening[id] > 0:
@@ -61,6 +67,49 @@ func (o *Offers) Offered(id share.ID, _ peers.ID) (pieces int, r wire.Reply) {
 
 // stillReading is the answer about a share that may be offered soon.
 var stillReading = wire.Reply{Status: wire.Busy, Retry: retryReading, Reason: "it is still reading files, and may have the share then"}
+
+var notAllowed = wire.Reply{Status: wire.Refused, NotAllowed: true, Reason: "not allowed"}
+
+// allows says whether a peer may have a share; mu is held.
+func (o *Offers) allows(id share.ID, to peers.ID) bool {
+	list := o.allowed[id]
+	if len(list) == 0 {
+		list = o.allow
+	}
+	return len(list) == 0 || slices.Contains(list, to)
+}
+
+// For is what there is for one peer to read.
+func (o *Offers) For(peer peers.ID) OffersTo { return OffersTo{o, peer} }
+
+// OffersTo are Offers as one peer sees them: it gets no list of files and no blocks of a
+// share that it may not have.
+type OffersTo struct {
+	*Offers
+	to peers.ID
+}
+
+func (o OffersTo) refuses(id share.ID) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.sources[id] != nil && !o.allows(id, o.to)
+}
+
+// Manifest is as that of Offers.
+func (o OffersTo) Manifest(id share.ID) ([]byte, wire.Reply) {
+	if o.refuses(id) {
+		return nil, notAllowed
+	}
+	return o.Offers.Manifest(id)
+}
+
+// Check is as that of Offers. It comes before each Proof and ReadRun.
+func (o OffersTo) Check(id share.ID, p share.Piece, first share.Block, n int) (bytes int, r wire.Reply) {
+	if o.refuses(id) {
+		return 0, notAllowed
+	}
+	return o.Offers.Check(id, p, first, n)
+}
 
 // Bits are the pieces of a share that can be read, as they travel; nil if it is not offered.
 func (o *Offers) Bits(id share.ID) []byte {
@@ -126,21 +175,22 @@ func (o *Offers) Reading() (done func()) {
 	})
 }
 
-// Add offers a share, in place of what was offered under its ID. A Tree belongs
+// Add offers a share, in place of what was offered under its ID: to allow alone, if
+// that is not empty, and else to whom NewOffers says. A Tree belongs
 // to the Offers from then on and is closed when it is taken out. A Partial stays
 // its transfer's; once done it can be read until it is taken out, also after its
 // Close.
-func (o *Offers) Add(s Source) {
+func (o *Offers) Add(s Source, allow ...peers.ID) {
 	if p, ok := s.(*Partial); ok {
 		p.offer()
 	}
-	if old := o.swap(s); old != nil {
+	if old := o.swap(s, allow); old != nil {
 		letGo(old)
 	}
 }
 
 // swap puts s in and returns what to let go of.
-func (o *Offers) swap(s Source) Source {
+func (o *Offers) swap(s Source, allow []peers.ID) Source {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -148,7 +198,7 @@ func (o *Offers) swap(s Source) Source {
 	}
 	id := s.Manifest().ID()
 	old := o.sources[id]
-	o.sources[id] = s
+	o.sources[id], o.allowed[id] = s, allow
 	delete(o.leaving, id)
 	delete(o.gone, id)
 	if old == s {
@@ -203,6 +253,7 @@ func (o *Offers) Drop(p *Partial) {
 // forget takes a share off the list; mu is held.
 func (o *Offers) forget(id share.ID) {
 	delete(o.sources, id)
+	delete(o.allowed, id)
 	delete(o.leaving, id)
 }
 

@@ -74,7 +74,7 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 		src.up, src.notFound = true, true
 		s.giveUp(src, "does not have the share")
 	default:
-		src.up, src.notFound = true, r.Status == wire.Gone
+		src.up, src.notFound, src.denied = true, r.Status == wire.Gone, r.NotAllowed
 		s.giveUp(src, r.String())
 	}
 }

@@ -30,6 +30,7 @@ type source struct {
 	answered bool      // something took a connection, at least once
 	lastLoss string    // why the last connection failed; empty: none did, or another one works
 	notFound bool      // said that it does not have the share
+	denied   bool      // said that this node may not have it
 	out      bool      // over for good
 	lost     bool      // ... unless it comes by itself: it could not be reached
 }

@@ -157,6 +157,7 @@ func (s *sources) status(m SourceStatus) bool {
 	switch {
 	case m.Gone:
 		src.notFound = src.notFound || errors.Is(m.Outcome, share.ErrNotFound)
+		src.denied = src.denied || errors.Is(m.Outcome, share.ErrNotAllowed)
 		s.giveUp(src, m.Why)
 		s.startWaiting()
 	case src.named && !src.up && m.Dials >= namedDials:

@@ -10,7 +10,7 @@ import (
 
 // hopeless is why no source is left that could ever help; nil: one may.
 func (s *sources) hopeless() error {
-	var out, notFound, unreachable, liars int
+	var out, notFound, unreachable, liars, denied int
 	for _, src := range s.order {
 		switch {
 		case !src.connected() && src.dials >= enoughDials:
@@ -21,6 +21,9 @@ func (s *sources) hopeless() error {
 		if src.notFound {
 			notFound++
 		}
+		if src.denied {
+			denied++
+		}
 		if src.info.BadBlocks > 0 || src.info.Banned { // now, or before
 			liars++
 		}
@@ -29,6 +32,8 @@ func (s *sources) hopeless() error {
 	switch {
 	case unreachable == n:
 		return s.noConnection()
+	case denied > 0 && denied+notFound == n:
+		return fmt.Errorf("%w: %d of %s may give the share to named peers only, and %s is none of them", share.ErrNotAllowed, denied, words.Count(n, "peer"), s.fetch.Self)
 	case notFound == n:
 		return fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, s.lastWord())
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others

@@ -139,6 +139,10 @@ var codecs = []codec{
 		manifestHeader{reply: Reply{Status: Gone, Retry: time.Second, Reason: "datei verändert"}},
 		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longText}},
 		&pb.ManifestHeader{Status: pb.Status_STATUS_GONE, RetryMs: 1000, Reason: "datei verändert"}),
+	of("manifest-header-not-allowed", appendManifestHeader, parseManifestHeader, drawManifestHeader,
+		manifestHeader{reply: Reply{Status: Refused, NotAllowed: true}},
+		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longText, NotAllowed: true}},
+		&pb.ManifestHeader{Status: pb.Status_STATUS_REFUSED, NotAllowed: true}),
 	of("envelope", AppendEnvelope, ParseEnvelope, drawEnvelope,
 		Envelope{Kind: KindTell, To: "seeder", Token: 5, Reply: 9, Type: TypeGoodbye, Payload: []byte{1, 2, 3}, Credit: 64},
 		Envelope{Kind: KindUnsupported, To: strings.Repeat("n", MaxName), Token: maxToken, Reply: maxToken, Type: 1<<32 - 1, Payload: make([]byte, MaxPayload), Credit: 1<<32 - 1},
@@ -152,10 +156,14 @@ var codecs = []codec{
 		Subscribe{someID, longAddrs, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr}, Mirror: true}),
 	of("subscribe-result", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
-		SubscribeResult{someID, true, "full", 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
-		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
+		SubscribeResult{someID, true, "full", 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}, false},
+		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
 		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Reason: "full", RetryMs: 30_000,
 			Children: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
+	of("subscribe-result-not-allowed", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
+		SubscribeResult{Share: someID, NotAllowed: true},
+		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
+		&pb.SubscribeResult{Share: someID.Bytes(), NotAllowed: true}),
 	of("unsubscribe", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
 		Unsubscribe{Share: someID}, Unsubscribe{someID, true}, &pb.Unsubscribe{Share: someID.Bytes()}),
 	of("unsubscribe-done", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
@@ -308,7 +316,7 @@ func drawPieceFrame(t *rapid.T) PieceFrame {
 }
 
 func drawReply(t *rapid.T) Reply {
-	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), text(MaxReason).Draw(t, "reason"), false} // Elsewhere is of pieces only
+	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), text(MaxReason).Draw(t, "reason"), false, false} // Elsewhere is of pieces only, NotAllowed of manifests
 }
 
 func drawHeader(t *rapid.T) Header {
@@ -331,7 +339,9 @@ func drawHeader(t *rapid.T) Header {
 
 func drawManifestHeader(t *rapid.T) manifestHeader {
 	if drawBool(t) {
-		return manifestHeader{reply: drawReply(t)}
+		r := drawReply(t)
+		r.NotAllowed = r.Status == Refused && drawBool(t)
+		return manifestHeader{reply: r}
 	}
 	return manifestHeader{size: rapid.Int64Range(1, share.MaxManifest).Draw(t, "size")}
 }
@@ -358,7 +368,7 @@ func drawSubscribeResult(t *rapid.T) SubscribeResult {
 	return SubscribeResult{drawID(t), drawBool(t), text(MaxReason).Draw(t, "reason"), drawMS(t),
 		drawList(t, "children", MaxChildren, func(t *rapid.T) peers.Addr {
 			return peers.Addr{ID: peers.ID("p" + text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
-		})}
+		}), drawBool(t)}
 }
 
 func drawHaveMap(t *rapid.T) HaveMap {

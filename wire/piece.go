@@ -101,7 +101,9 @@ type Header struct {
 }
 
 // Reply is the header's status and what goes with it.
-func (h *Header) Reply() Reply { return Reply{h.Status, h.Retry, h.Reason, h.Elsewhere} }
+func (h *Header) Reply() Reply {
+	return Reply{Status: h.Status, Retry: h.Retry, Reason: h.Reason, Elsewhere: h.Elsewhere}
+}
 
 func (h *Header) fields(c *coder) {
 	c.uint64(1, &h.ID)

@@ -43,11 +43,17 @@ type Reply struct {
 	// Elsewhere, with Busy: only for this piece. It was just given to another
 	// child, and is to be had there soon. In replies to requests for pieces.
 	Elsewhere bool
+	// NotAllowed, with Refused: the share is here, for peers that its owner named, and
+	// the asker is none of them. In replies to requests for manifests.
+	NotAllowed bool
 }
 
 // String is what a reply says of who gave it, in words for people.
 func (r Reply) String() string {
 	s := [...]string{"serves it", "does not have it", "no longer has the share", "is busy", "refuses"}[min(r.Status, Refused)]
+	if r.NotAllowed {
+		return "does not allow this node to have the share"
+	}
 	if r.Reason != "" {
 		s += ": " + r.Reason
 	}

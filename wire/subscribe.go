@@ -39,6 +39,9 @@ type SubscribeResult struct {
 	Reason   string        // refused: for people; at most MaxReason bytes
 	Retry    time.Duration // refused: ask again after; 0 for never
 	Children []peers.Addr  // others that fetch the share, or serve it on; the first MaxChildren are sent
+	// NotAllowed, if refused: the share is here, for peers that its owner named, and the
+	// subscriber is none of them.
+	NotAllowed bool
 }
 
 func (m *SubscribeResult) fields(c *coder) {
@@ -48,6 +51,7 @@ func (m *SubscribeResult) fields(c *coder) {
 	c.ms(4, &m.Retry)
 	m.Children = firstOf(m.Children, MaxChildren)
 	c.peers(5, &m.Children, MaxChildren)
+	c.bool(6, &m.NotAllowed)
 }
 
 // Unsubscribe ends a subscription. Child to source.

@@ -108,9 +108,6 @@ func peerOf(addr string) (peers.ID, error) {
 
 // allowed are the IDs of peers, however they are written.
 func allowed(list []string) ([]peers.ID, error) {
-	if len(list) == 0 {
-		return nil, usageError{errors.New("--allow, --allow-file: name at least one peer")}
-	}
 	var out []peers.ID
 	for _, s := range list {
 		id, err := peerOf("/p2p/" + s)
@@ -194,6 +191,9 @@ func (x allowance) read() ([]peers.ID, error) {
 			line, _, _ = strings.Cut(line, "#")
 			list = append(list, strings.Fields(line)...)
 		}
+	}
+	if len(list) == 0 {
+		return nil, usageError{errors.New("--allow, --allow-file: name at least one peer")}
 	}
 	return allowed(list)
 }

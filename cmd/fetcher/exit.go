@@ -21,6 +21,7 @@ const (
 	exitStalled     = 4
 	exitLied        = 5
 	exitNetwork     = 6
+	exitNotAllowed  = 7
 	exitDiskFull    = 9
 	exitHeld        = 11
 	exitExists      = 13
@@ -52,6 +53,7 @@ var outcomes = []struct {
 	{exitDiskFull, "disk_full", share.ErrDiskFull},
 	{exitNetwork, "network", share.ErrNetwork},
 	{exitNotFound, "not_found", share.ErrNotFound},
+	{exitNotAllowed, "not_allowed", share.ErrNotAllowed},
 	{exitLied, "lied", share.ErrLied},
 	{exitStalled, "stalled", share.ErrStalled},
 	{exitNoNode, "no_node", api.ErrNoNode},
@@ -109,6 +111,7 @@ var advices = []struct {
 	{errListen, "Name another address with --listen."},
 	{share.ErrNetwork, "See that it is still shared, and that this machine can reach the other. The same command tries again."},
 	{share.ErrNotFound, "It is not shared there any more, or never was: ask for a new ticket."},
+	{share.ErrNotAllowed, "Ask whoever shares it to allow this node, by the ID that is named here."},
 	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
 	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
 }

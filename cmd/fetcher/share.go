@@ -22,9 +22,9 @@ import (
 
 // shareFlags are the flags of share.
 type shareFlags struct {
-	listen, announce, exclude []string
-	name, links, limitUp      string
-	qr                        bool
+	listen, announce, exclude, allow []string
+	name, links, limitUp             string
+	qr                               bool
 }
 
 func (a *app) shareCommand() *cobra.Command {
@@ -58,6 +58,7 @@ a slash matches at any depth, and one that begins with a slash only there.`,
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
+	f.StringArrayVar(&fl.allow, "allow", nil, "give it to this `PEER` alone, an ID; may be repeated. Others are told their ID")
 	f.StringVar(&fl.links, "links", "keep", "what becomes of symbolic links, a `MODE`: keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
@@ -82,6 +83,9 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	}
 	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude}
 	if opt.Links, err = linkMode(fl.links); err != nil {
+		return opt, 0, err
+	}
+	if opt.Allow, err = allowed(fl.allow); err != nil {
 		return opt, 0, err
 	}
 	limitUp, err = parseRate("--limit-up", fl.limitUp)

@@ -86,6 +86,7 @@ const golden = {
   'have-map': wire.Messages[wire.HAVE_MAP],
   'manifest-header': wire.ManifestHeader,
   'manifest-header-gone': wire.ManifestHeader,
+  'manifest-header-not-allowed': wire.ManifestHeader,
   'manifest-request': wire.ManifestRequest,
   'piece-cancel': wire.PieceRequest,
   'piece-header': wire.PieceHeader,
@@ -97,6 +98,7 @@ const golden = {
   subscribe: wire.Messages[wire.SUBSCRIBE],
   'subscribe-mirror': wire.Messages[wire.SUBSCRIBE],
   'subscribe-result': wire.Messages[wire.SUBSCRIBE_RESULT],
+  'subscribe-result-not-allowed': wire.Messages[wire.SUBSCRIBE_RESULT],
   unsubscribe: wire.Messages[wire.UNSUBSCRIBE],
   'unsubscribe-done': wire.Messages[wire.UNSUBSCRIBE],
 };

@@ -354,9 +354,10 @@ type SubscribeResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Accepted      bool                   `protobuf:"varint,2,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                   // refused: for people
-	RetryMs       uint32                 `protobuf:"varint,4,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: ask again after; 0 never
-	Children      []*PeerAddr            `protobuf:"bytes,5,rep,name=children,proto3" json:"children,omitempty"`               // others that fetch the share and agreed to be named
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                            // refused: for people
+	RetryMs       uint32                 `protobuf:"varint,4,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`          // refused: ask again after; 0 never
+	Children      []*PeerAddr            `protobuf:"bytes,5,rep,name=children,proto3" json:"children,omitempty"`                        // others that fetch the share and agreed to be named
+	NotAllowed    bool                   `protobuf:"varint,6,opt,name=not_allowed,json=notAllowed,proto3" json:"not_allowed,omitempty"` // refused: the share is here, and not for the subscriber
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,6 +425,13 @@ func (x *SubscribeResult) GetChildren() []*PeerAddr {
 		return x.Children
 	}
 	return nil
+}
+
+func (x *SubscribeResult) GetNotAllowed() bool {
+	if x != nil {
+		return x.NotAllowed
+	}
+	return false
 }
 
 type PeerAddr struct {
@@ -1815,13 +1823,15 @@ const file_actor_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x1a\n" +
 	"\bnameable\x18\x03 \x01(\bR\bnameable\x12\x16\n" +
-	"\x06mirror\x18\x04 \x01(\bR\x06mirror\"\xaa\x01\n" +
+	"\x06mirror\x18\x04 \x01(\bR\x06mirror\"\xcb\x01\n" +
 	"\x0fSubscribeResult\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x19\n" +
 	"\bretry_ms\x18\x04 \x01(\rR\aretryMs\x122\n" +
-	"\bchildren\x18\x05 \x03(\v2\x16.fetcher.wire.PeerAddrR\bchildren\"0\n" +
+	"\bchildren\x18\x05 \x03(\v2\x16.fetcher.wire.PeerAddrR\bchildren\x12\x1f\n" +
+	"\vnot_allowed\x18\x06 \x01(\bR\n" +
+	"notAllowed\"0\n" +
 	"\bPeerAddr\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"7\n" +

@@ -1,0 +1,111 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Manifest is the list of files of a share: the one that this node knows, or that of
+// the first peer that sends it, within a minute. Nothing else is fetched. more are
+// further peers, as in FetchOptions.Peers. Errors are as those of Fetch and of Wait.
+func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (*share.Manifest, error) {
+	id, sources, err := ParseSource(ticketOrID, more)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if t := n.catalog.running(id); t != nil && t.Manifest() != nil {
+			return t.Manifest(), nil
+		}
+		if m, err := n.state.Manifest(id); err == nil {
+			return m, nil
+		}
+		if len(sources) == 0 {
+			return nil, ErrNoSource
+		}
+		mine, others := n.catalog.list(id)
+		if mine != nil {
+			return n.askForManifest(ctx, mine, id, sources)
+		}
+		select {
+		case <-others: // it is known then, or we ask
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
+		}
+	}
+}
+
+// listing is a question for a list of files; closed when it has been answered.
+type listing chan struct{}
+
+// list begins a question for a list of files, which whoever begins it must end; if there
+// is one, or a transfer that asks for the same, it says when that is over.
+func (c *catalog) list(id share.ID) (mine listing, others <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch t, l := c.transfers[id], c.listings[id]; {
+	case l != nil:
+		return nil, l
+	case t != nil:
+		return nil, t.listed
+	}
+	c.listings[id] = make(listing)
+	return c.listings[id], nil
+}
+
+func (c *catalog) endListing(id share.ID, l listing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.listings, id)
+	close(l)
+}
+
+// errListed ends the transfer of a list of files.
+var errListed = errors.New("the list of files is here")
+
+// lister is the disk of a transfer that fetches the list of files and nothing else.
+type lister struct{ list *share.Manifest }
+
+func (l *lister) Open(_ context.Context, m *share.Manifest, _ []bool) (actors.Target, error) {
+	l.list = m
+	return nil, errListed
+}
+
+// askForManifest has a transfer find the list of files of a share.
+func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sources []peers.Addr) (*share.Manifest, error) {
+	defer n.catalog.endListing(id, l)
+	var got lister
+	ended := make(chan error, 1)
+	h := n.program.Handle(id)
+	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Disk: &got, Notify: func(e Event) {
+		if e, ok := e.(Ended); ok {
+			ended <- e.Err
+		}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		n.program.StopTransfer(h)
+		if err = <-ended; errors.Is(err, ErrStopped) {
+			err = fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
+		}
+	}
+	if !errors.Is(err, errListed) {
+		return nil, err
+	}
+	if err := n.state.SaveManifest(got.list); err != nil {
+		n.log.Warn("the manifest was not kept", "error", err)
+	}
+	return got.list, nil
+}

@@ -1,0 +1,51 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Whoever asks for a list of files that others ask for as well, or a transfer, gets the
+// same; and a transfer that comes meanwhile goes on when it is there.
+func TestAListOfFilesIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	s := shareOf(t, file)
+	n := openNode(t)
+	id := s.ID()
+	done := s.node.catalog.offers.Opening(id)
+	defer done()
+	s.node.catalog.offers.Leave(id, nil)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if m, err := n.Manifest(t.Context(), s.Ticket(), nil); err != nil || m.ID() != id {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Go(func() {
+		x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+		if err == nil {
+			err = x.Wait(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Go(func() { // from here on the source has it again
+		if _, err := s.node.Share(t.Context(), file, ShareOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := openNode(t).Manifest(ctx, s.Ticket(), nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
