@@ -52,6 +52,11 @@ type FetchOptions struct {
 	Select func(share.Entry) Priority `json:"-"`
 	// Stall ends the transfer after so long without a verified byte; default 60 s.
 	Stall time.Duration
+	// OnDemand has nothing fetched but what a Reader will read soon: see Transfer.Open
+	// and Reader.SetReadAhead, whose default is 4 MiB then. The transfer lasts until all
+	// is here or it is stopped; the time in which nobody reads counts for no stall. It is
+	// not for nodes of a fleet.
+	OnDemand bool
 	// Allow are the peers that may have of this node what it has of the share; default
 	// those of Config.Allow.
 	Allow []peers.ID
@@ -131,6 +136,9 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err != nil {
 		return nil, err
 	}
+	if opt.OnDemand && fleet.Used() {
+		return nil, errors.New("a node of a fleet does not fetch on demand: its coordinator says what enters the fleet")
+	}
 	if opt.Dir == "" {
 		opt.Dir = "."
 	}
@@ -154,7 +162,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Handle: t.handle, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
-			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, Keep: opt.Keep, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
+			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, OnDemand: opt.OnDemand, Keep: opt.Keep, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
 	if err != nil {
 		t.opened()

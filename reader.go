@@ -14,8 +14,12 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// readAhead is how far ahead of a reader pieces are fetched before others.
-const readAhead = 64 << 20
+// How far ahead of a reader pieces are fetched before others, or of those that nothing
+// but readers have fetched.
+const (
+	readAhead     = 64 << 20
+	onDemandAhead = 4 << 20
+)
 
 // Reader reads a file of a share while it is fetched: an io.ReadSeekCloser whose
 // bytes are all verified. What it will read next is fetched before other pieces of
@@ -48,7 +52,10 @@ type Reader struct {
 // where it lies, as it is then.
 func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 	r := &Reader{t: t, ahead: readAhead}
-	opened, err := t.node.program.OpenReader(ctx, t.handle, actors.OpenReader{Path: path, Ahead: readAhead})
+	if t.opt.OnDemand {
+		r.ahead = onDemandAhead
+	}
+	opened, err := t.node.program.OpenReader(ctx, t.handle, actors.OpenReader{Path: path, Ahead: r.ahead})
 	switch {
 	case err == nil:
 		r.id, r.entry = opened.Reader, opened.Entry
@@ -85,7 +92,7 @@ func (t *Transfer) fileAt(path string) (int, error) {
 func (r *Reader) Size() int64 { return r.size }
 
 // SetReadAhead says how many bytes ahead of where it is will soon be read; the
-// default is 64 MiB. At most 256 pieces are heeded.
+// default is 64 MiB, and 4 MiB with FetchOptions.OnDemand. At most 256 pieces are heeded.
 func (r *Reader) SetReadAhead(bytes int64) {
 	r.ahead = max(bytes, 1)
 	r.tell()

@@ -328,3 +328,37 @@ func TestAReaderThatNobodyWaitsForIsClosed(t *testing.T) {
 		t.Errorf("%d readers were never closed", len(open))
 	}
 }
+
+// On demand, the time in which nobody reads is no stall; that in which a reader waits is.
+func TestOnDemandOnlyAReaderThatWaitsStalls(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetchWith(m.ID(), TransferConfig{OnDemand: true, Stall: 10 * time.Second}, source)
+	sw.w.Run(5 * time.Minute)
+	p, err := n.program.Progress(t.Context(), Handle{Share: m.ID()})
+	if err != nil || n.end != nil || p.Verified > 0 || !p.GivesUp.IsZero() || p.Reason == "" {
+		t.Fatalf("%+v, %v, %+v", p, err, n.end)
+	}
+	r, err := n.openReader(m.ID(), m.Name, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.readAt(m.ID(), r, 5<<20, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	sw.w.Run(5 * time.Minute)
+	if n.end != nil || n.shares[m.ID()].have.Count() > 3 {
+		t.Fatalf("%d pieces are here, %+v", n.shares[m.ID()].have.Count(), n.end)
+	}
+	source.mute = true
+	began := sw.w.Elapsed()
+	if _, err := n.readAt(m.ID(), r, 1<<20, 1<<20); err == nil {
+		t.Fatal("a mute source gave something")
+	}
+	sw.run(time.Minute, n)
+	if took := sw.w.Elapsed() - began; !errors.Is(n.end.Err, share.ErrStalled) || took < 10*time.Second || took > 15*time.Second {
+		t.Errorf("after %v: %v", took, n.end.Err)
+	}
+}

@@ -105,6 +105,9 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 	if s.have.n == 0 || m.pool.count == 0 {
 		return 0, 0, false
 	}
+	if m.onDemand {
+		return m.nearest(s)
+	}
 	if m.spared(s) {
 		return m.onlyHere(s)
 	}

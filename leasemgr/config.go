@@ -134,4 +134,5 @@ type Plan struct {
 	Wanted   *share.Set // pieces to fetch, whether we have them or not; nil: all
 	Epoch    uint64     // grows each time the transfer is opened: the upper 24 bits of tokens
 	Seed     uint64     // breaks ties between equally rare pieces
+	OnDemand bool       // only what readers will read soon is leased
 }

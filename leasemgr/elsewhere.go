@@ -198,5 +198,5 @@ func (m *Manager) spare(s *source, next instant) Refusal {
 
 // idle says whether a source waits for pieces.
 func (s *source) idle() bool {
-	return s.waiting == NoneHere || s.waiting == AllLeased || s.waiting == Spared
+	return s.waiting == NoneHere || s.waiting == AllLeased || s.waiting == Spared || s.waiting == Unread
 }

@@ -153,6 +153,9 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	if s := m.sources[i]; len(s.deferred) > 0 || m.spared(s) {
 		return 0, m.spare(s, next)
 	}
+	if next == never && m.onDemand {
+		return 0, Refusal{Reason: Unread}
+	}
 	if next == never && (m.leased == 0 || !m.couldUse(m.sources[i])) {
 		return 0, Refusal{Reason: NoneHere}
 	}

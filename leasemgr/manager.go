@@ -13,11 +13,12 @@ const sortEvery = instant(250 * time.Millisecond)
 
 // Manager hands out the piece leases of one transfer.
 type Manager struct {
-	cfg    Config
-	layout Geometry
-	space  *space
-	seed   uint64
-	clock  clock
+	cfg      Config
+	layout   Geometry
+	space    *space
+	seed     uint64
+	onDemand bool // only what readers will read soon is leased
+	clock    clock
 
 	// The plan: what is to be fetched, and what state it is in. A piece of the
 	// plan is verified, or held, or in the pool.
@@ -134,6 +135,7 @@ func New(cfg Config, plan Plan, now time.Time) *Manager {
 		layout:   plan.Layout,
 		space:    sp,
 		seed:     plan.Seed,
+		onDemand: plan.OnDemand,
 		clock:    clock{wall: now},
 		plan:     make(bitmap, sp.words),
 		verified: make(bitmap, sp.words),

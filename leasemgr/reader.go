@@ -132,6 +132,11 @@ func (m *Manager) SetReader(id Reader, at share.Piece, n int, now time.Time) Tod
 	}
 	m.readers = append(m.readers, reader{id, uint32(from), uint32(to)})
 	slices.SortFunc(m.readers, func(a, b reader) int { return cmp.Compare(a.id, b.id) })
+	for q := uint32(from); m.onDemand && q < uint32(to); q++ {
+		if m.pool.wanted.has(q) {
+			m.returned = append(m.returned, q) // for those who wait to hear of it
+		}
+	}
 	if m.held[from] != 0 {
 		m.hurryHolders(uint32(from))
 		m.rouseAll(func(s *source) bool { return s.waiting == AllLeased && m.may(s, uint32(from)) })

@@ -32,12 +32,14 @@ const (
 	NoneHere                     // a wake-up
 	AllLeased                    // a wake-up, and Until: a hedge may be possible then
 	Spared                       // a wake-up, and Until
+	Unread                       // a wake-up
 )
 
 func (w Why) String() string {
 	return [...]string{"", "not a source of this transfer", "every piece is verified", "banned for sending wrong data",
 		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces we miss",
-		"every piece it has and we miss is leased", "it has many to feed, and others have what we miss of it"}[w]
+		"every piece it has and we miss is leased", "it has many to feed, and others have what we miss of it",
+		"nobody reads what we miss"}[w]
 }
 
 // Refusal is why a source got fewer leases than it asked for. Its zero value is
@@ -187,7 +189,7 @@ func (m *Manager) wantsOffered(s *source) bool {
 	switch s.waiting {
 	case AllVerified:
 		return true
-	case NoneHere, AllLeased, Spared:
+	case NoneHere, AllLeased, Spared, Unread:
 		for _, p := range m.offered {
 			if m.may(s, p) {
 				return true

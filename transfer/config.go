@@ -27,6 +27,9 @@ type Config struct {
 	// Keep says that what is wanted is served on when it is here, until the share is
 	// withdrawn. The sources hear of that, unless Anonymous is set.
 	Keep bool
+	// OnDemand says that nothing is fetched but what readers will read soon. The time
+	// without one that waits counts for no stall.
+	OnDemand bool
 	// Leases is the configuration of the lease manager.
 	Leases leasemgr.Config
 	// WatchLeases has each grant and end of a lease told, as a LeaseEvent.

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,8 @@ const (
 type quiet struct {
 	*core
 	sources   *sources
+	reads     *readers
+	unread    bool      // nobody waited for a byte when it was looked last
 	moved     time.Time // when a byte was last verified, or the transfer began
 	stalled   string    // the reason last told in Stalled
 	stalledAt time.Time
@@ -30,6 +33,12 @@ type quiet struct {
 // watch says why nothing moves. It says when to look again, and how the transfer ends
 // if it has waited for the time it was given.
 func (q *quiet) watch() (next time.Time, end error) {
+	if was := q.unread; was != q.isUnread() {
+		q.unread, q.moved = !was, q.now
+	}
+	if q.unread {
+		q.because("nobody reads what is missing")
+	}
 	if !q.canStall() {
 		return next, nil
 	}
@@ -62,7 +71,12 @@ func (q *quiet) watch() (next time.Time, end error) {
 // canStall says whether it is peers that are waited for, or room on the disk: what
 // the disk is at work on cannot be hurried.
 func (q *quiet) canStall() bool {
-	return q.state == Finding || q.state == Fetching || q.state == DiskFull
+	return q.state == Finding || q.state == Fetching && !q.isUnread() || q.state == DiskFull
+}
+
+// isUnread says whether only readers have something fetched, and none waits.
+func (q *quiet) isUnread() bool {
+	return q.cfg.OnDemand && q.state == Fetching && !slices.ContainsFunc(q.reads.list, (*reader).waiting)
 }
 
 // givesUp is when a transfer ends of which no byte is verified any more.

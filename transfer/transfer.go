@@ -38,7 +38,7 @@ func New(cfg Config, fetch Fetch, now time.Time) *Transfer {
 	t.content = content{core: &t.core, count: Progress{Share: fetch.Share}}
 	t.readers = readers{core: &t.core, content: &t.content}
 	t.disk = disk{core: &t.core}
-	t.quiet = quiet{core: &t.core, sources: &t.sources, moved: now}
+	t.quiet = quiet{core: &t.core, sources: &t.sources, reads: &t.readers, moved: now}
 	t.then(FindSources{})
 	if fetch.Manifest != nil {
 		t.open(fetch.Manifest)

@@ -101,7 +101,7 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 		{[]string{s.ticket, "a/big.bin", "--stall", "0"}, 2, "--stall"},
 		{[]string{s.ticket[:20], "a/big.bin"}, 2, "ticket"},
 		{[]string{s.id, "a/big.bin"}, 2, "peer"},
-		{[]string{s.id, "a/big.bin", "--peer", nobody}, 6, "reached"},
+		{[]string{s.id, "a/big.bin", "--peer", nobody}, 6, "no connection"},
 	} {
 		out, errs, code, state := cat(t, c.args...)
 		if code != c.code || !strings.Contains(string(errs), c.say) {
