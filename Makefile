@@ -2,6 +2,7 @@
 # make demo       share docs from one process, fetch it with another, compare
 # make services   NATS and etcd on this machine, for rounds, until Ctrl-C
 # make test       the tests
+# make examples   the tests of the apps in examples, each a module of its own
 # make check      what must pass before a change is handed in
 # make interop    the binary and an implementation in JavaScript, both ways
 # make page       the page of a node in a browser; needs Node 20, npm and Chromium
@@ -14,7 +15,7 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
-.PHONY: build demo test check race vet lint fuzz bench generate generated interop services fleet-trial page alerts
+.PHONY: build demo test check race vet lint fuzz bench generate generated interop services fleet-trial page alerts examples
 
 build:
 	$(GO) build -o bin/fetcher ./cmd/fetcher
@@ -34,6 +35,10 @@ services:
 
 test:
 	$(GO) test ./...
+
+# They may use what others may. After a change of our go.mod: go -C examples/NAME mod tidy.
+examples:
+	@for app in examples/*/; do echo "$$app" && $(GO) -C $$app mod tidy -diff && $(GO) -C $$app vet ./... && $(GO) -C $$app test ./... || exit 1; done
 
 check: lint vet generated test race
 

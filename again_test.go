@@ -71,7 +71,7 @@ func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
 			x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Stall: 45 * time.Second})
 			must(t, err)
 			var again time.Time
-			for e := range x.Events() {
+			for e := range x.Events(t.Context()) {
 				if p, ok := e.(Progress); ok && p.Verified > 0 && again.IsZero() && c.asked.Load() > c.fails {
 					again = time.Now()
 				}
@@ -116,7 +116,7 @@ func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
 	<-reading
 	x, err := openNode(t).Fetch(t.Context(), n.Ticket(s.ID()), FetchOptions{Dir: t.TempDir(), Stall: 45 * time.Second})
 	must(t, err)
-	for e := range x.Events() {
+	for e := range x.Events(t.Context()) {
 		p, ok := e.(Progress)
 		if ok && waited != nil && slices.ContainsFunc(p.Sources, func(s Source) bool { return strings.Contains(s.Why, "still reading") }) {
 			close(waited)

@@ -69,6 +69,10 @@ var layers = map[string]string{
 	"internal/bounds":  "",
 	"internal/words":   "",
 	"cmd/fetcher":      ". api daemon share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios",
+	// As others would write them, in modules of their own.
+	"examples/downloader": ".",
+	"examples/gateway":    ".",
+	"examples/private":    ". share peers",
 }
 
 // only names who may import a dependency that is heavy, or that would let a

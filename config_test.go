@@ -255,7 +255,7 @@ func TestAnonymousFetchersAreNotNamed(t *testing.T) {
 			b := openNode(t)
 			bx, err := b.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Anonymous: anonymous})
 			must(t, err)
-			for e := range bx.Events() {
+			for e := range bx.Events(t.Context()) {
 				if p, ok := e.(Progress); ok && p.Done > 0 {
 					break
 				}

@@ -87,7 +87,7 @@ type Transfer struct {
 	handle actors.Handle
 	entry  EntryID
 	opt    FetchOptions
-	events chan Event
+	events feed[Event]
 	done   chan struct{}
 	listed chan struct{} // closed when the list of files is known, or the transfer has ended
 	opened func()        // others who ask for the share meanwhile are told to come back
@@ -97,7 +97,6 @@ type Transfer struct {
 	manifest *share.Manifest
 	partial  *store.Partial
 	last     Progress
-	lost     int // events that nobody took in time
 	err      error
 }
 
@@ -149,7 +148,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if len(sources) == 0 && known == nil {
 		return nil, ErrNoSource
 	}
-	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, events: make(chan Event, 256), done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}}
+	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}}
 	if err := n.catalog.begin(ctx, t); err != nil {
 		return nil, err
 	}
@@ -303,8 +302,7 @@ func (t *Transfer) comparing() func(path string, read int64) {
 	}
 }
 
-// notify takes the events of the actors. It never blocks: an event that nobody
-// takes is dropped, but for the last.
+// notify takes the events of the actors. It never blocks.
 func (t *Transfer) notify(e Event) {
 	switch e := e.(type) {
 	case Progress:
@@ -313,13 +311,7 @@ func (t *Transfer) notify(e Event) {
 		t.ended(e)
 		return
 	}
-	select {
-	case t.events <- e:
-	default:
-		t.mu.Lock()
-		t.lost++
-		t.mu.Unlock()
-	}
+	t.events.say(e)
 }
 
 func (t *Transfer) setLast(p Progress) {
@@ -342,21 +334,10 @@ func (t *Transfer) ended(e Ended) {
 	t.node.settle(t, e.Err, func() { t.over(e) })
 }
 
-// over says the last event, which is never lost.
+// over says the last event.
 func (t *Transfer) over(e Ended) {
-	for {
-		select {
-		case t.events <- e:
-			close(t.events)
-			close(t.done)
-			return
-		default:
-		}
-		select { // make room
-		case <-t.events:
-		default:
-		}
-	}
+	t.events.end(e)
+	close(t.done)
 }
 
 // saidList tells those who wait for the list of files that it is known, or will not be.
@@ -449,9 +430,11 @@ func headline(p Progress) string {
 	return s
 }
 
-// Events are what happens, in order. The channel is bounded: who does not read
-// it loses events, but never the last, Ended, after which it is closed.
-func (t *Transfer) Events() <-chan Event { return t.events }
+// Events are what happens, in order, beginning with the last 256 that happened before.
+// Each call is a reader of its own, until ctx ends or the transfer. The channel is
+// bounded: whoever does not read it loses events, but never the last, Ended, after
+// which it is closed.
+func (t *Transfer) Events(ctx context.Context) <-chan Event { return t.events.read(ctx) }
 
 // Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped. Its
 // entry goes. Stop waits until it has ended; if ctx ends first, it ends all the same.

@@ -302,7 +302,7 @@ func TestLeasesCanBeWatched(t *testing.T) {
 		x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), WatchLeases: watch})
 		must(t, err)
 		var granted, finished, bytes int64
-		for e := range x.Events() {
+		for e := range x.Events(t.Context()) {
 			if e, ok := e.(LeaseEvent); ok {
 				switch {
 				case e.Source != s.node.ID() || e.Token == 0:
@@ -334,7 +334,7 @@ func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
 	a := openNode(t)
 	x, err := a.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: dir})
 	must(t, err)
-	for e := range x.Events() {
+	for e := range x.Events(t.Context()) {
 		if p, ok := e.(Progress); ok && p.Verified > 20<<20 {
 			must(t, x.Stop(t.Context()))
 		}
@@ -373,7 +373,7 @@ func TestAFetcherServesWhileItFetches(t *testing.T) {
 	cx, err := c.Fetch(t.Context(), s.ID().String(), FetchOptions{Dir: dir, Peers: b.Addrs(), Anonymous: true})
 	must(t, err)
 	early := false
-	for e := range cx.Events() {
+	for e := range cx.Events(t.Context()) {
 		if p, ok := e.(Progress); ok && p.Done > 0 && !early {
 			bp := bx.Progress()
 			early = true

@@ -114,7 +114,7 @@ type Coordination struct {
 	node     *Node
 	manifest *share.Manifest
 	kept     *store.Fleet
-	events   chan FleetEvent
+	events   feed[FleetEvent]
 	done     chan struct{}
 
 	mu    sync.Mutex // guards the fields below
@@ -139,7 +139,7 @@ func (n *Node) Coordinate(ctx context.Context, ticketOrID string, more []string)
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordination{node: n, manifest: m, kept: kept, events: make(chan FleetEvent, 256), done: make(chan struct{})}
+	c := &Coordination{node: n, manifest: m, kept: kept, done: make(chan struct{})}
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
@@ -166,22 +166,13 @@ func (c *Coordination) remember(members []peers.ID) {
 	}
 }
 
-// notify takes the events of the coordinator. It never blocks: an event that nobody
-// takes in time is dropped.
+// notify takes the events of the coordinator. It never blocks.
 func (c *Coordination) notify(e FleetEvent) {
 	if e.Change == fleet.CoordinatorFailed {
 		c.end(errors.New("internal error in the coordinator"))
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return
-	}
-	select {
-	case c.events <- e:
-	default:
-	}
+	c.events.say(e)
 }
 
 // end lets go of what was opened.
@@ -199,7 +190,7 @@ func (c *Coordination) end(err error) {
 	}
 	c.ended = true
 	c.err = errors.Join(err, c.kept.Close())
-	close(c.events)
+	c.events.end()
 	close(c.done)
 }
 
@@ -210,9 +201,10 @@ func (c *Coordination) Manifest() *share.Manifest { return c.manifest }
 // bits of its tokens.
 func (c *Coordination) Epoch() uint64 { return c.kept.Epoch() }
 
-// Events are who comes and goes. The channel is bounded: who does not read it
-// loses events. It is closed at the end.
-func (c *Coordination) Events() <-chan FleetEvent { return c.events }
+// Events are who comes and goes, beginning with the last 256 that happened before. Each
+// call is a reader of its own, until ctx ends or the coordination, when the channel is
+// closed. It is bounded: whoever does not read it loses events.
+func (c *Coordination) Events(ctx context.Context) <-chan FleetEvent { return c.events.read(ctx) }
 
 // Status is how the fleet stands, with at most lines lines on the missing pieces.
 func (c *Coordination) Status(lines int) (FleetStatus, error) {

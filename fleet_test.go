@@ -135,8 +135,8 @@ func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
 		t.Error("one of them fetched nothing from outside")
 	}
 	joined := 0
-	for len(c.Events()) > 0 {
-		if e := <-c.Events(); e.Change == MemberJoined {
+	for events := c.Events(t.Context()); len(events) > 0; {
+		if e := <-events; e.Change == MemberJoined {
 			joined++
 		}
 	}
@@ -178,7 +178,7 @@ func TestWhoIsNotAllowedIsToldItsID(t *testing.T) {
 	if !errors.Is(err, share.ErrStalled) || !strings.Contains(err.Error(), "not allowed") || !strings.Contains(err.Error(), string(f.ids[0])) {
 		t.Errorf("ended with %v", err)
 	}
-	if e := <-c.Events(); e.Change != NotAllowed || e.Peer != f.ids[0] {
+	if e := <-c.Events(t.Context()); e.Change != NotAllowed || e.Peer != f.ids[0] {
 		t.Errorf("event %+v", e)
 	}
 	if st, err := c.Status(1); err != nil || st.Refused == 0 {

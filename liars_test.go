@@ -88,7 +88,7 @@ func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
 	x, err := openNode(t).Fetch(t.Context(), honest.ID().String(), FetchOptions{Dir: dir, Peers: peers})
 	must(t, err)
 	var moved time.Time
-	for e := range x.Events() {
+	for e := range x.Events(t.Context()) {
 		switch e := e.(type) {
 		case Progress:
 			if e.Reason == "" {

@@ -225,7 +225,7 @@ func TestReadAheadSetsTheOrder(t *testing.T) {
 		_, err = r.Read(make([]byte, 1))
 		must(t, err)
 		node.SetDownloadRate(0)
-		for e := range x.Events() {
+		for e := range x.Events(t.Context()) {
 			if p, ok := e.(Progress); ok && p.Done >= 12 {
 				break
 			}

@@ -45,7 +45,7 @@ func TestWhatAnOlderVersionHasIsNotFetched(t *testing.T) {
 	x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: dir, Like: []string{old}})
 	must(t, err)
 	said := false
-	for e := range x.Events() {
+	for e := range x.Events(t.Context()) {
 		p, ok := e.(Progress)
 		said = said || ok && p.State == Opening && strings.Contains(p.Reason, "looking for what is equal") && strings.Contains(p.Reason, filepath.Join(old, "c"))
 	}

@@ -141,7 +141,7 @@ func TestPrioritiesCanBeChanged(t *testing.T) {
 	dir := t.TempDir()
 	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: dir})
 	must(t, err)
-	for e := range x.Events() {
+	for e := range x.Events(t.Context()) {
 		if _, ok := e.(Planned); ok {
 			break
 		}

@@ -84,6 +84,7 @@ func (k *keeper) turn(e catalog.Entry) (release func(), ok bool) {
 func (k *keeper) follow(t *fetcher.Transfer) (stopped bool, err error) {
 	now := k.entry()
 	life := k.life.Done()
+	events := t.Events(context.Background())
 	for {
 		select {
 		case <-life:
@@ -94,7 +95,7 @@ func (k *keeper) follow(t *fetcher.Transfer) (stopped bool, err error) {
 				stopped = true
 				k.halt(t)
 			}
-		case ev, ok := <-t.Events():
+		case ev, ok := <-events:
 			if !ok {
 				return stopped, t.Wait(k.d.life)
 			}

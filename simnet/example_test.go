@@ -33,7 +33,7 @@ func (m mirror) get(ctx context.Context, ticket string, peers ...string) (string
 	if err != nil {
 		return "", err
 	}
-	for event := range t.Events() {
+	for event := range t.Events(ctx) {
 		switch e := event.(type) {
 		case fetcher.Stalled:
 			m.tell("waiting: " + e.Reason)

@@ -166,7 +166,7 @@ func diskFull(err error) error {
 
 // tell says on stderr what a person should know, until the transfer ends.
 func (c *catting) tell(t *fetcher.Transfer) {
-	for e := range t.Events() {
+	for e := range t.Events(context.Background()) {
 		switch e := e.(type) {
 		case fetcher.Stalled:
 			fmt.Fprintf(c.stderr, "waiting: %s\n", printable(e.Reason))

@@ -217,6 +217,7 @@ func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coo
 	defer look.Stop()
 	members, _ := allow.read()
 	failed := ""
+	events := c.Events(ctx)
 	for {
 		select {
 		case <-look.C:
@@ -232,8 +233,10 @@ func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coo
 			failed = fmt.Sprint(err)
 		case <-ctx.Done():
 			return node.Close()
-		case e, ok := <-c.Events():
-			if !ok {
+		case e, ok := <-events:
+			if !ok && ctx.Err() != nil {
+				return node.Close()
+			} else if !ok {
 				return c.Err()
 			}
 			a.out.write("member", map[string]any{"peer": string(e.Peer), "change": e.Change.String(), "members": e.Members})

@@ -252,6 +252,7 @@ func (w *watcher) follow(ctx context.Context) error {
 	interrupted := ctx.Done()
 	asked, stop := whyAsked()
 	defer stop()
+	events := w.t.Events(context.WithoutCancel(ctx))
 	for {
 		select {
 		case <-asked:
@@ -262,7 +263,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		case <-interrupted:
 			interrupted = nil
 			w.t.Stop(ctx) // which has ended: the end is among the events
-		case e, ok := <-w.t.Events():
+		case e, ok := <-events:
 			if !ok {
 				return errors.New("the transfer ended without a word") // cannot be: Ended comes first
 			}

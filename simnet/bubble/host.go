@@ -195,7 +195,7 @@ func (h *host) Fetch(f *simnet.Fetch) {
 	}
 	h.fetches[f] = tr
 	h.reading.Go(func() {
-		for e := range tr.Events() {
+		for e := range tr.Events(context.Background()) {
 			notify(e)
 		}
 	})
@@ -221,7 +221,7 @@ func (h *host) Coordinate(f *simnet.Fleet) {
 	h.seats[f] = c
 	life := h.life
 	h.reading.Go(func() {
-		for e := range c.Events() {
+		for e := range c.Events(context.Background()) {
 			h.t.post(func() {
 				if h.life == life {
 					f.Notify(e)
