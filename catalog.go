@@ -241,8 +241,11 @@ func (c *catalog) set(id EntryID, s EntryState, why error) {
 	}
 }
 
-// remove forgets an entry.
+// remove forgets an entry; 0 is none.
 func (c *catalog) remove(id EntryID) error {
+	if id == 0 {
+		return nil
+	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if c.isClosed() {

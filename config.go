@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/p2p"
@@ -147,60 +146,3 @@ func (c Config) withDefaults() (Config, error) {
 // holds for the whole process and counts before the first Open, so it is for
 // programs; a library leaves it to them.
 func LogLibraries(l *slog.Logger) { p2p.LogLibraries(l.Handler()) }
-
-// What the events and snapshots of a transfer are made of.
-type (
-	Event         = actors.Event
-	Planned       = actors.Planned
-	Progress      = actors.Progress
-	Source        = actors.Source
-	SourceChanged = actors.SourceChanged
-	LeaseEvent    = actors.LeaseEvent
-	Leases        = actors.Leases
-	Stalled       = actors.Stalled
-	Ended         = actors.Ended
-	State         = actors.State
-	SourceState   = actors.SourceState
-	Child         = actors.ChildEvent
-	ChildState    = actors.ChildState
-)
-
-// The phases of a transfer.
-const (
-	Finding   = actors.Finding
-	Opening   = actors.Opening
-	Fetching  = actors.Fetching
-	DiskFull  = actors.DiskFull
-	Finishing = actors.Finishing
-	Complete  = actors.Complete
-	Failed    = actors.Failed
-)
-
-// How a source stands.
-const (
-	Connecting = actors.Connecting // a link is being made
-	Joining    = actors.Joining    // connected, subscribing
-	Active     = actors.Active     // may be leased pieces
-	Resting    = actors.Resting    // waiting before another try
-	Left       = actors.Left       // over, for a stated reason
-	Banned     = actors.Banned     // over, proven to have lied
-)
-
-// How a piece lease ended, as far as it has.
-const (
-	LeaseGranted  = leasemgr.Granted
-	LeaseFinished = leasemgr.Finished
-	LeaseFailed   = leasemgr.Failed
-	LeaseExpired  = leasemgr.Expired
-	LeaseRevoked  = leasemgr.Revoked
-)
-
-// How a child stands.
-const (
-	ChildTakes = actors.ChildTakes // it takes something of a share
-	ChildDone  = actors.ChildDone  // it has all that it wanted, from here or elsewhere
-	ChildLeft  = actors.ChildLeft  // it has gone, or the share has, before that
-)
-
-// ErrStopped is why a transfer ended that was told to; what is verified is kept.
-var ErrStopped = actors.ErrStopped

@@ -12,6 +12,19 @@
 //
 // Nothing is global: any number of nodes fit in one process.
 //
+//	node.ShareFS(ctx, files, opt)           what lies on no disk: an fs.FS
+//	FetchOptions.Only, Skip, Select         some files, and which of them first
+//	FetchOptions.OnDemand                   nothing but what is read
+//	FetchOptions.Keep                       served on when it is here
+//	Config.Allow, and that of each share    for named peers only
+//	Config.Catalog, node.Resume             what was asked of a node, after its restart
+//	node.Shares, Transfers, Entries         what there is
+//	t.Events(ctx), Config.OnEntry, OnChild  what happens
+//
+// Whatever has a Stop ends by it, and every Stop(ctx) waits until that is done, or for as
+// long as ctx lasts: then it ends all the same. Errors that callers branch on are those
+// of package share, and the variables here.
+//
 // # Words
 //
 // One word, one thing. "Lease" alone is never enough: write the adjective.

@@ -49,13 +49,34 @@ type Fleet struct {
 	Leases leasemgr.Config
 }
 
-// What a coordinator tells.
-type (
-	FleetStatus = fleet.Status
-	FleetMember = fleet.MemberStatus
-	FleetEvent  = fleet.Event
-	FleetChange = fleet.Change
-)
+// FleetStatus is how a fleet stands.
+//
+//	Epoch                      of the coordinator: it grows with each run
+//	Members                    []FleetMember, by their IDs
+//	Wanted, Leased, Verified   int: pieces that no member has and none fetches; that one fetches; that one has
+//	Refused                    int64: messages of peers that are not allowed
+//	Waiting                    string, for people: why nothing is leased at all; else empty
+//	Why                        []string, for people: per missing piece or run of pieces
+type FleetStatus = fleet.Status
+
+// FleetMember is how a member of a fleet stands.
+//
+//	Peer     peers.ID
+//	Pieces   int   that it says it has
+//	Sources  int   outside the fleet, that it fetches from
+//	Gone     bool  it left or was lost; what it has counts a little longer
+//	Doubted  bool  another member could not get from it what it says it has
+type FleetMember = fleet.MemberStatus
+
+// FleetEvent says that somebody came or went.
+//
+//	Peer     peers.ID
+//	Change   FleetChange
+//	Members  int  there are now
+type FleetEvent = fleet.Event
+
+// FleetChange is what happened to a member; String is its words.
+type FleetChange = fleet.Change
 
 // What happens in a fleet.
 const (

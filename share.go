@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	gopath "path"
 	"path/filepath"
 	"runtime/debug"
@@ -15,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // ShareOptions are what Share may be told. The zero value works.
@@ -81,7 +83,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	if was, _ := n.catalog.entry(e.ID); n.catalog.shared(was.Share) == nil { // else it is served meanwhile as it was
 		defer n.catalog.offers.Reading()()
 	}
-	imp, idle, err := n.importAll(ctx, path, opt)
+	imp, idle, err := n.importAll(ctx, n.cfg.Simulation.FS, path, opt)
 	if err != nil {
 		n.unshared(ctx, e.ID, err)
 		return nil, err
@@ -96,9 +98,34 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	if !old.Share.IsZero() && old.Share != e.Share {
 		n.endShare(old)
 	}
+	return n.offer(s)
+}
+
+// ShareFS is Share for the files of an fs.FS, which opt.Name names together: those that
+// are embedded in a program, an archive, or what a program makes up. It is asked for the
+// files for as long as they are served, from many goroutines, and nothing is kept of
+// them: the share has no entry in the catalog, and opt.Also and opt.Entry are errors.
+func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Share, error) {
+	if opt.Name == "" || len(opt.Also) > 0 || opt.Entry != 0 {
+		return nil, errors.New("what is shared of an fs.FS needs a name, and takes neither further paths nor an entry")
+	}
+	if err := peerIDs(opt.Allow); err != nil {
+		return nil, fmt.Errorf("the list of who is allowed: %w", err)
+	}
+	defer n.catalog.offers.Reading()()
+	opt.Passing = true
+	imp, idle, err := n.importAll(ctx, vfs.Of(files), ".", opt)
+	if err != nil {
+		return nil, err
+	}
+	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, idle: idle, done: make(chan struct{})})
+}
+
+// offer serves a share, in place of one with the same content.
+func (n *Node) offer(s *Share) (*Share, error) {
 	before, err := n.catalog.offer(s)
 	if err != nil {
-		imp.Tree.Close()
+		s.imported.Tree.Close()
 		return nil, err
 	}
 	if before != nil {
@@ -108,13 +135,14 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	return s, nil
 }
 
-// importAll imports what is to be shared, and says which patterns left nothing out.
-func (n *Node) importAll(ctx context.Context, path string, opt ShareOptions) (imp *store.Imported, idle []string, err error) {
+// importAll imports what is to be shared, of this machine if from is nil, and says which
+// patterns left nothing out.
+func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt ShareOptions) (imp *store.Imported, idle []string, err error) {
 	ex, err := newExcluding(opt.Exclude)
 	if err != nil {
 		return nil, nil, err
 	}
-	o := store.ImportOptions{Name: opt.Name, Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: n.cfg.Simulation.FS}
+	o := store.ImportOptions{Name: opt.Name, Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: from}
 	if opt.Passing {
 		o.State = nil
 	}
@@ -240,7 +268,7 @@ func (s *Share) Stop(ctx context.Context) error {
 	return err
 }
 
-// Entry is the share's entry in the node's catalog.
+// Entry is the share's entry in the node's catalog; 0 for that of ShareFS, which has none.
 func (s *Share) Entry() EntryID { return s.entry }
 
 // StopSharing ends the serving of a share, one that was fetched with Keep or a Share,

@@ -1,0 +1,176 @@
+package fetcher
+
+import (
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/leasemgr"
+)
+
+// Event is what happened to a transfer: one of Planned, Progress, SourceChanged,
+// LeaseEvent, Stalled and Ended, which comes last.
+type Event = actors.Event
+
+// Planned says that the list of files is here and what will be fetched.
+//
+//	Manifest             *share.Manifest
+//	Bytes                int64  of what was chosen
+//	Resumed              int64  bytes of these, verified before
+//	Pieces               int    still to fetch
+//	Files, Dirs, Links   int    that were chosen; folders that are empty
+type Planned = actors.Planned
+
+// Progress is a snapshot of a transfer. All counts are exact, and about what was chosen,
+// unless they say otherwise.
+//
+//	Share      share.ID
+//	State      State          the phase
+//	Reason     string         for people: why nothing moves, or what is being done; empty while bytes flow
+//	Since      time.Time      of the reason
+//	At         time.Time      of all this
+//	Moved      time.Time      when the last byte was verified, or the transfer began
+//	GivesUp    time.Time      when it ends if no byte comes until then; zero: not at all
+//	Name       string         of the share
+//	Bytes      int64          of the content; 0 until the list of files is here
+//	Verified   int64          bytes here and verified, those of unfinished pieces too
+//	Resumed    int64          bytes of these, from an earlier run
+//	Duplicate  int64          bytes that came twice, of all
+//	Hashed     int64          bytes hashed, of all
+//	WireIn     int64          stream bytes from sources, framing included
+//	WireOut    int64          stream bytes to them
+//	Files      int
+//	Dirs       int            empty ones
+//	Links      int
+//	Pieces     int
+//	Done       int            pieces verified
+//	Rate       float64        verified bytes per second, over the last seconds
+//	File       string         path of the file of which a block came last; empty before the first
+//	Leases     Leases         how the piece leases fared, since the process began
+//	Sources    []Source       in the order in which they were found
+//	Path       string         where the share is, once State is Complete
+type Progress = actors.Progress
+
+// Source is what one source has done for a transfer.
+//
+//	Peer       peers.ID
+//	State      SourceState
+//	Since      time.Time      of the state
+//	Why        string         of the state, for people
+//	Bytes      int64          verified
+//	Pieces     int            that it had a part in
+//	BadBlocks  int            blocks that were not what the share says
+//	Banned     bool           it is asked for nothing any more
+//	Lie        string         the last, for people, if it lied
+//	Rate       float64        verified bytes per second, over the last seconds
+//	RTT        time.Duration  of its connection; 0 if that is not known
+type Source = actors.Source
+
+// SourceChanged says that a source has a new state.
+//
+//	Source  Source
+type SourceChanged = actors.SourceChanged
+
+// LeaseEvent is the beginning or the end of a piece lease. It comes only with
+// FetchOptions.WatchLeases.
+//
+//	Piece   share.Piece
+//	Source  peers.ID
+//	Token   share.Token
+//	At      time.Time
+//	End     how it ended: one of LeaseGranted, which is not yet, LeaseFinished, ...
+//	Hedge   bool           another source held the piece when it was granted
+//	Held    time.Duration  from grant to end
+//	Bytes   int64          that came in under it
+type LeaseEvent = actors.LeaseEvent
+
+// Leases counts the piece leases of a transfer, by how they ended.
+//
+//	Granted      uint64  hedges and takeovers included
+//	Hedged       uint64  on a piece that another source held
+//	Taken        uint64  from an overdue holder, for a faster source
+//	Finished     uint64  that ended with their piece, through their source
+//	Failed       uint64  given back
+//	Expired      uint64  not kept in time
+//	Revoked      uint64  ended by this node
+//	HedgedBytes  int64   of all hedges: what they could have fetched twice at most
+//	Duplicate    int64   bytes that hedges did fetch twice, at most
+type Leases = actors.Leases
+
+// Stalled says that no byte was verified for a while, and why. It is repeated when the
+// reason changes.
+//
+//	For     time.Duration  since the last verified byte
+//	Reason  string         for people
+//	Why     []string       for people: per missing piece or run of pieces
+type Stalled = actors.Stalled
+
+// Ended is the last event of a transfer.
+//
+//	Path  string    where the share is
+//	Err   error     nil when it is whole there; else as Transfer.Wait says
+//	Last  Progress
+type Ended = actors.Ended
+
+// State is the phase of a transfer; String is its word.
+//
+//	Finding -> Opening -> Fetching -> Finishing -> Complete
+//	   |          |         |  ^         |
+//	   +----------+---------+--|---------+-> Failed
+//	                        v  |
+//	                       DiskFull
+type State = actors.State
+
+// SourceState is how a source stands; String is its word.
+type SourceState = actors.SourceState
+
+// Child is what a peer takes of a share from this node.
+//
+//	Share  share.ID
+//	Peer   peers.ID
+//	Addr   string      where its connection comes from; empty if that is not known
+//	Bytes  int64       of content that it was sent
+//	Since  time.Time   when it began
+//	At     time.Time   of all this
+//	State  ChildState
+type Child = actors.ChildEvent
+
+// ChildState is how a child stands; String is its word.
+type ChildState = actors.ChildState
+
+// The phases of a transfer.
+const (
+	Finding   = actors.Finding   // looking for a source with the list of files
+	Opening   = actors.Opening   // preparing the place on disk
+	Fetching  = actors.Fetching  // pieces are leased and fetched
+	DiskFull  = actors.DiskFull  // waiting for room
+	Finishing = actors.Finishing // all is verified; syncing and naming
+	Complete  = actors.Complete  // whole on disk
+	Failed    = actors.Failed    // over; what was verified is kept
+)
+
+// How a source stands.
+const (
+	Connecting = actors.Connecting // a link is being made
+	Joining    = actors.Joining    // connected, subscribing
+	Active     = actors.Active     // may be leased pieces
+	Resting    = actors.Resting    // waiting before another try
+	Left       = actors.Left       // over, for a stated reason
+	Banned     = actors.Banned     // over, proven to have lied
+)
+
+// How a piece lease ended, as far as it has.
+const (
+	LeaseGranted  = leasemgr.Granted
+	LeaseFinished = leasemgr.Finished
+	LeaseFailed   = leasemgr.Failed
+	LeaseExpired  = leasemgr.Expired
+	LeaseRevoked  = leasemgr.Revoked
+)
+
+// How a child stands.
+const (
+	ChildTakes = actors.ChildTakes // it takes something of a share
+	ChildDone  = actors.ChildDone  // it has all that it wanted, from here or elsewhere
+	ChildLeft  = actors.ChildLeft  // it has gone, or the share has, before that
+)
+
+// ErrStopped is why a transfer ended that was told to; what is verified is kept.
+var ErrStopped = actors.ErrStopped
