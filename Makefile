@@ -9,6 +9,7 @@
 # make alerts     the alerts on nodes; needs promtool
 # make fleet-trial  20 processes in network namespaces, behind a thin line: root, minutes
 # make bench      the benchmarks: minutes, and a quiet machine
+# make bench-peers  beside curl, aria2 and anacrolix/torrent, which are not part of this module
 # make fuzz       every fuzz target, FUZZTIME each
 # make generate   wire/wirepb from wire/*.proto
 
@@ -74,6 +75,11 @@ alerts:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench/
+
+.PHONY: bench-peers
+bench-peers:
+	cd bench/peers && CGO_ENABLED=0 $(GO) build -o ../../bin/bench-peers .
+	BENCH_PEERS=$$PWD/bin/bench-peers $(GO) test -run '^$$' -bench Peers -benchtime 1x -timeout 60m ./bench/
 
 generate:
 	protoc -Iwire --plugin=protoc-gen-go="$$($(GO) tool -n protoc-gen-go)" --go_out=. \

@@ -27,7 +27,8 @@ type benchmark struct {
 	size   int64  // its bytes
 	warmth *ballast
 	rows   rows
-	n      int // of outputs so far
+	keep   bool // what is written stays until the end, as many deleted files slow down making new ones
+	n      int  // of outputs so far
 }
 
 // begin prints what follows. src is where the caller makes what is to be fetched.
@@ -62,7 +63,7 @@ func (b *benchmark) scratchDir(what string) string {
 }
 
 // receive measures one receiver, from its start to its end, and the sources
-// it fetches from, which it stops. out is removed.
+// it fetches from, which it stops. out is removed, unless b.keep is set.
 func (b *benchmark) receive(row, out string, sources []*proc, receiver func() *proc, check func(*proc)) {
 	b.Helper()
 	r := run{payload: b.size}
@@ -92,8 +93,10 @@ func (b *benchmark) receive(row, out string, sources []*proc, receiver func() *p
 		check(p)
 	}
 	if out != "" {
-		if err := os.RemoveAll(out); err != nil {
-			b.Fatal(err)
+		if !b.keep {
+			if err := os.RemoveAll(out); err != nil {
+				b.Fatal(err)
+			}
 		}
 		b.warmth.fill()
 	}
@@ -251,6 +254,7 @@ func BenchmarkSmallFiles(tb *testing.B) {
 	size := int64(cfg.files) * smallSize
 	rounds := cfg.roundsOr(5)
 	b := begin(tb, size, fmt.Sprintf("%d files of %d KiB from one source, %d interleaved rounds; raw is writing them from memory, with one sync", cfg.files, smallSize>>10, rounds))
+	b.keep = true
 	bin := b.bin()
 	var states []string
 	if bin != "" {

@@ -22,6 +22,9 @@
 //     source of 100 MB/s and another of 1 MB/s, or one that SIGSTOP stops at a
 //     random moment, beside the fast one alone.
 //   - BenchmarkLastHundredth: the end of 512 MiB from five sources of random rates.
+//   - BenchmarkPeers: a file of 1 GiB beside the ceiling and what a user would
+//     take instead: plain HTTP with SHA-256 in Go, curl, aria2 and
+//     anacrolix/torrent. "make bench-peers" builds what is needed for the last.
 //   - BenchmarkResume: kill -9 in the middle, then the same command again.
 //
 // The ceiling is the least that could be called a verified fetch over libp2p: a
@@ -47,6 +50,11 @@
 // written, and frees it just ahead of the writer. Without it, a row begins with
 // the memory of the file that the row before has just deleted.
 //
+// ext4 passes over inodes that were deleted within the last minutes, one by one:
+// where many files have just been removed, making one may cost ten times as much.
+// So nothing of BenchmarkSmallFiles is removed before its end; it takes room for
+// all rounds, and should not be run again at once on the same file system.
+//
 // # Settings
 //
 //	BENCH_SIZE     bytes of the large files, "512MiB"; default as above
@@ -55,6 +63,7 @@
 //	BENCH_DIR      where the data goes, on a real disk; default os.TempDir()
 //	BENCH_HOT      1: keep memory warm
 //	BENCH_CEILING  how the ceiling is run, as JSON over the defaults: {"Procs":2}; see ceiling_test.go
+//	BENCH_PEERS    the command of bench/peers; without it there is no row of anacrolix/torrent
 //	BENCH_FETCHER  a fetcher binary to measure; default: build ./cmd/fetcher
 //
 // A quick look: BENCH_SIZE=256MiB BENCH_ROUNDS=3 BENCH_FILES=1000 make bench.

@@ -22,6 +22,7 @@ type config struct {
 	dir     string
 	hot     bool
 	fetcher string
+	peers   string // what bench/peers builds; empty: go without it
 	ceiling ceiling
 }
 
@@ -88,6 +89,10 @@ func play(role string, args []string) error {
 		return bareTLSServe()
 	case "tls-fetch": // ADDR BYTES
 		return bareTLSFetch(args[0], num(1))
+	case "http-serve": // FILE
+		return httpServe(args[0])
+	case "http-fetch": // URL FILE
+		return httpFetch(args[0], args[1])
 	case "hash": // FILE
 		return hashFile(args[0])
 	case "write": // DIR FILES BYTES
@@ -97,7 +102,7 @@ func play(role string, args []string) error {
 }
 
 func configFrom(env func(string) string) (config, error) {
-	c := config{files: 10_000, dir: env("BENCH_DIR"), hot: env("BENCH_HOT") == "1", fetcher: env("BENCH_FETCHER"), ceiling: best}
+	c := config{files: 10_000, dir: env("BENCH_DIR"), hot: env("BENCH_HOT") == "1", fetcher: env("BENCH_FETCHER"), peers: env("BENCH_PEERS"), ceiling: best}
 	if c.dir == "" {
 		c.dir = os.TempDir()
 	}
