@@ -268,13 +268,19 @@ const earlyEvery = 8 << 20
 // change changes a file that nobody else has touched, or knows who has.
 func (p *Partial) change(entry int, f func(vfs.File) error) error {
 	defer p.hold(entry)()
-	h, err := p.handles.Files.Get(entry, func() (vfs.File, error) { return p.openFile(entry) })
+	isNew := false
+	h, err := p.handles.Files.Get(entry, func() (vfs.File, error) {
+		isNew = !p.isMade(entry)
+		return p.openFile(entry)
+	})
 	if err == nil {
 		defer p.handles.Files.Put(h)
 		err = p.writing(entry)
 	}
-	if e := p.inspect(entry); e != nil {
-		return e // it may be why it cannot be opened
+	if !isNew || err != nil {
+		if e := p.inspect(entry); e != nil {
+			return e // it may be why it cannot be opened
+		}
 	}
 	if err != nil {
 		return err
@@ -314,12 +320,17 @@ func (p *Partial) writeError(entry int, err error) error {
 	return fmt.Errorf("write %s: %w", p.m.Entry(entry).Path, err)
 }
 
-// openFile opens an entry's file for writing, and makes it if it is new; then hold
-// is held.
-func (p *Partial) openFile(entry int) (f vfs.File, err error) {
+// isMade says whether an entry's file exists.
+func (p *Partial) isMade(entry int) bool {
 	p.mu.Lock()
-	made := p.made[entry]
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	return p.made[entry]
+}
+
+// openFile opens an entry's file for writing, and makes it if it is new; then hold
+// is held. A new one has no mark until it is written to: without bytes it is ours.
+func (p *Partial) openFile(entry int) (f vfs.File, err error) {
+	made := p.isMade(entry)
 	name := p.file(entry)
 	err = p.handles.In(path.Dir(name), true, func(d vfs.FS) (err error) {
 		if made {
@@ -335,11 +346,11 @@ func (p *Partial) openFile(entry int) (f vfs.File, err error) {
 	if err != nil || made {
 		return f, err
 	}
+	info, _ := f.Stat() // where that fails, nothing is known
 	p.mu.Lock()
-	p.made[entry] = true
+	p.made[entry], p.watch.was[entry] = true, info.Stamp()
 	p.mu.Unlock()
 	p.newName(path.Dir(name))
-	p.wrote(entry, f)
 	return f, nil
 }
 

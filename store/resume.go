@@ -82,7 +82,8 @@ func (p *Partial) ours(stage vfs.FS) error {
 		return err
 	}
 	for _, e := range list {
-		if e.Name != "lock" && e.Name != "manifest.new" {
+		left := e.Name == newLink && e.Type == fs.ModeSymlink // the power went while all of it was removed
+		if e.Name != "lock" && e.Name != "manifest.new" && !left {
 			return fmt.Errorf("%w: %s is not a transfer of ours: it holds %q", share.ErrExists, p.staging, e.Name)
 		}
 	}
