@@ -156,6 +156,8 @@ func sources(t *testing.T) []source {
 			return err
 		case d.IsDir() && file != "." && (name == "testdata" || name[0] == '.' || name[0] == '_'):
 			return filepath.SkipDir
+		case d.IsDir() && file != "." && isModule(file):
+			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
@@ -174,6 +176,12 @@ func sources(t *testing.T) []source {
 		t.Fatal("no Go files here")
 	}
 	return out
+}
+
+// isModule says whether a folder is a module of its own.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
 // imports yields the paths that a file imports, with the name each goes by.

@@ -490,19 +490,3 @@ func (p *Partial) proof(piece share.Piece) ([]share.Hash, error) {
 	}
 	return values, err
 }
-
-// lose makes a piece unverified; mu is held. It must be written again as a whole.
-func (p *Partial) lose(piece share.Piece) {
-	if p.have.Has(piece) {
-		p.have.Remove(piece)
-		p.bytes -= int64(p.m.Layout().PieceLen(piece))
-	}
-	if p.durable.Has(piece) {
-		p.durable.Remove(piece)
-		p.untrue = true
-	}
-	delete(p.watch.pending, piece)
-	p.losses++
-	p.again[piece] = make([]bool, p.m.Layout().Blocks(piece))
-	p.batch.lost = append(p.batch.lost, piece)
-}
