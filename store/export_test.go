@@ -34,3 +34,6 @@ func SyncSome(p *Partial, hash int64) (int, error) {
 
 // Staging is NAME.partial.
 var Staging = stagingName
+
+// RememberPaths changes how many imported paths are remembered.
+func (s *State) RememberPaths(n int) { s.paths = n }

@@ -69,6 +69,9 @@ func (s *State) remember(at string, m *share.Manifest, stamps []vfs.Stamp) error
 	if err := s.save(name, encodeImport(at, m, stamps), false); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	delete(s.heads, name)
+	s.mu.Unlock()
 	if had && old.id != m.ID() {
 		s.forgetShare(old.id)
 	}
@@ -130,18 +133,29 @@ func parseImport(b []byte) (r remembered, stamps []byte, ok bool) {
 	return remembered{path: string(b[2 : 2+n]), id: id}, b[importHead+n:], true
 }
 
-// all lists the records.
+// all lists the records. A record of a path stays one of that path, so its head is read
+// once; the share may be another by now if another process has imported the path.
 func (s *State) all() []remembered {
 	list, err := s.fs.ReadDir("imports")
 	if err != nil {
 		return nil
 	}
-	var out []remembered
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := make(map[string]remembered, len(list))
+	out := make([]remembered, 0, len(list))
 	for _, e := range list {
-		if r, ok := s.peek("imports/" + e.Name); ok {
+		name := "imports/" + e.Name
+		r, ok := s.heads[name]
+		if !ok {
+			r, ok = s.peek(name)
+		}
+		if ok {
+			seen[name] = r
 			out = append(out, r)
 		}
 	}
+	s.heads = seen
 	return out
 }
 
@@ -237,7 +251,7 @@ func (s *State) forgetShare(id share.ID) {
 // prune forgets the paths longest not imported, when there are too many.
 func (s *State) prune() {
 	all := s.all()
-	for ; len(all) > maxImports; all = all[:len(all)-1] {
+	for ; len(all) > s.paths; all = all[:len(all)-1] {
 		oldest, when := 0, int64(0)
 		for i, r := range all {
 			info, err := s.fs.Lstat(r.name)

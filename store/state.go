@@ -38,11 +38,14 @@ type State struct {
 	mu   sync.Mutex // guards the fields below
 	key  ed25519.PrivateKey
 	lock io.Closer // key.lock; nil unless key is the stored one
+
+	heads map[string]remembered // of records of imports, by name
+	paths int                   // how many are remembered
 }
 
 const (
 	maxRanking = 16 << 20
-	maxImports = 256      // paths remembered
+	maxImports = 4096     // paths remembered
 	maxImport  = 64 << 20 // bytes of one remembered path
 )
 
@@ -72,7 +75,7 @@ func OpenStateIn(d vfs.FS) (*State, error) {
 			return nil, fmt.Errorf("open state: %w", err)
 		}
 	}
-	return &State{fs: d}, nil
+	return &State{fs: d, paths: maxImports}, nil
 }
 
 // Close lets go of the key. What the State handed out stays valid.

@@ -152,6 +152,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	}
 	defer node.Close()
 	children.node = node
+	a.tellOfNode(ctx, "fetcher add "+ticket+" -o "+quote(fl.out))
 	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Repair: fl.repair, Like: fl.like, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
 		return err

@@ -254,6 +254,21 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 	return c, nil
 }
 
+// tellOfNode says, if a node runs with this state directory, how it could do the same
+// for good.
+func (a *app) tellOfNode(ctx context.Context, command string) {
+	dir, err := asker{a}.stateDir()
+	if err != nil {
+		return
+	}
+	c, err := api.Dial(ctx, daemon.Socket(dir))
+	if err != nil {
+		return
+	}
+	c.Close()
+	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do that, over restarts too:\n\n%s%s\n\n", verbatim, command)
+}
+
 // asking runs f with a client of the node.
 func (a asker) asking(ctx context.Context, f func(*api.Client) error) error {
 	c, err := a.dial(ctx)

@@ -331,6 +331,11 @@ func TestTheCommandsOfANode(t *testing.T) {
 			t.Errorf("%s: %d, want %d and %q\n%s%s", x.args, code, x.code, x.wants, out, says)
 		}
 	}
+	beside := startSharing(t, exec.Command(binary, "share", src, "--json", "--dir", dir, "--listen", "none"))
+	beside.stop(t)
+	if says := beside.stderr.String(); !strings.Contains(says, "fetcher add "+src) || !strings.Contains(says, "tickets of this one end with it") {
+		t.Errorf("share beside the node says:\n%s", says)
+	}
 	n.end(syscall.SIGTERM)
 	if out, says, code := on("list"); code != exitNoNode || !strings.Contains(says, "fetcher node run") {
 		t.Errorf("without a node: %d\n%s%s", code, out, says)

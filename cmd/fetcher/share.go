@@ -129,6 +129,9 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 	}
 	defer node.Close()
 	children.node = node
+	if paths[0] != shareStdin {
+		a.tellOfNode(ctx, "fetcher add "+quote(paths[0]))
+	}
 	if paths[0] == shareStdin {
 		kept, err := a.keepStdin(ctx)
 		if err != nil {

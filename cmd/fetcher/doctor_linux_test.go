@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestDoctorKnowsAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "1M")
+	if f := checkDisk(dir); f.well || !strings.Contains(f.advice, "Make room") {
+		t.Errorf("a small disk: %+v", f)
+	}
+	full, err := os.Create(filepath.Join(dir, "full"))
+	must(t, err)
+	for err == nil {
+		_, err = full.Write(make([]byte, 64<<10))
+	}
+	full.Close()
+	if f := checkState(dir); f.well || !strings.Contains(f.advice, "The disk is full") {
+		t.Errorf("a full disk: %+v", f)
+	}
+}
+
+func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
+	cmd := exec.Command(binary, "doctor", "--dir", t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	out, err := cmd.Output()
+	said := string(out)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("NOT TESTED: a machine without a network needs root")
+	}
+	if cmd.ProcessState.ExitCode() != exitOther {
+		t.Errorf("all is well without a network: %v\n%s", err, said)
+	}
+	finds(t, said, "WRONG", "network", "no address but its own")
+	if !strings.Contains(said, "Connect this machine") {
+		t.Errorf("nothing is advised:\n%s", said)
+	}
+}

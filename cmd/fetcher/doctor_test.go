@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/store"
+)
+
+// examined is what doctor says of a state directory, and its exit code.
+func examined(t *testing.T, dir string) (string, int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run([]string{"doctor", "--dir", dir}, nil, &out, &errs, t.Context())
+	return out.String(), code
+}
+
+func finds(t *testing.T, said, mark, what, text string) {
+	t.Helper()
+	for l := range strings.Lines(said) {
+		if strings.HasPrefix(l, mark) && strings.Contains(l, what) && strings.Contains(l, text) {
+			return
+		}
+	}
+	t.Errorf("no line %s %s ... %q in\n%s", mark, what, text, said)
+}
+
+func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	said, _ := examined(t, dir)
+	finds(t, said, "well", "state", "can be written")
+	finds(t, said, "well", "clock", "")
+	finds(t, said, "well", "node", "fetcher node run starts one")
+	finds(t, said, "well", "port", "has not listened")
+
+	st, err := store.OpenState(dir) // a port of last time, which another program has now
+	must(t, err)
+	l, err := net.Listen("tcp", ":0")
+	must(t, err)
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	must(t, st.SavePort(port))
+	must(t, st.Close())
+	said, code := examined(t, dir)
+	if code != exitOther {
+		t.Errorf("exit code %d", code)
+	}
+	finds(t, said, "WRONG", "port", fmt.Sprint("port ", port))
+	if !strings.Contains(said, "Tickets that were handed out name the old one") || st == nil {
+		t.Errorf("nothing is advised:\n%s", said)
+	}
+	if again, err := store.OpenState(dir); err != nil || again.LoadPort() != port {
+		t.Errorf("doctor has changed the port that tickets name: %v", err)
+	}
+}
+
+func TestDoctorKnowsAClockThatIsOff(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "key"), nil, 0o600))
+	now := time.Now()
+	for off, well := range map[time.Duration]bool{0: true, time.Hour: true, -time.Hour: true, -366 * 24 * time.Hour: false, 366 * 24 * time.Hour: false} {
+		f := checkClock(dir, now.Add(off))
+		if f.well != well || !well && !strings.Contains(f.advice, "Set the clock") {
+			t.Errorf("%v off: %+v", off, f)
+		}
+	}
+}
+
+func TestDoctorKnowsAStateThatCannotBeWritten(t *testing.T) {
+	f := checkState(filepath.Join(filepath.Dir(writeFile(t)), "file", "below"))
+	if f.well || !strings.Contains(f.text, "cannot be written") || !strings.Contains(f.advice, "--dir") {
+		t.Errorf("below a file: %+v", f)
+	}
+	if os.Getuid() == 0 || runtime.GOOS == "windows" {
+		return // root may write anywhere
+	}
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o500))
+	if f := checkState(dir); f.well || !strings.Contains(f.advice, "right to write") {
+		t.Errorf("a folder that is read only: %+v", f)
+	}
+}
+
+func writeFile(t *testing.T) string {
+	t.Helper()
+	at := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(at, nil, 0o600))
+	return at
+}
+
+func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
+	id := "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
+	for what, x := range map[string]struct {
+		addrs []string
+		well  bool
+		wants string
+	}{
+		"public":  {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, true, "from anywhere"},
+		"NAT":     {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, false, "Forward the node's port"},
+		"machine": {[]string{"/ip4/127.0.0.1/tcp/1" + id}, false, "Connect the machine"},
+		"nowhere": {nil, false, "told so"},
+	} {
+		if f := checkReach(x.addrs); f.well != x.well || !strings.Contains(f.text+f.advice, x.wants) {
+			t.Errorf("%s: %+v", what, f)
+		}
+	}
+}
