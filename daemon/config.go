@@ -44,8 +44,11 @@ type Settings struct {
 	// Rescan is how often served files are looked at for changes that the system did
 	// not tell of; default 1 h.
 	Rescan time.Duration
+	// Socket is the path of a further unix socket at which the API answers all members
+	// of the process's group; empty is none. A reload does not change it, nor what follows.
+	Socket string
 	// HTTP is an IP address and port at which the API answers too, to whoever knows the token;
-	// empty is none. A reload does not change it, nor what follows.
+	// empty is none.
 	HTTP string
 	// Hosts are further names, with ports, by which HTTP may be called.
 	Hosts []string
@@ -105,6 +108,9 @@ func (s Settings) withDefaults(dir string) (Settings, error) {
 			}
 		}
 	}
+	if s.Socket != "" && !filepath.IsAbs(s.Socket) {
+		return s, fmt.Errorf("the path of a socket must be absolute, not %q", s.Socket)
+	}
 	if !filepath.IsAbs(s.Into) {
 		return s, fmt.Errorf("the folder to put shares into must be absolute, not %q", s.Into)
 	}
@@ -142,6 +148,7 @@ type settingsFile struct {
 	Limits   []slotFile `toml:"limits"`
 	Fetches  int        `toml:"fetches"`
 	Rescan   string     `toml:"rescan"`
+	Socket   string     `toml:"socket"`
 	HTTP     string     `toml:"http"`
 	Hosts    []string   `toml:"http-hosts"`
 	Cert     string     `toml:"http-cert"`
@@ -194,7 +201,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Fetches: f.Fetches, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Fetches: f.Fetches, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}

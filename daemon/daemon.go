@@ -210,6 +210,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	old := d.settings
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
+		"socket":     old.Socket == s.Socket,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
 	} {
 		if !same {

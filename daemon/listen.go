@@ -38,7 +38,7 @@ func Socket(dir string) string { return filepath.Join(dir, SocketName) }
 // Listening is where a daemon is asked.
 type Listening struct {
 	d    *Daemon
-	unix net.Listener
+	unix []net.Listener
 	tcp  net.Listener
 	conf Settings
 	full api.Access // of tcp
@@ -48,25 +48,37 @@ type Listening struct {
 // killed daemon left of it is replaced; a daemon that lives has the directory's key.
 func (d *Daemon) Listen() (*Listening, error) {
 	l := &Listening{d: d, conf: d.setting()}
-	path := Socket(d.dir)
-	if len(path) > maxSocket {
-		return nil, fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
+	err := l.openUnix(Socket(d.dir), 0o600)
+	if err == nil && l.conf.Socket != "" {
+		err = l.openUnix(l.conf.Socket, 0o660)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
-	}
-	var err error
-	if l.unix, err = net.Listen("unix", path); err != nil {
-		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
-	}
-	if err = os.Chmod(path, 0o600); err == nil && l.conf.HTTP != "" {
+	if err == nil && l.conf.HTTP != "" {
 		err = l.openHTTP()
 	}
 	if err != nil {
-		l.unix.Close()
+		for _, u := range l.unix {
+			u.Close()
+		}
 		return nil, err
 	}
 	return l, nil
+}
+
+// openUnix listens at a path. Until it has its mode, nobody but its owner may write to it,
+// and so connect.
+func (l *Listening) openUnix(path string, mode fs.FileMode) error {
+	if len(path) > maxSocket {
+		return fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	u, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	l.unix = append(l.unix, u)
+	return os.Chmod(path, mode)
 }
 
 func (l *Listening) openHTTP() (err error) {
@@ -125,18 +137,22 @@ func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
 	s := api.NewServer(l.d, l.d.log, l.d.metrics(), page)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var both sync.WaitGroup
-	var tcp error
-	if l.tcp != nil {
-		both.Go(func() {
-			tcp = s.Serve(ctx, l.tcp, l.full)
-			cancel()
+	var all sync.WaitGroup
+	var errs [3]error
+	serve := func(i int, at net.Listener, a api.Access) {
+		all.Go(func() {
+			errs[i] = s.Serve(ctx, at, a)
+			cancel() // one that fails ends the others
 		})
 	}
-	unix := s.Serve(ctx, l.unix, api.Access{})
-	cancel()
-	both.Wait()
-	return errors.Join(unix, tcp)
+	for i, u := range l.unix {
+		serve(i, u, api.Access{})
+	}
+	if l.tcp != nil {
+		serve(2, l.tcp, l.full)
+	}
+	all.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // secretIn is the secret that a file keeps, which is made if it is not there.

@@ -22,6 +22,7 @@ limit-up = "10M"
 limit-down = "500K"
 fetches = 7
 rescan = "30m"
+socket = "/run/fetcher/node.sock"
 http = "127.0.0.1:4820"
 http-hosts = ["nas.example:4820"]
 http-cert = "/c"
@@ -43,7 +44,7 @@ to = "06:00"
 func TestEverySettingIsRead(t *testing.T) {
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
-		Rescan: 30 * time.Minute, HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
+		Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
 		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
 			{From: 22 * time.Hour, To: 6 * time.Hour}}}
 	if err != nil || !reflect.DeepEqual(s, want) {
@@ -95,7 +96,7 @@ func FuzzSettings(f *testing.F) {
 
 func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 	for what, s := range map[string]Settings{
-		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"},
+		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"}, "socket": {Socket: "x"},
 		"http": {HTTP: "4820"}, "name": {HTTP: "example.org:4820"}, "public": {HTTP: "0.0.0.0:4820"}, "half": {HTTP: "127.0.0.1:1", Cert: "c"},
 	} {
 		if _, err := s.withDefaults("/"); err == nil {
@@ -266,5 +267,33 @@ func TestSecretsAreKeptAndPrivate(t *testing.T) {
 	must(t, os.WriteFile(at, []byte("short"), 0o600))
 	if c, err := secretIn(at); err != nil || c == a || len(c) < 20 {
 		t.Errorf("in place of a short one: %q, %v", c, err)
+	}
+}
+
+func TestWhoMayOpenWhichSocket(t *testing.T) {
+	dir := t.TempDir()
+	second := filepath.Join(t.TempDir(), "s")
+	d := begun(t, dir, func(c *Config) { c.Socket = second })
+	for range 2 { // what a killed daemon left is replaced
+		l, err := d.Listen()
+		must(t, err)
+		for at, want := range map[string]os.FileMode{Socket(dir): 0o600, second: 0o660} {
+			info, err := os.Stat(at)
+			must(t, err)
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("%s has mode %v, not %v", at, got, want)
+			}
+			c, err := api.Dial(t.Context(), at)
+			must(t, err)
+			c.Close()
+		}
+		for _, u := range l.unix {
+			u.(interface{ SetUnlinkOnClose(bool) }).SetUnlinkOnClose(false)
+			u.Close()
+		}
+	}
+	long := begun(t, t.TempDir(), func(c *Config) { c.Socket = "/" + strings.Repeat("x", maxSocket) })
+	if _, err := long.Listen(); err == nil || !strings.Contains(err.Error(), "shorter path") {
+		t.Errorf("a path that no system takes: %v", err)
 	}
 }

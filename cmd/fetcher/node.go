@@ -43,7 +43,7 @@ doctor.`,
 type nodeFlags struct {
 	listen, announce, hosts  []string
 	into, limitUp, limitDown string
-	http, cert, key          string
+	http, cert, key, socket  string
 	insecure                 bool
 }
 
@@ -64,6 +64,7 @@ flags go before it:
     limit-down = "50M"
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
+    socket = "/run/fetcher/node.sock"  # for the members of the group
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it
@@ -89,6 +90,7 @@ flags go before it:
 	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, if nothing else is said (default ~/Downloads)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.StringVar(&fl.socket, "socket", "", "answer the members of the process's group at this unix socket too, `PATH`")
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "a further `NAME:PORT` by which --http may be called; may be repeated")
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")
@@ -115,7 +117,7 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	for _, x := range []struct {
 		from string
 		to   *string
-	}{{fl.http, &s.HTTP}, {fl.cert, &s.Cert}, {fl.key, &s.Key}} {
+	}{{fl.http, &s.HTTP}, {fl.cert, &s.Cert}, {fl.key, &s.Key}, {fl.socket, &s.Socket}} {
 		if x.from != "" {
 			*x.to = x.from
 		}
