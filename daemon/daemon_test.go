@@ -64,11 +64,7 @@ func until(t testing.TB, d *Daemon, id int64, what string, is func(api.Entry) bo
 		if is(e) {
 			return e
 		}
-		for ok := true; ok; {
-			var more <-chan struct{}
-			if _, ok, more, _ = cursor.Next(); ok {
-				continue
-			}
+		if _, ok, more, _ := cursor.Next(); !ok {
 			select {
 			case <-more:
 			case <-end:

@@ -198,23 +198,22 @@ func (s *scripted) settle() {
 			return err
 		})
 	}
-	end := time.Now().Add(2 * time.Minute)
-	for c := s.node.client; ; {
-		all, err := c.Entries(s.Context())
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	var all []api.Entry
+	err := s.node.client.Events(ctx, "0-0", func(api.Event) bool { // an unknown ID: the first comes at once
+		var err error
+		all, err = s.node.client.Entries(s.Context())
 		must(s, err)
-		if len(all) != len(s.entries) {
-			s.Fatalf("%d entries, and %d were asked for", len(all), len(s.entries))
-		}
-		i := slices.IndexFunc(all, func(e api.Entry) bool { return e.State != api.Served })
-		if i < 0 {
-			s.compare(all)
-			return
-		}
-		if time.Now().After(end) {
-			s.Fatalf("an entry is not served: %+v", all[i])
-		}
-		must(s, c.Events(s.Context(), "", func(api.Event) bool { return true }))
+		return !slices.ContainsFunc(all, func(e api.Entry) bool { return e.State != api.Served })
+	})
+	if err != nil {
+		s.Fatalf("not all is served: %v\n%+v", err, all)
 	}
+	if len(all) != len(s.entries) {
+		s.Fatalf("%d entries, and %d were asked for", len(all), len(s.entries))
+	}
+	s.compare(all)
 }
 
 func (s *scripted) compare(all []api.Entry) {
