@@ -3,14 +3,12 @@ package fleet
 import (
 	"time"
 
-	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is what members tell a Coordinator of what they have, of their sources and
-// of their leases.
+// This file is what members tell a Coordinator of what they have and of their sources.
 
 // HaveMap is told all the pieces that a member has. That makes it ready.
 func (c *Coordinator) HaveMap(by From, id share.ID, pieces int, bits []byte, now time.Time) {
@@ -102,63 +100,4 @@ func (c *Coordinator) outlet(by From, id share.ID, source peers.ID, now time.Tim
 		return c.outlets[outletID(mb.peer, source)]
 	}
 	return nil
-}
-
-// ---- leases ----
-
-// LeaseRequest is answered with one LeaseResponse, if a member asks.
-func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) {
-	mb := c.member(by, m.Share, now)
-	if mb == nil {
-		return
-	}
-	answer := wire.LeaseResponse{Share: m.Share, Source: m.Source}
-	o := c.outlets[outletID(mb.peer, m.Source)]
-	if o == nil { // it may have been introduced a moment ago
-		answer.Refused, answer.Never = "this source is no source outside the fleet", true
-		c.send(by.Reply, answer)
-		return
-	}
-	if m.Rate > 0 {
-		c.do(c.m.Measured(o.id, float64(m.Rate), m.RTT, now))
-	}
-	var leases []leasemgr.Lease
-	for _, p := range m.Keep {
-		if l, ok := c.m.Restore(o.id, p, now); ok {
-			leases = append(leases, l)
-		}
-	}
-	if why := c.waiting(mb); why != "" {
-		o.parked = true
-		answer.Refused = why
-	} else {
-		more, no := c.m.Acquire(o.id, int(min(m.Max, wire.MaxLeases-uint32(len(leases)))), now)
-		leases = append(leases, more...)
-		answer.Refused, answer.Never = no.String(), no.Never
-		if !no.Until.IsZero() {
-			answer.Until = max(no.Until.Sub(now), time.Millisecond)
-		}
-	}
-	for _, l := range leases {
-		answer.Leases = append(answer.Leases, wire.Lease{Piece: l.Piece, Token: l.Token, Expires: l.Expires.Sub(now), Hedge: l.Hedge, Begun: l.Begun})
-	}
-	c.send(by.Reply, answer)
-}
-
-// LeaseProgress is told what came in under leases of a source.
-func (c *Coordinator) LeaseProgress(by From, m wire.LeaseProgress, now time.Time) {
-	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
-		for _, i := range m.Items {
-			c.do(c.m.Progress(o.id, i.Piece, i.Token, i.Bytes, now))
-		}
-	}
-}
-
-// LeaseReturned is told that a member gives leases of a source back.
-func (c *Coordinator) LeaseReturned(by From, m wire.LeaseReturned, now time.Time) {
-	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
-		for _, i := range m.Items {
-			c.do(c.m.Fail(o.id, i.Piece, i.Token, leasemgr.ReasonNamed(i.Reason), now))
-		}
-	}
 }

@@ -1,6 +1,6 @@
 // Package p2p is the way to other nodes: one libp2p host, the links over which
 // pieces are fetched, the serving of pieces to children, and the typed messages
-// of actors. With simnet it is the only importer of libp2p.
+// of actors. It alone imports libp2p; tests on simulated networks do too.
 //
 //	Host ── Open ──────────> Link      one source: requests out, runs of blocks in, to a Sink
 //	     ── FetchManifest ─> bytes     checked against the share ID

@@ -26,8 +26,8 @@
 // happens later: every event is a non-decreasing function of the state, and
 // successes lie above the identity, failures below.
 //
-// Only a proven liar is banned: by a proof that does not match the manifest at
-// once, by a bad block when there was another not long before. A ban ends; the
+// Only a proven liar is banned: by a proof that does not match the manifest, or a
+// breach of the protocol, at once; by a bad block when there was another not long before. A ban ends; the
 // memory of the offences behind it halves every BanFor. Apart from bans nothing is
 // for ever: a source of low score still gets one lease at a time (see
 // leasemgr.Config), one good MiB lifts it, and so do a few idle hours.

@@ -143,7 +143,7 @@ func (r *Ranking) Verified(id ID, bytes int64, now time.Time) {
 }
 
 // Lied counts a lie: a block that does not match its proven hash, or with proof
-// a proof that does not match the manifest. The second bans at once, the first
+// a proof that does not match the manifest or a breach of the protocol. The second bans at once, the first
 // when it is not the first. banned says whether the peer is banned now.
 func (r *Ranking) Lied(id ID, proof bool, now time.Time) (banned bool) {
 	p := r.event(id, now)
