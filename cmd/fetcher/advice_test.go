@@ -45,7 +45,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}{
 		"differs":        {[]string{"fetch", s.ticket, "-o", differs}, 13, []string{differs, `"sub/a.jpg"`, "-o"}},
 		"not ours":       {[]string{"fetch", s.ticket, "-o", foreign}, 13, []string{foreign, `"mine"`, "not touched"}},
-		"nobody":         {[]string{"ls", s.id, "--peer", nobody}, 6, []string{"refused", "still shared"}},
+		"nobody":         {[]string{"ls", s.id, "--peer", nobody}, 6, []string{"refused", "still being shared"}},
 		"state":          {[]string{"ls", s.ticket, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
 		"state of ls":    {[]string{"ls", src, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
 		"no address":     {[]string{"ls", s.ticket, "--listen", "foo"}, 2, []string{"--listen", `"foo"`, "/ip4/"}},

@@ -43,11 +43,11 @@ Nothing is kept, unless -o says where.`,
 }
 
 // errPipe is what is said of a stdout that nobody reads any more.
-var errPipe = errors.New("the reader of stdout has gone")
+var errPipe = errors.New("stdout was closed by its reader")
 
 func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error {
 	if a.flags.json {
-		return usageError{errors.New("cat writes the file to stdout, where --json cannot be as well; use fetch --only")}
+		return usageError{errors.New("cat writes the file to stdout, so it cannot write --json there; use fetch --only")}
 	}
 	_, limit, err := fl.check()
 	if err != nil {

@@ -34,12 +34,12 @@ the members can reach. On each of them:
 
   fetcher fetch TICKET --lease-from ADDRESS --seed
 
-A member is known by the stored identity of its node. One that is not on the
-list is told its ID; give that to --allow, or write it into --allow-file. A
-fleet with a store needs neither: see fetcher fleet --help.
+A member is recognized by the stored identity of its node. A machine that is not
+on the list is told its ID; give that ID to --allow, or write it into
+--allow-file. A fleet with a store needs neither: see fetcher fleet --help.
 
-Ended and begun again, even by kill -9, the coordinator goes on where it was: it
-keeps its identity, its port and who was a member in the state directory.`,
+When it is restarted, even after kill -9, the coordinator goes on where it was:
+it keeps its identity, its port and its members in the state directory.`,
 		Args: exactly("TICKET or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.coordinate(cmd, args[0], allowance{allow, allowFile}, more, listen)
@@ -47,7 +47,7 @@ keeps its identity, its port and who was a member in the state directory.`,
 	}
 	f := c.Flags()
 	f.StringArrayVar(&allow, "allow", nil, "admit this `PEER`, an ID, as a member; may be repeated")
-	f.StringVar(&allowFile, "allow-file", "", "admit the peers in this `FILE`, too, one ID a line; it is read again when it changes")
+	f.StringVar(&allowFile, "allow-file", "", "also admit the peers in this `FILE`, one ID per line; it is read again when it changes")
 	f.StringArrayVar(&more, "peer", nil, "ask for the list of files at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	return c
@@ -64,8 +64,8 @@ type fleetFlags struct {
 func (fl *fleetFlags) used() bool { return fl.from != "" || fl.store.url != "" }
 
 func (fl *fleetFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&fl.from, "lease-from", "", "fetch from outside only what the coordinator of a fleet at this `ADDR` leases, a multiaddr that ends in /p2p/ID; implies --identity")
-	f.StringVar(&fl.store.url, "fleet", "", "fetch in the fleet that elects its coordinator by the store at this `URL`; see fetcher fleet --help; implies --identity")
+	f.StringVar(&fl.from, "lease-from", "", "fetch from outside the fleet only what its coordinator leases, which is at this `ADDR`, a multiaddr that ends in /p2p/ID; implies --identity")
+	f.StringVar(&fl.store.url, "fleet", "", "fetch as a member of the fleet whose store is at this `URL`; see fetcher fleet --help; implies --identity")
 	f.StringVar(&fl.store.secret, "fleet-secret", "", "the fleet's secret is in this `FILE`")
 	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
 }
@@ -79,7 +79,7 @@ func (a *app) fleet(ctx context.Context, fl fleetFlags) (f fetcher.Fleet, close 
 	case fl.alone > 0 && !fl.used():
 		err = usageError{errors.New("--alone-after needs --lease-from or --fleet")}
 	case fl.from != "" && fl.store.url != "":
-		err = usageError{errors.New("--lease-from names a coordinator, and with --fleet it is elected: give one of them")}
+		err = usageError{errors.New("give --lease-from or --fleet, not both: with --fleet, the coordinator is elected")}
 	case fl.store.url != "":
 		f.Store, close, err = fleetApp{a}.open(ctx, fl.store)
 	case fl.store.secret != "":

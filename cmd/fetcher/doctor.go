@@ -43,7 +43,7 @@ type finding struct {
 }
 
 // errUnwell says that something was found.
-var errUnwell = errors.New("something needs you; see the lines above")
+var errUnwell = errors.New("something needs attention; see the lines above")
 
 func (a asker) doctor(ctx context.Context) error {
 	dir, err := a.stateDir()
@@ -161,7 +161,7 @@ func checkClock(dir string, now time.Time) finding {
 		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")+": one of the two is far off, unless it was not used since"
 	}
 	if !f.well {
-		f.advice = "Set the clock, and have the system keep it right (NTP): what is kept until a date goes by it."
+		f.advice = "Set the clock, and have the system keep it right (NTP): what has a date of expiry goes by it."
 	}
 	return f
 }
@@ -179,10 +179,10 @@ func builtAt() (at time.Time) {
 }
 
 func checkNetwork() finding {
-	f := finding{what: "network", advice: "Connect this machine: a cable or a radio network, and an address from its router."}
+	f := finding{what: "network", advice: "Connect this machine to a network, by cable or wireless, and see that the router gives it an address."}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		f.well, f.text = true, "the system does not tell its addresses: "+err.Error()
+		f.well, f.text = true, "the system does not list its addresses: "+err.Error()
 		return f
 	}
 	n := 0
@@ -194,7 +194,7 @@ func checkNetwork() finding {
 	f.well, f.text = n > 0, fmt.Sprintf("this machine has %d addresses that others may reach", n)
 	switch n {
 	case 0:
-		f.text = "this machine has no address but its own"
+		f.text = "this machine has no address but loopback"
 	case 1:
 		f.text = "this machine has an address that others may reach"
 	}
@@ -214,14 +214,14 @@ func checkReach(addrs []string) finding {
 	case 0:
 		f.well, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
 	case 1:
-		f.text = "the node has private addresses alone: it is behind a router (NAT), and only machines of this network can fetch from it"
-		f.advice = "Forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce. What is fetched by this node needs none of that."
+		f.text = "the node has only private addresses: it is behind a router (NAT), and only machines of this network can fetch from it"
+		f.advice = "Forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce. Fetching needs none of that."
 	case 2:
-		f.text = "the node can be reached from this machine alone"
+		f.text = "the node can be reached only from this machine"
 		f.advice = "Connect the machine to a network, or have the node listen on an address of one with --listen."
 	default:
 		f.text = "the node listens nowhere"
-		f.advice = "It was told so with listen; without that it listens on all interfaces."
+		f.advice = "Either it was told so (--listen none, or listen in node.toml), or this machine has no network."
 	}
 	return f
 }
@@ -251,16 +251,16 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	st.Close()
 	switch {
 	case err != nil:
-		f.text, f.advice = err.Error(), "Bring the file back from a copy, or remove it: then the node has another ID, and old tickets lead nowhere."
+		f.text, f.advice = err.Error(), "Restore the file from a backup, or remove it: the node then gets a new ID, and old tickets no longer work."
 	case !ours:
-		f.well, f.text = true, "another fetcher has this state directory now, and its port"
+		f.well, f.text = true, "another fetcher is using this state directory, and its port"
 	case port == 0:
 		f.well, f.text = true, "the node has not listened anywhere yet"
 	default:
 		err := canListen(port)
-		f.well, f.text = err == nil, fmt.Sprintf("port %d, of last time, is free", port)
+		f.well, f.text = err == nil, fmt.Sprintf("port %d, used last time, is free", port)
 		if err != nil {
-			f.text = fmt.Sprintf("port %d, of last time, cannot be had: %v", port, err)
+			f.text = fmt.Sprintf("port %d, used last time, cannot be opened: %v", port, err)
 		}
 	}
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: dir, FreshIdentity: true})

@@ -37,7 +37,7 @@ func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != exitOther {
 		t.Errorf("all is well without a network: %v\n%s", err, said)
 	}
-	finds(t, said, "WRONG", "network", "no address but its own")
+	finds(t, said, "WRONG", "network", "no address but loopback")
 	if !strings.Contains(said, "Connect this machine") {
 		t.Errorf("nothing is advised:\n%s", said)
 	}

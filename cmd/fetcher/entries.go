@@ -33,10 +33,10 @@ func (a asker) addCommand() *cobra.Command {
 removed. What was added is there again after a restart or a power cut.
 
 stdout has the ticket of each PATH, in their order, and nothing else. With
---name, the paths are one share. With --wait it ends when a share is here.
+--name, the paths are one share. With --wait, add ends when the share is here.
 
-What is fetched is served on, for ever or --seed-until it was for so long (36h)
-or was sent so many times (2).`,
+What was fetched is then served: for ever, or with --seed-until for a time (36h)
+or until its size has been sent a number of times (2).`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("add needs a TICKET or a PATH; see %s --help", cmd.CommandPath())}
@@ -48,22 +48,22 @@ or was sent so many times (2).`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&fl.out, "out", "o", "", "put the share into this folder, `DIR` (default as the node is set)")
+	f.StringVarP(&fl.out, "out", "o", "", "put the share into this folder, `DIR` (default: the node's setting)")
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
 	f.StringVar(&fl.name, "name", "", "call what is served `NAME`, and put all that is given into it")
-	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out of what is served what matches this `PATTERN`; may be repeated")
-	f.StringVar(&fl.links, "links", "keep", "what becomes of symbolic links that are served, a `MODE`: keep, skip or refuse")
-	f.StringVar(&fl.priority, "priority", "", "fetch it before or after others: `LEVEL` low, normal or high")
-	f.BoolVar(&fl.paused, "paused", false, "do nothing for it until it is resumed")
+	f.StringArrayVar(&fl.exclude, "exclude", nil, "do not serve what matches this `PATTERN`; may be repeated")
+	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links that are served: `MODE` keep, skip or refuse")
+	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
+	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp)
-	f.BoolVar(&fl.wait, "wait", false, "wait until it is here, or cannot be")
+	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
 	return c
 }
 
-const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until so many times its size was sent, such as 2; may be repeated"
+const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2; may be repeated"
 
 // seedUntil reads the values of --seed-until; "never" is neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {
@@ -135,7 +135,7 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 			return nil, err
 		}
 		if missing != nil {
-			return nil, usageError{fmt.Errorf("%q is neither a ticket nor a path that is there", arg)}
+			return nil, usageError{fmt.Errorf("%q is neither a ticket nor an existing path", arg)}
 		}
 		if fl.name != "" && len(serve.Paths) > 0 {
 			last := &out[len(out)-1]
@@ -309,12 +309,12 @@ node until its settings are read again.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&fl.pause, "pause", false, "neither fetch nor serve it until it is resumed")
-	f.BoolVar(&fl.resume, "resume", false, "go on with it")
-	f.BoolVar(&fl.rescan, "rescan", false, "look at its files again, or try again, now")
-	f.StringVar(&fl.priority, "priority", "", "fetch it before or after others: `LEVEL` low, normal or high")
+	f.BoolVar(&fl.resume, "resume", false, "resume it after --pause")
+	f.BoolVar(&fl.rescan, "rescan", false, "look for changes in its files now, or retry it now")
+	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
-	f.BoolVar(&fl.all, "all", false, "fetch all of it")
+	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+", or never")
 	f.StringVar(&fl.limitUp, "limit-up", "", "have the node send at most this `RATE` of bytes per second; 0 is no limit")
 	f.StringVar(&fl.limitDown, "limit-down", "", "have the node ask for at most this `RATE` of bytes per second; 0 is no limit")
@@ -326,9 +326,9 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 	yes, no, none := true, false, []string{}
 	switch {
 	case fl.pause && fl.resume:
-		return s, l, usageError{errors.New("--pause and --resume exclude each other")}
+		return s, l, usageError{errors.New("give --pause or --resume, not both")}
 	case fl.all && len(fl.only)+len(fl.skip) > 0:
-		return s, l, usageError{errors.New("--all excludes --only and --skip")}
+		return s, l, usageError{errors.New("--all cannot be given with --only or --skip")}
 	case fl.pause:
 		s.Paused = &yes
 	case fl.resume:
@@ -372,11 +372,11 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 	nothing := s == api.Set{}
 	switch limits := l != (api.SetLimits{}); {
 	case limits && (len(entries) > 0 || !nothing):
-		return s, l, usageError{errors.New("--limit-up and --limit-down are of the node, and stand alone")}
+		return s, l, usageError{errors.New("--limit-up and --limit-down are for the whole node: give them without an ENTRY or another flag")}
 	case !limits && len(entries) == 0:
 		return s, l, usageError{errors.New("set needs an ENTRY, or --limit-up or --limit-down; see fetcher set --help")}
 	case !limits && nothing:
-		return s, l, usageError{errors.New("set needs to be told what to change; see fetcher set --help")}
+		return s, l, usageError{errors.New("set needs a flag that says what to change; see fetcher set --help")}
 	}
 	return s, l, nil
 }
@@ -441,7 +441,7 @@ func (a asker) rmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm ENTRY...", Short: "Stop entries of the node, and forget them",
 		Long: `Stop entries of the node, and forget them. Files stay, unless --data is given:
-then those go that the node made and that are still what it made.`,
+then those are removed that the node made and that nobody changed since.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("rm needs an ENTRY; see %s --help", cmd.CommandPath())}
@@ -452,7 +452,7 @@ then those go that the node made and that are still what it made.`,
 			return a.asking(cmd.Context(), func(c *api.Client) error { return a.rm(cmd.Context(), c, args, data) })
 		},
 	}
-	c.Flags().BoolVar(&data, "data", false, "remove the files too that this node made, and only those")
+	c.Flags().BoolVar(&data, "data", false, "also remove the files that this node made, and no others")
 	return c
 }
 

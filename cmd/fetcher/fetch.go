@@ -42,26 +42,27 @@ func (a *app) fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fetch TICKET|ID",
 		Short: "Fetch a share, verified; run it again to resume",
-		Long: `Fetch a share into DIR/NAME and verify every block of it. What is there of an
-earlier run is kept, and not hashed again. A ticket of "-" is read from stdin.
+		Long: `Fetch a share into DIR/NAME and verify every block of it. What an earlier run
+fetched is kept, and not hashed again. A ticket of "-" is read from stdin.
 
 With --only or --skip, files are chosen by their path in the share, with NAME/
 before it, as ls prints it, or without: * ? [a-z] match within a part of it, **
-any number of parts, and the pattern of a folder all that is in it. What is not
-chosen is not made; what is lies in DIR/NAME when it is complete, and
+any number of parts, and the pattern of a folder all that is in it. Files that
+are not chosen are not made; those that are lie in DIR/NAME when complete, and
 DIR/NAME.partial stays for a later run that chooses more.
 
-If DIR/NAME is there and differs, nothing is done, unless --repair is given:
-then what is missing or wrong is fetched, and a file is replaced when the right
-one is here whole; which, is said before. What the share does not have is not
-touched. With --like, pieces that an older version has too are taken from there.
+If DIR/NAME exists and differs, nothing is done, unless --repair is given: then
+what is missing or wrong is fetched, and a wrong file is replaced once the right
+one is complete; the names of such files are printed first. Files that are not
+in the share are left alone. With --like, pieces that an older version also has
+are taken from there.
 
 While it fetches, it serves what it has verified to others; with --seed it goes
 on doing so when it is done.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && fl.seed == seedForever {
 				if _, err := time.ParseDuration(args[1]); err == nil {
-					return usageError{fmt.Errorf("--seed takes its time with a =, as in --seed=%s", args[1])}
+					return usageError{fmt.Errorf("--seed takes its time after an =, as in --seed=%s", args[1])}
 				}
 			}
 			return exactly("TICKET or ID")(cmd, args)
@@ -73,7 +74,7 @@ on doing so when it is done.`,
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
-	f.StringArrayVar(&fl.like, "like", nil, "take what is equal from this folder or file, `DIR`; may be repeated")
+	f.StringArrayVar(&fl.like, "like", nil, "take pieces that are the same from this folder or file, `DIR`; may be repeated")
 	fl.sources(f)
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
@@ -88,7 +89,7 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node in place of a fresh one")
+	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node instead of a fresh one")
 }
 
 // rates are the limits in bytes per second; 0 is none.
@@ -266,7 +267,7 @@ func (w *watcher) follow(ctx context.Context) error {
 			w.t.Stop(ctx) // which has ended: the end is among the events
 		case e, ok := <-events:
 			if !ok {
-				return errors.New("the transfer ended without a word") // cannot be: Ended comes first
+				return errors.New("internal error: the transfer ended without a result") // cannot be: Ended comes first
 			}
 			if end, ok := e.(fetcher.Ended); ok {
 				if errors.Is(end.Err, fetcher.ErrStopped) {
@@ -341,7 +342,7 @@ func (w *watcher) summarize() {
 	w.out.sum(map[string]any{"name": p.Name, "bytes": p.Bytes, "verified_bytes": p.Verified, "wire_bytes": in + out, "duplicate_bytes": p.Duplicate,
 		"resumed_bytes": p.Resumed, "hashed_bytes": p.Hashed, "seconds": time.Since(w.began).Seconds(), "sources": sources, "path": p.Path})
 	if !w.flags.json && p.Duplicate > 0 {
-		fmt.Fprintf(w.stderr, "%s came twice\n", share.Size(p.Duplicate))
+		fmt.Fprintf(w.stderr, "%s was received twice\n", share.Size(p.Duplicate))
 	}
 }
 

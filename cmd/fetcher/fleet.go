@@ -57,8 +57,8 @@ once. The machines elect who coordinates, by a store that all of them reach:
 type storeFlags struct{ url, secret string }
 
 func (fl *storeFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&fl.url, "fleet", "", "the store by which the fleet elects: a `URL`; see fetcher fleet --help (default: of the fleet that was joined)")
-	f.StringVar(&fl.secret, "fleet-secret", "", "the fleet's secret is in this `FILE` (default: of the fleet that was joined)")
+	f.StringVar(&fl.url, "fleet", "", "the store that all machines of the fleet reach: a `URL`; see fetcher fleet --help (default: that of the joined fleet)")
+	f.StringVar(&fl.secret, "fleet-secret", "", "the fleet's secret is in this `FILE` (default: that of the joined fleet)")
 }
 
 // membership is what a machine knows of its fleet: what a token says.
@@ -153,7 +153,7 @@ func (a fleetApp) openSoon(ctx context.Context, fl storeFlags) (s fetcher.FleetS
 		}
 		if text := sentence(err); text != said {
 			said = text
-			fmt.Fprintf(a.stderr, "the store of the fleet cannot be reached, and is tried again: %s\n", text)
+			fmt.Fprintf(a.stderr, "the store of the fleet cannot be reached; trying again: %s\n", text)
 		}
 		select {
 		case <-ctx.Done():
@@ -174,7 +174,7 @@ func parseToken(s string) (m membership, err error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenMark)
 	b, err := base64.RawURLEncoding.DecodeString(rest)
 	if !ok || err != nil || json.Unmarshal(b, &m) != nil || m.URL == "" || len(m.Secret) < 16 || len(m.Secret) > 1024 {
-		return m, usageError{errors.New("that is no token of a fleet; fetcher fleet invite prints one, which begins with " + tokenMark)}
+		return m, usageError{errors.New("that is not a fleet token; fetcher fleet invite prints one, which begins with " + tokenMark)}
 	}
 	return m, nil
 }
@@ -216,8 +216,8 @@ func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 func (a fleetApp) joinCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "join TOKEN",
-		Short: "Have this machine belong to a fleet",
-		Long: `Have this machine belong to a fleet: what the token says is kept in the state
+		Short: "Make this machine a member of a fleet",
+		Long: `Make this machine a member of a fleet: what the token says is kept in the state
 directory, and fleet run, add and status need no flags any more. A token of "-"
 is read from stdin.`,
 		Args: exactly("TOKEN"),
@@ -305,8 +305,8 @@ func (a fleetApp) removeCommand() *cobra.Command {
 	var fl storeFlags
 	c := &cobra.Command{
 		Use:   "remove TICKET|ID",
-		Short: "Have the machines of the fleet fetch and serve a share no longer",
-		Long: `Have the machines of the fleet fetch and serve a share no longer. No file is
+		Short: "Have every machine of the fleet stop fetching and serving a share",
+		Long: `Have every machine of the fleet stop fetching and serving a share. No file is
 removed.`,
 		Args: exactly("TICKET or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -348,11 +348,11 @@ func (a fleetApp) runCommand() *cobra.Command {
 		Use:   "run -o DIR",
 		Short: "Fetch what the fleet fetches, and serve it on, until Ctrl-C",
 		Long: `Fetch every share that was added to the fleet into DIR, verified, and serve it
-on, until Ctrl-C. Begun again, it goes on where it was. This machine takes part
+on, until Ctrl-C. Restarted, it goes on where it was. This machine takes part
 in elections: whoever coordinates a share leases its pieces to the members, so
 that each byte enters the fleet once. If it is lost, another takes over.
 
-While the store is away, what runs goes on, and nobody is elected.`,
+While the store cannot be reached, what runs goes on, and nobody is elected.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), fl) },
 	}
@@ -360,10 +360,10 @@ While the store is away, what runs goes on, and nobody is elected.`,
 	fl.store.add(f)
 	f.StringVarP(&fl.out, "out", "o", ".", "put the shares into this folder, `DIR`")
 	f.StringVar(&fl.name, "name", "", "what this machine is called in fleet status: `NAME` (default the host's name)")
-	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the port of last time)")
+	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.DurationVar(&fl.heartbeat, "heartbeat", 2*time.Second, "how often the coordinator says that it lives, the same on all machines: `TIME` from 50ms to 1m")
+	f.DurationVar(&fl.heartbeat, "heartbeat", 2*time.Second, "how often the coordinator shows that it is alive, the same on all machines: `TIME` from 50ms to 1m")
 	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
 	return c
 }

@@ -235,7 +235,7 @@ func TestAStoreThatIsAwayIsTriedAgain(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	_, _, err := a.openSoon(ctx, storeFlags{url: "nats://127.0.0.1:1/none", secret: secret})
-	if err == nil || time.Since(began) < 3*time.Second || strings.Count(said.String(), "tried again") != 1 {
+	if err == nil || time.Since(began) < 3*time.Second || strings.Count(said.String(), "trying again") != 1 {
 		t.Errorf("after %v: %v; it said %q", time.Since(began), err, &said)
 	}
 	if _, _, err := a.openSoon(t.Context(), storeFlags{url: "nonsense", secret: secret}); !errors.As(err, &usageError{}) {

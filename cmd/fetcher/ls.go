@@ -35,7 +35,7 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 	}
 	c.Flags().StringArrayVar(&peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	c.Flags().StringArrayVar(&listen, "listen", []string{"none"}, listenHelp)
-	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what becomes of symbolic links, a `MODE`: keep, skip or refuse")
+	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")
 	return c
 }
 

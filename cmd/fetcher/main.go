@@ -175,23 +175,23 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher add TICKET|PATH  has the node fetch a share, or serve a path
   fetcher list             lists what it serves and fetches
 
-Every flag has a twin in the environment: --log-level is FETCHER_LOG_LEVEL, and
---seed of sim run FETCHER_SIM_SEED, --kv of round run FETCHER_ROUND_KV. One that
-may be repeated takes its values there with spaces between.
+Every flag can also be set in the environment: --log-level as FETCHER_LOG_LEVEL,
+--seed of sim run as FETCHER_SIM_SEED, --kv of round run as FETCHER_ROUND_KV. A
+flag that may be repeated takes its values there separated by spaces.
 
 Exit codes, the first that holds in this order:
-    2  usage; an unreadable ticket; an ID without a peer; nothing selected
+    2  usage; an unreadable ticket; an ID without --peer; nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
    11  held by another process
     9  disk full
-    6  network: no dial ever worked, or a --listen address cannot be had
+    6  network: no peer could be reached, or a --listen address cannot be used
     3  every peer said that it does not have the share
     5  no source is left, and one lied
     4  stalled: no verified byte for --stall
-   15  no node runs that could be asked
+   15  no node is running
   130  interrupted; the same command resumes
-  141  the reader of stdout has gone
+  141  stdout was closed by its reader
     1  anything else; sim run: something did not hold; round run: CMD failed
     0  complete and verified; share, coordinate: ended by Ctrl-C or a signal`
 

@@ -30,7 +30,7 @@ func (a asker) commands() []*cobra.Command {
 	node := &cobra.Command{
 		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
 		Long: `Run a node in the background of a machine: many shares in one process, all of
-which are back after a restart. It is asked with add, list, set, rm, id and
+which are back after a restart. Its commands are add, list, set, rm, id and
 doctor.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -52,10 +52,10 @@ func (a asker) nodeRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "run", Short: "Run the node until Ctrl-C or SIGTERM",
 		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends
-it at once. What was added to it before goes on from where it was.
+it at once. What was added to it before goes on where it was.
 
 Settings are read from node.toml in the state directory, and again at SIGHUP;
-flags go before it:
+flags override it:
 
     into = "/srv/shares"         # where shares are put; default ~/Downloads
     listen = ["4001"]            # default: everywhere, the port of last time
@@ -85,16 +85,16 @@ flags go before it:
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the port of last time)")
+	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into tickets instead; may be repeated")
-	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, if nothing else is said (default ~/Downloads)")
+	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, unless add names another (default ~/Downloads)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.socket, "socket", "", "answer the members of the process's group at this unix socket too, `PATH`")
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
-	f.StringArrayVar(&fl.hosts, "http-host", nil, "a further `NAME:PORT` by which --http may be called; may be repeated")
+	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")
-	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with its key")
+	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with the key of that certificate")
 	f.BoolVar(&fl.insecure, "http-insecure", false, "allow an --http that others can reach without TLS")
 	return c
 }
@@ -162,7 +162,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	d, err := daemon.Open(ctx, daemon.Config{Dir: a.flags.dir, Settings: s, Logger: log})
 	switch {
 	case errors.Is(err, share.ErrHeld):
-		return fmt.Errorf("another fetcher has this state directory: %w", err)
+		return fmt.Errorf("another fetcher is using this state directory: %w", err)
 	case errors.Is(err, share.ErrNetwork):
 		return listenError{err}
 	case err != nil:
@@ -207,7 +207,7 @@ func (a asker) reload(d *daemon.Daemon, fl nodeFlags, log *slog.Logger) {
 	if err != nil {
 		log.Error("the settings stay as they were", "error", err)
 	} else if len(later) > 0 {
-		log.Warn("some settings count from the next start on", "settings", later)
+		log.Warn("some settings take effect only at the next start", "settings", later)
 	}
 }
 
@@ -247,7 +247,7 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 		if c, err2 := api.Dial(ctx, daemon.Socket(systemDir)); err2 == nil {
 			return c, nil
 		} else if errors.Is(err2, os.ErrPermission) {
-			return nil, fmt.Errorf("%w: the node of this machine may be asked by the members of the group of %s alone", api.ErrDenied, daemon.Socket(systemDir))
+			return nil, fmt.Errorf("%w: only members of the group of %s may use the node of this machine", api.ErrDenied, daemon.Socket(systemDir))
 		}
 	}
 	if err != nil {
@@ -300,12 +300,12 @@ func fields(v any) map[string]any {
 func (a asker) nodeStatusCommand() *cobra.Command {
 	var watch bool
 	c := &cobra.Command{
-		Use: "status", Short: "Say what the node does", Args: noArgs,
+		Use: "status", Short: "Show what the node is doing", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error { return a.status(cmd.Context(), c, watch) })
 		},
 	}
-	c.Flags().BoolVar(&watch, "watch", false, "say it again each second, until Ctrl-C")
+	c.Flags().BoolVar(&watch, "watch", false, "show it again each second, until Ctrl-C")
 	return c
 }
 
@@ -340,7 +340,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "node      %s, version %s, for %s\n", s.Peer, s.Version, brief(time.Since(s.Since)))
 	fmt.Fprintf(&b, "state     %s\n", s.Dir)
-	fmt.Fprintf(&b, "entries   %d: %d being fetched at %s/s, %d wait, %d need you\n", s.Entries, s.Fetching, share.Size(s.Rate), s.Waiting, s.Troubled)
+	fmt.Fprintf(&b, "entries   %d: %d being fetched at %s/s, %d wait, %d need attention\n", s.Entries, s.Fetching, share.Size(s.Rate), s.Waiting, s.Troubled)
 	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))
 	fmt.Fprintf(&b, "traffic   %s in, %s out\n", share.Size(s.InBytes), share.Size(s.OutBytes))
 	fmt.Fprintf(&b, "limits    %s\n", limitsText(s.Limits))

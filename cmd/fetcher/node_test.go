@@ -299,7 +299,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		wants string
 	}{
 		{"add " + src, exitHeld, "entry 1"},
-		{"add nothing-here", exitUsage, "neither a ticket nor a path"},
+		{"add nothing-here", exitUsage, "neither a ticket nor an existing path"},
 		{"add", exitUsage, "needs a TICKET or a PATH"},
 		{"add " + src + " --seed-until soon", exitUsage, "--seed-until"},
 		{"add " + src + " --links x", exitUsage, "--links"},
@@ -311,15 +311,15 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"set 9 --pause", exitUsage, "no entry \"9\""},
 		{"set 1", exitUsage, "what to change"},
 		{"set", exitUsage, "needs an ENTRY"},
-		{"set 1 --pause --resume", exitUsage, "exclude each other"},
-		{"set 1 --all --only x", exitUsage, "--all excludes"},
+		{"set 1 --pause --resume", exitUsage, "not both"},
+		{"set 1 --all --only x", exitUsage, "--all cannot"},
 		{"set --limit-up 5M", 0, "5.00 MB/s up"},
 		{"set --limit-up 0", 0, "no limit up"},
-		{"set 1 --limit-up 5M", exitUsage, "stand alone"},
+		{"set 1 --limit-up 5M", exitUsage, "for the whole node"},
 		{"set --limit-up 1", exitUsage, "1024"},
 		{"rm 1 --data", exitUsage, "did not make"},
 		{"id", 0, "12D3"},
-		{"node run", exitHeld, "another fetcher has this state directory"},
+		{"node run", exitHeld, "another fetcher is using this state directory"},
 		{"node open", exitNoNode, "--http"},
 		{"rm 1", 0, "is removed"},
 		{"rm 1", exitUsage, "no entry"},
@@ -372,7 +372,7 @@ func TestANodeReadsItsSettingsAgainAndEndsInGoodOrder(t *testing.T) {
 	if took := time.Since(began); err != nil || took > 10*time.Second {
 		t.Errorf("it ended after %v: %v\n%s", took, err, n.stderr)
 	}
-	if !strings.Contains(n.stderr.String(), "from the next start on") || !strings.Contains(n.stderr.String(), "settings=[http]") {
+	if !strings.Contains(n.stderr.String(), "only at the next start") || !strings.Contains(n.stderr.String(), "settings=[http]") {
 		t.Errorf("it said of the new settings:\n%s", n.stderr)
 	}
 	if _, err := os.Stat(daemon.Socket(dir)); err == nil {

@@ -66,7 +66,7 @@ must have been told to answer over HTTP, with http in node.toml or --http.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeOpen(show) },
 	}
-	c.Flags().BoolVar(&show, "print", false, "print the address in place of opening it; it has the token in it")
+	c.Flags().BoolVar(&show, "print", false, "print the address instead of opening it; it contains the token")
 	return c
 }
 

@@ -291,7 +291,7 @@ func (r *roundRunner) end(g *rounds.Guard, state string, write func(context.Cont
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the command has ended, and the store could not be told: %w", err)
+			return fmt.Errorf("the command has ended, but the store could not be told: %w", err)
 		case <-time.After(retryEnd):
 		}
 	}

@@ -15,7 +15,7 @@ func (a *app) roundShowCommand() *cobra.Command {
 	var kv string
 	c := &cobra.Command{
 		Use:   "show NAME --kv URL",
-		Short: "Show who holds a round, or held it last, and what came of it",
+		Short: "Show who holds a round, or held it last, and how it ended",
 		Args:  exactly("NAME"),
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.roundShow(cmd.Context(), kv, args[0]) },
 	}

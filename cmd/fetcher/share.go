@@ -39,12 +39,12 @@ in their order, and nothing else. With --name they are one share, a folder of
 that name that holds them all. A PATH of "-" is what is read from stdin, until
 it ends; it needs a --name, and is kept in the state directory meanwhile.
 
-What is for people goes to stderr. What has not changed since it was last shared
+Messages go to stderr. What has not changed since it was last shared
 is not read again. When a file changes, its share ends; others are served on.
 
 With --exclude, files and folders are left out by their path in the share:
 * ? [a-z] match within a part of it, ** any number of parts. A pattern without
-a slash matches at any depth, and one that begins with a slash only there.`,
+a slash matches at any depth, and one that begins with a slash only at the top.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("%s needs a PATH; see %s --help", called(cmd), cmd.CommandPath())}
@@ -58,8 +58,8 @@ a slash matches at any depth, and one that begins with a slash only there.`,
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
-	f.StringArrayVar(&fl.allow, "allow", nil, "give it to this `PEER` alone, an ID; may be repeated. Others are told their ID")
-	f.StringVar(&fl.links, "links", "keep", "what becomes of symbolic links, a `MODE`: keep those that stay inside, skip all, or refuse them")
+	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are told their own ID")
+	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
 	return c
@@ -72,11 +72,11 @@ const shareStdin = "-"
 func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp int64, err error) {
 	switch stdin := slices.Contains(paths, shareStdin); {
 	case stdin && len(paths) > 1:
-		return opt, 0, usageError{errors.New("stdin is a share of its own: - stands alone")}
+		return opt, 0, usageError{errors.New("- (stdin) is a share of its own: give no other PATH with it")}
 	case stdin && fl.name == "":
 		return opt, 0, usageError{errors.New("what is read from stdin needs a --name")}
 	case stdin && len(fl.exclude) > 0:
-		return opt, 0, usageError{errors.New("there is nothing in stdin that --exclude could leave out")}
+		return opt, 0, usageError{errors.New("--exclude cannot be given with - (stdin)")}
 	}
 	if err := checkName(fl.name); err != nil {
 		return opt, 0, err

@@ -177,7 +177,7 @@ func TestShareServesStdin(t *testing.T) {
 			t.Errorf("left behind: %v", names)
 		}
 	}
-	for says, args := range map[string][]string{"needs a --name": {"-"}, "stands alone": {"-", ".", "--name", "x"}, "--exclude": {"-", "--name", "x", "--exclude", "y"}, "--name \"a/b\" holds a /": {"-", "--name", "a/b"}, "--name \"..\"": {".", "--name", ".."}} {
+	for says, args := range map[string][]string{"needs a --name": {"-"}, "share of its own": {"-", ".", "--name", "x"}, "--exclude": {"-", "--name", "x", "--exclude", "y"}, "--name \"a/b\" holds a /": {"-", "--name", "a/b"}, "--name \"..\"": {".", "--name", ".."}} {
 		if r := command(t, append([]string{"share"}, args...)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
 		}

@@ -39,7 +39,7 @@ and the same seed gives the same run, on every machine.
 
 func (a *app) simListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the scenarios, each with a sentence", Args: noArgs,
+		Use: "list", Short: "List the scenarios, with a description of each", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.simList() },
 	}
 }
@@ -94,7 +94,7 @@ with which the scenario does not hold.`,
 		},
 	}
 	f := c.Flags()
-	f.Uint64Var(&fl.seed, "seed", 1, "what all chance follows from")
+	f.Uint64Var(&fl.seed, "seed", 1, "the number that all random choices follow from")
 	f.IntVar(&fl.seeds, "seeds", 1, "how many seeds to try, from --seed on")
 	f.IntVar(&fl.nodes, "nodes", 0, "how many nodes, where the scenario lets that be chosen (default the scenario's own)")
 	f.BoolVar(&fl.timeline, "timeline", false, "print all that happened, even if all is well")

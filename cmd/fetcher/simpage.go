@@ -21,7 +21,7 @@ func (a *app) writePage(ctx context.Context, s *simnet.Scenario, fl simFlags, x 
 			return cause(ctx)
 		}
 		if r.Trace != x.Trace {
-			return fmt.Errorf("%s with seed %d went otherwise the second time: trace %016x, then %016x", s.Name, x.Seed, x.Trace, r.Trace)
+			return fmt.Errorf("%s with seed %d went differently the second time: trace %016x, then %016x", s.Name, x.Seed, x.Trace, r.Trace)
 		}
 	}
 	var page bytes.Buffer
