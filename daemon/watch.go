@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,8 +22,9 @@ type watch struct {
 	changed func(catalog.ID)
 	done    chan struct{}
 
-	mu   sync.Mutex // guards the fields below
-	dirs map[string]map[catalog.ID]bool
+	mu    sync.Mutex // guards the fields below
+	dirs  map[string]map[catalog.ID]bool
+	paths map[catalog.ID][]string // what is served; beside it there may be much that changes
 }
 
 // maxFolders is how many folders are watched for all entries together.
@@ -37,7 +39,7 @@ func newWatch(changed func(catalog.ID)) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &watch{w: w, changed: changed, done: make(chan struct{}), dirs: map[string]map[catalog.ID]bool{}}
+	h := &watch{w: w, changed: changed, done: make(chan struct{}), dirs: map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{}}
 	go h.run() // close waits for it
 	return h, nil
 }
@@ -51,6 +53,9 @@ func (h *watch) add(id catalog.ID, paths []string) {
 		if real, err := filepath.EvalSymlinks(p); err == nil {
 			p = real
 		}
+		h.mu.Lock()
+		h.paths[id] = append(h.paths[id], p)
+		h.mu.Unlock()
 		h.folder(id, filepath.Dir(p)) // where it may vanish, or come back
 		filepath.WalkDir(p, func(at string, e fs.DirEntry, err error) error {
 			switch {
@@ -85,6 +90,7 @@ func (h *watch) remove(id catalog.ID) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	delete(h.paths, id)
 	for at, ids := range h.dirs {
 		if delete(ids, id); len(ids) == 0 {
 			delete(h.dirs, at)
@@ -122,7 +128,7 @@ func (h *watch) tell(file string) {
 	for at, ids := range h.dirs {
 		if file == "" || at == file || at == filepath.Dir(file) {
 			for id := range ids {
-				told[id] = true
+				told[id] = told[id] || file == "" || slices.ContainsFunc(h.paths[id], func(p string) bool { return within(file, p) || within(p, file) })
 			}
 		}
 	}
@@ -130,9 +136,16 @@ func (h *watch) tell(file string) {
 	if strings.HasSuffix(file, ".partial") {
 		return // of a fetch into the same folder
 	}
-	for id := range told {
-		h.changed(id)
+	for id, is := range told {
+		if is {
+			h.changed(id)
+		}
 	}
+}
+
+// within says whether a path is another, or lies below it.
+func within(at, above string) bool {
+	return at == above || strings.HasPrefix(at, strings.TrimSuffix(above, string(filepath.Separator))+string(filepath.Separator))
 }
 
 func (h *watch) close() {

@@ -1,0 +1,28 @@
+package daemon
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/piecelease/fetcher/catalog"
+)
+
+// What changes beside a served path, in the same folder, is no reason to look at it again.
+func TestOnlyWhatIsServedIsWatched(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	served := filepath.Dir(file(t, "x", dir, "served", "f"))
+	told := false
+	h := &watch{changed: func(catalog.ID) { told = true }, dirs: map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{7: {served}}}
+	for _, at := range []string{dir, served} {
+		h.dirs[at] = map[catalog.ID]bool{7: true}
+	}
+	for name, want := range map[string]bool{"": true, dir: true, served: true, filepath.Join(served, "f"): true, filepath.Join(served, "new"): true,
+		filepath.Join(dir, "other"): false, filepath.Join(dir, "served-too"): false, filepath.Join(dir, "serv"): false} {
+		told = false
+		h.tell(name)
+		if told != want {
+			t.Errorf("%q: told: %v", name, told)
+		}
+	}
+}
