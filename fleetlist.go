@@ -82,7 +82,7 @@ type ShareRollout struct {
 
 func (s FleetStore) validate() error {
 	if n := len(s.Secret); s.KV != nil && (n < fleet.MinSecret || n > fleet.MaxSecret) {
-		return fmt.Errorf("Secret has %d bytes: it must have from %d to %d", n, fleet.MinSecret, fleet.MaxSecret)
+		return fmt.Errorf("the fleet's Secret has %d bytes: it must have from %d to %d", n, fleet.MinSecret, fleet.MaxSecret)
 	}
 	return nil
 }

@@ -23,14 +23,15 @@ const stopTime = 5 * time.Second
 // serve imports the paths of an entry and serves them, until something else is wanted.
 func (k *keeper) serve(e catalog.Entry) {
 	opt := fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links)}
+	// Before they are read: what changes afterwards is heard of.
+	k.d.watch.add(k.id, e.Paths)
+	defer k.d.watch.remove(k.id)
 	s, err := k.load(e.Paths[0], opt)
 	if err != nil {
 		k.missing(err)
 		return
 	}
 	k.serving(e, s)
-	k.d.watch.add(k.id, e.Paths)
-	defer k.d.watch.remove(k.id)
 	k.guard(s)
 }
 

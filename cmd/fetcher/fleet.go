@@ -174,7 +174,7 @@ func parseToken(s string) (m membership, err error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenMark)
 	b, err := base64.RawURLEncoding.DecodeString(rest)
 	if !ok || err != nil || json.Unmarshal(b, &m) != nil || m.URL == "" || len(m.Secret) < 16 || len(m.Secret) > 1024 {
-		return m, usageError{errors.New("that is not a fleet token; fetcher fleet invite prints one, which begins with " + tokenMark)}
+		return m, usageError{fmt.Errorf("that is not a fleet token, which begins with %s: paste what fetcher fleet invite prints", tokenMark)}
 	}
 	return m, nil
 }

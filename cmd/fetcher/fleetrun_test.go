@@ -20,7 +20,6 @@ type machines struct {
 	dirs []string // state
 	outs []string
 	runs []*exec.Cmd
-	told []bool // it has said that it runs
 }
 
 // inDir runs the command with a state directory.
