@@ -133,7 +133,7 @@ func (s Settings) checkHTTP() error {
 	case (s.Cert == "") != (s.Key == ""):
 		return errors.New("TLS needs both a certificate and its key")
 	case s.Cert == "" && !s.Insecure && ip != nil && !ip.IsLoopback():
-		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give a certificate and its key, or say that this is meant to be insecure", s.HTTP)
+		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give http-cert and http-key, or set http-insecure", s.HTTP)
 	}
 	return nil
 }

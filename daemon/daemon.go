@@ -82,14 +82,14 @@ func (d *Daemon) start(ctx context.Context) error {
 	}
 	d.db = db
 	if aside != "" {
-		d.warn(fmt.Sprintf("the catalog was damaged and begins anew; add what is missing again. What was there is in %s", aside))
+		d.warn(fmt.Sprintf("the catalog was damaged, and a new one was begun; add what is missing again. The damaged one is in %s", aside))
 	}
 	entries, err := db.List(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	if d.watch, err = newWatch(d.touched); err != nil {
-		d.warn(fmt.Sprintf("the system does not tell of changed files, which are noticed every %v alone: %v", d.settings.Rescan, err))
+		d.warn(fmt.Sprintf("the system does not report changed files, so they are looked for only every %v: %v", d.settings.Rescan, err))
 	}
 	d.mu.Lock()
 	for _, e := range entries {

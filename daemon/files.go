@@ -270,7 +270,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	}
 	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
 	if err != nil {
-		return gone, fmt.Sprintf("nothing was removed, because it cannot be told what was fetched: %v", err)
+		return gone, fmt.Sprintf("nothing was removed, because it is not known what was fetched: %v", err)
 	}
 	imp.Tree.Close()
 	now := map[string]share.Entry{}

@@ -354,7 +354,7 @@ func (c *Coordinator) broken(mb *member) {
 func (c *Coordinator) waiting(mb *member) string {
 	switch {
 	case len(c.absent) > 0:
-		return fmt.Sprintf("the coordinator has just begun, and waits up to %v for %s of before", c.settle.Sub(c.now).Round(time.Second/10), count(len(c.absent), "member"))
+		return fmt.Sprintf("the coordinator has just begun, and waits up to %v for %s to return", c.settle.Sub(c.now).Round(time.Second/10), count(len(c.absent), "member"))
 	case !mb.ready:
 		return "the member has not said what it has"
 	}

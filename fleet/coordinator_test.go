@@ -191,7 +191,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	a.join(0)
 	a.say(a.source("x"))
 	r := a.granted(a.ask("x", 2, 5, 0))
-	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(ls[0].Token) != 2 || !strings.Contains(r.Refused, "1 member of before") || !strings.Contains(r.Refused, "10s") {
+	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(ls[0].Token) != 2 || !strings.Contains(r.Refused, "1 member to return") || !strings.Contains(r.Refused, "10s") {
 		t.Errorf("granted %+v; want what is kept and no more", r)
 	}
 	if st := f.status(); st.Waiting != r.Refused {

@@ -275,7 +275,7 @@ func (m *Member) status() (line string, stuck bool) {
 	line = fmt.Sprintf("%s: joined in its run %d with %s; %s may be fetched from %s outside the fleet",
 		name, m.epoch, count(len(m.fellows), "other member"), count(held, "piece"), count(len(m.order), "source"))
 	if m.alone {
-		return line + "; goes on alone, as nothing comes", false
+		return line + "; goes on alone, because nothing comes", false
 	}
 	if why != "" {
 		line += fmt.Sprintf("; nothing more for %d of them: %s", waiting, why)

@@ -140,7 +140,7 @@ type Told struct {
 // NewOffice is an office of which nothing is known yet.
 func NewOffice(cfg OfficeConfig, now time.Time) *Office {
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, DefaultHeartbeat)
-	return &Office{cfg: cfg, now: now, next: now, ask: now.Add(cfg.Heartbeat), why: "nobody is known to coordinate"}
+	return &Office{cfg: cfg, now: now, next: now, ask: now.Add(cfg.Heartbeat), why: "no coordinator is known"}
 }
 
 // TTL is how long the office lasts without a heartbeat.

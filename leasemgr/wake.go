@@ -38,7 +38,7 @@ const (
 func (w Why) String() string {
 	return [...]string{"", "not a source of this transfer", "every piece is verified", "banned for sending wrong data",
 		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces we miss",
-		"every piece it has and we miss is leased", "it has many to feed, and others have what we miss of it",
+		"every piece it has and we miss is leased", "it is busy with many peers, and others have what we miss of it",
 		"nobody reads what we miss"}[w]
 }
 

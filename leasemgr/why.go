@@ -173,7 +173,7 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case f.able > 0:
 		return "goes to the first of " + plural(f.able, "source", "sources") + " with room that asks" + m.asked(f)
 	case f.full == 0 && len(f.gave) > 0:
-		return plural(len(f.gave), "source has", "sources have") + " many to feed and gave it to others first; goes to the first of those that has it" + m.asked(f)
+		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; goes to the first of those that has it" + m.asked(f)
 	default:
 		return plural(f.full, "source that could fetch it holds", "sources that could fetch it hold") +
 			" as many leases as allowed; goes to the first that is done with one" + m.asked(f)
@@ -199,7 +199,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	}
 	switch {
 	case len(e.Holders) > 1:
-		return "the first of both to finish counts"
+		return "the first of them to finish counts"
 	case h.Overdue && others > 0:
 		return "its holder is overdue: the next source with nothing else to do fetches it too"
 	default:

@@ -81,7 +81,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.one("a")
 			r.pass(2 * time.Second)
 			r.one("b")
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 of 1048576 bytes came; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b; the first of both to finish counts"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 of 1048576 bytes came; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b; the first of them to finish counts"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
 		}, "piece 7: verified; nothing: we have it"},

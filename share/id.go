@@ -41,7 +41,7 @@ func ParseID(s string) (ID, error) {
 	c, err := cid.Decode(s)
 	switch {
 	case err != nil && strings.HasPrefix(s, idText):
-		return ID{}, idError(fmt.Sprintf("%q is no whole share ID: that has 59 characters, and this %d", s, len(s)))
+		return ID{}, idError(fmt.Sprintf("%q is not a whole share ID: that has 59 characters, and this has %d", s, len(s)))
 	case err != nil:
 		return ID{}, idError(fmt.Sprintf("%q is neither a ticket, which begins with %q, nor a share ID, which begins with %q", s, ticketPrefix, idText))
 	}

@@ -316,7 +316,7 @@ func TestParseSaysWhatATextIs(t *testing.T) {
 		"":               "it is empty",
 		"photos":         "neither a ticket, which begins with",
 		"sha":            "cut short",
-		id.String()[:40]: "no whole share ID: that has 59 characters, and this 40",
+		id.String()[:40]: "not a whole share ID: that has 59 characters, and this has 40",
 		raw:              `is a CID, but not of a share`,
 		"QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPBdG": `is a CID, but not of a share`,
 		strings.Repeat("b", 1000):                        "1000 characters beginning with",

@@ -33,7 +33,7 @@ func (s *sources) hopeless() error {
 	case unreachable == n:
 		return s.noConnection()
 	case denied > 0 && denied+notFound == n:
-		return fmt.Errorf("%w: %d of %s may give the share to named peers only, and %s is none of them", share.ErrNotAllowed, denied, words.Count(n, "peer"), s.fetch.Self)
+		return fmt.Errorf("%w: %d of %s give the share only to named peers, and this node, %s, is not one of them", share.ErrNotAllowed, denied, words.Count(n, "peer"), s.fetch.Self)
 	case notFound == n:
 		return fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, s.lastWord())
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others

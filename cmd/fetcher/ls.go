@@ -50,7 +50,7 @@ func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, link
 		return nil, err
 	}
 	if _, _, err := fetcher.ParseSource(what, peers); err != nil {
-		return nil, usageError{fmt.Errorf("there is no such file or folder here, and as a ticket or ID: %w", err)}
+		return nil, usageError{fmt.Errorf("there is no such file or folder here; read as a ticket or ID: %w", err)}
 	}
 	log, err := a.logger()
 	if err != nil {

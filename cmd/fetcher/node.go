@@ -32,8 +32,13 @@ func (a asker) commands() []*cobra.Command {
 		Long: `Run a node in the background of a machine: many shares in one process, all of
 which are back after a restart. Its commands are add, list, set, rm, id and
 doctor.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
+			}
+			return cmd.Help()
+		},
 	}
 	node.AddCommand(a.nodeRunCommand(), a.nodeStatusCommand(), a.nodeOpenCommand())
 	return []*cobra.Command{node, a.addCommand(), a.listCommand(), a.setCommand(), a.rmCommand(), a.idCommand(), a.doctorCommand()}

@@ -95,7 +95,7 @@ func (fl *roundFlags) check() error {
 	case fl.kv == "":
 		return usageError{errors.New("--kv: name the store that all machines reach; see fetcher round --help")}
 	case fl.name == "":
-		return usageError{errors.New("--name: name the round")}
+		return usageError{errors.New("--name: give the round a name")}
 	case fl.every < minEvery || fl.every > maxEvery:
 		return usageError{fmt.Errorf("--every is from %v to %v, such as 1h, not %v", minEvery, maxEvery, fl.every)}
 	}

@@ -84,9 +84,9 @@ function catalog() {
   const form = addForm();
   const list = h('ul', { class: 'cards' });
   const none = h('p', { class: 'soft' }, 'Nothing is served or fetched yet.');
-  const choice = h('select', { id: 'choice', onchange: () => view() }, ...['all', 'fetching', 'served', 'needs you'].map((s) => h('option', {}, s)));
+  const choice = h('select', { id: 'choice', onchange: () => view() }, ...['all', 'fetching', 'served', 'needs attention'].map((s) => h('option', {}, s)));
   main.replaceChildren(h('h2', {}, 'Shares'), form, h('div', { class: 'tools' }, h('label', { for: 'choice' }, 'Show', choice)), list, none);
-  const wanted = (e) => ({ all: true, fetching: e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs you': ['missing', 'failed'].includes(e.state) })[choice.value];
+  const wanted = (e) => ({ all: true, fetching: e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
   view = () => {
     const focus = document.activeElement && document.activeElement.getAttribute('aria-label');
     const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id).slice(0, 500);
