@@ -24,6 +24,8 @@ type keeper struct {
 	settle chan struct{}   // closed when the first try has come to something
 	shared fetcher.EntryID // of what run has shared last, as the node counts
 
+	telling sync.Mutex // held from the look to the telling; taken before mu
+
 	mu       sync.Mutex // guards the fields below
 	e        catalog.Entry
 	state    string // of api; what e says if empty
@@ -135,8 +137,10 @@ func (k *keeper) show(state, reason string) {
 	}
 }
 
-// tell publishes the entry as it is.
+// tell publishes the entry as it is. Whoever tells, what is published last was seen last.
 func (k *keeper) tell() {
+	k.telling.Lock()
+	defer k.telling.Unlock()
 	v := k.view()
 	k.mu.Lock()
 	k.told = time.Now()

@@ -256,7 +256,7 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w on %s", api.ErrNoNode, dir)
+		return nil, fmt.Errorf("%w with the state directory %s", api.ErrNoNode, dir)
 	}
 	return c, nil
 }

@@ -96,8 +96,10 @@ func (fl *roundFlags) check() error {
 		return usageError{errors.New("--kv: name the store that all machines reach; see fetcher round --help")}
 	case fl.name == "":
 		return usageError{errors.New("--name: give the round a name")}
+	case rounds.CheckKey(fl.name) != nil:
+		return usageError{fmt.Errorf("--name: %w", rounds.CheckKey(fl.name))}
 	case fl.every < minEvery || fl.every > maxEvery:
-		return usageError{fmt.Errorf("--every is from %v to %v, such as 1h, not %v", minEvery, maxEvery, fl.every)}
+		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %v", fl.every)}
 	}
 	if fl.holder == "" {
 		host, err := os.Hostname()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +71,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { k.complained(err) }),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
+		return nil, fmt.Errorf("connect to NATS at %s: %w", hosts(c.URL), err)
 	}
 	k.nc = nc
 	if _, err := within(ctx, k, func(ctx context.Context) (any, error) { return nil, k.bind(ctx, c) }); err != nil {
@@ -77,6 +79,17 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		return nil, fmt.Errorf("bucket %s: %w", c.Bucket, err)
 	}
 	return k, nil
+}
+
+// hosts are those of the URLs, without the passwords and tokens before them.
+func hosts(urls string) string {
+	var out []string
+	for at := range strings.SplitSeq(urls, ",") {
+		if u, err := url.Parse(strings.TrimSpace(at)); err == nil && u.Host != "" {
+			out = append(out, u.Host)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // bind finds the bucket's stream, or makes it.

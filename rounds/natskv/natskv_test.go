@@ -270,3 +270,11 @@ func told(t *testing.T, call func(context.Context) error) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A server that does not answer is named, and the password for it is not.
+func TestNoServer(t *testing.T) {
+	_, err := natskv.Open(t.Context(), natskv.Config{URL: "nats://who:secret@127.0.0.1:1", Bucket: "fleet"})
+	if err == nil || !strings.Contains(err.Error(), " at 127.0.0.1:1: ") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -93,7 +93,7 @@ test('add, watch, pause, read, finish, remove', { timeout: 120000 }, async () =>
   await look(page, 'empty');
   await page.type('#what', ticket);
   await page.click('form button.main');
-  await text(page, 'fetching');
+  await page.waitForSelector('.card .fetching');
   await look(page, 'catalog');
   await page.evaluate(() => document.querySelector('.card a').click());
   await text(page, 'Files (3)');
@@ -101,9 +101,9 @@ test('add, watch, pause, read, finish, remove', { timeout: 120000 }, async () =>
   await text(page, 'Sources');
   await look(page, 'entry');
   await press(page, 'Pause Holiday film');
-  await text(page, 'paused');
+  await page.waitForSelector('.state.paused');
   await press(page, 'Resume Holiday film');
-  await text(page, 'served');
+  await page.waitForSelector('.state.served');
   await look(page, 'entry-here');
   const link = await page.evaluate(async () => {
     const token = sessionStorage.getItem('fetcher-token');

@@ -52,7 +52,8 @@ function line(e) {
 }
 
 function buttons(e) {
-  const set = (body) => act(async () => { entries.set(e.id, await api.change('PATCH', '/v1/entries/' + e.id, body)); view(); });
+  // What came of it is told by an event: an answer may be older than one that is here.
+  const set = (body) => act(() => api.change('PATCH', '/v1/entries/' + e.id, body));
   const b = [];
   const named = (text, onclick) => b.push(h('button', { onclick, 'aria-label': `${text} ${nameOf(e)}` }, text));
   if (e.state === 'paused') named('Resume', set({ paused: false, rescan: true }));
@@ -72,10 +73,8 @@ function addForm() {
   return h('form', { 'aria-label': 'Add', onsubmit: act(async () => {
     const text = what.value.trim();
     const path = /^(\/|[A-Za-z]:\\)/.test(text);
-    const e = await api.change('POST', '/v1/entries', path ? { paths: [text] } : { ticket: text, dir: dir.value.trim() || undefined });
+    await api.change('POST', '/v1/entries', path ? { paths: [text] } : { ticket: text, dir: dir.value.trim() || undefined });
     what.value = '';
-    entries.set(e.id, e);
-    view();
   }) }, h('label', { class: 'wide', for: 'what' }, 'A ticket to fetch, or an absolute path on the node’s machine to serve', what),
   h('label', { for: 'dir' }, 'Folder, if not the usual', dir), h('button', { class: 'main' }, 'Add'));
 }
