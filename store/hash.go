@@ -120,12 +120,13 @@ func eachBatch(ctx context.Context, files toHash, finish func(), do func([]hashJ
 		var batch []hashJob
 		var bytes int64
 		for i := range files.n {
-			f = newHashed(i, files.file(i))
+			next := files.file(i)
+			f = newHashed(i, next) // workers may write to it once it has been handed out
 			for piece := range max(1, len(f.pieces)) {
 				if err := context.Cause(ctx); err != nil {
 					return err
 				}
-				batch, bytes = append(batch, hashJob{f, piece}), bytes+min(1<<f.exp, f.stamp.Size)
+				batch, bytes = append(batch, hashJob{f, piece}), bytes+min(1<<f.exp, next.stamp.Size)
 				if len(batch) < batchFiles && bytes < batchBytes && i+1 < files.n {
 					continue
 				}
