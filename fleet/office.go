@@ -60,6 +60,7 @@ type Office struct {
 	last     time.Time // when it was called last
 	answered time.Time // when it answered last; zero: never
 	ask      time.Time // when to ask other members
+	asked    int       // of them, whose turn is next
 
 	todo OfficeTodo
 }
@@ -378,7 +379,8 @@ func (o *Office) askOthers() {
 	}
 	all := o.fellows()
 	if n := len(all); n > askAtOnce { // others each time
-		first := int(o.now.Sub(time.Time{})/o.cfg.Heartbeat) % n
+		first := o.asked % n
+		o.asked = (first + askAtOnce) % n
 		all = slices.Concat(all[first:], all[:first])[:askAtOnce]
 	}
 	for _, id := range all {

@@ -300,6 +300,16 @@ func TestOthersAreAskedWhenThereIsNeitherStoreNorCoordinator(t *testing.T) {
 	if n := told(); n != askAtOnce {
 		t.Errorf("%d are asked", n)
 	}
+	asked := map[peers.ID]bool{}
+	for range 5 {
+		b.now = b.now.Add(2 * beat)
+		for _, m := range b.next().Tell {
+			asked[m.Peer] = true
+		}
+	}
+	if len(asked) != len(fellows) {
+		t.Errorf("%d of %d are asked after a while", len(asked), len(fellows))
+	}
 	b.answer(Answer{Outcome: Held, Seat: b.seatOf(7, "a")})
 	b.now = b.now.Add(beat)
 	if n := len(b.next().Tell); n != 0 {
