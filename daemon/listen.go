@@ -70,6 +70,9 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	if len(path) > maxSocket {
 		return fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
 	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%w: %s is no socket, and stays; name another path", fetcher.ErrStateDir, path)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
