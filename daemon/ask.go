@@ -265,13 +265,12 @@ func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, 
 	if err != nil {
 		return api.Removed{}, err
 	}
-	e := k.entry()
 	r := api.Removed{Entry: k.view(), Data: []string{}}
-	if data && e.Kind == catalog.Serve {
+	if data && k.entry().Kind == catalog.Serve {
 		return r, api.Refuse(api.ErrRequest, "entry %d serves files that this node did not make; remove the entry alone, and the files by hand", id)
 	}
-	m := k.list()
 	k.stop()
+	e, m := k.entry(), k.list() // it may have arrived until it stopped
 	if _, err := d.db.Remove(ctx, k.id); err != nil && !errors.Is(err, catalog.ErrNoEntry) {
 		d.mu.Lock()
 		if !d.closed {

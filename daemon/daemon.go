@@ -151,6 +151,9 @@ func (d *Daemon) touched(id catalog.ID) {
 // replaced has the other entries of a share look again: one of them has stopped to
 // serve what all of them have.
 func (d *Daemon) replaced(by *keeper, id share.ID) {
+	if id.IsZero() {
+		return
+	}
 	for _, k := range d.all() {
 		if k != by && k.entry().Share == id {
 			k.poke()

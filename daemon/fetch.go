@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher"
@@ -246,4 +247,14 @@ func (k *keeper) unshare(id share.ID) {
 		k.d.log.Debug("stop sharing", "id", k.id, "error", err)
 	}
 	k.d.replaced(k, id)
+}
+
+// unkept ends the serving of what a fetch has left open, unless it is served from its
+// place by now.
+func (k *keeper) unkept() {
+	e := k.entry()
+	served := func(s *fetcher.Share) bool { return s.ID() == e.Share }
+	if e.Kind == catalog.Fetch && !e.Share.IsZero() && !slices.ContainsFunc(k.d.node.Shares(), served) {
+		k.unshare(e.Share)
+	}
 }

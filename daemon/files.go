@@ -262,12 +262,16 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	case e.Found:
 		return gone, fmt.Sprintf("some of %s lay there before this node fetched it, so all of it stays; remove it by hand", e.Path)
 	}
+	if o, ok := d.besides(e); ok {
+		return gone, fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
+	}
 	if m == nil {
 		var err error
 		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
 			return gone, "the list of files is not here any more, so nothing was removed"
 		}
 	}
+	looked := time.Now()
 	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
 	if err != nil {
 		return gone, fmt.Sprintf("nothing was removed, because it is not known what was fetched: %v", err)
@@ -279,7 +283,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	}
 	if m.Single() {
 		was := m.Entry(0)
-		if f, ok := now[was.Path]; ok && f.Root == was.Root && os.Remove(e.Path) == nil {
+		if f, ok := now[was.Path]; ok && f.Root == was.Root && unchanged(looked)(os.Lstat(e.Path)) && os.Remove(e.Path) == nil {
 			return append(gone, e.Path), kept
 		}
 		return gone, fmt.Sprintf("%s is not what was fetched any more, and stays", e.Path)
@@ -294,7 +298,11 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 		if !ok || is.Kind != f.Kind || is.Size != f.Size || is.Root != f.Root || is.Target != f.Target {
 			continue
 		}
-		if root.Remove(filepath.FromSlash(f.Path)) == nil {
+		at := filepath.FromSlash(f.Path)
+		if f.Kind == share.File && !unchanged(looked)(root.Lstat(at)) {
+			continue
+		}
+		if root.Remove(at) == nil {
 			gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
 		}
 	}
@@ -303,6 +311,35 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 		kept = fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", e.Path)
 	}
 	return gone, kept
+}
+
+// unchanged says whether a file was not written to since it was looked at.
+func unchanged(looked time.Time) func(os.FileInfo, error) bool {
+	return func(info os.FileInfo, err error) bool { return err == nil && !info.ModTime().After(looked) }
+}
+
+// besides is another entry that has files at the place of a fetch.
+func (d *Daemon) besides(e catalog.Entry) (other catalog.ID, ok bool) {
+	for _, k := range d.all() {
+		o := k.entry()
+		if o.ID == e.ID {
+			continue
+		}
+		at := o.Paths
+		if o.Kind == catalog.Fetch {
+			if o.Path != "" {
+				at = []string{o.Path}
+			} else if o.Title != "" { // it is on its way
+				at = []string{filepath.Join(o.Dir, o.Title)}
+			}
+		}
+		for _, p := range at {
+			if within(p, e.Path) || o.Kind == catalog.Fetch && within(e.Path, p) {
+				return o.ID, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // dropEmpty removes the folders of a share that have nothing in them any more.

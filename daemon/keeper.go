@@ -72,9 +72,11 @@ func signal(c chan struct{}) {
 func (k *keeper) run() {
 	defer close(k.done)
 	defer k.calm()
+	defer k.unkept()
 	for k.life.Err() == nil {
 		switch e := k.entry(); {
 		case e.Paused:
+			k.unkept()
 			k.show(api.Paused, "")
 			k.rest(0)
 		case e.Kind == catalog.Serve:
@@ -185,7 +187,11 @@ func (k *keeper) note(f func(*catalog.Status)) catalog.Entry {
 // fail notes that the entry cannot go on.
 func (k *keeper) fail(state catalog.State, why string) {
 	k.show("", "")
+	was := k.entry()
 	k.note(func(s *catalog.Status) { s.State, s.Why = state, why })
+	if was.State != state {
+		k.d.replaced(k, was.Share)
+	}
 }
 
 // set has the wish changed, and the keeper do what it is now.

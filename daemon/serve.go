@@ -104,6 +104,7 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 	}
 	k.mu.Unlock()
 	k.show("", "")
+	was := k.entry().Share
 	k.note(func(st *catalog.Status) {
 		if !st.Share.IsZero() && st.Share != s.ID() {
 			k.d.log.Info("a new version is served", "id", k.id, "name", m.Name, "share", s.ID().String(), "before", st.Share.String())
@@ -111,6 +112,9 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 		}
 		st.State, st.Why, st.Share, st.Title, st.Bytes, st.Files = state, "", s.ID(), m.Name, m.Layout().Bytes(), files
 	})
+	if was != s.ID() {
+		k.d.replaced(k, was) // another entry may have the same as it was
+	}
 	k.calm()
 }
 
@@ -132,6 +136,7 @@ func (k *keeper) guard(s *fetcher.Share) {
 		case <-s.Done():
 			switch {
 			case s.Err() != nil:
+				k.d.replaced(k, s.ID())
 				k.show(api.Opening, "its files have changed; they are read again when nothing writes to them")
 				k.pause(quiet)
 			case !k.alone(s.ID()):
@@ -215,10 +220,12 @@ func (k *keeper) serveKept(e catalog.Entry) {
 	s, err := k.load(e.Path, fetcher.ShareOptions{})
 	switch {
 	case err != nil:
+		k.unkept()
 		k.missing(err)
 		return
 	case s.ID() != e.Share:
 		k.withdraw(s)
+		k.unkept()
 		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is not the share any more: it was changed after it was fetched. Put it back, or remove the entry and add it again with repair", e.Path))
 		k.rest(k.d.setting().Rescan)
 		return

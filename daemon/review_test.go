@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+)
+
+// Two versions of a share in one place: what both have is still that of the later one.
+func TestRemoveLeavesWhatAnotherEntryHas(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, large(1), src, "common")
+	file(t, "one", src, "version")
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	one := added(t, a, api.Add{Paths: []string{src}})
+	first := added(t, b, api.Add{Ticket: one.Ticket})
+	first = until(t, b, first.ID, "here", in(api.Served))
+	must(t, func() error { _, err := a.Remove(t.Context(), one.ID, false); return err }())
+	file(t, "two, longer", src, "version")
+	two := added(t, a, api.Add{Paths: []string{src}})
+	second := added(t, b, api.Add{Ticket: two.Ticket, Repair: true})
+	second = until(t, b, second.ID, "here", in(api.Served))
+	if second.Path != first.Path {
+		t.Fatalf("%s and %s", first.Path, second.Path)
+	}
+	r, err := b.Remove(t.Context(), first.ID, true)
+	t.Logf("removed: %v; %s; %v", r.Data, r.Kept, err)
+	same(t, filepath.Join(second.Path, "common"), large(1))
+}
+
+// What was fetched is not served any more once its entry has gone, whatever else is read.
+func TestARemovedEntryIsNotServed(t *testing.T) {
+	src := filepath.Dir(file(t, large(1), t.TempDir(), "tree", "f"))
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	for range imports { // as if large folders were being read
+		b.reads <- struct{}{}
+	}
+	one := added(t, a, api.Add{Paths: []string{src}})
+	got := added(t, b, api.Add{Ticket: one.Ticket})
+	got = until(t, b, got.ID, "here", func(e api.Entry) bool { return e.Done != nil })
+	time.Sleep(200 * time.Millisecond)
+	id := b.keepers[1].entry().Share
+	ticket := b.node.Ticket(id)
+	must(t, func() error { _, err := b.Remove(t.Context(), got.ID, false); return err }())
+	c := begun(t, t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if _, err := c.node.Manifest(ctx, ticket, nil); err == nil {
+		t.Error("it is served still")
+	}
+}
+
+func TestASocketTakesThePlaceOfNoFile(t *testing.T) {
+	dir := t.TempDir()
+	mine := file(t, "mine", t.TempDir(), "notes")
+	d := begun(t, dir, func(c *Config) { c.Socket = mine })
+	if l, err := d.Listen(); err == nil {
+		for _, u := range l.unix {
+			defer u.Close()
+		}
+		t.Error("it listens there")
+	}
+	same(t, mine, "mine")
+}
+
+// Where the system does not tell of changes, a peer's request finds them.
+func TestAnotherEntryServesWhatHasChangedInTheOne(t *testing.T) {
+	dir := t.TempDir()
+	one, two := file(t, large(1), dir, "1", "f"), file(t, large(1), dir, "2", "f")
+	d := begun(t, t.TempDir())
+	a := added(t, d, api.Add{Paths: []string{one}})
+	b := added(t, d, api.Add{Paths: []string{two}})
+	until(t, d, b.ID, "served, or the other", func(api.Entry) bool {
+		x, _ := d.Entry(t.Context(), a.ID)
+		y, _ := d.Entry(t.Context(), b.ID)
+		if y.Reason != "" {
+			a, b, two = b, a, one
+		}
+		return (x.Reason == "") != (y.Reason == "")
+	})
+	d.watch.remove(catalog.ID(b.ID))
+	file(t, large(2), two)
+	c := begun(t, t.TempDir())
+	added(t, c, api.Add{Ticket: b.Ticket})
+	until(t, d, b.ID, "another version", func(e api.Entry) bool { return e.State == api.Served && e.Share != b.Share })
+	until(t, d, a.ID, "served", func(e api.Entry) bool { return e.State == api.Served && e.Reason == "" })
+}
