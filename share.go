@@ -8,6 +8,7 @@ import (
 	gopath "path"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -146,8 +147,14 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 	if opt.Passing {
 		o.State = nil
 	}
-	if len(opt.Exclude) > 0 {
-		o.Exclude = ex.match
+	var own []string
+	if from == nil {
+		if own, err = n.own(append([]string{path}, opt.Also...)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(opt.Exclude)+len(own) > 0 {
+		o.Exclude = func(p string) bool { return slices.Contains(own, p) || ex.match(p) }
 	}
 	switch {
 	case len(opt.Also) == 0:
@@ -161,6 +168,36 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 		debug.FreeOSMemory() // a node serves for days, and needs little of what the import took
 	}
 	return imp, ex.idle(), err
+}
+
+// own is where the state directory lies in a share of paths: it has the node's key, and
+// is left out.
+func (n *Node) own(paths []string) (out []string, err error) {
+	dir, err := filepath.EvalSymlinks(n.cfg.Dir)
+	if err != nil {
+		return nil, nil // there is none
+	}
+	for _, p := range paths {
+		real, err := filepath.Abs(p)
+		if err == nil {
+			real, err = filepath.EvalSymlinks(real)
+		}
+		if err != nil {
+			continue // the import says why
+		}
+		rel, err := filepath.Rel(real, dir)
+		switch {
+		case err != nil || !filepath.IsLocal(rel):
+			continue
+		case rel == ".":
+			return nil, fmt.Errorf("%w: %s is the state directory of this node, with its key", share.ErrPath, p)
+		}
+		if len(paths) > 1 {
+			rel = filepath.Join(filepath.Base(p), rel)
+		}
+		out = append(out, filepath.ToSlash(rel))
+	}
+	return out, nil
 }
 
 // largeImport is from how many entries on an import leaves memory behind that is worth

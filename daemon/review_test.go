@@ -89,3 +89,18 @@ func TestAnotherEntryServesWhatHasChangedInTheOne(t *testing.T) {
 	until(t, d, b.ID, "another version", func(e api.Entry) bool { return e.State == api.Served && e.Share != b.Share })
 	until(t, d, a.ID, "served", func(e api.Entry) bool { return e.State == api.Served && e.Reason == "" })
 }
+
+func TestTheKeyOfTheNodeIsNotShared(t *testing.T) {
+	top := t.TempDir()
+	d := begun(t, filepath.Join(top, "state"))
+	file(t, "x", top, "x")
+	e := added(t, d, api.Add{Paths: []string{top}})
+	files, err := d.Files(t.Context(), e.ID)
+	must(t, err)
+	if len(files) != 1 || files[0].Path != "x" {
+		t.Errorf("shared: %+v", files)
+	}
+	if e := added(t, d, api.Add{Paths: []string{filepath.Join(top, "state")}}); e.State == api.Served {
+		t.Errorf("the state directory: %+v", e)
+	}
+}
