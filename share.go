@@ -149,7 +149,7 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 	}
 	var own []string
 	if from == nil {
-		if own, err = n.own(append([]string{path}, opt.Also...)); err != nil {
+		if own, err = ownIn(append([]string{path}, opt.Also...), n.cfg.Dir); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -170,10 +170,10 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 	return imp, ex.idle(), err
 }
 
-// own is where the state directory lies in a share of paths: it has the node's key, and
+// ownIn is where the state directory lies in a share of paths: it has the node's key, and
 // is left out.
-func (n *Node) own(paths []string) (out []string, err error) {
-	dir, err := filepath.EvalSymlinks(n.cfg.Dir)
+func ownIn(paths []string, state string) (out []string, err error) {
+	dir, err := filepath.EvalSymlinks(state)
 	if err != nil {
 		return nil, nil // there is none
 	}

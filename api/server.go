@@ -149,7 +149,9 @@ func (s *Server) guarded(a Access) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTime))
+		if r.Method != http.MethodDelete { // it may read all that it removes
+			http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTime))
+		}
 		switch {
 		case len(a.Hosts) > 0 && !slices.Contains(a.Hosts, strings.ToLower(r.Host)):
 			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("this node is not called %q; use an address that it was told to listen on", r.Host))

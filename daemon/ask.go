@@ -283,7 +283,7 @@ func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, 
 	delete(d.keepers, k.id)
 	d.mu.Unlock()
 	if data {
-		r.Data, r.Kept = d.removeFiles(ctx, e, m)
+		r.Data, r.Kept = d.removeFiles(d.life, e, m) // also if nobody waits for it any more
 	}
 	d.log.Info("an entry was removed", "id", e.ID, "name", e.Title, "files", len(r.Data))
 	d.feed.Publish(api.Event{At: time.Now(), Type: "removed", Entry: &r.Entry})

@@ -299,11 +299,8 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 			continue
 		}
 		at := filepath.FromSlash(f.Path)
-		if f.Kind == share.File && !unchanged(looked)(root.Lstat(at)) {
-			continue
-		}
-		if root.Remove(at) == nil {
-			gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
+		if (f.Kind != share.File || unchanged(looked)(root.Lstat(at))) && root.Remove(at) == nil {
+			gone = append(gone, filepath.Join(e.Path, at))
 		}
 	}
 	dropEmpty(root, m)

@@ -209,10 +209,17 @@ func (k *keeper) alone(id share.ID) bool {
 	return true
 }
 
-// others waits while another entry serves the same share, which says when it ends.
+// others waits while another entry serves the same share, which says when it ends, and
+// these files are still the same.
 func (k *keeper) others() {
 	k.show("", "the same content is served for another entry")
-	k.rest(0)
+	k.calm()
+	select {
+	case <-k.wake:
+	case <-k.files:
+		k.pause(quiet)
+	case <-k.life.Done():
+	}
 }
 
 // serveKept serves a share that was fetched before, from where it lies.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
-	"github.com/piecelease/fetcher/catalog"
 )
 
 // Two versions of a share in one place: what both have is still that of the later one.
@@ -67,26 +66,20 @@ func TestASocketTakesThePlaceOfNoFile(t *testing.T) {
 	same(t, mine, "mine")
 }
 
-// Where the system does not tell of changes, a peer's request finds them.
-func TestAnotherEntryServesWhatHasChangedInTheOne(t *testing.T) {
+// Of two paths with the same content one stands for both, until either changes.
+func TestAPathThatAnotherStandsForMayChange(t *testing.T) {
 	dir := t.TempDir()
 	one, two := file(t, large(1), dir, "1", "f"), file(t, large(1), dir, "2", "f")
 	d := begun(t, t.TempDir())
+	if d.watch == nil {
+		t.Skip("this system does not tell of changes")
+	}
 	a := added(t, d, api.Add{Paths: []string{one}})
 	b := added(t, d, api.Add{Paths: []string{two}})
-	until(t, d, b.ID, "served, or the other", func(api.Entry) bool {
-		x, _ := d.Entry(t.Context(), a.ID)
-		y, _ := d.Entry(t.Context(), b.ID)
-		if y.Reason != "" {
-			a, b, two = b, a, one
-		}
-		return (x.Reason == "") != (y.Reason == "")
-	})
-	d.watch.remove(catalog.ID(b.ID))
-	file(t, large(2), two)
-	c := begun(t, t.TempDir())
-	added(t, c, api.Add{Ticket: b.Ticket})
-	until(t, d, b.ID, "another version", func(e api.Entry) bool { return e.State == api.Served && e.Share != b.Share })
+	for i, e := range []api.Entry{a, b} {
+		file(t, large(byte(2+i)), []string{one, two}[i])
+		until(t, d, e.ID, "another version", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share && x.Reason == "" })
+	}
 	until(t, d, a.ID, "served", func(e api.Entry) bool { return e.State == api.Served && e.Reason == "" })
 }
 
