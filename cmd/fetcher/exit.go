@@ -111,7 +111,7 @@ var advices = []struct {
 	{errListen, "Name another address with --listen."},
 	{share.ErrNetwork, "Check that it is still being shared, and that this machine can reach the one that shares it; then run the same command again."},
 	{share.ErrNotFound, "It is not shared there any more, or never was: ask for a new ticket."},
-	{share.ErrNotAllowed, "Ask whoever shares it to allow this node, by the ID that is named here."},
+	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints; then run the same command again with --identity."},
 	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
 	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
+// identityHelp is that of --identity.
+const identityHelp = "use the stored identity of this node instead of a fresh one"
+
 // fetchFlags are the flags of fetch.
 type fetchFlags struct {
 	out       string
@@ -89,7 +92,7 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.BoolVar(&fl.identity, "identity", false, "use the stored identity of this node instead of a fresh one")
+	f.BoolVar(&fl.identity, "identity", false, identityHelp)
 }
 
 // rates are the limits in bytes per second; 0 is none.

@@ -15,6 +15,7 @@ import (
 func (a *app) lsCommand() *cobra.Command {
 	var peers, listen []string
 	var links string
+	var identity bool
 	c := &cobra.Command{
 		Use:   "ls TICKET|ID|PATH",
 		Short: "List the files of a share: size, BLAKE3, path",
@@ -26,7 +27,7 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 			if err != nil {
 				return err
 			}
-			m, err := a.list(cmd, args[0], peers, listen, mode)
+			m, err := a.list(cmd, args[0], peers, listen, identity, mode)
 			if err != nil {
 				return err
 			}
@@ -35,12 +36,13 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 	}
 	c.Flags().StringArrayVar(&peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	c.Flags().StringArrayVar(&listen, "listen", []string{"none"}, listenHelp)
+	c.Flags().BoolVar(&identity, "identity", false, identityHelp)
 	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")
 	return c
 }
 
 // list finds the manifest: a path that exists is imported, anything else is a ticket or an ID.
-func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, links store.LinkMode) (*share.Manifest, error) {
+func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, identity bool, links store.LinkMode) (*share.Manifest, error) {
 	ctx := cmd.Context()
 	if _, err := os.Lstat(what); err == nil {
 		return a.listPath(cmd, what, links)
@@ -56,7 +58,7 @@ func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, link
 	if err != nil {
 		return nil, err
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: true, Listen: listen, Logger: log})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !identity, Listen: listen, Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -187,6 +187,7 @@ Exit codes, the first that holds in this order:
     9  disk full
     6  network: no peer could be reached, or a --listen address cannot be used
     3  every peer said that it does not have the share
+    7  the share is for named peers only, and this node is not one of them
     5  no source is left, and one lied
     4  stalled: no verified byte for --stall
    15  no node is running

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A share for named peers is for nobody else, and who is refused is told what to do.
+func TestAShareForNamedPeers(t *testing.T) {
+	t.Parallel()
+	src, dir := filepath.Join(t.TempDir(), "f"), t.TempDir()
+	writeRandom(t, src, 100_000, 7)
+	id := inDir(t, dir, "id").lines
+	own := id[slices.IndexFunc(id, func(l line) bool { return l.Type == "id" })].Peer
+	r := runShare(t, nil, src, "--allow", own)
+	ticket := r.next(t, "share").Ticket
+	for _, c := range [][]string{{"ls", ticket}, {"fetch", ticket, "-o", t.TempDir(), "--listen", "none"}} {
+		const advice = "allow the ID that fetcher id prints; then run the same command again with --identity"
+		if got := inDir(t, dir, c...); got.code != exitNotAllowed || !strings.Contains(got.stderr, advice) {
+			t.Errorf("%s: exit %d: %s", c[0], got.code, got.stderr)
+		}
+		if got := inDir(t, dir, append(c, "--identity")...); got.code != exitOK {
+			t.Errorf("%s as a peer that is allowed: exit %d: %s", c[0], got.code, got.stderr)
+		}
+	}
+}
