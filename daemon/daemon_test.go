@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,24 @@ func TestAShareGoesFromNodeToNodeAndStaysOverARestart(t *testing.T) {
 	third := added(t, c, api.Add{Ticket: again.Ticket})
 	third = until(t, c, third.ID, "here", in(api.Served))
 	same(t, filepath.Join(third.Path, "a", "f"), content)
+}
+
+// Who waits until an entry is served may rely on it: that its files are read once more,
+// to be served from where they lie, is no other state.
+func TestWhatHasArrivedStaysServed(t *testing.T) {
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	cursor := b.Feed().From("")
+	got := added(t, b, api.Add{Ticket: added(t, a, api.Add{Paths: []string{file(t, large(4), t.TempDir(), "f")}}).Ticket})
+	until(t, b, got.ID, "served from its place", func(e api.Entry) bool { return e.State == api.Served && len(b.node.Shares()) == 1 && e.Reason == "" })
+	var states []string
+	for e, ok, _, _ := cursor.Next(); ok; e, ok, _, _ = cursor.Next() {
+		if e.Entry != nil && (len(states) == 0 || states[len(states)-1] != e.Entry.State) {
+			states = append(states, e.Entry.State)
+		}
+	}
+	if i := slices.Index(states, api.Served); i < 0 || i != len(states)-1 || slices.Contains(states, api.Opening) {
+		t.Errorf("the states were %v", states)
+	}
 }
 
 func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // fetch fetches the share of an entry when it is its turn, and then serves it on, until
 // something else is wanted.
 func (k *keeper) fetch(e catalog.Entry) {
-	release, ok := k.turn(e)
+	release, ok := k.enter(e)
 	if !ok {
 		return
 	}
@@ -52,9 +52,9 @@ func (k *keeper) fetch(e catalog.Entry) {
 	}
 }
 
-// turn waits for the entry's turn. ok is false if something else is wanted first.
+// enter waits for the entry's turn. ok is false if something else is wanted first.
 // release gives the turn back, once.
-func (k *keeper) turn(e catalog.Entry) (release func(), ok bool) {
+func (k *keeper) enter(e catalog.Entry) (release func(), ok bool) {
 	k.show(api.Waiting, "")
 	k.calm()
 	ctx, cancel := context.WithCancel(k.life)
@@ -161,8 +161,7 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	k.mu.Lock()
 	k.troubles, k.manifest = 0, t.Manifest()
 	k.mu.Unlock()
-	k.show("", "")
-	k.note(func(s *catalog.Status) {
+	k.become(func(s *catalog.Status) {
 		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files = catalog.Kept, "", t.ID(), t.Path(), p.Name, p.Bytes, p.Files
 		if s.Done.IsZero() {
 			s.Done = time.Now()

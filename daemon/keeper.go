@@ -162,8 +162,13 @@ func (k *keeper) tellSometimes() {
 	}
 }
 
-// note writes into the catalog what became of the entry.
-func (k *keeper) note(f func(*catalog.Status)) catalog.Entry {
+// note writes into the catalog what became of the entry; how it is shown stays.
+func (k *keeper) note(f func(*catalog.Status)) { k.write(f, false) }
+
+// become writes into the catalog what became of the entry, and shows it so from now on.
+func (k *keeper) become(f func(*catalog.Status)) { k.write(f, true) }
+
+func (k *keeper) write(f func(*catalog.Status), show bool) {
 	before := k.entry()
 	e, err := k.d.db.Note(context.WithoutCancel(k.life), time.Now(), k.id, f)
 	if err != nil {
@@ -176,19 +181,20 @@ func (k *keeper) note(f func(*catalog.Status)) catalog.Entry {
 	k.mu.Lock()
 	k.e.Status = e.Status
 	e = k.e
+	if show {
+		k.state, k.reason = "", ""
+	}
 	k.mu.Unlock()
 	if e.State != before.State || e.Share != before.Share {
 		k.d.log.Info("entry", "id", e.ID, "name", e.Title, "state", k.view().State, "share", e.Share.String(), "reason", e.Why)
 	}
 	k.tell()
-	return e
 }
 
 // fail notes that the entry cannot go on.
 func (k *keeper) fail(state catalog.State, why string) {
-	k.show("", "")
 	was := k.entry()
-	k.note(func(s *catalog.Status) { s.State, s.Why = state, why })
+	k.become(func(s *catalog.Status) { s.State, s.Why = state, why })
 	if was.State != state {
 		k.d.replaced(k, was.Share)
 	}

@@ -45,9 +45,12 @@ func linkMode(s string) store.LinkMode {
 	return store.LinksKeep
 }
 
-// load shares a path, when it is its turn.
+// load shares a path, when it is its turn. What is served already stays so while its
+// files are read again.
 func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, error) {
-	k.show(api.Opening, "")
+	if k.view().State != api.Served {
+		k.show(api.Opening, "")
+	}
 	select {
 	case k.d.reads <- struct{}{}:
 		defer func() { <-k.d.reads }()
@@ -103,9 +106,8 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 		k.warnings = append(k.warnings, fmt.Sprintf("the pattern %q left nothing out", p))
 	}
 	k.mu.Unlock()
-	k.show("", "")
 	was := k.entry().Share
-	k.note(func(st *catalog.Status) {
+	k.become(func(st *catalog.Status) {
 		if !st.Share.IsZero() && st.Share != s.ID() {
 			k.d.log.Info("a new version is served", "id", k.id, "name", m.Name, "share", s.ID().String(), "before", st.Share.String())
 			st.Older = append(st.Older, st.Share)
