@@ -32,6 +32,7 @@ var layers = map[string]string{
 	"transfer":    "share peers leasemgr fleet wire internal/words",
 	"rounds":      "",
 	"renewal":     "share peers internal/bounds",
+	"passes":      "",
 	"depot":       "share",
 	"wire":        "share peers",
 	"wire/wirepb": "",
@@ -86,6 +87,7 @@ var only = map[string]string{
 	"github.com/ipld/":                     "share",
 	"github.com/ipfs/":                     "share",
 	"github.com/multiformats/go-multihash": "share",
+	"github.com/cloudflare/circl":          "passes",
 	"lukechampine.com/blake3":              "share store store/vfs",
 	"google.golang.org/protobuf/encoding":  "wire",
 	"google.golang.org/protobuf":           "wire wire/wirepb",
@@ -113,7 +115,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "depot", "wire"}
+var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "passes", "depot", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{

@@ -1,0 +1,200 @@
+package passes
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cloudflare/circl/group"
+	"github.com/cloudflare/circl/oprf"
+	"github.com/cloudflare/circl/zk/dleq"
+)
+
+// tokenType is VOPRF(ristretto255, SHA-512) in the registry of RFC 9577.
+const tokenType = 5
+
+// MaxBatch is how many passes are signed at a time.
+const MaxBatch = 500
+
+const (
+	elementBytes = 32
+	proofBytes   = 64
+	nonceBytes   = 32
+	codeBytes    = 64 // an authenticator
+)
+
+// ErrProof: what the issuer sent was not signed with the key that it lists.
+var ErrProof = errors.New("the issuer signed with another key than it lists")
+
+// Challenge is the digest of a TokenChallenge of RFC 9577 that names a depot: a pass is
+// good there and nowhere else.
+func Challenge(depot string) [sha256.Size]byte {
+	b := binary.BigEndian.AppendUint16(nil, tokenType)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(depot)))
+	b = append(b, depot...)
+	b = append(b, 0)    // no redemption context
+	b = append(b, 0, 0) // no origin but the issuer
+	return sha256.Sum256(b)
+}
+
+// A Seed is all that a wallet must remember of a request, and keep to itself.
+type Seed [32]byte
+
+// derive makes the i-th nonce and blind of a request.
+func (s Seed) derive(i int) (nonce [nonceBytes]byte, blind oprf.Blind) {
+	at := binary.BigEndian.AppendUint32(s[:], uint32(i))
+	nonce = sha256.Sum256(append([]byte("nonce"), at...))
+	return nonce, group.Ristretto255.HashToScalar(at, []byte("fetcher pass blind"))
+}
+
+// A Pending is a request and what is needed to make passes of its response.
+type Pending struct {
+	Request []byte // what the issuer is sent
+
+	key       *PublicKey
+	challenge [sha256.Size]byte
+	nonces    [][nonceBytes]byte
+	data      *oprf.FinalizeData
+}
+
+// Prepare asks for n passes for a depot, 1 to MaxBatch, signed with a key. The same
+// arguments make the same request.
+func Prepare(key *PublicKey, depot string, n int, seed Seed) (*Pending, error) {
+	if n < 1 || n > MaxBatch {
+		return nil, fmt.Errorf("%w: %d passes at a time", ErrMessage, n)
+	}
+	nonces, blinds := make([][nonceBytes]byte, n), make([]oprf.Blind, n)
+	for i := range n {
+		nonces[i], blinds[i] = seed.derive(i)
+	}
+	return prepare(key, Challenge(depot), nonces, blinds)
+}
+
+func prepare(key *PublicKey, challenge [sha256.Size]byte, nonces [][nonceBytes]byte, blinds []oprf.Blind) (*Pending, error) {
+	p := &Pending{key: key, challenge: challenge, nonces: nonces}
+	id := key.ID()
+	inputs := make([][]byte, len(nonces))
+	for i := range nonces {
+		inputs[i] = input(nonces[i], challenge, id)
+	}
+	data, request, err := oprf.NewVerifiableClient(suite, &key.key).DeterministicBlind(inputs, blinds)
+	if err != nil {
+		return nil, err
+	}
+	p.data = data
+	p.Request = binary.BigEndian.AppendUint16(nil, tokenType)
+	p.Request = append(p.Request, id[len(id)-1])
+	p.Request, err = appendElements(p.Request, request.Elements)
+	return p, err
+}
+
+// input is what a pass is the authenticator of: RFC 9577's authenticator input.
+func input(nonce [nonceBytes]byte, challenge [sha256.Size]byte, key KeyID) []byte {
+	b := binary.BigEndian.AppendUint16(make([]byte, 0, 2+nonceBytes+2*sha256.Size), tokenType)
+	b = append(b, nonce[:]...)
+	b = append(b, challenge[:]...)
+	return append(b, key[:]...)
+}
+
+// Sign signs what a request asks for. It draws chance for the proof.
+func (k *PrivateKey) Sign(request []byte) (response []byte, err error) {
+	id := k.ID()
+	if len(request) < 3 || binary.BigEndian.Uint16(request) != tokenType {
+		return nil, fmt.Errorf("%w: a request of another type", ErrMessage)
+	}
+	if request[2] != id[len(id)-1] {
+		return nil, fmt.Errorf("%w: a request for another key", ErrMessage)
+	}
+	elements, rest, err := parseElements(request[3:])
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%w: bytes after a request", ErrMessage)
+	}
+	e, err := oprf.NewVerifiableServer(suite, &k.private).Evaluate(&oprf.EvaluationRequest{Elements: elements})
+	if err != nil {
+		return nil, fmt.Errorf("sign passes: %w", err)
+	}
+	if response, err = appendElements(nil, e.Elements); err != nil {
+		return nil, err
+	}
+	proof, err := e.Proof.MarshalBinary()
+	return append(response, proof...), err
+}
+
+// Finish makes passes of the issuer's response, in the order of the request. What the
+// listed key has not signed is ErrProof.
+func (p *Pending) Finish(response []byte) ([]Pass, error) {
+	elements, rest, err := parseElements(response)
+	if err != nil {
+		return nil, err
+	}
+	if len(elements) != len(p.nonces) || len(rest) != proofBytes {
+		return nil, fmt.Errorf("%w: a response of %d passes to a request for %d", ErrMessage, len(elements), len(p.nonces))
+	}
+	var proof dleq.Proof
+	if err := proof.UnmarshalBinary(group.Ristretto255, rest); err != nil {
+		return nil, fmt.Errorf("%w: a proof: %v", ErrMessage, err)
+	}
+	codes, err := oprf.NewVerifiableClient(suite, &p.key.key).Finalize(p.data, &oprf.Evaluation{Elements: elements, Proof: &proof})
+	switch {
+	case errors.Is(err, oprf.ErrInvalidProof):
+		return nil, ErrProof
+	case err != nil:
+		return nil, err
+	}
+	passes := make([]Pass, len(codes))
+	for i, code := range codes {
+		passes[i] = Pass{Nonce: p.nonces[i], Challenge: p.challenge, Key: p.key.ID(), Code: [codeBytes]byte(code)}
+	}
+	return passes, nil
+}
+
+// appendElements writes how many bytes follow, as a QUIC variable-length integer (RFC
+// 9000, section 16), and the elements.
+func appendElements(b []byte, elements []group.Element) ([]byte, error) {
+	n := len(elements) * elementBytes
+	if n >= 64 {
+		b = append(b, 0x40|byte(n>>8))
+	}
+	b = append(b, byte(n))
+	for _, e := range elements {
+		raw, err := e.MarshalBinaryCompress()
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, raw...)
+	}
+	return b, nil
+}
+
+// parseElements reads what appendElements wrote, and what follows it. As RFC 9497
+// demands, no element is the identity.
+func parseElements(b []byte) (elements []group.Element, rest []byte, err error) {
+	bad := func(what string) ([]group.Element, []byte, error) {
+		return nil, nil, fmt.Errorf("%w: %s", ErrMessage, what)
+	}
+	if len(b) < 2 || b[0] >= 0x80 {
+		return bad("no list of elements")
+	}
+	n, b := int(b[0]), b[1:]
+	if n >= 0x40 {
+		n, b = (n&0x3f)<<8|int(b[0]), b[1:]
+	}
+	if n == 0 || n%elementBytes != 0 || n > len(b) || n/elementBytes > MaxBatch {
+		return bad(fmt.Sprintf("a list of elements of %d bytes", n))
+	}
+	for i := 0; i < n; i += elementBytes {
+		e := group.Ristretto255.NewElement()
+		if err := e.UnmarshalBinary(b[i : i+elementBytes]); err != nil {
+			return bad(err.Error())
+		}
+		if e.IsIdentity() {
+			return bad("the identity as an element")
+		}
+		elements = append(elements, e)
+	}
+	return elements, b[n:], nil
+}
