@@ -55,7 +55,7 @@ type EntryState uint8
 
 // The states of an entry.
 const (
-	EntryOpening  EntryState = iota // being imported or looked at, or not begun since the node was opened
+	EntryOpening  EntryState = iota // being imported or looked at; or not begun since the node was opened, or since what stood for it ended
 	EntryFetching                   // what is verified of it is served
 	EntryServed                     // whole here, and served
 	EntryPaused                     // neither fetched nor served until Resume
@@ -105,13 +105,15 @@ type catalog struct {
 	last      EntryID // given, if nothing is kept
 	transfers map[share.ID]*Transfer
 	shares    map[share.ID]*Share
+	stoodFor  map[share.ID][]EntryID // served by the Share of another entry, which has the same content
 	listings  map[share.ID]listing
 	closed    bool
 }
 
 func openCatalog(cfg Config) (*catalog, error) {
 	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, log: cfg.Logger,
-		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, listings: map[share.ID]listing{}}
+		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, stoodFor: map[share.ID][]EntryID{},
+		listings: map[share.ID]listing{}}
 	if c.kept == nil {
 		return c, nil
 	}
@@ -161,13 +163,17 @@ func (c *catalog) entry(id EntryID) (Entry, bool) {
 	return e, ok
 }
 
-// of is the entry that serves a share from a path, or fetches it; zero: none does.
-func (c *catalog) of(id share.ID, served bool) (found Entry) {
+// fetched is the entry that fetches a share, or has fetched it; zero: none has.
+func (c *catalog) fetched(id share.ID) Entry { return c.like(Entry{Share: id}) }
+
+// like is the entry that has the share of e from the same paths, or fetches it as e
+// does; zero: none does.
+func (c *catalog) like(e Entry) (found Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range c.entries {
-		if e.Share == id && (e.Path != "") == served {
-			found = e
+	for _, x := range c.entries {
+		if x.Share == e.Share && x.Path == e.Path && slices.Equal(x.Serving.Also, e.Serving.Also) {
+			found = x
 		}
 	}
 	return found
@@ -182,7 +188,7 @@ func (c *catalog) put(e Entry) (EntryID, error) {
 	case e.ID != 0 && !ok:
 		return 0, fmt.Errorf("%w: %d", ErrNoEntry, e.ID)
 	case e.ID == 0 && !e.Share.IsZero():
-		was = c.of(e.Share, e.Path != "")
+		was = c.like(e)
 		e.ID = was.ID
 	}
 	if was.ID != 0 {
@@ -308,7 +314,8 @@ func (c *catalog) offerPart(t *Transfer, p *store.Partial) {
 	}
 }
 
-// offer puts a Share in, and says which one it takes the place of.
+// offer puts a Share in, and says which one it takes the place of. It stands for the
+// entry of that one from then on.
 func (c *catalog) offer(s *Share) (before *Share, err error) {
 	c.mu.Lock()
 	if c.closed {
@@ -317,6 +324,11 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	}
 	before = c.shares[s.ID()]
 	c.shares[s.ID()] = s
+	others := slices.DeleteFunc(c.stoodFor[s.ID()], func(id EntryID) bool { return id == s.entry })
+	if before != nil && before.entry != 0 && before.entry != s.entry {
+		others = append(others, before.entry)
+	}
+	c.stoodFor[s.ID()] = others
 	c.mu.Unlock()
 	c.offers.Add(s.imported.Tree, s.allow...)
 	return before, nil
@@ -333,6 +345,32 @@ func (c *catalog) drop(id share.ID, only *Share) (s *Share, ok bool) {
 	}
 	delete(c.shares, id)
 	return s, true
+}
+
+// withdrawn says that nothing stands for an entry any more, if something did.
+func (c *catalog) withdrawn(id share.ID, entry EntryID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := len(c.stoodFor[id])
+	c.stoodFor[id] = slices.DeleteFunc(c.stoodFor[id], func(x EntryID) bool { return x == entry })
+	return len(c.stoodFor[id]) < before
+}
+
+// left has the entries that a Share stood for, which is dropped, be opened again.
+func (c *catalog) left(id share.ID) {
+	c.mu.Lock()
+	others := c.stoodFor[id]
+	if c.shares[id] == nil {
+		delete(c.stoodFor, id)
+	} else {
+		others = nil
+	}
+	c.mu.Unlock()
+	for _, x := range others {
+		if e, ok := c.entry(x); ok && e.Share == id && e.State == EntryServed {
+			c.set(x, EntryOpening, nil)
+		}
+	}
 }
 
 // shared is the Share of an ID; nil if there is none.

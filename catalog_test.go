@@ -179,6 +179,69 @@ func TestAnEntryFollowsItsPath(t *testing.T) {
 	}
 }
 
+// Two paths with the same content are two entries, of which one stands for both; when it
+// ends, the other is to be opened again, and is not before.
+func TestEqualContentUnderTwoPathsIsTwoEntries(t *testing.T) {
+	t.Parallel()
+	dir, k := t.TempDir(), &keptCatalog{}
+	for _, p := range []string{"1", "2", "3"} {
+		must(t, os.Mkdir(filepath.Join(dir, p), 0o700))
+		writeRandom(t, filepath.Join(dir, p, "file"), 1<<20, 1)
+	}
+	open := func() *Node {
+		n, err := Open(t.Context(), Config{Dir: filepath.Join(dir, "state"), Listen: loopback, Catalog: k})
+		must(t, err)
+		t.Cleanup(func() { n.Close() })
+		return n
+	}
+	n := open()
+	var shares [3]*Share
+	for i, p := range []string{"1", "2", "3"} {
+		var err error
+		shares[i], err = n.Share(t.Context(), filepath.Join(dir, p, "file"), ShareOptions{})
+		must(t, err)
+	}
+	all := n.Entries()
+	if len(all) != 3 || all[0].Path == all[1].Path || all[0].Share != all[1].Share {
+		t.Fatalf("%+v", all)
+	}
+	same, err := n.Share(t.Context(), all[2].Path, ShareOptions{}) // the same path again is the same entry
+	must(t, err)
+	if len(n.Entries()) != 3 || same.Entry() != shares[2].Entry() {
+		t.Errorf("%+v", n.Entries())
+	}
+	must(t, shares[0].Stop(t.Context())) // nothing of it is served, and it goes
+	if got := n.Entries(); len(got) != 2 || got[0].ID != shares[1].Entry() {
+		t.Errorf("%+v", got)
+	}
+	for what, end := range map[string]func() error{
+		"stopped": func() error { return same.Stop(t.Context()) },
+		"paused":  func() error { return n.Pause(t.Context(), same.Entry()) },
+	} {
+		if got, _ := n.Entry(shares[1].Entry()); got.State != EntryServed {
+			t.Errorf("before the other was %s: %+v", what, got)
+		}
+		must(t, end())
+		if got, _ := n.Entry(shares[1].Entry()); got.State != EntryOpening {
+			t.Errorf("the other was %s: %+v", what, got)
+		}
+		must(t, n.Resume(t.Context(), shares[1].Entry()))
+		again, err := fetchInto(t, openNode(t), n.Shares()[0].Ticket(), t.TempDir(), FetchOptions{})
+		must(t, err)
+		if again.ID() != all[0].Share {
+			t.Errorf("%s: %v is served", what, again.ID())
+		}
+		same, err = n.Share(t.Context(), all[2].Path, ShareOptions{})
+		must(t, err)
+	}
+	before := n.Entries()
+	must(t, n.Close())
+	n = open()
+	if got := n.Entries(); len(got) != len(before) || got[0].Path != before[0].Path || got[1].Path != before[1].Path {
+		t.Errorf("after a restart: %+v, before %+v", got, before)
+	}
+}
+
 // A file that changes while it is served makes its entry missing.
 func TestAChangedFileIsAMissingEntry(t *testing.T) {
 	t.Parallel()

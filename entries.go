@@ -114,6 +114,7 @@ func (n *Node) halt(ctx context.Context, e Entry) error {
 	switch {
 	case s != nil && s.entry == e.ID:
 		n.catalog.drop(e.Share, s)
+		n.catalog.left(e.Share)
 		defer s.end(nil)
 	case s != nil || e.Path != "" || e.State != EntryServed:
 		return nil

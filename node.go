@@ -205,9 +205,12 @@ func (n *Node) failed(err error) {
 func (n *Node) gone(id share.ID, why string) {
 	n.log.Info("a share is no longer offered", "share", id.String(), "reason", why)
 	s, _ := n.catalog.drop(id, nil)
-	n.catalog.set(n.catalog.of(id, s != nil).ID, EntryMissing, changed(why))
 	if s != nil {
+		n.catalog.set(s.entry, EntryMissing, changed(why))
+		n.catalog.left(id)
 		s.end(changed(why))
+	} else {
+		n.catalog.set(n.catalog.fetched(id).ID, EntryMissing, changed(why))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -66,7 +66,8 @@ type Share struct {
 // the node is closed or the share stopped. The files must not change meanwhile; one
 // that does ends the share. What has not changed since it was last shared is not
 // read again. What has the same content, and so the same ID, as an earlier Share
-// takes its place, and ends it. ctx is for the import alone.
+// takes its place, and ends it; the entry of that one stays EntryServed until this
+// ends too, and is EntryOpening then, to be resumed. ctx is for the import alone.
 //
 // Errors wrap path.ErrBadPattern for a pattern of Exclude; *store.ProblemsError and
 // *share.PathError list what cannot be shared.
@@ -317,13 +318,16 @@ func (n *Node) StopSharing(ctx context.Context, id share.ID) (children int, err 
 // stopSharing ends the serving of a share, unless it is served by another Share than only; nil: whoever serves it.
 func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (children int, err error) {
 	s, ok := n.catalog.drop(id, only)
-	if !ok {
+	switch {
+	case !ok && n.catalog.withdrawn(id, only.entry):
+		return 0, n.catalog.remove(only.entry)
+	case !ok:
 		return 0, nil
-	}
-	if s != nil {
+	case s != nil:
 		err = n.catalog.remove(s.entry)
-	} else if n.catalog.running(id) == nil {
-		err = n.catalog.remove(n.catalog.of(id, false).ID)
+		n.catalog.left(id)
+	case n.catalog.running(id) == nil:
+		err = n.catalog.remove(n.catalog.fetched(id).ID)
 	}
 	children, err2 := n.withdraw(ctx, id)
 	if s != nil {

@@ -18,95 +18,8 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
-
-// stateNow is the entry's state in the API. It needs mu.
-func (k *keeper) stateNow() string {
-	switch {
-	case k.state != "":
-		return k.state
-	case k.e.Paused:
-		return api.Paused
-	}
-	switch k.e.State {
-	case catalog.Serving, catalog.Kept:
-		return api.Served
-	case catalog.Ended:
-		return api.Ended
-	case catalog.Missing:
-		return api.Missing
-	case catalog.Failed:
-		return api.Failed
-	}
-	return api.Opening
-}
-
-// view is the entry as the API tells of it.
-func (k *keeper) view() api.Entry {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e, p := k.e, k.progress
-	v := api.Entry{ID: int64(e.ID), Kind: e.Kind.String(), State: k.stateNow(), Reason: k.reason, Name: e.Title, Paths: e.Paths, Dir: e.Dir, Path: e.Path,
-		Bytes: e.Bytes, Files: e.Files, Sent: e.Sent, Priority: priorities[e.Priority+1], Only: e.Only, Skip: e.Skip, SeedRatio: e.SeedRatio,
-		Added: e.Added, Since: e.Since, Warnings: k.warnings}
-	if v.Reason == "" && k.state == "" {
-		v.Reason = e.Why
-	}
-	if v.State == api.Waiting && v.Reason == "" {
-		if n := k.d.queue.before(k.id); n > 0 {
-			v.Reason = fmt.Sprintf("others are fetched first; %d more wait before it", n)
-		} else {
-			v.Reason = "others are fetched first; it is next"
-		}
-	}
-	if e.SeedTime > 0 {
-		v.SeedTime = e.SeedTime.String()
-	}
-	if !e.Done.IsZero() {
-		v.Done = &e.Done
-	}
-	if !e.Share.IsZero() {
-		v.Share = e.Share.String()
-		if v.State == api.Served || v.State == api.Fetching {
-			v.Ticket = k.d.node.Ticket(e.Share)
-		}
-	}
-	for _, id := range e.Older {
-		v.Older = append(v.Older, id.String())
-	}
-	switch {
-	case e.State == catalog.Serving, e.State == catalog.Kept, e.State == catalog.Ended:
-		v.Verified = e.Bytes
-	case k.transfer != nil:
-		v.Verified, v.Rate = p.Verified, int64(p.Rate)
-		for _, s := range p.Sources {
-			if s.State.Connected() {
-				v.Sources++
-			}
-		}
-	}
-	return v
-}
-
-// list is the list of files of the entry's share; nil until it is known.
-func (k *keeper) list() *share.Manifest {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.manifest
-}
-
-// sources is whom the entry is fetched from.
-func (k *keeper) sources() []fetcher.Source {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.progress.Sources
-}
-
-func (k *keeper) running() *fetcher.Transfer {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.transfer
-}
 
 // listOf is the list of files of an entry.
 func (d *Daemon) listOf(ctx context.Context, id int64) (*keeper, *share.Manifest, error) {
@@ -203,15 +116,11 @@ func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Conte
 	if err != nil {
 		return api.Content{}, err
 	}
-	var at time.Time
-	if info, err := f.Stat(); err == nil {
-		at = info.ModTime()
-	}
-	return api.Content{ReadSeekCloser: f, Name: file, ModTime: at}, nil
+	return api.Content{ReadSeekCloser: f, Name: file, ModTime: f.changed}, nil
 }
 
 // openInside opens a file where it lies. It cannot leave the paths of the entry.
-func openInside(e catalog.Entry, m *share.Manifest, path string) (*os.File, error) {
+func openInside(e catalog.Entry, m *share.Manifest, path string) (*localFile, error) {
 	roots := e.Paths
 	if e.Kind == catalog.Fetch {
 		roots = []string{e.Path}
@@ -228,25 +137,33 @@ func openInside(e catalog.Entry, m *share.Manifest, path string) (*os.File, erro
 		path = ""
 	}
 	if path == "" {
-		return openRegular(os.Open(at))
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			at = real
+		}
+		at, path = filepath.Split(at)
 	}
-	root, err := os.OpenRoot(at)
+	root, err := vfs.Dir(at)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	return openRegular(root.Open(filepath.FromSlash(path)))
-}
-
-func openRegular(f *os.File, err error) (*os.File, error) {
+	f, err := root.Open(path) // which waits for nobody, whatever lies there now
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := f.Stat()
+	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%w: %s is no file any more", share.ErrChanged, f.Name())
+		return nil, err
 	}
-	return f, nil
+	return &localFile{io.NewSectionReader(f, 0, info.Size), f, time.Unix(0, info.MTime)}, nil
+}
+
+// localFile is an open file of this machine.
+type localFile struct {
+	*io.SectionReader
+	io.Closer
+	changed time.Time
 }
 
 // removeFiles removes what this node made for an entry: files that are still what was

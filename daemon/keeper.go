@@ -2,21 +2,18 @@ package daemon
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
-	"github.com/piecelease/fetcher/share"
 )
 
 // keeper does what the owner wants of one entry, in one goroutine that ends with the
 // entry or the daemon.
 type keeper struct {
-	d      *Daemon
-	id     catalog.ID
-	life   context.Context
+	record
 	end    context.CancelFunc
 	done   chan struct{}   // closed when run has returned
 	wake   chan struct{}   // the wish has changed, or all is to be looked at again
@@ -24,34 +21,16 @@ type keeper struct {
 	settle chan struct{}   // closed when the first try has come to something
 	shared fetcher.EntryID // of what run has shared last, as the node counts
 
-	telling sync.Mutex // held from the look to the telling; taken before mu
-
-	mu       sync.Mutex // guards the fields below
-	e        catalog.Entry
-	state    string // of api; what e says if empty
-	reason   string
-	warnings []string
-	manifest *share.Manifest
-	transfer *fetcher.Transfer
-	progress fetcher.Progress
-	told     time.Time // when the last event was
-	settled  bool
-	troubles int // tries in a row that failed
+	settled bool // guarded by mu
 }
 
 func newKeeper(d *Daemon, e catalog.Entry) *keeper {
-	k := &keeper{d: d, id: e.ID, e: e, done: make(chan struct{}), wake: make(chan struct{}, 1), files: make(chan struct{}, 1), settle: make(chan struct{})}
+	k := &keeper{record: record{d: d, id: e.ID, e: e}, done: make(chan struct{}), wake: make(chan struct{}, 1), files: make(chan struct{}, 1), settle: make(chan struct{})}
 	k.life, k.end = context.WithCancel(d.life)
 	if !e.Paused && e.State != catalog.Ended && e.State != catalog.Failed {
 		k.state = api.Opening
 	}
 	return k
-}
-
-func (k *keeper) entry() catalog.Entry {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.e
 }
 
 // poke has the keeper look at its entry again.
@@ -72,6 +51,7 @@ func signal(c chan struct{}) {
 func (k *keeper) run() {
 	defer close(k.done)
 	defer k.calm()
+	defer k.forget()
 	defer k.unkept()
 	for k.life.Err() == nil {
 		switch e := k.entry(); {
@@ -89,6 +69,18 @@ func (k *keeper) run() {
 		default:
 			k.fetch(e)
 		}
+	}
+}
+
+// forget ends what the node has of an entry that is removed.
+func (k *keeper) forget() {
+	if k.d.life.Err() != nil || k.shared == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(k.d.life, stopTime)
+	defer cancel()
+	if err := k.d.node.Remove(ctx, k.shared); err != nil && !errors.Is(err, fetcher.ErrNoEntry) {
+		k.d.log.Debug("stop sharing", "id", k.id, "error", err)
 	}
 }
 
@@ -119,78 +111,6 @@ func (k *keeper) calm() {
 	}
 }
 
-// backOff is how long to wait after a try that failed: a minute, and twice as long each
-// time, to an hour.
-func (k *keeper) backOff() time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.troubles++
-	return min(time.Minute<<min(k.troubles-1, 6), time.Hour)
-}
-
-// show says how the entry stands, for people; an empty state is what the catalog says.
-func (k *keeper) show(state, reason string) {
-	k.mu.Lock()
-	changed := k.state != state || k.reason != reason
-	k.state, k.reason = state, reason
-	k.mu.Unlock()
-	if changed {
-		k.tell()
-	}
-}
-
-// tell publishes the entry as it is. Whoever tells, what is published last was seen last.
-func (k *keeper) tell() {
-	k.telling.Lock()
-	defer k.telling.Unlock()
-	v := k.view()
-	k.mu.Lock()
-	k.told = time.Now()
-	k.mu.Unlock()
-	k.d.feed.Publish(api.Event{At: time.Now(), Type: "entry", Entry: &v})
-}
-
-// tellEvery is how often an entry that moves is told of.
-const tellEvery = time.Second
-
-func (k *keeper) tellSometimes() {
-	k.mu.Lock()
-	soon := time.Since(k.told) < tellEvery
-	k.mu.Unlock()
-	if !soon {
-		k.tell()
-	}
-}
-
-// note writes into the catalog what became of the entry; how it is shown stays.
-func (k *keeper) note(f func(*catalog.Status)) { k.write(f, false) }
-
-// become writes into the catalog what became of the entry, and shows it so from now on.
-func (k *keeper) become(f func(*catalog.Status)) { k.write(f, true) }
-
-func (k *keeper) write(f func(*catalog.Status), show bool) {
-	before := k.entry()
-	e, err := k.d.db.Note(context.WithoutCancel(k.life), time.Now(), k.id, f)
-	if err != nil {
-		if k.life.Err() == nil { // else it was removed
-			k.d.log.Error("the catalog was not written", "entry", k.id, "error", err)
-		}
-		e = before
-		f(&e.Status) // as it is, if not as it will be remembered
-	}
-	k.mu.Lock()
-	k.e.Status = e.Status
-	e = k.e
-	if show {
-		k.state, k.reason = "", ""
-	}
-	k.mu.Unlock()
-	if e.State != before.State || e.Share != before.Share {
-		k.d.log.Info("entry", "id", e.ID, "name", e.Title, "state", k.view().State, "share", e.Share.String(), "reason", e.Why)
-	}
-	k.tell()
-}
-
 // fail notes that the entry cannot go on.
 func (k *keeper) fail(state catalog.State, why string) {
 	was := k.entry()
@@ -202,12 +122,10 @@ func (k *keeper) fail(state catalog.State, why string) {
 
 // set has the wish changed, and the keeper do what it is now.
 func (k *keeper) set(ctx context.Context, f func(*catalog.Wish) error) error {
-	e, err := k.d.db.Set(ctx, k.id, f)
-	if err != nil {
+	if _, err := k.write(false, func() (catalog.Entry, error) { return k.d.db.Set(ctx, k.id, f) }); err != nil {
 		return err
 	}
 	k.mu.Lock()
-	k.e.Wish, k.e.Status = e.Wish, e.Status
 	k.troubles = 0
 	k.mu.Unlock()
 	k.poke()

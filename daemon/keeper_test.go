@@ -1,17 +1,21 @@
 package daemon
 
 import (
+	"fmt"
+	"reflect"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
 )
 
 // What is published last of an entry is how it stands, whoever publishes it and when:
 // who follows the events is never left with what was.
 func TestTheLastEventIsTheLatest(t *testing.T) {
 	d := begun(t, t.TempDir())
-	k := &keeper{d: d, id: 7}
+	k := &record{d: d, id: 7}
 	for i := range 3000 {
 		cursor := d.Feed().From("")
 		var all sync.WaitGroup
@@ -27,5 +31,44 @@ func TestTheLastEventIsTheLatest(t *testing.T) {
 		if want := k.view().State; last.Entry == nil || last.Entry.State != want {
 			t.Fatalf("the last event says %+v, and it is %s", last.Entry, want)
 		}
+	}
+}
+
+// An entry here is as the catalog has it: nobody changes it in the catalog while somebody
+// else has done so there, and not here yet.
+func TestWhatIsKnownOfAnEntryIsWhatTheCatalogHas(t *testing.T) {
+	d := begun(t, t.TempDir())
+	e, err := d.db.Add(t.Context(), time.Now(), catalog.Wish{Paths: []string{t.TempDir()}})
+	must(t, err)
+	k := newKeeper(d, e)
+	alone := func() {
+		if k.writing.TryLock() {
+			t.Error("somebody else may change it meanwhile")
+		}
+	}
+	var all sync.WaitGroup
+	for j := range 20 {
+		all.Go(func() { k.note(func(s *catalog.Status) { alone(); s.Why = fmt.Sprint(j) }) })
+		all.Go(func() {
+			if err := k.set(t.Context(), func(w *catalog.Wish) error { alone(); w.Priority = j%3 - 1; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Go(func() {
+			d.mu.Lock()
+			d.keepers[e.ID] = k
+			d.mu.Unlock()
+			d.tally.credit(e.ID, 1)
+			d.flush(t.Context())
+		})
+	}
+	all.Wait()
+	d.mu.Lock()
+	delete(d.keepers, e.ID) // its keeper does not run
+	d.mu.Unlock()
+	kept, err := d.db.Get(t.Context(), e.ID)
+	must(t, err)
+	if got := k.entry(); !reflect.DeepEqual(got, kept) || kept.Sent != 20 {
+		t.Errorf("here %+v\nand in the catalog %+v", got, kept)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -14,10 +15,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Names in the state directory.
@@ -39,6 +42,7 @@ func Socket(dir string) string { return filepath.Join(dir, SocketName) }
 type Listening struct {
 	d    *Daemon
 	unix []net.Listener
+	held []io.Closer // locks beside the sockets
 	tcp  net.Listener
 	conf Settings
 	full api.Access // of tcp
@@ -56,32 +60,62 @@ func (d *Daemon) Listen() (*Listening, error) {
 		err = l.openHTTP()
 	}
 	if err != nil {
-		for _, u := range l.unix {
-			u.Close()
-		}
+		l.close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// openUnix listens at a path. Until it has its mode, nobody but its owner may write to it,
-// and so connect.
+func (l *Listening) close() {
+	for _, u := range l.unix {
+		u.Close()
+	}
+	for _, h := range l.held {
+		h.Close()
+	}
+}
+
+// openUnix listens at a path, which is this process's for as long as it has the lock
+// beside it. Until it has its mode, nobody but its owner may connect.
 func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	if len(path) > maxSocket {
 		return fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
 	}
+	dir, err := vfs.PrivateDir(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	defer dir.Close()
+	held, err := dir.Lock(filepath.Base(path) + ".lock")
+	switch {
+	case errors.Is(err, share.ErrHeld):
+		return fmt.Errorf("another process answers at %s; name another socket: %w", path, share.ErrHeld)
+	case err != nil:
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	l.held = append(l.held, held)
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%w: %s is no socket, and stays; name another path", fetcher.ErrStateDir, path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
-	u, err := net.Listen("unix", path)
+	u, err := ownersListener(path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	l.unix = append(l.unix, u)
 	return os.Chmod(path, mode)
+}
+
+// ownersListener listens at a path. Where a system goes by the mode of a socket that is
+// not bound yet, only its owner may connect from the beginning; elsewhere the umask says
+// who else may, until it has another mode.
+func ownersListener(path string) (net.Listener, error) {
+	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { ownersAlone(fd) })
+	}}
+	return c.Listen(context.Background(), "unix", path)
 }
 
 func (l *Listening) openHTTP() (err error) {
@@ -137,6 +171,7 @@ func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
 		}
 		defer os.Remove(at)
 	}
+	defer l.close()
 	s := api.NewServer(l.d, l.d.log, l.d.metrics(), page)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -58,9 +58,7 @@ func TestASocketTakesThePlaceOfNoFile(t *testing.T) {
 	mine := file(t, "mine", t.TempDir(), "notes")
 	d := begun(t, dir, func(c *Config) { c.Socket = mine })
 	if l, err := d.Listen(); err == nil {
-		for _, u := range l.unix {
-			defer u.Close()
-		}
+		defer l.close()
 		t.Error("it listens there")
 	}
 	same(t, mine, "mine")

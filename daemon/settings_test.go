@@ -289,8 +289,8 @@ func TestWhoMayOpenWhichSocket(t *testing.T) {
 		}
 		for _, u := range l.unix {
 			u.(interface{ SetUnlinkOnClose(bool) }).SetUnlinkOnClose(false)
-			u.Close()
 		}
+		l.close()
 	}
 	long := begun(t, t.TempDir(), func(c *Config) { c.Socket = "/" + strings.Repeat("x", maxSocket) })
 	if _, err := long.Listen(); err == nil || !strings.Contains(err.Error(), "shorter path") {

@@ -269,10 +269,7 @@ func (d *Daemon) flush(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		if e, err := d.db.Get(ctx, id); err == nil {
-			k.mu.Lock()
-			k.e.Sent = e.Sent
-			k.mu.Unlock()
+		if _, err := k.write(false, func() (catalog.Entry, error) { return d.db.Get(ctx, id) }); err == nil {
 			k.tell()
 		}
 	}

@@ -1,0 +1,78 @@
+//go:build unix
+
+package daemon
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/share"
+)
+
+func TestASocketIsItsOwnersFromTheBeginning(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this system goes by the umask")
+	}
+	at := filepath.Join(t.TempDir(), "s")
+	defer unix.Umask(unix.Umask(0))
+	l, err := ownersListener(at)
+	must(t, err)
+	defer l.Close()
+	if info, err := os.Lstat(at); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func TestOneSocketIsOfOneDaemon(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "s")
+	one := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
+	l, err := one.Listen()
+	must(t, err)
+	two := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
+	if _, err := two.Listen(); !errors.Is(err, share.ErrHeld) || !strings.Contains(err.Error(), "another process answers at "+at) {
+		t.Errorf("the second: %v", err)
+	}
+	c, err := net.Dial("unix", at)
+	must(t, err) // the first still answers
+	c.Close()
+	l.close()
+	l, err = two.Listen()
+	must(t, err)
+	l.close()
+}
+
+// A file of an entry may have been replaced by anything since it was listed.
+func TestAPipeInThePlaceOfAFileHoldsNobodyUp(t *testing.T) {
+	for what, name := range map[string]string{"a file": "f", "a file in a folder": "tree/f"} {
+		dir := t.TempDir()
+		at := file(t, "content", dir, name)
+		d := begun(t, t.TempDir())
+		e := added(t, d, api.Add{Paths: []string{filepath.Join(dir, strings.Split(name, "/")[0])}})
+		d.watch.close() // it is not to be noticed before it is opened
+		d.watch = nil
+		must(t, os.Remove(at))
+		must(t, unix.Mkfifo(at, 0o600))
+		answered := make(chan error, 1)
+		go func() {
+			_, err := d.OpenFile(t.Context(), e.ID, "f")
+			answered <- err
+		}()
+		select {
+		case err := <-answered:
+			if err == nil || !strings.Contains(err.Error(), "pipe") {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: it waits for whoever may write to the pipe", what)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
+)
+
+// record is how an entry stands: as the catalog has it, and as it is shown.
+type record struct {
+	d    *Daemon
+	id   catalog.ID
+	life context.Context // of its keeper
+
+	telling sync.Mutex // held from the look to the telling; taken before mu
+	writing sync.Mutex // held while the entry is changed in the catalog, until it is changed here; taken before mu
+
+	mu       sync.Mutex // guards the fields below
+	e        catalog.Entry
+	state    string // of api; what e says if empty
+	reason   string
+	warnings []string
+	manifest *share.Manifest
+	transfer *fetcher.Transfer
+	progress fetcher.Progress
+	told     time.Time // when the last event was
+	troubles int       // tries in a row that failed
+}
+
+func (r *record) entry() catalog.Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.e
+}
+
+// backOff is how long to wait after a try that failed: a minute, and twice as long each
+// time, to an hour.
+func (r *record) backOff() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.troubles++
+	return min(time.Minute<<min(r.troubles-1, 6), time.Hour)
+}
+
+// show says how the entry stands, for people; an empty state is what the catalog says.
+func (r *record) show(state, reason string) {
+	r.mu.Lock()
+	changed := r.state != state || r.reason != reason
+	r.state, r.reason = state, reason
+	r.mu.Unlock()
+	if changed {
+		r.tell()
+	}
+}
+
+// tell publishes the entry as it is. Whoever tells, what is published last was seen last.
+func (r *record) tell() {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	v := r.view()
+	r.mu.Lock()
+	r.told = time.Now()
+	r.mu.Unlock()
+	r.d.feed.Publish(api.Event{At: time.Now(), Type: "entry", Entry: &v})
+}
+
+// tellEvery is how often an entry that moves is told of.
+const tellEvery = time.Second
+
+func (r *record) tellSometimes() {
+	r.mu.Lock()
+	soon := time.Since(r.told) < tellEvery
+	r.mu.Unlock()
+	if !soon {
+		r.tell()
+	}
+}
+
+// note writes into the catalog what became of the entry; how it is shown stays.
+func (r *record) note(f func(*catalog.Status)) { r.noted(f, false) }
+
+// become writes into the catalog what became of the entry, and shows it so from now on.
+func (r *record) become(f func(*catalog.Status)) { r.noted(f, true) }
+
+func (r *record) noted(f func(*catalog.Status), show bool) {
+	var before catalog.Entry
+	e, _ := r.write(show, func() (catalog.Entry, error) {
+		before = r.entry()
+		e, err := r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, f)
+		if err != nil {
+			if r.life.Err() == nil { // else it was removed
+				r.d.log.Error("the catalog was not written", "entry", r.id, "error", err)
+			}
+			e = before
+			f(&e.Status) // as it is, if not as it will be remembered
+		}
+		return e, nil
+	})
+	if e.State != before.State || e.Share != before.Share {
+		r.d.log.Info("entry", "id", e.ID, "name", e.Title, "state", r.view().State, "share", e.Share.String(), "reason", e.Why)
+	}
+	r.tell()
+}
+
+// write has f change the entry in the catalog, one at a time, and takes over what f says
+// it is then; show has it shown so.
+func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entry, error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	e, err := f()
+	if err != nil {
+		return e, err
+	}
+	r.mu.Lock()
+	r.e = e
+	if show {
+		r.state, r.reason = "", ""
+	}
+	r.mu.Unlock()
+	return e, nil
+}
+
+// stateNow is the entry's state in the API. It needs mu.
+func (r *record) stateNow() string {
+	switch {
+	case r.state != "":
+		return r.state
+	case r.e.Paused:
+		return api.Paused
+	}
+	switch r.e.State {
+	case catalog.Serving, catalog.Kept:
+		return api.Served
+	case catalog.Ended:
+		return api.Ended
+	case catalog.Missing:
+		return api.Missing
+	case catalog.Failed:
+		return api.Failed
+	}
+	return api.Opening
+}
+
+// view is the entry as the API tells of it.
+func (r *record) view() api.Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, p := r.e, r.progress
+	v := api.Entry{ID: int64(e.ID), Kind: e.Kind.String(), State: r.stateNow(), Reason: r.reason, Name: e.Title, Paths: e.Paths, Dir: e.Dir, Path: e.Path,
+		Bytes: e.Bytes, Files: e.Files, Sent: e.Sent, Priority: priorities[e.Priority+1], Only: e.Only, Skip: e.Skip, SeedRatio: e.SeedRatio,
+		Added: e.Added, Since: e.Since, Warnings: r.warnings}
+	if v.Reason == "" && r.state == "" {
+		v.Reason = e.Why
+	}
+	if v.State == api.Waiting && v.Reason == "" {
+		if n := r.d.queue.before(r.id); n > 0 {
+			v.Reason = fmt.Sprintf("others are fetched first; %d more wait before it", n)
+		} else {
+			v.Reason = "others are fetched first; it is next"
+		}
+	}
+	if e.SeedTime > 0 {
+		v.SeedTime = e.SeedTime.String()
+	}
+	if !e.Done.IsZero() {
+		v.Done = &e.Done
+	}
+	if !e.Share.IsZero() {
+		v.Share = e.Share.String()
+		if v.State == api.Served || v.State == api.Fetching {
+			v.Ticket = r.d.node.Ticket(e.Share)
+		}
+	}
+	for _, id := range e.Older {
+		v.Older = append(v.Older, id.String())
+	}
+	switch {
+	case e.State == catalog.Serving, e.State == catalog.Kept, e.State == catalog.Ended:
+		v.Verified = e.Bytes
+	case r.transfer != nil:
+		v.Verified, v.Rate = p.Verified, int64(p.Rate)
+		for _, s := range p.Sources {
+			if s.State.Connected() {
+				v.Sources++
+			}
+		}
+	}
+	return v
+}
+
+// list is the list of files of the entry's share; nil until it is known.
+func (r *record) list() *share.Manifest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.manifest
+}
+
+// sources is whom the entry is fetched from.
+func (r *record) sources() []fetcher.Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.progress.Sources
+}
+
+func (r *record) running() *fetcher.Transfer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.transfer
+}
