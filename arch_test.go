@@ -106,6 +106,8 @@ var only = map[string]string{
 	"go.etcd.io/":                          "rounds/etcdkv",
 	"google.golang.org/grpc":               "rounds/etcdkv",
 	"go.uber.org/zap":                      "rounds/etcdkv",
+	"html/template":                        "", // see the page type in simnet/report
+	"text/template":                        "",
 	"testing":                              "store/storetest rounds/kvtest simnet/bubble internal/rig",
 	"github.com/zeebo/blake3":              "",
 	"github.com/anishathalye/porcupine":    "rounds/kvtest",

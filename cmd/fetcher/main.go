@@ -158,7 +158,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.dir, "dir", "", "keep the node's key, and what it remembers of files and peers, in this folder, `DIR` (default the user's data folder)")
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
+	root.SetUsageFunc(usage)
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand())
 	root.AddCommand(asker{a}.commands()...)
 	complete(root)

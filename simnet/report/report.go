@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -13,13 +12,8 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-//go:embed page.html
-var pageHTML string
-
 //go:embed page.css
 var pageCSS string
-
-var page = template.Must(template.New("page").Parse(pageHTML))
 
 // Write writes the page of a run that was recorded. again is the command that
 // does the run again; empty: none is shown.
@@ -27,19 +21,10 @@ func Write(w io.Writer, r *simnet.Result, again string) error {
 	if r.Recording == nil {
 		return errors.New("report: the run was not recorded")
 	}
-	v := newView(r)
-	return page.Execute(w, map[string]any{
-		"Result":   r,
-		"CSS":      template.CSS(pageCSS),
-		"Again":    again,
-		"Tiles":    v.tiles(),
-		"Story":    v.story(),
-		"Faults":   v.faults(),
-		"Charts":   v.charts(),
-		"Rows":     v.table(),
-		"RowsLeft": max(0, len(v.rec.Nodes)-maxTable),
-		"Timeline": r.Timeline.String(),
-	})
+	var p page
+	p.write(newView(r), again)
+	_, err := io.WriteString(w, p.String())
+	return err
 }
 
 // view is what all parts of a page look at.
