@@ -18,8 +18,6 @@ const (
 
 // larger are the exceptions, each with its reason. One that is no longer needed fails.
 var larger = map[string]string{
-	"actors/fetchpool.go":         "the actor of a core with many questions; its messages are handled one function each",
-	"actors/seeder.go":            "is being divided",
 	"actors/fetchpool.go Receive": "one call for each message",
 	"actors/transfer.go Receive":  "one call for each message",
 	"fetchpool.Pool":              "one method for each thing that can happen to a source, and each decision behind it",

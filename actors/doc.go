@@ -19,7 +19,7 @@
 //	leasemanager.go   LeaseManager: leasemgr's actor
 //	                  SourceUp, SourceHas, LeaseRequest, LeaseProgress, LeaseReturned,
 //	                  PieceVerified, RankSource, PauseLeases, SetPriorities, SetReader, PlanQuery
-//	fetchpool.go      FetchPool, per source: fetchpool's actor
+//	fetchpool.go      FetchPool, per source: fetchpool's actor; poollink.go: at its link
 //	                  fetchpoolmessages.go: LeaseResponse, LeasesAvailable, LeaseRevoked,
 //	                  PieceStates, BlocksChecked, and what a Link says; wire.SubscribeResult,
 //	                  wire.HaveMap, wire.Have, wire.ShareGone, wire.Goodbye

@@ -213,20 +213,6 @@ func (f *fetchPool) awaitTurn(ctx actor.Context, paced bool) (next time.Time) {
 	return earliest(next, f.part.wait())
 }
 
-func (f *fetchPool) hangUp() {
-	if f.link != nil {
-		f.link.Close()
-		f.link = nil
-	}
-	f.links++ // what it said last is of no interest
-}
-
-func (f *fetchPool) dial(ctx actor.Context) {
-	f.hangUp()
-	f.source = f.at.Try(f.nowhere)
-	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
-}
-
 func (f *fetchPool) subscribe(ctx actor.Context) {
 	sub := wire.Subscribe{Share: f.share}
 	if !f.anonymous {
@@ -252,18 +238,6 @@ func (f *fetchPool) unheard(m *actor.DeadLetterResponse) {
 }
 
 var errUnheard = errors.New("messages from it were lost")
-
-// send puts a request on the link; false when the link does not take it.
-func (f *fetchPool) send(r fetchpool.Request) bool {
-	f.requests[r.ID] = &request{Request: r, left: r.Bytes}
-	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: r.Piece, First: r.First, Count: r.Count, Proof: r.Proof, Pressed: r.Pressed})
-	if !ok {
-		f.core.Failed(r.ID, fetchpool.Busy, linkFull, f.s.Now())
-	}
-	return ok
-}
-
-const linkFull = 100 * time.Millisecond // before a request is tried again that the link did not take
 
 // end gives back what a request that is over still holds of the budget.
 func (f *fetchPool) end(id uint64) {
@@ -374,95 +348,6 @@ func (f *fetchPool) hurry(m LeaseUrgent) {
 		f.unclear[m.Piece] = x
 	}
 	f.core.Hurry(m.Piece, m.Token, f.s.Now())
-}
-
-func (f *fetchPool) linkWaits(m linkWaits) {
-	if m.link == f.links {
-		f.core.Held(m.why, f.s.Now())
-	}
-}
-
-func (f *fetchPool) linkUp(m linkUp) {
-	if m.link == f.links {
-		f.told.Connected = true
-		f.core.Opened(m.rtt, f.s.Now())
-	}
-}
-
-func (f *fetchPool) proof(ctx actor.Context, m linkProof) {
-	if r := f.requests[m.req]; r != nil && m.link == f.links {
-		ctx.Send(f.verifierOf(r.Piece), CheckProof{r.Piece, r.Token, f.source.ID, m.values})
-	}
-}
-
-// blocks passes a run on to the verifier of its piece. It does so even when the
-// lease has been lost meanwhile: bytes that verify always count.
-func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
-	r := f.requests[m.req]
-	if r == nil || m.link != f.links {
-		m.release()
-		return
-	}
-	n := len(m.data)
-	r.left -= n // from here on it goes with the data
-	f.unchecked += n
-	f.core.Arrived(m.req, n, f.s.Now())
-	told := min(r.early, n)
-	r.early -= told
-	ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, n - told})
-	ctx.Request(f.verifierOf(r.Piece), CheckBlocks{r.Piece, r.Token, f.source.ID, m.first, m.data, func() {
-		m.release()
-		f.budget.Give(n)
-	}})
-}
-
-func (f *fetchPool) progress(ctx actor.Context, m linkProgress) {
-	if r := f.requests[m.req]; r != nil && m.link == f.links {
-		f.core.Partial(m.req, m.bytes, f.s.Now())
-		r.early += m.bytes
-		ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, m.bytes})
-	}
-}
-
-func (f *fetchPool) finished(m linkFinished) {
-	if m.link == f.links {
-		f.core.Finished(m.req, f.s.Now())
-	}
-}
-
-func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
-	if m.link != f.links {
-		return
-	}
-	now := f.s.Now()
-	switch m.r.Status {
-	case wire.Busy:
-		how := fetchpool.Busy
-		if m.r.Elsewhere {
-			how = fetchpool.Elsewhere
-		}
-		f.core.Failed(m.req, how, m.r.Retry, now)
-	case wire.NotFound:
-		f.core.Failed(m.req, fetchpool.NotFound, 0, now)
-	case wire.Gone:
-		f.gone(m.r.String())
-	default:
-		f.core.Stop(m.r.String(), now)
-	}
-}
-
-func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
-	if m.link != f.links {
-		return
-	}
-	if errors.Is(m.err, peers.ErrProtocol) {
-		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: transfer.Broken, Rule: transfer.Rule(m.err)})
-	}
-	if f.core.State() == fetchpool.Dialing { // it never was up
-		f.nowhere++
-		f.told.Answered = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable)
-	}
-	f.core.Lost(m.err, f.s.Now())
 }
 
 func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
@@ -603,27 +488,3 @@ func (f *fetchPool) close(ctx actor.Context) {
 	ctx.Send(f.s.Remote(f.source.ID, SeederName), wire.Unsubscribe{Share: f.share})
 	f.s.Unexport(ctx.Self())
 }
-
-// sink turns what a link says into messages to its pool.
-type sink struct {
-	s    *system.System
-	pool *actor.PID
-	link int
-}
-
-func (k *sink) Waits(why string)     { k.s.Send(k.pool, linkWaits{k.link, why}) }
-func (k *sink) Up(rtt time.Duration) { k.s.Send(k.pool, linkUp{k.link, rtt}) }
-func (k *sink) Proof(req uint64, values []share.Hash) {
-	k.s.Send(k.pool, linkProof{k.link, req, values})
-}
-func (k *sink) Progress(req uint64, bytes int)  { k.s.Send(k.pool, linkProgress{k.link, req, bytes}) }
-func (k *sink) Finished(req uint64)             { k.s.Send(k.pool, linkFinished{k.link, req}) }
-func (k *sink) Status(req uint64, r wire.Reply) { k.s.Send(k.pool, linkStatus{k.link, req, r}) }
-func (k *sink) Down(err error)                  { k.s.Send(k.pool, linkDown{k.link, err}) }
-func (k *sink) Blocks(req uint64, first share.Block, data []byte, release func()) {
-	k.s.Send(k.pool, linkBlocks{k.link, req, first, data, release})
-}
-
-// A message that is never read gives back what it carries.
-func (m linkBlocks) Undelivered()  { m.release() }
-func (m CheckBlocks) Undelivered() { m.Release() }

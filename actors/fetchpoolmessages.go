@@ -1,12 +1,9 @@
 package actors
 
 import (
-	"time"
-
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
-	"github.com/piecelease/fetcher/wire"
 )
 
 // This file is what is said to a FetchPool. Those marked (fleet) have twins in package
@@ -66,51 +63,3 @@ type BlocksHere struct {
 
 // SourceAlso, Transfer -> FetchPool: other addresses of its source.
 type SourceAlso struct{ Addr peers.Addr }
-
-// What a link says to the actor that opened it.
-
-type linkUp struct {
-	link int
-	rtt  time.Duration
-}
-
-type linkProof struct {
-	link   int
-	req    uint64
-	values []share.Hash
-}
-
-type linkBlocks struct {
-	link    int
-	req     uint64
-	first   share.Block
-	data    []byte
-	release func()
-}
-
-type linkProgress struct {
-	link  int
-	req   uint64
-	bytes int
-}
-
-type linkFinished struct {
-	link int
-	req  uint64
-}
-
-type linkStatus struct {
-	link int
-	req  uint64
-	r    wire.Reply
-}
-
-type linkWaits struct {
-	link int
-	why  string
-}
-
-type linkDown struct {
-	link int
-	err  error
-}

@@ -159,3 +159,6 @@ type CheckBlocks struct {
 	Data    []byte
 	Release func()
 }
+
+// Undelivered gives back what a message carries that is never read.
+func (m CheckBlocks) Undelivered() { m.Release() }

@@ -1,0 +1,203 @@
+package actors
+
+import (
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/fetchpool"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file is the FetchPool at its Link: what it says there, and what it is told.
+
+func (f *fetchPool) hangUp() {
+	if f.link != nil {
+		f.link.Close()
+		f.link = nil
+	}
+	f.links++ // what it said last is of no interest
+}
+
+func (f *fetchPool) dial(ctx actor.Context) {
+	f.hangUp()
+	f.source = f.at.Try(f.nowhere)
+	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
+}
+
+// send puts a request on the link; false when the link does not take it.
+func (f *fetchPool) send(r fetchpool.Request) bool {
+	f.requests[r.ID] = &request{Request: r, left: r.Bytes}
+	ok := f.link.Request(wire.PieceRequest{ID: r.ID, Piece: r.Piece, First: r.First, Count: r.Count, Proof: r.Proof, Pressed: r.Pressed})
+	if !ok {
+		f.core.Failed(r.ID, fetchpool.Busy, linkFull, f.s.Now())
+	}
+	return ok
+}
+
+const linkFull = 100 * time.Millisecond // before a request is tried again that the link did not take
+
+// sink turns what a link says into messages to its pool.
+type sink struct {
+	s    *system.System
+	pool *actor.PID
+	link int
+}
+
+func (k *sink) Waits(why string)     { k.s.Send(k.pool, linkWaits{k.link, why}) }
+func (k *sink) Up(rtt time.Duration) { k.s.Send(k.pool, linkUp{k.link, rtt}) }
+func (k *sink) Proof(req uint64, values []share.Hash) {
+	k.s.Send(k.pool, linkProof{k.link, req, values})
+}
+func (k *sink) Progress(req uint64, bytes int)  { k.s.Send(k.pool, linkProgress{k.link, req, bytes}) }
+func (k *sink) Finished(req uint64)             { k.s.Send(k.pool, linkFinished{k.link, req}) }
+func (k *sink) Status(req uint64, r wire.Reply) { k.s.Send(k.pool, linkStatus{k.link, req, r}) }
+func (k *sink) Down(err error)                  { k.s.Send(k.pool, linkDown{k.link, err}) }
+func (k *sink) Blocks(req uint64, first share.Block, data []byte, release func()) {
+	k.s.Send(k.pool, linkBlocks{k.link, req, first, data, release})
+}
+
+// What a link says to the actor that opened it.
+
+type linkUp struct {
+	link int
+	rtt  time.Duration
+}
+
+type linkProof struct {
+	link   int
+	req    uint64
+	values []share.Hash
+}
+
+type linkBlocks struct {
+	link    int
+	req     uint64
+	first   share.Block
+	data    []byte
+	release func()
+}
+
+// Undelivered gives back what a message carries that is never read.
+func (m linkBlocks) Undelivered() { m.release() }
+
+type linkProgress struct {
+	link  int
+	req   uint64
+	bytes int
+}
+
+type linkFinished struct {
+	link int
+	req  uint64
+}
+
+type linkStatus struct {
+	link int
+	req  uint64
+	r    wire.Reply
+}
+
+type linkWaits struct {
+	link int
+	why  string
+}
+
+type linkDown struct {
+	link int
+	err  error
+}
+
+func (f *fetchPool) linkWaits(m linkWaits) {
+	if m.link == f.links {
+		f.core.Held(m.why, f.s.Now())
+	}
+}
+
+func (f *fetchPool) linkUp(m linkUp) {
+	if m.link == f.links {
+		f.told.Connected = true
+		f.core.Opened(m.rtt, f.s.Now())
+	}
+}
+
+func (f *fetchPool) proof(ctx actor.Context, m linkProof) {
+	if r := f.requests[m.req]; r != nil && m.link == f.links {
+		ctx.Send(f.verifierOf(r.Piece), CheckProof{r.Piece, r.Token, f.source.ID, m.values})
+	}
+}
+
+// blocks passes a run on to the verifier of its piece. It does so even when the
+// lease has been lost meanwhile: bytes that verify always count.
+func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
+	r := f.requests[m.req]
+	if r == nil || m.link != f.links {
+		m.release()
+		return
+	}
+	n := len(m.data)
+	r.left -= n // from here on it goes with the data
+	f.unchecked += n
+	f.core.Arrived(m.req, n, f.s.Now())
+	told := min(r.early, n)
+	r.early -= told
+	ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, n - told})
+	ctx.Request(f.verifierOf(r.Piece), CheckBlocks{r.Piece, r.Token, f.source.ID, m.first, m.data, func() {
+		m.release()
+		f.budget.Give(n)
+	}})
+}
+
+func (f *fetchPool) progress(ctx actor.Context, m linkProgress) {
+	if r := f.requests[m.req]; r != nil && m.link == f.links {
+		f.core.Partial(m.req, m.bytes, f.s.Now())
+		r.early += m.bytes
+		ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, m.bytes})
+	}
+}
+
+func (f *fetchPool) finished(m linkFinished) {
+	if m.link == f.links {
+		f.core.Finished(m.req, f.s.Now())
+	}
+}
+
+func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
+	if m.link != f.links {
+		return
+	}
+	now := f.s.Now()
+	switch m.r.Status {
+	case wire.Busy:
+		how := fetchpool.Busy
+		if m.r.Elsewhere {
+			how = fetchpool.Elsewhere
+		}
+		f.core.Failed(m.req, how, m.r.Retry, now)
+	case wire.NotFound:
+		f.core.Failed(m.req, fetchpool.NotFound, 0, now)
+	case wire.Gone:
+		f.gone(m.r.String())
+	default:
+		f.core.Stop(m.r.String(), now)
+	}
+}
+
+func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
+	if m.link != f.links {
+		return
+	}
+	if errors.Is(m.err, peers.ErrProtocol) {
+		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: transfer.Broken, Rule: transfer.Rule(m.err)})
+	}
+	if f.core.State() == fetchpool.Dialing { // it never was up
+		f.nowhere++
+		f.told.Answered = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable)
+	}
+	f.core.Lost(m.err, f.s.Now())
+}
