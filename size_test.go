@@ -18,12 +18,11 @@ const (
 
 // larger are the exceptions, each with its reason. One that is no longer needed fails.
 var larger = map[string]string{
-	"actors/fetchpool.go Receive": "one call for each message",
-	"actors/transfer.go Receive":  "one call for each message",
-	"fetchpool.Pool":              "one method for each thing that can happen to a source, and each decision behind it",
-	"leasemgr.Manager":            "one method for each thing that can happen to a lease, and each decision behind it",
-	"simnet.Node":                 "what a story may do to a node, and what a node is to the program",
-	"store.Partial":               "one state on disk; its parts are files of the package",
+	"actors/transfer.go Receive": "one call for each message",
+	"fetchpool.Pool":             "one method for each thing that can happen to a source, and each decision behind it",
+	"leasemgr.Manager":           "one method for each thing that can happen to a lease, and each decision behind it",
+	"simnet.Node":                "what a story may do to a node, and what a node is to the program",
+	"store.Partial":              "one state on disk; its parts are files of the package",
 }
 
 func TestNothingGrowsTooLargeToRead(t *testing.T) {

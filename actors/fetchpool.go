@@ -38,7 +38,7 @@ type fetchPool struct {
 	core      *fetchpool.Pool
 	part      *part
 	link      Link
-	links     int                            // links opened so far; messages of an older one are dropped
+	links     linkNumber                     // links opened so far; messages of an older one are dropped
 	requests  map[uint64]*request            // on the link, by the core's ID
 	unclear   map[share.Piece]leasemgr.Lease // leased, and their block state asked for
 	asked     bool                           // a LeaseRequest is under way
@@ -64,22 +64,8 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		f.start(ctx)
-	case linkWaits:
-		f.linkWaits(m)
-	case linkUp:
-		f.linkUp(m)
-	case linkProof:
-		f.proof(ctx, m)
-	case linkBlocks:
-		f.blocks(ctx, m)
-	case linkProgress:
-		f.progress(ctx, m)
-	case linkFinished:
-		f.finished(m)
-	case linkStatus:
-		f.status(ctx, m)
-	case linkDown:
-		f.linkDown(ctx, m)
+	case fromLink:
+		f.hear(ctx, m)
 	case wire.SubscribeResult:
 		f.subscribed(ctx, m)
 	case wire.HaveMap:

@@ -31,7 +31,7 @@ type leaseClient struct {
 	here  bool       // seat is of this node
 	elect elector
 	link  Link
-	links int // opened so far; what an older one says is of no interest
+	links linkNumber // opened so far; what an older one says is of no interest
 	wake  system.Alarm
 }
 
@@ -237,13 +237,13 @@ func (c *leaseClient) hangUp() {
 }
 
 func (c *leaseClient) linkUp(m linkUp, now time.Time) {
-	if m.link == c.links {
+	if m.from() == c.links {
 		c.core.Linked(m.rtt, now)
 	}
 }
 
 func (c *leaseClient) linkDown(m linkDown, now time.Time) {
-	if m.link == c.links {
+	if m.from() == c.links {
 		c.core.Lost(m.err.Error(), now)
 	}
 }

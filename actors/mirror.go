@@ -26,7 +26,7 @@ type mirror struct {
 	m     ServeOn
 	calls *peers.Calls
 	posts []*post
-	links int // opened so far
+	links linkNumber // opened so far
 	wake  system.Alarm
 }
 
@@ -34,8 +34,8 @@ type mirror struct {
 type post struct {
 	at     peers.Addr
 	seeder *actor.PID
-	link   Link // nil: none
-	number int  // of the link; what an older one says is of no interest
+	link   Link       // nil: none
+	number linkNumber // of the link; what an older one says is of no interest
 }
 
 func newMirror(s *system.System, net Network, m ServeOn) *mirror {
@@ -105,7 +105,7 @@ func (x *mirror) to(id peers.ID) *post {
 	return x.post(func(p *post) bool { return p.at.ID == id })
 }
 
-func (x *mirror) on(link int) *post {
+func (x *mirror) on(link linkNumber) *post {
 	return x.post(func(p *post) bool { return p.link != nil && p.number == link })
 }
 
@@ -117,7 +117,7 @@ func (x *mirror) post(is func(*post) bool) *post {
 }
 
 func (x *mirror) up(ctx actor.Context, m linkUp) {
-	if p := x.on(m.link); p != nil {
+	if p := x.on(m.from()); p != nil {
 		x.tell(ctx, p)
 	}
 }
@@ -129,7 +129,7 @@ func (x *mirror) tell(ctx actor.Context, p *post) {
 }
 
 func (x *mirror) down(ctx actor.Context, m linkDown) {
-	if p := x.on(m.link); p != nil {
+	if p := x.on(m.from()); p != nil {
 		x.over(ctx, p.at.ID, 0)
 	}
 }

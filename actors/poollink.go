@@ -46,7 +46,7 @@ const linkFull = 100 * time.Millisecond // before a request is tried again that 
 type sink struct {
 	s    *system.System
 	pool *actor.PID
-	link int
+	link linkNumber
 }
 
 func (k *sink) Waits(why string)     { k.s.Send(k.pool, linkWaits{k.link, why}) }
@@ -62,21 +62,27 @@ func (k *sink) Blocks(req uint64, first share.Block, data []byte, release func()
 	k.s.Send(k.pool, linkBlocks{k.link, req, first, data, release})
 }
 
-// What a link says to the actor that opened it.
+// fromLink is what a link says to the pool that opened it.
+type fromLink interface{ from() linkNumber }
+
+// linkNumber says which of a pool's links says it.
+type linkNumber int
+
+func (n linkNumber) from() linkNumber { return n }
 
 type linkUp struct {
-	link int
-	rtt  time.Duration
+	linkNumber
+	rtt time.Duration
 }
 
 type linkProof struct {
-	link   int
+	linkNumber
 	req    uint64
 	values []share.Hash
 }
 
 type linkBlocks struct {
-	link    int
+	linkNumber
 	req     uint64
 	first   share.Block
 	data    []byte
@@ -87,47 +93,71 @@ type linkBlocks struct {
 func (m linkBlocks) Undelivered() { m.release() }
 
 type linkProgress struct {
-	link  int
+	linkNumber
 	req   uint64
 	bytes int
 }
 
 type linkFinished struct {
-	link int
-	req  uint64
+	linkNumber
+	req uint64
 }
 
 type linkStatus struct {
-	link int
-	req  uint64
-	r    wire.Reply
+	linkNumber
+	req uint64
+	r   wire.Reply
 }
 
 type linkWaits struct {
-	link int
-	why  string
+	linkNumber
+	why string
 }
 
 type linkDown struct {
-	link int
-	err  error
+	linkNumber
+	err error
+}
+
+// hear takes what the link of now says; an older one's is of no interest.
+func (f *fetchPool) hear(ctx actor.Context, m fromLink) {
+	if m.from() != f.links {
+		if x, ok := m.(linkBlocks); ok {
+			x.release()
+		}
+		return
+	}
+	switch m := m.(type) {
+	case linkWaits:
+		f.linkWaits(m)
+	case linkUp:
+		f.linkUp(m)
+	case linkProof:
+		f.proof(ctx, m)
+	case linkBlocks:
+		f.blocks(ctx, m)
+	case linkProgress:
+		f.progress(ctx, m)
+	case linkFinished:
+		f.finished(m)
+	case linkStatus:
+		f.status(ctx, m)
+	case linkDown:
+		f.linkDown(ctx, m)
+	}
 }
 
 func (f *fetchPool) linkWaits(m linkWaits) {
-	if m.link == f.links {
-		f.core.Held(m.why, f.s.Now())
-	}
+	f.core.Held(m.why, f.s.Now())
 }
 
 func (f *fetchPool) linkUp(m linkUp) {
-	if m.link == f.links {
-		f.told.Connected = true
-		f.core.Opened(m.rtt, f.s.Now())
-	}
+	f.told.Connected = true
+	f.core.Opened(m.rtt, f.s.Now())
 }
 
 func (f *fetchPool) proof(ctx actor.Context, m linkProof) {
-	if r := f.requests[m.req]; r != nil && m.link == f.links {
+	if r := f.requests[m.req]; r != nil {
 		ctx.Send(f.verifierOf(r.Piece), CheckProof{r.Piece, r.Token, f.source.ID, m.values})
 	}
 }
@@ -136,7 +166,7 @@ func (f *fetchPool) proof(ctx actor.Context, m linkProof) {
 // lease has been lost meanwhile: bytes that verify always count.
 func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 	r := f.requests[m.req]
-	if r == nil || m.link != f.links {
+	if r == nil {
 		m.release()
 		return
 	}
@@ -154,7 +184,7 @@ func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 }
 
 func (f *fetchPool) progress(ctx actor.Context, m linkProgress) {
-	if r := f.requests[m.req]; r != nil && m.link == f.links {
+	if r := f.requests[m.req]; r != nil {
 		f.core.Partial(m.req, m.bytes, f.s.Now())
 		r.early += m.bytes
 		ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, m.bytes})
@@ -162,15 +192,10 @@ func (f *fetchPool) progress(ctx actor.Context, m linkProgress) {
 }
 
 func (f *fetchPool) finished(m linkFinished) {
-	if m.link == f.links {
-		f.core.Finished(m.req, f.s.Now())
-	}
+	f.core.Finished(m.req, f.s.Now())
 }
 
 func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
-	if m.link != f.links {
-		return
-	}
 	now := f.s.Now()
 	switch m.r.Status {
 	case wire.Busy:
@@ -189,9 +214,6 @@ func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
 }
 
 func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
-	if m.link != f.links {
-		return
-	}
 	if errors.Is(m.err, peers.ErrProtocol) {
 		ctx.Send(f.transfer, SourceLied{Source: f.source.ID, Kind: transfer.Broken, Rule: transfer.Rule(m.err)})
 	}
