@@ -26,12 +26,12 @@ var layers = map[string]string{
 	"share":       "",
 	"peers":       "internal/bounds",
 	"leasemgr":    "share peers internal/bounds internal/words",
-	"fetchpool":   "share peers internal/words",
+	"fetchpool":   "share peers internal/bounds internal/times internal/words",
 	"verifier":    "share peers",
-	"fleet":       "share peers leasemgr rounds wire",
-	"transfer":    "share peers leasemgr fleet wire internal/words",
+	"fleet":       "share peers leasemgr rounds wire internal/bounds internal/times internal/words",
+	"transfer":    "share peers leasemgr fleet wire internal/bounds internal/times internal/words",
 	"rounds":      "",
-	"renewal":     "share peers internal/bounds",
+	"renewal":     "share peers internal/bounds internal/times",
 	"passes":      "",
 	"depot":       "share",
 	"wire":        "share peers",
@@ -46,7 +46,7 @@ var layers = map[string]string{
 	"catalog":           "share internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
-	"actors":            "share peers leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/words",
+	"actors":            "share peers leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",
 	"rounds/kvtest":     "rounds",
 	"rounds/memkv":      "rounds",
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
@@ -68,8 +68,9 @@ var layers = map[string]string{
 	"bench":            "",
 	"internal/rig":     "", // for tests alone
 	"internal/bounds":  "",
+	"internal/times":   "",
 	"internal/words":   "",
-	"cmd/fetcher":      ". api daemon share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios",
+	"cmd/fetcher":      ". api daemon share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/words",
 	// As others would write them, in modules of their own.
 	"examples/downloader": ".",
 	"examples/gateway":    ".",
@@ -117,7 +118,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"internal/bounds", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "passes", "depot", "wire"}
+var pure = []string{"internal/bounds", "internal/times", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "passes", "depot", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fetchpool"
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -157,7 +158,7 @@ func (f *fetchPool) step(ctx actor.Context) {
 		f.ask(ctx, todo.Want)
 	}
 	f.report(ctx, todo.Gone)
-	f.wake.Set(f.s, ctx, earliest(todo.Wake, f.awaitTurn(ctx, todo.Paced)))
+	f.wake.Set(f.s, ctx, times.Earliest(todo.Wake, f.awaitTurn(ctx, todo.Paced)))
 	if refused { // the core has more to say about what the link did not take
 		f.step(ctx)
 	}
@@ -196,7 +197,7 @@ func (f *fetchPool) awaitTurn(ctx actor.Context, paced bool) (next time.Time) {
 			ctx.Send(f.leases, LeaseProgress{f.source.ID, piece, token, 0})
 		}
 	}
-	return earliest(next, f.part.wait())
+	return times.Earliest(next, f.part.wait())
 }
 
 func (f *fetchPool) subscribe(ctx actor.Context) {

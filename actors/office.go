@@ -11,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
@@ -218,11 +219,7 @@ func (o *office) step(ctx actor.Context, now time.Time) {
 	if todo.Call != fleet.NoCall {
 		o.call(ctx, todo.Call, todo.Heard)
 	}
-	next := todo.Wake
-	if !o.idle.IsZero() && (next.IsZero() || o.idle.Before(next)) {
-		next = o.idle
-	}
-	o.wake.Set(o.s, ctx, next)
+	o.wake.Set(o.s, ctx, times.Earliest(todo.Wake, o.idle))
 }
 
 // sorted are the members, always in the same order.

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -97,7 +98,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 		system.Unexpected(ctx)
 	}
 	d.sendElsewhere()
-	d.wake.Set(d.s, ctx, earliest(d.flushAt, d.uploads.Wake()))
+	d.wake.Set(d.s, ctx, times.Earliest(d.flushAt, d.uploads.Wake()))
 }
 
 // offer tells those who are subscribed already the whole set, which may be another.
@@ -427,14 +428,4 @@ func sortedShares[V any](m map[share.ID]V) []share.ID {
 	}
 	slices.SortFunc(ids, func(a, b share.ID) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
 	return ids
-}
-
-// earliest is the first of the times that are set; zero if none is.
-func earliest(times ...time.Time) (first time.Time) {
-	for _, t := range times {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	return first
 }

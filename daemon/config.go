@@ -94,12 +94,8 @@ func (s Settings) withDefaults(dir string) (Settings, error) {
 	if err := f.Err(); err != nil {
 		return s, err
 	}
-	if s.Fetches == 0 {
-		s.Fetches = defaultFetches
-	}
-	if s.Rescan == 0 {
-		s.Rescan = defaultRescan
-	}
+	bounds.Default(&s.Fetches, defaultFetches)
+	bounds.Default(&s.Rescan, defaultRescan)
 	if s.Into == "" {
 		s.Into = filepath.Join(dir, "shares")
 		if home, err := os.UserHomeDir(); err == nil {

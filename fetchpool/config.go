@@ -3,6 +3,7 @@ package fetchpool
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -51,21 +52,21 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def(&c.FirstWindow, 256<<10)
-	def(&c.MinWindow, 128<<10)
-	def(&c.MaxWindow, 64<<20)
-	def(&c.MaxRequest, 1<<20)
-	def(&c.MaxRequests, 512)
-	def(&c.MaxLeases, 4096)
-	def(&c.Turnaround, 25*time.Millisecond)
-	def(&c.Recheck, 10*time.Second)
+	bounds.Default(&c.FirstWindow, 256<<10)
+	bounds.Default(&c.MinWindow, 128<<10)
+	bounds.Default(&c.MaxWindow, 64<<20)
+	bounds.Default(&c.MaxRequest, 1<<20)
+	bounds.Default(&c.MaxRequests, 512)
+	bounds.Default(&c.MaxLeases, 4096)
+	bounds.Default(&c.Turnaround, 25*time.Millisecond)
+	bounds.Default(&c.Recheck, 10*time.Second)
 	c.Patience = c.Patience.WithDefaults()
-	def(&c.RedialMin, time.Second)
-	def(&c.RedialMax, 30*time.Second)
-	def(&c.DialFor, 30*time.Second)
-	def(&c.SubscribeFor, 10*time.Second)
-	def(&c.HoldBusy, time.Second)
-	def(&c.AbsentFor, 30*time.Second)
+	bounds.Default(&c.RedialMin, time.Second)
+	bounds.Default(&c.RedialMax, 30*time.Second)
+	bounds.Default(&c.DialFor, 30*time.Second)
+	bounds.Default(&c.SubscribeFor, 10*time.Second)
+	bounds.Default(&c.HoldBusy, time.Second)
+	bounds.Default(&c.AbsentFor, 30*time.Second)
 
 	// A probe of the round trip halves the window, which must still hold a block.
 	c.MinWindow = max(c.MinWindow, 2*share.BlockSize)

@@ -3,6 +3,7 @@ package fetchpool
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
@@ -78,7 +79,7 @@ func (p *Pool) late(l *lease) {
 		p.guessAgain(l)
 	}
 	if p.now.Before(l.deadline) {
-		p.check = earlier(p.check, l.deadline)
+		p.check = times.Earliest(p.check, l.deadline)
 		return
 	}
 	w := l.Work
@@ -96,6 +97,6 @@ func (p *Pool) guessAgain(l *lease) {
 	if p.win.rate > 0 {
 		l.deadline, l.guessed = p.now.Add(min(p.allowed(p.inFlight), latest)), false
 	} else {
-		l.deadline = earlier(p.heard.Add(p.grace()), l.reqs[0].sent.at.Add(latest))
+		l.deadline = times.Earliest(p.heard.Add(p.grace()), l.reqs[0].sent.at.Add(latest))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -337,22 +338,14 @@ func (p *Pool) wake() (at time.Time) {
 	case Ready:
 		at = p.absentAt
 		if len(p.requests) > 0 {
-			at = earlier(at, p.check)
+			at = times.Earliest(at, p.check)
 		}
 		if p.pause.After(p.now) {
-			at = earlier(at, p.pause)
+			at = times.Earliest(at, p.pause)
 		}
 		if p.refused && p.askAt.After(p.now) {
-			at = earlier(at, p.askAt)
+			at = times.Earliest(at, p.askAt)
 		}
 	}
 	return at
-}
-
-// earlier is the earlier of two times of which a may be unset.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }

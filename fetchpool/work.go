@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -260,8 +261,8 @@ func (p *Pool) send(l *lease, first share.Block, count int) {
 	}
 	l.reqs = append(l.reqs, r)
 	p.requests[r.ID] = r
-	p.check = earlier(p.check, l.deadline)
-	p.check = earlier(p.check, p.silentAt())
+	p.check = times.Earliest(p.check, l.deadline)
+	p.check = times.Earliest(p.check, p.silentAt())
 	p.todo.Requests = append(p.todo.Requests, r.Request)
 }
 
@@ -403,7 +404,7 @@ func (p *Pool) notFound(l *lease) {
 func (p *Pool) findAbsent() {
 	p.absentAt = time.Time{}
 	for _, until := range p.absent {
-		p.absentAt = earlier(p.absentAt, until)
+		p.absentAt = times.Earliest(p.absentAt, until)
 	}
 }
 

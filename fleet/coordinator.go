@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/internal/times"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -49,20 +52,11 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	l := &c.Leases
-	for _, d := range []*time.Duration{&l.Patience.First, &l.Patience.Slack} {
-		if *d == 0 {
-			*d = 15 * time.Second
-		}
-	}
-	if c.Settle == 0 {
-		c.Settle = 10 * time.Second
-	}
-	if l.HedgeShare == 0 {
-		l.HedgeShare = -1
-	}
-	if l.HedgeFloor == 0 {
-		l.HedgeFloor = -1
-	}
+	bounds.Default(&l.Patience.First, 15*time.Second)
+	bounds.Default(&l.Patience.Slack, 15*time.Second)
+	bounds.Default(&c.Settle, 10*time.Second)
+	bounds.Default(&l.HedgeShare, -1)
+	bounds.Default(&l.HedgeFloor, -1)
 	return c
 }
 
@@ -128,9 +122,9 @@ func (c *Coordinator) Next(now time.Time) Todo {
 	if at := c.m.Wake(); !at.IsZero() && !at.After(now) {
 		c.do(c.m.Expire(now))
 	}
-	next := earliest(c.forgetGone(), c.endSettling())
+	next := times.Earliest(c.forgetGone(), c.endSettling())
 	c.keep()
-	next = earliest(next, c.m.Wake()) // after what may have changed it
+	next = times.Earliest(next, c.m.Wake()) // after what may have changed it
 	out := c.todo
 	c.todo = Todo{}
 	out.Wake = next
@@ -321,7 +315,7 @@ func (c *Coordinator) forgetGone() (next time.Time) {
 		switch {
 		case !mb.gone():
 		case mb.until.After(c.now):
-			next = earliest(next, mb.until)
+			next = times.Earliest(next, mb.until)
 		default:
 			c.forget(mb)
 		}
@@ -354,7 +348,7 @@ func (c *Coordinator) broken(mb *member) {
 func (c *Coordinator) waiting(mb *member) string {
 	switch {
 	case len(c.absent) > 0:
-		return fmt.Sprintf("the coordinator has just begun, and waits up to %v for %s to return", c.settle.Sub(c.now).Round(time.Second/10), count(len(c.absent), "member"))
+		return fmt.Sprintf("the coordinator has just begun, and waits up to %v for %s to return", c.settle.Sub(c.now).Round(time.Second/10), words.Count(len(c.absent), "member"))
 	case !mb.ready:
 		return "the member has not said what it has"
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -153,17 +155,17 @@ func (m *Member) askAll() (next time.Time) {
 		switch {
 		case !src.asking.IsZero():
 			if late := src.asking.Add(answerIn); late.After(m.now) {
-				next = earliest(next, late)
+				next = times.Earliest(next, late)
 			} else {
 				m.lost("it does not answer")
 				return m.seat.retry
 			}
 		case src.want <= 0 || src.have == nil:
 		case src.again.After(m.now):
-			next = earliest(next, src.again)
+			next = times.Earliest(next, src.again)
 		default:
 			m.lease(src, nil)
-			next = earliest(next, m.now.Add(answerIn))
+			next = times.Earliest(next, m.now.Add(answerIn))
 		}
 	}
 	return next
@@ -273,7 +275,7 @@ func (m *Member) status() (line string, stuck bool) {
 		}
 	}
 	line = fmt.Sprintf("%s: joined in its run %d with %s; %s may be fetched from %s outside the fleet",
-		name, m.epoch, count(len(m.fellows), "other member"), count(held, "piece"), count(len(m.order), "source"))
+		name, m.epoch, words.Count(len(m.fellows), "other member"), words.Count(held, "piece"), words.Count(len(m.order), "source"))
 	if m.alone {
 		return line + "; goes on alone, because nothing comes", false
 	}

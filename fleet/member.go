@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -110,7 +111,7 @@ func (m *Member) Next(now time.Time) MemberTodo {
 	m.now = now
 	out := MemberTodo{}
 	if !m.over { // else what is below it ends yet
-		out.Wake = earliest(m.keepJoining(), m.endLeases(), m.goAlone(), m.askAll(), m.tell())
+		out.Wake = times.Earliest(m.keepJoining(), m.endLeases(), m.goAlone(), m.askAll(), m.tell())
 	}
 	out.Do, m.do = m.do, nil
 	return out
@@ -378,5 +379,5 @@ func (m *Member) tell() time.Time {
 		m.tellAll(m.news.pieces(m.cfg.Share))
 		m.tellAll(m.news.lacking())
 	}
-	return earliest(m.news.tellAt, m.news.bytesAt)
+	return times.Earliest(m.news.tellAt, m.news.bytesAt)
 }

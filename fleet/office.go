@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
@@ -169,7 +170,7 @@ func (o *Office) Next(now time.Time) OfficeTodo {
 	if !o.over {
 		out.Wake = o.ask
 		if !o.calling {
-			out.Wake = earliest(out.Wake, o.next)
+			out.Wake = times.Earliest(out.Wake, o.next)
 		}
 	}
 	return out
@@ -324,7 +325,7 @@ func (o *Office) soon() {
 	if at.Before(o.now) {
 		at = o.now
 	}
-	o.next = earliest(o.next, at)
+	o.next = times.Earliest(o.next, at)
 }
 
 // Members is how many members this node has.

@@ -1,9 +1,6 @@
 package fleet
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -27,21 +24,3 @@ type (
 	Watch   struct{}
 	Unwatch struct{}
 )
-
-// earliest is the first of some times; zero ones do not count.
-func earliest(times ...time.Time) (first time.Time) {
-	for _, t := range times {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	return first
-}
-
-// count is n things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}

@@ -94,30 +94,23 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	def(&c.LeaseDuration, 300*time.Second)
+	bounds.Default(&c.LeaseDuration, 300*time.Second)
 	c.Patience = c.Patience.WithDefaults()
-	def(&c.MaxLeasesPerPeer, 4)
-	def(&c.MaxSmallLeases, 256)
-	def(&c.Ahead, 500*time.Millisecond)
-	def(&c.MaxWindow, 64<<20)
-	def(&c.MaxMeasuredLeases, 4096)
-	def(&c.MinPeerScore, 0.2)
-	def(&c.Explore, 0.05)
-	def(&c.ShunFor, 30*time.Second)
-	def(&c.SpareFor, 10*time.Second)
-	def(&c.SpareFactor, 3)
-	def(&c.HedgeFactor, 2)
-	def(&c.TakeoverFactor, 10)
-	def(&c.HedgeShare, 0.01)
-	def(&c.HedgeFloor, 16<<20)
+	bounds.Default(&c.MaxLeasesPerPeer, 4)
+	bounds.Default(&c.MaxSmallLeases, 256)
+	bounds.Default(&c.Ahead, 500*time.Millisecond)
+	bounds.Default(&c.MaxWindow, 64<<20)
+	bounds.Default(&c.MaxMeasuredLeases, 4096)
+	bounds.Default(&c.MinPeerScore, 0.2)
+	bounds.Default(&c.Explore, 0.05)
+	bounds.Default(&c.ShunFor, 30*time.Second)
+	bounds.Default(&c.SpareFor, 10*time.Second)
+	bounds.Default(&c.SpareFactor, 3)
+	bounds.Default(&c.HedgeFactor, 2)
+	bounds.Default(&c.TakeoverFactor, 10)
+	bounds.Default(&c.HedgeShare, 0.01)
+	bounds.Default(&c.HedgeFloor, 16<<20)
 	return c
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Geometry is what a Manager asks about the share; *share.Layout has it.

@@ -1,7 +1,6 @@
 package p2p
 
 import (
-	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -99,15 +98,12 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Key = key
 	}
-	for _, f := range []struct {
-		v *int
-		d int
-	}{{&c.MaxPeers, 256}, {&c.Streams, 2}, {&c.ServeBytes, 32 << 20}, {&c.FetchBytes, 64 << 20}, {&c.MessageRate, 8 << 20}} {
-		if *f.v == 0 {
-			*f.v = f.d
-		}
-	}
-	c.Version = cmp.Or(c.Version, "(devel)")
+	bounds.Default(&c.MaxPeers, 256)
+	bounds.Default(&c.Streams, 2)
+	bounds.Default(&c.ServeBytes, 32<<20)
+	bounds.Default(&c.FetchBytes, 64<<20)
+	bounds.Default(&c.MessageRate, 8<<20)
+	bounds.Default(&c.Version, "(devel)")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -80,20 +80,18 @@ var defaultTimeouts = Timeouts{
 
 func (t Timeouts) withDefaults() Timeouts {
 	d := defaultTimeouts
-	for _, f := range []struct {
-		v *time.Duration
-		d time.Duration
-	}{
-		{&t.Dial, d.Dial}, {&t.Accept, d.Accept}, {&t.Handshake, d.Handshake}, {&t.Manifest, d.Manifest}, {&t.Reply, d.Reply},
-		{&t.Request, d.Request}, {&t.Idle, d.Idle}, {&t.Stall, d.Stall}, {&t.Park, d.Park}, {&t.Farewell, d.Farewell}, {&t.Shutdown, d.Shutdown},
-	} {
-		if *f.v == 0 {
-			*f.v = f.d
-		}
-	}
-	if t.ManifestRate == 0 {
-		t.ManifestRate = d.ManifestRate
-	}
+	bounds.Default(&t.Dial, d.Dial)
+	bounds.Default(&t.Accept, d.Accept)
+	bounds.Default(&t.Handshake, d.Handshake)
+	bounds.Default(&t.Manifest, d.Manifest)
+	bounds.Default(&t.ManifestRate, d.ManifestRate)
+	bounds.Default(&t.Reply, d.Reply)
+	bounds.Default(&t.Request, d.Request)
+	bounds.Default(&t.Idle, d.Idle)
+	bounds.Default(&t.Stall, d.Stall)
+	bounds.Default(&t.Park, d.Park)
+	bounds.Default(&t.Farewell, d.Farewell)
+	bounds.Default(&t.Shutdown, d.Shutdown)
 	return t
 }
 

@@ -38,14 +38,8 @@ func (p Patience) Validate() error {
 
 // WithDefaults has the defaults in place of what is zero.
 func (p Patience) WithDefaults() Patience {
-	if p.First == 0 {
-		p.First = 5 * time.Second
-	}
-	if p.Slack == 0 {
-		p.Slack = 2 * time.Second
-	}
-	if p.Trips == 0 {
-		p.Trips = 4
-	}
+	bounds.Default(&p.First, 5*time.Second)
+	bounds.Default(&p.Slack, 2*time.Second)
+	bounds.Default(&p.Trips, 4)
 	return p
 }

@@ -62,23 +62,16 @@ func (c RankingConfig) Validate() error {
 }
 
 func (c RankingConfig) withDefaults() RankingConfig {
-	def(&c.RankingDecay, 0.95)
-	def(&c.SuccessBonus, 0.5)
-	def(&c.FailurePenalty, 1.0)
-	def(&c.MissPenalty, 0.2)
-	def(&c.Smoothing, 0.25)
-	def(&c.GoodRate, 1e6)
-	def(&c.GoodFirst, time.Second)
-	def(&c.BanFor, 24*time.Hour)
-	def(&c.MaxPeers, 128<<10)
+	bounds.Default(&c.RankingDecay, 0.95)
+	bounds.Default(&c.SuccessBonus, 0.5)
+	bounds.Default(&c.FailurePenalty, 1.0)
+	bounds.Default(&c.MissPenalty, 0.2)
+	bounds.Default(&c.Smoothing, 0.25)
+	bounds.Default(&c.GoodRate, 1e6)
+	bounds.Default(&c.GoodFirst, time.Second)
+	bounds.Default(&c.BanFor, 24*time.Hour)
+	bounds.Default(&c.MaxPeers, 128<<10)
 	return c
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // The bounds of the two qualities and where a peer begins.

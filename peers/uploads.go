@@ -55,12 +55,12 @@ func (c UploadConfig) Validate() error {
 }
 
 func (c UploadConfig) withDefaults() UploadConfig {
-	def(&c.Slots, 64)
-	def(&c.SlotsPerChild, 8)
-	def(&c.PerChild, 256)
-	def(&c.Queue, 8192)
-	def(&c.QueueFor, 1500*time.Millisecond)
-	def(&c.Spread, 1500*time.Millisecond)
+	bounds.Default(&c.Slots, 64)
+	bounds.Default(&c.SlotsPerChild, 8)
+	bounds.Default(&c.PerChild, 256)
+	bounds.Default(&c.Queue, 8192)
+	bounds.Default(&c.QueueFor, 1500*time.Millisecond)
+	bounds.Default(&c.Spread, 1500*time.Millisecond)
 	return c
 }
 

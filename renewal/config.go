@@ -29,25 +29,18 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def(&c.Length, DefaultLength)
-	def(&c.Mean, c.Length/15)
-	def(&c.Range, c.Length/30)
-	def(&c.RetryMin, scaled(10*time.Minute, c.Length))
-	def(&c.RetryMax, scaled(6*time.Hour, c.Length))
-	def(&c.Misses, 2)
+	bounds.Default(&c.Length, DefaultLength)
+	bounds.Default(&c.Mean, c.Length/15)
+	bounds.Default(&c.Range, c.Length/30)
+	bounds.Default(&c.RetryMin, scaled(10*time.Minute, c.Length))
+	bounds.Default(&c.RetryMax, scaled(6*time.Hour, c.Length))
+	bounds.Default(&c.Misses, 2)
 	return c
 }
 
 // scaled is what d is to DefaultLength, of length.
 func scaled(d, length time.Duration) time.Duration {
 	return max(time.Duration(float64(d)*float64(length)/float64(DefaultLength)), time.Millisecond)
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // renewWithin is how much of a lease is left when it is renewed: its last third.

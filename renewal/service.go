@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -102,10 +103,10 @@ func (s *Service) Restore(a Account, now time.Time) { s.depot(a.Depot, now).Acco
 func (s *Service) Add(h Hold, now time.Time) {
 	d := s.depot(h.Depot, now)
 	if d.holds[h.Share] == nil && h.State == Unknown {
-		d.Next = earlier(d.Next, now.Add(s.cfg.RetryMin))
+		d.Next = times.Earliest(d.Next, now.Add(s.cfg.RetryMin))
 	}
 	d.holds[h.Share] = &h
-	d.Next = earlier(d.Next, now.Add(s.of(d, s.cfg.longest())))
+	d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
 }
 
 // Drop forgets a hold, which was released.
@@ -162,7 +163,7 @@ func (s *Service) window(d *depot) time.Duration { return s.of(d, s.cfg.renewWit
 func (s *Service) Wake() (at time.Time) {
 	for _, d := range s.depots {
 		if !d.busy && len(d.holds) > 0 {
-			at = earlier(at, d.Next)
+			at = times.Earliest(at, d.Next)
 		}
 	}
 	return at
@@ -203,7 +204,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (renew []Rene
 	for x, h := range d.holds {
 		heard, ok := said[x]
 		if !ok {
-			h.State, h.Expires = Missing, earlier(h.Expires, now)
+			h.State, h.Expires = Missing, times.Earliest(h.Expires, now)
 			continue
 		}
 		h.State, h.Bytes, h.Expires = heard.State, heard.Bytes, now.Add(max(heard.Left, 0))
@@ -276,7 +277,7 @@ func (s *Service) close(d *depot, now time.Time) {
 		return
 	}
 	d.Failed++
-	d.Next = earlier(now.Add(s.of(d, s.backOff(d.Failed))), s.sample(d, now))
+	d.Next = times.Earliest(now.Add(s.of(d, s.backOff(d.Failed))), s.sample(d, now))
 	if len(d.holds) == 0 {
 		delete(s.depots, d.Depot)
 	}
@@ -289,12 +290,4 @@ func (s *Service) backOff(n int) time.Duration {
 		d *= 2
 	}
 	return min(d, s.cfg.RetryMax)
-}
-
-// earlier is the earlier of two times; zero is no time.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

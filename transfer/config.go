@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -54,11 +55,11 @@ type Fleet struct {
 func (f Fleet) Used() bool { return f.Coordinator.ID != "" || f.Secret != "" }
 
 func (c Config) withDefaults() Config {
-	c.Stall = orElse(c.Stall, time.Minute)
-	c.SyncEvery = orElse(c.SyncEvery, 2*time.Second)
-	c.SyncBytes = orElse(c.SyncBytes, 256<<20)
-	c.Verifiers = orElse(c.Verifiers, 1)
-	c.MaxSources = orElse(c.MaxSources, 64)
+	bounds.Default(&c.Stall, time.Minute)
+	bounds.Default(&c.SyncEvery, 2*time.Second)
+	bounds.Default(&c.SyncBytes, 256<<20)
+	bounds.Default(&c.Verifiers, 1)
+	bounds.Default(&c.MaxSources, 64)
 	return c
 }
 
@@ -68,22 +69,4 @@ type Fetch struct {
 	Self     peers.ID        // this node
 	Sources  []peers.Addr    // to begin with
 	Manifest *share.Manifest // nil: to be asked for
-}
-
-func orElse[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
-}
-
-// earliest is the first of some times; zero ones do not count.
-func earliest(times ...time.Time) (first time.Time) {
-	for _, t := range times {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	return first
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -28,7 +29,7 @@ func (s *sources) findManifest() (next time.Time) {
 			at = src.slowAt
 		}
 		if at.After(s.now) { // what has passed waits for an answer, or for one to be slow
-			next = earliest(next, at)
+			next = times.Earliest(next, at)
 		}
 	}
 	return next

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
@@ -65,7 +66,7 @@ func (q *quiet) watch() (next time.Time, end error) {
 		q.changed = true
 		q.notify(Stalled{For: quiet, Reason: q.reason, Why: q.plan.Why})
 	}
-	return earliest(q.now.Add(time.Second), q.givesUp()), nil
+	return times.Earliest(q.now.Add(time.Second), q.givesUp()), nil
 }
 
 // canStall says whether it is peers that are waited for, or room on the disk: what

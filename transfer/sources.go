@@ -224,7 +224,7 @@ func (s *sources) ban(peer peers.ID, until time.Time) bool {
 		return false
 	}
 	src.info.Banned = true
-	src.stands(s.now, Banned, fmt.Sprintf("banned for %s: it %s", words.Duration(until.Sub(s.now)), orElse(src.info.Lie, "lied before")))
+	src.stands(s.now, Banned, fmt.Sprintf("banned for %s: it %s", words.Duration(until.Sub(s.now)), cmp.Or(src.info.Lie, "lied before")))
 	s.toLeases(DropSource{peer})
 	s.giveUp(src, src.info.Why)
 	s.startWaiting()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -51,7 +52,7 @@ func (t *Transfer) Next(now time.Time) Todo {
 	t.now = now
 	var out Todo
 	if t.ending == nil {
-		out.Wake = earliest(t.tellProgress(), t.syncIfDue(), t.findManifest(), t.lookForRoom(), t.watchForStall())
+		out.Wake = times.Earliest(t.tellProgress(), t.syncIfDue(), t.findManifest(), t.lookForRoom(), t.watchForStall())
 	}
 	if t.ending != nil {
 		out.Wake = time.Time{}

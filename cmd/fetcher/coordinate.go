@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -156,7 +157,7 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, mor
 		fmt.Fprintln(a.stdout, addrs[0])
 	}
 	e := a.stderr
-	fmt.Fprintf(e, "\ncoordinating  %s, %s in %s\n", printable(m.Name), share.Size(m.Layout().Bytes()), count(m.Layout().Pieces(), "piece"))
+	fmt.Fprintf(e, "\ncoordinating  %s, %s in %s\n", printable(m.Name), share.Size(m.Layout().Bytes()), words.Count(m.Layout().Pieces(), "piece"))
 	fmt.Fprintf(e, "share         %s\n", m.ID())
 	fmt.Fprintf(e, "run           %d\n", c.Epoch())
 	for i, addr := range addrs {
@@ -225,7 +226,7 @@ func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coo
 			if changed {
 				members = is
 				c.Allow(members)
-				fmt.Fprintf(a.stderr, "%s may be members now\n", count(len(members), "peer"))
+				fmt.Fprintf(a.stderr, "%s may be members now\n", words.Count(len(members), "peer"))
 			}
 			if err != nil && err.Error() != failed {
 				fmt.Fprintf(a.stderr, "%s; the list stays as it was\n", sentence(err))
@@ -240,7 +241,7 @@ func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coo
 				return c.Err()
 			}
 			a.out.write("member", map[string]any{"peer": string(e.Peer), "change": e.Change.String(), "members": e.Members})
-			fmt.Fprintf(a.stderr, "%s %s; %s now\n", e.Peer, e.Change, count(e.Members, "member"))
+			fmt.Fprintf(a.stderr, "%s %s; %s now\n", e.Peer, e.Change, words.Count(e.Members, "member"))
 		}
 	}
 }

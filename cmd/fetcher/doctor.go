@@ -15,6 +15,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -227,7 +228,7 @@ func checkReach(addrs []string) finding {
 }
 
 func checkEntries(s *api.Status) finding {
-	f := finding{what: "entries", well: s.Troubled == 0, text: count(s.Entries, "entry"), advice: "fetcher node status says which, and why."}
+	f := finding{what: "entries", well: s.Troubled == 0, text: words.Count(s.Entries, "entry"), advice: "fetcher node status says which, and why."}
 	if s.Entries != 1 {
 		f.text = fmt.Sprintf("%d entries", s.Entries)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -211,7 +212,7 @@ func nameOf(e api.Entry) string {
 func describeEntry(e api.Entry) string {
 	s := e.State
 	if e.State == api.Fetching && e.Bytes > 0 {
-		s = fmt.Sprintf("%d %%, %s of %s, %s/s, %s", e.Verified*100/e.Bytes, share.Size(e.Verified), share.Size(e.Bytes), share.Size(e.Rate), count(e.Sources, "source"))
+		s = fmt.Sprintf("%d %%, %s of %s, %s/s, %s", e.Verified*100/e.Bytes, share.Size(e.Verified), share.Size(e.Bytes), share.Size(e.Rate), words.Count(e.Sources, "source"))
 	}
 	if e.Reason != "" {
 		s += ": " + printable(e.Reason)
@@ -469,7 +470,7 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 		a.out.write("removed", fields(r))
 		fmt.Fprintf(a.stderr, "entry %d, %s, is removed", id, printable(nameOf(r.Entry)))
 		if data {
-			fmt.Fprintf(a.stderr, ", and %s", count(len(r.Data), "file"))
+			fmt.Fprintf(a.stderr, ", and %s", words.Count(len(r.Data), "file"))
 		}
 		fmt.Fprintln(a.stderr)
 		if r.Kept != "" {

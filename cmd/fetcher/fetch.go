@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -309,7 +310,7 @@ func (w *watcher) plan(e fetcher.Planned) {
 	m := e.Manifest
 	files, _, _ := m.Count()
 	w.stderr.clear()
-	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), share.Size(e.Bytes), count(e.Files, "file"))
+	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), share.Size(e.Bytes), words.Count(e.Files, "file"))
 	if e.Files < files {
 		fmt.Fprintf(w.stderr, ", of %s in %d", share.Size(m.Layout().Bytes()), files)
 	}

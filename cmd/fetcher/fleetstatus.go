@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // unheardAfter is after how long a member is said to be silent; it says something every
@@ -44,7 +45,7 @@ func (a fleetApp) showRollout(r fetcher.Rollout, now time.Time) {
 		}
 	}
 	if len(r.Shares) == 0 {
-		text("nothing was added to the fleet; it has %s\n", count(len(r.Members), "member"))
+		text("nothing was added to the fleet; it has %s\n", words.Count(len(r.Members), "member"))
 	}
 	for i, x := range r.Shares {
 		text("%s%s  %s\n%d of %d done, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "not known yet"), x.ID, x.Done, len(r.Members), coordinatorOf(x, r.Members))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -32,7 +33,7 @@ func describe(p fetcher.Progress) string {
 	if p.Reason != "" { // nothing moves; why is what matters
 		return s + ": " + printable(p.Reason)
 	}
-	return s + speed(p) + ", " + count(active(p), "source")
+	return s + speed(p) + ", " + words.Count(active(p), "source")
 }
 
 // picture draws a transfer for a terminal: a bar, and below it the file that is being
@@ -50,7 +51,7 @@ func picture(p fetcher.Progress) func(columns int) []string {
 			head = b + " " + head
 		}
 		rows := wrap(head, columns)
-		switch from := ", from " + count(active(p), "source"); {
+		switch from := ", from " + words.Count(active(p), "source"); {
 		case p.Reason != "":
 			rows = append(rows, wrap(printable(p.Reason), columns)...)
 		case p.File != "":

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -173,7 +174,7 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 	defer s.stderr.clear()
 	of := ""
 	opt.Progress = func(p store.ImportProgress) {
-		s.stderr.show(fmt.Sprintf("reading%s %s of %s, %d of %s", of, share.Size(p.Bytes), share.Size(p.Total), p.Files, count(p.TotalFiles, "file")), nil, false)
+		s.stderr.show(fmt.Sprintf("reading%s %s of %s, %d of %s", of, share.Size(p.Bytes), share.Size(p.Total), p.Files, words.Count(p.TotalFiles, "file")), nil, false)
 		s.out.throttled("progress", map[string]any{"bytes": p.Total, "read_bytes": p.Bytes, "files": p.Files, "hashed_bytes": p.Hashed})
 	}
 	if opt.Name != "" {
@@ -265,12 +266,12 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	}
 	s.out.write("share", map[string]any{"ticket": one.Ticket(), "share": one.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
 		"hashed_bytes": imp.Hashed, "cached_bytes": imp.Cached, "excluded": imp.Excluded, "peer": string(s.node.ID()), "addrs": addrs, "warnings": warnings, "seconds": one.took.Seconds()})
-	what := []string{count(files, "file")}
+	what := []string{words.Count(files, "file")}
 	if dirs > 0 {
-		what = append(what, count(dirs, "empty folder"))
+		what = append(what, words.Count(dirs, "empty folder"))
 	}
 	if links > 0 {
-		what = append(what, count(links, "link"))
+		what = append(what, words.Count(links, "link"))
 	}
 	e := s.stderr
 	fmt.Fprintf(e, "\nsharing  %s\n", printable(m.Name))
@@ -327,17 +328,9 @@ func (s *sharer) serve(ctx context.Context) error {
 				return err
 			}
 			fmt.Fprintf(s.stderr, "%s is not shared any more: %s\n%s %s served on.\n", printable(one.Manifest().Name), printable(err.Error()),
-				count(len(s.shares), "other share"), either(len(s.shares) == 1, "is", "are"))
+				words.Count(len(s.shares), "other share"), either(len(s.shares) == 1, "is", "are"))
 		}
 	}
-}
-
-// count is n things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func either(is bool, yes, no string) string {

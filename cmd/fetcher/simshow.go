@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 )
@@ -23,7 +24,7 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 		a.out.write("run", runFields(x))
 		if fl.seeds > 1 {
 			a.out.throttled("progress", map[string]any{"seeds": fl.seeds, "done_seeds": all.runs})
-			a.stderr.show(fmt.Sprintf("%s: %d of %s, %.1f a second, slowest %v of virtual time", s.Name, all.runs, count(fl.seeds, "seed"),
+			a.stderr.show(fmt.Sprintf("%s: %d of %s, %.1f a second, slowest %v of virtual time", s.Name, all.runs, words.Count(fl.seeds, "seed"),
 				float64(all.runs)/time.Since(began).Seconds(), brief(all.slowest.Virtual)), nil, false)
 		}
 	}}
@@ -42,7 +43,7 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 		return err
 	}
 	if err != nil && failed == nil {
-		fmt.Fprintf(a.stderr, "%s: %d of %s tried, and none failed\n", s.Name, all.runs, count(fl.seeds, "seed"))
+		fmt.Fprintf(a.stderr, "%s: %d of %s tried, and none failed\n", s.Name, all.runs, words.Count(fl.seeds, "seed"))
 		return cause(ctx)
 	}
 	shown := failed
@@ -61,7 +62,7 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 		return nil
 	}
 	a.out.sum(map[string]any{"failed_seed": failed.Seed, "replay": replay(s, fl, failed.Seed)})
-	return fmt.Errorf("%s %w with seed %d: %s", s.Name, errFaults, failed.Seed, count(len(failed.Faults), "fault"))
+	return fmt.Errorf("%s %w with seed %d: %s", s.Name, errFaults, failed.Seed, words.Count(len(failed.Faults), "fault"))
 }
 
 // tally is many runs in sum.
@@ -111,12 +112,12 @@ func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall tim
 	case !x.OK():
 		fmt.Fprintf(w, "%s DOES NOT HOLD with seed %d\n%s\n\n", s.Name, x.Seed, s.Says)
 	case fl.seeds > 1:
-		fmt.Fprintf(w, "%s holds with %s\n%s\n\n", s.Name, count(fl.seeds, "seed"), s.Says)
+		fmt.Fprintf(w, "%s holds with %s\n%s\n\n", s.Name, words.Count(fl.seeds, "seed"), s.Says)
 	default:
 		fmt.Fprintf(w, "%s holds with seed %d\n%s\n\n", s.Name, x.Seed, s.Says)
 	}
 	if fl.seeds > 1 {
-		fmt.Fprintf(w, "all of %s\n", count(all.runs, "seed"))
+		fmt.Fprintf(w, "all of %s\n", words.Count(all.runs, "seed"))
 		fmt.Fprintf(w, "  virtual time  %v; longest %v, with seed %d\n", brief(all.virtual), brief(all.slowest.Virtual), all.slowest.Seed)
 		fmt.Fprintf(w, "  wall time     %v; %s times as fast\n", brief(wall), times(all.virtual, wall))
 		fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", share.Size(all.fetched), share.Size(all.twice), percent(all.twice, all.fetched))

@@ -1,4 +1,4 @@
-// Package bounds checks the fields of a configuration. It promises nothing to
+// Package bounds checks the fields of a configuration, and gives them defaults. It promises nothing to
 // outsiders.
 package bounds
 
@@ -38,3 +38,11 @@ func (f *Fields) Add(name string, err error) {
 
 // Err is all that was found, or nil.
 func (f *Fields) Err() error { return errors.Join(f.errs...) }
+
+// Default gives a field its default, if it is zero.
+func Default[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
