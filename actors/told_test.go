@@ -95,12 +95,7 @@ func TestAPoolAsksFirstForWhatBecameUrgent(t *testing.T) {
 			ctx.Respond(all)
 		}
 	}), system.OnPanicStop)
-	pool := s.Spawn(nil, "pool", 1000, func() actor.Actor {
-		at := peers.Addr{ID: source.id, Addrs: source.Addrs()}
-		return &fetchPool{s: s, net: net, budget: NewBudget(s, 1<<30, 1<<20), ration: NewRation(s, 0), transfer: others, leases: others,
-			verifiers: []*actor.PID{others}, finder: others, source: at, at: transfer.Places{at}, share: m.ID(), layout: m.Layout(),
-			core: fetchpool.New(fetchpool.Config{}, m.Layout(), 1, s.Now())}
-	}, system.OnPanicStop)
+	pool := poolAlone(n, net, source, others, m)
 	sw.w.Run(500 * time.Millisecond)
 	before := len(net.asked)
 	if before == 0 || slices.Contains(net.asked, 6) {
@@ -110,6 +105,57 @@ func TestAPoolAsksFirstForWhatBecameUrgent(t *testing.T) {
 	sw.w.Run(2 * time.Second)
 	if after := net.asked[before:]; len(after) == 0 || after[0] != 6 {
 		t.Errorf("asked for %v, then a reader waited for 6, and for %v", net.asked[:before], after)
+	}
+	s.Root.Stop(pool)
+	sw.w.Settle()
+}
+
+// poolAlone is a pool of a source whose neighbours are all one actor.
+func poolAlone(n *simNode, net Network, source *simNode, others *actor.PID, m *share.Manifest) *actor.PID {
+	s := n.program.s
+	return s.Spawn(nil, "pool", 1000, func() actor.Actor {
+		at := peers.Addr{ID: source.id, Addrs: source.Addrs()}
+		return &fetchPool{s: s, net: net, budget: NewBudget(s, 1<<30, 1<<20), ration: NewRation(s, 0), transfer: others, leases: others,
+			verifiers: []*actor.PID{others}, finder: others, source: at, at: transfer.Places{at}, share: m.ID(), layout: m.Layout(),
+			core: fetchpool.New(fetchpool.Config{}, m.Layout(), 1, s.Now())}
+	}, system.OnPanicStop)
+}
+
+// What an old link says changes nothing, and what it carries is given back.
+func TestAPoolBelievesItsLinkOfNowAlone(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 1e5).seed(m, content)
+	n := sw.add("node", 1e6)
+	s := n.program.s
+	defer closeNode(t, s)
+	proofs := 0
+	others := s.Spawn(nil, "others", 1000, receive(func(ctx actor.Context) {
+		switch r := ctx.Message().(type) {
+		case LeaseRequest:
+			ctx.Respond(LeaseResponse{Leases: []leasemgr.Lease{{Piece: 0, Token: 1, Source: "source"}}, Refused: leasemgr.Refusal{Reason: leasemgr.AllLeased}})
+		case CheckProof:
+			proofs++
+		case CheckBlocks:
+			r.Release()
+		}
+	}), system.OnPanicStop)
+	pool := poolAlone(n, n, source, others, m)
+	sw.w.Run(time.Second)
+	n.opened[0].sink.Down(errGoodbye)
+	sw.w.Run(10 * time.Second)
+	if len(n.opened) != 2 {
+		t.Fatalf("%d links were opened", len(n.opened))
+	}
+	before, given, old := proofs, 0, n.opened[0].sink
+	for req := range uint64(1000) { // of which the pool has made some
+		old.Proof(req, nil)
+		old.Blocks(req, 0, []byte{1}, func() { given++ })
+	}
+	old.Down(errGoodbye)
+	sw.w.Run(10 * time.Second)
+	if len(n.opened) != 2 || proofs != before || given != 1000 {
+		t.Errorf("%d links were opened, %d proofs of the old one were passed on, %d of 1000 blocks given back", len(n.opened), proofs-before, given)
 	}
 	s.Root.Stop(pool)
 	sw.w.Settle()
