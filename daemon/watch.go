@@ -123,19 +123,20 @@ func (h *watch) run() {
 
 // tell tells those whose folder the file is in, or all if it is not known which.
 func (h *watch) tell(file string) {
-	told := map[catalog.ID]bool{}
-	h.mu.Lock()
-	for at, ids := range h.dirs {
-		if file == "" || at == file || at == filepath.Dir(file) {
-			for id := range ids {
-				told[id] = told[id] || file == "" || slices.ContainsFunc(h.paths[id], func(p string) bool { return within(file, p) || within(p, file) })
-			}
-		}
-	}
-	h.mu.Unlock()
 	if strings.HasSuffix(file, ".partial") {
 		return // of a fetch into the same folder
 	}
+	told := map[catalog.ID]bool{}
+	h.mu.Lock()
+	for _, at := range []string{file, filepath.Dir(file)} {
+		for id := range h.dirs[at] {
+			told[id] = told[id] || slices.ContainsFunc(h.paths[id], func(p string) bool { return within(file, p) || within(p, file) })
+		}
+	}
+	for id := range h.paths {
+		told[id] = told[id] || file == ""
+	}
+	h.mu.Unlock()
 	for id, is := range told {
 		if is {
 			h.changed(id)
