@@ -36,6 +36,20 @@
 // that very key. A wallet compares the list that it sees as an account with the one
 // it sees as a stranger.
 //
+// # What must be durable
+//
+// A Wallet and a Book, the issuer's, say what is to be written before anything is sent
+// that follows from it. Whatever crashes in between: an order asks for the same passes
+// again, a request pays with the passes that are reserved for it, and the issuer
+// answers what it has answered before. So no pass is lost, and none pays twice.
+//
+//	key.go     sizes, epochs, keys, and their listing
+//	issue.go   Prepare, Sign, Finish: signing what is not seen
+//	order.go   vouchers, and orders of passes of several sizes
+//	spend.go   passes, and what is shown of them
+//	wallet.go  Wallet: which pass pays what
+//	book.go    Book: what an issuer never forgets
+//
 // # Clocks and chance
 //
 // Nothing here reads a clock. Prepare makes nonces and blinds from a seed, so that

@@ -41,9 +41,9 @@ func Challenge(depot string) [sha256.Size]byte {
 // A Seed is all that a wallet must remember of a request, and keep to itself.
 type Seed [32]byte
 
-// derive makes the i-th nonce and blind of a request.
-func (s Seed) derive(i int) (nonce [nonceBytes]byte, blind oprf.Blind) {
-	at := binary.BigEndian.AppendUint32(s[:], uint32(i))
+// derive makes the i-th nonce and blind of a request to a key. No two keys get the same.
+func (s Seed) derive(key KeyID, i int) (nonce [nonceBytes]byte, blind oprf.Blind) {
+	at := binary.BigEndian.AppendUint32(append(s[:], key[:]...), uint32(i))
 	nonce = sha256.Sum256(append([]byte("nonce"), at...))
 	return nonce, group.Ristretto255.HashToScalar(at, []byte("fetcher pass blind"))
 }
@@ -66,7 +66,7 @@ func Prepare(key *PublicKey, depot string, n int, seed Seed) (*Pending, error) {
 	}
 	nonces, blinds := make([][nonceBytes]byte, n), make([]oprf.Blind, n)
 	for i := range n {
-		nonces[i], blinds[i] = seed.derive(i)
+		nonces[i], blinds[i] = seed.derive(key.ID(), i)
 	}
 	return prepare(key, Challenge(depot), nonces, blinds)
 }
@@ -97,21 +97,36 @@ func input(nonce [nonceBytes]byte, challenge [sha256.Size]byte, key KeyID) []byt
 	return append(b, key[:]...)
 }
 
-// Sign signs what a request asks for. It draws chance for the proof.
-func (k *PrivateKey) Sign(request []byte) (response []byte, err error) {
-	id := k.ID()
-	if len(request) < 3 || binary.BigEndian.Uint16(request) != tokenType {
-		return nil, fmt.Errorf("%w: a request of another type", ErrMessage)
+// requestHead is the type and the last byte of the key's ID.
+const requestHead = 3
+
+// count is how many passes a request asks for. Whether its elements are any is not
+// looked at.
+func count(request []byte) (int, error) {
+	if len(request) < requestHead || binary.BigEndian.Uint16(request) != tokenType {
+		return 0, fmt.Errorf("%w: a request of another type", ErrMessage)
 	}
-	if request[2] != id[len(id)-1] {
-		return nil, fmt.Errorf("%w: a request for another key", ErrMessage)
-	}
-	elements, rest, err := parseElements(request[3:])
+	raw, rest, err := splitElements(request[requestHead:])
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("%w: bytes after a request", ErrMessage)
+		return 0, fmt.Errorf("%w: bytes after a request", ErrMessage)
+	}
+	return len(raw) / elementBytes, nil
+}
+
+// Sign signs what a request asks for. It draws chance for the proof.
+func (k *PrivateKey) Sign(request []byte) (response []byte, err error) {
+	if _, err := count(request); err != nil {
+		return nil, err
+	}
+	if id := k.ID(); request[2] != id[len(id)-1] {
+		return nil, fmt.Errorf("%w: a request for another key", ErrMessage)
+	}
+	elements, _, err := parseElements(request[requestHead:])
+	if err != nil {
+		return nil, err
 	}
 	e, err := oprf.NewVerifiableServer(suite, &k.private).Evaluate(&oprf.EvaluationRequest{Elements: elements})
 	if err != nil {
@@ -170,31 +185,34 @@ func appendElements(b []byte, elements []group.Element) ([]byte, error) {
 	return b, nil
 }
 
-// parseElements reads what appendElements wrote, and what follows it. As RFC 9497
-// demands, no element is the identity.
-func parseElements(b []byte) (elements []group.Element, rest []byte, err error) {
-	bad := func(what string) ([]group.Element, []byte, error) {
-		return nil, nil, fmt.Errorf("%w: %s", ErrMessage, what)
-	}
+// splitElements cuts the bytes of the elements from what follows them.
+func splitElements(b []byte) (raw, rest []byte, err error) {
 	if len(b) < 2 || b[0] >= 0x80 {
-		return bad("no list of elements")
+		return nil, nil, fmt.Errorf("%w: no list of elements", ErrMessage)
 	}
 	n, b := int(b[0]), b[1:]
 	if n >= 0x40 {
 		n, b = (n&0x3f)<<8|int(b[0]), b[1:]
 	}
 	if n == 0 || n%elementBytes != 0 || n > len(b) || n/elementBytes > MaxBatch {
-		return bad(fmt.Sprintf("a list of elements of %d bytes", n))
+		return nil, nil, fmt.Errorf("%w: a list of elements of %d bytes", ErrMessage, n)
 	}
-	for i := 0; i < n; i += elementBytes {
+	return b[:n], b[n:], nil
+}
+
+// parseElements reads what appendElements wrote, and what follows it. As RFC 9497
+// demands, no element is the identity.
+func parseElements(b []byte) (elements []group.Element, rest []byte, err error) {
+	raw, rest, err := splitElements(b)
+	for ; len(raw) > 0; raw = raw[elementBytes:] {
 		e := group.Ristretto255.NewElement()
-		if err := e.UnmarshalBinary(b[i : i+elementBytes]); err != nil {
-			return bad(err.Error())
+		if err := e.UnmarshalBinary(raw[:elementBytes]); err != nil {
+			return nil, nil, fmt.Errorf("%w: %v", ErrMessage, err)
 		}
 		if e.IsIdentity() {
-			return bad("the identity as an element")
+			return nil, nil, fmt.Errorf("%w: the identity as an element", ErrMessage)
 		}
 		elements = append(elements, e)
 	}
-	return elements, b[n:], nil
+	return elements, rest, err
 }

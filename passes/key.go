@@ -23,15 +23,6 @@ var Sizes = [...]Size{4096, 64, 1}
 
 func (s Size) valid() bool { return slices.Contains(Sizes[:], s) }
 
-// Change is the fewest passes that are worth units together, by size as in Sizes.
-func Change(units int64) (counts [len(Sizes)]int64) {
-	for i, s := range Sizes {
-		counts[i] = units / int64(s)
-		units %= int64(s)
-	}
-	return counts
-}
-
 // EpochDays is how long a key signs, in days. Its passes are good in the epoch after it
 // too, so two epochs are alive at any time.
 const EpochDays = 183

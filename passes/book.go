@@ -1,0 +1,181 @@
+package passes
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// What an issuer refuses.
+var (
+	ErrSpent    = errors.New("a pass was spent before, for another request")
+	ErrRedeemed = errors.New("the voucher was redeemed before, by another order")
+	ErrUnknown  = errors.New("there is no such voucher; it may be a year old, or mistyped")
+	ErrUnits    = errors.New("the passes are not worth what they are to pay for")
+)
+
+// A Kind is what an Entry tells.
+type Kind byte
+
+const (
+	Spent    Kind = iota + 1 // a pass was spent for a request
+	Sold                     // a voucher for some units was made
+	Redeemed                 // a voucher was used, for one batch
+)
+
+// An Entry is one line of a Book: what must be durable before the answer is sent that
+// follows from it.
+type Entry struct {
+	Kind  Kind
+	Epoch Epoch             // of the pass's key, or in which the voucher was made: what is forgotten with it
+	Name  [sha256.Size]byte // the pass's nonce, or the voucher's hash
+	For   [sha256.Size]byte // Spent: the request's ID, and zeros. Redeemed: the batch. Sold: units
+}
+
+// EntryBytes is the size of an entry as it is written.
+const EntryBytes = 1 + 2 + 2*sha256.Size + 4
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+// Append writes the entry and a checksum over it.
+func (e Entry) Append(b []byte) []byte {
+	at := len(b)
+	b = append(b, byte(e.Kind), byte(e.Epoch>>8), byte(e.Epoch))
+	b = append(b, e.Name[:]...)
+	b = append(b, e.For[:]...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[at:], table))
+}
+
+// ParseEntry reads an entry of EntryBytes.
+func ParseEntry(b []byte) (e Entry, err error) {
+	if len(b) != EntryBytes {
+		return e, fmt.Errorf("%w: an entry of %d bytes", ErrMessage, len(b))
+	}
+	sum := b[EntryBytes-4:]
+	if crc32.Checksum(b[:EntryBytes-4], table) != binary.BigEndian.Uint32(sum) {
+		return e, fmt.Errorf("%w: an entry with a wrong checksum", ErrMessage)
+	}
+	e.Kind, e.Epoch = Kind(b[0]), Epoch(b[1])<<8|Epoch(b[2])
+	copy(e.Name[:], b[3:])
+	copy(e.For[:], b[3+sha256.Size:])
+	if e.Kind < Spent || e.Kind > Redeemed {
+		return e, fmt.Errorf("%w: an entry of kind %d", ErrMessage, e.Kind)
+	}
+	return e, nil
+}
+
+// A short is half of a hash, which is enough to tell honest ones apart. Whoever makes two
+// nonces alike has one pass less.
+type short [16]byte
+
+type voucher struct {
+	units int64
+	epoch Epoch
+	used  bool
+	batch [sha256.Size]byte
+}
+
+// A Book is what an issuer never forgets while it matters: which passes were spent, for
+// which request, and which vouchers were redeemed, with which batch. Its methods say what
+// is to be written, and Enter follows once that is durable.
+//
+// A Book is a plain value with one owner. A million spent passes take some 60 MB.
+type Book struct {
+	spent    map[Epoch]map[short]short
+	vouchers map[[sha256.Size]byte]voucher
+}
+
+// NewBook is a book without entries.
+func NewBook() *Book {
+	return &Book{spent: map[Epoch]map[short]short{}, vouchers: map[[sha256.Size]byte]voucher{}}
+}
+
+// Enter takes in what was written, in the order of writing.
+func (b *Book) Enter(e Entry) {
+	switch e.Kind {
+	case Spent:
+		if b.spent[e.Epoch] == nil {
+			b.spent[e.Epoch] = map[short]short{}
+		}
+		b.spent[e.Epoch][short(e.Name[:16])] = short(e.For[:16])
+	case Sold:
+		b.vouchers[e.Name] = voucher{units: int64(binary.BigEndian.Uint64(e.For[:])), epoch: e.Epoch}
+	case Redeemed:
+		v := b.vouchers[e.Name]
+		v.used, v.batch, v.epoch = true, e.For, e.Epoch
+		b.vouchers[e.Name] = v
+	}
+}
+
+// Spend says what is to be written when checked spends pay units for a request. Either
+// all are taken or none: ErrSpent comes with those that were spent for another request.
+// The same spends for the same request are taken again, and nothing new is written.
+// keys names the key of each spend.
+func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestID) (write []Entry, bad [][nonceBytes]byte, err error) {
+	var sum int64
+	for i, s := range spends {
+		epoch := keys[i].Epoch
+		sum += int64(keys[i].Size)
+		switch had, ok := b.spent[epoch][short(s.Nonce[:16])]; {
+		case !ok:
+			e := Entry{Kind: Spent, Epoch: epoch, Name: s.Nonce}
+			copy(e.For[:], id[:])
+			write = append(write, e)
+		case had != short(id):
+			bad = append(bad, s.Nonce)
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return nil, bad, ErrSpent
+	case sum != units:
+		return nil, nil, fmt.Errorf("%w: %d for %d", ErrUnits, sum, units)
+	}
+	return write, nil, nil
+}
+
+// Sell says what is to be written when a voucher is made.
+func (b *Book) Sell(v Voucher, units int64, now time.Time) Entry {
+	e := Entry{Kind: Sold, Epoch: EpochAt(now), Name: v.Hash()}
+	binary.BigEndian.PutUint64(e.For[:], uint64(units))
+	return e
+}
+
+// Redeem says what is to be written when a voucher pays for requests, if anything. The
+// same requests may be signed again; a voucher never pays for others.
+func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
+	name, batch := v.Hash(), r.Hash()
+	units, err := r.Units()
+	if err != nil {
+		return nil, err
+	}
+	had, ok := b.vouchers[name]
+	switch {
+	case !ok:
+		return nil, ErrUnknown
+	case had.used && had.batch != batch:
+		return nil, ErrRedeemed
+	case had.used:
+		return nil, nil
+	case had.units != units:
+		return nil, fmt.Errorf("%w: passes for %d units with a voucher for %d", ErrUnits, units, had.units)
+	}
+	return []Entry{{Kind: Redeemed, Epoch: had.epoch, Name: name, For: batch}}, nil
+}
+
+// Forget drops what is of no use any more at now.
+func (b *Book) Forget(now time.Time) {
+	for e := range b.spent {
+		if !now.Before(e.Forget()) {
+			delete(b.spent, e)
+		}
+	}
+	for name, v := range b.vouchers {
+		if !now.Before(v.epoch.Forget()) {
+			delete(b.vouchers, name)
+		}
+	}
+}
