@@ -32,7 +32,7 @@ func paged(n int64) int64 { return (n + page - 1) / page * page }
 // Reason is why a depot refuses.
 type Reason uint8
 
-// The reasons.
+// The reasons. The numbers travel.
 const (
 	UnknownAccount  Reason = iota + 1
 	OverQuota              // Room is what is left of the quota, in bytes
@@ -44,10 +44,11 @@ const (
 	TooManyRequests        // Retry says when to ask again
 	BadTime                // the lease would end before it begins
 	BadRequest             // the request ID is missing, too long, or was used for something else
+	Away                   // the depot's disk is not there, or it has just begun; Retry says when to ask again
 )
 
 var reasonNames = [...]string{"?", "unknown account", "over quota", "no space", "leaving", "wrong bytes", "no lease",
-	"name moved", "too many requests", "bad time", "bad request"}
+	"name moved", "too many requests", "bad time", "bad request", "away"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

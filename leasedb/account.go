@@ -13,44 +13,13 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Account names an account inside of one database.
-type Account int64
-
-// Starter is the account that holds what the crawler found. It has no quota and no
-// keys: nobody can ask for it.
-const Starter Account = 1
-
-// Terms are what an account may have.
-type Terms struct {
-	Quota    int64         // bytes, at most depot.MaxBytes
-	MaxLease time.Duration // the longest lease, in whole seconds, up to 10 years
-}
-
-func (s Terms) check() error {
-	if s.Quota < 0 || s.Quota > depot.MaxBytes {
-		return fmt.Errorf("a quota of %d bytes: it must be from 0 to %d", s.Quota, int64(depot.MaxBytes))
-	}
-	if s.MaxLease < time.Second || s.MaxLease > 10*366*24*time.Hour {
-		return fmt.Errorf("a longest lease of %v: it must be from 1 s to 10 years", s.MaxLease)
-	}
-	return nil
-}
-
-// Errors about accounts.
-var (
-	ErrNoAccount = errors.New("no such account")
-	ErrNoKey     = errors.New("no account has this key")
-	ErrTaken     = errors.New("another account has this name or key")
-	ErrInUse     = errors.New("the account holds leases: release them, or wait for their end")
-)
-
 // account is a row of accounts.
 type account struct {
 	id, quota, used, asked int64
 	maxLease               time.Duration
 }
 
-func (t *tx) account(id Account) (account, error) {
+func (t *tx) account(id depot.Account) (account, error) {
 	a := account{id: int64(id)}
 	var longest int64
 	found, err := t.ints(`SELECT quota, used, asked, max_lease FROM accounts WHERE id = ?1`, []any{a.id}, &a.quota, &a.used, &a.asked, &longest)
@@ -63,8 +32,8 @@ func (t *tx) account(id Account) (account, error) {
 
 // AddAccount makes an account. The name, which is not empty, is how leases beside
 // the data speak of it.
-func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s Terms) (id Account, err error) {
-	if err := s.check(); err != nil {
+func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot.Terms) (id depot.Account, err error) {
+	if err := s.Check(); err != nil {
 		return 0, err
 	}
 	if name == "" || len(name) > 256 {
@@ -76,34 +45,34 @@ func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s Terms
 			return err
 		}
 		if t.c.Changes() == 0 {
-			return fmt.Errorf("%s: %w", name, ErrTaken)
+			return fmt.Errorf("%s: %w", name, depot.ErrTaken)
 		}
-		id = Account(t.c.LastInsertRowID())
+		id = depot.Account(t.c.LastInsertRowID())
 		return nil
 	})
 	return id, err
 }
 
 // SetAccount changes the terms of an account. Leases that it holds stand.
-func (d *DB) SetAccount(ctx context.Context, id Account, s Terms) error {
-	if err := s.check(); err != nil {
+func (d *DB) SetAccount(ctx context.Context, id depot.Account, s depot.Terms) error {
+	if err := s.Check(); err != nil {
 		return err
 	}
-	return d.change(ctx, ErrNoAccount, `UPDATE accounts SET quota = ?2, max_lease = ?3 WHERE id = ?1 AND id <> 1`,
+	return d.change(ctx, depot.ErrNoAccount, `UPDATE accounts SET quota = ?2, max_lease = ?3 WHERE id = ?1 AND id <> 1`,
 		int64(id), s.Quota, int64(s.MaxLease/time.Second))
 }
 
 // RemoveAccount removes an account that holds no live lease, and its keys.
-func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id Account) error {
+func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account) error {
 	return d.write(ctx, now, func(t *tx) error {
-		if _, err := t.account(id); err != nil || id == Starter {
-			return fmt.Errorf("%d: %w", id, ErrNoAccount)
+		if _, err := t.account(id); err != nil || id == depot.StarterAccount {
+			return fmt.Errorf("%d: %w", id, depot.ErrNoAccount)
 		}
 		if _, err := t.settle(int64(id)); err != nil {
 			return err
 		}
 		if held, err := t.ints(`SELECT 1 FROM leases WHERE account = ?1 LIMIT 1`, []any{int64(id)}); err != nil || held {
-			return cmp.Or(err, ErrInUse)
+			return cmp.Or(err, depot.ErrInUse)
 		}
 		for _, query := range []string{`DELETE FROM keys WHERE account = ?1`, `DELETE FROM requests WHERE account = ?1`, `DELETE FROM accounts WHERE id = ?1`} {
 			if err := t.exec(query, int64(id)); err != nil {
@@ -115,17 +84,17 @@ func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id Account) error
 }
 
 // AddKey says that a peer speaks for an account.
-func (d *DB) AddKey(ctx context.Context, id Account, peer peers.ID) error {
-	if id == Starter {
-		return ErrNoAccount
+func (d *DB) AddKey(ctx context.Context, id depot.Account, peer peers.ID) error {
+	if id == depot.StarterAccount {
+		return depot.ErrNoAccount
 	}
 	return d.write(ctx, time.Time{}, func(t *tx) error {
 		if found, err := t.ints(`SELECT 1 FROM accounts WHERE id = ?1`, []any{int64(id)}); err != nil || !found {
-			return cmp.Or(err, ErrNoAccount)
+			return cmp.Or(err, depot.ErrNoAccount)
 		}
 		err := t.exec(`INSERT OR IGNORE INTO keys(peer, account) VALUES (?1, ?2)`, string(peer), int64(id))
 		if err == nil && t.c.Changes() == 0 {
-			err = ErrTaken
+			err = depot.ErrTaken
 		}
 		return err
 	})
@@ -133,18 +102,18 @@ func (d *DB) AddKey(ctx context.Context, id Account, peer peers.ID) error {
 
 // RemoveKey says that a peer no longer speaks for its account.
 func (d *DB) RemoveKey(ctx context.Context, peer peers.ID) error {
-	return d.change(ctx, ErrNoKey, `DELETE FROM keys WHERE peer = ?1`, string(peer))
+	return d.change(ctx, depot.ErrNoKey, `DELETE FROM keys WHERE peer = ?1`, string(peer))
 }
 
 // MoveKey puts a new key, which no account has, in the place of one that was lost.
 func (d *DB) MoveKey(ctx context.Context, old, new peers.ID) error {
 	return d.write(ctx, time.Time{}, func(t *tx) error {
 		if taken, err := t.ints(`SELECT 1 FROM keys WHERE peer = ?1`, []any{string(new)}); err != nil || taken {
-			return cmp.Or(err, ErrTaken)
+			return cmp.Or(err, depot.ErrTaken)
 		}
 		err := t.exec(`UPDATE keys SET peer = ?2 WHERE peer = ?1`, string(old), string(new))
 		if err == nil && t.c.Changes() == 0 {
-			err = ErrNoKey
+			err = depot.ErrNoKey
 		}
 		return err
 	})
@@ -165,30 +134,15 @@ func (d *DB) change(ctx context.Context, otherwise error, query string, args ...
 }
 
 // AccountOf is the account for which a peer speaks, or ErrNoKey.
-func (d *DB) AccountOf(ctx context.Context, peer peers.ID) (id Account, err error) {
+func (d *DB) AccountOf(ctx context.Context, peer peers.ID) (id depot.Account, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		found, err := t.ints(`SELECT account FROM keys WHERE peer = ?1`, []any{string(peer)}, (*int64)(&id))
 		if err == nil && !found {
-			err = ErrNoKey
+			err = depot.ErrNoKey
 		}
 		return err
 	})
 	return id, err
-}
-
-// An AccountInfo is an account as its owner sees it.
-type AccountInfo struct {
-	ID      Account
-	Name    string
-	Created time.Time
-	Terms
-	Usage
-}
-
-// Usage is what the live leases of an account count.
-type Usage struct {
-	Used     int64 // bytes
-	Complete bool  // false until the first cycle of the crawler is done: there may be more
 }
 
 // used is an SQL expression for the usage of the account that a row of accounts is.
@@ -197,27 +151,71 @@ const used = `used - (SELECT coalesce(sum(bytes), 0) FROM leases WHERE account =
 const complete = `(SELECT complete_since IS NOT NULL FROM meta)`
 
 // Usage is that of an account at now.
-func (d *DB) Usage(ctx context.Context, now time.Time, id Account) (u Usage, err error) {
+func (d *DB) Usage(ctx context.Context, now time.Time, id depot.Account) (u depot.Usage, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		var whole int64
 		found, err := t.ints(`SELECT `+used+`, `+complete+` FROM accounts WHERE id = ?2`, []any{t.now, int64(id)}, &u.Used, &whole)
 		u.Complete = whole == 1
 		if err == nil && !found {
-			err = ErrNoAccount
+			err = depot.ErrNoAccount
 		}
 		return err
 	})
 	return u, err
 }
 
-// Accounts are all accounts, the starter first.
-func (d *DB) Accounts(ctx context.Context, now time.Time) (out []AccountInfo, err error) {
+const infoColumns = `SELECT id, name, created, quota, max_lease, ` + used + `, ` + complete + ` FROM accounts `
+
+func readInfo(s *sqlite.Stmt) depot.AccountInfo {
+	return depot.AccountInfo{ID: depot.Account(s.ColumnInt64(0)), Name: s.ColumnText(1), Created: time.Unix(s.ColumnInt64(2), 0),
+		Terms: depot.Terms{Quota: s.ColumnInt64(3), MaxLease: time.Duration(s.ColumnInt64(4)) * time.Second},
+		Usage: depot.Usage{Used: s.ColumnInt64(5), Complete: s.ColumnBool(6)}}
+}
+
+// Info is an account at now, or ErrNoAccount.
+func (d *DB) Info(ctx context.Context, now time.Time, id depot.Account) (a depot.AccountInfo, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
-		return t.rows(`SELECT id, name, created, quota, max_lease, `+used+`, `+complete+` FROM accounts ORDER BY id`, func(s *sqlite.Stmt) error {
-			out = append(out, AccountInfo{Account(s.ColumnInt64(0)), s.ColumnText(1), time.Unix(s.ColumnInt64(2), 0),
-				Terms{s.ColumnInt64(3), time.Duration(s.ColumnInt64(4)) * time.Second}, Usage{s.ColumnInt64(5), s.ColumnBool(6)}})
+		if err := t.rows(infoColumns+`WHERE id = ?2`, func(s *sqlite.Stmt) error {
+			a = readInfo(s)
+			return nil
+		}, t.now, int64(id)); err != nil || a.ID != 0 {
+			return err
+		}
+		return depot.ErrNoAccount
+	})
+	return a, err
+}
+
+// Accounts are all accounts, the starter first.
+func (d *DB) Accounts(ctx context.Context, now time.Time) (out []depot.AccountInfo, err error) {
+	err = d.read(ctx, now, func(t *tx) error {
+		return t.rows(infoColumns+`ORDER BY id`, func(s *sqlite.Stmt) error {
+			out = append(out, readInfo(s))
 			return nil
 		}, t.now)
 	})
 	return out, err
+}
+
+// Keys are the peers that speak for an account.
+func (d *DB) Keys(ctx context.Context, id depot.Account) (out []peers.ID, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		return t.rows(`SELECT peer FROM keys WHERE account = ?1 ORDER BY peer`, func(s *sqlite.Stmt) error {
+			out = append(out, peers.ID(s.ColumnText(0)))
+			return nil
+		}, int64(id))
+	})
+	return out, err
+}
+
+// Named is the account of a name, or ErrNoAccount.
+func (d *DB) Named(ctx context.Context, name string) (id depot.Account, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		found, err := t.ints(`SELECT id FROM accounts WHERE name = ?1`, []any{name}, (*int64)(&id))
+		if err == nil && !found {
+			err = depot.ErrNoAccount
+		}
+		return err
+	})
+	return id, err
 }

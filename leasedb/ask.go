@@ -13,25 +13,6 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// An Ask is what an account wants. Request names it: the same Ask with the same
-// Request is done once and answered alike, until the lease that it made ends.
-type Ask struct {
-	Account Account
-	Request string // 1 to 32 bytes
-	Share   share.ID
-	Bytes   int64     // what the share takes, see depot.Bytes; not for Release
-	Until   time.Time // not for Release
-	Space   depot.Space
-}
-
-// Granted is the answer to an Ask.
-type Granted struct {
-	State   depot.State
-	Bytes   int64
-	Expires time.Time     // zero after Release
-	Added   time.Duration // how much longer the share is leased than it was
-}
-
 // The verbs of requests, as they are in databases.
 const (
 	verbHold byte = iota + 1
@@ -42,17 +23,17 @@ const (
 
 // Hold makes or renews the account's lease of a share, which comes if it is not
 // here. It never ends a lease earlier than it did.
-func (d *DB) Hold(ctx context.Context, now time.Time, a Ask) (Granted, error) {
-	return d.ask(ctx, now, verbHold, "", a, func(t *tx, acc account) (Granted, error) { return t.grant(a, acc, 1) })
+func (d *DB) Hold(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
+	return d.ask(ctx, now, verbHold, "", a, func(t *tx, acc account) (depot.Granted, error) { return t.grant(a, acc, 1) })
 }
 
 // Renew moves the end of a live lease, whatever the quota is now. Bytes and Space
 // are of no interest.
-func (d *DB) Renew(ctx context.Context, now time.Time, a Ask) (Granted, error) {
-	return d.ask(ctx, now, verbRenew, "", a, func(t *tx, acc account) (Granted, error) {
+func (d *DB) Renew(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
+	return d.ask(ctx, now, verbRenew, "", a, func(t *tx, acc account) (depot.Granted, error) {
 		l, err := t.held(a)
 		if err != nil {
-			return Granted{}, err
+			return depot.Granted{}, err
 		}
 		a.Bytes = l.bytes
 		return t.grant(a, acc, 0)
@@ -60,7 +41,7 @@ func (d *DB) Renew(ctx context.Context, now time.Time, a Ask) (Granted, error) {
 }
 
 // held is the account's lease of a share, or a refusal.
-func (t *tx) held(a Ask) (lease, error) {
+func (t *tx) held(a depot.Ask) (lease, error) {
 	r, err := t.share(a.Share)
 	if err != nil {
 		return lease{}, err
@@ -74,24 +55,24 @@ func (t *tx) held(a Ask) (lease, error) {
 
 // Release ends the account's lease of a share. Names of the account that stand for
 // it, or were to, do no more.
-func (d *DB) Release(ctx context.Context, now time.Time, a Ask) (Granted, error) {
-	return d.ask(ctx, now, verbRelease, "", a, func(t *tx, _ account) (Granted, error) {
+func (d *DB) Release(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
+	return d.ask(ctx, now, verbRelease, "", a, func(t *tx, _ account) (depot.Granted, error) {
 		l, err := t.held(a)
 		if err != nil {
-			return Granted{}, err
+			return depot.Granted{}, err
 		}
 		r, err := t.share(a.Share)
 		if err != nil {
-			return Granted{}, err
+			return depot.Granted{}, err
 		}
-		return Granted{State: r.state, Bytes: l.bytes}, t.end(r.id, int64(a.Account))
+		return depot.Granted{State: r.state, Bytes: l.bytes}, t.end(r.id, int64(a.Account))
 	})
 }
 
 // ask runs f for a request that was not answered yet, and stores the answer with
 // what f did.
-func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a Ask, f func(*tx, account) (Granted, error)) (g Granted, err error) {
-	if len(a.Request) == 0 || len(a.Request) > 32 || a.Account == Starter {
+func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a depot.Ask, f func(*tx, account) (depot.Granted, error)) (g depot.Granted, err error) {
+	if len(a.Request) == 0 || len(a.Request) > 32 || a.Account == depot.StarterAccount {
 		return g, &depot.Refusal{Reason: depot.BadRequest}
 	}
 	about := append([]byte{verb}, share.IDOf(append(a.Share.Bytes(), name...)).Bytes()[4:12]...)
@@ -118,13 +99,13 @@ func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a A
 		return t.answer(a, about, g)
 	})
 	if err != nil {
-		return Granted{}, err
+		return depot.Granted{}, err
 	}
 	return g, nil
 }
 
 // answered reads the answer to a request that was made before and is remembered.
-func (t *tx) answered(a Ask, about []byte, g *Granted) (bool, error) {
+func (t *tx) answered(a depot.Ask, about []byte, g *depot.Granted) (bool, error) {
 	var b []byte
 	err := t.rows(`SELECT answer FROM requests WHERE account = ?1 AND request = ?2 AND until > ?3`, func(s *sqlite.Stmt) error {
 		b = make([]byte, s.ColumnLen(0))
@@ -155,7 +136,7 @@ func (t *tx) mayAsk(acc account) error {
 
 // answer remembers the answer to a request until the lease ends; to one that ended
 // a lease for as long as depot.Starter.
-func (t *tx) answer(a Ask, about []byte, g Granted) error {
+func (t *tx) answer(a depot.Ask, about []byte, g depot.Granted) error {
 	until := g.Expires
 	if until.IsZero() {
 		until = t.time().Add(depot.Starter)
@@ -167,7 +148,7 @@ func (t *tx) answer(a Ask, about []byte, g Granted) error {
 	return t.exec(`UPDATE accounts SET asked = asked + 1 WHERE id = ?1`, int64(a.Account))
 }
 
-func encodeGranted(g Granted) []byte {
+func encodeGranted(g depot.Granted) []byte {
 	expires := int64(0)
 	if !g.Expires.IsZero() {
 		expires = g.Expires.Unix()
@@ -181,7 +162,7 @@ func encodeGranted(g Granted) []byte {
 
 var errAnswer = errors.New("an answer in the database is unreadable")
 
-func decodeGranted(b []byte) (g Granted, err error) {
+func decodeGranted(b []byte) (g depot.Granted, err error) {
 	if len(b) == 0 {
 		return g, errAnswer
 	}

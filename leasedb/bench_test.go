@@ -97,7 +97,7 @@ func BenchmarkMillion(b *testing.B) {
 	})
 	b.Run("usage", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			if _, err := d.Usage(b.Context(), benchNow, Account(i%1000+2)); err != nil {
+			if _, err := d.Usage(b.Context(), benchNow, depot.Account(i%1000+2)); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -108,7 +108,7 @@ func BenchmarkMillion(b *testing.B) {
 			cpu := spent(b)
 			for b.Loop() {
 				held++
-				hold(b, d, held, Account(held%1000+2), nth((1_000_000+held)%which))
+				hold(b, d, held, depot.Account(held%1000+2), nth((1_000_000+held)%which))
 			}
 			b.ReportMetric(float64((spent(b)-cpu).Microseconds())/float64(b.N), "CPU-µs/op")
 		})
@@ -127,8 +127,8 @@ func BenchmarkMillion(b *testing.B) {
 	})
 }
 
-func hold(b *testing.B, d *DB, n int, a Account, id share.ID) {
-	_, err := d.Hold(b.Context(), benchNow, Ask{Account: a, Request: fmt.Sprint("bench", n), Share: id, Bytes: 4096000,
+func hold(b *testing.B, d *DB, n int, a depot.Account, id share.ID) {
+	_, err := d.Hold(b.Context(), benchNow, depot.Ask{Account: a, Request: fmt.Sprint("bench", n), Share: id, Bytes: 4096000,
 		Until: benchNow.Add(20 * 24 * time.Hour), Space: depot.Space{Free: depot.MaxBytes}})
 	if err != nil {
 		b.Fatal(err)

@@ -30,7 +30,7 @@ func (d *DB) Collect(ctx context.Context, now time.Time, id share.ID) error {
 				return err
 			}
 			if kept, err := t.kept(r, r.lapsed); err != nil || kept {
-				return cmp.Or(err, ErrKept)
+				return cmp.Or(err, depot.ErrKept)
 			}
 		}
 		return t.move(&r, depot.Collected)
@@ -54,11 +54,11 @@ func (t *tx) mayCollect() error {
 	}
 	switch {
 	case whole == 0:
-		return ErrIncomplete
+		return depot.ErrIncomplete
 	case gc == 0:
-		return ErrOff
+		return depot.ErrOff
 	case frozen != 0:
-		return ErrFrozen
+		return depot.ErrFrozen
 	}
 	return nil
 }
@@ -125,20 +125,14 @@ func (d *DB) Sweep(ctx context.Context, now time.Time, limit int) (n int, done b
 	return n, done, err
 }
 
-// A Share is one as the database knows it.
-type Share struct {
-	Share share.ID
-	State depot.State
-	Bytes int64     // what it takes, or the most that was declared if its manifest is not here
-	Since time.Time // when it came into its state
+func (r row) public() depot.Kept {
+	return depot.Kept{Share: r.share, State: r.state, Bytes: r.bytes, Since: time.Unix(r.since, 0), Struck: r.struck}
 }
-
-func (r row) public() Share { return Share{r.share, r.state, r.bytes, time.Unix(r.since, 0)} }
 
 // Candidates are the shares that Collect would take, if collecting were on and the
 // clock believed: those with an ID after after, of the first limit that the database
 // knows. last is where to go on; zero if there are no more.
-func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limit int) (out []Share, last share.ID, err error) {
+func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limit int) (out []depot.Kept, last share.ID, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		rows, err := t.page(rowColumns+`WHERE share > ?1 ORDER BY share LIMIT ?2`, after, limit)
 		if err != nil {
@@ -183,7 +177,7 @@ func (t *tx) page(query string, after share.ID, limit int, args ...any) (out []r
 }
 
 // In are the shares in a state with an ID after after, at most limit of them.
-func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit int) (out []Share, err error) {
+func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit int) (out []depot.Kept, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		rows, err := t.page(rowColumns+`WHERE state = ?3 AND share > ?1 ORDER BY share LIMIT ?2`, after, limit, int64(state))
 		for _, r := range rows {
@@ -194,8 +188,20 @@ func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit in
 	return out, err
 }
 
+// Shares are those with an ID after after, in any state, at most limit of them.
+func (d *DB) Shares(ctx context.Context, after share.ID, limit int) (out []depot.Kept, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		rows, err := t.page(rowColumns+`WHERE share > ?1 ORDER BY share LIMIT ?2`, after, limit)
+		for _, r := range rows {
+			out = append(out, r.public())
+		}
+		return err
+	})
+	return out, err
+}
+
 // Share is one share; its State is None if the database does not know it.
-func (d *DB) Share(ctx context.Context, id share.ID) (s Share, err error) {
+func (d *DB) Share(ctx context.Context, id share.ID) (s depot.Kept, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		r, err := t.share(id)
 		s = r.public()
@@ -207,13 +213,13 @@ func (d *DB) Share(ctx context.Context, id share.ID) (s Share, err error) {
 const leaseColumns = `SELECT s.share, l.account, s.state, l.bytes, l.granted, l.renewed, l.expires FROM leases l JOIN shares s ON s.id = l.share WHERE l.expires > ?1 `
 
 // Leases are the live ones of a share.
-func (d *DB) Leases(ctx context.Context, now time.Time, id share.ID) ([]Lease, error) {
+func (d *DB) Leases(ctx context.Context, now time.Time, id share.ID) ([]depot.Lease, error) {
 	return d.leases(ctx, now, leaseColumns+`AND s.share = ?2 ORDER BY l.account`, id.Bytes())
 }
 
 // Holdings are the live leases of an account on shares with an ID after after, at
 // most limit of them.
-func (d *DB) Holdings(ctx context.Context, now time.Time, account Account, after share.ID, limit int) ([]Lease, error) {
+func (d *DB) Holdings(ctx context.Context, now time.Time, account depot.Account, after share.ID, limit int) ([]depot.Lease, error) {
 	from := []byte{}
 	if !after.IsZero() {
 		from = after.Bytes()
@@ -221,12 +227,12 @@ func (d *DB) Holdings(ctx context.Context, now time.Time, account Account, after
 	return d.leases(ctx, now, leaseColumns+`AND l.account = ?2 AND s.share > ?3 ORDER BY s.share LIMIT ?4`, int64(account), from, limit)
 }
 
-func (d *DB) leases(ctx context.Context, now time.Time, query string, args ...any) (out []Lease, err error) {
+func (d *DB) leases(ctx context.Context, now time.Time, query string, args ...any) (out []depot.Lease, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		return t.rows(query, func(s *sqlite.Stmt) error {
 			id, err := shareID(s, 0)
-			out = append(out, Lease{id, Account(s.ColumnInt64(1)), depot.State(s.ColumnInt64(2)), s.ColumnInt64(3),
-				time.Unix(s.ColumnInt64(4), 0), time.Unix(s.ColumnInt64(5), 0), time.Unix(s.ColumnInt64(6), 0)})
+			out = append(out, depot.Lease{Share: id, Account: depot.Account(s.ColumnInt64(1)), State: depot.State(s.ColumnInt64(2)), Bytes: s.ColumnInt64(3),
+				Granted: time.Unix(s.ColumnInt64(4), 0), Renewed: time.Unix(s.ColumnInt64(5), 0), Expires: time.Unix(s.ColumnInt64(6), 0)})
 			return err
 		}, append([]any{t.now}, args...)...)
 	})

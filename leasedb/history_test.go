@@ -20,9 +20,9 @@ import (
 var long = flag.Bool("long", false, "run 10,000 random histories")
 
 // disk is the leases beside the data.
-type disk map[share.ID][]Promise
+type disk map[share.ID][]depot.Promise
 
-func (d *disk) Write(id share.ID, leases []Promise) error {
+func (d *disk) Write(id share.ID, leases []depot.Promise) error {
 	(*d)[id] = leases
 	return nil
 }
@@ -54,7 +54,7 @@ var ids = func() (out []share.ID) {
 	return out
 }()
 
-var people = []Account{2, 3}
+var people = []depot.Account{2, 3}
 
 // A history is a database and the model beside it.
 type history struct {
@@ -106,17 +106,17 @@ func pick[V any](h *history, what string, from ...V) V {
 func (h *history) id() share.ID   { return pick(h, "share", ids...) }
 func (h *history) now() time.Time { return time.Unix(h.m.now, 0) }
 
-func (h *history) draw() Ask {
+func (h *history) draw() depot.Ask {
 	h.n++
-	return Ask{Account: pick(h, "account", people...), Share: h.id(), Request: fmt.Sprint(h.n), Bytes: pick[int64](h, "bytes", 40, 40, 40, 7, 60),
+	return depot.Ask{Account: pick(h, "account", people...), Share: h.id(), Request: fmt.Sprint(h.n), Bytes: pick[int64](h, "bytes", 40, 40, 40, 7, 60),
 		Until: h.now().Add(pick(h, "until", 0, time.Hour, 20*24*time.Hour, 90*24*time.Hour)), Space: depot.Space{Free: 170, Reserve: 30}}
 }
 
 // answer compares the answer of the database with that of the model.
-func (h *history) answer(what string, got func() (Granted, error), g Granted, why depot.Reason) {
+func (h *history) answer(what string, got func() (depot.Granted, error), g depot.Granted, why depot.Reason) {
 	h.Helper()
 	for range pick(h, "times", 1, 2) { // the answer may be lost, and asked for again
-		var have Granted
+		var have depot.Granted
 		err := h.do(func() (err error) { have, err = got(); return err })
 		var r *depot.Refusal
 		switch {
@@ -137,26 +137,26 @@ func (h *history) step() {
 	switch kind {
 	case "hold":
 		g, why := h.m.grant(a, true)
-		h.answer(kind, func() (Granted, error) { return h.db.Hold(ctx, h.now(), a) }, g, why)
+		h.answer(kind, func() (depot.Granted, error) { return h.db.Hold(ctx, h.now(), a) }, g, why)
 	case "renew":
 		g, why := h.m.renew(a)
-		h.answer(kind, func() (Granted, error) { return h.db.Renew(ctx, h.now(), a) }, g, why)
+		h.answer(kind, func() (depot.Granted, error) { return h.db.Renew(ctx, h.now(), a) }, g, why)
 	case "release":
 		g, why := h.m.release(a)
-		h.answer(kind, func() (Granted, error) { return h.db.Release(ctx, h.now(), a) }, g, why)
+		h.answer(kind, func() (depot.Granted, error) { return h.db.Release(ctx, h.now(), a) }, g, why)
 	case "replace":
-		r := Replace{Ask: a, Name: pick(h, "name", "x", "y")}
+		r := depot.Replace{Ask: a, Name: pick(h, "name", "x", "y")}
 		if n := h.m.names[mName{a.Account, r.Name}]; n != nil && pick(h, "right", true, true, false) {
 			r.Expect, r.Supersedes = n.share, n.next
 		}
 		g, why := h.m.replace(r)
-		h.answer(kind, func() (Granted, error) { return h.db.Replace(ctx, h.now(), r) }, g, why)
+		h.answer(kind, func() (depot.Granted, error) { return h.db.Replace(ctx, h.now(), r) }, g, why)
 	case "pass":
 		h.m.tick(h.m.now + pick[int64](h, "seconds", 1, 1800, 3600, 24*3600, 19*24*3600, 62*24*3600))
 	case "terms":
 		h.m.quota[a.Account] = pick[int64](h, "quota", 0, 50, 100, 200)
 		h.check(h.do(func() error {
-			return h.db.SetAccount(ctx, a.Account, Terms{h.m.quota[a.Account], time.Duration(h.m.longest) * time.Second})
+			return h.db.SetAccount(ctx, a.Account, depot.Terms{Quota: h.m.quota[a.Account], MaxLease: time.Duration(h.m.longest) * time.Second})
 		}))
 	case "crash":
 		h.open()
@@ -200,7 +200,7 @@ func (h *history) keep(kind string, id share.ID, s *mShare) {
 		if err == nil {
 			s.bytes, s.measured = 40, true
 			m.endAll(id, func(l *mLease) bool { return l.bytes != 40 })
-			if l := s.leases[Starter]; l != nil {
+			if l := s.leases[depot.StarterAccount]; l != nil {
 				l.bytes = 40
 			}
 		}
@@ -241,7 +241,7 @@ func (h *history) keep(kind string, id share.ID, s *mShare) {
 
 func (m *model) endAll(id share.ID, which func(*mLease) bool) {
 	for a, l := range m.get(id).leases {
-		if a != Starter && which(l) {
+		if a != depot.StarterAccount && which(l) {
 			m.end(id, a)
 		}
 	}
@@ -284,13 +284,13 @@ func (h *history) found(id share.ID, s *mShare, whole bool) {
 			}
 		}
 		if starter > h.m.now {
-			s.leases[Starter] = &mLease{s.bytes, starter, true}
+			s.leases[depot.StarterAccount] = &mLease{s.bytes, starter, true}
 		} else {
 			s.lapsed = starter
 		}
 	}
 	for _, p := range (*h.m.disk)[id] {
-		account := map[string]Account{"starter": Starter, "p2": 2, "p3": 3}[p.Account]
+		account := map[string]depot.Account{"starter": depot.StarterAccount, "p2": 2, "p3": 3}[p.Account]
 		switch at, l := p.Expires.Unix(), s.leases[account]; {
 		case s.state == depot.Going:
 		case at <= h.m.now:
@@ -324,7 +324,7 @@ func (h *history) remove(id share.ID, s *mShare) {
 // compare fails unless the database says what the model does.
 func (h *history) compare() {
 	ctx, m := h.ctx.Context(), h.m
-	for _, a := range append(people, Starter) {
+	for _, a := range append(people, depot.StarterAccount) {
 		u, err := h.db.Usage(ctx, h.now(), a)
 		if err != nil || u.Used != m.used(a) || u.Complete != m.complete {
 			h.Fatalf("usage of %d: %+v, %v; the model says %d, %v", a, u, err, m.used(a), m.complete)
@@ -349,7 +349,7 @@ func (h *history) compare() {
 	candidates, _, err := h.db.Candidates(ctx, h.now(), share.ID{}, 10)
 	h.check(err)
 	for _, id := range ids {
-		h.compareShare(id, slices.ContainsFunc(candidates, func(s Share) bool { return s.Share == id }))
+		h.compareShare(id, slices.ContainsFunc(candidates, func(s depot.Kept) bool { return s.Share == id }))
 	}
 }
 
@@ -361,11 +361,11 @@ func (h *history) compareShare(id share.ID, candidate bool) {
 	}
 	leases, err := h.db.Leases(ctx, h.now(), id)
 	h.check(err)
-	have := map[Account]mLease{}
+	have := map[depot.Account]mLease{}
 	for _, l := range leases {
 		have[l.Account] = mLease{l.Bytes, l.Expires.Unix(), s.leases[l.Account] != nil && s.leases[l.Account].own}
 	}
-	want := map[Account]mLease{}
+	want := map[depot.Account]mLease{}
 	for a, l := range s.leases {
 		want[a] = *l
 	}
@@ -396,11 +396,11 @@ func TestHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		h := &history{T: rt, ctx: t, path: filepath.Join(dir, fmt.Sprint(n)), m: &model{now: 1_000_000_000, longest: 31 * 24 * 3600,
-			quota: map[Account]int64{2: 100, 3: 100}, shares: map[share.ID]*mShare{}, names: map[mName]*mNamed{}, disk: &disk{}}}
+			quota: map[depot.Account]int64{2: 100, 3: 100}, shares: map[share.ID]*mShare{}, names: map[mName]*mNamed{}, disk: &disk{}}}
 		h.open()
 		defer func() { h.db.Close() }()
 		for _, a := range people {
-			id, err := h.db.AddAccount(t.Context(), h.now(), fmt.Sprint("p", a), Terms{100, time.Duration(h.m.longest) * time.Second})
+			id, err := h.db.AddAccount(t.Context(), h.now(), fmt.Sprint("p", a), depot.Terms{Quota: 100, MaxLease: time.Duration(h.m.longest) * time.Second})
 			if err != nil || id != a {
 				rt.Fatal(id, err)
 			}

@@ -7,7 +7,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/piecelease/fetcher/depot"
-	"github.com/piecelease/fetcher/share"
 )
 
 // lease is a row of leases; expires is 0 if there is none.
@@ -126,17 +125,17 @@ func (t *tx) settleShare(r *row) error {
 
 // grant makes or extends the lease that an account asks for. own says that it asks
 // for the share itself, not by a name. What has expired of the account is settled.
-func (t *tx) grant(a Ask, acc account, own int64) (Granted, error) {
+func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 	r, err := t.share(a.Share)
 	if err != nil {
-		return Granted{}, err
+		return depot.Granted{}, err
 	}
 	if r.state == depot.Going {
-		return Granted{}, &depot.Refusal{Reason: depot.Leaving, Retry: depot.Retry}
+		return depot.Granted{}, &depot.Refusal{Reason: depot.Leaving, Retry: depot.Retry}
 	}
 	l, err := t.lease(r.id, int64(a.Account))
 	if err != nil {
-		return Granted{}, err
+		return depot.Granted{}, err
 	}
 	had := time.Time{}
 	if l.expires != 0 {
@@ -144,7 +143,7 @@ func (t *tx) grant(a Ask, acc account, own int64) (Granted, error) {
 	}
 	until, err := depot.Until(t.time(), a.Until, had, acc.maxLease)
 	if err != nil {
-		return Granted{}, err
+		return depot.Granted{}, err
 	}
 	if l.expires == 0 {
 		err = t.admit(&r, a, acc, until.Unix(), own)
@@ -154,9 +153,9 @@ func (t *tx) grant(a Ask, acc account, own int64) (Granted, error) {
 		err = t.extend(r.id, int64(a.Account), until.Unix(), own)
 	}
 	if err != nil {
-		return Granted{}, err
+		return depot.Granted{}, err
 	}
-	return Granted{State: r.state, Bytes: a.Bytes, Expires: until, Added: until.Sub(latest(had, t.time()))}, nil
+	return depot.Granted{State: r.state, Bytes: a.Bytes, Expires: until, Added: until.Sub(latest(had, t.time()))}, nil
 }
 
 func latest(a, b time.Time) time.Time {
@@ -167,7 +166,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 // admit books a new lease; the share comes if it is not here.
-func (t *tx) admit(r *row, a Ask, acc account, expires, own int64) error {
+func (t *tx) admit(r *row, a depot.Ask, acc account, expires, own int64) error {
 	if r.measured && a.Bytes != r.bytes {
 		return &depot.Refusal{Reason: depot.WrongBytes, Room: r.bytes}
 	}
@@ -190,15 +189,4 @@ func (t *tx) admit(r *row, a Ask, acc account, expires, own int64) error {
 		}
 	}
 	return t.enter(r.id, int64(a.Account), a.Bytes, expires, own)
-}
-
-// A Lease is one that is live.
-type Lease struct {
-	Share   share.ID
-	Account Account
-	State   depot.State
-	Bytes   int64
-	Granted time.Time // when it was made
-	Renewed time.Time // when its end was last moved
-	Expires time.Time
 }

@@ -2,7 +2,6 @@ package leasedb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,19 +13,12 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A Promise is a lease as it lies beside the data: by the account's name, which
-// outlives the database.
-type Promise struct {
-	Account string
-	Expires time.Time
-}
-
 // Beside keeps the leases of each share beside its data. Its methods are called
 // inside of transactions and must not use the database.
 type Beside interface {
 	// Write makes leases all that is kept of a share, synced. No error of it
 	// lets the transaction commit.
-	Write(id share.ID, leases []Promise) error
+	Write(id share.ID, leases []depot.Promise) error
 	// Last is the latest end of a lease that is kept; zero if there is none.
 	Last(id share.ID) (time.Time, error)
 }
@@ -152,10 +144,10 @@ func (t *tx) promise() error {
 	return nil
 }
 
-func (t *tx) promises(id int64) (out []Promise, err error) {
+func (t *tx) promises(id int64) (out []depot.Promise, err error) {
 	err = t.rows(`SELECT a.name, l.expires FROM leases l JOIN accounts a ON a.id = l.account WHERE l.share = ?1 ORDER BY a.name`,
 		func(s *sqlite.Stmt) error {
-			out = append(out, Promise{s.ColumnText(0), time.Unix(s.ColumnInt64(1), 0)})
+			out = append(out, depot.Promise{Account: s.ColumnText(0), Expires: time.Unix(s.ColumnInt64(1), 0)})
 			return nil
 		}, id)
 	return out, err
@@ -182,10 +174,10 @@ type row struct {
 	share                share.ID
 	state                depot.State
 	bytes, since, lapsed int64
-	measured             bool
+	measured, struck     bool
 }
 
-const rowColumns = `SELECT id, share, state, bytes, since, lapsed, measured FROM shares `
+const rowColumns = `SELECT id, share, state, bytes, since, lapsed, measured, EXISTS (SELECT 1 FROM strikes WHERE share = shares.id) FROM shares `
 
 func (t *tx) share(id share.ID) (row, error) {
 	r, err := t.oneShare(rowColumns+`WHERE share = ?1`, id.Bytes())
@@ -205,7 +197,7 @@ func (t *tx) oneShare(query string, arg any) (r row, err error) {
 
 func readRow(s *sqlite.Stmt) (r row, err error) {
 	r = row{id: s.ColumnInt64(0), state: depot.State(s.ColumnInt64(2)), bytes: s.ColumnInt64(3), since: s.ColumnInt64(4),
-		lapsed: s.ColumnInt64(5), measured: s.ColumnBool(6)}
+		lapsed: s.ColumnInt64(5), measured: s.ColumnBool(6), struck: s.ColumnBool(7)}
 	r.share, err = shareID(s, 1)
 	return r, err
 }
@@ -240,11 +232,3 @@ func (t *tx) move(r *row, why depot.Cause) error {
 	r.state = to
 	return err
 }
-
-// Errors of Collect: nothing was changed.
-var (
-	ErrIncomplete = errors.New("the database is not complete: the first cycle of the crawler is not done")
-	ErrOff        = errors.New("collecting is off")
-	ErrFrozen     = errors.New("the clock is not believed")
-	ErrKept       = errors.New("a lease is live, or its grace is not over")
-)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -41,7 +43,7 @@ func newRig(t testing.TB) *rig {
 	r.open()
 	t.Cleanup(func() { r.DB.Close() })
 	for _, a := range people {
-		if _, err := r.AddAccount(t.Context(), start, fmt.Sprint("p", a), Terms{1000, 31 * day}); err != nil {
+		if _, err := r.AddAccount(t.Context(), start, fmt.Sprint("p", a), depot.Terms{Quota: 1000, MaxLease: 31 * day}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,9 +70,9 @@ func (r *rig) ok(err error) {
 	}
 }
 
-func (r *rig) ask(a Account, id share.ID, bytes int64) Ask {
+func (r *rig) ask(a depot.Account, id share.ID, bytes int64) depot.Ask {
 	r.n++
-	return Ask{Account: a, Share: id, Request: fmt.Sprint("r", r.n), Bytes: bytes, Until: start.Add(10 * day), Space: depot.Space{Free: 1 << 40}}
+	return depot.Ask{Account: a, Share: id, Request: fmt.Sprint("r", r.n), Bytes: bytes, Until: start.Add(10 * day), Space: depot.Space{Free: 1 << 40}}
 }
 
 // stable makes a share that account 2 holds for ten days.
@@ -96,7 +98,7 @@ func (r *rig) state(id share.ID, want depot.State) {
 	}
 }
 
-func (r *rig) used(now time.Time, a Account, want int64) {
+func (r *rig) used(now time.Time, a depot.Account, want int64) {
 	r.Helper()
 	if u, err := r.Usage(r.Context(), now, a); err != nil || u.Used != want {
 		r.Fatalf("usage %+v, %v; want %d", u, err, want)
@@ -122,7 +124,7 @@ func TestInvariant38NothingGoesThatIsLeasedOrInItsGrace(t *testing.T) {
 	clear(r.disk) // the database keeps its word alone
 	for _, id := range ids[:2] {
 		for _, now := range []time.Time{start, end.Add(-1), end, end.Add(depot.Grace - 1)} {
-			if err := r.Collect(t.Context(), now, id); !errors.Is(err, ErrKept) {
+			if err := r.Collect(t.Context(), now, id); !errors.Is(err, depot.ErrKept) {
 				t.Fatalf("%v after its lease: %v", now.Sub(end), err)
 			}
 		}
@@ -163,7 +165,7 @@ func TestInvariant39HoldBeforeGoingPreventsIt(t *testing.T) {
 		a.Until = late.Add(day)
 		_, err := r.Hold(t.Context(), late, a)
 		if why == "replace" {
-			_, err = r.Replace(t.Context(), late, Replace{Ask: a, Name: "x"})
+			_, err = r.Replace(t.Context(), late, depot.Replace{Ask: a, Name: "x"})
 		}
 		if f := refused(t, err, depot.Leaving); f.Retry != depot.Retry {
 			t.Error(why, f)
@@ -174,7 +176,7 @@ func TestInvariant39HoldBeforeGoingPreventsIt(t *testing.T) {
 	a.Until = late.Add(day)
 	_, err := r.Hold(t.Context(), late, a)
 	r.ok(err)
-	if err := r.Collect(t.Context(), late, ids[1]); !errors.Is(err, ErrKept) {
+	if err := r.Collect(t.Context(), late, ids[1]); !errors.Is(err, depot.ErrKept) {
 		t.Error(err)
 	}
 }
@@ -205,7 +207,7 @@ func TestInvariant41WhatComesOrGoesArrivesSomewhere(t *testing.T) {
 	for i, end := range []func(id share.ID){
 		func(id share.ID) { // failed for good
 			ended, err := r.DB.Fail(t.Context(), start, id)
-			if err != nil || !reflect.DeepEqual(ended, []Account{2}) {
+			if err != nil || !reflect.DeepEqual(ended, []depot.Account{2}) {
 				t.Fatal(ended, err)
 			}
 		},
@@ -260,10 +262,10 @@ func TestInvariant42LosingTheDatabaseLosesNothing(t *testing.T) {
 		r.state(ids[1], depot.Coming)
 		r.ok(r.SetGC(t.Context(), true))
 		late := found.Add(depot.Starter + depot.Grace)
-		if u, err := r.Usage(t.Context(), found, Starter); err != nil || u.Complete || u.Used != 200 {
+		if u, err := r.Usage(t.Context(), found, depot.StarterAccount); err != nil || u.Complete || u.Used != 200 {
 			t.Error(u, err)
 		}
-		if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, ErrIncomplete) {
+		if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, depot.ErrIncomplete) {
 			t.Error(err)
 		}
 		r.ok(r.CycleDone(t.Context(), found, Crawl{}))
@@ -272,7 +274,7 @@ func TestInvariant42LosingTheDatabaseLosesNothing(t *testing.T) {
 			t.Error(leases, err)
 		}
 		for _, id := range ids[:2] {
-			if err := r.Collect(t.Context(), late.Add(-1), id); !errors.Is(err, ErrKept) {
+			if err := r.Collect(t.Context(), late.Add(-1), id); !errors.Is(err, depot.ErrKept) {
 				t.Error(err)
 			}
 			r.ok(r.Collect(t.Context(), late, id))
@@ -323,7 +325,7 @@ func TestDatabaseOlderThanTheDisk(t *testing.T) {
 	r.ok(os.WriteFile(r.path, backup, 0o600))
 	r.open()
 	r.state(ids[1], depot.Going)
-	if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, ErrKept) {
+	if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, depot.ErrKept) {
 		t.Error(err)
 	}
 	if may, err := r.Removable(t.Context(), late, ids[1]); may || err != nil {
@@ -380,7 +382,7 @@ func TestInvariant44OffMeansNothingGoesAndADryRunSaysWhatWould(t *testing.T) {
 	r := newRig(t)
 	r.stable(ids[0])
 	r.stable(ids[1])
-	_, err := r.Renew(t.Context(), start, Ask{Account: 2, Share: ids[1], Request: "x", Until: start.Add(20 * day)})
+	_, err := r.Renew(t.Context(), start, depot.Ask{Account: 2, Share: ids[1], Request: "x", Until: start.Add(20 * day)})
 	r.ok(err)
 	late := start.Add(12 * day)
 	r.ok(r.SetGC(t.Context(), false))
@@ -394,7 +396,7 @@ func TestInvariant44OffMeansNothingGoesAndADryRunSaysWhatWould(t *testing.T) {
 		func() error { return r.SetClock(t.Context(), []byte("c"), true) },
 	} {
 		r.ok(set())
-		want := []error{ErrOff, nil, ErrFrozen}[i]
+		want := []error{depot.ErrOff, nil, depot.ErrFrozen}[i]
 		if want == nil {
 			continue
 		}
@@ -407,11 +409,11 @@ func TestInvariant44OffMeansNothingGoesAndADryRunSaysWhatWould(t *testing.T) {
 	}
 	r.ok(r.SetClock(t.Context(), nil, false))
 	r.ok(r.Collect(t.Context(), late, ids[0]))
-	if err := r.Collect(t.Context(), late, ids[1]); !errors.Is(err, ErrKept) {
+	if err := r.Collect(t.Context(), late, ids[1]); !errors.Is(err, depot.ErrKept) {
 		t.Error(err)
 	}
 	r.ok(r.SetGC(t.Context(), false)) // also between the mark and the removal
-	if may, err := r.Removable(t.Context(), late, ids[0]); may || !errors.Is(err, ErrOff) {
+	if may, err := r.Removable(t.Context(), late, ids[0]); may || !errors.Is(err, depot.ErrOff) {
 		t.Error(may, err)
 	}
 }
@@ -424,8 +426,8 @@ func TestInvariant45OverriddenTheLengthGrantedIsThePolicy(t *testing.T) {
 	r.stable(ids[0])
 	end := start.Add(10 * day)
 	for _, longest := range []time.Duration{time.Second, 3650 * day} {
-		r.ok(r.SetAccount(t.Context(), 2, Terms{0, longest}))
-		if err := r.Collect(t.Context(), end.Add(depot.Grace-1), ids[0]); !errors.Is(err, ErrKept) {
+		r.ok(r.SetAccount(t.Context(), 2, depot.Terms{Quota: 0, MaxLease: longest}))
+		if err := r.Collect(t.Context(), end.Add(depot.Grace-1), ids[0]); !errors.Is(err, depot.ErrKept) {
 			t.Errorf("longest lease %v: %v", longest, err)
 		}
 		would, _, err := r.Candidates(t.Context(), end.Add(depot.Grace), share.ID{}, 10)
@@ -433,7 +435,7 @@ func TestInvariant45OverriddenTheLengthGrantedIsThePolicy(t *testing.T) {
 			t.Errorf("longest lease %v: %v, %v", longest, would, err)
 		}
 	}
-	r.ok(r.SetAccount(t.Context(), 3, Terms{1000, day}))
+	r.ok(r.SetAccount(t.Context(), 3, depot.Terms{Quota: 1000, MaxLease: day}))
 	g, err := r.Hold(t.Context(), start, r.ask(3, ids[1], 100))
 	if err != nil || !g.Expires.Equal(start.Add(day)) || g.Added != day {
 		t.Error("longer than the longest lease is shortened:", g, err)
@@ -447,7 +449,7 @@ func TestHoldsAtOnceNeverExceedTheQuota(t *testing.T) {
 	var mu sync.Mutex
 	granted := 0
 	for i := range 100 {
-		a := Ask{Account: 2, Share: nth(i), Request: fmt.Sprint(i), Bytes: 30, Until: start.Add(day), Space: depot.Space{Free: 10000}}
+		a := depot.Ask{Account: 2, Share: nth(i), Request: fmt.Sprint(i), Bytes: 30, Until: start.Add(day), Space: depot.Space{Free: 10000}}
 		wg.Go(func() {
 			_, err := r.Hold(t.Context(), start, a)
 			mu.Lock()
@@ -475,7 +477,7 @@ func TestStrangerWhoDeclaresOneByteEndsNobodysLease(t *testing.T) {
 	_, err = r.Hold(t.Context(), start, r.ask(2, ids[0], 100))
 	r.ok(err)
 	ended, err := r.Measure(t.Context(), start, ids[0], 100)
-	if err != nil || !reflect.DeepEqual(ended, []Account{3}) {
+	if err != nil || !reflect.DeepEqual(ended, []depot.Account{3}) {
 		t.Fatal(ended, err)
 	}
 	r.used(start, 2, 100)
@@ -510,13 +512,13 @@ func TestRequestIsAnsweredOnce(t *testing.T) {
 		refused(t, err, depot.BadRequest)
 	}
 	r.asked = 2
-	_, err = r.Renew(t.Context(), start, Ask{Account: 2, Share: ids[0], Request: "two", Until: start.Add(11 * day)})
+	_, err = r.Renew(t.Context(), start, depot.Ask{Account: 2, Share: ids[0], Request: "two", Until: start.Add(11 * day)})
 	r.ok(err)
-	_, err = r.Renew(t.Context(), start, Ask{Account: 2, Share: ids[0], Request: "three", Until: start.Add(12 * day)})
+	_, err = r.Renew(t.Context(), start, depot.Ask{Account: 2, Share: ids[0], Request: "three", Until: start.Add(12 * day)})
 	if f := refused(t, err, depot.TooManyRequests); f.Retry != 10*day {
 		t.Error(f)
 	}
-	_, err = r.Renew(t.Context(), start.Add(10*day), Ask{Account: 2, Share: ids[0], Request: "three", Until: start.Add(12 * day)})
+	_, err = r.Renew(t.Context(), start.Add(10*day), depot.Ask{Account: 2, Share: ids[0], Request: "three", Until: start.Add(12 * day)})
 	r.ok(err)
 	r.sums()
 }
@@ -541,18 +543,18 @@ func TestLeasesBesideTheDataAreWrittenFirst(t *testing.T) {
 // failing is a disk that fails.
 type failing struct{}
 
-func (failing) Write(share.ID, []Promise) error  { return errCrash }
-func (failing) Last(share.ID) (time.Time, error) { return time.Time{}, errCrash }
+func (failing) Write(share.ID, []depot.Promise) error { return errCrash }
+func (failing) Last(share.ID) (time.Time, error)      { return time.Time{}, errCrash }
 
 func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	replace := func(expect, next, supersedes share.ID) error {
 		t.Helper()
-		_, err := r.Replace(t.Context(), start, Replace{Ask: r.ask(2, next, 100), Name: "n", Expect: expect, Supersedes: supersedes})
+		_, err := r.Replace(t.Context(), start, depot.Replace{Ask: r.ask(2, next, 100), Name: "n", Expect: expect, Supersedes: supersedes})
 		return err
 	}
-	names := func(want ...Name) {
+	names := func(want ...depot.Name) {
 		t.Helper()
 		if got, err := r.Names(t.Context(), start, 2, "", 10); err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatal(got, err, "want", want)
@@ -561,23 +563,23 @@ func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 	none := share.ID{}
 	r.ok(replace(none, ids[0], none))
 	r.complete(ids[0])
-	names(Name{"n", ids[0], none})
+	names(depot.Name{Name: "n", Share: ids[0], Coming: none})
 	r.ok(replace(ids[0], ids[1], none))
-	names(Name{"n", ids[0], ids[1]})
+	names(depot.Name{Name: "n", Share: ids[0], Coming: ids[1]})
 	r.used(start, 2, 200) // both versions count
 	if f := refused(t, replace(ids[0], ids[2], none), depot.NameMoved); f.Current != ids[0] || f.Coming != ids[1] {
 		t.Error(f)
 	}
 	refused(t, replace(ids[1], ids[2], none), depot.NameMoved)
 	r.ok(replace(ids[0], ids[2], ids[1])) // supersedes
-	names(Name{"n", ids[0], ids[2]})
+	names(depot.Name{Name: "n", Share: ids[0], Coming: ids[2]})
 	r.used(start, 2, 200)
 	_, err := r.Release(t.Context(), start, r.ask(2, ids[2], 0)) // clears it
 	r.ok(err)
-	names(Name{"n", ids[0], none})
+	names(depot.Name{Name: "n", Share: ids[0], Coming: none})
 	r.ok(replace(ids[0], ids[3], none))
 	r.complete(ids[3])
-	names(Name{"n", ids[3], none})
+	names(depot.Name{Name: "n", Share: ids[3], Coming: none})
 	r.used(start, 2, 100) // and the old version's lease has ended
 	r.ok(r.Collect(t.Context(), start, ids[0]))
 	if f := refused(t, replace(none, ids[1], none), depot.NameMoved); f.Current != ids[3] || f.Coming != none {
@@ -588,7 +590,7 @@ func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 		r.ok(err)
 	}
 	r.ok(replace(ids[3], ids[3], none)) // what it stands for is not to come, not even when CORRUPT
-	names(Name{"n", ids[3], none})
+	names(depot.Name{Name: "n", Share: ids[3], Coming: none})
 }
 
 func TestAccountsAndKeys(t *testing.T) {
@@ -599,14 +601,14 @@ func TestAccountsAndKeys(t *testing.T) {
 	r.ok(r.AddKey(ctx, 2, "b"))
 	r.ok(r.MoveKey(ctx, "b", "c"))
 	for name, got := range map[string]struct{ err, want error }{
-		"key of two":         {r.AddKey(ctx, 3, "a"), ErrTaken},
-		"key of nobody":      {r.AddKey(ctx, 99, "z"), ErrNoAccount},
-		"key of the starter": {r.AddKey(ctx, Starter, "z"), ErrNoAccount},
-		"move to a taken":    {r.MoveKey(ctx, "a", "c"), ErrTaken},
-		"move of none":       {r.MoveKey(ctx, "b", "z"), ErrNoKey},
-		"remove of none":     {r.RemoveKey(ctx, "b"), ErrNoKey},
-		"set the starter":    {r.SetAccount(ctx, Starter, Terms{1, day}), ErrNoAccount},
-		"remove the starter": {r.RemoveAccount(ctx, start, Starter), ErrNoAccount},
+		"key of two":         {r.AddKey(ctx, 3, "a"), depot.ErrTaken},
+		"key of nobody":      {r.AddKey(ctx, 99, "z"), depot.ErrNoAccount},
+		"key of the starter": {r.AddKey(ctx, depot.StarterAccount, "z"), depot.ErrNoAccount},
+		"move to a taken":    {r.MoveKey(ctx, "a", "c"), depot.ErrTaken},
+		"move of none":       {r.MoveKey(ctx, "b", "z"), depot.ErrNoKey},
+		"remove of none":     {r.RemoveKey(ctx, "b"), depot.ErrNoKey},
+		"set the starter":    {r.SetAccount(ctx, depot.StarterAccount, depot.Terms{Quota: 1, MaxLease: day}), depot.ErrNoAccount},
+		"remove the starter": {r.RemoveAccount(ctx, start, depot.StarterAccount), depot.ErrNoAccount},
 	} {
 		if !errors.Is(got.err, got.want) {
 			t.Errorf("%s: %v", name, got.err)
@@ -615,28 +617,28 @@ func TestAccountsAndKeys(t *testing.T) {
 	if id, err := r.AccountOf(ctx, "c"); err != nil || id != 2 {
 		t.Error(id, err)
 	}
-	if _, err := r.AddAccount(ctx, start, "p2", Terms{1, day}); !errors.Is(err, ErrTaken) {
+	if _, err := r.AddAccount(ctx, start, "p2", depot.Terms{Quota: 1, MaxLease: day}); !errors.Is(err, depot.ErrTaken) {
 		t.Error(err)
 	}
-	for _, bad := range []Terms{{-1, day}, {depot.MaxBytes + 1, day}, {1, 0}, {1, 4000 * day}} {
+	for _, bad := range []depot.Terms{{Quota: -1, MaxLease: day}, {Quota: depot.MaxBytes + 1, MaxLease: day}, {Quota: 1, MaxLease: 0}, {Quota: 1, MaxLease: 4000 * day}} {
 		if _, err := r.AddAccount(ctx, start, "bad", bad); err == nil {
 			t.Error(bad)
 		}
 	}
-	_, err := r.Hold(ctx, start, r.ask(Starter, ids[0], 1))
+	_, err := r.Hold(ctx, start, r.ask(depot.StarterAccount, ids[0], 1))
 	refused(t, err, depot.BadRequest)
 	_, err = r.Hold(ctx, start, r.ask(99, ids[0], 1))
 	refused(t, err, depot.UnknownAccount)
 	r.stable(ids[0])
-	if err := r.RemoveAccount(ctx, start, 2); !errors.Is(err, ErrInUse) {
+	if err := r.RemoveAccount(ctx, start, 2); !errors.Is(err, depot.ErrInUse) {
 		t.Error(err)
 	}
 	r.ok(r.RemoveAccount(ctx, start.Add(11*day), 2))
-	if _, err := r.AccountOf(ctx, "a"); !errors.Is(err, ErrNoKey) {
+	if _, err := r.AccountOf(ctx, "a"); !errors.Is(err, depot.ErrNoKey) {
 		t.Error(err)
 	}
 	all, err := r.Accounts(ctx, start)
-	if err != nil || len(all) != 2 || all[0].Name != "starter" || all[1].Name != "p3" || all[1].Terms != (Terms{1000, 31 * day}) || !all[1].Complete {
+	if err != nil || len(all) != 2 || all[0].Name != "starter" || all[1].Name != "p3" || all[1].Terms != (depot.Terms{Quota: 1000, MaxLease: 31 * day}) || !all[1].Complete {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -670,7 +672,7 @@ func TestListsAreOfLiveLeasesAndOfOneState(t *testing.T) {
 		r.stable(id)
 	}
 	got, err := r.Holdings(t.Context(), start, 2, ids[0], 1)
-	want := Lease{ids[1], 2, depot.Stable, 100, start, start, start.Add(10 * day)}
+	want := depot.Lease{Share: ids[1], Account: 2, State: depot.Stable, Bytes: 100, Granted: start, Renewed: start, Expires: start.Add(10 * day)}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -678,7 +680,7 @@ func TestListsAreOfLiveLeasesAndOfOneState(t *testing.T) {
 		t.Error(got, err)
 	}
 	in, err := r.In(t.Context(), depot.Stable, ids[0], 1)
-	if err != nil || len(in) != 1 || in[0] != (Share{ids[1], depot.Stable, 100, start}) {
+	if err != nil || len(in) != 1 || in[0] != (depot.Kept{Share: ids[1], State: depot.Stable, Bytes: 100, Since: start}) {
 		t.Errorf("%+v, %v", in, err)
 	}
 	would, last, err := r.Candidates(t.Context(), start.Add(12*day), ids[0], 2)
@@ -709,7 +711,7 @@ func TestGraceOutlivesTheLease(t *testing.T) {
 		clear(r.disk)
 		r.ok(remove(r))
 		r.used(start, 2, 0)
-		if err := r.Collect(t.Context(), end.Add(depot.Grace-1), ids[0]); !errors.Is(err, ErrKept) {
+		if err := r.Collect(t.Context(), end.Add(depot.Grace-1), ids[0]); !errors.Is(err, depot.ErrKept) {
 			t.Errorf("%s: %v", name, err)
 		}
 		r.ok(r.Collect(t.Context(), end.Add(depot.Grace), ids[0]))
@@ -720,13 +722,13 @@ func TestShareHeldForItselfStaysWhenANameMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stable(ids[0])
-	_, err := r.Replace(t.Context(), start, Replace{Ask: r.ask(2, ids[0], 100), Name: "n"})
+	_, err := r.Replace(t.Context(), start, depot.Replace{Ask: r.ask(2, ids[0], 100), Name: "n"})
 	r.ok(err)
-	_, err = r.Replace(t.Context(), start, Replace{Ask: r.ask(2, ids[1], 100), Name: "n", Expect: ids[0]})
+	_, err = r.Replace(t.Context(), start, depot.Replace{Ask: r.ask(2, ids[1], 100), Name: "n", Expect: ids[0]})
 	r.ok(err)
 	r.complete(ids[1])
 	r.used(start, 2, 200)
-	if err := r.Collect(t.Context(), start, ids[0]); !errors.Is(err, ErrKept) {
+	if err := r.Collect(t.Context(), start, ids[0]); !errors.Is(err, depot.ErrKept) {
 		t.Error(err)
 	}
 }
@@ -747,4 +749,53 @@ func TestMissingPiecesAddUp(t *testing.T) {
 		}
 	}
 	r.state(ids[0], depot.Corrupt)
+}
+
+func TestDatabaseKnowsWhoseItIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok(r.CycleDone(t.Context(), start, Crawl{Cycle: 1}))
+	r.ok(r.SetIdentity(t.Context(), "d", "s"))
+	if m, err := r.Meta(t.Context()); err != nil || m.Depot != "d" || m.Self != "s" || !m.CompleteSince.IsZero() {
+		t.Errorf("%+v, %v", m, err)
+	}
+	r.ok(r.AddKey(t.Context(), 2, "b"))
+	r.ok(r.AddKey(t.Context(), 2, "a"))
+	if keys, err := r.Keys(t.Context(), 2); err != nil || !slices.Equal(keys, []peers.ID{"a", "b"}) {
+		t.Error(keys, err)
+	}
+	a, err := r.Info(t.Context(), start, 2)
+	if err != nil || a.ID != 2 || a.Quota != 1000 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if id, err := r.Named(t.Context(), a.Name); err != nil || id != 2 {
+		t.Error(id, err)
+	}
+	if _, err := r.Named(t.Context(), "nobody"); !errors.Is(err, depot.ErrNoAccount) {
+		t.Error(err)
+	}
+	if _, err := r.Info(t.Context(), start, 99); !errors.Is(err, depot.ErrNoAccount) {
+		t.Error(err)
+	}
+}
+
+// A share that disappeared with its manifest is found missing as one piece: what was
+// noted of its pieces before is no error.
+func TestDamageOfAnUnknownNumberOfPieces(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	at := start
+	for _, n := range []int{40, 40, 1, 1, 40, 40} {
+		_, err := r.Looked(t.Context(), at, ids[0], share.FullSet(n))
+		r.ok(err)
+		at = at.Add(depot.StrikeGap)
+	}
+	if m, err := r.Missing(t.Context(), ids[0], 40); err != nil || m.Count() != 40 {
+		t.Error(m, err)
+	}
+	all, err := r.Shares(t.Context(), share.ID{}, 10)
+	if err != nil || len(all) != 1 || all[0].State != depot.Corrupt || !all[0].Struck {
+		t.Errorf("%+v, %v", all, err)
+	}
 }

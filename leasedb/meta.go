@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/piecelease/fetcher/depot"
 )
 
 // keptCrawls are the reports of cycles that are kept.
@@ -44,21 +46,15 @@ func (d *DB) Crawls(ctx context.Context) (out []Crawl, err error) {
 	return out, err
 }
 
-// Meta is what the database knows of itself.
-type Meta struct {
-	CompleteSince time.Time // zero: it is not
-	GC, Frozen    bool
-	Clock, Place  []byte // as they were set; nil: never
-}
-
 // Meta reads it.
-func (d *DB) Meta(ctx context.Context) (m Meta, err error) {
+func (d *DB) Meta(ctx context.Context) (m depot.Meta, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
-		return t.rows(`SELECT coalesce(complete_since, 0), gc, frozen, clock, place FROM meta`, func(s *sqlite.Stmt) error {
+		return t.rows(`SELECT coalesce(complete_since, 0), gc, frozen, clock, place, depot, self FROM meta`, func(s *sqlite.Stmt) error {
 			if at := s.ColumnInt64(0); at != 0 {
 				m.CompleteSince = time.Unix(at, 0)
 			}
 			m.GC, m.Frozen = s.ColumnBool(1), s.ColumnBool(2)
+			m.Depot, m.Self = s.ColumnText(5), s.ColumnText(6)
 			for i, b := range []*[]byte{&m.Clock, &m.Place} {
 				if !s.ColumnIsNull(3 + i) {
 					*b = make([]byte, s.ColumnLen(3+i))
@@ -83,6 +79,12 @@ func (d *DB) SetClock(ctx context.Context, clock []byte, frozen bool) error {
 // SetPlace stores where the crawler is. CycleDone clears it.
 func (d *DB) SetPlace(ctx context.Context, place []byte) error {
 	return d.set(ctx, `place = ?1`, place)
+}
+
+// SetIdentity says whose shares these are, by the name of the depot and that of this
+// database. Until a whole cycle of the crawler is done, the database is not complete.
+func (d *DB) SetIdentity(ctx context.Context, depot, self string) error {
+	return d.set(ctx, `depot = ?1, self = ?2, complete_since = NULL, place = NULL`, depot, self)
 }
 
 func (d *DB) set(ctx context.Context, what string, args ...any) error {

@@ -11,7 +11,7 @@ import (
 // counted, nothing is put off. Histories compare the database with it.
 type model struct {
 	now      int64
-	quota    map[Account]int64
+	quota    map[depot.Account]int64
 	longest  int64
 	shares   map[share.ID]*mShare
 	names    map[mName]*mNamed
@@ -27,7 +27,7 @@ type mShare struct {
 	measured      bool
 	struckAt      int64
 	struck, lost  uint8 // bits of pieces
-	leases        map[Account]*mLease
+	leases        map[depot.Account]*mLease
 }
 
 type mLease struct {
@@ -36,7 +36,7 @@ type mLease struct {
 }
 
 type mName struct {
-	account Account
+	account depot.Account
 	name    string
 }
 
@@ -46,7 +46,7 @@ func (m *model) get(id share.ID) *mShare {
 	if s := m.shares[id]; s != nil {
 		return s
 	}
-	return &mShare{leases: map[Account]*mLease{}}
+	return &mShare{leases: map[depot.Account]*mLease{}}
 }
 
 // tick lets time pass: what expires is gone at its second.
@@ -62,7 +62,7 @@ func (m *model) tick(now int64) {
 	}
 }
 
-func (m *model) end(id share.ID, a Account) {
+func (m *model) end(id share.ID, a depot.Account) {
 	delete(m.shares[id].leases, a)
 	for k, n := range m.names {
 		if k.account != a {
@@ -80,7 +80,7 @@ func (m *model) end(id share.ID, a Account) {
 	}
 }
 
-func (m *model) used(a Account) (n int64) {
+func (m *model) used(a depot.Account) (n int64) {
 	for _, s := range m.shares {
 		if l := s.leases[a]; l != nil {
 			n += l.bytes
@@ -89,16 +89,16 @@ func (m *model) used(a Account) (n int64) {
 	return n
 }
 
-func (m *model) grant(a Ask, own bool) (Granted, depot.Reason) {
+func (m *model) grant(a depot.Ask, own bool) (depot.Granted, depot.Reason) {
 	s, until := m.get(a.Share), min(a.Until.Unix(), m.now+m.longest)
 	l := s.leases[a.Account]
 	switch {
 	case s.state == depot.Going:
-		return Granted{}, depot.Leaving
+		return depot.Granted{}, depot.Leaving
 	case until <= m.now:
-		return Granted{}, depot.BadTime
+		return depot.Granted{}, depot.BadTime
 	case l != nil && a.Bytes != l.bytes, l == nil && s.measured && a.Bytes != s.bytes:
-		return Granted{}, depot.WrongBytes
+		return depot.Granted{}, depot.WrongBytes
 	}
 	had := m.now
 	if l == nil {
@@ -110,10 +110,10 @@ func (m *model) grant(a Ask, own bool) (Granted, depot.Reason) {
 		}
 		fresh := max(0, a.Bytes-s.bytes)
 		if m.used(a.Account)+a.Bytes > m.quota[a.Account] {
-			return Granted{}, depot.OverQuota
+			return depot.Granted{}, depot.OverQuota
 		}
 		if fresh > 0 && coming+fresh > a.Space.Free-a.Space.Reserve {
-			return Granted{}, depot.NoSpace
+			return depot.Granted{}, depot.NoSpace
 		}
 		if s.state == depot.None {
 			s.state = depot.Coming
@@ -125,36 +125,36 @@ func (m *model) grant(a Ask, own bool) (Granted, depot.Reason) {
 		had = l.expires
 	}
 	l.expires, l.own = max(until, l.expires), l.own || own
-	return Granted{s.state, a.Bytes, time.Unix(l.expires, 0), time.Duration(l.expires-had) * time.Second}, 0
+	return depot.Granted{State: s.state, Bytes: a.Bytes, Expires: time.Unix(l.expires, 0), Added: time.Duration(l.expires-had) * time.Second}, 0
 }
 
-func (m *model) renew(a Ask) (Granted, depot.Reason) {
+func (m *model) renew(a depot.Ask) (depot.Granted, depot.Reason) {
 	l := m.get(a.Share).leases[a.Account]
 	if l == nil {
-		return Granted{}, depot.NoLease
+		return depot.Granted{}, depot.NoLease
 	}
 	a.Bytes = l.bytes
 	return m.grant(a, false)
 }
 
-func (m *model) release(a Ask) (Granted, depot.Reason) {
+func (m *model) release(a depot.Ask) (depot.Granted, depot.Reason) {
 	s := m.get(a.Share)
 	l := s.leases[a.Account]
 	if l == nil {
-		return Granted{}, depot.NoLease
+		return depot.Granted{}, depot.NoLease
 	}
 	m.end(a.Share, a.Account)
-	return Granted{State: s.state, Bytes: l.bytes}, 0
+	return depot.Granted{State: s.state, Bytes: l.bytes}, 0
 }
 
-func (m *model) replace(r Replace) (Granted, depot.Reason) {
+func (m *model) replace(r depot.Replace) (depot.Granted, depot.Reason) {
 	k := mName{r.Account, r.Name}
 	n := m.names[k]
 	if n == nil {
 		n = &mNamed{}
 	}
 	if n.share != r.Expect || (n.next != r.Supersedes && n.next != r.Share) {
-		return Granted{}, depot.NameMoved
+		return depot.Granted{}, depot.NameMoved
 	}
 	g, why := m.grant(r.Ask, false)
 	if why != 0 {
@@ -172,7 +172,7 @@ func (m *model) replace(r Replace) (Granted, depot.Reason) {
 }
 
 // drop ends a lease that neither the account itself nor a name needs.
-func (m *model) drop(id share.ID, a Account) {
+func (m *model) drop(id share.ID, a depot.Account) {
 	l := m.get(id).leases[a]
 	for k, n := range m.names {
 		if k.account == a && (n.share == id || n.next == id) {

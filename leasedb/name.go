@@ -8,46 +8,26 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/piecelease/fetcher/depot"
-	"github.com/piecelease/fetcher/share"
 )
-
-// A Name stands for one share of an account after the other. Coming takes the place
-// of Share as soon as it is stable; until then both are leased.
-type Name struct {
-	Name          string
-	Share, Coming share.ID // zero if there is none
-}
-
-// A Replace asks that a name stand for Ask.Share once that is stable.
-type Replace struct {
-	Ask
-	Name string // 1 to 256 bytes
-	// Expect is what the name stands for now; zero: nothing. If it is another
-	// share, or another replacement runs, the refusal says so.
-	Expect share.ID
-	// Supersedes is the share that is coming under this name and shall not; zero if
-	// none is.
-	Supersedes share.ID
-}
 
 // Replace makes or renews a lease of the new share and, when that is stable, moves
 // the name and ends the lease of the old one, unless the account holds that for
 // itself or by another name.
-func (d *DB) Replace(ctx context.Context, now time.Time, r Replace) (Granted, error) {
+func (d *DB) Replace(ctx context.Context, now time.Time, r depot.Replace) (depot.Granted, error) {
 	if len(r.Name) == 0 || len(r.Name) > 256 {
-		return Granted{}, &depot.Refusal{Reason: depot.BadRequest}
+		return depot.Granted{}, &depot.Refusal{Reason: depot.BadRequest}
 	}
 	about := r.Name + "\x00" + string(r.Expect.Bytes()) + string(r.Supersedes.Bytes())
-	return d.ask(ctx, now, verbReplace, about, r.Ask, func(t *tx, acc account) (Granted, error) { return t.replace(r, acc) })
+	return d.ask(ctx, now, verbReplace, about, r.Ask, func(t *tx, acc account) (depot.Granted, error) { return t.replace(r, acc) })
 }
 
-func (t *tx) replace(r Replace, acc account) (Granted, error) {
+func (t *tx) replace(r depot.Replace, acc account) (depot.Granted, error) {
 	had, next, err := t.named(acc.id, r.Name)
 	if err != nil {
-		return Granted{}, err
+		return depot.Granted{}, err
 	}
 	if had.share != r.Expect || (next.share != r.Supersedes && next.share != r.Share) {
-		return Granted{}, &depot.Refusal{Reason: depot.NameMoved, Current: had.share, Coming: next.share}
+		return depot.Granted{}, &depot.Refusal{Reason: depot.NameMoved, Current: had.share, Coming: next.share}
 	}
 	g, err := t.grant(r.Ask, acc, 0)
 	if err != nil {
@@ -145,13 +125,13 @@ func (t *tx) drop(id, account int64) error {
 }
 
 // Names are those of an account that come after a name, at most limit of them.
-func (d *DB) Names(ctx context.Context, now time.Time, account Account, after string, limit int) (out []Name, err error) {
+func (d *DB) Names(ctx context.Context, now time.Time, account depot.Account, after string, limit int) (out []depot.Name, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		return t.rows(`SELECT n.name, s.share, x.share FROM names n
 		  LEFT JOIN leases l ON l.share = n.share AND l.account = n.account AND l.expires > ?3 LEFT JOIN shares s ON s.id = l.share
 		  LEFT JOIN leases m ON m.share = n.next AND m.account = n.account AND m.expires > ?3 LEFT JOIN shares x ON x.id = m.share
 		  WHERE n.account = ?1 AND n.name > ?2 AND (s.id IS NOT NULL OR x.id IS NOT NULL) ORDER BY n.name LIMIT ?4`, func(s *sqlite.Stmt) error {
-			n := Name{Name: s.ColumnText(0)}
+			n := depot.Name{Name: s.ColumnText(0)}
 			var a, b error
 			if !s.ColumnIsNull(1) {
 				n.Share, a = shareID(s, 1)

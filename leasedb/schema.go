@@ -5,7 +5,8 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // schema: bytes, and seconds since 1970. shares.lapsed is the end of the last lease
 // that expired and was swept. leases.own says that the share was asked for itself,
 // not by a name. The index due has all that Usage and Sweep ask of leases; the table is
-// in the order of accounts, so that a sweep of one touches few pages.
+// in the order of accounts, so that a sweep of one touches few pages. meta.depot names the depot
+// whose shares these are, and meta.self this database; see SetIdentity.
 var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	`CREATE TABLE accounts(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL,
 	   max_lease INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 0);
@@ -31,6 +32,6 @@ var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	 CREATE TABLE strikes(share INTEGER PRIMARY KEY REFERENCES shares, at INTEGER NOT NULL, bad BLOB NOT NULL);
 	 CREATE TABLE crawls(cycle INTEGER PRIMARY KEY, report BLOB NOT NULL);
 	 CREATE TABLE meta(one INTEGER PRIMARY KEY CHECK(one = 1), complete_since INTEGER, gc INTEGER NOT NULL DEFAULT 0,
-	   frozen INTEGER NOT NULL DEFAULT 0, clock BLOB, place BLOB);
+	   frozen INTEGER NOT NULL DEFAULT 0, clock BLOB, place BLOB, depot TEXT NOT NULL DEFAULT '', self TEXT NOT NULL DEFAULT '');
 	 INSERT INTO meta(one) VALUES (1)`,
 }}

@@ -32,7 +32,7 @@ func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depo
 // did according to those leases: losing the database again and again keeps nothing
 // for ever. Leases that only the disk knows are entered, also beyond a quota; an
 // account that is not known is made, with no quota. It says the state.
-func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []Promise) (state depot.State, err error) {
+func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (state depot.State, err error) {
 	if bytes < 0 || bytes > depot.MaxBytes {
 		return depot.None, fmt.Errorf("%v takes %d bytes: it must be from 0 to %d", id, bytes, int64(depot.MaxBytes))
 	}
@@ -50,7 +50,7 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 			if err := t.move(&r, why); err != nil {
 				return err
 			}
-			leases = append([]Promise{starter(t.time(), leases)}, leases...)
+			leases = append([]depot.Promise{starter(t.time(), leases)}, leases...)
 		}
 		state = r.state
 		if r.state == depot.Going {
@@ -67,18 +67,18 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 }
 
 // starter is the lease of the starter account on a share that was found.
-func starter(now time.Time, leases []Promise) Promise {
+func starter(now time.Time, leases []depot.Promise) depot.Promise {
 	for _, p := range leases {
 		if p.Account == "starter" {
 			return p
 		}
 	}
-	return Promise{"starter", now.Add(depot.Starter).Truncate(time.Second)}
+	return depot.Promise{Account: "starter", Expires: now.Add(depot.Starter).Truncate(time.Second)}
 }
 
 // reenter makes sure of a lease that the disk knows. One that is over counts for the
 // grace only.
-func (t *tx) reenter(r *row, p Promise) error {
+func (t *tx) reenter(r *row, p depot.Promise) error {
 	at := p.Expires.Unix()
 	if at <= t.now {
 		return t.exec(`UPDATE shares SET lapsed = max(lapsed, ?2) WHERE id = ?1`, r.id, at)
@@ -105,7 +105,7 @@ func (t *tx) reenter(r *row, p Promise) error {
 
 // Measure says what a share takes, now that its manifest is here. The leases for
 // which something else was declared end, and no others; their accounts are returned.
-func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int64) (ended []Account, err error) {
+func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int64) (ended []depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
 		if err != nil {
@@ -131,19 +131,19 @@ func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int6
 
 // resize makes the starter's lease count what the share takes: nobody declared it.
 func (t *tx) resize(id, bytes int64) error {
-	l, err := t.lease(id, int64(Starter))
+	l, err := t.lease(id, int64(depot.StarterAccount))
 	if err != nil || l.expires == 0 {
 		return err
 	}
-	if err := t.exec(`UPDATE leases SET bytes = ?3 WHERE share = ?1 AND account = ?2`, id, int64(Starter), bytes); err != nil {
+	if err := t.exec(`UPDATE leases SET bytes = ?3 WHERE share = ?1 AND account = ?2`, id, int64(depot.StarterAccount), bytes); err != nil {
 		return err
 	}
-	return t.exec(`UPDATE accounts SET used = used + ?2 WHERE id = ?1`, int64(Starter), bytes-l.bytes)
+	return t.exec(`UPDATE accounts SET used = used + ?2 WHERE id = ?1`, int64(depot.StarterAccount), bytes-l.bytes)
 }
 
 // endAll ends the leases of a share that which says, an SQL condition with ?2 for
 // arg, but not the starter's.
-func (t *tx) endAll(id int64, which string, arg int64) (ended []Account, err error) {
+func (t *tx) endAll(id int64, which string, arg int64) (ended []depot.Account, err error) {
 	accounts, err := t.column(`SELECT account FROM leases WHERE share = ?1 AND account <> 1 AND `+which+` ORDER BY account`, id, arg)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (t *tx) endAll(id int64, which string, arg int64) (ended []Account, err err
 		if err := t.end(id, a); err != nil {
 			return nil, err
 		}
-		ended = append(ended, Account(a))
+		ended = append(ended, depot.Account(a))
 	}
 	return ended, nil
 }
@@ -160,7 +160,7 @@ func (t *tx) endAll(id int64, which string, arg int64) (ended []Account, err err
 // Fail says that a share that was coming cannot be fetched, for good. Its leases end,
 // but for the starter's: what was found stays as long as it would have. Its accounts
 // are returned. Collect may take it now.
-func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []Account, err error) {
+func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
 		if err != nil {
@@ -172,7 +172,7 @@ func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []Acco
 		if err := t.settleShare(&r); err != nil {
 			return err
 		}
-		ended, err = t.endAll(r.id, `account <> ?2`, int64(Starter))
+		ended, err = t.endAll(r.id, `account <> ?2`, int64(depot.StarterAccount))
 		return err
 	})
 	return ended, err
@@ -258,13 +258,14 @@ func (t *tx) lose(r *row, lost *share.Set) error {
 	return t.exec(`UPDATE shares SET missing = ?2 WHERE id = ?1`, r.id, lost.Bytes())
 }
 
-// set reads a set of pieces of a share of n; nil if there is none.
+// set reads a set of pieces of a share of n; nil if there is none, or one of another
+// number, which was found while the share's manifest was not known.
 func (t *tx) set(query string, id int64, n int) (set *share.Set, err error) {
-	err = t.rows(query, func(s *sqlite.Stmt) (err error) {
+	err = t.rows(query, func(s *sqlite.Stmt) error {
 		b := make([]byte, s.ColumnLen(0))
 		s.ColumnBytes(0, b)
-		set, err = share.ParseSet(n, b)
-		return err
+		set, _ = share.ParseSet(n, b)
+		return nil
 	}, id)
 	return set, err
 }

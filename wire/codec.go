@@ -205,6 +205,21 @@ func (c *coder) share(num protowire.Number, v *share.ID) {
 	}
 }
 
+// otherShare is a share besides the one that a message is about; zero if there is none.
+func (c *coder) otherShare(num protowire.Number, v *share.ID) {
+	if !c.reading {
+		if !v.IsZero() {
+			c.b = appendItem(c.b, num, v.Bytes())
+		}
+	} else if c.chunk(num, shareIDLen) {
+		id, err := share.IDFromBytes(c.data)
+		if err != nil {
+			c.fail("field %d: %v", num, err)
+		}
+		*v = id
+	}
+}
+
 // room makes list able to hold every field num that is to come, once that is known
 // to be at most limit.
 func room[T any](c *coder, num protowire.Number, list *[]T, limit int) {

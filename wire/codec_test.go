@@ -296,6 +296,21 @@ func TestCapsRefuseBeforeAllocating(t *testing.T) {
 		{"piece of a member", "source-down-member", join(id, field(4, protowire.AppendVarint(nil, share.MaxPieces)))},
 		{"members", "fleet-members", many(field(2, field(1, "p")))},
 		{"member without an ID", "fleet-members", join(id, field(2, ""))},
+		{"request", "hold", join(id, field(2, long[:MaxRequestID+1]))},
+		{"bytes of a share", "hold", join(id, number(3, MaxHeldBytes+1))},
+		{"time", "hold", join(id, number(4, maxSeconds+1))},
+		{"sources", "hold", many(field(5, field(1, "p")))},
+		{"name", "hold", join(id, field(6, long[:MaxHoldName+1]))},
+		{"what is expected", "hold", join(id, field(7, long[:36]))},
+		{"request", "renew", join(id, field(2, long))},
+		{"request", "release", join(id, field(2, long))},
+		{"state", "held", join(id, number(4, 256))},
+		{"room", "held", join(id, number(8, MaxHeldBytes+1))},
+		{"after", "holdings", field(1, long)},
+		{"holdings", "holdings-page", bytes.Repeat(field(3, field(1, someID.Bytes())), MaxHoldings+1)},
+		{"holding without a share", "holdings-page", field(3, number(2, 1))},
+		{"quota", "usage-report", number(4, MaxHeldBytes+1)},
+		{"no share", "holding-changed", number(3, 1)},
 		{"short proof", "fleet-term", join(id, field(5, long[:ProofSize-1]))},
 		{"long proof", "fleet-term", join(id, field(5, long[:ProofSize+1]))},
 		{"coordinator", "fleet-term", join(id, field(3, long), field(5, long[:ProofSize]))},
@@ -463,8 +478,8 @@ func TestNumbersMatchTheSchema(t *testing.T) {
 			t.Errorf("kind %d is %s here and %v there", k, got, pb.Envelope_Kind(k))
 		}
 	}
-	if TypeFleetTerm != uint32(pb.MessageType_MESSAGE_TYPE_FLEET_TERM) || TypeFleetTerm != uint32(len(pb.MessageType_name)-1) {
-		t.Errorf("last type is %d here", TypeFleetTerm)
+	if TypeHoldingChanged != uint32(pb.MessageType_MESSAGE_TYPE_HOLDING_CHANGED) || TypeHoldingChanged != uint32(len(pb.MessageType_name)-1) {
+		t.Errorf("last type is %d here", TypeHoldingChanged)
 	}
 	if s := Status(9).String(); s != "status 9" {
 		t.Error(s)

@@ -74,3 +74,12 @@ func FuzzParseSourceHasMore(f *testing.F)   { fuzz(f, "source-has-more") }
 func FuzzParseSourceDown(f *testing.F)      { fuzz(f, "source-down", "source-down-member") }
 func FuzzParseFleetMembers(f *testing.F)    { fuzz(f, "fleet-members") }
 func FuzzParseFleetTerm(f *testing.F)       { fuzz(f, "fleet-term") }
+func FuzzParseHold(f *testing.F)            { fuzz(f, "hold", "hold-name") }
+func FuzzParseRenew(f *testing.F)           { fuzz(f, "renew") }
+func FuzzParseRelease(f *testing.F)         { fuzz(f, "release") }
+func FuzzParseHeld(f *testing.F)            { fuzz(f, "held", "held-refused") }
+func FuzzParseHoldings(f *testing.F)        { fuzz(f, "holdings") }
+func FuzzParseHoldingsPage(f *testing.F)    { fuzz(f, "holdings-page") }
+func FuzzParseUsage(f *testing.F)           { fuzz(f, "usage") }
+func FuzzParseUsageReport(f *testing.F)     { fuzz(f, "usage-report") }
+func FuzzParseHoldingChanged(f *testing.F)  { fuzz(f, "holding-changed") }

@@ -74,6 +74,15 @@ var someID = func() share.ID {
 	return id
 }()
 
+// otherID is another one.
+var otherID = share.IDOf(someID.Bytes())
+
+var (
+	largeHold = Hold{someID, longText[:MaxRequestID], MaxHeldBytes, maxSeconds, repeat(MaxHoldSources, peers.Addr{ID: longPeer, Addrs: longAddrs}),
+		longText[:MaxHoldName], otherID, otherID}
+	largeHeld = Held{someID, maxSeconds, 255, 255, MaxHeldBytes, maxSeconds, maxSeconds, MaxHeldBytes, MaxDuration, otherID, otherID}
+)
+
 func proofOf(n int) (hashes []share.Hash, flat []byte) {
 	for i := range n {
 		h := share.Hash{byte(i), 31: 0xff}
@@ -252,6 +261,38 @@ var codecs = []codec{
 		FleetTerm{someID, 300, peers.Addr{ID: somePeer, Addrs: []string{someAddr}}, [ProofSize]byte(repeat(ProofSize, byte(0xa5)))},
 		FleetTerm{someID, maxToken, peers.Addr{ID: longPeer, Addrs: longAddrs}, [ProofSize]byte(repeat(ProofSize, byte(0xff)))},
 		&pb.FleetTerm{Share: someID.Bytes(), Term: 300, Coordinator: somePeer, Addrs: []string{someAddr}, Proof: repeat(ProofSize, byte(0xa5))}),
+
+	of("hold", Append[Hold], Parse[Hold], drawHold,
+		Hold{Share: someID, Request: "r1", Bytes: 53_248, Until: 2_000_000_000, Sources: []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}}, largeHold,
+		&pb.Hold{Share: someID.Bytes(), Request: "r1", Bytes: 53_248, Until: 2_000_000_000,
+			Sources: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
+	of("hold-name", Append[Hold], Parse[Hold], drawHold,
+		Hold{Share: someID, Request: "r2", Bytes: 1, Until: 5, Name: "photos", Expect: otherID, Supersedes: otherID}, largeHold,
+		&pb.Hold{Share: someID.Bytes(), Request: "r2", Bytes: 1, Until: 5, Name: "photos", Expect: otherID.Bytes(), Supersedes: otherID.Bytes()}),
+	of("renew", Append[Renew], Parse[Renew], drawRenew,
+		Renew{someID, "r3", 2_000_000_000}, Renew{someID, longText[:MaxRequestID], maxSeconds},
+		&pb.Renew{Share: someID.Bytes(), Request: "r3", Until: 2_000_000_000}),
+	of("release", Append[Release], Parse[Release], drawRelease,
+		Release{someID, "r4"}, Release{someID, longText[:MaxRequestID]}, &pb.Release{Share: someID.Bytes(), Request: "r4"}),
+	of("held", Append[Held], Parse[Held], drawHeld,
+		Held{Share: someID, At: 1_900_000_000, State: 1, Bytes: 53_248, Expires: 2_000_000_000, Added: 100_000_000}, largeHeld,
+		&pb.Held{Share: someID.Bytes(), At: 1_900_000_000, State: 1, Bytes: 53_248, Expires: 2_000_000_000, Added: 100_000_000}),
+	of("held-refused", Append[Held], Parse[Held], drawHeld,
+		Held{Share: someID, At: 1_900_000_000, Refused: 7, Room: 9, Retry: time.Minute, Current: someID, Coming: otherID}, largeHeld,
+		&pb.Held{Share: someID.Bytes(), At: 1_900_000_000, Refused: 7, Room: 9, RetryMs: 60_000, Current: someID.Bytes(), Coming: otherID.Bytes()}),
+	of("holdings", Append[Holdings], Parse[Holdings], drawHoldings, Holdings{someID}, Holdings{someID}, &pb.Holdings{After: someID.Bytes()}),
+	of("holdings-page", Append[HoldingsPage], Parse[HoldingsPage], drawHoldingsPage,
+		HoldingsPage{1_900_000_000, 1, []Holding{{someID, 2, 53_248, 2_000_000_000}, {Share: otherID}}, true},
+		HoldingsPage{maxSeconds, 255, repeat(MaxHoldings, Holding{someID, 255, MaxHeldBytes, maxSeconds}), true},
+		&pb.HoldingsPage{At: 1_900_000_000, Refused: 1, More: true, Items: []*pb.HoldingsPage_Item{
+			{Share: someID.Bytes(), State: 2, Bytes: 53_248, Expires: 2_000_000_000}, {Share: otherID.Bytes()}}}),
+	of("usage", Append[Usage], Parse[Usage], drawUsage, Usage{true}, Usage{true}, &pb.Usage{Watch: true}),
+	of("usage-report", Append[UsageReport], Parse[UsageReport], drawUsageReport,
+		UsageReport{1_900_000_000, 1, 53_248, 1 << 30, 2_678_400, true}, UsageReport{maxSeconds, 255, MaxHeldBytes, MaxHeldBytes, maxSeconds, true},
+		&pb.UsageReport{At: 1_900_000_000, Refused: 1, Used: 53_248, Quota: 1 << 30, MaxLease: 2_678_400, Complete: true}),
+	of("holding-changed", Append[HoldingChanged], Parse[HoldingChanged], drawHoldingChanged,
+		HoldingChanged{1_900_000_000, Holding{someID, 3, 53_248, 2_000_000_000}}, HoldingChanged{maxSeconds, Holding{someID, 255, MaxHeldBytes, maxSeconds}},
+		&pb.HoldingChanged{Share: someID.Bytes(), At: 1_900_000_000, State: 3, Bytes: 53_248, Expires: 2_000_000_000}),
 }
 
 func codecOf(name string) codec {
@@ -451,4 +492,54 @@ func drawFleetMembers(t *rapid.T) FleetMembers {
 	return FleetMembers{drawID(t), drawList(t, "members", MaxMembers, func(t *rapid.T) peers.Addr {
 		return peers.Addr{ID: "p" + peers.ID(text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
 	})}
+}
+
+func drawNumber(t *rapid.T, limit int64) int64 { return rapid.Int64Range(0, limit).Draw(t, "number") }
+
+func drawOtherID(t *rapid.T) share.ID {
+	if drawBool(t) {
+		return share.ID{}
+	}
+	return drawID(t)
+}
+
+func drawHold(t *rapid.T) Hold {
+	return Hold{drawID(t), text(MaxRequestID).Draw(t, "request"), drawNumber(t, MaxHeldBytes), drawNumber(t, maxSeconds),
+		drawList(t, "sources", MaxHoldSources, func(t *rapid.T) peers.Addr {
+			return peers.Addr{ID: "p" + peers.ID(text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
+		}), text(MaxHoldName).Draw(t, "name"), drawOtherID(t), drawOtherID(t)}
+}
+
+func drawRenew(t *rapid.T) Renew {
+	return Renew{drawID(t), text(MaxRequestID).Draw(t, "request"), drawNumber(t, maxSeconds)}
+}
+
+func drawRelease(t *rapid.T) Release {
+	return Release{drawID(t), text(MaxRequestID).Draw(t, "request")}
+}
+
+func drawHeld(t *rapid.T) Held {
+	return Held{drawID(t), drawNumber(t, maxSeconds), rapid.Uint8().Draw(t, "refused"), rapid.Uint8().Draw(t, "state"), drawNumber(t, MaxHeldBytes),
+		drawNumber(t, maxSeconds), drawNumber(t, maxSeconds), drawNumber(t, MaxHeldBytes), drawMS(t), drawOtherID(t), drawOtherID(t)}
+}
+
+func drawHolding(t *rapid.T) Holding {
+	return Holding{drawID(t), rapid.Uint8().Draw(t, "state"), drawNumber(t, MaxHeldBytes), drawNumber(t, maxSeconds)}
+}
+
+func drawHoldings(t *rapid.T) Holdings { return Holdings{drawOtherID(t)} }
+
+func drawHoldingsPage(t *rapid.T) HoldingsPage {
+	return HoldingsPage{drawNumber(t, maxSeconds), rapid.Uint8().Draw(t, "refused"), drawList(t, "items", MaxHoldings, drawHolding), drawBool(t)}
+}
+
+func drawUsage(t *rapid.T) Usage { return Usage{drawBool(t)} }
+
+func drawUsageReport(t *rapid.T) UsageReport {
+	return UsageReport{drawNumber(t, maxSeconds), rapid.Uint8().Draw(t, "refused"), drawNumber(t, MaxHeldBytes), drawNumber(t, MaxHeldBytes),
+		drawNumber(t, maxSeconds), drawBool(t)}
+}
+
+func drawHoldingChanged(t *rapid.T) HoldingChanged {
+	return HoldingChanged{drawNumber(t, maxSeconds), drawHolding(t)}
 }

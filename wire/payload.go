@@ -31,6 +31,15 @@ const (
 	TypeSourceDown
 	TypeFleetMembers
 	TypeFleetTerm
+	TypeHold
+	TypeHeld
+	TypeRenew
+	TypeRelease
+	TypeHoldings
+	TypeHoldingsPage
+	TypeUsage
+	TypeUsageReport
+	TypeHoldingChanged
 )
 
 var payloads = [...]payload{
@@ -53,6 +62,15 @@ var payloads = [...]payload{
 	TypeSourceDown:      payloadOf[SourceDown](),
 	TypeFleetMembers:    payloadOf[FleetMembers](),
 	TypeFleetTerm:       payloadOf[FleetTerm](),
+	TypeHold:            payloadOf[Hold](),
+	TypeHeld:            payloadOf[Held](),
+	TypeRenew:           payloadOf[Renew](),
+	TypeRelease:         payloadOf[Release](),
+	TypeHoldings:        payloadOf[Holdings](),
+	TypeHoldingsPage:    payloadOf[HoldingsPage](),
+	TypeUsage:           payloadOf[Usage](),
+	TypeUsageReport:     payloadOf[UsageReport](),
+	TypeHoldingChanged:  payloadOf[HoldingChanged](),
 }
 
 // A payload is how one type of message is written and read.
@@ -61,7 +79,8 @@ type payload struct {
 	parse  func([]byte) (any, error)
 }
 
-// A message is one that an envelope carries. Each is about a share.
+// A message is one that an envelope carries. Each is about a share, but for those with a
+// method shareless.
 type message[T any] interface {
 	*T
 	fields(*coder)
@@ -121,7 +140,9 @@ func Parse[T any, M message[T]](b []byte) (T, error) {
 	for c.next() {
 		M(&m).fields(&c)
 	}
-	c.need(c.shared, "no share")
+	if _, ok := any(M(&m)).(interface{ shareless() }); !ok {
+		c.need(c.shared, "no share")
+	}
 	if h, ok := any(M(&m)).(interface{ haveMap() (*int, *[]byte) }); ok {
 		pieces, bits := h.haveMap()
 		c.need(wholeBits(*pieces, *bits), "%d bytes for %d pieces, or a bit past them", len(*bits), *pieces)

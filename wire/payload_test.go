@@ -18,10 +18,10 @@ func TestEveryPayloadHasItsType(t *testing.T) {
 			t.Errorf("%#v came as %#v, %v", c.sample, got, err)
 		}
 	}
-	if len(seen) != int(TypeFleetTerm) {
-		t.Errorf("%d of %d types are tried", len(seen), TypeFleetTerm)
+	if len(seen) != int(TypeHoldingChanged) {
+		t.Errorf("%d of %d types are tried", len(seen), TypeHoldingChanged)
 	}
-	for _, typ := range []uint32{0, TypeFleetTerm + 1, 1<<32 - 1} {
+	for _, typ := range []uint32{0, TypeHoldingChanged + 1, 1<<32 - 1} {
 		if _, err := (Codec{}).Decode(typ, nil); !errors.Is(err, ErrUnknownType) {
 			t.Errorf("type %d: %v", typ, err)
 		}

@@ -45,6 +45,15 @@ const (
 	MessageType_MESSAGE_TYPE_SOURCE_DOWN      MessageType = 17
 	MessageType_MESSAGE_TYPE_FLEET_MEMBERS    MessageType = 18
 	MessageType_MESSAGE_TYPE_FLEET_TERM       MessageType = 19
+	MessageType_MESSAGE_TYPE_HOLD             MessageType = 20
+	MessageType_MESSAGE_TYPE_HELD             MessageType = 21
+	MessageType_MESSAGE_TYPE_RENEW            MessageType = 22
+	MessageType_MESSAGE_TYPE_RELEASE          MessageType = 23
+	MessageType_MESSAGE_TYPE_HOLDINGS         MessageType = 24
+	MessageType_MESSAGE_TYPE_HOLDINGS_PAGE    MessageType = 25
+	MessageType_MESSAGE_TYPE_USAGE            MessageType = 26
+	MessageType_MESSAGE_TYPE_USAGE_REPORT     MessageType = 27
+	MessageType_MESSAGE_TYPE_HOLDING_CHANGED  MessageType = 28
 )
 
 // Enum value maps for MessageType.
@@ -70,6 +79,15 @@ var (
 		17: "MESSAGE_TYPE_SOURCE_DOWN",
 		18: "MESSAGE_TYPE_FLEET_MEMBERS",
 		19: "MESSAGE_TYPE_FLEET_TERM",
+		20: "MESSAGE_TYPE_HOLD",
+		21: "MESSAGE_TYPE_HELD",
+		22: "MESSAGE_TYPE_RENEW",
+		23: "MESSAGE_TYPE_RELEASE",
+		24: "MESSAGE_TYPE_HOLDINGS",
+		25: "MESSAGE_TYPE_HOLDINGS_PAGE",
+		26: "MESSAGE_TYPE_USAGE",
+		27: "MESSAGE_TYPE_USAGE_REPORT",
+		28: "MESSAGE_TYPE_HOLDING_CHANGED",
 	}
 	MessageType_value = map[string]int32{
 		"MESSAGE_TYPE_UNSPECIFIED":      0,
@@ -92,6 +110,15 @@ var (
 		"MESSAGE_TYPE_SOURCE_DOWN":      17,
 		"MESSAGE_TYPE_FLEET_MEMBERS":    18,
 		"MESSAGE_TYPE_FLEET_TERM":       19,
+		"MESSAGE_TYPE_HOLD":             20,
+		"MESSAGE_TYPE_HELD":             21,
+		"MESSAGE_TYPE_RENEW":            22,
+		"MESSAGE_TYPE_RELEASE":          23,
+		"MESSAGE_TYPE_HOLDINGS":         24,
+		"MESSAGE_TYPE_HOLDINGS_PAGE":    25,
+		"MESSAGE_TYPE_USAGE":            26,
+		"MESSAGE_TYPE_USAGE_REPORT":     27,
+		"MESSAGE_TYPE_HOLDING_CHANGED":  28,
 	}
 )
 
@@ -1623,6 +1650,666 @@ func (x *FleetTerm) GetProof() []byte {
 	return nil
 }
 
+// Account -> depot: keep a share until a time. Answered with Held. With a name, the
+// name is to stand for the share as soon as that is stable.
+type Hold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Request       string                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"` // done once for each
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`    // that the share takes
+	Until         uint64                 `protobuf:"varint,4,opt,name=until,proto3" json:"until,omitempty"`    // by the depot's clock, seconds since 1970
+	Sources       []*PeerAddr            `protobuf:"bytes,5,rep,name=sources,proto3" json:"sources,omitempty"` // besides the sender
+	Name          string                 `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	Expect        []byte                 `protobuf:"bytes,7,opt,name=expect,proto3" json:"expect,omitempty"`         // what the name stands for now
+	Supersedes    []byte                 `protobuf:"bytes,8,opt,name=supersedes,proto3" json:"supersedes,omitempty"` // what was to come under the name, and shall not
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_actor_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Hold) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *Hold) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *Hold) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Hold) GetUntil() uint64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *Hold) GetSources() []*PeerAddr {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *Hold) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Hold) GetExpect() []byte {
+	if x != nil {
+		return x.Expect
+	}
+	return nil
+}
+
+func (x *Hold) GetSupersedes() []byte {
+	if x != nil {
+		return x.Supersedes
+	}
+	return nil
+}
+
+// Depot -> account.
+type Held struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	At            uint64                 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`           // the depot's clock, seconds since 1970
+	Refused       uint32                 `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"` // why; 0 granted
+	State         uint32                 `protobuf:"varint,4,opt,name=state,proto3" json:"state,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Expires       uint64                 `protobuf:"varint,6,opt,name=expires,proto3" json:"expires,omitempty"`                // seconds since 1970; 0 the lease has ended
+	Added         uint64                 `protobuf:"varint,7,opt,name=added,proto3" json:"added,omitempty"`                    // seconds
+	Room          uint64                 `protobuf:"varint,8,opt,name=room,proto3" json:"room,omitempty"`                      // bytes
+	RetryMs       uint32                 `protobuf:"varint,9,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: ask again after; 0 when something has changed
+	Current       []byte                 `protobuf:"bytes,10,opt,name=current,proto3" json:"current,omitempty"`                // what the name stands for
+	Coming        []byte                 `protobuf:"bytes,11,opt,name=coming,proto3" json:"coming,omitempty"`                  // what is to come under it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_actor_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Held) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *Held) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Held) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Held) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *Held) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Held) GetExpires() uint64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+func (x *Held) GetAdded() uint64 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *Held) GetRoom() uint64 {
+	if x != nil {
+		return x.Room
+	}
+	return 0
+}
+
+func (x *Held) GetRetryMs() uint32 {
+	if x != nil {
+		return x.RetryMs
+	}
+	return 0
+}
+
+func (x *Held) GetCurrent() []byte {
+	if x != nil {
+		return x.Current
+	}
+	return nil
+}
+
+func (x *Held) GetComing() []byte {
+	if x != nil {
+		return x.Coming
+	}
+	return nil
+}
+
+// Account -> depot: move the end of a lease. Answered with Held.
+type Renew struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Request       string                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	Until         uint64                 `protobuf:"varint,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Renew) Reset() {
+	*x = Renew{}
+	mi := &file_actor_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renew) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renew) ProtoMessage() {}
+
+func (x *Renew) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renew.ProtoReflect.Descriptor instead.
+func (*Renew) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Renew) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *Renew) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *Renew) GetUntil() uint64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+// Account -> depot: end a lease. Answered with Held.
+type Release struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	Request       string                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Release) Reset() {
+	*x = Release{}
+	mi := &file_actor_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Release) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Release) ProtoMessage() {}
+
+func (x *Release) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Release.ProtoReflect.Descriptor instead.
+func (*Release) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Release) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *Release) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+// Account -> depot: what do I hold? Answered with HoldingsPage.
+type Holdings struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         []byte                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"` // shares with a greater ID
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holdings) Reset() {
+	*x = Holdings{}
+	mi := &file_actor_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holdings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holdings) ProtoMessage() {}
+
+func (x *Holdings) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
+func (*Holdings) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Holdings) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+type HoldingsPage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint64                 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	Refused       uint32                 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	Items         []*HoldingsPage_Item   `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldingsPage) Reset() {
+	*x = HoldingsPage{}
+	mi := &file_actor_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldingsPage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldingsPage) ProtoMessage() {}
+
+func (x *HoldingsPage) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldingsPage.ProtoReflect.Descriptor instead.
+func (*HoldingsPage) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *HoldingsPage) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *HoldingsPage) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *HoldingsPage) GetItems() []*HoldingsPage_Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *HoldingsPage) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// Account -> depot: what do I use? Answered with UsageReport.
+type Usage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Watch         bool                   `protobuf:"varint,1,opt,name=watch,proto3" json:"watch,omitempty"` // and tell me of changes, with HoldingChanged
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_actor_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Usage) GetWatch() bool {
+	if x != nil {
+		return x.Watch
+	}
+	return false
+}
+
+type UsageReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint64                 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	Refused       uint32                 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`                         // bytes
+	Quota         uint64                 `protobuf:"varint,4,opt,name=quota,proto3" json:"quota,omitempty"`                       // bytes
+	MaxLease      uint64                 `protobuf:"varint,5,opt,name=max_lease,json=maxLease,proto3" json:"max_lease,omitempty"` // seconds
+	Complete      bool                   `protobuf:"varint,6,opt,name=complete,proto3" json:"complete,omitempty"`                 // false: there may be more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageReport) Reset() {
+	*x = UsageReport{}
+	mi := &file_actor_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageReport) ProtoMessage() {}
+
+func (x *UsageReport) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageReport.ProtoReflect.Descriptor instead.
+func (*UsageReport) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *UsageReport) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *UsageReport) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *UsageReport) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *UsageReport) GetQuota() uint64 {
+	if x != nil {
+		return x.Quota
+	}
+	return 0
+}
+
+func (x *UsageReport) GetMaxLease() uint64 {
+	if x != nil {
+		return x.MaxLease
+	}
+	return 0
+}
+
+func (x *UsageReport) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+// Depot -> account that watches: a share has come into another state.
+type HoldingChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	At            uint64                 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
+	State         uint32                 `protobuf:"varint,3,opt,name=state,proto3" json:"state,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Expires       uint64                 `protobuf:"varint,5,opt,name=expires,proto3" json:"expires,omitempty"` // 0: the account holds it no more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldingChanged) Reset() {
+	*x = HoldingChanged{}
+	mi := &file_actor_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldingChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldingChanged) ProtoMessage() {}
+
+func (x *HoldingChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldingChanged.ProtoReflect.Descriptor instead.
+func (*HoldingChanged) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *HoldingChanged) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *HoldingChanged) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *HoldingChanged) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *HoldingChanged) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *HoldingChanged) GetExpires() uint64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
 type LeaseProgress_Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
@@ -1634,7 +2321,7 @@ type LeaseProgress_Item struct {
 
 func (x *LeaseProgress_Item) Reset() {
 	*x = LeaseProgress_Item{}
-	mi := &file_actor_proto_msgTypes[22]
+	mi := &file_actor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +2333,7 @@ func (x *LeaseProgress_Item) String() string {
 func (*LeaseProgress_Item) ProtoMessage() {}
 
 func (x *LeaseProgress_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[22]
+	mi := &file_actor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +2381,7 @@ type LeaseReturned_Item struct {
 
 func (x *LeaseReturned_Item) Reset() {
 	*x = LeaseReturned_Item{}
-	mi := &file_actor_proto_msgTypes[23]
+	mi := &file_actor_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +2393,7 @@ func (x *LeaseReturned_Item) String() string {
 func (*LeaseReturned_Item) ProtoMessage() {}
 
 func (x *LeaseReturned_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[23]
+	mi := &file_actor_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2440,7 @@ type LeaseRevoked_Item struct {
 
 func (x *LeaseRevoked_Item) Reset() {
 	*x = LeaseRevoked_Item{}
-	mi := &file_actor_proto_msgTypes[24]
+	mi := &file_actor_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +2452,7 @@ func (x *LeaseRevoked_Item) String() string {
 func (*LeaseRevoked_Item) ProtoMessage() {}
 
 func (x *LeaseRevoked_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[24]
+	mi := &file_actor_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,6 +2478,74 @@ func (x *LeaseRevoked_Item) GetPiece() uint32 {
 func (x *LeaseRevoked_Item) GetToken() uint64 {
 	if x != nil {
 		return x.Token
+	}
+	return 0
+}
+
+type HoldingsPage_Item struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Expires       uint64                 `protobuf:"varint,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldingsPage_Item) Reset() {
+	*x = HoldingsPage_Item{}
+	mi := &file_actor_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldingsPage_Item) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldingsPage_Item) ProtoMessage() {}
+
+func (x *HoldingsPage_Item) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldingsPage_Item.ProtoReflect.Descriptor instead.
+func (*HoldingsPage_Item) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{27, 0}
+}
+
+func (x *HoldingsPage_Item) GetShare() []byte {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *HoldingsPage_Item) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *HoldingsPage_Item) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *HoldingsPage_Item) GetExpires() uint64 {
+	if x != nil {
+		return x.Expires
 	}
 	return 0
 }
@@ -1924,7 +2679,65 @@ const file_actor_proto_rawDesc = "" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12 \n" +
 	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\x12\x14\n" +
 	"\x05addrs\x18\x04 \x03(\tR\x05addrs\x12\x14\n" +
-	"\x05proof\x18\x05 \x01(\fR\x05proof*\xee\x04\n" +
+	"\x05proof\x18\x05 \x01(\fR\x05proof\"\xe0\x01\n" +
+	"\x04Hold\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
+	"\x05until\x18\x04 \x01(\x04R\x05until\x120\n" +
+	"\asources\x18\x05 \x03(\v2\x16.fetcher.wire.PeerAddrR\asources\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12\x16\n" +
+	"\x06expect\x18\a \x01(\fR\x06expect\x12\x1e\n" +
+	"\n" +
+	"supersedes\x18\b \x01(\fR\n" +
+	"supersedes\"\x83\x02\n" +
+	"\x04Held\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x04R\x02at\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\rR\arefused\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\rR\x05state\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\aexpires\x18\x06 \x01(\x04R\aexpires\x12\x14\n" +
+	"\x05added\x18\a \x01(\x04R\x05added\x12\x12\n" +
+	"\x04room\x18\b \x01(\x04R\x04room\x12\x19\n" +
+	"\bretry_ms\x18\t \x01(\rR\aretryMs\x12\x18\n" +
+	"\acurrent\x18\n" +
+	" \x01(\fR\acurrent\x12\x16\n" +
+	"\x06coming\x18\v \x01(\fR\x06coming\"M\n" +
+	"\x05Renew\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\x12\x14\n" +
+	"\x05until\x18\x03 \x01(\x04R\x05until\"9\n" +
+	"\aRelease\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\" \n" +
+	"\bHoldings\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\fR\x05after\"\xe7\x01\n" +
+	"\fHoldingsPage\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x04R\x02at\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\rR\arefused\x125\n" +
+	"\x05items\x18\x03 \x03(\v2\x1f.fetcher.wire.HoldingsPage.ItemR\x05items\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x1ab\n" +
+	"\x04Item\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\rR\x05state\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\aexpires\x18\x04 \x01(\x04R\aexpires\"\x1d\n" +
+	"\x05Usage\x12\x14\n" +
+	"\x05watch\x18\x01 \x01(\bR\x05watch\"\x9a\x01\n" +
+	"\vUsageReport\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x04R\x02at\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\rR\arefused\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x04R\x04used\x12\x14\n" +
+	"\x05quota\x18\x04 \x01(\x04R\x05quota\x12\x1b\n" +
+	"\tmax_lease\x18\x05 \x01(\x04R\bmaxLease\x12\x1a\n" +
+	"\bcomplete\x18\x06 \x01(\bR\bcomplete\"|\n" +
+	"\x0eHoldingChanged\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x04R\x02at\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\rR\x05state\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\aexpires\x18\x05 \x01(\x04R\aexpires*\xe2\x06\n" +
 	"\vMessageType\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16MESSAGE_TYPE_SUBSCRIBE\x10\x01\x12!\n" +
@@ -1946,7 +2759,16 @@ const file_actor_proto_rawDesc = "" +
 	"\x1cMESSAGE_TYPE_SOURCE_HAS_MORE\x10\x10\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_SOURCE_DOWN\x10\x11\x12\x1e\n" +
 	"\x1aMESSAGE_TYPE_FLEET_MEMBERS\x10\x12\x12\x1b\n" +
-	"\x17MESSAGE_TYPE_FLEET_TERM\x10\x13B+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
+	"\x17MESSAGE_TYPE_FLEET_TERM\x10\x13\x12\x15\n" +
+	"\x11MESSAGE_TYPE_HOLD\x10\x14\x12\x15\n" +
+	"\x11MESSAGE_TYPE_HELD\x10\x15\x12\x16\n" +
+	"\x12MESSAGE_TYPE_RENEW\x10\x16\x12\x18\n" +
+	"\x14MESSAGE_TYPE_RELEASE\x10\x17\x12\x19\n" +
+	"\x15MESSAGE_TYPE_HOLDINGS\x10\x18\x12\x1e\n" +
+	"\x1aMESSAGE_TYPE_HOLDINGS_PAGE\x10\x19\x12\x16\n" +
+	"\x12MESSAGE_TYPE_USAGE\x10\x1a\x12\x1d\n" +
+	"\x19MESSAGE_TYPE_USAGE_REPORT\x10\x1b\x12 \n" +
+	"\x1cMESSAGE_TYPE_HOLDING_CHANGED\x10\x1cB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
 
 var (
 	file_actor_proto_rawDescOnce sync.Once
@@ -1961,7 +2783,7 @@ func file_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_actor_proto_goTypes = []any{
 	(MessageType)(0),           // 0: fetcher.wire.MessageType
 	(Envelope_Kind)(0),         // 1: fetcher.wire.Envelope.Kind
@@ -1987,23 +2809,35 @@ var file_actor_proto_goTypes = []any{
 	(*SourceDown)(nil),         // 21: fetcher.wire.SourceDown
 	(*FleetMembers)(nil),       // 22: fetcher.wire.FleetMembers
 	(*FleetTerm)(nil),          // 23: fetcher.wire.FleetTerm
-	(*LeaseProgress_Item)(nil), // 24: fetcher.wire.LeaseProgress.Item
-	(*LeaseReturned_Item)(nil), // 25: fetcher.wire.LeaseReturned.Item
-	(*LeaseRevoked_Item)(nil),  // 26: fetcher.wire.LeaseRevoked.Item
+	(*Hold)(nil),               // 24: fetcher.wire.Hold
+	(*Held)(nil),               // 25: fetcher.wire.Held
+	(*Renew)(nil),              // 26: fetcher.wire.Renew
+	(*Release)(nil),            // 27: fetcher.wire.Release
+	(*Holdings)(nil),           // 28: fetcher.wire.Holdings
+	(*HoldingsPage)(nil),       // 29: fetcher.wire.HoldingsPage
+	(*Usage)(nil),              // 30: fetcher.wire.Usage
+	(*UsageReport)(nil),        // 31: fetcher.wire.UsageReport
+	(*HoldingChanged)(nil),     // 32: fetcher.wire.HoldingChanged
+	(*LeaseProgress_Item)(nil), // 33: fetcher.wire.LeaseProgress.Item
+	(*LeaseReturned_Item)(nil), // 34: fetcher.wire.LeaseReturned.Item
+	(*LeaseRevoked_Item)(nil),  // 35: fetcher.wire.LeaseRevoked.Item
+	(*HoldingsPage_Item)(nil),  // 36: fetcher.wire.HoldingsPage.Item
 }
 var file_actor_proto_depIdxs = []int32{
 	1,  // 0: fetcher.wire.Envelope.kind:type_name -> fetcher.wire.Envelope.Kind
 	5,  // 1: fetcher.wire.SubscribeResult.children:type_name -> fetcher.wire.PeerAddr
 	13, // 2: fetcher.wire.LeaseResponse.leases:type_name -> fetcher.wire.Lease
-	24, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
-	25, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
-	26, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
+	33, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
+	34, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
+	35, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
 	5,  // 6: fetcher.wire.FleetMembers.members:type_name -> fetcher.wire.PeerAddr
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	5,  // 7: fetcher.wire.Hold.sources:type_name -> fetcher.wire.PeerAddr
+	36, // 8: fetcher.wire.HoldingsPage.items:type_name -> fetcher.wire.HoldingsPage.Item
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_actor_proto_init() }
@@ -2017,7 +2851,7 @@ func file_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actor_proto_rawDesc), len(file_actor_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   25,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
