@@ -20,6 +20,7 @@ const (
 var larger = map[string]string{
 	"actors/transfer.go Receive": "one call for each message",
 	"fetchpool.Pool":             "one method for each thing that can happen to a source, and each decision behind it",
+	"leasedb.DB":                 "one method for each transaction",
 	"leasemgr.Manager":           "one method for each thing that can happen to a lease, and each decision behind it",
 	"simnet.Node":                "what a story may do to a node, and what a node is to the program",
 	"store.Partial":              "one state on disk; its parts are files of the package",
