@@ -1,8 +1,14 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"time"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/piecelease/fetcher/api"
 )
 
 // flagValues completes the flags of which the values are known.
@@ -10,6 +16,7 @@ var flagValues = map[string][]string{
 	"links":     {"keep", "skip", "refuse"},
 	"log-level": {"debug", "info", "warn", "error"},
 	"listen":    {"none"},
+	"priority":  {"low", "normal", "high"},
 }
 
 // complete has a shell offer what fits. Files are offered for nothing but a path.
@@ -17,19 +24,35 @@ func complete(c *cobra.Command) {
 	add := func(f *pflag.Flag) {
 		offer := cobra.FixedCompletions(flagValues[f.Name], cobra.ShellCompDirectiveNoFileComp)
 		switch f.Name {
-		case "dir", "out", "like":
+		case "dir", "out", "like", "into":
 			offer = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		case "report":
 			offer = cobra.FixedCompletions([]string{"html"}, cobra.ShellCompDirectiveFilterFileExt)
+		case "allow-file", "fleet-secret", "http-cert", "http-key", "socket":
+			offer = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 		}
 		c.RegisterFlagCompletionFunc(f.Name, offer) // fails for one that has one: a command is completed once
 	}
 	c.PersistentFlags().VisitAll(add)
 	c.Flags().VisitAll(add)
-	if c.ValidArgsFunction == nil && c.Name() != "share" && c.Name() != "ls" {
+	if c.ValidArgsFunction == nil && c.Name() != "share" && c.Name() != "ls" && c.Name() != "add" {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, sub := range c.Commands() {
 		complete(sub)
 	}
+}
+
+// completeEntries offers the entries of the node, if one answers within a second.
+func (a asker) completeEntries(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	a.asking(ctx, func(c *api.Client) error {
+		all, err := c.Entries(ctx)
+		for _, e := range all {
+			out = append(out, fmt.Sprintf("%d\t%s, %s", e.ID, printable(nameOf(e)), e.State))
+		}
+		return err
+	})
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -13,17 +13,21 @@ import (
 
 func TestCompletionOffersWhatFits(t *testing.T) {
 	for args, want := range map[string]string{
-		"sim run fl":        "flash-crowd\t",
-		"share --links ":    "keep\nskip\nrefuse\n:4",
-		"--log-level ":      "debug\ninfo\nwarn\nerror\n:4",
-		"fetch ":            ":4", // no files
-		"fetch --only ":     ":4",
-		"cat x ":            ":4",
-		"fetch -o ":         ":16", // folders
-		"ls --dir ":         ":16",
-		"sim run --report ": "html\n:8", // such files
-		"share ":            ":0",       // files
-		"ls ":               ":0",
+		"sim run fl":         "flash-crowd\t",
+		"share --links ":     "keep\nskip\nrefuse\n:4",
+		"--log-level ":       "debug\ninfo\nwarn\nerror\n:4",
+		"fetch ":             ":4", // no files
+		"fetch --only ":      ":4",
+		"cat x ":             ":4",
+		"fetch -o ":          ":16", // folders
+		"ls --dir ":          ":16",
+		"sim run --report ":  "html\n:8", // such files
+		"share ":             ":0",       // files
+		"add ":               ":0",
+		"add --priority ":    "low\nnormal\nhigh\n:4",
+		"node run --into ":   ":16",
+		"node run --socket ": ":0",
+		"ls ":                ":0",
 	} {
 		var stdout, stderr bytes.Buffer
 		words := append([]string{"__complete"}, strings.Split(args, " ")...)

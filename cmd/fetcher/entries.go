@@ -296,6 +296,7 @@ func (a asker) setCommand() *cobra.Command {
 	var fl setFlags
 	c := &cobra.Command{
 		Use: "set ENTRY...", Short: "Change entries of the node, or its limits",
+		ValidArgsFunction: a.completeEntries,
 		Long: `Change entries of the node. An ENTRY is its number in fetcher list, its name, or
 its share ID. Without one, --limit-up and --limit-down change the limits of the
 node until its settings are read again.`,
@@ -441,6 +442,7 @@ func (a asker) rmCommand() *cobra.Command {
 	var data bool
 	c := &cobra.Command{
 		Use: "rm ENTRY...", Short: "Stop entries of the node, and forget them",
+		ValidArgsFunction: a.completeEntries,
 		Long: `Stop entries of the node, and forget them. Files stay, unless --data is given:
 then those are removed that the node made and that nobody changed since.`,
 		Args: func(cmd *cobra.Command, args []string) error {

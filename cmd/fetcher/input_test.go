@@ -7,6 +7,8 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -96,8 +98,12 @@ func TestListenTakesAPort(t *testing.T) {
 func TestVersionIsAFlagToo(t *testing.T) {
 	t.Parallel()
 	a, b := output(t, binary, "version"), output(t, binary, "--version")
-	if a != b || !strings.HasPrefix(a, "fetcher ") {
+	if a != b || !strings.HasPrefix(a, "fetcher ") || !strings.HasSuffix(a, "\nbuilt by "+runtime.Version()+" for "+runtime.GOOS+"/"+runtime.GOARCH+"\n") {
 		t.Errorf("%q and %q", a, b)
+	}
+	a = versionText("v1.2.3", &debug.BuildInfo{GoVersion: "go9", Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "NOON"}, {Key: "vcs.modified", Value: "true"}}})
+	if !strings.HasPrefix(a, "fetcher v1.2.3\ncommit abc of NOON, modified\nbuilt by go9 for ") {
+		t.Errorf("with a commit: %q", a)
 	}
 	if r := command(t, "--version"); r.code != 0 || len(r.lines) != 3 || r.lines[1].Type != "version" {
 		t.Errorf("exit %d: %+v", r.code, r.lines)

@@ -15,8 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/piecelease/fetcher"
 )
 
 func main() {
@@ -159,7 +157,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageFunc(usage)
-	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand())
+	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand(), manCommand())
 	root.AddCommand(asker{a}.commands()...)
 	complete(root)
 	return root
@@ -195,22 +193,6 @@ Exit codes, the first that holds in this order:
   141  stdout was closed by its reader
     1  anything else; sim run: something did not hold; round run: CMD failed
     0  complete and verified; share, coordinate: ended by Ctrl-C or a signal`
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return a.printVersion() },
-	}
-}
-
-func (a *app) printVersion() error {
-	if a.flags.json {
-		a.out.write("version", map[string]any{"version": fetcher.Version()})
-		return nil
-	}
-	_, err := fmt.Fprintln(a.stdout, "fetcher", fetcher.Version())
-	return err
-}
 
 // usageError is a mistake in how the command was called.
 type usageError struct{ error }

@@ -293,6 +293,11 @@ func TestTheCommandsOfANode(t *testing.T) {
 	if fingerprint(t, filepath.Join(got, filepath.Base(src))) != fingerprint(t, src) {
 		t.Error("other content")
 	}
+	for _, command := range []string{"set", "rm"} {
+		if offers := output(t, binary, "__complete", "--dir", dir, command, ""); !strings.HasPrefix(offers, "1\t"+filepath.Base(src)+", served\n:4") {
+			t.Errorf("%s completes to %q", command, offers)
+		}
+	}
 	for _, x := range []struct {
 		args  string
 		code  int
