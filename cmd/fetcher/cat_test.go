@@ -121,9 +121,10 @@ func TestCatEndsWhenNobodyReads(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGPIPE")
 	}
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 32<<20, 1)
-	s := startShare(t, src, "--limit-up", "8M")
+	s := startShare(t, src, "--limit-up", "1M")
 	cmd, state := catCommand(t, s.ticket)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -139,8 +140,8 @@ func TestCatEndsWhenNobodyReads(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 141 || errs.Len() > 0 {
 		t.Errorf("exit %d: %s", code, &errs)
 	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("took %v; the whole file takes 4 s", took)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("took %v; the whole file takes 33 s", took)
 	}
 	if left := leftovers(t, state); len(left) > 0 {
 		t.Errorf("left behind %v", left)

@@ -45,11 +45,11 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 16<<20, 7)
-	s := startShare(t, src, "--limit-up", "8M")
+	s := startShare(t, src, "--limit-up", "4M")
 	dir := smallDisk(t, "20m")
 	filled := false
 	fill := func(l line) {
-		if l.Type == "progress" && l.Verified > 10<<20 && !filled {
+		if l.Type == "progress" && l.Verified > 4<<20 && !filled {
 			filled = true
 			os.WriteFile(filepath.Join(dir, "other"), make([]byte, 20<<20), 0o600) // takes what there is
 		}

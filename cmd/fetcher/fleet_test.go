@@ -84,11 +84,11 @@ type fleetMember struct {
 // again: every member has every byte, and each came in once.
 func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	t.Parallel()
-	const size = 48 << 20
+	const size = 24 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, size, 7)
 	want := fingerprint(t, src)
-	origin := startShare(t, src, "--limit-up", "16M")
+	origin := startShare(t, src, "--limit-up", "8M")
 	dirs := []string{t.TempDir(), t.TempDir()}
 	ids := []string{identity(t, dirs[0]), identity(t, dirs[1])}
 

@@ -81,10 +81,20 @@ type rolledOut struct {
 	Term                          uint64
 }
 
+// says is what fleet status says. It is asked often, and so in this process.
+func (m *machines) says(args ...string) string {
+	m.t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(append([]string{"fleet", "status", "--dir", m.dirs[0]}, args...), strings.NewReader(""), &stdout, &stderr, m.t.Context()); code != 0 {
+		m.t.Fatalf("fleet status: exit %d: %s", code, &stderr)
+	}
+	return stdout.String()
+}
+
 // status is the share's line of fleet status, and those of the machines.
 func (m *machines) status() (share rolledOut, each map[string]rolledOut) {
 	each = map[string]rolledOut{}
-	for text := range strings.Lines(output(m.t, binary, "fleet", "status", "--dir", m.dirs[0], "--json")) {
+	for text := range strings.Lines(m.says("--json")) {
 		var l rolledOut
 		must(m.t, json.Unmarshal([]byte(text), &l))
 		switch l.Type {
@@ -104,7 +114,7 @@ func (m *machines) until(what string, is func(share rolledOut, each map[string]r
 			return
 		}
 	}
-	m.t.Fatalf("no %s:\n%s", what, output(m.t, binary, "fleet", "status", "--dir", m.dirs[0]))
+	m.t.Fatalf("no %s:\n%s", what, m.says())
 }
 
 // Three machines, the coordinator of which is killed in the middle: all have the share,
@@ -153,7 +163,7 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 	} else {
 		t.Logf("the origin sent %d bytes of a share of %d", sent, size)
 	}
-	if text := output(t, binary, "fleet", "status", "--dir", m.dirs[0]); !strings.Contains(text, "3 of 3 done, coordinated by machine") {
+	if text := m.says(); !strings.Contains(text, "3 of 3 done, coordinated by machine") {
 		t.Errorf("%s", text)
 	}
 	if r := inDir(t, m.dirs[0], "fleet", "remove", origin.ticket); r.code != 0 {
