@@ -205,7 +205,7 @@ func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 	origin := startShare(t, src)
 	dir := t.TempDir()
 	c := startCoordinator(t, origin.ticket, t.TempDir(), "/ip4/127.0.0.1/tcp/0", "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
-	cmd := exec.Command(binary, "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--stall", "2500ms", "--json")
+	cmd := exec.Command(binary, "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--stall", "6s", "--json")
 	r := finish(t, cmd, nil)
 	if r.code != 4 || !strings.Contains(r.stderr, identity(t, dir)) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/scenarios"
 )
@@ -35,7 +36,7 @@ func envInt(name string, def int) int {
 func chosen(s *simnet.Scenario) bool {
 	switch env := os.Getenv("SIM_S2"); env {
 	case "":
-		if raced {
+		if rig.Raced {
 			return slices.Contains(small[:2], s.Name)
 		}
 		return slices.Contains(small, s.Name)

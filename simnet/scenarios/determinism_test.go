@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // twins are the runs that are looked at in every detail: lies, kills, power cuts,
@@ -45,7 +47,7 @@ func detailed() string {
 // beside other runs, everything is the same to the nanosecond. What two cores and the
 // race detector make of it is compared in .ci/run, with SIM_PRINT.
 func TestSameSeedSameRunEverywhere(t *testing.T) {
-	if raced || testing.Short() {
+	if rig.Raced || testing.Short() {
 		t.Skip("compared by .ci/run")
 	}
 	want := detailed()

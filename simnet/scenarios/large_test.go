@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 )
 
@@ -17,7 +18,7 @@ func TestThousandNodes(t *testing.T) {
 	nodes := 60
 	if os.Getenv("SIM_LARGE") != "" {
 		nodes = 1000
-	} else if raced {
+	} else if rig.Raced {
 		nodes = 20
 	}
 	began := time.Now()

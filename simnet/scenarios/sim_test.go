@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 )
 
@@ -51,10 +52,10 @@ func seedsFor(nodes int, steps uint64) int {
 		return ciSeeds(nodes)
 	case env != "":
 		return envInt("SIM_SEEDS", 1)
-	case raced || testing.Short() || steps > 30_000:
+	case rig.Raced || testing.Short():
 		return 1
 	}
-	return 3
+	return int(max(1, min(3, 30_000/max(1, steps))))
 }
 
 // ciSeeds is how many seeds of a scenario with so many nodes CI tries.
@@ -78,7 +79,7 @@ func TestScenarios(t *testing.T) {
 			tried := line{name: s.Name}
 			from, failed := envInt("SIM_FROM", 1), 0
 			nodes := envInt("SIM_NODES", 0)
-			if small := raced || os.Getenv("SIM_SEEDS") == ""; small && nodes == 0 && s.Nodes > 20 {
+			if small := rig.Raced || os.Getenv("SIM_SEEDS") == ""; small && nodes == 0 && s.Nodes > 20 {
 				nodes = 20 // a crowd, but not for long; CI has larger ones
 			}
 			for seed, last := from, from; seed <= last; seed++ {

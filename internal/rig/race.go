@@ -1,0 +1,6 @@
+//go:build race
+
+package rig
+
+// Raced says that the race detector watches.
+const Raced = true
