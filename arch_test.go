@@ -55,7 +55,7 @@ var layers = map[string]string{
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers leasemgr fetchpool verifier fleet rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share",
-	"daemon":            ". share peers catalog api store store/vfs internal/bounds",
+	"daemon":            ". share peers catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // Slot is a time of the week in which other limits hold: from From to To on Days, and
@@ -57,30 +59,16 @@ func limitsAt(base rates, slots []Slot, now time.Time) (r rates, scheduled bool,
 	return r, scheduled, next
 }
 
-// ParseRate reads bytes per second: a number, with K, M or G for powers of 1,000. Empty
-// is no limit, and so is 0.
+// ParseRate reads bytes per second, as words.ParseRate does. Empty is no limit, and so is 0.
 func ParseRate(s string) (int64, error) {
 	if s == "" || s == "0" {
 		return 0, nil
 	}
-	unit := int64(1)
-	digits := strings.TrimRight(s, "kKmMgG")
-	switch strings.ToUpper(s[len(digits):]) {
-	case "":
-	case "K":
-		unit = 1e3
-	case "M":
-		unit = 1e6
-	case "G":
-		unit = 1e9
-	default:
-		digits = ""
-	}
-	n, err := strconv.ParseFloat(digits, 64)
-	if n *= float64(unit); err != nil || !(n >= 1024 && n <= 1e15) {
+	rate, ok := words.ParseRate(s)
+	if !ok || rate < 1<<10 {
 		return 0, fmt.Errorf("a limit is bytes per second, at least 1024, such as 500K or 10M, not %q", s)
 	}
-	return int64(n), nil
+	return rate, nil
 }
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}

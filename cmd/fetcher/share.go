@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -360,27 +359,14 @@ func reachWarning(addrs []string) string {
 	return "nobody can fetch it: this node listens nowhere, because it was told so or this machine has no network"
 }
 
-// parseRate reads bytes per second: a number, with K, M or G for powers of 1,000. Empty is no limit.
+// parseRate reads bytes per second, as words.ParseRate does. Empty is no limit.
 func parseRate(flag, s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
-	unit := int64(1)
-	digits := strings.TrimRight(s, "kKmMgG")
-	switch strings.ToUpper(s[len(digits):]) {
-	case "":
-	case "K":
-		unit = 1e3
-	case "M":
-		unit = 1e6
-	case "G":
-		unit = 1e9
-	default:
-		digits = ""
-	}
-	n, err := strconv.ParseFloat(digits, 64)
-	if n *= float64(unit); err != nil || !(n >= 1 && n <= 1e15) {
+	rate, ok := words.ParseRate(s)
+	if !ok {
 		return 0, usageError{fmt.Errorf("%s is bytes per second, such as 500K or 10M, not %q", flag, s)}
 	}
-	return int64(n), nil
+	return rate, nil
 }

@@ -1,9 +1,11 @@
-// Package words puts numbers into sentences for people. It promises nothing to
+// Package words puts numbers into sentences for people, and reads those they write. It promises nothing to
 // outsiders.
 package words
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -29,4 +31,16 @@ func Duration(d time.Duration) string {
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	}
 	return fmt.Sprintf("%.0f h", d.Hours())
+}
+
+// ParseRate reads a number of bytes per second as people write it: with K, M or G for
+// powers of 1,000. What is no such number, or not from 1 to 10^15, is not ok.
+func ParseRate(s string) (rate int64, ok bool) {
+	digits := strings.TrimRight(s, "kKmMgG")
+	unit, ok := map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[strings.ToUpper(s[len(digits):])]
+	n, err := strconv.ParseFloat(digits, 64)
+	if n *= unit; !ok || err != nil || !(n >= 1 && n <= 1e15) {
+		return 0, false
+	}
+	return int64(n), true
 }

@@ -32,3 +32,16 @@ func TestCounts(t *testing.T) {
 		}
 	}
 }
+
+func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {
+	for s, want := range map[string]int64{"500": 500, "500K": 500e3, "10M": 10e6, "1.5g": 1.5e9, "1": 1, "1000000G": 1e15} {
+		if got, ok := ParseRate(s); got != want || !ok {
+			t.Errorf("%q: %d, %v", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "10MB", "10 M", "10KiB", "5KM", "M", "x", "0", "0.5", "-1", "nan", "inf", "1e300", "1M/s", "1000001G"} {
+		if got, ok := ParseRate(s); ok {
+			t.Errorf("%q is taken as %d", s, got)
+		}
+	}
+}
