@@ -42,6 +42,7 @@ var layers = map[string]string{
 	"store/vfs":         "share",
 	"store":             "share peers wire store/vfs",
 	"store/storetest":   "share peers wire store store/vfs",
+	"passes/issuer":     "passes share store/vfs",
 	"leasedb":           "share peers depot internal/sqlitedb",
 	"catalog":           "share internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds internal/words",

@@ -31,12 +31,18 @@ const (
 type Entry struct {
 	Kind  Kind
 	Epoch Epoch             // of the pass's key, or in which the voucher was made: what is forgotten with it
-	Name  [sha256.Size]byte // the pass's nonce, or the voucher's hash
+	Name  Name              // of the pass, or of the voucher
 	For   [sha256.Size]byte // Spent: the request's ID, and zeros. Redeemed: the batch. Sold: units
 }
 
+// A Name is half of a pass's nonce or of a voucher's hash, which is enough to tell honest
+// ones apart. Whoever makes two nonces alike has one pass less.
+type Name [16]byte
+
+func nameOf(h [32]byte) Name { return Name(h[:16]) }
+
 // EntryBytes is the size of an entry as it is written.
-const EntryBytes = 1 + 2 + 2*sha256.Size + 4
+const EntryBytes = 1 + 2 + 16 + sha256.Size + 4
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
@@ -60,16 +66,12 @@ func ParseEntry(b []byte) (e Entry, err error) {
 	}
 	e.Kind, e.Epoch = Kind(b[0]), Epoch(b[1])<<8|Epoch(b[2])
 	copy(e.Name[:], b[3:])
-	copy(e.For[:], b[3+sha256.Size:])
+	copy(e.For[:], b[3+len(e.Name):])
 	if e.Kind < Spent || e.Kind > Redeemed {
 		return e, fmt.Errorf("%w: an entry of kind %d", ErrMessage, e.Kind)
 	}
 	return e, nil
 }
-
-// A short is half of a hash, which is enough to tell honest ones apart. Whoever makes two
-// nonces alike has one pass less.
-type short [16]byte
 
 type voucher struct {
 	units int64
@@ -84,13 +86,13 @@ type voucher struct {
 //
 // A Book is a plain value with one owner. A million spent passes take some 60 MB.
 type Book struct {
-	spent    map[Epoch]map[short]short
-	vouchers map[[sha256.Size]byte]voucher
+	spent    map[Epoch]map[Name]RequestID
+	vouchers map[Name]voucher
 }
 
 // NewBook is a book without entries.
 func NewBook() *Book {
-	return &Book{spent: map[Epoch]map[short]short{}, vouchers: map[[sha256.Size]byte]voucher{}}
+	return &Book{spent: map[Epoch]map[Name]RequestID{}, vouchers: map[Name]voucher{}}
 }
 
 // Enter takes in what was written, in the order of writing.
@@ -98,9 +100,9 @@ func (b *Book) Enter(e Entry) {
 	switch e.Kind {
 	case Spent:
 		if b.spent[e.Epoch] == nil {
-			b.spent[e.Epoch] = map[short]short{}
+			b.spent[e.Epoch] = map[Name]RequestID{}
 		}
-		b.spent[e.Epoch][short(e.Name[:16])] = short(e.For[:16])
+		b.spent[e.Epoch][e.Name] = RequestID(e.For[:16])
 	case Sold:
 		b.vouchers[e.Name] = voucher{units: int64(binary.BigEndian.Uint64(e.For[:])), epoch: e.Epoch}
 	case Redeemed:
@@ -114,18 +116,16 @@ func (b *Book) Enter(e Entry) {
 // all are taken or none: ErrSpent comes with those that were spent for another request.
 // The same spends for the same request are taken again, and nothing new is written.
 // keys names the key of each spend.
-func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestID) (write []Entry, bad [][nonceBytes]byte, err error) {
+func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestID) (write []Entry, bad []Name, err error) {
 	var sum int64
 	for i, s := range spends {
 		epoch := keys[i].Epoch
 		sum += int64(keys[i].Size)
-		switch had, ok := b.spent[epoch][short(s.Nonce[:16])]; {
+		switch had, ok := b.spent[epoch][nameOf(s.Nonce)]; {
 		case !ok:
-			e := Entry{Kind: Spent, Epoch: epoch, Name: s.Nonce}
-			copy(e.For[:], id[:])
-			write = append(write, e)
-		case had != short(id):
-			bad = append(bad, s.Nonce)
+			write = append(write, spent(epoch, nameOf(s.Nonce), id))
+		case had != id:
+			bad = append(bad, nameOf(s.Nonce))
 		}
 	}
 	switch {
@@ -137,17 +137,27 @@ func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestI
 	return write, nil, nil
 }
 
+func spent(e Epoch, n Name, id RequestID) Entry {
+	entry := Entry{Kind: Spent, Epoch: e, Name: n}
+	copy(entry.For[:], id[:])
+	return entry
+}
+
 // Sell says what is to be written when a voucher is made.
 func (b *Book) Sell(v Voucher, units int64, now time.Time) Entry {
-	e := Entry{Kind: Sold, Epoch: EpochAt(now), Name: v.Hash()}
-	binary.BigEndian.PutUint64(e.For[:], uint64(units))
-	return e
+	return sold(EpochAt(now), nameOf(v.Hash()), units)
+}
+
+func sold(e Epoch, n Name, units int64) Entry {
+	entry := Entry{Kind: Sold, Epoch: e, Name: n}
+	binary.BigEndian.PutUint64(entry.For[:], uint64(units))
+	return entry
 }
 
 // Redeem says what is to be written when a voucher pays for requests, if anything. The
 // same requests may be signed again; a voucher never pays for others.
 func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
-	name, batch := v.Hash(), r.Hash()
+	name, batch := nameOf(v.Hash()), r.Hash()
 	units, err := r.Units()
 	if err != nil {
 		return nil, err
@@ -166,16 +176,35 @@ func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
 	return []Entry{{Kind: Redeemed, Epoch: had.epoch, Name: name, For: batch}}, nil
 }
 
-// Forget drops what is of no use any more at now.
-func (b *Book) Forget(now time.Time) {
+// Entries are what makes the same book, entered in this order.
+func (b *Book) Entries(yield func(Entry) bool) {
+	for epoch, names := range b.spent {
+		for name, id := range names {
+			if !yield(spent(epoch, name, id)) {
+				return
+			}
+		}
+	}
+	for name, v := range b.vouchers {
+		if !yield(sold(v.epoch, name, v.units)) || v.used && !yield(Entry{Kind: Redeemed, Epoch: v.epoch, Name: name, For: v.batch}) {
+			return
+		}
+	}
+}
+
+// Forget drops what is of no use any more at now, and says whether there was any.
+func (b *Book) Forget(now time.Time) (some bool) {
 	for e := range b.spent {
 		if !now.Before(e.Forget()) {
 			delete(b.spent, e)
+			some = true
 		}
 	}
 	for name, v := range b.vouchers {
 		if !now.Before(v.epoch.Forget()) {
 			delete(b.vouchers, name)
+			some = true
 		}
 	}
+	return some
 }

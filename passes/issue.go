@@ -84,7 +84,7 @@ func prepare(key *PublicKey, challenge [sha256.Size]byte, nonces [][nonceBytes]b
 	}
 	p.data = data
 	p.Request = binary.BigEndian.AppendUint16(nil, tokenType)
-	p.Request = append(p.Request, id[len(id)-1])
+	p.Request = append(p.Request, key.Tag())
 	p.Request, err = appendElements(p.Request, request.Elements)
 	return p, err
 }
@@ -116,12 +116,23 @@ func count(request []byte) (int, error) {
 	return len(raw) / elementBytes, nil
 }
 
+// Tag is what requests name the key by: the last byte of its ID.
+func (k *PublicKey) Tag() byte {
+	id := k.ID()
+	return id[len(id)-1]
+}
+
+// Asked says whether a request names the key.
+func (k *PublicKey) Asked(request []byte) bool {
+	return len(request) >= requestHead && request[2] == k.Tag()
+}
+
 // Sign signs what a request asks for. It draws chance for the proof.
 func (k *PrivateKey) Sign(request []byte) (response []byte, err error) {
 	if _, err := count(request); err != nil {
 		return nil, err
 	}
-	if id := k.ID(); request[2] != id[len(id)-1] {
+	if !k.Asked(request) {
 		return nil, fmt.Errorf("%w: a request for another key", ErrMessage)
 	}
 	elements, _, err := parseElements(request[requestHead:])

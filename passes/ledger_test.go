@@ -222,10 +222,10 @@ func (p *purse) pay(id RequestID) error {
 		return errCrashed
 	}
 	if _, had := p.granted[id]; !had && p.maybe(4) { // refused by the depot: the issuer was not asked
-		if slices.ContainsFunc(p.log, func(e Entry) bool { return e.Kind == Spent && short16(e.For[:]) == short16(id[:]) }) {
+		if slices.ContainsFunc(p.log, func(e Entry) bool { return e.Kind == Spent && RequestID(e.For[:16]) == id }) {
 			return errCrashed // it was, and the depot asks again
 		}
-		if err := p.write(p.wallet.Refused(id, func([nonceBytes]byte) bool { return false })); err != nil {
+		if err := p.write(p.wallet.Refused(id, func(Name) bool { return false })); err != nil {
 			return err
 		}
 		delete(p.wanted, id)
@@ -252,8 +252,6 @@ func (p *purse) pay(id RequestID) error {
 	delete(p.wanted, id)
 	return nil
 }
-
-func short16(b []byte) [16]byte { return [16]byte(b[:16]) }
 
 // settle does again what is not finished, as after a start.
 func (p *purse) settle() error {
@@ -313,7 +311,7 @@ func TestNoPassIsLostOrPaidTwice(t *testing.T) {
 		for _, units := range p.granted {
 			paid += units
 		}
-		names := map[[sha256.Size]byte]int{}
+		names := map[Name]int{}
 		for _, e := range p.log {
 			if names[e.Name]++; e.Kind == Spent && names[e.Name] > 1 {
 				t.Fatalf("seed %d: a pass was spent twice", seed)
@@ -340,7 +338,7 @@ func TestTheBookRefuses(t *testing.T) {
 	if again, _, err := b.Spend(spends, keys, 128, RequestID{1}); err != nil || len(again) != 1 {
 		t.Errorf("the rest of the same: %v %v", again, err)
 	}
-	if e, bad, err := b.Spend(spends, keys, 128, RequestID{2}); !errors.Is(err, ErrSpent) || e != nil || len(bad) != 1 || bad[0] != spends[1].Nonce {
+	if e, bad, err := b.Spend(spends, keys, 128, RequestID{2}); !errors.Is(err, ErrSpent) || e != nil || len(bad) != 1 || bad[0] != nameOf(spends[1].Nonce) {
 		t.Errorf("for another: %v %v %v", e, bad, err)
 	}
 	for _, units := range []int64{127, 129, 0} {

@@ -58,6 +58,9 @@ func ParseVoucher(s string) (v Voucher, err error) {
 // Requests ask for passes of each size, as in Sizes; empty: for none of it.
 type Requests [len(Sizes)][]byte
 
+// Responses are what an issuer has signed, of each size.
+type Responses [len(Sizes)][]byte
+
 // Hash is what a voucher or an exchange is bound to: what it was first sent with.
 func (r Requests) Hash() [sha256.Size]byte {
 	h := sha256.New()
@@ -146,7 +149,7 @@ func (o Order) Prepare() (*Purchase, error) {
 }
 
 // Finish makes the passes of an order.
-func (p *Purchase) Finish(responses [len(Sizes)][]byte) ([]Held, error) {
+func (p *Purchase) Finish(responses Responses) ([]Held, error) {
 	var all []Held
 	for i, one := range p.pending {
 		if one == nil {

@@ -188,9 +188,9 @@ func (w *Wallet) Spent(id RequestID) (c Change) {
 // Refused is what follows when a request was refused for good: what was reserved for it
 // is free again, but for what the issuer would not take. An order that it was to pay for
 // is gone.
-func (w *Wallet) Refused(id RequestID, bad func(nonce [nonceBytes]byte) bool) (c Change) {
+func (w *Wallet) Refused(id RequestID, bad func(Name) bool) (c Change) {
 	for _, h := range w.Reserved(id) {
-		h.Request, h.Bad = RequestID{}, bad(h.Nonce)
+		h.Request, h.Bad = RequestID{}, bad(nameOf(h.Nonce))
 		c.Put = append(c.Put, h)
 	}
 	if _, ok := w.orders[id]; ok {

@@ -57,7 +57,7 @@ func TestReserveTakesWhatCanBeSpent(t *testing.T) {
 			t.Errorf("%d units for %x", bad.units, bad.id)
 		}
 	}
-	w.Apply(w.Refused(RequestID{1}, func(n [32]byte) bool { return n[0] == 1 }))
+	w.Apply(w.Refused(RequestID{1}, func(n Name) bool { return n[0] == 1 }))
 	if u := w.Units("depot", now); u != 4096+2 {
 		t.Errorf("%d units after one of 64 was not taken", u)
 	}
@@ -103,7 +103,7 @@ func TestLateAnswersChangeNothing(t *testing.T) {
 		t.Errorf("%d units are back", u)
 	}
 	w.Apply(w.Ask(o))
-	w.Apply(w.Refused(o.ID, func([32]byte) bool { return false }))
+	w.Apply(w.Refused(o.ID, func(Name) bool { return false }))
 	if len(w.Orders()) != 0 {
 		t.Error("a refused order stays")
 	}

@@ -1,0 +1,246 @@
+// Package issuer keeps what an issuer of passes must never lose: its keys, and its book
+// of vouchers sold and passes spent. Whatever it answers is durable before. It promises
+// nothing to outsiders.
+//
+//	issuer.go  Issuer: sells, signs, takes
+//	log.go     the book on disk, in frames that a power cut keeps whole or not at all
+//	keys.go    the keys on disk, made when they are needed
+//
+// The book lies in a file of its own, not in a database of leases: one that is lost, and
+// restored from an older copy, brings no pass back to life.
+package issuer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/passes"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// MaxUnits bounds what one voucher is worth: 500 of the largest passes.
+const MaxUnits = passes.MaxBatch * 4096
+
+// An Issuer may be used from several goroutines; its answers come one at a time. It holds
+// a lock on its folder, so that two processes cannot both take a pass.
+type Issuer struct {
+	mu     sync.Mutex // guards the fields below
+	dir    vfs.FS
+	lock   io.Closer
+	chance io.Reader
+	book   *passes.Book
+	log    *log
+	keys   []*passes.PrivateKey // of the epochs that are alive
+}
+
+// Open opens the issuer in a folder, or makes one. It owns dir from then on. An error that
+// wraps share.ErrHeld says that another process has it. chance is what keys and vouchers
+// are made of: crypto/rand.Reader.
+func Open(dir vfs.FS, now time.Time, chance io.Reader) (_ *Issuer, err error) {
+	lock, err := dir.Lock("lock")
+	if err != nil {
+		dir.Close()
+		if errors.Is(err, share.ErrHeld) {
+			err = fmt.Errorf("another process issues these passes: %w", err)
+		}
+		return nil, err
+	}
+	i := &Issuer{dir: dir, lock: lock, chance: chance, book: passes.NewBook()}
+	defer func() {
+		if err != nil {
+			i.Close()
+		}
+	}()
+	if err := read(dir, i.book.Enter); err != nil {
+		return nil, err
+	}
+	if i.keys, err = readKeys(dir); err != nil {
+		return nil, err
+	}
+	return i, i.rewrite(now)
+}
+
+// rewrite begins the log anew with what is of use: after a power cut or a failed sync,
+// nobody knows what of the old one is on the disk.
+func (i *Issuer) rewrite(now time.Time) error {
+	i.book.Forget(now)
+	if i.log != nil {
+		i.log.close()
+	}
+	var err error
+	i.log, err = begin(i.dir, i.book.Entries)
+	return err
+}
+
+// Close waits for the answer that is being made.
+func (i *Issuer) Close() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.log != nil {
+		i.log.close()
+	}
+	return errors.Join(i.lock.Close(), i.dir.Close())
+}
+
+// Listing is the keys that are in use at now, the same for everybody who asks.
+func (i *Issuer) Listing(now time.Time) (passes.Listing, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.renew(now); err != nil {
+		return nil, err
+	}
+	var l passes.Listing
+	for _, k := range i.keys {
+		l = append(l, &k.PublicKey)
+	}
+	return l, nil
+}
+
+// renew makes the keys of a new epoch, and forgets those that nobody needs any more, with
+// what was spent under them.
+func (i *Issuer) renew(now time.Time) error {
+	keys, changed, err := renewed(i.keys, now, i.chance)
+	if err != nil || !changed {
+		return err
+	}
+	if err := writeKeys(i.dir, keys); err != nil {
+		return err
+	}
+	i.keys = keys
+	return i.rewrite(now)
+}
+
+// Sell makes a voucher for passes worth units, 1 to MaxUnits.
+func (i *Issuer) Sell(units int64, now time.Time) (passes.Voucher, error) {
+	if units < 1 || units > MaxUnits {
+		return passes.Voucher{}, fmt.Errorf("a voucher for %d passes: 1 to %d", units, MaxUnits)
+	}
+	v, err := passes.NewVoucher(i.chance)
+	if err != nil {
+		return v, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return v, i.enter([]passes.Entry{i.book.Sell(v, units, now)})
+}
+
+// Redeem signs what a voucher pays for. The same requests may be sent again.
+func (i *Issuer) Redeem(v passes.Voucher, r passes.Requests, now time.Time) (passes.Responses, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	entries, err := i.book.Redeem(v, r)
+	if err != nil {
+		return passes.Responses{}, err
+	}
+	return i.signed(r, entries, now)
+}
+
+// signed signs requests, and answers once entries are durable.
+func (i *Issuer) signed(r passes.Requests, entries []passes.Entry, now time.Time) (passes.Responses, error) {
+	signed, err := i.sign(r, now)
+	if err == nil {
+		err = i.enter(entries)
+	}
+	if err != nil {
+		return passes.Responses{}, err
+	}
+	return signed, nil
+}
+
+// Exchange signs requests that passes of the same sum pay for. With passes.ErrSpent come
+// the names of those that were spent for something else.
+func (i *Issuer) Exchange(spends []passes.Spend, b passes.Binding, r passes.Requests, now time.Time) (_ passes.Responses, bad []passes.Name, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if b.Batch != r.Hash() {
+		return passes.Responses{}, nil, passes.ErrForged
+	}
+	units, err := r.Units()
+	if err != nil {
+		return passes.Responses{}, nil, err
+	}
+	entries, bad, err := i.check(spends, b, units, now)
+	if err != nil {
+		return passes.Responses{}, bad, err
+	}
+	signed, err := i.signed(r, entries, now)
+	return signed, nil, err
+}
+
+// Spend takes passes that pay units for what they are bound to, all or none. With
+// passes.ErrSpent come the names of those that were spent for something else.
+func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, units int64, now time.Time) (bad []passes.Name, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	entries, bad, err := i.check(spends, b, units, now)
+	if err != nil {
+		return bad, err
+	}
+	return nil, i.enter(entries)
+}
+
+// check says what is to be entered when the spends are taken.
+func (i *Issuer) check(spends []passes.Spend, b passes.Binding, units int64, now time.Time) (entries []passes.Entry, bad []passes.Name, err error) {
+	keys := make([]*passes.PublicKey, len(spends))
+	for at, s := range spends {
+		key := i.key(s.Key)
+		if key == nil {
+			return nil, nil, passes.ErrKey
+		}
+		if err := key.Check(s, b, now); err != nil {
+			return nil, nil, err
+		}
+		keys[at] = &key.PublicKey
+	}
+	return i.book.Spend(spends, keys, units, b.Request)
+}
+
+func (i *Issuer) key(id passes.KeyID) *passes.PrivateKey {
+	for _, k := range i.keys {
+		if k.ID() == id {
+			return k
+		}
+	}
+	return nil
+}
+
+// sign signs each request with the living key of its size that it names: the one of now,
+// or, for an order from before, the one of the epoch before.
+func (i *Issuer) sign(r passes.Requests, now time.Time) (signed passes.Responses, err error) {
+	for at, one := range r {
+		if len(one) == 0 {
+			continue
+		}
+		var key *passes.PrivateKey
+		for _, k := range i.keys {
+			if k.Size == passes.Sizes[at] && k.Epoch.Alive(now) && k.Asked(one) {
+				key = k
+			}
+		}
+		if key == nil {
+			return signed, passes.ErrKey
+		}
+		if signed[at], err = key.Sign(one); err != nil {
+			return signed, err
+		}
+	}
+	return signed, nil
+}
+
+// enter makes entries durable, and then enters them.
+func (i *Issuer) enter(entries []passes.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := i.log.append(entries); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		i.book.Enter(e)
+	}
+	return nil
+}
