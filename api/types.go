@@ -124,6 +124,7 @@ type Set struct {
 	Skip      *[]string `json:"skip,omitempty"`
 	SeedRatio *float64  `json:"seed_ratio,omitempty" minimum:"0"`
 	SeedTime  *string   `json:"seed_time,omitempty"`
+	Repair    bool      `json:"repair,omitempty" doc:"fetch: replace what is there and differs, once"`
 	Rescan    bool      `json:"rescan,omitempty" doc:"look at its files again now, or try again"`
 }
 

@@ -114,6 +114,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 	fill := []string{
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older) VALUES ` + row + `)`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found) VALUES ` + row + `, 1)`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified) VALUES ` + row + `, 1, 7)`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))
@@ -136,7 +137,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 			t.Fatalf("version %d: %v", v+1, err)
 		}
 		all, err := db.List(t.Context())
-		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 || all[0].Found != (v > 0) {
+		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 || all[0].Found != (v > 0) || all[0].Verified != map[bool]int64{true: 7}[v > 1] {
 			t.Errorf("version %d: %+v, %v", v+1, all, err)
 		}
 		db.Close()

@@ -72,8 +72,8 @@ type Wish struct {
 	Name    string   `json:"name,omitempty"`    // Serve: what the share is called; empty: as the path
 	Source  string   `json:"source,omitempty"`  // Fetch: a ticket or a share ID
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
-	Repair  bool     `json:"repair,omitempty"`  // Fetch: what differs in Dir is replaced
 
+	Repair    bool          `json:"repair,omitempty"`     // Fetch: what differs in Dir is replaced, until it is here
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
 	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what is fetched; none: all
 	Skip      []string      `json:"skip,omitempty"`       // Fetch: patterns of what is not
@@ -85,18 +85,19 @@ type Wish struct {
 
 // Status is what became of an entry.
 type Status struct {
-	State State
-	Why   string    // a sentence, for Missing, Failed and Ended; may be empty
-	Since time.Time // of the state
-	Share share.ID  // zero until it is known
-	Title string    // what the share is called; empty until it is known
-	Path  string    // Fetch: where it lies, once it is Kept or Ended
-	Bytes int64     // of the share, or of what was chosen of it
-	Files int
-	Done  time.Time // Fetch: when it was here; zero before
-	Sent  int64     // bytes of its content that others were sent
-	Found bool      // Fetch: some of it lay in Dir before: not all that is there now is this node's
-	Older []share.ID
+	State    State
+	Why      string    // a sentence, for Missing, Failed and Ended; may be empty
+	Since    time.Time // of the state
+	Share    share.ID  // zero until it is known
+	Title    string    // what the share is called; empty until it is known
+	Path     string    // Fetch: where it lies, once it is Kept or Ended
+	Bytes    int64     // of the share, or of what was chosen of it
+	Files    int
+	Done     time.Time // Fetch: when it was here; zero before
+	Sent     int64     // bytes of its content that others were sent
+	Verified int64     // Fetch: bytes of it that were here when it was last stopped; Bytes once it is Kept
+	Found    bool      // Fetch: some of it lay in Dir before: not all that is there now is this node's
+	Older    []share.ID
 }
 
 // Limits of what an entry may hold. They are far above what people need.

@@ -12,4 +12,5 @@ var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
 	   share BLOB, title TEXT NOT NULL DEFAULT '', path TEXT NOT NULL DEFAULT '', bytes INTEGER NOT NULL DEFAULT 0,
 	   files INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0, sent INTEGER NOT NULL DEFAULT 0, older BLOB)`,
 	`ALTER TABLE entries ADD COLUMN found INTEGER NOT NULL DEFAULT 0`,
+	`ALTER TABLE entries ADD COLUMN verified INTEGER NOT NULL DEFAULT 0`,
 }}

@@ -161,7 +161,7 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		w.Dir = d.setting().Into
 	}
 	if len(w.Paths) == 0 {
-		id, sources, err := fetcher.ParseSource(w.Source, w.Peers)
+		_, sources, err := fetcher.ParseSource(w.Source, w.Peers)
 		if err != nil {
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
@@ -169,11 +169,6 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 			return api.Refuse(api.ErrRequest, "%v", fetcher.ErrNoSource)
 		}
 		w.Source = strings.Join(strings.Fields(w.Source), "")
-		for _, k := range d.all() {
-			if e := k.entry(); e.Kind == catalog.Fetch && e.Share == id && e.Dir != w.Dir {
-				return api.Refuse(api.ErrHave, "entry %d fetches this share already, into %s", e.ID, e.Dir)
-			}
-		}
 	}
 	if err := w.Check(); err != nil {
 		return api.Refuse(api.ErrRequest, "%v", err)
@@ -187,6 +182,9 @@ func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil, errors.New("the node is ending")
+	}
+	if err := d.fetchable(w); err != nil {
+		return nil, err
 	}
 	e, err := d.db.Add(ctx, time.Now(), w)
 	if errors.Is(err, catalog.ErrTwice) {
@@ -203,12 +201,35 @@ func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
 	return d.keep(e), nil
 }
 
-// Set changes what is wanted of an entry, durably.
+// fetchable refuses to fetch a share into two folders, or from this node alone. It
+// needs mu.
+func (d *Daemon) fetchable(w catalog.Wish) error {
+	id, sources, err := fetcher.ParseSource(w.Source, w.Peers)
+	switch {
+	case err != nil:
+		return nil // it is no fetch
+	case len(sources) == 1 && sources[0].ID == d.node.ID():
+		return api.Refuse(api.ErrHave, "that is a ticket of this node itself, for share %s; another machine can fetch it", id.Short())
+	}
+	for _, k := range d.keepers {
+		e := k.entry()
+		if other, err := share.Parse(e.Source); err == nil && other.ID == id && e.Dir != w.Dir {
+			return api.Refuse(api.ErrHave, "entry %d fetches this share already, into %s", e.ID, e.Dir)
+		}
+	}
+	return nil
+}
+
+// setTime is how long Set waits until the entry is as it was changed.
+const setTime = 5 * time.Second
+
+// Set changes what is wanted of an entry, durably, and gives it a moment to become so.
 func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error) {
 	k, err := d.keeper(id)
 	if err != nil {
 		return api.Entry{}, err
 	}
+	was, cursor := k.view().State, d.feed.From("")
 	err = k.set(ctx, func(w *catalog.Wish) error {
 		if err := change(w, s); err != nil {
 			return err
@@ -229,8 +250,34 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		k.note(func(st *catalog.Status) { st.State, st.Why = catalog.Asked, "" })
 		k.poke()
 	}
+	if s.Rescan && k.entry().Kind == catalog.Fetch {
+		k.touch()
+	}
 	k.tell()
+	if s.Paused != nil && *s.Paused != (was == api.Paused) {
+		k.until(ctx, cursor, func(state string) bool { return *s.Paused == (state == api.Paused) })
+	}
 	return k.view(), nil
+}
+
+// until waits for a state, for a moment.
+func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(state string) bool) {
+	ctx, cancel := context.WithTimeout(ctx, setTime)
+	defer cancel()
+	for !is(k.view().State) {
+		_, ok, more, ended := c.Next()
+		if ended {
+			return
+		}
+		if ok {
+			continue
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // change takes over what of s is said.
@@ -248,6 +295,12 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 	}
 	if s.Skip != nil {
 		w.Skip = *s.Skip
+	}
+	if s.Repair {
+		if len(w.Paths) > 0 {
+			return api.Refuse(api.ErrRequest, "what is served is its owner's, and not repaired")
+		}
+		w.Repair = true
 	}
 	if s.SeedRatio != nil {
 		w.SeedRatio = *s.SeedRatio

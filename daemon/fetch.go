@@ -34,6 +34,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	k.transfer = t
 	k.mu.Unlock()
 	defer func() {
+		k.note(func(s *catalog.Status) { s.Verified = t.Progress().Verified })
 		k.mu.Lock()
 		k.transfer, k.progress = nil, fetcher.Progress{}
 		k.mu.Unlock()
@@ -161,6 +162,11 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	k.mu.Lock()
 	k.troubles, k.manifest = 0, t.Manifest()
 	k.mu.Unlock()
+	if k.entry().Repair { // that is done: what is changed from now on is its owner's
+		if err := k.set(context.WithoutCancel(k.life), func(w *catalog.Wish) error { w.Repair = false; return nil }); err != nil {
+			k.d.log.Warn("the catalog was not written", "entry", k.id, "error", err)
+		}
+	}
 	k.become(func(s *catalog.Status) {
 		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files = catalog.Kept, "", t.ID(), t.Path(), p.Name, p.Bytes, p.Files
 		if s.Done.IsZero() {
@@ -211,10 +217,13 @@ func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
 		select {
 		case <-look.C:
 		case <-k.wake:
-			if now := k.entry(); now.Paused || !sameChoice(now.Wish, e.Wish) {
+			if now := k.entry(); now.Paused || !sameChoice(now.Wish, e.Wish) || now.State == catalog.Asked {
 				stop()
 				return
 			}
+		case <-k.files: // its owner wants them looked at
+			stop()
+			return
 		case <-k.life.Done():
 			stop()
 			return

@@ -169,10 +169,7 @@ type localFile struct {
 // removeFiles removes what this node made for an entry: files that are still what was
 // fetched, and folders that are empty then. kept says why something stays.
 func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Manifest) (gone []string, kept string) {
-	gone = []string{}
-	if found, err := store.Find(e.Dir, e.Share); err == nil && found.Path != "" {
-		kept = fmt.Sprintf("%s has what was fetched so far, and stays; remove it by hand", found.Path)
-	}
+	gone, kept = discarded(e)
 	switch {
 	case e.Path == "":
 		return gone, kept
@@ -225,6 +222,25 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 		kept = fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", e.Path)
 	}
 	return gone, kept
+}
+
+// discarded removes what an entry has fetched of a share that is not all here.
+func discarded(e catalog.Entry) (gone []string, kept string) {
+	gone = []string{}
+	found, err := store.Find(e.Dir, e.Share)
+	switch {
+	case err != nil || found.Path == "":
+		return gone, ""
+	case e.Found:
+		return gone, fmt.Sprintf("some of %s lay there before this node fetched it, so all of it stays; remove it by hand", found.Path)
+	}
+	switch kept, err := store.Discard(e.Dir, found.Manifest); {
+	case err != nil:
+		return gone, fmt.Sprintf("%s stays: %v", found.Path, err)
+	case kept != "":
+		return gone, fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", kept)
+	}
+	return append(gone, found.Path), ""
 }
 
 // unchanged says whether a file was not written to since it was looked at.

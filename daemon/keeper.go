@@ -86,7 +86,10 @@ func (k *keeper) forget() {
 
 // rest waits until somebody wants something else, and no longer than d if that is not
 // 0.
-func (k *keeper) rest(d time.Duration) {
+func (k *keeper) rest(d time.Duration) { k.restUnless(nil, d) }
+
+// restUnless is rest until files is told of a change too, and of no other for a while.
+func (k *keeper) restUnless(files <-chan struct{}, d time.Duration) {
 	k.calm()
 	var late <-chan time.Time
 	if d > 0 {
@@ -96,6 +99,8 @@ func (k *keeper) rest(d time.Duration) {
 	}
 	select {
 	case <-k.wake:
+	case <-files:
+		k.pause(quiet)
 	case <-late:
 	case <-k.life.Done():
 	}

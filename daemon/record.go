@@ -183,7 +183,9 @@ func (r *record) view() api.Entry {
 	switch {
 	case e.State == catalog.Serving, e.State == catalog.Kept, e.State == catalog.Ended:
 		v.Verified = e.Bytes
-	case r.transfer != nil:
+	case r.transfer == nil:
+		v.Verified = min(e.Verified, e.Bytes)
+	default:
 		v.Verified, v.Rate = p.Verified, int64(p.Rate)
 		for _, s := range p.Sources {
 			if s.State.Connected() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher"
@@ -28,7 +30,7 @@ func (k *keeper) serve(e catalog.Entry) {
 	defer k.d.watch.remove(k.id)
 	s, err := k.load(e.Paths[0], opt)
 	if err != nil {
-		k.missing(err)
+		k.missing(e.Paths, err)
 		return
 	}
 	k.serving(e, s)
@@ -51,11 +53,13 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 	if k.view().State != api.Served {
 		k.show(api.Opening, "")
 	}
+	ctx, release := k.unlessPaused()
+	defer release()
 	select {
 	case k.d.reads <- struct{}{}:
 		defer func() { <-k.d.reads }()
-	case <-k.life.Done():
-		return nil, k.life.Err()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	opt.Progress = func(p store.ImportProgress) {
 		k.mu.Lock()
@@ -66,16 +70,45 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 	if _, ok := k.d.node.Entry(k.shared); ok {
 		opt.Entry = k.shared
 	}
-	s, err := k.d.node.Share(k.life, path, opt)
+	s, err := k.d.node.Share(ctx, path, opt)
 	if err == nil {
 		k.shared = s.Entry()
 	}
 	return s, err
 }
 
-// missing notes why files cannot be served, and waits until that may be over.
-func (k *keeper) missing(err error) {
-	if k.life.Err() != nil {
+// unlessPaused is a context that ends when the entry is paused, or with the keeper. What
+// else wakes the keeper meanwhile does so when it is released.
+func (k *keeper) unlessPaused() (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(k.life)
+	woken := make(chan bool, 1)
+	go func() { // until it is released
+		again := false
+		for {
+			select {
+			case <-k.wake:
+				again = true
+				if k.entry().Paused {
+					cancel()
+				}
+			case <-ctx.Done():
+				woken <- again
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		if <-woken {
+			k.poke()
+		}
+	}
+}
+
+// missing notes why the files at some paths cannot be served, and waits until that may be
+// over.
+func (k *keeper) missing(paths []string, err error) {
+	if errors.Is(err, context.Canceled) { // something else is wanted
 		return
 	}
 	why := err.Error()
@@ -89,7 +122,24 @@ func (k *keeper) missing(err error) {
 		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)
 	}
 	k.fail(catalog.Missing, why)
-	k.rest(min(k.backOff(), k.d.setting().Rescan))
+	k.lookOut(paths, errors.Is(err, fs.ErrNotExist), min(k.backOff(), k.d.setting().Rescan))
+}
+
+// lookOut rests until something changes at some paths, or where they were, and no longer
+// than d. gone says that one was not there.
+func (k *keeper) lookOut(paths []string, gone bool, d time.Duration) {
+	k.d.watch.add(k.id, paths)
+	defer k.d.watch.remove(k.id)
+	if gone && !slices.ContainsFunc(paths, absent) { // they came back before they were watched
+		k.pause(quiet)
+		return
+	}
+	k.restUnless(k.files, d)
+}
+
+func absent(path string) bool {
+	_, err := os.Stat(path)
+	return err != nil
 }
 
 // serving notes what is served now.
@@ -177,7 +227,7 @@ func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
 	s, err := k.load(e.Paths[0], fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links)})
 	if err != nil {
 		k.withdraw(old)
-		k.missing(err)
+		k.missing(e.Paths, err)
 		return nil
 	}
 	if s.ID() != old.ID() {
@@ -215,13 +265,7 @@ func (k *keeper) alone(id share.ID) bool {
 // these files are still the same.
 func (k *keeper) others() {
 	k.show("", "the same content is served for another entry")
-	k.calm()
-	select {
-	case <-k.wake:
-	case <-k.files:
-		k.pause(quiet)
-	case <-k.life.Done():
-	}
+	k.restUnless(k.files, k.d.setting().Rescan)
 }
 
 // serveKept serves a share that was fetched before, from where it lies.
@@ -230,13 +274,13 @@ func (k *keeper) serveKept(e catalog.Entry) {
 	switch {
 	case err != nil:
 		k.unkept()
-		k.missing(err)
+		k.missing([]string{e.Path}, err)
 		return
 	case s.ID() != e.Share:
 		k.withdraw(s)
 		k.unkept()
-		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is not the share any more: it was changed after it was fetched. Put it back, or remove the entry and add it again with repair", e.Path))
-		k.rest(k.d.setting().Rescan)
+		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is not the share any more: it was changed after it was fetched. Put it back, or have the entry repaired", e.Path))
+		k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
 		return
 	}
 	k.serving(e, s)

@@ -56,7 +56,9 @@ func (h *watch) add(id catalog.ID, paths []string) {
 		h.mu.Lock()
 		h.paths[id] = append(h.paths[id], p)
 		h.mu.Unlock()
-		h.folder(id, filepath.Dir(p)) // where it may vanish, or come back
+		for at := filepath.Dir(p); !h.folder(id, at) && at != filepath.Dir(at); { // where it may vanish, or come back
+			at = filepath.Dir(at)
+		}
 		filepath.WalkDir(p, func(at string, e fs.DirEntry, err error) error {
 			switch {
 			case err != nil || !e.IsDir():
@@ -73,10 +75,10 @@ func (h *watch) add(id catalog.ID, paths []string) {
 func (h *watch) folder(id catalog.ID, at string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.dirs[at] == nil && len(h.dirs) >= maxFolders || h.w.Add(at) != nil { // also if it is watched: it may be another folder by now
+		return false
+	}
 	if h.dirs[at] == nil {
-		if len(h.dirs) >= maxFolders || h.w.Add(at) != nil {
-			return false
-		}
 		h.dirs[at] = map[catalog.ID]bool{}
 	}
 	h.dirs[at][id] = true

@@ -41,6 +41,30 @@ func Find(dir string, id share.ID) (Found, error) {
 	return f, nil
 }
 
+// Discard removes what a transfer of m that is given up has left in the folder dir, if
+// there is one: its NAME.partial, and nothing that others put there. kept is the path of
+// that folder if something in it stays. The error wraps share.ErrHeld while somebody
+// works on the transfer.
+func Discard(dir string, m *share.Manifest) (kept string, err error) {
+	d, abs, err := locateDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	p := newPartial(d, abs, m, PartialOptions{})
+	p.ownDir = true
+	found, err := p.openStage()
+	if found && err == nil {
+		err = p.dropStage()
+	}
+	if _, e := d.Lstat(p.staging); found && e == nil {
+		kept = filepath.Join(abs, p.staging)
+	}
+	return kept, errors.Join(err, p.release())
+}
+
 // FindIn is Find in d; the path is relative to it.
 func FindIn(d vfs.FS, id share.ID) (Found, error) {
 	list, err := d.ReadDir(".")

@@ -133,7 +133,7 @@ func OpenPartialIn(ctx context.Context, dir vfs.FS, m *share.Manifest, opt Parti
 	return openPartial(ctx, dir, "/", m, opt)
 }
 
-func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOptions) (_ *Partial, err error) {
+func newPartial(dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOptions) *Partial {
 	p := &Partial{
 		m: m, opt: opt, dir: dir, staging: stagingName(m), path: filepath.Join(dirPath, m.Name), slotMap: newSlotMap(m),
 		have: share.NewSet(m.Layout().Pieces()), durable: share.NewSet(m.Layout().Pieces()),
@@ -142,6 +142,11 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 	p.watch.was, p.watch.doubts, p.watch.pending = make([]vfs.Stamp, m.Len()), map[int]doubt{}, map[share.Piece]bool{}
 	p.batch.clear()
 	p.sel.wanted = wantedOf(m, opt.Wanted)
+	return p
+}
+
+func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOptions) (_ *Partial, err error) {
+	p := newPartial(dir, dirPath, m, opt)
 	if bad := p.portability(runtime.GOOS); len(bad) > 0 {
 		return nil, &share.PathError{Problems: bad}
 	}

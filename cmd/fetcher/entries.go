@@ -87,6 +87,9 @@ func (a asker) add(ctx context.Context, c *api.Client, args []string, fl addFlag
 	}
 	for _, one := range all {
 		e, err := c.Add(ctx, one)
+		if fl.repair && errors.Is(err, api.ErrHave) {
+			return fmt.Errorf("%w; fetcher set ENTRY --repair has what it has repaired", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -287,7 +290,8 @@ func (a asker) printList(all []api.Entry) error {
 
 // setFlags are the flags of set.
 type setFlags struct {
-	pause, resume, all, rescan   bool
+	pause, resume, all           bool
+	rescan, repair               bool
 	priority, limitUp, limitDown string
 	only, skip, seedUntil        []string
 }
@@ -313,6 +317,7 @@ node until its settings are read again.`,
 	f.BoolVar(&fl.pause, "pause", false, "neither fetch nor serve it until it is resumed")
 	f.BoolVar(&fl.resume, "resume", false, "resume it after --pause")
 	f.BoolVar(&fl.rescan, "rescan", false, "look for changes in its files now, or retry it now")
+	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in it, and replace that")
 	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
@@ -336,7 +341,7 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 	case fl.resume:
 		s.Paused = &no
 	}
-	s.Rescan = fl.rescan || fl.resume
+	s.Rescan, s.Repair = fl.rescan || fl.resume, fl.repair
 	if fl.priority != "" {
 		s.Priority = &fl.priority
 	}

@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+)
+
+func set(t testing.TB, d *Daemon, id int64, s api.Set) api.Entry {
+	t.Helper()
+	e, err := d.Set(t.Context(), id, s)
+	must(t, err)
+	return e
+}
+
+func paused(is bool) api.Set { return api.Set{Paused: &is} }
+
+// slow is a daemon that serves a share of several pieces, and takes long to send it.
+func slow(t testing.TB) api.Entry {
+	d := begun(t, t.TempDir(), func(c *Config) { c.Up = 1 << 20 })
+	return added(t, d, api.Add{Paths: []string{file(t, large(1)+large(2)+large(3), t.TempDir(), "f")}})
+}
+
+func TestAPauseDoesNotWaitForAnImport(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "f")
+	must(t, os.WriteFile(at, nil, 0o600))
+	if err := os.Truncate(at, 1<<40); err != nil { // nobody reads that in the time of a test
+		t.Skip(err)
+	}
+	d := begun(t, t.TempDir())
+	k, err := d.added(t.Context(), catalog.Wish{Paths: []string{at}})
+	must(t, err)
+	id := int64(k.id)
+	until(t, d, id, "reading", func(e api.Entry) bool { return strings.HasPrefix(e.Reason, "reading") })
+	if e := set(t, d, id, paused(true)); e.State != api.Paused {
+		t.Errorf("paused: %+v", e)
+	}
+	for range imports { // nor for its turn to be imported
+		d.reads <- struct{}{}
+	}
+	if e := set(t, d, id, paused(false)); e.State != api.Opening {
+		t.Errorf("resumed: %+v", e)
+	}
+	if e := set(t, d, id, paused(true)); e.State != api.Paused {
+		t.Errorf("paused again: %+v", e)
+	}
+	must(t, os.Truncate(at, 5))
+	for range imports {
+		<-d.reads
+	}
+	set(t, d, id, paused(false))
+	until(t, d, id, "served", in(api.Served))
+}
+
+func TestWhatIsPausedShowsHowFarItIs(t *testing.T) {
+	ticket, dir := slow(t).Ticket, t.TempDir()
+	d := begun(t, dir)
+	e := added(t, d, api.Add{Ticket: ticket})
+	until(t, d, e.ID, "under way", func(e api.Entry) bool { return e.Verified > 0 })
+	e = set(t, d, e.ID, paused(true))
+	if e.State != api.Paused || e.Verified == 0 || e.Verified > e.Bytes {
+		t.Errorf("paused: %+v", e)
+	}
+	must(t, d.Close())
+	d = begun(t, dir)
+	if e, err := d.Entry(t.Context(), e.ID); err != nil || e.State != api.Paused || e.Verified == 0 {
+		t.Errorf("after a restart: %+v, %v", e, err)
+	}
+}
+
+func TestRemoveTakesWhatIsNotWhole(t *testing.T) {
+	ticket := slow(t).Ticket
+	d := begun(t, t.TempDir())
+	for _, foreign := range []bool{false, true} {
+		to := t.TempDir()
+		partial := filepath.Join(to, "f.partial")
+		e := added(t, d, api.Add{Ticket: ticket, Dir: to})
+		until(t, d, e.ID, "under way", func(e api.Entry) bool { return e.Verified > 0 })
+		if foreign {
+			file(t, "mine", partial, "mine")
+		}
+		r, err := d.Remove(t.Context(), e.ID, true)
+		must(t, err)
+		switch _, err := os.Stat(partial); {
+		case foreign:
+			same(t, filepath.Join(partial, "mine"), "mine")
+			if len(r.Data) > 0 || !strings.Contains(r.Kept, "did not make") {
+				t.Errorf("with a file of its owner: %+v", r)
+			}
+			if _, err := os.Stat(filepath.Join(partial, "data")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("what was fetched is still there: %v", err)
+			}
+		case !errors.Is(err, fs.ErrNotExist) || len(r.Data) != 1 || r.Data[0] != partial || r.Kept != "":
+			t.Errorf("removed: %+v, %v", r, err)
+		}
+	}
+}
+
+func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
+	a := begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "here", in(api.Served))
+	file(t, large(1)[:1<<20]+"x"+large(1)[1<<20+1:], got.Path)
+	set(t, b, got.ID, api.Set{Rescan: true})
+	e := until(t, b, got.ID, "missing", in(api.Missing))
+	if !strings.Contains(e.Reason, "have the entry repaired") {
+		t.Errorf("it says %q", e.Reason)
+	}
+	set(t, b, got.ID, api.Set{Repair: true})
+	until(t, b, got.ID, "here again", in(api.Served))
+	same(t, got.Path, large(1))
+	if e, err := b.db.Get(t.Context(), catalog.ID(got.ID)); err != nil || e.Repair {
+		t.Errorf("it would be repaired again: %+v, %v", e, err)
+	}
+	if _, err := a.Set(t.Context(), served.ID, api.Set{Repair: true}); !errors.Is(err, api.ErrRequest) {
+		t.Errorf("what is served: %v", err)
+	}
+}
+
+// Also if the folders above it went, and whoever waits longest for a rescan.
+func TestAPathThatComesBackIsNoticed(t *testing.T) {
+	src, away := t.TempDir(), t.TempDir()
+	at := file(t, "one", src, "a", "b", "tree", "f")
+	d := begun(t, t.TempDir())
+	if d.watch == nil {
+		t.Skip("this system does not tell of changes")
+	}
+	served := added(t, d, api.Add{Paths: []string{filepath.Dir(at)}})
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "here", in(api.Served))
+	for _, x := range []struct {
+		d     *Daemon
+		id    int64
+		moved string
+	}{{d, served.ID, filepath.Join(src, "a")}, {b, got.ID, got.Path}} {
+		to := filepath.Join(away, filepath.Base(x.moved))
+		must(t, os.Rename(x.moved, to))
+		set(t, x.d, x.id, api.Set{Rescan: true})
+		until(t, x.d, x.id, "missing", in(api.Missing))
+		must(t, os.Rename(to, x.moved))
+		until(t, x.d, x.id, "back", in(api.Served))
+	}
+}
+
+func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
+	a := begun(t, t.TempDir())
+	ticket := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}}).Ticket
+	if _, err := a.Add(t.Context(), api.Add{Ticket: ticket}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "of this node itself") {
+		t.Errorf("its own ticket: %v", err)
+	}
+	must(t, a.Close()) // so that nothing of it is known
+	b := begun(t, t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	e := added(t, b, api.Add{Ticket: ticket, Paused: true})
+	for _, dir := range []string{"", t.TempDir()} {
+		if _, err := b.Add(ctx, api.Add{Ticket: ticket, Dir: dir}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "entry 1") {
+			t.Errorf("again into %q: %v", dir, err)
+		}
+	}
+	if all, _ := b.Entries(ctx); len(all) != 1 || all[0].ID != e.ID {
+		t.Errorf("%+v", all)
+	}
+}
