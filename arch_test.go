@@ -44,7 +44,7 @@ var layers = map[string]string{
 	"store/storetest":   "share peers wire store store/vfs",
 	"passes/issuer":     "passes share store/vfs",
 	"leasedb":           "share peers depot internal/sqlitedb",
-	"catalog":           "share internal/sqlitedb",
+	"catalog":           "share passes internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
 	"actors":            "share peers leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",

@@ -5,6 +5,7 @@
 //
 //	entry.go    Entry: what was asked (Wish), what became of it (Status), and their limits
 //	catalog.go  DB: opening, adding, changing, removing, listing
+//	wallet.go   the passes that pay depots
 //	schema.go   the tables, and how they came to be so
 //
 // The catalog decides nothing and starts nothing: package daemon makes the node do what

@@ -4,7 +4,9 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 
 // schema: times are seconds since 1970, 0 for none. entries.key is what no two may have
 // in common; wish is the JSON of a Wish; older is the earlier share IDs, 36 bytes each.
-// AUTOINCREMENT has no ID used twice.
+// AUTOINCREMENT has no ID used twice. passes.token is the pass as RFC 9577 writes it;
+// orders.keys is a listing of those keys that an order uses, and counts, the JSON of how
+// many passes of each.
 var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
 	`CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL CHECK(kind BETWEEN 1 AND 2),
 	   key TEXT NOT NULL UNIQUE, wish TEXT NOT NULL, added INTEGER NOT NULL,
@@ -13,4 +15,8 @@ var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
 	   files INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0, sent INTEGER NOT NULL DEFAULT 0, older BLOB)`,
 	`ALTER TABLE entries ADD COLUMN found INTEGER NOT NULL DEFAULT 0`,
 	`ALTER TABLE entries ADD COLUMN verified INTEGER NOT NULL DEFAULT 0`,
+	`CREATE TABLE passes(nonce BLOB PRIMARY KEY, token BLOB NOT NULL, size INTEGER NOT NULL, epoch INTEGER NOT NULL,
+	   issuer TEXT NOT NULL, depot TEXT NOT NULL, request BLOB NOT NULL, bad INTEGER NOT NULL) WITHOUT ROWID;
+	 CREATE TABLE orders(id BLOB PRIMARY KEY, seed BLOB NOT NULL, issuer TEXT NOT NULL, depot TEXT NOT NULL,
+	   keys BLOB NOT NULL, counts TEXT NOT NULL, voucher BLOB NOT NULL) WITHOUT ROWID`,
 }}

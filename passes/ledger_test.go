@@ -111,7 +111,7 @@ func (o Order) requests() (r Requests) {
 func (p *purse) signed(o Order) (all []Held) {
 	for i, r := range o.requests() {
 		for at := len(r) - int(o.Counts[i])*elementBytes; at < len(r); at += elementBytes {
-			all = append(all, Held{Pass: Pass{Nonce: [nonceBytes]byte(r[at : at+elementBytes])}, Size: Sizes[i], Epoch: EpochAt(p.now), Depot: o.Depot})
+			all = append(all, Held{Pass: Pass{Nonce: [nonceBytes]byte(r[at : at+elementBytes])}, Size: Sizes[i], Epoch: EpochAt(p.now), Issuer: o.Issuer, Depot: o.Depot})
 		}
 	}
 	return all
@@ -168,7 +168,7 @@ func (p *purse) deliver(o Order) error {
 }
 
 func (p *purse) order(units int64, most Size, v Voucher) Order {
-	o, err := NewOrder(p.id(), Seed{byte(p.chance.Uint32()), byte(p.chance.Uint32()), byte(p.chance.Uint32()), byte(p.chance.Uint32())}, "depot", p.keys[:], units, most, p.now)
+	o, err := NewOrder(p.id(), Seed{byte(p.chance.Uint32()), byte(p.chance.Uint32()), byte(p.chance.Uint32()), byte(p.chance.Uint32())}, "issuer", "depot", p.keys[:], units, most, p.now)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestTheBookRefuses(t *testing.T) {
 	b.Enter(b.Sell(v, 65, now))
 	order := func(units int64, seed byte) Requests {
 		small := newKey(t, 1, 1)
-		o, err := NewOrder(RequestID{9}, Seed{seed}, "depot", Listing{&key.PublicKey, &small.PublicKey}, units, Sizes[0], now)
+		o, err := NewOrder(RequestID{9}, Seed{seed}, "issuer", "depot", Listing{&key.PublicKey, &small.PublicKey}, units, Sizes[0], now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,8 @@ func (r Requests) Units() (units int64, err error) {
 type Order struct {
 	ID      RequestID // in an exchange, also the request that the passes which pay are reserved for
 	Seed    Seed
-	Depot   string
+	Issuer  string                 // its peer ID
+	Depot   string                 // where the passes will be good
 	Keys    [len(Sizes)]*PublicKey // what signs; nil where Counts is 0
 	Counts  [len(Sizes)]int64
 	Voucher Voucher // zero in an exchange
@@ -102,8 +103,8 @@ type Order struct {
 
 // NewOrder is an order of passes worth units, in the fewest that there are, of sizes up
 // to most. What needs more than MaxBatch of one size is too much for one order.
-func NewOrder(id RequestID, seed Seed, depot string, listed Listing, units int64, most Size, now time.Time) (Order, error) {
-	o := Order{ID: id, Seed: seed, Depot: depot}
+func NewOrder(id RequestID, seed Seed, issuer, depot string, listed Listing, units int64, most Size, now time.Time) (Order, error) {
+	o := Order{ID: id, Seed: seed, Issuer: issuer, Depot: depot}
 	if units <= 0 {
 		return o, fmt.Errorf("an order of passes for %d units", units)
 	}
@@ -160,7 +161,7 @@ func (p *Purchase) Finish(responses Responses) ([]Held, error) {
 			return nil, err
 		}
 		for _, pass := range passes {
-			all = append(all, Held{Pass: pass, Size: one.key.Size, Epoch: one.key.Epoch, Depot: p.order.Depot})
+			all = append(all, Held{Pass: pass, Size: one.key.Size, Epoch: one.key.Epoch, Issuer: p.order.Issuer, Depot: p.order.Depot})
 		}
 	}
 	return all, nil

@@ -14,7 +14,8 @@ type Held struct {
 	Pass
 	Size    Size
 	Epoch   Epoch
-	Depot   string
+	Issuer  string    // its peer ID
+	Depot   string    // where the pass is good
 	Request RequestID // what it is reserved for; zero: nothing
 	Bad     bool      // an issuer said that it was spent, or is none of its own
 }

@@ -37,7 +37,7 @@ func opened(t testing.TB, d *storetest.Disk, at time.Time) *Issuer {
 
 func order(t testing.TB, i *Issuer, units int64, id byte, at time.Time) *passes.Purchase {
 	t.Helper()
-	o := must[passes.Order](t)(passes.NewOrder(passes.RequestID{id}, passes.Seed{id}, "depot", must[passes.Listing](t)(i.Listing(at)), units, 4096, at))
+	o := must[passes.Order](t)(passes.NewOrder(passes.RequestID{id}, passes.Seed{id}, "issuer", "depot", must[passes.Listing](t)(i.Listing(at)), units, 4096, at))
 	return must[*passes.Purchase](t)(o.Prepare())
 }
 
@@ -151,7 +151,7 @@ func TestAVoucherPaysForOneOrder(t *testing.T) {
 func TestAnExchangePaysForItsBatchAlone(t *testing.T) {
 	i := opened(t, storetest.New(1<<24), now)
 	held := bought(t, i, 64, 1)
-	v := must[passes.Order](t)(passes.NewOrder(passes.RequestID{3}, passes.Seed{3}, "depot", must[passes.Listing](t)(i.Listing(now)), 64, 1, now))
+	v := must[passes.Order](t)(passes.NewOrder(passes.RequestID{3}, passes.Seed{3}, "issuer", "depot", must[passes.Listing](t)(i.Listing(now)), 64, 1, now))
 	small, other := must[*passes.Purchase](t)(v.Prepare()), order(t, i, 64, 4, now)
 	b := passes.Binding{Depot: "depot", Request: passes.RequestID{3}, Batch: small.Hash()}
 	s, _ := spends(held, b)
