@@ -39,7 +39,7 @@ const (
 	retryFetch  = 15 * time.Second // of a share that could not be fetched
 	retryWatch  = 2 * time.Second  // after the store was lost
 	tellEvery   = 2 * time.Second  // how far this node is, if that has changed
-	tellAnyway  = 30 * time.Second
+	tellAnyway  = 10 * time.Second
 	noStall     = 30 * 24 * time.Hour // a member waits for its fleet
 )
 

@@ -101,7 +101,7 @@ func TestEveryMemberGetsWhatIsOnTheListOnce(t *testing.T) {
 
 	must(t, f.store.Remove(t.Context(), id))
 	f.until("end", func(r Rollout) bool { return len(r.Shares) == 0 && len(r.Members[0].Shares) == 0 })
-	if err := f.store.Remove(t.Context(), id); !errors.Is(err, share.ErrNotFound) {
+	if err := f.store.Remove(t.Context(), id); !errors.Is(err, ErrNotListed) {
 		t.Errorf("removed again: %v", err)
 	}
 	f.mu.Lock()

@@ -34,6 +34,9 @@ const (
 // storeWithin bounds each call of a store.
 const storeWithin = 30 * time.Second
 
+// ErrNotListed is wrapped by the error of a share that is not on the list of a fleet.
+var ErrNotListed = errors.New("not on the list of the fleet")
+
 // ListedShare is a share that every member of a fleet is to have.
 type ListedShare struct {
 	ID     share.ID  `json:"-"`
@@ -103,7 +106,7 @@ func (s FleetStore) Add(ctx context.Context, ticket string) (share.ID, error) {
 }
 
 // Remove takes a share from the list. Members stop fetching and serving it, and keep
-// what they have. The error wraps share.ErrNotFound if it is not listed.
+// what they have. The error wraps ErrNotListed if it is not listed.
 func (s FleetStore) Remove(ctx context.Context, id share.ID) error {
 	key := listKey + id.String()
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
@@ -111,7 +114,7 @@ func (s FleetStore) Remove(ctx context.Context, id share.ID) error {
 	e, err := s.KV.Get(ctx, key)
 	switch {
 	case errors.Is(err, rounds.ErrNotFound) || err == nil && len(e.Value) == 0:
-		return fmt.Errorf("share %s is not on the list of the fleet: %w", id.Short(), share.ErrNotFound)
+		return fmt.Errorf("share %s is %w", id.Short(), ErrNotListed)
 	case err != nil:
 		return err
 	}

@@ -100,7 +100,9 @@ func (a fleetApp) membership(fl storeFlags) (m membership, err error) {
 	if fl.url == "" || fl.secret == "" {
 		return m, usageError{errors.New("--fleet and --fleet-secret belong together")}
 	}
-	m.URL = fl.url
+	if m.URL, err = kvurl.Absolute(fl.url); err != nil {
+		return m, err
+	}
 	m.Secret, err = readSecret(fl.secret)
 	return m, err
 }
@@ -122,12 +124,16 @@ func readSecret(file string) (string, error) {
 	return s, nil
 }
 
-// fleetStore opens the store of a fleet. Close it.
+// open opens the store of a fleet. Close it.
 func (a fleetApp) open(ctx context.Context, fl storeFlags) (s fetcher.FleetStore, close func() error, err error) {
 	m, err := a.membership(fl)
 	if err != nil {
 		return s, nil, err
 	}
+	return m.open(ctx)
+}
+
+func (m membership) open(ctx context.Context) (s fetcher.FleetStore, close func() error, err error) {
 	kv, err := kvurl.Open(ctx, m.URL)
 	switch {
 	case errors.Is(err, kvurl.ErrURL):
@@ -186,7 +192,8 @@ func (a fleetApp) inviteCommand() *cobra.Command {
 		Short: "Print a token with which machines join the fleet",
 		Long: `Print a token with which machines join the fleet; it holds the URL of the store,
 with its password, and the secret of the fleet. Whoever has it is a member. The
-first time, give --fleet: a secret is made, and this machine joins.`,
+first time, give --fleet: the store is tried, a secret is made, and this machine
+joins.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.invite(cmd.Context(), fl) },
 	}
@@ -195,14 +202,20 @@ first time, give --fleet: a secret is made, and this machine joins.`,
 }
 
 func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
-	var m membership
-	var err error
-	if fl.url != "" && fl.secret == "" {
-		m = membership{fl.url, rand.Text() + rand.Text()}
-		if err = a.saveMembership(m); err != nil {
-			return err
-		}
-	} else if m, err = a.membership(fl); err != nil {
+	made := fl.url != "" && fl.secret == ""
+	m, err := membership{Secret: rand.Text() + rand.Text()}, error(nil)
+	if made {
+		m.URL, err = kvurl.Absolute(fl.url)
+	} else {
+		m, err = a.membership(fl)
+	}
+	if err == nil && fl.url != "" {
+		err = m.try(ctx)
+	}
+	if err == nil && made {
+		err = a.saveMembership(m)
+	}
+	if err != nil {
 		return err
 	}
 	a.out.write("invitation", map[string]any{"token": m.token()})
@@ -211,6 +224,17 @@ func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	}
 	fmt.Fprintf(a.stderr, "\non each machine\n\n    fetcher fleet join TOKEN\n    fetcher fleet run -o DIR\n\n")
 	return nil
+}
+
+// try reads the list in the store, so that nobody is invited to one that is not there.
+func (m membership) try(ctx context.Context) error {
+	s, done, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, err = s.Rollout(ctx)
+	return err
 }
 
 func (a fleetApp) joinCommand() *cobra.Command {

@@ -169,8 +169,9 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 	if r := inDir(t, m.dirs[0], "fleet", "remove", origin.ticket); r.code != 0 {
 		t.Errorf("remove: %s", r.stderr)
 	}
-	if r := inDir(t, m.dirs[0], "fleet", "remove", origin.ticket); r.code == 0 {
-		t.Error("removed twice")
+	r := finish(t, exec.Command(binary, "fleet", "remove", origin.ticket, "--dir", m.dirs[0]), nil)
+	if r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") || !strings.Contains(r.stderr, "fleet status") {
+		t.Errorf("removed twice: exit %d, %q", r.code, r.stderr)
 	}
 }
 
@@ -231,6 +232,34 @@ func TestAMachineBelongsToOneFleet(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(dir, membershipFile)); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// What a token says holds in every folder, and nobody is invited to a store that is not there.
+func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
+	t.Parallel()
+	dir, work := t.TempDir(), t.TempDir()
+	file := filepath.Join(dir, membershipFile)
+	if r := inDir(t, dir, "fleet", "invite", "--fleet", "nats://127.0.0.1:1/none"); r.code == 0 || !strings.Contains(r.stderr, "127.0.0.1:1") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it belongs to a fleet without a store: %v", err)
+	}
+	cmd := exec.Command(binary, "fleet", "invite", "--fleet", "sqlite:kv", "--dir", dir)
+	cmd.Dir = work
+	token, err := cmd.Output()
+	must(t, err)
+	m, err := parseToken(string(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, ok := strings.CutPrefix(m.URL, "sqlite:")
+	if !ok || !filepath.IsAbs(path) {
+		t.Errorf("the token says %q", m.URL)
+	}
+	if _, err := os.Stat(filepath.Join(work, "kv")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 )
 
-// unheardAfter is after how long a member is said to be silent; it says something every
-// 30 s, and clocks differ.
-const unheardAfter = 90 * time.Second
+// unheardAfter is after how long a member is said to be silent. It says something every
+// 10 s, and clocks differ.
+const unheardAfter = 30 * time.Second
 
 func (a fleetApp) statusCommand() *cobra.Command {
 	var fl storeFlags

@@ -105,7 +105,9 @@ func (f *trial) begin() {
 	writeRandom(f.t, src, int(f.size), 7)
 	f.source = startSharing(f.t, f.in(0, binary, "share", src, "--json", "--dir", f.state("source"), "--listen", "/ip4/"+f.addr(0)+"/tcp/4001"))
 	store := "nats://" + f.addr(1) + ":4222/trial"
-	f.token, _, _ = strings.Cut(output(f.t, binary, "fleet", "invite", "--fleet", store, "--dir", f.state("0")), "\n")
+	token, err := f.in(1, binary, "fleet", "invite", "--fleet", store, "--dir", f.state("0")).Output()
+	must(f.t, err)
+	f.token, _, _ = strings.Cut(string(token), "\n")
 	for i := range f.runs {
 		if r := inDir(f.t, f.state(fmt.Sprint(i)), "fleet", "join", f.token); r.code != 0 {
 			f.t.Fatal(r.stderr)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,17 @@ func Open(ctx context.Context, at string) (Store, error) {
 		return opened(natskv.Open(ctx, u.nats()))
 	}
 	return opened(etcdkv.Open(ctx, u.etcd()))
+}
+
+// Absolute is the URL as it means the same store in every working directory: the path
+// of a file in it is absolute.
+func Absolute(at string) (string, error) {
+	path, ok := strings.CutPrefix(at, "sqlite:")
+	if !ok || path == "" {
+		return at, nil
+	}
+	path, err := filepath.Abs(path)
+	return "sqlite:" + path, err
 }
 
 // opened is what a package opened, or nil: a nil pointer in an interface is not nil.
