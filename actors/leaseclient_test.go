@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -181,4 +182,20 @@ func TestAMemberDoesWhatItsCoreSays(t *testing.T) {
 	k.hears(t, wire.SourceDown{Share: k.id, Member: true, Pieces: []share.Piece{0, 1, 2, 4, 5, 7}})
 	k.rejoin()
 	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []share.Piece{1, 4}}, wire.HaveMap{Share: k.id, Pieces: 8, Bits: []byte{1<<3 | 1<<6}})
+}
+
+// A transfer in a fleet leases, and waits for its sources, with more patience.
+func TestATransferInAFleetIsPatient(t *testing.T) {
+	var cfg TransferConfig
+	for _, secret := range []fleet.Secret{"", "the secret of a fleet"} {
+		cfg.Fleet.Secret = secret
+		got := (&transferActor{cmd: FetchShare{Config: cfg}}).leasing().Leases.Patience
+		want := cfg.Leases.Patience
+		if secret != "" {
+			want = fleet.MemberPatience(want)
+		}
+		if got != want {
+			t.Errorf("secret %q: %+v, want %+v", secret, got, want)
+		}
+	}
 }

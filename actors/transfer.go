@@ -9,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fetchpool"
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -294,7 +295,7 @@ func (t *transferActor) startPool(ctx actor.Context, x transfer.StartPool) {
 	t.pools[x.Pool] = t.s.Spawn(ctx, name, poolBox, func() actor.Actor {
 		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
 			finder: t.finder, number: x.Pool, source: x.Source, at: x.At, share: t.cmd.Share, layout: layout, anonymous: t.cmd.Config.Anonymous,
-			core: fetchpool.New(fetchpool.Config{Patience: t.cmd.Config.Leases.Patience}, layout, t.s.Seed("pool "+string(x.Source.ID)), t.s.Now())}
+			core: fetchpool.New(fetchpool.Config{Patience: t.leasing().Leases.Patience}, layout, t.s.Seed("pool "+string(x.Source.ID)), t.s.Now())}
 	}, system.OnPanicStop)
 }
 
@@ -320,11 +321,20 @@ func sourcesOf(credits []Credit) []peers.ID {
 
 // ---- leases and verifying ----
 
+// leasing is the configuration of what leases and of the pools.
+func (t *transferActor) leasing() TransferConfig {
+	cfg := t.cmd.Config
+	if cfg.Fleet.Used() {
+		cfg.Leases.Patience = fleet.MemberPatience(cfg.Leases.Patience)
+	}
+	return cfg
+}
+
 // startLeases starts what leases pieces to the pools and hears of those that are
 // verified: the LeaseManager, or in a fleet a leaseClient above it.
 func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
 	t.run = x.Run
-	self, layout, cfg, have := ctx.Self(), t.manifest.Layout(), t.cmd.Config, x.Have.Clone()
+	self, layout, cfg, have := ctx.Self(), t.manifest.Layout(), t.leasing(), x.Have.Clone()
 	plan := leasemgr.Plan{Layout: layout, Verified: x.Have.Clone(), Wanted: x.Wanted, Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String()), OnDemand: t.cmd.Config.OnDemand}
 	leases := func() actor.Actor { return newLeaseManager(t.s, self, t.ration, cfg, t.manifest, plan) }
 	name := "leases-"

@@ -52,13 +52,25 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	l := &c.Leases
-	bounds.Default(&l.Patience.First, 15*time.Second)
-	bounds.Default(&l.Patience.Slack, 15*time.Second)
+	l.Patience = patient(l.Patience, 15*time.Second)
 	bounds.Default(&c.Settle, 10*time.Second)
 	bounds.Default(&l.HedgeShare, -1)
 	bounds.Default(&l.HedgeFloor, -1)
 	return c
 }
+
+// patient is a patience whose defaults are longer.
+func patient(p peers.Patience, otherwise time.Duration) peers.Patience {
+	bounds.Default(&p.First, otherwise)
+	bounds.Default(&p.Slack, otherwise)
+	return p
+}
+
+// MemberPatience is the patience of a transfer in a fleet. Where many members share a
+// thin line to one source, each of them hears nothing for seconds now and then. Whoever
+// gave up would lose what is on its way, and the next would ask for the piece anew. It
+// is shorter than that of a [Coordinator].
+func MemberPatience(p peers.Patience) peers.Patience { return patient(p, 10*time.Second) }
 
 // Coordinator leases the pieces of one share to the members of a fleet.
 //

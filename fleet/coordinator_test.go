@@ -599,3 +599,17 @@ func TestAStatusTellsOfMembersAndPieces(t *testing.T) {
 		}
 	}
 }
+
+// A member waits longer than others do, and less long than its coordinator.
+func TestAMemberIsPatient(t *testing.T) {
+	p := MemberPatience(peers.Patience{Trips: 7})
+	if usual := (peers.Patience{}).WithDefaults(); p.First <= usual.First || p.Slack <= usual.Slack || p.Trips != 7 {
+		t.Errorf("%+v, and usual is %+v", p, usual)
+	}
+	if of := (Config{}).withDefaults().Leases.Patience; of.First <= p.First || of.Slack <= p.Slack {
+		t.Errorf("%+v, and its coordinator's is %+v", p, of)
+	}
+	if asked := (peers.Patience{First: time.Second, Slack: time.Second}); MemberPatience(asked) != asked {
+		t.Errorf("%+v for %+v", MemberPatience(asked), asked)
+	}
+}

@@ -203,7 +203,8 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 		}
 	}
 	m.take(src, slices.DeleteFunc(src.keep, func(p share.Piece) bool { return granted[p] || src.held[p] == nil }))
-	if len(back) > 0 {
+	if len(back) > 0 { // what is here and was not told yet would be leased to us again at once
+		m.tellAll(m.news.pieces(m.cfg.Share))
 		m.tellSeat(wire.LeaseReturned{Share: m.cfg.Share, Source: src.id, Items: back})
 	}
 	if len(fresh) > 0 {

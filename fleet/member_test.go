@@ -433,6 +433,18 @@ func TestAMemberGivesBackWhatItCannotUse(t *testing.T) {
 	d.holds(1)
 }
 
+// What a member has and has not told is leased to it again: it tells that first, or the
+// coordinator would lease it once more.
+func TestAMemberTellsWhatItHasBeforeItGivesItBack(t *testing.T) {
+	d := newDesk(t)
+	d.ask(2)
+	d.verified(3)
+	d.forget()
+	d.grant(100, 3)
+	d.hears(wire.Have{Share: theShare, Pieces: []share.Piece{3}},
+		wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 3, Token: 100, Reason: "gave it back"}}})
+}
+
 // Without its coordinator a member fetches what is leased for a while, and no longer.
 func TestWhatIsLeasedEndsWithoutACoordinator(t *testing.T) {
 	d := newDesk(t)

@@ -46,7 +46,7 @@ func TestFleetTrial(t *testing.T) {
 		return n
 	}
 	f := &trial{t: t, ns: fmt.Sprint("trial", os.Getpid()), members: number("FLEET_TRIAL", 20), size: int64(number("TRIAL_MIB", 256)) << 20,
-		mbit: number("TRIAL_MBIT", 20), away: time.Duration(number("TRIAL_AWAY", 60)) * time.Second, dir: t.TempDir()}
+		mbit: number("TRIAL_MBIT", 18), away: time.Duration(number("TRIAL_AWAY", 60)) * time.Second, dir: t.TempDir()}
 	f.runs = make([]*exec.Cmd, f.members)
 	f.wires()
 	f.begin()

@@ -271,3 +271,6 @@ func certificate(t *testing.T) (certFile, keyFile string, trusted *x509.CertPool
 	trusted.AddCert(parsed)
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private), trusted
 }
+
+// Each rule of the suite, broken on this engine, is found to be.
+func TestMutants(t *testing.T) { kvtest.Mutants(t, "TestEtcd", true) }

@@ -26,6 +26,7 @@ type Engine struct {
 
 // Run tests an engine. All tests share one store, which may hold other keys.
 func Run(t *testing.T, e Engine) {
+	e = e.mutated()
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Engine)
@@ -58,7 +59,7 @@ func newKey() string { return fmt.Sprintf("test.k%d", keys.Add(1)) }
 func (e Engine) open(t testing.TB) rounds.KV { return e.Open(t, e.Addr) }
 
 // long is more than any call takes that is answered.
-const long = 30 * time.Second
+var long = 30 * time.Second
 
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -278,3 +278,6 @@ func TestNoServer(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Each rule of the suite, broken on this engine, is found to be.
+func TestMutants(t *testing.T) { kvtest.Mutants(t, "TestNATS", true) }

@@ -38,3 +38,6 @@ func TestADamagedStoreIsLeftAlone(t *testing.T) {
 		t.Errorf("there is now %q", left)
 	}
 }
+
+// Each rule of the suite, broken on this engine, is found to be.
+func TestMutants(t *testing.T) { kvtest.Mutants(t, "TestSQLite", false) }
