@@ -76,9 +76,3 @@ func (c Config) withDefaults() Config {
 	c.RedialMax = max(c.RedialMax, c.RedialMin)
 	return c
 }
-
-func def[T int | time.Duration](v *T, to T) {
-	if *v <= 0 {
-		*v = to
-	}
-}
