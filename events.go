@@ -6,7 +6,8 @@ import (
 )
 
 // Event is what happened to a transfer: one of Planned, Progress, SourceChanged,
-// LeaseEvent, Stalled and Ended, which comes last.
+// LeaseEvent, Stalled and Ended, which comes last. encoding/json writes it as the line of
+// its type in docs/json.md; the command and the API of a node do the same.
 type Event = actors.Event
 
 // Planned says that the list of files is here and what will be fetched.

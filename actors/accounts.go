@@ -2,6 +2,7 @@ package actors
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -19,6 +20,19 @@ type ChildEvent struct {
 	Since time.Time
 	At    time.Time // of this
 	State ChildState
+}
+
+// MarshalJSON has what docs/json.md says of the line of a child, but the share's name.
+func (c ChildEvent) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type    string   `json:"type"`
+		Share   share.ID `json:"share"`
+		Peer    peers.ID `json:"peer"`
+		Addr    string   `json:"addr"`
+		State   string   `json:"state"`
+		Bytes   int64    `json:"bytes"`
+		Seconds float64  `json:"seconds"`
+	}{"child", c.Share, c.Peer, c.Addr, c.State.String(), c.Bytes, c.At.Sub(c.Since).Seconds()})
 }
 
 // ChildState is how a child stands.

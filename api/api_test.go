@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -425,5 +427,29 @@ func TestTheDescriptionIsOfTheAPI(t *testing.T) {
 	want := []string{"add", "content", "entries", "entry", "events", "files", "history", "limits", "link", "peers", "remove", "set", "setLimits", "sources", "status", "why"}
 	if !slices.Equal(ops, want) {
 		t.Errorf("%q, want %q", ops, want)
+	}
+}
+
+func TestASourceIsWrittenAsDescribed(t *testing.T) {
+	_, _, c := served(t, nil)
+	res, _ := request(t, c, "GET", "http://node/v1/openapi.json", "")
+	var d struct {
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]any }
+		}
+	}
+	must(t, json.NewDecoder(res.Body).Decode(&d))
+	want := Source{Peer: "p", State: fetcher.Resting, Since: time.Unix(1e9, 0).UTC(), Why: "why", Bytes: 1, Pieces: 2, BadBlocks: 3, Banned: true, Lie: "lie", Rate: 4, RTT: 5 * time.Millisecond}
+	b, err := json.Marshal(want)
+	must(t, err)
+	var fields map[string]any
+	must(t, json.Unmarshal(b, &fields))
+	if got, want := slices.Sorted(maps.Keys(fields)), slices.Sorted(maps.Keys(d.Components.Schemas["Source"].Properties)); !slices.Equal(got, want) {
+		t.Errorf("written are %q, described %q", got, want)
+	}
+	var got Source
+	must(t, json.Unmarshal(b, &got))
+	if got != want {
+		t.Errorf("%+v was read as %+v", want, got)
 	}
 }

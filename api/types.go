@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/piecelease/fetcher"
 )
 
 // Node is what the API is about. Its methods may be called at the same time. An error
@@ -144,18 +146,7 @@ type File struct {
 }
 
 // Source is a peer that an entry is fetched from.
-type Source struct {
-	Peer      string `json:"peer"`
-	State     string `json:"state" enum:"connecting,joining,active,resting,left,banned"`
-	Why       string `json:"why"`
-	Bytes     int64  `json:"bytes" doc:"verified"`
-	Pieces    int    `json:"pieces" doc:"that it had a part in"`
-	BadBlocks int    `json:"bad_blocks"`
-	Banned    bool   `json:"banned"`
-	Lie       string `json:"lie,omitempty"`
-	Rate      int64  `json:"rate" doc:"verified bytes a second"`
-	RTT       int64  `json:"rtt_ms"`
-}
+type Source = fetcher.Source
 
 // Peer is a peer that takes something from this node, or gives to it, now.
 type Peer struct {

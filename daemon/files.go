@@ -62,16 +62,12 @@ func (d *Daemon) Files(ctx context.Context, id int64) ([]api.File, error) {
 }
 
 // Sources is whom an entry is fetched from.
-func (d *Daemon) Sources(_ context.Context, id int64) (out []api.Source, err error) {
+func (d *Daemon) Sources(_ context.Context, id int64) ([]api.Source, error) {
 	k, err := d.keeper(id)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range k.sources() {
-		out = append(out, api.Source{Peer: string(s.Peer), State: s.State.String(), Why: s.Why, Bytes: s.Bytes, Pieces: s.Pieces, BadBlocks: s.BadBlocks,
-			Banned: s.Banned, Lie: s.Lie, Rate: int64(s.Rate), RTT: s.RTT.Milliseconds()})
-	}
-	return out, nil
+	return k.sources(), nil
 }
 
 // Why is why an entry is not done.

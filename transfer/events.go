@@ -25,46 +25,46 @@ type Planned struct {
 // Progress is a snapshot of a transfer. All counts are exact, and about what was
 // chosen, unless they say otherwise.
 type Progress struct {
-	Share     share.ID
-	State     State
-	Reason    string    // why nothing moves, or what is being done; empty while bytes flow
-	Since     time.Time // of the reason
-	At        time.Time // of all this
-	Moved     time.Time // when the last byte was verified, or the transfer began
-	GivesUp   time.Time // if no byte comes until then; zero: not at all
-	Name      string
-	Bytes     int64 // of the content; 0 until the manifest is here
-	Verified  int64 // bytes here and verified, those of unfinished pieces too
-	Resumed   int64 // of these, from an earlier run
-	Duplicate int64 // bytes that came twice, of all
-	Hashed    int64 // bytes hashed, of all
-	WireIn    int64 // stream bytes from sources, framing included
-	WireOut   int64 // ... and to them
-	Files     int
-	Dirs      int // empty ones
-	Links     int
-	Pieces    int
-	Done      int     // pieces verified
-	Rate      float64 // verified bytes per second, over the last seconds
-	File      string  // path of the file of which a block came last; empty before the first
-	Leases    Leases  // how the leases of the pieces fared, since the process began
-	Sources   []Source
-	Path      string // where the share is, once State is Complete
+	Share     share.ID  `json:"share"`
+	State     State     `json:"state"`
+	Reason    string    `json:"reason"`            // why nothing moves, or what is being done; empty while bytes flow
+	Since     time.Time `json:"since"`             // of the reason
+	At        time.Time `json:"at"`                // of all this
+	Moved     time.Time `json:"moved"`             // when the last byte was verified, or the transfer began
+	GivesUp   time.Time `json:"gives_up,omitzero"` // if no byte comes until then; zero: not at all
+	Name      string    `json:"name"`
+	Bytes     int64     `json:"bytes"`           // of the content; 0 until the manifest is here
+	Verified  int64     `json:"verified_bytes"`  // bytes here and verified, those of unfinished pieces too
+	Resumed   int64     `json:"resumed_bytes"`   // of these, from an earlier run
+	Duplicate int64     `json:"duplicate_bytes"` // bytes that came twice, of all
+	Hashed    int64     `json:"hashed_bytes"`    // bytes hashed, of all
+	WireIn    int64     `json:"wire_in_bytes"`   // stream bytes from sources, framing included
+	WireOut   int64     `json:"wire_out_bytes"`  // ... and to them
+	Files     int       `json:"files"`
+	Dirs      int       `json:"dirs"` // empty ones
+	Links     int       `json:"links"`
+	Pieces    int       `json:"pieces"`
+	Done      int       `json:"done_pieces"` // pieces verified
+	Rate      float64   `json:"rate"`        // verified bytes per second, over the last seconds
+	File      string    `json:"file"`        // path of the file of which a block came last; empty before the first
+	Leases    Leases    `json:"-"`           // how the leases of the pieces fared, since the process began
+	Sources   []Source  `json:"-"`
+	Path      string    `json:"path,omitempty"` // where the share is, once State is Complete
 }
 
 // Source is what one source has done for a transfer.
 type Source struct {
-	Peer      peers.ID
-	State     SourceState
-	Since     time.Time // of the state
-	Why       string
-	Bytes     int64 // verified
-	Pieces    int   // that it had a part in
-	BadBlocks int
-	Banned    bool
-	Lie       string  // the last, when BadBlocks > 0
-	Rate      float64 // verified bytes per second, over the last seconds
-	RTT       time.Duration
+	Peer      peers.ID      `json:"peer"`
+	State     SourceState   `json:"state" enum:"connecting,joining,active,resting,left,banned"`
+	Since     time.Time     `json:"since"` // of the state
+	Why       string        `json:"why"`
+	Bytes     int64         `json:"bytes" doc:"verified"`
+	Pieces    int           `json:"pieces" doc:"that it had a part in"`
+	BadBlocks int           `json:"bad_blocks"`
+	Banned    bool          `json:"banned"`
+	Lie       string        `json:"lie"` // the last, when BadBlocks > 0
+	Rate      float64       `json:"rate" doc:"verified bytes a second, over the last seconds"`
+	RTT       time.Duration `json:"rtt_ms"`
 }
 
 // SourceChanged says that a source has a new state.
@@ -134,9 +134,9 @@ const (
 	Banned                 // over, proven to have lied
 )
 
-func (s SourceState) String() string {
-	return [...]string{"connecting", "joining", "active", "resting", "left", "banned"}[s]
-}
+var sourceStates = [...]string{"connecting", "joining", "active", "resting", "left", "banned"}
+
+func (s SourceState) String() string { return sourceStates[s] }
 
 // Connected says whether there is a connection that works.
 func (s SourceState) Connected() bool { return s == Joining || s == Active }

@@ -62,7 +62,7 @@ func (x *audience) tell(c fetcher.Child) {
 		return
 	}
 	took := c.At.Sub(c.Since)
-	x.out.write("child", map[string]any{"share": c.Share.String(), "name": m.Name, "peer": string(c.Peer), "addr": c.Addr, "state": c.State.String(), "bytes": c.Bytes, "seconds": took.Seconds()})
+	x.out.write("child", c, map[string]any{"name": m.Name})
 	name, bytes := printable(m.Name), share.Size(c.Bytes)
 	speed := fmt.Sprintf("%s, %s/s", brief(took), share.Size(int64(float64(c.Bytes)/max(took, time.Millisecond).Seconds())))
 	switch {

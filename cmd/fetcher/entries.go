@@ -224,7 +224,7 @@ func describeEntry(e api.Entry) string {
 }
 
 func (a asker) printAdded(e api.Entry) error {
-	a.out.write("entry", fields(e))
+	a.out.write("entry", e)
 	fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
 	for _, w := range e.Warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", printable(w))
@@ -257,7 +257,7 @@ func (a asker) listCommand() *cobra.Command {
 func (a asker) printList(all []api.Entry) error {
 	if a.flags.json {
 		for _, e := range all {
-			a.out.write("entry", fields(e))
+			a.out.write("entry", e)
 		}
 		return nil
 	}
@@ -394,7 +394,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, s api.Set,
 		if err != nil {
 			return err
 		}
-		a.out.write("limits", fields(l))
+		a.out.write("limits", l)
 		fmt.Fprintln(a.stderr, limitsText(l))
 		return nil
 	}
@@ -407,7 +407,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, s api.Set,
 		if err != nil {
 			return err
 		}
-		a.out.write("entry", fields(e))
+		a.out.write("entry", e)
 		fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
 	}
 	return nil
@@ -474,7 +474,7 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 		if err != nil {
 			return err
 		}
-		a.out.write("removed", fields(r))
+		a.out.write("removed", r)
 		fmt.Fprintf(a.stderr, "entry %d, %s, is removed", id, printable(nameOf(r.Entry)))
 		if data {
 			fmt.Fprintf(a.stderr, ", and %s", words.Count(len(r.Data), "file"))

@@ -290,16 +290,15 @@ func (w *watcher) show(e fetcher.Event) {
 		w.plan(e)
 	case fetcher.Progress:
 		w.stderr.show(describe(e), picture(e), false)
-		w.out.throttled("progress", map[string]any{"state": e.State.String(), "reason": e.Reason, "bytes": e.Bytes, "verified_bytes": e.Verified,
-			"duplicate_bytes": e.Duplicate, "wire_bytes": e.WireIn + e.WireOut, "rate": int64(e.Rate), "file": e.File, "sources": active(e), "pieces": e.Pieces, "done_pieces": e.Done})
+		w.out.throttled("progress", e)
 	case fetcher.SourceChanged:
-		w.out.write("source", sourceFields(e.Source))
+		w.out.write("source", e)
 		if e.Source.Banned {
 			w.stderr.clear()
 			fmt.Fprintf(w.stderr, "source %s is %s\n", e.Source.Peer, printable(e.Source.Why))
 		}
 	case fetcher.Stalled:
-		w.out.write("stall", map[string]any{"seconds": e.For.Seconds(), "reason": e.Reason, "why": append([]string{}, e.Why...)})
+		w.out.write("stall", e)
 		p := w.t.Progress()
 		p.Reason = e.Reason
 		w.stderr.show(describe(p), picture(p), true)
@@ -325,26 +324,15 @@ func (w *watcher) plan(e fetcher.Planned) {
 			fmt.Fprintf(w.stderr, "%s%s\n", verbatim, printable(p))
 		}
 	}
-	w.out.write("plan", map[string]any{"replaces": replaces,
-		"share": m.ID().String(), "name": m.Name, "bytes": e.Bytes, "files": e.Files, "dirs": e.Dirs, "links": e.Links,
-		"share_bytes": m.Layout().Bytes(), "share_files": files, "pieces": w.t.Progress().Pieces, "missing_pieces": e.Pieces, "resumed_bytes": e.Resumed})
-}
-
-func sourceFields(s fetcher.Source) map[string]any {
-	return map[string]any{"peer": string(s.Peer), "state": s.State.String(), "why": s.Why, "bytes": s.Bytes, "pieces": s.Pieces,
-		"bad_blocks": s.BadBlocks, "banned": s.Banned, "lie": s.Lie, "rate": int64(s.Rate), "rtt_ms": s.RTT.Milliseconds()}
+	w.out.write("plan", e, map[string]any{"replaces": replaces, "pieces": w.t.Progress().Pieces})
 }
 
 // summarize is what the last line says of the transfer.
 func (w *watcher) summarize() {
 	p := w.t.Progress()
 	in, out := w.node.Traffic()
-	sources := make([]map[string]any, len(p.Sources))
-	for i, s := range p.Sources {
-		sources[i] = sourceFields(s)
-	}
 	w.out.sum(map[string]any{"name": p.Name, "bytes": p.Bytes, "verified_bytes": p.Verified, "wire_bytes": in + out, "duplicate_bytes": p.Duplicate,
-		"resumed_bytes": p.Resumed, "hashed_bytes": p.Hashed, "seconds": time.Since(w.began).Seconds(), "sources": sources, "path": p.Path})
+		"resumed_bytes": p.Resumed, "hashed_bytes": p.Hashed, "seconds": time.Since(w.began).Seconds(), "sources": append([]fetcher.Source{}, p.Sources...), "path": p.Path})
 	if !w.flags.json && p.Duplicate > 0 {
 		fmt.Fprintf(w.stderr, "%s was received twice\n", share.Size(p.Duplicate))
 	}

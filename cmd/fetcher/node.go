@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -190,7 +189,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	if err != nil {
 		return err
 	}
-	a.out.write("node", fields(st))
+	a.out.write("node", st)
 	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
 	if u := l.URL(); u != "" {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
@@ -289,19 +288,6 @@ func (a asker) asking(ctx context.Context, f func(*api.Client) error) error {
 	return err
 }
 
-// fields are those of a value as JSON has them.
-func fields(v any) map[string]any {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // plain values only
-	}
-	var out map[string]any
-	if err := json.Unmarshal(b, &out); err != nil {
-		panic(err)
-	}
-	return out
-}
-
 func (a asker) nodeStatusCommand() *cobra.Command {
 	var watch bool
 	c := &cobra.Command{
@@ -339,7 +325,7 @@ func (a asker) status(ctx context.Context, c *api.Client, watch bool) error {
 
 func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	if a.flags.json {
-		a.out.write("node", fields(s))
+		a.out.write("node", s)
 		return nil
 	}
 	var b strings.Builder

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"sync"
@@ -32,16 +33,24 @@ func newReporter(w io.Writer, on bool) *reporter {
 	return r
 }
 
-// write is one line of a type. Every line has v, type, seq and t.
-func (r *reporter) write(typ string, fields map[string]any) {
+// write is one line of a type, with the fields that encoding/json makes of some values;
+// a later one counts. Every line has v, type, seq and t.
+func (r *reporter) write(typ string, values ...any) {
 	if !r.on {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	line := maps.Clone(fields)
-	if line == nil {
-		line = map[string]any{}
+	line := map[string]any{}
+	for _, v := range values {
+		b, err := json.Marshal(v)
+		var fields map[string]json.RawMessage
+		if err := errors.Join(err, json.Unmarshal(b, &fields)); err != nil {
+			panic(err) // plain values only
+		}
+		for name, value := range fields {
+			line[name] = value
+		}
 	}
 	line["v"], line["type"], line["seq"] = schemaVersion, typ, r.seq
 	line["t"] = time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
@@ -73,7 +82,7 @@ func (r *reporter) finish(code int, err error) {
 const progressEvery = 100 * time.Millisecond
 
 // throttled is write, at most ten times a second.
-func (r *reporter) throttled(typ string, fields map[string]any) {
+func (r *reporter) throttled(typ string, values ...any) {
 	r.mu.Lock()
 	soon := time.Since(r.told) < progressEvery
 	if !soon {
@@ -81,6 +90,6 @@ func (r *reporter) throttled(typ string, fields map[string]any) {
 	}
 	r.mu.Unlock()
 	if !soon {
-		r.write(typ, fields)
+		r.write(typ, values...)
 	}
 }
