@@ -143,6 +143,19 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	return k.view(), nil
 }
 
+// readable says whether the user of this process may read a file, or list a folder.
+func readable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+		return err // opening a named pipe would wait for its writer
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // complete fills in and checks what an entry needs.
 func (d *Daemon) complete(w *catalog.Wish) error {
 	if len(w.Paths) == 0 && w.Source == "" {
@@ -150,7 +163,7 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 	}
 	for i, p := range w.Paths {
 		w.Paths[i] = filepath.Clean(p)
-		if _, err := os.Stat(w.Paths[i]); filepath.IsAbs(p) && err != nil {
+		if err := readable(w.Paths[i]); filepath.IsAbs(p) && err != nil {
 			if errors.Is(err, os.ErrPermission) {
 				return api.Refuse(share.ErrPath, "the user of the node, %s, may not read %s; allow it, or serve another path", userName(), p)
 			}

@@ -116,7 +116,7 @@ func (k *keeper) missing(paths []string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		why = "the path is not there: " + why + ". It is served again when it is back"
 	case errors.Is(err, fs.ErrPermission):
-		why = "the path cannot be read by the user of the node: " + why + ". Let that user read it, or remove the entry"
+		why = "the path cannot be read by the user of the node, " + userName() + ": " + why + ". Let that user read it, or remove the entry"
 	}
 	if k.entry().State != catalog.Missing {
 		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)
