@@ -73,6 +73,7 @@ var layers = map[string]string{
 	"internal/words":   "",
 	"cmd/fetcher":      ". api daemon share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/words",
 	// As others would write them, in modules of their own.
+	"deploy/licences":     "", // what packages list
 	"examples/downloader": ".",
 	"examples/gateway":    ".",
 	"examples/private":    ". share peers",

@@ -1,4 +1,4 @@
-// Command packages writes the licences of all that a build of fetcher contains, for the
+// Command licences writes the licences of all that a build of fetcher contains, for the
 // system and processor that GOOS and GOARCH name, to stdout. Its arguments are those of
 // go build. It fails if a module has none.
 package main
@@ -75,7 +75,7 @@ func collect(build []string) (licences, error) {
 		return nil, err
 	}
 	if any, err := l.read(strings.TrimSpace(string(root)), "the Go programming language"); err != nil || !any {
-		return nil, errors.Join(errors.New("Go itself has no licence in GOROOT"), err)
+		return nil, errors.Join(errors.New("no licence of Go itself in GOROOT"), err)
 	}
 	list := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,ImportPath,Module"}, build...)...)
 	list.Stderr = os.Stderr
