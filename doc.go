@@ -63,7 +63,7 @@
 //	  fetcher    this package: wires all of the above, by hand
 //	  cmd/fetcher  flags in, Open, exit code out
 //	for tests, of yours too
-//	  simnet     scenarios: nodes on a pretend network, in virtual time
+//	  simnet     scenarios: nodes on a simulated network, in virtual time
 //	  simnet/bubble  the same with whole nodes: test an app that embeds fetcher
 //
 // docs/architecture.md tells how they work together, docs/formats.md every byte

@@ -125,7 +125,7 @@ func (f *follower) update(entries []rounds.Entry) {
 		l, ok, err := f.store.listed(e)
 		switch old := f.list[l.ID]; {
 		case err != nil:
-			f.n.log.Warn("an entry in the list of the fleet does not count", "error", err)
+			f.n.log.Warn("an entry in the list of the fleet is ignored", "error", err)
 		case ok && old != nil:
 			old.ListedShare = l
 		case ok:

@@ -164,7 +164,7 @@ func (w network) Open(to peers.Addr, id share.ID, layout *share.Layout, sink act
 func (n *Node) remembered() (records []peers.Record) {
 	if b := n.state.LoadRanking(); b != nil {
 		if err := json.Unmarshal(b, &records); err != nil {
-			n.log.Warn("the ranking of peers cannot be read and begins anew", "error", err)
+			n.log.Warn("the saved ranking of peers cannot be read, and starts empty", "error", err)
 			return nil
 		}
 	}
@@ -340,7 +340,7 @@ func (n *Node) savePort(before int) {
 		return
 	}
 	if before != 0 {
-		n.log.Warn("another program has the port of last time: tickets that were handed out before do not work any more", "port", before, "now", port)
+		n.log.Warn("another program uses the port that this node had before, so a new one is taken: tickets that were handed out before no longer work", "port", before, "now", port)
 	}
 	if err := n.state.SavePort(port); err != nil {
 		n.log.Warn("the port was not saved: after a restart, tickets of this run may not work", "port", port, "error", err)

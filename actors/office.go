@@ -211,7 +211,7 @@ func (o *office) step(ctx actor.Context, now time.Time) {
 		}
 	}
 	for _, r := range todo.Absurd {
-		o.s.Log().Warn("a member of the fleet reports a term that is too far above any known; it does not count", "member", string(r.From), "term", r.Term.Term)
+		o.s.Log().Warn("a member of the fleet reports a term far above any known; it is ignored", "member", string(r.From), "term", r.Term.Term)
 	}
 	for _, x := range todo.Tell {
 		ctx.Request(o.s.Remote(x.Peer, officeName(o.cmd.Share)), x.Term)

@@ -32,8 +32,8 @@ const (
 	noRoute     = "there is no way from this machine's networks to there"
 	noAddress   = "no address of it is known"
 	noUse       = "it has no address that this node can dial"
-	another     = "another node answers there: the address has changed hands"
-	saysNothing = "something takes the connection and says nothing: a program that hangs, or another one"
+	another     = "another node answers there: the address is no longer that of this peer"
+	saysNothing = "something accepts the connection and says nothing: it hangs, or is no fetcher"
 	noReply     = "it is connected, and does not answer"
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )

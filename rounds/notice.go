@@ -48,7 +48,7 @@ func (n Notice) String() string {
 	case Unresolved:
 		return fmt.Sprintf("round %s: term %d was neither completed nor abandoned; nobody gets the round for %v", n.Round, r.Term, r.TTL)
 	default:
-		return fmt.Sprintf("round %s: %q reports term %d, which is too far above any known; it does not count", n.Round, n.Member, n.Term)
+		return fmt.Sprintf("round %s: %q reports term %d, which is far above any known; it is ignored", n.Round, n.Member, n.Term)
 	}
 }
 

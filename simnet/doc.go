@@ -1,4 +1,4 @@
-// Package simnet runs whole fetcher nodes on a pretend network in virtual time:
+// Package simnet runs whole fetcher nodes on a simulated network in virtual time:
 // the real actors, on the real store, with only links and disks made up. An hour
 // takes seconds, and everything follows from a seed: the same seed gives the same
 // run, in every process, on every machine.

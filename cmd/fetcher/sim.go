@@ -19,8 +19,8 @@ import (
 func (a *app) simCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim",
-		Short: "Run whole nodes on a pretend network, in virtual time",
-		Long: `Run whole nodes on a pretend network, in virtual time: an hour takes seconds,
+		Short: "Run whole nodes on a simulated network, in virtual time",
+		Long: `Run whole nodes on a simulated network, in virtual time: an hour takes seconds,
 and the same seed gives the same run, on every machine.
 
   fetcher sim list              what there is
