@@ -44,19 +44,20 @@ var layers = map[string]string{
 	"store/storetest":   "share peers wire store store/vfs",
 	"passes/issuer":     "passes share store/vfs",
 	"leasedb":           "share peers depot internal/sqlitedb",
+	"depot/disk":        "share peers depot store store/vfs",
 	"catalog":           "share passes internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
-	"actors":            "share peers leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",
+	"actors":            "share peers depot leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",
 	"rounds/kvtest":     "rounds",
 	"rounds/memkv":      "rounds",
 	"rounds/sqlitekv":   "rounds internal/sqlitedb",
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
-	".":                 "share peers leasemgr fetchpool verifier fleet rounds renewal wire store leasedb p2p actors actors/system store/vfs internal/bounds internal/words",
+	".":                 "share peers depot depot/disk leasemgr fetchpool verifier fleet rounds renewal wire store p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share",
-	"daemon":            ". share peers catalog api store store/vfs internal/bounds internal/words",
+	"daemon":            ". share peers leasedb depot/disk depot catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
@@ -358,7 +359,7 @@ func TestEmbeddersLinkNoStore(t *testing.T) {
 	for dep := range strings.Lines(string(out)) {
 		dep = strings.TrimSpace(dep)
 		for _, store := range []string{"zombiezen.com", "modernc.org", "github.com/nats-io", "go.etcd.io", "google.golang.org/grpc",
-			"github.com/danielgtaylor", "github.com/pelletier", "github.com/fsnotify", "github.com/coreos", module + "/api", module + "/daemon", module + "/catalog", module + "/web"} {
+			"github.com/danielgtaylor", "github.com/pelletier", "github.com/fsnotify", "github.com/coreos", module + "/api", module + "/daemon", module + "/catalog", module + "/leasedb", module + "/web"} {
 			if under(dep, store) {
 				t.Errorf("an embedder links %s", dep)
 			}

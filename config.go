@@ -49,6 +49,8 @@ type Config struct {
 	Allow []peers.ID
 	// Fleet is how the node works together with others of its owner; default not.
 	Fleet Fleet
+	// Depot has the node keep shares for accounts, under storage leases; default not.
+	Depot *DepotConfig
 	// Leases, Ranking, Uploads and P2P are the configuration of those packages. What
 	// stands above goes before: Uploads.Rate counts if UploadRate is 0, Listen,
 	// Announce and Logger of P2P never do. P2P.Key, if set, is the node's identity.

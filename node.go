@@ -36,7 +36,8 @@ type Node struct {
 	host     *p2p.Host
 	catalog  *catalog
 	program  *actors.Program
-	named    bool // its key is one that others know it by, and not made for this run
+	keep     *keep // what is kept for others; nil: the node is no depot
+	named    bool  // its key is one that others know it by, and not made for this run
 
 	mu       sync.Mutex
 	fleets   map[share.ID]*Coordination
@@ -103,6 +104,7 @@ func (n *Node) start(ctx context.Context) error {
 		Remembered:   n.remembered(),
 		Remember:     n.remember,
 		Elections:    n.cfg.Fleet.elections(),
+		Depot:        n.depotDeps(),
 		Child:        n.cfg.OnChild,
 		Failed:       n.failed,
 	})
@@ -204,6 +206,9 @@ func (n *Node) failed(err error) {
 // gone is told by the offers when a file changed under a share.
 func (n *Node) gone(id share.ID, why string) {
 	n.log.Info("a share is no longer offered", "share", id.String(), "reason", why)
+	if n.keep != nil {
+		n.keep.damaged(id)
+	}
 	s, _ := n.catalog.drop(id, nil)
 	if s != nil {
 		n.catalog.set(s.entry, EntryMissing, changed(why))
@@ -287,6 +292,7 @@ func (n *Node) close() error {
 	n.leaving.Wait()
 	err := n.program.Close(ctx)            // says goodbye
 	err = errors.Join(err, n.host.Close()) // finishes the replies in flight
+	n.keep.close()
 	n.catalog.offers.Close()
 	n.mu.Lock()
 	fleets := slices.Collect(maps.Values(n.fleets))

@@ -28,6 +28,12 @@
 //	coordinator.go    the actor of fleet's Coordinator
 //	leaseclient.go    the actor of fleet's Member; fleet.go starts both
 //
+//	depot.go          Depot: keeps shares for accounts; depotask.go answers these,
+//	                  depotarrival.go fetches and removes, crawler.go looks at what is there,
+//	                  depotcommands.go is what the owner asks, ledger.go what it needs of the
+//	                  world; wire.Hold, wire.Renew, wire.Release, wire.Holdings, wire.Usage
+//	depotcall.go      depotCall: one question of this node to a depot; AskDepot
+//
 // A message belongs to its receiver once it is sent. What travels between nodes are messages of
 // package wire, sent as they are.
 //

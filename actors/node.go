@@ -30,6 +30,7 @@ type node struct {
 	ration    *Ration
 	seeder    *actor.PID
 	finder    *actor.PID
+	depot     *actor.PID // nil: it is none
 	ranking   *peers.Ranking
 	transfers map[share.ID]running
 	fleets    fleets
@@ -71,6 +72,8 @@ func (n *node) Receive(ctx actor.Context) {
 		n.stay(ctx, m)
 	case CoordinateShare, StopCoordinating, AllowMembers, FleetQuery, joinOffice, officeEnded:
 		n.coordinates(ctx)
+	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt:
+		n.toDepot(ctx)
 	case system.ChildFailed:
 		n.childFailed(m)
 	case rankingSaved:
@@ -103,11 +106,12 @@ func (n *node) start(ctx actor.Context) {
 	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network) }, system.OnPanicRestart)
 	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps) }, system.OnPanicRestart)
 	n.s.Export(SeederName, n.seeder)
+	n.keepShares(ctx)
 }
 
 func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	if n.transfers[m.Share].pid != nil {
-		ctx.Respond(TransferStarted{Err: fmt.Errorf("share %s is being fetched by this node already: %w", m.Share.Short(), share.ErrHeld)})
+		ctx.Respond(TransferStarted{Share: m.Share, Err: fmt.Errorf("share %s is being fetched by this node already: %w", m.Share.Short(), share.ErrHeld)})
 		return
 	}
 	n.started++
@@ -118,7 +122,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m}
 	}, system.OnPanicStop)
 	n.transfers[m.Share] = running{pid, m.serial, m.Notify}
-	ctx.Respond(TransferStarted{Transfer: pid})
+	ctx.Respond(TransferStarted{Share: m.Share, Transfer: pid})
 }
 
 func (n *node) toTransfer(ctx actor.Context, m ToTransfer) {
@@ -304,6 +308,7 @@ type FetchShare struct {
 
 // TransferStarted, Node -> API.
 type TransferStarted struct {
+	Share    share.ID
 	Transfer *actor.PID
 	Err      error // the share is being fetched already
 }

@@ -46,6 +46,8 @@ type Deps struct {
 	Remember   func([]peers.Record)
 	// Elections is for transfers whose FleetConfig has a Secret; nil: there are none.
 	Elections *Elections
+	// Depot has the node keep shares for accounts; nil: it does not.
+	Depot *DepotConfig
 	// Child is told of each child that takes something of a share: when it begins, and
 	// when it has ended. The calls come one at a time; it must not block, and may be nil.
 	Child func(ChildEvent)

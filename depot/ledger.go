@@ -128,10 +128,24 @@ type Kept struct {
 	Struck bool      // the last look found it damaged
 }
 
+// OnDisk is what a look at a share on the disk found.
+type OnDisk struct {
+	Manifest *share.Manifest // nil: there is none
+	Whole    bool            // it has its name: all of it was here once
+	Bad      *share.Set      // pieces of files that are missing, or of another size; with a Manifest
+	Leases   []Promise
+}
+
 // Meta is what the database knows of itself.
 type Meta struct {
 	CompleteSince time.Time // zero: it is not
 	GC, Frozen    bool
 	Clock, Place  []byte // as they were set; nil: never
 	Depot, Self   string // the names of the depot and of this database; empty: not yet
+}
+
+// A Cycle is the report of a cycle of the crawler, whose words are its own.
+type Cycle struct {
+	Cycle  int64
+	Report []byte
 }

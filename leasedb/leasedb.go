@@ -2,7 +2,10 @@ package leasedb
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -25,6 +28,8 @@ type Beside interface {
 
 // DB is an open database. It may be used from several goroutines.
 type DB struct {
+	path   string
+	mu     sync.RWMutex // held while db is used, and for writing while it is replaced
 	db     *sqlitedb.DB
 	beside Beside
 	asked  int                      // the most requests of an account that are remembered
@@ -42,6 +47,14 @@ const cache = "PRAGMA cache_size = -65536"
 // Open opens the database at path, or makes one. If it is damaged it is set aside,
 // and aside is its name now. The context bounds the opening alone.
 func Open(ctx context.Context, path string, b Beside) (d *DB, aside string, err error) {
+	d = &DB{path: path, beside: b, asked: maxAsked}
+	if d.db, aside, err = open(ctx, path); err != nil {
+		return nil, "", err
+	}
+	return d, aside, nil
+}
+
+func open(ctx context.Context, path string) (*sqlitedb.DB, string, error) {
 	db, aside, err := sqlitedb.OpenAnew(ctx, path, schema)
 	if err != nil {
 		return nil, "", err
@@ -50,15 +63,34 @@ func Open(ctx context.Context, path string, b Beside) (d *DB, aside string, err 
 		db.Close()
 		return nil, "", err
 	}
-	return &DB{db: db, beside: b, asked: maxAsked}, aside, nil
+	return db, aside, nil
 }
 
 // Close waits for the transaction that runs.
-func (d *DB) Close() error { return d.db.Close() }
+func (d *DB) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.db.Close()
+}
 
-// Corrupt says whether err means that the database is damaged. Close it then, and
-// open it again.
-func Corrupt(err error) bool { return sqlitedb.Corrupt(err) }
+// Corrupt says whether err means that the database is damaged. BeginAnew then.
+func (d *DB) Corrupt(err error) bool { return sqlitedb.Corrupt(err) }
+
+// BeginAnew closes a database that is damaged, sets it aside, and makes another one. If
+// it fails, the database is closed.
+func (d *DB) BeginAnew(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.db.Close() // what it says of the damage is known
+	if _, err := sqlitedb.SetAside(d.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	db, _, err := open(ctx, d.path)
+	if err == nil {
+		d.db = db
+	}
+	return err
+}
 
 // tx is a transaction: a connection, the time, and the shares whose leases it has
 // changed.
@@ -72,6 +104,8 @@ type tx struct {
 // write runs f in a transaction. Before it commits, the leases that f changed are
 // written beside their data.
 func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	return d.db.Write(ctx, func(c *sqlite.Conn) error {
 		t := &tx{DB: d, c: c, now: now.Unix()}
 		if err := f(t); err != nil {
@@ -82,6 +116,8 @@ func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error 
 }
 
 func (d *DB) read(ctx context.Context, now time.Time, f func(*tx) error) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	return d.db.Read(ctx, func(c *sqlite.Conn) error { return f(&tx{DB: d, c: c, now: now.Unix()}) })
 }
 

@@ -47,7 +47,7 @@ func newRig(t testing.TB) *rig {
 			t.Fatal(err)
 		}
 	}
-	r.ok(r.CycleDone(t.Context(), start, Crawl{}))
+	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
 	r.ok(r.SetGC(t.Context(), true))
 	return r
 }
@@ -268,7 +268,7 @@ func TestInvariant42LosingTheDatabaseLosesNothing(t *testing.T) {
 		if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, depot.ErrIncomplete) {
 			t.Error(err)
 		}
-		r.ok(r.CycleDone(t.Context(), found, Crawl{}))
+		r.ok(r.CycleDone(t.Context(), found, depot.Cycle{}))
 		leases, err := r.Leases(t.Context(), start.Add(10*day-1), ids[0])
 		if err != nil || len(leases) != 2 || !leases[0].Expires.Equal(found.Add(depot.Starter)) || !leases[1].Expires.Equal(start.Add(10*day)) {
 			t.Error(leases, err)
@@ -654,7 +654,7 @@ func TestTenReportsAndThePlaceAreKept(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for i := range 12 {
-		r.ok(r.CycleDone(t.Context(), start.Add(day), Crawl{int64(i), []byte(fmt.Sprint(i))}))
+		r.ok(r.CycleDone(t.Context(), start.Add(day), depot.Cycle{Cycle: int64(i), Report: []byte(fmt.Sprint(i))}))
 	}
 	all, err := r.Crawls(t.Context())
 	if err != nil || len(all) != 10 || all[0].Cycle != 11 || string(all[9].Report) != "2" {
@@ -754,7 +754,7 @@ func TestMissingPiecesAddUp(t *testing.T) {
 func TestDatabaseKnowsWhoseItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.ok(r.CycleDone(t.Context(), start, Crawl{Cycle: 1}))
+	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{Cycle: 1}))
 	r.ok(r.SetIdentity(t.Context(), "d", "s"))
 	if m, err := r.Meta(t.Context()); err != nil || m.Depot != "d" || m.Self != "s" || !m.CompleteSince.IsZero() {
 		t.Errorf("%+v, %v", m, err)

@@ -13,15 +13,9 @@ import (
 // keptCrawls are the reports of cycles that are kept.
 const keptCrawls = 10
 
-// A Crawl is the report of a cycle of the crawler, whose words are its own.
-type Crawl struct {
-	Cycle  int64
-	Report []byte
-}
-
 // CycleDone stores the report of a whole cycle, of which ten are kept. With the
 // first the database is complete.
-func (d *DB) CycleDone(ctx context.Context, now time.Time, c Crawl) error {
+func (d *DB) CycleDone(ctx context.Context, now time.Time, c depot.Cycle) error {
 	return d.write(ctx, now, func(t *tx) error {
 		if err := t.exec(`INSERT OR REPLACE INTO crawls(cycle, report) VALUES (?1, ?2)`, c.Cycle, c.Report); err != nil {
 			return err
@@ -34,10 +28,10 @@ func (d *DB) CycleDone(ctx context.Context, now time.Time, c Crawl) error {
 }
 
 // Crawls are the reports that are kept, the newest first.
-func (d *DB) Crawls(ctx context.Context) (out []Crawl, err error) {
+func (d *DB) Crawls(ctx context.Context) (out []depot.Cycle, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		return t.rows(`SELECT cycle, report FROM crawls ORDER BY cycle DESC`, func(s *sqlite.Stmt) error {
-			c := Crawl{s.ColumnInt64(0), make([]byte, s.ColumnLen(1))}
+			c := depot.Cycle{Cycle: s.ColumnInt64(0), Report: make([]byte, s.ColumnLen(1))}
 			s.ColumnBytes(1, c.Report)
 			out = append(out, c)
 			return nil

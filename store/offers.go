@@ -27,6 +27,7 @@ type Offers struct {
 	allowed map[share.ID][]peers.ID // of sources: who alone may have them, if not default
 	allow   []peers.ID              // who alone may have the others; empty: everybody
 	onGone  func(share.ID, string)
+	more    func(share.ID) bool
 	closed  bool
 }
 
@@ -61,6 +62,8 @@ func (o *Offers) Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply) {
 		return 0, wire.Reply{Status: wire.Busy, Retry: retryOpening}
 	case o.reading > 0 && o.gone[id] == "":
 		return 0, stillReading
+	case o.more != nil && o.more(id):
+		return 0, wire.Reply{Status: wire.Busy, Retry: retryOpening}
 	}
 	return 0, wire.Reply{Status: wire.NotFound}
 }
@@ -144,6 +147,14 @@ func (o *Offers) OnGone(f func(id share.ID, why string)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.onGone = f
+}
+
+// OnMissing sets who is asked about a share that is not offered: whether it may be here
+// all the same, and is being looked for. It must not block, nor call the Offers.
+func (o *Offers) OnMissing(f func(id share.ID) (looking bool)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.more = f
 }
 
 // Opening says that the share will be offered soon: those who ask are told to
@@ -239,15 +250,16 @@ func (o *Offers) Remove(id share.ID) {
 	letGo(s)
 }
 
-// Drop takes a part of a share out, as Remove does, if it is what is offered.
-func (o *Offers) Drop(p *Partial) {
+// Drop takes a share out, as Remove does, if p is what is offered, and says whether it is.
+func (o *Offers) Drop(p Source) bool {
 	id := p.Manifest().ID()
 	o.mu.RLock()
-	ours := o.sources[id] == Source(p)
+	ours := o.sources[id] == p
 	o.mu.RUnlock()
 	if ours {
 		o.Remove(id)
 	}
+	return ours
 }
 
 // forget takes a share off the list; mu is held.
@@ -301,6 +313,9 @@ func (o *Offers) find(id share.ID) (Source, wire.Reply) {
 		return s, wire.Reply{}
 	}
 	if o.opening[id] > 0 {
+		return nil, wire.Reply{Status: wire.Busy, Retry: retryOpening}
+	}
+	if o.more != nil && o.more(id) {
 		return nil, wire.Reply{Status: wire.Busy, Retry: retryOpening}
 	}
 	if why, ok := o.gone[id]; ok {

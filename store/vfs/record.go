@@ -33,6 +33,8 @@ const (
 	PlacedRecord  Kind = 8  // files of a transfer that lie below its target; version 2
 	FleetRecord   Kind = 9  // a share that is coordinated: epoch and members
 	MarksRecord   Kind = 10 // the head of the marks of a transfer's files
+	DepotRecord   Kind = 11 // the identity of a depot's folder
+	LeasesRecord  Kind = 12 // the storage leases beside a share
 )
 
 // RecordHead is how many bytes of a record come before its payload.

@@ -1,0 +1,387 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+// crawler looks at what a depot has on its disk, a slice at a time: at the names and sizes
+// of all shares, and in cycles of its own at their bytes. When, package depot decides.
+type crawler struct {
+	crawl, scrub depot.Crawl
+	busy         bool                   // a slice is under way
+	due          map[share.ID]time.Time // shares that are to be read soon
+	reading      reading
+}
+
+// reading is the share that is being scrubbed.
+type reading struct {
+	id    share.ID // zero: none
+	m     *share.Manifest
+	next  share.Piece
+	bad   *share.Set
+	extra bool // it was due, and is not the next of the cycle
+}
+
+// crawlPlace is the crawler as it is stored.
+type crawlPlace struct{ Crawl, Scrub depot.Crawl }
+
+const (
+	sliceShares = 256      // looked at in one slice, at most
+	sliceBytes  = 64 << 20 // read in one slice, at most
+)
+
+// load takes the crawler up where it was stored.
+func (c *crawler) load(place []byte) {
+	*c = crawler{due: map[share.ID]time.Time{}}
+	var p crawlPlace
+	if place != nil && json.Unmarshal(place, &p) == nil {
+		c.crawl, c.scrub = p.Crawl, p.Scrub
+	}
+}
+
+// crawled is the end of a slice.
+type crawled struct {
+	place crawlPlace
+	read  reading
+	scrub bool // it was one of these
+	found []visit
+	err   error
+}
+
+// visit is what a look at one share led to.
+type visit struct {
+	id    share.ID
+	was   depot.State
+	state depot.State
+	read  bool // it is to be read soon
+	again bool // it is to be read again, when damage may be believed
+}
+
+// crawl starts a slice if one is due, and says when the next is.
+func (d *depotActor) crawl(ctx actor.Context, now time.Time) time.Time {
+	c := &d.crawler
+	if c.busy {
+		return now.Add(everyHour) // its end looks again
+	}
+	wall := d.s.Wall()
+	wait := c.crawl.Next(wall)
+	if wait == 0 {
+		c.busy = true
+		d.slice(ctx)
+		return now.Add(everyHour)
+	}
+	read := c.scrub.Next(wall)
+	if d.pickDue(wall) || read == 0 {
+		c.busy = true
+		d.scrub(ctx)
+		return now.Add(everyHour)
+	}
+	for _, at := range c.due {
+		wait = min(wait, max(at.Sub(wall), time.Second))
+	}
+	return now.Add(min(wait, read))
+}
+
+// surveyor looks at shares, off the mailbox.
+type surveyor struct {
+	l    Ledger
+	keep Keep
+	t    *depotTimes
+	s    *system.System
+}
+
+func (d *depotActor) surveyor() surveyor {
+	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s}
+}
+
+// slice looks at the next shares.
+func (d *depotActor) slice(ctx actor.Context) {
+	v, c, scrub := d.surveyor(), d.crawler.crawl, d.crawler.scrub
+	d.s.Task(ctx, func(ctx context.Context) any {
+		begin := v.s.Now()
+		out := crawled{}
+		at, done := c.At, false
+		for range sliceShares {
+			id, err := v.next(ctx, at)
+			if err == nil && !id.IsZero() {
+				err = v.keep.Ready(ctx, v.l)
+			}
+			if err != nil {
+				out.err = err
+				break
+			}
+			if done = id.IsZero(); done {
+				break
+			}
+			seen, x := v.visit(ctx, id)
+			c.Report.Add(seen)
+			out.found = append(out.found, x)
+			if at = id; v.s.Now().Sub(begin) >= depot.Slice {
+				break
+			}
+		}
+		c.Did(v.s.Wall(), v.s.Now().Sub(begin), at, done)
+		if out.err != nil { // the disk or the ledger is away: not again and again
+			c.Rest = v.s.Wall().Add(depotRetry)
+		}
+		out.place = crawlPlace{c, scrub}
+		out.err = errors.Join(out.err, v.store(ctx, out.place, done))
+		return out
+	})
+}
+
+// store keeps where the crawler is, and the report of a whole cycle.
+func (v surveyor) store(ctx context.Context, p crawlPlace, done bool) error {
+	if done {
+		report, err := json.Marshal(p.Crawl)
+		if err != nil {
+			return err
+		}
+		if err := v.l.CycleDone(ctx, v.t.now(), depot.Cycle{Cycle: p.Crawl.Cycle, Report: report}); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return v.l.SetPlace(ctx, b)
+}
+
+// next is the first share after an ID that the disk or the ledger knows.
+func (v surveyor) next(ctx context.Context, at share.ID) (share.ID, error) {
+	id, err := v.keep.After(at)
+	if err != nil {
+		return id, err
+	}
+	known, err := v.l.Shares(ctx, at, 1)
+	if err != nil || len(known) == 0 {
+		return id, err
+	}
+	if id.IsZero() || slices.Compare(known[0].Share.Bytes(), id.Bytes()) < 0 {
+		id = known[0].Share
+	}
+	return id, nil
+}
+
+// visit looks at one share. What goes wrong counts against that share alone.
+func (v surveyor) visit(ctx context.Context, id share.ID) (depot.Seen, visit) {
+	seen, x, err := v.look(ctx, id)
+	if err != nil {
+		v.s.Log().Warn("a kept share could not be looked at", "share", id.String(), "error", err)
+		return depot.Seen{Failed: true}, visit{id: id, was: x.was, state: x.was}
+	}
+	return seen, x
+}
+
+func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x visit, err error) {
+	now := v.t.now()
+	x.id = id
+	k, err := v.l.Share(ctx, id)
+	if err != nil {
+		return seen, x, err
+	}
+	x.was, x.state = k.State, k.State
+	disk, err := v.keep.Look(id)
+	if err != nil {
+		return seen, x, err
+	}
+	leases, err := v.l.Leases(ctx, now, id)
+	if err != nil {
+		return seen, x, err
+	}
+	whole := disk.Manifest != nil && disk.Whole && disk.Bad.Count() == 0
+	if k.State == depot.None || knowsMore(disk.Leases, leases, now) {
+		bytes := int64(0)
+		if disk.Manifest != nil {
+			bytes = depot.Bytes(disk.Manifest)
+		}
+		if x.state, err = v.l.Found(ctx, now, id, bytes, whole, disk.Leases); err != nil {
+			return seen, x, err
+		}
+		x.read = whole // it was never verified here
+		if leases, err = v.l.Leases(ctx, now, id); err != nil {
+			return seen, x, err
+		}
+		if k, err = v.l.Share(ctx, id); err != nil {
+			return seen, x, err
+		}
+	}
+	if (x.state == depot.Stable || x.state == depot.Corrupt) && !whole {
+		if x.state, err = v.l.Looked(ctx, now, id, missing(disk)); err != nil {
+			return seen, x, err
+		}
+		x.again = true
+	} else if k.Struck {
+		x.read = true
+	}
+	held := len(leases) > 0
+	return depot.Seen{Bytes: k.Bytes, Age: now.Sub(k.Since), Expired: !held && x.state != depot.Going, Corrupt: x.state == depot.Corrupt}, x, nil
+}
+
+// missing are the pieces of a share that is not whole. Of one that disappeared with its
+// manifest nobody knows how many there were.
+func missing(disk depot.OnDisk) *share.Set {
+	switch {
+	case disk.Manifest == nil || disk.Bad.Len() == 0:
+		return share.FullSet(1)
+	case !disk.Whole:
+		return share.FullSet(disk.Bad.Len())
+	}
+	return disk.Bad
+}
+
+// knowsMore says whether the disk knows of a live lease, or of a later end, that the
+// ledger does not know.
+func knowsMore(disk []depot.Promise, ledger []depot.Lease, now time.Time) bool {
+	var a, b []int64
+	for _, p := range disk {
+		if depot.Live(now, p.Expires) {
+			a = append(a, p.Expires.Unix())
+		}
+	}
+	for _, l := range ledger {
+		b = append(b, l.Expires.Unix())
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	for i := 1; i <= len(a); i++ {
+		if i > len(b) || a[len(a)-i] > b[len(b)-i] {
+			return true
+		}
+	}
+	return false
+}
+
+// ---- scrub ----
+
+// pickDue has a share read that is due, and says whether one is read that was.
+func (d *depotActor) pickDue(wall time.Time) bool {
+	c := &d.crawler
+	if !c.reading.id.IsZero() {
+		return c.reading.extra
+	}
+	for _, id := range sortedShares(c.due) {
+		if !c.due[id].After(wall) {
+			delete(c.due, id)
+			c.reading = reading{id: id, extra: true}
+			return true
+		}
+	}
+	return false
+}
+
+// scrub reads on in the share that is being read, or begins with the next.
+func (d *depotActor) scrub(ctx actor.Context) {
+	v, crawl, c, r := d.surveyor(), d.crawler.crawl, d.crawler.scrub, d.crawler.reading
+	d.s.Task(ctx, func(ctx context.Context) any {
+		begin := v.s.Now()
+		out := crawled{scrub: true}
+		done := false
+		var x visit
+		if err := v.keep.Ready(ctx, v.l); err != nil {
+			out.err = err
+		} else {
+			x, done, out.err = v.readOn(ctx, &r, c.At, begin)
+		}
+		at := share.ID{}
+		if !x.id.IsZero() { // it is read, or cannot be
+			out.found = append(out.found, x)
+			if !r.extra {
+				at = x.id
+				c.Report.Add(depot.Seen{Corrupt: x.state == depot.Corrupt})
+			}
+			r = reading{}
+		}
+		c.Did(v.s.Wall(), v.s.Now().Sub(begin), at, done)
+		if out.err != nil {
+			c.Rest = v.s.Wall().Add(depotRetry)
+		}
+		out.read, out.place = r, crawlPlace{crawl, c}
+		out.err = errors.Join(out.err, v.store(ctx, out.place, false))
+		return out
+	})
+}
+
+// readOn reads for one slice. x is the share if all of it is read; done says that there
+// is none left in the cycle.
+func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin time.Time) (x visit, done bool, err error) {
+	if r.id.IsZero() {
+		id, err := v.keep.After(at)
+		if err != nil || id.IsZero() {
+			return x, err == nil, err
+		}
+		r.id = id
+	}
+	if r.m == nil {
+		disk, err := v.keep.Look(r.id)
+		k, err2 := v.l.Share(ctx, r.id)
+		if err != nil || err2 != nil || disk.Manifest == nil || k.State != depot.Stable && k.State != depot.Corrupt {
+			if err != nil { // against this share alone
+				v.s.Log().Warn("a kept share could not be read", "share", r.id.String(), "error", err)
+			}
+			return visit{id: r.id, was: k.State, state: k.State}, false, err2
+		}
+		r.m, r.bad = disk.Manifest, share.NewSet(disk.Manifest.Layout().Pieces())
+	}
+	read := 0
+	r.next, err = v.keep.Scrub(r.m, r.next, r.bad, func(n int) bool {
+		read += n
+		return read >= sliceBytes || v.s.Now().Sub(begin) >= depot.Slice
+	})
+	if err != nil || int(r.next) < r.m.Layout().Pieces() {
+		return x, false, err
+	}
+	x = visit{id: r.id, was: depot.Stable, state: depot.Stable, again: r.bad.Count() > 0}
+	k, err := v.l.Share(ctx, r.id)
+	if err != nil {
+		return x, false, err
+	}
+	x.was, x.state = k.State, k.State
+	if k.State == depot.Stable && (x.again || k.Struck) || k.State == depot.Corrupt && x.again {
+		x.state, err = v.l.Looked(ctx, v.t.now(), r.id, r.bad)
+	}
+	return x, false, err
+}
+
+// ---- what a slice leads to ----
+
+func (d *depotActor) crawled(ctx actor.Context, m crawled) {
+	c := &d.crawler
+	c.busy = false
+	if !d.loaded {
+		return
+	}
+	if m.scrub {
+		c.scrub, c.reading = m.place.Scrub, m.read
+	} else {
+		c.crawl = m.place.Crawl
+	}
+	d.failed(ctx, "the crawler could not go on; it tries again", m.err)
+	wall := d.s.Wall()
+	for _, x := range m.found {
+		if x.state != x.was {
+			d.changed(ctx, x.id, x.state, "found by the crawler")
+		}
+		switch {
+		case x.state == depot.Coming && d.arrivals[x.id] == nil:
+			d.want(x.id, false)
+		case x.state == depot.Corrupt && d.arrivals[x.id] == nil:
+			d.want(x.id, true)
+		case x.again:
+			c.due[x.id] = wall.Add(depot.StrikeGap)
+		case x.read:
+			c.due[x.id] = wall
+		}
+	}
+}

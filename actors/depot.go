@@ -1,0 +1,324 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// DepotConfig is what a node needs to keep shares for accounts.
+type DepotConfig struct {
+	Ledger Ledger
+	Keep   Keep
+	// Reading is what the system says of the time.
+	Reading func() depot.Reading
+	// Reserve is how many bytes of the disk are to stay free.
+	Reserve int64
+	// Open are the terms of the account that a peer gets that has none; nil: it gets none.
+	Open *depot.Terms
+	// Fetches is how many shares are fetched at once; default 4.
+	Fetches int
+	// Changed is told of each share that comes into another state, and of GOING and NONE
+	// with why. It must not block, and may be nil.
+	Changed func(id share.ID, s depot.State, why string)
+}
+
+// depotActor keeps shares for accounts under storage leases. What may happen is decided
+// by package depot and by the Ledger, whose calls, like those of the disk, are tasks.
+type depotActor struct {
+	s    *system.System
+	node *actor.PID
+	cfg  DepotConfig
+	time *depotTimes
+	door *sync.Mutex // held while a share is removed
+
+	loaded   bool // what is coming is known
+	loading  bool
+	trouble  error // why the depot is not ready; nil: it is
+	arrivals map[share.ID]*arrival
+	watchers map[depot.Account][]*actor.PID
+	crawler  crawler
+	hourly   time.Time // when the clock is stored, and what has expired is swept and collected
+	stored   bool      // the clock was stored as frozen
+	retry    time.Time // when it is tried again to load
+	wake     system.Alarm
+}
+
+// depotTimes is the depot's clock. It may be asked by tasks.
+type depotTimes struct {
+	mu      sync.Mutex
+	clock   depot.Clock
+	reading func() depot.Reading
+}
+
+// now is the time for leases.
+func (t *depotTimes) now() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.clock.Look(t.reading())
+}
+
+func (t *depotTimes) state() depot.Clock {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.clock
+}
+
+const (
+	depotBox   = 1 << 16 // depotActor: what accounts ask, which credit bounds
+	depotRetry = time.Minute
+	everyHour  = time.Hour
+	collectMax = 256 // shares that are looked at, and perhaps collected, in one task
+)
+
+func newDepot(s *system.System, node *actor.PID, cfg DepotConfig) *depotActor {
+	cfg.Fetches = orElse(cfg.Fetches, 4)
+	d := &depotActor{s: s, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &sync.Mutex{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
+	return d
+}
+
+func (d *depotActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		d.load(ctx)
+	case depotLoaded:
+		d.isLoaded(ctx, m)
+	case wire.Hold:
+		d.hold(ctx, m)
+	case wire.Renew:
+		d.renew(ctx, m)
+	case wire.Release:
+		d.release(ctx, m)
+	case wire.Holdings:
+		d.holdings(ctx, m)
+	case wire.Usage:
+		d.usage(ctx, m)
+	case depotAsked:
+		d.asked(ctx, m)
+	case toArrive, TransferStarted, arrivalEvent, arrived, leasesEnded, unwanted, collected:
+		d.arriving(ctx)
+	case told:
+		d.tellAll(ctx, m)
+	case depotDone:
+		d.done(ctx, m)
+	case DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, crawled:
+		d.commanded(ctx)
+	case system.WakeDue:
+	case *actor.Terminated:
+		d.unwatch(m.Who)
+	case Withdrawn, *actor.DeadLetterResponse, system.Unreadable:
+	case *actor.Stopping, *actor.Restarting:
+		d.wake.Stop()
+		return
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
+	default:
+		system.Unexpected(ctx)
+	}
+	d.tick(ctx)
+}
+
+// tick does what is due, and sets the alarm.
+func (d *depotActor) tick(ctx actor.Context) {
+	now := d.s.Now()
+	if !d.loaded {
+		if !d.loading && !d.retry.After(now) {
+			d.load(ctx)
+		}
+		d.wake.Set(d.s, ctx, d.retry)
+		return
+	}
+	if !d.hourly.After(now) {
+		d.hourly = now.Add(everyHour)
+		d.storeClock(ctx)
+		d.collect(ctx)
+	}
+	next := d.startArrivals(ctx, now)
+	if at := d.crawl(ctx, now); at.Before(next) {
+		next = at
+	}
+	if d.hourly.Before(next) {
+		next = d.hourly
+	}
+	d.wake.Set(d.s, ctx, next)
+}
+
+// ---- beginning ----
+
+// depotLoaded is what the ledger says at the beginning.
+type depotLoaded struct {
+	meta   depot.Meta
+	coming []depot.Kept // and CORRUPT, and GOING
+	err    error
+}
+
+func (d *depotActor) load(ctx actor.Context) {
+	d.loading = true
+	d.s.Task(ctx, func(ctx context.Context) any {
+		meta, coming, err := d.read(ctx)
+		return depotLoaded{meta, coming, err}
+	})
+}
+
+func (d *depotActor) read(ctx context.Context) (meta depot.Meta, coming []depot.Kept, err error) {
+	l := d.cfg.Ledger
+	if err := d.cfg.Keep.Ready(ctx, l); err != nil {
+		return meta, nil, err
+	}
+	if meta, err = l.Meta(ctx); err != nil {
+		return meta, nil, err
+	}
+	for _, s := range []depot.State{depot.Coming, depot.Corrupt, depot.Going} {
+		for after := (share.ID{}); ; {
+			page, err := l.In(ctx, s, after, 1000)
+			if err != nil {
+				return meta, nil, err
+			}
+			coming = append(coming, page...)
+			if len(page) < 1000 {
+				break
+			}
+			after = page[len(page)-1].Share
+		}
+	}
+	return meta, coming, nil
+}
+
+func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
+	d.loading = false
+	if d.trouble = m.err; m.err != nil {
+		d.retry = d.s.Now().Add(depotRetry)
+		d.s.Log().Warn("the depot waits", "reason", m.err, "again_in", depotRetry)
+		d.damaged(ctx, m.err)
+		return
+	}
+	if m.meta.Clock != nil {
+		var c depot.Clock
+		if err := json.Unmarshal(m.meta.Clock, &c); err == nil {
+			d.time.mu.Lock()
+			if d.time.clock.Wall.IsZero() {
+				d.time.clock = c
+			}
+			d.time.mu.Unlock()
+		}
+	}
+	d.time.now()
+	d.crawler.load(m.meta.Place)
+	d.loaded, d.hourly = true, time.Time{}
+	for _, k := range m.coming {
+		if k.State == depot.Going {
+			d.remove(ctx, k.Share)
+		} else {
+			d.want(k.Share, k.State == depot.Corrupt)
+		}
+	}
+	d.s.Log().Info("the depot keeps shares", "coming", len(d.arrivals), "complete", !m.meta.CompleteSince.IsZero())
+}
+
+// again has the depot begin again: its disk went away, or its database is another.
+func (d *depotActor) again(err error) {
+	if d.loaded {
+		d.loaded, d.trouble, d.retry = false, err, d.s.Now()
+	}
+}
+
+// failed looks at an error of ledger or disk, and says it.
+func (d *depotActor) failed(ctx actor.Context, what string, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	d.s.Log().Error(what, "error", err)
+	d.damaged(ctx, err)
+}
+
+// damaged sets a ledger aside that is, and has another one filled from the disk.
+func (d *depotActor) damaged(ctx actor.Context, err error) {
+	if !d.cfg.Ledger.Corrupt(err) {
+		return
+	}
+	l, keep := d.cfg.Ledger, d.cfg.Keep
+	d.again(err)
+	d.loading = true
+	d.s.Task(ctx, func(ctx context.Context) any {
+		if err := l.BeginAnew(ctx); err != nil {
+			return depotLoaded{err: err}
+		}
+		keep.Forget()
+		meta, coming, err := d.read(ctx)
+		return depotLoaded{meta, coming, err}
+	})
+}
+
+// depotDone is the end of a task of which nothing else is to be said.
+type depotDone struct {
+	what  string
+	err   error
+	notes []note
+}
+
+// note is a share that came into another state.
+type note struct {
+	id    share.ID
+	state depot.State
+	why   string
+}
+
+func (d *depotActor) done(ctx actor.Context, m depotDone) {
+	d.failed(ctx, m.what, m.err)
+	for _, n := range m.notes {
+		d.changed(ctx, n.id, n.state, n.why)
+	}
+}
+
+// storeClock stores the clock, so that a start knows what was believed.
+func (d *depotActor) storeClock(ctx actor.Context) {
+	d.time.now()
+	c, l := d.time.state(), d.cfg.Ledger
+	if c.Frozen && !d.stored {
+		d.s.Log().Error("the clock is not believed: nothing expires and nothing is collected until its owner says that it is right", "clock", c.Wall, "drift", c.Drift, "gap", c.Gap)
+	}
+	d.stored = c.Frozen
+	d.s.Task(ctx, func(ctx context.Context) any {
+		b, err := json.Marshal(c)
+		if err == nil {
+			err = l.SetClock(ctx, b, c.Frozen)
+		}
+		return depotDone{what: "the depot's clock was not stored", err: err}
+	})
+}
+
+// ---- the Node's side ----
+
+// keepShares starts the depot of a node that is one.
+func (n *node) keepShares(ctx actor.Context) {
+	if n.deps.Depot == nil {
+		return
+	}
+	self, cfg := ctx.Self(), *n.deps.Depot
+	n.depot = n.s.Spawn(ctx, "depot", depotBox, func() actor.Actor { return newDepot(n.s, self, cfg) }, system.OnPanicRestart)
+	n.s.Export(DepotName, n.depot)
+}
+
+// ErrNotADepot says that a node keeps no shares for others.
+var ErrNotADepot = fmt.Errorf("this node keeps no shares for others")
+
+// toDepot passes on what is for the depot.
+func (n *node) toDepot(ctx actor.Context) {
+	if m, ok := ctx.Message().(AskDepot); ok {
+		n.askDepot(ctx, m)
+	} else if n.depot != nil {
+		ctx.Forward(n.depot)
+	} else if ctx.Sender() != nil {
+		ctx.Respond(ErrNotADepot)
+	}
+}

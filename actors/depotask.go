@@ -1,0 +1,262 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// ---- what accounts ask ----
+
+// depotAsked is the answer to an account.
+type depotAsked struct {
+	to      *actor.PID
+	answer  any
+	share   share.ID // of Hold and Release
+	state   depot.State
+	granted bool
+	ended   bool // a lease
+	watch   depot.Account
+	err     error // of ledger or disk
+}
+
+// ask answers an account by a task. f gets its account.
+func (d *depotActor) ask(ctx actor.Context, refuse func(depot.Refusal) any, f func(context.Context, time.Time, depot.Account) (depotAsked, error)) {
+	to, peer, t := ctx.Sender(), senderOf(d.s, ctx), d.time
+	if to == nil {
+		return
+	}
+	if !d.loaded {
+		ctx.Send(to, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry}))
+		return
+	}
+	d.s.Task(ctx, func(ctx context.Context) any {
+		now := t.now()
+		account, err := d.account(ctx, now, peer)
+		var a depotAsked
+		if err == nil {
+			a, err = f(ctx, now, account)
+		}
+		a.to = to
+		var r *depot.Refusal
+		switch {
+		case errors.As(err, &r):
+			a.answer = refuse(*r)
+		case err != nil:
+			a.err, a.answer = err, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry})
+		}
+		return a
+	})
+}
+
+// account is the one for which a peer speaks. Where strangers are admitted, it gets one.
+func (d *depotActor) account(ctx context.Context, now time.Time, peer peers.ID) (depot.Account, error) {
+	l := d.cfg.Ledger
+	a, err := l.AccountOf(ctx, peer)
+	if !errors.Is(err, depot.ErrNoKey) {
+		return a, err
+	}
+	if d.cfg.Open == nil {
+		return 0, &depot.Refusal{Reason: depot.UnknownAccount}
+	}
+	a, err = l.AddAccount(ctx, now, string(peer), *d.cfg.Open)
+	if err == nil {
+		err = l.AddKey(ctx, a, peer)
+	}
+	if errors.Is(err, depot.ErrTaken) { // by another of its messages, just now
+		return l.AccountOf(ctx, peer)
+	}
+	return a, err
+}
+
+// refuseHeld makes refusals of Hold, Renew and Release.
+func (d *depotActor) refuseHeld(id share.ID) func(depot.Refusal) any {
+	t := d.time
+	return func(r depot.Refusal) any {
+		return wire.Held{Share: id, At: t.now().Unix(), Refused: uint8(r.Reason), Room: r.Room, Retry: r.Retry, Current: r.Current, Coming: r.Coming}
+	}
+}
+
+func heldOf(id share.ID, now time.Time, g depot.Granted) depotAsked {
+	m := wire.Held{Share: id, At: now.Unix(), State: uint8(g.State), Bytes: g.Bytes, Added: int64(g.Added / time.Second)}
+	if !g.Expires.IsZero() {
+		m.Expires = g.Expires.Unix()
+	}
+	return depotAsked{answer: m, share: id, state: g.State, granted: true}
+}
+
+func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
+	from := m.Sources
+	if peer := senderOf(d.s, ctx); !slices.ContainsFunc(from, func(a peers.Addr) bool { return a.ID == peer }) {
+		from = append(slices.Clip(from), peers.Addr{ID: peer})
+	}
+	here := d.onDisk()
+	l, keep, reserve := d.cfg.Ledger, d.cfg.Keep, d.cfg.Reserve
+	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+		free, err := keep.Free()
+		if err != nil {
+			return a, err
+		}
+		ask := depot.Ask{Account: account, Request: m.Request, Share: m.Share, Bytes: m.Bytes, Until: time.Unix(m.Until, 0),
+			Space: depot.Space{Free: free, Reserve: reserve, Arrived: here}}
+		var g depot.Granted
+		if m.Name == "" {
+			g, err = l.Hold(ctx, now, ask)
+		} else {
+			g, err = l.Replace(ctx, now, depot.Replace{Ask: ask, Name: m.Name, Expect: m.Expect, Supersedes: m.Supersedes})
+		}
+		if err != nil {
+			return a, err
+		}
+		if g.State == depot.Coming || g.State == depot.Corrupt {
+			if err := keep.SaveSources(m.Share, from); err != nil {
+				return a, err
+			}
+		}
+		return heldOf(m.Share, now, g), nil
+	})
+}
+
+func (d *depotActor) renew(ctx actor.Context, m wire.Renew) {
+	l := d.cfg.Ledger
+	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
+		g, err := l.Renew(ctx, now, depot.Ask{Account: account, Request: m.Request, Share: m.Share, Until: time.Unix(m.Until, 0)})
+		return heldOf(m.Share, now, g), err
+	})
+}
+
+func (d *depotActor) release(ctx actor.Context, m wire.Release) {
+	l := d.cfg.Ledger
+	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
+		g, err := l.Release(ctx, now, depot.Ask{Account: account, Request: m.Request, Share: m.Share})
+		a := heldOf(m.Share, now, g)
+		a.ended = true
+		return a, err
+	})
+}
+
+func (d *depotActor) holdings(ctx actor.Context, m wire.Holdings) {
+	l, t := d.cfg.Ledger, d.time
+	refuse := func(r depot.Refusal) any {
+		return wire.HoldingsPage{At: t.now().Unix(), Refused: uint8(r.Reason)}
+	}
+	d.ask(ctx, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+		leases, err := l.Holdings(ctx, now, account, m.After, wire.MaxHoldings+1)
+		page := wire.HoldingsPage{At: now.Unix(), More: len(leases) > wire.MaxHoldings}
+		for _, x := range leases[:min(len(leases), wire.MaxHoldings)] {
+			page.Items = append(page.Items, holdingOf(x))
+		}
+		return depotAsked{answer: page}, err
+	})
+}
+
+func holdingOf(l depot.Lease) wire.Holding {
+	return wire.Holding{Share: l.Share, State: uint8(l.State), Bytes: l.Bytes, Expires: l.Expires.Unix()}
+}
+
+func (d *depotActor) usage(ctx actor.Context, m wire.Usage) {
+	l, t := d.cfg.Ledger, d.time
+	refuse := func(r depot.Refusal) any { return wire.UsageReport{At: t.now().Unix(), Refused: uint8(r.Reason)} }
+	d.ask(ctx, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+		i, err := l.Info(ctx, now, account)
+		a.answer = wire.UsageReport{At: now.Unix(), Used: i.Used, Quota: i.Quota, MaxLease: int64(i.MaxLease / time.Second), Complete: i.Complete}
+		if m.Watch {
+			a.watch = account
+		}
+		return a, err
+	})
+}
+
+// asked passes an answer on, and does what follows from it.
+func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
+	ctx.Send(m.to, m.answer)
+	d.failed(ctx, "the depot could not answer", m.err)
+	switch {
+	case m.watch != 0:
+		d.watch(ctx, m.watch, m.to)
+	case m.ended:
+		d.remove(ctx, m.share)
+	case m.granted && (m.state == depot.Coming || m.state == depot.Corrupt):
+		d.want(m.share, m.state == depot.Corrupt)
+	}
+}
+
+// ---- who watches ----
+
+// maxWatchers bounds those of one account.
+const maxWatchers = 16
+
+func (d *depotActor) watch(ctx actor.Context, a depot.Account, who *actor.PID) {
+	if len(d.watchers[a]) >= maxWatchers {
+		ctx.Unwatch(d.watchers[a][0])
+		d.watchers[a] = d.watchers[a][1:]
+	}
+	ctx.Watch(who)
+	d.watchers[a] = append(d.watchers[a], who)
+}
+
+func (d *depotActor) unwatch(who *actor.PID) {
+	for a, all := range d.watchers {
+		all = slices.DeleteFunc(all, func(w *actor.PID) bool { return w.Equal(who) })
+		if d.watchers[a] = all; len(all) == 0 {
+			delete(d.watchers, a)
+		}
+	}
+}
+
+// told is what the leases of a share are, for those who watch.
+type told struct {
+	id     share.ID
+	state  depot.State
+	leases []depot.Lease
+	ended  []depot.Account // their leases have ended
+	err    error
+}
+
+// changed tells whoever watches that a share has come into another state.
+func (d *depotActor) changed(ctx actor.Context, id share.ID, s depot.State, why string) {
+	d.s.Log().Info("a kept share changed", "share", id.String(), "state", s.String(), "reason", why)
+	if d.cfg.Changed != nil {
+		d.cfg.Changed(id, s, why)
+	}
+	d.tell(ctx, id, s, nil)
+}
+
+// tell tells the accounts of a share, and those whose leases have ended.
+func (d *depotActor) tell(ctx actor.Context, id share.ID, s depot.State, ended []depot.Account) {
+	if len(d.watchers) == 0 {
+		return
+	}
+	l, t := d.cfg.Ledger, d.time
+	d.s.Task(ctx, func(ctx context.Context) any {
+		leases, err := l.Leases(ctx, t.now(), id)
+		return told{id, s, leases, ended, err}
+	})
+}
+
+func (d *depotActor) tellAll(ctx actor.Context, m told) {
+	d.failed(ctx, "who is to be told of a share is not known", m.err)
+	at := d.time.now().Unix()
+	for _, l := range m.leases {
+		h := holdingOf(l)
+		h.State = uint8(m.state)
+		d.tellAccount(ctx, l.Account, wire.HoldingChanged{At: at, Holding: h})
+	}
+	for _, a := range m.ended {
+		d.tellAccount(ctx, a, wire.HoldingChanged{At: at, Holding: wire.Holding{Share: m.id, State: uint8(m.state)}})
+	}
+}
+
+func (d *depotActor) tellAccount(ctx actor.Context, a depot.Account, m wire.HoldingChanged) {
+	for _, w := range d.watchers[a] {
+		ctx.Send(w, m)
+	}
+}

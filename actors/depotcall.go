@@ -1,0 +1,194 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// DepotName is the name under which a depot is exported.
+const DepotName = "depot"
+
+// Errors of AskDepot.
+var (
+	ErrNoDepot   = errors.New("it keeps no shares for others")
+	ErrDepotAway = errors.New("it does not answer")
+)
+
+// depotTime is how long a depot may take to be connected and to answer.
+const depotTime = 30 * time.Second
+
+// AskDepot, API -> Node -> depotCall: a question to a depot, one of the messages of
+// wire/depot.go. Answered with DepotAnswer.
+type AskDepot struct {
+	Depot    peers.Addr
+	Question any
+	// Changed hears what follows a wire.Usage that watches, and at last an error: then it
+	// is over. It must not block.
+	Changed func(change wire.HoldingChanged, over error)
+}
+
+// DepotAnswer, depotCall -> API.
+type DepotAnswer struct {
+	Answer any // of wire/depot.go
+	Err    error
+	call   *actor.PID
+}
+
+// stopCall, API -> depotCall: nobody watches any more.
+type stopCall struct{}
+
+// AskDepot asks a depot, connecting to it if need be, for 30 s at most. stop ends a watch.
+func (p *Program) AskDepot(ctx context.Context, m AskDepot) (answer any, stop func(), err error) {
+	a, err := system.Ask[DepotAnswer](ctx, p.s, p.node, m)
+	if err = errors.Join(err, a.Err); err != nil {
+		return nil, nil, err
+	}
+	return a.Answer, func() { p.s.Send(a.call, stopCall{}) }, nil
+}
+
+// askDepot starts what asks a depot.
+func (n *node) askDepot(ctx actor.Context, m AskDepot) {
+	n.started++
+	asker := ctx.Sender()
+	n.s.Spawn(ctx, fmt.Sprint("depot-call-", n.started), controlBox, func() actor.Actor {
+		return &depotCall{s: n.s, net: n.deps.Network, m: m, asker: asker, depot: n.s.Remote(m.Depot.ID, DepotName)}
+	}, system.OnPanicStop)
+}
+
+// depotCall connects to a depot, asks it one thing, and watches if that was asked for.
+type depotCall struct {
+	s      *system.System
+	net    Network
+	m      AskDepot
+	asker  *actor.PID
+	depot  *actor.PID
+	link   Link
+	told   bool // the answer has come
+	wake   system.Alarm
+	giveUp time.Time
+}
+
+func (c *depotCall) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		c.begin(ctx)
+	case linkUp:
+		c.ask(ctx)
+	case linkDown:
+		c.down(ctx, m.err)
+	case wire.Held, wire.HoldingsPage, wire.UsageReport:
+		c.answered(ctx, m)
+	case wire.HoldingChanged:
+		c.changed(ctx, m)
+	case system.Unreadable:
+		c.fail(ctx, fmt.Errorf("%w: %w", peers.ErrProtocol, m.Err))
+	case *actor.DeadLetterResponse, *actor.Terminated:
+		c.unheard(ctx)
+	case system.WakeDue:
+		c.late(ctx)
+	case stopCall:
+		ctx.Stop(ctx.Self())
+	case linkWaits:
+	case *actor.Stopping, *actor.Restarting:
+		c.hangUp()
+		c.wake.Stop()
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+	default:
+		system.Unexpected(ctx)
+	}
+}
+
+func (c *depotCall) begin(ctx actor.Context) {
+	c.giveUp = c.s.Now().Add(depotTime)
+	c.wake.Set(c.s, ctx, c.giveUp)
+	if c.m.Depot.ID == c.s.Self() {
+		c.fail(ctx, errors.New("a node holds nothing at itself"))
+		return
+	}
+	if _, connected := c.net.Where(c.m.Depot.ID); connected {
+		c.ask(ctx)
+		return
+	}
+	c.link = c.net.Open(c.m.Depot, share.ID{}, nil, &sink{c.s, ctx.Self(), 1})
+}
+
+func (c *depotCall) ask(ctx actor.Context) {
+	if c.m.Changed != nil {
+		c.s.ExportTo(c.m.Depot.ID, ctx.Self())
+		ctx.Watch(c.depot)
+	}
+	ctx.Request(c.depot, c.m.Question)
+}
+
+func (c *depotCall) answered(ctx actor.Context, m any) {
+	if c.told || system.SenderPeer(ctx) != c.m.Depot.ID {
+		return
+	}
+	c.told = true
+	c.wake.Stop()
+	ctx.Send(c.asker, DepotAnswer{Answer: m, call: ctx.Self()})
+	if c.m.Changed == nil {
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func (c *depotCall) changed(ctx actor.Context, m wire.HoldingChanged) {
+	if c.m.Changed != nil && c.told && system.SenderPeer(ctx) == c.m.Depot.ID {
+		c.m.Changed(m, nil)
+	}
+}
+
+// down is told that the link is gone: nothing of it, if the answer has come.
+func (c *depotCall) down(ctx actor.Context, err error) {
+	c.link = nil
+	if !c.told {
+		c.fail(ctx, fmt.Errorf("%w: %w", ErrDepotAway, err))
+		return
+	}
+	if c.m.Changed != nil {
+		c.fail(ctx, ErrDepotAway)
+	}
+}
+
+// unheard is told that nobody there has received the question, or watches any more.
+func (c *depotCall) unheard(ctx actor.Context) {
+	if _, connected := c.net.Where(c.m.Depot.ID); connected && !c.told {
+		c.fail(ctx, ErrNoDepot)
+	} else {
+		c.fail(ctx, ErrDepotAway)
+	}
+}
+
+// late is told when the depot has taken too long.
+func (c *depotCall) late(ctx actor.Context) {
+	if !c.told && !c.s.Now().Before(c.giveUp) {
+		c.fail(ctx, ErrDepotAway)
+	}
+}
+
+// fail answers with an error, or tells whoever watches, and ends the call.
+func (c *depotCall) fail(ctx actor.Context, err error) {
+	if !c.told {
+		c.told = true
+		ctx.Send(c.asker, DepotAnswer{Err: err})
+	} else if c.m.Changed != nil {
+		c.m.Changed(wire.HoldingChanged{}, err)
+	}
+	ctx.Stop(ctx.Self())
+}
+
+func (c *depotCall) hangUp() {
+	if c.link != nil {
+		c.link.Close()
+		c.link = nil
+	}
+}

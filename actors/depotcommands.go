@@ -1,0 +1,105 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+)
+
+// DepotQuery, API -> Node -> depot. Answered with DepotStatus.
+type DepotQuery struct{}
+
+// DepotStatus is how a depot stands.
+type DepotStatus struct {
+	Now      time.Time // by the depot's clock
+	Frozen   bool      // the clock is not believed: nothing expires, nothing is collected
+	Trouble  string    // why it does nothing; empty: it works
+	Arriving int       // shares that are being fetched, or wait for that
+	Crawl    depot.Crawl
+	Left     time.Duration // of the crawler's cycle; 0: not known, or it is done
+	Scrub    depot.Crawl
+}
+
+// What the owner wants of a depot, API -> Node -> depot. Each is answered with DepotStatus.
+type (
+	ClockOK    struct{} // the wall clock is right
+	CollectNow struct{} // sweep, and remove what may go, now
+	CrawlNow   struct{} // begin a cycle, unless one runs
+	ScrubNow   struct{} // begin to read all shares, unless they are being read
+)
+
+// LookAt, API -> Node -> depot: read this share soon, somebody found it damaged.
+type LookAt struct{ Share share.ID }
+
+// LookAt has the depot read a share soon.
+func (p *Program) LookAt(id share.ID) { p.s.Send(p.node, LookAt{id}) }
+
+// Depot is how the depot of this node stands, after it was told what; DepotQuery tells it
+// nothing.
+func (p *Program) Depot(ctx context.Context, what any) (DepotStatus, error) {
+	return system.Ask[DepotStatus](ctx, p.s, p.node, what)
+}
+
+func (d *depotActor) commanded(ctx actor.Context) {
+	wall := d.s.Wall()
+	switch m := ctx.Message().(type) {
+	case crawled:
+		d.crawled(ctx, m)
+		return
+	case LookAt:
+		if d.loaded {
+			d.crawler.due[m.Share] = wall
+		}
+		return
+	case ClockOK:
+		d.clockOK(ctx)
+	case CollectNow:
+		if d.loaded {
+			d.collect(ctx)
+		}
+	case CrawlNow:
+		hurry(&d.crawler.crawl, wall)
+	case ScrubNow:
+		hurry(&d.crawler.scrub, wall)
+	}
+	ctx.Respond(d.status())
+}
+
+// hurry has the next cycle begin now.
+func hurry(c *depot.Crawl, now time.Time) {
+	if c.Done {
+		c.Rest = now
+	}
+}
+
+func (d *depotActor) status() DepotStatus {
+	s := DepotStatus{Now: d.time.now(), Frozen: d.time.state().Frozen, Arriving: len(d.arrivals), Crawl: d.crawler.crawl, Scrub: d.crawler.scrub}
+	s.Left = s.Crawl.Left(d.s.Wall())
+	if d.trouble != nil && !d.loaded {
+		s.Trouble = d.trouble.Error()
+	}
+	return s
+}
+
+// clockOK is the owner's word that the wall clock is right.
+func (d *depotActor) clockOK(ctx actor.Context) {
+	d.time.mu.Lock()
+	d.time.clock.OK(d.time.reading())
+	c := d.time.clock
+	d.time.mu.Unlock()
+	d.stored = false
+	l := d.cfg.Ledger
+	d.s.Task(ctx, func(ctx context.Context) any {
+		b, err := json.Marshal(c)
+		if err == nil {
+			err = l.SetClock(ctx, b, false)
+		}
+		return depotDone{what: "the owner's word on the clock was not stored", err: err}
+	})
+}

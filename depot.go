@@ -1,0 +1,307 @@
+package fetcher
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Depot is a node elsewhere that keeps shares for accounts under storage leases. Which
+// account asks is proven by the connection: it is the one for which the key of this node
+// speaks there. Its methods are safe for concurrent use.
+//
+// Errors wrap ErrNoDepot or ErrDepotAway, or are a *HoldRefused.
+type Depot struct {
+	node *Node
+	at   peers.Addr
+}
+
+var (
+	// ErrNoDepot says that a peer keeps no shares for others.
+	ErrNoDepot = actors.ErrNoDepot
+	// ErrDepotAway says that a depot cannot be reached, or does not answer.
+	ErrDepotAway = actors.ErrDepotAway
+)
+
+// HoldRefused is why a depot does not grant what it was asked for.
+//
+//	Reason           HoldReason
+//	Room             int64          bytes that are left, of quota or disk; or what the share takes
+//	Retry            time.Duration  ask again after; 0: when something has changed
+//	Current, Coming  share.ID       what the name stands for, and what is to come under it
+type HoldRefused = depot.Refusal
+
+// HoldReason is why a depot refuses; String is its words.
+type HoldReason = depot.Reason
+
+// Why a depot refuses.
+const (
+	HoldUnknownAccount  = depot.UnknownAccount
+	HoldOverQuota       = depot.OverQuota
+	HoldNoSpace         = depot.NoSpace
+	HoldLeaving         = depot.Leaving
+	HoldWrongBytes      = depot.WrongBytes
+	HoldNoLease         = depot.NoLease
+	HoldNameMoved       = depot.NameMoved
+	HoldTooManyRequests = depot.TooManyRequests
+	HoldBadTime         = depot.BadTime
+	HoldBadRequest      = depot.BadRequest
+	HoldAway            = depot.Away
+)
+
+// HoldState is how a share stands at a depot; String is its word.
+type HoldState = depot.State
+
+// The states of a share at a depot.
+const (
+	HoldNone    = depot.None
+	HoldComing  = depot.Coming
+	HoldStable  = depot.Stable
+	HoldCorrupt = depot.Corrupt
+	HoldGoing   = depot.Going
+)
+
+// HoldBytes is what a lease of a share counts, and what a depot must be told.
+func HoldBytes(m *share.Manifest) int64 { return depot.Bytes(m) }
+
+// HoldRequest asks a depot to keep a share.
+type HoldRequest struct {
+	Share share.ID
+	Bytes int64     // HoldBytes of its manifest
+	Until time.Time // by the depot's clock; one that is too late for the account is shortened
+	// Request names what is asked, in at most 32 bytes: asked again, it is done once. Default
+	// a random one.
+	Request string
+	// Sources are multiaddrs to fetch the share from, of at most 8 peers, besides this node.
+	Sources []string
+	// Name, if not empty, is to stand for Share as soon as that is stable, and the lease of
+	// what it stood for before ends then. Expect is what it stands for now, Supersedes what
+	// was to come under it and shall not.
+	Name               string
+	Expect, Supersedes share.ID
+}
+
+// Holding is a lease at a depot.
+type Holding struct {
+	Share   share.ID
+	State   HoldState
+	Bytes   int64
+	Expires time.Time // zero: the lease has ended
+	At      time.Time // the depot's clock when it said so
+}
+
+// Held is a Holding that was granted or renewed.
+type Held struct {
+	Holding
+	Added time.Duration // how much longer the share is leased than it was
+}
+
+// DepotUsage is what an account uses of a depot.
+type DepotUsage struct {
+	Used, Quota int64         // bytes
+	MaxLease    time.Duration // the longest lease
+	Complete    bool          // false: the depot still looks what it has, and there may be more
+	At          time.Time     // the depot's clock
+}
+
+// Depot is the depot at an address, a multiaddr that ends in /p2p/ID. It is not asked
+// whether it is there. Errors wrap ErrAddress.
+func (n *Node) Depot(addr string) (*Depot, error) {
+	a, err := share.ParseAddr(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: depot %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", ErrAddress, addr, err)
+	}
+	who, err := groupPeers([]ma.Multiaddr{a})
+	if err != nil {
+		return nil, fmt.Errorf("%w: depot %w", ErrAddress, err)
+	}
+	return &Depot{n, who[0]}, nil
+}
+
+// ID is the depot's peer ID.
+func (d *Depot) ID() peers.ID { return d.at.ID }
+
+func (d *Depot) ask(ctx context.Context, question any) (any, error) {
+	answer, _, err := d.node.program.AskDepot(ctx, actors.AskDepot{Depot: d.at, Question: question})
+	if err != nil {
+		return nil, fmt.Errorf("depot %s: %w", d.at.ID.Short(), err)
+	}
+	return answer, nil
+}
+
+// errAnswer says that a depot has answered something else than it was asked.
+var errAnswer = fmt.Errorf("%w: the depot answered another question", peers.ErrProtocol)
+
+func newRequest(r string) string {
+	if r == "" {
+		return rand.Text()
+	}
+	return r
+}
+
+// Hold has the depot keep a share: it fetches that from this node, which must serve it,
+// and from the sources named. It returns as soon as the lease is granted.
+func (d *Depot) Hold(ctx context.Context, r HoldRequest) (Held, error) {
+	sources, err := d.sources(r.Sources)
+	if err != nil {
+		return Held{}, err
+	}
+	return d.held(ctx, r.Share, wire.Hold{Share: r.Share, Request: newRequest(r.Request), Bytes: min(max(r.Bytes, 0), wire.MaxHeldBytes), Until: seconds(r.Until),
+		Sources: sources, Name: r.Name, Expect: r.Expect, Supersedes: r.Supersedes}, len(r.Request), len(r.Name))
+}
+
+// sources are peers to fetch from: this node, and those of multiaddrs.
+func (d *Depot) sources(more []string) ([]peers.Addr, error) {
+	var addrs []ma.Multiaddr
+	for _, s := range more {
+		a, err := share.ParseAddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: source %q is no multiaddr (%v)", ErrAddress, s, err)
+		}
+		addrs = append(addrs, a)
+	}
+	others, err := groupPeers(addrs)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	own := network{d.node.host}
+	return append([]peers.Addr{{ID: own.Self(), Addrs: own.Addrs()}}, others...), nil
+}
+
+// seconds is a time as it travels.
+func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), 1<<40) }
+
+// Renew moves the end of a lease.
+func (d *Depot) Renew(ctx context.Context, id share.ID, until time.Time, request string) (Held, error) {
+	return d.held(ctx, id, wire.Renew{Share: id, Request: newRequest(request), Until: seconds(until)}, len(request), 0)
+}
+
+// Release ends a lease.
+func (d *Depot) Release(ctx context.Context, id share.ID, request string) (Held, error) {
+	return d.held(ctx, id, wire.Release{Share: id, Request: newRequest(request)}, len(request), 0)
+}
+
+// held asks what is answered with wire.Held.
+func (d *Depot) held(ctx context.Context, id share.ID, question any, request, name int) (h Held, err error) {
+	if id.IsZero() || request > wire.MaxRequestID || name > wire.MaxHoldName {
+		return h, &HoldRefused{Reason: HoldBadRequest}
+	}
+	answer, err := d.ask(ctx, question)
+	if err != nil {
+		return h, err
+	}
+	m, ok := answer.(wire.Held)
+	if !ok || m.Share != id {
+		return h, errAnswer
+	}
+	if m.Refused != 0 {
+		return h, &HoldRefused{Reason: HoldReason(m.Refused), Room: m.Room, Retry: m.Retry, Current: m.Current, Coming: m.Coming}
+	}
+	return Held{Holding: holding(m.At, wire.Holding{Share: m.Share, State: m.State, Bytes: m.Bytes, Expires: m.Expires}), Added: time.Duration(m.Added) * time.Second}, nil
+}
+
+func holding(at int64, h wire.Holding) Holding {
+	out := Holding{Share: h.Share, State: HoldState(h.State), Bytes: h.Bytes, At: time.Unix(at, 0)}
+	if h.Expires != 0 {
+		out.Expires = time.Unix(h.Expires, 0)
+	}
+	return out
+}
+
+// Holdings are the live leases of the account, by share ID.
+func (d *Depot) Holdings(ctx context.Context) (out []Holding, err error) {
+	for after := (share.ID{}); ; {
+		answer, err := d.ask(ctx, wire.Holdings{After: after})
+		if err != nil {
+			return nil, err
+		}
+		page, ok := answer.(wire.HoldingsPage)
+		if !ok {
+			return nil, errAnswer
+		}
+		if page.Refused != 0 {
+			return nil, &HoldRefused{Reason: HoldReason(page.Refused)}
+		}
+		for _, h := range page.Items {
+			if !after.IsZero() && string(h.Share.Bytes()) <= string(after.Bytes()) {
+				return nil, errAnswer // it would never end
+			}
+			after = h.Share
+			out = append(out, holding(page.At, h))
+		}
+		if !page.More || len(page.Items) == 0 {
+			return out, nil
+		}
+	}
+}
+
+// Usage is what the account uses.
+func (d *Depot) Usage(ctx context.Context) (DepotUsage, error) {
+	answer, err := d.ask(ctx, wire.Usage{})
+	if err != nil {
+		return DepotUsage{}, err
+	}
+	return usageOf(answer)
+}
+
+func usageOf(answer any) (DepotUsage, error) {
+	m, ok := answer.(wire.UsageReport)
+	switch {
+	case !ok:
+		return DepotUsage{}, errAnswer
+	case m.Refused != 0:
+		return DepotUsage{}, &HoldRefused{Reason: HoldReason(m.Refused)}
+	}
+	return DepotUsage{m.Used, m.Quota, time.Duration(min(m.MaxLease, int64(1<<33))) * time.Second, m.Complete, time.Unix(m.At, 0)}, nil
+}
+
+// Watch calls changed for each change of a share of the account, and for each lease that
+// ends unasked, one call at a time, until ctx ends or the depot is lost. Changes that come
+// while it is lost are not told: look at Holdings then.
+func (d *Depot) Watch(ctx context.Context, changed func(Holding)) error {
+	var mu sync.Mutex
+	over := false
+	lost := make(chan error, 1)
+	answer, stop, err := d.node.program.AskDepot(context.WithoutCancel(ctx), actors.AskDepot{Depot: d.at, Question: wire.Usage{Watch: true},
+		Changed: func(m wire.HoldingChanged, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				lost <- err
+			case !over:
+				changed(holding(m.At, m.Holding))
+			}
+		}})
+	if err == nil {
+		_, err = usageOf(answer)
+		defer stop()
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+	}()
+	select {
+	case err := <-lost:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.node.closing:
+		return errors.Join(errClosed, ErrDepotAway)
+	}
+}

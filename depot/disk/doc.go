@@ -1,0 +1,18 @@
+// Package disk is what a depot has on its disk: the folder that it was given, and in it
+// the shares that it keeps, each with its leases beside it. It promises nothing to
+// outsiders.
+//
+//	depot               identity: the names of the depot and of its database
+//	lock                held by the one process that uses the folder
+//	shares/XX/ID/       a share; XX is the first byte of its hash, in hex
+//	    manifest        its list of files
+//	    leases          account names and ends; written before the database commits
+//	    sources         where it is to be fetched from, as a ticket
+//	    NAME            its file or folder, once all of it is here
+//	    NAME.partial    until then, as of any transfer
+//	going/ID/           a share that is being removed
+//
+// So a share, its state and its leases can be told from the disk alone. Nothing is
+// written, removed or believed while the identity is not there, or is another: then the
+// disk is not mounted, or is somebody else's.
+package disk

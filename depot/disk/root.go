@@ -1,0 +1,241 @@
+package disk
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// ErrAway says that the disk is not there: the folder is not, has no identity, or that
+// of another depot. It may come back.
+var ErrAway = errors.New("the depot's disk is not there")
+
+// Identity is what the folder says of itself.
+type Identity struct {
+	Depot    string // never changes
+	Database string // the one that wrote here last
+}
+
+// Book is what Ready needs of the database.
+type Book interface {
+	Meta(ctx context.Context) (depot.Meta, error)
+	SetIdentity(ctx context.Context, depot, self string) error
+}
+
+// Root is the folder of a depot. Its methods are safe for concurrent use, but one
+// writer at a time for each share.
+type Root struct {
+	open func() (vfs.FS, error)
+	name func() string // makes names that were never made before
+
+	mu   sync.Mutex // guards the fields below
+	dir  vfs.FS     // nil: Ready has not succeeded yet
+	lock io.Closer
+	is   Identity
+}
+
+// New is the folder that open opens, which may fail until the disk is there. name
+// makes random names for new depots and databases.
+func New(open func() (vfs.FS, error), name func() string) *Root { return &Root{open: open, name: name} }
+
+// Close lets go of the folder.
+func (r *Root) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.letGo()
+}
+
+func (r *Root) letGo() error {
+	if r.dir == nil {
+		return nil
+	}
+	err := errors.Join(r.lock.Close(), r.dir.Close())
+	r.dir, r.lock = nil, nil
+	return err
+}
+
+// Ready says whether the disk is there and is the one that the database speaks of. A
+// new depot gets its identity; so does a new database of a depot that was there
+// before, and one that is not the last to have written here: it is incomplete from
+// then on. The error wraps ErrAway, or share.ErrHeld if another process has the folder.
+func (r *Root) Ready(ctx context.Context, b Book) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dir != nil {
+		return r.same()
+	}
+	meta, err := b.Meta(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := r.open()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAway, err)
+	}
+	if err := r.take(ctx, b, meta, dir); err != nil {
+		dir.Close()
+		return err
+	}
+	r.dir = dir
+	return nil
+}
+
+// take makes dir the folder, if it is.
+func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) error {
+	is, err := readIdentity(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && meta.Depot == "":
+		list, err := dir.ReadDir(".")
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrAway, err)
+		}
+		if slices.ContainsFunc(list, func(e vfs.DirEntry) bool { return e.Name != "lost+found" && e.Name != "lock" }) {
+			return fmt.Errorf("%w: the folder has something in it and no identity; give the depot an empty one", ErrAway)
+		}
+		is.Depot = r.name()
+	case err != nil:
+		return fmt.Errorf("%w: its identity cannot be read: %w", ErrAway, err)
+	case meta.Depot != "" && meta.Depot != is.Depot:
+		return fmt.Errorf("%w: the folder belongs to another depot", ErrAway)
+	}
+	lock, err := dir.Lock("lock")
+	if err != nil {
+		return fmt.Errorf("another process uses the depot's folder: %w", err)
+	}
+	if err := r.adopt(ctx, b, meta, dir, &is); err != nil {
+		lock.Close()
+		return err
+	}
+	r.lock, r.is = lock, is
+	return nil
+}
+
+// adopt has folder and database name each other.
+func (r *Root) adopt(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS, is *Identity) error {
+	if meta.Depot == is.Depot && meta.Self == is.Database {
+		return nil
+	}
+	is.Database = r.name()
+	if err := b.SetIdentity(ctx, is.Depot, is.Database); err != nil {
+		return err
+	}
+	return vfs.WriteFile(dir, "depot", "depot.new", vfs.EncodeRecord(vfs.DepotRecord, []byte(is.Depot+"\n"+is.Database)), true)
+}
+
+func readIdentity(dir vfs.FS) (is Identity, err error) {
+	b, err := vfs.ReadRecord(dir, "depot", vfs.DepotRecord, 256)
+	if err != nil {
+		return is, err
+	}
+	is.Depot, is.Database, _ = strings.Cut(string(b), "\n")
+	return is, nil
+}
+
+// same says whether the folder still has the identity that it had.
+func (r *Root) same() error {
+	if is, err := readIdentity(r.dir); err != nil || is != r.is {
+		return fmt.Errorf("%w: its identity is not what it was (%v)", ErrAway, err)
+	}
+	return nil
+}
+
+// Forget has Ready look at folder and database anew: the database is another.
+func (r *Root) Forget() error { return r.Close() }
+
+// there is the folder, whose identity was looked at.
+func (r *Root) there() (vfs.FS, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dir == nil {
+		return nil, ErrAway
+	}
+	return r.dir, r.same()
+}
+
+// Free is how many bytes still fit.
+func (r *Root) Free() (int64, error) {
+	dir, err := r.there()
+	if err != nil {
+		return 0, err
+	}
+	return dir.Free()
+}
+
+// folder is where a share lies.
+func folder(id share.ID) string { return path.Join("shares", shard(id), id.String()) }
+
+func shard(id share.ID) string { return hex.EncodeToString(id.Bytes()[digestAt : digestAt+1]) }
+
+// digestAt is where the hash begins in the bytes of a share ID.
+const digestAt = 4
+
+// made makes the folder of a share, durably, unless it is there.
+func made(dir vfs.FS, id share.ID) (string, error) {
+	at := folder(id)
+	if _, err := dir.Lstat(at); err == nil {
+		return at, nil
+	}
+	for _, d := range []string{"shares", path.Dir(at), at} {
+		err := dir.Mkdir(d)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = dir.SyncDir(path.Dir(d))
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return at, nil
+}
+
+// After is the first share after an ID, in the order of IDs; zero: there is none.
+func (r *Root) After(id share.ID) (share.ID, error) {
+	dir, err := r.there()
+	if err != nil {
+		return share.ID{}, err
+	}
+	first := 0
+	if !id.IsZero() {
+		first = int(id.Bytes()[digestAt])
+	}
+	for b := first; b < 256; b++ {
+		all, err := list(dir, path.Join("shares", hex.EncodeToString([]byte{byte(b)})))
+		if err != nil {
+			return share.ID{}, err
+		}
+		for _, next := range all {
+			if id.IsZero() || slices.Compare(next.Bytes(), id.Bytes()) > 0 {
+				return next, nil
+			}
+		}
+	}
+	return share.ID{}, nil
+}
+
+// list is the shares of a folder, in the order of their IDs.
+func list(dir vfs.FS, at string) (out []share.ID, err error) {
+	all, err := dir.ReadDir(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range all {
+		if id, err := share.ParseID(e.Name); err == nil && e.Type.IsDir() && id.String() == e.Name && shard(id) == path.Base(at) {
+			out = append(out, id)
+		}
+	}
+	slices.SortFunc(out, func(a, b share.ID) int { return slices.Compare(a.Bytes(), b.Bytes()) })
+	return out, err
+}

@@ -1,0 +1,343 @@
+package disk
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+const (
+	maxLeases  = 16 << 20 // bytes of the leases beside a share
+	maxSources = 64 << 10
+)
+
+// Write makes leases all that lie beside the data of a share, durably.
+func (r *Root) Write(id share.ID, leases []depot.Promise) error {
+	dir, err := r.there()
+	if err != nil {
+		return err
+	}
+	at, err := made(dir, id)
+	if err != nil {
+		return err
+	}
+	b := id.Bytes()
+	for _, p := range leases {
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Expires.Unix()))
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(p.Account)))
+		b = append(b, p.Account...)
+	}
+	return vfs.WriteFile(dir, at+"/leases", at+"/leases.new", vfs.EncodeRecord(vfs.LeasesRecord, b), true)
+}
+
+// Promises are the leases beside the data of a share. A file that is damaged is an
+// error: nobody may think that there is no lease.
+func (r *Root) Promises(id share.ID) ([]depot.Promise, error) {
+	dir, err := r.there()
+	if err != nil {
+		return nil, err
+	}
+	b, err := vfs.ReadRecord(dir, folder(id)+"/leases", vfs.LeasesRecord, maxLeases)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseLeases(id, b)
+}
+
+var errLeases = errors.New("the leases beside the data cannot be read")
+
+func parseLeases(id share.ID, b []byte) (out []depot.Promise, err error) {
+	own := id.Bytes()
+	if len(b) < len(own) || string(b[:len(own)]) != string(own) {
+		return nil, errLeases
+	}
+	for b = b[len(own):]; len(b) > 0; {
+		if len(b) < 10 {
+			return nil, errLeases
+		}
+		at, n := int64(binary.LittleEndian.Uint64(b)), int(binary.LittleEndian.Uint16(b[8:]))
+		if b = b[10:]; n == 0 || n > len(b) || at < 0 || at > 1<<40 {
+			return nil, errLeases
+		}
+		out = append(out, depot.Promise{Account: string(b[:n]), Expires: time.Unix(at, 0)})
+		b = b[n:]
+	}
+	return out, nil
+}
+
+// Last is the latest end of a lease beside the data of a share; zero if there is none.
+func (r *Root) Last(id share.ID) (last time.Time, err error) {
+	all, err := r.Promises(id)
+	for _, p := range all {
+		if p.Expires.After(last) {
+			last = p.Expires
+		}
+	}
+	return last, err
+}
+
+// SaveSources keeps where a share is to be fetched from.
+func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
+	dir, err := r.there()
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(from)
+	if err != nil || len(b) > maxSources {
+		return errors.Join(err, share.ErrLimit)
+	}
+	at, err := made(dir, id)
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFile(dir, at+"/sources", at+"/sources.new", b, false)
+}
+
+// Sources are those that SaveSources kept; none if they cannot be read.
+func (r *Root) Sources(id share.ID) (out []peers.Addr) {
+	dir, err := r.there()
+	if err != nil {
+		return nil
+	}
+	b, err := vfs.ReadFile(dir, folder(id)+"/sources", maxSources)
+	if err != nil || json.Unmarshal(b, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// Manifest is that of a share; the error is fs.ErrNotExist if it is not here, whole.
+func (r *Root) Manifest(id share.ID) (*share.Manifest, error) {
+	dir, err := r.there()
+	if err != nil {
+		return nil, err
+	}
+	b, err := vfs.ReadFile(dir, folder(id)+"/manifest", share.MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	if share.IDOf(b) != id {
+		return nil, fmt.Errorf("the manifest of %v is damaged: %w", id, fs.ErrNotExist)
+	}
+	return share.DecodeManifest(b)
+}
+
+// Open opens the place of a share, to fetch what is missing of it. What is there is
+// hashed and kept where it is right.
+func (r *Root) Open(ctx context.Context, m *share.Manifest, wanted []bool) (*store.Partial, error) {
+	dir, err := r.there()
+	if err != nil {
+		return nil, err
+	}
+	id := m.ID()
+	at, err := made(dir, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Manifest(id); errors.Is(err, fs.ErrNotExist) {
+		err = vfs.WriteFile(dir, at+"/manifest", at+"/manifest.new", m.Bytes(), true)
+		if err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	return store.OpenPartial(ctx, at, m, store.PartialOptions{Wanted: wanted, Repair: true, FS: dir})
+}
+
+// Tree opens a share that is whole, to be read. What is read of it is compared with
+// its hashes.
+func (r *Root) Tree(id share.ID) (*store.Tree, error) {
+	dir, err := r.there()
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Manifest(id)
+	if err != nil {
+		return nil, err
+	}
+	return store.OpenTree(dir, folder(id), m)
+}
+
+// Look looks at the names and sizes of a share.
+func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
+	dir, err := r.there()
+	if err != nil {
+		return s, err
+	}
+	if s.Leases, err = r.Promises(id); err != nil {
+		return s, err
+	}
+	s.Manifest, err = r.Manifest(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	m, at := s.Manifest, folder(id)
+	info, err := dir.Lstat(path.Join(at, m.Name))
+	switch {
+	case err == nil:
+		s.Whole = m.Single() == (info.Type == 0)
+	case !errors.Is(err, fs.ErrNotExist):
+		return s, err
+	}
+	s.Bad = share.NewSet(m.Layout().Pieces())
+	for i, e := range m.Entries() {
+		if e.Kind != share.File {
+			continue
+		}
+		info, err := dir.Lstat(fileOf(at, m, e))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !vfs.NotDir(err) {
+			return s, err
+		}
+		if err != nil || info.Type != 0 || info.Size != e.Size {
+			first, n := m.Layout().PiecesOf(i)
+			for p := first; p < first+share.Piece(n); p++ {
+				s.Bad.Add(p)
+			}
+		}
+	}
+	return s, nil
+}
+
+// fileOf is where a file of a share lies.
+func fileOf(at string, m *share.Manifest, e share.Entry) string {
+	if m.Single() {
+		return path.Join(at, m.Name)
+	}
+	return path.Join(at, m.Name, e.Path)
+}
+
+// Scrub reads pieces of a share from p on and compares them with the manifest, until
+// enough says so or the last. It adds to bad those that are not what they should be, and
+// says which is next.
+func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough func(read int) bool) (next share.Piece, err error) {
+	dir, err := r.there()
+	if err != nil {
+		return p, err
+	}
+	l, at := m.Layout(), folder(m.ID())
+	buf := make([]byte, 0)
+	for ; int(p) < l.Pieces(); p++ {
+		s := l.PieceSpan(p)
+		if cap(buf) < s.Len {
+			buf = make([]byte, s.Len)
+		}
+		ok, err := same(dir, fileOf(at, m, m.Entry(s.Entry)), m, p, s, buf[:s.Len])
+		if err != nil {
+			return p, err
+		}
+		if !ok {
+			bad.Add(p)
+		}
+		if enough(s.Len) {
+			return p + 1, nil
+		}
+	}
+	return p, nil
+}
+
+// same says whether a piece on the disk is what the manifest says. A disk that cannot
+// read it has lost it.
+func same(dir vfs.FS, name string, m *share.Manifest, p share.Piece, s share.Span, buf []byte) (bool, error) {
+	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && vfs.NotDir(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if n, err := f.ReadAt(buf, s.Offset); n < s.Len {
+		if err == io.EOF || n > 0 {
+			return false, nil
+		}
+		return false, nil // what the disk cannot read is lost
+	}
+	_, pieces := m.Layout().PiecesOf(s.Entry)
+	_, value := share.HashPiece(nil, buf, s.Offset, pieces == 1)
+	return value == m.PieceValue(p), nil
+}
+
+// Remove removes everything of a share, and looks whether it is gone.
+func (r *Root) Remove(id share.ID) error {
+	dir, err := r.there()
+	if err != nil {
+		return err
+	}
+	if err := vfs.EnsureDir(dir, "going"); err != nil {
+		return err
+	}
+	from, to := folder(id), path.Join("going", id.String())
+	if _, err := dir.Lstat(from); err == nil {
+		if err := clear(dir, to); err != nil {
+			return err
+		}
+		if err := dir.Move(from, to); err != nil {
+			return err
+		}
+		for _, d := range []string{path.Dir(from), "going"} {
+			if err := dir.SyncDir(d); err != nil {
+				return err
+			}
+		}
+	}
+	if err := clear(dir, to); err != nil {
+		return err
+	}
+	for _, name := range []string{from, to} {
+		if _, err := dir.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is still there (%v)", name, err)
+		}
+	}
+	return nil
+}
+
+// clear removes a name and all below it. That there is none is fine.
+func clear(dir vfs.FS, name string) error {
+	info, err := dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Type.IsDir() {
+		list, err := dir.ReadDir(name)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if err := clear(dir, path.Join(name, e.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return dir.Remove(name)
+}
+
+// Sweep removes what is left of shares that were being removed.
+func (r *Root) Sweep() error {
+	dir, err := r.there()
+	if err != nil {
+		return err
+	}
+	return clear(dir, "going")
+}
