@@ -14,7 +14,6 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/disk"
 	"github.com/piecelease/fetcher/leasedb"
-	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -267,7 +266,6 @@ func TestReleaseFreesAtOnceAndIsTold(t *testing.T) {
 	if err := <-over; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	_ = peers.ID("")
 }
 
 // complete waits until the crawler's first cycle is done.

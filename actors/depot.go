@@ -37,6 +37,7 @@ type DepotConfig struct {
 // by package depot and by the Ledger, whose calls, like those of the disk, are tasks.
 type depotActor struct {
 	s    *system.System
+	net  Network
 	node *actor.PID
 	cfg  DepotConfig
 	time *depotTimes
@@ -81,9 +82,9 @@ const (
 	collectMax = 256 // shares that are looked at, and perhaps collected, in one task
 )
 
-func newDepot(s *system.System, node *actor.PID, cfg DepotConfig) *depotActor {
+func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {
 	cfg.Fetches = orElse(cfg.Fetches, 4)
-	d := &depotActor{s: s, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &sync.Mutex{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
+	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &sync.Mutex{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
 	return d
 }
 
@@ -305,7 +306,7 @@ func (n *node) keepShares(ctx actor.Context) {
 		return
 	}
 	self, cfg := ctx.Self(), *n.deps.Depot
-	n.depot = n.s.Spawn(ctx, "depot", depotBox, func() actor.Actor { return newDepot(n.s, self, cfg) }, system.OnPanicRestart)
+	n.depot = n.s.Spawn(ctx, "depot", depotBox, func() actor.Actor { return newDepot(n.s, n.deps.Network, self, cfg) }, system.OnPanicRestart)
 	n.s.Export(DepotName, n.depot)
 }
 

@@ -94,10 +94,7 @@ func heldOf(id share.ID, now time.Time, g depot.Granted) depotAsked {
 }
 
 func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
-	from := m.Sources
-	if peer := senderOf(d.s, ctx); !slices.ContainsFunc(from, func(a peers.Addr) bool { return a.ID == peer }) {
-		from = append(slices.Clip(from), peers.Addr{ID: peer})
-	}
+	from := d.believe(senderOf(d.s, ctx), m.Sources)
 	here := d.onDisk()
 	l, keep, reserve := d.cfg.Ledger, d.cfg.Keep, d.cfg.Reserve
 	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
@@ -123,6 +120,18 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 		}
 		return heldOf(m.Share, now, g), nil
 	})
+}
+
+// believe leaves of the addresses that an account named those that may be dialled
+// because it said so. The account itself is a source.
+func (d *depotActor) believe(by peers.ID, named []peers.Addr) (out []peers.Addr) {
+	from, _ := d.net.Where(by)
+	for _, a := range append(named, peers.Addr{ID: by}) {
+		if !slices.ContainsFunc(out, func(o peers.Addr) bool { return o.ID == a.ID }) && a.ID != d.s.Self() {
+			out = append(out, peers.Addr{ID: a.ID, Addrs: peers.Addrs(peers.Named(d.net.Endpoints(a.Addrs), from.Reach)), By: by})
+		}
+	}
+	return out
 }
 
 func (d *depotActor) renew(ctx actor.Context, m wire.Renew) {

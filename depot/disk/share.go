@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"time"
@@ -265,10 +264,7 @@ func same(dir vfs.FS, name string, m *share.Manifest, p share.Piece, s share.Spa
 		return false, err
 	}
 	defer f.Close()
-	if n, err := f.ReadAt(buf, s.Offset); n < s.Len {
-		if err == io.EOF || n > 0 {
-			return false, nil
-		}
+	if n, _ := f.ReadAt(buf, s.Offset); n < s.Len {
 		return false, nil // what the disk cannot read is lost
 	}
 	_, pieces := m.Layout().PiecesOf(s.Entry)
