@@ -15,7 +15,7 @@ import (
 // to whoever made them, and must work until Close has returned; package
 // daemon puts them together.
 type DepotConfig struct {
-	Ledger  Ledger     // what was promised, such as a leasedb.DB
+	Ledger  Ledger          // what was promised, such as a leasedb.DB
 	Disk    *depotdisk.Root // where the shares lie
 	Reading func() DepotReading
 	// Reserve is how many bytes of the disk are to stay free.
