@@ -227,7 +227,7 @@ func TestStrangersAndTheirQuestionsAreRefused(t *testing.T) {
 	if _, err := away.Usage(t.Context()); !errors.Is(err, fetcher.ErrDepotAway) {
 		t.Error(err)
 	}
-	if _, err := other.DepotStatus(t.Context()); err == nil {
+	if _, err := other.DepotDo(t.Context(), nil); err == nil {
 		t.Error("a closed node has a depot")
 	}
 }

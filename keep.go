@@ -51,19 +51,18 @@ type (
 // ErrNotADepot says that this node keeps no shares for others.
 var ErrNotADepot = actors.ErrNotADepot
 
-// DepotStatus is how the depot of this node stands. The error wraps ErrNotADepot.
-func (n *Node) DepotStatus(ctx context.Context) (DepotStatus, error) {
-	return n.program.Depot(ctx, actors.DepotQuery{})
-}
-
 // DepotDo has the depot of this node do something: a DepotClockOK, DepotCollect, DepotCrawl
-// or DepotScrub. It does not wait for the end of it.
+// or DepotScrub, whose end it does not wait for; nil is nothing. It says how the depot
+// stands. The error wraps ErrNotADepot.
 func (n *Node) DepotDo(ctx context.Context, what any) (DepotStatus, error) {
+	if what == nil {
+		what = actors.DepotQuery{}
+	}
 	return n.program.Depot(ctx, what)
 }
 
 // depotDeps is the depot as the actors need it; nil: there is none.
-func (n *Node) depotDeps() *actors.DepotConfig {
+func depotDeps(n *Node) *actors.DepotConfig {
 	c := n.cfg.Depot
 	if c == nil {
 		return nil

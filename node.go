@@ -101,10 +101,10 @@ func (n *Node) start(ctx context.Context) error {
 		DownloadRate: n.cfg.DownloadRate,
 		Ranking:      n.cfg.Ranking,
 		Uploads:      n.cfg.Uploads,
-		Remembered:   n.remembered(),
+		Remembered:   rememberedBy(n),
 		Remember:     n.remember,
 		Elections:    n.cfg.Fleet.elections(),
-		Depot:        n.depotDeps(),
+		Depot:        depotDeps(n),
 		Child:        n.cfg.OnChild,
 		Failed:       n.failed,
 	})
@@ -163,7 +163,7 @@ func (w network) Open(to peers.Addr, id share.ID, layout *share.Layout, sink act
 	return w.Host.Open(to, id, layout, sink)
 }
 
-func (n *Node) remembered() (records []peers.Record) {
+func rememberedBy(n *Node) (records []peers.Record) {
 	if b := n.state.LoadRanking(); b != nil {
 		if err := json.Unmarshal(b, &records); err != nil {
 			n.log.Warn("the saved ranking of peers cannot be read, and starts empty", "error", err)
@@ -341,7 +341,7 @@ func (n *Node) leave(t *Transfer) {
 // savePort keeps the port for the next time, as soon as it is bound: tickets name it.
 // before is that of last time, 0 if there was none.
 func (n *Node) savePort(before int) {
-	port := n.port()
+	port := portOf(n)
 	if port == 0 || port == before {
 		return
 	}
@@ -353,8 +353,8 @@ func (n *Node) savePort(before int) {
 	}
 }
 
-// port is the first that is listened on over TCP; 0 if there is none.
-func (n *Node) port() int {
+// portOf is the first that is listened on over TCP; 0 if there is none.
+func portOf(n *Node) int {
 	addrs := n.host.Addrs()
 	for _, a := range addrs[min(len(addrs), len(n.cfg.Announce)):] {
 		m, err := ma.NewMultiaddr(a)

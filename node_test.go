@@ -102,7 +102,7 @@ func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
 	must(t, n.Close())
 	again := openNode(t, func(c *Config) { c.Dir = dir })
 	known := false
-	for _, r := range again.remembered() {
+	for _, r := range rememberedBy(again) {
 		known = known || r.ID == peers.ID(s.node.ID())
 	}
 	if !known {

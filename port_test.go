@@ -25,7 +25,7 @@ func opened(t *testing.T, cfg Config) *Node {
 func TestThePortOutlivesAKill(t *testing.T) {
 	dir := t.TempDir()
 	first := opened(t, Config{Dir: dir})
-	port := first.port()
+	port := portOf(first)
 	if got := first.state.LoadPort(); got != port {
 		t.Fatalf("while the node runs, port %d is kept, not its %d", got, port)
 	}
@@ -37,27 +37,27 @@ func TestThePortOutlivesAKill(t *testing.T) {
 	}
 	must(t, first.Close())
 	fresh := opened(t, Config{Dir: dir, FreshIdentity: true})
-	if fresh.port() == port {
+	if portOf(fresh) == port {
 		t.Error("a node with a key of its own took the port that tickets of the other name")
 	}
 	again := opened(t, Config{Dir: dir})
-	if again.port() != port || again.ID() != first.ID() {
-		t.Errorf("it was %s on port %d, and is %s on %d", first.ID(), port, again.ID(), again.port())
+	if portOf(again) != port || again.ID() != first.ID() {
+		t.Errorf("it was %s on port %d, and is %s on %d", first.ID(), port, again.ID(), portOf(again))
 	}
 }
 
 func TestAPortThatIsTakenIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	n := opened(t, Config{Dir: dir})
-	port := n.port()
+	port := portOf(n)
 	must(t, n.Close())
 	l, err := net.Listen("tcp", fmt.Sprint("0.0.0.0:", port))
 	must(t, err)
 	defer l.Close()
 	var log safeBuffer
 	n = opened(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if n.port() == port || n.state.LoadPort() != n.port() {
-		t.Errorf("it listens on %d, and %d is kept", n.port(), n.state.LoadPort())
+	if portOf(n) == port || n.state.LoadPort() != portOf(n) {
+		t.Errorf("it listens on %d, and %d is kept", portOf(n), n.state.LoadPort())
 	}
 	if !strings.Contains(log.String(), "tickets that were handed out before do not work") {
 		t.Errorf("it said %q", log.String())
@@ -66,8 +66,8 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 
 func TestWhatIsAnnouncedIsNotThePort(t *testing.T) {
 	n := opened(t, Config{Dir: t.TempDir(), Announce: []string{"/ip4/192.0.2.1/tcp/5", "/ip4/192.0.2.1/tcp/5"}})
-	if n.port() == 5 || n.state.LoadPort() == 5 {
-		t.Errorf("port %d, kept %d", n.port(), n.state.LoadPort())
+	if portOf(n) == 5 || n.state.LoadPort() == 5 {
+		t.Errorf("port %d, kept %d", portOf(n), n.state.LoadPort())
 	}
 }
 

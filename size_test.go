@@ -19,6 +19,7 @@ const (
 // larger are the exceptions, each with its reason. One that is no longer needed fails.
 var larger = map[string]string{
 	"actors/transfer.go Receive": "one call for each message",
+	"actors.depotActor":          "one method for each thing that an account, a transfer or a task may say",
 	"fetchpool.Pool":             "one method for each thing that can happen to a source, and each decision behind it",
 	"leasedb.DB":                 "one method for each transaction",
 	"leasemgr.Manager":           "one method for each thing that can happen to a lease, and each decision behind it",
