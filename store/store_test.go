@@ -118,7 +118,7 @@ func copyPiece(to *store.Partial, from store.Source, p share.Piece, n int) error
 		return err
 	}
 	blocks := from.Manifest().Layout().Blocks(p)
-	buf := make([]byte, n*share.BlockSize)
+	buf := make([]byte, min(n, blocks)*share.BlockSize)
 	for b := 0; b < blocks; b += n {
 		k, err := from.ReadRun(p, share.Block(b), min(n, blocks-b), buf)
 		if err != nil {

@@ -54,7 +54,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, "other"), make([]byte, 20<<20), 0o600) // takes what there is
 		}
 	}
-	cmd, asked := fetchCommand(t, s.ticket, dir, "--stall", "4s"), false
+	cmd, asked := fetchCommand(t, s.ticket, dir, "--stall", "10s"), false
 	r := finish(t, cmd, func(l line) {
 		fill(l)
 		if l.Type == "stall" && !asked {
@@ -72,7 +72,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	if !said {
 		t.Error("the wait was not explained")
 	}
-	why := regexp.MustCompile(`(?s)disk full: free [0-9.]+ MB more; [0-9.]+ MB are needed and [0-9.]+ k?B are free; no byte for \d+ s, gives up in \d+ s unless one comes
+	why := regexp.MustCompile(`(?s)disk full: free [0-9.]+ [kM]B more; [0-9.]+ [kM]B are needed and [0-9.]+ k?B are free; no byte for \d+ s, gives up in \d+ s unless one comes
 source \w+: active for \d+ s, .* MB in \d+ pieces
 big.bin, pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
 	if !why.MatchString(r.stderr) {

@@ -20,8 +20,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // The tests of this file run the command as a person would: built, in processes
@@ -729,10 +727,4 @@ func TestLimitDownSlowsFetchAndCat(t *testing.T) {
 			}
 		}
 	}
-}
-
-// freeAddr is an address to listen on that nobody has.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t))
 }

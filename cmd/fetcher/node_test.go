@@ -39,7 +39,7 @@ func startNode(t testing.TB, dir string, args ...string) *daemonProcess {
 	t.Helper()
 	n := &daemonProcess{t: t, dir: dir, args: append([]string{"node", "run", "--json", "--dir", dir}, args...)}
 	if !slices.Contains(args, "--listen") {
-		n.args = append(n.args, "--listen", freeAddr(t))
+		n.args = append(n.args, "--listen", "/ip4/127.0.0.1/tcp/0")
 	}
 	t.Cleanup(func() { n.end(os.Kill) })
 	n.start()

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +24,7 @@ import (
 // has come.
 func whyOf(t *testing.T, before func(), ticket string, args ...string) (why []string, r result) {
 	t.Helper()
-	cmd := fetchCommand(t, ticket, t.TempDir(), append(args, "--stall", "4s")...)
+	cmd := fetchCommand(t, ticket, t.TempDir(), append(args, "--stall", "10s")...)
 	asked, begun := false, before == nil
 	r = finish(t, cmd, func(l line) {
 		if l.Type == "progress" && l.Verified > 2<<20 && !begun {
@@ -147,23 +146,23 @@ func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
 // it, and returns its address.
 func holder(t *testing.T, origin *sharing, args ...string) (addr string) {
 	t.Helper()
-	dir, listen := t.TempDir(), freeAddr(t)
-	id := identity(t, dir) // before the other process holds it
-	cmd := exec.Command(binary, append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--seed", "--identity", "--dir", dir, "--listen", listen}, args...)...)
-	stderr, err := cmd.StderrPipe()
+	cmd := exec.Command(binary, append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--seed", "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
+	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "serving it") {
-			go io.Copy(io.Discard, stderr) // ends with the process
-			return listen + "/p2p/" + id
+	lines := json.NewDecoder(out)
+	for {
+		var l line
+		if err := lines.Decode(&l); err != nil {
+			t.Fatal("the holder ended:", err)
+		}
+		if l.Type == "share" {
+			go io.Copy(io.Discard, out) // ends with the process
+			return l.Addrs[0]
 		}
 	}
-	t.Fatal("the holder ended")
-	return ""
 }
