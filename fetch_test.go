@@ -396,7 +396,7 @@ func TestAFileThatIsEditedEndsItsShare(t *testing.T) {
 	s := shareOf(t, src)
 	writeRandom(t, src, 8<<20+1, 8)
 	dir := t.TempDir()
-	x, err := fetchInto(t, openNode(t), s.Ticket(), dir, FetchOptions{Stall: 3 * time.Second})
+	x, err := fetchInto(t, openNode(t), s.Ticket(), dir, FetchOptions{Stall: 10 * time.Second})
 	if err == nil {
 		t.Fatal("fetched a file that is not there any more")
 	}
@@ -407,7 +407,7 @@ func TestAFileThatIsEditedEndsItsShare(t *testing.T) {
 	}
 	select {
 	case <-s.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the share goes on")
 	}
 	if !errors.Is(s.Err(), share.ErrChanged) {

@@ -230,8 +230,11 @@ func TestSettleIsHowLongMembersAreWaitedFor(t *testing.T) {
 	}
 	must(t, seat.Close())
 	_, c = f.coordinator(wait(time.Nanosecond))
-	time.Sleep(20 * time.Millisecond)
-	if st, err := c.Status(1); err != nil || st.Waiting != "" {
+	st, err := c.Status(1)
+	for end := time.Now().Add(30 * time.Second); err == nil && st.Waiting != "" && time.Now().Before(end); st, err = c.Status(1) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err != nil || st.Waiting != "" {
 		t.Errorf("waits: %+v, %v", st, err)
 	}
 }

@@ -19,7 +19,8 @@ import (
 // Besides `go test`, which runs every scenario on a few seeds:
 //
 //	SIM_SEEDS=200   so many seeds of each scenario
-//	SIM_SEEDS=ci    200 seeds up to 5 nodes, 50 up to 20 nodes, 10 above
+//	SIM_SEEDS=ci    200 seeds up to 5 nodes, 50 up to 20 nodes, 10 above; but no more
+//	                than take 1.5 million steps in all, though 10 at least
 //	SIM_FROM=1000   the first seed; default 1
 //	SIM_NODES=8     so many nodes, where a scenario has no fixed roles
 //	SIM_LARGE=1     a thousand nodes in TestThousandNodes
@@ -49,7 +50,7 @@ func envInt(name string, def int) int {
 func seedsFor(nodes int, steps uint64) int {
 	switch env := os.Getenv("SIM_SEEDS"); {
 	case env == "ci":
-		return ciSeeds(nodes)
+		return min(ciSeeds(nodes), int(max(10, 1_500_000/max(1, steps))))
 	case env != "":
 		return envInt("SIM_SEEDS", 1)
 	case rig.Raced || testing.Short():
@@ -58,7 +59,7 @@ func seedsFor(nodes int, steps uint64) int {
 	return int(max(1, min(3, 30_000/max(1, steps))))
 }
 
-// ciSeeds is how many seeds of a scenario with so many nodes CI tries.
+// ciSeeds is how many seeds of a scenario with so many nodes CI tries at most.
 func ciSeeds(nodes int) int {
 	switch {
 	case nodes <= 5:
