@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/storetest"
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
@@ -306,4 +307,52 @@ func FuzzParseLeases(f *testing.F) {
 			t.Fatalf("%x is read as %x", b, again)
 		}
 	})
+}
+
+// A lease that was written is there after a power cut, also when an earlier try was cut
+// off anywhere: its folder may be there, and not durably.
+func TestALeaseSurvivesThePowerWhateverFailedBefore(t *testing.T) {
+	for whole, at := false, 0; !whole; at++ {
+		for seed := range uint64(8) {
+			whole = leaseAfterFailure(t, at, seed)
+		}
+	}
+}
+
+// leaseAfterFailure writes a lease, of which everything fails from its change at on, writes
+// it again, and cuts the power. whole says that the first try went well.
+func leaseAfterFailure(t *testing.T, at int, seed uint64) (whole bool) {
+	id, until := share.IDOf([]byte("x")), time.Unix(1e9, 0)
+	disk, b, names := storetest.New(1<<20), &book{}, 0
+	begin := func() *Root {
+		r := New(func() (vfs.FS, error) { return disk.FS(), nil }, func() string { names++; return fmt.Sprint("d", names) })
+		if err := r.Ready(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r, n := begin(), 0
+	disk.Fault = func(op storetest.Op) error {
+		if op.Changes() {
+			if n++; n > at {
+				return errors.New("broken")
+			}
+		}
+		return nil
+	}
+	promise := []depot.Promise{{Account: "a", Expires: until}}
+	whole = r.Write(id, promise) == nil
+	disk.Fault = nil
+	if err := r.Write(id, promise); err != nil {
+		t.Fatal(err)
+	}
+	disk.CutPower()
+	r.Close()
+	disk.Restart(seed)
+	r = begin()
+	defer r.Close()
+	if last, err := r.Last(id); err != nil || !last.Equal(until) {
+		t.Errorf("a try failed at its change %d; after a power cut, seed %d: %v, %v", at, seed, last, err)
+	}
+	return whole
 }

@@ -180,21 +180,15 @@ func shard(id share.ID) string { return hex.EncodeToString(id.Bytes()[digestAt :
 // digestAt is where the hash begins in the bytes of a share ID.
 const digestAt = 4
 
-// made makes the folder of a share, durably, unless it is there.
+// made makes the folder of a share, durably. That a folder is there does not mean that it
+// still is after a power cut; that leases lie in it does: they were written later.
 func made(dir vfs.FS, id share.ID) (string, error) {
 	at := folder(id)
-	if _, err := dir.Lstat(at); err == nil {
+	if _, err := dir.Lstat(at + "/leases"); err == nil {
 		return at, nil
 	}
 	for _, d := range []string{"shares", path.Dir(at), at} {
-		err := dir.Mkdir(d)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err == nil {
-			err = dir.SyncDir(path.Dir(d))
-		}
-		if err != nil {
+		if err := errors.Join(vfs.EnsureDir(dir, d), dir.SyncDir(path.Dir(d))); err != nil {
 			return "", err
 		}
 	}
