@@ -55,14 +55,14 @@ var layers = map[string]string{
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
-	".":                 "share peers depot depot/disk leasemgr fetchpool verifier fleet rounds renewal wire store p2p actors actors/system store/vfs internal/bounds internal/words",
+	".":                 "share peers depot depot/disk leasemgr fetchpool verifier fleet transfer rounds renewal wire store p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share",
 	"daemon":            ". share peers leasedb depot/disk depot catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
 	"simnet/model":     "actors/system",
-	"simnet":           ". actors fleet rounds rounds/memkv p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
+	"simnet":           ". actors fleet transfer rounds rounds/memkv p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
 	"simnet/scenarios": "actors fleet peers share store store/storetest simnet",
 	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":     "share peers leasemgr fetchpool verifier",

@@ -3,12 +3,13 @@ package fetcher
 import (
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/transfer"
 )
 
 // Event is what happened to a transfer: one of Planned, Progress, SourceChanged,
 // LeaseEvent, Stalled and Ended, which comes last. encoding/json writes it as the line of
 // its type in docs/json.md; the command and the API of a node do the same.
-type Event = actors.Event
+type Event = transfer.Event
 
 // Planned says that the list of files is here and what will be fetched.
 //
@@ -17,13 +18,14 @@ type Event = actors.Event
 //	Resumed              int64  bytes of these, verified before
 //	Pieces               int    still to fetch
 //	Files, Dirs, Links   int    that were chosen; folders that are empty
-type Planned = actors.Planned
+type Planned = transfer.Planned
 
 // Progress is a snapshot of a transfer. All counts are exact, and about what was chosen,
 // unless they say otherwise.
 //
 //	Share      share.ID
 //	State      State          the phase
+//	Wait       Wait           what it waits for
 //	Reason     string         for people: why nothing moves, or what is being done; empty while bytes flow
 //	Since      time.Time      of the reason
 //	At         time.Time      of all this
@@ -47,7 +49,7 @@ type Planned = actors.Planned
 //	Leases     Leases         how the piece leases fared, since the process began
 //	Sources    []Source       in the order in which they were found
 //	Path       string         where the share is, once State is Complete
-type Progress = actors.Progress
+type Progress = transfer.Progress
 
 // Source is what one source has done for a transfer.
 //
@@ -62,12 +64,12 @@ type Progress = actors.Progress
 //	Lie        string         the last, for people, if it lied
 //	Rate       float64        verified bytes per second, over the last seconds
 //	RTT        time.Duration  of its connection; 0 if that is not known
-type Source = actors.Source
+type Source = transfer.Source
 
 // SourceChanged says that a source has a new state.
 //
 //	Source  Source
-type SourceChanged = actors.SourceChanged
+type SourceChanged = transfer.SourceChanged
 
 // LeaseEvent is the beginning or the end of a piece lease. It comes only with
 // FetchOptions.WatchLeases.
@@ -80,7 +82,7 @@ type SourceChanged = actors.SourceChanged
 //	Hedge   bool           another source held the piece when it was granted
 //	Held    time.Duration  from grant to end
 //	Bytes   int64          that came in under it
-type LeaseEvent = actors.LeaseEvent
+type LeaseEvent = transfer.LeaseEvent
 
 // Leases counts the piece leases of a transfer, by how they ended.
 //
@@ -93,7 +95,7 @@ type LeaseEvent = actors.LeaseEvent
 //	Revoked      uint64  ended by this node
 //	HedgedBytes  int64   of all hedges: what they could have fetched twice at most
 //	Duplicate    int64   bytes that hedges did fetch twice, at most
-type Leases = actors.Leases
+type Leases = transfer.Leases
 
 // Stalled says that no byte was verified for a while, and why. It is repeated when the
 // reason changes.
@@ -101,14 +103,14 @@ type Leases = actors.Leases
 //	For     time.Duration  since the last verified byte
 //	Reason  string         for people
 //	Why     []string       for people: per missing piece or run of pieces
-type Stalled = actors.Stalled
+type Stalled = transfer.Stalled
 
 // Ended is the last event of a transfer.
 //
 //	Path  string    where the share is
 //	Err   error     nil when it is whole there; else as Transfer.Wait says
 //	Last  Progress
-type Ended = actors.Ended
+type Ended = transfer.Ended
 
 // State is the phase of a transfer; String is its word.
 //
@@ -117,10 +119,13 @@ type Ended = actors.Ended
 //	   +----------+---------+--|---------+-> Failed
 //	                        v  |
 //	                       DiskFull
-type State = actors.State
+type State = transfer.State
+
+// Wait is what a transfer waits for, if no byte comes in; String is its word.
+type Wait = transfer.Wait
 
 // SourceState is how a source stands; String is its word.
-type SourceState = actors.SourceState
+type SourceState = transfer.SourceState
 
 // Child is what a peer takes of a share from this node.
 //
@@ -138,23 +143,36 @@ type ChildState = actors.ChildState
 
 // The phases of a transfer.
 const (
-	Finding   = actors.Finding   // looking for a source with the list of files
-	Opening   = actors.Opening   // preparing the place on disk
-	Fetching  = actors.Fetching  // pieces are leased and fetched
-	DiskFull  = actors.DiskFull  // waiting for room
-	Finishing = actors.Finishing // all is verified; syncing and naming
-	Complete  = actors.Complete  // whole on disk
-	Failed    = actors.Failed    // over; what was verified is kept
+	Finding   = transfer.Finding   // looking for a source with the list of files
+	Opening   = transfer.Opening   // preparing the place on disk
+	Fetching  = transfer.Fetching  // pieces are leased and fetched
+	DiskFull  = transfer.DiskFull  // waiting for room
+	Finishing = transfer.Finishing // all is verified; syncing and naming
+	Complete  = transfer.Complete  // whole on disk
+	Failed    = transfer.Failed    // over; what was verified is kept
+)
+
+// What a transfer waits for.
+const (
+	NoWait        = transfer.NoWait        // for nothing: bytes flow, or this node is at work itself
+	ForSource     = transfer.ForSource     // none is known, or none is left
+	ForConnection = transfer.ForConnection // no source is connected
+	ForHolder     = transfer.ForHolder     // sources are connected, and none has what is missing
+	ForLease      = transfer.ForLease      // what is missing is not leased to any source
+	ForBytes      = transfer.ForBytes      // what is leased, from its sources
+	ForLimit      = transfer.ForLimit      // the download limit
+	ForReader     = transfer.ForReader     // on demand, and nobody reads what is missing
+	ForRoom       = transfer.ForRoom       // on the disk
 )
 
 // How a source stands.
 const (
-	Connecting = actors.Connecting // a link is being made
-	Joining    = actors.Joining    // connected, subscribing
-	Active     = actors.Active     // may be leased pieces
-	Resting    = actors.Resting    // waiting before another try
-	Left       = actors.Left       // over, for a stated reason
-	Banned     = actors.Banned     // over, proven to have lied
+	Connecting = transfer.Connecting // a link is being made
+	Joining    = transfer.Joining    // connected, subscribing
+	Active     = transfer.Active     // may be leased pieces
+	Resting    = transfer.Resting    // waiting before another try
+	Left       = transfer.Left       // over, for a stated reason
+	Banned     = transfer.Banned     // over, proven to have lied
 )
 
 // How a piece lease ended, as far as it has.
@@ -174,4 +192,4 @@ const (
 )
 
 // ErrStopped is why a transfer ended that was told to; what is verified is kept.
-var ErrStopped = actors.ErrStopped
+var ErrStopped = transfer.ErrStopped

@@ -55,6 +55,7 @@ type Fleet struct {
 //	Members                    []FleetMember, by their IDs
 //	Wanted, Leased, Verified   int: pieces that no member has and none fetches; that one fetches; that one has
 //	Refused                    int64: messages of peers that are not allowed
+//	Absent                     int: members of the last run that are waited for, before anything is leased
 //	Waiting                    string, for people: why nothing is leased at all; else empty
 //	Why                        []string, for people: per missing piece or run of pieces
 type FleetStatus = fleet.Status

@@ -210,7 +210,8 @@ func (l *leaseManager) tell(ctx actor.Context, pool *actor.PID, m any) {
 func (l *leaseManager) status(lines int) PlanStatus {
 	var st PlanStatus
 	st.Wanted, st.Leased, st.Verified = l.m.Counts()
-	for _, e := range l.m.Missing(lines, l.s.Now()) {
+	for i, e := range l.m.Missing(lines, l.s.Now()) {
+		st.Lacking = st.Lacking || i == 0 && e.Connected > 0 && e.Has == 0
 		e.Files = l.filesOf(e.First, e.Last)
 		st.Why = append(st.Why, e.String())
 	}

@@ -19,6 +19,7 @@ type Status struct {
 	// has.
 	Wanted, Leased, Verified int
 	Refused                  int64    // messages of peers that are not allowed
+	Absent                   int      // members of the last run that are waited for, before anything is leased
 	Waiting                  string   // why nothing is leased at all; else empty
 	Why                      []string // one line per missing piece or run of pieces
 }
@@ -64,7 +65,7 @@ func (c *Coordinator) Status(lines int, now time.Time) Status {
 		st.Members = append(st.Members, MemberStatus{mb.peer, mb.have.Count(), len(mb.outlets), mb.gone(), mb.doubted})
 	}
 	slices.SortFunc(st.Members, func(a, b MemberStatus) int { return cmp.Compare(a.Peer, b.Peer) })
-	if len(c.absent) > 0 {
+	if st.Absent = len(c.absent); st.Absent > 0 {
 		st.Waiting = c.waiting(nil)
 	}
 	for _, e := range c.m.Missing(lines, now) {

@@ -1,10 +1,10 @@
 package simnet
 
 import (
-	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/transfer"
 )
 
 // Doing is what a node does, or why it does nothing, as a person would sum it up.
@@ -70,16 +70,16 @@ func (x *Node) doing() (Doing, string) {
 func (f *Fetch) doing() Doing {
 	p := f.last
 	switch p.State {
-	case actors.Finding:
+	case transfer.Finding:
 		return Looking
-	case actors.Opening, actors.Finishing:
+	case transfer.Opening, actors.Finishing:
 		return Writing
-	case actors.DiskFull:
+	case transfer.DiskFull:
 		return Full
 	}
 	active := false
 	for _, s := range p.Sources {
-		active = active || s.State == actors.Active
+		active = active || s.State == transfer.Active
 	}
 	switch {
 	case p.Reason == "" && f.x.net.Elapsed()-f.moved <= aMoment:
@@ -88,9 +88,9 @@ func (f *Fetch) doing() Doing {
 		return Pausing
 	case !active:
 		return Alone
-	case strings.Contains(p.Reason, "none has it"):
+	case p.Wait == transfer.ForHolder:
 		return Lacking
-	case strings.HasPrefix(p.Reason, "waiting for "):
+	case p.Wait == transfer.ForBytes:
 		return Waiting
 	}
 	return Idle

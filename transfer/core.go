@@ -11,6 +11,7 @@ type core struct {
 	now     time.Time
 	state   State
 	reason  string
+	wait    Wait      // which of its kinds that is
 	since   time.Time // of the reason
 	changed bool      // since Progress was last told
 	working bool      // there is a LeaseManager
@@ -45,8 +46,8 @@ func (c *core) stopWorkers() {
 func (c *core) enter(s State) { c.state, c.since = s, c.now }
 
 // because sets the reason that people see while nothing moves.
-func (c *core) because(why string) {
-	if c.reason != why {
+func (c *core) because(wait Wait, why string) {
+	if c.wait = wait; c.reason != why {
 		c.reason, c.since, c.changed = why, c.now, true
 	}
 }

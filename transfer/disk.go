@@ -97,7 +97,7 @@ func (t *Transfer) diskFailed(err error) {
 		t.end(Ended{Err: err})
 	default:
 		t.enter(DiskFull)
-		t.because(err.Error())
+		t.because(ForRoom, err.Error())
 		t.roomAt = t.now
 		t.toLeases(Pause{err.Error()})
 	}
@@ -115,12 +115,12 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 		return
 	}
 	if free >= 0 && free < need {
-		t.because(share.NoRoom(need, free).Error())
+		t.because(ForRoom, share.NoRoom(need, free).Error())
 		t.roomAt = now.Add(lookEvery)
 		return
 	}
 	if again := t.roomTried.Add(lookEvery); t.count.Verified == t.roomHad && again.After(now) {
-		t.because(share.NoRoom(need, free).Error())
+		t.because(ForRoom, share.NoRoom(need, free).Error())
 		t.roomAt = again
 		return
 	}
@@ -128,7 +128,7 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 		t.moved = now
 	}
 	t.roomTried, t.roomHad = now, t.count.Verified
-	t.because("")
+	t.because(NoWait, "")
 	if t.allHere() {
 		t.finish()
 		return

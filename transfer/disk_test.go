@@ -50,7 +50,7 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
 	w.claim(len(got[Pause](w)) == 0, "it is full already")
 	w.worked(nil, 100, 99)
-	w.claim(w.work == nil && strings.Contains(w.progress().Reason, "disk full"), "because of %q, it does %v", w.progress().Reason, w.work)
+	w.claim(w.work == nil && w.progress().Wait == ForRoom && strings.Contains(w.progress().Reason, "disk full"), "because of %q, it does %v", w.progress().Reason, w.work)
 	w.pass(lookEvery - time.Millisecond)
 	w.claim(w.work == nil, "looked for room at once")
 	w.claim(strings.Contains(w.progress().Reason, "disk full"), "because of %q", w.progress().Reason)

@@ -17,7 +17,7 @@ func (t *Transfer) finishIfHere() {
 // finish makes the share whole. What the disk is at work on comes back here.
 func (t *Transfer) finish() {
 	t.enter(Finishing)
-	t.because("making the last data durable")
+	t.because(NoWait, "making the last data durable")
 	for _, src := range t.order {
 		if src.pool != 0 && src.info.State.Connected() {
 			t.then(Unsubscribe{src.addr.ID})
@@ -48,7 +48,7 @@ func (t *Transfer) Finished(path string, err error, now time.Time) {
 func (t *Transfer) complete(path string) {
 	t.state = Complete
 	t.count.Path = path
-	t.because("")
+	t.because(NoWait, "")
 	t.serveOn()
 	t.end(Ended{Path: path})
 }
@@ -81,7 +81,7 @@ func (t *Transfer) end(how Ended) {
 	t.ending = &how
 	if how.Err != nil {
 		t.state = Failed
-		t.because(how.Err.Error())
+		t.because(NoWait, how.Err.Error())
 	}
 	t.dropAll()
 	t.then(StopHashing{})
@@ -112,7 +112,7 @@ func (t *Transfer) closed(err error) {
 	}
 	if t.ending.Err == nil && err != nil {
 		t.ending.Err, t.state = err, Failed
-		t.because(err.Error())
+		t.because(NoWait, err.Error())
 	}
 	t.ending.Last = t.Progress(t.now)
 	t.over = true

@@ -27,6 +27,7 @@ type Planned struct {
 type Progress struct {
 	Share     share.ID  `json:"share"`
 	State     State     `json:"state"`
+	Wait      Wait      `json:"wait"`              // what it waits for; Reason says it in words
 	Reason    string    `json:"reason"`            // why nothing moves, or what is being done; empty while bytes flow
 	Since     time.Time `json:"since"`             // of the reason
 	At        time.Time `json:"at"`                // of all this
@@ -120,6 +121,25 @@ const (
 
 func (s State) String() string {
 	return [...]string{"finding", "opening", "fetching", "disk full", "finishing", "complete", "failed"}[s]
+}
+
+// Wait is what a transfer waits for, if no byte comes in.
+type Wait uint8
+
+const (
+	NoWait        Wait = iota // for nothing: bytes flow, or this node is at work itself
+	ForSource                 // none is known, or none is left
+	ForConnection             // no source is connected
+	ForHolder                 // sources are connected, and none has what is missing
+	ForLease                  // what is missing is not leased to any source
+	ForBytes                  // what is leased, from its sources
+	ForLimit                  // the download limit
+	ForReader                 // on demand, and nobody reads what is missing
+	ForRoom                   // on the disk
+)
+
+func (w Wait) String() string {
+	return [...]string{"none", "source", "connection", "holder", "lease", "bytes", "limit", "reader", "room"}[w]
 }
 
 // SourceState is how a source stands.

@@ -66,6 +66,7 @@ type BlocksVerified struct {
 type PlanStatus struct {
 	Wanted, Leased, Verified int
 	Why                      []string // one line per missing piece or run of pieces
+	Lacking                  bool     // the first of these waits for a source that has it: none that is connected does
 	Fleet                    string   // why the fleet lets this node fetch nothing, if that is so
 }
 

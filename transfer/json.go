@@ -17,6 +17,9 @@ import (
 // MarshalText is the state's word.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// MarshalText is the word.
+func (w Wait) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
 // MarshalText is the state's word.
 func (s SourceState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 

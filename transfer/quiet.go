@@ -38,7 +38,7 @@ func (q *quiet) watch() (next time.Time, end error) {
 		q.unread, q.moved = !was, q.now
 	}
 	if q.unread {
-		q.because("nobody reads what is missing")
+		q.because(ForReader, "nobody reads what is missing")
 	}
 	if !q.canStall() {
 		return next, nil
@@ -113,11 +113,13 @@ func (q *quiet) stallError(quiet time.Duration) error {
 	if q.sources.neverConnected() {
 		return q.sources.noConnection()
 	}
-	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), q.why(q.sources.lastLoss()))
+	_, why := q.why(q.sources.lastLoss())
+	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), why)
 }
 
-// why is one sentence on why no byte comes in; word is what a source says.
-func (q *quiet) why(word string) string {
+// why is what is waited for while no byte comes in, and one sentence on it; word is what
+// a source says.
+func (q *quiet) why(word string) (Wait, string) {
 	var active, left int
 	for _, src := range q.sources.order {
 		switch {
@@ -130,21 +132,23 @@ func (q *quiet) why(word string) string {
 	n := len(q.sources.order)
 	switch {
 	case n == 0:
-		return "no source is known"
+		return ForSource, "no source is known"
 	case left == n:
-		return fmt.Sprintf("no source is left of %d (%s)", n, word)
+		return ForSource, fmt.Sprintf("no source is left of %d (%s)", n, word)
 	case active == 0:
-		return fmt.Sprintf("no connection to %s (%s)", words.Count(n-left, "source"), word)
+		return ForConnection, fmt.Sprintf("no connection to %s (%s)", words.Count(n-left, "source"), word)
 	case q.plan.Fleet != "" && q.plan.Leased == 0:
-		return q.plan.Fleet
+		return ForLease, q.plan.Fleet
+	case len(q.plan.Why) > 0 && q.plan.Leased == 0 && q.plan.Lacking:
+		return ForHolder, q.plan.Why[0]
 	case len(q.plan.Why) > 0 && q.plan.Leased == 0:
-		return q.plan.Why[0]
+		return ForLease, q.plan.Why[0]
 	case q.plan.Leased > 0 && q.now.Sub(q.moved) < patience(q.limit):
-		return Paced(q.limit)
+		return ForLimit, Paced(q.limit)
 	case q.plan.Leased > 0:
-		return fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
+		return ForBytes, fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
 	}
-	return fmt.Sprintf("%s connected, and none sends (%s)", words.Count(active, "source"), word)
+	return ForLease, fmt.Sprintf("%s connected, and none sends (%s)", words.Count(active, "source"), word)
 }
 
 // Paced says, for people, that a limit in bytes per second holds everything back.

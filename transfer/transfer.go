@@ -142,7 +142,7 @@ func (t *Transfer) PoolFailed(pool int, now time.Time) {
 func (t *Transfer) open(m *share.Manifest) {
 	t.manifest = m
 	t.enter(Opening)
-	t.because("looking at what is here already")
+	t.because(NoWait, "looking at what is here already")
 	t.work(Open{m, slices.Clone(t.chosen)})
 }
 
@@ -173,7 +173,7 @@ func (t *Transfer) Opened(place Place, chosen Choice, err error, now time.Time) 
 	}
 	t.moved = now
 	t.enter(Fetching)
-	t.because("")
+	t.because(NoWait, "")
 	if t.allHere() {
 		t.finish()
 		return
@@ -212,7 +212,7 @@ func (t *Transfer) BlocksVerified(m BlocksVerified, now time.Time) {
 	t.serveAll(m.Piece)
 	t.gave(m.Source, m.Bytes)
 	if t.state == Fetching {
-		t.because("")
+		t.because(NoWait, "")
 	}
 }
 
@@ -330,7 +330,7 @@ func (t *Transfer) tellProgress() (next time.Time) {
 func (t *Transfer) Progress(now time.Time) Progress {
 	t.now = now
 	p := t.count
-	p.State, p.Reason, p.Since, p.At, p.Moved = t.state, t.reason, t.since, now, t.moved
+	p.State, p.Wait, p.Reason, p.Since, p.At, p.Moved = t.state, t.wait, t.reason, t.since, now, t.moved
 	if t.canStall() {
 		p.GivesUp = t.givesUp()
 	}

@@ -281,18 +281,20 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		begin  func(*world)
 		reason string
 		end    string
+		wait   Wait
 	}{
-		"nobody": {begin: func(*world) {}, reason: "no source is known", end: "no source is known"},
+		"nobody": {begin: func(*world) {}, reason: "no source is known", end: "no source is known", wait: ForSource},
 		"not there": {begin: func(w *world) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "dialling", State: Connecting, Connected: true})
-		}, reason: "no connection to 1 source (a: dialling)", end: "no connection to 1 source"},
-		"waits":       {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces"},
-		"idle":        {plan: PlanStatus{}, reason: "1 source connected, and none sends (a: fetching)", end: "none sends"},
-		"a piece":     {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it"},
-		"the fleet":   {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits"},
-		"fleet moves": {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "waiting for 1 piece"},
-		"our limit":   {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: Paced(share.BlockSize / 8), end: "no verified byte for 52 s: waiting for 1 piece"},
+		}, reason: "no connection to 1 source (a: dialling)", end: "no connection to 1 source", wait: ForConnection},
+		"waits":       {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces", wait: ForBytes},
+		"idle":        {plan: PlanStatus{}, reason: "1 source connected, and none sends (a: fetching)", end: "none sends", wait: ForLease},
+		"a piece":     {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it", wait: ForLease},
+		"the fleet":   {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits", wait: ForLease},
+		"fleet moves": {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
+		"lacking":     {plan: PlanStatus{Why: []string{"x"}, Lacking: true}, reason: "x", end: "x", wait: ForHolder},
+		"our limit":   {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: Paced(share.BlockSize / 8), end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
 	} {
 		w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 		w.x.Limit(x.limit)
@@ -308,8 +310,8 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		w.pass(time.Millisecond)
 		w.x.Planned(x.plan)
 		w.pass(time.Second)
-		if p := w.progress(); p.Reason != x.reason {
-			t.Errorf("%s: because of %q, want %q", name, p.Reason, x.reason)
+		if p := w.progress(); p.Reason != x.reason || p.Wait != x.wait {
+			t.Errorf("%s: for %v because of %q, want %v, %q", name, p.Wait, p.Reason, x.wait, x.reason)
 		}
 		if a := got[AskPlan](w); len(a) != 1 || a[0].Lines != whyLines {
 			t.Errorf("%s: asked for the plan %v", name, a)
@@ -359,7 +361,7 @@ func TestTheEndOfTheWaitIsPutOff(t *testing.T) {
 		t.Errorf("quiet again: %+v", s)
 	}
 	w.blocksOf("a", 0, 1, 1)
-	w.claim(w.progress().Reason == "" && w.x.givesUp().Equal(w.now.Add(20*time.Second)), "because of %q", w.progress().Reason)
+	w.claim(w.progress().Reason == "" && w.progress().Wait == NoWait && w.x.givesUp().Equal(w.now.Add(20*time.Second)), "because of %q", w.progress().Reason)
 	w.status(SourceStatus{Source: "a", State: Connecting, Why: "waits for another transfer", Connected: true, Held: true})
 	w.pass(time.Hour)
 	w.claim(w.x.ending == nil, "given up because of our own links")

@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/share"
@@ -264,7 +263,7 @@ func whole(r *simnet.Run, f *simnet.Fleet, source *simnet.Node, copies float64) 
 		r.Expect(sent <= copies, "%.3f copies entered the fleet, %.2f are allowed", sent, copies)
 		st, err := f.Status()
 		// A coordinator that began again a moment ago does not know yet what its members have.
-		begun := strings.HasPrefix(st.Waiting, "the coordinator has just begun")
+		begun := st.Absent > 0
 		r.Expect(err == nil && (begun || st.Wanted == 0 && st.Leased == 0 && st.Waiting == ""), "in the end of the fleet %d pieces are wanted and %d leased (%v, %q)",
 			st.Wanted, st.Leased, err, st.Waiting)
 	})
