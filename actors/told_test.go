@@ -195,3 +195,33 @@ func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {
 		t.Errorf("found %v; want %d by the talker and 32 by the other", found, maxNamedBy)
 	}
 }
+
+// A plan says whether what is missing first waits for a source that has it.
+func TestAPlanSaysThatNoSourceHasWhatIsMissing(t *testing.T) {
+	w, n, _ := newWorld(1, "a")
+	s := n[0]
+	defer closeNode(t, s)
+	var plans []PlanStatus
+	s.Spawn(nil, "transfer", 10, receive(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case *actor.Started:
+			self := ctx.Self()
+			leases := s.Spawn(ctx, "leases", 100, func() actor.Actor {
+				return newLeaseManager(s, self, NewRation(s, 0), TransferConfig{}, nil, leasemgr.Plan{Layout: evenPieces(8), Epoch: 1, Seed: 1})
+			}, system.OnPanicStop)
+			ctx.Request(leases, SourceUp{"source"})
+			part := share.NewSet(8)
+			for _, has := range []*share.Set{part, share.FullSet(8)} {
+				part.Add(7)
+				ctx.Request(leases, SourceHas{"source", has})
+				ctx.Request(leases, PlanQuery{Lines: 10})
+			}
+		case PlanStatus:
+			plans = append(plans, m)
+		}
+	}), system.OnPanicStop)
+	w.Settle()
+	if len(plans) != 2 || !plans[0].Lacking || plans[1].Lacking {
+		t.Errorf("%+v", plans)
+	}
+}

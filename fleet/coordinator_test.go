@@ -194,7 +194,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(ls[0].Token) != 2 || !strings.Contains(r.Refused, "1 member to return") || !strings.Contains(r.Refused, "10s") {
 		t.Errorf("granted %+v; want what is kept and no more", r)
 	}
-	if st := f.status(); st.Waiting != r.Refused {
+	if st := f.status(); st.Waiting != r.Refused || st.Absent != 1 {
 		t.Errorf("does not say that it waits: %+v", st)
 	}
 	b.say(wire.Subscribe{Share: theShare})
@@ -222,7 +222,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 		t.Error("who was told to wait was not told that the wait is over")
 	}
 	a.lease("x", 2)
-	if fmt.Sprint(f.known) != "[a]" || f.status().Waiting != "" {
+	if fmt.Sprint(f.known) != "[a]" || f.status().Waiting != "" || f.status().Absent != 0 {
 		t.Errorf("kept: %v", f.known)
 	}
 	// One of them is not allowed any more: nobody waits for it.
