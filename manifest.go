@@ -85,7 +85,11 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 	var got lister
 	ended := make(chan error, 1)
 	h := n.program.Handle(id)
-	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Disk: &got, Notify: func(e Event) {
+	var stall time.Duration // a word of the transfer says more than the end of ctx
+	if end, ok := ctx.Deadline(); ok {
+		stall = max(time.Until(end)*9/10, time.Second)
+	}
+	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
 		if e, ok := e.(Ended); ok {
 			ended <- e.Err
 		}

@@ -133,9 +133,12 @@ func (l *Listening) openHTTP() (err error) {
 		return err
 	}
 	host, _, _ := net.SplitHostPort(l.conf.HTTP)
-	l.full.Hosts = append([]string{strings.ToLower(l.tcp.Addr().String()), net.JoinHostPort(host, port)}, l.conf.Hosts...)
+	l.full.Hosts = append([]string{l.tcp.Addr().String(), net.JoinHostPort(host, port)}, l.conf.Hosts...)
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		l.full.Hosts = append(l.full.Hosts, "localhost:"+port)
+	}
+	for i, h := range l.full.Hosts {
+		l.full.Hosts[i] = strings.ToLower(h) // as the Host of a request is compared
 	}
 	if l.conf.Cert == "" {
 		return nil

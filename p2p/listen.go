@@ -46,6 +46,9 @@ func spots(cfg Config) ([]spot, error) {
 			out = append(out, spot{ips: []string{ip}, port: int(ap.Port())})
 			continue
 		}
+		if port := s[strings.LastIndexByte(s, ':')+1:]; !strings.Contains(s, "/") && strings.Trim(port, "0123456789") == "" && port != "" {
+			return nil, fmt.Errorf("%w: listen on %q (a port is at most 65535)", ErrAddress, s)
+		}
 		a, err := parse("listen on", s)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package transfer
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
@@ -46,7 +47,14 @@ func (s *sources) hopeless() error {
 
 // noConnection is the end of a transfer none of whose sources took a connection.
 func (s *sources) noConnection() error {
-	return fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), s.lastLoss())
+	word := s.lastLoss()
+	if src := s.last(); src != nil && src.lastLoss == "" { // it has not even failed
+		word = src.addr.ID.Short() + ": no answer yet"
+		if at := src.addr.Addrs; len(at) > 0 {
+			word += " from " + strings.Join(at[:min(len(at), 2)], " or ")
+		}
+	}
+	return fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), word)
 }
 
 // neverConnected says whether there are sources, and none took a connection.

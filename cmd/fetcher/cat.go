@@ -86,7 +86,9 @@ type catting struct {
 }
 
 func (c *catting) run(ctx context.Context, file string) error {
-	m, err := c.node.Manifest(ctx, c.ticket, c.fl.peers)
+	listing, cancel := context.WithTimeout(ctx, c.fl.stall)
+	defer cancel()
+	m, err := c.node.Manifest(listing, c.ticket, c.fl.peers)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ func (a asker) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Say what keeps this machine from sharing, and what to do",
 		Long: `Look at what a node needs: its state directory, the disk, the clock, the
 network, its port, and whether others can reach it. Each line says what was
-found, and what to do if something is wrong; then the exit code is 1.
+found, and what to do if something is wrong; then the exit code is 1. What
+limits this machine and is in order is a note.
 
 Whether others can reach this machine from elsewhere cannot be told from here
 alone; what is said of that goes by its addresses.`,
@@ -40,7 +41,7 @@ type finding struct {
 	what   string
 	well   bool
 	text   string // what was found
-	advice string // what to do, if it is not well
+	advice string // what to do, if it is not well; or what may be done
 }
 
 // errUnwell says that something was found.
@@ -76,11 +77,11 @@ func (a asker) tellFindings(found []finding) error {
 	for _, f := range found {
 		a.out.write("check", map[string]any{"what": f.what, "well": f.well, "text": f.text, "advice": f.advice})
 		if !a.flags.json {
-			mark := either(f.well, "well ", "WRONG")
+			mark := either(f.well, either(f.advice == "", "well ", "note "), "WRONG")
 			if _, err := fmt.Fprintf(sink{a.stdout}, "%s  %-8s %s\n", mark, f.what, printable(f.text)); err != nil {
 				return err
 			}
-			if !f.well {
+			if f.advice != "" {
 				if _, err := fmt.Fprintf(sink{a.stdout}, "       %-8s %s\n", "", printable(f.advice)); err != nil {
 					return err
 				}
@@ -192,12 +193,15 @@ func checkNetwork() finding {
 			n++
 		}
 	}
-	f.well, f.text = n > 0, fmt.Sprintf("this machine has %d addresses that others may reach", n)
+	if n > 0 {
+		f.advice = ""
+	}
+	f.well, f.text = n > 0, fmt.Sprintf("this machine is in a network, with %d addresses", n)
 	switch n {
 	case 0:
 		f.text = "this machine has no address but loopback"
 	case 1:
-		f.text = "this machine has an address that others may reach"
+		f.text = "this machine is in a network, with one address"
 	}
 	return f
 }
@@ -215,8 +219,8 @@ func checkReach(addrs []string) finding {
 	case 0:
 		f.well, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
 	case 1:
-		f.text = "the node has only private addresses: it is behind a router (NAT), and only machines of this network can fetch from it"
-		f.advice = "Forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce. Fetching needs none of that."
+		f.well, f.text = true, "the node has only private addresses: it is behind a router (NAT), and only machines of this network can fetch from it"
+		f.advice = "To be reached from elsewhere, forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce. Fetching needs none of that."
 	case 2:
 		f.text = "the node can be reached only from this machine"
 		f.advice = "Connect the machine to a network, or have the node listen on an address of one with --listen."
@@ -228,12 +232,13 @@ func checkReach(addrs []string) finding {
 }
 
 func checkEntries(s *api.Status) finding {
-	f := finding{what: "entries", well: s.Troubled == 0, text: words.Count(s.Entries, "entry"), advice: "fetcher node status says which, and why."}
+	f := finding{what: "entries", well: s.Troubled == 0, text: words.Count(s.Entries, "entry")}
 	if s.Entries != 1 {
 		f.text = fmt.Sprintf("%d entries", s.Entries)
 	}
 	if !f.well {
 		f.text += fmt.Sprintf(", of which %d cannot go on", s.Troubled)
+		f.advice = "fetcher node status says which, and why."
 	}
 	return f
 }
@@ -263,6 +268,9 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 		if err != nil {
 			f.text = fmt.Sprintf("port %d, used last time, cannot be opened: %v", port, err)
 		}
+	}
+	if f.well {
+		f.advice = ""
 	}
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: dir, FreshIdentity: true})
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -103,12 +104,18 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		wants string
 	}{
 		"public":  {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, true, "from anywhere"},
-		"NAT":     {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, false, "Forward the node's port"},
+		"NAT":     {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, true, "forward the node's port"},
 		"machine": {[]string{"/ip4/127.0.0.1/tcp/1" + id}, false, "Connect the machine"},
 		"nowhere": {nil, false, "told so"},
 	} {
-		if f := checkReach(x.addrs); f.well != x.well || !strings.Contains(f.text+f.advice, x.wants) {
+		f := checkReach(x.addrs)
+		if f.well != x.well || !strings.Contains(f.text+f.advice, x.wants) {
 			t.Errorf("%s: %+v", what, f)
+		}
+		var out bytes.Buffer
+		err := asker{&app{stdout: &out, out: &reporter{}}}.tellFindings([]finding{f})
+		if mark := map[string]string{"public": "well ", "NAT": "note "}[what]; (err == nil) != x.well || !strings.HasPrefix(out.String(), cmp.Or(mark, "WRONG")) {
+			t.Errorf("%s: %v\n%s", what, err, &out)
 		}
 	}
 }

@@ -159,8 +159,11 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 // await waits until an entry is here, and says how it stands meanwhile.
 func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry, error) {
 	defer a.stderr.clear()
+	was := ""
 	is := func(e api.Entry) bool {
-		a.stderr.show(fmt.Sprintf("%s: %s", printable(nameOf(e)), describeEntry(e)), nil, false)
+		anew := e.State != was || e.State == api.Waiting // and what it waits for
+		was = e.State
+		a.stderr.show(fmt.Sprintf("%s: %s", printable(nameOf(e)), describeEntry(e)), nil, anew)
 		return e.State != api.Opening && e.State != api.Waiting && e.State != api.Fetching
 	}
 	if is(e) {
@@ -241,9 +244,15 @@ func (a asker) printAdded(e api.Entry) error {
 
 func (a asker) listCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List what the node serves and fetches", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "list [ENTRY...]", Short: "List what the node serves and fetches",
+		Long: `List what the node serves and fetches; or, with an ENTRY (its number, its name
+or its share ID), show all of it: its ticket, where it lies, and why it waits.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
+				if len(args) > 0 {
+					return a.listSome(cmd.Context(), c, args)
+				}
 				all, err := c.Entries(cmd.Context())
 				if err != nil {
 					return err
@@ -252,6 +261,72 @@ func (a asker) listCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// listSome shows entries in full.
+func (a asker) listSome(ctx context.Context, c *api.Client, args []string) error {
+	ids, err := entriesOf(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		e, err := c.Entry(ctx, id)
+		if err != nil {
+			return err
+		}
+		why, err := c.Why(ctx, id)
+		if err != nil {
+			return err
+		}
+		if a.flags.json {
+			a.out.write("entry", e)
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(sink{a.stdout})
+		}
+		if err := a.printEntry(e, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printEntry prints all of an entry that people ask for.
+func (a asker) printEntry(e api.Entry, why []string) error {
+	var b strings.Builder
+	row := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-9s %s\n", what, printable(text))
+		}
+	}
+	row("entry", fmt.Sprintf("%d, %s", e.ID, nameOf(e)))
+	row("state", describeEntry(e))
+	if e.State == api.Fetching {
+		for _, s := range why {
+			row("why", s)
+		}
+	}
+	row("share", e.Share)
+	row("ticket", e.Ticket)
+	for _, p := range append(append([]string{}, e.Paths...), e.Path) {
+		row("path", p)
+	}
+	if e.Path == "" {
+		row("into", e.Dir)
+	}
+	row("size", fmt.Sprintf("%s, %s", share.Size(e.Bytes), words.Count(e.Files, "file")))
+	row("sent", share.Size(e.Sent))
+	row("only", strings.Join(e.Only, " "))
+	row("skip", strings.Join(e.Skip, " "))
+	for _, id := range e.Older {
+		row("before", id)
+	}
+	for _, w := range e.Warnings {
+		row("warning", w)
+	}
+	_, err := fmt.Fprint(sink{a.stdout}, b.String())
+	return err
 }
 
 func (a asker) printList(all []api.Entry) error {
@@ -285,6 +360,7 @@ func (a asker) printList(all []api.Entry) error {
 			fmt.Fprintf(sink{a.stdout}, "%d: %s\n", e.ID, printable(e.Reason))
 		}
 	}
+	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")
 	return nil
 }
 

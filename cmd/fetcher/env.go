@@ -50,11 +50,18 @@ func fromEnvironment(cmd *cobra.Command) (err error) {
 	return err
 }
 
+func (a *app) logLevel() (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(a.flags.logLevel)) != nil {
+		err = usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", a.flags.logLevel)}
+	}
+	return level, err
+}
+
 // logger writes to stderr what is at least at the level asked for.
 func (a *app) logger() (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.flags.logLevel)); err != nil {
-		return nil, usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", a.flags.logLevel)}
+	level, err := a.logLevel()
+	if err != nil {
+		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 	fetcher.LogLibraries(log)

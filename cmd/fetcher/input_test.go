@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/internal/rig"
 )
@@ -92,6 +94,39 @@ func TestListenTakesAPort(t *testing.T) {
 	r := command(t, "share", src, "--listen", "here:80")
 	if r.code != exitUsage || !strings.Contains(r.stderr, `"here:80"`) || !strings.Contains(r.stderr, "--listen takes a port") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	for _, port := range []string{"70000", "127.0.0.1:70000"} {
+		if r := command(t, "share", src, "--listen", port); r.code != exitUsage || !strings.Contains(r.stderr, "a port is at most 65535") {
+			t.Errorf("%s: exit %d: %s", port, r.code, r.stderr)
+		}
+	}
+}
+
+func TestALogLevelThatIsNoneIsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"list", "version", "node status"} {
+		if r := command(t, append(strings.Fields(args), "--log-level", "foo")...); r.code != exitUsage || !strings.Contains(r.stderr, `not "foo"`) {
+			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// Something that takes connections and never says a word is named, and given up after
+// --stall: by fetch, and by cat, which asks for the list of files first.
+func TestASilentSourceIsGivenUpInTime(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	at := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", l.Addr().(*net.TCPAddr).Port)
+	from := []string{"bafyr4ibxrg7vul2qwzzo3jvdxkcg22ggqjjze65jz72yktaxgogxt4y7hi", "--peer", at + "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", "--stall", "2s"}
+	for what, args := range map[string][]string{"fetch": append(from, "-o", t.TempDir()), "cat": from} {
+		began := time.Now()
+		cmd := exec.Command(binary, append([]string{what, "--dir", t.TempDir(), "--listen", "none"}, args...)...)
+		out, _ := cmd.CombinedOutput()
+		if took := time.Since(began); cmd.ProcessState.ExitCode() != exitNetwork || !strings.Contains(string(out), "no answer yet from "+at) || took > 30*time.Second {
+			t.Errorf("%s: %v after %v: %s", what, cmd.ProcessState, took, out)
+		}
 	}
 }
 

@@ -147,7 +147,11 @@ func (a *app) root() *cobra.Command {
 		},
 		Args: cobra.ArbitraryArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
-			return fromEnvironment(cmd)
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			_, err := a.logLevel()
+			return err
 		},
 	}
 	root.SetFlagErrorFunc(flagError)

@@ -168,13 +168,16 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	case errors.Is(err, share.ErrHeld):
 		return fmt.Errorf("another fetcher is using this state directory: %w", err)
 	case errors.Is(err, share.ErrNetwork):
-		return listenError{err}
+		return listenError{err, errListen}
 	case err != nil:
 		return err
 	}
 	defer d.Close()
 	l, err := d.Listen()
-	if err != nil {
+	switch {
+	case errors.Is(err, share.ErrNetwork):
+		return listenError{err, errHTTP}
+	case err != nil:
 		return err
 	}
 	reload := func() { a.reload(d, fl, log) }

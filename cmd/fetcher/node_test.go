@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -325,7 +326,9 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"rm 1 --data", exitUsage, "did not make"},
 		{"id", 0, "12D3"},
 		{"node run", exitHeld, "another fetcher is using this state directory"},
-		{"node open", exitNoNode, "--http"},
+		{"node open", exitUsage, "--http"},
+		{"list 1", 0, "ticket    share"},
+		{"list 9", exitUsage, "no entry"},
 		{"rm 1", 0, "is removed"},
 		{"rm 1", exitUsage, "no entry"},
 		{"list", 0, "no entries"},
@@ -384,6 +387,13 @@ func TestANodeReadsItsSettingsAgainAndEndsInGoodOrder(t *testing.T) {
 		t.Error("its socket is still there")
 	}
 	n.cmd = nil
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	r := command(t, "node", "run", "--dir", dir, "--listen", "none", "--http", l.Addr().String())
+	if r.code != exitNetwork || !strings.Contains(r.stderr, "another address with --http") {
+		t.Errorf("on a used port: exit %d: %s", r.code, r.stderr)
+	}
 	must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte("fetchs = 1\n"), 0o600))
 	out, err := exec.Command(binary, "node", "run", "--dir", dir).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), `node.toml: line 1: there is no setting "fetchs"`) {

@@ -64,20 +64,23 @@ func (a asker) nodeOpenCommand() *cobra.Command {
 		Long: `Open the page of the node in a browser, with the token that it needs. The node
 must have been told to answer over HTTP, with http in node.toml or --http.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeOpen(show) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.nodeOpen(cmd.Context(), show) },
 	}
 	c.Flags().BoolVar(&show, "print", false, "print the address instead of opening it; it contains the token")
 	return c
 }
 
-func (a asker) nodeOpen(show bool) error {
+func (a asker) nodeOpen(ctx context.Context, show bool) error {
 	dir, err := a.stateDir()
 	if err != nil {
 		return err
 	}
+	if err := a.asking(ctx, func(*api.Client) error { return nil }); err != nil {
+		return err
+	}
 	b, err := os.ReadFile(filepath.Join(dir, daemon.PageName))
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w with a page on %s: start it with --http 127.0.0.1:4820, or set http in %s", api.ErrNoNode, dir, filepath.Join(dir, daemon.SettingsName))
+		return usageError{fmt.Errorf("the node of %s has no page: end it, and start it with --http 127.0.0.1:4820, or with http in %s", dir, filepath.Join(dir, daemon.SettingsName))}
 	}
 	if err != nil {
 		return err

@@ -11,20 +11,26 @@ import (
 // listenHelp describes --listen.
 const listenHelp = "listen on this `ADDR`: a port of all interfaces, IP:PORT, a multiaddr, or none; may be repeated"
 
-// errListen says that an address of --listen cannot be had.
-var errListen = errors.New("listen")
+// errListen says that an address of --listen cannot be had, errHTTP that of --http.
+var (
+	errListen = errors.New("listen")
+	errHTTP   = errors.New("http")
+)
 
 // open starts a node, and tells an address of --listen that cannot be had from a
 // peer that cannot be reached.
 func open(ctx context.Context, cfg fetcher.Config) (*fetcher.Node, error) {
 	node, err := fetcher.Open(ctx, cfg)
 	if errors.Is(err, share.ErrNetwork) { // it has not dialled anybody
-		err = listenError{err}
+		err = listenError{err, errListen}
 	}
 	return node, err
 }
 
-// listenError is an error of a node that is starting.
-type listenError struct{ error }
+// listenError is an error of a node that is starting: an address of a flag cannot be had.
+type listenError struct {
+	error
+	flag error
+}
 
-func (e listenError) Unwrap() []error { return []error{errListen, e.error} }
+func (e listenError) Unwrap() []error { return []error{e.flag, e.error} }
