@@ -87,7 +87,8 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 	h := n.program.Handle(id)
 	var stall time.Duration // a word of the transfer says more than the end of ctx
 	if end, ok := ctx.Deadline(); ok {
-		stall = max(time.Until(end)*9/10, time.Second)
+		left := time.Until(end)
+		stall = max(left-2*time.Second, left/2) // it is looked at each second
 	}
 	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
 		if e, ok := e.(Ended); ok {

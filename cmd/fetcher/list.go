@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+func (a asker) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list [ENTRY...]", Short: "List what the node serves and fetches",
+		Long: `List what the node serves and fetches; or, with an ENTRY (its number, its name
+or its share ID), show all of it: its ticket, where it lies, and why it waits.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				if len(args) > 0 {
+					return a.listSome(cmd.Context(), c, args)
+				}
+				all, err := c.Entries(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printList(all)
+			})
+		},
+	}
+}
+
+// listSome shows entries in full.
+func (a asker) listSome(ctx context.Context, c *api.Client, args []string) error {
+	ids, err := entriesOf(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		e, err := c.Entry(ctx, id)
+		if err != nil {
+			return err
+		}
+		why, err := c.Why(ctx, id)
+		if err != nil {
+			return err
+		}
+		if a.flags.json {
+			a.out.write("entry", e)
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(sink{a.stdout})
+		}
+		if err := a.printEntry(e, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printEntry prints all of an entry that people ask for.
+func (a asker) printEntry(e api.Entry, why []string) error {
+	var b strings.Builder
+	row := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-9s %s\n", what, printable(text))
+		}
+	}
+	row("entry", fmt.Sprintf("%d, %s", e.ID, nameOf(e)))
+	row("state", describeEntry(e))
+	if e.State == api.Fetching {
+		for _, s := range why {
+			row("why", s)
+		}
+	}
+	row("share", e.Share)
+	row("ticket", e.Ticket)
+	for _, p := range append(append([]string{}, e.Paths...), e.Path) {
+		row("path", p)
+	}
+	if e.Path == "" {
+		row("into", e.Dir)
+	}
+	row("size", fmt.Sprintf("%s, %s", share.Size(e.Bytes), words.Count(e.Files, "file")))
+	row("sent", share.Size(e.Sent))
+	row("only", strings.Join(e.Only, " "))
+	row("skip", strings.Join(e.Skip, " "))
+	for _, id := range e.Older {
+		row("before", id)
+	}
+	for _, w := range e.Warnings {
+		row("warning", w)
+	}
+	_, err := fmt.Fprint(sink{a.stdout}, b.String())
+	return err
+}
+
+func (a asker) printList(all []api.Entry) error {
+	if a.flags.json {
+		for _, e := range all {
+			a.out.write("entry", e)
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(a.stderr, "the node has no entries; fetcher add TICKET or PATH makes one")
+		return nil
+	}
+	w := tabwriter.NewWriter(sink{a.stdout}, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ENTRY\tSTATE\tDONE\tSIZE\tRATE\tPEERS\tSENT\tNAME")
+	for _, e := range all {
+		done, rate := "", ""
+		if e.Bytes > 0 && e.Kind == "fetch" {
+			done = fmt.Sprintf("%d %%", e.Verified*100/e.Bytes)
+		}
+		if e.Rate > 0 {
+			rate = share.Size(e.Rate) + "/s"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", e.ID, e.State, done, share.Size(e.Bytes), rate, e.Sources+e.Children, share.Size(e.Sent), printable(nameOf(e)))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.Reason != "" {
+			fmt.Fprintf(sink{a.stdout}, "%d: %s\n", e.ID, printable(e.Reason))
+		}
+	}
+	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")
+	return nil
+}
