@@ -62,7 +62,7 @@ Settings are read from node.toml in the state directory, and again at SIGHUP;
 flags override it:
 
     into = "/srv/shares"         # where shares are put; default ~/Downloads
-    listen = ["4001"]            # default: all interfaces, the same port as last time
+    listen = ["4001"]            # default: all interfaces, the last port
     announce = ["/dns4/example.org/tcp/4001"]
     limit-up = "10M"             # bytes per second
     limit-down = "50M"
