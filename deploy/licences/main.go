@@ -37,7 +37,7 @@ type licences map[string][]string
 // named are the files of a folder that a licence asks to be passed on.
 var named = regexp.MustCompile(`(?i)^(licen[sc]e|copying|copyright|notice|patents|unlicense)`)
 
-// read adds the licences in a folder, and says whether there are any.
+// read adds the licences in a folder, which covers names, and says whether there are any.
 func (l licences) read(dir, covers string) (bool, error) {
 	all, err := os.ReadDir(dir)
 	any := false
