@@ -250,6 +250,20 @@ func TestDependenciesHaveOneHome(t *testing.T) {
 	}
 }
 
+func TestTheRaceDetectorPassesOverPurePackagesAlone(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(makefile), "\nRACELESS = ")
+	list, _, _ := strings.Cut(rest, "\n")
+	for pkg := range strings.SplitSeq(list, "|") {
+		if !slices.Contains(pure, pkg) || pureImports[[2]string{pkg, "unsafe"}] != "" {
+			t.Errorf("make race leaves out %q, which is not pure or has unsafe code", pkg)
+		}
+	}
+}
+
 func TestPurePackagesTouchNothing(t *testing.T) {
 	for _, s := range sources(t) {
 		if !slices.Contains(pure, s.pkg) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -457,7 +458,7 @@ func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
 // each time that something happened.
 func TestAFleetSurvivesWhateverHappens(t *testing.T) {
 	seeds := 12
-	if testing.Short() {
+	if testing.Short() || rig.Raced {
 		seeds = 3
 	}
 	for seed := range uint64(seeds) {
@@ -515,7 +516,11 @@ func TestAFleetSurvivesWhateverHappens(t *testing.T) {
 // The LeaseManager's wake-up goes straight to a pool, and its refusal through the
 // leaseClient. If the first overtakes the second, the pool must ask again.
 func TestAWakeUpMayOvertakeARefusal(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if rig.Raced {
+		seeds = 3
+	}
+	for seed := range seeds {
 		f := newFleet(t, seed, 8<<20, 2, 4e6)
 		f.coordinate(f.members...)
 		f.join(f.seat)

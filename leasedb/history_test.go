@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/piecelease/fetcher/depot"
+	tests "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -390,6 +391,9 @@ func TestHistories(t *testing.T) {
 		flag.Set("rapid.checks", "10000")
 	} else if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		flag.Set("rapid.checks", "50")
+		if tests.Raced {
+			flag.Set("rapid.checks", "10")
+		}
 	}
 	n := 0
 	dir := t.TempDir()

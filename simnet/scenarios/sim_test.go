@@ -74,7 +74,10 @@ func ciSeeds(nodes int) int {
 func TestScenarios(t *testing.T) {
 	var all tally
 	t.Cleanup(func() { all.print(t) })
-	for _, s := range All() {
+	for i, s := range All() {
+		if rig.Raced && os.Getenv("SIM_SEEDS") == "" && i%4 != 0 {
+			continue // a world is played by one goroutine at a time: a few show what worlds share
+		}
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			tried := line{name: s.Name}
