@@ -71,6 +71,9 @@ func TestAManifestIsReadWithinItsBudget(t *testing.T) {
 		if !*long {
 			c.n /= 10
 		}
+		if rig.Raced {
+			c.n /= 10
+		}
 		b := made(c.n, c.n, c.entry)
 		budget := 4*len(b) + 16<<20
 		var m *Manifest
@@ -91,7 +94,11 @@ func TestAManifestIsReadWithinItsBudget(t *testing.T) {
 
 // A manifest is made within three times its bytes and 16 MiB.
 func TestAManifestIsMadeInLittleMemory(t *testing.T) {
-	entries := make([]Entry, 100_000)
+	n := 100_000
+	if rig.Raced {
+		n /= 10
+	}
+	entries := make([]Entry, n)
 	for i := range entries {
 		entries[i] = smallFile(i)
 	}
