@@ -29,9 +29,9 @@ type fetchPool struct {
 	verifiers []*actor.PID
 	finder    *actor.PID
 	source    peers.Addr
-	number    int             // of the transfer's pools
-	at        transfer.Places // of the source
-	nowhere   int             // attempts that did not reach it
+	number    int                // of the transfer's pools
+	at        transfer.Addresses // of the source
+	nowhere   int                // attempts that did not reach it
 	share     share.ID
 	layout    *share.Layout
 	anonymous bool

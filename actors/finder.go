@@ -14,10 +14,10 @@ import (
 // What the Finder remembers for one share, at most. Peers are named by peers,
 // so nobody may fill the memory of others with inventions.
 const (
-	maxKnown   = 512                // peers of a share
-	maxNamedBy = 96                 // of these, named by one peer
-	maxAddrs   = 8                  // addresses of a peer, by the user or one whom he trusts
-	maxNamers  = transfer.MaxPlaces // of one peer whose addresses are remembered
+	maxKnown   = 512                   // peers of a share
+	maxNamedBy = 96                    // of these, named by one peer
+	maxAddrs   = 8                     // addresses of a peer, by the user or one whom he trusts
+	maxNamers  = transfer.MaxAddresses // of one peer whose addresses are remembered
 )
 
 // finder knows who is said to have a share, and tells the transfer of it. It

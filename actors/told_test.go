@@ -116,7 +116,7 @@ func poolAlone(n *simNode, net Network, source *simNode, others *actor.PID, m *s
 	return s.Spawn(nil, "pool", 1000, func() actor.Actor {
 		at := peers.Addr{ID: source.id, Addrs: source.Addrs()}
 		return &fetchPool{s: s, net: net, budget: NewBudget(s, 1<<30, 1<<20), ration: NewRation(s, 0), transfer: others, leases: others,
-			verifiers: []*actor.PID{others}, finder: others, source: at, at: transfer.Places{at}, share: m.ID(), layout: m.Layout(),
+			verifiers: []*actor.PID{others}, finder: others, source: at, at: transfer.Addresses{at}, share: m.ID(), layout: m.Layout(),
 			core: fetchpool.New(fetchpool.Config{}, m.Layout(), 1, s.Now())}
 	}, system.OnPanicStop)
 }

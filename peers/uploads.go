@@ -210,7 +210,7 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 	heap.Push(&c.jobs, j)
 	c.queue = append(c.queue, j)
 	u.waiting++
-	u.place(c)
+	u.reheap(c)
 	if len(u.ready) > 0 && u.ready[0] == c && u.best(c, now) == j && u.admit(now) == j {
 		return Verdict{Go: true}
 	}
@@ -233,7 +233,7 @@ func (u *Uploads) child(id ID) *child {
 	return c
 }
 
-// retry is when a child that found no place may find one: when about half of
+// retry is when a child that found no room may find some: when about half of
 // what waits is gone.
 func (u *Uploads) retry() time.Duration {
 	if u.limit == nil {
@@ -414,7 +414,7 @@ func (u *Uploads) admit(now time.Time) *job {
 	u.serving++
 	u.begun(j, now)
 	j.counts = u.sent.add(j.Key, j.Piece, c.tag)
-	u.place(c)
+	u.reheap(c)
 	return j
 }
 
@@ -462,11 +462,11 @@ func (u *Uploads) remove(j *job, now time.Time) {
 		u.serving--
 		u.served(j, now)
 	}
-	u.place(c)
+	u.reheap(c)
 }
 
-// place puts a child into the heap of those that can be served, or takes it out, or to its place in it.
-func (u *Uploads) place(c *child) {
+// reheap puts a child into the heap of those that can be served, or takes it out, or to its place in it.
+func (u *Uploads) reheap(c *child) {
 	if len(c.jobs) == 0 {
 		c.queue = nil
 	}

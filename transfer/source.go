@@ -11,7 +11,7 @@ import (
 // source is one peer that is fetched from, or may be.
 type source struct {
 	addr  peers.Addr // as it was found first
-	at    Places
+	at    Addresses
 	named bool
 	again int // taken up again because another peer named it
 	pool  int // its number; 0: there is none
@@ -62,20 +62,20 @@ func (src *source) connected() bool { return src.up || src.answered }
 // waits says whether it could be fetched from, if there were a place.
 func (src *source) waits() bool { return src.pool == 0 && !src.out }
 
-// Places are where one source is by whoever named it, the first and the newest of the
+// Addresses are where one source is by whoever named it, the first and the newest of the
 // others. What comes of the first may be another's lie, so they are
 // tried in turn.
-type Places []peers.Addr
+type Addresses []peers.Addr
 
-// MaxPlaces is how many of them are remembered.
-const MaxPlaces = 4
+// MaxAddresses is how many of them are remembered.
+const MaxAddresses = 4
 
 // Also adds addresses, and says whether they are new.
-func (p *Places) Also(a peers.Addr) bool {
+func (p *Addresses) Also(a peers.Addr) bool {
 	if slices.ContainsFunc(*p, func(x peers.Addr) bool { return slices.Equal(x.Addrs, a.Addrs) }) {
 		return false
 	}
-	if len(*p) == MaxPlaces {
+	if len(*p) == MaxAddresses {
 		*p = slices.Delete(*p, 1, 2)
 	}
 	*p = append(*p, a)
@@ -83,4 +83,4 @@ func (p *Places) Also(a peers.Addr) bool {
 }
 
 // Try is where to try after so many attempts that failed.
-func (p Places) Try(failed int) peers.Addr { return p[failed%len(p)] }
+func (p Addresses) Try(failed int) peers.Addr { return p[failed%len(p)] }

@@ -31,7 +31,7 @@ func (s *sources) found(m SourceFound) {
 		s.foundAgain(src, m)
 		return
 	}
-	src := &source{addr: m.Addr, at: Places{m.Addr}, named: m.Named, info: Source{Peer: m.Addr.ID}}
+	src := &source{addr: m.Addr, at: Addresses{m.Addr}, named: m.Named, info: Source{Peer: m.Addr.ID}}
 	s.byID[m.Addr.ID] = src
 	s.order = append(s.order, src)
 	s.then(Rank{m.Addr.ID})
@@ -49,8 +49,8 @@ func (s *sources) foundAgain(src *source, m SourceFound) {
 	case !src.lost || src.info.Banned:
 		return
 	case m.Came:
-		src.at = Places{m.Addr}
-	case src.again == MaxPlaces:
+		src.at = Addresses{m.Addr}
+	case src.again == MaxAddresses:
 		return
 	default:
 		src.again++

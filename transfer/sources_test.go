@@ -14,14 +14,14 @@ import (
 )
 
 func TestAddressesOfASourceAreBoundedAndTriedInTurn(t *testing.T) {
-	p := Places{{Addrs: []string{"first"}}}
+	p := Addresses{{Addrs: []string{"first"}}}
 	for i := range 10 {
 		if a := (peers.Addr{By: "somebody", Addrs: []string{fmt.Sprint(i)}}); !p.Also(a) || p.Also(a) {
 			t.Error(i, "is not new once")
 		}
 	}
 	var tried []string
-	for i := range 2 * MaxPlaces {
+	for i := range 2 * MaxAddresses {
 		tried = append(tried, p.Try(i).Addrs[0])
 	}
 	if want := []string{"first", "7", "8", "9", "first", "7", "8", "9"}; !slices.Equal(tried, want) {
@@ -119,7 +119,7 @@ func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 		w.status(SourceStatus{Source: "n", State: Resting, Why: "refused; trying again", LastLoss: "refused", Dials: dials, Answered: true})
 	}
 	name(false)
-	for i := range MaxPlaces + 1 {
+	for i := range MaxAddresses + 1 {
 		fails(namedDials - 1)
 		if w.poolOf("n") == 0 {
 			t.Fatalf("%d: given up too early", i)
@@ -129,7 +129,7 @@ func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 			t.Fatalf("%d: told %+v, pools of %v", i, s, w.running())
 		}
 		name(false)
-		if again := w.poolOf("n") != 0; again != (i < MaxPlaces) {
+		if again := w.poolOf("n") != 0; again != (i < MaxAddresses) {
 			t.Fatalf("named again after %d times: fetched from: %v", i, again)
 		}
 	}

@@ -34,7 +34,7 @@ type (
 	StartPool struct {
 		Pool   int // its number, in this transfer
 		Source peers.Addr
-		At     Places
+		At     Addresses
 	}
 	StopPool struct{ Pool int }
 	// TellPool gives a pool more addresses of its source.

@@ -160,7 +160,7 @@ func (w *world) checkSources(action any) bool {
 			w.claim(id != a.Source.ID, "%s has two pools", id)
 		}
 		w.claim(!w.bans[a.Source.ID], "%s is banned, and has a pool", a.Source.ID)
-		w.claim(len(a.At) > 0 && len(a.At) <= MaxPlaces, "%d places", len(a.At))
+		w.claim(len(a.At) > 0 && len(a.At) <= MaxAddresses, "%d addresses", len(a.At))
 		w.begun = a.Pool
 		w.pools[a.Pool] = a.Source.ID
 		w.claim(len(w.pools) <= w.cfg.MaxSources, "%d pools", len(w.pools))
