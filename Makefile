@@ -8,6 +8,7 @@
 # make page       the page of a node in a browser; needs Node 20, npm and Chromium
 # make alerts     the alerts on nodes; needs promtool
 # make fleet-trial  20 processes in network namespaces, behind a thin line: root, minutes
+# make reach      who can reach whom through which routers: the table of docs/reach.md
 # make bench      the benchmarks: minutes, and a quiet machine
 # make bench-peers  beside curl, aria2 and anacrolix/torrent, which are not part of this module
 # make fuzz       every fuzz target, FUZZTIME each
@@ -18,7 +19,7 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
-.PHONY: build demo test check race vet lint fuzz bench generate generated interop services fleet-trial page alerts examples
+.PHONY: build demo test check race vet lint fuzz bench generate generated interop services fleet-trial page alerts examples reach
 
 # As deploy/dist has it, but for symbols. grpcnotrace leaves out pages that nothing here serves,
 # and html/template with them: with it, the linker keeps methods that nothing calls, 15 % of all.
@@ -64,6 +65,10 @@ lint:
 	@bad=$$(gofmt -l .) && test -z "$$bad" || { echo "not formatted:" $$bad; exit 1; }
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
+
+# Fetches between all kinds of standing, twenty seeds of each.
+reach:
+	@REACH_SEEDS=20 $(GO) test -count=1 -timeout 20m -v -run '^TestReach$$' ./simnet/bubble | grep -E '^ +\||FAIL|want|ok'
 
 # FLEET_TRIAL members, TRIAL_MIB MiB, TRIAL_MBIT Mbit/s, TRIAL_AWAY seconds without the store.
 fleet-trial:

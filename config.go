@@ -34,6 +34,8 @@ type Config struct {
 	Listen []string
 	// Announce are multiaddrs to name to others in place of those listened on.
 	Announce []string
+	// Reach is how the node reaches peers behind routers, and is reached itself; default not.
+	Reach Reach
 	// InFlight bounds the bytes of blocks asked for and not yet verified, over all
 	// transfers; default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64
@@ -53,7 +55,7 @@ type Config struct {
 	Depot *DepotConfig
 	// Leases, Ranking, Uploads and P2P are the configuration of those packages. What
 	// stands above goes before: Uploads.Rate counts if UploadRate is 0, Listen,
-	// Announce and Logger of P2P never do. P2P.Key, if set, is the node's identity.
+	// Announce, Reach and Logger of P2P never do. P2P.Key, if set, is the node's identity.
 	Leases  leasemgr.Config
 	Ranking peers.RankingConfig
 	Uploads peers.UploadConfig
@@ -76,6 +78,9 @@ type Config struct {
 	// Simulation stands in for the machine; the zero value does not.
 	Simulation Simulation
 }
+
+// Reach says how a node reaches peers behind routers, and is reached behind one itself.
+type Reach = p2p.Reach
 
 // ErrStateDir says that the state directory cannot be used.
 var ErrStateDir = errors.New("the state directory cannot be used")
@@ -117,6 +122,7 @@ func (c Config) Validate() error {
 	f.Add("Leases", c.Leases.Validate())
 	f.Add("Ranking", c.Ranking.Validate())
 	f.Add("Uploads", c.Uploads.Validate())
+	f.Add("Reach", c.Reach.Validate())
 	f.Add("P2P", c.P2P.Validate())
 	return f.Err()
 }

@@ -64,6 +64,7 @@ type Progress = transfer.Progress
 //	Lie        string         the last, for people, if it lied
 //	Rate       float64        verified bytes per second, over the last seconds
 //	RTT        time.Duration  of its connection; 0 if that is not known
+//	Way        string         how it is connected, as a Way; in a SourceChanged
 type Source = transfer.Source
 
 // SourceChanged says that a source has a new state.

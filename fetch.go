@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	ma "github.com/multiformats/go-multiaddr"
-
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/internal/words"
@@ -208,47 +206,6 @@ func (n *Node) knownManifest(dir string, id share.ID) (*share.Manifest, error) {
 	return m, nil
 }
 
-// ParseSource reads a ticket or a share ID, with further peers as multiaddrs that end in /p2p/ID.
-func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, error) {
-	ticket, err := share.Parse(ticketOrID)
-	if err != nil {
-		return share.ID{}, nil, err
-	}
-	id, addrs := ticket.ID, ticket.Peers
-	for _, p := range more {
-		a, err := share.ParseAddr(p)
-		if err != nil {
-			return id, nil, fmt.Errorf("peer %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", p, err)
-		}
-		addrs = append(addrs, a)
-	}
-	sources, err := groupPeers(addrs)
-	return id, sources, err
-}
-
-// groupPeers gathers the addresses of each peer, in order of first mention.
-func groupPeers(addrs []ma.Multiaddr) ([]peers.Addr, error) {
-	var out []peers.Addr
-	at := map[peers.ID]int{}
-	for _, a := range addrs {
-		text, err := a.ValueForProtocol(ma.P_P2P)
-		if err != nil {
-			return nil, fmt.Errorf("peer %q does not end in /p2p/ID", a)
-		}
-		id := peers.ID(text)
-		i, ok := at[id]
-		if !ok {
-			i = len(out)
-			at[id] = i
-			out = append(out, peers.Addr{ID: id})
-		}
-		if where := firstOf(a); where != nil {
-			out[i].Addrs = append(out[i].Addrs, where.String())
-		}
-	}
-	return out, nil
-}
-
 // disk opens the transfer's place, as the actors ask for it.
 type disk Transfer
 
@@ -307,6 +264,10 @@ func (t *Transfer) notify(e Event) {
 	switch e := e.(type) {
 	case Progress:
 		t.setLast(e)
+	case SourceChanged:
+		e.Source.Way = string(t.node.Way(e.Source.Peer))
+		t.events.say(e)
+		return
 	case Ended:
 		t.ended(e)
 		return
@@ -404,6 +365,12 @@ func (t *Transfer) Why() []string {
 			line = fmt.Sprintf("source %s: %s ago %s", s.Peer.Short(), since, s.Why)
 		} else if s.Why != "" && s.Why != s.State.String() {
 			line += ", " + s.Why
+		}
+		switch t.node.Way(s.Peer) {
+		case Punched:
+			line += ", directly, since a relay introduced the two"
+		case Relayed:
+			line += ", through a relay"
 		}
 		lines = append(lines, fmt.Sprintf("%s; %s in %d pieces", line, share.Size(s.Bytes), s.Pieces))
 	}

@@ -122,7 +122,7 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 	p := n.cfg.P2P
 	p.Logger = n.log
 	p.Version = cmp.Or(p.Version, Version())
-	p.Listen, p.Announce = n.cfg.Listen, n.cfg.Announce
+	p.Listen, p.Announce, p.Reach = n.cfg.Listen, n.cfg.Announce, n.cfg.Reach
 	n.named = p.Key != nil
 	if !n.cfg.FreshIdentity && p.Key == nil {
 		key, stored, err := n.state.Key()
@@ -241,6 +241,26 @@ func (n *Node) Addrs() []string { return n.host.Addrs() }
 // Children are the peers that take something of a share from this node at present, in
 // the order in which they began.
 func (n *Node) Children(ctx context.Context) ([]Child, error) { return n.program.Children(ctx) }
+
+// Way is how a peer is connected: directly or through a relay.
+type Way = p2p.Way
+
+// The ways; Unconnected is none, and Punched is direct after a relay had introduced the two.
+const (
+	Unconnected = p2p.Unconnected
+	Direct      = p2p.Direct
+	Punched     = p2p.Punched
+	Relayed     = p2p.Relayed
+)
+
+// Way is how a peer is connected at present.
+func (n *Node) Way(peer peers.ID) Way { return n.host.Way(peer) }
+
+// Place is how it stands with one of Reach.Relays.
+type Place = p2p.Place
+
+// Places is how it stands with each of Reach.Relays, once each was asked, or ctx has ended.
+func (n *Node) Places(ctx context.Context) []Place { return n.host.Places(ctx) }
 
 // Traffic is the bytes of all streams so far, framing included.
 func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }

@@ -22,6 +22,7 @@ var larger = map[string]string{
 	"actors.depotActor":          "one method for each thing that an account, a transfer or a task may say",
 	"fetchpool.Pool":             "one method for each thing that can happen to a source, and each decision behind it",
 	"leasedb.DB":                 "one method for each transaction",
+	"..Node":                     "the API to embed: one method for each thing that a node does",
 	"leasemgr.Manager":           "one method for each thing that can happen to a lease, and each decision behind it",
 	"simnet.Node":                "what a story may do to a node, and what a node is to the program",
 	"store.Partial":              "one state on disk; its parts are files of the package",

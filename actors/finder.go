@@ -16,7 +16,7 @@ import (
 const (
 	maxKnown   = 512                   // peers of a share
 	maxNamedBy = 96                    // of these, named by one peer
-	maxAddrs   = 8                     // addresses of a peer, by the user or one whom he trusts
+	maxAddrs   = 24                    // addresses of a peer, by the user or one whom he trusts
 	maxNamers  = transfer.MaxAddresses // of one peer whose addresses are remembered
 )
 

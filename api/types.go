@@ -42,6 +42,7 @@ type Status struct {
 	Version   string    `json:"version" doc:"of the program"`
 	Peer      string    `json:"peer" doc:"the node's peer ID"`
 	Addrs     []string  `json:"addrs" doc:"multiaddrs under which it can be reached"`
+	Relays    []Relay   `json:"relays" doc:"through which others reach it"`
 	Dir       string    `json:"dir" doc:"its state directory"`
 	Since     time.Time `json:"since" doc:"when it began"`
 	Entries   int       `json:"entries"`
@@ -55,6 +56,14 @@ type Status struct {
 	FreeBytes int64     `json:"free_bytes" doc:"on the disk of the folder that shares are put into; -1 if it is not known"`
 	Limits    Limits    `json:"limits"`
 	Warnings  []string  `json:"warnings" doc:"sentences on what its owner should know"`
+}
+
+// Relay is a node through which others reach this one.
+type Relay struct {
+	Peer    string `json:"peer"`
+	Held    bool   `json:"held" doc:"the node has a place there"`
+	Why     string `json:"why" doc:"if it has none"`
+	Carries int64  `json:"carries_bytes" doc:"of content, each way for each connection; 0: none"`
 }
 
 // The states of an entry.

@@ -28,6 +28,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
 		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into)}
+	s.Relays = d.relays()
 	children, err := d.node.Children(ctx)
 	if err != nil {
 		return s, err
@@ -423,4 +424,15 @@ func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, erro
 	d.relook()
 	d.mu.Unlock()
 	return api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}, nil
+}
+
+// relays is how it stands with the node's relays now.
+func (d *Daemon) relays() []api.Relay {
+	now, cancel := context.WithCancel(d.life)
+	cancel()
+	out := []api.Relay{}
+	for _, p := range d.node.Places(now) {
+		out = append(out, api.Relay{Peer: string(p.Relay), Held: p.Held, Why: p.Why, Carries: p.Carries})
+	}
+	return out
 }

@@ -35,6 +35,13 @@ type Settings struct {
 	Into string
 	// Listen and Announce are as in fetcher.Config. A reload does not change them.
 	Listen, Announce []string
+	// Via are relays through which others reach the node, MapPort has the router asked to
+	// pass its port on, and with Relay it is a relay itself, which carries RelayCarries
+	// bytes of content for a connection each way; see fetcher.Reach. A reload does not
+	// change them.
+	Via            []string
+	MapPort, Relay bool
+	RelayCarries   int64
 	// Up and Down bound what is sent and asked for, in bytes per second; 0 is no bound.
 	Up, Down int64
 	// Schedule is when other limits hold.
@@ -63,6 +70,11 @@ const (
 	defaultRescan  = time.Hour
 )
 
+// reach is how the node reaches others, and is reached: tickets may name relays at any time.
+func (s Settings) reach() fetcher.Reach {
+	return fetcher.Reach{Traverse: true, MapPorts: s.MapPort, Relays: s.Via, Relay: s.Relay, RelayBytes: s.RelayCarries}
+}
+
 // withDefaults fills in what is not said, and names what is out of range.
 func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
@@ -90,6 +102,10 @@ func (s Settings) withDefaults(dir string) (Settings, error) {
 	bounds.In(&f, "Down", s.Down, 1<<10, 1<<50)
 	bounds.In(&f, "Fetches", s.Fetches, 1, 1000)
 	bounds.In(&f, "Rescan", s.Rescan, time.Second, 366*24*time.Hour)
+	bounds.In(&f, "RelayCarries", s.RelayCarries, 1<<20, 1<<50)
+	if s.RelayCarries > 0 && !s.Relay {
+		f.Add("RelayCarries", errors.New("it is for a node that is a relay"))
+	}
 	f.Add("HTTP", s.checkHTTP())
 	if err := f.Err(); err != nil {
 		return s, err
@@ -139,6 +155,10 @@ type settingsFile struct {
 	Into     string     `toml:"into"`
 	Listen   []string   `toml:"listen"`
 	Announce []string   `toml:"announce"`
+	Via      []string   `toml:"via"`
+	MapPort  bool       `toml:"map-port"`
+	Relay    bool       `toml:"relay"`
+	Carries  string     `toml:"relay-carries"`
 	Up       string     `toml:"limit-up"`
 	Down     string     `toml:"limit-down"`
 	Limits   []slotFile `toml:"limits"`
@@ -197,12 +217,15 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Fetches: f.Fetches, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, Fetches: f.Fetches, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}
 	if s.Down, err = ParseRate(f.Down); err != nil {
 		return s, fmt.Errorf("limit-down: %w", err)
+	}
+	if s.RelayCarries, err = ParseRate(f.Carries); err != nil {
+		return s, fmt.Errorf("relay-carries: %w", err)
 	}
 	if f.Rescan != "" {
 		if s.Rescan, err = time.ParseDuration(f.Rescan); err != nil {

@@ -62,7 +62,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 		keepers: map[catalog.ID]*keeper{}}
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
-	d.node, err = fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, UploadRate: r.up, DownloadRate: r.down,
+	d.node, err = fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), UploadRate: r.up, DownloadRate: r.down,
 		OnChild: d.tally.child, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
@@ -213,7 +213,8 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	old := d.settings
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
-		"socket":     old.Socket == s.Socket,
+		"socket": old.Socket == s.Socket, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort,
+		"relay": old.Relay == s.Relay, "relay-carries": old.RelayCarries == s.RelayCarries,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
 	} {
 		if !same {

@@ -18,6 +18,10 @@ const everySetting = `
 into = "/srv/shares"
 listen = ["4001"]
 announce = ["/dns4/example.org/tcp/4001"]
+via = ["/ip4/1.2.3.4/tcp/1/p2p/r"]
+map-port = true
+relay = true
+relay-carries = "1G"
 limit-up = "10M"
 limit-down = "500K"
 fetches = 7
@@ -44,6 +48,7 @@ to = "06:00"
 func TestEverySettingIsRead(t *testing.T) {
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
+		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Relay: true, RelayCarries: 1e9,
 		Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
 		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
 			{From: 22 * time.Hour, To: 6 * time.Hour}}}
@@ -98,6 +103,7 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 	for what, s := range map[string]Settings{
 		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"}, "socket": {Socket: "x"},
 		"http": {HTTP: "4820"}, "name": {HTTP: "example.org:4820"}, "public": {HTTP: "0.0.0.0:4820"}, "half": {HTTP: "127.0.0.1:1", Cert: "c"},
+		"no relay": {RelayCarries: 1 << 30}, "carries": {Relay: true, RelayCarries: 1000},
 	} {
 		if _, err := s.withDefaults("/"); err == nil {
 			t.Errorf("%s: taken", what)

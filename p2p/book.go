@@ -3,6 +3,7 @@ package p2p
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
@@ -22,7 +23,13 @@ type book struct {
 }
 
 // entry is one dial.
-type entry struct{ addrs []ma.Multiaddr }
+type entry struct {
+	addrs []ma.Multiaddr
+	until time.Time // zero: until it is taken out
+}
+
+// maxPunches is at how many peers holes are punched at once.
+const maxPunches = 64
 
 func newBook() (*book, error) {
 	ps, err := pstoremem.NewPeerstore()
@@ -34,7 +41,7 @@ func newBook() (*book, error) {
 
 // dial lets a peer be dialled at some addresses until done is called.
 func (b *book) dial(id peer.ID, addrs []ma.Multiaddr) (done func()) {
-	e := &entry{addrs}
+	e := &entry{addrs: addrs}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at[id] = append(b.at[id], e)
@@ -47,12 +54,39 @@ func (b *book) dial(id peer.ID, addrs []ma.Multiaddr) (done func()) {
 	}
 }
 
+// punch lets a peer be dialled at some addresses, and at no others of earlier calls, until
+// a time. Not ok: there are too many such peers.
+func (b *book) punch(id peer.ID, addrs []ma.Multiaddr, until time.Time) (ok bool) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	punches := 0
+	for at, list := range b.at {
+		list = slices.DeleteFunc(list, func(e *entry) bool { return !e.until.IsZero() && (at == id || now.After(e.until)) })
+		if b.at[at] = list; len(list) == 0 {
+			delete(b.at, at)
+		}
+		for _, e := range list {
+			if !e.until.IsZero() {
+				punches++
+			}
+		}
+	}
+	if punches >= maxPunches {
+		return false
+	}
+	b.at[id] = append(b.at[id], &entry{addrs, until})
+	return true
+}
+
 // Addrs implements peerstore.AddrBook.
 func (b *book) Addrs(id peer.ID) (out []ma.Multiaddr) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.at[id] {
-		out = append(out, e.addrs...)
+		if e.until.IsZero() || time.Now().Before(e.until) {
+			out = append(out, e.addrs...)
+		}
 	}
 	return ma.Unique(out)
 }

@@ -61,6 +61,9 @@ type Config struct {
 
 	Timeouts Timeouts
 
+	// Reach is how peers behind routers are reached.
+	Reach Reach
+
 	// Logger is told what an operator or a developer may want to know. nil: nobody.
 	Logger *slog.Logger
 
@@ -125,6 +128,7 @@ func (c Config) Validate() error {
 	bounds.In(&f, "FetchBytes", c.FetchBytes, 1<<20, 1<<40)
 	bounds.In(&f, "MessageRate", c.MessageRate, wire.MaxMessage, 1<<40) // one largest message a second
 	c.Timeouts.check(&f)
+	f.Add("Reach", c.Reach.Validate())
 	return f.Err()
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
-	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	goyamux "github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,6 +54,7 @@ type Host struct {
 	asks     *slots // of manifests
 	messages messenger
 	dials    *dials // of peers that peers named
+	reach    reach
 
 	ctx    context.Context // ends when nothing may go on
 	cancel context.CancelFunc
@@ -81,13 +81,13 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	var announce []ma.Multiaddr
-	for _, s := range cfg.Announce {
-		a, err := parse("announce", s)
-		if err != nil {
-			return nil, err
-		}
-		announce = append(announce, a)
+	announce, err := announced(cfg)
+	if err != nil {
+		return nil, err
+	}
+	places, err := newPlaces(cfg.Reach.Relays)
+	if err != nil {
+		return nil, err
 	}
 	book, err := newBook()
 	if err != nil {
@@ -117,16 +117,32 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.drain, h.stop = context.WithCancel(h.ctx)
-	h.messages.h = h
-	h.messages.with, h.messages.here = map[peers.ID]*exchange{}, map[peers.ID]bool{}
+	h.messages.h, h.messages.with, h.messages.here = h, map[peers.ID]*exchange{}, map[peers.ID]bool{}
 	h.kids.each, h.kids.room = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
-	if err := h.listen(listen); err != nil {
+	h.reach.places = places
+	if err = h.listen(listen); err == nil {
+		err = h.startReach()
+	}
+	if err != nil {
 		h.cancel()
+		h.reach.close()
 		node.Close()
 		return nil, err
 	}
 	return h, nil
+}
+
+// announced reads Config.Announce.
+func announced(cfg Config) (out []ma.Multiaddr, err error) {
+	for _, s := range cfg.Announce {
+		a, err := parse("announce", s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
 }
 
 // protocolVersion is what identify says of the family of our protocols.
@@ -153,9 +169,8 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 		libp2p.Identity(key),
 		libp2p.UserAgent("fetcher/" + cfg.Version),
 		libp2p.ProtocolVersion(protocolVersion),
-		libp2p.NoListenAddrs, // listen binds them, each for itself
-		libp2p.DisableRelay(),
-		libp2p.DisableIdentifyAddressDiscovery(), // nothing here reads what it finds
+		libp2p.NoListenAddrs,                     // listen binds them, each for itself
+		libp2p.DisableIdentifyAddressDiscovery(), // reach has its own, if it is wanted
 		libp2p.ResourceManager(resources),
 		libp2p.ConnectionManager(conns),
 		libp2p.Peerstore(b),
@@ -175,10 +190,7 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 		libp2p.IPv6BlackHoleSuccessCounter(nil),
 		noMetrics,
 	}
-	if !cfg.QUICOnly {
-		// Port sharing would let a second host take an explicit port in silence.
-		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport(), tcp.WithConnectionTimeout(t.Dial)))
-	}
+	opts = append(opts, cfg.Reach.options(cfg)...)
 	if cfg.Packets != nil {
 		opts = append(opts, over(cfg.Packets))
 	}
@@ -217,15 +229,18 @@ func (h *Host) ID() peers.ID { return h.id }
 // Addrs are the multiaddrs this node can be reached at, each ending in
 // /p2p/ID: those announced, then those it listens on, with the addresses of
 // the interfaces in place of "all interfaces": public ones first, and those of the
-// machine itself last.
+// machine itself last. Those through relays come behind all.
 func (h *Host) Addrs() []string {
 	addrs := append([]ma.Multiaddr{}, h.announce...)
 	if own, err := h.swarm.InterfaceListenAddresses(); err == nil {
+		own, _ = split(own)
+		own = append(own, h.mapped(own)...)
 		slices.SortFunc(own, func(a, b ma.Multiaddr) int {
 			return cmp.Or(cmp.Compare(share.Reach(a), share.Reach(b)), cmp.Compare(a.String(), b.String()))
 		})
 		addrs = append(addrs, own...)
 	}
+	addrs = append(addrs, h.reach.relayed()...)
 	var out []string
 	for _, a := range addrs {
 		if s := bare(a).String() + "/p2p/" + string(h.id); !slices.Contains(out, s) {
@@ -344,6 +359,7 @@ func (h *Host) Close() error {
 	h.cancel()
 	closed := make(chan error, 1)
 	go func() {
+		h.reach.close()
 		err := h.host.Close() // resets every stream
 		<-ended
 		closed <- err
@@ -372,7 +388,7 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	case id == h.host.ID():
 		return "", said{"it is this node itself", peers.ErrUnreachable, nil}
 	}
-	if h.swarm.Connectedness(id) == network.Connected {
+	if h.usable(id) {
 		return id, nil
 	}
 	end, err := h.dials.begin(ctx, h, &to)
@@ -391,25 +407,36 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 			addrs = append(addrs, a)
 		}
 	}
-	defer h.book.dial(id, addrs)()
+	direct, over := split(addrs)
+	if !h.cfg.Reach.Traverse {
+		if len(direct) == 0 && len(over) > 0 {
+			return "", said{noTraversal, peers.ErrUnreachable, nil}
+		}
+		over = nil
+	}
+	defer h.through(over)()
+	defer h.book.dial(id, append(direct, over...))()
 	h.swarm.Backoff().Clear(id) // when to dial again is the pool's decision
 	t := h.cfg.Timeouts
-	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
+	dialing, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
 	defer cancel()
-	if err := h.host.Connect(ctx, peer.AddrInfo{ID: id}); err != nil {
+	if err := h.host.Connect(dialing, peer.AddrInfo{ID: id}); err != nil {
 		h.log.Debug("no connection", "peer", to.ID, "err", err)
 		if h.swarm.Connectedness(id) == network.Connected {
 			return "", said{noReply, peers.ErrLost, err}
 		}
 		return "", dialFailed(err)
 	}
-	return id, nil
+	return id, h.upgraded(ctx, id)
 }
 
 // open opens a stream on the connection that stands.
 func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol string) (*counted, error) {
 	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "connect dials"), h.cfg.Timeouts.Handshake)
 	defer cancel()
+	if h.carried(to) > 0 {
+		ctx = network.WithAllowLimitedConn(ctx, "its relay carries content")
+	}
 	s, err := h.host.NewStream(ctx, to, protoID(protocol))
 	if err != nil {
 		return nil, streamFailed(protocol, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 )
 
 func protoID(s string) protocol.ID { return protocol.ID(s) }
@@ -67,11 +68,24 @@ func (h *Host) listen(at []spot) error {
 			if err := h.listenPort(s.ips, s.port); err != nil {
 				return err
 			}
-		} else if err := h.swarm.AddListenAddr(s.addr); err != nil {
+		} else if err := h.bind(s.addr); err != nil {
 			return unusable(s.addr, err)
 		}
 	}
 	return nil
+}
+
+// bind listens at an address that nobody else has. libp2p would share a TCP port with
+// other processes, if it dials from it too.
+func (h *Host) bind(a ma.Multiaddr) error {
+	if h.cfg.Reach.Traverse && has(a, ma.P_TCP) {
+		l, err := manet.Listen(a)
+		if err != nil {
+			return err
+		}
+		l.Close()
+	}
+	return h.swarm.AddListenAddr(a)
 }
 
 // portTries is how many ports are tried for one that is free for all of the
@@ -91,7 +105,8 @@ func (h *Host) listenDefault() error {
 		if err = h.listenPort(everywhere, port); err == nil {
 			return nil
 		}
-		h.swarm.ListenClose(h.swarm.ListenAddresses()...)
+		bound, _ := split(h.swarm.ListenAddresses())
+		h.swarm.ListenClose(bound...)
 	}
 	return err
 }
@@ -107,7 +122,7 @@ func (h *Host) listenPort(ips []string, port int) error {
 				continue
 			}
 			a := ma.StringCast(ip + fmt.Sprintf(format, port))
-			switch err := h.swarm.AddListenAddr(a); {
+			switch err := h.bind(a); {
 			case err == nil:
 				bound++
 				port = h.port(port)

@@ -92,7 +92,7 @@ func (h *Host) Send(to peers.ID, frame []byte) bool {
 	m.mu.Unlock()
 	if x == nil {
 		id, err := peer.Decode(string(to))
-		if err != nil || h.swarm.Connectedness(id) != network.Connected {
+		if err != nil || !h.usable(id) {
 			return false
 		}
 		if x = m.exchange(to, id); x == nil {
@@ -153,7 +153,7 @@ func (m *messenger) connected(_ network.Network, c network.Conn) {
 // disconnected is called by libp2p for every connection that goes.
 func (m *messenger) disconnected(_ network.Network, c network.Conn) {
 	to := c.RemotePeer()
-	if m.h.swarm.Connectedness(to) == network.Connected {
+	if m.h.usable(to) {
 		return
 	}
 	id := peers.ID(to.String())

@@ -20,6 +20,9 @@ const (
 	// round trips to a secured connection, else QUIC, which needs two, wins on
 	// every long path, and with it three times the CPU.
 	quicAfter = time.Second
+
+	// relayAfter is how far the way through a relay trails the others.
+	relayAfter = 1500 * time.Millisecond
 )
 
 // rankDials is the host's network.DialRanker: TCP first and QUIC well behind
@@ -27,6 +30,7 @@ const (
 // first; addresses near and far are tried side by side.
 func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
 	var out []network.AddrDelay
+	addrs, over := split(addrs)
 	for _, near := range []bool{true, false} {
 		step := nextPublic
 		if near {
@@ -49,7 +53,11 @@ func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
 		out = append(out, stagger(tcp, 0, step)...)
 		out = append(out, stagger(rest, after, step)...)
 	}
-	return out
+	var last time.Duration
+	if len(addrs) > 0 {
+		last = relayAfter
+	}
+	return append(out, stagger(over, last, nextPublic)...)
 }
 
 // stagger delays the second address by step, and all others by two.

@@ -35,6 +35,11 @@ const (
 	another     = "another node answers there: the address is no longer that of this peer"
 	saysNothing = "something accepts the connection and says nothing: it hangs, or is no fetcher"
 	noReply     = "it is connected, and does not answer"
+	noTraversal = "it can be reached only through a relay, and this node uses none"
+	noPunch     = "a relay leads to it, but no direct connection came to be, and the relay carries no content"
+	offline     = "the relay does not know it: it is off, or has no place there"
+	relayFull   = "the relay refuses: it carries as much as it may"
+	relayGone   = "the relay cannot be reached"
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )
 
@@ -72,6 +77,12 @@ func whyDial(err error) string {
 	text := err.Error()
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
+	case has("NO_RESERVATION"):
+		return offline
+	case has("RESOURCE_LIMIT_EXCEEDED"), has("PERMISSION_DENIED"):
+		return relayFull
+	case has("error opening hop stream to relay"):
+		return relayGone
 	case has("failed to negotiate") && late(err):
 		return saysNothing
 	case has("peer id mismatch"), has("peer IDs don't match"):
@@ -94,6 +105,9 @@ func whyDial(err error) string {
 
 // written is an address as people write it.
 func written(a ma.Multiaddr) string {
+	if _, at, err := relayOf(a); has(a, ma.P_CIRCUIT) && err == nil {
+		return "relay " + written(at)
+	}
 	over, quic := ma.SplitFunc(bare(a), func(c ma.Component) bool { return c.Protocol().Code == ma.P_QUIC_V1 })
 	at, err := manet.ToNetAddr(over)
 	switch {

@@ -47,7 +47,8 @@ type Secret [16]byte
 // NewTicket makes the ticket of a share. Of addrs, each ending in /p2p/ID with an
 // Ed25519 key in the ID, it keeps the best, in the order of their reach and then as
 // given: those of four IPv4 and two IPv6 addresses and of two names. None of the
-// machine itself are kept, unless there is nothing else.
+// machine itself are kept, unless there is nothing else. Of addresses that lead through
+// relays, two are kept, and others of the same relay and host.
 func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	if id.IsZero() {
 		return Ticket{}, fmt.Errorf("%w: no share ID", ErrTicket)
@@ -57,7 +58,7 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 			return Ticket{}, fmt.Errorf("%w: the address %q does not end in /p2p/ and the ID of a peer with an Ed25519 key", ErrTicket, a)
 		}
 	}
-	addrs = slices.Clone(addrs)
+	addrs, relays := parted(addrs)
 	slices.SortStableFunc(addrs, func(a, b multiaddr.Multiaddr) int {
 		return Reach(a) - Reach(b)
 	})
@@ -85,7 +86,46 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 			left[kind]--
 		}
 	}
+	for _, a := range relays {
+		more := t
+		if len(t.Peers) == 0 {
+			more.Peers = append(more.Peers, a.self.Multiaddr())
+		}
+		more.Relays = append(t.Relays, a.relay)
+		if _, ok := more.fold(); ok && (len(t.Relays) < maxRelays || isBeside(a.relay, t.Relays)) {
+			t = more
+		}
+	}
 	return t, nil
+}
+
+// maxRelays is how many addresses of relays NewTicket keeps.
+const maxRelays = 2
+
+// isBeside says whether an address is of a host and peer that one of a list is of.
+func isBeside(a multiaddr.Multiaddr, list []multiaddr.Multiaddr) bool {
+	return slices.ContainsFunc(list, func(b multiaddr.Multiaddr) bool {
+		return a[0].Equal(&b[0]) && a[len(a)-1].Equal(&b[len(b)-1])
+	})
+}
+
+// via is a relay, and who is reached through it.
+type via struct {
+	relay multiaddr.Multiaddr
+	self  *multiaddr.Component
+}
+
+// parted is a copy of the addresses that lead to a peer, and the relays of the others.
+func parted(addrs []multiaddr.Multiaddr) (direct []multiaddr.Multiaddr, relays []via) {
+	for _, a := range addrs {
+		relay, behind := multiaddr.SplitFunc(a, func(c multiaddr.Component) bool { return c.Code() == multiaddr.P_CIRCUIT })
+		if _, ok := keyOf(relay); len(behind) > 0 && ok && len(relay) > 1 {
+			relays = append(relays, via{relay, &a[len(a)-1]})
+		} else if len(behind) == 0 {
+			direct = append(direct, a)
+		}
+	}
+	return direct, relays
 }
 
 // ParseAddr reads a multiaddr. The error is why it is none, without the text itself.

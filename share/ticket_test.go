@@ -418,3 +418,40 @@ func FuzzParseID(f *testing.F) {
 		}
 	})
 }
+
+const exampleRelay = "12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7rxaQLmS9rZAA"
+
+// relayed are addresses that lead to the example's peer through relays.
+func relayed(relays ...string) (out []multiaddr.Multiaddr) {
+	for _, r := range relays {
+		out = append(out, multiaddr.StringCast(r+"/p2p/"+exampleRelay+"/p2p-circuit/p2p/"+examplePeer))
+	}
+	return out
+}
+
+func TestATicketNamesRelays(t *testing.T) {
+	direct := multiaddr.StringCast("/ip4/10.0.0.1/tcp/4001/p2p/" + examplePeer)
+	relays := relayed("/ip4/1.2.3.4/tcp/4001", "/ip4/1.2.3.4/udp/4001/quic-v1", "/dns4/relay.example.org/tcp/4001", "/ip4/1.2.3.5/tcp/4001")
+	ticket, err := NewTicket(IDOf(nil), append(relays, direct))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(ticket.Peers) != fmt.Sprint([]multiaddr.Multiaddr{direct}) {
+		t.Error("peers", ticket.Peers)
+	}
+	want := fmt.Sprintf("[/ip4/1.2.3.4/tcp/4001/p2p/%[1]s /ip4/1.2.3.4/udp/4001/quic-v1/p2p/%[1]s]", exampleRelay)
+	if fmt.Sprint(ticket.Relays) != want {
+		t.Error("relays", ticket.Relays, "want", want)
+	}
+	again, err := ParseTicket(ticket.String())
+	if err != nil || fmt.Sprint(again) != fmt.Sprint(ticket) {
+		t.Error(again, err)
+	}
+	alone, err := NewTicket(IDOf(nil), relays[:1])
+	if err != nil || fmt.Sprint(alone.Peers) != "[/p2p/"+examplePeer+"]" || len(alone.Relays) != 1 {
+		t.Error("nothing but a relay:", alone, err)
+	}
+	if again, err := ParseTicket(alone.String()); err != nil || fmt.Sprint(again) != fmt.Sprint(alone) {
+		t.Error(again, err)
+	}
+}

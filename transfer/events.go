@@ -66,6 +66,7 @@ type Source struct {
 	Lie       string        `json:"lie"` // the last, when BadBlocks > 0
 	Rate      float64       `json:"rate" doc:"verified bytes a second, over the last seconds"`
 	RTT       time.Duration `json:"rtt_ms"`
+	Way       string        `json:"way" doc:"how it is connected now: direct, punched or relayed; empty: not"` // filled in by the node
 }
 
 // SourceChanged says that a source has a new state.

@@ -10,12 +10,12 @@ import (
 	"runtime/debug"
 	"time"
 
-	ma "github.com/multiformats/go-multiaddr"
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -62,7 +62,7 @@ func (a asker) doctor(ctx context.Context) error {
 	}
 	found = append(found, checkDisk(dir), checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {
-		found = append(found, finding{"node", true, fmt.Sprintf("it runs, for %s", brief(time.Since(status.Since))), ""}, checkReach(status.Addrs), checkEntries(status))
+		found = append(found, finding{"node", true, fmt.Sprintf("it runs, for %s", brief(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status)), checkEntries(status))
 	} else {
 		found = append(found, finding{"node", true, "none runs on " + dir + "; fetcher node run starts one", ""})
 		if found[0].well {
@@ -206,21 +206,27 @@ func checkNetwork() finding {
 	return f
 }
 
-// checkReach says by the addresses of a node from where it can be reached.
-func checkReach(addrs []string) finding {
+// checkReach says by the addresses of a node, and its places at relays, from where it can
+// be reached.
+func checkReach(addrs []string, places []fetcher.Place) finding {
 	f := finding{what: "reach"}
-	reach := 3
-	for _, s := range addrs {
-		if m, err := ma.NewMultiaddr(s); err == nil {
-			reach = min(reach, share.Reach(m))
+	for _, p := range places {
+		if !p.Held {
+			f.text = fmt.Sprintf("the relay %s gives the node no place: %s", p.Relay.Short(), p.Why)
+			f.advice = "See that the relay runs, is given with --via as fetcher node run --relay prints it, and can be reached from here. It is asked again by itself."
+			return f
 		}
 	}
-	switch reach {
+	if heldAny(places) {
+		f.well, f.text = true, "others can reach the node from anywhere: "+reachText(addrs, places)
+		return f
+	}
+	switch nearest(addrs) {
 	case 0:
 		f.well, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
 	case 1:
 		f.well, f.text = true, "the node has only private addresses: it is behind a router (NAT), and only machines of this network can fetch from it"
-		f.advice = "To be reached from elsewhere, forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce. Fetching needs none of that."
+		f.advice = "To be reached from elsewhere, forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce; or have the node ask for that with --map-port; or name a relay with --via. Fetching needs none of that."
 	case 2:
 		f.text = "the node can be reached only from this machine"
 		f.advice = "Connect the machine to a network, or have the node listen on an address of one with --listen."
@@ -229,6 +235,14 @@ func checkReach(addrs []string) finding {
 		f.advice = "Either it was told so (--listen none, or listen in node.toml), or this machine has no network."
 	}
 	return f
+}
+
+// placesOf is how a node that runs says it stands with its relays.
+func placesOf(s *api.Status) (out []fetcher.Place) {
+	for _, r := range s.Relays {
+		out = append(out, fetcher.Place{Relay: peers.ID(r.Peer), Held: r.Held, Why: r.Why, Carries: r.Carries})
+	}
+	return out
 }
 
 func checkEntries(s *api.Status) finding {
@@ -277,7 +291,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 		return []finding{f, {what: "reach", text: err.Error(), advice: "Without a network to listen on, nobody can fetch from here."}}
 	}
 	defer node.Close()
-	return []finding{f, checkReach(node.Addrs())}
+	return []finding{f, checkReach(node.Addrs(), nil)}
 }
 
 func canListen(port int) error {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/store"
 )
 
@@ -98,23 +99,28 @@ func writeFile(t *testing.T) string {
 
 func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 	id := "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
+	const relay = "12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"
+	relayed := "/ip4/8.8.8.8/tcp/1/p2p/" + relay + "/p2p-circuit" + id
 	for what, x := range map[string]struct {
-		addrs []string
-		well  bool
-		wants string
+		addrs  []string
+		places []fetcher.Place
+		well   bool
+		wants  string
 	}{
-		"public":  {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, true, "from anywhere"},
-		"NAT":     {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, true, "forward the node's port"},
-		"machine": {[]string{"/ip4/127.0.0.1/tcp/1" + id}, false, "Connect the machine"},
-		"nowhere": {nil, false, "told so"},
+		"public":              {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, nil, true, "from anywhere"},
+		"NAT":                 {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, nil, true, "forward the node's port"},
+		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, false, "Connect the machine"},
+		"nowhere":             {nil, nil, false, "told so"},
+		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, true, "through the relay, 1.07 GB for each connection"},
+		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, false, "no place: it is full"},
 	} {
-		f := checkReach(x.addrs)
+		f := checkReach(x.addrs, x.places)
 		if f.well != x.well || !strings.Contains(f.text+f.advice, x.wants) {
 			t.Errorf("%s: %+v", what, f)
 		}
 		var out bytes.Buffer
 		err := asker{&app{stdout: &out, out: &reporter{}}}.tellFindings([]finding{f})
-		if mark := map[string]string{"public": "well ", "NAT": "note "}[what]; (err == nil) != x.well || !strings.HasPrefix(out.String(), cmp.Or(mark, "WRONG")) {
+		if mark := map[string]string{"public": "well ", "relay": "well ", "NAT": "note "}[what]; (err == nil) != x.well || !strings.HasPrefix(out.String(), cmp.Or(mark, "WRONG")) {
 			t.Errorf("%s: %v\n%s", what, err, &out)
 		}
 	}

@@ -93,6 +93,8 @@ type line struct {
 	Addrs    []string
 	Warnings []string
 	Signal   string
+	Way      string
+	Reach    string
 	State    string
 	Addr     string
 	Seconds  float64
@@ -108,6 +110,7 @@ type sharing struct {
 	ticket string
 	addrs  []string
 	id     string
+	reach  string
 	stderr *bytes.Buffer // to be read when it has ended
 }
 
@@ -146,7 +149,7 @@ func startSharing(t testing.TB, cmd *exec.Cmd) *sharing {
 			t.Fatalf("%q: %v", b, err)
 		}
 		if l.Type == "share" {
-			s.ticket, s.addrs, s.id = l.Ticket, l.Addrs, l.Share
+			s.ticket, s.addrs, s.id, s.reach = l.Ticket, l.Addrs, l.Share, l.Reach
 		}
 	}
 	go io.Copy(io.Discard, r) // ends with the process

@@ -151,7 +151,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	defer done()
 	began := time.Now()
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}
@@ -358,14 +358,12 @@ func (w *watcher) offer() error {
 	m, addrs, ticket := w.t.Manifest(), w.node.Addrs(), w.node.Ticket(w.t.ID())
 	files, dirs, links := m.Count()
 	warnings := []string{}
-	if s := reachWarning(addrs); s != "" {
-		warnings = append(warnings, s)
-	}
+	warnings = append(warnings, reachWarnings(addrs, nil)...)
 	if w.t.Progress().Files < files {
 		warnings = append(warnings, "this node serves only the files that it has fetched")
 	}
 	w.out.write("share", map[string]any{"ticket": ticket, "share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes(), "files": files, "dirs": dirs, "links": links,
-		"peer": string(w.node.ID()), "addrs": addrs, "warnings": warnings})
+		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, nil), "warnings": warnings})
 	for _, s := range warnings {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}

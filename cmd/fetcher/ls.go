@@ -58,7 +58,11 @@ func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, iden
 	if err != nil {
 		return nil, err
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !identity, Listen: listen, Logger: log})
+	reach := toReach(what, peers)
+	if reach.Traverse && !cmd.Flags().Changed("listen") {
+		listen = nil // a hole is punched from where a node listens
+	}
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !identity, Listen: listen, Reach: reach, Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,9 @@ type nodeFlags struct {
 	into, limitUp, limitDown string
 	http, cert, key, socket  string
 	insecure                 bool
+	relay                    bool
+	relayCarries             string
+	reach                    reachFlags
 }
 
 func (a asker) nodeRunCommand() *cobra.Command {
@@ -64,6 +67,10 @@ flags override it:
     into = "/srv/shares"         # where shares are put; default ~/Downloads
     listen = ["4001"]            # default: all interfaces, the last port
     announce = ["/dns4/example.org/tcp/4001"]
+    via = ["/dns4/relay.example/tcp/4001/p2p/ID"]  # a relay that leads here
+    map-port = true              # ask the router to pass the port on
+    relay = true                 # be a relay for others
+    relay-carries = "1G"         # content too: bytes each way, for a connection
     limit-up = "10M"             # bytes per second
     limit-down = "50M"
     fetches = 5                  # how many shares are fetched at once
@@ -91,6 +98,9 @@ flags override it:
 	f := c.Flags()
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into tickets instead; may be repeated")
+	fl.reach.add(f)
+	f.BoolVar(&fl.relay, "relay", false, "be a relay: introduce peers that cannot reach each other")
+	f.StringVar(&fl.relayCarries, "relay-carries", "", "as a relay, carry content too where no direct way is found: `SIZE` bytes each way for a connection, such as 500M")
 	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, unless add names another (default ~/Downloads)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -126,6 +136,10 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 			*x.to = x.from
 		}
 	}
+	if len(fl.reach.via) > 0 {
+		s.Via = fl.reach.via
+	}
+	s.MapPort, s.Relay = s.MapPort || fl.reach.mapPort, s.Relay || fl.relay
 	s.Hosts = append(s.Hosts, fl.hosts...)
 	s.Insecure = s.Insecure || fl.insecure
 	if fl.into != "" {
@@ -136,7 +150,7 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	for _, x := range []struct {
 		flag, text string
 		to         *int64
-	}{{"--limit-up", fl.limitUp, &s.Up}, {"--limit-down", fl.limitDown, &s.Down}} {
+	}{{"--limit-up", fl.limitUp, &s.Up}, {"--limit-down", fl.limitDown, &s.Down}, {"--relay-carries", fl.relayCarries, &s.RelayCarries}} {
 		if x.text == "" {
 			continue
 		}
@@ -194,6 +208,9 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	}
 	a.out.write("node", st)
 	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
+	if s.Relay {
+		a.tellRelay(st.Addrs)
+	}
 	if u := l.URL(); u != "" {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
 	}
@@ -202,6 +219,19 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	sd.SdNotify(false, sd.SdNotifyStopping)
 	stop()
 	return errors.Join(err, d.Close())
+}
+
+// tellRelay says how others use this node as a relay.
+func (a asker) tellRelay(addrs []string) {
+	best := nearest(addrs)
+	for _, s := range addrs {
+		if !overRelay(s) && nearest([]string{s}) == best {
+			fmt.Fprintf(a.stderr, "others are reached through it with --via %s\n", s)
+		}
+	}
+	if best > 0 {
+		fmt.Fprintln(a.stderr, "warning: it has no public address; if a router passes its port on, name the router's address with --announce")
+	}
 }
 
 // reload reads the settings again.
@@ -344,7 +374,12 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	for _, w := range s.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", printable(w))
 	}
-	if w := reachWarning(s.Addrs); w != "" {
+	for _, p := range placesOf(&s) {
+		if p.Held {
+			fmt.Fprintf(&b, "relay     %s\n", relayText(p))
+		}
+	}
+	for _, w := range reachWarnings(s.Addrs, placesOf(&s)) {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}
 	for _, e := range all {

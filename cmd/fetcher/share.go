@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	ma "github.com/multiformats/go-multiaddr"
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
@@ -25,6 +24,7 @@ type shareFlags struct {
 	listen, announce, exclude, allow []string
 	name, links, limitUp             string
 	qr                               bool
+	reach                            reachFlags
 }
 
 func (a *app) shareCommand() *cobra.Command {
@@ -58,6 +58,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
+	fl.reach.add(f)
 	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are told their own ID")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -123,7 +124,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		return err
 	}
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Logger: log, UploadRate: limitUp, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Logger: log, UploadRate: limitUp, OnChild: children.heard})
 	if err != nil {
 		return err
 	}
@@ -147,6 +148,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		}
 		return err
 	}
+	s.places = fl.reach.settled(ctx, node)
 	if err := s.describe(); err != nil {
 		return err
 	}
@@ -160,6 +162,7 @@ type sharer struct {
 	shares   []served
 	children *audience
 	qr       bool // show the tickets as QR codes
+	places   []fetcher.Place
 }
 
 // served is a share, and how long it took to import it.
@@ -230,7 +233,10 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "%-8s %s\n", either(i == 0, "address", ""), strings.TrimSuffix(addr, "/p2p/"+string(s.node.ID())))
 	}
 	fmt.Fprintf(e, "peer     /p2p/%s\n", s.node.ID())
-	if w := reachWarning(addrs); w != "" {
+	if text := reachText(addrs, s.places); text != "" {
+		fmt.Fprintf(e, "works    from anywhere: %s\n", text)
+	}
+	for _, w := range reachWarnings(addrs, s.places) {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if len(s.shares) == 1 {
@@ -260,11 +266,9 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	for _, p := range one.Idle() {
 		warnings = append(warnings, idleWarning(p))
 	}
-	if w := reachWarning(addrs); w != "" {
-		warnings = append(warnings, w)
-	}
+	warnings = append(warnings, reachWarnings(addrs, s.places)...)
 	s.out.write("share", map[string]any{"ticket": one.Ticket(), "share": one.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
-		"hashed_bytes": imp.Hashed, "cached_bytes": imp.Cached, "excluded": imp.Excluded, "peer": string(s.node.ID()), "addrs": addrs, "warnings": warnings, "seconds": one.took.Seconds()})
+		"hashed_bytes": imp.Hashed, "cached_bytes": imp.Cached, "excluded": imp.Excluded, "peer": string(s.node.ID()), "addrs": addrs, "reach": where(addrs, s.places), "warnings": warnings, "seconds": one.took.Seconds()})
 	what := []string{words.Count(files, "file")}
 	if dirs > 0 {
 		what = append(what, words.Count(dirs, "empty folder"))
@@ -337,26 +341,6 @@ func either(is bool, yes, no string) string {
 		return yes
 	}
 	return no
-}
-
-// reachWarning is what a person should know of who can fetch from these addresses; ""
-// if all the world can.
-func reachWarning(addrs []string) string {
-	reach := 3
-	for _, s := range addrs {
-		if m, err := ma.NewMultiaddr(s); err == nil {
-			reach = min(reach, share.Reach(m))
-		}
-	}
-	switch reach {
-	case 0:
-		return ""
-	case 1:
-		return "the ticket has private addresses only: it works inside this network"
-	case 2:
-		return "the ticket works on this machine only: this node listens on no address that others can reach"
-	}
-	return "nobody can fetch it: this node listens nowhere, because it was told so or this machine has no network"
 }
 
 // parseRate reads bytes per second, as words.ParseRate does. Empty is no limit.

@@ -181,9 +181,13 @@ func (n *Net) Add(cfg NodeConfig) *Node {
 		}
 	}
 	i := len(n.nodes) + 1
+	ip := netip.AddrFrom4([4]byte{1, byte(i >> 8), byte(i), 1})
+	if cfg.Router != nil {
+		ip = cfg.Router.within()
+	}
 	x := &Node{net: n, cfg: cfg, key: n.key(cfg.Name), dir: filepath.Join(n.dir, fmt.Sprint(i)), acts: cfg.Acts,
 		chance: rand.New(rand.NewPCG(n.seed, uint64(i)<<8)),
-		at: &place{n: n.packets, ip: netip.AddrFrom4([4]byte{1, byte(i >> 8), byte(i), 1}), line: cfg.Line, site: cfg.Site, nat: cfg.NAT,
+		at: &place{n: n.packets, ip: ip, line: cfg.Line, site: cfg.Site, nat: cfg.NAT, router: cfg.Router,
 			up: &pipe{rate: cfg.Line.Up}, down: &pipe{rate: cfg.Line.Down}, cut: map[*place]int{}, opened: map[netip.AddrPort]time.Time{}}}
 	n.nodes = append(n.nodes, x)
 	return x

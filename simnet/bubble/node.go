@@ -29,8 +29,10 @@ type NodeConfig struct {
 	Site *Site // nil: on its own in the world
 	// Line is its line; default 100 Mbit/s each way, 10 ms away.
 	Line simnet.Line
-	NAT  bool             // nobody gets in to whom it has not sent
-	Acts simnet.Behaviour // default honest
+	NAT  bool // nobody gets in to whom it has not sent
+	// Router is what it is behind; nil: an address that all the world knows.
+	Router *Router
+	Acts   simnet.Behaviour // default honest
 	// Disk is a disk in memory that the node has in place of a folder of this
 	// machine, to give it faults. Names in FetchOptions and Share are then names
 	// on it. With one, what is killed writes nothing any more.

@@ -28,6 +28,7 @@ type packets struct {
 	mu      sync.Mutex
 	chance  *rand.Rand
 	sockets map[netip.AddrPort]*socket
+	routers map[netip.Addr]*Router // by their outer addresses
 	way     wayHeap
 	seq     uint64
 	timer   *time.Timer
@@ -44,6 +45,7 @@ type place struct {
 	up, down *pipe
 	line     simnet.Line
 	site     *Site
+	router   *Router // nil: none
 	nat      bool
 	dark     bool // frozen: nothing gets in or out
 	cut      map[*place]int
@@ -89,6 +91,8 @@ type travel struct {
 	at       time.Time
 	seq      uint64
 	from, to *socket
+	src, dst netip.AddrPort // as they stand on the packet, in the network within in
+	in       *Router
 	pipes    [4]*pipe
 	count    int
 	next     int // pipe
@@ -113,7 +117,7 @@ func (h *wayHeap) Pop() any {
 }
 
 func newPackets(chance *rand.Rand) *packets {
-	return &packets{chance: chance, sockets: map[netip.AddrPort]*socket{}}
+	return &packets{chance: chance, sockets: map[netip.AddrPort]*socket{}, routers: map[netip.Addr]*Router{}}
 }
 
 // send sends one packet on its way.
@@ -124,12 +128,16 @@ func (n *packets) send(from *socket, to netip.AddrPort, b []byte) {
 	if from.at.nat {
 		from.at.opened[to] = now
 	}
-	dst := n.sockets[to]
+	src, in, ok := n.leave(from, to, now)
+	var dst *socket
+	if ok {
+		dst = n.enter(src, to, in, now, false)
+	}
 	if dst == nil || len(b) > mtu || from.dead || from.at.dark || from.at.cut[dst.at] > 0 || n.lost(from.at, dst.at) {
 		n.dropped++
 		return
 	}
-	t := &travel{at: now, from: from, to: dst, b: append(n.buffer(), b...)}
+	t := &travel{at: now, from: from, to: dst, src: src, dst: to, in: in, b: append(n.buffer(), b...)}
 	t.route(n)
 	n.step(t)
 	n.arm(now)
@@ -207,7 +215,7 @@ func (n *packets) step(t *travel) {
 // arrive hands a packet to its socket.
 func (n *packets) arrive(t *travel) {
 	a, b := t.from.at, t.to.at
-	if a.cut[b] > 0 || a.dark || b.dark || t.to.shut || t.to.dead || len(t.to.in) == inbox || !b.lets(t.from.addr, t.at) {
+	if a.cut[b] > 0 || a.dark || b.dark || t.to.shut || t.to.dead || len(t.to.in) == inbox || !b.lets(t.src, t.at) || n.enter(t.src, t.dst, t.in, t.at, true) != t.to {
 		n.drop(t)
 		return
 	}
@@ -409,7 +417,7 @@ func (s *socket) take(b []byte) (int, net.Addr, time.Time) {
 	}
 	k := copy(b, t.b)
 	n.release(t.b)
-	return k, net.UDPAddrFromAddrPort(t.from.addr), s.deadline
+	return k, net.UDPAddrFromAddrPort(t.src), s.deadline
 }
 
 // wait waits until there may be a packet, or an error.

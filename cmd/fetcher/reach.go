@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/spf13/pflag"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// reachFlags are the flags about how others reach a node.
+type reachFlags struct {
+	via     []string
+	mapPort bool
+}
+
+func (fl *reachFlags) add(f *pflag.FlagSet) {
+	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
+	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to pass this node's port on, by UPnP, NAT-PMP or PCP")
+}
+
+// config is what the flags ask for.
+func (fl reachFlags) config() fetcher.Reach {
+	return fetcher.Reach{Traverse: len(fl.via) > 0, Relays: fl.via, MapPorts: fl.mapPort}
+}
+
+// reachWait is how long others may take to make this node reachable before it says how it is.
+const reachWait = 10 * time.Second
+
+// settled waits until it is known whether what the flags ask for has come of it: a router
+// answers within seconds or never does.
+func (fl reachFlags) settled(ctx context.Context, node *fetcher.Node) []fetcher.Place {
+	ctx, cancel := context.WithTimeout(ctx, reachWait)
+	defer cancel()
+	places := node.Places(ctx)
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for fl.mapPort && nearest(node.Addrs()) > 0 && !heldAny(places) {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return places
+		}
+	}
+	return places
+}
+
+// toReach is what it takes to reach the sources of a ticket: nothing, unless one may have to be
+// reached through a relay.
+func toReach(ticket string, more []string) fetcher.Reach {
+	_, sources, _ := fetcher.ParseSource(ticket, more)
+	return fetcher.Reach{Traverse: slices.ContainsFunc(sources, func(a peers.Addr) bool { return slices.ContainsFunc(a.Addrs, overRelay) })}
+}
+
+func overRelay(addr string) bool { return strings.Contains(addr, "/p2p-circuit") }
+
+// nearest is from how far the best address can be dialled, as share.Reach has it, relays
+// left out; 3 if there is none.
+func nearest(addrs []string) int {
+	reach := 3
+	for _, s := range addrs {
+		if m, err := ma.NewMultiaddr(s); err == nil && !overRelay(s) {
+			reach = min(reach, share.Reach(m))
+		}
+	}
+	return reach
+}
+
+// heldAny says whether a relay introduces this node to others.
+func heldAny(places []fetcher.Place) bool {
+	return slices.ContainsFunc(places, func(p fetcher.Place) bool { return p.Held })
+}
+
+// where says from where a ticket with these addresses works.
+func where(addrs []string, places []fetcher.Place) string {
+	if heldAny(places) {
+		return "anywhere"
+	}
+	return []string{"anywhere", "network", "machine", "nowhere"}[nearest(addrs)]
+}
+
+// reachText says why it works anywhere; "" if it does not.
+func reachText(addrs []string, places []fetcher.Place) string {
+	var out []string
+	if nearest(addrs) == 0 {
+		out = append(out, "this node has a public address, unless a firewall lets nothing in")
+	}
+	for _, p := range places {
+		if p.Held {
+			out = append(out, relayText(p))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func relayText(p fetcher.Place) string {
+	s := fmt.Sprintf("the relay %s introduces it to others, who then fetch directly", p.Relay.Short())
+	if p.Carries > 0 {
+		return s + fmt.Sprintf(", or if the routers do not allow that through the relay, %s for each connection", share.Size(p.Carries))
+	}
+	return s + " if both routers allow it"
+}
+
+// reachWarnings are what a person should know of who can fetch from these addresses; none
+// if all the world can.
+func reachWarnings(addrs []string, places []fetcher.Place) (out []string) {
+	for _, p := range places {
+		if !p.Held {
+			out = append(out, fmt.Sprintf("the relay %s gives no place: %s; it is asked again", p.Relay.Short(), p.Why))
+		}
+	}
+	if heldAny(places) {
+		return out
+	}
+	switch nearest(addrs) {
+	case 1:
+		out = append(out, "the ticket has private addresses only: it works inside this network; --map-port asks the router for a public one, and --via names a relay")
+	case 2:
+		out = append(out, "the ticket works on this machine only: this node listens on no address that others can reach")
+	case 3:
+		out = append(out, "nobody can fetch it: this node listens nowhere, because it was told so or this machine has no network")
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Place is how it stands with one of Reach.Relays.
+type Place struct {
+	Relay   peers.ID
+	Held    bool   // others reach this host through it
+	Why     string // if it is not held
+	Carries int64  // bytes of content that the relay carries each way for each connection; 0: none
+}
+
+// station is a relay at which the host keeps a place.
+type station struct {
+	relay peer.ID
+	addrs []string
+	lost  chan struct{} // the connection is
+	tried chan struct{} // closed after the first attempt
+
+	state Place // guarded by reach.mu
+}
+
+// newPlaces reads Reach.Relays, gathered by relay.
+func newPlaces(relays []string) (out []*station, err error) {
+	for _, s := range relays {
+		a, err := parse("relay", s)
+		if err != nil {
+			return nil, err
+		}
+		info, err := peer.AddrInfoFromP2pAddr(a)
+		if err != nil || len(info.Addrs) == 0 || has(a, ma.P_CIRCUIT) {
+			return nil, fmt.Errorf("%w: relay %q does not say where it is and end in /p2p/ID", ErrAddress, s)
+		}
+		i := slices.IndexFunc(out, func(p *station) bool { return p.relay == info.ID })
+		if i < 0 {
+			i = len(out)
+			out = append(out, &station{relay: info.ID, lost: make(chan struct{}, 1), tried: make(chan struct{}),
+				state: Place{Relay: peers.ID(info.ID.String()), Why: "it was not asked yet"}})
+		}
+		out[i].addrs = append(out[i].addrs, info.Addrs[0].String())
+	}
+	return out, nil
+}
+
+// How often a relay is asked for a place.
+const (
+	placeTime     = 20 * time.Second // one attempt
+	placePause    = 2 * time.Second  // after the first failure; twice as long after each
+	placePauseMax = 2 * time.Minute
+)
+
+// keep keeps a place for as long as the host runs.
+func (r *reach) keep(p *station) {
+	for pause := placePause; ; {
+		until, err := r.take(p)
+		wait := pause
+		if err == nil {
+			pause, wait = placePause, until
+		} else {
+			pause = min(2*pause, placePauseMax)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-p.lost:
+			timer.Stop()
+			r.set(p, Place{Why: "the connection with it was lost"})
+		case <-r.h.drain.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// take asks for the place, and says when to ask again.
+func (r *reach) take(p *station) (again time.Duration, err error) {
+	h := r.h
+	ctx, cancel := context.WithTimeout(h.drain, placeTime)
+	defer cancel()
+	to := peers.Addr{ID: peers.ID(p.relay.String()), Addrs: p.addrs}
+	var got *client.Reservation
+	if _, err = h.connect(ctx, to); err == nil {
+		h.host.ConnManager().Protect(p.relay, "relay")
+		got, err = client.Reserve(network.WithNoDial(ctx, "connect dials"), h.host, peer.AddrInfo{ID: p.relay})
+	}
+	if err != nil {
+		r.set(p, Place{Why: noPlace(err)})
+		return 0, err
+	}
+	s := Place{Held: true}
+	if got.LimitData >= leastCarried || got.LimitData == 0 {
+		s.Carries = int64(min(got.LimitData, 1<<62))
+	}
+	r.set(p, s)
+	left := min(max(time.Until(got.Expiration), time.Minute), 24*time.Hour)
+	return left * 3 / 4, nil
+}
+
+// noPlace is why a relay gave no place, in words for people.
+func noPlace(err error) string {
+	var refused client.ReservationError
+	if !errors.As(err, &refused) {
+		return err.Error()
+	}
+	switch refused.Status {
+	case pb.Status_RESERVATION_REFUSED, pb.Status_RESOURCE_LIMIT_EXCEEDED:
+		return "it is full"
+	case pb.Status_PERMISSION_DENIED:
+		return "it does not allow it"
+	}
+	if strings.Contains(err.Error(), "protocols not supported") {
+		return "it is no relay"
+	}
+	return "it did not answer"
+}
+
+// set tells how it stands with a place.
+func (r *reach) set(p *station, s Place) {
+	s.Relay = p.state.Relay
+	r.mu.Lock()
+	was := p.state
+	p.state = s
+	r.mu.Unlock()
+	select {
+	case <-p.tried:
+	default:
+		close(p.tried)
+	}
+	switch {
+	case s.Held && !was.Held:
+		r.h.log.Info("others can reach this node through a relay", "relay", s.Relay)
+	case !s.Held && was.Why != s.Why:
+		r.h.log.Warn("others cannot reach this node through a relay", "relay", s.Relay, "reason", s.Why)
+	}
+}
+
+// left is told of each connection that has ended.
+func (r *reach) left(_ network.Network, c network.Conn) {
+	for _, p := range r.places {
+		if p.relay == c.RemotePeer() && r.h.swarm.Connectedness(p.relay) != network.Connected {
+			select {
+			case p.lost <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Places is how it stands with each of Reach.Relays, once each was asked, or ctx has ended.
+func (h *Host) Places(ctx context.Context) (out []Place) {
+	for _, p := range h.reach.places {
+		select {
+		case <-p.tried:
+		case <-ctx.Done():
+		}
+		h.reach.mu.Lock()
+		out = append(out, p.state)
+		h.reach.mu.Unlock()
+	}
+	return out
+}
+
+// relayed are the addresses that lead to this host through relays, without its own ID.
+func (r *reach) relayed() (out []ma.Multiaddr) {
+	for _, p := range r.places {
+		for _, a := range p.addrs {
+			out = append(out, ma.StringCast(fmt.Sprintf("%s/p2p/%s/p2p-circuit", a, p.relay)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,378 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/host/observedaddrs"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Reach says how a host reaches peers behind routers, and is reached behind one itself.
+// The zero value does none of it, and costs nothing.
+type Reach struct {
+	// Traverse has peers dialled through relays that their addresses name, and such a
+	// connection replaced by a direct one: both sides then dial each other at once, which
+	// opens the way through most routers.
+	Traverse bool
+
+	// MapPorts asks the router, by UPnP, NAT-PMP or PCP, to pass on the ports listened on.
+	MapPorts bool
+
+	// Relays are nodes at which this host keeps a place, so that others reach it through
+	// them: multiaddrs that end in /p2p/ID. It needs Traverse.
+	Relays []string
+
+	// Relay has this host be such a node, for everybody. Others must be able to reach it.
+	Relay bool
+
+	// RelayBytes is how much content this host as a relay carries for two peers that
+	// cannot reach each other otherwise: bytes each way for each connection, at least
+	// 1 MiB. Default none: then it carries no more than it takes to find a direct way.
+	RelayBytes int64
+}
+
+// maxRelays is at how many relays a host keeps a place.
+const maxRelays = 4
+
+// leastCarried is from how many bytes on, each way, a relayed connection is used for content.
+const leastCarried = 1 << 20
+
+// Validate names the fields that are out of range, with their ranges.
+func (r Reach) Validate() error {
+	var f bounds.Fields
+	bounds.In(&f, "RelayBytes", r.RelayBytes, leastCarried, 1<<50)
+	switch {
+	case len(r.Relays) > 0 && !r.Traverse:
+		f.Add("Relays", errors.New("it needs Traverse"))
+	case len(r.Relays) > maxRelays:
+		f.Add("Relays", fmt.Errorf("at most %d relays", maxRelays))
+	case r.RelayBytes > 0 && !r.Relay:
+		f.Add("RelayBytes", errors.New("it needs Relay"))
+	}
+	return f.Err()
+}
+
+// options are those of libp2p. A TCP port that is dialled from is also listened on, so
+// that a router keeps one way for both.
+func (r Reach) options(cfg Config) (out []libp2p.Option) {
+	out = append(out, libp2p.DisableRelay())
+	if r.Traverse {
+		out[0] = libp2p.EnableRelay()
+	}
+	if r.MapPorts && cfg.Packets == nil {
+		out = append(out, libp2p.NATPortMap())
+	}
+	if !cfg.QUICOnly {
+		opts := []any{tcp.WithConnectionTimeout(cfg.Timeouts.Dial)}
+		if !r.Traverse {
+			opts = append(opts, tcp.DisableReuseport())
+		}
+		out = append(out, libp2p.Transport(tcp.NewTCPTransport, opts...))
+	}
+	return out
+}
+
+// Limits of a relay. A connection that carries no content needs some 20 KiB.
+const (
+	relayPlaces   = 256 // peers that are reached through it
+	relayPerAddr  = 16  // ... from one address
+	relayPerPeer  = 16  // connections that one peer has through it
+	relayTime     = 2 * time.Minute
+	relayBytes    = 128 << 10 // each way
+	carriedTime   = 6 * time.Hour
+	relayOpenings = 16 // connections that a peer opens at once, and then one every ...
+	relayPause    = 15 // ... seconds
+)
+
+func (r Reach) resources() relay.Resources {
+	out := relay.DefaultResources()
+	out.MaxReservations, out.MaxReservationsPerIP, out.MaxReservationsPerASN = relayPlaces, relayPerAddr, relayPlaces
+	out.MaxCircuits = relayPerPeer
+	out.Limit = &relay.RelayLimit{Duration: relayTime, Data: relayBytes}
+	if r.RelayBytes > 0 {
+		out.BufferSize = 16 << 10
+		out.Limit = &relay.RelayLimit{Duration: carriedTime, Data: r.RelayBytes}
+	}
+	return out
+}
+
+// turns bounds how often each peer has a relay connect it with another.
+type turns struct {
+	mu sync.Mutex
+	of *peers.Allowance
+}
+
+// AllowReserve implements relay.ACLFilter, as does the other.
+func (*turns) AllowReserve(peer.ID, ma.Multiaddr) bool { return true }
+
+func (t *turns) AllowConnect(from peer.ID, _ ma.Multiaddr, _ peer.ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of.Take(peers.ID(from.String()), relayPause, time.Now()) == 0
+}
+
+// reach is what a host has for Reach.
+type reach struct {
+	h        *Host
+	observed *observedaddrs.Manager
+	punch    *holepunch.Service
+	relay    *relay.Relay
+	asked    atomic.Bool // the service has asked for addresses
+	places   []*station
+
+	mu    sync.Mutex
+	often *peers.Allowance // of punches, by the peer
+}
+
+// startReach starts what the configuration asks for.
+func (h *Host) startReach() (err error) {
+	r := &h.reach
+	r.h = h
+	if h.cfg.Reach.Relay {
+		t := &turns{of: peers.NewAllowance(1, relayOpenings*relayPause)}
+		if r.relay, err = relay.New(h.host, relay.WithResources(h.cfg.Reach.resources()), relay.WithACL(t)); err != nil {
+			return fmt.Errorf("start the relay: %w", err)
+		}
+	}
+	if !h.cfg.Reach.Traverse {
+		return nil
+	}
+	r.often = peers.NewAllowance(1, punchesAtOnce*punchPause)
+	if r.observed, err = observedaddrs.NewManager(h.host.EventBus(), h.swarm); err != nil {
+		return err
+	}
+	r.observed.Start(h.swarm)
+	ids := h.host.(interface{ IDService() identify.IDService }).IDService()
+	if r.punch, err = holepunch.NewService(h.host, ids, r.addrs, holepunch.WithAddrFilter(r), holepunch.DirectDialTimeout(punchTime)); err != nil {
+		return fmt.Errorf("start hole punching: %w", err)
+	}
+	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.direct, DisconnectedF: r.left})
+	for _, p := range r.places {
+		h.start(func() { r.keep(p) })
+	}
+	return nil
+}
+
+func (r *reach) close() {
+	if r.punch != nil {
+		r.punch.Close()
+	}
+	if r.observed != nil {
+		r.observed.Close()
+	}
+	if r.relay != nil {
+		r.relay.Close()
+	}
+}
+
+// How a hole is punched.
+const (
+	punchTime     = 3 * time.Second                  // one attempt; there are up to three
+	punchWait     = 3*punchTime + 3*time.Second      // all of them
+	carriedWait   = punchTime + 500*time.Millisecond // ... until a relay that carries content will do
+	punchesAtOnce = 6                                // attempts with one peer, and then one every ...
+	punchPause    = 10                               // ... seconds
+)
+
+// public are addresses under which others may reach this host: those of its interfaces,
+// of a port mapping, and where relays and others see it.
+func (r *reach) public() []ma.Multiaddr {
+	all := r.h.host.(interface{ AllAddrs() []ma.Multiaddr }).AllAddrs()
+	all = ma.Unique(append(all, r.observed.Addrs(1)...))
+	return slices.DeleteFunc(all, func(a ma.Multiaddr) bool { return !manet.IsPublicAddr(a) || has(a, ma.P_CIRCUIT) })
+}
+
+// addrs is public for the service. It first asks whether it is worth to begin, and again
+// ever less often if it is not; so it is told yes.
+func (r *reach) addrs() []ma.Multiaddr {
+	if !r.asked.Swap(true) {
+		return r.h.swarm.ListenAddresses()[:1]
+	}
+	return r.public()
+}
+
+// FilterLocal implements holepunch.AddrFilter, as does FilterRemote.
+func (r *reach) FilterLocal(_ peer.ID, addrs []ma.Multiaddr) []ma.Multiaddr {
+	return addrs[:min(len(addrs), 2*peers.MaxEndpoints)]
+}
+
+// FilterRemote leaves of the addresses that a peer wants dialled those that may be, as
+// with peers that others named, and lets them be dialled.
+func (r *reach) FilterRemote(id peer.ID, addrs []ma.Multiaddr) (out []ma.Multiaddr) {
+	r.mu.Lock()
+	wait := r.often.Take(peers.ID(id.String()), punchPause, time.Now())
+	r.mu.Unlock()
+	if wait > 0 {
+		return nil
+	}
+	var at []peers.Endpoint
+	for _, a := range addrs {
+		if p, ok := endpointOf(bare(a)); ok {
+			at = append(at, p)
+		}
+	}
+	for _, p := range peers.Named(at, 0) {
+		out = append(out, ma.StringCast(p.Addr))
+	}
+	if !r.h.book.punch(id, out, time.Now().Add(punchTime+time.Second)) {
+		return nil
+	}
+	return out
+}
+
+// direct ends connections over a relay with a peer that there is a better one with.
+func (h *Host) direct(_ network.Network, c network.Conn) {
+	if c.Stat().Limited {
+		return
+	}
+	for _, old := range h.swarm.ConnsToPeer(c.RemotePeer()) {
+		if old.Stat().Limited {
+			h.host.ConnManager().TagPeer(c.RemotePeer(), punchedTag, 1)
+			h.start(func() { old.Close() })
+		}
+	}
+}
+
+// usable says whether there is a connection with a peer that takes streams of ours: a
+// direct one, or one over a relay that carries content.
+func (h *Host) usable(id peer.ID) bool {
+	switch h.swarm.Connectedness(id) {
+	case network.Connected:
+		return true
+	case network.Limited:
+		return h.carried(id) > 0
+	}
+	return false
+}
+
+// carried is how many bytes of content the relay carries that a peer is connected over; 0
+// if there is none.
+func (h *Host) carried(id peer.ID) (most int64) {
+	for _, c := range h.swarm.ConnsToPeer(id) {
+		if n, _ := c.Stat().Extra[client.StatLimitData].(uint64); n >= leastCarried && n < 1<<62 {
+			most = max(most, int64(n))
+		}
+	}
+	return most
+}
+
+// Way is how a peer is connected.
+type Way string
+
+// The ways.
+const (
+	Unconnected Way = ""
+	Direct      Way = "direct"
+	Punched     Way = "punched" // direct, after a relay had introduced the two
+	Relayed     Way = "relayed" // through a relay alone
+)
+
+// punchedTag marks peers in the connection manager whose connection over a relay was replaced.
+const punchedTag = "punched"
+
+// Way is how a peer is connected at present.
+func (h *Host) Way(id peers.ID) Way {
+	to, err := peer.Decode(string(id))
+	if err != nil {
+		return Unconnected
+	}
+	all := h.swarm.ConnsToPeer(to)
+	if len(all) == 0 {
+		return Unconnected
+	}
+	if !slices.ContainsFunc(all, func(c network.Conn) bool { return !has(c.RemoteMultiaddr(), ma.P_CIRCUIT) }) {
+		return Relayed
+	}
+	if t := h.host.ConnManager().GetTagInfo(to); t != nil && t.Tags[punchedTag] > 0 {
+		return Punched
+	}
+	return Direct
+}
+
+// split parts addresses that lead to a peer from those that lead to it through a relay.
+func split(addrs []ma.Multiaddr) (direct, over []ma.Multiaddr) {
+	for _, a := range addrs {
+		if has(a, ma.P_CIRCUIT) {
+			over = append(over, a)
+		} else {
+			direct = append(direct, a)
+		}
+	}
+	return direct, over
+}
+
+// relayOf is the relay that an address leads through, and where that is.
+func relayOf(a ma.Multiaddr) (peer.ID, ma.Multiaddr, error) {
+	at, _ := ma.SplitFunc(a, func(c ma.Component) bool { return c.Protocol().Code == ma.P_CIRCUIT })
+	info, err := peer.AddrInfoFromP2pAddr(at)
+	if err != nil || len(info.Addrs) != 1 {
+		return "", nil, fmt.Errorf("%w: %s names no relay", ErrAddress, a)
+	}
+	return info.ID, info.Addrs[0], nil
+}
+
+// through lets relays be dialled that addresses lead through, until done is called.
+func (h *Host) through(over []ma.Multiaddr) (done func()) {
+	var all []func()
+	for _, a := range over {
+		if id, at, err := relayOf(a); err == nil {
+			h.swarm.Backoff().Clear(id)
+			all = append(all, h.book.dial(id, []ma.Multiaddr{at}))
+		}
+	}
+	return func() {
+		for _, f := range all {
+			f()
+		}
+	}
+}
+
+// upgraded waits until a connection over a relay was replaced by a direct one, if that is
+// the only one, or a relay that carries content has to do.
+func (h *Host) upgraded(ctx context.Context, id peer.ID) error {
+	if h.swarm.Connectedness(id) != network.Limited {
+		return nil
+	}
+	wait := punchWait
+	if h.carried(id) > 0 {
+		wait = carriedWait
+	}
+	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, wait), wait)
+	defer cancel()
+	s, err := h.swarm.NewStream(network.WithNoDial(ctx, "it is connected"), id) // waits for one
+	switch {
+	case err == nil:
+		s.Reset()
+		return nil
+	case h.usable(id):
+		return nil
+	}
+	return said{noPunch, peers.ErrUnreachable, err}
+}
+
+// mapped are the addresses that routers pass on to this host, because it asked them to.
+func (h *Host) mapped(own []ma.Multiaddr) []ma.Multiaddr {
+	if !h.cfg.Reach.MapPorts {
+		return nil
+	}
+	all := slices.Clone(h.host.(interface{ AllAddrs() []ma.Multiaddr }).AllAddrs())
+	return slices.DeleteFunc(all, func(a ma.Multiaddr) bool { return ma.Contains(own, a) || !manet.IsPublicAddr(a) })
+}

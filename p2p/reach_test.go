@@ -1,0 +1,174 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Whoever does not ask for it has no part of it: no listener, no protocol that others could
+// use, and no dial through a relay.
+func TestReachCostsNothingUnlessAskedFor(t *testing.T) {
+	h := newHost(t, Config{})
+	if h.reach.punch != nil || h.reach.observed != nil || h.reach.relay != nil {
+		t.Error("something of it runs")
+	}
+	of := func(h *Host) (out []string) {
+		for _, p := range h.host.Mux().Protocols() {
+			if s := string(p); strings.Contains(s, "circuit") || strings.Contains(s, "dcutr") {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	if got := of(h); len(got) > 0 {
+		t.Error("it answers", got)
+	}
+	for _, a := range h.swarm.ListenAddresses() {
+		if has(a, ma.P_CIRCUIT) {
+			t.Error("it listens at", a)
+		}
+	}
+	other := newHost(t, Config{})
+	to := peers.Addr{ID: peerOf(seedKey(9)), Addrs: []string{other.Addrs()[0] + "/p2p-circuit"}}
+	if _, err := h.connect(t.Context(), to); err == nil || err.Error() != noTraversal || len(h.swarm.Conns()) > 0 {
+		t.Error(err, len(h.swarm.Conns()), "connections")
+	}
+
+	asked := newHost(t, Config{Reach: Reach{Traverse: true, Relay: true}})
+	want := []string{"/libp2p/circuit/relay/0.2.0/hop", "/libp2p/circuit/relay/0.2.0/stop", "/libp2p/dcutr"}
+	eventually(t, "its protocols", func() bool {
+		got := of(asked)
+		slices.Sort(got)
+		return slices.Equal(got, want)
+	})
+}
+
+func TestReachIsChecked(t *testing.T) {
+	for _, c := range []struct {
+		reach Reach
+		want  string
+	}{
+		{Reach{Relays: []string{"/ip4/1.2.3.4/tcp/1"}}, "needs Traverse"},
+		{Reach{RelayBytes: 1 << 20}, "needs Relay"},
+		{Reach{Relay: true, RelayBytes: 1000}, "1048576"},
+		{Reach{Traverse: true, Relays: make([]string, 5)}, "at most 4"},
+		{Reach{Traverse: true, Relays: []string{"/ip4/1.2.3.4/tcp/1"}}, "does not say where it is and end in /p2p/ID"},
+		{Reach{Traverse: true, Relays: []string{"/p2p/" + string(peerOf(seedKey(1)))}}, "does not say where it is"},
+		{Reach{Traverse: true, Relays: []string{"nowhere"}}, "relay \"nowhere\""},
+	} {
+		if h, err := New(Config{Listen: local, Reach: c.reach}); err == nil {
+			h.Close()
+			t.Errorf("%+v: no error", c.reach)
+		} else if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.reach, err, c.want)
+		}
+	}
+}
+
+func TestRelaysOfOnePeerAreOnePlace(t *testing.T) {
+	at := []string{"/ip4/1.2.3.4/tcp/1", "/ip4/1.2.3.4/udp/1/quic-v1"}
+	var relays []string
+	for _, a := range at {
+		relays = append(relays, a+"/p2p/"+string(peerOf(seedKey(1))))
+	}
+	places, err := newPlaces(relays)
+	if err != nil || len(places) != 1 || !slices.Equal(places[0].addrs, at) {
+		t.Error(len(places), err)
+	}
+}
+
+// libp2p would let a second process listen on a TCP port that is dialled from.
+func TestAPortIsNotShared(t *testing.T) {
+	a := newHost(t, Config{Reach: Reach{Traverse: true}})
+	at := bare(ma.StringCast(a.Addrs()[0])).String()
+	b, err := New(Config{Listen: []string{at}, Reach: Reach{Traverse: true}})
+	if err == nil {
+		b.Close()
+	}
+	if !errors.Is(err, share.ErrNetwork) {
+		t.Error("a second host got the port:", err)
+	}
+}
+
+func TestRelaysAreDialledLast(t *testing.T) {
+	over := "/ip4/1.2.3.4/tcp/1/p2p/" + string(peerOf(seedKey(1))) + "/p2p-circuit"
+	for _, c := range []struct {
+		addrs []string
+		want  time.Duration // of the way over the relay
+	}{
+		{[]string{over}, 0},
+		{[]string{over, "/ip4/10.0.0.1/tcp/1"}, relayAfter},
+		{[]string{"/ip4/1.2.3.5/udp/1/quic-v1", over}, relayAfter},
+	} {
+		var addrs []ma.Multiaddr
+		for _, a := range c.addrs {
+			addrs = append(addrs, ma.StringCast(a))
+		}
+		for _, d := range rankDials(addrs) {
+			if has(d.Addr, ma.P_CIRCUIT) != (d.Addr.String() == over) || d.Addr.String() == over && d.Delay != c.want {
+				t.Error(c.addrs, d.Addr, d.Delay)
+			}
+		}
+	}
+}
+
+// What a peer names to be punched at is bounded as what peers name to be dialled.
+func TestPunchesAreBounded(t *testing.T) {
+	h := newHost(t, Config{Reach: Reach{Traverse: true}})
+	victim := hostID(seedKey(7))
+	var addrs []ma.Multiaddr
+	for _, a := range []string{"/ip4/10.0.0.1/udp/4001/quic-v1", "/ip4/127.0.0.1/tcp/4001", "/ip4/1.2.3.4/tcp/22",
+		"/ip4/1.2.3.4/udp/4001/quic-v1", "/ip4/1.2.3.5/tcp/4001", "/ip4/1.2.3.6/tcp/4001", "/ip4/1.2.3.7/udp/4001/quic-v1", "/ip4/1.2.3.8/udp/4001/quic-v1", "/dns/a.example/tcp/4001"} {
+		addrs = append(addrs, ma.StringCast(a))
+	}
+	for i := range punchesAtOnce {
+		got := h.reach.FilterRemote(victim, addrs)
+		want := "[/ip4/1.2.3.4/udp/4001/quic-v1 /ip4/1.2.3.5/tcp/4001 /ip4/1.2.3.7/udp/4001/quic-v1 /ip4/1.2.3.6/tcp/4001]"
+		if fmt.Sprint(got) != want || !ma.Contains(h.book.Addrs(victim), got[0]) || len(h.book.Addrs(victim)) != len(got) {
+			t.Fatalf("attempt %d: %v, dialled at %v", i, got, h.book.Addrs(victim))
+		}
+	}
+	if got := h.reach.FilterRemote(victim, addrs); len(got) > 0 {
+		t.Error("one attempt more:", got)
+	}
+}
+
+func TestTheBookForgetsPunches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := newBook()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		at := []ma.Multiaddr{ma.StringCast("/ip4/1.2.3.4/tcp/1")}
+		for i := range maxPunches {
+			if !b.punch(hostID(seedKey(byte(i))), at, time.Now().Add(time.Second)) {
+				t.Fatal("no room for punch", i)
+			}
+		}
+		if b.punch(hostID(seedKey(200)), at, time.Now().Add(time.Second)) {
+			t.Error("no bound")
+		}
+		if id := hostID(seedKey(1)); !b.punch(id, at, time.Now().Add(time.Second)) || len(b.Addrs(id)) != 1 {
+			t.Error("a second attempt takes the place of the first")
+		}
+		time.Sleep(time.Second)
+		if id := hostID(seedKey(1)); len(b.Addrs(id)) > 0 {
+			t.Error("still known:", b.Addrs(id))
+		}
+		time.Sleep(time.Second)
+		if !b.punch(hostID(seedKey(200)), at, time.Now().Add(time.Second)) || len(b.at) != 1 {
+			t.Error(len(b.at), "are remembered")
+		}
+	})
+}

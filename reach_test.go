@@ -1,0 +1,32 @@
+package fetcher_test
+
+import (
+	"fmt"
+	"testing"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
+)
+
+// A ticket's relays lead to each of its sources.
+func TestASourceIsAlsoReachedThroughTheRelaysOfItsTicket(t *testing.T) {
+	const self, relay = "12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS", "12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7rxaQLmS9rZAA"
+	through := "/ip4/1.2.3.4/tcp/4001/p2p/" + relay + "/p2p-circuit"
+	direct := "/ip4/10.0.0.1/tcp/4001"
+	ticket, err := share.NewTicket(share.IDOf(nil), []ma.Multiaddr{ma.StringCast(direct + "/p2p/" + self), ma.StringCast(through + "/p2p/" + self)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("[%s %s]", direct, through)
+	for text, more := range map[string][]string{
+		ticket.String():          nil,
+		share.IDOf(nil).String(): {direct + "/p2p/" + self, through + "/p2p/" + self},
+	} {
+		_, got, err := fetcher.ParseSource(text, more)
+		if err != nil || len(got) != 1 || string(got[0].ID) != self || fmt.Sprint(got[0].Addrs) != want {
+			t.Error(got, err, "want", want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package fetcher
+
+import (
+	"fmt"
+	"slices"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// ParseSource reads a ticket or a share ID, with further peers as multiaddrs that end in /p2p/ID.
+func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, error) {
+	ticket, err := share.Parse(ticketOrID)
+	if err != nil {
+		return share.ID{}, nil, err
+	}
+	id, addrs := ticket.ID, slices.Clone(ticket.Peers)
+	for _, p := range ticket.Peers {
+		_, self := ma.SplitLast(p)
+		for _, r := range ticket.Relays {
+			addrs = append(addrs, r.Encapsulate(circuit).Encapsulate(self.Multiaddr()))
+		}
+	}
+	for _, p := range more {
+		a, err := share.ParseAddr(p)
+		if err != nil {
+			return id, nil, fmt.Errorf("peer %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", p, err)
+		}
+		addrs = append(addrs, a)
+	}
+	sources, err := groupPeers(addrs)
+	return id, sources, err
+}
+
+// circuit stands in an address between a relay and whom it leads to.
+var circuit = ma.StringCast("/p2p-circuit")
+
+// groupPeers gathers the addresses of each peer, in order of first mention, each once.
+func groupPeers(addrs []ma.Multiaddr) ([]peers.Addr, error) {
+	var out []peers.Addr
+	at := map[peers.ID]int{}
+	for _, a := range addrs {
+		where, last := ma.SplitLast(a)
+		if last == nil || last.Protocol().Code != ma.P_P2P {
+			return nil, fmt.Errorf("peer %q does not end in /p2p/ID", a)
+		}
+		id := peers.ID(last.Value())
+		i, ok := at[id]
+		if !ok {
+			i = len(out)
+			at[id] = i
+			out = append(out, peers.Addr{ID: id})
+		}
+		if s := where.String(); len(where) > 0 && !slices.Contains(out[i].Addrs, s) {
+			out[i].Addrs = append(out[i].Addrs, s)
+		}
+	}
+	return out, nil
+}
