@@ -101,10 +101,7 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		n.program.StopTransfer(h)
-		if err = <-ended; errors.Is(err, ErrStopped) {
-			err = fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
-		}
+		err = outOfTime(ctx, ended, func() { n.program.StopTransfer(h) })
 	}
 	if !errors.Is(err, errListed) {
 		return nil, err
@@ -113,4 +110,22 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 		n.log.Warn("the manifest was not kept", "error", err)
 	}
 	return got.list, nil
+}
+
+// outOfTime ends a question after the end of ctx. On a busy machine the transfer looks at
+// its own limit late, and its word says more than a deadline: it is waited for, 2 s.
+func outOfTime(ctx context.Context, ended <-chan error, stop func()) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(2 * time.Second):
+		}
+	}
+	stop()
+	err := <-ended
+	if errors.Is(err, ErrStopped) {
+		err = fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
+	}
+	return err
 }
