@@ -1,0 +1,181 @@
+package scenarios
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// electing are scenarios of fleets that elect, beside those of one mishap each: many
+// members, every way of being cut off, and how soon somebody leases.
+var electing = []*simnet.Scenario{
+	{
+		Name:   "election-fleet",
+		Says:   "Many members share a thin line; two coordinators and a member are killed, and the store is away for a minute.",
+		Nodes:  10,
+		Fewest: 3,
+		Only:   storeIsModelled,
+		Set:    fleetOfMany,
+	},
+	{
+		Name: "election-cut",
+		Says: "Members of a fleet cannot reach the store, or each other, in one of all combinations.",
+		Only: storeIsModelled,
+		Set:  func(r *simnet.Run) { cutOff(r, r.Rand("cut").IntN(1<<cuttable)) },
+	},
+	{
+		Name: "election-takeover",
+		Says: "The coordinator of a fleet is killed, and is back at once, late, or never: others lease in time.",
+		Only: storeIsModelled,
+		Set: func(r *simnet.Run) {
+			f := newElectors(r, 12, 4)
+			f.slowly(8 * simnet.Mbit)
+			f.joinAll(simnet.FetchOptions{Config: patient(), MayFail: true})
+			rng := r.Rand("takeover")
+			back := []time.Duration{500 * time.Millisecond, 5 * time.Second, time.Hour}[rng.IntN(3)]
+			r.After(3*time.Second+time.Duration(rng.IntN(3000))*time.Millisecond, func() {
+				f.store.Holder().Kill()
+				r.After(back, f.store.Holder().Start)
+				f.takeover(2 * fleet.DefaultHeartbeat)
+				f.leases(2*fleet.DefaultHeartbeat + min(back+2*time.Second, settling))
+			})
+			f.copies(1.1)
+		},
+	},
+	{
+		Name: "election-late-large",
+		Says: "A node joins a fleet when the others have everything, and is done about as soon as its line allows.",
+		Only: storeIsModelled,
+		Set: func(r *simnet.Run) {
+			f := newElectors(r, 48, 3)
+			f.joinAll(simnet.FetchOptions{})
+			r.After(40*time.Second, func() {
+				line := even(100*simnet.Mbit, 2*time.Millisecond)
+				late := r.Add(simnet.NodeConfig{Name: "late", Store: f.store, Line: line}).Elect(f.c, simnet.FetchOptions{}, f.source)
+				r.Finally(func() {
+					limit := time.Duration(float64(f.c.Bytes()) / line.Down * float64(time.Second))
+					r.Expect(late.Took() <= limit*11/10, "it took %v, and its line needs %v", late.Took(), limit)
+				})
+			})
+			r.AtLeast(45 * time.Second)
+			f.copies(1.02)
+		},
+	},
+}
+
+// settling is how long a new coordinator waits for the members of before.
+const settling = 10 * time.Second
+
+// fleetOfMany has one copy over the line take 100 s. The share is small: what enters
+// beside one copy are the lists of files, and what three members were fetching when they
+// were killed, two pieces each.
+func fleetOfMany(r *simnet.Run) {
+	f := newElectors(r, 1, r.Nodes)
+	if f.c = r.Folder("many", 192, 64<<10); r.Nodes > 30 {
+		f.c = r.File("large", 64<<20)
+	}
+	f.source.Seed(f.c)
+	line := float64(f.c.Bytes()) / 100
+	f.slowly(line)
+	most := 1.005 + 6/float64(f.c.Manifest.Layout().Pieces()) + float64((r.Nodes+3)*len(f.c.Manifest.Bytes()))/float64(f.c.Bytes())
+	f.joinAll(simnet.FetchOptions{Config: patient()})
+	rng := r.Rand("fleet")
+	kill := func(x *simnet.Node) {
+		x.Kill()
+		r.After(5*time.Second, x.Start)
+	}
+	for _, at := range []time.Duration{8 * time.Second, 22 * time.Second} {
+		r.After(at+time.Duration(rng.IntN(2000))*time.Millisecond, func() {
+			kill(f.store.Holder())
+			f.takeover(2 * fleet.DefaultHeartbeat)
+		})
+	}
+	r.After(36*time.Second, func() {
+		x := f.members[rng.IntN(len(f.members))]
+		for x == f.store.Holder() {
+			x = f.members[rng.IntN(len(f.members))]
+		}
+		kill(x)
+	})
+	r.After(55*time.Second, func() {
+		f.store.Stop()
+		r.After(time.Minute, f.store.Start)
+	})
+	f.copies(most)
+	f.elected(3)
+	r.Finally(func() {
+		limit := 115*time.Second + settling
+		for _, x := range f.fetches {
+			r.Expect(x.Took() <= limit, "%s took %v, and at most %v are allowed", x.Node().Name(), x.Took(), limit)
+		}
+	})
+}
+
+// cuttable is how many paths there are between three members and the store of cutOff.
+const cuttable = 6
+
+// cutOff has three members of whom, for 25 s, some cannot reach the store (bits 0 to 2)
+// and some not each other (3 to 5). Parts that cannot reach one another fetch a copy
+// each at most, and of what was fetched when they can again nothing enters any more.
+func cutOff(r *simnet.Run, which int) {
+	f := newElectors(r, 6, 3)
+	f.slowly(1.2 * simnet.Mbit)
+	f.joinAll(simnet.FetchOptions{Config: patient()})
+	r.Timeline().Note("cut off in way %06b", which)
+	at := 2*time.Second + time.Duration(r.Rand("when").IntN(8000))*time.Millisecond
+	for i, x := range f.members {
+		if which>>i&1 != 0 {
+			r.After(at, func() { f.store.Cut(x) })
+		}
+		if y := f.members[(i+1)%3]; which>>(3+i)&1 != 0 {
+			r.After(at, func() { r.After(25*time.Second, r.Partition([]*simnet.Node{x}, []*simnet.Node{y})) })
+		}
+	}
+	r.After(at+25*time.Second, f.store.Heal)
+	parts, most := 1.0, 1.02
+	switch which >> 3 {
+	case 0b001, 0b010, 0b100: // a way round is left, and for a while two may lease
+		most = 1.2
+	case 0b011, 0b101, 0b110:
+		parts, most = 2, 2
+	case 0b111:
+		parts, most = 3, 3
+	}
+	f.copies(most)
+	r.Finally(func() {
+		for _, x := range f.fetches { // the source's line needs 42 s
+			r.Expect(x.Took() <= time.Duration(parts)*60*time.Second, "%s took %v", x.Node().Name(), x.Took())
+		}
+	})
+}
+
+// leases expects that from now it takes no longer until another coordinator leases what
+// was leased to nobody.
+func (f *electors) leases(within time.Duration) {
+	began, term, observed := f.r.Elapsed(), f.store.Terms()[len(f.store.Terms())-1].Term, f.r.Observe
+	done := false
+	f.r.Observe = func(d system.Delivery) {
+		observed(d)
+		m, ok := d.Message.(wire.LeaseResponse)
+		if done || !ok || m.Refused != "" || len(m.Leases) == 0 || uint64(m.Leases[0].Token>>40) <= term {
+			return
+		}
+		done = true
+		took := f.r.Elapsed() - began
+		f.r.Timeline().Note("%v after the kill somebody leases again", took)
+		f.r.Expect(took <= within, "it took %v to lease anything, and at most %v is allowed", took, within)
+	}
+	f.r.Finally(func() { f.r.Expect(done, "nobody leased anything") })
+}
+
+// everyCut are scenarios of each way of being cut off.
+func everyCut() (all []*simnet.Scenario) {
+	for which := range 1 << cuttable {
+		all = append(all, &simnet.Scenario{Name: fmt.Sprintf("cut %06b", which), Only: storeIsModelled, Set: func(r *simnet.Run) { cutOff(r, which) }})
+	}
+	return all
+}

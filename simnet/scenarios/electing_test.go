@@ -1,0 +1,43 @@
+package scenarios
+
+import (
+	"os"
+	"testing"
+
+	"github.com/piecelease/fetcher/simnet"
+)
+
+// tried runs a scenario once, and fails if that does not end well.
+func tried(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) {
+	t.Helper()
+	r := s.Run(seed, nodes)
+	if !r.OK() {
+		t.Error(r.Report())
+	}
+	t.Logf("%s, seed %d, %d nodes: %v virtual, %.3f copies, %d thousand steps", s.Name, seed, nodes, r.Virtual, r.Copies, r.Steps/1000)
+}
+
+// TestEveryWayOfBeingCutOff is the table of all combinations in which three members
+// cannot reach the store or each other; without SIM_SEEDS every seventh of them.
+func TestEveryWayOfBeingCutOff(t *testing.T) {
+	t.Parallel()
+	all, step := everyCut(), 7
+	if os.Getenv("SIM_SEEDS") != "" {
+		step = 1
+	}
+	for i := 0; i < len(all); i += step {
+		tried(t, all[i], 1, 0)
+	}
+}
+
+// TestFleetsOfAllSizes has three members, and with SIM_LARGE=1 also 30.
+func TestFleetsOfAllSizes(t *testing.T) {
+	t.Parallel()
+	sizes := []int{3}
+	if os.Getenv("SIM_LARGE") != "" {
+		sizes = []int{3, 30}
+	}
+	for _, nodes := range sizes {
+		tried(t, Find("election-fleet"), 1, nodes)
+	}
+}
