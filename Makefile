@@ -2,7 +2,7 @@
 # make demo       share docs from one process, fetch it with another, compare
 # make services   NATS and etcd on this machine, for rounds, until Ctrl-C
 # make test       the tests
-# make examples   the tests of the apps in examples, each a module of its own
+# make examples   the tests of the apps in examples, and of deploy/fleet, each a module of its own
 # make check      what must pass before a change is handed in
 # make interop    the binary and an implementation in JavaScript, both ways
 # make page       the page of a node in a browser; needs Node 20, npm and Chromium
