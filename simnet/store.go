@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/memkv"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // Store is a store of rounds in a world, by which nodes elect who coordinates what
@@ -103,6 +105,17 @@ func (s *Store) elections(x *Node) *actors.Elections {
 func (x *Node) Elect(c *Content, opt FetchOptions, sources ...*Node) *Fetch {
 	opt.Config.Fleet.Secret = FleetSecret
 	return x.FetchWith(c, opt, sources...)
+}
+
+// OnLease has f told the term of each answer by which a coordinator leases something.
+func (n *Net) OnLease(f func(term uint64)) {
+	observed := n.Observe
+	n.Observe = func(d system.Delivery) {
+		observed(d)
+		if m, ok := d.Message.(wire.LeaseResponse); ok && m.Refused == "" && len(m.Leases) > 0 {
+			f(uint64(m.Leases[0].Token >> 40))
+		}
+	}
 }
 
 type storeView struct {

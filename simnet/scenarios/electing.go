@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/simnet"
-	"github.com/piecelease/fetcher/wire"
 )
 
 // electing are scenarios of fleets that elect, beside those of one mishap each: many
@@ -156,19 +154,17 @@ func cutOff(r *simnet.Run, which int) {
 // leases expects that from now it takes no longer until another coordinator leases what
 // was leased to nobody.
 func (f *electors) leases(within time.Duration) {
-	began, term, observed := f.r.Elapsed(), f.store.Terms()[len(f.store.Terms())-1].Term, f.r.Observe
+	began, last := f.r.Elapsed(), f.store.Terms()[len(f.store.Terms())-1].Term
 	done := false
-	f.r.Observe = func(d system.Delivery) {
-		observed(d)
-		m, ok := d.Message.(wire.LeaseResponse)
-		if done || !ok || m.Refused != "" || len(m.Leases) == 0 || uint64(m.Leases[0].Token>>40) <= term {
+	f.r.OnLease(func(term uint64) {
+		if done || term <= last {
 			return
 		}
 		done = true
 		took := f.r.Elapsed() - began
 		f.r.Timeline().Note("%v after the kill somebody leases again", took)
 		f.r.Expect(took <= within, "it took %v to lease anything, and at most %v is allowed", took, within)
-	}
+	})
 	f.r.Finally(func() { f.r.Expect(done, "nobody leased anything") })
 }
 
