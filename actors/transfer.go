@@ -335,7 +335,7 @@ func (t *transferActor) leasing() TransferConfig {
 func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
 	t.run = x.Run
 	self, layout, cfg, have := ctx.Self(), t.manifest.Layout(), t.leasing(), x.Have.Clone()
-	plan := leasemgr.Plan{Layout: layout, Verified: x.Have.Clone(), Wanted: x.Wanted, Epoch: t.target.Epoch(), Seed: t.s.Seed("leases " + t.cmd.Share.String()), OnDemand: t.cmd.Config.OnDemand}
+	plan := leasemgr.Plan{Layout: layout, Verified: x.Have.Clone(), Wanted: x.Wanted, Epoch: t.target.Epoch(), Self: t.s.Self(), Seed: t.s.Seed("leases " + t.cmd.Share.String()), OnDemand: t.cmd.Config.OnDemand}
 	leases := func() actor.Actor { return newLeaseManager(t.s, self, t.ration, cfg, t.manifest, plan) }
 	name := "leases-"
 	if cfg.Fleet.Used() {

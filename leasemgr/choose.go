@@ -102,6 +102,7 @@ func (m *Manager) sortWord(w int, x uint64, base int) {
 
 // choose is the piece a source should fetch next, with its rank.
 func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
+	s.left = false
 	if s.have.n == 0 || m.pool.count == 0 {
 		return 0, 0, false
 	}
@@ -112,7 +113,7 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 		return m.onlyHere(s)
 	}
 	if s.have.n == m.space.n {
-		p, rank, ok = m.rarest(s)
+		p, rank, ok = m.rarestOfAll(s)
 	} else {
 		p, rank, ok = m.rarestOfSome(s)
 	}
@@ -124,21 +125,43 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 	return p, rank, ok
 }
 
-// rarest is the next piece for a source that has the whole share: any of the
-// lowest rank will do, so there is nothing to remember but where to go on.
-func (m *Manager) rarest(s *source) (uint32, int, bool) {
-	c := &s.cursor
+// rarestOfAll is the next piece for a source that has the whole share: first one that
+// we are to ask for, and not another who fetches the share.
+func (m *Manager) rarestOfAll(s *source) (p uint32, rank int, ok bool) {
+	if rivals := m.rivals(s); len(rivals) > 0 {
+		fed := m.fed(s)
+		p, rank, ok = m.rarest(s, rivals, fed)
+		if s.left = fed && !ok; ok || fed {
+			return p, rank, ok
+		}
+	}
+	return m.rarest(s, nil, false)
+}
+
+// rarest is the next piece for it, without those that are for rivals: any of the lowest
+// rank will do, so there is nothing to remember but where to go on. What is urgent or
+// begun is for nobody else; and unless they are relied on, nothing of ours goes before
+// what has priority.
+func (m *Manager) rarest(s *source, rivals []uint64, relied bool) (uint32, int, bool) {
+	c, tries, level := &s.cursor, mostTries, 0
 	for r := m.pool.first(0); r >= 0; r = m.pool.first(r + 1) {
-		l, n := m.pool.layers[r], uint32(m.space.n)
+		if r/perLevel > level && tries < mostTries && !relied {
+			break
+		}
+		level = r / perLevel
+		l, n, rivals := m.pool.layers[r], uint32(m.space.n), rivals
+		if level == 0 || r%perLevel == 0 {
+			rivals = nil
+		}
 		if m.jumps(s, l, r) {
 			c.pos = c.spot
 		} else if c.rank != r || !c.walks {
 			c.pos = m.lot(s, r)
 		}
 		c.rank, c.walks = r, true
-		p, ok := m.nextOf(s, l, c.pos, n)
+		p, ok := m.ourNext(s, l, c.pos, n, rivals, &tries)
 		if !ok {
-			p, ok = m.nextOf(s, l, 0, c.pos)
+			p, ok = m.ourNext(s, l, 0, c.pos, rivals, &tries)
 		}
 		if ok {
 			c.pos = p

@@ -126,6 +126,7 @@ type Plan struct {
 	Verified *share.Set // pieces we have; nil: none
 	Wanted   *share.Set // pieces to fetch, whether we have them or not; nil: all
 	Epoch    uint64     // grows each time the transfer is opened: the upper 24 bits of tokens
+	Self     peers.ID   // this node, if it fetches for itself alone: see ours.go
 	Seed     uint64     // breaks ties between equally rare pieces
 	OnDemand bool       // only what readers will read soon is leased
 }

@@ -43,7 +43,8 @@
 // source has just failed goes to others for a while, unless all have failed with it.
 // One that a source has just given to others is fetched from those; and the source
 // of a crowd is asked for nothing that others have, while they bring enough. See
-// elsewhere.go.
+// elsewhere.go. Of what is equally urgent, a source that has the whole share is asked first
+// for pieces that nobody else who fetches it is to ask for. See ours.go.
 //
 // # Who is told
 //

@@ -93,18 +93,32 @@ func (s *source) defers(p uint32) bool {
 	return yes
 }
 
+// flow is bytes per second, smoothed over flowMemory.
+type flow struct {
+	rate float64
+	at   instant // when that was so
+}
+
+func (f *flow) add(n uint32, now instant) {
+	f.rate, f.at = f.now(now)+float64(n)/flowMemory.Seconds(), now
+}
+
+func (f *flow) now(now instant) float64 {
+	return f.rate * math.Exp(-float64(now-f.at)/float64(flowMemory))
+}
+
 // flows counts n bytes that came from a source.
 func (m *Manager) flows(s *source, n uint32) {
 	if m.clock.at >= s.spareTo {
-		m.flow = m.flowing() + float64(n)/flowMemory.Seconds()
-		m.flowAt = m.clock.at
+		m.flow.add(n, m.clock.at)
+	}
+	if s.have.n < m.space.n {
+		m.fromParts.add(n, m.clock.at)
 	}
 }
 
 // flowing is what the sources bring that are not to be spared, in bytes per second.
-func (m *Manager) flowing() float64 {
-	return m.flow * math.Exp(-float64(m.clock.at-m.flowAt)/float64(flowMemory))
-}
+func (m *Manager) flowing() float64 { return m.flow.now(m.clock.at) }
 
 // spared says whether a source is asked only for what nobody else has.
 func (m *Manager) spared(s *source) bool {

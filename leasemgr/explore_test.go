@@ -268,7 +268,7 @@ func (m *Manager) clone() *Manager {
 	n.todo.Revoked, n.todo.Expired, n.todo.Finished = slices.Clone(m.todo.Revoked), slices.Clone(m.todo.Expired), slices.Clone(m.todo.Finished)
 	n.todo.Urgent = slices.Clone(m.todo.Urgent)
 	n.returned, n.wake = slices.Clone(m.returned), slices.Clone(m.wake)
-	n.byID = maps.Clone(m.byID)
+	n.byID, n.lots = maps.Clone(m.byID), nil
 	n.sources = make([]*source, len(m.sources))
 	for i, s := range m.sources {
 		if s == nil {

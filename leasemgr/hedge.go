@@ -150,7 +150,7 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	if best.at != 0 {
 		return m.second(i, best), Refusal{}
 	}
-	if s := m.sources[i]; len(s.deferred) > 0 || m.spared(s) {
+	if s := m.sources[i]; len(s.deferred) > 0 || s.left || m.spared(s) {
 		return 0, m.spare(s, next)
 	}
 	if next == never && m.onDemand {

@@ -40,6 +40,9 @@ func newMachine(t *rapid.T, only int) *machine {
 	}
 	x := &machine{t: t, fatal: t.Fatalf, only: only, n: n, now: time.Unix(1000, 0), live: map[share.Token]Lease{}, open: map[peers.ID]int{}}
 	plan := Plan{Layout: lengths, Epoch: uint64(rapid.IntRange(0, 3).Draw(t, "epoch")), Seed: rapid.Uint64().Draw(t, "seed")}
+	if rapid.Bool().Draw(t, "beside others") {
+		plan.Self = "self"
+	}
 	if rapid.Bool().Draw(t, "resumed") {
 		plan.Verified = x.set("verified")
 	}
@@ -155,11 +158,16 @@ func (x *machine) holders(p share.Piece) (out []Lease) {
 // grantable are the pieces source s could be granted that nobody holds.
 func (x *machine) grantable(s *source) (out []uint32) {
 	for p := range uint32(x.n) {
-		if x.m.state(p) == IsWanted && x.m.may(s, p) && (!x.m.spared(s) || x.needs(s, p)) {
+		if x.m.state(p) == IsWanted && x.m.may(s, p) && (!x.m.spared(s) || x.needs(s, p)) && !x.leaves(s, p) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// leaves says whether p is left to others who fetch the share too.
+func (x *machine) leaves(s *source, p uint32) bool {
+	return s.have.n == x.n && !x.m.spared(s) && x.m.fed(s) && x.m.rank(p) > perLevel && !x.m.begun.has(p) && x.m.another(x.m.rivals(s), p)
 }
 
 // needs says whether a source has to be asked for p though it is spared.
@@ -248,6 +256,10 @@ func (x *machine) granted(l Lease, s *source, could []uint32) {
 				break // it is asked for what must be, whatever the order
 			}
 			a, b := x.order(p), x.order(uint32(l.Piece))
+			if s.have.n == x.n && len(x.m.rivals(s)) > 0 { // of what is equally urgent our own goes first
+				x.claim(16, a[0] >= b[0] || x.m.fed(s), "granted %d %v before %d %v", l.Piece, b, p, a)
+				continue
+			}
 			x.claim(16, slices.Compare(a[:], b[:]) >= 0, "granted %d %v before %d %v", l.Piece, b, p, a)
 		}
 	case len(others) == 0:
@@ -291,7 +303,7 @@ func (x *machine) refused(id peers.ID, no Refusal, s *source, could []uint32, be
 	case Spared:
 		x.claim(10, len(could) == 0, "spared with %v to do", could)
 		x.claim(10, !no.Until.IsZero() && no.Until.Sub(x.now) <= time.Duration(lookAgain), "spared until %v", no.Until)
-		x.claim(10, x.m.spared(s) || len(s.deferred) > 0, "spared without need")
+		x.claim(10, x.m.spared(s) || s.left || len(s.deferred) > 0, "spared without need")
 	case NoneHere, AllLeased:
 		x.claim(10, len(could) == 0, "refused (%s) with %v to do", no.Reason, could)
 		x.claim(10, (no.Reason == AllLeased) == !no.Until.IsZero(), "%v", no)

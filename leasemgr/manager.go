@@ -72,8 +72,12 @@ type Manager struct {
 	offerAt  instant  // when more are told
 	offers   int      // how many are told then
 
-	flow   float64 // bytes per second that come from sources that are not to be spared
-	flowAt instant // when that was so
+	flow      flow // of sources that are not to be spared
+	fromParts flow // of sources that miss some of the share
+
+	self    peers.ID
+	ownLots uint64   // see lotsOf
+	lots    []uint64 // of rivals, kept for the next time
 
 	offerTurn int // where in asleep that goes on
 }
@@ -100,7 +104,10 @@ type Stats struct {
 type source struct {
 	id     peers.ID
 	serial uint64 // no other source of this manager has it, then or now
+	lots   uint64 // see lotsOf
 	have   haves
+	told   bool // what it has
+	left   bool // what is wanted of it was left to others, when last looked at
 	cursor cursor
 
 	head, tail uint32 // its leases, in the order of grants
@@ -135,6 +142,8 @@ func New(cfg Config, plan Plan, now time.Time) *Manager {
 		layout:   plan.Layout,
 		space:    sp,
 		seed:     plan.Seed,
+		self:     plan.Self,
+		ownLots:  lotsOf(plan.Self),
 		onDemand: plan.OnDemand,
 		clock:    clock{wall: now},
 		plan:     make(bitmap, sp.words),
@@ -191,7 +200,7 @@ func (m *Manager) AddSource(id peers.ID, now time.Time) {
 		return
 	}
 	m.serial++
-	s := &source{id: id, serial: m.serial, score: 1}
+	s := &source{id: id, serial: m.serial, lots: lotsOf(id), score: 1}
 	i := uint32(len(m.sources))
 	if n := len(m.gaps); n > 0 {
 		i, m.gaps = m.gaps[n-1], m.gaps[:n-1]

@@ -19,7 +19,7 @@ func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	}
 	s := m.sources[i]
 	m.uncount(s)
-	s.have = m.space.parse(have)
+	s.have, s.told = m.space.parse(have), true
 	m.count(s)
 	s.cursor = cursor{}
 	for at := s.head; at != 0; {

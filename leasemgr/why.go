@@ -136,7 +136,7 @@ func (m *Manager) findings(p uint32) (f findings) {
 			f.shunned = append(f.shunned, s)
 		case s.defers(p):
 			f.gave = append(f.gave, s)
-		case m.spared(s):
+		case s.left, m.spared(s):
 			spared++
 		case !m.room(s, int64(m.layout.PieceLen(share.Piece(p)))):
 			f.full++

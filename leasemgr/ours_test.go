@@ -1,0 +1,158 @@
+package leasemgr
+
+import (
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// beside is a manager of one of three who fetch the same share from "s".
+func beside(t *testing.T, self peers.ID, n int) *rig {
+	r := newRig(t, n, Config{MaxSmallLeases: 1000})
+	r.m.self, r.m.ownLots = self, lotsOf(self)
+	r.add("s").full("s")
+	for _, id := range []peers.ID{"a", "b", "c"} {
+		if id != self {
+			r.add(id).has(id)
+		}
+	}
+	return r
+}
+
+// ours are the pieces that are for nobody else to ask for.
+func (r *rig) ours() map[share.Piece]bool {
+	out := map[share.Piece]bool{}
+	rivals := r.m.rivals(r.m.sources[r.m.byID["s"]])
+	for p := range uint32(r.n) {
+		if !r.m.another(rivals, p) {
+			out[share.Piece(p)] = true
+		}
+	}
+	return out
+}
+
+// feeds has a source that has one piece bring some of it at a rate, for some seconds.
+func (r *rig) feeds(id peers.ID, p share.Piece, rate, seconds int) {
+	r.t.Helper()
+	r.m.Have(id, []share.Piece{p}, r.now)
+	r.m.SetPriority(p, 1, High, r.now)
+	r.feed(id, rate, seconds)
+}
+
+func TestEachPieceIsOneRivalsToAskFor(t *testing.T) {
+	for _, n := range []int{96, 20_000} {
+		of := map[share.Piece]int{}
+		for _, id := range []peers.ID{"a", "b", "c"} {
+			ours := beside(t, id, n).ours()
+			for p := range ours {
+				of[p]++
+			}
+			if len(ours) < n/5 || len(ours) > n/2 {
+				t.Errorf("%s has %d of %d", id, len(ours), n)
+			}
+		}
+		for p := range share.Piece(n) {
+			if of[p] != 1 {
+				t.Fatalf("piece %d is for %d of them", p, of[p])
+			}
+		}
+	}
+}
+
+// In a large share neighbours stay together, or disks would jump at each piece.
+func TestLotsAreDrawnForRuns(t *testing.T) {
+	const n = 100_000
+	ours, runs := beside(t, "a", n).ours(), 0
+	for p := range share.Piece(n) {
+		if ours[p] && !ours[p-1] {
+			runs++
+		}
+	}
+	if mean := float64(len(ours)) / float64(runs); mean < n/lotPieces {
+		t.Errorf("runs of %.1f pieces", mean)
+	}
+}
+
+func TestWhatIsOursIsAskedForFirst(t *testing.T) {
+	r := beside(t, "a", 60)
+	ours := r.ours()
+	for i, l := range r.get("s", 60) {
+		if want := i < len(ours); ours[l.Piece] != want {
+			t.Fatalf("%d of %d is %d", i, len(ours), l.Piece)
+		}
+	}
+}
+
+func TestOneWhoFetchesAloneHasAllToAskFor(t *testing.T) {
+	r := beside(t, "", 60)
+	if n := len(r.ours()); n != 60 {
+		t.Errorf("%d of 60", n)
+	}
+	r = beside(t, "a", 60)
+	r.full("b")
+	r.m.Rank("c", 1, true, r.now)
+	r.add("d")
+	if n := len(r.ours()); n != 60 {
+		t.Errorf("%d of 60 beside a whole one, a banned one, and one that has not said what it has", n)
+	}
+}
+
+func TestTheRestIsLeftToThoseWhoBringIt(t *testing.T) {
+	r := beside(t, "a", 60).rate("s", 100_000, 0)
+	ours := r.ours()
+	var p share.Piece
+	for ours[p] {
+		p++
+	}
+	r.feeds("b", p, 400_000, 8)
+	left := 60
+	for got := r.get("s", 1); len(got) > 0; got = r.get("s", 1) {
+		if l := got[0]; !ours[l.Piece] && l.Piece != p {
+			t.Fatalf("asks for %d", l.Piece)
+		}
+		left--
+		r.done(got[0])
+	}
+	if left == 0 {
+		t.Fatal("everything was asked for")
+	}
+	no := r.not("s", Spared)
+	if d := no.Until.Sub(r.now); d <= 0 || d > time.Second {
+		t.Errorf("asks again in %v", d)
+	}
+	r.pass(5 * time.Second) // they bring no more
+	if p := r.one("s").Piece; ours[p] {
+		t.Errorf("asks for %d", p)
+	}
+}
+
+func TestUrgentAndBegunPiecesAreLeftToNobody(t *testing.T) {
+	r := beside(t, "a", 60)
+	ours := r.ours()
+	var theirs []share.Piece
+	for p := range share.Piece(60) {
+		if !ours[p] {
+			theirs = append(theirs, p)
+		}
+	}
+	r.m.SetPriority(theirs[0], 1, High, r.now)
+	r.m.Begun(theirs[1])
+	equal(t, "first", r.one("s").Piece, theirs[0])
+	equal(t, "second", r.one("s").Piece, theirs[1])
+	if p := r.one("s").Piece; !ours[p] {
+		t.Errorf("third is %d", p)
+	}
+}
+
+// What is of less priority waits, though it is ours and the other is not.
+func TestPriorityGoesBeforeLots(t *testing.T) {
+	r := beside(t, "a", 60)
+	r.m.SetPriority(0, 30, Low, r.now)
+	for i, l := range r.get("s", 60) {
+		if want := i < 30; (l.Piece >= 30) != want {
+			t.Fatalf("%d is %d", i, l.Piece)
+		}
+	}
+}
