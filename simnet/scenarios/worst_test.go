@@ -132,8 +132,8 @@ func TestWhatIsWorseThanItEverWasIsAFault(t *testing.T) {
 		}
 		return rules
 	}
-	liars, shares, nat := *Find("liars-mute-honest"), *Find("many-shares"), *Find("behind-nat")
-	for _, s := range []simnet.Scenario{liars, shares, nat} {
+	liars, shares, nat, bad := *Find("liars-mute-honest"), *Find("many-shares"), *Find("behind-nat"), *Find("bad-day")
+	for _, s := range []simnet.Scenario{liars, shares, nat, bad} {
 		if got := worse(s, func(*simnet.Worst) {}); len(got) > 0 {
 			t.Errorf("%s: %v", s.Name, got)
 		}
@@ -145,7 +145,7 @@ func TestWhatIsWorseThanItEverWasIsAFault(t *testing.T) {
 		"it took ":             worse(liars, func(w *simnet.Worst) { w.Virtual = 0 }),
 		" leases were given ":  worse(liars, func(w *simnet.Worst) { w.Leases.Returned = 0 }),
 		" leases expired":      worse(shares, func(w *simnet.Worst) { w.Leases.Expired = 0 }),
-		" leases were revoked": worse(nat, func(w *simnet.Worst) { w.Leases.Revoked = 0 }),
+		" leases were revoked": worse(bad, func(w *simnet.Worst) { w.Leases.Revoked = 0 }),
 		" of all bytes came ":  worse(nat, func(w *simnet.Worst) { w.Twice = -1 }),
 	} {
 		if len(got) != 1 || !strings.HasPrefix(got[0], "worse: ") || !strings.Contains(got[0], want) {
