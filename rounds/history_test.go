@@ -66,7 +66,9 @@ func seeds() (n int, minutes int) {
 	return 6, 8
 }
 
-func TestHistories(t *testing.T) {
+// Histories of many clients, whose records, guards and pointer are looked at one by one. The
+// invariants 54 to 59 of rounds have tests by these names.
+func TestInvariant54OneWinsARoundThatIsFree(t *testing.T) {
 	n, minutes := seeds()
 	for _, office := range []bool{false, true} {
 		total := map[string]int{}

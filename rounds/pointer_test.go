@@ -26,7 +26,7 @@ func stale(t *testing.T, err error, current rounds.Target) {
 }
 
 // Invariant 57.
-func TestThePointerMovesForwardOnly(t *testing.T) {
+func TestInvariant57ThePointerMovesForwardOnly(t *testing.T) {
 	m := memkv.New()
 	p := newPointer(t, m)
 	if _, err := p.Get(t.Context()); !errors.Is(err, rounds.ErrNever) {

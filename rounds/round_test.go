@@ -86,7 +86,7 @@ func TestClocksThatDifferByLittleAreNotReported(t *testing.T) {
 }
 
 // Invariant 58: no record wedges the fleet, whatever it says.
-func TestARecordThatEndsTooLateIsFree(t *testing.T) {
+func TestInvariant58ARecordThatEndsTooLateIsFree(t *testing.T) {
 	const max = 24 * time.Hour
 	for _, c := range []struct {
 		acquired time.Duration // after our now
@@ -233,7 +233,7 @@ func TestAClosedOfficeIsTakenAgainWithANewTerm(t *testing.T) {
 }
 
 // Invariant 59.
-func TestAJobIsResumedWithItsTermAlone(t *testing.T) {
+func TestInvariant59AJobIsResumedWithItsTermAlone(t *testing.T) {
 	m := memkv.New()
 	a := job(t, m, "a")
 	old := a.free(t, time.Hour, 1)
@@ -268,7 +268,7 @@ func TestAJobIsResumedWithItsTermAlone(t *testing.T) {
 }
 
 // Invariant 55, and terms that grow over what cannot be read.
-func TestDamagedAndDeletedRecordsAreFreeAndTermsGrow(t *testing.T) {
+func TestInvariant55DamagedAndDeletedRecordsAreFreeAndTermsGrow(t *testing.T) {
 	for _, value := range []string{
 		"", "garbage", "{}", "null", "[]", `{"term":0,"holder":"x","ttl_ms":1,"acquired":"2030-01-01T00:00:00Z"}`,
 		`{"term":18446744073709551615,"holder":"x","ttl_ms":1000000,"acquired":"2030-01-01T12:00:00Z"}`,
@@ -375,7 +375,7 @@ func TestATermIsAboveAllSigns(t *testing.T) {
 }
 
 // Invariant 56.
-func TestAnOvertakenGuardChangesNothing(t *testing.T) {
+func TestInvariant56AnOvertakenGuardChangesNothing(t *testing.T) {
 	for _, end := range []func(*rounds.Guard) error{
 		func(g *rounds.Guard) error { return g.Complete(t.Context(), "late") },
 		func(g *rounds.Guard) error { return g.Abandon(t.Context(), "late") },
