@@ -9,6 +9,7 @@
 # make alerts     the alerts on nodes; needs promtool
 # make fleet-trial  20 processes in network namespaces, behind a thin line: root, minutes
 # make reach      who can reach whom through which routers: the table of docs/reach.md
+# make soak       two nodes at work for SOAK, 20m: memory, goroutines, descriptors
 # make bench      the benchmarks: minutes, and a quiet machine
 # make bench-peers  beside curl, aria2 and anacrolix/torrent, which are not part of this module
 # make fuzz       every fuzz target, FUZZTIME each
@@ -73,6 +74,11 @@ reach:
 # FLEET_TRIAL members, TRIAL_MIB MiB, TRIAL_MBIT Mbit/s, TRIAL_AWAY seconds without the store.
 fleet-trial:
 	FLEET_TRIAL=$${FLEET_TRIAL:-20} $(GO) test -count=1 -timeout 40m -v -run '^TestFleetTrial$$' ./cmd/fetcher
+
+# Two nodes at work for SOAK; prints what they hold, and fails if that grows.
+.PHONY: soak
+soak:
+	SOAK=$${SOAK:-20m} $(GO) test -count=1 -timeout 0 -v -run '^TestSoak$$' ./cmd/fetcher
 
 fuzz:
 	.ci/fuzz $(FUZZTIME)

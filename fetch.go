@@ -352,6 +352,16 @@ func (t *Transfer) Progress() Progress {
 	return t.last
 }
 
+// Pieces is which pieces of the share are here and verified, those that others have
+// brought and those that were here before; nil before its place on the disk is open. The
+// set is the caller's.
+func (t *Transfer) Pieces() *share.Set {
+	if p := t.place(); p != nil {
+		return p.Verified()
+	}
+	return nil
+}
+
 // Why explains the wait: first what the transfer as a whole is doing, since when
 // and until when, then a line for each source, then one for each missing piece or run of pieces: who has it,
 // who holds it, until when, and what happens next.

@@ -468,6 +468,7 @@ func TestAReaderThatNeverReadsIsCutOff(t *testing.T) {
 		began := time.Now()
 		f.feed.Publish(Event{Type: "entry", Entry: &Entry{Reason: strings.Repeat("x", 1<<20)}})
 		time.Sleep(streamTime + beatEvery)
+		here.SetReadDeadline(time.Now().Add(time.Hour))
 		if _, err := io.Copy(io.Discard, here); err != nil {
 			t.Error(err)
 		}
@@ -499,7 +500,7 @@ func TestTheDescriptionIsOfTheAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(ops)
-	want := []string{"add", "content", "entries", "entry", "events", "files", "history", "limits", "link", "peers", "remove", "set", "setLimits", "sources", "status", "why"}
+	want := []string{"add", "content", "entries", "entry", "events", "files", "history", "limits", "link", "peers", "pieces", "remove", "set", "setLimits", "sources", "status", "why"}
 	if !slices.Equal(ops, want) {
 		t.Errorf("%q, want %q", ops, want)
 	}

@@ -22,6 +22,7 @@ type Node interface {
 	// waited for by Read, for as long as ctx lasts.
 	OpenFile(ctx context.Context, id int64, path string) (Content, error)
 	Sources(ctx context.Context, id int64) ([]Source, error)
+	Pieces(ctx context.Context, id int64) (Pieces, error)
 	Why(ctx context.Context, id int64) ([]string, error)
 	Peers(ctx context.Context) ([]Peer, error)
 	History(ctx context.Context, peer string) ([]Moment, error)
@@ -152,6 +153,13 @@ type File struct {
 	Kind     string `json:"kind" enum:"file,dir,symlink"`
 	Size     int64  `json:"size"`
 	Priority string `json:"priority,omitempty" enum:"skip,low,normal,high"`
+}
+
+// Pieces is which pieces of a share are here.
+type Pieces struct {
+	Pieces int    `json:"pieces" doc:"of the share"`
+	Here   int    `json:"here" doc:"of them, verified"`
+	Map    []byte `json:"map" doc:"a bit for each piece, the first in the lowest bit of the first byte: it is here; base64"`
 }
 
 // Source is a peer that an entry is fetched from.

@@ -258,6 +258,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 	}
 	if e := k.entry(); e.State == catalog.Ended && !e.Paused && (s.Rescan || enough(e, e.Sent, time.Now()) == "") {
 		k.note(func(st *catalog.Status) { st.State, st.Why = catalog.Kept, "" })
+		k.show(api.Opening, "") // until it is served
 		k.poke()
 	}
 	if e := k.entry(); e.State == catalog.Failed && s.Rescan {

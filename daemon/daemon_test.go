@@ -393,7 +393,17 @@ func TestFilesAreReadWhileTheyComeIn(t *testing.T) {
 	if got := read(1 << 20); got != content[1<<20:1<<20+100] {
 		t.Error("wrong bytes while it comes in")
 	}
+	until(t, b, e.ID, "here in part", func(x api.Entry) bool {
+		p, err := b.Pieces(t.Context(), e.ID)
+		if err != nil || p.Pieces < 2 || len(p.Map) != (p.Pieces+7)/8 {
+			t.Errorf("of the pieces are here %+v, %v", p, err)
+		}
+		return p.Here > 0
+	})
 	until(t, b, e.ID, "here", in(api.Served))
+	if p, err := b.Pieces(t.Context(), e.ID); err != nil || p.Here != p.Pieces {
+		t.Errorf("of all pieces are here %+v, %v", p, err)
+	}
 	if got := read(2 << 20); got != content[2<<20:2<<20+100] {
 		t.Error("wrong bytes when it is here")
 	}

@@ -61,6 +61,29 @@ func (d *Daemon) Files(ctx context.Context, id int64) ([]api.File, error) {
 	return out, nil
 }
 
+// Pieces is which pieces of an entry's share are here, while it is fetched or when all of
+// it is here.
+func (d *Daemon) Pieces(ctx context.Context, id int64) (api.Pieces, error) {
+	k, m, err := d.listOf(ctx, id)
+	if err != nil {
+		return api.Pieces{}, err
+	}
+	n := m.Layout().Pieces()
+	here := share.NewSet(n)
+	if t := k.running(); t != nil {
+		if set := t.Pieces(); set != nil {
+			here = set
+		}
+	} else if e := k.entry(); len(e.Only)+len(e.Skip) == 0 && (e.State == catalog.Serving || e.State == catalog.Kept || e.State == catalog.Ended) {
+		for p := range n {
+			here.Add(share.Piece(p))
+		}
+	} else {
+		return api.Pieces{}, api.Refuse(share.ErrHeld, "entry %d is %s: which pieces of it are here is not known now", id, k.view().State)
+	}
+	return api.Pieces{Pieces: n, Here: here.Count(), Map: here.Bytes()}, nil
+}
+
 // Sources is whom an entry is fetched from.
 func (d *Daemon) Sources(_ context.Context, id int64) ([]api.Source, error) {
 	k, err := d.keeper(id)

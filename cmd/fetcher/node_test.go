@@ -352,6 +352,40 @@ func TestTheCommandsOfANode(t *testing.T) {
 	}
 }
 
+// The first SIGTERM ends a node in good order, which waits for those it answers; a second
+// one at once.
+func TestASecondSignalEndsANodeAtOnce(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no SIGTERM")
+	}
+	t.Parallel()
+	n := startNode(t, t.TempDir())
+	at := daemon.Socket(n.dir)
+	asks, err := net.Dial("unix", at) // and does not say what
+	must(t, err)
+	defer asks.Close()
+	_, err = io.WriteString(asks, "GET /v1/node HTTP/1.1\r\nHost:")
+	must(t, err)
+	n.client.Close()
+	must(t, n.cmd.Process.Signal(syscall.SIGTERM))
+	for end := time.Now().Add(30 * time.Second); ; { // until it has heard the first
+		c, err := net.Dial("unix", at)
+		if err != nil {
+			break
+		}
+		c.Close()
+		if time.Now().After(end) {
+			t.Fatal("it answers still")
+		}
+	}
+	must(t, n.cmd.Process.Signal(syscall.SIGTERM))
+	n.cmd.Wait()
+	if code := n.cmd.ProcessState.ExitCode(); code != exitInterrupted || strings.Contains(n.stderr.String(), "ended by SIGTERM") {
+		t.Errorf("exit %d:\n%s", code, n.stderr)
+	}
+	n.cmd = nil
+}
+
 func TestANodeReadsItsSettingsAgainAndEndsInGoodOrder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGHUP")

@@ -1,5 +1,5 @@
 import * as api from './api.js';
-import { h, size, some, short, when, plot, ago } from './dom.js';
+import { h, size, some, short, when, plot, cells, ago } from './dom.js';
 
 const main = document.getElementById('main');
 const status = document.getElementById('status');
@@ -127,15 +127,23 @@ function facts(e) {
     ...row('Served until', [e.seed_time, e.seed_ratio && `sent ${e.seed_ratio} times`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
+// pieceMap draws which pieces are here, at most 200 fields of as many pieces each.
+function pieceMap(p) {
+  const bits = atob(p.map), has = (i) => (bits.charCodeAt(i >> 3) >> (i & 7)) & 1;
+  const n = Math.min(200, p.pieces), fields = new Array(n).fill(0), of = new Array(n).fill(0);
+  for (let i = 0; i < p.pieces; i++) { const f = Math.floor(i * n / p.pieces); of[f]++; fields[f] += has(i); }
+  return cells(fields.map((v, i) => v / of[i]), `${p.here} of ${some(p.pieces, 'piece')} are here`);
+}
+
 async function entry(id) {
-  const head = h('div', {}), list = h('div', {}), from = h('div', {}), why = h('div', {});
+  const head = h('div', {}), list = h('div', {}), from = h('div', {}), why = h('div', {}), map = h('div', {});
   const remove = h('button', { onclick: act(async () => {
     const e = entries.get(id);
     if (!confirm(`Stop ${nameOf(e)} and forget it? Its files stay.`)) return;
     await api.change('DELETE', '/v1/entries/' + id);
     location.hash = '#/';
   }) }, 'Remove');
-  main.replaceChildren(head, h('div', { class: 'tools' }, remove), why, from, list);
+  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), why, from, list);
   let files_, busy = false, looked = 0;
   view = () => {
     const e = entries.get(id);
@@ -148,10 +156,11 @@ async function entry(id) {
     (async () => {
       if (e.files && files_ !== e.share) { list.replaceChildren(files(id, (await api.get(`/v1/entries/${id}/files`)).items)); files_ = e.share; }
       if (e.state === 'fetching') {
+        if (e.files) map.replaceChildren(pieceMap(await api.get(`/v1/entries/${id}/pieces`)));
         from.replaceChildren(sourcesTable((await api.get(`/v1/entries/${id}/sources`)).items) || '');
         const lines = (await api.get(`/v1/entries/${id}/why`)).items;
         why.replaceChildren(h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done'), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
-      } else { from.replaceChildren(); why.replaceChildren(); }
+      } else { from.replaceChildren(); why.replaceChildren(); map.replaceChildren(); }
     })().catch((e) => { if (e.code !== 'held') complain(e); }).finally(() => { busy = false; });
   };
 }

@@ -36,6 +36,23 @@ export function ago(t) {
   return Math.round(s / 86400) + ' days';
 }
 
+// cells draws a row of fields, each as strong as its value from 0 to 1, and says it in words.
+export function cells(values, words) {
+  const ns = 'http://www.w3.org/2000/svg';
+  const svg = document.createElementNS(ns, 'svg');
+  svg.setAttribute('class', 'cells');
+  svg.setAttribute('viewBox', `0 0 ${values.length} 1`);
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('role', 'img');
+  svg.setAttribute('aria-label', words);
+  values.forEach((v, i) => {
+    const r = document.createElementNS(ns, 'rect');
+    for (const [k, x] of Object.entries({ x: i, y: 0, width: 1, height: 1, 'fill-opacity': v })) r.setAttribute(k, x);
+    if (v) svg.append(r);
+  });
+  return h('figure', {}, svg, h('figcaption', { class: 'soft' }, words));
+}
+
 // plot draws numbers as a line, and says the greatest and the last in words.
 export function plot(values, title, text) {
   const ns = 'http://www.w3.org/2000/svg';

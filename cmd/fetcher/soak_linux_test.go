@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// footprint is what a process holds.
+type footprint struct {
+	anonymous               int64 // bytes of memory that no file backs
+	goroutines, descriptors int
+}
+
+// held is what a node holds now, by its metrics and its system.
+func held(t *testing.T, n *daemonProcess, metrics string) (f footprint) {
+	t.Helper()
+	proc := fmt.Sprint("/proc/", n.cmd.Process.Pid)
+	status, err := os.ReadFile(filepath.Join(proc, "status"))
+	must(t, err)
+	if m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status); m != nil {
+		kb, err := strconv.ParseInt(string(m[1]), 10, 64)
+		must(t, err)
+		f.anonymous = kb << 10
+	}
+	open, err := os.ReadDir(filepath.Join(proc, "fd"))
+	must(t, err)
+	f.descriptors = len(open)
+	token, err := os.ReadFile(filepath.Join(n.dir, "token-read"))
+	must(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", metrics, nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+string(token[:len(token)-1]))
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	must(t, err)
+	m := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindSubmatch(b)
+	if m == nil {
+		t.Fatalf("no figures: %.200s", b)
+	}
+	f.goroutines, err = strconv.Atoi(string(m[1]))
+	must(t, err)
+	return f
+}
+
+// worked has a node fetch a share from another, pause and resume it meanwhile, and forget
+// it with its files.
+func worked(t *testing.T, from, to *daemonProcess, src string) {
+	t.Helper()
+	served, err := from.client.Add(t.Context(), api.Add{Paths: []string{src}})
+	must(t, err)
+	e, err := to.client.Add(t.Context(), api.Add{Ticket: served.Ticket})
+	must(t, err)
+	for _, paused := range []bool{true, false} {
+		_, err := to.client.Set(t.Context(), e.ID, api.Set{Paused: &paused, Rescan: !paused})
+		must(t, err)
+	}
+	must(t, to.client.Events(t.Context(), "0-0", func(api.Event) bool {
+		now, err := to.client.Entry(t.Context(), e.ID)
+		must(t, err)
+		return now.State == api.Served
+	}))
+	_, err = to.client.Remove(t.Context(), e.ID, true)
+	must(t, err)
+	_, err = from.client.Remove(t.Context(), served.ID, false)
+	must(t, err)
+}
+
+// Two nodes at work for SOAK, such as 20m. What they hold after a quarter of it they hold
+// at the end: a leak shows as a slope.
+func TestSoak(t *testing.T) {
+	long, err := time.ParseDuration(os.Getenv("SOAK"))
+	if err != nil {
+		t.Skip("SOAK is not set to a time, such as 20m")
+	}
+	every := max(long/60, time.Second)
+	src := t.TempDir()
+	var nodes [2]*daemonProcess
+	var metrics [2]string
+	for i := range nodes {
+		dir, at := t.TempDir(), fmt.Sprint("127.0.0.1:", rig.FreePort(t))
+		nodes[i], metrics[i] = startNode(t, dir, "--http", at, "--into", filepath.Join(dir, "in")), "http://"+at+"/metrics"
+	}
+	var early, late [2]footprint // the most that was held in the second and the last quarter
+	began := time.Now()
+	next, rounds := began.Add(every), 0
+	pace := time.NewTicker(time.Second) // a machine that is used for something else too
+	defer pace.Stop()
+	for ; time.Since(began) < long; <-pace.C {
+		at := filepath.Join(src, fmt.Sprint("share", rounds))
+		writeRandom(t, filepath.Join(at, "f"), 3_000_000, uint64(rounds))
+		writeRandom(t, filepath.Join(at, "a", "g"), 1000, uint64(rounds))
+		worked(t, nodes[rounds%2], nodes[1-rounds%2], at)
+		must(t, os.RemoveAll(at))
+		rounds++
+		if time.Now().Before(next) {
+			continue
+		}
+		next = time.Now().Add(every)
+		gone := time.Since(began)
+		for i, n := range nodes {
+			f := held(t, n, metrics[i])
+			t.Logf("%6.0f s, %d rounds, node %d: %.1f MiB anonymous, %d goroutines, %d descriptors", gone.Seconds(), rounds, i, float64(f.anonymous)/(1<<20), f.goroutines, f.descriptors)
+			switch q := 4 * gone / long; {
+			case q == 1:
+				early[i] = most(early[i], f)
+			case q >= 3:
+				late[i] = most(late[i], f)
+			}
+		}
+	}
+	for i := range nodes {
+		if a, b := early[i], late[i]; b.anonymous > a.anonymous*5/4+8<<20 || b.goroutines > a.goroutines+20 || b.descriptors > a.descriptors+10 {
+			err = errors.Join(err, fmt.Errorf("node %d held %+v, and at the end %+v", i, a, b))
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func most(a, b footprint) footprint {
+	return footprint{max(a.anonymous, b.anonymous), max(a.goroutines, b.goroutines), max(a.descriptors, b.descriptors)}
+}
