@@ -21,6 +21,8 @@ type keeper struct {
 	settle chan struct{}   // closed when the first try has come to something
 	shared fetcher.EntryID // of what run has shared last, as the node counts
 
+	found catalog.State // the state in which run has found the entry
+
 	settled bool // guarded by mu
 }
 
@@ -54,7 +56,9 @@ func (k *keeper) run() {
 	defer k.forget()
 	defer k.unkept()
 	for k.life.Err() == nil {
-		switch e := k.entry(); {
+		e := k.entry()
+		k.found = e.State
+		switch {
 		case e.Paused:
 			k.unkept()
 			k.show(api.Paused, "")
@@ -116,10 +120,20 @@ func (k *keeper) calm() {
 	}
 }
 
+// askedAgain says whether the owner has asked for what is here to be fetched again, while
+// it was looked at: that stands.
+func (k *keeper) askedAgain(s *catalog.Status) bool {
+	return s.State == catalog.Asked && k.found != catalog.Asked
+}
+
 // fail notes that the entry cannot go on.
 func (k *keeper) fail(state catalog.State, why string) {
 	was := k.entry()
-	k.become(func(s *catalog.Status) { s.State, s.Why = state, why })
+	k.become(func(s *catalog.Status) {
+		if state != catalog.Missing || !k.askedAgain(s) {
+			s.State, s.Why = state, why
+		}
+	})
 	if was.State != state {
 		k.d.replaced(k, was.Share)
 	}

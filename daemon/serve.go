@@ -162,7 +162,10 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 			k.d.log.Info("a new version is served", "id", k.id, "name", m.Name, "share", s.ID().String(), "before", st.Share.String())
 			st.Older = append(st.Older, st.Share)
 		}
-		st.State, st.Why, st.Share, st.Title, st.Bytes, st.Files = state, "", s.ID(), m.Name, m.Layout().Bytes(), files
+		if !k.askedAgain(st) {
+			st.State, st.Why = state, ""
+		}
+		st.Share, st.Title, st.Bytes, st.Files = s.ID(), m.Name, m.Layout().Bytes(), files
 	})
 	if was != s.ID() {
 		k.d.replaced(k, was) // another entry may have the same as it was
