@@ -151,7 +151,7 @@ func TestHomesBehindRoutersReachEachOther(t *testing.T) {
 			ways := map[string]bool{}
 			stall := "1m"
 			if c.way == "" {
-				stall = "15s"
+				stall = "30s" // an attempt takes 14 s
 			}
 			r := finish(t, w.in(w.home(1), "fetch", s.ticket, "-o", dir, "--listen", listen, "--stall", stall), func(l line) {
 				if l.Type == "source" {
