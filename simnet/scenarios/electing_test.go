@@ -30,7 +30,7 @@ func TestEveryWayOfBeingCutOff(t *testing.T) {
 	}
 }
 
-// TestFleetsOfAllSizes has three members, and with SIM_LARGE=1 also 30.
+// TestFleetsOfAllSizes has three members, and with SIM_LARGE=1, as in CI, also 30.
 func TestFleetsOfAllSizes(t *testing.T) {
 	t.Parallel()
 	sizes := []int{3}
