@@ -238,14 +238,15 @@ func (r *reach) FilterRemote(id peer.ID, addrs []ma.Multiaddr) (out []ma.Multiad
 	return out
 }
 
-// direct ends connections over a relay with a peer that there is a better one with.
+// direct ends connections over a relay with a peer that there is a better one with. The peer
+// is marked when the relay introduces it: the other end may close that connection first.
 func (h *Host) direct(_ network.Network, c network.Conn) {
 	if c.Stat().Limited {
+		h.host.ConnManager().TagPeer(c.RemotePeer(), punchedTag, 1)
 		return
 	}
 	for _, old := range h.swarm.ConnsToPeer(c.RemotePeer()) {
 		if old.Stat().Limited {
-			h.host.ConnManager().TagPeer(c.RemotePeer(), punchedTag, 1)
 			h.start(func() { old.Close() })
 		}
 	}
@@ -285,7 +286,7 @@ const (
 	Relayed     Way = "relayed" // through a relay alone
 )
 
-// punchedTag marks peers in the connection manager whose connection over a relay was replaced.
+// punchedTag marks peers in the connection manager that a relay introduced.
 const punchedTag = "punched"
 
 // Way is how a peer is connected at present.
