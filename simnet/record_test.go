@@ -107,7 +107,7 @@ func TestARecordingSaysWhatHappened(t *testing.T) {
 // Every way of doing nothing, and every kind of mark, is seen for what it is.
 func TestDoingsAndMarks(t *testing.T) {
 	doings, marks, ends := map[simnet.Doing]string{}, map[simnet.MarkKind]string{}, map[simnet.LeaseEnd]string{}
-	stories := []*simnet.Scenario{scenarios.Find("disk-full"), scenarios.Find("restarts"), scenarios.Find("only-liars"), scenarios.Find("one-silent"), {
+	stories := []*simnet.Scenario{scenarios.Find("disk-full"), scenarios.Find("restarts"), scenarios.Find("only-liars"), scenarios.Find("one-silent"), scenarios.Find("last-holder-stalls"), {
 		Name: "mute", Set: func(r *simnet.Run) {
 			c := r.File("film", 4*mib)
 			r.Patience(-1)
