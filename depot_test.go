@@ -28,7 +28,6 @@ type keeper struct {
 	open       *depot.Terms
 
 	mu      sync.Mutex
-	ahead   time.Duration // of the clock, and of the time that passed
 	changes []string
 	told    chan struct{} // gets one for each change
 }
@@ -70,15 +69,8 @@ func (k *keeper) ok(err error) {
 func (k *keeper) reading() depot.Reading {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := time.Now().Add(k.ahead)
+	now := time.Now()
 	return depot.Reading{Boot: "1", Wall: now, Passed: now.Sub(time.Unix(1_000_000_000, 0)), Synced: true}
-}
-
-// later is time that passes.
-func (k *keeper) later(d time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ahead += d
 }
 
 func (k *keeper) changed(id share.ID, s fetcher.HoldState, why string) {
