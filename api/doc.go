@@ -3,6 +3,7 @@
 // /v1/openapi.json.
 //
 //	types.go    what travels: entries, files, sources, limits, events
+//	depot.go    ... of a depot, and what others keep for the node
 //	problem.go  errors as they travel, and back into the errors that callers branch on
 //	feed.go     events, numbered, for readers that come back
 //	server.go   who may ask what: the guards of a listener

@@ -78,6 +78,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 	add(a, "PATCH", "/v1/limits", "setLimits", "Change the limits", func(ctx context.Context, in *body[SetLimits]) (Limits, error) {
 		return n.SetLimits(ctx, in.Body)
 	})
+	s.depot(a)
 	s.streams(a, mux)
 }
 

@@ -29,6 +29,7 @@ type Node interface {
 	Limits(ctx context.Context) (Limits, error)
 	SetLimits(ctx context.Context, l SetLimits) (Limits, error)
 	Feed() *Feed
+	DepotNode
 }
 
 // Content is an open file of a share.

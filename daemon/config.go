@@ -51,6 +51,13 @@ type Settings struct {
 	// Rescan is how often served files are looked at for changes that the system did
 	// not tell of; default 1 h.
 	Rescan time.Duration
+	// Depot is a folder in which shares are kept for accounts, absolute; empty is none. It
+	// must be empty the first time. A reload does not change it, nor the next two.
+	Depot string
+	// Reserve is how many bytes of its disk stay free.
+	Reserve int64
+	// DepotOpen is the quota, in bytes, of each peer that has no account; 0: it gets none.
+	DepotOpen int64
 	// Socket is the path of a further unix socket at which the API answers all members
 	// of the process's group; empty is none. A reload does not change it, nor what follows.
 	Socket string
@@ -123,6 +130,9 @@ func (s Settings) withDefaults(dir string) (Settings, error) {
 	if s.Socket != "" && !filepath.IsAbs(s.Socket) {
 		return s, fmt.Errorf("the path of a socket must be absolute, not %q", s.Socket)
 	}
+	if s.Depot != "" && !filepath.IsAbs(s.Depot) {
+		return s, fmt.Errorf("the folder of a depot must be absolute, not %q", s.Depot)
+	}
 	if !filepath.IsAbs(s.Into) {
 		return s, fmt.Errorf("the folder to put shares into must be absolute, not %q", s.Into)
 	}
@@ -164,6 +174,9 @@ type settingsFile struct {
 	Limits   []slotFile `toml:"limits"`
 	Fetches  int        `toml:"fetches"`
 	Rescan   string     `toml:"rescan"`
+	Depot    string     `toml:"depot"`
+	Reserve  string     `toml:"depot-reserve"`
+	Open     string     `toml:"depot-open"`
 	Socket   string     `toml:"socket"`
 	HTTP     string     `toml:"http"`
 	Hosts    []string   `toml:"http-hosts"`
@@ -217,7 +230,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, Fetches: f.Fetches, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, Fetches: f.Fetches, Depot: f.Depot, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}
@@ -226,6 +239,12 @@ func parseSettings(b []byte) (s Settings, err error) {
 	}
 	if s.RelayCarries, err = ParseRate(f.Carries); err != nil {
 		return s, fmt.Errorf("relay-carries: %w", err)
+	}
+	if s.Reserve, err = ParseSize(f.Reserve); err != nil {
+		return s, fmt.Errorf("depot-reserve: %w", err)
+	}
+	if s.DepotOpen, err = ParseSize(f.Open); err != nil {
+		return s, fmt.Errorf("depot-open: %w", err)
 	}
 	if f.Rescan != "" {
 		if s.Rescan, err = time.ParseDuration(f.Rescan); err != nil {

@@ -20,6 +20,7 @@ import (
 // Daemon is one running node and its catalog. Its methods are safe for concurrent use.
 // The caller must Close it.
 type Daemon struct {
+	depots
 	dir   string
 	log   *slog.Logger
 	since time.Time
@@ -62,10 +63,15 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 		keepers: map[catalog.ID]*keeper{}}
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
-	d.node, err = fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), UploadRate: r.up, DownloadRate: r.down,
-		OnChild: d.tally.child, Logger: cfg.Logger})
+	d.depots.Daemon = d
+	keeps, err := d.openLender(ctx, cfg)
 	if err != nil {
 		return nil, err
+	}
+	d.node, err = fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), UploadRate: r.up, DownloadRate: r.down,
+		OnChild: d.tally.child, Depot: keeps, Logger: cfg.Logger})
+	if err != nil {
+		return nil, errors.Join(err, d.lender.close())
 	}
 	if err := d.start(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -215,6 +221,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
 		"socket": old.Socket == s.Socket, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort,
 		"relay": old.Relay == s.Relay, "relay-carries": old.RelayCarries == s.RelayCarries,
+		"depot": old.Depot == s.Depot, "depot-reserve": old.Reserve == s.Reserve, "depot-open": old.DepotOpen == s.DepotOpen,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
 	} {
 		if !same {
@@ -254,6 +261,7 @@ func (d *Daemon) Close() error {
 		d.flush(context.Background())
 		err = errors.Join(err, d.db.Close())
 	}
+	err = errors.Join(err, d.lender.close())
 	d.log.Info("the node has ended")
 	return err
 }

@@ -12,6 +12,7 @@
 //	watch.go     changes of served files, as the system tells of them
 //	tally.go     what peers took and gave: bytes of entries, 24 hours of each peer
 //	ask.go       Daemon as an api.Node
+//	depot.go     what is kept for others here, and elsewhere for this node
 //	files.go     the files of an entry, to be read and to be removed
 //	metrics.go   figures for Prometheus
 package daemon

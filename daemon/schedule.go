@@ -71,6 +71,18 @@ func ParseRate(s string) (int64, error) {
 	return rate, nil
 }
 
+// ParseSize reads a number of bytes such as 500M or 10G; nothing is 0.
+func ParseSize(s string) (int64, error) {
+	if s == "" || s == "0" {
+		return 0, nil
+	}
+	n, ok := words.ParseRate(strings.TrimSuffix(s, "B"))
+	if !ok {
+		return 0, fmt.Errorf("a size is bytes, such as 500M or 10G, not %q", s)
+	}
+	return n, nil
+}
+
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 func parseDays(names []string) (out []time.Weekday, err error) {

@@ -163,6 +163,7 @@ func (a *app) root() *cobra.Command {
 	root.SetUsageFunc(usage)
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand(), manCommand())
 	root.AddCommand(asker{a}.commands()...)
+	root.AddCommand(depots{asker{a}}.commands()...)
 	complete(root)
 	return root
 }

@@ -48,6 +48,7 @@ type nodeFlags struct {
 	listen, announce, hosts  []string
 	into, limitUp, limitDown string
 	http, cert, key, socket  string
+	depot, reserve, open     string
 	insecure                 bool
 	relay                    bool
 	relayCarries             string
@@ -75,6 +76,8 @@ flags override it:
     limit-down = "50M"
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
+    depot = "/srv/depot"         # keep shares for accounts here
+    depot-reserve = "10G"        # of its disk stay free
     socket = "/run/fetcher/node.sock"  # for the members of the group
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
@@ -104,6 +107,9 @@ flags override it:
 	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, unless add names another (default ~/Downloads)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
+	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
+	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: those with an account alone)")
 	f.StringVar(&fl.socket, "socket", "", "answer the members of the process's group at this unix socket too, `PATH`")
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
@@ -145,6 +151,22 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	if fl.into != "" {
 		if s.Into, err = filepath.Abs(fl.into); err != nil {
 			return s, err
+		}
+	}
+	if fl.depot != "" {
+		if s.Depot, err = filepath.Abs(fl.depot); err != nil {
+			return s, err
+		}
+	}
+	for _, x := range []struct {
+		flag, text string
+		to         *int64
+	}{{"--depot-reserve", fl.reserve, &s.Reserve}, {"--depot-open", fl.open, &s.DepotOpen}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.to, err = daemon.ParseSize(x.text); err != nil {
+			return s, usageError{fmt.Errorf("%s: %w", x.flag, err)}
 		}
 	}
 	for _, x := range []struct {

@@ -1,0 +1,243 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// DepotNode is the part of a Node that keeps shares for accounts, and has others keep its own.
+type DepotNode interface {
+	Depot(ctx context.Context) (Depot, error)
+	DepotDo(ctx context.Context, what string) (Depot, error)
+	Accounts(ctx context.Context) ([]Account, error)
+	AddAccount(ctx context.Context, a AddAccount) (Account, error)
+	SetAccount(ctx context.Context, name string, s SetAccount) (Account, error)
+	RemoveAccount(ctx context.Context, name string) (Account, error)
+	Leases(ctx context.Context, account, after string, limit int) ([]Lease, error)
+	Rehearse(ctx context.Context) (Crawl, error)
+	Hold(ctx context.Context, h Hold) (Held, error)
+	Release(ctx context.Context, h Release) (Held, error)
+	Holdings(ctx context.Context, depot string) ([]Held, error)
+}
+
+// Depot is how the depot of a node stands.
+type Depot struct {
+	Dir        string    `json:"dir" doc:"where the shares lie"`
+	Now        time.Time `json:"now" doc:"by the depot's clock"`
+	Frozen     bool      `json:"frozen" doc:"the clock is not believed: nothing expires and nothing is removed until clock-ok"`
+	Trouble    string    `json:"trouble,omitempty" doc:"a sentence: why it does nothing"`
+	GC         bool      `json:"gc" doc:"what nobody holds is removed"`
+	Complete   bool      `json:"complete" doc:"false: the crawler has not seen all of the disk yet, and nothing is removed"`
+	Reserve    int64     `json:"reserve" doc:"bytes of the disk that stay free"`
+	Free       int64     `json:"free_bytes" doc:"-1 if it is not known"`
+	Arriving   int       `json:"arriving" doc:"shares that are being fetched, or wait for that"`
+	Crawl      Crawl     `json:"crawl"`
+	Left       int64     `json:"left_seconds" doc:"of the crawler's cycle; 0: not known, or it is done"`
+	ScrubCycle int64     `json:"scrub_cycle" doc:"the reading of all shares, counted from 1"`
+	Scrubbed   int       `json:"scrubbed" doc:"shares that were read in it"`
+}
+
+// Crawl is what the crawler saw in a cycle.
+type Crawl struct {
+	Cycle        int64     `json:"cycle" doc:"counted from 1; 0: a rehearsal"`
+	Began        time.Time `json:"began,omitzero"`
+	Done         bool      `json:"done"`
+	Examined     int       `json:"examined" doc:"shares"`
+	Bytes        int64     `json:"bytes" doc:"of them"`
+	Expired      int       `json:"expired" doc:"shares that nobody holds any more"`
+	ExpiredBytes int64     `json:"expired_bytes"`
+	Removable    int       `json:"removable" doc:"rehearsal: shares that would be removed now"`
+	RemovableB   int64     `json:"removable_bytes"`
+	Corrupt      int       `json:"corrupt"`
+	Failed       int       `json:"failed" doc:"shares that could not be looked at"`
+	Weeks        []int     `json:"weeks" doc:"shares by the weeks since they came into their state; the last: longer"`
+}
+
+// Account is one that may hold leases here.
+type Account struct {
+	Name     string    `json:"name"`
+	Keys     []string  `json:"keys" doc:"peer IDs that speak for it"`
+	Quota    int64     `json:"quota" doc:"bytes"`
+	Used     int64     `json:"used" doc:"bytes of live leases"`
+	MaxLease int64     `json:"max_lease_seconds" doc:"the longest lease"`
+	Created  time.Time `json:"created"`
+	Complete bool      `json:"complete" doc:"false: there may be more that is used"`
+}
+
+// AddAccount makes an account.
+type AddAccount struct {
+	Name     string `json:"name,omitempty" maxLength:"256" doc:"default: the peer ID"`
+	Key      string `json:"key" maxLength:"128" doc:"the peer ID that speaks for it"`
+	Quota    int64  `json:"quota" minimum:"0" doc:"bytes"`
+	MaxLease string `json:"max_lease,omitempty" doc:"the longest lease, such as 744h; default 31 days"`
+}
+
+// SetAccount changes an account; what is not there stays as it is. Both keys together put
+// the one in the place of the other.
+type SetAccount struct {
+	Quota     *int64  `json:"quota,omitempty" minimum:"0"`
+	MaxLease  *string `json:"max_lease,omitempty"`
+	AddKey    string  `json:"add_key,omitempty" maxLength:"128"`
+	RemoveKey string  `json:"remove_key,omitempty" maxLength:"128"`
+}
+
+// Lease is one that is live here.
+type Lease struct {
+	Share   string    `json:"share"`
+	Account string    `json:"account"`
+	State   string    `json:"state" enum:"coming,stable,corrupt,going"`
+	Bytes   int64     `json:"bytes"`
+	Granted time.Time `json:"granted"`
+	Renewed time.Time `json:"renewed"`
+	Expires time.Time `json:"expires"`
+}
+
+// Hold asks a depot elsewhere to keep what an entry serves.
+type Hold struct {
+	Entry int64  `json:"entry" minimum:"1"`
+	Depot string `json:"depot" doc:"a multiaddr that ends in /p2p/ID"`
+	For   string `json:"for,omitempty" doc:"how long, such as 744h; default 31 days"`
+}
+
+// Release ends a lease at a depot elsewhere.
+type Release struct {
+	Share string `json:"share"`
+	Depot string `json:"depot" doc:"a multiaddr that ends in /p2p/ID"`
+}
+
+// Held is a lease at a depot elsewhere.
+type Held struct {
+	Share   string    `json:"share"`
+	Depot   string    `json:"depot" doc:"its peer ID"`
+	State   string    `json:"state" enum:"none,coming,stable,corrupt,going"`
+	Bytes   int64     `json:"bytes"`
+	Expires time.Time `json:"expires,omitzero" doc:"not there: the lease has ended"`
+	At      time.Time `json:"at" doc:"the depot's clock"`
+}
+
+type ofAccount struct {
+	Name string `path:"name" maxLength:"256"`
+}
+
+func (s *Server) depot(a huma.API) {
+	n := s.node
+	add(a, "GET", "/v1/depot", "depot", "How the depot stands", func(ctx context.Context, _ *struct{}) (Depot, error) { return n.Depot(ctx) })
+	add(a, "POST", "/v1/depot/do", "depotDo", "Have the depot do something", func(ctx context.Context, in *body[struct {
+		What string `json:"what" enum:"crawl,scrub,gc,gc-on,gc-off,clock-ok"`
+	}]) (Depot, error) {
+		return n.DepotDo(ctx, in.Body.What)
+	})
+	add(a, "GET", "/v1/depot/rehearsal", "rehearse", "What a crawl and a removal would find now; nothing is changed", func(ctx context.Context, _ *struct{}) (Crawl, error) {
+		return n.Rehearse(ctx)
+	})
+	add(a, "GET", "/v1/depot/accounts", "accounts", "Who may hold leases here", func(ctx context.Context, _ *struct{}) (List[Account], error) {
+		items, err := n.Accounts(ctx)
+		return List[Account]{Items: append([]Account{}, items...)}, err
+	})
+	add(a, "POST", "/v1/depot/accounts", "addAccount", "Make an account", func(ctx context.Context, in *body[AddAccount]) (Account, error) {
+		return n.AddAccount(ctx, in.Body)
+	})
+	add(a, "PATCH", "/v1/depot/accounts/{name}", "setAccount", "Change an account", func(ctx context.Context, in *struct {
+		ofAccount
+		Body SetAccount
+	}) (Account, error) {
+		return n.SetAccount(ctx, in.Name, in.Body)
+	})
+	add(a, "DELETE", "/v1/depot/accounts/{name}", "removeAccount", "Remove an account that holds nothing", func(ctx context.Context, in *ofAccount) (Account, error) {
+		return n.RemoveAccount(ctx, in.Name)
+	})
+	add(a, "GET", "/v1/depot/leases", "leases", "The live leases of an account, by share ID", func(ctx context.Context, in *struct {
+		Account string `query:"account" required:"true" maxLength:"256"`
+		After   string `query:"after" maxLength:"128" doc:"only shares with a greater ID"`
+		Limit   int    `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
+	}) (List[Lease], error) {
+		items, err := n.Leases(ctx, in.Account, in.After, in.Limit+1)
+		more := len(items) > in.Limit
+		return List[Lease]{Items: append([]Lease{}, items[:min(len(items), in.Limit)]...), More: more}, err
+	})
+	add(a, "POST", "/v1/holds", "hold", "Have a depot elsewhere keep what an entry serves", func(ctx context.Context, in *body[Hold]) (Held, error) {
+		return n.Hold(ctx, in.Body)
+	})
+	add(a, "POST", "/v1/holds/release", "release", "End a lease at a depot elsewhere", func(ctx context.Context, in *body[Release]) (Held, error) {
+		return n.Release(ctx, in.Body)
+	})
+	add(a, "GET", "/v1/holds", "holdings", "What this node's account holds at a depot elsewhere", func(ctx context.Context, in *struct {
+		Depot string `query:"depot" required:"true" maxLength:"1024" doc:"a multiaddr that ends in /p2p/ID"`
+	}) (List[Held], error) {
+		items, err := n.Holdings(ctx, in.Depot)
+		return List[Held]{Items: append([]Held{}, items...)}, err
+	})
+}
+
+// Depot is how the depot of the node stands.
+func (c *Client) Depot(ctx context.Context) (d Depot, err error) {
+	return d, c.ask(ctx, "GET", "/v1/depot", nil, &d)
+}
+
+// DepotDo has the depot do something: crawl, scrub, gc, gc-on, gc-off or clock-ok.
+func (c *Client) DepotDo(ctx context.Context, what string) (d Depot, err error) {
+	return d, c.ask(ctx, "POST", "/v1/depot/do", map[string]string{"what": what}, &d)
+}
+
+// Rehearse is what a crawl and a removal would find now.
+func (c *Client) Rehearse(ctx context.Context) (r Crawl, err error) {
+	return r, c.ask(ctx, "GET", "/v1/depot/rehearsal", nil, &r)
+}
+
+// Accounts are those of the depot.
+func (c *Client) Accounts(ctx context.Context) ([]Account, error) {
+	var l List[Account]
+	err := c.ask(ctx, "GET", "/v1/depot/accounts", nil, &l)
+	return l.Items, err
+}
+
+// AddAccount makes an account.
+func (c *Client) AddAccount(ctx context.Context, a AddAccount) (out Account, err error) {
+	return out, c.ask(ctx, "POST", "/v1/depot/accounts", a, &out)
+}
+
+// SetAccount changes an account.
+func (c *Client) SetAccount(ctx context.Context, name string, s SetAccount) (out Account, err error) {
+	return out, c.ask(ctx, "PATCH", "/v1/depot/accounts/"+url.PathEscape(name), s, &out)
+}
+
+// RemoveAccount removes an account that holds nothing.
+func (c *Client) RemoveAccount(ctx context.Context, name string) (out Account, err error) {
+	return out, c.ask(ctx, "DELETE", "/v1/depot/accounts/"+url.PathEscape(name), nil, &out)
+}
+
+// Leases are the live ones of an account.
+func (c *Client) Leases(ctx context.Context, account string) (all []Lease, err error) {
+	for after := ""; ; {
+		var l List[Lease]
+		if err := c.ask(ctx, "GET", fmt.Sprintf("/v1/depot/leases?account=%s&after=%s", url.QueryEscape(account), after), nil, &l); err != nil {
+			return nil, err
+		}
+		all = append(all, l.Items...)
+		if !l.More || len(l.Items) == 0 {
+			return all, nil
+		}
+		after = l.Items[len(l.Items)-1].Share
+	}
+}
+
+// Hold has a depot elsewhere keep what an entry serves.
+func (c *Client) Hold(ctx context.Context, h Hold) (out Held, err error) {
+	return out, c.ask(ctx, "POST", "/v1/holds", h, &out)
+}
+
+// Release ends a lease at a depot elsewhere.
+func (c *Client) Release(ctx context.Context, r Release) (out Held, err error) {
+	return out, c.ask(ctx, "POST", "/v1/holds/release", r, &out)
+}
+
+// Holdings is what the node's account holds at a depot elsewhere.
+func (c *Client) Holdings(ctx context.Context, depot string) ([]Held, error) {
+	var l List[Held]
+	err := c.ask(ctx, "GET", "/v1/holds?depot="+url.QueryEscape(depot), nil, &l)
+	return l.Items, err
+}

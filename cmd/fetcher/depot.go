@@ -1,0 +1,420 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+// depots is the commands about depots: that of this node, and those that keep for it.
+type depots struct{ asker }
+
+// commands are fetcher depot, hold, holdings and release.
+func (a depots) commands() []*cobra.Command {
+	return []*cobra.Command{a.depotCommand(), a.holdCommand(), a.holdingsCommand(), a.releaseCommand()}
+}
+
+// depotCommand is what the owner of a depot asks of the node that is one.
+func (a depots) depotCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "depot", Short: "Look after the shares that this node keeps for others",
+		Long: `Look after the shares that the node keeps for accounts, under storage leases. A
+node is a depot if it is run with --depot DIR. A depot can read what it keeps:
+whoever minds should encrypt it first.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
+			}
+			return cmd.Help()
+		},
+	}
+	c.AddCommand(a.depotStatusCommand(), a.accountCommand(), a.leasesCommand(), a.usageCommand(), a.crawlCommand(), a.gcCommand(),
+		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand())
+	return c
+}
+
+// doCommand has the depot do something, and shows how it stands then.
+func (a depots) doCommand(use, what, short string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			d, err := c.DepotDo(cmd.Context(), what)
+			if err != nil {
+				return err
+			}
+			return a.printDepot(d)
+		})
+	}}
+}
+
+func (a depots) depotStatusCommand() *cobra.Command {
+	return &cobra.Command{Use: "status", Short: "Show how the depot stands", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			d, err := c.Depot(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printDepot(d)
+		})
+	}}
+}
+
+func (a depots) gcCommand() *cobra.Command {
+	c := &cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now", Args: noArgs,
+		Long: `Remove shares that no account holds any more: what was released at once, what
+expired a day after. It is off in a new depot.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing any more"),
+		a.doCommand("run", "gc", "Look now for what may be removed, if it is on"))
+	return c
+}
+
+func (a depots) clockCommand() *cobra.Command {
+	c := &cobra.Command{Use: "clock", Short: "Say that the clock is right", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(a.doCommand("ok", "clock-ok", "Say that this machine's clock is right; leases go on by it"))
+	return c
+}
+
+func (a depots) crawlCommand() *cobra.Command {
+	var dry bool
+	c := &cobra.Command{Use: "crawl", Short: "Look at all shares now, or show what that would find", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			if !dry {
+				d, err := c.DepotDo(cmd.Context(), "crawl")
+				if err != nil {
+					return err
+				}
+				return a.printDepot(d)
+			}
+			r, err := c.Rehearse(cmd.Context())
+			if err != nil {
+				return err
+			}
+			a.out.write("crawl", fields(r))
+			return a.print(crawlText(r) + fmt.Sprintf("removable %s, %s\n", words.Count(r.Removable, "share"), share.Size(r.RemovableB)))
+		})
+	}}
+	c.Flags().BoolVar(&dry, "dry-run", false, "change nothing, and show what would be found and removed")
+	return c
+}
+
+// print writes text for people.
+func (a depots) print(s string) error {
+	if a.flags.json {
+		return nil
+	}
+	_, err := fmt.Fprint(sink{a.stdout}, s)
+	return err
+}
+
+func crawlText(r api.Crawl) string {
+	return fmt.Sprintf("examined  %s, %s\nexpired   %s, %s\ncorrupt   %d\nfailed    %d\n", words.Count(r.Examined, "share"), share.Size(r.Bytes),
+		words.Count(r.Expired, "share"), share.Size(r.ExpiredBytes), r.Corrupt, r.Failed)
+}
+
+func (a depots) printDepot(d api.Depot) error {
+	a.out.write("depot", fields(d))
+	var b strings.Builder
+	fmt.Fprintf(&b, "folder    %s\n", d.Dir)
+	fmt.Fprintf(&b, "arriving  %s\n", words.Count(d.Arriving, "share"))
+	if d.Free >= 0 {
+		fmt.Fprintf(&b, "free      %s, of which %s stay free\n", share.Size(d.Free), share.Size(d.Reserve))
+	}
+	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed", "off: nothing is removed"))
+	fmt.Fprintf(&b, "cycle     %d, %s\n", d.Crawl.Cycle, either(d.Crawl.Done, "done", "under way"))
+	b.WriteString(crawlText(d.Crawl))
+	fmt.Fprintf(&b, "scrub     cycle %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
+	if !d.Complete {
+		fmt.Fprintln(&b, "the first look at the disk is not done: usage may be too low, and nothing is removed")
+	}
+	if d.Frozen {
+		fmt.Fprintf(&b, "the clock is not believed: for leases it is %s. If this machine's clock is right, say so: fetcher depot clock ok\n", d.Now.Local().Format(time.DateTime))
+	}
+	if d.Trouble != "" {
+		fmt.Fprintf(&b, "it waits: %s\n", printable(d.Trouble))
+	}
+	return a.print(b.String())
+}
+
+// ---- accounts and leases ----
+
+// accountFlags are the terms of an account.
+type accountFlags struct{ name, quota, maxLease, addKey, removeKey string }
+
+func (a depots) accountCommand() *cobra.Command {
+	c := &cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(a.accountAddCommand(), a.accountListCommand(), a.accountSetCommand(), a.accountRmCommand())
+	return c
+}
+
+func (a depots) accountAddCommand() *cobra.Command {
+	var fl accountFlags
+	c := &cobra.Command{Use: "add PEER", Short: "Let a node hold shares here, up to a quota", Args: exactly("PEER"), RunE: func(cmd *cobra.Command, args []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			quota, err := daemon.ParseSize(fl.quota)
+			if err != nil {
+				return usageError{fmt.Errorf("--quota: %w", err)}
+			}
+			acc, err := c.AddAccount(cmd.Context(), api.AddAccount{Name: fl.name, Key: args[0], Quota: quota, MaxLease: fl.maxLease})
+			if err != nil {
+				return err
+			}
+			return a.printAccounts([]api.Account{acc})
+		})
+	}}
+	c.Flags().StringVar(&fl.quota, "quota", "10G", "let it hold this many bytes, `SIZE`, such as 500M or 50G")
+	c.Flags().StringVar(&fl.name, "name", "", "call the account `NAME` (default the peer ID)")
+	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 744h (default 31 days)")
+	return c
+}
+
+func (a depots) accountSetCommand() *cobra.Command {
+	var fl accountFlags
+	c := &cobra.Command{Use: "set NAME", Short: "Change the terms or the keys of an account", Args: exactly("NAME"),
+		Long: `Change what an account may have; its leases stand. With --add-key and
+--remove-key together, one key takes the place of another, such as a lost one.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := api.SetAccount{AddKey: fl.addKey, RemoveKey: fl.removeKey}
+			if fl.quota != "" {
+				quota, err := daemon.ParseSize(fl.quota)
+				if err != nil {
+					return usageError{fmt.Errorf("--quota: %w", err)}
+				}
+				s.Quota = &quota
+			}
+			if fl.maxLease != "" {
+				s.MaxLease = &fl.maxLease
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				acc, err := c.SetAccount(cmd.Context(), args[0], s)
+				if err != nil {
+					return err
+				}
+				return a.printAccounts([]api.Account{acc})
+			})
+		}}
+	c.Flags().StringVar(&fl.quota, "quota", "", "let it hold this many bytes, `SIZE`, such as 500M or 50G")
+	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 744h")
+	c.Flags().StringVar(&fl.addKey, "add-key", "", "let this `PEER` speak for the account too")
+	c.Flags().StringVar(&fl.removeKey, "remove-key", "", "let this `PEER` speak for it no more")
+	return c
+}
+
+func (a depots) accountListCommand() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the accounts", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			all, err := c.Accounts(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printAccounts(all)
+		})
+	}}
+}
+
+func (a depots) accountRmCommand() *cobra.Command {
+	return &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: exactly("NAME"), RunE: func(cmd *cobra.Command, args []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			acc, err := c.RemoveAccount(cmd.Context(), args[0])
+			if err == nil {
+				a.out.write("account", fields(acc))
+			}
+			return err
+		})
+	}}
+}
+
+func (a depots) usageCommand() *cobra.Command {
+	return &cobra.Command{Use: "usage", Short: "Show what each account uses", Args: noArgs, RunE: a.accountListCommand().RunE}
+}
+
+func (a depots) printAccounts(all []api.Account) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ACCOUNT\tUSED\tQUOTA\tLONGEST LEASE\tKEYS")
+	for _, x := range all {
+		a.out.write("account", fields(x))
+		fmt.Fprintf(w, "%s\t%s%s\t%s\t%v\t%s\n", printable(x.Name), share.Size(x.Used), either(x.Complete, "", " or more"), share.Size(x.Quota),
+			time.Duration(x.MaxLease)*time.Second, printable(strings.Join(x.Keys, " ")))
+	}
+	w.Flush()
+	return a.print(b.String())
+}
+
+func (a depots) leasesCommand() *cobra.Command {
+	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", RunE: func(cmd *cobra.Command, args []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			if len(args) == 0 {
+				all, err := c.Accounts(cmd.Context())
+				if err != nil {
+					return err
+				}
+				for _, x := range all {
+					args = append(args, x.Name)
+				}
+			}
+			var b strings.Builder
+			w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "SHARE\tACCOUNT\tSTATE\tBYTES\tEXPIRES")
+			for _, name := range args {
+				leases, err := c.Leases(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				for _, l := range leases {
+					a.out.write("lease", fields(l))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Share, printable(l.Account), l.State, share.Size(l.Bytes), l.Expires.Local().Format(time.DateTime))
+				}
+			}
+			w.Flush()
+			return a.print(b.String())
+		})
+	}}
+}
+
+// ---- what others keep for this node ----
+
+func (a depots) holdCommand() *cobra.Command {
+	var on, long string
+	var wait bool
+	c := &cobra.Command{
+		Use: "hold ENTRY|PATH", Short: "Have a depot keep a share of this node for a time", Args: exactly("ENTRY or PATH"),
+		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which is
+added to the node first. The depot fetches it from this node, so both must run
+until it has all of it; --wait waits for that. Its owner must have let this node
+in, with fetcher depot account add.
+
+The lease ends after --for; hold again to renew it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], on, long, wait) })
+		},
+	}
+	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
+	c.Flags().StringVar(&long, "for", "", "have it kept for this `TIME`, such as 744h (default 31 days)")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the depot has all of it")
+	c.MarkFlagRequired("on")
+	return c
+}
+
+func (a depots) hold(ctx context.Context, c *api.Client, what, on, long string, wait bool) error {
+	entry, err := strconv.ParseInt(what, 10, 64)
+	if err != nil {
+		if entry, err = a.addPath(ctx, c, what); err != nil {
+			return err
+		}
+	}
+	h, err := c.Hold(ctx, api.Hold{Entry: entry, Depot: on, For: long})
+	if err != nil {
+		return err
+	}
+	for wait && h.State != "stable" {
+		a.stderr.show(fmt.Sprintf("the depot fetches it: %s", h.State), nil, false)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return cause(ctx)
+		}
+		all, err := c.Holdings(ctx, on)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, x := range all {
+			if x.Share == h.Share {
+				h, found = x, true
+			}
+		}
+		if !found {
+			a.stderr.clear()
+			return fmt.Errorf("the depot keeps the share no more: its lease was ended there")
+		}
+	}
+	a.stderr.clear()
+	return a.printHeld([]api.Held{h})
+}
+
+// addPath is the entry that serves a path.
+func (a depots) addPath(ctx context.Context, c *api.Client, path string) (int64, error) {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := os.Stat(at); err != nil {
+		return 0, usageError{fmt.Errorf("%q is neither the number of an entry nor an existing path", path)}
+	}
+	all, err := c.Entries(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range all {
+		if len(e.Paths) == 1 && e.Paths[0] == at || e.Path == at {
+			_, err := a.await(ctx, c, e)
+			return e.ID, err
+		}
+	}
+	e, err := c.Add(ctx, api.Add{Paths: []string{at}})
+	if err == nil {
+		e, err = a.await(ctx, c, e)
+	}
+	return e.ID, err
+}
+
+func (a depots) holdingsCommand() *cobra.Command {
+	var on string
+	c := &cobra.Command{Use: "holdings", Short: "List what this node holds at a depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			all, err := c.Holdings(cmd.Context(), on)
+			if err != nil {
+				return err
+			}
+			return a.printHeld(all)
+		})
+	}}
+	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
+	c.MarkFlagRequired("on")
+	return c
+}
+
+func (a depots) releaseCommand() *cobra.Command {
+	var on string
+	c := &cobra.Command{Use: "release SHARE", Short: "End a lease at a depot, which may remove the share then", Args: exactly("SHARE"), RunE: func(cmd *cobra.Command, args []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			h, err := c.Release(cmd.Context(), api.Release{Share: args[0], Depot: on})
+			if err != nil {
+				return err
+			}
+			return a.printHeld([]api.Held{h})
+		})
+	}}
+	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
+	c.MarkFlagRequired("on")
+	return c
+}
+
+func (a depots) printHeld(all []api.Held) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tBYTES\tEXPIRES")
+	for _, h := range all {
+		a.out.write("held", fields(h))
+		until := "ended"
+		if !h.Expires.IsZero() {
+			until = h.Expires.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", h.Share, h.Depot, h.State, share.Size(h.Bytes), until)
+	}
+	w.Flush()
+	return a.print(b.String())
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+)
+
+// on runs a command of a node to its end.
+func (n *daemonProcess) on(args ...string) result {
+	n.t.Helper()
+	return finish(n.t, exec.Command(binary, append(args, "--json", "--dir", n.dir)...), nil)
+}
+
+// sure is on, which must succeed.
+func (n *daemonProcess) sure(args ...string) result {
+	n.t.Helper()
+	r := n.on(args...)
+	if r.code != 0 {
+		n.t.Fatalf("fetcher %s: exit %d: %s", strings.Join(args, " "), r.code, r.stderr)
+	}
+	return r
+}
+
+func (n *daemonProcess) status() api.Status {
+	n.t.Helper()
+	s, err := n.client.Status(n.t.Context())
+	must(n.t, err)
+	return s
+}
+
+// again kills a node and starts it.
+func (n *daemonProcess) again() {
+	n.end(os.Kill)
+	n.start()
+}
+
+// until asks the depot until its answer is as wanted.
+func (n *daemonProcess) until(what string, f func() (bool, error)) {
+	n.t.Helper()
+	for late := time.Now().Add(2 * time.Minute); ; {
+		ok, err := f()
+		if ok && err == nil {
+			return
+		}
+		if time.Now().After(late) {
+			n.t.Fatalf("%s: not in 2 minutes (%v)", what, err)
+		}
+		rest := time.NewTimer(100 * time.Millisecond)
+		<-rest.C
+	}
+}
+
+// A client holds a folder on a depot; both are killed at random, the client's machine goes
+// away, and another fetches the folder from the depot alone. When it is released the
+// disk is empty, and the rehearsal before it said exactly that.
+func TestADepotKeepsWhatItPromised(t *testing.T) {
+	t.Parallel()
+	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
+	for i := range 8 {
+		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 3_000_000, uint64(i))
+	}
+	must(t, os.Mkdir(folder, 0o700))
+	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-reserve", "1M", "--listen", freeAddr(t))
+	owner := startNode(t, t.TempDir(), "--limit-up", "8M")
+	at := keeper.status().Addrs[0]
+
+	if r := owner.on("hold", src, "--on", at); r.code == 0 || !strings.Contains(r.stderr, "fetcher depot account add") {
+		t.Errorf("a stranger's hold: exit %d, %s", r.code, r.stderr)
+	}
+	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
+	keeper.sure("depot", "gc", "on")
+	owner.sure("hold", src, "--on", at)
+	for range 6 { // and killed at random
+		wait := time.NewTimer(time.Duration(rand.IntN(400)) * time.Millisecond)
+		<-wait.C
+		if rand.IntN(2) == 0 {
+			keeper.again()
+		} else {
+			owner.again()
+			owner.until("the folder is served again", func() (bool, error) {
+				e, err := owner.client.Entry(t.Context(), 1)
+				return e.State == api.Served, err
+			})
+		}
+	}
+	owner.sure("hold", src, "--on", at, "--wait")
+	leases, err := keeper.client.Leases(t.Context(), "owner")
+	must(t, err)
+	if len(leases) != 1 || leases[0].State != "stable" {
+		t.Fatalf("%+v", leases)
+	}
+	entry, err := owner.client.Entry(t.Context(), 1)
+	must(t, err)
+	usage := keeper.sure("depot", "usage")
+	if u := usage.lines[2]; u.Type != "account" {
+		t.Errorf("%+v", u)
+	}
+	held := owner.sure("holdings", "--on", at)
+	if len(held.lines) != 3 {
+		t.Errorf("holdings: %+v", held.lines)
+	}
+
+	owner.end(os.Kill)
+	to := t.TempDir()
+	got := finish(t, fetchCommand(t, entry.Share, to, "--peer", at), nil)
+	if got.code != 0 || fingerprint(t, filepath.Join(to, "photos")) != fingerprint(t, src) {
+		t.Fatalf("fetched from the depot alone: exit %d, %s", got.code, got.stderr)
+	}
+
+	owner.start()
+	if r, err := keeper.client.Rehearse(t.Context()); err != nil || r.Examined != 1 || r.Removable != 0 || r.Bytes != leases[0].Bytes {
+		t.Errorf("%+v, %v", r, err)
+	}
+	keeper.until("the first cycle is done", func() (bool, error) { d, err := keeper.client.Depot(t.Context()); return d.Complete, err })
+	keeper.sure("depot", "gc", "off")
+	owner.sure("release", entry.Share, "--on", at)
+	if r, err := keeper.client.Rehearse(t.Context()); err != nil || r.Removable != 1 || r.RemovableB != leases[0].Bytes || r.Expired != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "shares")); err != nil {
+		t.Error("removed with gc off:", err)
+	}
+	keeper.sure("depot", "gc", "on")
+	keeper.sure("depot", "gc", "run")
+	keeper.until("the share is removed", func() (bool, error) {
+		r, err := keeper.client.Rehearse(t.Context())
+		return r.Examined == 0, err
+	})
+	if size := filesBelow(t, folder); size > 10_000 {
+		t.Errorf("%d bytes are left", size)
+	}
+	accounts, err := keeper.client.Accounts(t.Context())
+	must(t, err)
+	for _, a := range accounts {
+		if a.Used != 0 {
+			t.Errorf("%+v", a)
+		}
+	}
+	keeper.sure("depot", "account", "rm", "owner")
+}
+
+// filesBelow is the bytes of all files below a folder.
+func filesBelow(t testing.TB, dir string) (n int64) {
+	t.Helper()
+	must(t, filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+		return err
+	}))
+	return n
+}
+
+func TestCommandsOfADepot(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, t.TempDir())
+	if r := n.on("depot", "status"); r.code != exitUsage || !strings.Contains(r.stderr, "fetcher node run") {
+		t.Errorf("a node that is no depot: exit %d, %s", r.code, r.stderr)
+	}
+	n.end(os.Kill)
+	k := startNode(t, t.TempDir(), "--depot", t.TempDir(), "--depot-open", "1M")
+	peer := k.status().Peer
+	k.sure("depot", "account", "add", peer, "--name", "a", "--quota", "5M", "--max-lease", "48h")
+	accounts, err := k.client.Accounts(t.Context())
+	must(t, err)
+	if len(accounts) != 2 || accounts[1].Quota != 5_000_000 || accounts[1].MaxLease != 48*3600 || accounts[1].Keys[0] != peer {
+		t.Errorf("%+v", accounts)
+	}
+	for _, bad := range [][]string{{"account", "add", peer}, {"account", "add", "nobody"}, {"account", "add", peer, "--quota", "much"}, {"account", "set", "b"},
+		{"account", "rm", "b"}, {"leases", "b"}, {"nothing"}, {"account", "set", "a", "--remove-key", "nobody"}} {
+		if r := k.on(append([]string{"depot"}, bad...)...); r.code == 0 {
+			t.Errorf("depot %v succeeds", bad)
+		}
+	}
+	k.sure("depot", "account", "set", "a", "--quota", "7M", "--max-lease", "1h")
+	k.sure("depot", "account", "set", "a", "--remove-key", peer)
+	k.sure("depot", "account", "set", "a", "--add-key", peer)
+	for _, good := range [][]string{{"status"}, {"usage"}, {"leases"}, {"crawl"}, {"crawl", "--dry-run"}, {"gc", "on"}, {"gc", "off"}, {"gc", "run"}, {"scrub"},
+		{"clock", "ok"}, {"account", "list"}} {
+		k.sure(append([]string{"depot"}, good...)...)
+	}
+	if accounts, err = k.client.Accounts(t.Context()); err != nil || accounts[1].Quota != 7_000_000 || accounts[1].MaxLease != 3600 || len(accounts[1].Keys) != 1 {
+		t.Errorf("%+v, %v", accounts, err)
+	}
+	stranger := startNode(t, t.TempDir())
+	src := filepath.Join(t.TempDir(), "x")
+	writeRandom(t, src, 2_000_000, 1)
+	if r := stranger.on("hold", src, "--on", k.status().Addrs[0]); r.code == 0 || !strings.Contains(r.stderr, "quota") {
+		t.Errorf("a stranger's hold over the small quota: exit %d, %s", r.code, r.stderr)
+	}
+}
