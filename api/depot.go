@@ -119,7 +119,8 @@ type Held struct {
 	At      time.Time `json:"at" doc:"the depot's clock"`
 }
 
-type ofAccount struct {
+// OfAccount is the request about one account.
+type OfAccount struct {
 	Name string `path:"name" maxLength:"256"`
 }
 
@@ -142,12 +143,12 @@ func (s *Server) depot(a huma.API) {
 		return n.AddAccount(ctx, in.Body)
 	})
 	add(a, "PATCH", "/v1/depot/accounts/{name}", "setAccount", "Change an account", func(ctx context.Context, in *struct {
-		ofAccount
+		OfAccount
 		Body SetAccount
 	}) (Account, error) {
 		return n.SetAccount(ctx, in.Name, in.Body)
 	})
-	add(a, "DELETE", "/v1/depot/accounts/{name}", "removeAccount", "Remove an account that holds nothing", func(ctx context.Context, in *ofAccount) (Account, error) {
+	add(a, "DELETE", "/v1/depot/accounts/{name}", "removeAccount", "Remove an account that holds nothing", func(ctx context.Context, in *OfAccount) (Account, error) {
 		return n.RemoveAccount(ctx, in.Name)
 	})
 	add(a, "GET", "/v1/depot/leases", "leases", "The live leases of an account, by share ID", func(ctx context.Context, in *struct {

@@ -102,7 +102,7 @@ func (a depots) crawlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.out.write("crawl", fields(r))
+			a.out.write("crawl", r)
 			return a.print(crawlText(r) + fmt.Sprintf("removable %s, %s\n", words.Count(r.Removable, "share"), share.Size(r.RemovableB)))
 		})
 	}}
@@ -125,7 +125,7 @@ func crawlText(r api.Crawl) string {
 }
 
 func (a depots) printDepot(d api.Depot) error {
-	a.out.write("depot", fields(d))
+	a.out.write("depot", d)
 	var b strings.Builder
 	fmt.Fprintf(&b, "folder    %s\n", d.Dir)
 	fmt.Fprintf(&b, "arriving  %s\n", words.Count(d.Arriving, "share"))
@@ -229,7 +229,7 @@ func (a depots) accountRmCommand() *cobra.Command {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			acc, err := c.RemoveAccount(cmd.Context(), args[0])
 			if err == nil {
-				a.out.write("account", fields(acc))
+				a.out.write("account", acc)
 			}
 			return err
 		})
@@ -245,7 +245,7 @@ func (a depots) printAccounts(all []api.Account) error {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACCOUNT\tUSED\tQUOTA\tLONGEST LEASE\tKEYS")
 	for _, x := range all {
-		a.out.write("account", fields(x))
+		a.out.write("account", x)
 		fmt.Fprintf(w, "%s\t%s%s\t%s\t%v\t%s\n", printable(x.Name), share.Size(x.Used), either(x.Complete, "", " or more"), share.Size(x.Quota),
 			time.Duration(x.MaxLease)*time.Second, printable(strings.Join(x.Keys, " ")))
 	}
@@ -274,7 +274,7 @@ func (a depots) leasesCommand() *cobra.Command {
 					return err
 				}
 				for _, l := range leases {
-					a.out.write("lease", fields(l))
+					a.out.write("lease", l)
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Share, printable(l.Account), l.State, share.Size(l.Bytes), l.Expires.Local().Format(time.DateTime))
 				}
 			}
@@ -408,7 +408,7 @@ func (a depots) printHeld(all []api.Held) error {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tBYTES\tEXPIRES")
 	for _, h := range all {
-		a.out.write("held", fields(h))
+		a.out.write("held", h)
 		until := "ended"
 		if !h.Expires.IsZero() {
 			until = h.Expires.Local().Format(time.DateTime)
