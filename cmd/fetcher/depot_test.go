@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // on runs a command of a node to its end.
@@ -68,7 +69,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 3_000_000, uint64(i))
 	}
 	must(t, os.Mkdir(folder, 0o700))
-	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-reserve", "1M", "--listen", freeAddr(t))
+	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-reserve", "1M", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
 	owner := startNode(t, t.TempDir(), "--limit-up", "8M")
 	at := keeper.status().Addrs[0]
 
