@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
@@ -44,6 +45,34 @@ whoever minds should encrypt it first.`,
 	c.AddCommand(a.depotStatusCommand(), a.accountCommand(), a.leasesCommand(), a.usageCommand(), a.crawlCommand(), a.gcCommand(),
 		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand())
 	return c
+}
+
+// depotFlags are those of node run that make a node a depot.
+func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
+	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
+	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
+	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: those with an account alone)")
+}
+
+// depotSettings takes them over.
+func (fl nodeFlags) depotSettings(s *daemon.Settings) (err error) {
+	if fl.depot != "" {
+		if s.Depot, err = filepath.Abs(fl.depot); err != nil {
+			return err
+		}
+	}
+	for _, x := range []struct {
+		flag, text string
+		to         *int64
+	}{{"--depot-reserve", fl.reserve, &s.Reserve}, {"--depot-open", fl.open, &s.DepotOpen}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.to, err = daemon.ParseSize(x.text); err != nil {
+			return usageError{fmt.Errorf("%s: %w", x.flag, err)}
+		}
+	}
+	return nil
 }
 
 // doCommand has the depot do something, and shows how it stands then.

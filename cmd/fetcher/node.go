@@ -77,7 +77,6 @@ flags override it:
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
     depot = "/srv/depot"         # keep shares for accounts here
-    depot-reserve = "10G"        # of its disk stay free
     socket = "/run/fetcher/node.sock"  # for the members of the group
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
@@ -107,9 +106,7 @@ flags override it:
 	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, unless add names another (default ~/Downloads)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
-	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
-	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: those with an account alone)")
+	fl.depotFlags(f)
 	f.StringVar(&fl.socket, "socket", "", "answer the members of the process's group at this unix socket too, `PATH`")
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
@@ -153,21 +150,8 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 			return s, err
 		}
 	}
-	if fl.depot != "" {
-		if s.Depot, err = filepath.Abs(fl.depot); err != nil {
-			return s, err
-		}
-	}
-	for _, x := range []struct {
-		flag, text string
-		to         *int64
-	}{{"--depot-reserve", fl.reserve, &s.Reserve}, {"--depot-open", fl.open, &s.DepotOpen}} {
-		if x.text == "" {
-			continue
-		}
-		if *x.to, err = daemon.ParseSize(x.text); err != nil {
-			return s, usageError{fmt.Errorf("%s: %w", x.flag, err)}
-		}
+	if err := fl.depotSettings(&s); err != nil {
+		return s, err
 	}
 	for _, x := range []struct {
 		flag, text string
