@@ -500,7 +500,8 @@ func TestTheDescriptionIsOfTheAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(ops)
-	want := []string{"add", "content", "entries", "entry", "events", "files", "history", "limits", "link", "peers", "pieces", "remove", "set", "setLimits", "sources", "status", "why"}
+	want := []string{"accounts", "add", "addAccount", "content", "depot", "depotDo", "entries", "entry", "events", "files", "history", "hold", "holdings", "leases", "limits",
+		"link", "peers", "pieces", "rehearse", "release", "remove", "removeAccount", "set", "setAccount", "setLimits", "sources", "status", "why"}
 	if !slices.Equal(ops, want) {
 		t.Errorf("%q, want %q", ops, want)
 	}

@@ -26,6 +26,9 @@ limit-up = "10M"
 limit-down = "500K"
 fetches = 7
 rescan = "30m"
+depot = "/srv/depot"
+depot-reserve = "10G"
+depot-open = "1G"
 socket = "/run/fetcher/node.sock"
 http = "127.0.0.1:4820"
 http-hosts = ["nas.example:4820"]
@@ -49,7 +52,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
 		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Relay: true, RelayCarries: 1e9,
-		Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
+		Depot: "/srv/depot", Reserve: 1e10, DepotOpen: 1e9, Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
 		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
 			{From: 22 * time.Hour, To: 6 * time.Hour}}}
 	if err != nil || !reflect.DeepEqual(s, want) {
@@ -67,6 +70,8 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"fetches = \"x\"":                                      "line 1",
 		"\nfetchs = 1":                                         `line 2: there is no setting "fetchs"`,
+		"depot-reserve = \"much\"":                             "depot-reserve",
+		"depot-open = \"much\"":                                "depot-open",
 		"limit-up = \"fast\"":                                  "limit-up",
 		"limit-down = \"1\"":                                   "limit-down: a limit is bytes per second, at least 1024",
 		"rescan = \"often\"":                                   "rescan",
