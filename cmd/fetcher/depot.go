@@ -320,10 +320,10 @@ func (a depots) holdCommand() *cobra.Command {
 	var wait bool
 	c := &cobra.Command{
 		Use: "hold ENTRY|PATH", Short: "Have a depot keep a share of this node for a time", Args: exactly("ENTRY or PATH"),
-		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which is
-added to the node first. The depot fetches it from this node, so both must run
-until it has all of it; --wait waits for that. Its owner must have let this node
-in, with fetcher depot account add.
+		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
+is added to the node first. The depot fetches it from this node, so both must
+run until it has all of it; --wait waits for that. Its owner must have let this
+node in, with fetcher depot account add.
 
 The lease ends after --for; hold again to renew it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -34,7 +34,7 @@ func usage(c *cobra.Command) error {
 		}
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more information about a command.\n", c.CommandPath())
+		fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more about a command.\n", c.CommandPath())
 	}
 	return nil
 }
