@@ -303,7 +303,7 @@ func (a depots) leasesCommand() *cobra.Command {
 					return err
 				}
 				for _, l := range leases {
-					a.out.write("lease", l)
+					a.out.write("storage_lease", l)
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Share, printable(l.Account), l.State, share.Size(l.Bytes), l.Expires.Local().Format(time.DateTime))
 				}
 			}
@@ -437,7 +437,7 @@ func (a depots) printHeld(all []api.Held) error {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tBYTES\tEXPIRES")
 	for _, h := range all {
-		a.out.write("held", h)
+		a.out.write("hold", h)
 		until := "ended"
 		if !h.Expires.IsZero() {
 			until = h.Expires.Local().Format(time.DateTime)
