@@ -44,6 +44,7 @@ func (t *tx) extend(id, account, expires, own int64) error {
 // end removes a lease, whose bytes no longer count; names forget its share.
 func (t *tx) end(id, account int64) error {
 	t.touch(id)
+	t.ended = append(t.ended, [2]int64{id, account})
 	l, err := t.lease(id, account)
 	if err != nil {
 		return err

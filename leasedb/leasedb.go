@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type Beside interface {
 	// Write makes leases all that is kept of a share, synced. No error of it
 	// lets the transaction commit.
 	Write(id share.ID, leases []depot.Promise) error
+	// Promises are the leases that are kept.
+	Promises(id share.ID) ([]depot.Promise, error)
 	// Last is the latest end of a lease that is kept; zero if there is none.
 	Last(id share.ID) (time.Time, error)
 }
@@ -99,6 +102,7 @@ type tx struct {
 	c       *sqlite.Conn
 	now     int64
 	touched []int64
+	ended   [][2]int64 // share and account of the leases that it ended
 }
 
 // write runs f in a transaction. Before it commits, the leases that f changed are
@@ -170,6 +174,9 @@ func (t *tx) promise() error {
 			return err
 		}
 		ps, err := t.promises(id)
+		if err == nil {
+			ps, err = t.besides(s, ps)
+		}
 		if err != nil {
 			return err
 		}
@@ -178,6 +185,38 @@ func (t *tx) promise() error {
 		}
 	}
 	return nil
+}
+
+// besides adds to the leases of a share those that the disk alone knows, because the
+// database is new, or a copy that is older: only what this transaction ended is gone. What
+// cannot be read is written anew, if the database is complete.
+func (t *tx) besides(s row, ps []depot.Promise) ([]depot.Promise, error) {
+	disk, err := t.beside.Promises(s.share)
+	if err != nil {
+		whole, err2 := t.ints(`SELECT 1 FROM meta WHERE complete_since IS NOT NULL`, nil)
+		if whole && err2 == nil {
+			return ps, nil
+		}
+		return nil, fmt.Errorf("read the leases of %v beside its data: %w", s.share, errors.Join(err, err2))
+	}
+	at := make(map[string]int, len(ps))
+	for i, p := range ps {
+		at[p.Account] = i
+	}
+	for _, p := range disk {
+		if i, ok := at[p.Account]; ok {
+			ps[i].Expires = latest(ps[i].Expires, p.Expires)
+			continue
+		}
+		var account int64
+		if _, err := t.ints(`SELECT id FROM accounts WHERE name = ?1`, []any{p.Account}, &account); err != nil {
+			return nil, err
+		}
+		if depot.Live(t.time(), p.Expires) && !slices.Contains(t.ended, [2]int64{s.id, account}) {
+			ps = append(ps, p)
+		}
+	}
+	return ps, nil
 }
 
 func (t *tx) promises(id int64) (out []depot.Promise, err error) {

@@ -545,6 +545,9 @@ type failing struct{}
 
 func (failing) Write(share.ID, []depot.Promise) error { return errCrash }
 func (failing) Last(share.ID) (time.Time, error)      { return time.Time{}, errCrash }
+func (failing) Promises(share.ID) ([]depot.Promise, error) {
+	return nil, errCrash
+}
 
 func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 	t.Parallel()
