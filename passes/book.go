@@ -32,7 +32,7 @@ type Entry struct {
 	Kind  Kind
 	Epoch Epoch             // of the pass's key, or in which the voucher was made: what is forgotten with it
 	Name  Name              // of the pass, or of the voucher
-	For   [sha256.Size]byte // Spent: the request's ID, and zeros. Redeemed: the batch. Sold: units
+	For   [sha256.Size]byte // Spent: the Name of the binding, and zeros. Redeemed: the batch. Sold: units
 }
 
 // A Name is half of a pass's nonce or of a voucher's hash, which is enough to tell honest
@@ -114,12 +114,18 @@ func (b *Book) Enter(e Entry) {
 
 // Spend says what is to be written when checked spends pay units for a request. Either
 // all are taken or none: ErrSpent comes with those that were spent for another request.
-// The same spends for the same request are taken again, and nothing new is written.
+// The same spends for the same request, which id is to tell from all others as
+// Binding.Name does, are taken again, and nothing new is written.
 // keys names the key of each spend.
 func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestID) (write []Entry, bad []Name, err error) {
 	var sum int64
+	seen := make(map[Name]bool, len(spends))
 	for i, s := range spends {
 		epoch := keys[i].Epoch
+		if seen[nameOf(s.Nonce)] {
+			return nil, nil, fmt.Errorf("%w: a pass that is spent twice in one request", ErrMessage)
+		}
+		seen[nameOf(s.Nonce)] = true
 		sum += int64(keys[i].Size)
 		switch had, ok := b.spent[epoch][nameOf(s.Nonce)]; {
 		case !ok:

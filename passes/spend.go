@@ -52,6 +52,10 @@ type Binding struct {
 	Batch          [sha256.Size]byte // in an exchange: the hash of what is to be signed
 }
 
+// Name is what a book knows a binding by: the same request ID for something else is
+// another.
+func (b Binding) Name() RequestID { return RequestID(b.digest()[:16]) }
+
 func (b Binding) digest() []byte {
 	h := sha256.New()
 	h.Write([]byte("fetcher pass spent\x00"))

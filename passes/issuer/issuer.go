@@ -34,13 +34,13 @@ type Issuer struct {
 	chance io.Reader
 	book   *passes.Book
 	log    *log
-	keys   []*passes.PrivateKey // of the epochs that are alive
+	keys   []*passes.PrivateKey // of the epochs that are alive, or will be
 }
 
 // Open opens the issuer in a folder, or makes one. It owns dir from then on. An error that
 // wraps share.ErrHeld says that another process has it. chance is what keys and vouchers
 // are made of: crypto/rand.Reader.
-func Open(dir vfs.FS, now time.Time, chance io.Reader) (_ *Issuer, err error) {
+func Open(dir vfs.FS, _ time.Time, chance io.Reader) (_ *Issuer, err error) {
 	lock, err := dir.Lock("lock")
 	if err != nil {
 		dir.Close()
@@ -61,20 +61,24 @@ func Open(dir vfs.FS, now time.Time, chance io.Reader) (_ *Issuer, err error) {
 	if i.keys, err = readKeys(dir); err != nil {
 		return nil, err
 	}
-	return i, i.rewrite(now)
+	return i, i.rewrite()
 }
 
-// rewrite begins the log anew with what is of use: after a power cut or a failed sync,
-// nobody knows what of the old one is on the disk.
-func (i *Issuer) rewrite(now time.Time) error {
-	i.book.Forget(now)
+// rewrite begins the log anew: after a power cut or a failed sync, nobody knows what of
+// the old one is on the disk.
+func (i *Issuer) rewrite() error {
 	if i.log != nil {
 		i.log.close()
+		i.log.failed = errAnew
 	}
-	var err error
-	i.log, err = begin(i.dir, i.book.Entries)
+	log, err := begin(i.dir, i.book.Entries)
+	if err == nil {
+		i.log = log
+	}
 	return err
 }
+
+var errAnew = errors.New("the book of spent passes could not be written anew; nothing is taken or signed until it is opened again")
 
 // Close waits for the answer that is being made.
 func (i *Issuer) Close() error {
@@ -95,7 +99,9 @@ func (i *Issuer) Listing(now time.Time) (passes.Listing, error) {
 	}
 	var l passes.Listing
 	for _, k := range i.keys {
-		l = append(l, &k.PublicKey)
+		if k.Epoch.Alive(now) {
+			l = append(l, &k.PublicKey)
+		}
 	}
 	return l, nil
 }
@@ -111,7 +117,8 @@ func (i *Issuer) renew(now time.Time) error {
 		return err
 	}
 	i.keys = keys
-	return i.rewrite(now)
+	i.book.Forget(now) // only with the keys: a clock that is wrong brings no pass back to life
+	return i.rewrite()
 }
 
 // Sell makes a voucher for passes worth units, 1 to MaxUnits.
@@ -196,7 +203,7 @@ func (i *Issuer) check(spends []passes.Spend, b passes.Binding, units int64, now
 		}
 		keys[at] = &key.PublicKey
 	}
-	return i.book.Spend(spends, keys, units, b.Request)
+	return i.book.Spend(spends, keys, units, b.Name())
 }
 
 func (i *Issuer) key(id passes.KeyID) *passes.PrivateKey {

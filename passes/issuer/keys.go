@@ -57,11 +57,11 @@ func writeKeys(dir vfs.FS, keys []*passes.PrivateKey) error {
 	return vfs.WriteFile(dir, keysFile, keysTemp, b.Bytes(), true)
 }
 
-// renewed are the keys that are alive at now, with new ones where there is none that
-// signs. Requests name a key by the last byte of its ID, so no two of a size share it.
+// renewed are the keys that are alive at now, or will be, should the clock have been set
+// back, with new ones where there is none that signs. Requests name a key by the last byte of its ID, so no two of a size share it.
 func renewed(keys []*passes.PrivateKey, now time.Time, chance io.Reader) (alive []*passes.PrivateKey, changed bool, err error) {
 	for _, k := range keys {
-		if k.Epoch.Alive(now) {
+		if now.Before(k.Epoch.End()) {
 			alive = append(alive, k)
 		}
 	}
