@@ -444,7 +444,7 @@ func (r *remover) page(ctx context.Context, after share.ID) (may []depot.Kept, l
 
 func (d *depotActor) collected(ctx actor.Context, m collected) {
 	d.done(ctx, m.depotDone)
-	if !m.last.IsZero() && m.err == nil {
+	if !m.last.IsZero() { // what is wrong with one share is not with the next
 		d.collectAfter(ctx, m.last)
 	}
 }
