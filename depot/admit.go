@@ -83,7 +83,7 @@ type Space struct {
 // shares that are coming will take, and fresh how much more that would be. All are
 // bytes.
 func Admit(bytes, used, quota, fresh, coming int64, s Space) error {
-	if bytes < 0 || bytes > MaxBytes {
+	if bytes <= 0 || bytes > MaxBytes {
 		return &Refusal{Reason: WrongBytes, Room: MaxBytes}
 	}
 	if left := quota - used; bytes > left {

@@ -76,7 +76,7 @@ func TestAdmission(t *testing.T) {
 		want                              Reason
 		room                              int64
 	}{
-		{"nothing", 0, 0, 0, 0, 0, Space{}, 0, 0},
+		{"nothing", 0, 0, 0, 0, 0, Space{}, WrongBytes, MaxBytes},
 		{"to the last byte of the quota", 30, 70, 100, 0, 0, Space{}, 0, 0},
 		{"a byte over the quota", 31, 70, 100, 0, 0, Space{}, OverQuota, 30},
 		{"a quota that was lowered", 1, 70, 50, 0, 0, Space{}, OverQuota, 0},

@@ -148,7 +148,7 @@ func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 	}
 	if l.expires == 0 {
 		err = t.admit(&r, a, acc, until.Unix(), own)
-	} else if a.Bytes != l.bytes {
+	} else if l.bytes != 0 && a.Bytes != l.bytes { // 0: it was found, and is not measured yet
 		err = &depot.Refusal{Reason: depot.WrongBytes, Room: l.bytes}
 	} else {
 		err = t.extend(r.id, int64(a.Account), until.Unix(), own)

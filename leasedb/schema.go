@@ -8,7 +8,7 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // in the order of accounts, so that a sweep of one touches few pages. meta.depot names the depot
 // whose shares these are, and meta.self this database; see SetIdentity.
 var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
-	`CREATE TABLE accounts(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL,
+	`CREATE TABLE accounts(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL,
 	   max_lease INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 0);
 	 INSERT INTO accounts(id, name, quota, max_lease, created) VALUES (1, 'starter', 0, 0, 0);
 	 CREATE TABLE keys(peer TEXT PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts) WITHOUT ROWID;

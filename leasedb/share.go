@@ -123,22 +123,20 @@ func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int6
 		if err := t.resize(r.id, bytes); err != nil {
 			return err
 		}
-		ended, err = t.endAll(r.id, `bytes <> ?2`, bytes)
+		ended, err = t.endAll(r.id, `bytes NOT IN (0, ?2)`, bytes)
 		return err
 	})
 	return ended, err
 }
 
-// resize makes the starter's lease count what the share takes: nobody declared it.
+// resize makes the leases that nobody declared count what the share takes: the starter's,
+// and those that were found without a manifest, which count nothing.
 func (t *tx) resize(id, bytes int64) error {
-	l, err := t.lease(id, int64(depot.StarterAccount))
-	if err != nil || l.expires == 0 {
+	if err := t.exec(`UPDATE accounts SET used = used + ?2 - l.bytes FROM leases l
+	  WHERE l.share = ?1 AND l.account = accounts.id AND (l.account = 1 OR l.bytes = 0)`, id, bytes); err != nil {
 		return err
 	}
-	if err := t.exec(`UPDATE leases SET bytes = ?3 WHERE share = ?1 AND account = ?2`, id, int64(depot.StarterAccount), bytes); err != nil {
-		return err
-	}
-	return t.exec(`UPDATE accounts SET used = used + ?2 WHERE id = ?1`, int64(depot.StarterAccount), bytes-l.bytes)
+	return t.exec(`UPDATE leases SET bytes = ?2 WHERE share = ?1 AND (account = 1 OR bytes = 0)`, id, bytes)
 }
 
 // endAll ends the leases of a share that which says, an SQL condition with ?2 for
