@@ -73,7 +73,10 @@ func (r *Root) Ready(ctx context.Context, b Book) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dir != nil {
-		return r.same()
+		if r.same() == nil {
+			return nil
+		}
+		r.letGo() // a disk that is mounted again is another folder at the same place
 	}
 	meta, err := b.Meta(ctx)
 	if err != nil {
@@ -100,7 +103,7 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrAway, err)
 		}
-		if slices.ContainsFunc(list, func(e vfs.DirEntry) bool { return e.Name != "lost+found" && e.Name != "lock" }) {
+		if slices.ContainsFunc(list, func(e vfs.DirEntry) bool { return e.Name != "lost+found" && e.Name != "lock" && e.Name != "depot.new" }) {
 			return fmt.Errorf("%w: the folder has something in it and no identity; give the depot an empty one", ErrAway)
 		}
 		is.Depot = r.name()
@@ -126,11 +129,11 @@ func (r *Root) adopt(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS, i
 	if meta.Depot == is.Depot && meta.Self == is.Database {
 		return nil
 	}
-	is.Database = r.name()
-	if err := b.SetIdentity(ctx, is.Depot, is.Database); err != nil {
+	is.Database = r.name() // on the disk first: a database that speaks of a folder without a name never finds it
+	if err := vfs.WriteFile(dir, "depot", "depot.new", vfs.EncodeRecord(vfs.DepotRecord, []byte(is.Depot+"\n"+is.Database)), true); err != nil {
 		return err
 	}
-	return vfs.WriteFile(dir, "depot", "depot.new", vfs.EncodeRecord(vfs.DepotRecord, []byte(is.Depot+"\n"+is.Database)), true)
+	return b.SetIdentity(ctx, is.Depot, is.Database)
 }
 
 func readIdentity(dir vfs.FS) (is Identity, err error) {

@@ -38,8 +38,13 @@ func (r *Root) Write(id share.ID, leases []depot.Promise) error {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(p.Account)))
 		b = append(b, p.Account...)
 	}
+	if len(b) > maxLeases {
+		return errMany
+	}
 	return vfs.WriteFile(dir, at+"/leases", at+"/leases.new", vfs.EncodeRecord(vfs.LeasesRecord, b), true)
 }
+
+var errMany = errors.New("a share has more leases than lie beside its data")
 
 // Promises are the leases beside the data of a share. A file that is damaged is an
 // error: nobody may think that there is no lease.
@@ -90,7 +95,7 @@ func (r *Root) Last(id share.ID) (last time.Time, err error) {
 	return last, err
 }
 
-// SaveSources keeps where a share is to be fetched from.
+// SaveSources keeps where a share, which has leases, is to be fetched from.
 func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
 	dir, err := r.there()
 	if err != nil {
@@ -100,11 +105,12 @@ func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
 	if err != nil || len(b) > maxSources {
 		return errors.Join(err, share.ErrLimit)
 	}
-	at, err := made(dir, id)
-	if err != nil {
-		return err
+	at := folder(id)
+	err = vfs.WriteFile(dir, at+"/sources", at+"/sources.new", b, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was removed meanwhile, and shall not come back
 	}
-	return vfs.WriteFile(dir, at+"/sources", at+"/sources.new", b, false)
+	return err
 }
 
 // Sources are those that SaveSources kept; none if they cannot be read.

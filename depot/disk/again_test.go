@@ -1,0 +1,79 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// A first start that fails anywhere, or ends in a power cut, can be repeated.
+func TestAFirstStartThatFailedIsRepeated(t *testing.T) {
+	for at := range 20 {
+		disk, b, names := storetest.New(1<<20), &book{}, 0
+		begin := func() *Root {
+			return New(func() (vfs.FS, error) { return disk.FS(), nil }, func() string { names++; return fmt.Sprint("d", names) })
+		}
+		n := 0
+		disk.Fault = func(op storetest.Op) error {
+			if op.Changes() {
+				if n++; n > at {
+					return errors.New("broken")
+				}
+			}
+			return nil
+		}
+		r := begin()
+		err := r.Ready(t.Context(), b)
+		disk.Fault = nil
+		r.Close()
+		disk.CutPower()
+		disk.Restart(uint64(at))
+		r = begin()
+		if again := r.Ready(t.Context(), b); again != nil {
+			t.Errorf("fault %d (%v): the depot never begins: %v", at, err, again)
+		}
+		r.Close()
+	}
+}
+
+// A disk that was away and is mounted again is another folder at the same place.
+func TestADiskThatIsMountedAgainIsUsedAgain(t *testing.T) {
+	disk, b, names := storetest.New(1<<20), &book{}, 0
+	gone := false
+	var first vfs.FS
+	r := New(func() (vfs.FS, error) {
+		if first == nil {
+			first = disk.FS()
+			return dead{first, &gone}, nil
+		}
+		return disk.FS(), nil
+	}, func() string { names++; return fmt.Sprint("d", names) })
+	defer r.Close()
+	if err := r.Ready(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	gone = true // what is open of it is dead for good
+	r.Ready(t.Context(), b)
+	if err := r.Ready(t.Context(), b); err != nil {
+		t.Error("mounted again:", err)
+	}
+	if _, err := r.Free(); err != nil {
+		t.Error(err)
+	}
+}
+
+// dead is a folder of which nothing can be read once its disk was unplugged.
+type dead struct {
+	vfs.FS
+	gone *bool
+}
+
+func (d dead) Open(name string) (vfs.File, error) {
+	if *d.gone {
+		return nil, errors.New("input/output error")
+	}
+	return d.FS.Open(name)
+}

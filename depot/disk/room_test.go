@@ -1,0 +1,41 @@
+package disk
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// What is written can be read: else one share is never looked at nor removed again.
+func TestLeasesAreWrittenOnlyIfTheyCanBeRead(t *testing.T) {
+	r, _ := ready(t)
+	id := share.IDOf([]byte("x"))
+	many := make([]depot.Promise, 70_000)
+	for i := range many {
+		many[i] = depot.Promise{Account: fmt.Sprint(i, strings.Repeat("n", 240)), Expires: time.Unix(1e9, 0)}
+	}
+	if err := r.Write(id, many); err != nil {
+		return
+	}
+	if _, err := r.Promises(id); err != nil {
+		t.Error(err)
+	}
+}
+
+// A share that was removed does not come back as an empty folder, which the crawler would
+// enter and have fetched.
+func TestSourcesMakeNoShare(t *testing.T) {
+	r, _ := ready(t)
+	id := share.IDOf([]byte("x"))
+	if err := r.SaveSources(id, []peers.Addr{{ID: "p"}}); err != nil {
+		t.Log(err)
+	}
+	if next, err := r.After(share.ID{}); err != nil || !next.IsZero() {
+		t.Errorf("%v, %v", next, err)
+	}
+}
