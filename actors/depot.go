@@ -59,14 +59,30 @@ type depotActor struct {
 type depotTimes struct {
 	mu      sync.Mutex
 	clock   depot.Clock
+	loaded  bool // what was stored is known
 	reading func() depot.Reading
 }
 
-// now is the time for leases.
+// now is the time for leases. Until the stored clock is known it is the wall clock's, and
+// nothing follows from it.
 func (t *depotTimes) now() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.loaded {
+		return t.reading().Wall
+	}
 	return t.clock.Look(t.reading())
+}
+
+// load takes up the clock as it was stored, unless one runs; nil: none was.
+func (t *depotTimes) load(stored []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loaded = true
+	var c depot.Clock
+	if stored != nil && json.Unmarshal(stored, &c) == nil && t.clock.Wall.IsZero() {
+		t.clock = c
+	}
 }
 
 func (t *depotTimes) state() depot.Clock {
@@ -203,16 +219,7 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 		d.damaged(ctx, m.err)
 		return
 	}
-	if m.meta.Clock != nil {
-		var c depot.Clock
-		if err := json.Unmarshal(m.meta.Clock, &c); err == nil {
-			d.time.mu.Lock()
-			if d.time.clock.Wall.IsZero() {
-				d.time.clock = c
-			}
-			d.time.mu.Unlock()
-		}
-	}
+	d.time.load(m.meta.Clock)
 	d.time.now()
 	d.crawler.load(m.meta.Place)
 	d.loaded, d.hourly = true, time.Time{}
