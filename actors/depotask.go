@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -72,9 +73,25 @@ func (d *depotActor) account(ctx context.Context, now time.Time, peer peers.ID) 
 		err = l.AddKey(ctx, a, peer)
 	}
 	if errors.Is(err, depot.ErrTaken) { // by another of its messages, just now
-		return l.AccountOf(ctx, peer)
+		if a, err = l.AccountOf(ctx, peer); errors.Is(err, depot.ErrNoKey) {
+			return d.readmit(ctx, peer)
+		}
 	}
 	return a, err
+}
+
+// readmit gives a stranger the account of its name to which nobody has a key: the crawler
+// has made it of leases that it found, or the depot was killed before the key was there.
+func (d *depotActor) readmit(ctx context.Context, peer peers.ID) (depot.Account, error) {
+	l := d.cfg.Ledger
+	a, err := l.Named(ctx, string(peer))
+	if err != nil {
+		return 0, err
+	}
+	if keys, err := l.Keys(ctx, a); err != nil || len(keys) > 0 {
+		return 0, cmp.Or(err, error(&depot.Refusal{Reason: depot.UnknownAccount}))
+	}
+	return a, cmp.Or(l.SetAccount(ctx, a, *d.cfg.Open), l.AddKey(ctx, a, peer))
 }
 
 // refuseHeld makes refusals of Hold, Renew and Release.
@@ -113,12 +130,13 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 		if err != nil {
 			return a, err
 		}
-		if g.State == depot.Coming || g.State == depot.Corrupt {
-			if err := keep.SaveSources(m.Share, from); err != nil {
-				return a, err
-			}
+		k, err := l.Share(ctx, m.Share) // the answer may be an old one
+		if err == nil && (k.State == depot.Coming || k.State == depot.Corrupt) {
+			err = keep.SaveSources(m.Share, from)
 		}
-		return heldOf(m.Share, now, g), nil
+		a = heldOf(m.Share, now, g)
+		a.state = k.State
+		return a, err
 	})
 }
 

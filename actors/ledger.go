@@ -14,6 +14,8 @@ import (
 type Ledger interface {
 	AccountOf(ctx context.Context, peer peers.ID) (depot.Account, error)
 	AddAccount(ctx context.Context, now time.Time, name string, s depot.Terms) (depot.Account, error)
+	SetAccount(ctx context.Context, id depot.Account, s depot.Terms) error
+	Named(ctx context.Context, name string) (depot.Account, error)
 	Keys(ctx context.Context, id depot.Account) ([]peers.ID, error)
 	AddKey(ctx context.Context, id depot.Account, peer peers.ID) error
 	Info(ctx context.Context, now time.Time, id depot.Account) (depot.AccountInfo, error)
