@@ -194,7 +194,7 @@ func kept(t *testing.T, r *Root, dir string) (*share.Manifest, string) {
 	}
 	at := filepath.Join(dir, filepath.FromSlash(folder(m.ID())))
 	os.WriteFile(filepath.Join(at, "manifest"), m.Bytes(), 0o600)
-	if err := os.CopyFS(filepath.Join(at, "x"), os.DirFS(src)); err != nil {
+	if err := os.CopyFS(filepath.Join(at, "data", "x"), os.DirFS(src)); err != nil {
 		t.Fatal(err)
 	}
 	return m, at
@@ -230,13 +230,13 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	if _, err := tree.ReadRun(0, 0, 4, buf); err != nil {
 		t.Error(err)
 	}
-	b, _ := os.ReadFile(filepath.Join(at, "x", "a"))
+	b, _ := os.ReadFile(filepath.Join(at, "data", "x", "a"))
 	b[2<<20+7] ^= 1
-	info, _ := os.Stat(filepath.Join(at, "x", "a"))
-	f, _ := os.OpenFile(filepath.Join(at, "x", "a"), os.O_WRONLY, 0)
+	info, _ := os.Stat(filepath.Join(at, "data", "x", "a"))
+	f, _ := os.OpenFile(filepath.Join(at, "data", "x", "a"), os.O_WRONLY, 0)
 	f.WriteAt(b[2<<20:2<<20+8], 2<<20)
 	f.Close()
-	os.Chtimes(filepath.Join(at, "x", "a"), info.ModTime(), info.ModTime()) // bits rot without a trace
+	os.Chtimes(filepath.Join(at, "data", "x", "a"), info.ModTime(), info.ModTime()) // bits rot without a trace
 	if bad := scrub(); !slices.Equal(bad, []share.Piece{2}) {
 		t.Error(bad)
 	}
@@ -246,11 +246,11 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	if _, err := tree.ReadRun(1, 0, 1, buf); err != nil {
 		t.Error(err)
 	}
-	os.Truncate(filepath.Join(at, "x", "d", "b"), 2)
+	os.Truncate(filepath.Join(at, "data", "x", "d", "b"), 2)
 	if seen, err := r.Look(m.ID()); err != nil || !seen.Whole || !slices.Equal(slices.Collect(seen.Bad.All()), []share.Piece{4}) {
 		t.Errorf("%+v, %v", seen, err)
 	}
-	os.RemoveAll(filepath.Join(at, "x"))
+	os.RemoveAll(filepath.Join(at, "data", "x"))
 	if seen, err := r.Look(m.ID()); err != nil || seen.Whole || seen.Bad.Count() != 5 {
 		t.Errorf("%+v, %v", seen, err)
 	}
@@ -270,9 +270,9 @@ func TestRemovedIsSeenToBeGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := filepath.Join(dir, filepath.FromSlash(folder(id)))
-	os.MkdirAll(filepath.Join(at, "x", "deep"), 0o755)
-	os.WriteFile(filepath.Join(at, "x", "deep", "file"), []byte("1"), 0o600)
-	os.Symlink("/etc", filepath.Join(at, "x", "link"))
+	os.MkdirAll(filepath.Join(at, "data", "x", "deep"), 0o755)
+	os.WriteFile(filepath.Join(at, "data", "x", "deep", "file"), []byte("1"), 0o600)
+	os.Symlink("/etc", filepath.Join(at, "data", "x", "link"))
 	os.MkdirAll(filepath.Join(dir, "going", id.String(), "left"), 0o755) // by a kill
 	for range 2 {
 		if err := r.Remove(id); err != nil {

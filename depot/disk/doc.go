@@ -8,8 +8,8 @@
 //	    manifest        its list of files
 //	    leases          account names and ends; written before the database commits
 //	    sources         where it is to be fetched from, as a ticket
-//	    NAME            its file or folder, once all of it is here
-//	    NAME.partial    until then, as of any transfer
+//	    data/NAME         its file or folder, once all of it is here
+//	    data/NAME.partial until then, as of any transfer
 //	going/ID/           a share that is being removed
 //
 // So a share, its state and its leases can be told from the disk alone. Nothing is

@@ -178,6 +178,9 @@ func (r *Root) Free() (int64, error) {
 // folder is where a share lies.
 func folder(id share.ID) string { return path.Join("shares", shard(id), id.String()) }
 
+// content is where the files of a share lie, whose names are its owner's.
+func content(id share.ID) string { return folder(id) + "/data" }
+
 func shard(id share.ID) string { return hex.EncodeToString(id.Bytes()[digestAt : digestAt+1]) }
 
 // digestAt is where the hash begins in the bytes of a share ID.

@@ -162,7 +162,10 @@ func (r *Root) Open(ctx context.Context, m *share.Manifest, wanted []bool) (*sto
 	} else if err != nil {
 		return nil, err
 	}
-	return store.OpenPartial(ctx, at, m, store.PartialOptions{Wanted: wanted, Repair: true, FS: dir})
+	if err := errors.Join(vfs.EnsureDir(dir, content(id)), dir.SyncDir(at)); err != nil {
+		return nil, err
+	}
+	return store.OpenPartial(ctx, content(id), m, store.PartialOptions{Wanted: wanted, Repair: true, FS: dir})
 }
 
 // Tree opens a share that is whole, to be read. What is read of it is compared with
@@ -176,7 +179,7 @@ func (r *Root) Tree(id share.ID) (*store.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.OpenTree(dir, folder(id), m)
+	return store.OpenTree(dir, content(id), m)
 }
 
 // Look looks at the names and sizes of a share.
@@ -195,7 +198,7 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 	if err != nil {
 		return s, err
 	}
-	m, at := s.Manifest, folder(id)
+	m, at := s.Manifest, content(id)
 	info, err := dir.Lstat(path.Join(at, m.Name))
 	switch {
 	case err == nil:
@@ -238,7 +241,7 @@ func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough fu
 	if err != nil {
 		return p, err
 	}
-	l, at := m.Layout(), folder(m.ID())
+	l, at := m.Layout(), content(m.ID())
 	buf := make([]byte, 0)
 	for ; int(p) < l.Pieces(); p++ {
 		s := l.PieceSpan(p)

@@ -1,0 +1,62 @@
+package fetcher_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/depot"
+)
+
+// What a share is called is for its owner to say, not for the depot.
+func TestDepotKeepsASharesWhateverItIsCalled(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	n := client(t)
+	k.account(n, 1<<30)
+	for _, name := range []string{"leases", "manifest", "sources"} {
+		file := filepath.Join(t.TempDir(), name)
+		k.ok(os.WriteFile(file, []byte("of "+name), 0o600))
+		s := k.hold(n, file, time.Hour)
+		late := time.After(20 * time.Second)
+		for stable := false; !stable; {
+			x, err := k.db.Share(t.Context(), s.ID())
+			k.ok(err)
+			stable = x.State == depot.Stable
+			select {
+			case <-k.told:
+			case <-time.After(50 * time.Millisecond):
+			case <-late:
+				t.Errorf("a file %q is %v", name, x.State)
+				stable = true
+			}
+		}
+		if p, err := k.root.Promises(s.ID()); err != nil || len(p) != 1 {
+			t.Errorf("leases of a file %q: %v, %v", name, p, err)
+		}
+		if m, err := k.root.Manifest(s.ID()); err != nil || m.Name != name {
+			t.Errorf("manifest of a file %q: %v", name, err)
+		}
+	}
+}
+
+// A question that is asked again when all is long done has nothing fetched.
+func TestAnOldAnswerHasNothingFetched(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	n := client(t)
+	k.account(n, 1<<30)
+	s, err := n.Share(t.Context(), folderOf(t, album), fetcher.ShareOptions{})
+	k.ok(err)
+	ask := fetcher.HoldRequest{Share: s.ID(), Bytes: fetcher.HoldBytes(s.Manifest()), Until: k.reading().Wall.Add(time.Hour), Request: "1"}
+	_, err = k.at(n).Hold(t.Context(), ask)
+	k.ok(err)
+	k.until(s.ID(), depot.Stable)
+	_, err = k.at(n).Hold(t.Context(), ask)
+	k.ok(err)
+	if d, err := k.node.DepotDo(t.Context(), nil); err != nil || d.Arriving != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
