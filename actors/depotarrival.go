@@ -80,12 +80,12 @@ func (d *depotActor) arriving(ctx actor.Context) {
 func (d *depotActor) want(id share.ID, mend bool) {
 	a := d.arrivals[id]
 	if a == nil {
-		a = &arrival{}
+		a = &arrival{next: d.s.Now()}
 		d.arrivals[id] = a
 	}
 	a.mend, a.remove = mend, false
 	if !a.running {
-		a.next, a.fails = time.Time{}, 0
+		a.next, a.fails = earlier(a.next, d.s.Now()), 0
 	}
 }
 
@@ -108,14 +108,11 @@ func (d *depotActor) startArrivals(ctx actor.Context, now time.Time) (next time.
 		}
 	}
 	next = now.Add(everyHour)
-	for _, id := range sortedShares(d.arrivals) {
+	for _, id := range d.waiting() {
 		a := d.arrivals[id]
-		if a.running {
-			continue
-		}
 		if a.next.After(now) {
 			next = earlier(next, a.next)
-			continue
+			break
 		}
 		if running >= d.cfg.Fetches {
 			break // the end of another looks again
@@ -128,6 +125,18 @@ func (d *depotActor) startArrivals(ctx actor.Context, now time.Time) (next time.
 		})
 	}
 	return next
+}
+
+// waiting are the arrivals that do not run, the one that has been due longest first: what
+// cannot be had keeps nothing else from coming.
+func (d *depotActor) waiting() (out []share.ID) {
+	for _, id := range sortedShares(d.arrivals) {
+		if !d.arrivals[id].running {
+			out = append(out, id)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b share.ID) int { return d.arrivals[a].next.Compare(d.arrivals[b].next) })
+	return out
 }
 
 // withHolders adds the peers of the accounts that hold a share to its sources: they had it.
