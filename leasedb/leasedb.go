@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -34,6 +35,7 @@ type DB struct {
 	path   string
 	mu     sync.RWMutex // held while db is used, and for writing while it is replaced
 	db     *sqlitedb.DB
+	bad    atomic.Bool // db has said that it is damaged
 	beside Beside
 	asked  int                      // the most requests of an account that are remembered
 	fault  func(query string) error // for tests: fails before a statement
@@ -80,10 +82,14 @@ func (d *DB) Close() error {
 func (d *DB) Corrupt(err error) bool { return sqlitedb.Corrupt(err) }
 
 // BeginAnew closes a database that is damaged, sets it aside, and makes another one. If
-// it fails, the database is closed.
+// it fails, the database is closed. One that has not said that it is damaged stays: it is
+// the one that was made when somebody else heard of the damage.
 func (d *DB) BeginAnew(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.bad.Load() {
+		return nil
+	}
 	d.db.Close() // what it says of the damage is known
 	if _, err := sqlitedb.SetAside(d.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -91,6 +97,15 @@ func (d *DB) BeginAnew(ctx context.Context) error {
 	db, _, err := open(ctx, d.path)
 	if err == nil {
 		d.db = db
+		d.bad.Store(false)
+	}
+	return err
+}
+
+// hear notes whether the database that is in use is damaged.
+func (d *DB) hear(err error) error {
+	if d.Corrupt(err) {
+		d.bad.Store(true)
 	}
 	return err
 }
@@ -110,19 +125,19 @@ type tx struct {
 func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.db.Write(ctx, func(c *sqlite.Conn) error {
+	return d.hear(d.db.Write(ctx, func(c *sqlite.Conn) error {
 		t := &tx{DB: d, c: c, now: now.Unix()}
 		if err := f(t); err != nil {
 			return err
 		}
 		return t.promise()
-	})
+	}))
 }
 
 func (d *DB) read(ctx context.Context, now time.Time, f func(*tx) error) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.db.Read(ctx, func(c *sqlite.Conn) error { return f(&tx{DB: d, c: c, now: now.Unix()}) })
+	return d.hear(d.db.Read(ctx, func(c *sqlite.Conn) error { return f(&tx{DB: d, c: c, now: now.Unix()}) }))
 }
 
 func (t *tx) time() time.Time { return time.Unix(t.now, 0) }
