@@ -200,11 +200,11 @@ func TestStrangersAndTheirQuestionsAreRefused(t *testing.T) {
 	if _, err := d.Release(t.Context(), share.IDOf([]byte("x")), ""); !errors.As(err, &r) || r.Reason != fetcher.HoldUnknownAccount {
 		t.Error(err)
 	}
-	k.account(stranger, 1000)
+	k.account(stranger, 10_000)
 	if _, err := d.Renew(t.Context(), share.IDOf([]byte("x")), time.Now().Add(day), ""); !errors.As(err, &r) || r.Reason != fetcher.HoldNoLease {
 		t.Error(err)
 	}
-	if _, err := d.Hold(t.Context(), fetcher.HoldRequest{Share: share.IDOf([]byte("x")), Bytes: 1001, Until: time.Now().Add(day)}); !errors.As(err, &r) || r.Reason != fetcher.HoldOverQuota || r.Room != 1000 {
+	if _, err := d.Hold(t.Context(), fetcher.HoldRequest{Share: share.IDOf([]byte("x")), Bytes: 10_001, Until: time.Now().Add(day)}); !errors.As(err, &r) || r.Reason != fetcher.HoldOverQuota || r.Room != 10_000 {
 		t.Error(err)
 	}
 	none, err := stranger.Depot(other.Addrs()[0])

@@ -1,6 +1,7 @@
 package fetcher_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
 )
 
 // What a share is called is for its owner to say, not for the depot.
@@ -58,5 +60,20 @@ func TestAnOldAnswerHasNothingFetched(t *testing.T) {
 	k.ok(err)
 	if d, err := k.node.DepotDo(t.Context(), nil); err != nil || d.Arriving != 0 {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// Each share takes folders, files and rows, whatever its account says.
+func TestAShareThatIsTooSmallIsNotHeld(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	n := client(t)
+	k.account(n, 1000)
+	for i := range byte(3) {
+		_, err := k.at(n).Hold(t.Context(), fetcher.HoldRequest{Share: share.IDOf([]byte{i}), Bytes: 1, Until: k.reading().Wall.Add(time.Hour)})
+		var r *fetcher.HoldRefused
+		if !errors.As(err, &r) || r.Reason != fetcher.HoldWrongBytes {
+			t.Errorf("a share of one byte: %v", err)
+		}
 	}
 }

@@ -115,6 +115,9 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 	here := d.onDisk()
 	l, keep, reserve := d.cfg.Ledger, d.cfg.Keep, d.cfg.Reserve
 	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+		if m.Bytes < depot.LeastBytes { // else what is held without end is folders, files and rows
+			return a, &depot.Refusal{Reason: depot.WrongBytes, Room: depot.LeastBytes}
+		}
 		free, err := keep.Free()
 		if err != nil {
 			return a, err

@@ -10,6 +10,9 @@ import (
 // MaxBytes is the largest share that can be held, and the largest quota: 2^53 bytes.
 const MaxBytes = 1 << 53
 
+// LeastBytes is the least that a share takes: its manifest and its hashes.
+const LeastBytes = 2 * page
+
 // page is what a file system gives to a file at a time.
 const page = 4 << 10
 
