@@ -77,3 +77,22 @@ func TestAShareThatIsTooSmallIsNotHeld(t *testing.T) {
 		}
 	}
 }
+
+// What a power cut brought back of a share that the database has forgotten takes no room
+// for good.
+func TestWhatIsLeftOfRemovedSharesGoesAtTheStart(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	k.complete()
+	k.stop()
+	left := filepath.Join(k.dir, "going", share.IDOf([]byte("x")).String())
+	k.ok(os.MkdirAll(filepath.Join(left, "data"), 0o755))
+	k.start()
+	for range 3000 {
+		if _, err := os.Lstat(left); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("it is still there")
+}

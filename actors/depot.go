@@ -223,6 +223,7 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 	d.time.now()
 	d.crawler.load(m.meta.Place)
 	d.loaded, d.hourly = true, time.Time{}
+	d.sweep(ctx)
 	for _, k := range m.coming {
 		if k.State == depot.Going {
 			d.remove(ctx, k.Share)
@@ -231,6 +232,16 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 		}
 	}
 	d.s.Log().Info("the depot keeps shares", "coming", len(d.arrivals), "complete", !m.meta.CompleteSince.IsZero())
+}
+
+// sweep removes what a power cut has left of shares that were removed.
+func (d *depotActor) sweep(ctx actor.Context) {
+	keep, door := d.cfg.Keep, d.door
+	d.s.Task(ctx, func(context.Context) any {
+		door.Lock()
+		defer door.Unlock()
+		return depotDone{what: "what is left of shares that were removed was not", err: keep.Sweep()}
+	})
 }
 
 // again has the depot begin again: its disk went away, or its database is another.

@@ -85,4 +85,6 @@ type Keep interface {
 	Withdraw(id share.ID) (ours bool)
 	// Remove removes everything of a share, and looks whether it is gone.
 	Remove(id share.ID) error
+	// Sweep removes what is left of shares that were being removed.
+	Sweep() error
 }
