@@ -162,8 +162,10 @@ type moving struct {
 }
 
 func (m *moving) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
-	if !m.moved.Load() && os.Rename(m.from, m.to) == nil {
-		m.moved.Store(true)
+	if !m.moved.Load() {
+		if b, _ := os.ReadFile(filepath.Join(m.from, "first")); len(b) == 1000 && os.Rename(m.from, m.to) == nil {
+			m.moved.Store(true)
+		}
 	}
 	return m.Blocks.ReadRun(id, p, first, n, dst)
 }
