@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,8 +28,9 @@ type depotAsked struct {
 	err     error // of ledger or disk
 }
 
-// ask answers an account by a task. f gets its account.
-func (d *depotActor) ask(ctx actor.Context, refuse func(depot.Refusal) any, f func(context.Context, time.Time, depot.Account) (depotAsked, error)) {
+// ask answers an account by a task. f gets its account. holds says that it asks to hold
+// something.
+func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusal) any, f func(context.Context, time.Time, depot.Account) (depotAsked, error)) {
 	to, peer, t := ctx.Sender(), senderOf(d.s, ctx), d.time
 	if to == nil {
 		return
@@ -41,7 +41,7 @@ func (d *depotActor) ask(ctx actor.Context, refuse func(depot.Refusal) any, f fu
 	}
 	d.s.Task(ctx, func(ctx context.Context) any {
 		now := t.now()
-		account, err := d.account(ctx, now, peer)
+		account, err := d.account(ctx, now, peer, holds)
 		var a depotAsked
 		if err == nil {
 			a, err = f(ctx, now, account)
@@ -58,41 +58,25 @@ func (d *depotActor) ask(ctx actor.Context, refuse func(depot.Refusal) any, f fu
 	})
 }
 
-// account is the one for which a peer speaks. Where strangers are admitted, it gets one.
-func (d *depotActor) account(ctx context.Context, now time.Time, peer peers.ID) (depot.Account, error) {
-	l := d.cfg.Ledger
-	a, err := l.AccountOf(ctx, peer)
-	if !errors.Is(err, depot.ErrNoKey) {
+// account is the one for which a peer speaks. Where strangers are admitted, one that asks
+// to hold something gets one.
+func (d *depotActor) account(ctx context.Context, now time.Time, peer peers.ID, holds bool) (depot.Account, error) {
+	if d.cfg.Open == nil {
+		a, err := d.cfg.Ledger.AccountOf(ctx, peer)
+		if errors.Is(err, depot.ErrNoKey) {
+			err = &depot.Refusal{Reason: depot.UnknownAccount}
+		}
 		return a, err
 	}
-	if d.cfg.Open == nil {
-		return 0, &depot.Refusal{Reason: depot.UnknownAccount}
+	room := int64(0)
+	if holds {
+		room = maxStrangers
 	}
-	a, err = l.AddAccount(ctx, now, string(peer), *d.cfg.Open)
-	if err == nil {
-		err = l.AddKey(ctx, a, peer)
-	}
-	if errors.Is(err, depot.ErrTaken) { // by another of its messages, just now
-		if a, err = l.AccountOf(ctx, peer); errors.Is(err, depot.ErrNoKey) {
-			return d.readmit(ctx, peer)
-		}
-	}
-	return a, err
+	return d.cfg.Ledger.Admit(ctx, now, peer, *d.cfg.Open, room)
 }
 
-// readmit gives a stranger the account of its name to which nobody has a key: the crawler
-// has made it of leases that it found, or the depot was killed before the key was there.
-func (d *depotActor) readmit(ctx context.Context, peer peers.ID) (depot.Account, error) {
-	l := d.cfg.Ledger
-	a, err := l.Named(ctx, string(peer))
-	if err != nil {
-		return 0, err
-	}
-	if keys, err := l.Keys(ctx, a); err != nil || len(keys) > 0 {
-		return 0, cmp.Or(err, error(&depot.Refusal{Reason: depot.UnknownAccount}))
-	}
-	return a, cmp.Or(l.SetAccount(ctx, a, *d.cfg.Open), l.AddKey(ctx, a, peer))
-}
+// maxStrangers bounds the accounts that peers get by themselves: a peer ID costs nothing.
+const maxStrangers = 10_000
 
 // refuseHeld makes refusals of Hold, Renew and Release.
 func (d *depotActor) refuseHeld(id share.ID) func(depot.Refusal) any {
@@ -114,7 +98,7 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 	from := d.believe(senderOf(d.s, ctx), m.Sources)
 	here := d.onDisk()
 	l, keep, reserve := d.cfg.Ledger, d.cfg.Keep, d.cfg.Reserve
-	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+	d.ask(ctx, true, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
 		if m.Bytes < depot.LeastBytes { // else what is held without end is folders, files and rows
 			return a, &depot.Refusal{Reason: depot.WrongBytes, Room: depot.LeastBytes}
 		}
@@ -157,7 +141,7 @@ func (d *depotActor) believe(by peers.ID, named []peers.Addr) (out []peers.Addr)
 
 func (d *depotActor) renew(ctx actor.Context, m wire.Renew) {
 	l := d.cfg.Ledger
-	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
+	d.ask(ctx, false, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
 		g, err := l.Renew(ctx, now, depot.Ask{Account: account, Request: m.Request, Share: m.Share, Until: time.Unix(m.Until, 0)})
 		return heldOf(m.Share, now, g), err
 	})
@@ -165,7 +149,7 @@ func (d *depotActor) renew(ctx actor.Context, m wire.Renew) {
 
 func (d *depotActor) release(ctx actor.Context, m wire.Release) {
 	l := d.cfg.Ledger
-	d.ask(ctx, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
+	d.ask(ctx, false, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
 		g, err := l.Release(ctx, now, depot.Ask{Account: account, Request: m.Request, Share: m.Share})
 		a := heldOf(m.Share, now, g)
 		a.ended = true
@@ -178,7 +162,7 @@ func (d *depotActor) holdings(ctx actor.Context, m wire.Holdings) {
 	refuse := func(r depot.Refusal) any {
 		return wire.HoldingsPage{At: t.now().Unix(), Refused: uint8(r.Reason)}
 	}
-	d.ask(ctx, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+	d.ask(ctx, false, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
 		leases, err := l.Holdings(ctx, now, account, m.After, wire.MaxHoldings+1)
 		page := wire.HoldingsPage{At: now.Unix(), More: len(leases) > wire.MaxHoldings}
 		for _, x := range leases[:min(len(leases), wire.MaxHoldings)] {
@@ -195,7 +179,7 @@ func holdingOf(l depot.Lease) wire.Holding {
 func (d *depotActor) usage(ctx actor.Context, m wire.Usage) {
 	l, t := d.cfg.Ledger, d.time
 	refuse := func(r depot.Refusal) any { return wire.UsageReport{At: t.now().Unix(), Refused: uint8(r.Reason)} }
-	d.ask(ctx, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+	d.ask(ctx, false, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
 		i, err := l.Info(ctx, now, account)
 		a.answer = wire.UsageReport{At: now.Unix(), Used: i.Used, Quota: i.Quota, MaxLease: int64(i.MaxLease / time.Second), Complete: i.Complete}
 		if m.Watch {

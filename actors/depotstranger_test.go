@@ -24,7 +24,7 @@ func TestAStrangerWithAnAccountAndNoKeyIsNotLockedOut(t *testing.T) {
 	if _, err := db.Found(t.Context(), now, id, 100, true, []depot.Promise{{Account: string(peer), Expires: now.Add(time.Hour)}}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := d.account(t.Context(), now, peer)
+	a, err := d.account(t.Context(), now, peer, false)
 	if err != nil {
 		t.Fatal("it can never renew again:", err)
 	}

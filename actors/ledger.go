@@ -13,11 +13,8 @@ import (
 // leasedb.DB is one, and says what the methods do.
 type Ledger interface {
 	AccountOf(ctx context.Context, peer peers.ID) (depot.Account, error)
-	AddAccount(ctx context.Context, now time.Time, name string, s depot.Terms) (depot.Account, error)
-	SetAccount(ctx context.Context, id depot.Account, s depot.Terms) error
-	Named(ctx context.Context, name string) (depot.Account, error)
+	Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Terms, most int64) (depot.Account, error)
 	Keys(ctx context.Context, id depot.Account) ([]peers.ID, error)
-	AddKey(ctx context.Context, id depot.Account, peer peers.ID) error
 	Info(ctx context.Context, now time.Time, id depot.Account) (depot.AccountInfo, error)
 
 	Hold(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error)

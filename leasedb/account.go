@@ -58,7 +58,7 @@ func (d *DB) SetAccount(ctx context.Context, id depot.Account, s depot.Terms) er
 	if err := s.Check(); err != nil {
 		return err
 	}
-	return d.change(ctx, depot.ErrNoAccount, `UPDATE accounts SET quota = ?2, max_lease = ?3 WHERE id = ?1 AND id <> 1`,
+	return d.change(ctx, depot.ErrNoAccount, `UPDATE accounts SET quota = ?2, max_lease = ?3, stranger = 0 WHERE id = ?1 AND id <> 1`,
 		int64(id), s.Quota, int64(s.MaxLease/time.Second))
 }
 
@@ -74,13 +74,76 @@ func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account)
 		if held, err := t.ints(`SELECT 1 FROM leases WHERE account = ?1 LIMIT 1`, []any{int64(id)}); err != nil || held {
 			return cmp.Or(err, depot.ErrInUse)
 		}
-		for _, query := range []string{`DELETE FROM keys WHERE account = ?1`, `DELETE FROM requests WHERE account = ?1`, `DELETE FROM accounts WHERE id = ?1`} {
-			if err := t.exec(query, int64(id)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return t.unaccount(int64(id))
 	})
+}
+
+// unaccount removes an account that holds nothing.
+func (t *tx) unaccount(id int64) error {
+	for _, query := range []string{`DELETE FROM keys WHERE account = ?1`, `DELETE FROM requests WHERE account = ?1`, `DELETE FROM accounts WHERE id = ?1`} {
+		if err := t.exec(query, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Admit is the account for which a peer speaks; a stranger gets one. It also gets the
+// account of its name if nobody has a key to that: it was made of leases that the crawler
+// found. There are at most most accounts of strangers, 0: no new ones; those that hold
+// nothing give way to others. The error is a *depot.Refusal when there is no room, or the owner has taken the
+// peer's key away.
+func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Terms, most int64) (id depot.Account, err error) {
+	err = d.write(ctx, now, func(t *tx) error {
+		if found, err := t.ints(`SELECT account FROM keys WHERE peer = ?1`, []any{string(peer)}, (*int64)(&id)); err != nil || found {
+			return err
+		}
+		named, err := t.ints(`SELECT id FROM accounts WHERE name = ?1`, []any{string(peer)}, (*int64)(&id))
+		if err != nil {
+			return err
+		}
+		if named {
+			if others, err := t.ints(`SELECT 1 FROM keys WHERE account = ?1 LIMIT 1`, []any{int64(id)}); err != nil || others {
+				return cmp.Or(err, error(&depot.Refusal{Reason: depot.UnknownAccount}))
+			}
+		} else if err := t.makeRoom(most); err != nil {
+			return err
+		} else if err := t.exec(`INSERT INTO accounts(name, quota, max_lease, created) VALUES (?1, 0, 0, ?2)`, string(peer), t.now); err != nil {
+			return err
+		} else {
+			id = depot.Account(t.c.LastInsertRowID())
+		}
+		if err := t.exec(`UPDATE accounts SET quota = ?2, max_lease = ?3, stranger = 1 WHERE id = ?1`, int64(id), s.Quota, int64(s.MaxLease/time.Second)); err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO keys(peer, account) VALUES (?1, ?2)`, string(peer), int64(id))
+	})
+	return id, err
+}
+
+// makeRoom sees to it that there are fewer than most accounts of strangers.
+func (t *tx) makeRoom(most int64) error {
+	if most == 0 {
+		return &depot.Refusal{Reason: depot.UnknownAccount}
+	}
+	var n int64
+	if _, err := t.ints(`SELECT count(*) FROM accounts WHERE stranger = 1`, nil, &n); err != nil || n < most {
+		return err
+	}
+	idle, err := t.column(`SELECT id FROM accounts a WHERE stranger = 1 AND NOT EXISTS (SELECT 1 FROM leases WHERE account = a.id)
+	  AND NOT EXISTS (SELECT 1 FROM names WHERE account = a.id) AND NOT EXISTS (SELECT 1 FROM requests WHERE account = a.id AND until > ?1) LIMIT 100`, t.now)
+	if err != nil {
+		return err
+	}
+	if n-int64(len(idle)) >= most {
+		return &depot.Refusal{Reason: depot.TooManyRequests, Retry: time.Hour}
+	}
+	for _, id := range idle {
+		if err := t.unaccount(id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AddKey says that a peer speaks for an account.

@@ -1,9 +1,14 @@
 package leasedb
 
 import (
+	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // What is known under the number of an account, such as who watches it, is not the next
@@ -35,5 +40,49 @@ func TestAShareOfNoBytesIsNotHeld(t *testing.T) {
 	}
 	if n > 0 {
 		t.Errorf("an account with no quota holds %d shares", n)
+	}
+}
+
+// Accounts of strangers have an end: those that hold nothing give way, the others do not,
+// and nobody whom the owner has let in does.
+func TestStrangersGiveWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	terms := depot.Terms{Quota: 1 << 20, MaxLease: day}
+	owned, err := r.AddAccount(t.Context(), start, "owned", terms)
+	r.ok(err)
+	admit := func(peer peers.ID, most int64) (depot.Account, error) {
+		return r.Admit(t.Context(), start, peer, terms, most)
+	}
+	holds, err := admit("holds", 3)
+	r.ok(err)
+	_, err = r.Hold(t.Context(), start, depot.Ask{Account: holds, Request: "r", Share: share.IDOf([]byte("x")), Bytes: 5000, Until: start.Add(time.Hour), Space: depot.Space{Free: 1 << 30}})
+	r.ok(err)
+	trusted, err := admit("trusted", 3)
+	r.ok(err)
+	r.ok(r.SetAccount(t.Context(), trusted, terms))
+	for _, peer := range []peers.ID{"a", "b", "c", "d", "e"} {
+		first, err := admit(peer, 3)
+		r.ok(err)
+		if again, err := admit(peer, 0); err != nil || again != first {
+			t.Errorf("%s has %d, and then %d: %v", peer, first, again, err)
+		}
+	}
+	all, err := r.Accounts(t.Context(), start)
+	r.ok(err)
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"e", "holds", "owned", "p2", "p3", "starter", "trusted"}; !slices.Equal(names, want) {
+		t.Errorf("%v are left, want %v (%d)", names, want, owned)
+	}
+	var refused *depot.Refusal
+	if _, err := admit("f", 1); !errors.As(err, &refused) || refused.Reason != depot.TooManyRequests {
+		t.Errorf("beside one that holds something: %v", err)
+	}
+	if _, err := admit("g", 0); !errors.As(err, &refused) || refused.Reason != depot.UnknownAccount {
+		t.Errorf("no new ones: %v", err)
 	}
 }

@@ -6,10 +6,12 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // that expired and was swept. leases.own says that the share was asked for itself,
 // not by a name. The index due has all that Usage and Sweep ask of leases; the table is
 // in the order of accounts, so that a sweep of one touches few pages. meta.depot names the depot
-// whose shares these are, and meta.self this database; see SetIdentity.
+// whose shares these are, and meta.self this database; see SetIdentity. accounts.stranger
+// is that of a peer that was admitted without its owner's word.
 var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	`CREATE TABLE accounts(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL,
-	   max_lease INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 0);
+	   max_lease INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 0, stranger INTEGER NOT NULL DEFAULT 0);
+	 CREATE INDEX strangers ON accounts(id) WHERE stranger = 1;
 	 INSERT INTO accounts(id, name, quota, max_lease, created) VALUES (1, 'starter', 0, 0, 0);
 	 CREATE TABLE keys(peer TEXT PRIMARY KEY, account INTEGER NOT NULL REFERENCES accounts) WITHOUT ROWID;
 	 CREATE INDEX keys_of ON keys(account);
