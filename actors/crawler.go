@@ -98,11 +98,16 @@ type surveyor struct {
 	keep Keep
 	t    *depotTimes
 	s    *system.System
+	door *door
+	of   int64 // the ledger that it looks at things for
 }
 
 func (d *depotActor) surveyor() surveyor {
-	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s}
+	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s, d.door, d.door.ledger.Load()}
 }
+
+// errAnew says that what was seen is nothing to the ledger of now.
+var errAnew = errors.New("the ledger was begun anew meanwhile")
 
 // slice looks at the next shares.
 func (d *depotActor) slice(ctx actor.Context) {
@@ -142,6 +147,11 @@ func (d *depotActor) slice(ctx actor.Context) {
 
 // store keeps where the crawler is, and the report of a whole cycle.
 func (v surveyor) store(ctx context.Context, p crawlPlace, done bool) error {
+	v.door.Lock()
+	defer v.door.Unlock()
+	if v.of != v.door.ledger.Load() {
+		return errAnew
+	}
 	if done {
 		report, err := json.Marshal(p.Crawl)
 		if err != nil {

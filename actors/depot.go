@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -41,7 +42,7 @@ type depotActor struct {
 	node *actor.PID
 	cfg  DepotConfig
 	time *depotTimes
-	door *sync.Mutex // held while a share is removed
+	door *door
 
 	loaded   bool // what is coming is known
 	loading  bool
@@ -53,6 +54,13 @@ type depotActor struct {
 	stored   bool      // the clock was stored as frozen
 	retry    time.Time // when it is tried again to load
 	wake     system.Alarm
+}
+
+// door is held while a share is removed, while the crawler notes what it has seen, and
+// while another ledger takes the place of one that is damaged.
+type door struct {
+	sync.Mutex
+	ledger atomic.Int64 // grows with each that was begun anew; changed while it is held
 }
 
 // depotTimes is the depot's clock. It may be asked by tasks.
@@ -100,7 +108,7 @@ const (
 
 func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {
 	cfg.Fetches = orElse(cfg.Fetches, 4)
-	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &sync.Mutex{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
+	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &door{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
 	return d
 }
 
@@ -265,11 +273,15 @@ func (d *depotActor) damaged(ctx actor.Context, err error) {
 	if !d.cfg.Ledger.Corrupt(err) {
 		return
 	}
-	l, keep := d.cfg.Ledger, d.cfg.Keep
+	l, keep, door := d.cfg.Ledger, d.cfg.Keep, d.door
 	d.again(err)
 	d.loading = true
 	d.s.Task(ctx, func(ctx context.Context) any {
-		if err := l.BeginAnew(ctx); err != nil {
+		door.Lock()
+		door.ledger.Add(1)
+		err := l.BeginAnew(ctx)
+		door.Unlock()
+		if err != nil {
 			return depotLoaded{err: err}
 		}
 		keep.Forget()
@@ -290,12 +302,18 @@ type note struct {
 	id    share.ID
 	state depot.State
 	why   string
+	held  bool // it stays in its state, as somebody holds it
 }
 
 func (d *depotActor) done(ctx actor.Context, m depotDone) {
 	d.failed(ctx, m.what, m.err)
 	for _, n := range m.notes {
-		d.changed(ctx, n.id, n.state, n.why)
+		switch {
+		case !n.held:
+			d.changed(ctx, n.id, n.state, n.why)
+		case d.arrivals[n.id] == nil: // it was given up, and is held again
+			d.want(n.id, n.state == depot.Corrupt)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -354,7 +353,7 @@ type remover struct {
 	l        Ledger
 	keep     Keep
 	t        *depotTimes
-	door     *sync.Mutex
+	door     *door
 	withdraw func(share.ID)
 }
 
@@ -373,11 +372,11 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	if k.State != depot.Going {
 		switch err := l.Collect(ctx, t.now(), id); {
 		case errors.Is(err, depot.ErrKept), errors.Is(err, depot.ErrOff), errors.Is(err, depot.ErrFrozen), errors.Is(err, depot.ErrIncomplete):
-			return nil, nil
+			return r.held(ctx, k)
 		case err != nil:
 			return nil, err
 		}
-		notes = append(notes, note{id, depot.Going, "nobody holds it any more"})
+		notes = append(notes, note{id: id, state: depot.Going, why: "nobody holds it any more"})
 	}
 	if keep.Withdraw(id) {
 		r.withdraw(id)
@@ -389,7 +388,7 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	case err != nil:
 		return notes, err
 	case !may:
-		return append(notes, note{id, depot.None, "its leases on the disk are newer than the database: it is looked at again"}), nil
+		return append(notes, note{id: id, state: depot.None, why: "its leases on the disk are newer than the database: it is looked at again"}), nil
 	}
 	if err := keep.Remove(id); err != nil {
 		return notes, fmt.Errorf("remove %v: %w", id, err)
@@ -397,7 +396,16 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	if err := l.Removed(ctx, t.now(), id); err != nil {
 		return notes, err
 	}
-	return append(notes, note{id, depot.None, "removed"}), nil
+	return append(notes, note{id: id, state: depot.None, why: "removed"}), nil
+}
+
+// held says that a share is to come, or to be mended, since somebody holds it.
+func (r *remover) held(ctx context.Context, k depot.Kept) (notes []note, err error) {
+	leases, err := r.l.Leases(ctx, r.t.now(), k.Share)
+	if len(leases) > 0 && (k.State == depot.Coming || k.State == depot.Corrupt) {
+		notes = append(notes, note{id: k.Share, state: k.State, held: true})
+	}
+	return notes, err
 }
 
 // collected is the end of a pass over what may go.

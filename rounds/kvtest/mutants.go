@@ -183,7 +183,7 @@ func (k blind) Watch(ctx context.Context, key string, f func([]rounds.Entry)) er
 		if first && k.past || k.late && time.Since(began) < aWhile {
 			es = nil
 		}
-		if !k.deaf || first || time.Since(began) < aWhile/4 {
+		if !k.deaf || first {
 			f(es)
 		}
 		if k.twice && len(es) > 0 {
