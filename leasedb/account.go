@@ -74,15 +74,17 @@ func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account)
 		if held, err := t.ints(`SELECT 1 FROM leases WHERE account = ?1 LIMIT 1`, []any{int64(id)}); err != nil || held {
 			return cmp.Or(err, depot.ErrInUse)
 		}
-		return t.unaccount(int64(id))
+		return removeAccounts(t, int64(id))
 	})
 }
 
-// unaccount removes an account that holds nothing.
-func (t *tx) unaccount(id int64) error {
-	for _, query := range []string{`DELETE FROM keys WHERE account = ?1`, `DELETE FROM requests WHERE account = ?1`, `DELETE FROM accounts WHERE id = ?1`} {
-		if err := t.exec(query, id); err != nil {
-			return err
+// removeAccounts removes accounts that hold nothing.
+func removeAccounts(t *tx, ids ...int64) error {
+	for _, id := range ids {
+		for _, query := range []string{`DELETE FROM keys WHERE account = ?1`, `DELETE FROM requests WHERE account = ?1`, `DELETE FROM accounts WHERE id = ?1`} {
+			if err := t.exec(query, id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -138,12 +140,7 @@ func (t *tx) makeRoom(most int64) error {
 	if n-int64(len(idle)) >= most {
 		return &depot.Refusal{Reason: depot.TooManyRequests, Retry: time.Hour}
 	}
-	for _, id := range idle {
-		if err := t.unaccount(id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return removeAccounts(t, idle...)
 }
 
 // AddKey says that a peer speaks for an account.
