@@ -185,8 +185,11 @@ func (t *tx) promise() error {
 	}
 	for _, id := range t.touched {
 		s, err := t.shareAt(id)
-		if err != nil || s.state == depot.None {
+		if err != nil {
 			return err
+		}
+		if s.state == depot.None {
+			continue // it is gone, with what lay beside it
 		}
 		ps, err := t.promises(id)
 		if err == nil {

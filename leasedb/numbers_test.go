@@ -86,3 +86,21 @@ func TestStrangersGiveWay(t *testing.T) {
 		t.Errorf("no new ones: %v", err)
 	}
 }
+
+// What is gone within a transaction keeps no other share's leases from lying beside it.
+func TestLeasesLieBesideEachShareThatWasTouched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := share.IDOf([]byte("x"))
+	_, err := r.Hold(t.Context(), start, depot.Ask{Account: people[0], Request: "r", Share: id, Bytes: 900, Until: start.Add(time.Hour), Space: depot.Space{Free: 1 << 30}})
+	r.ok(err)
+	delete(r.disk, id)
+	r.ok(r.write(t.Context(), start, func(t *tx) error {
+		s, err := t.share(id)
+		t.touched = append(t.touched, 1<<40, s.id)
+		return err
+	}))
+	if ps := r.disk[id]; len(ps) != 1 {
+		t.Errorf("%v lie beside it", ps)
+	}
+}

@@ -40,7 +40,7 @@ type Issuer struct {
 // Open opens the issuer in a folder, or makes one. It owns dir from then on. An error that
 // wraps share.ErrHeld says that another process has it. chance is what keys and vouchers
 // are made of: crypto/rand.Reader.
-func Open(dir vfs.FS, _ time.Time, chance io.Reader) (_ *Issuer, err error) {
+func Open(dir vfs.FS, chance io.Reader) (_ *Issuer, err error) {
 	lock, err := dir.Lock("lock")
 	if err != nil {
 		dir.Close()

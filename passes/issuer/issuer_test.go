@@ -32,7 +32,7 @@ var now = time.Unix(0, 0).Add(100*epoch + 20*24*time.Hour)
 
 func opened(t testing.TB, d *storetest.Disk, at time.Time) *Issuer {
 	t.Helper()
-	return must[*Issuer](t)(Open(d.FS(), at, rand.NewChaCha8([32]byte{1})))
+	return must[*Issuer](t)(Open(d.FS(), rand.NewChaCha8([32]byte{1})))
 }
 
 func order(t testing.TB, i *Issuer, units int64, id byte, at time.Time) *passes.Purchase {
@@ -275,7 +275,7 @@ func TestADamagedBookIsNotUsed(t *testing.T) {
 	f.ReadAt(whole, 0)
 	for _, at := range []int64{5, 9, info.Size / 2, info.Size - 200} {
 		f.WriteAt([]byte{whole[at] ^ 1}, at)
-		if _, err := Open(d.FS(), now, rand.NewChaCha8([32]byte{})); !errors.Is(err, ErrDamaged) {
+		if _, err := Open(d.FS(), rand.NewChaCha8([32]byte{})); !errors.Is(err, ErrDamaged) {
 			t.Errorf("byte %d: %v", at, err)
 		}
 		f.WriteAt(whole[at:at+1], at)
@@ -288,7 +288,7 @@ func TestADamagedBookIsNotUsed(t *testing.T) {
 		if err := vfs.WriteFile(fs, keysFile, keysTemp, []byte(bad), true); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(d.FS(), now, rand.NewChaCha8([32]byte{})); err == nil || !strings.Contains(err.Error(), "put back a copy") {
+		if _, err := Open(d.FS(), rand.NewChaCha8([32]byte{})); err == nil || !strings.Contains(err.Error(), "put back a copy") {
 			t.Errorf("keys %q: %v", bad, err)
 		}
 	}
@@ -296,14 +296,14 @@ func TestADamagedBookIsNotUsed(t *testing.T) {
 
 func TestOneProcessHasIt(t *testing.T) {
 	dir := t.TempDir()
-	i := must[*Issuer](t)(Open(must[vfs.FS](t)(vfs.PrivateDir(dir)), now, rand.NewChaCha8([32]byte{})))
-	if _, err := Open(must[vfs.FS](t)(vfs.PrivateDir(dir)), now, rand.NewChaCha8([32]byte{})); !errors.Is(err, share.ErrHeld) {
+	i := must[*Issuer](t)(Open(must[vfs.FS](t)(vfs.PrivateDir(dir)), rand.NewChaCha8([32]byte{})))
+	if _, err := Open(must[vfs.FS](t)(vfs.PrivateDir(dir)), rand.NewChaCha8([32]byte{})); !errors.Is(err, share.ErrHeld) {
 		t.Errorf("a second process: %v", err)
 	}
 	if err := i.Close(); err != nil {
 		t.Fatal(err)
 	}
-	must[*Issuer](t)(Open(must[vfs.FS](t)(vfs.PrivateDir(dir)), now, rand.NewChaCha8([32]byte{}))).Close()
+	must[*Issuer](t)(Open(must[vfs.FS](t)(vfs.PrivateDir(dir)), rand.NewChaCha8([32]byte{}))).Close()
 }
 
 func FuzzBook(f *testing.F) {
