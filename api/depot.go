@@ -35,6 +35,7 @@ type Depot struct {
 	Reserve    int64     `json:"reserve" doc:"bytes of the disk that stay free"`
 	Free       int64     `json:"free_bytes" doc:"-1 if it is not known"`
 	Arriving   int       `json:"arriving" doc:"shares that are being fetched, or wait for that"`
+	Suspect    int64     `json:"suspect" doc:"shares that were seen damaged once, and are looked at again before it is believed"`
 	Crawl      Crawl     `json:"crawl"`
 	Left       int64     `json:"left_seconds" doc:"of the crawler's cycle; 0: not known, or it is done"`
 	ScrubCycle int64     `json:"scrub_cycle" doc:"the reading of all shares, counted from 1"`

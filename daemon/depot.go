@@ -56,6 +56,9 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; accounts have no quota until they are set again. The damaged one is in %s", aside))
 	}
 	d.lender = l
+	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new one; the folder of any other must be there
+		os.MkdirAll(cfg.Depot, 0o700)
+	}
 	c := &fetcher.DepotConfig{Ledger: db, Disk: l.root, Reading: reading, Reserve: cfg.Reserve}
 	if cfg.DepotOpen > 0 {
 		c.Open = &depot.Terms{Quota: cfg.DepotOpen, MaxLease: defaultLease}
@@ -116,7 +119,11 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 	if err != nil {
 		return api.Depot{}, err
 	}
-	v := api.Depot{Dir: d.lender.dir, Now: s.Now, Frozen: s.Frozen, Trouble: s.Trouble, GC: m.GC, Complete: !m.CompleteSince.IsZero(), Reserve: d.setting().Reserve,
+	struck, err := d.lender.db.Struck(ctx)
+	if err != nil {
+		return api.Depot{}, err
+	}
+	v := api.Depot{Suspect: struck, Dir: d.lender.dir, Now: s.Now, Frozen: s.Frozen, Trouble: s.Trouble, GC: m.GC, Complete: !m.CompleteSince.IsZero(), Reserve: d.setting().Reserve,
 		Free: -1, Arriving: s.Arriving, Crawl: crawlView(s.Crawl), Left: int64(s.Left / time.Second), ScrubCycle: s.Scrub.Cycle, Scrubbed: s.Scrub.Report.Examined}
 	if n, err := d.lender.root.Free(); err == nil {
 		v.Free = n

@@ -61,6 +61,16 @@ func (d *DB) Meta(ctx context.Context) (m depot.Meta, err error) {
 	return m, err
 }
 
+// Struck is how many shares were seen damaged once, and are looked at again before it is
+// believed.
+func (d *DB) Struck(ctx context.Context) (n int64, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		_, err := t.ints(`SELECT count(*) FROM strikes`, nil, &n)
+		return err
+	})
+	return n, err
+}
+
 // SetGC turns collecting on or off. It is off in a new database.
 func (d *DB) SetGC(ctx context.Context, on bool) error { return d.set(ctx, `gc = ?1`, on) }
 

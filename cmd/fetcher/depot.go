@@ -165,6 +165,9 @@ func (a depots) printDepot(d api.Depot) error {
 	fmt.Fprintf(&b, "cycle     %d, %s\n", d.Crawl.Cycle, either(d.Crawl.Done, "done", "under way"))
 	b.WriteString(crawlText(d.Crawl))
 	fmt.Fprintf(&b, "scrub     cycle %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
+	if d.Suspect > 0 {
+		fmt.Fprintf(&b, "suspect   %s: seen damaged once, read again an hour later, and fetched again if it still is\n", words.Count(int(d.Suspect), "share"))
+	}
 	if !d.Complete {
 		fmt.Fprintln(&b, "the first look at the disk is not done: usage may be too low, and nothing is removed")
 	}
@@ -327,13 +330,15 @@ node in, with fetcher depot account add.
 
 The lease ends after --for; hold again to renew it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := named(cmd, on); err != nil {
+				return err
+			}
 			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], on, long, wait) })
 		},
 	}
 	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
 	c.Flags().StringVar(&long, "for", "", "have it kept for this `TIME`, such as 744h (default 31 days)")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the depot has all of it")
-	c.MarkFlagRequired("on")
 	return c
 }
 
@@ -371,7 +376,33 @@ func (a depots) hold(ctx context.Context, c *api.Client, what, on, long string, 
 		}
 	}
 	a.stderr.clear()
+	a.granted(h, on, long)
 	return a.printHeld([]api.Held{h})
+}
+
+// named says whether the depot that a command asks is named, as it can be.
+func named(cmd *cobra.Command, on string) error {
+	switch _, err := share.ParseAddr(on); {
+	case on == "":
+		return usageError{fmt.Errorf("%s needs --on ADDR, the depot's address; see %s --help", cmd.Name(), cmd.CommandPath())}
+	case err != nil:
+		return usageError{fmt.Errorf("--on %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...", on)}
+	}
+	return nil
+}
+
+// granted says what a depot has granted, if it is not what was asked for, and how
+// others get the share from there.
+func (a depots) granted(h api.Held, on, long string) {
+	if asked, err := time.ParseDuration(long); err == nil && !h.Expires.IsZero() {
+		switch got := h.Expires.Sub(h.At); {
+		case got < asked-time.Minute:
+			fmt.Fprintf(a.stderr, "the depot grants %v and no more\n", got.Round(time.Hour))
+		case got > asked+time.Minute:
+			fmt.Fprintf(a.stderr, "the lease was longer already, and stays so\n")
+		}
+	}
+	fmt.Fprintf(a.stderr, "others get it from there with: fetcher fetch %s --peer %s\n", h.Share, on)
 }
 
 // addPath is the entry that serves a path.
@@ -403,6 +434,9 @@ func (a depots) addPath(ctx context.Context, c *api.Client, path string) (int64,
 func (a depots) holdingsCommand() *cobra.Command {
 	var on string
 	c := &cobra.Command{Use: "holdings", Short: "List what this node holds at a depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if err := named(cmd, on); err != nil {
+			return err
+		}
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			all, err := c.Holdings(cmd.Context(), on)
 			if err != nil {
@@ -412,13 +446,15 @@ func (a depots) holdingsCommand() *cobra.Command {
 		})
 	}}
 	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
-	c.MarkFlagRequired("on")
 	return c
 }
 
 func (a depots) releaseCommand() *cobra.Command {
 	var on string
 	c := &cobra.Command{Use: "release SHARE", Short: "End a lease at a depot, which may remove the share then", Args: exactly("SHARE"), RunE: func(cmd *cobra.Command, args []string) error {
+		if err := named(cmd, on); err != nil {
+			return err
+		}
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			h, err := c.Release(cmd.Context(), api.Release{Share: args[0], Depot: on})
 			if err != nil {
@@ -428,7 +464,6 @@ func (a depots) releaseCommand() *cobra.Command {
 		})
 	}}
 	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
-	c.MarkFlagRequired("on")
 	return c
 }
 

@@ -422,6 +422,15 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 	if err != nil {
 		return err
 	}
+	for _, id := range ids { // before the first is removed
+		e, err := c.Entry(ctx, id)
+		if err != nil {
+			return err
+		}
+		if data && e.Kind == "serve" {
+			return usageError{fmt.Errorf("entry %d serves files that this node did not make; nothing was removed. Remove it without --data, and the files by hand", id)}
+		}
+	}
 	for _, id := range ids {
 		r, err := c.Remove(ctx, id, data)
 		if err != nil {

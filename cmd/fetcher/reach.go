@@ -63,10 +63,13 @@ func overRelay(addr string) bool { return strings.Contains(addr, "/p2p-circuit")
 
 // nearest is from how far the best address can be dialled, as share.Reach has it, relays
 // left out; 3 if there is none.
-func nearest(addrs []string) int {
+func nearest(addrs []string) int { return nearestOf(addrs, false) }
+
+// nearestOf is that of the addresses over relays, or of the others.
+func nearestOf(addrs []string, relayed bool) int {
 	reach := 3
 	for _, s := range addrs {
-		if m, err := ma.NewMultiaddr(s); err == nil && !overRelay(s) {
+		if m, err := ma.NewMultiaddr(s); err == nil && overRelay(s) == relayed {
 			reach = min(reach, share.Reach(m))
 		}
 	}
@@ -80,10 +83,11 @@ func heldAny(places []fetcher.Place) bool {
 
 // where says from where a ticket with these addresses works.
 func where(addrs []string, places []fetcher.Place) string {
+	reach := nearest(addrs)
 	if heldAny(places) {
-		return "anywhere"
+		reach = min(reach, nearestOf(addrs, true)) // no farther than the relay can be reached from
 	}
-	return []string{"anywhere", "network", "machine", "nowhere"}[nearest(addrs)]
+	return []string{"anywhere", "network", "machine", "nowhere"}[reach]
 }
 
 // reachText says why it works anywhere; "" if it does not.

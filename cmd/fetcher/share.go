@@ -234,7 +234,8 @@ func (s *sharer) describe() error {
 	}
 	fmt.Fprintf(e, "peer     /p2p/%s\n", s.node.ID())
 	if text := reachText(addrs, s.places); text != "" {
-		fmt.Fprintf(e, "works    from anywhere: %s\n", text)
+		from := map[string]string{"anywhere": "from anywhere", "network": "in this network", "machine": "on this machine"}[where(addrs, s.places)]
+		fmt.Fprintf(e, "works    %s: %s\n", from, text)
 	}
 	for _, w := range reachWarnings(addrs, s.places) {
 		fmt.Fprintf(e, "warning: %s\n", w)

@@ -19,7 +19,7 @@ import (
 
 // ErrAway says that the disk is not there: the folder is not, has no identity, or that
 // of another depot. It may come back.
-var ErrAway = errors.New("the depot's disk is not there")
+var ErrAway = errors.New("the depot cannot use its folder")
 
 // Identity is what the folder says of itself.
 type Identity struct {
@@ -104,7 +104,7 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 			return fmt.Errorf("%w: %w", ErrAway, err)
 		}
 		if slices.ContainsFunc(list, func(e vfs.DirEntry) bool { return e.Name != "lost+found" && e.Name != "lock" && e.Name != "depot.new" }) {
-			return fmt.Errorf("%w: the folder has something in it and no identity; give the depot an empty one", ErrAway)
+			return fmt.Errorf("%w: there is something in it, and not a depot's; give the depot an empty folder", ErrAway)
 		}
 		is.Depot = r.name()
 	case err != nil:
