@@ -97,6 +97,9 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%w: %s is no socket, and stays; name another path", fetcher.ErrStateDir, path)
 	}
+	if answered(path) {
+		return fmt.Errorf("another program answers at %s; name another socket: %w", path, share.ErrHeld)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
@@ -106,6 +109,15 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	}
 	l.unix = append(l.unix, u)
 	return os.Chmod(path, mode)
+}
+
+// answered says whether some program listens at a socket, of whatever type, busy or not.
+func answered(path string) bool {
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil || errors.Is(err, syscall.EPROTOTYPE) || errors.Is(err, syscall.EAGAIN)
 }
 
 // ownersListener listens at a path. Where a system goes by the mode of a socket that is

@@ -50,6 +50,35 @@ func TestOneSocketIsOfOneDaemon(t *testing.T) {
 	l.close()
 }
 
+// What another program listens at is not ours to replace, though it keeps no lock of ours.
+func TestASocketTakesThePlaceOfNoOtherPrograms(t *testing.T) {
+	for _, network := range []string{"unix", "unixgram"} {
+		at := filepath.Join(t.TempDir(), "s")
+		var theirs interface{ Close() error }
+		var err error
+		if network == "unix" {
+			theirs, err = net.Listen(network, at)
+		} else {
+			theirs, err = net.ListenPacket(network, at)
+		}
+		must(t, err)
+		d := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
+		l, err := d.Listen()
+		if err == nil {
+			l.close()
+		}
+		if !errors.Is(err, share.ErrHeld) {
+			t.Errorf("%s: %v", network, err)
+		}
+		if c, err := net.Dial(network, at); err != nil {
+			t.Errorf("%s: its program cannot be asked any more: %v", network, err)
+		} else {
+			c.Close()
+		}
+		theirs.Close()
+	}
+}
+
 // A file of an entry may have been replaced by anything since it was listed.
 func TestAPipeInThePlaceOfAFileHoldsNobodyUp(t *testing.T) {
 	for what, name := range map[string]string{"a file": "f", "a file in a folder": "tree/f"} {
