@@ -67,19 +67,28 @@ const (
 // keep keeps a place for as long as the host runs.
 func (r *reach) keep(p *station) {
 	for pause := placePause; ; {
+		select {
+		case <-p.lost: // of an earlier attempt
+		default:
+		}
 		until, err := r.take(p)
-		wait := pause
+		wait, lost := pause, p.lost
 		if err == nil {
 			pause, wait = placePause, until
 		} else {
-			pause = min(2*pause, placePauseMax)
+			pause, lost = min(2*pause, placePauseMax), nil
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-p.lost:
+		case <-lost:
 			timer.Stop()
 			r.set(p, Place{Why: "the connection with it was lost"})
+			select { // a relay may end each connection at once
+			case <-time.After(placePause):
+			case <-r.h.drain.Done():
+				return
+			}
 		case <-r.h.drain.Done():
 			timer.Stop()
 			return

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/peers"
@@ -171,4 +173,21 @@ func TestTheBookForgetsPunches(t *testing.T) {
 			t.Error(len(b.at), "are remembered")
 		}
 	})
+}
+
+// A relay that takes the connection and ends it is asked again after a pause that grows, not at once.
+func TestARelayThatEndsTheConnectionIsAskedAfterAPause(t *testing.T) {
+	relay := newHost(t, Config{})
+	var times atomic.Int64
+	relay.swarm.Notify(&network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
+		times.Add(1)
+		relay.start(func() { c.Close() })
+	}})
+	h := newHost(t, Config{Reach: Reach{Traverse: true, Relays: relay.Addrs()[:1]}})
+	h.Places(t.Context()) // it was asked once
+	until := time.NewTimer(placePause / 2)
+	<-until.C
+	if n := times.Load(); n > 2 {
+		t.Errorf("it was connected with %d times within %v", n, placePause/2)
+	}
 }
