@@ -39,7 +39,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.transfer, k.progress = nil, fetcher.Progress{}
 		k.mu.Unlock()
 	}()
-	stopped, err := k.follow(t)
+	stopped, err := k.follow(e, t)
 	release()
 	switch {
 	case stopped:
@@ -47,7 +47,10 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.stumble(err)
 	default:
 		k.arrived(t)
-		if e := k.entry(); len(e.Only)+len(e.Skip) > 0 { // else it is served as what lies there, so that changes are noticed
+		if !sameChoice(k.entry().Wish, e.Wish) { // by now something else is wanted, and not here yet
+			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
+			k.unshare(t.ID())
+		} else if len(e.Only)+len(e.Skip) > 0 { // else it is served as what lies there, so that changes are noticed
 			k.seed(e, nil, func() { k.unshare(t.ID()) })
 		}
 	}
@@ -81,10 +84,9 @@ func (k *keeper) enter(e catalog.Entry) (release func(), ok bool) {
 	}, err == nil
 }
 
-// follow hears of a transfer until it has ended. stopped says that something else is
+// follow hears of a transfer of e until it has ended. stopped says that something else is
 // wanted.
-func (k *keeper) follow(t *fetcher.Transfer) (stopped bool, err error) {
-	now := k.entry()
+func (k *keeper) follow(e catalog.Entry, t *fetcher.Transfer) (stopped bool, err error) {
 	life := k.life.Done()
 	events := t.Events(context.Background())
 	for {
@@ -93,7 +95,7 @@ func (k *keeper) follow(t *fetcher.Transfer) (stopped bool, err error) {
 			stopped, life = true, nil
 			k.halt(t)
 		case <-k.wake:
-			if e := k.entry(); e.Paused || !sameChoice(e.Wish, now.Wish) {
+			if now := k.entry(); now.Paused || !sameChoice(now.Wish, e.Wish) {
 				stopped = true
 				k.halt(t)
 			}

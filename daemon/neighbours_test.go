@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
 )
 
 // Two versions of a share in one place: what both have is still that of the later one.
@@ -93,5 +95,34 @@ func TestTheKeyOfTheNodeIsNotShared(t *testing.T) {
 	}
 	if e := added(t, d, api.Add{Paths: []string{filepath.Join(top, "state")}}); e.State == api.Served {
 		t.Errorf("the state directory: %+v", e)
+	}
+}
+
+// What is chosen while a fetch begins is what is fetched, also if all is wanted then.
+func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, "one", src, "x")
+	file(t, "two", src, "y")
+	a := begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{src}})
+	for _, only := range [][]string{{"y"}, {}} {
+		b := begun(t, t.TempDir(), func(c *Config) { c.Fetches = 1 })
+		must(t, b.queue.enter(t.Context(), 0, 0))
+		got := added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"x"}})
+		k, err := b.keeper(got.ID)
+		must(t, err)
+		k.telling.Lock() // what says that it is its turn is held up
+		b.queue.leave()
+		for look, state := time.NewTicker(time.Millisecond), ""; state != api.Fetching; <-look.C {
+			k.mu.Lock()
+			state = k.state
+			k.mu.Unlock()
+		}
+		must(t, k.set(t.Context(), func(w *catalog.Wish) error { w.Only = only; return nil }))
+		k.telling.Unlock()
+		path := until(t, b, got.ID, "here", in(api.Served)).Path
+		if b, err := os.ReadFile(filepath.Join(path, "y")); string(b) != "two" {
+			t.Errorf("chosen %q: y is not here: %v; %+v", only, err, k.view())
+		}
 	}
 }
