@@ -210,17 +210,20 @@ func (k *keeper) guard(s *fetcher.Share) {
 
 // pause waits until no file has changed for d, and for ten times that at most.
 func (k *keeper) pause(d time.Duration) {
-	for range 10 {
-		timer := time.NewTimer(d)
+	still, late := time.NewTimer(d), time.NewTimer(10*d)
+	defer still.Stop()
+	defer late.Stop()
+	for {
 		select {
-		case <-timer.C:
+		case <-still.C:
+			return
+		case <-late.C:
 			return
 		case <-k.files:
+			still.Reset(d)
 		case <-k.life.Done():
-			timer.Stop()
 			return
 		}
-		timer.Stop()
 	}
 }
 

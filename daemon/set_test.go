@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/piecelease/fetcher/api"
@@ -169,5 +171,27 @@ func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
 	}
 	if all, _ := b.Entries(ctx); len(all) != 1 || all[0].ID != e.ID {
 		t.Errorf("%+v", all)
+	}
+}
+
+// However often a program writes, what it writes is read when it has ended, or after a while.
+func TestFilesAreReadWhenNothingWritesToThem(t *testing.T) {
+	for _, c := range []struct{ writes, want time.Duration }{{3 * time.Second, 5 * time.Second}, {time.Minute, 20 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(&Daemon{life: t.Context()}, catalog.Entry{})
+			began := time.Now()
+			var writer sync.WaitGroup
+			writer.Go(func() {
+				for time.Since(began) < c.writes {
+					k.touch()
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+			defer writer.Wait()
+			k.pause(2 * time.Second)
+			if after := time.Since(began).Round(time.Second); after != c.want {
+				t.Errorf("written to for %v: they are read after %v, not %v", c.writes, after, c.want)
+			}
+		})
 	}
 }
