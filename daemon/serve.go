@@ -208,7 +208,8 @@ func (k *keeper) guard(s *fetcher.Share) {
 	}
 }
 
-// pause waits until no file has changed for d, and for ten times that at most.
+// pause waits until no file has changed for d, and for ten times that at most; not while
+// its owner has the entry paused. Whatever wakes the keeper does so again afterwards.
 func (k *keeper) pause(d time.Duration) {
 	still, late := time.NewTimer(d), time.NewTimer(10*d)
 	defer still.Stop()
@@ -221,6 +222,11 @@ func (k *keeper) pause(d time.Duration) {
 			return
 		case <-k.files:
 			still.Reset(d)
+		case <-k.wake:
+			defer k.poke()
+			if k.entry().Paused {
+				return
+			}
 		case <-k.life.Done():
 			return
 		}

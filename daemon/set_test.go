@@ -195,3 +195,22 @@ func TestFilesAreReadWhenNothingWritesToThem(t *testing.T) {
 		})
 	}
 }
+
+// A pause is heard of while the files are still written to.
+func TestAPauseDoesNotWaitForWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(&Daemon{life: t.Context()}, catalog.Entry{})
+		k.poke() // of something else
+		began := time.Now()
+		time.AfterFunc(time.Second, func() {
+			k.mu.Lock()
+			k.e.Paused = true
+			k.mu.Unlock()
+			k.poke()
+		})
+		k.pause(2 * time.Second)
+		if after := time.Since(began); after != time.Second || len(k.wake) != 1 {
+			t.Errorf("after %v; woken afterwards: %d", after, len(k.wake))
+		}
+	})
+}
