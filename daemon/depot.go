@@ -394,8 +394,8 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) (api.Held, error) {
 		return api.Held{}, err
 	}
 	e, m := k.entry(), k.list()
-	if m == nil || k.view().State != api.Served {
-		return api.Held{}, api.Refuse(api.ErrRequest, "entry %d is not whole here yet: wait until it is served", e.ID)
+	if m == nil || k.view().State != api.Served || len(e.Only)+len(e.Skip) > 0 {
+		return api.Held{}, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
 	}
 	at, err := d.node.Depot(h.Depot)
 	if err != nil {

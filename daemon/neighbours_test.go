@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,5 +125,19 @@ func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(path, "y")); string(b) != "two" {
 			t.Errorf("chosen %q: y is not here: %v; %+v", only, err, k.view())
 		}
+	}
+}
+
+// A depot fetches all of a share from whoever has it held: not from one who chose a part.
+func TestAPartOfAShareIsNotHeld(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, "one", src, "x")
+	file(t, "two", src, "y")
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{src}})
+	got := added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"x"}})
+	until(t, b, got.ID, "here", in(api.Served))
+	if _, err := b.Hold(t.Context(), api.Hold{Entry: got.ID, Depot: "nowhere"}); err == nil || !strings.Contains(err.Error(), "not whole") {
+		t.Error(err)
 	}
 }
