@@ -253,13 +253,16 @@ func discarded(e catalog.Entry) (gone []string, kept string) {
 	case e.Found:
 		return gone, fmt.Sprintf("some of %s lay there before this node fetched it, so all of it stays; remove it by hand", found.Path)
 	}
-	switch kept, err := store.Discard(e.Dir, found.Manifest); {
+	at, kept, err := store.Discard(e.Dir, found.Manifest)
+	switch {
 	case err != nil:
 		return gone, fmt.Sprintf("%s stays: %v", found.Path, err)
 	case kept != "":
 		return gone, fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", kept)
+	case at == "":
+		return gone, fmt.Sprintf("%s is a copy that this node did not make, and stays", found.Path)
 	}
-	return append(gone, found.Path), ""
+	return append(gone, at), ""
 }
 
 // unchanged says whether a file was not written to since it was looked at.

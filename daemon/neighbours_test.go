@@ -141,3 +141,20 @@ func TestAPartOfAShareIsNotHeld(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A copy of what an entry has fetched so far is not said to be removed with it.
+func TestWhatStaysIsNotCalledRemoved(t *testing.T) {
+	from := slow(t)
+	b := begun(t, t.TempDir())
+	got := added(t, b, api.Add{Ticket: from.Ticket})
+	got = until(t, b, got.ID, "known", func(e api.Entry) bool { return e.Verified > 0 })
+	set(t, b, got.ID, paused(true))
+	at := filepath.Join(got.Dir, "f.partial")
+	mine := filepath.Join(got.Dir, "a copy.partial")
+	must(t, os.CopyFS(mine, os.DirFS(at)))
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	if _, err := os.Stat(mine); err != nil || len(r.Data) != 1 || r.Data[0] != at {
+		t.Errorf("%v; removed: %v; %s", err, r.Data, r.Kept)
+	}
+}

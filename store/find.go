@@ -42,16 +42,16 @@ func Find(dir string, id share.ID) (Found, error) {
 }
 
 // Discard removes what a transfer of m that is given up has left in the folder dir, if
-// there is one: its NAME.partial, and nothing that others put there. kept is the path of
-// that folder if something in it stays. The error wraps share.ErrHeld while somebody
+// there is one: its NAME.partial, and nothing that others put there. gone is the path of
+// that folder; or kept is, if something in it stays. The error wraps share.ErrHeld while somebody
 // works on the transfer.
-func Discard(dir string, m *share.Manifest) (kept string, err error) {
+func Discard(dir string, m *share.Manifest) (gone, kept string, err error) {
 	d, abs, err := locateDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return "", "", nil
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	p := newPartial(d, abs, m, PartialOptions{})
 	p.ownDir = true
@@ -61,8 +61,10 @@ func Discard(dir string, m *share.Manifest) (kept string, err error) {
 	}
 	if _, e := d.Lstat(p.staging); found && e == nil {
 		kept = filepath.Join(abs, p.staging)
+	} else if found {
+		gone = filepath.Join(abs, p.staging)
 	}
-	return kept, errors.Join(err, p.release())
+	return gone, kept, errors.Join(err, p.release())
 }
 
 // FindIn is Find in d; the path is relative to it.
