@@ -276,7 +276,9 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 	}
 	id, err := l.db.AddAccount(ctx, now, cmp.Or(a.Name, a.Key), terms)
 	if err == nil {
-		err = l.db.AddKey(ctx, id, peers.ID(a.Key))
+		if err = l.db.AddKey(ctx, id, peers.ID(a.Key)); err != nil { // the name is free again
+			err = errors.Join(err, l.db.RemoveAccount(context.WithoutCancel(ctx), now, id))
+		}
 	}
 	if err != nil {
 		return api.Account{}, depotError(err)

@@ -178,6 +178,7 @@ func (l *Listening) URL() string {
 
 // Serve answers until ctx ends. page answers at all that is not of the API.
 func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
+	defer l.close()
 	at := filepath.Join(l.d.dir, PageName)
 	os.Remove(at) // of a node that was killed
 	if l.tcp != nil && page != nil {
@@ -186,7 +187,6 @@ func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
 		}
 		defer os.Remove(at)
 	}
-	defer l.close()
 	s := api.NewServer(l.d, l.d.log, l.d.metrics(), page)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

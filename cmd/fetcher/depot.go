@@ -386,7 +386,7 @@ func named(cmd *cobra.Command, on string) error {
 	case on == "":
 		return usageError{fmt.Errorf("%s needs --on ADDR, the depot's address; see %s --help", cmd.Name(), cmd.CommandPath())}
 	case err != nil:
-		return usageError{fmt.Errorf("--on %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...", on)}
+		return usageError{fmt.Errorf("--on %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/ID", on)}
 	}
 	return nil
 }
