@@ -3,22 +3,16 @@ package actors
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
-	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/peers"
 )
 
 // A peer ID costs nothing: whoever only asks gets no account.
 func TestStrangersThatHoldNothingGetNoAccount(t *testing.T) {
-	db, _, err := leasedb.Open(t.Context(), filepath.Join(t.TempDir(), "leases.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := ledgerOf(t)
 	d := &depotActor{cfg: DepotConfig{Ledger: db, Open: &depot.Terms{Quota: 1000, MaxLease: time.Hour}}}
 	for i := range 20 {
 		var refused *depot.Refusal

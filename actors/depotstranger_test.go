@@ -1,12 +1,10 @@
 package actors
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
-	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -14,11 +12,7 @@ import (
 // A peer that got its account by itself gets it again after the database was lost, or
 // after a crash between its account and its key.
 func TestAStrangerWithAnAccountAndNoKeyIsNotLockedOut(t *testing.T) {
-	db, _, err := leasedb.Open(t.Context(), filepath.Join(t.TempDir(), "leases.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := ledgerOf(t)
 	d, now, peer := &depotActor{cfg: DepotConfig{Ledger: db, Open: &depot.Terms{Quota: 1000, MaxLease: time.Hour}}}, time.Unix(1e9, 0), peers.ID("peer")
 	id := share.IDOf([]byte("x"))
 	if _, err := db.Found(t.Context(), now, id, 100, true, []depot.Promise{{Account: string(peer), Expires: now.Add(time.Hour)}}); err != nil {
