@@ -83,6 +83,9 @@ func (a depots) doCommand(use, what, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if what == "gc" {
+				fmt.Fprintln(a.stderr, either(d.GC, "it looks for what may be removed; so far:", "gc is off, so nothing is removed; fetcher depot gc on turns it on"))
+			}
 			return a.printDepot(d)
 		})
 	}}
@@ -460,6 +463,7 @@ func (a depots) releaseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
 			return a.printHeld([]api.Held{h})
 		})
 	}}

@@ -188,6 +188,14 @@ func TestCommandsOfADepot(t *testing.T) {
 		{"clock", "ok"}, {"account", "list"}} {
 		k.sure(append([]string{"depot"}, good...)...)
 	}
+	if r := k.on("depot", "gc", "run"); !strings.Contains(r.stderr, "gc is off") {
+		t.Errorf("gc run while it is off says %q", r.stderr)
+	}
+	for _, bad := range [][]string{{"hold", "x"}, {"holdings"}, {"release", "x"}, {"holdings", "--on", "nonsense"}} {
+		if r := k.on(bad...); r.code != exitUsage || !strings.Contains(r.stderr, "--on") {
+			t.Errorf("%v: exit %d, %s", bad, r.code, r.stderr)
+		}
+	}
 	if accounts, err = k.client.Accounts(t.Context()); err != nil || accounts[1].Quota != 7_000_000 || accounts[1].MaxLease != 3600 || len(accounts[1].Keys) != 1 {
 		t.Errorf("%+v, %v", accounts, err)
 	}
