@@ -54,7 +54,7 @@ check: lint vet generated test race
 RACELESS = leasemgr|fetchpool|verifier|fleet|transfer|peers|renewal|passes|depot|wire|internal/bounds|internal/times|internal/words
 
 race:
-	$(GO) test -race $$($(GO) list ./... | grep -vE '/fetcher/($(RACELESS))$$')
+	GO=$(GO) .ci/race $$($(GO) list ./... | grep -vE '/fetcher/($(RACELESS))$$')
 
 # Every system the code is built for, from any of them.
 vet:
