@@ -417,18 +417,28 @@ then those are removed that the node made and that nobody changed since.`,
 	return c
 }
 
+// fetched fails if one of some entries has files that the node did not make.
+func fetched(ctx context.Context, c *api.Client, ids []int64) error {
+	for _, id := range ids {
+		e, err := c.Entry(ctx, id)
+		if err != nil {
+			return err
+		}
+		if e.Kind == "serve" {
+			return usageError{fmt.Errorf("entry %d serves files that this node did not make; nothing was removed. Remove it without --data, and the files by hand", id)}
+		}
+	}
+	return nil
+}
+
 func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) error {
 	ids, err := entriesOf(ctx, c, args)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids { // before the first is removed
-		e, err := c.Entry(ctx, id)
-		if err != nil {
+	if data {
+		if err := fetched(ctx, c, ids); err != nil {
 			return err
-		}
-		if data && e.Kind == "serve" {
-			return usageError{fmt.Errorf("entry %d serves files that this node did not make; nothing was removed. Remove it without --data, and the files by hand", id)}
 		}
 	}
 	for _, id := range ids {
