@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,7 +108,7 @@ const (
 )
 
 func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {
-	cfg.Fetches = orElse(cfg.Fetches, 4)
+	cfg.Fetches = cmp.Or(cfg.Fetches, 4)
 	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &door{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
 	return d
 }

@@ -319,8 +319,8 @@ func (x *depotDisk) Open(ctx context.Context, m *share.Manifest, wanted []bool) 
 // remove removes a share if it may go: at once what was released or given up, and what
 // expired when its grace is over.
 func (d *depotActor) remove(ctx actor.Context, id share.ID) {
-	l, t, node := d.cfg.Ledger, d.time, d.node
 	if a := d.arrivals[id]; a != nil && a.running {
+		l, t := d.cfg.Ledger, d.time
 		d.s.Task(ctx, func(ctx context.Context) any { // is it still wanted?
 			leases, err := l.Leases(ctx, t.now(), id)
 			if err == nil && len(leases) == 0 {
@@ -330,7 +330,7 @@ func (d *depotActor) remove(ctx actor.Context, id share.ID) {
 		})
 		return
 	}
-	r := &remover{l, d.cfg.Keep, t, d.door, func(id share.ID) { d.s.Send(node, WithdrawShare{Share: id}) }}
+	r := d.remover()
 	d.s.Task(ctx, func(ctx context.Context) any {
 		notes, err := r.remove(ctx, id)
 		return depotDone{what: "a share was not removed; it is tried again", err: err, notes: notes}
@@ -355,6 +355,11 @@ type remover struct {
 	t        *depotTimes
 	door     *door
 	withdraw func(share.ID)
+}
+
+func (d *depotActor) remover() *remover {
+	s, node := d.s, d.node
+	return &remover{d.cfg.Ledger, d.cfg.Keep, d.time, d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
 }
 
 // remove takes a share through the one door, and removes it. What may not go is no error.
@@ -418,8 +423,7 @@ type collected struct {
 func (d *depotActor) collect(ctx actor.Context) { d.collectAfter(ctx, share.ID{}) }
 
 func (d *depotActor) collectAfter(ctx actor.Context, after share.ID) {
-	node, s, self := d.node, d.s, ctx.Self()
-	r := &remover{d.cfg.Ledger, d.cfg.Keep, d.time, d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
+	s, self, r := d.s, ctx.Self(), d.remover()
 	busy := map[share.ID]bool{}
 	for id, a := range d.arrivals {
 		busy[id] = a.running

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -290,5 +291,5 @@ func (c *leaseClient) planned(ctx actor.Context, m PlanStatus, now time.Time) {
 
 // senderOf is the peer that sent the message that is being handled; it may be this node.
 func senderOf(s *system.System, ctx actor.Context) peers.ID {
-	return orElse(system.SenderPeer(ctx), s.Self())
+	return cmp.Or(system.SenderPeer(ctx), s.Self())
 }

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -142,7 +143,7 @@ func (x *mirror) answered(ctx actor.Context, m wire.SubscribeResult) {
 		x.hangUp(p) // the connection stands without it
 		x.calls.Stands(p.at.ID, x.s.Now())
 	default:
-		x.over(ctx, p.at.ID, orElse(m.Retry, notBefore))
+		x.over(ctx, p.at.ID, cmp.Or(m.Retry, notBefore))
 	}
 }
 

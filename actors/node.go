@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -117,7 +118,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	n.started++
 	m.Notify = untilEnded(m.Notify)
 	self := ctx.Self()
-	m.Config.Verifiers = orElse(m.Config.Verifiers, runtime.GOMAXPROCS(0))
+	m.Config.Verifiers = cmp.Or(m.Config.Verifiers, runtime.GOMAXPROCS(0))
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
 		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m}
 	}, system.OnPanicStop)
@@ -173,7 +174,7 @@ func (n *node) childFailed(m system.ChildFailed) {
 // hear that it has ended.
 func (n *node) stopped() {
 	for _, id := range sortedShares(n.transfers) {
-		n.transfers[id].fail(id, orElse(n.failure, ErrStopped))
+		n.transfers[id].fail(id, cmp.Or(n.failure, ErrStopped))
 	}
 }
 
@@ -270,14 +271,6 @@ func (n *node) saveNow(ctx actor.Context) {
 		n.deps.Remember(records)
 		return rankingSaved{}
 	})
-}
-
-func orElse[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // ---- what is said to the Node ----

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -70,8 +71,8 @@ type Program struct {
 // Start runs the actors of a node. The caller passes what arrives from the
 // network to Deliver and Lost, and must Close it.
 func Start(d Deps) *Program {
-	d.InFlight = orElse(d.InFlight, 32<<20)
-	d.Buffers = orElse(d.Buffers, 1024)
+	d.InFlight = cmp.Or(d.InFlight, 32<<20)
+	d.Buffers = cmp.Or(d.Buffers, 1024)
 	s := system.NewSystem(d.Runtime, d.Network.Self(), d.Network, wire.Codec{})
 	n := &node{s: s, deps: d, budget: NewBudget(s, d.InFlight, d.Buffers), ration: NewRation(s, d.DownloadRate)}
 	s.OnRootFailed(func(_ string, reason any, _ bool) {

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -395,7 +396,7 @@ func TestPatienceIsOneSetting(t *testing.T) {
 			}
 		}
 		sw.w.Run(40 * time.Second)
-		if want := orElse(first, 5*time.Second); late < want || late > want+time.Second {
+		if want := cmp.Or(first, 5*time.Second); late < want || late > want+time.Second {
 			t.Errorf("with %v: given up after %v", first, late)
 		}
 	}
