@@ -29,17 +29,13 @@ type depotAsked struct {
 }
 
 // ask answers an account by a task. f gets its account. holds says that it asks to hold
-// something.
+// something. What is asked while the depot begins is answered when it has.
 func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusal) any, f func(context.Context, time.Time, depot.Account) (depotAsked, error)) {
 	to, peer, t := ctx.Sender(), senderOf(d.s, ctx), d.time
 	if to == nil {
 		return
 	}
-	if !d.loaded {
-		ctx.Send(to, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry}))
-		return
-	}
-	d.s.Task(ctx, func(ctx context.Context) any {
+	answer := func(ctx context.Context) any {
 		now := t.now()
 		account, err := d.account(ctx, now, peer, holds)
 		var a depotAsked
@@ -55,7 +51,37 @@ func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusa
 			a.err, a.answer = err, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry})
 		}
 		return a
-	})
+	}
+	switch {
+	case d.loaded:
+		d.s.Task(ctx, answer)
+	case d.trouble == nil && len(d.early) < maxEarly:
+		d.early = append(d.early, early{to, refuse, answer})
+	default:
+		ctx.Send(to, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry}))
+	}
+}
+
+// early is a question that came before the depot was ready.
+type early struct {
+	to     *actor.PID
+	refuse func(depot.Refusal) any
+	answer func(context.Context) any
+}
+
+// maxEarly bounds them.
+const maxEarly = 256
+
+// answerEarly answers what was asked while the depot began.
+func (d *depotActor) answerEarly(ctx actor.Context) {
+	for _, q := range d.early {
+		if d.loaded {
+			d.s.Task(ctx, q.answer)
+		} else {
+			ctx.Send(q.to, q.refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry}))
+		}
+	}
+	d.early = nil
 }
 
 // account is the one for which a peer speaks. Where strangers are admitted, one that asks
