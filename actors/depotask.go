@@ -186,6 +186,9 @@ func (d *depotActor) release(ctx actor.Context, m wire.Release) {
 func (d *depotActor) holdings(ctx actor.Context, m wire.Holdings) {
 	l, t := d.cfg.Ledger, d.time
 	refuse := func(r depot.Refusal) any {
+		if r.Reason == depot.UnknownAccount && d.cfg.Open != nil {
+			r.Reason = 0 // it holds nothing, and may
+		}
 		return wire.HoldingsPage{At: t.now().Unix(), Refused: uint8(r.Reason)}
 	}
 	d.ask(ctx, false, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
@@ -217,6 +220,9 @@ func (d *depotActor) usage(ctx actor.Context, m wire.Usage) {
 
 // asked passes an answer on, and does what follows from it.
 func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
+	if page, ok := m.answer.(wire.HoldingsPage); ok {
+		d.progress(page.Items)
+	}
 	ctx.Send(m.to, m.answer)
 	d.failed(ctx, "the depot could not answer", m.err)
 	switch {
@@ -226,6 +232,20 @@ func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
 		d.remove(ctx, m.share)
 	case m.granted && (m.state == depot.Coming || m.state == depot.Corrupt):
 		d.want(m.share, m.state == depot.Corrupt)
+	}
+}
+
+// progress says of what is to come how far it is, and what keeps it.
+func (d *depotActor) progress(items []wire.Holding) {
+	for i := range items {
+		a := d.arrivals[items[i].Share]
+		if a == nil {
+			continue
+		}
+		items[i].Here, items[i].Delay = a.verified, uint8(a.delay)
+		if !a.running && a.delay == 0 {
+			items[i].Delay = uint8(depot.Queued)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.lender.close())
 	}
-	if err := d.start(ctx); err != nil {
+	if err := errors.Join(d.lender.begin(ctx), d.start(ctx)); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil

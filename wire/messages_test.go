@@ -282,16 +282,19 @@ var codecs = []codec{
 		&pb.Held{Share: someID.Bytes(), At: 1_900_000_000, Refused: 7, Room: 9, RetryMs: 60_000, Current: someID.Bytes(), Coming: otherID.Bytes()}),
 	of("holdings", Append[Holdings], Parse[Holdings], drawHoldings, Holdings{someID}, Holdings{someID}, &pb.Holdings{After: someID.Bytes()}),
 	of("holdings-page", Append[HoldingsPage], Parse[HoldingsPage], drawHoldingsPage,
-		HoldingsPage{1_900_000_000, 1, []Holding{{someID, 2, 53_248, 2_000_000_000}, {Share: otherID}}, true},
-		HoldingsPage{maxSeconds, 255, repeat(MaxHoldings, Holding{someID, 255, MaxHeldBytes, maxSeconds}), true},
+		HoldingsPage{1_900_000_000, 1, []Holding{{someID, 2, 53_248, 2_000_000_000, 0, 0}, {Share: otherID}}, true},
+		HoldingsPage{maxSeconds, 255, repeat(MaxHoldings, Holding{someID, 255, MaxHeldBytes, maxSeconds, MaxHeldBytes, 255}), true},
 		&pb.HoldingsPage{At: 1_900_000_000, Refused: 1, More: true, Items: []*pb.HoldingsPage_Item{
 			{Share: someID.Bytes(), State: 2, Bytes: 53_248, Expires: 2_000_000_000}, {Share: otherID.Bytes()}}}),
+	of("holdings-page-coming", Append[HoldingsPage], Parse[HoldingsPage], drawHoldingsPage,
+		HoldingsPage{At: 1_900_000_000, Items: []Holding{{someID, 1, 53_248, 2_000_000_000, 9_000, 2}}}, HoldingsPage{At: maxSeconds},
+		&pb.HoldingsPage{At: 1_900_000_000, Items: []*pb.HoldingsPage_Item{{Share: someID.Bytes(), State: 1, Bytes: 53_248, Expires: 2_000_000_000, Here: 9_000, Delay: 2}}}),
 	of("usage", Append[Usage], Parse[Usage], drawUsage, Usage{true}, Usage{true}, &pb.Usage{Watch: true}),
 	of("usage-report", Append[UsageReport], Parse[UsageReport], drawUsageReport,
 		UsageReport{1_900_000_000, 1, 53_248, 1 << 30, 2_678_400, true}, UsageReport{maxSeconds, 255, MaxHeldBytes, MaxHeldBytes, maxSeconds, true},
 		&pb.UsageReport{At: 1_900_000_000, Refused: 1, Used: 53_248, Quota: 1 << 30, MaxLease: 2_678_400, Complete: true}),
 	of("holding-changed", Append[HoldingChanged], Parse[HoldingChanged], drawHoldingChanged,
-		HoldingChanged{1_900_000_000, Holding{someID, 3, 53_248, 2_000_000_000}}, HoldingChanged{maxSeconds, Holding{someID, 255, MaxHeldBytes, maxSeconds}},
+		HoldingChanged{1_900_000_000, Holding{someID, 3, 53_248, 2_000_000_000, 0, 0}}, HoldingChanged{maxSeconds, Holding{someID, 255, MaxHeldBytes, maxSeconds, 0, 0}},
 		&pb.HoldingChanged{Share: someID.Bytes(), At: 1_900_000_000, State: 3, Bytes: 53_248, Expires: 2_000_000_000}),
 }
 
@@ -524,7 +527,7 @@ func drawHeld(t *rapid.T) Held {
 }
 
 func drawHolding(t *rapid.T) Holding {
-	return Holding{drawID(t), rapid.Uint8().Draw(t, "state"), drawNumber(t, MaxHeldBytes), drawNumber(t, maxSeconds)}
+	return Holding{drawID(t), rapid.Uint8().Draw(t, "state"), drawNumber(t, MaxHeldBytes), drawNumber(t, maxSeconds), drawNumber(t, MaxHeldBytes), rapid.Uint8().Draw(t, "delay")}
 }
 
 func drawHoldings(t *rapid.T) Holdings { return Holdings{drawOtherID(t)} }
@@ -541,5 +544,7 @@ func drawUsageReport(t *rapid.T) UsageReport {
 }
 
 func drawHoldingChanged(t *rapid.T) HoldingChanged {
-	return HoldingChanged{drawNumber(t, maxSeconds), drawHolding(t)}
+	h := drawHolding(t)
+	h.Here, h.Delay = 0, 0
+	return HoldingChanged{drawNumber(t, maxSeconds), h}
 }

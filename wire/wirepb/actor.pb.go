@@ -2488,6 +2488,8 @@ type HoldingsPage_Item struct {
 	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Expires       uint64                 `protobuf:"varint,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	Here          uint64                 `protobuf:"varint,5,opt,name=here,proto3" json:"here,omitempty"`   // bytes of its files that are here, while it is to come or to be mended
+	Delay         uint32                 `protobuf:"varint,6,opt,name=delay,proto3" json:"delay,omitempty"` // why it does not come
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2546,6 +2548,20 @@ func (x *HoldingsPage_Item) GetBytes() uint64 {
 func (x *HoldingsPage_Item) GetExpires() uint64 {
 	if x != nil {
 		return x.Expires
+	}
+	return 0
+}
+
+func (x *HoldingsPage_Item) GetHere() uint64 {
+	if x != nil {
+		return x.Here
+	}
+	return 0
+}
+
+func (x *HoldingsPage_Item) GetDelay() uint32 {
+	if x != nil {
+		return x.Delay
 	}
 	return 0
 }
@@ -2712,17 +2728,19 @@ const file_actor_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\tR\arequest\" \n" +
 	"\bHoldings\x12\x14\n" +
-	"\x05after\x18\x01 \x01(\fR\x05after\"\xe7\x01\n" +
+	"\x05after\x18\x01 \x01(\fR\x05after\"\x92\x02\n" +
 	"\fHoldingsPage\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x04R\x02at\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\rR\arefused\x125\n" +
 	"\x05items\x18\x03 \x03(\v2\x1f.fetcher.wire.HoldingsPage.ItemR\x05items\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\x1ab\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x1a\x8c\x01\n" +
 	"\x04Item\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x18\n" +
-	"\aexpires\x18\x04 \x01(\x04R\aexpires\"\x1d\n" +
+	"\aexpires\x18\x04 \x01(\x04R\aexpires\x12\x12\n" +
+	"\x04here\x18\x05 \x01(\x04R\x04here\x12\x14\n" +
+	"\x05delay\x18\x06 \x01(\rR\x05delay\"\x1d\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05watch\x18\x01 \x01(\bR\x05watch\"\x9a\x01\n" +
 	"\vUsageReport\x12\x0e\n" +
