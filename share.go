@@ -343,7 +343,7 @@ func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (child
 // withdraw ends the serving of a share, whoever serves it.
 func (n *Node) withdraw(ctx context.Context, id share.ID) (children int, err error) {
 	n.catalog.offers.Leave(id, nil)
-	children, err = n.program.Withdraw(ctx, id, "")
+	children, err = n.program.Withdraw(ctx, id, 0)
 	n.catalog.offers.Remove(id)
 	return children, err
 }
