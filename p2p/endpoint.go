@@ -53,15 +53,15 @@ func endpointOf(a ma.Multiaddr) (peers.Endpoint, bool) {
 		return peers.Endpoint{}, false
 	}
 	ip, _ := netip.AddrFromSlice(raw)
-	bits := 48
+	bits, wide := 48, 32
 	if a[0].Code() == ma.P_IP4 {
-		ip, bits = ip.Unmap(), 24
+		ip, bits, wide = ip.Unmap(), 24, 16
 	}
 	port, err := strconv.Atoi(a[1].Value())
 	if err != nil || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip == broadcast {
 		return peers.Endpoint{}, false
 	}
-	return peers.Endpoint{Addr: a.String(), Reach: share.Reach(a), Net: prefix(ip, bits),
+	return peers.Endpoint{Addr: a.String(), Reach: share.Reach(a), Net: prefix(ip, bits), Location: prefix(ip, wide),
 		Port: port, QUIC: transport != "tcp", IPv6: bits == 48}, true
 }
 

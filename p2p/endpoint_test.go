@@ -8,14 +8,14 @@ import (
 
 func TestPlaces(t *testing.T) {
 	for addr, want := range map[string]peers.Endpoint{
-		"/ip4/8.8.4.4/tcp/4001":                 {Net: "8.8.4.0/24", Port: 4001},
-		"/ip4/8.8.4.4/udp/4001/quic-v1":         {Net: "8.8.4.0/24", Port: 4001, QUIC: true},
-		"/ip6/2606:4700:1::1/tcp/443":           {Net: "2606:4700:1::/48", Port: 443, IPv6: true},
-		"/ip4/192.168.1.7/tcp/22":               {Net: "192.168.1.0/24", Port: 22, Reach: 1},
-		"/ip6/fe80::1/tcp/22":                   {Net: "fe80::/48", Port: 22, Reach: 1, IPv6: true},
-		"/ip4/127.0.0.1/udp/65535/quic-v1":      {Net: "127.0.0.0/24", Port: 65535, Reach: 2, QUIC: true},
-		"/ip6/::1/tcp/1":                        {Net: "::/48", Port: 1, Reach: 2, IPv6: true},
-		"/ip4/8.8.4.4/tcp/4001/p2p/" + somebody: {Addr: "/ip4/8.8.4.4/tcp/4001", Net: "8.8.4.0/24", Port: 4001},
+		"/ip4/8.8.4.4/tcp/4001":                 {Location: "8.8.0.0/16", Net: "8.8.4.0/24", Port: 4001},
+		"/ip4/8.8.4.4/udp/4001/quic-v1":         {Location: "8.8.0.0/16", Net: "8.8.4.0/24", Port: 4001, QUIC: true},
+		"/ip6/2606:4700:1::1/tcp/443":           {Location: "2606:4700::/32", Net: "2606:4700:1::/48", Port: 443, IPv6: true},
+		"/ip4/192.168.1.7/tcp/22":               {Location: "192.168.0.0/16", Net: "192.168.1.0/24", Port: 22, Reach: 1},
+		"/ip6/fe80::1/tcp/22":                   {Location: "fe80::/32", Net: "fe80::/48", Port: 22, Reach: 1, IPv6: true},
+		"/ip4/127.0.0.1/udp/65535/quic-v1":      {Location: "127.0.0.0/16", Net: "127.0.0.0/24", Port: 65535, Reach: 2, QUIC: true},
+		"/ip6/::1/tcp/1":                        {Location: "::/32", Net: "::/48", Port: 1, Reach: 2, IPv6: true},
+		"/ip4/8.8.4.4/tcp/4001/p2p/" + somebody: {Addr: "/ip4/8.8.4.4/tcp/4001", Location: "8.8.0.0/16", Net: "8.8.4.0/24", Port: 4001},
 	} {
 		if want.Addr == "" {
 			want.Addr = addr

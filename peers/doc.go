@@ -55,6 +55,16 @@
 // In a crowd a piece goes to one child at a time, and those who ask for it meanwhile
 // are sent elsewhere: to the child that gets it. See spread.go for how long.
 //
+// # Tiers
+//
+// Tiers keeps peers in three sets by how far away they are, where they are, and what
+// they did, so that neither one place nor many identities fill them while others wait.
+//
+//	          Subscribe            better, or a place falls free
+//	newcomer ──────────▶ active ◀──────────────────────────────── passive ◀──── tracked
+//	   │ full              └──────────────────────────────────────▶  └───────────▶ │
+//	   └──▶ come again           worse, or others claim the place                  └──▶ outside
+//
 // # Whom to name, and to dial
 //
 // Turns, Mirrors and Named decide whom a newcomer hears of and where, and Calls when

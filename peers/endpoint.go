@@ -7,9 +7,11 @@ type Endpoint struct {
 	Addr  string // the address, without a peer ID
 	Reach int    // from how far it can be dialled, as share.Reach has it: less is farther
 	Net   string // what it shares with its neighbours: the /24 of IPv4, the /48 of IPv6
-	Port  int
-	QUIC  bool
-	IPv6  bool
+	// Location is a wider neighbourhood: the /16 of IPv4, the /32 of IPv6.
+	Location string
+	Port     int
+	QUIC     bool
+	IPv6     bool
 }
 
 // MaxEndpoints is how many addresses of one peer are named to others, or believed.

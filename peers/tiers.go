@@ -1,0 +1,417 @@
+package peers
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// Keys grow by half-lives since an epoch: to so many. Less than the least is nothing.
+const (
+	keyMost  = 256
+	keyLeast = 1e-60
+)
+
+// The score of a peer.
+const (
+	InitialScore  = 0.3         // of a newcomer
+	scoreStep     = 0.1         // of the way to what is new
+	scoreHalf     = time.Minute // in which half of what sets a score apart is forgotten
+	usualStep     = 0.01        // of the way to a new rate
+	scoreDamping  = 0.9         // a peer takes another's place if so much of its score is more
+	rttSmoothing  = 8
+	exploredEvery = 8 // of the places that fall free, one goes to whoever has waited longest
+)
+
+// Tiers keeps peers in three sets, each in exactly one of them. It has one owner; the
+// time is an argument. A call costs O(log n) in peers, a tick O(c log n) in tiers times
+// locations of those peers.
+//
+// Places are shared out down a tree: a set has as many as it may in all, of these each
+// tier and location has a claim to its target, and of these each network to half.
+//
+//	all ──┬── tier 1, 198.51/16 ──┬── 198.51.100/24 ── peers by score
+//	      │                       └── 198.51.7/24
+//	      └── tier 3, 203.0/16 ─────  203.0.113/24
+//
+// A claim is to be had, not to be kept: a place that nobody claims goes to whoever waits,
+// those below their targets first, then by score; and who has more than its share gives
+// way as soon as somebody claims it, however short it was there. Only the bounds in all
+// refuse anybody. So identities are of no use in filling a set while others wait.
+//
+// The score is a smoothed worth of what a peer did, in [0, 1] (see Early and Tiers.Flowed). It fades:
+// while a peer waits towards that of a newcomer, so that it is tried again; and while it
+// is active towards 0, so that who does nothing with a place loses it.
+type Tiers struct {
+	cfg    TierConfig
+	each   map[ID]*member
+	all    *branch
+	cells  order[*branch]
+	oldest [sets]order[*member]
+	seq    uint64
+	filled int     // places that fell free so far
+	usual  float64 // bytes per second; 0: not known
+	epoch  time.Time
+	tickAt time.Time
+	moves  []Move
+}
+
+// member is one peer.
+type member struct {
+	id     ID
+	net    *branch // in which it is
+	set    Set
+	why    Cause
+	since  time.Time
+	seq    uint64 // of when it came into the set
+	key    float64
+	rtt    time.Duration // smoothed
+	to     Tier          // where it is measured, if that is another
+	toFrom time.Time     // since then
+}
+
+// NewTiers is Tiers without peers.
+func NewTiers(cfg TierConfig) *Tiers {
+	t := &Tiers{cfg: cfg.withDefaults(), each: map[ID]*member{}}
+	t.all = newBranch(nil, 0, [sets]int{t.cfg.MaxActive, t.cfg.MaxPassive, t.cfg.MaxTracked})
+	for s := range t.oldest {
+		t.oldest[s].before = func(a, b *member) bool { return a.seq < b.seq }
+	}
+	return t
+}
+
+// Len is how many peers there are in a set.
+func (t *Tiers) Len(s Set) int { return t.all.n[s] }
+
+// Subscribe takes a peer in that comes from there, or finds its place anew, and is the one
+// answer to it. Who had to move for it, Moves says.
+func (t *Tiers) Subscribe(id ID, from Endpoint, rtt time.Duration, now time.Time) Answer {
+	t.begin(now)
+	m := t.each[id]
+	switch {
+	case m == nil:
+		m = &member{id: id, rtt: rtt}
+		t.each[id] = m
+		m.key = t.keyOf(InitialScore, Passive, now)
+		t.enter(m, tierOf(rtt), from.Location, from.Net, Passive, Arrived, now)
+	case m.net.net != from.Net || m.net.up.location != from.Location:
+		t.rehouse(m, m.net.up.tier, from.Location, from.Net, now)
+	}
+	t.settle(now)
+	t.moves = dropMoves(t.moves, id)
+	if t.each[id] == nil {
+		return Answer{Set: Outside, Retry: t.cfg.Retry}
+	}
+	return Answer{Set: m.set}
+}
+
+// Close takes a peer out that has gone. Its place is refilled at once.
+func (t *Tiers) Close(id ID, now time.Time) {
+	if m := t.each[id]; m != nil {
+		t.begin(now)
+		t.leave(m)
+		t.settle(now)
+	}
+}
+
+// Invalid takes a peer out that sent what is not valid. The best of the next set takes
+// its place at once. Whether it may come again, the Ranking says.
+func (t *Tiers) Invalid(id ID, now time.Time) {
+	if m := t.each[id]; m != nil {
+		t.moves = append(t.moves, Move{id, m.set, Outside, Invalid})
+		t.Close(id, now)
+	}
+}
+
+// Leave takes all peers out, and says who they were, those active first.
+func (t *Tiers) Leave() (out []ID) {
+	for s := range t.oldest {
+		for o := &t.oldest[s]; len(o.items) > 0; {
+			m := o.top()
+			out = append(out, m.id)
+			t.leave(m)
+		}
+	}
+	t.moves = nil
+	return out
+}
+
+// Early is what a copy is worth of which rank others are known already, when need copies
+// are enough: 1 for the first, 0 for one that comes too late.
+func Early(rank, need int) float64 { return bounded(1-float64(rank)/float64(need), 1, 0) }
+
+// Flowed counts bytes that took so long from us to a peer, or from it to us. They are
+// worth the more the faster they went, and a half at the usual rate of all.
+func (t *Tiers) Flowed(id ID, bytes int, took time.Duration, now time.Time) {
+	if t.each[id] == nil || bytes <= 0 {
+		return
+	}
+	rate := float64(bytes) / max(took, time.Millisecond).Seconds()
+	if t.usual == 0 {
+		t.usual = rate
+	}
+	t.Did(id, rate/(rate+t.usual), now)
+	t.usual += (rate - t.usual) * usualStep
+}
+
+// Did counts something of use, or of none, that a peer did: worth is in [0, 1]; see Early.
+func (t *Tiers) Did(id ID, worth float64, now time.Time) {
+	m := t.each[id]
+	if m == nil || math.IsNaN(worth) {
+		return
+	}
+	t.begin(now)
+	was := t.score(m, now)
+	m.key = t.keyOf(was+(bounded(worth, 1, 0)-was)*scoreStep, m.set, now)
+	t.refresh(m)
+}
+
+// Measured takes a round trip to a peer. It is of another tier when its smoothed round
+// trip has been there for a dwell.
+func (t *Tiers) Measured(id ID, rtt time.Duration, now time.Time) {
+	m := t.each[id]
+	if m == nil || rtt <= 0 {
+		return
+	}
+	t.begin(now)
+	if m.rtt <= 0 {
+		m.rtt = rtt
+	} else {
+		m.rtt += (rtt - m.rtt) / rttSmoothing
+	}
+	to := tierOf(m.rtt)
+	switch {
+	case to == m.net.up.tier:
+		m.toFrom = time.Time{}
+	case m.toFrom.IsZero() || m.to != to:
+		m.to, m.toFrom = to, now
+	case now.Sub(m.toFrom) >= t.cfg.Dwell:
+		m.toFrom = time.Time{}
+		t.rehouse(m, to, m.net.up.location, m.net.net, now)
+		t.settle(now)
+	}
+}
+
+// Tick improves the sets if it is time: in each tier and location, the best of those
+// passive takes the place of the worst of those active if it did clearly better and neither
+// came into its set just now; and the same between tracked and passive.
+func (t *Tiers) Tick(now time.Time) {
+	if now.Before(t.tickAt) || len(t.each) == 0 {
+		return
+	}
+	t.begin(now)
+	t.tickAt = now.Add(t.cfg.Tick)
+	for _, cell := range t.cells.items {
+		for s := Active; s < Tracked; s++ {
+			up, down := cell.swap(s)
+			if up == nil || down == nil || now.Sub(up.since) < t.cfg.Dwell || now.Sub(down.since) < t.cfg.Dwell ||
+				t.score(up, now)*scoreDamping <= t.score(down, now) {
+				continue
+			}
+			t.move(up, s, Better, now)
+			t.move(down, s+1, Worse, now)
+		}
+	}
+	t.settle(now)
+}
+
+// Wake is when Tick has something to do; zero if never.
+func (t *Tiers) Wake() time.Time {
+	if len(t.each) <= t.all.n[Active] { // nobody waits
+		return time.Time{}
+	}
+	return t.tickAt
+}
+
+// Moves are the peers that calls since the last one of it brought into another set.
+func (t *Tiers) Moves() []Move {
+	out := t.moves
+	t.moves = nil
+	return out
+}
+
+// Set is where a peer is.
+func (t *Tiers) Set(id ID) Set {
+	if m := t.each[id]; m != nil {
+		return m.set
+	}
+	return Outside
+}
+
+// Standing is how a peer stands; not ok if it is not known.
+func (t *Tiers) Standing(id ID, now time.Time) (st Standing, ok bool) {
+	m := t.each[id]
+	if m == nil {
+		return st, false
+	}
+	return Standing{ID: id, Set: m.set, Tier: m.net.up.tier, Location: m.net.up.location, Score: t.score(m, now), Since: m.since, Why: m.why}, true
+}
+
+// settle shares the places out anew, until nobody may claim one and none is free that
+// somebody waits for.
+func (t *Tiers) settle(now time.Time) {
+	for t.fill(Active, now) || t.spill(Passive, now) || t.fill(Passive, now) || t.spill(Tracked, now) {
+	}
+}
+
+// fill gives places of a set to those who wait for them in the next, and says whether
+// that changed anything.
+func (t *Tiers) fill(s Set, now time.Time) (changed bool) {
+	for ; ; changed = true {
+		switch up, down := t.all.claim(s); {
+		case t.all.n[s+1] == 0:
+			return changed
+		case t.all.n[s] < t.all.target[s]:
+			t.move(t.next(s+1), s, Refilled, now)
+		case up == nil:
+			return changed
+		default:
+			t.move(down, s+1, GaveWay, now)
+			t.move(up, s, Claimed, now)
+		}
+	}
+}
+
+// next is who of a set gets a place in the one before that has fallen free.
+func (t *Tiers) next(s Set) *member {
+	if m := t.all.claimant(s); m != nil {
+		return m
+	}
+	if t.filled++; t.filled%exploredEvery == 0 {
+		return t.oldest[s].top()
+	}
+	return t.all.bestOf(s)
+}
+
+// spill has those go to the next set that are too many for one, and says whether there were any.
+func (t *Tiers) spill(s Set, now time.Time) (changed bool) {
+	for ; t.all.n[s] > t.all.target[s]; changed = true {
+		t.move(t.all.victim(s), s+1, Crowded, now)
+	}
+	return changed
+}
+
+// move brings a peer into a set, or out of all.
+func (t *Tiers) move(m *member, to Set, why Cause, now time.Time) {
+	from, score := m.set, t.score(m, now)
+	t.moves = append(t.moves, Move{m.id, from, to, why})
+	if to == Outside {
+		t.leave(m)
+		return
+	}
+	t.put(m, false)
+	m.set, m.why, m.since = to, why, now
+	m.key = t.keyOf(score, to, now)
+	t.put(m, true)
+}
+
+// rehouse gives a peer a new tier, location or network. It has no more of a claim there
+// than a newcomer.
+func (t *Tiers) rehouse(m *member, tier Tier, location, net string, now time.Time) {
+	from, score := m.set, t.score(m, now)
+	t.leave(m)
+	t.each[m.id] = m
+	m.key = t.keyOf(score, Passive, now)
+	t.enter(m, tier, location, net, Passive, Moved, now)
+	if from != Passive {
+		t.moves = append(t.moves, Move{m.id, from, Passive, Moved})
+	}
+}
+
+// enter puts a peer that is nowhere into a set.
+func (t *Tiers) enter(m *member, tier Tier, location, net string, s Set, why Cause, now time.Time) {
+	m.net = t.branchOf(tier, location, net)
+	m.set, m.why, m.since = s, why, now
+	t.put(m, true)
+}
+
+// leave forgets a peer.
+func (t *Tiers) leave(m *member) {
+	t.put(m, false)
+	delete(t.each, m.id)
+	t.prune(m.net)
+}
+
+// put puts a peer into its set, or takes it out.
+func (t *Tiers) put(m *member, in bool) {
+	n := -1
+	if in {
+		n = 1
+		t.seq++
+		m.seq = t.seq
+	}
+	for b := m.net; b != nil; b = b.up {
+		b.n[m.set] += n
+	}
+	t.oldest[m.set].set(m, in)
+	m.net.members[m.set].set(m, in)
+	t.refresh(m)
+}
+
+// refresh has every order above a peer know what has become of it.
+func (t *Tiers) refresh(m *member) {
+	if m.net.members[m.set].has(m) {
+		m.net.members[m.set].set(m, true)
+	}
+	for b := m.net; b.up != nil; b = b.up {
+		b.up.ordered(b)
+	}
+}
+
+// begin notes the time. Keys are of an epoch, that their order stays while all fade; now
+// and then they get another, or they would grow without end.
+func (t *Tiers) begin(now time.Time) {
+	if t.epoch.IsZero() {
+		t.epoch = now
+	}
+	for range 5 { // by then all are 0
+		if now.Sub(t.epoch) < keyMost*scoreHalf {
+			return
+		}
+		t.epoch = t.epoch.Add(keyMost * scoreHalf)
+		for _, m := range t.each { // all alike: their order stays
+			m.key *= math.Exp2(-keyMost)
+		}
+		for s := range t.oldest {
+			for _, m := range t.oldest[s].items { // one by one, as those of next to nothing become equal
+				if math.Abs(m.key) < keyLeast {
+					m.key = 0
+					t.refresh(m)
+				}
+			}
+		}
+	}
+	t.epoch = now
+}
+
+// rest is the score to which that of a peer in a set fades.
+func rest(s Set) float64 {
+	if s == Active {
+		return 0
+	}
+	return InitialScore
+}
+
+func (t *Tiers) keyOf(score float64, s Set, now time.Time) float64 {
+	return (score - rest(s)) * math.Exp2(float64(now.Sub(t.epoch))/float64(scoreHalf))
+}
+
+func (t *Tiers) score(m *member, now time.Time) float64 {
+	return bounded(rest(m.set)+m.key*math.Exp2(-float64(now.Sub(t.epoch))/float64(scoreHalf)), 1, 0)
+}
+
+// dropMoves leaves out what is said of one peer.
+func dropMoves(moves []Move, id ID) []Move {
+	out := moves[:0]
+	for _, m := range moves {
+		if m.ID != id {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// byScore orders peers of one set, those of equal score by who was there first.
+func byScore(a, b *member) int {
+	return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.seq, b.seq))
+}
