@@ -48,6 +48,9 @@ type FetchOptions struct {
 	// Select says how urgent each entry is that Only and Skip leave; default
 	// PriorityNormal.
 	Select func(share.Entry) Priority `json:"-"`
+	// DownloadRate bounds what is asked for, in bytes per second of file content, within
+	// Config.DownloadRate; 0 is no bound. See Transfer.SetDownloadRate.
+	DownloadRate int64
 	// Stall ends the transfer after so long without a verified byte; default 60 s.
 	Stall time.Duration
 	// OnDemand has nothing fetched but what a Reader will read soon: see Transfer.Open
@@ -100,6 +103,7 @@ type Transfer struct {
 
 func (o FetchOptions) validate() error {
 	var f bounds.Fields
+	bounds.In(&f, "DownloadRate", o.DownloadRate, 1, 1<<50)
 	bounds.In(&f, "Stall", o.Stall, time.Millisecond, 366*24*time.Hour)
 	bounds.In(&f, "Verifiers", o.Verifiers, 1, 1<<10)
 	bounds.In(&f, "MaxSources", o.MaxSources, 1, 1<<16)
@@ -157,7 +161,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, err
 	}
 	err = n.program.Fetch(ctx, actors.FetchShare{
-		Handle: t.handle, Sources: sources, Manifest: known, Select: choose, Disk: (*disk)(t), Notify: t.notify,
+		Handle: t.handle, Sources: sources, Manifest: known, DownloadRate: opt.DownloadRate, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, OnDemand: opt.OnDemand, Keep: opt.Keep, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
@@ -436,6 +440,10 @@ func (t *Transfer) halt(ctx context.Context) error {
 }
 
 func (t *Transfer) stop() { t.node.program.StopTransfer(t.handle) }
+
+// SetDownloadRate bounds what others are asked for in this transfer, in bytes per second
+// of file content, from now on; 0 is no bound but that of the node.
+func (t *Transfer) SetDownloadRate(rate int64) { t.node.program.SetTransferRate(t.handle, rate) }
 
 // Entry is the transfer's entry in the node's catalog.
 func (t *Transfer) Entry() EntryID { return t.entry }

@@ -24,7 +24,6 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
-	"github.com/piecelease/fetcher/wire"
 )
 
 // Node is one running fetcher. It serves what it shares and what it fetches.
@@ -220,7 +219,7 @@ func (n *Node) gone(id share.ID, why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if _, err := n.program.Withdraw(ctx, id, wire.CodeFileChanged); err != nil {
+	if _, err := n.program.Withdraw(ctx, id, why); err != nil {
 		n.log.Debug("withdraw", "error", err)
 	}
 }
@@ -272,6 +271,10 @@ func (n *Node) InFlight() (bytes int64, buffers int) { return n.program.InFlight
 
 // SetUploadRate bounds what others are sent, in bytes per second, from now on; 0 is no bound.
 func (n *Node) SetUploadRate(rate int64) { n.program.SetUploadRate(rate) }
+
+// SetShareUploadRate bounds what others are sent of a share, in bytes per second within
+// the bound of all, from now on and whether it is served at present or not; 0 is no bound.
+func (n *Node) SetShareUploadRate(id share.ID, rate int64) { n.program.SetShareRate(id, rate) }
 
 // SetDownloadRate bounds what others are asked for, in bytes per second of file
 // content over all transfers, from now on; 0 is no bound.
@@ -346,7 +349,7 @@ func (n *Node) leave(t *Transfer) {
 		if p != nil {
 			n.catalog.offers.Leave(t.id, p)
 		}
-		if children, err := n.program.Withdraw(ctx, t.id, 0); err == nil && children > 0 {
+		if children, err := n.program.Withdraw(ctx, t.id, ""); err == nil && children > 0 {
 			select {
 			case <-ctx.Done():
 			case <-n.closing:

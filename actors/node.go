@@ -119,8 +119,9 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	m.Notify = untilEnded(m.Notify)
 	self := ctx.Self()
 	m.Config.Verifiers = cmp.Or(m.Config.Verifiers, runtime.GOMAXPROCS(0))
+	ration := n.ration.Within(m.DownloadRate)
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
-		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: n.ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m}
+		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m}
 	}, system.OnPanicStop)
 	n.transfers[m.Share] = running{pid, m.serial, m.Notify}
 	ctx.Respond(TransferStarted{Share: m.Share, Transfer: pid})
@@ -288,6 +289,9 @@ type FetchShare struct {
 	Sources []peers.Addr
 	// Manifest, when it is known already, spares asking for it.
 	Manifest *share.Manifest
+	// DownloadRate bounds what is asked for, in bytes per second, within the limit of the
+	// node; 0 is no limit.
+	DownloadRate int64
 	// Select says how urgent each entry is; Skip is not to be fetched. Nil, and a
 	// nil result, is Normal for all. It is called once, off the mailbox; its error
 	// ends the transfer.

@@ -154,14 +154,22 @@ func (p *Program) CloseReader(h Handle, r leasemgr.Reader) {
 func (p *Program) Offer(id share.ID) { p.s.Send(p.node, OfferShare{id}) }
 
 // Withdraw says that the Catalog does not offer a share any more. The children are told,
-// with why unless it is 0: an ordinary end.
-func (p *Program) Withdraw(ctx context.Context, id share.ID, why wire.Code) (children int, err error) {
+// with why when something is wrong.
+func (p *Program) Withdraw(ctx context.Context, id share.ID, why string) (children int, err error) {
 	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
 	return w.Children, err
 }
 
 // SetUploadRate bounds what children are sent, in bytes per second; 0 is no bound.
-func (p *Program) SetUploadRate(rate int64) { p.s.Send(p.node, SetUploadRate{rate}) }
+func (p *Program) SetUploadRate(rate int64) { p.s.Send(p.node, SetUploadRate{Rate: rate}) }
+
+// SetShareRate bounds what children are sent of one share, within that.
+func (p *Program) SetShareRate(id share.ID, rate int64) { p.s.Send(p.node, SetUploadRate{id, rate}) }
+
+// SetTransferRate bounds what is asked for in one transfer, as SetDownloadRate does in all.
+func (p *Program) SetTransferRate(h Handle, rate int64) {
+	p.s.Send(p.node, ToTransfer{h, SetDownloadRate{rate}})
+}
 
 // SetDownloadRate bounds what is asked for from now on, in bytes per second over
 // all transfers; 0 is no bound.

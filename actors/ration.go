@@ -14,27 +14,28 @@ import (
 )
 
 // A Ration bounds how many bytes a second a node asks for, over all its transfers
-// and sources. It is spent when bytes are asked for and not when they come, so
-// nothing that the limit does not let through piles up on the way. Each pool has
-// its own [Ration.For] of it. Both are safe for concurrent use.
+// and sources, or one of its transfers: [Ration.Within]. It is spent when bytes are asked
+// for and not when they come, so nothing that the limit does not let through piles up on
+// the way. Each pool has its own [Ration.For] of it. Both are safe for concurrent use.
 //
 // A pool that may not ask now has booked its turn: turns come in the order in
 // which they were booked, so all sources that could send more get equal shares.
-type Ration struct{ *rations }
-
-// rations is what the rations of all pools have in common.
-type rations struct {
-	s *system.System
+type Ration struct {
+	s      *system.System
+	within *Ration // that of the node, which bounds it too; nil: it is that
 
 	mu    sync.Mutex
 	limit *rate.Limiter // nil: there is none
 	rate  int64         // bytes per second
-	parts []*part       // of running pools
+	turns []*turn       // of running pools
 }
 
-// part is what one pool may ask for.
-type part struct {
-	r      *rations
+// part is what one pool may ask for: it has a turn by each limit that bounds it.
+type part []*turn
+
+// turn is when a pool may ask for more, by one limit.
+type turn struct {
+	r      *Ration
 	who    *actor.PID
 	booked *rate.Reservation // nil: no turn is waited for
 	at     time.Time         // ... when it comes
@@ -50,13 +51,20 @@ const burstTime = 125 * time.Millisecond
 
 // NewRation is a limit of bytes per second; 0 is none.
 func NewRation(s *system.System, bytesPerSecond int64) *Ration {
-	r := &Ration{&rations{s: s}}
+	r := &Ration{s: s}
 	r.SetRate(bytesPerSecond)
 	return r
 }
 
+// Within is a limit of bytes per second, 0 for none, within another.
+func (r *Ration) Within(bytesPerSecond int64) *Ration {
+	own := NewRation(r.s, bytesPerSecond)
+	own.within = r
+	return own
+}
+
 // SetRate changes the limit, from now on; 0 or less is none.
-func (r *rations) SetRate(bytesPerSecond int64) {
+func (r *Ration) SetRate(bytesPerSecond int64) {
 	r.mu.Lock()
 	now := r.s.Now()
 	r.rate = max(bytesPerSecond, 0)
@@ -70,93 +78,138 @@ func (r *rations) SetRate(bytesPerSecond int64) {
 			r.limit.ReserveN(now, burst-saved)
 		}
 	}
-	for _, p := range r.parts {
-		p.booked = nil // of a limit that does not hold any more
+	for _, t := range r.turns {
+		t.booked = nil // of a limit that does not hold any more
 	}
-	parts := slices.Clone(r.parts)
+	turns := slices.Clone(r.turns)
 	r.mu.Unlock()
-	for _, p := range parts {
-		r.s.Send(p.who, rationChanged{})
+	for _, t := range turns {
+		r.s.Send(t.who, rationChanged{})
 	}
 }
 
-// Rate is the limit in bytes per second; 0 is none.
-func (r *rations) Rate() int64 {
+// Rate is the least limit that holds, in bytes per second; 0 is none.
+func (r *Ration) Rate() int64 {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rate
+	own := r.rate
+	r.mu.Unlock()
+	if r.within == nil {
+		return own
+	}
+	if all := r.within.Rate(); own == 0 || all > 0 && all < own {
+		return all
+	}
+	return own
 }
 
 // For is a pool's part of it, until it is closed.
-func (r *rations) For(who *actor.PID) *part {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := &part{r: r, who: who}
-	r.parts = append(r.parts, p)
+func (r *Ration) For(who *actor.PID) (p part) {
+	for ; r != nil; r = r.within {
+		t := &turn{r: r, who: who}
+		r.mu.Lock()
+		r.turns = append(r.turns, t)
+		r.mu.Unlock()
+		p = append(p, t)
+	}
 	return p
 }
 
 // due says whether n bytes may be asked for now. If not, a turn is booked.
-func (p *part) due(n int, now time.Time) bool {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	if p.r.limit == nil {
+func (p part) due(n int, now time.Time) bool {
+	due := true
+	for _, t := range p {
+		due = t.due(n, now) && due
+	}
+	return due
+}
+
+// spend takes n bytes that were due.
+func (p part) spend(n int, now time.Time) {
+	for _, t := range p {
+		t.spend(n, now)
+	}
+}
+
+// wait is when the turn comes that was booked; zero if none was.
+func (p part) wait() (at time.Time) {
+	for _, t := range p {
+		if w := t.wait(); w.After(at) {
+			at = w
+		}
+	}
+	return at
+}
+
+// cancel gives up the turn that was booked.
+func (p part) cancel(now time.Time) {
+	for _, t := range p {
+		t.cancel(now)
+	}
+}
+
+// close ends the pool's part.
+func (p part) close(now time.Time) {
+	for _, t := range p {
+		t.close(now)
+	}
+}
+
+func (t *turn) due(n int, now time.Time) bool {
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	if t.r.limit == nil {
 		return true
 	}
-	if p.booked == nil {
-		p.r.forgo(now)
-		p.bytes = min(n, p.r.limit.Burst())
-		p.booked = p.r.limit.ReserveN(now, p.bytes)
-		p.at = now.Add(p.booked.DelayFrom(now))
+	if t.booked == nil {
+		t.r.forgo(now)
+		t.bytes = min(n, t.r.limit.Burst())
+		t.booked = t.r.limit.ReserveN(now, t.bytes)
+		t.at = now.Add(t.booked.DelayFrom(now))
 	}
-	return !p.at.After(now)
+	return !t.at.After(now)
 }
 
 // forgo gives up what a pause has saved up: who begins to ask, or begins again, keeps
 // to the limit from the first byte on. mu is held.
-func (r *rations) forgo(now time.Time) {
+func (r *Ration) forgo(now time.Time) {
 	if r.limit.TokensAt(now) >= float64(r.limit.Burst()) {
 		r.limit.ReserveN(now, r.limit.Burst())
 	}
 }
 
-// spend takes n bytes that were due.
-func (p *part) spend(n int, now time.Time) {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	if p.booked == nil {
+func (t *turn) spend(n int, now time.Time) {
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	if t.booked == nil {
 		return
 	}
-	if more := min(n-p.bytes, p.r.limit.Burst()); more > 0 { // it asks for more than it booked
-		p.r.limit.ReserveN(now, more)
+	if more := min(n-t.bytes, t.r.limit.Burst()); more > 0 { // it asks for more than it booked
+		t.r.limit.ReserveN(now, more)
 	}
-	p.booked = nil
+	t.booked = nil
 }
 
-// wait is when the turn comes that was booked; zero if none was.
-func (p *part) wait() time.Time {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	if p.booked == nil {
+func (t *turn) wait() time.Time {
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	if t.booked == nil {
 		return time.Time{}
 	}
-	return p.at
+	return t.at
 }
 
-// cancel gives up the turn that was booked.
-func (p *part) cancel(now time.Time) {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	if p.booked != nil {
-		p.booked.CancelAt(now)
-		p.booked = nil
+func (t *turn) cancel(now time.Time) {
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	if t.booked != nil {
+		t.booked.CancelAt(now)
+		t.booked = nil
 	}
 }
 
-// close ends the pool's part.
-func (p *part) close(now time.Time) {
-	p.cancel(now)
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	p.r.parts = slices.DeleteFunc(p.r.parts, func(x *part) bool { return x == p })
+func (t *turn) close(now time.Time) {
+	t.cancel(now)
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	t.r.turns = slices.DeleteFunc(t.r.turns, func(x *turn) bool { return x == t })
 }

@@ -118,6 +118,33 @@ func TestTheDownloadLimitIsOfAllTransfersTogether(t *testing.T) {
 	}
 }
 
+// A transfer may have a limit within that of the node, which changes; others have what
+// it leaves.
+func TestATransferHasALimitOfItsOwn(t *testing.T) {
+	l := newLimited(t, 4e6, 200e6, 2, 50e6, TransferConfig{})
+	other, content := testShare(t, 190e6)
+	l.node.fetch(other.ID(), l.add("other", 50e6).seed(other, content))
+	h := Handle{Share: l.m.ID()}
+	for _, limit := range []int64{1e6, 200e3, 0, 8e6, 2e6} {
+		l.node.program.SetTransferRate(h, limit)
+		l.w.Run(time.Second)
+		before := l.progress().Verified
+		if all := l.asked(5 * time.Second); !within(all, 20e6, 0.05) {
+			t.Errorf("below a limit of %d for one transfer, both asked for %d bytes in 5 s", limit, all)
+		}
+		want := 5 * float64(limit)
+		if limit == 0 || limit > 4e6 {
+			want = 5 * 4e6 * 2 / 3 // two of three sources
+		}
+		if got := l.progress().Verified - before; !within(got, want, 0.06+3*share.BlockSize/want) {
+			t.Errorf("below a limit of %d, %d bytes came in 5 s, want %.0f", limit, got, want)
+		}
+	}
+	if l.lost > 0 {
+		t.Errorf("%d leases were lost", l.lost)
+	}
+}
+
 func TestTheDownloadLimitCanChange(t *testing.T) {
 	l := newLimited(t, 0, 120e6, 3, 10e6, TransferConfig{})
 	if free := l.asked(time.Second); free < 15e6 {
@@ -212,7 +239,7 @@ func TestAfterAPauseTheDownloadLimitLetsNoMoreThanABurstThrough(t *testing.T) {
 		t.Errorf("after a large request the next turn is in %v", p.wait().Sub(w.Now()))
 	}
 	p.close(w.Now())
-	if len(r.parts) != 0 {
+	if len(r.turns) != 0 {
 		t.Error("the part of a pool that has ended is kept")
 	}
 }

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"time"
 
@@ -85,7 +84,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case ChildrenQuery:
 		ctx.Respond(d.taken.list())
 	case SetUploadRate:
-		d.uploads.SetRate(m.Rate, d.s.Now())
+		d.setRate(m)
 	case system.WakeDue:
 		d.onWake()
 	case *actor.Terminated:
@@ -100,6 +99,14 @@ func (d *seeder) Receive(ctx actor.Context) {
 	}
 	d.sendElsewhere()
 	d.wake.Set(d.s, ctx, times.Earliest(d.flushAt, d.uploads.Wake()))
+}
+
+func (d *seeder) setRate(m SetUploadRate) {
+	if m.Share.IsZero() {
+		d.uploads.SetRate(m.Rate, d.s.Now())
+	} else {
+		d.goAhead(d.uploads.SetShareRate(m.Share.String(), m.Rate, d.s.Now()))
+	}
 }
 
 // offer tells those who are subscribed already the whole set, which may be another.
@@ -141,19 +148,20 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 		if o != nil {
 			delete(d.audiences, m.Share)
 			told = len(o.children)
-			d.farewell(ctx, m.Share, o, m.Why)
+			d.farewell(ctx, m.Share, o, m.Reason)
 		}
 		d.taken.withdrawn(m.Share)
+		d.uploads.Withdraw(m.Share.String())
 	}
 	if ctx.Sender() != nil {
 		ctx.Respond(Withdrawn{told})
 	}
 }
 
-func (d *seeder) farewell(ctx actor.Context, id share.ID, o *audience, why wire.Code) {
+func (d *seeder) farewell(ctx actor.Context, id share.ID, o *audience, why string) {
 	var bye any = wire.Goodbye{Share: id}
-	if why != 0 {
-		bye = wire.ShareGone{Share: id, Reason: wire.Why(why)}
+	if why != "" {
+		bye = wire.ShareGone{Share: id, Reason: why}
 	}
 	for _, c := range o.children {
 		ctx.Send(c.pid, bye)
@@ -173,8 +181,8 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	}
 	pieces, r := d.catalog.Offered(m.Share, peer)
 	why, retry := d.refusal(peer, m, pieces, r)
-	if why != 0 {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(why), Retry: retry})
+	if why != "" {
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: why, Retry: retry, NotAllowed: r.NotAllowed})
 		return
 	}
 	o := d.audiences[m.Share]
@@ -190,28 +198,30 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 }
 
 // refusal is why a subscription to a share of so many pieces is refused, of which the
-// Catalog says r; 0 if it is not. What it costs is taken from what this node can
+// Catalog says r; empty if it is not. What it costs is taken from what this node can
 // spare for the peer.
-func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Reply) (why wire.Code, retry time.Duration) {
+func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Reply) (why string, retry time.Duration) {
 	o := d.audiences[m.Share]
 	switch {
+	case r.Status == wire.Busy && r.Reason != "":
+		return r.String(), r.Retry
 	case r.Status == wire.Busy:
-		return cmp.Or(r.Reason.Code, wire.CodeOpening), r.Retry
-	case r.Status == wire.Refused:
-		return cmp.Or(r.Reason.Code, wire.CodeNoShare), 0
+		return "is opening the share", r.Retry
+	case r.NotAllowed:
+		return r.String(), 0
 	case r.Status != wire.OK:
-		return wire.CodeNoShare, 0
+		return "does not have the share", 0
 	case !m.Mirror && o != nil && len(o.children) >= maxChildren && o.byPeer[peer] == nil:
-		return wire.CodeFull, 10 * time.Second
+		return "has as many children as it can serve", 10 * time.Second
 	}
 	cost := subscribeCost
 	if !m.Mirror {
 		cost += (pieces + 7) / 8
 	}
 	if wait := d.spare.Take(peer, cost, d.s.Now()); wait > 0 {
-		return wire.CodeTooOften, wait
+		return "was asked too often by this node", wait
 	}
-	return 0, 0
+	return "", 0
 }
 
 // adopt makes a peer a child.
@@ -236,12 +246,12 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 	from, _ := d.net.Where(peer)
 	endpoints := peers.Named(d.net.Endpoints(m.Addrs), from.Reach)
 	if len(endpoints) == 0 {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeNoAddress)})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "cannot name a peer without an address that others can dial"})
 		return
 	}
 	gone, ok := o.mirrors.Add(peer, from.Net, endpoints)
 	if !ok {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeMirrors), Retry: mirrorRetry})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "knows enough peers that serve the share", Retry: mirrorRetry})
 		return
 	}
 	if gone != "" {
@@ -381,7 +391,7 @@ func (d *seeder) admit(m AdmitRequest) {
 	case v.Elsewhere:
 		d.answer(d.job, wire.Reply{Status: wire.Busy, Retry: v.Retry, Elsewhere: true})
 	default:
-		d.answer(d.job, wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeBadRequest)})
+		d.answer(d.job, wire.Reply{Status: wire.Refused, Reason: v.Refused})
 	}
 }
 
@@ -412,7 +422,7 @@ func (d *seeder) answer(j peers.Job, r wire.Reply) {
 func (d *seeder) stop(ctx actor.Context) {
 	d.wake.Stop()
 	for _, id := range sortedShares(d.audiences) {
-		d.farewell(ctx, id, d.audiences[id], 0)
+		d.farewell(ctx, id, d.audiences[id], "")
 	}
 	for j := range d.waiting { // each asker waits alone: the order does not show
 		d.answer(j, wire.Reply{Status: wire.Busy, Retry: time.Second})

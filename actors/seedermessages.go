@@ -23,8 +23,8 @@ type PieceAvailable struct {
 // WithdrawShare, API -> Seeder: the Catalog does not offer it any more. Answered when the
 // children were told, if asked for.
 type WithdrawShare struct {
-	Share share.ID
-	Why   wire.Code // 0: an ordinary end, said with Goodbye
+	Share  share.ID
+	Reason string // empty: an ordinary end, said with Goodbye
 }
 
 // Withdrawn, Seeder -> asker.
@@ -75,5 +75,9 @@ type ServeParked struct {
 // ChildLost, network -> Seeder: the last connection to a peer has gone.
 type ChildLost struct{ Peer peers.ID }
 
-// SetUploadRate, API -> Seeder: bytes per second; 0 is no limit.
-type SetUploadRate struct{ Rate int64 }
+// SetUploadRate, API -> Seeder: bytes per second; 0 is no limit. With a Share it is a
+// limit of that one, within that of all.
+type SetUploadRate struct {
+	Share share.ID // zero: all
+	Rate  int64
+}

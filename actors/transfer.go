@@ -98,6 +98,9 @@ func (t *transferActor) Receive(ctx actor.Context) {
 		t.why(ctx)
 	case SetPriority:
 		t.core.SetPriority(portOf(ctx.Sender()), m.Entries, m.Priority, now)
+	case SetDownloadRate:
+		t.ration.SetRate(m.Rate)
+		t.core.Limit(t.ration.Rate())
 	case PlanDone:
 		t.core.PlanDone(now)
 	case OpenReader:

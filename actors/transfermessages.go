@@ -45,6 +45,9 @@ type SetPriority struct {
 	Priority leasemgr.Priority
 }
 
+// SetDownloadRate, API -> Transfer: bytes per second; 0 is no limit but that of the node.
+type SetDownloadRate struct{ Rate int64 }
+
 // PrioritySet, Transfer -> API.
 type PrioritySet struct{ Err error }
 

@@ -104,6 +104,8 @@ type Entry struct {
 	Skip      []string   `json:"skip,omitempty"`
 	SeedRatio float64    `json:"seed_ratio,omitempty"`
 	SeedTime  string     `json:"seed_time,omitempty" doc:"such as 36h"`
+	LimitUp   int64      `json:"limit_up,omitempty" doc:"its own, beside that of the node, in bytes a second"`
+	LimitDown int64      `json:"limit_down,omitempty" doc:"the same; fetch"`
 	Added     time.Time  `json:"added"`
 	Since     time.Time  `json:"since" doc:"of the state"`
 	Done      *time.Time `json:"done,omitempty" doc:"fetch: when all of it was here"`
@@ -126,6 +128,8 @@ type Add struct {
 	Exclude   []string `json:"exclude,omitempty" doc:"serve: patterns of what is left out"`
 	Links     string   `json:"links,omitempty" enum:"keep,skip,refuse" doc:"serve: what becomes of symbolic links"`
 	Priority  string   `json:"priority,omitempty" enum:"low,normal,high"`
+	LimitUp   int64    `json:"limit_up,omitempty" minimum:"0" doc:"bytes a second that others are sent of it; 0: as the node's"`
+	LimitDown int64    `json:"limit_down,omitempty" minimum:"0" doc:"fetch: bytes a second that are asked for; 0: as the node's"`
 	Paused    bool     `json:"paused,omitempty"`
 }
 
@@ -137,6 +141,8 @@ type Set struct {
 	Skip      *[]string `json:"skip,omitempty"`
 	SeedRatio *float64  `json:"seed_ratio,omitempty" minimum:"0"`
 	SeedTime  *string   `json:"seed_time,omitempty"`
+	LimitUp   *int64    `json:"limit_up,omitempty" minimum:"0" doc:"bytes a second; 0: as the node's"`
+	LimitDown *int64    `json:"limit_down,omitempty" minimum:"0" doc:"fetch: bytes a second; 0: as the node's"`
 	Repair    bool      `json:"repair,omitempty" doc:"fetch: replace what is there and differs, once"`
 	Rescan    bool      `json:"rescan,omitempty" doc:"look at its files again now, or try again"`
 }

@@ -81,6 +81,8 @@ type Wish struct {
 	Paused    bool          `json:"paused,omitempty"`     // nothing is done for it
 	SeedRatio float64       `json:"seed_ratio,omitempty"` // Fetch: serve on until so many times its size was sent; 0: no such end
 	SeedTime  time.Duration `json:"seed_time,omitempty"`  // Fetch: serve on for so long; 0: no such end
+	Up        int64         `json:"up,omitempty"`         // bytes per second that others are sent of it; 0: no limit of its own
+	Down      int64         `json:"down,omitempty"`       // Fetch: bytes per second that are asked for
 }
 
 // Status is what became of an entry.
@@ -138,6 +140,8 @@ func (w *Wish) Check() error {
 		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %v", w.SeedRatio)
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:
 		return fmt.Errorf("a time to seed for is from 0 to 100 years, not %v", w.SeedTime)
+	case !isRate(w.Up) || !isRate(w.Down):
+		return fmt.Errorf("a limit is from %d to %d bytes per second, or 0 for none, not %d up and %d down", minRate, int64(maxRate), w.Up, w.Down)
 	}
 	if err := patterns(w.Only, w.Skip); err != nil {
 		return err
@@ -147,6 +151,14 @@ func (w *Wish) Check() error {
 	}
 	return w.checkFetch()
 }
+
+// What limits may be, in bytes per second.
+const (
+	minRate = 1 << 10
+	maxRate = 1 << 50
+)
+
+func isRate(n int64) bool { return n == 0 || n >= minRate && n <= maxRate }
 
 func patterns(lists ...[]string) error {
 	for _, list := range lists {
@@ -168,7 +180,7 @@ func (w *Wish) checkServe() error {
 		return errors.New("several files or folders in one share need a name for it")
 	case w.Links != "" && !slices.Contains([]string{"keep", "skip", "refuse"}, w.Links):
 		return fmt.Errorf("links are kept, skipped or refused, not %q", w.Links)
-	case w.Source != "" || w.Dir != "" || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip) > 0 || w.SeedRatio != 0 || w.SeedTime != 0:
+	case w.Source != "" || w.Dir != "" || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
 		return errors.New("an entry is either paths to serve or a share to fetch, not both")
 	}
 	return nil

@@ -49,13 +49,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 			s.Troubled++
 		}
 	}
-	troubles := d.troubles(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.Limits, s.Warnings = d.limits, append(slices.Clone(troubles), d.warnings...)
-	if s.Warnings == nil {
-		s.Warnings = []string{}
-	}
+	s.Limits, s.Warnings = d.limits, append([]string{}, d.warnings...)
 	return s, nil
 }
 
@@ -128,7 +124,7 @@ const addTime = 20 * time.Second
 // already is an error that wraps share.ErrHeld.
 func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
-		Skip: a.Skip, Repair: a.Repair, SeedRatio: a.SeedRatio, Paused: a.Paused}
+		Skip: a.Skip, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)
 	w.SeedTime, err2 = parseTime(a.SeedTime)
@@ -321,6 +317,12 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 		}
 		w.Repair = true
 	}
+	if s.LimitUp != nil {
+		w.Up = *s.LimitUp
+	}
+	if s.LimitDown != nil {
+		w.Down = *s.LimitDown
+	}
 	if s.SeedRatio != nil {
 		w.SeedRatio = *s.SeedRatio
 	}
@@ -353,6 +355,7 @@ func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, 
 	}
 	d.mu.Lock()
 	delete(d.keepers, k.id)
+	d.bound(e)
 	d.mu.Unlock()
 	if data {
 		r.Data, r.Kept = d.removeFiles(d.life, e, m) // also if nobody waits for it any more

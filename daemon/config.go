@@ -26,6 +26,8 @@ type Config struct {
 	Settings
 	// Logger hears what an operator should know; default none.
 	Logger *slog.Logger
+
+	simulated func(*fetcher.Config) // for tests: puts the node into a pretend network, where the system tells of no changes
 }
 
 // Settings are the part of the configuration that node.toml holds.

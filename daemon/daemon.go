@@ -42,6 +42,7 @@ type Daemon struct {
 	limits   api.Limits
 	look     chan struct{} // closed when the limits are to be looked at again
 	keepers  map[catalog.ID]*keeper
+	bounded  map[share.ID]int64 // the limits of those that have their own
 	warnings []string
 	closed   bool
 }
@@ -60,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	now := time.Now()
 	d := &Daemon{dir: cfg.Dir, log: cfg.Logger, since: now, feed: api.NewFeed(strconv.FormatInt(now.UnixNano(), 36)), queue: newQueue(cfg.Fetches),
 		reads: make(chan struct{}, imports), tally: newTally(), settings: cfg.Settings, base: rates{cfg.Up, cfg.Down}, look: make(chan struct{}),
-		keepers: map[catalog.ID]*keeper{}}
+		keepers: map[catalog.ID]*keeper{}, bounded: map[share.ID]int64{}}
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
 	d.depots.Daemon = d
@@ -68,12 +69,18 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.node, err = fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), UploadRate: r.up, DownloadRate: r.down,
-		OnChild: d.tally.child, Depot: keeps, Logger: cfg.Logger})
-	if err != nil {
+	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), UploadRate: r.up, DownloadRate: r.down,
+		OnChild: d.tally.child, Depot: keeps, Logger: cfg.Logger}
+	if cfg.simulated != nil {
+		cfg.simulated(&host)
+	} else if d.watch, err = newWatch(d.touched); err != nil {
+		d.warn(fmt.Sprintf("the system does not report changed files, so they are looked for only every %v: %v", d.settings.Rescan, err))
+	}
+	if d.node, err = fetcher.Open(ctx, host); err != nil {
+		d.watch.close()
 		return nil, errors.Join(err, d.lender.close())
 	}
-	if err := errors.Join(d.lender.begin(ctx), d.start(ctx)); err != nil {
+	if err := d.start(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -93,9 +100,6 @@ func (d *Daemon) start(ctx context.Context) error {
 	entries, err := db.List(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
-	}
-	if d.watch, err = newWatch(d.touched); err != nil {
-		d.warn(fmt.Sprintf("the system does not report changed files, so they are looked for only every %v: %v", d.settings.Rescan, err))
 	}
 	d.mu.Lock()
 	for _, e := range entries {
@@ -120,6 +124,7 @@ func (d *Daemon) warn(text string) {
 func (d *Daemon) keep(e catalog.Entry) *keeper {
 	k := newKeeper(d, e)
 	d.keepers[e.ID] = k
+	d.bound(e)
 	d.runs.Go(k.run)
 	return k
 }
@@ -200,6 +205,24 @@ func (d *Daemon) limit() {
 		if d.life.Err() != nil {
 			return
 		}
+	}
+}
+
+// bound has what is sent of the share of an entry keep to the least limit that its entries
+// have. It needs mu.
+func (d *Daemon) bound(e catalog.Entry) {
+	if e.Share.IsZero() || e.Up == 0 && d.bounded[e.Share] == 0 {
+		return
+	}
+	var up int64
+	for _, k := range d.keepers {
+		if o := k.entry(); o.Share == e.Share && o.Up > 0 && (up == 0 || o.Up < up) {
+			up = o.Up
+		}
+	}
+	d.node.SetShareUploadRate(e.Share, up)
+	if d.bounded[e.Share] = up; up == 0 {
+		delete(d.bounded, e.Share)
 	}
 }
 

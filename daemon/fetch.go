@@ -23,7 +23,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	}
 	defer release()
 	k.show(api.Fetching, "")
-	t, err := k.d.node.Fetch(k.life, e.Source, fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, Keep: true})
+	t, err := k.d.node.Fetch(k.life, e.Source, fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, DownloadRate: e.Down, Keep: true})
 	if err != nil {
 		release()
 		k.stumble(err)
@@ -95,7 +95,9 @@ func (k *keeper) follow(e catalog.Entry, t *fetcher.Transfer) (stopped bool, err
 			stopped, life = true, nil
 			k.halt(t)
 		case <-k.wake:
-			if now := k.entry(); now.Paused || !sameChoice(now.Wish, e.Wish) {
+			now := k.entry()
+			t.SetDownloadRate(now.Down)
+			if now.Paused || !sameChoice(now.Wish, e.Wish) {
 				stopped = true
 				k.halt(t)
 			}

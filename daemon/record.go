@@ -118,11 +118,18 @@ func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entr
 		return e, err
 	}
 	r.mu.Lock()
+	was := r.e
 	r.e = e
 	if show {
 		r.state, r.reason = "", ""
 	}
 	r.mu.Unlock()
+	if was.Share != e.Share || was.Up != e.Up {
+		r.d.mu.Lock()
+		r.d.bound(was)
+		r.d.bound(e)
+		r.d.mu.Unlock()
+	}
 	return e, nil
 }
 
@@ -153,7 +160,7 @@ func (r *record) view() api.Entry {
 	defer r.mu.Unlock()
 	e, p := r.e, r.progress
 	v := api.Entry{ID: int64(e.ID), Kind: e.Kind.String(), State: r.stateNow(), Reason: r.reason, Name: e.Title, Paths: e.Paths, Dir: e.Dir, Path: e.Path,
-		Bytes: e.Bytes, Files: e.Files, Sent: e.Sent, Priority: priorities[e.Priority+1], Only: e.Only, Skip: e.Skip, SeedRatio: e.SeedRatio,
+		Bytes: e.Bytes, Files: e.Files, Sent: e.Sent, Priority: priorities[e.Priority+1], Only: e.Only, Skip: e.Skip, SeedRatio: e.SeedRatio, LimitUp: e.Up, LimitDown: e.Down,
 		Added: e.Added, Since: e.Since, Warnings: r.warnings}
 	if v.Reason == "" && r.state == "" {
 		v.Reason = e.Why

@@ -257,6 +257,9 @@ func (d *Daemon) flush(ctx context.Context) {
 		}
 	}
 	saved := d.tally.saved()
+	if len(saved) == 0 {
+		return
+	}
 	if err := d.db.Sent(ctx, saved); err != nil {
 		d.log.Debug("what was sent is not in the catalog yet", "error", err)
 		for id, n := range saved {

@@ -1,5 +1,7 @@
 package peers
 
+import "maps"
+
 // sentMap counts how often each piece was sent. A child that gets a piece in many
 // requests gets it once, and for that child it does not count yet: the rest of a
 // piece is not behind pieces that are new. (Two children that take turns at a
@@ -71,4 +73,9 @@ func (m sentMap) undo(key string, piece uint32, tag uint16) {
 	if p.last == tag {
 		p.last = 0
 	}
+}
+
+// forget forgets a share.
+func (m sentMap) forget(key string) {
+	maps.DeleteFunc(m, func(at sentPage, _ *[sentPieces]sentPiece) bool { return at.key == key })
 }

@@ -75,7 +75,7 @@ type spread struct {
 
 // elsewhere says whether a child is to get a piece from others, and when it may ask again.
 func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duration, yes bool) {
-	if a.Crowd < u.fewest() {
+	if a.Crowd < u.fewest(a.Key) {
 		return 0, false
 	}
 	s := u.spreads.each[pieceKey{a.Key, a.Piece}]
@@ -92,9 +92,9 @@ func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duratio
 	return max(retry, soonestRetry), true
 }
 
-// fewest is how many others must be able to help a child that is sent elsewhere.
-func (u *Uploads) fewest() int {
-	if u.limit != nil {
+// fewest is how many others must be able to help a child that is sent elsewhere for a share.
+func (u *Uploads) fewest(key string) int {
+	if u.limit != nil || u.gates[key] != nil {
 		return 1
 	}
 	return smallCrowd

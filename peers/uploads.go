@@ -3,7 +3,6 @@ package peers
 import (
 	"cmp"
 	"container/heap"
-	"math"
 	"slices"
 	"time"
 
@@ -89,7 +88,7 @@ type Verdict struct {
 	Queued  bool          // wait: it comes up in what Done, Tick or Forget return, or in Elsewhere
 	Busy    bool          // tell the child to ask again after Retry
 	Retry   time.Duration // for Busy and Elsewhere
-	Refused bool          // never: it asks for more than a piece at once, for nothing, or twice
+	Refused string        // never: why, for the child
 
 	// Elsewhere: another child was just given the piece. It is to be had there
 	// soon; tell the child to ask here again after Retry, if need be.
@@ -115,10 +114,12 @@ const headStart = 1 << 20
 // the common clock, so that nobody saves up.
 type Uploads struct {
 	cfg      UploadConfig
-	limit    *rate.Limiter // nil: no limit
-	children map[ID]*child // those idle may be forgotten
-	ready    childHeap     // children that have something waiting and a slot to spare
-	clock    float64       // of the child that was served last
+	limit    *rate.Limiter    // nil: no limit
+	gates    map[string]*gate // of shares that have a limit of their own
+	holding  []*gate          // ... those that hold requests, in the order in which they began to
+	children map[ID]*child    // those idle may be forgotten
+	ready    childHeap        // children that have something waiting and a slot to spare
+	clock    float64          // of the child that was served last
 	jobs     map[Job]*job
 	fifo     []*job // waiting, by time; some may wait no more
 	waiting  int
@@ -138,6 +139,7 @@ type child struct {
 	jobs    jobHeap
 	queue   []*job // the same in order of arrival; those that are served or gone are dropped when met
 	serving int    // those parked too
+	held    int    // by the gates of shares
 	tag     uint16
 }
 
@@ -152,34 +154,20 @@ type job struct {
 	counts bool      // in sent
 	parked bool
 	spread *spread // what it holds back while it is served; nil: nothing
-	at     int     // in the child's heap; -1: not waiting
+	at     int     // in the child's heap; -1: not in it
+	gate   *gate   // of its share; nil: it has no limit
+	held   bool    // by it
+	toll   int     // bytes taken from its limit
 }
+
+// waits says whether a request is neither served nor over.
+func (j *job) waits() bool { return j.at >= 0 || j.held }
 
 // NewUploads is an Uploads that serves nobody yet.
 func NewUploads(cfg UploadConfig) *Uploads {
-	u := &Uploads{cfg: cfg.withDefaults(), children: map[ID]*child{}, jobs: map[Job]*job{}, sent: sentMap{}, spreads: spreads{each: map[pieceKey]*spread{}}}
+	u := &Uploads{cfg: cfg.withDefaults(), children: map[ID]*child{}, jobs: map[Job]*job{}, gates: map[string]*gate{}, sent: sentMap{}, spreads: spreads{each: map[pieceKey]*spread{}}}
 	u.SetRate(cfg.Rate, time.Time{})
 	return u
-}
-
-// SetRate changes the limit in bytes per second; 0 or less is none. It holds for
-// whatever is not yet being served.
-func (u *Uploads) SetRate(bytesPerSecond int64, now time.Time) {
-	u.tokenAt = time.Time{}
-	if bytesPerSecond <= 0 {
-		u.limit = nil
-		return
-	}
-	burst := u.cfg.Burst
-	if burst <= 0 {
-		burst = int(min(max(bytesPerSecond/4, 256<<10), math.MaxInt32))
-	}
-	if u.limit == nil {
-		u.limit = rate.NewLimiter(rate.Limit(bytesPerSecond), burst)
-		return
-	}
-	u.limit.SetLimitAt(now, rate.Limit(bytesPerSecond))
-	u.limit.SetBurstAt(now, burst)
 }
 
 // Waiting and Serving are how many requests wait and are being served, those parked apart.
@@ -189,33 +177,42 @@ func (u *Uploads) Serving() int { return u.serving }
 // Ask is whether a request may be served now.
 func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 	if a.Bytes <= 0 || a.Bytes > maxAsk {
-		return Verdict{Refused: true}
+		return Verdict{Refused: "asks for more than a piece at once, or for nothing"}
 	}
 	if u.jobs[a.Job] != nil {
-		return Verdict{Refused: true}
+		return Verdict{Refused: "asked twice"}
 	}
 	c := u.child(a.Child)
 	if retry, yes := u.elsewhere(&a, c, now); yes {
 		return Verdict{Elsewhere: true, Retry: retry}
 	}
-	if u.waiting >= u.cfg.Queue || len(c.jobs) >= u.cfg.PerChild {
+	if u.waiting >= u.cfg.Queue || len(c.jobs)+c.held >= u.cfg.PerChild {
 		return Verdict{Busy: true, Retry: u.retry()}
 	}
 	u.seq++
-	j := &job{Ask: a, child: c, until: now.Add(u.cfg.QueueFor), sent: u.sent.get(a.Key, a.Piece, c.tag), seq: u.seq}
+	j := &job{Ask: a, child: c, until: now.Add(u.cfg.QueueFor), seq: u.seq, at: -1}
 	u.jobs[a.Job] = j
-	if len(c.jobs) == 0 && c.serving == 0 {
-		c.clock = max(c.clock, u.clock-headStart)
-	}
-	heap.Push(&c.jobs, j)
-	c.queue = append(c.queue, j)
 	u.waiting++
-	u.reheap(c)
-	if len(u.ready) > 0 && u.ready[0] == c && u.best(c, now) == j && u.admit(now) == j {
-		return Verdict{Go: true}
+	if u.pass(j, now) {
+		u.enter(j)
+		if len(u.ready) > 0 && u.ready[0] == c && u.best(c, now) == j && u.admit(now) == j {
+			return Verdict{Go: true}
+		}
 	}
 	u.fifo = append(u.fifo, j)
 	return Verdict{Queued: true}
+}
+
+// enter puts a request among those of its child whose turn may come.
+func (u *Uploads) enter(j *job) {
+	c := j.child
+	if len(c.jobs) == 0 && c.serving == 0 {
+		c.clock = max(c.clock, u.clock-headStart)
+	}
+	j.sent = u.sent.get(j.Key, j.Piece, c.tag)
+	heap.Push(&c.jobs, j)
+	c.queue = append(c.queue, j)
+	u.reheap(c)
 }
 
 func (u *Uploads) child(id ID) *child {
@@ -258,9 +255,10 @@ func (u *Uploads) Done(id Job, now time.Time) (next []Job) {
 // of these; and the child's clock stands where its turn has put it. When it takes
 // bytes again, say Done, and Ask for what is left.
 func (u *Uploads) Park(id Job, left int, now time.Time) (next []Job) {
-	if j := u.jobs[id]; j != nil && j.at < 0 && !j.parked {
+	if j := u.jobs[id]; j != nil && !j.waits() && !j.parked {
 		j.parked = true
 		u.serving--
+		j.refund(left, now)
 		if u.limit != nil && j.paid > 0 {
 			u.limit.ReserveN(now, -min(left, j.paid)) // adds to what may be sent
 		}
@@ -280,7 +278,7 @@ func (u *Uploads) Tick(now time.Time) (next, busy []Job) {
 			break
 		}
 		u.shift()
-		if j.at >= 0 {
+		if j.waits() {
 			u.remove(j, now)
 			busy = append(busy, j.Job)
 		}
@@ -290,7 +288,7 @@ func (u *Uploads) Tick(now time.Time) (next, busy []Job) {
 
 // Wake is when Tick has something to do; zero if never.
 func (u *Uploads) Wake() (at time.Time) {
-	for len(u.fifo) > 0 && u.fifo[0].at < 0 {
+	for len(u.fifo) > 0 && !u.fifo[0].waits() {
 		u.shift()
 	}
 	if len(u.fifo) == 0 {
@@ -301,6 +299,11 @@ func (u *Uploads) Wake() (at time.Time) {
 		at = u.tokenAt
 		if at.IsZero() {
 			at = u.fifo[0].until.Add(-u.cfg.QueueFor) // already
+		}
+	}
+	for _, g := range u.holding {
+		if g.at.Before(at) {
+			at = g.at
 		}
 	}
 	return at
@@ -323,7 +326,7 @@ func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
 	for len(c.jobs) > 0 {
 		u.remove(c.jobs[0], now)
 	}
-	if c.serving > 0 {
+	if c.serving+c.held > 0 {
 		var over []*job
 		for _, j := range u.jobs {
 			if j.child == c {
@@ -348,7 +351,7 @@ func (u *Uploads) sweep() {
 	var idle []*child
 	for id, c := range u.children {
 		switch {
-		case len(c.jobs) > 0 || c.serving > 0:
+		case len(c.jobs)+c.held+c.serving > 0:
 		case c.clock <= u.clock:
 			delete(u.children, id)
 		default:
@@ -363,6 +366,7 @@ func (u *Uploads) sweep() {
 
 // run admits whatever may be served now.
 func (u *Uploads) run(now time.Time) (next []Job) {
+	u.open(now)
 	for {
 		j := u.admit(now)
 		if j == nil {
@@ -397,13 +401,9 @@ func (u *Uploads) admit(now time.Time) *job {
 	}
 	c := j.child
 	if u.limit != nil {
-		r := u.limit.ReserveN(now, min(j.Bytes, u.limit.Burst()))
-		if d := r.DelayFrom(now); d > 0 {
-			r.CancelAt(now)
-			u.tokenAt = now.Add(d)
+		if j.paid, u.tokenAt = take(u.limit, j.Bytes, now); !u.tokenAt.IsZero() {
 			return nil
 		}
-		j.paid = min(j.Bytes, u.limit.Burst())
 	}
 	u.clock = max(u.clock, c.clock)
 	c.clock += float64(j.Bytes)
@@ -451,10 +451,15 @@ func (u *Uploads) remove(j *job, now time.Time) {
 	c := j.child
 	delete(u.jobs, j.Job)
 	switch {
+	case j.held:
+		u.unhold(j)
+		u.waiting--
+		return
 	case j.at >= 0:
 		heap.Remove(&c.jobs, j.at)
 		j.at = -1
 		u.waiting--
+		j.refund(j.toll, now)
 	case j.parked:
 		c.serving--
 	default:

@@ -237,13 +237,13 @@ func TestFullQueueIsBusyWithATime(t *testing.T) {
 func TestNonsenseIsRefused(t *testing.T) {
 	d := newDesk(UploadConfig{})
 	for _, n := range []int{0, -1, 16<<20 + 1} {
-		if v := d.ask("a", 1, n); !v.Refused || v.Go || v.Queued || v.Busy {
+		if v := d.ask("a", 1, n); v.Refused == "" || v.Go || v.Queued || v.Busy {
 			t.Errorf("%d bytes: %+v", n, v)
 		}
 	}
 	d.hold = true
 	d.ask("a", 1, 5)
-	if v := d.u.Ask(Ask{Job: d.job, Child: "a", Key: "share", Piece: 1, Bytes: 5}, d.now); !v.Refused {
+	if v := d.u.Ask(Ask{Job: d.job, Child: "a", Key: "share", Piece: 1, Bytes: 5}, d.now); v.Refused == "" {
 		t.Errorf("the same job twice: %+v", v)
 	}
 }
@@ -503,11 +503,11 @@ func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "events") {
-			switch rapid.IntRange(0, 8).Draw(t, "what") {
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0, 1, 2:
 				job++
 				child := rapid.SampledFrom(children).Draw(t, "child")
-				v := u.Ask(Ask{Job: job, Child: child, Key: "s", Piece: uint32(rapid.IntRange(0, 3).Draw(t, "piece")), Bytes: rapid.IntRange(1, 300<<10).Draw(t, "bytes")}, now)
+				v := u.Ask(Ask{Job: job, Child: child, Key: rapid.SampledFrom([]string{"s", "t"}).Draw(t, "share"), Piece: uint32(rapid.IntRange(0, 3).Draw(t, "piece")), Bytes: rapid.IntRange(1, 300<<10).Draw(t, "bytes")}, now)
 				owner[job] = child
 				switch {
 				case v.Go && !v.Queued && !v.Busy:
@@ -543,6 +543,8 @@ func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 					state[j] = parked
 				}
 				go_(u.Park(j, rapid.IntRange(0, 300<<10).Draw(t, "left"), now))
+			case 9:
+				go_(u.SetShareRate("s", rapid.SampledFrom([]int64{0, 500, 1e5}).Draw(t, "rate of a share"), now))
 			}
 			check()
 		}

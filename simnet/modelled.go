@@ -140,9 +140,9 @@ func (claimed) ReadRun(share.Piece, share.Block, int, []byte) (int, error) {
 	return 0, store.ErrNotYet
 }
 
-func (m modelled) Withdraw(c *Content) {
+func (m modelled) Withdraw(c *Content, why string) {
 	m.offers.Remove(c.ID())
-	m.program.Withdraw(context.Background(), c.ID(), wire.CodeFileChanged)
+	m.program.Withdraw(context.Background(), c.ID(), why)
 }
 
 // Stop waits for the fetches to end.

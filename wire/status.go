@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cmp"
 	"strconv"
 	"time"
 
@@ -40,19 +39,25 @@ func (s Status) String() string {
 type Reply struct {
 	Status Status
 	Retry  time.Duration // Busy: ask again after
-	Reason Reason        // Busy, Refused, Gone
+	Reason string        // Refused, Gone: for people
 	// Elsewhere, with Busy: only for this piece. It was just given to another
 	// child, and is to be had there soon. In replies to requests for pieces.
 	Elsewhere bool
+	// NotAllowed, with Refused: the share is here, for peers that its owner named, and
+	// the asker is none of them. In replies to requests for manifests.
+	NotAllowed bool
 }
 
 // String is what a reply says of who gave it, in words for people.
 func (r Reply) String() string {
 	s := [...]string{"serves it", "does not have it", "no longer has the share", "is busy", "refuses"}[min(r.Status, Refused)]
-	if r.Reason.Prose != "" {
-		s += ": " + r.Reason.String()
+	if r.NotAllowed {
+		return "does not allow this node to have the share"
 	}
-	return cmp.Or(r.Reason.Code.String(), s)
+	if r.Reason != "" {
+		s += ": " + r.Reason
+	}
+	return s
 }
 
 // Limits of the wire. What passes one resets the stream.

@@ -22,6 +22,7 @@ type addFlags struct {
 	out, name, links, priority string
 	only, skip, exclude, peers []string
 	seedUntil                  []string
+	limitUp, limitDown         string
 	repair, paused, wait       bool
 }
 
@@ -57,6 +58,8 @@ or until its size has been sent a number of times (2).`,
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "do not serve what matches this `PATTERN`; may be repeated")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links that are served: `MODE` keep, skip or refuse")
 	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
+	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second of it, within the node's limit")
+	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second of it, within the node's limit")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp)
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
@@ -107,7 +110,13 @@ func (a asker) add(ctx context.Context, c *api.Client, args []string, fl addFlag
 // wishes is what the arguments mean: a ticket, or paths.
 func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 	common := api.Add{Priority: fl.priority, Paused: fl.paused}
+	if common.LimitUp, err = parseRate("--limit-up", fl.limitUp); err != nil {
+		return nil, err
+	}
 	fetch, serve := common, common
+	if fetch.LimitDown, err = parseRate("--limit-down", fl.limitDown); err != nil {
+		return nil, err
+	}
 	fetch.Only, fetch.Skip, fetch.Peers, fetch.Repair = fl.only, fl.skip, fl.peers, fl.repair
 	if fetch.SeedRatio, fetch.SeedTime, err = seedUntil(fl.seedUntil); err != nil {
 		return nil, err
@@ -255,8 +264,8 @@ func (a asker) setCommand() *cobra.Command {
 		Use: "set ENTRY...", Short: "Change entries of the node, or its limits",
 		ValidArgsFunction: a.completeEntries,
 		Long: `Change entries of the node. An ENTRY is its number in fetcher list, its name, or
-its share ID. Without one, --limit-up and --limit-down change the limits of the
-node until its settings are read again.`,
+its share ID; its limits hold within those of the node. Without one, --limit-up
+and --limit-down change those of the node until its settings are read again.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, limits, err := fl.check(args)
@@ -276,8 +285,8 @@ node until its settings are read again.`,
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+", or never")
-	f.StringVar(&fl.limitUp, "limit-up", "", "have the node send at most this `RATE` of bytes per second; 0 is no limit")
-	f.StringVar(&fl.limitDown, "limit-down", "", "have the node ask for at most this `RATE` of bytes per second; 0 is no limit")
+	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
+	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
 	return c
 }
 
@@ -329,13 +338,14 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 		}
 		*x.to = &rate
 	}
+	if len(entries) > 0 {
+		s.LimitUp, s.LimitDown = l.Up, l.Down
+	}
 	nothing := s == api.Set{}
-	switch limits := l != (api.SetLimits{}); {
-	case limits && (len(entries) > 0 || !nothing):
-		return s, l, usageError{errors.New("--limit-up and --limit-down are for the whole node: give them without an ENTRY or another flag")}
-	case !limits && len(entries) == 0:
-		return s, l, usageError{errors.New("set needs an ENTRY, or --limit-up or --limit-down; see fetcher set --help")}
-	case !limits && nothing:
+	switch {
+	case len(entries) == 0 && (!nothing || l == api.SetLimits{}):
+		return s, l, usageError{errors.New("set needs an ENTRY, or --limit-up or --limit-down alone; see fetcher set --help")}
+	case len(entries) > 0 && nothing:
 		return s, l, usageError{errors.New("set needs a flag that says what to change; see fetcher set --help")}
 	}
 	return s, l, nil

@@ -102,6 +102,9 @@ test('add, watch, pause, read, finish, remove', { timeout: 120000 }, async () =>
   await look(page, 'entry');
   await press(page, 'Pause Holiday film');
   await page.waitForSelector('.state.paused');
+  await page.$eval('#limit_down', (i) => { i.value = '2500'; });
+  await page.click('form[aria-label="Limits"] button.main');
+  for (let i = 0; !command(dir, 'list', '1').includes('limits    no limit up, 2.50 MB/s down'); i++) assert.ok(i < 100, 'the limit is not set');
   await press(page, 'Resume Holiday film');
   await page.waitForSelector('.state.served');
   await look(page, 'entry-here');

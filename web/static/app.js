@@ -135,6 +135,15 @@ function pieceMap(p) {
   return cells(fields.map((v, i) => v / of[i]), `${p.here} of ${some(p.pieces, 'piece')} are here`);
 }
 
+// limitsForm sets limits; fill shows once those that hold.
+function limitsForm(names, set) {
+  const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any' }));
+  const form = h('form', { 'aria-label': 'Limits', onsubmit: act(() => set(Object.fromEntries(inputs.map((i) => [i.id, Math.round(Number(i.value) * 1000)])))) },
+    ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + ', kB/s; 0 is none', i)), h('button', { class: 'main' }, 'Set'));
+  let filled = false;
+  return { form, fill(of) { if (!filled) for (const i of inputs) i.value = (of[i.id] || 0) / 1000; filled = true; } };
+}
+
 async function entry(id) {
   const head = h('div', {}), list = h('div', {}), from = h('div', {}), why = h('div', {}), map = h('div', {});
   const remove = h('button', { onclick: act(async () => {
@@ -143,11 +152,15 @@ async function entry(id) {
     await api.change('DELETE', '/v1/entries/' + id);
     location.hash = '#/';
   }) }, 'Remove');
-  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), why, from, list);
+  const limits = limitsForm((entries.get(id) || {}).kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' },
+    (body) => api.change('PATCH', '/v1/entries/' + id, body));
+  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), limits.form, why, from, list);
   let files_, busy = false, looked = 0;
   view = () => {
     const e = entries.get(id);
+    limits.form.hidden = !e;
     if (!e) return void head.replaceChildren(h('h2', {}, 'This entry is not in the catalog'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
+    limits.fill(e);
     const r = rates.get(id) || [];
     head.replaceChildren(h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason ? h('p', { class: 'soft' }, e.reason) : null, buttons(e),
       e.kind === 'fetch' && r.length > 1 ? plot(r, 'Bytes verified a second, over the last minutes', (n) => size(n) + '/s') : null, facts(e));
@@ -194,13 +207,11 @@ async function peer(id) {
 
 async function node() {
   const body = h('div', {});
-  const up = h('input', { id: 'up', type: 'number', min: '0' }), down = h('input', { id: 'down', type: 'number', min: '0' });
-  const form = h('form', { 'aria-label': 'Limits', onsubmit: act(async () => {
-    await api.change('PATCH', '/v1/limits', { up: Number(up.value) * 1000, down: Number(down.value) * 1000 });
+  const limits = limitsForm({ up: 'Limit up', down: 'Limit down' }, async (body) => {
+    await api.change('PATCH', '/v1/limits', body);
     view();
-  }) }, h('label', { for: 'up' }, 'Limit up, kB/s; 0 is none', up), h('label', { for: 'down' }, 'Limit down, kB/s; 0 is none', down), h('button', { class: 'main' }, 'Set'));
-  main.replaceChildren(h('h2', {}, 'Node'), body, form);
-  let filled = false;
+  });
+  main.replaceChildren(h('h2', {}, 'Node'), body, limits.form);
   view = act(async () => {
     const s = await api.get('/v1/node');
     if (shown !== '#/node') return;
@@ -208,7 +219,7 @@ async function node() {
     body.replaceChildren(...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Runs', 'for ' + ago(s.since)), ...row('State directory', s.dir),
       ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} fetch from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} wait, ${s.troubled} need you`),
       ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
-    if (!filled) { up.value = s.limits.up / 1000; down.value = s.limits.down / 1000; filled = true; }
+    limits.fill(s.limits);
   });
 }
 

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/simnet/bubble"
+)
+
+// An entry has limits of its own, on what is sent of it and on what is asked for. They
+// change while it is fetched, and stay over a restart.
+func TestAnEntryHasLimitsOfItsOwn(t *testing.T) {
+	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
+		dir := t.TempDir()
+		place := net.Add(bubble.NodeConfig{Name: "a"})
+		a, b := simulated(t, place, filepath.Join(dir, "a"), Settings{}), simulated(t, net.Add(bubble.NodeConfig{Name: "b"}), filepath.Join(dir, "b"), Settings{})
+		defer func() { must(t, b.Close()) }()
+		content := large(1) + large(2)
+		served := added(t, a, api.Add{Paths: []string{file(t, content, dir, "f")}, LimitUp: 100_000})
+		other := added(t, a, api.Add{Paths: []string{file(t, large(3), dir, "g")}})
+		rate := func(id int64, d time.Duration) float64 {
+			before, err := b.Entry(t.Context(), id)
+			must(t, err)
+			time.Sleep(d)
+			now, err := b.Entry(t.Context(), id)
+			must(t, err)
+			return float64(now.Verified-before.Verified) / d.Seconds()
+		}
+		got := added(t, b, api.Add{Ticket: served.Ticket})
+		time.Sleep(5 * time.Second)
+		if r := rate(got.ID, 10*time.Second); r < 80_000 || r > 120_000 {
+			t.Errorf("with a limit up of 100 kB/s %.0f came a second", r)
+		}
+		until(t, b, added(t, b, api.Add{Ticket: other.Ticket}).ID, "here", in(api.Served)) // without one
+		must(t, a.Close())
+		a = simulated(t, place, filepath.Join(dir, "a"), Settings{})
+		defer func() { must(t, a.Close()) }()
+		set(t, b, got.ID, api.Set{Rescan: true})
+		time.Sleep(10 * time.Second)
+		if r := rate(got.ID, 10*time.Second); r < 80_000 || r > 120_000 {
+			t.Errorf("with a limit up of 100 kB/s, after a restart, %.0f came a second", r)
+		}
+		none, down := int64(0), int64(20_000)
+		set(t, b, got.ID, api.Set{LimitDown: &down})
+		set(t, a, served.ID, api.Set{LimitUp: &none})
+		time.Sleep(5 * time.Second)
+		if r := rate(got.ID, 30*time.Second); r < 14_000 || r > 26_000 {
+			t.Errorf("with a limit down of 20 kB/s %.0f came a second", r)
+		}
+		set(t, b, got.ID, api.Set{LimitDown: &none})
+		until(t, b, got.ID, "here", in(api.Served))
+		if _, err := a.Set(t.Context(), served.ID, api.Set{LimitDown: &down}); err == nil {
+			t.Error("what is served has a limit down")
+		}
+	})
+}
+
+// Of two entries with the same content, what is sent keeps to the least of their limits;
+// when that entry is removed, to the other.
+func TestTheLimitsOfTwoEntriesWithTheSameContent(t *testing.T) {
+	d := begun(t, t.TempDir())
+	one := added(t, d, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}, LimitUp: 5000})
+	two := added(t, d, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}, LimitUp: 2000})
+	if one.Share != two.Share || two.LimitUp != 2000 {
+		t.Fatalf("%+v\n%+v", one, two)
+	}
+	for _, want := range []int64{2000, 5000} {
+		d.mu.Lock()
+		if at := d.bounded[d.keepers[1].entry().Share]; at != want {
+			t.Errorf("the limit is %d, not %d", at, want)
+		}
+		d.mu.Unlock()
+		_, err := d.Remove(t.Context(), two.ID, false)
+		must(t, err)
+		two = one
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.bounded) != 0 {
+		t.Error("the limit of a share that is gone is kept")
+	}
+}
