@@ -1,8 +1,11 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,6 +46,122 @@ const (
 	noStall     = 30 * 24 * time.Hour // a member waits for its fleet
 )
 
+// FleetWork is what a member does about the list of its fleet; see [FleetStore.Follow].
+// Its methods are called one at a time.
+type FleetWork interface {
+	// Update is told what has come onto the list or has another ticket there, in the order
+	// in which it was added, and what was taken from the list; first of all there is on it.
+	// It is called about once a second, with nothing if nothing has changed, and must not
+	// block for long.
+	Update(ctx context.Context, listed []ListedShare, gone []share.ID)
+	// Report is how far this member is with each share.
+	Report() []ShareReport
+}
+
+// Follow has work done as the list of the fleet says, and tells the fleet how far it is in
+// the name of me, until ctx ends; it returns why that was. While the store cannot be
+// reached, nothing changes. log may be nil.
+func (s FleetStore) Follow(ctx context.Context, me MemberReport, log *slog.Logger, work FleetWork) error {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	f := &follower{store: s, me: me, log: log, work: work, news: make(chan []rounds.Entry)}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		f.watch(ctx)
+	}()
+	defer func() { <-watched }()
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		var entries []rounds.Entry
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case entries = <-f.news:
+		case <-tick.C:
+		}
+		listed, gone := f.read(entries)
+		work.Update(ctx, listed, gone)
+		f.tell(ctx)
+	}
+}
+
+// follower is a running Follow.
+type follower struct {
+	store FleetStore
+	me    MemberReport
+	log   *slog.Logger
+	work  FleetWork
+	news  chan []rounds.Entry
+
+	told   MemberReport // last
+	toldAt time.Time
+}
+
+// watch passes on what changes in the list, until ctx ends.
+func (f *follower) watch(ctx context.Context) {
+	for said := ""; ctx.Err() == nil; {
+		err := f.store.KV.Watch(ctx, listKey, func(entries []rounds.Entry) {
+			select {
+			case f.news <- slices.Clone(entries):
+			case <-ctx.Done():
+			}
+		})
+		if text := fmt.Sprint(err); ctx.Err() == nil && text != said {
+			said = text
+			f.log.Warn("the list of the fleet cannot be read; it is tried again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryWatch):
+		}
+	}
+}
+
+// read is what changes of the list say.
+func (f *follower) read(entries []rounds.Entry) (listed []ListedShare, gone []share.ID) {
+	for _, e := range entries {
+		l, ok, err := f.store.listed(e)
+		switch {
+		case err != nil:
+			f.log.Warn("an entry in the list of the fleet is ignored", "error", err)
+		case ok:
+			listed = append(listed, l)
+		default:
+			gone = append(gone, l.ID)
+		}
+	}
+	slices.SortFunc(listed, earlierListed)
+	return listed, gone
+}
+
+// tell says how far this node is, if that has changed.
+func (f *follower) tell(ctx context.Context) {
+	now := time.Now()
+	if now.Sub(f.toldAt) < tellEvery {
+		return
+	}
+	r := f.me
+	r.Shares = f.work.Report()
+	r.Shares = r.Shares[:min(len(r.Shares), maxReported)]
+	for i := range r.Shares {
+		r.Shares[i].Waits = clip(r.Shares[i].Waits, maxWaits)
+	}
+	if reflect.DeepEqual(r, f.told) && now.Sub(f.toldAt) < tellAnyway {
+		return
+	}
+	f.told, f.toldAt = r, now
+	r.At = now.UTC()
+	ctx, cancel := context.WithTimeout(ctx, tellEvery)
+	defer cancel()
+	if err := f.store.put(ctx, statusKey+string(r.Peer), r); err != nil {
+		f.told = MemberReport{} // again the next time
+		f.log.Debug("how far this node is was not told to the fleet", "error", err)
+	}
+}
+
 // FollowFleet fetches what the list of the fleet names, serves it on, and tells the
 // fleet how far it is, until ctx ends; Config.Fleet.Store says which fleet. What was
 // begun goes on until the node is closed. While the store cannot be reached, so does
@@ -54,46 +173,20 @@ func (n *Node) FollowFleet(ctx context.Context, opt FollowOptions) error {
 	if opt.Told == nil {
 		opt.Told = func(FollowEvent) {}
 	}
-	if opt.Name == "" {
-		opt.Name = string(n.ID())
-	}
-	f := &follower{n: n, store: n.cfg.Fleet.Store, opt: opt, news: make(chan []rounds.Entry), list: map[share.ID]*followed{}}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		f.watch(ctx)
-	}()
-	defer func() { <-watched }()
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case entries := <-f.news:
-			f.update(entries)
-		case <-tick.C:
-		}
-		f.look(ctx)
-		f.tell(ctx)
-	}
+	f := &followed{n: n, opt: opt, list: map[share.ID]*followedShare{}}
+	return n.cfg.Fleet.Store.Follow(ctx, MemberReport{Peer: n.ID(), Name: cmp.Or(opt.Name, string(n.ID()))}, n.log, f)
 }
 
-// follower is a running FollowFleet.
-type follower struct {
-	n     *Node
-	store FleetStore
-	opt   FollowOptions
-	news  chan []rounds.Entry
-	list  map[share.ID]*followed
-	order []share.ID
-
-	told   MemberReport // last
-	toldAt time.Time
-}
-
-// followed is a share of the list.
+// followed is a running FollowFleet: all that is on the list is fetched.
 type followed struct {
+	n     *Node
+	opt   FollowOptions
+	list  map[share.ID]*followedShare
+	order []share.ID
+}
+
+// followedShare is a share of the list.
+type followedShare struct {
 	ListedShare
 	t     *Transfer // the last; nil: none yet
 	ended bool      // ... and that was told
@@ -101,44 +194,32 @@ type followed struct {
 	retry time.Time
 }
 
-// watch passes on what changes in the list, until ctx ends.
-func (f *follower) watch(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := f.store.KV.Watch(ctx, listKey, func(entries []rounds.Entry) {
-			select {
-			case f.news <- slices.Clone(entries):
-			case <-ctx.Done():
-			}
-		})
-		if ctx.Err() == nil {
-			f.n.log.Warn("the list of the fleet cannot be read; it is tried again", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryWatch):
-		}
-	}
-}
-
-func (f *follower) update(entries []rounds.Entry) {
-	for _, e := range entries {
-		l, ok, err := f.store.listed(e)
-		switch old := f.list[l.ID]; {
-		case err != nil:
-			f.n.log.Warn("an entry in the list of the fleet is ignored", "error", err)
-		case ok && old != nil:
+func (f *followed) Update(ctx context.Context, listed []ListedShare, gone []share.ID) {
+	for _, l := range listed {
+		if old := f.list[l.ID]; old != nil {
 			old.ListedShare = l
-		case ok:
-			f.list[l.ID] = &followed{ListedShare: l}
-			f.order = append(f.order, l.ID)
-		case old != nil:
+			continue
+		}
+		f.list[l.ID] = &followedShare{ListedShare: l}
+		f.order = append(f.order, l.ID)
+	}
+	for _, id := range gone {
+		if old := f.list[id]; old != nil {
 			f.remove(old)
 		}
 	}
+	f.look(ctx)
+}
+
+func (f *followed) Report() (out []ShareReport) {
+	for _, id := range f.order {
+		out = append(out, f.list[id].report())
+	}
+	return out
 }
 
 // remove ends what was begun for a share.
-func (f *follower) remove(x *followed) {
+func (f *followed) remove(x *followedShare) {
 	delete(f.list, x.ID)
 	f.order = slices.DeleteFunc(f.order, func(id share.ID) bool { return id == x.ID })
 	if x.t == nil {
@@ -153,7 +234,7 @@ func (f *follower) remove(x *followed) {
 }
 
 // look begins what is to be begun, and notes what has ended.
-func (f *follower) look(ctx context.Context) {
+func (f *followed) look(ctx context.Context) {
 	for _, id := range f.order {
 		x := f.list[id]
 		if x.t != nil && !x.ended {
@@ -165,7 +246,7 @@ func (f *follower) look(ctx context.Context) {
 	}
 }
 
-func (f *follower) begin(ctx context.Context, x *followed) {
+func (f *followed) begin(ctx context.Context, x *followedShare) {
 	opt := f.opt.Fetch
 	opt.Dir, opt.Keep, opt.Stall = f.opt.Dir, true, noStall
 	t, err := f.n.Fetch(ctx, x.Ticket, opt)
@@ -183,14 +264,14 @@ func (f *follower) begin(ctx context.Context, x *followed) {
 	f.opt.Told(FollowEvent{Share: x.ID, What: "begun", Transfer: t})
 }
 
-func (f *follower) failed(x *followed, err error) {
+func (f *followed) failed(x *followedShare, err error) {
 	x.t, x.err, x.retry = nil, err, time.Now().Add(retryFetch)
 	f.n.log.Warn("a share of the fleet's list cannot be fetched; it is tried again", "share", x.ID.String(), "error", err)
 	f.opt.Told(FollowEvent{Share: x.ID, What: "failed", Err: err})
 }
 
 // ended notes the end of a transfer.
-func (f *follower) ended(x *followed) {
+func (f *followed) ended(x *followedShare) {
 	select {
 	case <-x.t.Done():
 	default:
@@ -211,41 +292,18 @@ func nameOf(t *Transfer) string {
 	return ""
 }
 
-// tell says how far this node is, if that has changed.
-func (f *follower) tell(ctx context.Context) {
-	now := time.Now()
-	if now.Sub(f.toldAt) < tellEvery {
-		return
-	}
-	r := MemberReport{Peer: f.n.ID(), Name: f.opt.Name}
-	for _, id := range f.order[:min(len(f.order), maxReported)] {
-		r.Shares = append(r.Shares, f.list[id].report())
-	}
-	if reflect.DeepEqual(r, f.told) && now.Sub(f.toldAt) < tellAnyway {
-		return
-	}
-	f.told, f.toldAt = r, now
-	r.At = f.n.cfg.Wall().UTC()
-	ctx, cancel := context.WithTimeout(ctx, tellEvery)
-	defer cancel()
-	if err := f.store.put(ctx, statusKey+string(r.Peer), r); err != nil {
-		f.told = MemberReport{} // again the next time
-		f.n.log.Debug("how far this node is was not told to the fleet", "error", err)
-	}
-}
-
-func (x *followed) report() ShareReport {
+func (x *followedShare) report() ShareReport {
 	r := ShareReport{ID: x.ID.String()}
 	if x.t == nil {
 		if x.err != nil {
-			r.Waits = clip(x.err.Error(), maxWaits)
+			r.Waits = x.err.Error()
 		}
 		return r
 	}
 	p := x.t.Progress()
 	r.Name, r.Bytes, r.Verified, r.Done = nameOf(x.t), p.Bytes, p.Verified, x.ended
 	if !x.ended {
-		r.Waits = clip(p.Reason, maxWaits)
+		r.Waits = p.Reason
 	}
 	return r
 }

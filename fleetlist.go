@@ -222,10 +222,13 @@ func (s FleetStore) Rollout(ctx context.Context) (Rollout, error) {
 		}
 		out.Shares = append(out.Shares, x)
 	}
-	slices.SortFunc(out.Shares, func(a, b ShareRollout) int {
-		return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID.String(), b.ID.String()))
-	})
+	slices.SortFunc(out.Shares, func(a, b ShareRollout) int { return earlierListed(a.ListedShare, b.ListedShare) })
 	return out, nil
+}
+
+// earlierListed orders shares as they were added.
+func earlierListed(a, b ListedShare) int {
+	return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID.String(), b.ID.String()))
 }
 
 // count counts the members that have the share.

@@ -30,6 +30,7 @@ type Node interface {
 	SetLimits(ctx context.Context, l SetLimits) (Limits, error)
 	Feed() *Feed
 	DepotNode
+	FleetNode
 }
 
 // Content is an open file of a share.
@@ -57,6 +58,7 @@ type Status struct {
 	Rate      int64     `json:"rate" doc:"verified bytes a second"`
 	FreeBytes int64     `json:"free_bytes" doc:"on the disk of the folder that shares are put into; -1 if it is not known"`
 	Limits    Limits    `json:"limits"`
+	Fleet     bool      `json:"fleet" doc:"it belongs to a fleet"`
 	Warnings  []string  `json:"warnings" doc:"sentences on what its owner should know"`
 }
 
@@ -109,6 +111,7 @@ type Entry struct {
 	Added     time.Time  `json:"added"`
 	Since     time.Time  `json:"since" doc:"of the state"`
 	Done      *time.Time `json:"done,omitempty" doc:"fetch: when all of it was here"`
+	Fleet     bool       `json:"fleet,omitempty" doc:"fetch: it is here because the fleet has it"`
 	Older     []string   `json:"older,omitempty" doc:"share IDs of earlier versions, the oldest first"`
 	Warnings  []string   `json:"warnings,omitempty"`
 }

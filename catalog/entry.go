@@ -72,6 +72,7 @@ type Wish struct {
 	Name    string   `json:"name,omitempty"`    // Serve: what the share is called; empty: as the path
 	Source  string   `json:"source,omitempty"`  // Fetch: a ticket or a share ID
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
+	Fleet   bool     `json:"fleet,omitempty"`   // Fetch: it is here because the node's fleet has it
 
 	Repair    bool          `json:"repair,omitempty"`     // Fetch: what differs in Dir is replaced, until it is here
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
@@ -180,7 +181,7 @@ func (w *Wish) checkServe() error {
 		return errors.New("several files or folders in one share need a name for it")
 	case w.Links != "" && !slices.Contains([]string{"keep", "skip", "refuse"}, w.Links):
 		return fmt.Errorf("links are kept, skipped or refused, not %q", w.Links)
-	case w.Source != "" || w.Dir != "" || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
+	case w.Source != "" || w.Dir != "" || w.Fleet || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
 		return errors.New("an entry is either paths to serve or a share to fetch, not both")
 	}
 	return nil

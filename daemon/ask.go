@@ -27,7 +27,7 @@ func (d *Daemon) Feed() *api.Feed { return d.feed }
 func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
-		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into)}
+		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into), Fleet: d.member != nil}
 	s.Relays = d.relays()
 	children, err := d.node.Children(ctx)
 	if err != nil {
@@ -339,9 +339,16 @@ func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, 
 	if err != nil {
 		return api.Removed{}, err
 	}
+	if err := d.member.keeps(k.entry()); err != nil {
+		return api.Removed{}, err
+	}
+	return d.remove(ctx, k, data)
+}
+
+func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed, error) {
 	r := api.Removed{Entry: k.view(), Data: []string{}}
 	if data && k.entry().Kind == catalog.Serve {
-		return r, api.Refuse(api.ErrRequest, "entry %d serves files that this node did not make; remove the entry alone, and the files by hand", id)
+		return r, api.Refuse(api.ErrRequest, "entry %d serves files that this node did not make; remove the entry alone, and the files by hand", k.id)
 	}
 	k.stop()
 	e, m := k.entry(), k.list() // it may have arrived until it stopped

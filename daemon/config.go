@@ -60,6 +60,10 @@ type Settings struct {
 	Reserve int64
 	// DepotOpen is the quota, in bytes, of each peer that has no account; 0: it gets none.
 	DepotOpen int64
+	// Fleet is the URL of the store of a fleet that the node is a member of, and FleetSecret
+	// a file with the secret of its members; default those of the fleet that was joined (see
+	// Membership), or none. A reload does not change them.
+	Fleet, FleetSecret string
 	// Socket is the path of a further unix socket at which the API answers all members
 	// of the process's group; empty is none. A reload does not change it, nor what follows.
 	Socket string
@@ -132,6 +136,12 @@ func (s Settings) withDefaults(dir string) (Settings, error) {
 	if s.Socket != "" && !filepath.IsAbs(s.Socket) {
 		return s, fmt.Errorf("the path of a socket must be absolute, not %q", s.Socket)
 	}
+	if (s.Fleet == "") != (s.FleetSecret == "") {
+		return s, errors.New("a fleet needs both the URL of its store, fleet, and a file with its secret, fleet-secret")
+	}
+	if s.FleetSecret != "" && !filepath.IsAbs(s.FleetSecret) {
+		return s, fmt.Errorf("the path of a fleet's secret must be absolute, not %q", s.FleetSecret)
+	}
 	if s.Depot != "" && !filepath.IsAbs(s.Depot) {
 		return s, fmt.Errorf("the folder of a depot must be absolute, not %q", s.Depot)
 	}
@@ -179,6 +189,8 @@ type settingsFile struct {
 	Depot    string     `toml:"depot"`
 	Reserve  string     `toml:"depot-reserve"`
 	Open     string     `toml:"depot-open"`
+	Fleet    string     `toml:"fleet"`
+	Secret   string     `toml:"fleet-secret"`
 	Socket   string     `toml:"socket"`
 	HTTP     string     `toml:"http"`
 	Hosts    []string   `toml:"http-hosts"`
@@ -232,7 +244,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, Fetches: f.Fetches, Depot: f.Depot, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}

@@ -21,16 +21,17 @@ import (
 // The caller must Close it.
 type Daemon struct {
 	depots
-	dir   string
-	log   *slog.Logger
-	since time.Time
-	node  *fetcher.Node
-	db    *catalog.DB
-	feed  *api.Feed
-	queue *queue
-	reads chan struct{} // one for each import that runs at once
-	watch *watch
-	tally *tally
+	member *member // nil: it belongs to no fleet
+	dir    string
+	log    *slog.Logger
+	since  time.Time
+	node   *fetcher.Node
+	db     *catalog.DB
+	feed   *api.Feed
+	queue  *queue
+	reads  chan struct{} // one for each import that runs at once
+	watch  *watch
+	tally  *tally
 
 	life context.Context // of all that runs in the background
 	end  context.CancelFunc
@@ -69,8 +70,11 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.member, err = openMember(d, cfg); err != nil {
+		return nil, errors.Join(err, d.lender.close())
+	}
 	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), UploadRate: r.up, DownloadRate: r.down,
-		OnChild: d.tally.child, Depot: keeps, Logger: cfg.Logger}
+		OnChild: d.tally.child, Depot: keeps, Fleet: d.member.fleet(), Logger: cfg.Logger}
 	if cfg.simulated != nil {
 		cfg.simulated(&host)
 	} else if d.watch, err = newWatch(d.touched); err != nil {
@@ -78,7 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	if d.node, err = fetcher.Open(ctx, host); err != nil {
 		d.watch.close()
-		return nil, errors.Join(err, d.lender.close())
+		return nil, errors.Join(err, d.lender.close(), d.member.close())
 	}
 	if err := d.start(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -108,6 +112,9 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.mu.Unlock()
 	d.runs.Go(d.limit)
 	d.runs.Go(d.count)
+	if d.member != nil {
+		d.runs.Go(d.member.follow)
+	}
 	d.log.Info("the node runs", "peer", d.node.ID(), "dir", d.dir, "entries", len(entries))
 	return nil
 }
@@ -242,7 +249,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	old := d.settings
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
-		"socket": old.Socket == s.Socket, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort,
+		"socket": old.Socket == s.Socket, "fleet": old.Fleet == s.Fleet, "fleet-secret": old.FleetSecret == s.FleetSecret, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort,
 		"relay": old.Relay == s.Relay, "relay-carries": old.RelayCarries == s.RelayCarries,
 		"depot": old.Depot == s.Depot, "depot-reserve": old.Reserve == s.Reserve, "depot-open": old.DepotOpen == s.DepotOpen,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
@@ -284,7 +291,7 @@ func (d *Daemon) Close() error {
 		d.flush(context.Background())
 		err = errors.Join(err, d.db.Close())
 	}
-	err = errors.Join(err, d.lender.close())
+	err = errors.Join(err, d.lender.close(), d.member.close())
 	d.log.Info("the node has ended")
 	return err
 }

@@ -22,8 +22,12 @@ func (k *keeper) fetch(e catalog.Entry) {
 		return
 	}
 	defer release()
+	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, DownloadRate: e.Down, Keep: true}
+	if k.d.member.owns(e) {
+		opt.Stall = fleetStall
+	}
 	k.show(api.Fetching, "")
-	t, err := k.d.node.Fetch(k.life, e.Source, fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, DownloadRate: e.Down, Keep: true})
+	t, err := k.d.node.Fetch(k.life, e.Source, opt)
 	if err != nil {
 		release()
 		k.stumble(err)
@@ -50,15 +54,28 @@ func (k *keeper) fetch(e catalog.Entry) {
 		if !sameChoice(k.entry().Wish, e.Wish) { // by now something else is wanted, and not here yet
 			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
 			k.unshare(t.ID())
-		} else if len(e.Only)+len(e.Skip) > 0 { // else it is served as what lies there, so that changes are noticed
+		} else if k.asTransfer(e) { // else it is served as what lies there, so that changes are noticed
 			k.seed(e, nil, func() { k.unshare(t.ID()) })
 		}
 	}
 }
 
+// fleetStall is for how long a member waits for its fleet.
+const fleetStall = 30 * 24 * time.Hour
+
+// asTransfer says whether what is here of an entry is served by the transfer that has
+// fetched it, and not from where it lies: a part of a share, and what is a fleet's, whose
+// members know each other by their transfers.
+func (k *keeper) asTransfer(e catalog.Entry) bool {
+	return len(e.Only)+len(e.Skip) > 0 || k.d.member.owns(e)
+}
+
 // enter waits for the entry's turn. ok is false if something else is wanted first.
 // release gives the turn back, once.
 func (k *keeper) enter(e catalog.Entry) (release func(), ok bool) {
+	if k.d.member.owns(e) { // its turn is the fleet's to say
+		return func() {}, true
+	}
 	k.show(api.Waiting, "")
 	k.calm()
 	ctx, cancel := context.WithCancel(k.life)

@@ -68,7 +68,7 @@ func (k *keeper) run() {
 		case e.State == catalog.Ended:
 			k.show("", "")
 			k.rest(0)
-		case (e.State == catalog.Kept || e.State == catalog.Missing) && len(e.Only)+len(e.Skip) == 0:
+		case (e.State == catalog.Kept || e.State == catalog.Missing) && !k.asTransfer(e):
 			k.serveKept(e)
 		default:
 			k.fetch(e)

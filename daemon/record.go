@@ -161,7 +161,7 @@ func (r *record) view() api.Entry {
 	e, p := r.e, r.progress
 	v := api.Entry{ID: int64(e.ID), Kind: e.Kind.String(), State: r.stateNow(), Reason: r.reason, Name: e.Title, Paths: e.Paths, Dir: e.Dir, Path: e.Path,
 		Bytes: e.Bytes, Files: e.Files, Sent: e.Sent, Priority: priorities[e.Priority+1], Only: e.Only, Skip: e.Skip, SeedRatio: e.SeedRatio, LimitUp: e.Up, LimitDown: e.Down,
-		Added: e.Added, Since: e.Since, Warnings: r.warnings}
+		Added: e.Added, Since: e.Since, Fleet: e.Fleet, Warnings: r.warnings}
 	if v.Reason == "" && r.state == "" {
 		v.Reason = e.Why
 	}

@@ -3,21 +3,17 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 )
@@ -37,7 +33,7 @@ once. The machines elect who coordinates, by a store that all of them reach:
 
   fetcher fleet invite --fleet nats://HOST/NAME  on one machine: prints a TOKEN
   fetcher fleet join TOKEN                       on every machine
-  fetcher fleet run -o DIR                       on every machine, as a service
+  fetcher node run                               on every machine, as a service
   fetcher fleet add TICKET                       anywhere: all machines fetch it
   fetcher fleet status                           how far each of them is`,
 		Args: cobra.ArbitraryArgs,
@@ -61,19 +57,6 @@ func (fl *storeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.secret, "fleet-secret", "", "the fleet's secret is in this `FILE` (default: that of the joined fleet)")
 }
 
-// membership is what a machine knows of its fleet: what a token says.
-type membership struct {
-	URL    string `json:"url"`
-	Secret string `json:"secret"`
-}
-
-// membershipFile is where a state directory keeps it.
-const membershipFile = "fleet.json"
-
-const tokenMark = "fleet1."
-
-const maxSecretFile = 4 << 10 // bytes
-
 func (a fleetApp) stateDir() (string, error) {
 	if a.flags.dir != "" {
 		return a.flags.dir, nil
@@ -82,107 +65,60 @@ func (a fleetApp) stateDir() (string, error) {
 }
 
 // membership is that of the flags, or of the fleet that was joined.
-func (a fleetApp) membership(fl storeFlags) (m membership, err error) {
+func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 	if fl.url == "" && fl.secret == "" {
 		dir, err := a.stateDir()
 		if err != nil {
 			return m, err
 		}
-		b, err := os.ReadFile(filepath.Join(dir, membershipFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			return m, usageError{errors.New("this machine has joined no fleet: give --fleet and --fleet-secret, or join one with fetcher fleet join TOKEN")}
-		}
-		if err == nil {
-			err = json.Unmarshal(b, &m)
+		m, ok, err := daemon.Joined(dir)
+		if err == nil && !ok {
+			err = usageError{errors.New("this machine has joined no fleet: give --fleet and --fleet-secret, or join one with fetcher fleet join TOKEN")}
 		}
 		return m, err
 	}
 	if fl.url == "" || fl.secret == "" {
 		return m, usageError{errors.New("--fleet and --fleet-secret belong together")}
 	}
-	if m.URL, err = kvurl.Absolute(fl.url); err != nil {
-		return m, err
+	if m, err = daemon.MembershipOf(fl.url, fl.secret); errors.Is(err, daemon.ErrMembership) {
+		err = usageError{fmt.Errorf("--fleet-secret: %w; fetcher fleet invite makes one", err)}
 	}
-	m.Secret, err = readSecret(fl.secret)
 	return m, err
 }
 
-func readSecret(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", usageError{fmt.Errorf("--fleet-secret: %w; fetcher fleet invite makes one", err)}
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
-	if err != nil {
-		return "", err
-	}
-	s := strings.TrimSpace(string(b))
-	if len(s) < 16 || len(s) > 1024 {
-		return "", usageError{fmt.Errorf("--fleet-secret: %s has %d bytes, and a secret has 16 to 1024", file, len(s))}
-	}
-	return s, nil
-}
-
-// open opens the store of a fleet. Close it.
+// open opens the store of a fleet, which must be reached. Close it.
 func (a fleetApp) open(ctx context.Context, fl storeFlags) (s fetcher.FleetStore, close func() error, err error) {
 	m, err := a.membership(fl)
 	if err != nil {
 		return s, nil, err
 	}
-	return m.open(ctx)
+	return openStore(m, func(at string) (kvurl.Store, error) {
+		kv, err := kvurl.Open(ctx, at)
+		if err != nil && ctx.Err() != nil && !errors.Is(err, kvurl.ErrURL) {
+			err = cause(ctx)
+		}
+		return kv, err
+	})
 }
 
-func (m membership) open(ctx context.Context) (s fetcher.FleetStore, close func() error, err error) {
-	kv, err := kvurl.Open(ctx, m.URL)
-	switch {
-	case errors.Is(err, kvurl.ErrURL):
-		return s, nil, usageError{fmt.Errorf("--fleet: %w", err)}
-	case err != nil && ctx.Err() != nil:
-		return s, nil, cause(ctx)
-	case err != nil:
+// openLater is open for what runs for long: the store may come later.
+func (a fleetApp) openLater(fl storeFlags) (s fetcher.FleetStore, close func() error, err error) {
+	m, err := a.membership(fl)
+	if err != nil {
+		return s, nil, err
+	}
+	return openStore(m, kvurl.Later)
+}
+
+func openStore(m daemon.Membership, open func(at string) (kvurl.Store, error)) (s fetcher.FleetStore, close func() error, err error) {
+	kv, err := open(m.URL)
+	if errors.Is(err, kvurl.ErrURL) {
+		err = usageError{fmt.Errorf("--fleet: %w", err)}
+	}
+	if err != nil {
 		return s, nil, err
 	}
 	return fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv.Close, nil
-}
-
-// retryStore is how often a store that cannot be reached is tried.
-const retryStore = 2 * time.Second
-
-// openSoon is open for what runs for long: a store that cannot be reached is tried
-// again, until it can be or ctx ends.
-func (a fleetApp) openSoon(ctx context.Context, fl storeFlags) (s fetcher.FleetStore, close func() error, err error) {
-	for said := ""; ; {
-		s, close, err = a.open(ctx, fl)
-		if err == nil || errors.As(err, &usageError{}) || ctx.Err() != nil {
-			return s, close, err
-		}
-		if text := sentence(err); text != said {
-			said = text
-			fmt.Fprintf(a.stderr, "the store of the fleet cannot be reached; trying again: %s\n", text)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryStore):
-		}
-	}
-}
-
-func (m membership) token() string {
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // text
-	}
-	return tokenMark + base64.RawURLEncoding.EncodeToString(b)
-}
-
-func parseToken(s string) (m membership, err error) {
-	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenMark)
-	b, err := base64.RawURLEncoding.DecodeString(rest)
-	if !ok || err != nil || json.Unmarshal(b, &m) != nil || m.URL == "" || len(m.Secret) < 16 || len(m.Secret) > 1024 {
-		return m, usageError{fmt.Errorf("that is not a fleet token, which begins with %s: paste what fetcher fleet invite prints", tokenMark)}
-	}
-	return m, nil
 }
 
 func (a fleetApp) inviteCommand() *cobra.Command {
@@ -203,32 +139,32 @@ joins.`,
 
 func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	made := fl.url != "" && fl.secret == ""
-	m, err := membership{Secret: rand.Text() + rand.Text()}, error(nil)
+	m, err := daemon.Membership{Secret: rand.Text() + rand.Text()}, error(nil)
 	if made {
 		m.URL, err = kvurl.Absolute(fl.url)
 	} else {
 		m, err = a.membership(fl)
 	}
 	if err == nil && fl.url != "" {
-		err = m.try(ctx)
+		err = tryStore(ctx, m)
 	}
 	if err == nil && made {
-		err = a.saveMembership(m)
+		err = a.join(m)
 	}
 	if err != nil {
 		return err
 	}
-	a.out.write("invitation", map[string]any{"token": m.token()})
+	a.out.write("invitation", map[string]any{"token": m.Token()})
 	if !a.flags.json {
-		fmt.Fprintln(a.stdout, m.token())
+		fmt.Fprintln(a.stdout, m.Token())
 	}
-	fmt.Fprintf(a.stderr, "\non each machine\n\n    fetcher fleet join TOKEN\n    fetcher fleet run -o DIR\n\n")
+	fmt.Fprintf(a.stderr, "\non each machine\n\n    fetcher fleet join TOKEN\n    fetcher node run\n\n")
 	return nil
 }
 
-// try reads the list in the store, so that nobody is invited to one that is not there.
-func (m membership) try(ctx context.Context) error {
-	s, done, err := m.open(ctx)
+// tryStore reads the list in a store, so that nobody is invited to one that is not there.
+func tryStore(ctx context.Context, m daemon.Membership) error {
+	s, done, err := openStore(m, func(at string) (kvurl.Store, error) { return kvurl.Open(ctx, at) })
 	if err != nil {
 		return err
 	}
@@ -242,54 +178,96 @@ func (a fleetApp) joinCommand() *cobra.Command {
 		Use:   "join TOKEN",
 		Short: "Make this machine a member of a fleet",
 		Long: `Make this machine a member of a fleet: what the token says is kept in the state
-directory, and fleet run, add and status need no flags any more. A token of "-"
-is read from stdin.`,
+directory, and node run, fleet run, add and status need no flags any more. A
+token of "-" is read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			token, err := a.ticket(args[0])
 			if err != nil {
 				return err
 			}
-			m, err := parseToken(token)
+			m, err := daemon.ParseToken(token)
 			if err != nil {
+				return usageError{fmt.Errorf("%w; paste what fetcher fleet invite prints", err)}
+			}
+			if err := a.join(m); err != nil {
 				return err
 			}
-			return a.saveMembership(m)
+			a.tellOfStart(cmd.Context())
+			return nil
 		},
 	}
 }
 
-// saveMembership keeps it, for this user alone. One that is there is not lost by
-// mistake.
-func (a fleetApp) saveMembership(m membership) error {
+// join has the state directory keep a membership.
+func (a fleetApp) join(m daemon.Membership) error {
 	dir, err := a.stateDir()
+	if err == nil {
+		err = m.Save(dir)
+	}
+	if err == nil {
+		fmt.Fprintln(a.stderr, "this machine belongs to the fleet")
+	}
+	return err
+}
+
+// tellOfStart says that a node that runs has to be started again.
+func (a fleetApp) tellOfStart(ctx context.Context) {
+	dir, err := asker(a).stateDir()
+	if err != nil {
+		return
+	}
+	if c, err := api.Dial(ctx, daemon.Socket(dir)); err == nil {
+		c.Close()
+		fmt.Fprintln(a.stderr, "the node that runs here is a member from its next start on: start it again")
+	}
+}
+
+// fleetDoor is by what commands reach the fleet: the node that runs and belongs to it, or
+// the store itself.
+type fleetDoor interface {
+	Fleet(ctx context.Context) (api.Fleet, error)
+	AddToFleet(ctx context.Context, ticket string) (api.FleetShare, error)
+	RemoveFromFleet(ctx context.Context, share string) (api.FleetShare, error)
+}
+
+// directly is the store itself as a fleetDoor.
+type directly struct{ fetcher.FleetStore }
+
+func (d directly) Fleet(ctx context.Context) (api.Fleet, error) {
+	r, err := d.Rollout(ctx)
+	return daemon.FleetView(r, time.Now()), err
+}
+
+func (d directly) AddToFleet(ctx context.Context, ticket string) (api.FleetShare, error) {
+	id, err := d.Add(ctx, ticket)
+	return api.FleetShare{Share: id.String()}, err
+}
+
+func (d directly) RemoveFromFleet(ctx context.Context, text string) (api.FleetShare, error) {
+	id, err := share.ParseID(text)
+	if err != nil {
+		return api.FleetShare{}, err
+	}
+	return api.FleetShare{Share: text}, d.Remove(ctx, id)
+}
+
+// through calls f with the way to the fleet. What flags say goes before a node.
+func (a fleetApp) through(ctx context.Context, fl storeFlags, f func(fleetDoor) error) error {
+	if fl == (storeFlags{}) {
+		if c, err := asker(a).dial(ctx); err == nil {
+			defer c.Close()
+			if s, err := c.Status(ctx); err == nil && s.Fleet {
+				return f(c)
+			}
+		}
+	}
+	s, done, err := a.open(ctx, fl)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if old, err := a.membership(storeFlags{}); err == nil && old != m && old.Secret != m.Secret {
-		return fmt.Errorf("this machine belongs to another fleet; to leave that, remove %s", filepath.Join(dir, membershipFile))
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".fleet-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, membershipFile))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	fmt.Fprintln(a.stderr, "this machine belongs to the fleet")
-	return nil
+	defer done()
+	return f(directly{s})
 }
 
 func (a fleetApp) addCommand() *cobra.Command {
@@ -305,20 +283,17 @@ name somebody who has it. A ticket of "-" is read from stdin.`,
 			if err != nil {
 				return err
 			}
-			s, done, err := a.open(cmd.Context(), fl)
-			if err != nil {
+			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
+				s, err := d.AddToFleet(cmd.Context(), ticket)
+				if errors.Is(err, share.ErrTicket) || errors.Is(err, fetcher.ErrNoSource) {
+					return usageError{err}
+				}
+				if err == nil {
+					a.out.sum(map[string]any{"share": s.Share})
+					fmt.Fprintf(a.stderr, "the fleet fetches %s; see fetcher fleet status\n", s.Share)
+				}
 				return err
-			}
-			defer done()
-			id, err := s.Add(cmd.Context(), ticket)
-			if errors.Is(err, share.ErrTicket) || errors.Is(err, fetcher.ErrNoSource) {
-				return usageError{err}
-			}
-			if err == nil {
-				a.out.sum(map[string]any{"share": id.String()})
-				fmt.Fprintf(a.stderr, "the fleet fetches %s; see fetcher fleet status\n", id)
-			}
-			return err
+			})
 		},
 	}
 	fl.add(c.Flags())
@@ -342,12 +317,10 @@ removed.`,
 			if err != nil {
 				return usageError{err}
 			}
-			s, done, err := a.open(cmd.Context(), fl)
-			if err != nil {
+			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
+				_, err := d.RemoveFromFleet(cmd.Context(), id.String())
 				return err
-			}
-			defer done()
-			return s.Remove(cmd.Context(), id)
+			})
 		},
 	}
 	fl.add(c.Flags())
@@ -372,9 +345,10 @@ func (a fleetApp) runCommand() *cobra.Command {
 		Use:   "run -o DIR",
 		Short: "Fetch what the fleet fetches, and serve it on, until Ctrl-C",
 		Long: `Fetch every share that was added to the fleet into DIR, verified, and serve it
-on, until Ctrl-C. Restarted, it goes on where it was. This machine takes part
-in elections: whoever coordinates a share leases its pieces to the members, so
-that each byte enters the fleet once. If it is lost, another takes over.
+on, until Ctrl-C. Restarted, it goes on where it was. fetcher node run does the
+same, beside all else that a node does. This machine takes part in elections:
+whoever coordinates a share leases its pieces to the members, so that each byte
+enters the fleet once. If it is lost, another takes over.
 
 While the store cannot be reached, what runs goes on, and nobody is elected.`,
 		Args: noArgs,
@@ -414,7 +388,7 @@ func (a fleetApp) run(ctx context.Context, fl fleetRun) error {
 	if err != nil {
 		return err
 	}
-	s, done, err := a.openSoon(ctx, fl.store)
+	s, done, err := a.openLater(fl.store)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/daemon"
 )
 
 // machines are processes that belong to one fleet, each with a state directory.
@@ -36,7 +37,7 @@ func newMachines(t *testing.T, n int) *machines {
 	}
 	invited := inDir(t, m.dirs[0], "fleet", "invite", "--fleet", store)
 	token, _, _ := strings.Cut(output(t, binary, "fleet", "invite", "--dir", m.dirs[0]), "\n")
-	if invited.code != 0 || !strings.HasPrefix(token, tokenMark) {
+	if invited.code != 0 || !strings.HasPrefix(token, "fleet1.") {
 		t.Fatalf("%d, %q", invited.code, token)
 	}
 	for _, dir := range m.dirs {
@@ -201,7 +202,7 @@ func TestWhatAFleetIsToldIsChecked(t *testing.T) {
 		{"fleet", "nonsense"},
 		{"fleet", "status"},
 		{"fleet", "join", "nonsense"},
-		{"fleet", "join", tokenMark + "e30"},
+		{"fleet", "join", "fleet1." + "e30"},
 		{"fleet", "status", "--fleet", "sqlite:" + filepath.Join(dir, "kv")},
 		{"fleet", "status", "--fleet-secret", short},
 		{"fleet", "status", "--fleet", "sqlite:" + filepath.Join(dir, "kv"), "--fleet-secret", short},
@@ -221,16 +222,16 @@ func TestWhatAFleetIsToldIsChecked(t *testing.T) {
 func TestAMachineBelongsToOneFleet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a, b := membership{"sqlite:a", "the secret of a fleet"}, membership{"sqlite:b", "the secret of another"}
+	a, b := daemon.Membership{URL: "sqlite:a", Secret: "the secret of a fleet"}, daemon.Membership{URL: "sqlite:b", Secret: "the secret of another"}
 	for _, c := range []struct {
-		m    membership
+		m    daemon.Membership
 		want int
-	}{{a, 0}, {a, 0}, {b, exitOther}, {membership{"sqlite:moved", a.Secret}, 0}} {
-		if r := inDir(t, dir, "fleet", "join", c.m.token()); r.code != c.want {
+	}{{a, 0}, {a, 0}, {b, exitOther}, {daemon.Membership{URL: "sqlite:moved", Secret: a.Secret}, 0}} {
+		if r := inDir(t, dir, "fleet", "join", c.m.Token()); r.code != c.want {
 			t.Errorf("%+v: exit %d: %s", c.m, r.code, r.stderr)
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, membershipFile)); err != nil || info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(filepath.Join(dir, daemon.MembershipName)); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("%v, %v", info, err)
 	}
 }
@@ -239,7 +240,7 @@ func TestAMachineBelongsToOneFleet(t *testing.T) {
 func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	t.Parallel()
 	dir, work := t.TempDir(), t.TempDir()
-	file := filepath.Join(dir, membershipFile)
+	file := filepath.Join(dir, daemon.MembershipName)
 	if r := inDir(t, dir, "fleet", "invite", "--fleet", "nats://127.0.0.1:1/none"); r.code == 0 || !strings.Contains(r.stderr, "127.0.0.1:1") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
@@ -250,7 +251,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	cmd.Dir = work
 	token, err := cmd.Output()
 	must(t, err)
-	m, err := parseToken(string(token))
+	m, err := daemon.ParseToken(string(token))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,20 +264,51 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsAwayIsTriedAgain(t *testing.T) {
+// A node is a member of the fleet that its machine has joined: what is added to the fleet
+// is in its catalog, and the commands of the fleet ask the node. Killed, it goes on.
+func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	t.Parallel()
+	src := filepath.Join(t.TempDir(), "film.bin")
+	writeRandom(t, src, 3<<20, 5)
+	origin := startShare(t, src)
+	m := newMachines(t, 2)
 	secret := filepath.Join(t.TempDir(), "secret")
-	must(t, os.WriteFile(secret, []byte("the secret of a fleet\n"), 0o600))
-	var said bytes.Buffer
-	a := fleetApp{&app{stderr: newTerminal(&said)}}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	began := time.Now()
-	_, _, err := a.openSoon(ctx, storeFlags{url: "nats://127.0.0.1:1/none", secret: secret})
-	if err == nil || time.Since(began) < 3*time.Second || strings.Count(said.String(), "trying again") != 1 {
-		t.Errorf("after %v: %v; it said %q", time.Since(began), err, &said)
+	joined, _, err := daemon.Joined(m.dirs[1])
+	must(t, err)
+	must(t, os.WriteFile(secret, []byte(joined.Secret), 0o600))
+	must(t, os.Remove(filepath.Join(m.dirs[1], daemon.MembershipName)))
+	startNode(t, m.dirs[0], "--into", m.outs[0])
+	b := startNode(t, m.dirs[1], "--into", m.outs[1], "--fleet", joined.URL, "--fleet-secret", secret) // what a flag says, none has to have joined
+	if r := inDir(t, m.dirs[1], "fleet", "add", origin.ticket); r.code != 0 {
+		t.Fatalf("add: %s", r.stderr)
 	}
-	if _, _, err := a.openSoon(t.Context(), storeFlags{url: "nonsense", secret: secret}); !errors.As(err, &usageError{}) {
-		t.Errorf("nonsense: %v", err)
+	m.until("copy on both", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 2.0 })
+	for _, out := range m.outs {
+		if fingerprint(t, filepath.Join(out, "film.bin")) != fingerprint(t, src) {
+			t.Errorf("%s has other bytes", out)
+		}
+	}
+	b.end(os.Kill)
+	b.start()
+	all, err := b.client.Entries(t.Context())
+	must(t, err)
+	if len(all) != 1 || !all[0].Fleet {
+		t.Fatalf("after a kill: %+v", all)
+	}
+	if r := inDir(t, m.dirs[1], "rm", "1"); r.code != exitUsage || !strings.Contains(r.stderr, "fleet remove") {
+		t.Errorf("rm: exit %d, %s", r.code, r.stderr)
+	}
+	if r := inDir(t, m.dirs[1], "fleet", "remove", origin.ticket); r.code != 0 {
+		t.Errorf("remove: %s", r.stderr)
+	}
+	for end := time.Now().Add(30 * time.Second); len(all) > 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		all, err = b.client.Entries(t.Context())
+		must(t, err)
+	}
+	if len(all) > 0 {
+		t.Errorf("after it was removed: %+v", all)
+	}
+	if r := inDir(t, m.dirs[1], "fleet", "remove", origin.ticket); r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") {
+		t.Errorf("removed twice: exit %d, %s", r.code, r.stderr)
 	}
 }

@@ -6,13 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 )
-
-// unheardAfter is after how long a member is said to be silent. It says something every
-// 10 s, and clocks differ.
-const unheardAfter = 30 * time.Second
 
 func (a fleetApp) statusCommand() *cobra.Command {
 	var fl storeFlags
@@ -21,54 +18,52 @@ func (a fleetApp) statusCommand() *cobra.Command {
 		Short: "Show how far each machine of the fleet is with each share",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, done, err := a.open(cmd.Context(), fl)
-			if err != nil {
+			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
+				f, err := d.Fleet(cmd.Context())
+				if err == nil {
+					a.showFleet(f, time.Now())
+				}
 				return err
-			}
-			defer done()
-			r, err := s.Rollout(cmd.Context())
-			if err != nil {
-				return err
-			}
-			a.showRollout(r, time.Now())
-			return nil
+			})
 		},
 	}
 	fl.add(c.Flags())
 	return c
 }
 
-func (a fleetApp) showRollout(r fetcher.Rollout, now time.Time) {
+func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	text := func(format string, args ...any) {
 		if !a.flags.json {
 			fmt.Fprintf(a.stdout, format, args...)
 		}
 	}
-	if len(r.Shares) == 0 {
-		text("nothing was added to the fleet; it has %s\n", words.Count(len(r.Members), "member"))
+	if f.Away != "" {
+		fmt.Fprintf(a.stderr, "warning: %s; what follows is from %s\n", f.Away, either(f.At.IsZero(), "nowhere", brief(now.Sub(f.At))+" ago"))
 	}
-	for i, x := range r.Shares {
-		text("%s%s  %s\n%d of %d done, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "not known yet"), x.ID, x.Done, len(r.Members), coordinatorOf(x, r.Members))
-		a.out.write("rollout", map[string]any{"share": x.ID.String(), "name": x.Name, "done": x.Done, "members": len(r.Members), "coordinator": string(x.Coordinator), "term": x.Term})
-		for _, m := range r.Members {
-			s, listed := m.Share(x.ID)
-			state := standing(s, listed)
-			silent := now.Sub(m.At) > unheardAfter
-			if silent {
+	if len(f.Shares) == 0 && f.Away == "" {
+		text("nothing was added to the fleet; it has %s\n", words.Count(len(f.Members), "member"))
+	}
+	for i, x := range f.Shares {
+		text("%s%s  %s\n%d of %d done, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "not known yet"), x.Share, x.Done, len(x.Members), coordinatorOf(x, f.Members))
+		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "term": x.Term})
+		for j, s := range x.Members {
+			m := f.Members[j]
+			state := standing(s)
+			if m.Silent {
 				state = fmt.Sprintf("not heard of for %v; then: %s", now.Sub(m.At).Round(time.Second), state)
 			}
-			text("  %-20s %s  %s\n", printable(m.Name), m.Peer.Short(), printable(state))
-			a.out.write("machine", map[string]any{"share": x.ID.String(), "name": m.Name, "peer": string(m.Peer), "bytes": s.Bytes, "verified": s.Verified, "done": s.Done,
-				"waits": s.Waits, "silent": silent})
+			text("  %-20s %s  %s\n", printable(m.Name), peers.ID(m.Peer).Short(), printable(state))
+			a.out.write("machine", map[string]any{"share": x.Share, "name": m.Name, "peer": m.Peer, "bytes": s.Bytes, "verified": s.Verified, "done": s.Done,
+				"waits": s.Waits, "silent": m.Silent})
 		}
 	}
 }
 
-func coordinatorOf(x fetcher.ShareRollout, members []fetcher.MemberReport) string {
+func coordinatorOf(x api.FleetShare, members []api.FleetMember) string {
 	if x.Coordinator == "" {
 		return "nobody coordinates"
 	}
-	name := x.Coordinator.Short()
+	name := peers.ID(x.Coordinator).Short()
 	for _, m := range members {
 		if m.Peer == x.Coordinator {
 			name = printable(m.Name)
@@ -78,9 +73,9 @@ func coordinatorOf(x fetcher.ShareRollout, members []fetcher.MemberReport) strin
 }
 
 // standing is how far a member is with a share.
-func standing(s fetcher.ShareReport, listed bool) string {
+func standing(s api.FleetProgress) string {
 	switch {
-	case !listed:
+	case !s.Begun:
 		return "has not begun"
 	case s.Done:
 		return "done"

@@ -13,6 +13,7 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
@@ -49,6 +50,7 @@ type nodeFlags struct {
 	into, limitUp, limitDown string
 	http, cert, key, socket  string
 	depot, reserve, open     string
+	fleet                    storeFlags
 	insecure                 bool
 	relay                    bool
 	relayCarries             string
@@ -77,6 +79,7 @@ flags override it:
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
     depot = "/srv/depot"         # keep shares for accounts here
+    fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     socket = "/run/fetcher/node.sock"  # for the members of the group
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
@@ -97,7 +100,11 @@ flags override it:
 			return a.nodeRun(cmd.Context(), fl)
 		},
 	}
-	f := c.Flags()
+	fl.add(c.Flags())
+	return c
+}
+
+func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into tickets instead; may be repeated")
 	fl.reach.add(f)
@@ -107,13 +114,13 @@ flags override it:
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	fl.depotFlags(f)
+	fl.fleet.add(f)
 	f.StringVar(&fl.socket, "socket", "", "answer the members of the process's group at this unix socket too, `PATH`")
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")
 	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with the key of that certificate")
 	f.BoolVar(&fl.insecure, "http-insecure", false, "allow an --http that others can reach without TLS")
-	return c
 }
 
 // settings are those of node.toml, with the flags before them.
@@ -152,6 +159,14 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	}
 	if err := fl.depotSettings(&s); err != nil {
 		return s, err
+	}
+	if fl.fleet.url != "" {
+		s.Fleet = fl.fleet.url
+	}
+	if fl.fleet.secret != "" {
+		if s.FleetSecret, err = filepath.Abs(fl.fleet.secret); err != nil {
+			return s, err
+		}
 	}
 	for _, x := range []struct {
 		flag, text string

@@ -2,6 +2,7 @@ package kvurl
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,6 +75,60 @@ func TestEachKindIsOpened(t *testing.T) {
 	for _, at := range []string{"nats://me:secret@127.0.0.1:1/fleet", "etcd://me:secret@127.0.0.1:1/fleet", "sqlite:" + t.TempDir()} {
 		if s, err := Open(ctx, at); err == nil || s != nil || errors.Is(err, ErrURL) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", at, s, err)
+		}
+	}
+}
+
+// A store that cannot be reached yet answers once it can be, and calls say why until then.
+func TestAStoreMayComeLater(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "later")
+	s, err := Later("sqlite:" + filepath.Join(dir, "kv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	calls := []func() error{
+		func() error { _, err := s.Get(t.Context(), "a"); return err },
+		func() error { _, err := s.Create(t.Context(), "a", []byte("1")); return err },
+		func() error { _, err := s.Update(t.Context(), "a", []byte("1"), 7); return err },
+		func() error { _, err := s.Delete(t.Context(), "a", 7); return err },
+		func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			return s.Watch(ctx, "a", func([]rounds.Entry) { cancel() })
+		},
+	}
+	for i, call := range calls {
+		if err := call(); err == nil || errors.Is(err, rounds.ErrNotFound) || errors.Is(err, rounds.ErrConflict) {
+			t.Errorf("call %d without a store: %v", i, err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err = s.Get(t.Context(), "a"); errors.Is(err, rounds.ErrNotFound) || time.Now().After(end) {
+			break
+		}
+	}
+	want := []error{rounds.ErrNotFound, nil, rounds.ErrConflict, rounds.ErrConflict, context.Canceled}
+	for i, call := range calls {
+		if err := call(); !errors.Is(err, want[i]) {
+			t.Errorf("call %d: %v, want %v", i, err, want[i])
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Get(t.Context(), "a"); !errors.Is(err, errClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestWhatIsNoURLIsRefusedAtOnce(t *testing.T) {
+	for _, at := range []string{"", "sqlite:", "fleet", "nats://a"} {
+		if s, err := Later(at); !errors.Is(err, ErrURL) || s != nil {
+			t.Errorf("%q: %v, %v", at, s, err)
 		}
 	}
 }

@@ -35,6 +35,14 @@ async function startNode(name, ...args) {
 
 let origin, dir, address;
 
+// The address of a node's page, once it answers.
+async function pageOf(dir) {
+  for (let i = 0; i < 100; i++) {
+    try { return command(dir, 'node', 'open', '--print').trim(); } catch { await new Promise((r) => setTimeout(r, 50)); }
+  }
+  throw new Error('the node has no page');
+}
+
 before(async () => {
   const src = join(top, 'src', 'Holiday film');
   mkdirSync(src, { recursive: true });
@@ -43,9 +51,7 @@ before(async () => {
   writeFileSync(join(src, '<img src=x onerror=alert(1)>.txt'), 'hostile\n');
   origin = await startNode('origin', '--limit-up', '1500K');
   dir = await startNode('node', '--http', '127.0.0.1:0', '--log-level', 'warn');
-  for (let i = 0; !address && i < 100; i++) {
-    try { address = command(dir, 'node', 'open', '--print').trim(); } catch { await new Promise((r) => setTimeout(r, 50)); }
-  }
+  address = await pageOf(dir);
   browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] });
 });
 
@@ -124,11 +130,36 @@ test('add, watch, pause, read, finish, remove', { timeout: 120000 }, async () =>
   await page.goto(address.split('#')[0] + '#/node');
   await text(page, 'State directory');
   await look(page, 'node');
+  assert.equal(await page.$('#fleet:not([hidden])'), null, 'the view of a fleet is offered to a node that belongs to none');
   await page.goto(address.split('#')[0] + '#/entry/1');
   await text(page, 'Files (3)');
   await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'Remove').click());
   await text(page, 'Nothing is served or fetched yet');
   assert.deepEqual(said, []);
+});
+
+test('a fleet: add, watch, remove', { timeout: 120000 }, async () => {
+  const store = ['--fleet', 'sqlite:' + join(top, 'kv'), '--fleet-secret', join(top, 'secret')];
+  writeFileSync(store[3], 'the secret of a fleet');
+  const member = await startNode('member', '--http', '127.0.0.1:0', '--log-level', 'warn', ...store);
+  await startNode('other', '--log-level', 'warn', ...store);
+  const src = join(top, 'src', 'atlas.bin');
+  writeFileSync(src, randomBytes(1 << 20));
+  const ticket = command(origin, 'add', src).trim();
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  page.on('dialog', (d) => d.accept());
+  const at = await pageOf(member);
+  await page.goto(at);
+  await page.waitForSelector('#fleet:not([hidden])');
+  await page.goto(at.split('#')[0] + '#/fleet');
+  await text(page, 'Nothing was added to the fleet yet');
+  await page.type('#ticket', ticket);
+  await page.click('form button.main');
+  await text(page, '2 of 2 done, coordinated by');
+  await look(page, 'fleet');
+  await press(page, 'Remove atlas.bin from the fleet');
+  await text(page, 'Nothing was added to the fleet yet');
 });
 
 test('without a token nothing is shown', { timeout: 60000 }, async () => {

@@ -203,6 +203,41 @@ async function peer(id) {
   });
 }
 
+// ---- the fleet ----
+
+function standing(s, m) {
+  const done = s.done ? 'done' : !s.begun ? 'has not begun' : !s.bytes ? s.waits || 'begins' : `${Math.floor(s.verified_bytes * 100 / s.bytes)} %${s.waits ? ', ' + s.waits : ''}`;
+  return m.silent ? `not heard of for ${ago(m.at)}; then: ${done}` : done;
+}
+
+function rollout(s, f) {
+  const name = (peer) => (f.members.find((m) => m.peer === peer) || { name: short(peer) }).name;
+  const remove = h('button', { 'aria-label': 'Remove ' + (s.name || s.share) + ' from the fleet', onclick: act(async () => {
+    if (!confirm(`Have every machine stop fetching and serving ${s.name || s.share}? Its files stay.`)) return;
+    await api.change('DELETE', '/v1/fleet/shares/' + s.share);
+    view();
+  }) }, 'Remove');
+  return h('section', { class: 'card' }, h('h3', {}, s.name || 'not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
+    s.coordinator ? `coordinated by ${name(s.coordinator)} in term ${s.term}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
+  h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Machines' }, h('table', {}, h('caption', {}, h('code', {}, s.share)), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Machine'), h('th', { scope: 'col' }, 'How far'))),
+    h('tbody', {}, ...s.members.map((x, i) => h('tr', {}, h('td', {}, f.members[i].name, h('div', { class: 'soft' }, short(x.peer))), h('td', {}, standing(x, f.members[i]))))))), h('div', { class: 'tools' }, remove));
+}
+
+async function fleet() {
+  const ticket = h('input', { id: 'ticket', required: true, spellcheck: 'false', autocomplete: 'off' });
+  const body = h('div', {});
+  main.replaceChildren(h('h2', {}, 'Fleet'), h('form', { 'aria-label': 'Add to the fleet', onsubmit: act(async () => {
+    await api.change('POST', '/v1/fleet/shares', { ticket: ticket.value.trim() });
+    ticket.value = '';
+    view();
+  }) }, h('label', { class: 'wide', for: 'ticket' }, 'A ticket that every machine of the fleet is to fetch', ticket), h('button', { class: 'main' }, 'Add to the fleet')), body);
+  view = act(async () => {
+    const f = await api.get('/v1/fleet');
+    if (shown !== '#/fleet') return;
+    body.replaceChildren(f.away ? h('p', { class: 'panel' }, f.away) : '', h('p', {}, some(f.members.length, 'machine')), ...f.shares.map((s) => rollout(s, f)), f.shares.length ? '' : h('p', { class: 'soft' }, 'Nothing was added to the fleet yet.'));
+  });
+}
+
 // ---- the node ----
 
 async function node() {
@@ -232,13 +267,14 @@ function route() {
     if (a.getAttribute('href') === '#/' + (what === 'entry' ? '' : what === 'peer' ? 'peers' : what || '')) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
   }
   view = () => {};
-  ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), node }[what] || catalog)();
+  ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), fleet, node }[what] || catalog)();
   view();
 }
 
 async function summary() {
   try {
     const s = await api.get('/v1/node');
+    document.getElementById('fleet').hidden = !s.fleet;
     status.textContent = `${some(s.entries, 'entry', 'entries')}, ${s.fetching} being fetched at ${size(s.rate)}/s, ${some(s.children, 'peer fetches', 'peers fetch')} from here`;
   } catch (e) { if (e.status !== 401) status.textContent = e.message; }
 }

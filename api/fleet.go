@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// FleetNode is the part of a Node that belongs to a fleet.
+type FleetNode interface {
+	Fleet(ctx context.Context) (Fleet, error)
+	AddToFleet(ctx context.Context, ticket string) (FleetShare, error)
+	RemoveFromFleet(ctx context.Context, share string) (FleetShare, error)
+}
+
+// Fleet is how far the machines of a fleet are with what all of them are to have.
+type Fleet struct {
+	At      time.Time     `json:"at" doc:"when it was so"`
+	Away    string        `json:"away,omitempty" doc:"a sentence: why the store of the fleet cannot be reached; the rest is what was known before"`
+	Shares  []FleetShare  `json:"shares" doc:"in the order in which they were added"`
+	Members []FleetMember `json:"members" doc:"by their names"`
+}
+
+// FleetMember is a machine of a fleet.
+type FleetMember struct {
+	Peer   string    `json:"peer"`
+	Name   string    `json:"name"`
+	At     time.Time `json:"at" doc:"when it was heard of last, by its own clock"`
+	Silent bool      `json:"silent" doc:"it was not heard of for a while"`
+}
+
+// FleetShare is how far a fleet is with a share.
+type FleetShare struct {
+	Share       string          `json:"share"`
+	Name        string          `json:"name,omitempty" doc:"empty: nobody knows it yet"`
+	Added       time.Time       `json:"added,omitzero"`
+	Done        int             `json:"done" doc:"members that have it"`
+	Coordinator string          `json:"coordinator,omitempty" doc:"the member that leases its pieces; empty: nobody does"`
+	Term        uint64          `json:"term" doc:"of the coordinator, or of the last one"`
+	Members     []FleetProgress `json:"members" doc:"how far each is, in the order of the fleet's members"`
+}
+
+// FleetProgress is how far a member is with a share, as it says itself.
+type FleetProgress struct {
+	Peer     string `json:"peer"`
+	Begun    bool   `json:"begun"`
+	Bytes    int64  `json:"bytes" doc:"of the share; 0: not known yet"`
+	Verified int64  `json:"verified_bytes"`
+	Done     bool   `json:"done"`
+	Waits    string `json:"waits,omitempty" doc:"for what, if nothing moves"`
+}
+
+// AddToFleet is what every member is to have.
+type AddToFleet struct {
+	Ticket string `json:"ticket" maxLength:"16384"`
+}
+
+func (s *Server) fleet(a huma.API) {
+	n := s.node
+	add(a, "GET", "/v1/fleet", "fleet", "How far the machines of the fleet are", func(ctx context.Context, _ *struct{}) (Fleet, error) { return n.Fleet(ctx) })
+	add(a, "POST", "/v1/fleet/shares", "addToFleet", "Have every machine of the fleet fetch a share", func(ctx context.Context, in *body[AddToFleet]) (FleetShare, error) {
+		return n.AddToFleet(ctx, in.Body.Ticket)
+	})
+	add(a, "DELETE", "/v1/fleet/shares/{share}", "removeFromFleet", "Have every machine of the fleet stop fetching and serving a share", func(ctx context.Context, in *struct {
+		Share string `path:"share" maxLength:"128"`
+	}) (FleetShare, error) {
+		return n.RemoveFromFleet(ctx, in.Share)
+	})
+}
+
+// Fleet is how far the fleet of the node is.
+func (c *Client) Fleet(ctx context.Context) (f Fleet, err error) {
+	return f, c.ask(ctx, "GET", "/v1/fleet", nil, &f)
+}
+
+// AddToFleet has every machine of the fleet fetch a share.
+func (c *Client) AddToFleet(ctx context.Context, ticket string) (s FleetShare, err error) {
+	return s, c.ask(ctx, "POST", "/v1/fleet/shares", AddToFleet{ticket}, &s)
+}
+
+// RemoveFromFleet takes a share from the fleet.
+func (c *Client) RemoveFromFleet(ctx context.Context, share string) (s FleetShare, err error) {
+	return s, c.ask(ctx, "DELETE", "/v1/fleet/shares/"+url.PathEscape(share), nil, &s)
+}

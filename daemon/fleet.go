@@ -1,0 +1,311 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds/kvurl"
+	"github.com/piecelease/fetcher/share"
+)
+
+// member is the part of a Daemon that belongs to a fleet: what the fleet's list has are
+// entries of the catalog.
+type member struct {
+	d     *Daemon
+	store fetcher.FleetStore
+	kv    kvurl.Store
+	name  string // of this machine
+
+	mu   sync.Mutex // guards list
+	list map[share.ID]*listed
+
+	asking sync.Mutex // held while the store is asked for what follows
+	last   api.Fleet
+}
+
+// listed is a share of the list.
+type listed struct {
+	fetcher.ListedShare
+	err   error // why there is no entry of it
+	again time.Time
+}
+
+// addAgain is how often a share is tried of which no entry could be made.
+const addAgain = 15 * time.Second
+
+// fleetTime is how long the store has to say how the fleet stands, and fleetFresh how
+// long that counts.
+const (
+	fleetTime  = 5 * time.Second
+	fleetFresh = time.Second
+)
+
+// openMember is the membership that the settings or the state directory say; nil: none.
+// The store may be away.
+func openMember(d *Daemon, cfg Config) (*member, error) {
+	m, ok, err := Joined(cfg.Dir)
+	if cfg.Fleet != "" {
+		ok = true
+		m, err = MembershipOf(cfg.Fleet, cfg.FleetSecret)
+	}
+	if !ok || err != nil {
+		return nil, err
+	}
+	kv, err := kvurl.Later(m.URL)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := os.Hostname()
+	return &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}}, nil
+}
+
+func (m *member) close() error {
+	if m == nil {
+		return nil
+	}
+	return m.kv.Close()
+}
+
+// fleet is that of the node's configuration.
+func (m *member) fleet() fetcher.Fleet {
+	if m == nil {
+		return fetcher.Fleet{}
+	}
+	return fetcher.Fleet{Store: m.store}
+}
+
+// follow does what the list says, until the end.
+func (m *member) follow() {
+	me := fetcher.MemberReport{Peer: m.d.node.ID(), Name: m.name}
+	m.store.Follow(m.d.life, me, m.d.log, m) // ends with life
+}
+
+// owns says whether an entry is there because the fleet has its share.
+func (m *member) owns(e catalog.Entry) bool { return m != nil && e.Fleet }
+
+// index is the keepers by the shares of their entries. Those that the fleet has made go
+// before others.
+func (m *member) index() map[share.ID]*keeper {
+	out := map[share.ID]*keeper{}
+	for _, k := range m.d.all() {
+		e := k.entry()
+		id := e.Share
+		if t, err := share.Parse(e.Source); err == nil {
+			id = t.ID
+		}
+		if out[id] == nil || e.Fleet {
+			out[id] = k
+		}
+	}
+	return out
+}
+
+// Update makes entries of what is on the list, and removes those of what is not.
+func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone []share.ID) {
+	has := m.index()
+	m.mu.Lock()
+	for _, l := range changed {
+		m.list[l.ID] = &listed{ListedShare: l}
+	}
+	for _, id := range gone {
+		delete(m.list, id)
+	}
+	var missing []*listed
+	for id, l := range m.list {
+		if has[id] == nil && !time.Now().Before(l.again) {
+			missing = append(missing, l)
+		}
+	}
+	m.mu.Unlock()
+	slices.SortFunc(missing, func(a, b *listed) int { return a.Added.Compare(b.Added) })
+	for _, l := range missing {
+		m.add(ctx, l)
+	}
+	for _, l := range changed {
+		if k := has[l.ID]; k != nil {
+			m.sources(ctx, k, l)
+		}
+	}
+	for _, id := range gone {
+		k := has[id]
+		if k == nil || !k.entry().Fleet {
+			continue
+		}
+		if _, err := m.d.remove(ctx, k, false); err != nil {
+			m.d.log.Warn("a share was taken from the fleet's list, and its entry stays", "id", k.id, "error", err)
+		}
+	}
+}
+
+// add makes an entry of a share of the list.
+func (m *member) add(ctx context.Context, l *listed) {
+	w := catalog.Wish{Source: l.Ticket, Fleet: true}
+	err := m.d.complete(&w)
+	if err == nil {
+		_, err = m.d.added(ctx, w)
+	}
+	m.mu.Lock()
+	l.err, l.again = err, time.Now().Add(addAgain)
+	m.mu.Unlock()
+	if err != nil {
+		m.d.log.Warn("a share of the fleet's list cannot be added", "share", l.ID.String(), "error", err)
+	}
+}
+
+// sources has an entry of the fleet's use the sources of the ticket that is on the list.
+func (m *member) sources(ctx context.Context, k *keeper, l fetcher.ListedShare) {
+	e := k.entry()
+	_, sources, err := fetcher.ParseSource(l.Ticket, nil)
+	if err != nil || !e.Fleet || l.Ticket == e.Source && len(e.Peers) == 0 {
+		return
+	}
+	more := addrsOf(sources)
+	if slices.Equal(more, e.Peers) {
+		return
+	}
+	if err := k.set(ctx, func(w *catalog.Wish) error { w.Peers = more; return nil }); err != nil {
+		m.d.log.Warn("the fleet has another ticket for a share, and it was not taken over", "id", k.id, "error", err)
+	}
+}
+
+func addrsOf(sources []peers.Addr) (out []string) {
+	for _, s := range sources {
+		for _, a := range s.Addrs {
+			out = append(out, a+"/p2p/"+string(s.ID))
+		}
+	}
+	return out
+}
+
+// Report is how far this machine is with each share of the list.
+func (m *member) Report() (out []fetcher.ShareReport) {
+	has := m.index()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, l := range m.list {
+		r := fetcher.ShareReport{ID: id.String()}
+		if k := has[id]; k != nil {
+			v := k.view()
+			r.Name, r.Bytes, r.Verified, r.Done = v.Name, v.Bytes, v.Verified, v.State == api.Served || v.State == api.Ended
+			r.Waits = v.Reason
+			if v.State == api.Paused {
+				r.Waits = "paused"
+			}
+		} else if l.err != nil {
+			r.Waits = l.err.Error()
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b fetcher.ShareReport) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// keeps refuses to remove an entry that would be made again.
+func (m *member) keeps(e catalog.Entry) error {
+	if !m.owns(e) {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, _ := share.Parse(e.Source)
+	if m.list[t.ID] == nil {
+		return nil
+	}
+	return api.Refuse(api.ErrRequest, "entry %d is here because the fleet has its share: fetcher fleet remove %s takes it from every machine; to have this one wait, pause it", e.ID, t.ID)
+}
+
+// ---- as an api.Node ----
+
+// belongs is the fleet of this node, or a refusal.
+func (d *Daemon) belongs() (*member, error) {
+	if d.member == nil {
+		return nil, api.Refuse(api.ErrNoEntry, "this node belongs to no fleet; fetcher fleet join makes it a member, from its next start on")
+	}
+	return d.member, nil
+}
+
+// Fleet is how far the fleet is. What was heard last is said while the store is away.
+func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
+	m, err := d.belongs()
+	if err != nil {
+		return api.Fleet{}, err
+	}
+	m.asking.Lock()
+	defer m.asking.Unlock()
+	if time.Since(m.last.At) < fleetFresh {
+		return m.last, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
+	r, err := m.store.Rollout(ctx)
+	if err != nil {
+		out := m.last
+		out.Away = fmt.Sprintf("the store of the fleet cannot be reached: %v", err)
+		return out, nil
+	}
+	m.last = FleetView(r, time.Now())
+	return m.last, nil
+}
+
+// AddToFleet has every member fetch a share.
+func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare, error) {
+	m, err := d.belongs()
+	if err != nil {
+		return api.FleetShare{}, err
+	}
+	id, err := m.store.Add(ctx, ticket)
+	m.forget()
+	return api.FleetShare{Share: id.String()}, err
+}
+
+// RemoveFromFleet has every member stop fetching and serving a share.
+func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetShare, error) {
+	m, err := d.belongs()
+	if err != nil {
+		return api.FleetShare{}, err
+	}
+	id, err := share.ParseID(text)
+	if err != nil {
+		return api.FleetShare{}, err
+	}
+	err = m.store.Remove(ctx, id)
+	m.forget()
+	return api.FleetShare{Share: text}, err
+}
+
+// forget has the store asked again.
+func (m *member) forget() {
+	m.asking.Lock()
+	m.last.At = time.Time{}
+	m.asking.Unlock()
+}
+
+// unheardAfter is after how long a member is said to be silent. It says something every
+// 10 s, and clocks differ.
+const unheardAfter = 30 * time.Second
+
+// FleetView is a rollout as the API tells of it.
+func FleetView(r fetcher.Rollout, now time.Time) api.Fleet {
+	f := api.Fleet{At: now, Shares: []api.FleetShare{}, Members: []api.FleetMember{}}
+	for _, m := range r.Members {
+		f.Members = append(f.Members, api.FleetMember{Name: m.Name, Peer: string(m.Peer), At: m.At, Silent: now.Sub(m.At) > unheardAfter})
+	}
+	for _, x := range r.Shares {
+		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Term: x.Term, Members: []api.FleetProgress{}}
+		for _, m := range r.Members {
+			said, begun := m.Share(x.ID)
+			s.Members = append(s.Members, api.FleetProgress{Peer: string(m.Peer), Begun: begun, Bytes: said.Bytes, Verified: said.Verified, Done: said.Done, Waits: said.Waits})
+		}
+		f.Shares = append(f.Shares, s)
+	}
+	return f
+}

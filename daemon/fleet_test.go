@@ -1,0 +1,185 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+)
+
+// inFleet has a daemon be a member of the fleet of a store.
+func inFleet(m Membership) func(*Config) {
+	return func(c *Config) {
+		if err := m.Save(c.Dir); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// rolled waits until the fleet of a daemon is as it should be.
+func rolled(t testing.TB, d *Daemon, what string, is func(api.Fleet) bool) api.Fleet {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		f, err := d.Fleet(t.Context())
+		must(t, err)
+		if is(f) {
+			return f
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the fleet is not %s: %+v", what, f)
+		}
+	}
+}
+
+// entriesOf waits until a daemon has so many entries.
+func entriesOf(t testing.TB, d *Daemon, n int) []api.Entry {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		all, err := d.Entries(t.Context())
+		must(t, err)
+		if len(all) == n {
+			return all
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d entries, not %d: %+v", len(all), n, all)
+		}
+	}
+}
+
+// What is added to a fleet is an entry of each member, also after a restart, and what is
+// taken from it while a member is not there is none any more.
+func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	content := large(9)
+	origin := begun(t, t.TempDir())
+	served := added(t, origin, api.Add{Paths: []string{file(t, content, t.TempDir(), "film")}})
+	dirs := []string{t.TempDir(), t.TempDir()}
+	a, b := begun(t, dirs[0], inFleet(m)), begun(t, dirs[1], inFleet(m))
+	if _, err := a.AddToFleet(t.Context(), served.Ticket); err != nil {
+		t.Fatal(err)
+	}
+	f := rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	if s := f.Shares[0]; s.Share != served.Share || s.Name != "film" || len(s.Members) != 2 || !s.Members[0].Begun || s.Members[0].Verified != int64(len(content)) || s.Term == 0 {
+		t.Errorf("the rollout: %+v", s)
+	}
+	e := entriesOf(t, b, 1)[0]
+	if !e.Fleet || e.State != api.Served {
+		t.Errorf("the entry: %+v", e)
+	}
+	same(t, filepath.Join(dirs[1], "in", "film"), content)
+	if _, err := b.Remove(t.Context(), e.ID, true); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "fleet remove") {
+		t.Errorf("removed on one machine: %v", err)
+	}
+	must(t, b.Close())
+	b = begun(t, dirs[1])
+	e = until(t, b, e.ID, "here again", in(api.Served))
+	late := begun(t, t.TempDir(), inFleet(m))
+	rolled(t, late, "done by three", func(f api.Fleet) bool { return f.Shares[0].Done == 3 })
+	must(t, b.Close())
+	if _, err := a.RemoveFromFleet(t.Context(), served.Share); err != nil {
+		t.Fatal(err)
+	}
+	entriesOf(t, a, 0)
+	b = begun(t, dirs[1])
+	entriesOf(t, b, 0)
+	same(t, filepath.Join(dirs[1], "in", "film"), content)
+}
+
+// What a member's owner has asked for is his, also if the fleet has it, and a fleet's entry
+// that the list does not have any more may be removed.
+func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	a := begun(t, t.TempDir(), inFleet(m))
+	own := added(t, a, api.Add{Paths: []string{file(t, large(3), t.TempDir(), "own")}})
+	_, err := a.AddToFleet(t.Context(), own.Ticket)
+	must(t, err)
+	rolled(t, a, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 1 })
+	_, err = a.RemoveFromFleet(t.Context(), own.Share)
+	must(t, err)
+	rolled(t, a, "empty", func(f api.Fleet) bool { return len(f.Shares) == 0 })
+	if all := entriesOf(t, a, 1); all[0].Fleet || all[0].State != api.Served {
+		t.Errorf("%+v", all)
+	}
+	k, err := a.added(t.Context(), catalog.Wish{Source: own.Ticket, Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN"}, Dir: t.TempDir(), Fleet: true})
+	must(t, err)
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // it hears that the list is empty, and may remove it itself
+		if _, err = a.Remove(t.Context(), int64(k.id), false); err == nil || errors.Is(err, api.ErrNoEntry) || time.Now().After(end) {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, api.ErrNoEntry) {
+		t.Errorf("a relic of a list: %v", err)
+	}
+}
+
+// A node whose fleet's store is away runs all the same, and says so; one that belongs to
+// no fleet says that.
+func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "later")
+	m := Membership{URL: "sqlite:" + filepath.Join(dir, "kv"), Secret: "the secret of a fleet"}
+	a := begun(t, t.TempDir(), inFleet(m))
+	f, err := a.Fleet(t.Context())
+	if err != nil || f.Away == "" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	must(t, os.Mkdir(dir, 0o700))
+	rolled(t, a, "there", func(f api.Fleet) bool { return f.Away == "" && len(f.Members) == 1 })
+	if s, err := a.Status(t.Context()); err != nil || !s.Fleet {
+		t.Errorf("%+v, %v", s, err)
+	}
+	alone := begun(t, t.TempDir())
+	if _, err := alone.Fleet(t.Context()); !errors.Is(err, api.ErrNoEntry) {
+		t.Errorf("no fleet: %v", err)
+	}
+	if _, err := alone.AddToFleet(t.Context(), "x"); !errors.Is(err, api.ErrNoEntry) {
+		t.Errorf("no fleet: %v", err)
+	}
+}
+
+func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	url := "sqlite:" + filepath.Join(dir, "kv")
+	secret, short := file(t, " the secret of a fleet\n", dir, "secret"), file(t, "short", dir, "short")
+	for _, x := range []struct {
+		s    Settings
+		want string
+	}{
+		{Settings{Fleet: url}, "needs both"},
+		{Settings{FleetSecret: secret}, "needs both"},
+		{Settings{Fleet: url, FleetSecret: "secret"}, "absolute"},
+		{Settings{Fleet: url, FleetSecret: short}, "has 5 bytes"},
+		{Settings{Fleet: url, FleetSecret: secret + "x"}, "cannot be read"},
+		{Settings{Fleet: "ours", FleetSecret: secret}, "not the URL"},
+	} {
+		x.s.Listen = []string{"127.0.0.1:0"}
+		d, err := Open(context.Background(), Config{Dir: t.TempDir(), Settings: x.s})
+		if err == nil {
+			d.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%+v: %v", x.s, err)
+		}
+	}
+	d := begun(t, t.TempDir(), func(c *Config) {
+		c.Fleet, c.FleetSecret = url, secret
+		file(t, `{"url":"sqlite:/nowhere/at/all","secret":"the secret of another"}`, c.Dir, MembershipName)
+	})
+	if d.member.store.Secret != "the secret of a fleet" {
+		t.Error("the settings do not go first")
+	}
+	for _, text := range []string{"", "{", `{"url":"","secret":"the secret of a fleet"}`, `{"url":"sqlite:x","secret":"short"}`} {
+		file(t, text, dir, MembershipName)
+		if _, ok, err := Joined(dir); ok || !errors.Is(err, ErrMembership) {
+			t.Errorf("%q: %v, %v", text, ok, err)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/piecelease/fetcher/rounds/kvurl"
+)
+
+// Membership is what a machine knows of its fleet: what a token says.
+type Membership struct {
+	URL    string `json:"url"`    // of the store
+	Secret string `json:"secret"` // that the members know
+}
+
+// MembershipName is the file of a state directory that keeps the membership.
+const MembershipName = "fleet.json"
+
+const (
+	tokenMark     = "fleet1."
+	maxMembership = 64 << 10 // bytes of the file
+	maxSecretFile = 4 << 10  // bytes
+)
+
+// ErrMembership is wrapped by errors of what is no membership of a fleet.
+var ErrMembership = errors.New("not a membership of a fleet")
+
+// Joined is the membership that a state directory keeps; ok is false if there is none.
+func Joined(dir string) (m Membership, ok bool, err error) {
+	path := filepath.Join(dir, MembershipName)
+	b, err := readUpTo(path, maxMembership)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return m, false, nil
+	case err != nil:
+		return m, false, err
+	}
+	if json.Unmarshal(b, &m) != nil || m.check() != nil {
+		return m, false, fmt.Errorf("%s is %w: remove it, and join the fleet again", path, ErrMembership)
+	}
+	return m, true, nil
+}
+
+// MembershipOf is the membership that a URL and a file with the secret say.
+func MembershipOf(url, file string) (m Membership, err error) {
+	if m.URL, err = kvurl.Absolute(url); err != nil {
+		return m, err
+	}
+	b, err := readUpTo(file, maxSecretFile)
+	if err != nil {
+		return m, fmt.Errorf("%w: its secret cannot be read: %w", ErrMembership, err)
+	}
+	m.Secret = strings.TrimSpace(string(b))
+	if err := m.check(); err != nil {
+		return m, fmt.Errorf("%w: %s: %w", ErrMembership, file, err)
+	}
+	return m, nil
+}
+
+func readUpTo(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+func (m Membership) check() error {
+	switch n := len(m.Secret); {
+	case n < 16 || n > 1024:
+		return fmt.Errorf("the secret has %d bytes, and must have 16 to 1024", n)
+	case m.URL == "":
+		return errors.New("it names no store")
+	}
+	return nil
+}
+
+// Token is the membership as one word, with which other machines join.
+func (m Membership) Token() string {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // text
+	}
+	return tokenMark + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// ParseToken reads what Token writes.
+func ParseToken(s string) (m Membership, err error) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenMark)
+	b, err := base64.RawURLEncoding.DecodeString(rest)
+	if !ok || err != nil || json.Unmarshal(b, &m) != nil || m.check() != nil {
+		return Membership{}, fmt.Errorf("that is no fleet token, which begins with %s: %w", tokenMark, ErrMembership)
+	}
+	return m, nil
+}
+
+// Save keeps the membership in a state directory, for this user alone. One of another
+// fleet that is there is not lost by mistake.
+func (m Membership) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, MembershipName)
+	if old, ok, _ := Joined(dir); ok && old.Secret != m.Secret {
+		return fmt.Errorf("this machine belongs to another fleet; to leave that, remove %s", path)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".fleet-*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
