@@ -72,6 +72,20 @@ const (
 	HoldGoing   = depot.Going
 )
 
+// HoldDelay is why a share that is to come to a depot gets no further; String is its words.
+type HoldDelay = depot.Delay
+
+// Why a share does not come. 0 is that nothing keeps it.
+const (
+	HoldQueued      = depot.Queued
+	HoldUnreachable = depot.Unreachable
+	HoldNowhere     = depot.Nowhere
+	HoldNotAllowed  = depot.NotAllowed
+	HoldDiskFull    = depot.DiskFull
+	HoldUseless     = depot.Useless
+	HoldFailing     = depot.Failing
+)
+
 // HoldBytes is what a lease of a share counts, and what a depot must be told.
 func HoldBytes(m *share.Manifest) int64 { return depot.Bytes(m) }
 
@@ -99,6 +113,10 @@ type Holding struct {
 	Bytes   int64
 	Expires time.Time // zero: the lease has ended
 	At      time.Time // the depot's clock when it said so
+	// Of Holdings alone, while the share is to come or to be mended: how many bytes of its
+	// files the depot has, and why it gets no further.
+	Here  int64
+	Delay HoldDelay
 }
 
 // Held is a Holding that was granted or renewed.
@@ -212,7 +230,7 @@ func (d *Depot) held(ctx context.Context, id share.ID, question any, request, na
 }
 
 func holding(at int64, h wire.Holding) Holding {
-	out := Holding{Share: h.Share, State: HoldState(h.State), Bytes: h.Bytes, At: time.Unix(at, 0)}
+	out := Holding{Share: h.Share, State: HoldState(h.State), Bytes: h.Bytes, At: time.Unix(at, 0), Here: h.Here, Delay: HoldDelay(h.Delay)}
 	if h.Expires != 0 {
 		out.Expires = time.Unix(h.Expires, 0)
 	}

@@ -26,6 +26,7 @@ type keeper struct {
 	db         *leasedb.DB
 	node       *fetcher.Node
 	open       *depot.Terms
+	slow       chan struct{} // if not nil, the folder can be opened when it is closed
 
 	mu      sync.Mutex
 	changes []string
@@ -41,7 +42,12 @@ func newKeeper(t *testing.T) *keeper {
 
 func (k *keeper) start() {
 	k.Helper()
-	k.root = disk.New(func() (vfs.FS, error) { return vfs.PrivateDir(k.dir) }, rand.Text)
+	k.root = disk.New(func() (vfs.FS, error) {
+		if k.slow != nil {
+			<-k.slow
+		}
+		return vfs.PrivateDir(k.dir)
+	}, rand.Text)
 	db, _, err := leasedb.Open(k.Context(), filepath.Join(k.state, "leases.db"), k.root)
 	k.ok(err)
 	k.db = db

@@ -96,3 +96,18 @@ func TestWhatIsLeftOfRemovedSharesGoesAtTheStart(t *testing.T) {
 	}
 	t.Error("it is still there")
 }
+
+// A question that comes while the depot opens its folder, which a disk may take its time
+// for, is answered when it has.
+func TestAHoldRightAfterTheStartIsNotRefused(t *testing.T) {
+	t.Parallel()
+	k := &keeper{T: t, dir: t.TempDir(), state: t.TempDir(), told: make(chan struct{}, 1000), slow: make(chan struct{})}
+	k.start()
+	t.Cleanup(k.stop)
+	time.AfterFunc(300*time.Millisecond, func() { close(k.slow) }) // by then the question is there
+	n := client(t)
+	k.account(n, 1<<30)
+	if _, err := k.at(n).Hold(t.Context(), fetcher.HoldRequest{Share: share.IDOf([]byte("x")), Bytes: 1 << 20, Until: k.reading().Wall.Add(time.Hour)}); err != nil {
+		t.Error(err)
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // Node is one running fetcher. It serves what it shares and what it fetches.
@@ -219,7 +220,7 @@ func (n *Node) gone(id share.ID, why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if _, err := n.program.Withdraw(ctx, id, why); err != nil {
+	if _, err := n.program.Withdraw(ctx, id, wire.CodeFileChanged); err != nil {
 		n.log.Debug("withdraw", "error", err)
 	}
 }
@@ -349,7 +350,7 @@ func (n *Node) leave(t *Transfer) {
 		if p != nil {
 			n.catalog.offers.Leave(t.id, p)
 		}
-		if children, err := n.program.Withdraw(ctx, t.id, ""); err == nil && children > 0 {
+		if children, err := n.program.Withdraw(ctx, t.id, 0); err == nil && children > 0 {
 			select {
 			case <-ctx.Done():
 			case <-n.closing:

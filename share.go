@@ -263,16 +263,20 @@ func (s *Share) Idle() []string { return s.idle }
 func (s *Share) Ticket() string { return s.node.Ticket(s.ID()) }
 
 // Ticket is the one string that another node needs to fetch from this one a share that
-// it serves: one that is shared, or was fetched with Keep.
-func (n *Node) Ticket(id share.ID) string {
+// it serves: one that is shared, or was fetched with Keep. also are multiaddrs of others
+// that have it, such as a depot, which are named too as far as a ticket has room.
+func (n *Node) Ticket(id share.ID, also ...string) string {
 	var addrs []ma.Multiaddr
-	for _, a := range n.Addrs() {
-		if m, err := ma.NewMultiaddr(a); err == nil {
+	for _, a := range slices.Concat(also, n.Addrs()) {
+		if m, err := share.ParseAddr(a); err == nil {
 			addrs = append(addrs, m)
 		}
 	}
 	t, err := share.NewTicket(id, addrs)
-	if err != nil { // our own addresses are well-formed
+	switch {
+	case err != nil && len(also) > 0: // a key that no ticket can name
+		return n.Ticket(id)
+	case err != nil: // our own addresses are well-formed
 		panic(fmt.Sprintf("ticket of our own addresses: %v", err))
 	}
 	return t.String()
@@ -339,7 +343,7 @@ func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (child
 // withdraw ends the serving of a share, whoever serves it.
 func (n *Node) withdraw(ctx context.Context, id share.ID) (children int, err error) {
 	n.catalog.offers.Leave(id, nil)
-	children, err = n.program.Withdraw(ctx, id, "")
+	children, err = n.program.Withdraw(ctx, id, 0)
 	n.catalog.offers.Remove(id)
 	return children, err
 }

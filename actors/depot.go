@@ -47,7 +47,8 @@ type depotActor struct {
 
 	loaded   bool // what is coming is known
 	loading  bool
-	trouble  error // why the depot is not ready; nil: it is
+	trouble  error // why the depot is not ready; nil: it is, or begins for the first time
+	early    []early
 	arrivals map[share.ID]*arrival
 	watchers map[depot.Account][]*actor.PID
 	crawler  crawler
@@ -225,6 +226,7 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 	if d.trouble = m.err; m.err != nil {
 		d.retry = d.s.Now().Add(depotRetry)
 		d.s.Log().Warn("the depot waits", "reason", m.err, "again_in", depotRetry)
+		d.answerEarly(ctx)
 		d.damaged(ctx, m.err)
 		return
 	}
@@ -232,6 +234,7 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 	d.time.now()
 	d.crawler.load(m.meta.Place)
 	d.loaded, d.hourly = true, time.Time{}
+	d.answerEarly(ctx)
 	d.sweep(ctx)
 	for _, k := range m.coming {
 		if k.State == depot.Going {

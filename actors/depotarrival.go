@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 )
 
 // arrival is a share that a depot fetches, whole or what is missing of it.
@@ -19,6 +20,7 @@ type arrival struct {
 	mend     bool // it was here and is CORRUPT
 	running  bool
 	verified int64 // bytes of this run
+	delay    depot.Delay
 	fails    int
 	next     time.Time // when it is tried again
 	remove   bool      // it is to be removed as soon as the run has ended
@@ -170,7 +172,7 @@ func (d *depotActor) fetch(ctx actor.Context, m toArrive) {
 		return
 	}
 	if len(m.sources) == 0 && m.manifest == nil {
-		d.heard(ctx, arrivalEvent{m.id, Ended{Err: errors.New("nobody is known who has it")}})
+		d.heard(ctx, arrivalEvent{m.id, Ended{Err: fmt.Errorf("%w: nobody is known who has it", share.ErrNetwork)}})
 		return
 	}
 	id := m.id
@@ -182,6 +184,10 @@ func (d *depotActor) fetch(ctx actor.Context, m toArrive) {
 	})
 }
 
+// delays are what a transfer waits for, as the accounts of a share are told of it.
+var delays = map[transfer.Wait]depot.Delay{transfer.ForSource: depot.Unreachable, transfer.ForConnection: depot.Unreachable, transfer.ForHolder: depot.Nowhere,
+	transfer.ForRoom: depot.DiskFull}
+
 // heard takes an event of a transfer.
 func (d *depotActor) heard(ctx actor.Context, m arrivalEvent) {
 	a := d.arrivals[m.id]
@@ -190,7 +196,11 @@ func (d *depotActor) heard(ctx actor.Context, m arrivalEvent) {
 	}
 	switch e := m.e.(type) {
 	case Progress:
-		a.verified = e.Verified
+		if a.verified != e.Verified {
+			a.verified, a.delay = e.Verified, 0
+		} else if d := delays[e.Wait]; d != 0 {
+			a.delay = d
+		}
 	case Ended:
 		d.ended(ctx, m.id, a, e.Err)
 	}
@@ -243,6 +253,7 @@ func forGood(err error) bool { return errors.Is(err, share.ErrPath) || errors.Is
 func (d *depotActor) later(ctx actor.Context, id share.ID, a *arrival, err error) {
 	rest := min(arrivalRest<<min(a.fails, 10), maxArrivalRest)
 	a.running, a.fails, a.next = false, a.fails+1, d.s.Now().Add(rest)
+	a.delay = depot.DelayOf(err)
 	d.s.Log().Info("a share is fetched again later", "share", id.String(), "after", rest, "reason", err)
 	d.remove(ctx, id) // unless somebody holds it
 }

@@ -29,17 +29,13 @@ type depotAsked struct {
 }
 
 // ask answers an account by a task. f gets its account. holds says that it asks to hold
-// something.
+// something. What is asked while the depot begins is answered when it has.
 func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusal) any, f func(context.Context, time.Time, depot.Account) (depotAsked, error)) {
 	to, peer, t := ctx.Sender(), senderOf(d.s, ctx), d.time
 	if to == nil {
 		return
 	}
-	if !d.loaded {
-		ctx.Send(to, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry}))
-		return
-	}
-	d.s.Task(ctx, func(ctx context.Context) any {
+	answer := func(ctx context.Context) any {
 		now := t.now()
 		account, err := d.account(ctx, now, peer, holds)
 		var a depotAsked
@@ -55,7 +51,37 @@ func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusa
 			a.err, a.answer = err, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry})
 		}
 		return a
-	})
+	}
+	switch {
+	case d.loaded:
+		d.s.Task(ctx, answer)
+	case d.trouble == nil && len(d.early) < maxEarly:
+		d.early = append(d.early, early{to, refuse, answer})
+	default:
+		ctx.Send(to, refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry}))
+	}
+}
+
+// early is a question that came before the depot was ready.
+type early struct {
+	to     *actor.PID
+	refuse func(depot.Refusal) any
+	answer func(context.Context) any
+}
+
+// maxEarly bounds them.
+const maxEarly = 256
+
+// answerEarly answers what was asked while the depot began.
+func (d *depotActor) answerEarly(ctx actor.Context) {
+	for _, q := range d.early {
+		if d.loaded {
+			d.s.Task(ctx, q.answer)
+		} else {
+			ctx.Send(q.to, q.refuse(depot.Refusal{Reason: depot.Away, Retry: depotRetry}))
+		}
+	}
+	d.early = nil
 }
 
 // account is the one for which a peer speaks. Where strangers are admitted, one that asks
@@ -160,6 +186,9 @@ func (d *depotActor) release(ctx actor.Context, m wire.Release) {
 func (d *depotActor) holdings(ctx actor.Context, m wire.Holdings) {
 	l, t := d.cfg.Ledger, d.time
 	refuse := func(r depot.Refusal) any {
+		if r.Reason == depot.UnknownAccount && d.cfg.Open != nil {
+			r.Reason = 0 // it holds nothing, and may
+		}
 		return wire.HoldingsPage{At: t.now().Unix(), Refused: uint8(r.Reason)}
 	}
 	d.ask(ctx, false, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
@@ -191,6 +220,9 @@ func (d *depotActor) usage(ctx actor.Context, m wire.Usage) {
 
 // asked passes an answer on, and does what follows from it.
 func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
+	if page, ok := m.answer.(wire.HoldingsPage); ok {
+		d.progress(page.Items)
+	}
 	ctx.Send(m.to, m.answer)
 	d.failed(ctx, "the depot could not answer", m.err)
 	switch {
@@ -200,6 +232,20 @@ func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
 		d.remove(ctx, m.share)
 	case m.granted && (m.state == depot.Coming || m.state == depot.Corrupt):
 		d.want(m.share, m.state == depot.Corrupt)
+	}
+}
+
+// progress says of what is to come how far it is, and what keeps it.
+func (d *depotActor) progress(items []wire.Holding) {
+	for i := range items {
+		a := d.arrivals[items[i].Share]
+		if a == nil {
+			continue
+		}
+		items[i].Here, items[i].Delay = a.verified, uint8(a.delay)
+		if !a.running && a.delay == 0 {
+			items[i].Delay = uint8(depot.Queued)
+		}
 	}
 }
 

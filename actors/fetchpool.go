@@ -350,12 +350,12 @@ func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 			ctx.Send(f.finder, PeersNamed{Share: f.share, By: f.source.ID, Peers: m.Children})
 		}
 	case m.Retry > 0:
-		f.core.Declined(m.Retry, cmp.Or(m.Reason, "is busy"), f.s.Now())
-	case m.NotAllowed:
+		f.core.Declined(m.Retry, cmp.Or(m.Reason.String(), "is busy"), f.s.Now())
+	case m.Reason.Code == wire.CodeNotAllowed:
 		f.told.Outcome = share.ErrNotAllowed
-		f.core.Stop(wire.Reply{Status: wire.Refused, NotAllowed: true}.String(), f.s.Now())
+		f.core.Stop(m.Reason.String(), f.s.Now())
 	default:
-		f.gone(cmp.Or(m.Reason, "does not have the share"))
+		f.gone(cmp.Or(m.Reason.String(), wire.CodeNoShare.String()))
 	}
 }
 

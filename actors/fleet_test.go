@@ -223,7 +223,7 @@ func TestPiecesGoOnToTheOthersThroughLeases(t *testing.T) {
 	}
 	n := f.members[0]
 	delete(n.catalog, f.m.ID())
-	if _, err := n.program.Withdraw(context.Background(), f.m.ID(), ""); err != nil {
+	if _, err := n.program.Withdraw(context.Background(), f.m.ID(), 0); err != nil {
 		t.Fatal(err)
 	}
 	f.w.Run(time.Second)

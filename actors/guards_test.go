@@ -31,14 +31,14 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 	}{
 		"to all": {func(t *testing.T, source *simNode, id share.ID) {
 			delete(source.catalog, id)
-			if told, err := source.program.Withdraw(t.Context(), id, "sold"); err != nil || told != 1 {
+			if told, err := source.program.Withdraw(t.Context(), id, wire.CodeFileChanged); err != nil || told != 1 {
 				t.Errorf("told %d: %v", told, err)
 			}
-		}, "no longer has the share: sold"},
+		}, "no longer has the share: a file of it has changed"},
 		"to one request": {func(t *testing.T, source *simNode, id share.ID) {
 			l := source.inbound[0]
-			l.sink.Status(slices.Min(slices.Collect(maps.Keys(l.open))), wire.Reply{Status: wire.Gone, Reason: "sold"})
-		}, "no longer has the share: sold"},
+			l.sink.Status(slices.Min(slices.Collect(maps.Keys(l.open))), wire.Reply{Status: wire.Gone, Reason: wire.Reason{Prose: "sold"}})
+		}, `no longer has the share: "sold"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sw := newSwarm(t, 1)

@@ -82,7 +82,7 @@ func (k *clientLab) hears(t *testing.T, want ...any) {
 
 // rejoin has the client lose its coordinator, and find it again.
 func (k *clientLab) rejoin() {
-	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
+	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: wire.Reason{Prose: "for a test"}, Retry: time.Second})
 	k.w.Run(2 * time.Second)
 }
 
@@ -154,7 +154,7 @@ func (k *clientLab) holds(t *testing.T, pieces ...share.Piece) {
 func TestAMemberOfAFleetOfItsOwnNodeLooksForItSoon(t *testing.T) {
 	k := newClientLab(t)
 	k.Unexport(k.seat)
-	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: "for a test", Retry: time.Second})
+	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: wire.Reason{Prose: "for a test"}, Retry: time.Second})
 	k.w.Run(1500 * time.Millisecond) // looked, and found nothing
 	k.Export(coordinatorName(k.id), k.seat)
 	k.told = nil

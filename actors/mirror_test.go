@@ -70,7 +70,7 @@ func TestWhoServesOnIsNamedForAsLongAsItCanBeReached(t *testing.T) {
 	want("in reach again,", "stays")
 
 	delete(sw.nodes["stays"].catalog, m.ID())
-	if _, err := sw.nodes["stays"].program.Withdraw(context.Background(), m.ID(), ""); err != nil {
+	if _, err := sw.nodes["stays"].program.Withdraw(context.Background(), m.ID(), 0); err != nil {
 		t.Fatal(err)
 	}
 	want("when it serves no longer,")
@@ -91,7 +91,7 @@ func TestASourceThatWithdrewHearsOfMirrorsAgain(t *testing.T) {
 	sw.run(time.Minute, n)
 	sw.w.Run(time.Second)
 	delete(source.catalog, m.ID())
-	if _, err := source.program.Withdraw(context.Background(), m.ID(), ""); err != nil {
+	if _, err := source.program.Withdraw(context.Background(), m.ID(), 0); err != nil {
 		t.Fatal(err)
 	}
 	sw.w.Run(time.Minute)
@@ -145,7 +145,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 		t.Errorf("%v are named", got)
 	}
 	delete(source.catalog, m.ID())
-	if told, err := source.program.Withdraw(context.Background(), m.ID(), ""); err != nil || told != 1 {
+	if told, err := source.program.Withdraw(context.Background(), m.ID(), 0); err != nil || told != 1 {
 		t.Errorf("%d children were told, %v; want the newcomer", told, err)
 	}
 	sw.w.Run(time.Second)
@@ -166,7 +166,7 @@ func TestPretendersDoNotCrowdOutMirrors(t *testing.T) {
 		r := sw.puppet(fmt.Sprint("evil/", i), source).subscribes(source, is)
 		if !r.Accepted {
 			refused++
-			if r.Retry < time.Minute || r.Reason == "" {
+			if r.Retry < time.Minute || r.Reason != wire.Why(wire.CodeMirrors) {
 				t.Errorf("refused with %+v", r)
 			}
 		}
@@ -272,7 +272,7 @@ func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
 		wire.TypeSubscribeResult: wire.Append(nil, wire.SubscribeResult{Share: m.ID(), Accepted: true}),
 		wire.TypeHaveMap:         wire.Append(nil, wire.HaveMap{Share: m.ID(), Pieces: 2, Bits: share.FullSet(2).Bytes()}),
 		wire.TypeHave:            wire.Append(nil, wire.Have{Share: m.ID(), Pieces: []share.Piece{1}}),
-		wire.TypeShareGone:       wire.Append(nil, wire.ShareGone{Share: m.ID(), Reason: "changed"}),
+		wire.TypeShareGone:       wire.Append(nil, wire.ShareGone{Share: m.ID(), Reason: wire.Why(wire.CodeFileChanged)}),
 	} {
 		old.say(n, wire.Envelope{Kind: wire.KindReply, Token: reply, Type: typ, Payload: b})
 	}

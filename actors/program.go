@@ -154,8 +154,8 @@ func (p *Program) CloseReader(h Handle, r leasemgr.Reader) {
 func (p *Program) Offer(id share.ID) { p.s.Send(p.node, OfferShare{id}) }
 
 // Withdraw says that the Catalog does not offer a share any more. The children are told,
-// with why when something is wrong.
-func (p *Program) Withdraw(ctx context.Context, id share.ID, why string) (children int, err error) {
+// with why unless it is 0: an ordinary end.
+func (p *Program) Withdraw(ctx context.Context, id share.ID, why wire.Code) (children int, err error) {
 	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
 	return w.Children, err
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -148,7 +149,7 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 		if o != nil {
 			delete(d.audiences, m.Share)
 			told = len(o.children)
-			d.farewell(ctx, m.Share, o, m.Reason)
+			d.farewell(ctx, m.Share, o, m.Why)
 		}
 		d.taken.withdrawn(m.Share)
 		d.uploads.Withdraw(m.Share.String())
@@ -158,10 +159,10 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 	}
 }
 
-func (d *seeder) farewell(ctx actor.Context, id share.ID, o *audience, why string) {
+func (d *seeder) farewell(ctx actor.Context, id share.ID, o *audience, why wire.Code) {
 	var bye any = wire.Goodbye{Share: id}
-	if why != "" {
-		bye = wire.ShareGone{Share: id, Reason: why}
+	if why != 0 {
+		bye = wire.ShareGone{Share: id, Reason: wire.Why(why)}
 	}
 	for _, c := range o.children {
 		ctx.Send(c.pid, bye)
@@ -181,8 +182,8 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	}
 	pieces, r := d.catalog.Offered(m.Share, peer)
 	why, retry := d.refusal(peer, m, pieces, r)
-	if why != "" {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: why, Retry: retry, NotAllowed: r.NotAllowed})
+	if why != 0 {
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(why), Retry: retry})
 		return
 	}
 	o := d.audiences[m.Share]
@@ -198,30 +199,28 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 }
 
 // refusal is why a subscription to a share of so many pieces is refused, of which the
-// Catalog says r; empty if it is not. What it costs is taken from what this node can
+// Catalog says r; 0 if it is not. What it costs is taken from what this node can
 // spare for the peer.
-func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Reply) (why string, retry time.Duration) {
+func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Reply) (why wire.Code, retry time.Duration) {
 	o := d.audiences[m.Share]
 	switch {
-	case r.Status == wire.Busy && r.Reason != "":
-		return r.String(), r.Retry
 	case r.Status == wire.Busy:
-		return "is opening the share", r.Retry
-	case r.NotAllowed:
-		return r.String(), 0
+		return cmp.Or(r.Reason.Code, wire.CodeOpening), r.Retry
+	case r.Status == wire.Refused:
+		return cmp.Or(r.Reason.Code, wire.CodeNoShare), 0
 	case r.Status != wire.OK:
-		return "does not have the share", 0
+		return wire.CodeNoShare, 0
 	case !m.Mirror && o != nil && len(o.children) >= maxChildren && o.byPeer[peer] == nil:
-		return "has as many children as it can serve", 10 * time.Second
+		return wire.CodeFull, 10 * time.Second
 	}
 	cost := subscribeCost
 	if !m.Mirror {
 		cost += (pieces + 7) / 8
 	}
 	if wait := d.spare.Take(peer, cost, d.s.Now()); wait > 0 {
-		return "was asked too often by this node", wait
+		return wire.CodeTooOften, wait
 	}
-	return "", 0
+	return 0, 0
 }
 
 // adopt makes a peer a child.
@@ -246,12 +245,12 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 	from, _ := d.net.Where(peer)
 	endpoints := peers.Named(d.net.Endpoints(m.Addrs), from.Reach)
 	if len(endpoints) == 0 {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "cannot name a peer without an address that others can dial"})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeNoAddress)})
 		return
 	}
 	gone, ok := o.mirrors.Add(peer, from.Net, endpoints)
 	if !ok {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: "knows enough peers that serve the share", Retry: mirrorRetry})
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeMirrors), Retry: mirrorRetry})
 		return
 	}
 	if gone != "" {
@@ -391,7 +390,7 @@ func (d *seeder) admit(m AdmitRequest) {
 	case v.Elsewhere:
 		d.answer(d.job, wire.Reply{Status: wire.Busy, Retry: v.Retry, Elsewhere: true})
 	default:
-		d.answer(d.job, wire.Reply{Status: wire.Refused, Reason: v.Refused})
+		d.answer(d.job, wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeBadRequest)})
 	}
 }
 
@@ -422,7 +421,7 @@ func (d *seeder) answer(j peers.Job, r wire.Reply) {
 func (d *seeder) stop(ctx actor.Context) {
 	d.wake.Stop()
 	for _, id := range sortedShares(d.audiences) {
-		d.farewell(ctx, id, d.audiences[id], "")
+		d.farewell(ctx, id, d.audiences[id], 0)
 	}
 	for j := range d.waiting { // each asker waits alone: the order does not show
 		d.answer(j, wire.Reply{Status: wire.Busy, Retry: time.Second})

@@ -217,7 +217,7 @@ func TestALostChildIsNoChild(t *testing.T) {
 	source.offer(m.ID(), 1, nil) // something to say to both
 	sw.w.Run(time.Second)
 	delete(source.catalog, m.ID())
-	told, err := source.program.Withdraw(context.Background(), m.ID(), "for a test")
+	told, err := source.program.Withdraw(context.Background(), m.ID(), wire.CodeFileChanged)
 	if err != nil || told != 1 {
 		t.Errorf("%d children were told, want 1: %v", told, err)
 	}
@@ -349,11 +349,11 @@ func TestALateWithdrawalLeavesWhatIsOfferedByOthers(t *testing.T) {
 	p := sw.puppet("child", source)
 	source.offer(m.ID(), 8, share.NewSet(8))
 	p.subscribe(source, m.ID(), 7)
-	if told, err := source.program.Withdraw(t.Context(), m.ID(), ""); err != nil || told != 0 {
+	if told, err := source.program.Withdraw(t.Context(), m.ID(), 0); err != nil || told != 0 {
 		t.Errorf("it is offered: %d children were told: %v", told, err)
 	}
 	source.catalog[m.ID()] = simOffer{coming: true}
-	if told, err := source.program.Withdraw(t.Context(), m.ID(), ""); err != nil || told != 1 {
+	if told, err := source.program.Withdraw(t.Context(), m.ID(), 0); err != nil || told != 1 {
 		t.Errorf("it is not offered now: %d children were told, want 1: %v", told, err)
 	}
 	if r := p.subscribes(source, wire.Subscribe{Share: m.ID()}); r.Accepted || r.Retry == 0 {

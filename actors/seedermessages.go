@@ -23,8 +23,8 @@ type PieceAvailable struct {
 // WithdrawShare, API -> Seeder: the Catalog does not offer it any more. Answered when the
 // children were told, if asked for.
 type WithdrawShare struct {
-	Share  share.ID
-	Reason string // empty: an ordinary end, said with Goodbye
+	Share share.ID
+	Why   wire.Code // 0: an ordinary end, said with Goodbye
 }
 
 // Withdrawn, Seeder -> asker.

@@ -74,7 +74,7 @@ type AddAccount struct {
 	Name     string `json:"name,omitempty" maxLength:"256" doc:"default: the peer ID"`
 	Key      string `json:"key" maxLength:"128" doc:"the peer ID that speaks for it"`
 	Quota    int64  `json:"quota" minimum:"0" doc:"bytes"`
-	MaxLease string `json:"max_lease,omitempty" doc:"the longest lease, such as 744h; default 31 days"`
+	MaxLease string `json:"max_lease,omitempty" doc:"the longest lease, such as 31d or 36h; default 31 days"`
 }
 
 // SetAccount changes an account; what is not there stays as it is. Both keys together put
@@ -101,7 +101,7 @@ type Lease struct {
 type Hold struct {
 	Entry int64  `json:"entry" minimum:"1"`
 	Depot string `json:"depot" doc:"a multiaddr that ends in /p2p/ID"`
-	For   string `json:"for,omitempty" doc:"how long, such as 744h; default 31 days"`
+	For   string `json:"for,omitempty" doc:"how long, such as 31d or 36h; default 31 days"`
 }
 
 // Release ends a lease at a depot elsewhere.
@@ -118,6 +118,9 @@ type Held struct {
 	Bytes   int64     `json:"bytes"`
 	Expires time.Time `json:"expires,omitzero" doc:"not there: the lease has ended"`
 	At      time.Time `json:"at" doc:"the depot's clock"`
+	Here    int64     `json:"here_bytes,omitempty" doc:"of its files, that the depot has while it is coming or corrupt"`
+	Delay   string    `json:"delay,omitempty" doc:"why it does not come: some words"`
+	Ticket  string    `json:"ticket,omitempty" doc:"hold: for others to fetch it, from this node and from the depot"`
 }
 
 // OfAccount is the request about one account.

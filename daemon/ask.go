@@ -49,9 +49,13 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 			s.Troubled++
 		}
 	}
+	troubles := d.troubles(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.Limits, s.Warnings = d.limits, append([]string{}, d.warnings...)
+	s.Limits, s.Warnings = d.limits, append(slices.Clone(troubles), d.warnings...)
+	if s.Warnings == nil {
+		s.Warnings = []string{}
+	}
 	return s, nil
 }
 

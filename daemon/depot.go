@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,7 +14,6 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/disk"
 	"github.com/piecelease/fetcher/leasedb"
-	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -29,9 +27,10 @@ type depots struct {
 
 // lender is what a node keeps shares for others with.
 type lender struct {
-	dir  string
-	root *disk.Root
-	db   *leasedb.DB
+	dir   string
+	root  *disk.Root
+	db    *leasedb.DB
+	fresh bool // its folder was never used
 }
 
 // defaultLease is the longest lease of an account, and how long one is asked for, if
@@ -55,15 +54,48 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 	if aside != "" {
 		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; accounts have no quota until they are set again. The damaged one is in %s", aside))
 	}
-	d.lender = l
 	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new one; the folder of any other must be there
+		l.fresh = true
 		os.MkdirAll(cfg.Depot, 0o700)
 	}
+	d.lender = l
 	c := &fetcher.DepotConfig{Ledger: db, Disk: l.root, Reading: reading, Reserve: cfg.Reserve}
 	if cfg.DepotOpen > 0 {
 		c.Open = &depot.Terms{Quota: cfg.DepotOpen, MaxLease: defaultLease}
 	}
 	return c, nil
+}
+
+// ErrDepot says that a depot cannot begin in its folder.
+var ErrDepot = errors.New("the depot cannot begin")
+
+// begin looks at the folder. A new depot must be able to use it; the disk of another may
+// come later, unless another process has it.
+func (l *lender) begin(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.root.Ready(ctx, l.db); err != nil && (l.fresh || errors.Is(err, share.ErrHeld)) {
+		return fmt.Errorf("%w in %s: %w", ErrDepot, l.dir, err)
+	}
+	return nil
+}
+
+// troubles are what the owner of a depot should know of it now.
+func (d *depots) troubles(ctx context.Context) []string {
+	if d.lender == nil {
+		return nil
+	}
+	s, err := d.node.DepotDo(ctx, nil)
+	switch {
+	case err != nil:
+		return []string{"the depot does not answer: " + err.Error()}
+	case s.Trouble != "":
+		return []string{"the depot keeps nothing now: " + s.Trouble}
+	case s.Frozen:
+		return []string{"the depot does not believe the clock, so nothing expires there; fetcher depot status says more"}
+	}
+	return nil
 }
 
 func (l *lender) close() error {
@@ -178,306 +210,4 @@ func (d *depots) Rehearse(ctx context.Context) (api.Crawl, error) {
 			return v, nil
 		}
 	}
-}
-
-// ---- accounts ----
-
-// depotError is an error about accounts as it travels.
-func depotError(err error) error {
-	switch {
-	case errors.Is(err, depot.ErrNoAccount), errors.Is(err, depot.ErrNoKey):
-		return api.Refuse(api.ErrNoEntry, "%v", err)
-	case errors.Is(err, depot.ErrTaken), errors.Is(err, depot.ErrInUse):
-		return api.Refuse(api.ErrHave, "%v", err)
-	}
-	return err
-}
-
-// depotNow is the time by the depot's clock.
-func (d *depots) depotNow(ctx context.Context) (*lender, time.Time, error) {
-	l, err := d.lends()
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	s, err := d.node.DepotDo(ctx, nil)
-	return l, s.Now, err
-}
-
-// Accounts are those that may hold leases here.
-func (d *depots) Accounts(ctx context.Context) (out []api.Account, err error) {
-	l, now, err := d.depotNow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := l.db.Accounts(ctx, now)
-	for _, a := range all {
-		v, err := l.view(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, err
-}
-
-func (l *lender) view(ctx context.Context, a depot.AccountInfo) (api.Account, error) {
-	v := api.Account{Name: a.Name, Keys: []string{}, Quota: a.Quota, Used: a.Used, MaxLease: int64(a.MaxLease / time.Second), Created: a.Created, Complete: a.Complete}
-	keys, err := l.db.Keys(ctx, a.ID)
-	for _, k := range keys {
-		v.Keys = append(v.Keys, string(k))
-	}
-	return v, err
-}
-
-// account is one as it is now.
-func (d *depots) account(ctx context.Context, l *lender, now time.Time, id depot.Account) (api.Account, error) {
-	a, err := l.db.Info(ctx, now, id)
-	if err != nil {
-		return api.Account{}, depotError(err)
-	}
-	return l.view(ctx, a)
-}
-
-// longest reads a longest lease.
-func longest(s string) (time.Duration, error) {
-	if s == "" {
-		return defaultLease, nil
-	}
-	t, err := time.ParseDuration(s)
-	if err != nil || t < time.Second {
-		return 0, api.Refuse(api.ErrRequest, "a lease is of a time such as 744h, not %q", s)
-	}
-	return t, nil
-}
-
-func checkKey(key string) error {
-	if _, err := share.ParseAddr("/p2p/" + key); err != nil || key == "" {
-		return api.Refuse(api.ErrRequest, "%q is no peer ID; fetcher id prints it on the machine that is to hold leases", key)
-	}
-	return nil
-}
-
-// AddAccount makes an account.
-func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account, error) {
-	l, now, err := d.depotNow(ctx)
-	if err != nil {
-		return api.Account{}, err
-	}
-	t, err := longest(a.MaxLease)
-	if err := errors.Join(err, checkKey(a.Key)); err != nil {
-		return api.Account{}, err
-	}
-	terms := depot.Terms{Quota: a.Quota, MaxLease: t}
-	if err := terms.Check(); err != nil {
-		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)
-	}
-	if _, err := l.db.AccountOf(ctx, peers.ID(a.Key)); err == nil {
-		return api.Account{}, depotError(depot.ErrTaken)
-	}
-	id, err := l.db.AddAccount(ctx, now, cmp.Or(a.Name, a.Key), terms)
-	if err == nil {
-		if err = l.db.AddKey(ctx, id, peers.ID(a.Key)); err != nil { // the name is free again
-			err = errors.Join(err, l.db.RemoveAccount(context.WithoutCancel(ctx), now, id))
-		}
-	}
-	if err != nil {
-		return api.Account{}, depotError(err)
-	}
-	d.log.Info("an account was made", "account", cmp.Or(a.Name, a.Key), "peer", a.Key, "quota", a.Quota)
-	return d.account(ctx, l, now, id)
-}
-
-// SetAccount changes an account.
-func (d *depots) SetAccount(ctx context.Context, name string, s api.SetAccount) (api.Account, error) {
-	l, now, err := d.depotNow(ctx)
-	if err != nil {
-		return api.Account{}, err
-	}
-	id, err := l.db.Named(ctx, name)
-	if err != nil {
-		return api.Account{}, depotError(err)
-	}
-	a, err := l.db.Info(ctx, now, id)
-	if err != nil {
-		return api.Account{}, depotError(err)
-	}
-	terms := a.Terms
-	if s.Quota != nil {
-		terms.Quota = *s.Quota
-	}
-	if s.MaxLease != nil {
-		if terms.MaxLease, err = longest(*s.MaxLease); err != nil {
-			return api.Account{}, err
-		}
-	}
-	if err := terms.Check(); err != nil {
-		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)
-	}
-	if err := l.setKeys(ctx, id, s); err != nil {
-		return api.Account{}, depotError(err)
-	}
-	if terms != a.Terms {
-		if err := l.db.SetAccount(ctx, id, terms); err != nil {
-			return api.Account{}, depotError(err)
-		}
-	}
-	return d.account(ctx, l, now, id)
-}
-
-// setKeys changes who speaks for an account.
-func (l *lender) setKeys(ctx context.Context, id depot.Account, s api.SetAccount) error {
-	if s.RemoveKey != "" {
-		if a, err := l.db.AccountOf(ctx, peers.ID(s.RemoveKey)); err != nil || a != id {
-			return cmp.Or(err, depot.ErrNoKey)
-		}
-	}
-	if s.AddKey != "" {
-		if err := checkKey(s.AddKey); err != nil {
-			return err
-		}
-	}
-	switch {
-	case s.AddKey != "" && s.RemoveKey != "":
-		return l.db.MoveKey(ctx, peers.ID(s.RemoveKey), peers.ID(s.AddKey))
-	case s.AddKey != "":
-		return l.db.AddKey(ctx, id, peers.ID(s.AddKey))
-	case s.RemoveKey != "":
-		return l.db.RemoveKey(ctx, peers.ID(s.RemoveKey))
-	}
-	return nil
-}
-
-// RemoveAccount removes an account that holds nothing.
-func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, error) {
-	l, now, err := d.depotNow(ctx)
-	if err != nil {
-		return api.Account{}, err
-	}
-	id, err := l.db.Named(ctx, name)
-	if err != nil {
-		return api.Account{}, depotError(err)
-	}
-	v, err := d.account(ctx, l, now, id)
-	if err != nil {
-		return v, err
-	}
-	return v, depotError(l.db.RemoveAccount(ctx, now, id))
-}
-
-// Leases are the live ones of an account.
-func (d *depots) Leases(ctx context.Context, account, after string, limit int) (out []api.Lease, err error) {
-	l, now, err := d.depotNow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	id, err := l.db.Named(ctx, account)
-	if err != nil {
-		return nil, depotError(err)
-	}
-	var from share.ID
-	if after != "" {
-		if from, err = share.ParseID(after); err != nil {
-			return nil, err
-		}
-	}
-	all, err := l.db.Holdings(ctx, now, id, from, limit)
-	for _, x := range all {
-		out = append(out, api.Lease{Share: x.Share.String(), Account: account, State: x.State.String(), Bytes: x.Bytes, Granted: x.Granted, Renewed: x.Renewed, Expires: x.Expires})
-	}
-	return out, err
-}
-
-// ---- what others keep for this node ----
-
-// Hold has a depot elsewhere keep what an entry serves.
-func (d *depots) Hold(ctx context.Context, h api.Hold) (api.Held, error) {
-	k, err := d.keeper(h.Entry)
-	if err != nil {
-		return api.Held{}, err
-	}
-	e, m := k.entry(), k.list()
-	if m == nil || k.view().State != api.Served || len(e.Only)+len(e.Skip) > 0 {
-		return api.Held{}, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
-	}
-	at, err := d.node.Depot(h.Depot)
-	if err != nil {
-		return api.Held{}, api.Refuse(api.ErrRequest, "%v", err)
-	}
-	long, err := longest(h.For)
-	if err != nil {
-		return api.Held{}, err
-	}
-	held, err := at.Hold(ctx, fetcher.HoldRequest{Share: m.ID(), Bytes: fetcher.HoldBytes(m), Until: time.Now().Add(long)})
-	return heldView(at, held.Holding, err)
-}
-
-// Release ends a lease at a depot elsewhere.
-func (d *depots) Release(ctx context.Context, r api.Release) (api.Held, error) {
-	at, err := d.node.Depot(r.Depot)
-	if err != nil {
-		return api.Held{}, api.Refuse(api.ErrRequest, "%v", err)
-	}
-	id, err := share.ParseID(r.Share)
-	if err != nil {
-		return api.Held{}, err
-	}
-	held, err := at.Release(ctx, id, "")
-	return heldView(at, held.Holding, err)
-}
-
-// Holdings is what this node's account holds at a depot elsewhere.
-func (d *depots) Holdings(ctx context.Context, depot string) (out []api.Held, err error) {
-	at, err := d.node.Depot(depot)
-	if err != nil {
-		return nil, api.Refuse(api.ErrRequest, "%v", err)
-	}
-	all, err := at.Holdings(ctx)
-	if err != nil {
-		return nil, heldError(at, err)
-	}
-	for _, h := range all {
-		v, _ := heldView(at, h, nil)
-		out = append(out, v)
-	}
-	return out, nil
-}
-
-func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error) {
-	if err != nil {
-		return api.Held{}, heldError(at, err)
-	}
-	return api.Held{Share: h.Share.String(), Depot: string(at.ID()), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: h.At}, nil
-}
-
-// heldError says what a depot refuses, and what to do.
-func heldError(at *fetcher.Depot, err error) error {
-	var r *fetcher.HoldRefused
-	switch {
-	case errors.As(err, &r):
-		return api.Refuse(api.ErrDenied, "the depot %s refuses: %s", at.ID().Short(), refusal(r))
-	case errors.Is(err, fetcher.ErrDepotAway), errors.Is(err, fetcher.ErrNoDepot):
-		return api.Refuse(share.ErrNetwork, "%v", err)
-	}
-	return err
-}
-
-func refusal(r *fetcher.HoldRefused) string {
-	s := map[fetcher.HoldReason]string{
-		fetcher.HoldUnknownAccount:  "it does not know this node; its owner lets it in with fetcher depot account add and the ID that fetcher id prints",
-		fetcher.HoldOverQuota:       fmt.Sprintf("the quota has only %s left", share.Size(r.Room)),
-		fetcher.HoldNoSpace:         fmt.Sprintf("its disk has only %s left", share.Size(r.Room)),
-		fetcher.HoldLeaving:         "the share is just being removed there",
-		fetcher.HoldWrongBytes:      fmt.Sprintf("the share takes %s", share.Size(r.Room)),
-		fetcher.HoldNoLease:         "this node holds no such share there",
-		fetcher.HoldTooManyRequests: "it remembers too many requests of this node",
-		fetcher.HoldBadTime:         "its clock is beyond that time already",
-		fetcher.HoldAway:            "its disk is not there now",
-	}[r.Reason]
-	if s == "" {
-		s = r.Reason.String()
-	}
-	if r.Retry > 0 {
-		s += fmt.Sprintf("; ask again in %v", r.Retry)
-	}
-	return s
 }

@@ -1,14 +1,12 @@
 package fleet
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/internal/times"
-	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -154,7 +152,7 @@ func (c *Coordinator) member(by From, id share.ID, now time.Time) *member {
 		c.refuse(by.Peer)
 		return nil
 	case mb == nil || mb.gone() || by.Reply != mb.port || id != c.cfg.Share:
-		c.decline(by, "has not joined", retrySoon)
+		c.decline(by, wire.CodeNotJoined, retrySoon)
 		return nil
 	}
 	return mb
@@ -171,7 +169,7 @@ func (c *Coordinator) Allow(list []peers.ID, now time.Time) {
 	}
 	for _, mb := range c.order {
 		if !c.allowed[mb.peer] && !mb.gone() {
-			c.decline(From{mb.peer, mb.port}, c.notAllowed(mb.peer), retryJoin)
+			c.decline(From{mb.peer, mb.port}, c.notAllowed(), retryJoin)
 			c.goes(mb, MemberLost)
 		}
 	}
@@ -192,9 +190,9 @@ func (c *Coordinator) refuse(peer peers.ID) {
 	c.notify(peer, NotAllowed)
 }
 
-func (c *Coordinator) decline(by From, why string, retry time.Duration) {
+func (c *Coordinator) decline(by From, why wire.Code, retry time.Duration) {
 	if by.Reply != (Port{}) {
-		c.send(by.Reply, wire.SubscribeResult{Share: c.cfg.Share, Reason: why, Retry: retry})
+		c.send(by.Reply, wire.SubscribeResult{Share: c.cfg.Share, Reason: wire.Why(why), Retry: retry})
 	}
 }
 
@@ -232,10 +230,10 @@ func (c *Coordinator) Subscribe(by From, id share.ID, addrs []string, now time.T
 	switch {
 	case !c.allowed[by.Peer]:
 		c.refuse(by.Peer)
-		c.decline(by, c.notAllowed(by.Peer), retryJoin)
+		c.decline(by, c.notAllowed(), retryJoin)
 		return
 	case id != c.cfg.Share:
-		c.decline(by, "coordinates another share", 0)
+		c.decline(by, wire.CodeOtherShare, 0)
 		return
 	case by.Reply == Port{}:
 		return // it could not be told anything
@@ -256,11 +254,11 @@ func (c *Coordinator) Subscribe(by From, id share.ID, addrs []string, now time.T
 	c.notify(mb.peer, MemberJoined)
 }
 
-func (c *Coordinator) notAllowed(peer peers.ID) string {
+func (c *Coordinator) notAllowed() wire.Code {
 	if c.cfg.Secret != "" {
-		return "not allowed: it does not know the secret of the fleet"
+		return wire.CodeNoSecret
 	}
-	return fmt.Sprintf("not allowed: the coordinator's list does not have %s", peer)
+	return wire.CodeNotListed
 }
 
 // introduce names a new member and the others to each other. A member is no
@@ -348,7 +346,7 @@ func (c *Coordinator) forget(mb *member) {
 
 // broken ends the membership of a node that speaks of another share.
 func (c *Coordinator) broken(mb *member) {
-	c.decline(From{mb.peer, mb.port}, "sent a have-map of another share", retryJoin)
+	c.decline(From{mb.peer, mb.port}, wire.CodeBadHaves, retryJoin)
 	c.takeBack(mb)
 	c.forget(mb)
 	c.notify(mb.peer, MemberLost)
@@ -357,14 +355,14 @@ func (c *Coordinator) broken(mb *member) {
 // ---- the beginning of a run ----
 
 // waiting is why nothing new is leased to a member yet.
-func (c *Coordinator) waiting(mb *member) string {
+func (c *Coordinator) waiting(mb *member) wire.Code {
 	switch {
 	case len(c.absent) > 0:
-		return fmt.Sprintf("the coordinator has just begun, and waits up to %v for %s to return", c.settle.Sub(c.now).Round(time.Second/10), words.Count(len(c.absent), "member"))
+		return wire.CodeSettling
 	case !mb.ready:
-		return "the member has not said what it has"
+		return wire.CodeNoHaves
 	}
-	return ""
+	return 0
 }
 
 // back notes that a member of the last run has said what it has, or will not.
@@ -401,7 +399,7 @@ func (c *Coordinator) settled() {
 
 // unpark has a member ask again that was told to wait for the beginning.
 func (c *Coordinator) unpark(mb *member) {
-	if c.waiting(mb) != "" {
+	if c.waiting(mb) != 0 {
 		return
 	}
 	for _, o := range mb.outlets {

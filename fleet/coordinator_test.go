@@ -32,7 +32,7 @@ func TestTwoSourcesOfAFleetGetDisjointPieces(t *testing.T) {
 		t.Errorf("granted %d of 8 pieces", len(seen))
 	}
 	b.say(b.source("y"))
-	if r := b.granted(b.ask("y", 4)); len(r.Leases) != 0 || r.Refused != leasemgr.AllLeased.String() || r.Never {
+	if r := b.granted(b.ask("y", 4)); len(r.Leases) != 0 || r.Refused != wire.Why(wire.CodeAllLeased) || r.Never {
 		t.Errorf("granted %+v", r)
 	}
 	// What comes back is told to who was refused.
@@ -162,7 +162,7 @@ func TestAllThatWaitAreToldInTheEnd(t *testing.T) {
 	for i := range many {
 		source := peers.ID(fmt.Sprint("source", i))
 		b.say(b.source(source))
-		if r := b.granted(b.ask(source, 1)); r.Refused == "" {
+		if r := b.granted(b.ask(source, 1)); r.Refused == (wire.Reason{}) {
 			t.Fatalf("granted %+v", r)
 		}
 	}
@@ -191,10 +191,10 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	a.join(0)
 	a.say(a.source("x"))
 	r := a.granted(a.ask("x", 2, 5, 0))
-	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(ls[0].Token) != 2 || !strings.Contains(r.Refused, "1 member to return") || !strings.Contains(r.Refused, "10s") {
+	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(ls[0].Token) != 2 || r.Refused != wire.Why(wire.CodeSettling) {
 		t.Errorf("granted %+v; want what is kept and no more", r)
 	}
-	if st := f.status(); st.Waiting != r.Refused || st.Absent != 1 {
+	if st := f.status(); !strings.Contains(st.Waiting, "1 member to return") || !strings.Contains(st.Waiting, "10s") || st.Absent != 1 {
 		t.Errorf("does not say that it waits: %+v", st)
 	}
 	b.say(wire.Subscribe{Share: theShare})
@@ -238,7 +238,7 @@ func TestAMemberSaysFirstWhatItHas(t *testing.T) {
 	_, k := newTable(t, "a")
 	a := k[0]
 	a.say(wire.Subscribe{Share: theShare}, a.source("x"), a.source("y"))
-	if r := a.granted(a.ask("x", 2, 3)); len(r.Leases) != 1 || !strings.Contains(r.Refused, "has not said") {
+	if r := a.granted(a.ask("x", 2, 3)); len(r.Leases) != 1 || r.Refused != wire.Why(wire.CodeNoHaves) {
 		t.Errorf("granted %+v", r)
 	}
 	a.say(a.has(0))
@@ -386,7 +386,7 @@ func TestWhoHasNotJoinedGetsNothing(t *testing.T) {
 		t.Errorf("after a stranger: %+v", st)
 	}
 	got := stranger.say(wire.Subscribe{Share: theShare})
-	if r, ok := got[0].(wire.SubscribeResult); !ok || r.Accepted || !strings.Contains(r.Reason, "not allowed") || !strings.Contains(r.Reason, "stranger") || r.Retry == 0 {
+	if r, ok := got[0].(wire.SubscribeResult); !ok || r.Accepted || r.Reason != wire.Why(wire.CodeNotListed) || r.Retry == 0 {
 		t.Errorf("a stranger was told %+v", got)
 	}
 	stranger.by.Reply = Port{}
@@ -505,7 +505,7 @@ func TestASourceIsLeasedWhatItCanFetch(t *testing.T) {
 	fast := a.ask("fast", 2*wire.MaxLeases)
 	fast.Rate, fast.RTT = 1e9, 100*time.Millisecond
 	slow, quick := a.granted(a.ask("slow", 5000)), a.granted(fast)
-	if len(slow.Leases) == 0 || len(quick.Leases) < 10*len(slow.Leases) || slow.Refused != leasemgr.AtCapacity.String() {
+	if len(slow.Leases) == 0 || len(quick.Leases) < 10*len(slow.Leases) || slow.Refused != wire.Why(wire.CodeAtCapacity) {
 		t.Errorf("leased %d and %d; refused %q", len(slow.Leases), len(quick.Leases), slow.Refused)
 	}
 }
@@ -611,5 +611,17 @@ func TestAMemberIsPatient(t *testing.T) {
 	}
 	if asked := (peers.Patience{First: time.Second, Slack: time.Second}); MemberPatience(asked) != asked {
 		t.Errorf("%+v for %+v", MemberPatience(asked), asked)
+	}
+}
+
+// A refusal without a code would be none.
+func TestEachRefusalOfTheLeaseManagerTravels(t *testing.T) {
+	for why := leasemgr.UnknownSource; why.String() != ""; why++ {
+		if code := refusals[why]; code.String() == "" && why != leasemgr.IsPaused && why != leasemgr.Unread {
+			t.Errorf("%q does not travel", why)
+		}
+		if why == leasemgr.Unread {
+			return
+		}
 	}
 }

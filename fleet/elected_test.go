@@ -109,7 +109,7 @@ func TestWhoKnowsTheSecretIsAMember(t *testing.T) {
 	}
 	b.shows(5, theSecret)
 	b.join()
-	if got := b.granted(b.ask("x", 1)); got.Refused == "" {
+	if got := b.granted(b.ask("x", 1)); got.Refused == (wire.Reason{}) {
 		t.Error("it did not wait for the member of the run before")
 	}
 	a.shows(5, theSecret)
@@ -181,7 +181,7 @@ func TestNobodyIsWaitedForWhoMayNotComeBack(t *testing.T) {
 	f.begin()
 	ks[1].join()
 	ks[1].say(ks[1].source("x"))
-	if got := ks[1].granted(ks[1].ask("x", 1)); got.Refused == "" {
+	if got := ks[1].granted(ks[1].ask("x", 1)); got.Refused == (wire.Reason{}) {
 		t.Error("a was not waited for")
 	}
 	f.c.Allow([]peers.ID{"b"}, f.now)

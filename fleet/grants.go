@@ -9,6 +9,18 @@ import (
 
 // This file is what a Coordinator grants to members, and what it hears of these leases.
 
+// refusals are the reasons of the lease manager as they travel. A coordinator neither pauses its
+// leases nor has readers.
+var refusals = map[leasemgr.Why]wire.Code{
+	leasemgr.UnknownSource: wire.CodeNoSource,
+	leasemgr.AllVerified:   wire.CodeWhole,
+	leasemgr.IsBanned:      wire.CodeBanned,
+	leasemgr.AtCapacity:    wire.CodeAtCapacity,
+	leasemgr.NoneHere:      wire.CodeNothing,
+	leasemgr.AllLeased:     wire.CodeAllLeased,
+	leasemgr.Spared:        wire.CodeSpared,
+}
+
 // LeaseRequest is answered with one LeaseResponse, if a member asks.
 func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) {
 	mb := c.member(by, m.Share, now)
@@ -18,7 +30,7 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 	answer := wire.LeaseResponse{Share: m.Share, Source: m.Source}
 	o := c.outlets[outletID(mb.peer, m.Source)]
 	if o == nil { // it may have been introduced a moment ago
-		answer.Refused, answer.Never = "this source is no source outside the fleet", true
+		answer.Refused, answer.Never = wire.Why(wire.CodeNoSource), true
 		c.send(by.Reply, answer)
 		return
 	}
@@ -31,13 +43,13 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 			leases = append(leases, l)
 		}
 	}
-	if why := c.waiting(mb); why != "" {
+	if why := c.waiting(mb); why != 0 {
 		o.parked = true
-		answer.Refused = why
+		answer.Refused = wire.Why(why)
 	} else {
 		more, no := c.m.Acquire(o.id, int(min(m.Max, wire.MaxLeases-uint32(len(leases)))), now)
 		leases = append(leases, more...)
-		answer.Refused, answer.Never = no.String(), no.Never
+		answer.Refused, answer.Never = wire.Why(refusals[no.Reason]), no.Never
 		if !no.Until.IsZero() {
 			answer.Until = max(no.Until.Sub(now), time.Millisecond)
 		}

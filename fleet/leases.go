@@ -212,7 +212,7 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 	}
 	src.asking, src.keep, src.refused = time.Time{}, nil, r.Refused
 	src.want = max(0, src.want-len(fresh))
-	if r.Refused != "" {
+	if r.Refused != (wire.Reason{}) {
 		src.again = now.Add(cmp.Or(r.Until, askAnyway))
 	}
 }
@@ -220,7 +220,7 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 // LeasesAvailable is told that asking again may now succeed.
 func (m *Member) LeasesAvailable(by peers.ID, a wire.LeasesAvailable, now time.Time) {
 	if src := m.byID[a.Source]; src != nil && m.hears(by, a.Share, now) {
-		src.again, src.refused = time.Time{}, ""
+		src.again, src.refused = time.Time{}, wire.Reason{}
 	}
 }
 
@@ -270,9 +270,9 @@ func (m *Member) status() (line string, stuck bool) {
 	held, waiting, why := 0, 0, ""
 	for _, src := range m.order {
 		held += len(src.held)
-		if src.want > 0 && src.refused != "" {
+		if src.want > 0 && src.refused != (wire.Reason{}) {
 			waiting++
-			why = src.refused
+			why = src.refused.String()
 		}
 	}
 	line = fmt.Sprintf("%s: joined in its run %d with %s; %s may be fetched from %s outside the fleet",

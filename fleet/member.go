@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -232,7 +233,11 @@ func (m *Member) SubscribeResult(by peers.ID, r wire.SubscribeResult, now time.T
 	switch {
 	case !m.hears(by, r.Share, now):
 	case !r.Accepted:
-		m.lost(r.Reason)
+		why := r.Reason.String()
+		if r.Reason.Code == wire.CodeNotListed {
+			why += fmt.Sprintf(" (%s)", m.cfg.Self)
+		}
+		m.lost(why)
 		if r.Retry == 0 {
 			r.Retry = joinWithin
 		}
@@ -269,7 +274,7 @@ func (m *Member) lost(why string) {
 	m.news = news{}
 	clear(m.stale)
 	for _, src := range m.order {
-		src.asking, src.keep, src.again, src.refused = time.Time{}, nil, time.Time{}, ""
+		src.asking, src.keep, src.again, src.refused = time.Time{}, nil, time.Time{}, wire.Reason{}
 	}
 }
 

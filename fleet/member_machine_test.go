@@ -253,7 +253,7 @@ func (m *memberMachine) answer(id peers.ID) {
 		}
 	}
 	if len(grant) < int(a.m.Max) {
-		answer.Refused = "no more"
+		answer.Refused = wire.Why(wire.CodeNothing)
 	}
 	m.happens(func() { m.m.LeaseResponse("seat", answer, m.now) })
 	if len(answer.Leases) > 0 && rapid.Bool().Draw(m.r, "taken back") {
@@ -362,7 +362,7 @@ func TestWhateverHappensToAMember(t *testing.T) {
 				for len(m.asked[id]) > 0 {
 					m.asked[id] = m.asked[id][1:]
 					m.happens(func() {
-						m.m.LeaseResponse("seat", wire.LeaseResponse{Share: theShare, Source: id, Refused: "no more"}, m.now)
+						m.m.LeaseResponse("seat", wire.LeaseResponse{Share: theShare, Source: id, Refused: wire.Why(wire.CodeNothing)}, m.now)
 					})
 				}
 			}

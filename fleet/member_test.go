@@ -246,7 +246,7 @@ func TestARefusedMemberAsksAgain(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
 	no := d.response(0)
-	no.Refused, no.Until = "all leased", 3*time.Second
+	no.Refused, no.Until = wire.Why(wire.CodeAllLeased), 3*time.Second
 	d.respond(no)
 	d.run(3*time.Second - 1)
 	if len(d.requests) != 1 {
@@ -266,7 +266,7 @@ func TestARefusedMemberAsksAgain(t *testing.T) {
 		t.Fatalf("nobody said that it may, and it does not ask anyway: %d", len(d.requests))
 	}
 	d.respond(no)
-	if d.request(2); !strings.Contains(d.refusals[len(d.refusals)-1].String(), "all leased") {
+	if d.request(2); !strings.Contains(d.refusals[len(d.refusals)-1].String(), wire.CodeAllLeased.String()) {
 		t.Errorf("the pool is told %+v", d.refusals)
 	}
 	for _, by := range []func(){
@@ -346,7 +346,7 @@ func TestAMemberAwaitsNothingOfAnOldSeat(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
 	no := d.response(0)
-	no.Refused = "not now"
+	no.Refused = wire.Why(wire.CodeSettling)
 	d.respond(no).rejoin()
 	if len(d.requests) != 2 {
 		t.Errorf("asked %d times", len(d.requests))
@@ -455,7 +455,7 @@ func TestWhatIsLeasedEndsWithoutACoordinator(t *testing.T) {
 	d.run(2 * time.Second)
 	d.holds()
 	d.run(time.Minute)
-	if d.request(1); !strings.Contains(d.refusals[len(d.refusals)-1].String(), "waits for the coordinator of the fleet: for a test") {
+	if d.request(1); !strings.Contains(d.refusals[len(d.refusals)-1].String(), "waits for the coordinator of the fleet: \"for a test\"") {
 		t.Errorf("the pool is told %+v", d.refusals)
 	}
 }
@@ -885,18 +885,18 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	d.grant(3<<40, 3)
 	says(false, "run 3", "1 piece may")
 	no := d.response(0)
-	no.Refused = "every piece is verified"
+	no.Refused = wire.Why(wire.CodeWhole)
 	d.respond(no)
-	says(false, "nothing more for 1 of them: every piece is verified")
+	says(false, "nothing more for 1 of them: the fleet has every piece")
 	d.verified(3)
 	says(true, "0 pieces may")
 	d.do(func() { d.m.SourceUp("y", Port{Node: "here", Name: "y"}, d.now) })
 	says(false, "2 sources")
 	d.lose(5 * time.Second).run(time.Second)
-	says(true, "not joined for 1s: for a test", "goes on for 9s", "tried again in 4s")
+	says(true, "not joined for 1s: \"for a test\"", "goes on for 9s", "tried again in 4s")
 	d.run(4 * time.Second)
 	says(true, "not joined for 5s")
 	d = newDesk(t, func(c *MemberConfig) { c.Alone = time.Second })
 	d.lose(time.Hour).run(2 * time.Second)
-	says(false, "not joined for 2s: for a test; goes on alone")
+	says(false, "not joined for 2s: \"for a test\"; goes on alone")
 }

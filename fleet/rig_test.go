@@ -425,7 +425,7 @@ func (d *desk) accept() *desk {
 // lose has the coordinator refuse the member for so long.
 func (d *desk) lose(retry time.Duration) *desk {
 	return d.do(func() {
-		d.m.SubscribeResult(d.m.cfg.Coordinator, wire.SubscribeResult{Share: theShare, Reason: "for a test", Retry: retry}, d.now)
+		d.m.SubscribeResult(d.m.cfg.Coordinator, wire.SubscribeResult{Share: theShare, Reason: wire.Reason{Prose: "for a test"}, Retry: retry}, d.now)
 	})
 }
 

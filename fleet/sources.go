@@ -38,7 +38,7 @@ type origin struct {
 	asking  time.Time     // since when an answer is awaited; zero: none is
 	keep    []share.Piece // what that request asked to keep
 	again   time.Time     // refused: when to ask again
-	refused string        // why there was nothing more, last time
+	refused wire.Reason   // why there was nothing more, last time
 }
 
 // hold is a piece that may be fetched from a source.
@@ -233,8 +233,8 @@ func (s *sources) refusal(src *origin) string {
 	switch {
 	case s.seat.state != seated:
 		return "waits for the coordinator of the fleet: " + s.seat.why
-	case src.refused != "":
-		return "the coordinator of the fleet leases nothing more: " + src.refused
+	case src.refused != wire.Reason{}:
+		return "the coordinator of the fleet leases nothing more: " + src.refused.String()
 	}
 	return "waits for leases of the fleet"
 }

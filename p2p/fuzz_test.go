@@ -119,7 +119,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:len(good)-5])
 	f.Add(append(bytes.Clone(good), 0))
-	f.Add(reply(wire.Header{ID: 1, Proof: proof}, wire.Header{ID: 1, Status: wire.Gone, Reason: "changed"}))
+	f.Add(reply(wire.Header{ID: 1, Proof: proof}, wire.Header{ID: 1, Status: wire.Gone, Reason: wire.Why(wire.CodeFileChanged)}))
 	f.Add(reply(wire.Header{ID: 1, Proof: proof}, wire.Header{ID: 1}))
 	f.Add([]byte{})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})

@@ -155,10 +155,10 @@ func TestStatusesReachTheSinkAndTheLinkStays(t *testing.T) {
 	x := newMemory(t, 6<<20)
 	want := map[share.Piece]wire.Reply{
 		1: {Status: wire.Busy, Retry: 1500 * time.Millisecond, Elsewhere: true},
-		2: {Status: wire.Refused, Reason: "not for you"},
-		3: {Status: wire.Gone, Reason: "it was edited"},
+		2: {Status: wire.Refused, Reason: wire.Why(wire.CodeNotAllowed)},
+		3: {Status: wire.Gone, Reason: wire.Why(wire.CodeFileChanged)},
 		4: {Status: wire.NotFound},
-		5: {Status: wire.Gone, Reason: "in the middle"},
+		5: {Status: wire.Gone, Reason: wire.Reason{Prose: "in the middle"}},
 	}
 	x.check = func(p share.Piece) wire.Reply {
 		if p == 3 || p == 4 {

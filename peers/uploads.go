@@ -88,7 +88,7 @@ type Verdict struct {
 	Queued  bool          // wait: it comes up in what Done, Tick or Forget return, or in Elsewhere
 	Busy    bool          // tell the child to ask again after Retry
 	Retry   time.Duration // for Busy and Elsewhere
-	Refused string        // never: why, for the child
+	Refused bool          // never: it asks for more than a piece at once, for nothing, or twice
 
 	// Elsewhere: another child was just given the piece. It is to be had there
 	// soon; tell the child to ask here again after Retry, if need be.
@@ -177,10 +177,10 @@ func (u *Uploads) Serving() int { return u.serving }
 // Ask is whether a request may be served now.
 func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 	if a.Bytes <= 0 || a.Bytes > maxAsk {
-		return Verdict{Refused: "asks for more than a piece at once, or for nothing"}
+		return Verdict{Refused: true}
 	}
 	if u.jobs[a.Job] != nil {
-		return Verdict{Refused: "asked twice"}
+		return Verdict{Refused: true}
 	}
 	c := u.child(a.Child)
 	if retry, yes := u.elsewhere(&a, c, now); yes {

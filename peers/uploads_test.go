@@ -237,13 +237,13 @@ func TestFullQueueIsBusyWithATime(t *testing.T) {
 func TestNonsenseIsRefused(t *testing.T) {
 	d := newDesk(UploadConfig{})
 	for _, n := range []int{0, -1, 16<<20 + 1} {
-		if v := d.ask("a", 1, n); v.Refused == "" || v.Go || v.Queued || v.Busy {
+		if v := d.ask("a", 1, n); !v.Refused || v.Go || v.Queued || v.Busy {
 			t.Errorf("%d bytes: %+v", n, v)
 		}
 	}
 	d.hold = true
 	d.ask("a", 1, 5)
-	if v := d.u.Ask(Ask{Job: d.job, Child: "a", Key: "share", Piece: 1, Bytes: 5}, d.now); v.Refused == "" {
+	if v := d.u.Ask(Ask{Job: d.job, Child: "a", Key: "share", Piece: 1, Bytes: 5}, d.now); !v.Refused {
 		t.Errorf("the same job twice: %+v", v)
 	}
 }

@@ -140,9 +140,9 @@ func (claimed) ReadRun(share.Piece, share.Block, int, []byte) (int, error) {
 	return 0, store.ErrNotYet
 }
 
-func (m modelled) Withdraw(c *Content, why string) {
+func (m modelled) Withdraw(c *Content) {
 	m.offers.Remove(c.ID())
-	m.program.Withdraw(context.Background(), c.ID(), why)
+	m.program.Withdraw(context.Background(), c.ID(), wire.CodeFileChanged)
 }
 
 // Stop waits for the fetches to end.

@@ -160,10 +160,10 @@ func (x *Node) Part(c *Content, has func(p share.Piece) bool) *Node {
 	return x
 }
 
-// Withdraw ends the offer of content, for a reason or, with none, in the ordinary way.
-func (x *Node) Withdraw(c *Content, why string) {
+// Withdraw ends the offer of content, as a file of it changes.
+func (x *Node) Withdraw(c *Content) {
 	x.net.log.add(x.id, "withdraws %s", c.Manifest.Name)
-	x.host.Withdraw(c, why)
+	x.host.Withdraw(c)
 }
 
 // ---- what befalls a node ----

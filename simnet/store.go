@@ -112,7 +112,7 @@ func (n *Net) OnLease(f func(term uint64)) {
 	observed := n.Observe
 	n.Observe = func(d system.Delivery) {
 		observed(d)
-		if m, ok := d.Message.(wire.LeaseResponse); ok && m.Refused == "" && len(m.Leases) > 0 {
+		if m, ok := d.Message.(wire.LeaseResponse); ok && m.Refused == (wire.Reason{}) && len(m.Leases) > 0 {
 			f(uint64(m.Leases[0].Token >> 40))
 		}
 	}

@@ -40,9 +40,9 @@ type Host interface {
 	// Freeze stops the node as well as the tier can; Thaw lets it go on.
 	Freeze()
 	Thaw()
-	// Offer serves content that is whole, and Withdraw ends that.
+	// Offer serves content that is whole, and Withdraw ends that, as a file of it changes.
 	Offer(c *Content)
-	Withdraw(c *Content, why string)
+	Withdraw(c *Content)
 	// Fetch begins a fetch, whose Notify hears what happens; StopFetch ends it.
 	Fetch(f *Fetch)
 	StopFetch(f *Fetch)

@@ -23,7 +23,7 @@ type Offers struct {
 	leaving map[share.ID]bool // of sources: no longer told of, and still read
 	opening map[share.ID]int
 	reading int                     // shares that will be offered, of which the IDs are not known yet
-	gone    map[share.ID]string     // why
+	gone    map[share.ID]wire.Code  // why
 	allowed map[share.ID][]peers.ID // of sources: who alone may have them, if not default
 	allow   []peers.ID              // who alone may have the others; empty: everybody
 	onGone  func(share.ID, string)
@@ -44,7 +44,7 @@ const maxGone = 1024
 // NewOffers is Offers with nothing in it. With allow, only these peers are told of what
 // is added later, and served; but those that Add says of a share.
 func NewOffers(allow ...peers.ID) *Offers {
-	return &Offers{allow: allow, allowed: map[share.ID][]peers.ID{}, sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]string{}}
+	return &Offers{allow: allow, allowed: map[share.ID][]peers.ID{}, sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]wire.Code{}}
 }
 
 // Offered says whether a peer may subscribe to a share, which then has so many pieces, or
@@ -60,7 +60,7 @@ func (o *Offers) Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply) {
 		return s.Manifest().Layout().Pieces(), wire.Reply{}
 	case o.opening[id] > 0:
 		return 0, wire.Reply{Status: wire.Busy, Retry: retryOpening}
-	case o.reading > 0 && o.gone[id] == "":
+	case o.reading > 0 && o.gone[id] == 0:
 		return 0, stillReading
 	case o.more != nil && o.more(id):
 		return 0, wire.Reply{Status: wire.Busy, Retry: retryOpening}
@@ -69,9 +69,9 @@ func (o *Offers) Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply) {
 }
 
 // stillReading is the answer about a share that may be offered soon.
-var stillReading = wire.Reply{Status: wire.Busy, Retry: retryReading, Reason: "it is still reading files, and may have the share then"}
+var stillReading = wire.Reply{Status: wire.Busy, Retry: retryReading, Reason: wire.Why(wire.CodeReading)}
 
-var notAllowed = wire.Reply{Status: wire.Refused, NotAllowed: true, Reason: "not allowed"}
+var notAllowed = wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeNotAllowed)}
 
 // allows says whether a peer may have a share; mu is held.
 func (o *Offers) allows(id share.ID, to peers.ID) bool {
@@ -244,7 +244,7 @@ func (o *Offers) Remove(id share.ID) {
 	s := o.sources[id]
 	o.forget(id)
 	if s != nil {
-		o.remember(id, "it is not shared any more")
+		o.remember(id, wire.CodeEnded)
 	}
 	o.mu.Unlock()
 	letGo(s)
@@ -270,7 +270,7 @@ func (o *Offers) forget(id share.ID) {
 }
 
 // remember notes why a share is not here any more; mu is held.
-func (o *Offers) remember(id share.ID, why string) {
+func (o *Offers) remember(id share.ID, why wire.Code) {
 	if len(o.gone) >= maxGone {
 		for other := range o.gone {
 			delete(o.gone, other)
@@ -319,7 +319,7 @@ func (o *Offers) find(id share.ID) (Source, wire.Reply) {
 		return nil, wire.Reply{Status: wire.Busy, Retry: retryOpening}
 	}
 	if why, ok := o.gone[id]; ok {
-		return nil, wire.Reply{Status: wire.Gone, Reason: why}
+		return nil, wire.Reply{Status: wire.Gone, Reason: wire.Why(why)}
 	}
 	if o.reading > 0 {
 		return nil, stillReading
@@ -386,13 +386,13 @@ func (o *Offers) reply(id share.ID, s Source, err error) wire.Reply {
 		}
 		return wire.Reply{Status: wire.Busy, Retry: retryOpening} // it is being opened anew
 	case errors.Is(err, fs.ErrInvalid):
-		return wire.Reply{Status: wire.Refused, Reason: "the share has no such blocks"}
+		return wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeNoBlocks)}
 	case errors.Is(err, share.ErrChanged):
 		if _, fetching := s.(*Partial); fetching && !done(s) {
-			return wire.Reply{Status: wire.Gone, Reason: "its copy was changed"} // nobody's lie
+			return wire.Reply{Status: wire.Gone, Reason: wire.Why(wire.CodeCopyChanged)} // nobody's lie
 		}
 		o.end(id, s, err.Error())
-		return wire.Reply{Status: wire.Gone, Reason: "a file of the share has changed"}
+		return wire.Reply{Status: wire.Gone, Reason: wire.Why(wire.CodeFileChanged)}
 	}
 	return wire.Reply{Status: wire.Busy, Retry: retryTrouble}
 }
@@ -414,7 +414,7 @@ func (o *Offers) end(id share.ID, s Source, why string) {
 		return
 	}
 	o.forget(id)
-	o.remember(id, "a file of the share has changed")
+	o.remember(id, wire.CodeFileChanged)
 	tell := o.onGone
 	o.mu.Unlock()
 	letGo(s)

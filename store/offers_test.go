@@ -105,7 +105,7 @@ func TestAShareWhoseFileChangedIsGone(t *testing.T) {
 		t.Error("another file:", got)
 	}
 	buf := make([]byte, share.BlockSize)
-	if n, reply := o.ReadRun(id, 0, 0, 1, buf); n != 0 || reply.Status != wire.Gone || reply.Reason == "" {
+	if n, reply := o.ReadRun(id, 0, 0, 1, buf); n != 0 || reply.Status != wire.Gone || reply.Reason == (wire.Reason{}) {
 		t.Error("changed:", n, reply)
 	}
 	if got := ask(o, id, 1); got != all(wire.Gone) {

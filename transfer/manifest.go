@@ -73,9 +73,9 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), r.String()+"; asked again in ")
 	case r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
-		s.giveUp(src, "does not have the share")
+		s.giveUp(src, wire.CodeNoShare.String())
 	default:
-		src.up, src.notFound, src.denied = true, r.Status == wire.Gone, r.NotAllowed
+		src.up, src.notFound, src.denied = true, r.Status == wire.Gone, r.Status == wire.Refused && r.Reason.Code == wire.CodeNotAllowed
 		s.giveUp(src, r.String())
 	}
 }

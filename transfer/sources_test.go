@@ -319,8 +319,8 @@ func TestWhatASourceSaysOfTheList(t *testing.T) {
 	}{
 		"busy":        {wire.Reply{Status: wire.Busy, Retry: time.Millisecond}, nil, Resting, "is busy; asked again in 100 ms"},
 		"not there":   {wire.Reply{Status: wire.NotFound}, nil, Left, "does not have the share"},
-		"gone":        {wire.Reply{Status: wire.Gone, Reason: "removed"}, nil, Left, wire.Reply{Status: wire.Gone, Reason: "removed"}.String()},
-		"refused":     {wire.Reply{Status: wire.Refused, Reason: "not you"}, nil, Left, wire.Reply{Status: wire.Refused, Reason: "not you"}.String()},
+		"gone":        {wire.Reply{Status: wire.Gone, Reason: wire.Why(wire.CodeEnded)}, nil, Left, wire.Reply{Status: wire.Gone, Reason: wire.Why(wire.CodeEnded)}.String()},
+		"refused":     {wire.Reply{Status: wire.Refused, Reason: wire.Reason{Prose: "not you"}}, nil, Left, wire.Reply{Status: wire.Refused, Reason: wire.Reason{Prose: "not you"}}.String()},
 		"unreachable": {wire.Reply{}, peers.ErrUnreachable, Resting, "peer is unreachable; trying again in 1 s"},
 		"lost":        {wire.Reply{}, peers.ErrLost, Resting, "connection was lost; trying again in 1 s"},
 		"wrong":       {wire.Reply{}, fmt.Errorf("%w: nonsense", peers.ErrProtocol), Left, "broke the protocol: nonsense"},

@@ -373,8 +373,8 @@ func TestTextForPeopleIsCutToWhatMayTravel(t *testing.T) {
 		{longText[:MaxReason-1] + "ä", longText[:MaxReason-1]},
 	}
 	for _, c := range cases {
-		m, err := Parse[ShareGone](Append(nil, ShareGone{someID, c.sent}))
-		if err != nil || m.Reason != c.read {
+		m, err := Parse[ShareGone](Append(nil, ShareGone{someID, Reason{Prose: c.sent}}))
+		if err != nil || m.Reason != (Reason{Prose: c.read}) {
 			t.Errorf("%q is read as %q, %v, want %q", c.sent, m.Reason, err, c.read)
 		}
 	}

@@ -139,6 +139,8 @@ type Holding struct {
 	State   uint8 // as in Held
 	Bytes   int64
 	Expires int64 // in seconds since 1970
+	Here    int64 // bytes of its files that the depot has, while it is to come or to be mended
+	Delay   uint8 // why it does not come, a number of formats.md; 0: nothing keeps it
 }
 
 func (h *Holding) fields(c *coder) {
@@ -146,6 +148,8 @@ func (h *Holding) fields(c *coder) {
 	varint(c, 2, &h.State, 255)
 	varint(c, 3, &h.Bytes, MaxHeldBytes)
 	c.seconds(4, &h.Expires)
+	varint(c, 5, &h.Here, MaxHeldBytes)
+	varint(c, 6, &h.Delay, 255)
 }
 
 // Usage asks what the account uses. Account to depot; answered with one UsageReport.
@@ -180,7 +184,7 @@ func (*UsageReport) shareless() {}
 // an account that watches.
 type HoldingChanged struct {
 	At      int64 // the depot's clock, in seconds since 1970
-	Holding       // its Expires is 0 if the account holds no lease of the share any more
+	Holding       // its Expires is 0 if the account holds no lease of the share any more; without Here and Delay
 }
 
 func (m *HoldingChanged) fields(c *coder) {

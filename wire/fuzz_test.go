@@ -56,14 +56,16 @@ func FuzzParseManifestRequest(f *testing.F) { fuzz(f, "manifest-request") }
 func FuzzParseManifestHeader(f *testing.F)  { fuzz(f, "manifest-header", "manifest-header-gone") }
 func FuzzParseEnvelope(f *testing.F)        { fuzz(f, "envelope") }
 func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe", "subscribe-mirror") }
-func FuzzParseSubscribeResult(f *testing.F) { fuzz(f, "subscribe-result") }
+func FuzzParseSubscribeResult(f *testing.F) { fuzz(f, "subscribe-result", "subscribe-result-code") }
 func FuzzParseUnsubscribe(f *testing.F)     { fuzz(f, "unsubscribe", "unsubscribe-done") }
 func FuzzParseHaveMap(f *testing.F)         { fuzz(f, "have-map") }
 func FuzzParseHave(f *testing.F)            { fuzz(f, "have") }
-func FuzzParseShareGone(f *testing.F)       { fuzz(f, "share-gone") }
+func FuzzParseShareGone(f *testing.F)       { fuzz(f, "share-gone", "share-gone-code") }
 func FuzzParseGoodbye(f *testing.F)         { fuzz(f, "goodbye") }
 func FuzzParseLeaseRequest(f *testing.F)    { fuzz(f, "lease-request", "lease-request-source") }
-func FuzzParseLeaseResponse(f *testing.F)   { fuzz(f, "lease-response", "lease-response-source") }
+func FuzzParseLeaseResponse(f *testing.F) {
+	fuzz(f, "lease-response", "lease-response-source", "lease-response-code")
+}
 func FuzzParseLeaseProgress(f *testing.F)   { fuzz(f, "lease-progress", "lease-progress-source") }
 func FuzzParseLeaseReturned(f *testing.F)   { fuzz(f, "lease-returned", "lease-returned-source") }
 func FuzzParseLeasesAvailable(f *testing.F) { fuzz(f, "leases-available", "leases-available-source") }

@@ -43,7 +43,7 @@ func (m *LeaseRequest) fields(c *coder) {
 type LeaseResponse struct {
 	Share   share.ID
 	Leases  []Lease       // at most MaxLeases
-	Refused string        // why there are none; for people, at most MaxReason bytes
+	Refused Reason        // why there are none, or no more
 	Until   time.Duration // refused: ask again after; 0 to wait for LeasesAvailable
 	Never   bool          // refused: do not ask again
 	Source  peers.ID
@@ -52,10 +52,11 @@ type LeaseResponse struct {
 func (m *LeaseResponse) fields(c *coder) {
 	c.share(1, &m.Share)
 	items(c, 2, &m.Leases, MaxLeases, (*Lease).fields)
-	c.prose(3, &m.Refused, MaxReason)
+	c.prosed(3, &m.Refused)
 	c.ms(4, &m.Until)
 	c.bool(5, &m.Never)
 	c.peer(6, &m.Source)
+	c.coded(7, &m.Refused)
 }
 
 // Lease is a piece lease as it travels: with the time that is left of it.

@@ -26,7 +26,6 @@ func AppendManifestHeader(dst []byte, p Reply, size int64) []byte {
 	if p.Status != OK {
 		size = 0
 	}
-	p.NotAllowed = p.NotAllowed && p.Status == Refused
 	c.manifestHeader(&p, &size)
 	return c.b
 }
@@ -38,7 +37,6 @@ func ParseManifestHeader(b []byte) (p Reply, size int64, err error) {
 	for c.next() {
 		c.manifestHeader(&p, &size)
 	}
-	p.NotAllowed = p.NotAllowed && p.Status == Refused
 	c.need((p.Status == OK) == (size > 0), "manifest header: %d bytes with status %v", size, p.Status)
 	return p, size, c.err
 }
@@ -46,5 +44,6 @@ func ParseManifestHeader(b []byte) (p Reply, size int64, err error) {
 func (c *coder) manifestHeader(p *Reply, size *int64) {
 	c.reply(1, &p.Status, &p.Retry, &p.Reason)
 	varint(c, 4, size, share.MaxManifest)
-	c.bool(5, &p.NotAllowed)
+	c.notAllowed(5, &p.Reason)
+	c.coded(6, &p.Reason)
 }

@@ -108,6 +108,8 @@ const (
 
 var (
 	longText   = strings.Repeat("x", MaxReason)
+	longReason = Reason{255, longText}
+	newReason  = Reason{200, "not yet known"} // the sentences of known codes may still change
 	longPeer   = peers.ID(strings.Repeat("p", MaxPeerID))
 	longAddrs  = repeat(MaxAddrs, strings.Repeat("a", MaxAddr))
 	proof, raw = proofOf(16)
@@ -132,26 +134,30 @@ var codecs = []codec{
 		Header{ID: maxToken, Proof: maxProof, First: 252, Count: 4, Bytes: MaxRun, Last: true},
 		&pb.PieceHeader{Id: 7, Proof: raw, First: 4, Count: 4, Bytes: MaxRun, Last: true}),
 	of("piece-header-busy", AppendHeader, ParseHeader, drawHeader,
-		Header{ID: 8, Status: Busy, Retry: 1500 * time.Millisecond, Reason: "too many at once", Last: true},
-		Header{ID: maxToken, Status: Refused, Retry: MaxDuration, Reason: longText, Last: true},
+		Header{ID: 8, Status: Busy, Retry: 1500 * time.Millisecond, Reason: Reason{Prose: "too many at once"}, Last: true},
+		Header{ID: maxToken, Status: Refused, Retry: MaxDuration, Reason: longReason, Last: true},
 		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_BUSY, RetryMs: 1500, Reason: "too many at once", Last: true}),
 	of("piece-header-elsewhere", AppendHeader, ParseHeader, drawHeader,
 		Header{ID: 8, Status: Busy, Retry: 1500 * time.Millisecond, Last: true, Elsewhere: true},
-		Header{ID: maxToken, Status: Busy, Retry: MaxDuration, Reason: longText, Last: true, Elsewhere: true},
+		Header{ID: maxToken, Status: Busy, Retry: MaxDuration, Reason: longReason, Last: true, Elsewhere: true},
 		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_BUSY, RetryMs: 1500, Last: true, Elsewhere: true}),
+	of("piece-header-code", AppendHeader, ParseHeader, drawHeader,
+		Header{ID: 8, Status: Gone, Reason: newReason, Last: true},
+		Header{ID: maxToken, Status: Gone, Retry: MaxDuration, Reason: longReason, Last: true},
+		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_GONE, Reason: "not yet known", Code: 200, Last: true}),
 	of("manifest-request", AppendManifestRequest, ParseManifestRequest, drawID,
 		someID, someID, &pb.ManifestRequest{Share: someID.Bytes()}),
 	of("manifest-header", appendManifestHeader, parseManifestHeader, drawManifestHeader,
 		manifestHeader{size: 123_456}, manifestHeader{size: share.MaxManifest},
 		&pb.ManifestHeader{Size: 123_456}),
 	of("manifest-header-gone", appendManifestHeader, parseManifestHeader, drawManifestHeader,
-		manifestHeader{reply: Reply{Status: Gone, Retry: time.Second, Reason: "datei verändert"}},
-		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longText}},
+		manifestHeader{reply: Reply{Status: Gone, Retry: time.Second, Reason: Reason{Prose: "datei verändert"}}},
+		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longReason}},
 		&pb.ManifestHeader{Status: pb.Status_STATUS_GONE, RetryMs: 1000, Reason: "datei verändert"}),
-	of("manifest-header-not-allowed", appendManifestHeader, parseManifestHeader, drawManifestHeader,
-		manifestHeader{reply: Reply{Status: Refused, NotAllowed: true}},
-		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longText, NotAllowed: true}},
-		&pb.ManifestHeader{Status: pb.Status_STATUS_REFUSED, NotAllowed: true}),
+	of("manifest-header-code", appendManifestHeader, parseManifestHeader, drawManifestHeader,
+		manifestHeader{reply: Reply{Status: Refused, Reason: newReason}},
+		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longReason}},
+		&pb.ManifestHeader{Status: pb.Status_STATUS_REFUSED, Reason: "not yet known", Code: 200}),
 	of("envelope", AppendEnvelope, ParseEnvelope, drawEnvelope,
 		Envelope{Kind: KindTell, To: "seeder", Token: 5, Reply: 9, Type: TypeGoodbye, Payload: []byte{1, 2, 3}, Credit: 64},
 		Envelope{Kind: KindUnsupported, To: strings.Repeat("n", MaxName), Token: maxToken, Reply: maxToken, Type: 1<<32 - 1, Payload: make([]byte, MaxPayload), Credit: 1<<32 - 1},
@@ -165,14 +171,14 @@ var codecs = []codec{
 		Subscribe{someID, longAddrs, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr}, Mirror: true}),
 	of("subscribe-result", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
-		SubscribeResult{someID, true, "full", 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}, false},
-		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
+		SubscribeResult{someID, true, Reason{Prose: "full"}, 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
+		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
 		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Reason: "full", RetryMs: 30_000,
 			Children: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
-	of("subscribe-result-not-allowed", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
-		SubscribeResult{Share: someID, NotAllowed: true},
-		SubscribeResult{someID, true, longText, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
-		&pb.SubscribeResult{Share: someID.Bytes(), NotAllowed: true}),
+	of("subscribe-result-code", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
+		SubscribeResult{Share: someID, Reason: newReason},
+		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
+		&pb.SubscribeResult{Share: someID.Bytes(), Reason: "not yet known", Code: 200}),
 	of("unsubscribe", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
 		Unsubscribe{Share: someID}, Unsubscribe{someID, true}, &pb.Unsubscribe{Share: someID.Bytes()}),
 	of("unsubscribe-done", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
@@ -186,8 +192,11 @@ var codecs = []codec{
 		Have{someID, repeat(MaxHave, share.Piece(maxPiece))},
 		&pb.Have{Share: someID.Bytes(), Pieces: []uint32{0, 127, 128, maxPiece}}),
 	of("share-gone", Append[ShareGone], Parse[ShareGone], drawShareGone,
-		ShareGone{someID, "a file changed"}, ShareGone{someID, longText},
+		ShareGone{someID, Reason{Prose: "a file changed"}}, ShareGone{someID, longReason},
 		&pb.ShareGone{Share: someID.Bytes(), Reason: "a file changed"}),
+	of("share-gone-code", Append[ShareGone], Parse[ShareGone], drawShareGone,
+		ShareGone{someID, newReason}, ShareGone{someID, longReason},
+		&pb.ShareGone{Share: someID.Bytes(), Reason: "not yet known", Code: 200}),
 	of("goodbye", Append[Goodbye], Parse[Goodbye], drawShareOnly[Goodbye],
 		Goodbye{someID}, Goodbye{someID}, &pb.Goodbye{Share: someID.Bytes()}),
 	of("lease-request", Append[LeaseRequest], Parse[LeaseRequest], drawLeaseRequest,
@@ -195,8 +204,8 @@ var codecs = []codec{
 		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, share.Piece(maxPiece))},
 		&pb.LeaseRequest{Share: someID.Bytes(), Max: 400, Rate: 12_500_000, RttMs: 80}),
 	of("lease-response", Append[LeaseResponse], Parse[LeaseResponse], drawLeaseResponse,
-		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second, Hedge: true, Begun: true}, {}}, "all leased", time.Minute, true, ""},
-		LeaseResponse{someID, repeat(MaxLeases, Lease{maxPiece, maxToken, MaxDuration, true, true}), longText, MaxDuration, true, longPeer},
+		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second, Hedge: true, Begun: true}, {}}, Reason{Prose: "all leased"}, time.Minute, true, ""},
+		LeaseResponse{someID, repeat(MaxLeases, Lease{maxPiece, maxToken, MaxDuration, true, true}), longReason, MaxDuration, true, longPeer},
 		&pb.LeaseResponse{Share: someID.Bytes(), Leases: []*pb.Lease{{Piece: 3, Token: 1<<40 | 17, ExpiresMs: 5000, Hedge: true, Begun: true}, {}},
 			Refused: "all leased", UntilMs: 60_000, Never: true}),
 	of("lease-progress", Append[LeaseProgress], Parse[LeaseProgress], drawLeaseProgress,
@@ -223,10 +232,14 @@ var codecs = []codec{
 		LeaseRequest{someID, 1<<32 - 1, maxToken, MaxDuration, longPeer, repeat(MaxLeases, share.Piece(maxPiece))},
 		&pb.LeaseRequest{Share: someID.Bytes(), Max: 400, Rate: 12_500_000, RttMs: 80, Source: somePeer, Keep: []uint32{3, 300}}),
 	of("lease-response-source", Append[LeaseResponse], Parse[LeaseResponse], drawLeaseResponse,
-		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second}}, "all leased", time.Minute, true, somePeer},
-		LeaseResponse{someID, nil, longText, MaxDuration, true, longPeer},
+		LeaseResponse{someID, []Lease{{Piece: 3, Token: 1<<40 | 17, Expires: 5 * time.Second}}, Reason{Prose: "all leased"}, time.Minute, true, somePeer},
+		LeaseResponse{someID, nil, longReason, MaxDuration, true, longPeer},
 		&pb.LeaseResponse{Share: someID.Bytes(), Leases: []*pb.Lease{{Piece: 3, Token: 1<<40 | 17, ExpiresMs: 5000}},
 			Refused: "all leased", UntilMs: 60_000, Never: true, Source: somePeer}),
+	of("lease-response-code", Append[LeaseResponse], Parse[LeaseResponse], drawLeaseResponse,
+		LeaseResponse{Share: someID, Refused: newReason, Source: somePeer},
+		LeaseResponse{someID, nil, longReason, MaxDuration, true, longPeer},
+		&pb.LeaseResponse{Share: someID.Bytes(), Refused: "not yet known", Source: somePeer, Code: 200}),
 	of("lease-progress-source", Append[LeaseProgress], Parse[LeaseProgress], drawLeaseProgress,
 		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}}, somePeer}, LeaseProgress{someID, nil, longPeer},
 		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}}, Source: somePeer}),
@@ -282,16 +295,19 @@ var codecs = []codec{
 		&pb.Held{Share: someID.Bytes(), At: 1_900_000_000, Refused: 7, Room: 9, RetryMs: 60_000, Current: someID.Bytes(), Coming: otherID.Bytes()}),
 	of("holdings", Append[Holdings], Parse[Holdings], drawHoldings, Holdings{someID}, Holdings{someID}, &pb.Holdings{After: someID.Bytes()}),
 	of("holdings-page", Append[HoldingsPage], Parse[HoldingsPage], drawHoldingsPage,
-		HoldingsPage{1_900_000_000, 1, []Holding{{someID, 2, 53_248, 2_000_000_000}, {Share: otherID}}, true},
-		HoldingsPage{maxSeconds, 255, repeat(MaxHoldings, Holding{someID, 255, MaxHeldBytes, maxSeconds}), true},
+		HoldingsPage{1_900_000_000, 1, []Holding{{someID, 2, 53_248, 2_000_000_000, 0, 0}, {Share: otherID}}, true},
+		HoldingsPage{maxSeconds, 255, repeat(MaxHoldings, Holding{someID, 255, MaxHeldBytes, maxSeconds, MaxHeldBytes, 255}), true},
 		&pb.HoldingsPage{At: 1_900_000_000, Refused: 1, More: true, Items: []*pb.HoldingsPage_Item{
 			{Share: someID.Bytes(), State: 2, Bytes: 53_248, Expires: 2_000_000_000}, {Share: otherID.Bytes()}}}),
+	of("holdings-page-coming", Append[HoldingsPage], Parse[HoldingsPage], drawHoldingsPage,
+		HoldingsPage{At: 1_900_000_000, Items: []Holding{{someID, 1, 53_248, 2_000_000_000, 9_000, 2}}}, HoldingsPage{At: maxSeconds},
+		&pb.HoldingsPage{At: 1_900_000_000, Items: []*pb.HoldingsPage_Item{{Share: someID.Bytes(), State: 1, Bytes: 53_248, Expires: 2_000_000_000, Here: 9_000, Delay: 2}}}),
 	of("usage", Append[Usage], Parse[Usage], drawUsage, Usage{true}, Usage{true}, &pb.Usage{Watch: true}),
 	of("usage-report", Append[UsageReport], Parse[UsageReport], drawUsageReport,
 		UsageReport{1_900_000_000, 1, 53_248, 1 << 30, 2_678_400, true}, UsageReport{maxSeconds, 255, MaxHeldBytes, MaxHeldBytes, maxSeconds, true},
 		&pb.UsageReport{At: 1_900_000_000, Refused: 1, Used: 53_248, Quota: 1 << 30, MaxLease: 2_678_400, Complete: true}),
 	of("holding-changed", Append[HoldingChanged], Parse[HoldingChanged], drawHoldingChanged,
-		HoldingChanged{1_900_000_000, Holding{someID, 3, 53_248, 2_000_000_000}}, HoldingChanged{maxSeconds, Holding{someID, 255, MaxHeldBytes, maxSeconds}},
+		HoldingChanged{1_900_000_000, Holding{someID, 3, 53_248, 2_000_000_000, 0, 0}}, HoldingChanged{maxSeconds, Holding{someID, 255, MaxHeldBytes, maxSeconds, 0, 0}},
 		&pb.HoldingChanged{Share: someID.Bytes(), At: 1_900_000_000, State: 3, Bytes: 53_248, Expires: 2_000_000_000}),
 }
 
@@ -356,8 +372,17 @@ func drawPieceFrame(t *rapid.T) PieceFrame {
 	}}
 }
 
+// drawReason draws a reason as it is read: a code that is known, or prose.
+func drawReason(t *rapid.T) Reason {
+	r := Reason{Code: Code(rapid.Uint8().Draw(t, "code"))}
+	if r.Code.String() == "" {
+		r.Prose = text(MaxReason).Draw(t, "prose")
+	}
+	return r
+}
+
 func drawReply(t *rapid.T) Reply {
-	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), text(MaxReason).Draw(t, "reason"), false, false} // Elsewhere is of pieces only, NotAllowed of manifests
+	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), drawReason(t), false} // Elsewhere is of pieces only
 }
 
 func drawHeader(t *rapid.T) Header {
@@ -380,9 +405,7 @@ func drawHeader(t *rapid.T) Header {
 
 func drawManifestHeader(t *rapid.T) manifestHeader {
 	if drawBool(t) {
-		r := drawReply(t)
-		r.NotAllowed = r.Status == Refused && drawBool(t)
-		return manifestHeader{reply: r}
+		return manifestHeader{reply: drawReply(t)}
 	}
 	return manifestHeader{size: rapid.Int64Range(1, share.MaxManifest).Draw(t, "size")}
 }
@@ -406,10 +429,10 @@ func drawSubscribe(t *rapid.T) Subscribe {
 }
 
 func drawSubscribeResult(t *rapid.T) SubscribeResult {
-	return SubscribeResult{drawID(t), drawBool(t), text(MaxReason).Draw(t, "reason"), drawMS(t),
+	return SubscribeResult{drawID(t), drawBool(t), drawReason(t), drawMS(t),
 		drawList(t, "children", MaxChildren, func(t *rapid.T) peers.Addr {
 			return peers.Addr{ID: peers.ID("p" + text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
-		}), drawBool(t)}
+		})}
 }
 
 func drawHaveMap(t *rapid.T) HaveMap {
@@ -429,7 +452,7 @@ func drawHaveMap(t *rapid.T) HaveMap {
 func drawHave(t *rapid.T) Have { return Have{drawID(t), drawList(t, "pieces", MaxHave, drawPiece)} }
 
 func drawShareGone(t *rapid.T) ShareGone {
-	return ShareGone{drawID(t), text(MaxReason).Draw(t, "reason")}
+	return ShareGone{drawID(t), drawReason(t)}
 }
 
 func drawLeaseRequest(t *rapid.T) LeaseRequest {
@@ -440,7 +463,7 @@ func drawLeaseRequest(t *rapid.T) LeaseRequest {
 func drawLeaseResponse(t *rapid.T) LeaseResponse {
 	return LeaseResponse{drawID(t), drawList(t, "leases", MaxLeases, func(t *rapid.T) Lease {
 		return Lease{drawPiece(t), drawToken(t), drawMS(t), drawBool(t), drawBool(t)}
-	}), text(MaxReason).Draw(t, "refused"), drawMS(t), drawBool(t), drawSource(t)}
+	}), drawReason(t), drawMS(t), drawBool(t), drawSource(t)}
 }
 
 func drawLeaseProgress(t *rapid.T) LeaseProgress {
@@ -524,7 +547,7 @@ func drawHeld(t *rapid.T) Held {
 }
 
 func drawHolding(t *rapid.T) Holding {
-	return Holding{drawID(t), rapid.Uint8().Draw(t, "state"), drawNumber(t, MaxHeldBytes), drawNumber(t, maxSeconds)}
+	return Holding{drawID(t), rapid.Uint8().Draw(t, "state"), drawNumber(t, MaxHeldBytes), drawNumber(t, maxSeconds), drawNumber(t, MaxHeldBytes), rapid.Uint8().Draw(t, "delay")}
 }
 
 func drawHoldings(t *rapid.T) Holdings { return Holdings{drawOtherID(t)} }
@@ -541,5 +564,7 @@ func drawUsageReport(t *rapid.T) UsageReport {
 }
 
 func drawHoldingChanged(t *rapid.T) HoldingChanged {
-	return HoldingChanged{drawNumber(t, maxSeconds), drawHolding(t)}
+	h := drawHolding(t)
+	h.Here, h.Delay = 0, 0
+	return HoldingChanged{drawNumber(t, maxSeconds), h}
 }

@@ -90,7 +90,7 @@ type Header struct {
 	ID     uint64 // of the request
 	Status Status
 	Retry  time.Duration // Busy: ask again after
-	Reason string        // Refused, Gone: for people; at most MaxReason bytes
+	Reason Reason        // Busy, Refused, Gone
 	Proof  []share.Hash  // of all blocks of the piece, if asked for; in the first header only
 	First  share.Block   // first block of the run
 	Count  int           // blocks of the run; 0 for a header with nothing behind it
@@ -114,6 +114,7 @@ func (h *Header) fields(c *coder) {
 	varint(c, 8, &h.Bytes, MaxRun)
 	c.bool(9, &h.Last)
 	c.bool(10, &h.Elsewhere)
+	c.coded(11, &h.Reason)
 }
 
 // settle sets what follows from the status.
@@ -152,8 +153,8 @@ func ParseHeader(b []byte) (Header, error) {
 }
 
 // reply is a status and what goes with it, in the fields from num on.
-func (c *coder) reply(num protowire.Number, s *Status, retry *time.Duration, reason *string) {
+func (c *coder) reply(num protowire.Number, s *Status, retry *time.Duration, reason *Reason) {
 	varint(c, num, s, uint64(Refused))
 	c.ms(num+1, retry)
-	c.prose(num+2, reason, MaxReason)
+	c.prosed(num+2, reason)
 }

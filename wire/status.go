@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -39,25 +40,19 @@ func (s Status) String() string {
 type Reply struct {
 	Status Status
 	Retry  time.Duration // Busy: ask again after
-	Reason string        // Refused, Gone: for people
+	Reason Reason        // Busy, Refused, Gone
 	// Elsewhere, with Busy: only for this piece. It was just given to another
 	// child, and is to be had there soon. In replies to requests for pieces.
 	Elsewhere bool
-	// NotAllowed, with Refused: the share is here, for peers that its owner named, and
-	// the asker is none of them. In replies to requests for manifests.
-	NotAllowed bool
 }
 
 // String is what a reply says of who gave it, in words for people.
 func (r Reply) String() string {
 	s := [...]string{"serves it", "does not have it", "no longer has the share", "is busy", "refuses"}[min(r.Status, Refused)]
-	if r.NotAllowed {
-		return "does not allow this node to have the share"
+	if r.Reason.Prose != "" {
+		s += ": " + r.Reason.String()
 	}
-	if r.Reason != "" {
-		s += ": " + r.Reason
-	}
-	return s
+	return cmp.Or(r.Reason.Code.String(), s)
 }
 
 // Limits of the wire. What passes one resets the stream.

@@ -36,22 +36,20 @@ func (m *Subscribe) fields(c *coder) {
 type SubscribeResult struct {
 	Share    share.ID
 	Accepted bool
-	Reason   string        // refused: for people; at most MaxReason bytes
+	Reason   Reason        // refused
 	Retry    time.Duration // refused: ask again after; 0 for never
 	Children []peers.Addr  // others that fetch the share, or serve it on; the first MaxChildren are sent
-	// NotAllowed, if refused: the share is here, for peers that its owner named, and the
-	// subscriber is none of them.
-	NotAllowed bool
 }
 
 func (m *SubscribeResult) fields(c *coder) {
 	c.share(1, &m.Share)
 	c.bool(2, &m.Accepted)
-	c.prose(3, &m.Reason, MaxReason)
+	c.prosed(3, &m.Reason)
 	c.ms(4, &m.Retry)
 	m.Children = firstOf(m.Children, MaxChildren)
 	c.peers(5, &m.Children, MaxChildren)
-	c.bool(6, &m.NotAllowed)
+	c.notAllowed(6, &m.Reason)
+	c.coded(7, &m.Reason)
 }
 
 // Unsubscribe ends a subscription. Child to source.
@@ -96,12 +94,13 @@ func (m *Have) fields(c *coder) {
 // ShareGone says that a share is no longer offered. Source to child.
 type ShareGone struct {
 	Share  share.ID
-	Reason string // for people; at most MaxReason bytes
+	Reason Reason
 }
 
 func (m *ShareGone) fields(c *coder) {
 	c.share(1, &m.Share)
-	c.prose(2, &m.Reason, MaxReason)
+	c.prosed(2, &m.Reason)
+	c.coded(3, &m.Reason)
 }
 
 // Goodbye says that the sender leaves in good order and wants nothing more of the

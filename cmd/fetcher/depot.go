@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -211,7 +209,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 	}}
 	c.Flags().StringVar(&fl.quota, "quota", "10G", "let it hold this many bytes, `SIZE`, such as 500M or 50G")
 	c.Flags().StringVar(&fl.name, "name", "", "call the account `NAME` (default the peer ID)")
-	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 744h (default 31 days)")
+	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 31d (default 31 days)")
 	return c
 }
 
@@ -241,7 +239,7 @@ func (a depots) accountSetCommand() *cobra.Command {
 			})
 		}}
 	c.Flags().StringVar(&fl.quota, "quota", "", "let it hold this many bytes, `SIZE`, such as 500M or 50G")
-	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 744h")
+	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 31d")
 	c.Flags().StringVar(&fl.addKey, "add-key", "", "let this `PEER` speak for the account too")
 	c.Flags().StringVar(&fl.removeKey, "remove-key", "", "let this `PEER` speak for it no more")
 	return c
@@ -278,18 +276,37 @@ func (a depots) usageCommand() *cobra.Command {
 func (a depots) printAccounts(all []api.Account) error {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACCOUNT\tUSED\tQUOTA\tLONGEST LEASE\tKEYS")
+	fmt.Fprintln(w, "ACCOUNT\tUSED\tQUOTA\tLONGEST\tKEYS")
 	for _, x := range all {
 		a.out.write("account", x)
-		fmt.Fprintf(w, "%s\t%s%s\t%s\t%v\t%s\n", printable(x.Name), share.Size(x.Used), either(x.Complete, "", " or more"), share.Size(x.Quota),
-			time.Duration(x.MaxLease)*time.Second, printable(strings.Join(x.Keys, " ")))
+		var keys []string
+		for _, k := range x.Keys {
+			if k != x.Name {
+				keys = append(keys, shortly(k))
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%s\n", accountName(x.Name), share.Size(x.Used), either(x.Complete, "", "+"), share.Size(x.Quota),
+			words.Duration(time.Duration(x.MaxLease)*time.Second), printable(strings.Join(keys, " ")))
 	}
 	w.Flush()
+	if slices.ContainsFunc(all, func(x api.Account) bool { return !x.Complete }) {
+		fmt.Fprintln(a.stderr, "+: the first look at the disk is not done, and there may be more")
+	}
 	return a.print(b.String())
 }
 
+// accountName is what an account is called, in a table: of a peer ID or another long name
+// the end, by which commands know it too.
+func accountName(name string) string {
+	if len(name) > 24 {
+		name = shortly(name)
+	}
+	return printable(name)
+}
+
 func (a depots) leasesCommand() *cobra.Command {
-	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", Long: `List the live leases, or those of some accounts. A SHARE is the end of its ID;
+--json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			if len(args) == 0 {
 				all, err := c.Accounts(cmd.Context())
@@ -302,7 +319,7 @@ func (a depots) leasesCommand() *cobra.Command {
 			}
 			var b strings.Builder
 			w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "SHARE\tACCOUNT\tSTATE\tBYTES\tEXPIRES")
+			fmt.Fprintln(w, "SHARE\tSTATE\tSIZE\tENDS\tACCOUNT")
 			for _, name := range args {
 				leases, err := c.Leases(cmd.Context(), name)
 				if err != nil {
@@ -310,179 +327,11 @@ func (a depots) leasesCommand() *cobra.Command {
 				}
 				for _, l := range leases {
 					a.out.write("storage_lease", l)
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Share, printable(l.Account), l.State, share.Size(l.Bytes), l.Expires.Local().Format(time.DateTime))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", shortly(l.Share), l.State, share.Size(l.Bytes), l.Expires.Local().Format(minutes), accountName(l.Account))
 				}
 			}
 			w.Flush()
 			return a.print(b.String())
 		})
 	}}
-}
-
-// ---- what others keep for this node ----
-
-func (a depots) holdCommand() *cobra.Command {
-	var on, long string
-	var wait bool
-	c := &cobra.Command{
-		Use: "hold ENTRY|PATH", Short: "Have a depot keep a share of this node for a time", Args: exactly("ENTRY or PATH"),
-		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
-is added to the node first. The depot fetches it from this node, so both must
-run until it has all of it; --wait waits for that. Its owner must have let this
-node in, with fetcher depot account add.
-
-The lease ends after --for; hold again to renew it.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := named(cmd, on); err != nil {
-				return err
-			}
-			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], on, long, wait) })
-		},
-	}
-	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
-	c.Flags().StringVar(&long, "for", "", "have it kept for this `TIME`, such as 744h (default 31 days)")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until the depot has all of it")
-	return c
-}
-
-func (a depots) hold(ctx context.Context, c *api.Client, what, on, long string, wait bool) error {
-	entry, err := strconv.ParseInt(what, 10, 64)
-	if err != nil {
-		if entry, err = a.addPath(ctx, c, what); err != nil {
-			return err
-		}
-	}
-	h, err := c.Hold(ctx, api.Hold{Entry: entry, Depot: on, For: long})
-	if err != nil {
-		return err
-	}
-	for wait && h.State != "stable" {
-		a.stderr.show(fmt.Sprintf("the depot fetches it: %s", h.State), nil, false)
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return cause(ctx)
-		}
-		all, err := c.Holdings(ctx, on)
-		if err != nil {
-			return err
-		}
-		found := false
-		for _, x := range all {
-			if x.Share == h.Share {
-				h, found = x, true
-			}
-		}
-		if !found {
-			a.stderr.clear()
-			return fmt.Errorf("the depot keeps the share no more: its lease was ended there")
-		}
-	}
-	a.stderr.clear()
-	a.granted(h, on, long)
-	return a.printHeld([]api.Held{h})
-}
-
-// named says whether the depot that a command asks is named, as it can be.
-func named(cmd *cobra.Command, on string) error {
-	switch _, err := share.ParseAddr(on); {
-	case on == "":
-		return usageError{fmt.Errorf("%s needs --on ADDR, the depot's address; see %s --help", cmd.Name(), cmd.CommandPath())}
-	case err != nil:
-		return usageError{fmt.Errorf("--on %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/ID", on)}
-	}
-	return nil
-}
-
-// granted says what a depot has granted, if it is not what was asked for, and how
-// others get the share from there.
-func (a depots) granted(h api.Held, on, long string) {
-	if asked, err := time.ParseDuration(long); err == nil && !h.Expires.IsZero() {
-		switch got := h.Expires.Sub(h.At); {
-		case got < asked-time.Minute:
-			fmt.Fprintf(a.stderr, "the depot grants %v and no more\n", got.Round(time.Hour))
-		case got > asked+time.Minute:
-			fmt.Fprintf(a.stderr, "the lease was longer already, and stays so\n")
-		}
-	}
-	fmt.Fprintf(a.stderr, "others get it from there with: fetcher fetch %s --peer %s\n", h.Share, on)
-}
-
-// addPath is the entry that serves a path.
-func (a depots) addPath(ctx context.Context, c *api.Client, path string) (int64, error) {
-	at, err := filepath.Abs(path)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := os.Stat(at); err != nil {
-		return 0, usageError{fmt.Errorf("%q is neither the number of an entry nor an existing path", path)}
-	}
-	all, err := c.Entries(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range all {
-		if len(e.Paths) == 1 && e.Paths[0] == at || e.Path == at {
-			_, err := a.await(ctx, c, e)
-			return e.ID, err
-		}
-	}
-	e, err := c.Add(ctx, api.Add{Paths: []string{at}})
-	if err == nil {
-		e, err = a.await(ctx, c, e)
-	}
-	return e.ID, err
-}
-
-func (a depots) holdingsCommand() *cobra.Command {
-	var on string
-	c := &cobra.Command{Use: "holdings", Short: "List what this node holds at a depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if err := named(cmd, on); err != nil {
-			return err
-		}
-		return a.asking(cmd.Context(), func(c *api.Client) error {
-			all, err := c.Holdings(cmd.Context(), on)
-			if err != nil {
-				return err
-			}
-			return a.printHeld(all)
-		})
-	}}
-	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
-	return c
-}
-
-func (a depots) releaseCommand() *cobra.Command {
-	var on string
-	c := &cobra.Command{Use: "release SHARE", Short: "End a lease at a depot, which may remove the share then", Args: exactly("SHARE"), RunE: func(cmd *cobra.Command, args []string) error {
-		if err := named(cmd, on); err != nil {
-			return err
-		}
-		return a.asking(cmd.Context(), func(c *api.Client) error {
-			h, err := c.Release(cmd.Context(), api.Release{Share: args[0], Depot: on})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
-			return a.printHeld([]api.Held{h})
-		})
-	}}
-	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
-	return c
-}
-
-func (a depots) printHeld(all []api.Held) error {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tBYTES\tEXPIRES")
-	for _, h := range all {
-		a.out.write("hold", h)
-		until := "ended"
-		if !h.Expires.IsZero() {
-			until = h.Expires.Local().Format(time.DateTime)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", h.Share, h.Depot, h.State, share.Size(h.Bytes), until)
-	}
-	w.Flush()
-	return a.print(b.String())
 }

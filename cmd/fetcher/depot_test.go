@@ -12,6 +12,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 )
 
 // on runs a command of a node to its end.
@@ -73,8 +74,11 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	owner := startNode(t, t.TempDir(), "--limit-up", "8M")
 	at := keeper.status().Addrs[0]
 
-	if r := owner.on("hold", src, "--on", at); r.code == 0 || !strings.Contains(r.stderr, "fetcher depot account add") {
+	if r := owner.on("hold", src, "--on", at); r.code != exitNotAllowed || !strings.Contains(r.stderr, "fetcher depot account add") {
 		t.Errorf("a stranger's hold: exit %d, %s", r.code, r.stderr)
+	}
+	if s := owner.status(); s.Entries != 0 {
+		t.Errorf("a hold that is refused leaves %d entries", s.Entries)
 	}
 	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
 	keeper.sure("depot", "gc", "on")
@@ -92,7 +96,9 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 			})
 		}
 	}
-	owner.sure("hold", src, "--on", at, "--wait")
+	if r := owner.sure("hold", src, "--on", at, "--wait"); !namesBoth(t, r, owner.status().Peer, keeper.status().Peer) {
+		t.Errorf("the ticket does not name both: %+v", r.lines)
+	}
 	leases, err := keeper.client.Leases(t.Context(), "owner")
 	must(t, err)
 	if len(leases) != 1 || leases[0].State != "stable" {
@@ -122,7 +128,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	}
 	keeper.until("the first cycle is done", func() (bool, error) { d, err := keeper.client.Depot(t.Context()); return d.Complete, err })
 	keeper.sure("depot", "gc", "off")
-	owner.sure("release", entry.Share, "--on", at)
+	owner.sure("release", "photos", "--on", at)
 	if r, err := keeper.client.Rehearse(t.Context()); err != nil || r.Removable != 1 || r.RemovableB != leases[0].Bytes || r.Expired != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -146,6 +152,21 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 		}
 	}
 	keeper.sure("depot", "account", "rm", "owner")
+}
+
+// namesBoth says whether the ticket that a hold ends with names two peers.
+func namesBoth(t *testing.T, r result, peers ...string) bool {
+	t.Helper()
+	for _, l := range r.lines {
+		if l.Type != "hold" {
+			continue
+		}
+		ticket, err := share.Parse(l.Ticket)
+		must(t, err)
+		at := fmt.Sprint(ticket.Peers)
+		return strings.Contains(at, peers[0]) && strings.Contains(at, peers[1])
+	}
+	return false
 }
 
 // filesBelow is the bytes of all files below a folder.
@@ -204,5 +225,35 @@ func TestCommandsOfADepot(t *testing.T) {
 	writeRandom(t, src, 2_000_000, 1)
 	if r := stranger.on("hold", src, "--on", k.status().Addrs[0]); r.code == 0 || !strings.Contains(r.stderr, "quota") {
 		t.Errorf("a stranger's hold over the small quota: exit %d, %s", r.code, r.stderr)
+	}
+	if s := stranger.status(); s.Entries != 0 {
+		t.Errorf("a hold over the quota leaves %d entries", s.Entries)
+	}
+	if r := k.on("depot", "account", "set", peer[len(peer)-8:], "--quota", "8M"); r.code != exitOK {
+		t.Errorf("an account by the end of its key: exit %d, %s", r.code, r.stderr)
+	}
+	if r := k.on("depot", "account", "set", "starter", "--quota", "8M"); r.code != exitUsage || !strings.Contains(r.stderr, "finds on its disk") {
+		t.Errorf("terms for the starter: exit %d, %s", r.code, r.stderr)
+	}
+	if r := k.on("depot", "leases", "nobody"); r.code != exitUsage || strings.Contains(r.stderr, "leases.db") || !strings.Contains(r.stderr, "there is no account") {
+		t.Errorf("leases of nobody: exit %d, %s", r.code, r.stderr)
+	}
+}
+
+// A folder that no depot can begin in is said at once, and not only in the log.
+func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
+	t.Parallel()
+	used, taken := t.TempDir(), t.TempDir()
+	writeRandom(t, filepath.Join(used, "x"), 10, 1)
+	startNode(t, t.TempDir(), "--depot", taken)
+	for _, x := range []struct {
+		dir  string
+		code int
+		says string
+	}{{used, exitUsage, "an empty folder"}, {taken, exitHeld, "another process"}} {
+		r := finish(t, exec.Command(binary, "node", "run", "--dir", t.TempDir(), "--listen", "none", "--depot", x.dir), nil)
+		if r.code != x.code || !strings.Contains(r.stderr, x.says) {
+			t.Errorf("%s: exit %d, %s", x.says, r.code, r.stderr)
+		}
 	}
 }

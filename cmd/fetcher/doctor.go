@@ -229,7 +229,7 @@ func checkReach(addrs []string, places []fetcher.Place) finding {
 		f.advice = "To be reached from elsewhere, forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce; or have the node ask for that with --map-port; or name a relay with --via. Fetching needs none of that."
 	case 2:
 		f.text = "the node can be reached only from this machine"
-		f.advice = "Connect the machine to a network, or have the node listen on an address of one with --listen."
+		f.advice = "If it was told to listen on loopback, by --listen or listen in node.toml, name a port alone there; if not, connect the machine to a network."
 	default:
 		f.text = "the node listens nowhere"
 		f.advice = "Either it was told so (--listen none, or listen in node.toml), or this machine has no network."

@@ -109,7 +109,7 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 	}{
 		"public":              {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, nil, true, "from anywhere"},
 		"NAT":                 {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, nil, true, "forward the node's port"},
-		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, false, "Connect the machine"},
+		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, false, "name a port alone"},
 		"nowhere":             {nil, nil, false, "told so"},
 		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, true, "through the relay, 1.07 GB for each connection"},
 		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, false, "no place: it is full"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -61,6 +62,7 @@ var outcomes = []struct {
 	{exitInterrupted, "interrupted", errInterrupted},
 	{exitInterrupted, "interrupted", fetcher.ErrStopped},
 	{exitPipe, "pipe", errPipe},
+	{exitUsage, "usage", daemon.ErrDepot},
 	{exitOther, "faults", errFaults},
 }
 

@@ -186,13 +186,14 @@ Exit codes, the first that holds in this order:
     2  usage; an unreadable ticket; an ID without --peer; nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
-   11  held by another process
-    9  disk full
+   11  held by another process, or there already
+    9  disk full; hold: over the quota, or the depot's disk is full
     6  network: no peer could be reached, or a --listen address cannot be used
-    3  every peer said that it does not have the share
-    7  the share is for named peers only, and this node is not one of them
+    3  every peer said that it does not have the share; release: not held there
+    7  the share is for named peers only, and this node is not one of them;
+       hold: the depot does not know this node
     5  no source is left, and one lied
-    4  stalled: no verified byte for --stall
+    4  stalled: no verified byte for --stall; hold: ask the depot again later
    15  no node is running
   130  interrupted; the same command resumes
   141  stdout was closed by its reader

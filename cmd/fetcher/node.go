@@ -200,6 +200,8 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	}
 	d, err := daemon.Open(ctx, daemon.Config{Dir: a.flags.dir, Settings: s, Logger: log})
 	switch {
+	case errors.Is(err, daemon.ErrDepot):
+		return err
 	case errors.Is(err, share.ErrHeld):
 		return fmt.Errorf("another fetcher is using this state directory: %w", err)
 	case errors.Is(err, share.ErrNetwork):

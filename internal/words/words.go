@@ -17,7 +17,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Duration is a duration: "250 ms", "3 s", "75 s", "3 min", "24 h". One that is
+// Duration is a duration: "250 ms", "3 s", "75 s", "3 min", "24 h", "31 d". One that is
 // negative is "0 s".
 func Duration(d time.Duration) string {
 	switch {
@@ -30,7 +30,25 @@ func Duration(d time.Duration) string {
 	case d < 2*time.Hour:
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	}
-	return fmt.Sprintf("%.0f h", d.Hours())
+	if d < 96*time.Hour {
+		return fmt.Sprintf("%.0f h", d.Hours())
+	}
+	return fmt.Sprintf("%.0f d", d.Hours()/24)
+}
+
+// ParseDuration reads a duration as people write it: in days, such as "31d", or as
+// time.ParseDuration does.
+func ParseDuration(s string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36_600 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("a time is like 31d or 36h, not %q", s)
+	}
+	return d, nil
 }
 
 // ParseRate reads a number of bytes per second as people write it: with K, M or G for

@@ -17,10 +17,24 @@ func TestDurationsAreShort(t *testing.T) {
 		75*time.Second + 1:             "75 s",
 		3 * time.Minute:                "3 min",
 		24*time.Hour - time.Nanosecond: "24 h",
-		24 * 8 * time.Hour:             "192 h",
+		95 * time.Hour:                 "95 h",
+		24 * 8 * time.Hour:             "8 d",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestDurationsAreRead(t *testing.T) {
+	for s, want := range map[string]time.Duration{"31d": 744 * time.Hour, "0d": 0, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "-5s": -5 * time.Second} {
+		if got, err := ParseDuration(s); err != nil || got != want {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "d", "5", "-1d", "1.5d", "40000d", "99999999999999999999d", "1d12h", "soon"} {
+		if got, err := ParseDuration(s); err == nil {
+			t.Errorf("%q is taken as %v", s, got)
 		}
 	}
 }

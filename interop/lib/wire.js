@@ -132,7 +132,7 @@ const named = { 1: ['peer', text(128)], 2: ['addrs', list(text(256), 8)] };
 export const ManifestRequest = { 1: ['share', share] };
 export const ManifestHeader = {
   1: ['status', bounded(5n)], 2: ['retry', ms], 3: ['reason', text(256)], 4: ['size', bounded(BigInt(MAX_MANIFEST) + 1n)],
-  5: ['notAllowed', bool],
+  5: ['notAllowed', bool], 6: ['code', bounded(256n)],
 };
 export const PieceRequest = {
   1: ['id', u64], 2: ['cancel', bool], 3: ['share', share], 4: ['piece', piece], 5: ['first', bounded(256n)], 6: ['count', bounded(257n)],
@@ -141,6 +141,7 @@ export const PieceRequest = {
 export const PieceHeader = {
   1: ['id', u64], 2: ['status', bounded(5n)], 3: ['retry', ms], 4: ['reason', text(256)], 5: ['proof', raw(8192)], 6: ['first', bounded(256n)],
   7: ['count', bounded(5n)], 8: ['bytes', bounded(262145n)], 9: ['last', bool], 10: ['elsewhere', bool],
+  11: ['code', bounded(256n)],
 };
 export const Envelope = {
   1: ['kind', bounded(8n)], 2: ['to', text(128)], 3: ['token', u64], 4: ['reply', u64], 5: ['type', u32], 6: ['payload', raw(261888)], 7: ['credit', u32],
@@ -166,12 +167,12 @@ export const Messages = {
   [SUBSCRIBE]: { 1: ['share', share], 2: ['addrs', list(text(256), 8)], 3: ['nameable', bool], 4: ['mirror', bool] },
   [SUBSCRIBE_RESULT]: {
     1: ['share', share], 2: ['accepted', bool], 3: ['reason', text(256)], 4: ['retry', ms], 5: ['children', list(message(named), 32)],
-    6: ['notAllowed', bool],
+    6: ['notAllowed', bool], 7: ['code', bounded(256n)],
   },
   [UNSUBSCRIBE]: { 1: ['share', share], 2: ['done', bool] },
   [HAVE_MAP]: { 1: ['share', share], 2: ['pieces', bounded(BigInt(MAX_PIECES) + 1n)], 3: ['bits', raw(MAX_PIECES / 8)] },
   [HAVE]: { 1: ['share', share], 2: ['pieces', list(piece, 8192)] },
-  [SHARE_GONE]: { 1: ['share', share], 2: ['reason', text(256)] },
+  [SHARE_GONE]: { 1: ['share', share], 2: ['reason', text(256)], 3: ['code', bounded(256n)] },
   [GOODBYE]: { 1: ['share', share] },
 };
 

@@ -140,15 +140,9 @@ func (h *host) copy(c *simnet.Content) error {
 	return errors.Join(c.CopyTo(d), root.SyncAll())
 }
 
-// Withdraw implements simnet.Host: with a reason a file changes, and the node has
-// to find that out.
-func (h *host) Withdraw(c *simnet.Content, why string) {
-	s := h.shared[c]
-	if s == nil {
-		return
-	}
-	if why == "" {
-		h.t.net.leaving.Go(func() { s.Stop(context.Background()) })
+// Withdraw implements simnet.Host: the node has to find out that the file has changed.
+func (h *host) Withdraw(c *simnet.Content) {
+	if h.shared[c] == nil {
 		return
 	}
 	f, err := h.x.Disk().FS().Edit(seeds + "/" + c.Files()[0])

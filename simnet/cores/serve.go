@@ -131,7 +131,7 @@ func (q *peer) asked(a asker, r fetchpool.Request) {
 	case v.Elsewhere:
 		q.refuse(j, fetchpool.Elsewhere, v.Retry)
 	case !v.Queued:
-		q.w.fault("%s refuses %s: %s", q.id, idOf(a.peer), v.Refused)
+		q.w.fault("%s refuses %s", q.id, idOf(a.peer))
 	}
 	q.sendElsewhere()
 }

@@ -231,7 +231,7 @@ var troubled = []*simnet.Scenario{
 			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			b := r.Add(simnet.NodeConfig{Name: "b"}).Seed(c)
 			r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
-			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
+			r.After(800*time.Millisecond, func() { b.Withdraw(c) })
 		},
 	},
 	{
@@ -242,8 +242,8 @@ var troubled = []*simnet.Scenario{
 			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			b := r.Add(simnet.NodeConfig{Name: "b", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrNotFound}, a, b)
-			r.After(800*time.Millisecond, func() { b.Withdraw(c, "a file has changed") })
-			r.After(1200*time.Millisecond, func() { a.Withdraw(c, "a file has changed") })
+			r.After(800*time.Millisecond, func() { b.Withdraw(c) })
+			r.After(1200*time.Millisecond, func() { a.Withdraw(c) })
 			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 5*time.Second), "ended at %v", f.EndedAt()) })
 		},
 	},

@@ -381,10 +381,11 @@ type SubscribeResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Accepted      bool                   `protobuf:"varint,2,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                            // refused: for people
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                            // refused: for people, of peers that know no codes
 	RetryMs       uint32                 `protobuf:"varint,4,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`          // refused: ask again after; 0 never
 	Children      []*PeerAddr            `protobuf:"bytes,5,rep,name=children,proto3" json:"children,omitempty"`                        // others that fetch the share and agreed to be named
 	NotAllowed    bool                   `protobuf:"varint,6,opt,name=not_allowed,json=notAllowed,proto3" json:"not_allowed,omitempty"` // refused: the share is here, and not for the subscriber
+	Code          uint32                 `protobuf:"varint,7,opt,name=code,proto3" json:"code,omitempty"`                               // refused: why
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,6 +460,13 @@ func (x *SubscribeResult) GetNotAllowed() bool {
 		return x.NotAllowed
 	}
 	return false
+}
+
+func (x *SubscribeResult) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
 }
 
 type PeerAddr struct {
@@ -684,7 +692,8 @@ func (x *Have) GetPieces() []uint32 {
 type ShareGone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // for people
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // for people, of peers that know no codes
+	Code          uint32                 `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"`    // why
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -731,6 +740,13 @@ func (x *ShareGone) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *ShareGone) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
 }
 
 // Either way: the sender leaves and wants nothing more of the share.
@@ -867,10 +883,11 @@ type LeaseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Leases        []*Lease               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"`
-	Refused       string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`                 // why there are none
+	Refused       string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`                 // why there are none: for people, of peers that know no codes
 	UntilMs       uint32                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // refused: ask again after; 0 wait for LeasesAvailable
 	Never         bool                   `protobuf:"varint,5,opt,name=never,proto3" json:"never,omitempty"`                    // refused: do not ask again
 	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
+	Code          uint32                 `protobuf:"varint,7,opt,name=code,proto3" json:"code,omitempty"` // why there are none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -945,6 +962,13 @@ func (x *LeaseResponse) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *LeaseResponse) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
 }
 
 type Lease struct {
@@ -2488,6 +2512,8 @@ type HoldingsPage_Item struct {
 	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Expires       uint64                 `protobuf:"varint,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	Here          uint64                 `protobuf:"varint,5,opt,name=here,proto3" json:"here,omitempty"`   // bytes of its files that are here, while it is to come or to be mended
+	Delay         uint32                 `protobuf:"varint,6,opt,name=delay,proto3" json:"delay,omitempty"` // why it does not come
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2550,6 +2576,20 @@ func (x *HoldingsPage_Item) GetExpires() uint64 {
 	return 0
 }
 
+func (x *HoldingsPage_Item) GetHere() uint64 {
+	if x != nil {
+		return x.Here
+	}
+	return 0
+}
+
+func (x *HoldingsPage_Item) GetDelay() uint32 {
+	if x != nil {
+		return x.Delay
+	}
+	return 0
+}
+
 var File_actor_proto protoreflect.FileDescriptor
 
 const file_actor_proto_rawDesc = "" +
@@ -2578,7 +2618,7 @@ const file_actor_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x1a\n" +
 	"\bnameable\x18\x03 \x01(\bR\bnameable\x12\x16\n" +
-	"\x06mirror\x18\x04 \x01(\bR\x06mirror\"\xcb\x01\n" +
+	"\x06mirror\x18\x04 \x01(\bR\x06mirror\"\xdf\x01\n" +
 	"\x0fSubscribeResult\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +
@@ -2586,7 +2626,8 @@ const file_actor_proto_rawDesc = "" +
 	"\bretry_ms\x18\x04 \x01(\rR\aretryMs\x122\n" +
 	"\bchildren\x18\x05 \x03(\v2\x16.fetcher.wire.PeerAddrR\bchildren\x12\x1f\n" +
 	"\vnot_allowed\x18\x06 \x01(\bR\n" +
-	"notAllowed\"0\n" +
+	"notAllowed\x12\x12\n" +
+	"\x04code\x18\a \x01(\rR\x04code\"0\n" +
 	"\bPeerAddr\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"7\n" +
@@ -2599,10 +2640,11 @@ const file_actor_proto_rawDesc = "" +
 	"\x04bits\x18\x03 \x01(\fR\x04bits\"4\n" +
 	"\x04Have\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
-	"\x06pieces\x18\x02 \x03(\rR\x06pieces\"9\n" +
+	"\x06pieces\x18\x02 \x03(\rR\x06pieces\"M\n" +
 	"\tShareGone\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x1f\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\rR\x04code\"\x1f\n" +
 	"\aGoodbye\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\"\x8d\x01\n" +
 	"\fLeaseRequest\x12\x14\n" +
@@ -2611,14 +2653,15 @@ const file_actor_proto_rawDesc = "" +
 	"\x04rate\x18\x03 \x01(\x04R\x04rate\x12\x15\n" +
 	"\x06rtt_ms\x18\x04 \x01(\rR\x05rttMs\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x12\n" +
-	"\x04keep\x18\x06 \x03(\rR\x04keep\"\xb5\x01\n" +
+	"\x04keep\x18\x06 \x03(\rR\x04keep\"\xc9\x01\n" +
 	"\rLeaseResponse\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12+\n" +
 	"\x06leases\x18\x02 \x03(\v2\x13.fetcher.wire.LeaseR\x06leases\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\tR\arefused\x12\x19\n" +
 	"\buntil_ms\x18\x04 \x01(\rR\auntilMs\x12\x14\n" +
 	"\x05never\x18\x05 \x01(\bR\x05never\x12\x16\n" +
-	"\x06source\x18\x06 \x01(\tR\x06source\"~\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\x12\x12\n" +
+	"\x04code\x18\a \x01(\rR\x04code\"~\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x1d\n" +
@@ -2712,17 +2755,19 @@ const file_actor_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\tR\arequest\" \n" +
 	"\bHoldings\x12\x14\n" +
-	"\x05after\x18\x01 \x01(\fR\x05after\"\xe7\x01\n" +
+	"\x05after\x18\x01 \x01(\fR\x05after\"\x92\x02\n" +
 	"\fHoldingsPage\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x04R\x02at\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\rR\arefused\x125\n" +
 	"\x05items\x18\x03 \x03(\v2\x1f.fetcher.wire.HoldingsPage.ItemR\x05items\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\x1ab\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x1a\x8c\x01\n" +
 	"\x04Item\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x18\n" +
-	"\aexpires\x18\x04 \x01(\x04R\aexpires\"\x1d\n" +
+	"\aexpires\x18\x04 \x01(\x04R\aexpires\x12\x12\n" +
+	"\x04here\x18\x05 \x01(\x04R\x04here\x12\x14\n" +
+	"\x05delay\x18\x06 \x01(\rR\x05delay\"\x1d\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05watch\x18\x01 \x01(\bR\x05watch\"\x9a\x01\n" +
 	"\vUsageReport\x12\x0e\n" +

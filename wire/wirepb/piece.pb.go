@@ -128,13 +128,14 @@ type PieceHeader struct {
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                  // of the request
 	Status        Status                 `protobuf:"varint,2,opt,name=status,proto3,enum=fetcher.wire.Status" json:"status,omitempty"` // anything but OK ends the request
 	RetryMs       uint32                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`         // BUSY: ask again after
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                           // REFUSED, GONE: for people
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                           // not OK: for people, of peers that know no codes
 	Proof         []byte                 `protobuf:"bytes,5,opt,name=proof,proto3" json:"proof,omitempty"`                             // hashes of all blocks of the piece, 32 bytes each; first header only
 	First         uint32                 `protobuf:"varint,6,opt,name=first,proto3" json:"first,omitempty"`                            // first block of this run
 	Count         uint32                 `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`                            // blocks of this run
 	Bytes         uint32                 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`                            // raw bytes behind this header
 	Last          bool                   `protobuf:"varint,9,opt,name=last,proto3" json:"last,omitempty"`                              // nothing follows for this request
 	Elsewhere     bool                   `protobuf:"varint,10,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"`                   // BUSY: for this piece only; others have just been given it
+	Code          uint32                 `protobuf:"varint,11,opt,name=code,proto3" json:"code,omitempty"`                             // not OK: why
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,6 +240,13 @@ func (x *PieceHeader) GetElsewhere() bool {
 	return false
 }
 
+func (x *PieceHeader) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
 var File_piece_proto protoreflect.FileDescriptor
 
 const file_piece_proto_rawDesc = "" +
@@ -253,7 +261,7 @@ const file_piece_proto_rawDesc = "" +
 	"\x05first\x18\x05 \x01(\rR\x05first\x12\x14\n" +
 	"\x05count\x18\x06 \x01(\rR\x05count\x12\x14\n" +
 	"\x05proof\x18\a \x01(\bR\x05proof\x12\x18\n" +
-	"\apressed\x18\b \x01(\bR\apressed\"\x88\x02\n" +
+	"\apressed\x18\b \x01(\bR\apressed\"\x9c\x02\n" +
 	"\vPieceHeader\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.fetcher.wire.StatusR\x06status\x12\x19\n" +
@@ -265,7 +273,8 @@ const file_piece_proto_rawDesc = "" +
 	"\x05bytes\x18\b \x01(\rR\x05bytes\x12\x12\n" +
 	"\x04last\x18\t \x01(\bR\x04last\x12\x1c\n" +
 	"\telsewhere\x18\n" +
-	" \x01(\bR\telsewhereB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
+	" \x01(\bR\telsewhere\x12\x12\n" +
+	"\x04code\x18\v \x01(\rR\x04codeB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
 
 var (
 	file_piece_proto_rawDescOnce sync.Once

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+func (a depots) holdCommand() *cobra.Command {
+	var on, long string
+	var wait bool
+	c := &cobra.Command{
+		Use: "hold ENTRY|PATH", Short: "Have a depot keep a share of this node for a time", Args: exactly("ENTRY or PATH"),
+		ValidArgsFunction: a.completeEntries,
+		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
+is added to the node first, unless the depot refuses. The depot fetches it from
+this node, so both must run until it has all of it; --wait waits for that, and
+shows how far it is. Its owner must have let this node in, with fetcher depot
+account add.
+
+The lease ends after --for; hold again to renew it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := named(cmd, on); err != nil {
+				return err
+			}
+			if _, err := words.ParseDuration(long); long != "" && err != nil {
+				return usageError{fmt.Errorf("--for: %w", err)}
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], on, long, wait) })
+		},
+	}
+	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
+	c.Flags().StringVar(&long, "for", "", "have it kept for this `TIME`, such as 31d or 36h (default 31 days)")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the depot has all of it")
+	return c
+}
+
+func (a depots) hold(ctx context.Context, c *api.Client, what, on, long string, wait bool) error {
+	entry, added, err := a.held(ctx, c, what, on)
+	if err != nil {
+		return err
+	}
+	h, err := c.Hold(ctx, api.Hold{Entry: entry, Depot: on, For: long})
+	if err != nil && added { // it was for this alone
+		_, err2 := c.Remove(context.WithoutCancel(ctx), entry, false)
+		return errors.Join(err, err2)
+	}
+	if err == nil && wait {
+		h, err = a.awaitHeld(ctx, c, h, on)
+	}
+	if err != nil {
+		return err
+	}
+	a.granted(h, long)
+	return a.printHeld([]api.Held{h}, nil)
+}
+
+// held is the entry that a depot is to keep: one that is there, or a new one for a path.
+func (a depots) held(ctx context.Context, c *api.Client, what, on string) (id int64, added bool, err error) {
+	ids, err := entriesOf(ctx, c, []string{what})
+	if err == nil {
+		return ids[0], false, nil
+	}
+	at, err2 := filepath.Abs(what)
+	if err2 != nil {
+		return 0, false, err
+	}
+	all, err2 := c.Entries(ctx)
+	if err2 != nil {
+		return 0, false, err2
+	}
+	for _, e := range all {
+		if len(e.Paths) == 1 && e.Paths[0] == at || e.Path == at {
+			_, err := a.await(ctx, c, e)
+			return e.ID, false, err
+		}
+	}
+	if _, err2 := os.Stat(at); err2 != nil {
+		return 0, false, err
+	}
+	if _, err := c.Holdings(ctx, on); err != nil { // before the files are read
+		return 0, false, err
+	}
+	e, err := c.Add(ctx, api.Add{Paths: []string{at}})
+	if err == nil {
+		e, err = a.await(ctx, c, e)
+	}
+	return e.ID, true, err
+}
+
+// awaitHeld waits until a depot has all of a share, and says how far it is.
+func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on string) (api.Held, error) {
+	defer a.stderr.clear()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	said := ""
+	for h.State != "stable" {
+		all, err := c.Holdings(ctx, on)
+		i := slices.IndexFunc(all, func(x api.Held) bool { return x.Share == h.Share })
+		switch {
+		case errors.Is(err, share.ErrNetwork): // it is back soon, or the user ends this
+			a.stderr.show("the depot does not answer; it is asked again", nil, said != "away")
+			said = "away"
+		case err != nil:
+			return h, err
+		case i < 0:
+			return h, fmt.Errorf("the depot keeps the share no more: its lease was ended there")
+		default:
+			all[i].Ticket = h.Ticket
+			h = all[i]
+			a.stderr.show(comingText(h), nil, said != h.State+h.Delay)
+			said = h.State + h.Delay
+		}
+		if h.State == "stable" {
+			break
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return h, cause(ctx)
+		}
+	}
+	return h, nil
+}
+
+// comingText is how far a depot is with a share.
+func comingText(h api.Held) string {
+	s := fmt.Sprintf("the depot has %s of %s", share.Size(h.Here), share.Size(h.Bytes))
+	if h.Delay != "" {
+		s += ": " + printable(h.Delay)
+	}
+	return s
+}
+
+// named says whether the depot that a command asks is named, as it can be.
+func named(cmd *cobra.Command, on string) error {
+	switch _, err := share.ParseAddr(on); {
+	case on == "":
+		return usageError{fmt.Errorf("%s needs --on ADDR, the depot's address; see %s --help", cmd.Name(), cmd.CommandPath())}
+	case err != nil:
+		return usageError{fmt.Errorf("--on %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/ID", on)}
+	}
+	return nil
+}
+
+// granted says what a depot has granted, if it is not what was asked for, and how
+// others get the share from there.
+func (a depots) granted(h api.Held, long string) {
+	if asked, err := words.ParseDuration(long); err == nil && !h.Expires.IsZero() {
+		switch got := h.Expires.Sub(h.At); {
+		case got < asked-time.Minute:
+			fmt.Fprintf(a.stderr, "the depot grants %s and no more\n", words.Duration(got))
+		case got > asked+time.Minute:
+			fmt.Fprintf(a.stderr, "the lease was longer already, and stays so\n")
+		}
+	}
+	if h.State != "stable" {
+		fmt.Fprintf(a.stderr, "the depot fetches it from here: keep this node running until it has all of it; fetcher holdings shows that\n")
+	}
+	fmt.Fprintf(a.stderr, "others get it from here and from there with\n\n%sfetcher fetch %s\n\n", verbatim, h.Ticket)
+}
+
+func (a depots) holdingsCommand() *cobra.Command {
+	var on string
+	c := &cobra.Command{Use: "holdings", Short: "List what this node holds at a depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if err := named(cmd, on); err != nil {
+			return err
+		}
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			all, err := c.Holdings(cmd.Context(), on)
+			if err != nil {
+				return err
+			}
+			entries, err := c.Entries(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printHeld(all, entries)
+		})
+	}}
+	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
+	return c
+}
+
+func (a depots) releaseCommand() *cobra.Command {
+	var on string
+	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End a lease at a depot, which may remove the share then", Args: exactly("ENTRY or SHARE"),
+		ValidArgsFunction: a.completeEntries,
+		Long: `End this node's lease of a share at the depot --on: that of an ENTRY of the
+node, by its number or name, or of a SHARE by its ID, or the end of it, as
+fetcher holdings shows it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := named(cmd, on); err != nil {
+				return err
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				id, err := a.heldShare(cmd.Context(), c, args[0], on)
+				if err != nil {
+					return err
+				}
+				h, err := c.Release(cmd.Context(), api.Release{Share: id, Depot: on})
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
+				return a.printHeld([]api.Held{h}, nil)
+			})
+		}}
+	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
+	return c
+}
+
+// heldShare is the share that a command names: its ID, or that of an entry, or the one at a
+// depot whose ID ends so.
+func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (string, error) {
+	if _, err := share.ParseID(what); err == nil {
+		return what, nil
+	}
+	if ids, err := entriesOf(ctx, c, []string{what}); err == nil {
+		e, err := c.Entry(ctx, ids[0])
+		return e.Share, err
+	}
+	all, err := c.Holdings(ctx, on)
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(h api.Held) bool { return len(what) < shortID || !strings.HasSuffix(h.Share, what) })
+	if len(all) != 1 {
+		return "", usageError{fmt.Errorf("%q is neither an entry of the node nor a share that it holds there; fetcher holdings shows those", what)}
+	}
+	return all[0].Share, nil
+}
+
+// shortID is how many characters of an ID tables have: its end, where IDs differ.
+const shortID = 8
+
+// shortly is the end of an ID.
+func shortly(id string) string { return id[max(0, len(id)-shortID):] }
+
+func (a depots) printHeld(all []api.Held, entries []api.Entry) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SHARE\tSTATE\tSIZE\tENDS\tNAME")
+	for _, h := range all {
+		a.out.write("hold", h)
+		until, name := "ended", ""
+		if !h.Expires.IsZero() {
+			until = h.Expires.Local().Format(minutes)
+		}
+		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.Share == h.Share }); i >= 0 {
+			name = nameOf(entries[i])
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", shortly(h.Share), h.State, share.Size(h.Bytes), until, printable(name))
+	}
+	w.Flush()
+	for _, h := range all {
+		if h.Delay != "" {
+			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), comingText(h))
+		}
+	}
+	return a.print(b.String())
+}
+
+// minutes is how a time stands in a table.
+const minutes = "2006-01-02 15:04"

@@ -1,0 +1,264 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// depotError is an error about an account as it travels: without what the database says
+// around it.
+func depotError(err error, account string) error {
+	switch {
+	case errors.Is(err, depot.ErrNoAccount):
+		return api.Refuse(api.ErrNoEntry, "there is no account %q; fetcher depot account list shows those that are", account)
+	case errors.Is(err, depot.ErrNoKey):
+		return api.Refuse(api.ErrNoEntry, "the account %q has no such key; fetcher depot account list shows its keys", account)
+	case errors.Is(err, depot.ErrTaken):
+		return api.Refuse(api.ErrHave, "another account has that name or key; fetcher depot account list shows which")
+	case errors.Is(err, depot.ErrInUse):
+		return api.Refuse(api.ErrHave, "the account %q holds leases: it can be removed when they are released or have ended", account)
+	}
+	return err
+}
+
+// named is the account of a name, or for whose peer ID somebody says it, or the only one
+// whose name or a key of it ends so.
+func (l *lender) named(ctx context.Context, now time.Time, name string) (depot.Account, error) {
+	id, err := l.db.Named(ctx, name)
+	if errors.Is(err, depot.ErrNoAccount) {
+		id, err = l.db.AccountOf(ctx, peers.ID(name))
+	}
+	if !errors.Is(err, depot.ErrNoKey) {
+		return id, err
+	} else if len(name) < shortID {
+		return 0, depot.ErrNoAccount
+	}
+	all, err := l.db.Accounts(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	var found []depot.Account
+	for _, a := range all {
+		keys, err := l.db.Keys(ctx, a.ID)
+		if err != nil {
+			return 0, err
+		}
+		if strings.HasSuffix(a.Name, name) || slices.ContainsFunc(keys, func(k peers.ID) bool { return strings.HasSuffix(string(k), name) }) {
+			found = append(found, a.ID)
+		}
+	}
+	if len(found) != 1 {
+		return 0, depot.ErrNoAccount
+	}
+	return found[0], nil
+}
+
+// shortID is how long the end of a name or a key is at least.
+const shortID = 8
+
+// depotNow is the time by the depot's clock.
+func (d *depots) depotNow(ctx context.Context) (*lender, time.Time, error) {
+	l, err := d.lends()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	s, err := d.node.DepotDo(ctx, nil)
+	return l, s.Now, err
+}
+
+// Accounts are those that may hold leases here.
+func (d *depots) Accounts(ctx context.Context) (out []api.Account, err error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.db.Accounts(ctx, now)
+	for _, a := range all {
+		v, err := l.view(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, err
+}
+
+func (l *lender) view(ctx context.Context, a depot.AccountInfo) (api.Account, error) {
+	v := api.Account{Name: a.Name, Keys: []string{}, Quota: a.Quota, Used: a.Used, MaxLease: int64(a.MaxLease / time.Second), Created: a.Created, Complete: a.Complete}
+	keys, err := l.db.Keys(ctx, a.ID)
+	for _, k := range keys {
+		v.Keys = append(v.Keys, string(k))
+	}
+	return v, err
+}
+
+// account is one as it is now.
+func (d *depots) account(ctx context.Context, l *lender, now time.Time, id depot.Account) (api.Account, error) {
+	a, err := l.db.Info(ctx, now, id)
+	if err != nil {
+		return api.Account{}, err
+	}
+	return l.view(ctx, a)
+}
+
+// longest reads a longest lease.
+func longest(s string) (time.Duration, error) {
+	if s == "" {
+		return defaultLease, nil
+	}
+	t, err := words.ParseDuration(s)
+	if err != nil || t < time.Second {
+		return 0, api.Refuse(api.ErrRequest, "a lease is of a time such as 31d or 36h, not %q", s)
+	}
+	return t, nil
+}
+
+func checkKey(key string) error {
+	if _, err := share.ParseAddr("/p2p/" + key); err != nil || key == "" {
+		return api.Refuse(api.ErrRequest, "%q is no peer ID; fetcher id prints it on the machine that is to hold leases", key)
+	}
+	return nil
+}
+
+// AddAccount makes an account.
+func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account, error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return api.Account{}, err
+	}
+	t, err := longest(a.MaxLease)
+	if err := errors.Join(err, checkKey(a.Key)); err != nil {
+		return api.Account{}, err
+	}
+	terms := depot.Terms{Quota: a.Quota, MaxLease: t}
+	if err := terms.Check(); err != nil {
+		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)
+	}
+	if _, err := l.db.AccountOf(ctx, peers.ID(a.Key)); err == nil {
+		return api.Account{}, depotError(depot.ErrTaken, a.Name)
+	}
+	id, err := l.db.AddAccount(ctx, now, cmp.Or(a.Name, a.Key), terms)
+	if err == nil {
+		if err = l.db.AddKey(ctx, id, peers.ID(a.Key)); err != nil { // the name is free again
+			err = errors.Join(err, l.db.RemoveAccount(context.WithoutCancel(ctx), now, id))
+		}
+	}
+	if err != nil {
+		return api.Account{}, depotError(err, a.Name)
+	}
+	d.log.Info("an account was made", "account", cmp.Or(a.Name, a.Key), "peer", a.Key, "quota", a.Quota)
+	return d.account(ctx, l, now, id)
+}
+
+// SetAccount changes an account.
+func (d *depots) SetAccount(ctx context.Context, name string, s api.SetAccount) (api.Account, error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return api.Account{}, err
+	}
+	id, err := l.named(ctx, now, name)
+	if err != nil {
+		return api.Account{}, depotError(err, name)
+	}
+	a, err := l.db.Info(ctx, now, id)
+	if err != nil {
+		return api.Account{}, depotError(err, name)
+	}
+	if id == depot.StarterAccount {
+		return api.Account{}, api.Refuse(api.ErrRequest, "%q is for what the depot finds on its disk: it has no terms and no keys", a.Name)
+	}
+	terms := a.Terms
+	if s.Quota != nil {
+		terms.Quota = *s.Quota
+	}
+	if s.MaxLease != nil {
+		if terms.MaxLease, err = longest(*s.MaxLease); err != nil {
+			return api.Account{}, err
+		}
+	}
+	if err := terms.Check(); err != nil {
+		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)
+	}
+	if err := l.setKeys(ctx, id, s); err != nil {
+		return api.Account{}, depotError(err, name)
+	}
+	if terms != a.Terms {
+		if err := l.db.SetAccount(ctx, id, terms); err != nil {
+			return api.Account{}, depotError(err, name)
+		}
+	}
+	return d.account(ctx, l, now, id)
+}
+
+// setKeys changes who speaks for an account.
+func (l *lender) setKeys(ctx context.Context, id depot.Account, s api.SetAccount) error {
+	if s.RemoveKey != "" {
+		if a, err := l.db.AccountOf(ctx, peers.ID(s.RemoveKey)); err != nil || a != id {
+			return cmp.Or(err, depot.ErrNoKey)
+		}
+	}
+	if s.AddKey != "" {
+		if err := checkKey(s.AddKey); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.AddKey != "" && s.RemoveKey != "":
+		return l.db.MoveKey(ctx, peers.ID(s.RemoveKey), peers.ID(s.AddKey))
+	case s.AddKey != "":
+		return l.db.AddKey(ctx, id, peers.ID(s.AddKey))
+	case s.RemoveKey != "":
+		return l.db.RemoveKey(ctx, peers.ID(s.RemoveKey))
+	}
+	return nil
+}
+
+// RemoveAccount removes an account that holds nothing.
+func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return api.Account{}, err
+	}
+	id, err := l.named(ctx, now, name)
+	if err != nil {
+		return api.Account{}, depotError(err, name)
+	}
+	v, err := d.account(ctx, l, now, id)
+	if err != nil {
+		return v, err
+	}
+	return v, depotError(l.db.RemoveAccount(ctx, now, id), name)
+}
+
+// Leases are the live ones of an account.
+func (d *depots) Leases(ctx context.Context, account, after string, limit int) (out []api.Lease, err error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := l.named(ctx, now, account)
+	if err != nil {
+		return nil, depotError(err, account)
+	}
+	var from share.ID
+	if after != "" {
+		if from, err = share.ParseID(after); err != nil {
+			return nil, err
+		}
+	}
+	all, err := l.db.Holdings(ctx, now, id, from, limit)
+	for _, x := range all {
+		out = append(out, api.Lease{Share: x.Share.String(), Account: account, State: x.State.String(), Bytes: x.Bytes, Granted: x.Granted, Renewed: x.Renewed, Expires: x.Expires})
+	}
+	return out, err
+}

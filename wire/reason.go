@@ -1,0 +1,140 @@
+package wire
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Code is a reason as it travels. The numbers are those of docs/formats.md.
+type Code uint8
+
+// Reasons of one peer to another.
+const (
+	CodeOpening     Code = 1 + iota // later: the share is being opened
+	CodeReading                     // later: it may be among the files that are being read
+	CodeNotAllowed                  // the share is for peers that its owner named
+	CodeNoShare                     // there is no such share
+	CodeEnded                       // the share is not offered any more
+	CodeFileChanged                 // a file changed under the share
+	CodeCopyChanged                 // somebody changed what has been fetched of it so far
+	CodeNoBlocks                    // the share has no such piece, or the piece no such blocks
+	CodeBadRequest                  // too much at once, nothing, or the same again
+	CodeFull                        // later: as many children as there may be
+	CodeTooOften                    // later: asked too often
+	CodeNoAddress                   // a mirror without an address that others can dial
+	CodeMirrors                     // later: enough mirrors are known
+)
+
+// Reasons of a fleet's coordinator to a member.
+const (
+	CodeNotJoined  Code = 32 + iota // only members may send this
+	CodeNotListed                   // the coordinator's list does not have it
+	CodeNoSecret                    // it does not prove that it knows the secret of the fleet
+	CodeOtherShare                  // another share is coordinated here
+	CodeBadHaves                    // it sent a have-map of another share
+	CodeNoSource                    // no such source outside the fleet
+	CodeSettling                    // later: members of the last run are waited for
+	CodeNoHaves                     // later: it has not said which pieces it has
+	CodeWhole                       // the fleet has every piece
+	CodeBanned                      // the source sent wrong data
+	CodeAtCapacity                  // the source has as many leases as it may
+	CodeNothing                     // the source has none of the missing pieces
+	CodeAllLeased                   // what the source has and the fleet misses is leased
+	CodeSpared                      // others have what is missing, and the source has much to do
+)
+
+// sentences are the codes for people: what is said of whoever gave the reason.
+var sentences = [...]string{
+	CodeOpening:     "is opening the share",
+	CodeReading:     "is still reading files, and may have the share then",
+	CodeNotAllowed:  "does not allow this node to have the share",
+	CodeNoShare:     "does not have the share",
+	CodeEnded:       "does not share it any more",
+	CodeFileChanged: "no longer has the share: a file of it has changed",
+	CodeCopyChanged: "no longer has the share: its copy was changed",
+	CodeNoBlocks:    "refuses: the share has no such blocks",
+	CodeBadRequest:  "refuses: it was asked for more than a piece at once, for nothing, or twice",
+	CodeFull:        "has as many children as it can serve",
+	CodeTooOften:    "was asked too often by this node",
+	CodeNoAddress:   "cannot name this node to others: it has no address that they can dial",
+	CodeMirrors:     "knows enough peers that serve the share",
+
+	CodeNotJoined:  "this node has not joined",
+	CodeNotListed:  "not allowed: the coordinator's list does not have this node",
+	CodeNoSecret:   "not allowed: this node does not know the secret of the fleet",
+	CodeOtherShare: "it coordinates another share",
+	CodeBadHaves:   "this node sent a have-map of another share",
+	CodeNoSource:   "it knows no such source outside the fleet",
+	CodeSettling:   "it has just begun, and waits for members to return",
+	CodeNoHaves:    "this node has not said which pieces it has",
+	CodeWhole:      "the fleet has every piece",
+	CodeBanned:     "the source is banned for sending wrong data",
+	CodeAtCapacity: "the source has as many leases as it may",
+	CodeNothing:    "the source has none of the pieces that the fleet misses",
+	CodeAllLeased:  "every piece that the source has and the fleet misses is leased",
+	CodeSpared:     "the source is busy with many peers, and others have what the fleet misses of it",
+}
+
+// String is the reason as a sentence for people; empty if the code is not known here.
+func (c Code) String() string {
+	if int(c) < len(sentences) {
+		return sentences[c]
+	}
+	return ""
+}
+
+// Reason is why a peer refuses or ends something. Its zero value is that it did not say.
+type Reason struct {
+	Code Code
+	// Prose is what a peer said that gave no code, or one that is not known here, in at
+	// most MaxReason bytes. It is shown, and nothing else is done with it.
+	Prose string
+}
+
+// Why is the reason with a code.
+func Why(c Code) Reason { return Reason{Code: c} }
+
+// String is the reason for people: the sentence of the code, or in quotes what the peer
+// said; empty if there is none.
+func (r Reason) String() string {
+	if r.Prose == "" {
+		return r.Code.String()
+	}
+	return strconv.Quote(r.Prose)
+}
+
+// prosed is the prose of a reason. Peers that know no codes are sent the sentence; where the
+// code is known it alone is read.
+func (c *coder) prosed(num protowire.Number, r *Reason) {
+	text := cmp.Or(r.Code.String(), r.Prose)
+	c.prose(num, &text, MaxReason)
+	r.read(text, c)
+}
+
+// coded is the code of a reason.
+func (c *coder) coded(num protowire.Number, r *Reason) {
+	varint(c, num, &r.Code, math.MaxUint8)
+	r.read(r.Prose, c)
+}
+
+// notAllowed is a field for CodeNotAllowed, of before there were codes.
+func (c *coder) notAllowed(num protowire.Number, r *Reason) {
+	not := r.Code == CodeNotAllowed
+	if c.bool(num, &not); not {
+		r.Code = CodeNotAllowed
+	}
+	r.read(r.Prose, c)
+}
+
+// read has the prose be what was read, unless there is a code that is known.
+func (r *Reason) read(prose string, c *coder) {
+	if !c.reading {
+		return
+	}
+	if r.Prose = prose; r.Code.String() != "" {
+		r.Prose = ""
+	}
+}
