@@ -45,7 +45,7 @@ var layers = map[string]string{
 	"passes/issuer":     "passes share store/vfs",
 	"leasedb":           "share peers depot internal/sqlitedb",
 	"depot/disk":        "share peers depot store store/vfs",
-	"catalog":           "share passes internal/sqlitedb",
+	"catalog":           "share passes renewal internal/sqlitedb",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
 	"actors":            "share peers depot leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",

@@ -53,6 +53,9 @@ type Config struct {
 	Fleet Fleet
 	// Depot has the node keep shares for accounts, under storage leases; default not.
 	Depot *DepotConfig
+	// Holds has the node keep its shares at depots, for as long as it is asked to; default
+	// not. The Book must work until Close has returned.
+	Holds *HoldsConfig
 	// Leases, Ranking, Uploads and P2P are the configuration of those packages. What
 	// stands above goes before: Uploads.Rate counts if UploadRate is 0, Listen,
 	// Announce, Reach and Logger of P2P never do. P2P.Key, if set, is the node's identity.
@@ -124,6 +127,9 @@ func (c Config) Validate() error {
 	f.Add("Uploads", c.Uploads.Validate())
 	f.Add("Reach", c.Reach.Validate())
 	f.Add("P2P", c.P2P.Validate())
+	if c.Holds != nil {
+		f.Add("Holds.Renewal", c.Holds.Renewal.Validate())
+	}
 	return f.Err()
 }
 

@@ -136,15 +136,28 @@ type DepotUsage struct {
 // Depot is the depot at an address, a multiaddr that ends in /p2p/ID. It is not asked
 // whether it is there. Errors wrap ErrAddress.
 func (n *Node) Depot(addr string) (*Depot, error) {
-	a, err := share.ParseAddr(addr)
+	who, err := depotsAt([]string{addr})
 	if err != nil {
-		return nil, fmt.Errorf("%w: depot %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", ErrAddress, addr, err)
+		return nil, err
 	}
-	who, err := groupPeers([]ma.Multiaddr{a})
+	return &Depot{n, who[0]}, nil
+}
+
+// depotsAt are the depots at some multiaddrs.
+func depotsAt(addrs []string) ([]peers.Addr, error) {
+	var all []ma.Multiaddr
+	for _, s := range addrs {
+		a, err := share.ParseAddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: depot %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", ErrAddress, s, err)
+		}
+		all = append(all, a)
+	}
+	who, err := groupPeers(all)
 	if err != nil {
 		return nil, fmt.Errorf("%w: depot %w", ErrAddress, err)
 	}
-	return &Depot{n, who[0]}, nil
+	return who, nil
 }
 
 // ID is the depot's peer ID.

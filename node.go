@@ -106,6 +106,7 @@ func (n *Node) start(ctx context.Context) error {
 		Remember:     n.remember,
 		Elections:    n.cfg.Fleet.elections(),
 		Depot:        depotDeps(n),
+		Holds:        n.cfg.Holds,
 		Child:        n.cfg.OnChild,
 		Failed:       n.failed,
 	})

@@ -38,6 +38,7 @@ type AskDepot struct {
 
 // DepotAnswer, depotCall -> API.
 type DepotAnswer struct {
+	Depot  peers.ID
 	Answer any // of wire/depot.go
 	Err    error
 	call   *actor.PID
@@ -135,7 +136,7 @@ func (c *depotCall) answered(ctx actor.Context, m any) {
 	}
 	c.told = true
 	c.wake.Stop()
-	ctx.Send(c.asker, DepotAnswer{Answer: m, call: ctx.Self()})
+	ctx.Send(c.asker, DepotAnswer{Depot: c.m.Depot.ID, Answer: m, call: ctx.Self()})
 	if c.m.Changed == nil {
 		ctx.Stop(ctx.Self())
 	}
@@ -179,7 +180,7 @@ func (c *depotCall) late(ctx actor.Context) {
 func (c *depotCall) fail(ctx actor.Context, err error) {
 	if !c.told {
 		c.told = true
-		ctx.Send(c.asker, DepotAnswer{Err: err})
+		ctx.Send(c.asker, DepotAnswer{Depot: c.m.Depot.ID, Err: err})
 	} else if c.m.Changed != nil {
 		c.m.Changed(wire.HoldingChanged{}, err)
 	}

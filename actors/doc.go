@@ -33,6 +33,8 @@
 //	                  depotcommands.go is what the owner asks, ledger.go what it needs of the
 //	                  world; wire.Hold, wire.Renew, wire.Release, wire.Holdings, wire.Usage
 //	depotcall.go      depotCall: one question of this node to a depot; AskDepot
+//	renewal.go        renewals: renewal's actor, what depots keep for this node;
+//	                  renewalcommands.go: KeepHold, DropHold, HoldsQuery
 //
 // A message belongs to its receiver once it is sent. What travels between nodes are messages of
 // package wire, sent as they are.

@@ -32,6 +32,7 @@ type node struct {
 	seeder    *actor.PID
 	finder    *actor.PID
 	depot     *actor.PID // nil: it is none
+	holds     *actor.PID // nil: depots keep nothing for it
 	ranking   *peers.Ranking
 	transfers map[share.ID]running
 	fleets    fleets
@@ -75,6 +76,8 @@ func (n *node) Receive(ctx actor.Context) {
 		n.coordinates(ctx)
 	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt:
 		n.toDepot(ctx)
+	case KeepHold, DropHold, HoldsQuery:
+		n.toHolds(ctx)
 	case system.ChildFailed:
 		n.childFailed(m)
 	case rankingSaved:
@@ -108,6 +111,7 @@ func (n *node) start(ctx actor.Context) {
 	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps) }, system.OnPanicRestart)
 	n.s.Export(SeederName, n.seeder)
 	n.keepShares(ctx)
+	n.holdShares(ctx)
 }
 
 func (n *node) fetch(ctx actor.Context, m FetchShare) {

@@ -49,6 +49,8 @@ type Deps struct {
 	Elections *Elections
 	// Depot has the node keep shares for accounts; nil: it does not.
 	Depot *DepotConfig
+	// Holds has the node have depots keep shares; nil: it does not.
+	Holds *HoldsConfig
 	// Child is told of each child that takes something of a share: when it begins, and
 	// when it has ended. The calls come one at a time; it must not block, and may be nil.
 	Child func(ChildEvent)

@@ -5,6 +5,7 @@
 //
 //	entry.go    Entry: what was asked (Wish), what became of it (Status), and their limits
 //	catalog.go  DB: opening, adding, changing, removing, listing
+//	holds.go    what depots are to keep for this node, and how it stands with them
 //	wallet.go   the passes that pay depots
 //	schema.go   the tables, and how they came to be so
 //

@@ -6,7 +6,7 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // in common; wish is the JSON of a Wish; older is the earlier share IDs, 36 bytes each.
 // AUTOINCREMENT has no ID used twice. passes.token is the pass as RFC 9577 writes it;
 // orders.keys is a listing of those keys that an order uses, and counts, the JSON of how
-// many passes of each.
+// many passes of each. hold_* are the JSON of what a renewal.Book holds.
 var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
 	`CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL CHECK(kind BETWEEN 1 AND 2),
 	   key TEXT NOT NULL UNIQUE, wish TEXT NOT NULL, added INTEGER NOT NULL,
@@ -19,4 +19,7 @@ var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
 	   issuer TEXT NOT NULL, depot TEXT NOT NULL, request BLOB NOT NULL, bad INTEGER NOT NULL) WITHOUT ROWID;
 	 CREATE TABLE orders(id BLOB PRIMARY KEY, seed BLOB NOT NULL, issuer TEXT NOT NULL, depot TEXT NOT NULL,
 	   keys BLOB NOT NULL, counts TEXT NOT NULL, voucher BLOB NOT NULL) WITHOUT ROWID`,
+	`CREATE TABLE hold_wants(id INTEGER PRIMARY KEY AUTOINCREMENT, want TEXT NOT NULL);
+	 CREATE TABLE hold_leases(depot TEXT NOT NULL, share BLOB NOT NULL, hold TEXT NOT NULL, PRIMARY KEY(depot, share)) WITHOUT ROWID;
+	 CREATE TABLE hold_depots(depot TEXT PRIMARY KEY, account TEXT NOT NULL) WITHOUT ROWID`,
 }}

@@ -14,7 +14,8 @@ type Standing struct {
 	Hold
 	Left time.Duration // until it lapses; 0: it has
 	Next time.Time     // when its depot is visited next
-	Why  string        // the last visit failed
+	Why  string        // the last visit failed, or did not do what it was to do for this hold
+	Kept bool          // it is needed; else it ends, or is released when it can be
 	// OnBy is the latest moment at which this node must run again and reach the
 	// depot, or the lease lapses.
 	OnBy time.Time
@@ -27,10 +28,10 @@ func (s *Service) Holds(now time.Time) []Standing {
 	var out []Standing
 	for _, d := range s.depots {
 		for _, h := range d.holds {
-			left := max(h.Expires.Sub(now), 0)
+			left, kept := max(h.Expires.Sub(now), 0), s.fate(h) == keep
 			out = append(out, Standing{
-				Hold: *h, Left: left, Next: d.Next, Why: d.Why, OnBy: h.Expires,
-				Late: !h.Leaving && left <= s.window(d)-s.of(d, s.cfg.longest()),
+				Hold: *h, Left: left, Next: d.Next, Why: cmp.Or(h.Why, d.Why), Kept: kept, OnBy: h.Expires,
+				Late: kept && h.State != Unknown && left <= s.window(d)-s.of(d, s.cfg.longest()),
 			})
 		}
 	}
@@ -40,7 +41,29 @@ func (s *Service) Holds(now time.Time) []Standing {
 	return out
 }
 
-// Accounts are how we stand with each depot, in their order: what a restart needs.
+// Book is what a restart needs.
+func (s *Service) Book() Book {
+	b := Book{Wants: s.Wants(), Accounts: s.Accounts(), Last: s.last}
+	for _, d := range s.depots {
+		for _, h := range d.holds {
+			b.Holds = append(b.Holds, *h)
+		}
+	}
+	slices.SortFunc(b.Holds, func(x, y Hold) int {
+		return cmp.Or(cmp.Compare(x.Depot, y.Depot), bytes.Compare(x.Share.Bytes(), y.Share.Bytes()))
+	})
+	return b
+}
+
+// Account is how we stand with a depot.
+func (s *Service) Account(id peers.ID) Account {
+	if d := s.depots[id]; d != nil {
+		return d.Account
+	}
+	return Account{Depot: id}
+}
+
+// Accounts are how we stand with each depot, in their order.
 func (s *Service) Accounts() []Account {
 	var out []Account
 	for _, d := range s.depots {
@@ -54,12 +77,13 @@ func (s *Service) Accounts() []Account {
 // wallet should have by then.
 func (s *Service) Owed(id peers.ID, until, now time.Time) (units int64) {
 	d := s.depots[id]
-	if d == nil {
+	if d == nil || !d.Paid {
 		return 0
 	}
 	credit := d.Credit
 	for _, x := range s.Holds(now) {
-		if x.Depot != id || x.Leaving || x.State == Missing || x.Expires.Add(-s.window(d)).After(until) {
+		h := d.holds[x.Share]
+		if x.Depot != id || !x.Kept || x.State == Missing || x.Expires.Add(-s.window(d)).After(until) {
 			continue
 		}
 		at := x.Expires.Add(-s.window(d))
@@ -67,7 +91,7 @@ func (s *Service) Owed(id peers.ID, until, now time.Time) (units int64) {
 			at = now
 		}
 		var n int64
-		n, credit = Cost(x.Bytes, Added(x.Expires, at.Add(s.cfg.Length), at), credit)
+		n, credit = Cost(x.Bytes, Added(x.Expires, at.Add(s.length(h)), at), credit)
 		units += n
 	}
 	return units

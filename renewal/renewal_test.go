@@ -3,6 +3,7 @@ package renewal
 import (
 	"errors"
 	"math/big"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestInvariant48DelaysLieWithinTheirRange(t *testing.T) {
 		s := New(cfg, rapid.Uint64().Draw(t, "seed"))
 		cfg = cfg.withDefaults()
 		k := Key{"d", shareID(1)}
-		s.Add(Hold{Key: k, Expires: epoch.Add(cfg.Length), State: Stable}, epoch)
+		hold(s, Hold{Key: k, Expires: epoch.Add(cfg.Length), State: Stable}, epoch)
 		for now, i := epoch, 0; i < 20; i++ {
 			wait := s.Wake().Sub(now)
 			if wait < cfg.Mean-cfg.Range/2-1 || wait > cfg.Mean+cfg.Range/2+1 {
@@ -86,7 +87,7 @@ func TestInvariant49CoverageHoldsWithoutRetries(t *testing.T) {
 		s := New(cfg, rapid.Uint64().Draw(t, "seed"))
 		k := Key{"d", shareID(1)}
 		now, end, missed := epoch, epoch.Add(cfg.Length), 0
-		s.Add(Hold{Key: k, Expires: end, State: Stable}, now)
+		hold(s, Hold{Key: k, Expires: end, State: Stable}, now)
 		for range rapid.IntRange(1, 100).Draw(t, "visits") {
 			now = s.Wake()
 			s.Due(now)
@@ -101,7 +102,7 @@ func TestInvariant49CoverageHoldsWithoutRetries(t *testing.T) {
 			missed = 0
 			for range s.Visited("d", []Heard{{Share: k.Share, State: Stable, Left: end.Sub(now)}}, now) {
 				end = now.Add(cfg.Length)
-				s.Renewed(k, cfg.Length, now)
+				renewed(s, k, cfg.Length, now)
 			}
 		}
 	})
@@ -110,7 +111,7 @@ func TestInvariant49CoverageHoldsWithoutRetries(t *testing.T) {
 func TestInvariant50FailureIsRetriedSoonAndIsNoSuccess(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
-	s.Add(Hold{Key: k, Expires: epoch.Add(31 * day), State: Stable}, epoch)
+	hold(s, Hold{Key: k, Expires: epoch.Add(31 * day), State: Stable}, epoch)
 	now := s.Wake()
 	var waits []time.Duration
 	for range 9 {
@@ -138,7 +139,7 @@ func TestInvariant50OneRefusedRenewalIsNoSuccess(t *testing.T) {
 	s := New(Config{}, 1)
 	a, b := Key{"d", shareID(1)}, Key{"d", shareID(2)}
 	for _, k := range []Key{a, b} {
-		s.Add(Hold{Key: k, Bytes: 1, Expires: epoch.Add(9 * day), State: Stable}, epoch)
+		hold(s, Hold{Key: k, Bytes: 1, Expires: epoch.Add(9 * day), State: Stable}, epoch)
 	}
 	now := s.Wake()
 	s.Due(now)
@@ -146,7 +147,7 @@ func TestInvariant50OneRefusedRenewalIsNoSuccess(t *testing.T) {
 	if len(renew) != 2 || renew[0].Share != b.Share || renew[0].Length != 31*day {
 		t.Fatalf("%+v", renew)
 	}
-	s.Renewed(b, 31*day, now)
+	renewed(s, b, 31*day, now)
 	s.Refused(a, "3 passes are missing", now)
 	s.Refused(a, "said twice", now)
 	acc := s.Accounts()[0]
@@ -167,13 +168,13 @@ func TestInvariant51AfterAGoodVisitMoreIsLeftThanTheWindow(t *testing.T) {
 		for i := range rapid.IntRange(1, 20).Draw(t, "holds") {
 			k := Key{"d", shareID(i)}
 			left := time.Duration(rapid.Int64Range(1, int64(31*day)).Draw(t, "left"))
-			s.Add(Hold{Key: k, Bytes: 1, Expires: epoch.Add(left), State: Stable}, epoch)
+			hold(s, Hold{Key: k, Bytes: 1, Expires: epoch.Add(left), State: Stable}, epoch)
 			said = append(said, Heard{Share: k.Share, State: Stable, Bytes: 1, Left: left})
 		}
 		now := s.Wake()
 		s.Due(now)
 		for _, r := range s.Visited("d", said, now) {
-			s.Renewed(Key{"d", r.Share}, r.Length, now)
+			renewed(s, Key{"d", r.Share}, r.Length, now)
 		}
 		for _, h := range s.Holds(now) {
 			if h.Left <= s.cfg.renewWithin() {
@@ -190,13 +191,13 @@ func TestInvariant51AfterAGoodVisitMoreIsLeftThanTheWindow(t *testing.T) {
 func TestInvariant52NothingIsArmedForWhatIsGone(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
-	s.Add(Hold{Key: k, Expires: epoch.Add(day), State: Stable}, epoch)
+	hold(s, Hold{Key: k, Expires: epoch.Add(day), State: Stable}, epoch)
 	now := s.Wake()
 	s.Due(now)
 	if !s.Wake().IsZero() {
 		t.Error("a second visit is armed while the first is under way")
 	}
-	s.Drop(k)
+	s.Unwant(1, now)
 	s.Failed("d", "away", now)
 	s.Failed("d", "away", now)
 	if !s.Wake().IsZero() || len(s.Accounts()) != 0 {
@@ -204,22 +205,24 @@ func TestInvariant52NothingIsArmedForWhatIsGone(t *testing.T) {
 	}
 }
 
-func TestLeavingAndMissingAreNotRenewed(t *testing.T) {
+func TestLeavingIsNotRenewedAndMissingIsOfferedAgain(t *testing.T) {
 	s := New(Config{}, 1)
 	leaving, missing, silent := Key{"d", shareID(1)}, Key{"d", shareID(2)}, Key{"d", shareID(3)}
-	s.Add(Hold{Key: leaving, Bytes: 9 << 20, Expires: epoch.Add(day), State: Stable, Leaving: true}, epoch)
-	s.Add(Hold{Key: missing, Bytes: 9 << 20, Expires: epoch.Add(day), State: Stable}, epoch)
-	s.Add(Hold{Key: silent, Expires: epoch.Add(day), State: Stable}, epoch)
+	hold(s, Hold{Key: leaving, Bytes: 9 << 20, Expires: epoch.Add(5 * day), State: Stable}, epoch)
+	hold(s, Hold{Key: missing, Bytes: 9 << 20, Expires: epoch.Add(day), State: Stable}, epoch)
+	hold(s, Hold{Key: silent, Expires: epoch.Add(day), State: Stable}, epoch)
+	s.Want(Want{ID: 1, Share: leaving.Share, Depots: []peers.ID{"e", "d"}, Copies: 1}, epoch) // and e has not got it yet
 	now := epoch.Add(3 * day)
 	s.Due(now)
-	if r := s.Visited("d", []Heard{{Share: leaving.Share, State: Stable, Bytes: 9 << 20, Left: day}, {Share: missing.Share, State: Missing, Bytes: 9 << 20, Left: day}}, now); len(r) != 0 {
+	r := s.Visited("d", []Heard{{Share: leaving.Share, State: Stable, Bytes: 9 << 20, Left: day}, {Share: missing.Share, State: Missing, Bytes: 9 << 20, Left: day}}, now)
+	if len(r) != 2 || r[0].Verb != Offer || r[1].Verb != Offer || r[0].Share != silent.Share || r[1].Share != missing.Share || r[1].Bytes != 9<<20 || r[1].Length != 31*day {
 		t.Errorf("%+v", r)
 	}
 	if s.Owed("d", now.Add(365*day), now) != 0 {
 		t.Error("what is not renewed costs something")
 	}
 	for _, h := range s.Holds(now) {
-		if h.Late != (h.Key != leaving) {
+		if h.Depot == "d" && (h.Late != (h.Key != leaving) || h.Kept != (h.Key != leaving)) {
 			t.Errorf("late: %+v", h)
 		}
 		if h.Key == silent && (h.State != Missing || h.Left != 0) {
@@ -233,11 +236,11 @@ func TestLeavingAndMissingAreNotRenewed(t *testing.T) {
 func TestAHoldThatTheDepotDoesNotHaveHasLapsed(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
-	s.Add(Hold{Key: k, Expires: epoch.Add(30 * day), State: Stable}, epoch)
+	hold(s, Hold{Key: k, Expires: epoch.Add(30 * day), State: Stable}, epoch)
 	now := s.Wake()
 	s.Due(now)
 	s.Visited("d", nil, now)
-	if h := s.Holds(now)[0]; h.State != Missing || h.Left != 0 {
+	if h := s.Holds(now)[0]; h.State != Missing || h.Left != 0 || !h.Late {
 		t.Errorf("%+v", h)
 	}
 }
@@ -245,11 +248,11 @@ func TestAHoldThatTheDepotDoesNotHaveHasLapsed(t *testing.T) {
 func TestAWordThatComesLateChangesNothing(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
-	s.Add(Hold{Key: k, Bytes: 1, Expires: epoch.Add(3 * day), State: Stable}, epoch)
+	hold(s, Hold{Key: k, Bytes: 1, Expires: epoch.Add(3 * day), State: Stable}, epoch)
 	before := s.Accounts()[0]
 	s.Failed("d", "nobody was visiting", epoch)
 	s.Refused(k, "nobody asked", epoch)
-	if r := s.Visited("d", []Heard{{Share: k.Share, State: Stable, Left: 1}}, epoch); r != nil || s.Accounts()[0] != before {
+	if r := s.Visited("d", []Heard{{Share: k.Share, State: Stable, Left: 1}}, epoch); r != nil || !reflect.DeepEqual(s.Accounts()[0], before) {
 		t.Errorf("%+v, %+v", r, s.Accounts()[0])
 	}
 }
@@ -257,18 +260,18 @@ func TestAWordThatComesLateChangesNothing(t *testing.T) {
 func TestAHoldIsVisitedInTimeWhateverWasPlanned(t *testing.T) {
 	known, fresh := Key{"d", shareID(1)}, Key{"d", shareID(2)}
 	s := New(Config{}, 1)
-	s.Restore(Account{Depot: "d", Next: epoch.Add(1000 * day)}, epoch) // the clock was set back
-	s.Add(Hold{Key: known, Expires: epoch.Add(31 * day), State: Stable}, epoch)
+	s.Know(Account{Depot: "d", Next: epoch.Add(1000 * day)}, epoch) // the clock was set back
+	hold(s, Hold{Key: known, Expires: epoch.Add(31 * day), State: Stable}, epoch)
 	if wait := s.Wake().Sub(epoch); wait != s.cfg.longest() {
 		t.Errorf("a known hold is visited after %v", wait)
 	}
-	s.Add(Hold{Key: fresh, Expires: epoch.Add(31 * day)}, epoch)
-	if wait := s.Wake().Sub(epoch); wait != 10*time.Minute {
+	hold(s, Hold{Key: fresh}, epoch)
+	if wait := s.Wake().Sub(epoch); wait != 0 {
 		t.Errorf("a new hold is visited after %v", wait)
 	}
 	// A short lease that is leaving hurries nobody.
 	s = New(Config{}, 1)
-	s.Add(Hold{Key: known, Expires: epoch.Add(day), Granted: day, State: Stable, Leaving: true}, epoch)
+	s.add(Hold{Key: known, Expires: epoch.Add(day), Granted: day, State: Stable}, epoch)
 	if wait := s.Wake().Sub(epoch); wait < day {
 		t.Errorf("visited after %v for a hold that leaves", wait)
 	}
@@ -279,7 +282,7 @@ func TestAHoldIsVisitedInTimeWhateverWasPlanned(t *testing.T) {
 func TestADepotThatGrantsLessIsVisitedMoreOften(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
-	s.Add(Hold{Key: k, Bytes: 1, Expires: epoch.Add(5 * day), Granted: 5 * day, State: Stable}, epoch)
+	hold(s, Hold{Key: k, Bytes: 1, Expires: epoch.Add(5 * day), Granted: 5 * day, State: Stable}, epoch)
 	now, end := epoch, epoch.Add(5*day)
 	for range 100 {
 		now = s.Wake()
@@ -289,10 +292,10 @@ func TestADepotThatGrantsLessIsVisitedMoreOften(t *testing.T) {
 		s.Due(now)
 		for range s.Visited("d", []Heard{{Share: k.Share, State: Stable, Bytes: 1, Left: end.Sub(now)}}, now) {
 			end = now.Add(5 * day) // though 31 days were asked for
-			s.Renewed(k, 5*day, now)
+			renewed(s, k, 5*day, now)
 		}
 	}
-	s.Renewed(k, time.Nanosecond, now) // a depot that mocks us does not keep us busy
+	renewed(s, k, time.Nanosecond, now) // a depot that mocks us does not keep us busy
 	if wait := s.Wake().Sub(now); wait < 0 {
 		t.Error(wait)
 	}
@@ -355,7 +358,7 @@ func TestTimeIsNeverPaidTwiceAndALapseNotAtAll(t *testing.T) {
 func TestOwedIsWhatTheRenewalsOfATimeCost(t *testing.T) {
 	s := New(Config{}, 1)
 	for i, left := range []time.Duration{5 * day, 12 * day, 30 * day} {
-		s.Add(Hold{Key: Key{"d", shareID(i)}, Bytes: 31 << 20, Expires: epoch.Add(left), State: Stable}, epoch)
+		hold(s, Hold{Key: Key{"d", shareID(i)}, Bytes: 31 << 20, Expires: epoch.Add(left), State: Stable}, epoch)
 	}
 	if got := []int64{s.Owed("d", epoch, epoch), s.Owed("d", epoch.Add(2*day), epoch), s.Owed("d", epoch.Add(31*day), epoch), s.Owed("e", epoch, epoch)}; got[0] != 26 || got[1] != 26+21 || got[2] != 26+21+21 || got[3] != 0 {
 		t.Errorf("%v", got)

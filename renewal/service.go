@@ -34,21 +34,23 @@ type Key struct {
 	Share share.ID
 }
 
-// Hold is a storage lease that we hold at a depot.
+// Hold is a storage lease that we hold at a depot, or are to hold there.
 type Hold struct {
 	Key
+	Want    int64         // for which it was made
 	Bytes   int64         // that the lease counts, by the depot
-	Expires time.Time     // by our clock, as last heard
-	Granted time.Duration // how long it was when it was granted or renewed last; 0: Config.Length
+	Expires time.Time     // by our clock, as last heard; zero: it was not granted yet
+	Granted time.Duration // how long it was when it was granted or renewed last; 0: not known
 	State   State
-	// Leaving: the share is moved elsewhere, so this lease is never renewed.
-	Leaving bool
-	Cost    int64 // units paid so far
+	Cost    int64  // passes paid so far, in units
+	Why     string // what was asked for it last was refused
 }
 
 // Account is how we stand with one depot, to be kept over a restart.
 type Account struct {
 	Depot  peers.ID
+	Addrs  []string  // where it is
+	Paid   bool      // it takes passes
 	Next   time.Time // when it is visited next
 	Good   time.Time // when a visit last went well; zero: never
 	Failed int       // visits since then
@@ -56,9 +58,22 @@ type Account struct {
 	Credit Credit
 }
 
-// Renewal is one lease to be renewed. Ask for Length from now, in the depot's clock.
-type Renewal struct {
+// Verb is what is to be done about a lease.
+type Verb uint8
+
+// What there is.
+const (
+	Renew   Verb = iota + 1 // move its end
+	Offer                   // have the depot fetch the share: it does not have it, or lost some of it
+	Release                 // end it
+)
+
+// Task is what a visit is to do about one lease. A lease is asked for until Length from
+// now, in the depot's clock.
+type Task struct {
+	Verb
 	Share  share.ID
+	Bytes  int64 // that the lease counts
 	Length time.Duration
 	Units  int64 // that it costs, if the depot grants all of it
 }
@@ -75,51 +90,65 @@ type Heard struct {
 // Service decides for all holds of a node. It has one owner; it is not safe for
 // concurrent use.
 type Service struct {
-	cfg    Config
-	rng    *rand.Rand
-	depots map[peers.ID]*depot
+	cfg     Config
+	rng     *rand.Rand
+	depots  map[peers.ID]*depot
+	wants   map[int64]*Want
+	byShare map[share.ID][]*Want
+	last    int64 // the greatest ID of a Want so far
 }
 
 type depot struct {
 	Account
 	holds map[share.ID]*Hold
 	busy  bool // being visited
-	owed  map[share.ID]Renewal
+	again bool // ... and something was asked for meanwhile
+	owed  map[share.ID]Task
 	fault string // why the visit under way has failed, as far as it has
+	looks int    // visits in a row that found a share still coming
 }
 
 // New is a Service with no holds. The seed draws the delays.
 func New(cfg Config, seed uint64) *Service {
-	return &Service{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(seed, 0x72656e65)), depots: map[peers.ID]*depot{}}
+	return &Service{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(seed, 0x72656e65)), depots: map[peers.ID]*depot{}, wants: map[int64]*Want{}, byShare: map[share.ID][]*Want{}}
 }
 
-// Restore adds what was known of a depot before a restart, before its holds are added.
-// A visit that was due meanwhile is due at once.
-func (s *Service) Restore(a Account, now time.Time) { s.depot(a.Depot, now).Account = a }
+// Book is what a Service knows, to be kept over a restart.
+type Book struct {
+	Wants    []Want
+	Holds    []Hold
+	Accounts []Account
+	Last     int64 // the greatest ID of a Want so far
+}
 
-// Add enters a hold, or changes it. One of which the depot has said nothing yet is
-// visited soon, after RetryMin; any other no later than the longest time between visits,
-// whatever was planned before.
-func (s *Service) Add(h Hold, now time.Time) {
+// Resume takes up what was known before a restart. What was due meanwhile is due at
+// once.
+func (s *Service) Resume(b Book, now time.Time) {
+	for _, a := range b.Accounts {
+		s.Know(a, now)
+	}
+	for _, h := range b.Holds {
+		s.add(h, now)
+	}
+	for _, w := range b.Wants {
+		s.Want(w, now)
+	}
+	s.last = max(s.last, b.Last)
+}
+
+// Know enters how we stand with a depot.
+func (s *Service) Know(a Account, now time.Time) { s.depot(a.Depot, now).Account = a }
+
+// add enters a hold as it was before a restart, before what it is wanted for. One of
+// which the depot has said nothing yet is visited at once, any other no later than the
+// longest time between visits, whatever was planned before.
+func (s *Service) add(h Hold, now time.Time) {
 	d := s.depot(h.Depot, now)
-	if d.holds[h.Share] == nil && h.State == Unknown {
-		d.Next = times.Earliest(d.Next, now.Add(s.cfg.RetryMin))
-	}
 	d.holds[h.Share] = &h
+	if h.State == Unknown {
+		d.Next = times.Earliest(d.Next, now)
+	}
 	d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
-}
-
-// Drop forgets a hold, which was released.
-func (s *Service) Drop(k Key) {
-	d := s.depots[k.Depot]
-	if d == nil {
-		return
-	}
-	delete(d.holds, k.Share)
-	delete(d.owed, k.Share)
-	if len(d.holds) == 0 && !d.busy {
-		delete(s.depots, k.Depot)
-	}
 }
 
 func (s *Service) depot(id peers.ID, now time.Time) *depot {
@@ -132,17 +161,36 @@ func (s *Service) depot(id peers.ID, now time.Time) *depot {
 	return d
 }
 
+// length is what a hold is asked for.
+func (s *Service) length(h *Hold) time.Duration {
+	w := s.needs(h)
+	if w == nil {
+		w = s.wants[h.Want]
+	}
+	if w == nil || w.Length == 0 {
+		return s.cfg.Length
+	}
+	return w.Length
+}
+
 // shortest is the shortest lease that a depot grants us. One that grants less than
 // was asked for is visited as much more often, but no more than a thousand times: what
 // it grants is its own affair, and what we do for it is ours.
 func (s *Service) shortest(d *depot) time.Duration {
-	length := s.cfg.Length
+	shortest := time.Duration(0)
 	for _, h := range d.holds {
-		if h.Granted > 0 && !h.Leaving {
-			length = min(length, h.Granted)
+		if s.fate(h) != keep {
+			continue
+		}
+		length := s.length(h)
+		if h.Granted > 0 {
+			length = max(min(length, h.Granted), length/1000)
+		}
+		if shortest == 0 || length < shortest {
+			shortest = length
 		}
 	}
-	return max(length, s.cfg.Length/1000)
+	return cmp.Or(shortest, s.cfg.Length)
 }
 
 // of is what a time of the Config is for a depot.
@@ -170,16 +218,26 @@ func (s *Service) Wake() (at time.Time) {
 }
 
 // Due are the depots to be visited now. Each visit ends with Failed, or with Visited
-// and then Renewed or Refused for each renewal that Visited asked for.
+// and then Renewed, Released or Refused for each Task of it.
 func (s *Service) Due(now time.Time) (visit []peers.ID) {
+	for _, w := range s.Wants() {
+		s.plan(s.wants[w.ID], now)
+	}
 	for id, d := range s.depots {
-		if !d.busy && len(d.holds) > 0 && !now.Before(d.Next) {
-			d.busy, d.fault, d.owed = true, "", nil
-			visit = append(visit, id)
+		if d.busy || len(d.holds) == 0 || now.Before(d.Next) && !s.tooFar(d, now) {
+			continue
 		}
+		d.busy, d.again, d.fault, d.owed = true, false, "", nil
+		visit = append(visit, id)
 	}
 	slices.Sort(visit)
 	return visit
+}
+
+// tooFar says that the next visit of a depot is later than any that is planned: the
+// clock was put back since.
+func (s *Service) tooFar(d *depot, now time.Time) bool {
+	return d.Next.Sub(now) > s.of(d, s.cfg.longest())+time.Second
 }
 
 // Failed ends a visit without a word from the depot.
@@ -191,8 +249,8 @@ func (s *Service) Failed(id peers.ID, why string, now time.Time) {
 }
 
 // Visited takes what a depot says of all our holds there; one of which it says
-// nothing is missing. renew is what is near its end, the most urgent first.
-func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (renew []Renewal) {
+// nothing is missing. tasks are what is to be done there, the most urgent first.
+func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task) {
 	d := s.depots[id]
 	if d == nil || !d.busy {
 		return nil
@@ -202,61 +260,111 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (renew []Rene
 		said[h.Share] = h
 	}
 	for x, h := range d.holds {
-		heard, ok := said[x]
-		if !ok {
-			h.State, h.Expires = Missing, times.Earliest(h.Expires, now)
-			continue
-		}
-		h.State, h.Bytes, h.Expires = heard.State, heard.Bytes, now.Add(max(heard.Left, 0))
-		if !h.Leaving && h.State != Missing && h.Expires.Sub(now) <= s.window(d) {
-			renew = append(renew, s.renewal(d, h, now))
+		if heard, ok := said[x]; ok {
+			h.State, h.Bytes, h.Expires = heard.State, heard.Bytes, now.Add(max(heard.Left, 0))
+		} else if h.State = Missing; h.Expires.After(now) {
+			h.Expires = now
 		}
 	}
-	slices.SortFunc(renew, func(a, b Renewal) int {
+	for _, h := range d.holds { // all of them are known by now
+		if t := s.task(d, h, now); t.Verb != 0 {
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortFunc(tasks, func(a, b Task) int {
 		x, y := d.holds[a.Share], d.holds[b.Share]
-		return cmp.Or(x.Expires.Compare(y.Expires), bytes.Compare(x.Share.Bytes(), y.Share.Bytes()))
+		return cmp.Or(cmp.Compare(a.Verb, b.Verb), x.Expires.Compare(y.Expires), bytes.Compare(x.Share.Bytes(), y.Share.Bytes()))
 	})
-	d.owed = map[share.ID]Renewal{}
-	for _, r := range renew {
-		d.owed[r.Share] = r
+	d.owed = map[share.ID]Task{}
+	for _, t := range tasks {
+		d.owed[t.Share] = t
 	}
-	if len(renew) == 0 {
+	if len(tasks) == 0 {
 		s.close(d, now)
 	}
-	return renew
+	return tasks
 }
 
-func (s *Service) renewal(d *depot, h *Hold, now time.Time) Renewal {
-	units, _ := Cost(h.Bytes, Added(h.Expires, now.Add(s.cfg.Length), now), d.Credit)
-	return Renewal{Share: h.Share, Length: s.cfg.Length, Units: units}
+// task is what is to be done about a hold of which a depot has just spoken; none if its
+// Verb is 0.
+func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
+	t = Task{Share: h.Share, Bytes: h.Bytes, Length: s.length(h)}
+	left := h.Expires.Sub(now)
+	switch s.fate(h) {
+	case leave:
+		return t
+	case release:
+		if h.State != Missing {
+			t.Verb = Release
+		}
+		return t
+	}
+	switch due := left <= s.window(d); {
+	case h.State == Missing && s.needs(h) != nil:
+		t.Verb, t.Bytes = Offer, s.needs(h).Bytes
+	case h.State == Missing:
+		return t // an earlier version; a later one is offered
+	case h.State == Corrupt && s.needs(h) != nil:
+		t.Verb = Offer
+		if !due {
+			t.Length = left
+		}
+	case due:
+		t.Verb = Renew
+	default:
+		return t
+	}
+	if d.Paid {
+		t.Units, _ = Cost(t.Bytes, Added(h.Expires, now.Add(t.Length), now), d.Credit)
+	}
+	return t
 }
 
-// Renewed says that a lease now has left to go, by the depot's clock. It is charged
-// for the time that this added.
-func (s *Service) Renewed(k Key, left time.Duration, now time.Time) {
-	d := s.depots[k.Depot]
+// Renewed says how a lease stands that was renewed or made. It is charged for the time
+// that this added.
+func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
+	d := s.depots[id]
 	if d == nil {
 		return
 	}
-	if h := d.holds[k.Share]; h != nil {
-		var units int64
-		units, d.Credit = Cost(h.Bytes, Added(h.Expires, now.Add(left), now), d.Credit)
-		h.Cost += units
-		h.Granted, h.Expires = left, now.Add(max(left, 0))
+	if h := d.holds[heard.Share]; h != nil {
+		if d.Paid {
+			var units int64
+			units, d.Credit = Cost(heard.Bytes, Added(h.Expires, now.Add(heard.Left), now), d.Credit)
+			h.Cost += units
+		}
+		left := max(heard.Left, 0)
+		h.State, h.Bytes, h.Expires, h.Why = heard.State, heard.Bytes, now.Add(left), ""
+		if t, ok := d.owed[heard.Share]; !ok || t.Length == s.length(h) { // else it was mended, and its end stays
+			h.Granted = max(left, 1)
+		}
 	}
-	s.settle(d, k.Share, now)
+	s.settle(d, heard.Share, now)
 }
 
-// Refused says that a lease was not renewed, and why: passes are missing, or the
-// depot will not. The visit does not count as one that went well.
-func (s *Service) Refused(k Key, why string, now time.Time) {
-	if d := s.depots[k.Depot]; d != nil && d.busy {
-		d.fault = why
+// Released says that a lease has ended, as it was to.
+func (s *Service) Released(k Key, now time.Time) {
+	if d := s.depots[k.Depot]; d != nil {
+		if h := d.holds[k.Share]; h != nil && s.fate(h) != keep {
+			delete(d.holds, k.Share)
+		}
 		s.settle(d, k.Share, now)
 	}
 }
 
-// settle takes one renewal off a visit, and ends the visit with the last.
+// Refused says that what was asked of a lease was not granted, and why: passes are missing,
+// or the depot will not. The visit does not count as one that went well.
+func (s *Service) Refused(k Key, why string, now time.Time) {
+	if d := s.depots[k.Depot]; d != nil && d.busy {
+		d.fault = why
+		if h := d.holds[k.Share]; h != nil {
+			h.Why = why
+		}
+		s.settle(d, k.Share, now)
+	}
+}
+
+// settle takes one task off a visit, and ends the visit with the last.
 func (s *Service) settle(d *depot, x share.ID, now time.Time) {
 	if _, ok := d.owed[x]; !ok {
 		return
@@ -267,25 +375,55 @@ func (s *Service) settle(d *depot, x share.ID, now time.Time) {
 	}
 }
 
-// close ends a visit: the next one is drawn, or comes soon after a failure.
+// close ends a visit: the next one is drawn, or comes soon after a failure, and while
+// a share is coming or being mended.
 func (s *Service) close(d *depot, now time.Time) {
 	d.busy = false
 	d.Why = d.fault
+	d.Next = s.sample(d, now)
 	if d.fault == "" {
 		d.Good, d.Failed = now, 0
-		d.Next = s.sample(d, now)
-		return
+		if s.waits(d) {
+			d.looks++
+			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.backOff(s.cfg.RetryMin/20, d.looks))))
+		} else {
+			d.looks = 0
+		}
+	} else {
+		d.Failed++
+		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.backOff(s.cfg.RetryMin, d.Failed))))
 	}
-	d.Failed++
-	d.Next = times.Earliest(now.Add(s.of(d, s.backOff(d.Failed))), s.sample(d, now))
-	if len(d.holds) == 0 {
-		delete(s.depots, d.Depot)
+	for _, w := range s.Wants() {
+		s.plan(s.wants[w.ID], now)
+	}
+	if s.tidy(d, now); d.again || s.over(d) {
+		d.again, d.Next = false, now
 	}
 }
 
-// backOff is how long after the n-th failure in a row the depot is tried again.
-func (s *Service) backOff(n int) time.Duration {
-	d := s.cfg.RetryMin
+// waits says whether something is still to come at a depot.
+func (s *Service) waits(d *depot) bool {
+	for _, h := range d.holds {
+		if h.State != Stable && s.needs(h) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// over says whether a lease at a depot is not needed any more since its visit.
+func (s *Service) over(d *depot) bool {
+	for _, h := range d.holds {
+		if d.fault == "" && h.State != Missing && s.fate(h) == release {
+			return true
+		}
+	}
+	return false
+}
+
+// backOff is how long after the n-th time in a row the depot is asked again, from first on.
+func (s *Service) backOff(first time.Duration, n int) time.Duration {
+	d := first
 	for ; n > 1 && d < s.cfg.RetryMax; n-- {
 		d *= 2
 	}

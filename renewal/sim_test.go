@@ -48,10 +48,24 @@ func newWorld(cfg Config, seed uint64, depots, holds int) *world {
 		for h := range holds {
 			k := Key{peers.ID(fmt.Sprintf("depot-%02d", d)), shareID(h)}
 			w.ends[k] = w.now.Add(w.cfg.withDefaults().Length)
-			w.s.Add(Hold{Key: k, Bytes: int64(h+1) << 20, Expires: w.ends[k], State: Stable}, w.now)
+			hold(w.s, Hold{Key: k, Bytes: int64(h+1) << 20, Expires: w.ends[k], State: Stable}, w.now)
 		}
 	}
 	return w
+}
+
+// hold enters a hold at a depot that takes passes, and what it is wanted for.
+func hold(s *Service, h Hold, now time.Time) {
+	h.Want = int64(len(s.wants) + 1)
+	s.add(h, now)
+	s.depots[h.Depot].Paid = true
+	s.Want(Want{ID: h.Want, Share: h.Share, Bytes: h.Bytes, Depots: []peers.ID{h.Depot}, At: []peers.ID{h.Depot}}, now)
+}
+
+// renewed says that a lease has left to go.
+func renewed(s *Service, k Key, left time.Duration, now time.Time) {
+	h := s.depots[k.Depot].holds[k.Share]
+	s.Renewed(k.Depot, Heard{Share: k.Share, State: Stable, Bytes: h.Bytes, Left: left}, now)
 }
 
 // step goes on to when something happens next, at most an hour.
@@ -88,14 +102,9 @@ func later(a, b time.Time) time.Time {
 // restart is the end of the process: what it keeps is the accounts and the holds.
 func (w *world) restart() {
 	w.restarts++
-	holds, accounts := w.s.Holds(w.now), w.s.Accounts()
+	book := w.s.Book()
 	w.s = New(w.cfg, w.rng.Uint64())
-	for _, a := range accounts {
-		w.s.Restore(a, w.now)
-	}
-	for _, h := range holds {
-		w.s.Add(h.Hold, w.now)
-	}
+	w.s.Resume(book, w.now)
 }
 
 func (w *world) visit(id peers.ID) {
@@ -128,7 +137,7 @@ func (w *world) visit(id peers.ID) {
 		until := w.now.Add(r.Length)
 		w.added += int64(Added(w.ends[k], until, w.now) / time.Second)
 		w.ends[k] = until
-		w.s.Renewed(k, r.Length, w.now)
+		renewed(w.s, k, r.Length, w.now)
 	}
 }
 

@@ -1,0 +1,382 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/times"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// HoldsConfig is what a node needs to have depots keep shares for it.
+type HoldsConfig struct {
+	Book    HoldBook
+	Renewal renewal.Config
+	// Visited is told of the end of each visit of a depot, and why not all went well. It
+	// must not block, and may be nil.
+	Visited func(depot peers.ID, why string)
+}
+
+// HoldBook keeps what a node has depots keep, durably before SaveHolds returns.
+type HoldBook interface {
+	LoadHolds(ctx context.Context) (renewal.Book, error)
+	SaveHolds(ctx context.Context, b renewal.Book) error
+}
+
+// ErrNoHolds says that a node has depots keep nothing.
+var ErrNoHolds = errors.New("this node has no book for what depots keep for it")
+
+var errNotServed = errors.New("this node does not serve the share now, so the depot cannot fetch it from here")
+
+const (
+	visitTime = 2 * depotTime // how long a depot may take for one question, and the way to it
+	lookEvery = time.Hour     // the clock may be set, or the machine may have slept
+	maxPages  = 1 << 10       // of what a depot says it holds for us
+)
+
+// renewals has depots keep what the owner wants: it visits them, and renews, offers and
+// releases as package renewal says.
+type renewals struct {
+	s       *system.System
+	net     Network
+	catalog Catalog
+	node    *actor.PID
+	cfg     HoldsConfig
+
+	rng     *rand.Rand
+	core    *renewal.Service // nil: the book is not read yet
+	loading bool
+	retry   time.Time // when the book is tried again
+	visits  map[peers.ID]*depotVisit
+	serial  int                   // of the last visit that was begun
+	ended   map[peers.ID]int      // the last visit of each depot that has ended
+	errs    map[renewal.Key]error // why what was asked last was refused; of no share: why the last visit failed
+	early   []earlyHold
+	asked   []holdAsked
+	dirty   bool // the book is to be written
+	saving  bool
+	over    bool
+	wake    system.Alarm
+}
+
+// depotVisit is a visit that is under way.
+type depotVisit struct {
+	to     peers.Addr
+	serial int
+	link   Link
+	giveUp time.Time
+	said   []renewal.Heard
+	pages  int
+	last   share.ID
+	at     time.Time // the depot's clock, at since
+	since  time.Time
+	tasks  []renewal.Task
+}
+
+// earlyHold is what was said before the book was read.
+type earlyHold struct {
+	what any
+	who  *actor.PID
+}
+
+// holdAsked is somebody who waits until each depot with holds of a want was visited.
+type holdAsked struct {
+	who    *actor.PID
+	want   int64
+	after  int  // in visits later than this one
+	noWait bool // the book alone is waited for
+}
+
+func (r *renewals) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		r.load(ctx)
+	case holdsLoaded:
+		r.loaded(ctx, m)
+	case KeepHold, DropHold, HoldsQuery:
+		r.told(ctx)
+	case DepotAnswer:
+		r.answered(ctx, m)
+	case holdsSaved:
+		r.saved(m)
+	case *actor.DeadLetterResponse:
+		r.late(r.s.Now().Add(visitTime))
+	case system.WakeDue:
+		r.late(r.s.Now())
+	case fromLink:
+	case *actor.Stopping, *actor.Restarting:
+		r.stop()
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+	default:
+		system.Unexpected(ctx)
+	}
+	r.after(ctx)
+}
+
+// after does what is due.
+func (r *renewals) after(ctx actor.Context) {
+	if r.over {
+		return
+	}
+	if r.core == nil {
+		if !r.loading && !r.s.Now().Before(r.retry) {
+			r.load(ctx)
+		}
+		r.wake.Set(r.s, ctx, r.retry)
+		return
+	}
+	for _, id := range r.core.Due(r.s.Wall()) {
+		r.visit(ctx, id)
+	}
+	r.save(ctx)
+	r.answer(ctx)
+	r.wake.Set(r.s, ctx, r.next())
+}
+
+// next is when there is something to do; zero if never.
+func (r *renewals) next() (at time.Time) {
+	if due := r.core.Wake(); !due.IsZero() {
+		at = r.s.Now().Add(min(max(due.Sub(r.s.Wall()), 0), lookEvery))
+	}
+	for _, v := range r.visits {
+		at = times.Earliest(at, v.giveUp)
+	}
+	if r.dirty && !r.saving {
+		at = times.Earliest(at, r.retry)
+	}
+	return at
+}
+
+// ---- the book ----
+
+type holdsLoaded struct {
+	book renewal.Book
+	err  error
+}
+
+func (r *renewals) load(ctx actor.Context) {
+	r.visits, r.ended, r.errs = map[peers.ID]*depotVisit{}, map[peers.ID]int{}, map[renewal.Key]error{}
+	r.loading = true
+	r.s.Task(ctx, func(ctx context.Context) any {
+		b, err := r.cfg.Book.LoadHolds(ctx)
+		return holdsLoaded{b, err}
+	})
+}
+
+func (r *renewals) loaded(ctx actor.Context, m holdsLoaded) {
+	r.loading = false
+	if m.err != nil {
+		r.s.Log().Error("what depots keep for this node is not known", "error", m.err)
+		r.retry = r.s.Now().Add(depotRetry)
+	} else {
+		r.core = renewal.New(r.cfg.Renewal, r.s.Seed("renewals"))
+		r.core.Resume(m.book, r.s.Wall())
+	}
+	for _, e := range r.early {
+		r.command(ctx, e.what, e.who, m.err)
+	}
+	r.early = nil
+}
+
+type holdsSaved struct{ err error }
+
+// save writes the book if it has changed, one writing at a time.
+func (r *renewals) save(ctx actor.Context) {
+	if !r.dirty || r.saving || r.s.Now().Before(r.retry) {
+		return
+	}
+	r.dirty, r.saving = false, true
+	b := r.core.Book()
+	r.s.Task(ctx, func(ctx context.Context) any { return holdsSaved{r.cfg.Book.SaveHolds(ctx, b)} })
+}
+
+func (r *renewals) saved(m holdsSaved) {
+	r.saving = false
+	if m.err != nil {
+		r.s.Log().Error("what depots keep for this node was not written", "error", m.err)
+		r.dirty, r.retry = true, r.s.Now().Add(depotRetry)
+	}
+}
+
+func (r *renewals) stop() {
+	r.over = true
+	r.wake.Stop()
+	for _, v := range r.visits {
+		v.link.Close()
+	}
+	clear(r.visits)
+}
+
+// ---- a visit ----
+
+func (r *renewals) visit(ctx actor.Context, id peers.ID) {
+	r.serial++
+	v := &depotVisit{to: peers.Addr{ID: id, Addrs: r.core.Account(id).Addrs}, serial: r.serial}
+	r.visits[id] = v
+	v.link = r.net.Open(v.to, share.ID{}, nil, &sink{r.s, ctx.Self(), linkNumber(v.serial)}) // one connection for all questions
+	r.ask(ctx, v, wire.Holdings{})
+}
+
+func (r *renewals) ask(ctx actor.Context, v *depotVisit, question any) {
+	v.giveUp = r.s.Now().Add(visitTime)
+	ctx.Request(r.node, AskDepot{Depot: v.to, Question: question})
+}
+
+func (r *renewals) answered(ctx actor.Context, m DepotAnswer) {
+	v := r.visits[m.Depot]
+	if v == nil {
+		return
+	}
+	switch a := m.Answer.(type) {
+	case wire.HoldingsPage:
+		r.page(ctx, v, a)
+	case wire.Held:
+		r.held(ctx, v, a)
+	default:
+		if m.Err == nil {
+			m.Err = errOtherAnswer
+		}
+		r.failed(v, m.Err)
+	}
+}
+
+var errOtherAnswer = fmt.Errorf("%w: the depot answered another question", peers.ErrProtocol)
+
+// page takes what a depot says it keeps for us.
+func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
+	if len(v.tasks) > 0 || v.pages >= maxPages {
+		r.failed(v, errOtherAnswer)
+		return
+	}
+	if v.pages++; m.Refused != 0 && depot.Reason(m.Refused) != depot.UnknownAccount { // who is unknown has nothing there
+		r.failed(v, &depot.Refusal{Reason: depot.Reason(m.Refused)})
+		return
+	}
+	for _, h := range m.Items {
+		if string(h.Share.Bytes()) <= string(v.last.Bytes()) && !v.last.IsZero() {
+			r.failed(v, errOtherAnswer)
+			return
+		}
+		v.last = h.Share
+		v.said = append(v.said, heardOf(m.At, h))
+	}
+	if m.More && len(m.Items) > 0 {
+		r.ask(ctx, v, wire.Holdings{After: v.last})
+		return
+	}
+	v.at, v.since = time.Unix(m.At, 0), r.s.Now()
+	v.tasks = r.core.Visited(v.to.ID, v.said, r.s.Wall())
+	v.said = nil
+	r.work(ctx, v)
+}
+
+// heardOf is what a depot says of a lease, by its clock.
+func heardOf(at int64, h wire.Holding) renewal.Heard {
+	state := map[depot.State]renewal.State{depot.Coming: renewal.Coming, depot.Stable: renewal.Stable, depot.Corrupt: renewal.Corrupt}[depot.State(h.State)]
+	if state == renewal.Unknown || h.Expires <= at {
+		state = renewal.Missing
+	}
+	left := min(max(h.Expires-at, 0), int64(maxLeft/time.Second))
+	return renewal.Heard{Share: h.Share, State: state, Bytes: h.Bytes, Left: time.Duration(left) * time.Second}
+}
+
+const maxLeft = 100 * 366 * 24 * time.Hour // of a lease, that a depot is believed
+
+// work has the next task done, or ends the visit.
+func (r *renewals) work(ctx actor.Context, v *depotVisit) {
+	for len(v.tasks) > 0 {
+		t := v.tasks[0]
+		until := v.at.Add(r.s.Now().Sub(v.since) + t.Length).Unix()
+		request := r.request()
+		switch t.Verb {
+		case renewal.Renew:
+			r.ask(ctx, v, wire.Renew{Share: t.Share, Request: request, Until: until})
+			return
+		case renewal.Release:
+			r.ask(ctx, v, wire.Release{Share: t.Share, Request: request})
+			return
+		}
+		if _, reply := r.catalog.Offered(t.Share, v.to.ID); reply.Status == wire.OK {
+			own := []peers.Addr{{ID: r.net.Self(), Addrs: r.net.Addrs()}}
+			r.ask(ctx, v, wire.Hold{Share: t.Share, Request: request, Bytes: t.Bytes, Until: until, Sources: own})
+			return
+		}
+		r.refused(v, errNotServed)
+	}
+	r.end(v)
+}
+
+// request names what is asked of a depot, as nothing else that this node asks.
+func (r *renewals) request() string {
+	return fmt.Sprintf("%016x%016x", r.rng.Uint64(), r.rng.Uint64())
+}
+
+// held takes the answer about one lease.
+func (r *renewals) held(ctx actor.Context, v *depotVisit, m wire.Held) {
+	if len(v.tasks) == 0 || v.tasks[0].Share != m.Share {
+		r.failed(v, errOtherAnswer)
+		return
+	}
+	t, now := v.tasks[0], r.s.Wall()
+	k := renewal.Key{Depot: v.to.ID, Share: t.Share}
+	switch reason := depot.Reason(m.Refused); {
+	case t.Verb == renewal.Release && (reason == 0 || reason == depot.NoLease):
+		r.core.Released(k, now)
+		v.tasks = v.tasks[1:]
+	case reason != 0:
+		r.refused(v, &depot.Refusal{Reason: reason, Room: m.Room, Retry: m.Retry})
+	default:
+		delete(r.errs, k)
+		r.core.Renewed(k.Depot, heardOf(m.At, wire.Holding{Share: m.Share, State: m.State, Bytes: m.Bytes, Expires: m.Expires}), now)
+		v.tasks = v.tasks[1:]
+	}
+	r.work(ctx, v)
+}
+
+func (r *renewals) refused(v *depotVisit, err error) {
+	k := renewal.Key{Depot: v.to.ID, Share: v.tasks[0].Share}
+	v.tasks = v.tasks[1:]
+	r.errs[k] = err
+	r.core.Refused(k, err.Error(), r.s.Wall())
+}
+
+// failed ends a visit without all that it was for.
+func (r *renewals) failed(v *depotVisit, err error) {
+	r.core.Failed(v.to.ID, err.Error(), r.s.Wall())
+	r.errs[renewal.Key{Depot: v.to.ID}] = err
+	r.close(v)
+}
+
+func (r *renewals) end(v *depotVisit) {
+	delete(r.errs, renewal.Key{Depot: v.to.ID})
+	r.close(v)
+}
+
+func (r *renewals) close(v *depotVisit) {
+	v.link.Close()
+	delete(r.visits, v.to.ID)
+	r.ended[v.to.ID] = v.serial
+	r.dirty = true
+	if f := r.cfg.Visited; f != nil {
+		f(v.to.ID, r.core.Account(v.to.ID).Why)
+	}
+}
+
+// late ends the visits that have taken too long by now.
+func (r *renewals) late(now time.Time) {
+	for _, v := range r.visits {
+		if !now.Before(v.giveUp) {
+			r.failed(v, ErrDepotAway)
+		}
+	}
+}

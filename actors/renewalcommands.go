@@ -1,0 +1,146 @@
+package actors
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+)
+
+// KeepHold, API -> Node -> renewals: what the owner wants; one without an ID is new.
+// Answered with HoldList when the book is written and each depot was visited, as far as that went.
+type KeepHold struct {
+	Want   renewal.Want
+	Depots []peers.Addr // of the Want
+	NoWait bool         // the answer is not for the visits
+}
+
+// DropHold, API -> Node -> renewals: the owner does not want something any more, answered as
+// KeepHold is.
+type DropHold struct{ Want int64 }
+
+// HoldsQuery, API -> Node -> renewals. Answered with HoldList.
+type HoldsQuery struct{}
+
+// HoldList is what depots keep for a node.
+type HoldList struct {
+	Want  int64 // that was made or changed
+	Wants []renewal.Want
+	Holds []renewal.Standing
+	Addrs map[peers.ID][]string
+	// Errs are why something was refused, by depot and share, and why the last visit of a depot has
+	// failed, with no share.
+	Errs map[renewal.Key]error
+}
+
+// toHolds passes on what is for the renewals.
+func (n *node) toHolds(ctx actor.Context) {
+	if n.holds != nil {
+		ctx.Forward(n.holds)
+	} else if ctx.Sender() != nil {
+		ctx.Respond(ErrNoHolds)
+	}
+}
+
+// holdShares starts the renewals of a node that has a book for them.
+func (n *node) holdShares(ctx actor.Context) {
+	if n.deps.Holds == nil {
+		return
+	}
+	self, cfg := ctx.Self(), *n.deps.Holds
+	n.holds = n.s.Spawn(ctx, "renewals", controlBox, func() actor.Actor {
+		return &renewals{s: n.s, net: n.deps.Network, catalog: n.deps.Catalog, node: self, cfg: cfg, rng: rand.New(rand.NewPCG(n.s.Seed("requests of renewals"), 1))}
+	}, system.OnPanicRestart)
+}
+
+// AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold or
+// HoldsQuery.
+func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
+	return system.Ask[HoldList](ctx, p.s, p.node, what)
+}
+
+func (r *renewals) told(ctx actor.Context) {
+	if r.core == nil {
+		r.early = append(r.early, earlyHold{ctx.Message(), ctx.Sender()})
+		return
+	}
+	r.command(ctx, ctx.Message(), ctx.Sender(), nil)
+}
+
+func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err error) {
+	if err != nil {
+		r.respond(ctx, from, err)
+		return
+	}
+	now := r.s.Wall()
+	a := holdAsked{who: from, after: r.serial}
+	switch m := what.(type) {
+	case KeepHold:
+		a.want = m.Want.ID
+		if a.want == 0 {
+			a.want = r.core.NextID()
+			m.Want.ID = a.want
+		}
+		for _, d := range m.Depots {
+			account := r.core.Account(d.ID)
+			account.Addrs = d.Addrs
+			r.core.Know(account, now)
+		}
+		r.core.Want(m.Want, now)
+		a.noWait = m.NoWait
+	case DropHold:
+		a.want = m.Want
+		r.core.Unwant(m.Want, now)
+	default:
+		r.respond(ctx, from, r.list(0))
+		return
+	}
+	r.dirty = true
+	r.asked = append(r.asked, a)
+}
+
+// answer answers those who wait for nothing any more.
+func (r *renewals) answer(ctx actor.Context) {
+	if len(r.asked) == 0 || r.dirty || r.saving {
+		return
+	}
+	all := r.core.Holds(r.s.Wall())
+	wait := r.asked[:0]
+	for _, a := range r.asked {
+		if a.noWait || !slices.ContainsFunc(all, func(h renewal.Standing) bool {
+			return h.Want == a.want && r.ended[h.Depot] <= a.after
+		}) {
+			r.respond(ctx, a.who, r.list(a.want))
+		} else {
+			wait = append(wait, a)
+		}
+	}
+	clear(r.asked[len(wait):])
+	r.asked = wait
+}
+
+func (r *renewals) respond(ctx actor.Context, to *actor.PID, m any) {
+	if to != nil {
+		ctx.Send(to, m)
+	}
+}
+
+func (r *renewals) list(want int64) HoldList {
+	l := HoldList{Want: want, Wants: r.core.Wants(), Holds: r.core.Holds(r.s.Wall()), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
+	for _, a := range r.core.Accounts() {
+		l.Addrs[a.Depot] = a.Addrs
+	}
+	for _, h := range l.Holds {
+		for _, k := range []renewal.Key{h.Key, {Depot: h.Depot}} {
+			if err := r.errs[k]; err != nil {
+				l.Errs[k] = err
+			}
+		}
+	}
+	return l
+}

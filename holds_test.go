@@ -1,0 +1,165 @@
+package fetcher_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	durable "github.com/piecelease/fetcher/catalog"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+)
+
+// holder is a node that has depots keep something.
+type holder struct {
+	*fetcher.Node
+	t      *testing.T
+	state  string
+	book   *durable.DB
+	visits chan string // why not all went well
+}
+
+func newHolder(t *testing.T) *holder {
+	h := &holder{t: t, state: t.TempDir(), visits: make(chan string, 1000)}
+	h.start()
+	t.Cleanup(h.stop)
+	return h
+}
+
+func (h *holder) start() {
+	h.t.Helper()
+	var err error
+	h.book, _, err = durable.Open(h.t.Context(), filepath.Join(h.state, "catalog.db"))
+	if err == nil {
+		h.Node, err = fetcher.Open(h.t.Context(), fetcher.Config{Dir: h.state, Listen: []string{"/ip4/127.0.0.1/tcp/0"},
+			Holds: &fetcher.HoldsConfig{Book: h.book, Visited: func(_ peers.ID, why string) { h.visits <- why }}})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *holder) stop() {
+	if err := errors.Join(h.Close(), h.book.Close()); err != nil {
+		h.t.Error(err)
+	}
+}
+
+// until waits until the holds are as they should be, looking after each visit.
+func (h *holder) until(what string, f func(l fetcher.HoldList) bool) {
+	h.t.Helper()
+	late := time.After(time.Minute)
+	for {
+		l, err := h.Holds(h.t.Context())
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if f(l) {
+			return
+		}
+		select {
+		case <-h.visits:
+		case <-late:
+			h.t.Fatalf("not in a minute: %s: %+v", what, l)
+		}
+	}
+}
+
+func stable(n int) func(fetcher.HoldList) bool {
+	return func(l fetcher.HoldList) bool {
+		for _, h := range l.Holds {
+			if h.State != renewal.Stable {
+				return false
+			}
+		}
+		return len(l.Holds) == n
+	}
+}
+
+// What is held is kept over restarts, made again where it was lost, follows to another
+// version, and is gone when it is dropped.
+func TestAHoldStands(t *testing.T) {
+	t.Parallel()
+	k, owner := newKeeper(t), newHolder(t)
+	k.account(owner.Node, 1<<30)
+	dir := folderOf(t, album)
+	s, err := owner.Share(t.Context(), dir, fetcher.ShareOptions{})
+	k.ok(err)
+	length := 20 * time.Second
+	l, err := owner.KeepHold(t.Context(), fetcher.Hold{Share: s.ID(), Bytes: fetcher.HoldBytes(s.Manifest()), Length: length}, k.node.Addrs()[:1], false)
+	k.ok(err)
+	if len(l.Wants) != 1 || l.Wants[0].ID != l.Want || len(l.Holds) != 1 || l.Holds[0].Left < length/2 || l.Holds[0].Left > length || len(l.Errs) != 0 {
+		t.Fatalf("%+v", l)
+	}
+	owner.until("it is there", stable(1))
+
+	owner.stop()
+	owner.start()
+	s, err = owner.Share(t.Context(), dir, fetcher.ShareOptions{})
+	k.ok(err)
+	owner.until("it stands after a restart", stable(1))
+	at, err := owner.Depot(k.node.Addrs()[0])
+	k.ok(err)
+	_, err = at.Release(t.Context(), s.ID(), "") // as if the depot had lost it
+	k.ok(err)
+	owner.until("it was made again", func(l fetcher.HoldList) bool {
+		held, err := at.Holdings(t.Context())
+		return err == nil && len(held) == 1 && stable(1)(l)
+	})
+
+	k.ok(os.WriteFile(filepath.Join(dir, "new"), []byte("x"), 0o644))
+	next, err := owner.Share(t.Context(), dir, fetcher.ShareOptions{})
+	k.ok(err)
+	w := l.Wants[0]
+	w.Share, w.Bytes = next.ID(), fetcher.HoldBytes(next.Manifest())
+	_, err = owner.KeepHold(t.Context(), w, nil, true)
+	k.ok(err)
+	owner.until("the other version is there alone", func(l fetcher.HoldList) bool {
+		return stable(1)(l) && l.Holds[0].Share == next.ID()
+	})
+	if held, err := at.Holdings(t.Context()); err != nil || len(held) != 1 || held[0].Share != next.ID() {
+		t.Errorf("%+v, %v", held, err)
+	}
+
+	if l, err = owner.DropHold(t.Context(), w.ID); err != nil || len(l.Wants)+len(l.Holds) != 0 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if held, err := at.Holdings(t.Context()); err != nil || len(held) != 0 {
+		t.Errorf("%+v, %v", held, err)
+	}
+}
+
+// What a depot does not do is said with its reason.
+func TestAHoldThatIsRefusedSaysWhy(t *testing.T) {
+	t.Parallel()
+	k, owner := newKeeper(t), newHolder(t)
+	s, err := owner.Share(t.Context(), folderOf(t, album), fetcher.ShareOptions{})
+	k.ok(err)
+	h := fetcher.Hold{Share: s.ID(), Bytes: fetcher.HoldBytes(s.Manifest())}
+	l, err := owner.KeepHold(t.Context(), h, k.node.Addrs()[:1], false)
+	k.ok(err)
+	var r *fetcher.HoldRefused
+	if err := l.Errs[renewal.Key{Depot: k.node.ID(), Share: s.ID()}]; !errors.As(err, &r) || r.Reason != depot.UnknownAccount {
+		t.Errorf("%v", l.Errs)
+	}
+	if _, err := owner.DropHold(t.Context(), l.Want); err != nil {
+		t.Error(err)
+	}
+	if l, err = owner.KeepHold(t.Context(), h, []string{"/ip4/127.0.0.1/tcp/1/p2p/" + string(owner.ID())}, false); err != nil || len(l.Errs) == 0 {
+		t.Errorf("at itself: %+v, %v", l, err)
+	}
+	for _, bad := range []time.Duration{time.Second, 400 * 24 * time.Hour} {
+		h.Length = bad
+		if _, err := owner.KeepHold(t.Context(), h, k.node.Addrs(), false); err == nil {
+			t.Errorf("leases of %v are asked for", bad)
+		}
+	}
+	if _, err := client(t).Holds(t.Context()); !errors.Is(err, fetcher.ErrNoHolds) {
+		t.Error(err)
+	}
+}

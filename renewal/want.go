@@ -1,0 +1,216 @@
+package renewal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Want is what the owner asked for: that some depots keep a share, until the Want is
+// dropped.
+type Want struct {
+	ID     int64
+	Share  share.ID      // what is to be kept now
+	Bytes  int64         // that a lease of it counts
+	Length time.Duration // of its leases; 0: Config.Length
+	Depots []peers.ID    // that may keep it, the most wanted first
+	Copies int           // how many of them do; 0: all
+	// At are those that were chosen of them. One that cannot keep the share gives way to
+	// another.
+	At []peers.ID
+
+	Entry int64 // of the owner's catalog that it follows; 0: none
+	Pin   bool  // it keeps its Share, whatever becomes of the entry
+}
+
+func (w *Want) copies() int {
+	return min(cmp.Or(w.Copies, len(w.Depots)), len(w.Depots))
+}
+
+// Want enters what the owner wants, or changes it. Where something of it is not there
+// yet, that is due at once.
+func (s *Service) Want(w Want, now time.Time) {
+	w.Depots, w.At = slices.Clone(w.Depots), slices.Clone(w.At)
+	for i, id := range w.Depots {
+		if slices.Index(w.Depots, id) < i {
+			w.Depots[i] = ""
+		}
+	}
+	w.Depots = slices.DeleteFunc(w.Depots, func(id peers.ID) bool { return id == "" })
+	w.At = slices.DeleteFunc(w.At, func(id peers.ID) bool { return !slices.Contains(w.Depots, id) })
+	if had := s.wants[w.ID]; had != nil {
+		s.forget(had)
+		for _, id := range slices.Concat(had.Depots, w.Depots) {
+			s.hurry(id, now)
+		}
+	}
+	s.wants[w.ID], s.last = &w, max(s.last, w.ID)
+	s.byShare[w.Share] = append(s.byShare[w.Share], &w)
+	for _, id := range w.Depots {
+		s.depot(id, now)
+	}
+	s.plan(&w, now)
+}
+
+// NextID is an ID that no Want had before.
+func (s *Service) NextID() int64 { return s.last + 1 }
+
+// Unwant forgets what the owner wanted. The leases that nothing needs any more are
+// released at once, or when their depots are heard of again.
+func (s *Service) Unwant(id int64, now time.Time) {
+	w := s.wants[id]
+	if w == nil {
+		return
+	}
+	s.forget(w)
+	for _, d := range w.Depots {
+		s.hurry(d, now)
+		s.tidy(s.depots[d], now)
+	}
+}
+
+func (s *Service) forget(w *Want) {
+	delete(s.wants, w.ID)
+	s.byShare[w.Share] = slices.DeleteFunc(s.byShare[w.Share], func(o *Want) bool { return o == w })
+	if len(s.byShare[w.Share]) == 0 {
+		delete(s.byShare, w.Share)
+	}
+}
+
+// Wants are what the owner wants, in the order of their IDs.
+func (s *Service) Wants() (out []Want) {
+	for _, w := range s.wants {
+		out = append(out, *w)
+	}
+	slices.SortFunc(out, func(a, b Want) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// hurry has a depot visited at once, if there is anything to ask.
+func (s *Service) hurry(id peers.ID, now time.Time) {
+	if d := s.depots[id]; d != nil && len(d.holds) > 0 {
+		if d.busy {
+			d.again = true
+		} else {
+			d.Next = now
+		}
+	}
+}
+
+// plan chooses the depots of a Want, and enters the holds that are to be made.
+func (s *Service) plan(w *Want, now time.Time) {
+	for i, id := range w.At {
+		if s.hopeless(w, id, now) {
+			if spare := s.spare(w, now); spare != "" {
+				w.At[i] = spare
+			}
+		}
+	}
+	for len(w.At) < w.copies() {
+		spare := s.spare(w, now)
+		if spare == "" {
+			break
+		}
+		w.At = append(w.At, spare)
+	}
+	w.At = w.At[:min(len(w.At), w.copies())]
+	for _, id := range w.At {
+		if d := s.depot(id, now); d.holds[w.Share] == nil {
+			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Bytes: w.Bytes}
+			s.hurry(id, now)
+		}
+	}
+}
+
+// hopeless says whether a depot cannot be relied on to keep the share of a Want: it
+// has refused it, or is away and the lease ends soon.
+func (s *Service) hopeless(w *Want, id peers.ID, now time.Time) bool {
+	d := s.depots[id]
+	if d == nil || d.busy || d.Failed == 0 {
+		return false
+	}
+	h := d.holds[w.Share]
+	return h != nil && h.Expires.Sub(now) <= s.window(d)/2
+}
+
+// spare is a depot that may keep the share of a Want, and is not asked to yet; empty: there is
+// none.
+func (s *Service) spare(w *Want, now time.Time) peers.ID {
+	for _, id := range w.Depots {
+		d := s.depots[id]
+		if !slices.Contains(w.At, id) && (d == nil || d.Failed == 0 || !now.Before(d.Next)) {
+			return id
+		}
+	}
+	return ""
+}
+
+// fate is what is to become of a hold.
+type fate uint8
+
+const (
+	keep    fate = iota // it is needed: renewed, and made again if it was lost
+	leave               // it was moved elsewhere, and what takes its place is not there yet: never renewed
+	release             // nothing needs it
+)
+
+func (s *Service) fate(h *Hold) fate {
+	if s.needs(h) != nil {
+		return keep
+	}
+	w := s.wants[h.Want]
+	switch {
+	case w == nil:
+		return release
+	case slices.Contains(w.At, h.Depot): // of an earlier version of the share
+		if s.stable(w, h.Depot) {
+			return release
+		}
+		return keep
+	}
+	for _, id := range w.At {
+		if !s.stable(w, id) {
+			return leave
+		}
+	}
+	return release
+}
+
+// needs is a Want that needs a hold as it is, nil if none does.
+func (s *Service) needs(h *Hold) (found *Want) {
+	for _, w := range s.byShare[h.Share] {
+		if slices.Contains(w.At, h.Depot) && (found == nil || w.ID < found.ID) {
+			found = w
+		}
+	}
+	return found
+}
+
+// stable says whether a depot has all of the share of a Want.
+func (s *Service) stable(w *Want, id peers.ID) bool {
+	d := s.depots[id]
+	return d != nil && d.holds[w.Share] != nil && d.holds[w.Share].State == Stable
+}
+
+// tidy forgets holds that have ended anyway, and a depot with which nothing is to do.
+func (s *Service) tidy(d *depot, now time.Time) {
+	if d == nil || d.busy {
+		return
+	}
+	for x, h := range d.holds {
+		if !h.Expires.After(now) && s.fate(h) != keep {
+			delete(d.holds, x)
+		}
+	}
+	for _, w := range s.wants {
+		if slices.Contains(w.Depots, d.Depot) {
+			return
+		}
+	}
+	if len(d.holds) == 0 {
+		delete(s.depots, d.Depot)
+	}
+}

@@ -1,0 +1,230 @@
+package renewal
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// A desk is depots that do what they are asked, unless they are away or refuse.
+type desk struct {
+	*testing.T
+	s       *Service
+	now     time.Time
+	has     map[Key]Heard
+	away    map[peers.ID]bool
+	refuses map[peers.ID]string
+	did     []string
+}
+
+func newDesk(t *testing.T) *desk {
+	return &desk{T: t, s: New(Config{}, 1), now: epoch, has: map[Key]Heard{}, away: map[peers.ID]bool{}, refuses: map[peers.ID]string{}}
+}
+
+// visits makes all visits that are due now, and those that follow at once.
+func (d *desk) visits() {
+	d.Helper()
+	for range 20 {
+		due := d.s.Due(d.now)
+		if len(due) == 0 {
+			return
+		}
+		for _, id := range due {
+			d.visit(id)
+		}
+	}
+	d.Fatal("visits without end")
+}
+
+func (d *desk) visit(id peers.ID) {
+	if d.away[id] {
+		d.s.Failed(id, "away", d.now)
+		return
+	}
+	var all []Heard
+	for k, h := range d.has {
+		if k.Depot == id {
+			all = append(all, h)
+		}
+	}
+	for _, t := range d.s.Visited(id, all, d.now) {
+		k := Key{id, t.Share}
+		d.did = append(d.did, [...]string{"", "renew", "offer", "release"}[t.Verb]+" "+string(id))
+		switch {
+		case t.Verb == Release:
+			delete(d.has, k)
+			d.s.Released(k, d.now)
+		case d.refuses[id] != "":
+			d.s.Refused(k, d.refuses[id], d.now)
+		default:
+			d.has[k] = Heard{Share: t.Share, State: max(d.has[k].State, Coming), Bytes: t.Bytes, Left: t.Length}
+			d.s.Renewed(id, d.has[k], d.now)
+		}
+	}
+}
+
+// pass lets time go by, with all visits, until then.
+func (d *desk) pass(t time.Duration) {
+	d.Helper()
+	for end := d.now.Add(t); ; d.visits() {
+		next := d.s.Wake()
+		if next.IsZero() || next.After(end) {
+			next = end
+		}
+		for k, h := range d.has {
+			if h.Left -= next.Sub(d.now); h.Left <= 0 {
+				delete(d.has, k)
+			} else {
+				d.has[k] = h
+			}
+		}
+		if d.now = next; next.Equal(end) {
+			return
+		}
+	}
+}
+
+func (d *desk) arrive(id peers.ID, x share.ID) {
+	k := Key{id, x}
+	h := d.has[k]
+	h.State = Stable
+	d.has[k] = h
+}
+
+// at are the depots that keep a share by now.
+func (d *desk) at(x share.ID) (out []peers.ID) {
+	for k := range d.has {
+		if k.Share == x {
+			out = append(out, k.Depot)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (d *desk) expect(x share.ID, want ...peers.ID) {
+	d.Helper()
+	if got := d.at(x); !slices.Equal(got, want) {
+		d.Fatalf("it is kept at %v, not at %v", got, want)
+	}
+}
+
+var abc = []peers.ID{"a", "b", "c"}
+
+// The older version is renewed until the newer one is there, and released then.
+func TestAVersionIsKeptUntilTheNextIsThere(t *testing.T) {
+	d := newDesk(t)
+	first, second := shareID(1), shareID(2)
+	w := Want{ID: 1, Share: first, Bytes: 9, Depots: abc[:1]}
+	d.s.Want(w, d.now)
+	d.visits()
+	d.expect(first, "a")
+	d.arrive("a", first)
+	d.pass(time.Hour)
+	w.Share = second
+	d.s.Want(w, d.now)
+	d.visits()
+	d.pass(100 * 24 * time.Hour) // it never arrives
+	d.expect(first, "a")
+	d.expect(second, "a")
+	d.arrive("a", second)
+	d.pass(12 * time.Hour)
+	d.expect(first)
+	d.expect(second, "a")
+	d.s.Unwant(1, d.now)
+	d.visits()
+	d.expect(second)
+	if !d.s.Wake().IsZero() || len(d.s.Accounts()) != 0 {
+		t.Error("something is left", d.s.Accounts(), d.s.Holds(d.now))
+	}
+}
+
+// A depot that refuses, or is away until the lease nearly ends, gives way to another; the
+// first is not renewed, and released when the other has the share.
+func TestACopyMovesToAnotherDepot(t *testing.T) {
+	d := newDesk(t)
+	x := shareID(1)
+	d.refuses["a"] = "over quota"
+	d.s.Want(Want{ID: 1, Share: x, Bytes: 9, Depots: abc, Copies: 1}, d.now)
+	d.visits()
+	d.expect(x, "b")
+	d.arrive("b", x)
+	d.pass(24 * time.Hour)
+	d.away["b"] = true
+	d.pass(31 * 24 * time.Hour / 2)
+	d.expect(x, "b") // there is time
+	d.refuses["a"] = ""
+	d.pass(10 * 24 * time.Hour)
+	if at := d.at(x); !slices.Contains(at, "a") {
+		t.Fatalf("it was not moved: %v", at)
+	}
+	d.away["b"] = false
+	d.pass(24 * time.Hour)
+	if !slices.Contains(d.at(x), "b") {
+		t.Fatal("released before the other has the share")
+	}
+	d.arrive("a", x)
+	d.did = nil
+	d.pass(5 * 24 * time.Hour)
+	d.expect(x, "a")
+	if slices.Contains(d.did, "renew b") {
+		t.Error("renewed where it is not wanted any more")
+	}
+}
+
+// Of three depots two keep it; one that loses it gets it again, and one that is damaged
+// is mended without a longer lease.
+func TestCopiesAreRepaired(t *testing.T) {
+	d := newDesk(t)
+	x := shareID(1)
+	d.s.Want(Want{ID: 1, Share: x, Bytes: 9, Depots: abc, Copies: 2}, d.now)
+	d.visits()
+	d.expect(x, "a", "b")
+	d.arrive("a", x)
+	d.arrive("b", x)
+	d.pass(24 * time.Hour)
+	delete(d.has, Key{"a", x})
+	d.pass(3 * 24 * time.Hour)
+	d.expect(x, "a", "b")
+	left := d.has[Key{"b", x}].Left
+	h := d.has[Key{"b", x}]
+	h.State = Corrupt
+	d.has[Key{"b", x}] = h
+	d.did = nil
+	d.pass(3 * 24 * time.Hour)
+	if !slices.Contains(d.did, "offer b") || d.has[Key{"b", x}].Left >= left {
+		t.Error(d.did, left, d.has[Key{"b", x}].Left)
+	}
+	d.s.Want(Want{ID: 1, Share: x, Bytes: 9, Depots: abc, Copies: 1, At: abc[1:2]}, d.now)
+	d.arrive("b", x)
+	d.pass(5 * 24 * time.Hour)
+	d.expect(x, "b")
+}
+
+// What two wants need is released with the second.
+func TestASharedHoldStaysUntilNobodyNeedsIt(t *testing.T) {
+	d := newDesk(t)
+	x := shareID(1)
+	for id := range int64(2) {
+		d.s.Want(Want{ID: id + 1, Share: x, Bytes: 9, Depots: abc[:1]}, d.now)
+	}
+	d.visits()
+	d.s.Unwant(1, d.now)
+	d.visits()
+	d.expect(x, "a")
+	d.away["a"] = true
+	d.s.Unwant(2, d.now)
+	d.visits()
+	if len(d.s.Holds(d.now)) != 1 {
+		t.Fatal("forgotten before it was released")
+	}
+	d.away["a"] = false
+	d.pass(time.Hour)
+	d.expect(x)
+	if len(d.s.Holds(d.now)) != 0 {
+		t.Error(d.s.Holds(d.now))
+	}
+}
