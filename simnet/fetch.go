@@ -81,7 +81,7 @@ func (f *Fetch) begin() {
 	if x.state != running && x.state != frozen || x.closing {
 		return
 	}
-	x.net.log.add(x.id, "fetches %s", f.c.Manifest.Name)
+	x.net.log.add(MarkNone, x.id, "fetches %s", f.c.Manifest.Name)
 	now := x.net.Elapsed()
 	f.life, f.ended = x.life, nil
 	f.started, f.moved, f.stalled = now, now, now
@@ -117,12 +117,16 @@ func (f *Fetch) Notify(e actors.Event) {
 		f.last = e
 	case actors.Planned:
 		f.resumed += e.Resumed
-		n.log.add(f.x.id, "plan: %d pieces to fetch, %d bytes resumed", e.Pieces, e.Resumed)
+		n.log.add(MarkNone, f.x.id, "plan: %d pieces to fetch, %d bytes resumed", e.Pieces, e.Resumed)
 	case actors.SourceChanged:
-		n.log.add(f.x.id, "source %s: %v: %s", n.called(e.Source.Peer), e.Source.State, e.Source.Why)
+		kind := MarkNone
+		if e.Source.State == actors.Banned {
+			kind = MarkBan
+		}
+		n.log.add(kind, f.x.id, "source %s: %v: %s", n.called(e.Source.Peer), e.Source.State, e.Source.Why)
 	case actors.Stalled:
 		f.stalled, f.why = n.Elapsed(), e
-		n.log.add(f.x.id, "stalled for %v: %s", e.For, e.Reason)
+		n.log.add(MarkStall, f.x.id, "stalled for %v: %s", e.For, e.Reason)
 		n.ref.stalled(f, e)
 	case actors.Ended:
 		if n.tier != nil {
@@ -132,7 +136,7 @@ func (f *Fetch) Notify(e actors.Event) {
 		if e.Err == nil && f.wholeAt == 0 {
 			f.wholeAt = f.endedAt
 		}
-		n.log.add(f.x.id, "ended: %v", orWhole(e.Err))
+		n.log.add(MarkEnd, f.x.id, "ended: %v", orWhole(e.Err))
 		n.ref.ended(f)
 		if f.x.offers != nil && e.Err != nil {
 			f.x.offers.Remove(f.c.ID())

@@ -31,14 +31,14 @@ func (x *Node) Coordinate(c *Content, members ...*Node) *Fleet {
 // begin starts a run of the coordinator in the node's present life.
 func (f *Fleet) begin() {
 	f.runs++
-	f.seat.net.log.add(f.seat.id, "coordinates %s, run %d", f.c.Manifest.Name, f.runs)
+	f.seat.net.log.add(MarkNone, f.seat.id, "coordinates %s, run %d", f.c.Manifest.Name, f.runs)
 	f.seat.host.Coordinate(f)
 }
 
 // Notify is for a Host: something has happened in the fleet.
 func (f *Fleet) Notify(e fleet.Event) {
 	x := f.seat
-	x.net.log.add(x.id, "fleet: %s %v", x.net.called(e.Peer), e.Change)
+	x.net.log.add(MarkNone, x.id, "fleet: %s %v", x.net.called(e.Peer), e.Change)
 	if e.Change == fleet.CoordinatorFailed {
 		x.net.ref.broken(x.id, "error", "the coordinator has failed")
 	}

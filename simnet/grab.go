@@ -17,7 +17,7 @@ func (x *Node) Grab(c *Content, from *Node, links int) (stop func()) {
 		return func() {}
 	}
 	var all []*grabber
-	x.net.log.add(x.id, "grabs from %s over %d links", from.cfg.Name, links)
+	x.net.log.add(MarkNone, x.id, "grabs from %s over %d links", from.cfg.Name, links)
 	for range links {
 		g := &grabber{x: x, c: c, life: x.life}
 		g.link = x.link(peers.Addr{ID: from.id}, c.ID(), c.Manifest.Layout(), g, (*link).open)

@@ -1,9 +1,6 @@
 package simnet
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Mark is a moment of a run that is worth seeing.
 type Mark struct {
@@ -32,42 +29,4 @@ const (
 
 func (k MarkKind) String() string {
 	return [...]string{"", "fault", "cut", "heal", "down", "up", "change", "ban", "stall", "end", "note"}[k]
-}
-
-// openings are how entries of the timeline begin, and what they mark.
-var openings = []struct {
-	begins string
-	kind   MarkKind
-}{
-	{"FAULT ", MarkFault},
-	{"cut", MarkCut},
-	{"heal", MarkHeal},
-	{"is killed", MarkDown},
-	{"loses power", MarkDown},
-	{"stops", MarkDown},
-	{"freezes", MarkDown},
-	{"starts", MarkUp},
-	{"thaws", MarkUp},
-	{"from now on ", MarkTurn},
-	{"its line ", MarkTurn},
-	{"its clock ", MarkTurn},
-	{"withdraws ", MarkTurn},
-	{"stalled for ", MarkStall},
-	{"ended: ", MarkEnd},
-}
-
-// Kind is what the entry marks.
-func (e Entry) Kind() MarkKind {
-	for _, o := range openings {
-		if strings.HasPrefix(e.Text, o.begins) {
-			return o.kind
-		}
-	}
-	switch {
-	case strings.HasPrefix(e.Text, "source ") && strings.Contains(e.Text, ": banned: "):
-		return MarkBan
-	case e.Node == "":
-		return MarkNote
-	}
-	return MarkNone
 }

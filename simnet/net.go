@@ -134,7 +134,7 @@ func (n *Net) rtt(a, b *Node) time.Duration {
 // sent meanwhile is held. Who has a connection through the cut finds out in ten to
 // forty seconds, as TCP does.
 func (n *Net) Cut(a, b []*Node) {
-	n.log.add("", "cut: %s | %s", names(a), names(b))
+	n.log.add(MarkCut, "", "cut: %s | %s", names(a), names(b))
 	for _, x := range a {
 		for _, y := range b {
 			n.block(x, y)
@@ -145,7 +145,7 @@ func (n *Net) Cut(a, b []*Node) {
 
 // Heal undoes Cut.
 func (n *Net) Heal(a, b []*Node) {
-	n.log.add("", "heal: %s | %s", names(a), names(b))
+	n.log.add(MarkHeal, "", "heal: %s | %s", names(a), names(b))
 	for _, x := range a {
 		for _, y := range b {
 			n.unblock(x, y)
@@ -157,7 +157,7 @@ func (n *Net) Heal(a, b []*Node) {
 // CutOneWay stops what is sent by each of from to each of to. The other way a
 // little more gets through: without acknowledgements a stream soon stands still.
 func (n *Net) CutOneWay(from, to []*Node) {
-	n.log.add("", "cut one way: %s > %s", names(from), names(to))
+	n.log.add(MarkCut, "", "cut one way: %s > %s", names(from), names(to))
 	for _, x := range from {
 		for _, y := range to {
 			n.block(x, y)
@@ -167,7 +167,7 @@ func (n *Net) CutOneWay(from, to []*Node) {
 
 // HealOneWay undoes CutOneWay.
 func (n *Net) HealOneWay(from, to []*Node) {
-	n.log.add("", "heal one way: %s > %s", names(from), names(to))
+	n.log.add(MarkHeal, "", "heal one way: %s > %s", names(from), names(to))
 	for _, x := range from {
 		for _, y := range to {
 			n.unblock(x, y)

@@ -162,7 +162,7 @@ func (x *Node) Part(c *Content, has func(p share.Piece) bool) *Node {
 
 // Withdraw ends the offer of content, as a file of it changes.
 func (x *Node) Withdraw(c *Content) {
-	x.net.log.add(x.id, "withdraws %s", c.Manifest.Name)
+	x.net.log.add(MarkTurn, x.id, "withdraws %s", c.Manifest.Name)
 	x.host.Withdraw(c)
 }
 
@@ -174,7 +174,7 @@ func (x *Node) Stop() {
 	if x.state == stopped || x.closing {
 		return
 	}
-	x.net.log.add(x.id, "stops")
+	x.net.log.add(MarkDown, x.id, "stops")
 	if x.state == frozen {
 		x.Thaw()
 	}
@@ -204,7 +204,7 @@ func (x *Node) Kill() {
 	if x.state == stopped {
 		return
 	}
-	x.net.log.add(x.id, "is killed")
+	x.net.log.add(MarkDown, x.id, "is killed")
 	x.host.Kill()
 }
 
@@ -214,7 +214,7 @@ func (x *Node) PowerOff() {
 	if x.dark {
 		return
 	}
-	x.net.log.add(x.id, "loses power")
+	x.net.log.add(MarkDown, x.id, "loses power")
 	x.dark = true
 	x.host.PowerOff()
 }
@@ -233,7 +233,7 @@ func (x *Node) Start() {
 	if x.state != stopped {
 		return
 	}
-	x.net.log.add(x.id, "starts")
+	x.net.log.add(MarkUp, x.id, "starts")
 	if x.dark {
 		x.disk.Restart(x.net.chance.Uint64())
 	} else {
@@ -250,7 +250,7 @@ func (x *Node) Freeze() {
 	if x.state != running {
 		return
 	}
-	x.net.log.add(x.id, "freezes")
+	x.net.log.add(MarkDown, x.id, "freezes")
 	x.state = frozen
 	x.host.Freeze()
 }
@@ -260,7 +260,7 @@ func (x *Node) Thaw() {
 	if x.state != frozen {
 		return
 	}
-	x.net.log.add(x.id, "thaws")
+	x.net.log.add(MarkUp, x.id, "thaws")
 	x.state = running
 	x.disturbed = x.net.Elapsed()
 	x.host.Thaw()
@@ -268,7 +268,7 @@ func (x *Node) Thaw() {
 
 // Become changes how the node treats others.
 func (x *Node) Become(b Behaviour) {
-	x.net.log.add(x.id, "from now on %s", b.Name)
+	x.net.log.add(MarkTurn, x.id, "from now on %s", b.Name)
 	b.rng = x.acts.rng
 	x.acts = b
 	x.host.Changed()
@@ -277,14 +277,14 @@ func (x *Node) Become(b Behaviour) {
 // SetLine changes the node's line; connections that stand keep the losses and delays
 // they began with, but not the rates.
 func (x *Node) SetLine(l Line) {
-	x.net.log.add(x.id, "its line is now %.0f up, %.0f down", l.Up, l.Down)
+	x.net.log.add(MarkTurn, x.id, "its line is now %.0f up, %.0f down", l.Up, l.Down)
 	x.cfg.Line = l
 	x.host.Changed()
 }
 
 // SetClock makes the node's wall clock differ from the world's.
 func (x *Node) SetClock(ahead time.Duration) {
-	x.net.log.add(x.id, "its clock is %v ahead", ahead)
+	x.net.log.add(MarkTurn, x.id, "its clock is %v ahead", ahead)
 	x.wall = ahead
 	x.host.Changed()
 }
@@ -292,7 +292,7 @@ func (x *Node) SetClock(ahead time.Duration) {
 // DriftClock makes the node's wall clock gain so much in every second from now on, or
 // lose it.
 func (x *Node) DriftClock(gain time.Duration) {
-	x.net.log.add(x.id, "its clock drifts by %v in a second", gain)
+	x.net.log.add(MarkTurn, x.id, "its clock drifts by %v in a second", gain)
 	x.net.Every(time.Second, func() bool {
 		x.wall += gain
 		x.host.Changed()

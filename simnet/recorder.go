@@ -339,13 +339,12 @@ func (r *recorder) mark(e Entry) {
 	if !r.over {
 		r.sampleUntil(e.At)
 	}
-	kind := e.Kind()
 	switch {
-	case kind == MarkNone, r.over && kind != MarkFault && kind != MarkNote: // what ends the world is no part of the story
-	case len(r.out.Marks) >= maxMarks+maxFaults, len(r.out.Marks) >= maxMarks && kind != MarkFault:
+	case e.Kind == MarkNone, r.over && e.Kind != MarkFault && e.Kind != MarkNote: // what ends the world is no part of the story
+	case len(r.out.Marks) >= maxMarks+maxFaults, len(r.out.Marks) >= maxMarks && e.Kind != MarkFault:
 		r.out.MarksLeftOut++
 	default:
-		r.out.Marks = append(r.out.Marks, Mark{e.At, r.n.called(e.Node), kind, e.Text})
+		r.out.Marks = append(r.out.Marks, Mark{e.At, r.n.called(e.Node), e.Kind, e.Text})
 	}
 }
 

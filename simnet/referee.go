@@ -72,7 +72,7 @@ func newReferee(n *Net) *referee {
 
 func (r *referee) broken(node peers.ID, rule, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	r.n.log.add(node, "FAULT %s: %s", rule, text)
+	r.n.log.add(MarkFault, node, "FAULT %s: %s", rule, text)
 	if len(r.Faults) < maxFaults {
 		r.Faults = append(r.Faults, Fault{r.n.Elapsed(), peers.ID(r.n.called(node)), rule, text})
 	}
@@ -252,9 +252,9 @@ func (r *referee) serves(y *Node, c *Content, have *share.Set) (share.Piece, boo
 
 // ask has the plan of a fetch explained in the timeline, soon.
 func (n *Net) ask(f *Fetch) {
-	n.log.add(f.x.id, "why: %s", strings.Join(f.why.Why, "\n                          "))
+	n.log.add(MarkNone, f.x.id, "why: %s", strings.Join(f.why.Why, "\n                          "))
 	for _, s := range f.last.Sources {
-		n.log.add(f.x.id, "why: source %s %v, %d bytes, %.0f B/s, rtt %v: %s", n.called(s.Peer), s.State, s.Bytes, s.Rate, s.RTT, s.Why)
+		n.log.add(MarkNone, f.x.id, "why: source %s %v, %d bytes, %.0f B/s, rtt %v: %s", n.called(s.Peer), s.State, s.Bytes, s.Rate, s.RTT, s.Why)
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Store) wrote(e rounds.Entry) {
 	}
 	i := slices.IndexFunc(s.net.nodes, func(x *Node) bool { return string(x.id) == rec.Holder })
 	s.terms = append(s.terms, Term{Term: rec.Term, Holder: s.net.nodes[i]})
-	s.net.log.add(s.net.nodes[i].id, "is elected, term %d", rec.Term)
+	s.net.log.add(MarkNone, s.net.nodes[i].id, "is elected, term %d", rec.Term)
 }
 
 // Terms are the offices that were won so far, of whatever share.
@@ -82,7 +82,7 @@ func (s *Store) Start() { s.say("is up"); s.down = false }
 // Cut keeps some nodes from the store, and Heal lets all reach it.
 func (s *Store) Cut(nodes ...*Node) {
 	for _, x := range nodes {
-		s.net.log.add(x.id, "cannot reach the store")
+		s.net.log.add(MarkNone, x.id, "cannot reach the store")
 		s.cut[x] = true
 	}
 }

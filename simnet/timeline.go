@@ -22,18 +22,19 @@ type Timeline struct {
 type Entry struct {
 	At   time.Duration // since the world began
 	Node peers.ID      // empty: the world
+	Kind MarkKind
 	Text string
 }
 
 // maxEntries bounds a timeline; the oldest go first.
 const maxEntries = 20_000
 
-func (t *Timeline) add(node peers.ID, format string, args ...any) {
+func (t *Timeline) add(kind MarkKind, node peers.ID, format string, args ...any) {
 	if len(t.entries) == maxEntries {
 		t.entries = append(t.entries[:0], t.entries[maxEntries/4:]...)
 		t.lost += maxEntries / 4
 	}
-	e := Entry{t.n.Elapsed(), node, fmt.Sprintf(format, args...)}
+	e := Entry{t.n.Elapsed(), node, kind, fmt.Sprintf(format, args...)}
 	t.entries = append(t.entries, e)
 	if t.tap != nil {
 		t.tap(e)
@@ -41,7 +42,7 @@ func (t *Timeline) add(node peers.ID, format string, args ...any) {
 }
 
 // Note puts a line of the scenario's own into the timeline.
-func (t *Timeline) Note(format string, args ...any) { t.add("", format, args...) }
+func (t *Timeline) Note(format string, args ...any) { t.add(MarkNote, "", format, args...) }
 
 // Entries are the lines that are kept.
 func (t *Timeline) Entries() []Entry { return t.entries }
@@ -85,7 +86,7 @@ func (h *complaints) Handle(_ context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelError {
 		h.n.ref.broken(peers.ID(h.node), "error", "%s", b.String())
 	} else {
-		h.n.log.add(peers.ID(h.node), "%v: %s", r.Level, b.String())
+		h.n.log.add(MarkNone, peers.ID(h.node), "%v: %s", r.Level, b.String())
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
@@ -198,7 +198,7 @@ var badDay = &simnet.Scenario{
 			r.Expect(kills == 2, "killed %d times", kills)
 			r.Expect(r.Soon(f.EndedAt(), 90*time.Second), "ended at %v", f.EndedAt())
 			done, err := g.Done()
-			r.Expect(done && strings.Contains(fmt.Sprint(err), "disk full: free "), "it has ended: %v, with %v", done, err)
+			r.Expect(done && errors.Is(err, share.ErrDiskFull), "it has ended: %v, with %v", done, err)
 		})
 	},
 }
