@@ -15,15 +15,11 @@ type (
 	Stalled       = transfer.Stalled
 	Ended         = transfer.Ended
 	Leases        = transfer.Leases
-	LeaseEvent    = transfer.LeaseEvent
-	State         = transfer.State
 	SourceState   = transfer.SourceState
 )
 
 const (
-	Finding   = transfer.Finding
 	Opening   = transfer.Opening
-	Fetching  = transfer.Fetching
 	DiskFull  = transfer.DiskFull
 	Finishing = transfer.Finishing
 	Complete  = transfer.Complete

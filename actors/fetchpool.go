@@ -303,7 +303,7 @@ func (f *fetchPool) leased(ctx actor.Context, m LeaseResponse) {
 		f.core.Grant(fresh, now)
 	}
 	if m.Refused.Reason != 0 { // there are no more for now
-		f.core.RefusedFor(m.Refused.String(), m.Refused.Until, now)
+		f.core.Refused(m.Refused.String(), m.Refused.Until, now)
 	}
 }
 

@@ -36,12 +36,6 @@ func (p *Program) Transfers() (ids []string) {
 // yet, is known of peers, or is known of it by them. After Close there is nothing.
 func (p *Program) Remains() []string { return p.s.Remains() }
 
-// DeadLetters counts the messages that nobody received.
-func (p *Program) DeadLetters() int64 { return p.s.DeadLetters() }
-
-// RemoteStats counts what did not go well between this node and others.
-func (p *Program) RemoteStats() system.RemoteStats { return p.s.RemoteStats() }
-
 // Crash ends a program of a World as kill -9 does; see [World.Crash].
 func (p *Program) Crash() { p.s.World().Crash(p.s) }
 

@@ -137,13 +137,6 @@ func (c *Client) Remove(ctx context.Context, id int64, data bool) (r Removed, er
 	return r, c.ask(ctx, "DELETE", fmt.Sprintf("/v1/entries/%d?data=%t", id, data), nil, &r)
 }
 
-// Files is the list of files of an entry.
-func (c *Client) Files(ctx context.Context, id int64) ([]File, error) {
-	var l List[File]
-	err := c.ask(ctx, "GET", fmt.Sprintf("/v1/entries/%d/files", id), nil, &l)
-	return l.Items, err
-}
-
 // Why is why an entry is not done.
 func (c *Client) Why(ctx context.Context, id int64) ([]string, error) {
 	var l List[string]

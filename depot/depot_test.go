@@ -158,7 +158,7 @@ func TestDamageIsBelievedTheSecondTimeAnHourLater(t *testing.T) {
 				t.Fatal("a good look does not end the strike")
 			}
 			if lost == nil {
-				if both := before.Bad != nil && bad.Common(before.Bad) > 0; both && now.Sub(before.At) >= StrikeGap {
+				if both := before.Bad != nil && bad.Minus(before.Bad).Count() < bad.Count(); both && now.Sub(before.At) >= StrikeGap {
 					t.Fatal("damage seen twice is not believed")
 				}
 				continue

@@ -300,7 +300,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			if rapid.Bool().Draw(t, "timed") {
 				until = m.now.Add(time.Second)
 			}
-			m.p.Refused(until, m.now)
+			m.p.Refused("", until, m.now)
 		}),
 		"available": on(func(t *rapid.T) { m.p.Available(m.now) }),
 		"announced": on(func(t *rapid.T) { m.p.Announced(nil, m.now) }),

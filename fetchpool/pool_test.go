@@ -108,7 +108,7 @@ func TestIdleIsNotFailed(t *testing.T) {
 	if todo := h.next(); todo.Want == 0 {
 		t.Fatal("wants nothing")
 	}
-	h.p.RefusedFor("has none of the missing pieces", time.Time{}, h.now)
+	h.p.Refused("has none of the missing pieces", time.Time{}, h.now)
 	todo := h.after(24 * time.Hour)
 	if h.p.State() != Ready || todo.Want != 0 || !todo.Wake.IsZero() || todo.Dial || todo.Close {
 		t.Fatalf("after a day of nothing: %v, %+v", h.p.State(), todo)
@@ -120,7 +120,7 @@ func TestIdleIsNotFailed(t *testing.T) {
 	if todo := h.next(); todo.Want == 0 {
 		t.Fatal("not woken")
 	}
-	h.p.Refused(h.now.Add(time.Second), h.now)
+	h.p.Refused("", h.now.Add(time.Second), h.now)
 	todo = h.next()
 	if todo.Want != 0 || !todo.Wake.Equal(h.now.Add(time.Second)) {
 		t.Fatalf("refused for a second: %+v", todo)
@@ -1041,7 +1041,7 @@ func TestALimitKeepsRequestsAndLeasesSmall(t *testing.T) {
 	if piece, token, ok := h.p.Oldest(); piece != 0 || token != 1 || !ok {
 		t.Errorf("the oldest is %d with %d, %v", piece, token, ok)
 	}
-	h.p.Refused(time.Time{}, h.now)
+	h.p.Refused("", time.Time{}, h.now)
 	h.p.Limit(4e6, h.now)
 	todo := h.next()
 	if len(todo.Return) < 10 || todo.Return[0].Why != Unneeded {
@@ -1194,7 +1194,7 @@ func TestAShortLastBlockIsNotAskedForAgain(t *testing.T) {
 
 func TestWhyAReadyPoolDoesNotAsk(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
-	h.p.Refused(time.Time{}, h.now)
+	h.p.Refused("", time.Time{}, h.now)
 	if h.p.Why() != "has none of the missing pieces that are free" {
 		t.Error(h.p.Why())
 	}

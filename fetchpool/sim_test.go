@@ -223,7 +223,7 @@ func (w *world) lease(n int) {
 		w.next++
 	}
 	if len(works) == 0 {
-		w.pool.Refused(time.Time{}, w.now)
+		w.pool.Refused("", time.Time{}, w.now)
 		return
 	}
 	w.pool.Grant(works, w.now)

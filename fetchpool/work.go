@@ -97,11 +97,8 @@ func (p *Pool) giveBack(w Work, why Reason) {
 }
 
 // Refused says that there are no leases for us: until a time, or when that is
-// zero until Grant or Available.
-func (p *Pool) Refused(until, now time.Time) { p.RefusedFor("", until, now) }
-
-// RefusedFor is Refused with a reason for people.
-func (p *Pool) RefusedFor(why string, until, now time.Time) {
+// zero until Grant or Available. why is for people.
+func (p *Pool) Refused(why string, until, now time.Time) {
 	p.now = now
 	p.refused, p.askAt, p.refusal = true, until, why
 }

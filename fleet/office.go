@@ -328,9 +328,6 @@ func (o *Office) soon() {
 	o.next = times.Earliest(o.next, at)
 }
 
-// Members is how many members this node has.
-func (o *Office) Members() int { return len(o.views) }
-
 // Report is told the term that a peer goes by. A later one than ours counts if the
 // store is silent; else the store is asked.
 func (o *Office) Report(from peers.ID, m wire.FleetTerm, now time.Time) {

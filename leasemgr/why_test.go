@@ -1,11 +1,14 @@
 package leasemgr
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -181,4 +184,42 @@ source c: has 0, holds 0 leases, 0 bytes to come, not measured, score 1.00, wait
 `
 	equal(t, "text", describe(), want)
 	equal(t, "again", describe(), describe())
+}
+
+// Describe prints the whole manager for people: the counts, each source, each
+// reader. The same state prints the same.
+func (m *Manager) Describe() string {
+	var b strings.Builder
+	wanted, leased, verified := m.Counts()
+	fmt.Fprintf(&b, "pieces %d: wanted %d, leased %d, verified %d\n", m.total, wanted, leased, verified)
+	st := m.stats
+	fmt.Fprintf(&b, "leases: granted %d (hedges %d, taken over %d), finished %d, failed %d, expired %d, revoked %d; fetched twice at most %d bytes\n",
+		st.Granted, st.Hedged, st.Taken, st.Finished, st.Failed, st.Expired, st.Revoked, st.Duplicate)
+	if m.paused != "" {
+		fmt.Fprintf(&b, "paused: %s\n", m.paused)
+	}
+	for _, r := range m.readers {
+		fmt.Fprintf(&b, "reader %d: at piece %d, up to %d\n", r.id, r.at, r.to)
+	}
+	ss := slices.DeleteFunc(slices.Clone(m.sources), func(s *source) bool { return s == nil })
+	slices.SortFunc(ss, func(a, b *source) int { return cmp.Compare(a.id, b.id) })
+	for _, s := range ss {
+		fmt.Fprintf(&b, "source %s: has %d, holds %d leases, %d bytes to come, %s, score %.2f",
+			s.id.Short(), s.have.n, s.count, s.pending, s.pace(), s.score)
+		if s.banned {
+			b.WriteString(", banned")
+		}
+		if s.waiting != 0 {
+			fmt.Fprintf(&b, ", waits: %s", s.waiting)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func (s *source) pace() string {
+	if !s.measured {
+		return "not measured"
+	}
+	return fmt.Sprintf("%.0f B/s, %s away", s.rate, words.Duration(s.trip))
 }

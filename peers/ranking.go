@@ -208,15 +208,6 @@ func (r *Ranking) Score(id ID, now time.Time) float64 {
 	return at.Integrity * (0.5 + at.Speed*at.Prompt)
 }
 
-// Integrity is the first part of the score, in [0, 2]; 1 is neutral.
-func (r *Ranking) Integrity(id ID, now time.Time) float64 {
-	p := r.peers[id]
-	if p == nil {
-		return neutralIntegrity
-	}
-	return r.at(p, now).Integrity
-}
-
 // Speed is what was measured of a peer, smoothed: bytes per second and the time
 // to the first byte. It does not fade with time.
 func (r *Ranking) Speed(id ID, now time.Time) (rate float64, first time.Duration, known bool) {
@@ -242,9 +233,6 @@ func (r *Ranking) at(p *peer, now time.Time) Record {
 	rec.At = wall(now)
 	return rec
 }
-
-// Known is the number of peers remembered.
-func (r *Ranking) Known() int { return len(r.peers) }
 
 // Records is all that is known, as of now, sorted by ID.
 func (r *Ranking) Records(now time.Time) []Record {

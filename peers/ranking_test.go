@@ -85,7 +85,7 @@ func TestInvariant17ScoreIsBoundedAndFinite(t *testing.T) {
 			now = now.Add(h.Wait)
 			h.apply(r, "p", now)
 			for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(100 * 365 * 24 * time.Hour)} {
-				s, i := r.Score("p", at), r.Integrity("p", at)
+				s, i := r.Score("p", at), r.integrity("p", at)
 				if !(s >= 0 && s <= 3 && i >= 0 && i <= 2) {
 					t.Fatalf("score %v, integrity %v", s, i)
 				}
@@ -203,7 +203,7 @@ func TestSeedTrapsAreNoMore(t *testing.T) {
 			r.Verified("rarely", 10<<20, epoch.Add(time.Duration(i)*10*time.Second))
 		}
 		now := epoch.Add(100 * time.Second)
-		if a, b := r.Integrity("often", now), r.Integrity("rarely", now); math.Abs(a-b) > 0.01 {
+		if a, b := r.integrity("often", now), r.integrity("rarely", now); math.Abs(a-b) > 0.01 {
 			t.Errorf("%v and %v for the same bytes", a, b)
 		}
 	})
@@ -364,21 +364,21 @@ func TestTooManyPeersForgetTheOldestAndBannedOnesLast(t *testing.T) {
 	for i := range 100 {
 		r.Verified(ID(fmt.Sprint("p", i)), 1<<20, epoch)
 		r.Verified("p0", 1<<20, epoch) // heard of again and again
-		if r.Known() > 10 {
-			t.Fatalf("%d peers known", r.Known())
+		if len(r.peers) > 10 {
+			t.Fatalf("%d peers known", len(r.peers))
 		}
 	}
 	if _, banned := r.Banned("liar", epoch); !banned {
 		t.Error("the ban was forgotten")
 	}
-	if r.Integrity("p0", epoch) == 1 || r.Integrity("p99", epoch) == 1 || r.Integrity("p50", epoch) != 1 {
+	if r.integrity("p0", epoch) == 1 || r.integrity("p99", epoch) == 1 || r.integrity("p50", epoch) != 1 {
 		t.Error("not the oldest were forgotten")
 	}
 	for i := range 20 {
 		r.Lied(ID(fmt.Sprint("liar", i)), true, epoch)
 	}
-	if _, banned := r.Banned("liar19", epoch); !banned || r.Known() > 10 {
-		t.Errorf("%d known", r.Known())
+	if _, banned := r.Banned("liar19", epoch); !banned || len(r.peers) > 10 {
+		t.Errorf("%d known", len(r.peers))
 	}
 	if _, banned := r.Banned("liar", epoch); banned {
 		t.Error("the oldest ban was kept, and another not")
@@ -388,8 +388,8 @@ func TestTooManyPeersForgetTheOldestAndBannedOnesLast(t *testing.T) {
 			t.Errorf("the ban of liar%d was forgotten", i)
 		}
 	}
-	if n := r.plain.count() + r.banned.count(); n != r.Known() {
-		t.Errorf("%d in the lists, %d known", n, r.Known())
+	if n := r.plain.count() + r.banned.count(); n != len(r.peers) {
+		t.Errorf("%d in the lists, %d known", n, len(r.peers))
 	}
 }
 
@@ -424,7 +424,7 @@ func TestLieDuringALongBanDoesNotShortenIt(t *testing.T) {
 func TestRecordOfALaterTimeIsOfNow(t *testing.T) {
 	r := NewRanking(RankingConfig{})
 	r.Restore([]Record{{ID: "p", At: epoch.Add(1000 * time.Hour), Integrity: 0, Prompt: 1}}, epoch)
-	if r.Integrity("p", epoch.Add(100*time.Hour)) < 0.9 {
+	if r.integrity("p", epoch.Add(100*time.Hour)) < 0.9 {
 		t.Error("it does not fade")
 	}
 }
@@ -496,4 +496,13 @@ func BenchmarkRecords100kPeers(b *testing.B) {
 	for b.Loop() {
 		r.Records(epoch)
 	}
+}
+
+// integrity is the first part of the score, in [0, 2]; 1 is neutral.
+func (r *Ranking) integrity(id ID, now time.Time) float64 {
+	p := r.peers[id]
+	if p == nil {
+		return neutralIntegrity
+	}
+	return r.at(p, now).Integrity
 }

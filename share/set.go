@@ -63,12 +63,6 @@ func (s *Set) Minus(o *Set) *Set {
 	return &Set{s.n, s.bits.Difference(o.bits)}
 }
 
-// Common is the number of pieces in both; o must be of the same share.
-func (s *Set) Common(o *Set) int {
-	s.mustMatch(o)
-	return int(s.bits.IntersectionCardinality(o.bits))
-}
-
 // Equal says whether both hold the same pieces of a share of the same size.
 func (s *Set) Equal(o *Set) bool { return s.n == o.n && s.bits.Equal(o.bits) }
 

@@ -152,9 +152,6 @@ func (v *Verifier) State(p share.Piece) (have []bool, proven bool) {
 	return have, true
 }
 
-// InProgress is the number of pieces with a state.
-func (v *Verifier) InProgress() int { return len(v.pieces) }
-
 // Complete says whether p is complete.
 func (v *Verifier) Complete(p share.Piece) bool { return v.done.Has(p) }
 
@@ -291,10 +288,6 @@ func (v *Verifier) Forget(p share.Piece) {
 		v.drop(s)
 	}
 }
-
-// Reopen makes a complete piece unknown again, because its bytes were lost after
-// all: a sync failed, or a later look at the disk found something else.
-func (v *Verifier) Reopen(p share.Piece) { v.done.Remove(p) }
 
 // begin makes the state of a piece whose proof is good.
 func (v *Verifier) begin(p share.Piece, values []share.Hash) *piece {

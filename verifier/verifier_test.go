@@ -91,7 +91,7 @@ func TestPieceOfOneBlockNeedsNoProof(t *testing.T) {
 		if done == nil || done.Piece != p || !slices.Equal(done.Values, small.m.OnlyBlock(p)) {
 			t.Fatalf("piece %d: %+v", p, done)
 		}
-		if v.InProgress() != 0 {
+		if len(v.pieces) != 0 {
 			t.Errorf("piece %d: a state is left", p)
 		}
 	}
@@ -103,7 +103,7 @@ func TestBlockWithoutProofIsNotLookedAtAndNobodyBlamed(t *testing.T) {
 	if !errors.Is(verdict.Err, ErrNoProof) || len(verdict.Bad) > 0 || len(verdict.Write) > 0 {
 		t.Errorf("%+v", verdict)
 	}
-	if v.InProgress() != 0 {
+	if len(v.pieces) != 0 {
 		t.Error("it made a state")
 	}
 }
@@ -245,8 +245,8 @@ func TestInvariant23PieceIsCompleteOnce(t *testing.T) {
 		}
 		v.Proof(3, "a", small.proof(3))
 	}
-	if done != 1 || v.InProgress() != 0 {
-		t.Errorf("complete %d times, %d states left", done, v.InProgress())
+	if done != 1 || len(v.pieces) != 0 {
+		t.Errorf("complete %d times, %d states left", done, len(v.pieces))
 	}
 	verdict := v.Check(3, 2, "late", small.data(3, 2, 3))
 	if verdict.Duplicate != 3*share.BlockSize || verdict.Err != nil || len(verdict.Write)+len(verdict.Bad) > 0 {
@@ -428,7 +428,7 @@ func TestForgetMakesAPieceMissingAgain(t *testing.T) {
 	}
 	accept(v, 3, v.Check(3, 0, "a", small.data(3, 0, 10)), "a", 1)
 	v.Forget(3)
-	if have, proven := v.State(3); have != nil || proven || v.InProgress() != 0 {
+	if have, proven := v.State(3); have != nil || proven || len(v.pieces) != 0 {
 		t.Errorf("state %v, %v", have, proven)
 	}
 	if verdict := v.Check(3, 10, "a", small.data(3, 10, 6)); !errors.Is(verdict.Err, ErrNoProof) {
@@ -443,13 +443,6 @@ func TestForgetMakesAPieceMissingAgain(t *testing.T) {
 	if !v.Complete(3) {
 		t.Error("a complete piece was forgotten")
 	}
-	v.Reopen(3)
-	if _, proven := v.State(3); v.Complete(3) || proven {
-		t.Error("not open again")
-	}
-	if v.Proof(3, "a", small.proof(3)); accept(v, 3, v.Check(3, 0, "b", small.data(3, 0, 16)), "b", 2) == nil {
-		t.Error("not complete again")
-	}
 }
 
 func TestSkippedPiecesAreComplete(t *testing.T) {
@@ -460,7 +453,7 @@ func TestSkippedPiecesAreComplete(t *testing.T) {
 	done := share.NewSet(small.m.Layout().Pieces())
 	done.Add(3)
 	v.Skip(done)
-	if !v.Complete(3) || v.Complete(5) || v.InProgress() != 0 {
+	if !v.Complete(3) || v.Complete(5) || len(v.pieces) != 0 {
 		t.Error("not skipped")
 	}
 	if verdict := v.Check(3, 0, "a", small.data(3, 0, 1)); verdict.Duplicate != share.BlockSize {
@@ -495,8 +488,8 @@ func TestOldestPiecesAreForgottenWhenThereAreTooMany(t *testing.T) {
 	accept(v, 0, v.Check(0, 0, "a", c.data(0, 0, 1)), "a", 1) // touched
 	for p := share.Piece(4); p < 7; p++ {
 		v.Proof(p, "a", c.proof(p))
-		if v.InProgress() > 4 {
-			t.Fatalf("%d pieces in progress", v.InProgress())
+		if len(v.pieces) > 4 {
+			t.Fatalf("%d pieces in progress", len(v.pieces))
 		}
 	}
 	if have, _ := v.State(0); have == nil {
@@ -507,7 +500,7 @@ func TestOldestPiecesAreForgottenWhenThereAreTooMany(t *testing.T) {
 			t.Errorf("piece %d is remembered", p)
 		}
 	}
-	if v := (Config{MaxBlocks: 1}).New(c.m); v.Proof(0, "a", c.proof(0)) != nil || v.InProgress() != 1 {
+	if v := (Config{MaxBlocks: 1}).New(c.m); v.Proof(0, "a", c.proof(0)) != nil || len(v.pieces) != 1 {
 		t.Error("one piece must always fit")
 	}
 }
@@ -672,7 +665,7 @@ func BenchmarkPiece(b *testing.B) {
 		if !v.Complete(0) {
 			b.Fatal("not complete")
 		}
-		v.Reopen(0)
+		v.done.Remove(0)
 	}
 }
 
@@ -688,6 +681,6 @@ func BenchmarkSmallPiece(b *testing.B) {
 		if v.Wrote(0, 0, 1, "a", 1) == nil {
 			b.Fatal("not complete")
 		}
-		v.Reopen(0)
+		v.done.Remove(0)
 	}
 }

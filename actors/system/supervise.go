@@ -12,20 +12,15 @@ import (
 //
 //	                  +-- OnPanicStop -------------------> stopped
 //	panic, suspended -+-- OnPanicRestart -- below 4/min -> restarted, same PID and queue
-//	                  |                  `- else --------> stopped
-//	                  `-- OnPanicEscalate ---------------> the parent panics
+//	                                     `- else --------> stopped
 //
-// The first two tell the parent with ChildFailed.
-type RestartPolicy struct {
-	restarts int // in a minute
-	escalate bool
-}
+// Both tell the parent with ChildFailed.
+type RestartPolicy int // restarts in a minute
 
 // The policies there are.
-var (
-	OnPanicStop     = RestartPolicy{}
-	OnPanicRestart  = RestartPolicy{restarts: 3}
-	OnPanicEscalate = RestartPolicy{escalate: true}
+const (
+	OnPanicStop    RestartPolicy = 0
+	OnPanicRestart RestartPolicy = 3
 )
 
 // A ChildFailed says that a child panicked. Child -> parent. It waits its turn in
@@ -43,16 +38,12 @@ type supervisor struct{ s *System }
 
 var _ actor.SupervisorStrategy = supervisor{}
 
-func (v supervisor) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, message any) {
+func (v supervisor) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
 	box := v.s.box(child)
 	if box == nil || box.ending.Load() {
 		return // it is stopping already
 	}
-	if box.policy.escalate && box.parent != nil {
-		parent.EscalateFailure(reason, message)
-		return
-	}
-	restart := box.failed(v.s.Now()) <= box.policy.restarts
+	restart := RestartPolicy(box.failed(v.s.Now())) <= box.policy
 	if restart {
 		parent.RestartChildren(child)
 	} else {

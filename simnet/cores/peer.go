@@ -182,7 +182,7 @@ func (p *peer) ask(c *conn, n int) {
 	}
 	c.pool.Grant(works, now)
 	if refused.Reason != 0 {
-		c.pool.RefusedFor(refused.String(), refused.Until, now)
+		c.pool.Refused(refused.String(), refused.Until, now)
 	}
 	c.look = true
 }
