@@ -20,6 +20,9 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
+# What runs here is not looked for on the network of whoever runs it.
+export FETCHER_LAN ?= false
+
 .PHONY: build demo test check race vet lint fuzz bench generate generated interop services fleet-trial page alerts examples reach
 
 # As deploy/dist has it, but for symbols. grpcnotrace leaves out pages that nothing here serves,

@@ -46,6 +46,7 @@ var layers = map[string]string{
 	"leasedb":           "share peers depot internal/sqlitedb",
 	"depot/disk":        "share peers depot store store/vfs",
 	"catalog":           "share passes renewal internal/sqlitedb",
+	"discovery":         "share peers",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
 	"actors":            "share peers depot leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",
@@ -57,7 +58,7 @@ var layers = map[string]string{
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers depot depot/disk leasemgr fetchpool verifier fleet transfer rounds renewal wire store p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share",
-	"daemon":            ". share peers rounds/kvurl leasedb depot/disk depot catalog api store store/vfs internal/bounds internal/words",
+	"daemon":            ". share peers discovery rounds/kvurl leasedb depot/disk depot catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
@@ -72,7 +73,7 @@ var layers = map[string]string{
 	"internal/bounds":  "",
 	"internal/times":   "",
 	"internal/words":   "",
-	"cmd/fetcher":      ". api daemon share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/words",
+	"cmd/fetcher":      ". api daemon discovery share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/words",
 	// As others would write them, in modules of their own.
 	"deploy/licences":     "", // what packages list
 	"examples/downloader": ".",
@@ -84,9 +85,10 @@ var layers = map[string]string{
 // second package have an idea that belongs to one. The keys are prefixes.
 var only = map[string]string{
 	"github.com/asynkron/protoactor-go":    "actors actors/system",
+	"github.com/libp2p/zeroconf/":          "discovery",
 	"github.com/libp2p/":                   "p2p simnet simnet/bubble",
 	"github.com/quic-go/":                  "p2p simnet simnet/bubble",
-	"github.com/multiformats/go-multiaddr": "share p2p simnet simnet/bubble . cmd/fetcher",
+	"github.com/multiformats/go-multiaddr": "share p2p discovery simnet simnet/bubble . cmd/fetcher",
 	"github.com/bits-and-blooms/bitset":    "share leasemgr fetchpool",
 	"github.com/ipld/":                     "share",
 	"github.com/ipfs/":                     "share",

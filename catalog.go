@@ -96,6 +96,7 @@ type catalog struct {
 	offers *store.Offers
 	kept   Catalog // nil: nothing is
 	hear   func(Entry)
+	found  Discovery // nil: there is none
 	log    *slog.Logger
 
 	writing sync.Mutex // held over each change of an entry, until it is kept
@@ -111,7 +112,7 @@ type catalog struct {
 }
 
 func openCatalog(cfg Config) (*catalog, error) {
-	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, log: cfg.Logger,
+	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, found: cfg.Discovery, log: cfg.Logger,
 		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, stoodFor: map[share.ID][]EntryID{},
 		listings: map[share.ID]listing{}}
 	if c.kept == nil {
@@ -219,6 +220,9 @@ func (c *catalog) write(e Entry) (EntryID, error) {
 	if c.hear != nil {
 		c.hear(e)
 	}
+	if c.found != nil {
+		c.found.Changed()
+	}
 	return e.ID, nil
 }
 
@@ -265,6 +269,9 @@ func (c *catalog) remove(id EntryID) error {
 	c.mu.Lock()
 	delete(c.entries, id)
 	c.mu.Unlock()
+	if c.found != nil {
+		c.found.Changed()
+	}
 	return nil
 }
 

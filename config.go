@@ -36,6 +36,9 @@ type Config struct {
 	Announce []string
 	// Reach is how the node reaches peers behind routers, and is reached itself; default not.
 	Reach Reach
+	// Discovery finds peers that nobody named, and has this node found. The node closes
+	// it. Default none.
+	Discovery Discovery
 	// InFlight bounds the bytes of blocks asked for and not yet verified, over all
 	// transfers; default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64

@@ -54,6 +54,7 @@ type Progress = transfer.Progress
 // Source is what one source has done for a transfer.
 //
 //	Peer       peers.ID
+//	Via        peers.Via      how it was found
 //	State      SourceState
 //	Since      time.Time      of the state
 //	Why        string         of the state, for people

@@ -63,6 +63,9 @@ type FetchOptions struct {
 	Allow []peers.ID
 	// Anonymous keeps this node from being named to others as a source.
 	Anonymous bool
+	// Visible says where Config.Discovery announces that the share can be had here; default
+	// Private.
+	Visible Visibility
 	// Keep goes on serving the share when it is whole, until the node is closed
 	// or StopSharing is called.
 	Keep bool
@@ -147,7 +150,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err != nil {
 		return nil, err
 	}
-	if len(sources) == 0 && known == nil {
+	if len(sources) == 0 && known == nil && n.cfg.Discovery == nil {
 		return nil, ErrNoSource
 	}
 	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}}

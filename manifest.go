@@ -28,7 +28,7 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 		if m, err := n.state.Manifest(id); err == nil {
 			return m, nil
 		}
-		if len(sources) == 0 {
+		if len(sources) == 0 && n.cfg.Discovery == nil {
 			return nil, ErrNoSource
 		}
 		mine, others := n.catalog.list(id)

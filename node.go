@@ -97,6 +97,7 @@ func (n *Node) start(ctx context.Context) error {
 		Runtime:      rt,
 		Network:      net,
 		Catalog:      offers,
+		Discovery:    n.cfg.Discovery,
 		InFlight:     n.cfg.InFlight,
 		Buffers:      n.cfg.Buffers,
 		DownloadRate: n.cfg.DownloadRate,
@@ -117,6 +118,7 @@ func (n *Node) start(ctx context.Context) error {
 		blocks = serve(offers)
 	}
 	n.host.Serve(blocks, n.program)
+	n.discover()
 	return nil
 }
 
@@ -304,6 +306,10 @@ func (n *Node) Close() error {
 
 func (n *Node) close() error {
 	running := n.catalog.close()
+	var unfound error
+	if n.cfg.Discovery != nil {
+		unfound = n.cfg.Discovery.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, t := range running {
@@ -330,7 +336,7 @@ func (n *Node) close() error {
 	for _, s := range shares {
 		s.end(nil)
 	}
-	return errors.Join(err, n.stateDir.Close())
+	return errors.Join(unfound, err, n.stateDir.Close())
 }
 
 // partingTime is how long the replies in flight may take after a share was withdrawn.

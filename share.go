@@ -36,6 +36,9 @@ type ShareOptions struct {
 	// read that it is not allowed: their transfers end with an error that wraps
 	// share.ErrNotAllowed. What those that have it do with it is theirs to decide.
 	Allow []peers.ID
+	// Visible says where Config.Discovery announces that the share can be had here; default
+	// Private.
+	Visible Visibility
 	// Passing says that the files will not be shared again: nothing of them is remembered.
 	Passing bool
 	// Links says what becomes of symbolic links; default keep.

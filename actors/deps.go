@@ -65,6 +65,14 @@ type Link interface {
 	Close()
 }
 
+// Discovery finds peers that were not named. Its methods do not block.
+type Discovery interface {
+	// Find calls found, from any goroutine and from within, with each peer that is said to
+	// have a share, and with those of known at addresses that they say are theirs, until
+	// cancel is called. found does not block.
+	Find(id share.ID, known []peers.ID, found func(peers.Addr)) (cancel func())
+}
+
 // Catalog is the owner of which shares this node has. No method blocks, and each may be
 // called from any goroutine. Whoever changes it tells the Seeder, which asks here.
 type Catalog interface {

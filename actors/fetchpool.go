@@ -98,7 +98,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 		f.core.Limit(float64(f.ration.Rate()), f.s.Now())
 	case budgetFree, system.WakeDue:
 	case SourceAlso:
-		f.at.Also(m.Addr)
+		f.also(m.Addr)
 	case *actor.DeadLetterResponse:
 		f.unheard(m)
 	case *actor.Stopping:
@@ -347,7 +347,7 @@ func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 	case m.Accepted:
 		f.core.Subscribed(f.s.Now())
 		if len(m.Children) > 0 {
-			ctx.Send(f.finder, PeersNamed{Share: f.share, By: f.source.ID, Peers: m.Children})
+			ctx.Send(f.finder, PeersNamed{Share: f.share, By: f.source.ID, Via: peers.ViaPeer, Peers: m.Children})
 		}
 	case m.Retry > 0:
 		f.core.Declined(m.Retry, cmp.Or(m.Reason.String(), "is busy"), f.s.Now())

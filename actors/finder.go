@@ -23,15 +23,17 @@ const (
 // finder knows who is said to have a share, and tells the transfer of it. It
 // dials nobody: a FetchPool does, and finds out whether it is true.
 type finder struct {
-	s      *system.System
-	net    Network
-	self   peers.ID
-	wanted map[share.ID]*search
+	s         *system.System
+	net       Network
+	discovery Discovery // nil: there is none
+	self      peers.ID
+	wanted    map[share.ID]*search
 }
 
 // search is what is known about one wanted share.
 type search struct {
 	transfer *actor.PID
+	cancel   func()                // of what is discovered for it
 	known    map[peers.ID][]naming // the newest last
 	namedBy  map[peers.ID]int      // peers that were not known before
 }
@@ -42,8 +44,8 @@ type naming struct {
 	addrs []string
 }
 
-func newFinder(s *system.System, net Network) *finder {
-	return &finder{s: s, net: net, self: net.Self(), wanted: map[share.ID]*search{}}
+func newFinder(s *system.System, net Network, d Discovery) *finder {
+	return &finder{s: s, net: net, discovery: d, self: net.Self(), wanted: map[share.ID]*search{}}
 }
 
 func (f *finder) Receive(ctx actor.Context) {
@@ -51,9 +53,13 @@ func (f *finder) Receive(ctx actor.Context) {
 	case FindSources:
 		f.find(ctx, m)
 	case StopFinding:
-		delete(f.wanted, m.Share)
+		f.stop(m.Share)
 	case PeersNamed:
 		f.named(ctx, m)
+	case *actor.Stopping, *actor.Restarting:
+		for id := range f.wanted {
+			f.stop(id)
+		}
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 	default:
 		system.Unexpected(ctx)
@@ -61,12 +67,40 @@ func (f *finder) Receive(ctx actor.Context) {
 }
 
 func (f *finder) find(ctx actor.Context, m FindSources) {
+	f.stop(m.Share)
 	w := &search{transfer: ctx.Sender(), known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}}
 	f.wanted[m.Share] = w
 	for _, a := range m.Known {
 		if _, known := w.known[a.ID]; !known {
-			w.tell(ctx, a, SourceFound{})
+			w.tell(ctx, a, peers.ViaTicket)
 		}
+	}
+	w.cancel = f.discover(ctx.Self(), m)
+}
+
+// discover has what is announced of a share, or of who was named to begin with, told to
+// this actor until cancel.
+func (f *finder) discover(self *actor.PID, m FindSources) (cancel func()) {
+	if f.discovery == nil {
+		return func() {}
+	}
+	known := make([]peers.ID, len(m.Known))
+	for i, a := range m.Known {
+		known[i] = a.ID
+	}
+	return f.discovery.Find(m.Share, known, func(a peers.Addr) {
+		f.s.Send(self, PeersNamed{Share: m.Share, By: onLAN, Via: peers.ViaLAN, Peers: []peers.Addr{a}})
+	})
+}
+
+// onLAN stands for all who announce something on the local network: nobody knows who
+// they are, so they are bounded together.
+const onLAN peers.ID = "lan"
+
+func (f *finder) stop(id share.ID) {
+	if w := f.wanted[id]; w != nil {
+		w.cancel()
+		delete(f.wanted, id)
 	}
 }
 
@@ -78,23 +112,23 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 		return
 	}
 	for _, a := range m.Peers {
-		if !m.Sure && !f.believe(&a, m.By) {
+		if !m.Sure && !f.believe(&a, m) {
 			continue
 		}
 		_, known := w.known[a.ID]
 		switch {
 		case a.ID == f.self:
-		case m.By == f.self: // it has come to us: it can be reached
+		case m.Via == peers.ViaItself: // it can be reached
 			if known || len(w.known) < maxKnown {
-				w.tell(ctx, a, SourceFound{Named: true, Came: true})
+				w.tell(ctx, a, m.Via)
 			}
 		case known && w.news(a, m.By):
-			w.tell(ctx, a, SourceFound{Named: true})
+			w.tell(ctx, a, m.Via)
 		case known, len(w.known) >= maxKnown, w.namedBy[m.By] >= maxNamedBy:
 		default:
 			w.namedBy[m.By]++
 			w.news(a, m.By)
-			w.tell(ctx, a, SourceFound{Named: true})
+			w.tell(ctx, a, m.Via)
 		}
 	}
 }
@@ -102,22 +136,26 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 // believe leaves of the addresses of a peer that was named those that may be dialled
 // because somebody said so, and says whether it can be reached by what is left. A peer
 // that came to us says itself where it is.
-func (f *finder) believe(a *peers.Addr, by peers.ID) bool {
-	if a.By = by; by == f.self {
+func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
+	if a.By = m.By; m.Via == peers.ViaItself {
 		a.By = a.ID
 	}
 	from, _ := f.net.Where(a.By)
+	if m.Via == peers.ViaLAN {
+		from.Reach = share.SameNetwork
+	}
 	a.Addrs = peers.Addrs(peers.Named(f.net.Endpoints(a.Addrs), from.Reach))
 	_, connected := f.net.Where(a.ID)
 	return connected || len(a.Addrs) > 0
 }
 
 // news remembers where a peer is according to another, and says whether that is new.
-// Each has one word; beyond maxNamers the oldest is forgotten.
+// Each has one word, but for the local network, where many speak; beyond maxNamers the
+// oldest is forgotten.
 func (w *search) news(a peers.Addr, by peers.ID) bool {
 	all := w.known[a.ID]
 	addrs := a.Addrs[:min(len(a.Addrs), maxAddrs)]
-	if slices.ContainsFunc(all, func(n naming) bool { return n.by == by || slices.Equal(n.addrs, addrs) }) {
+	if slices.ContainsFunc(all, func(n naming) bool { return n.by == by && by != onLAN || slices.Equal(n.addrs, addrs) }) {
 		return false
 	}
 	if len(all) == maxNamers {
@@ -128,13 +166,12 @@ func (w *search) news(a peers.Addr, by peers.ID) bool {
 }
 
 // tell passes a peer on to the transfer.
-func (w *search) tell(ctx actor.Context, a peers.Addr, m SourceFound) {
+func (w *search) tell(ctx actor.Context, a peers.Addr, via peers.Via) {
 	if _, known := w.known[a.ID]; !known {
 		w.known[a.ID] = nil
 	}
 	a.Addrs = a.Addrs[:min(len(a.Addrs), maxAddrs)]
-	m.Addr = a
-	ctx.Send(w.transfer, m)
+	ctx.Send(w.transfer, SourceFound{Addr: a, Via: via})
 }
 
 // ---- what is said to the Finder ----
@@ -153,6 +190,7 @@ type StopFinding struct{ Share share.ID }
 type PeersNamed struct {
 	Share share.ID
 	By    peers.ID
+	Via   peers.Via
 	Peers []peers.Addr
 	Sure  bool // by a peer that the user trusts, so that what it says is believed
 }

@@ -174,7 +174,7 @@ func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
 	case fleet.Tell:
 		ctx.Request(c.seat, x.Message)
 	case fleet.Name:
-		ctx.Send(c.finder, PeersNamed{Share: c.member.Share, By: c.cfg.Coordinator.ID, Peers: x.Members, Sure: true})
+		ctx.Send(c.finder, PeersNamed{Share: c.member.Share, By: c.cfg.Coordinator.ID, Via: peers.ViaPeer, Peers: x.Members, Sure: true})
 	case fleet.Dial:
 		c.hangUp()
 		c.link = c.net.Open(c.cfg.Coordinator, c.member.Share, c.layout, &sink{c.s, ctx.Self(), c.links})

@@ -107,7 +107,7 @@ func (n *node) start(ctx actor.Context) {
 	n.transfers, n.mirrors = map[share.ID]running{}, map[share.ID]*actor.PID{}
 	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
-	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network) }, system.OnPanicRestart)
+	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network, n.deps.Discovery) }, system.OnPanicRestart)
 	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps) }, system.OnPanicRestart)
 	n.s.Export(SeederName, n.seeder)
 	n.keepShares(ctx)

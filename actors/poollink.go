@@ -30,6 +30,14 @@ func (f *fetchPool) dial(ctx actor.Context) {
 	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
 }
 
+// also notes where else the source may be, which is where it is tried next.
+func (f *fetchPool) also(a peers.Addr) {
+	if f.at.Also(a) {
+		f.nowhere = len(f.at) - 1
+		f.core.Elsewhere(f.s.Now())
+	}
+}
+
 // send puts a request on the link; false when the link does not take it.
 func (f *fetchPool) send(r fetchpool.Request) bool {
 	f.requests[r.ID] = &request{Request: r, left: r.Bytes}

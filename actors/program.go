@@ -32,6 +32,8 @@ type Deps struct {
 	Runtime *system.Runtime
 	Network Network
 	Catalog Catalog
+	// Discovery finds peers beside those that are named; nil: nothing does.
+	Discovery Discovery
 	// InFlight bounds the bytes of blocks asked for and not yet verified;
 	// default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64

@@ -234,7 +234,7 @@ func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Sub
 	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named})
 	d.sendMap(m.Share, c)
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
-		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
+		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Via: peers.ViaItself, Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 	}
 }
 
@@ -260,7 +260,7 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 	o.words[peer] = ctx.Sender()
 	ctx.Watch(ctx.Sender())
 	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true})
-	ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
+	ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Via: peers.ViaItself, Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 }
 
 // sendMap tells a child the whole set: later, if its connection takes nothing now.

@@ -168,7 +168,7 @@ func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {
 	n := sw.add("node", 1e6)
 	s := n.program.s
 	defer closeNode(t, s)
-	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n) }, system.OnPanicStop)
+	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil) }, system.OnPanicStop)
 	id, found := share.IDOf(nil), map[string]int{}
 	s.Spawn(nil, "a-transfer", 1000, receive(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
@@ -185,7 +185,7 @@ func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {
 			for k := range 32 {
 				all = append(all, peers.Addr{ID: peers.ID(fmt.Sprint(by, " knows ", i, " ", k)), Addrs: []string{"/sim"}})
 			}
-			s.Send(finder, PeersNamed{Share: id, By: by, Peers: all})
+			s.Send(finder, PeersNamed{Share: id, By: by, Via: peers.ViaPeer, Peers: all})
 			sw.w.Settle()
 		}
 	}

@@ -252,14 +252,14 @@ func TestAPeerThatComesByItselfIsASource(t *testing.T) {
 	n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour}, half)
 	sw.w.Run(time.Second)
 	whole.down = true
-	named := PeersNamed{Share: m.ID(), By: half.id, Peers: []peers.Addr{{ID: whole.id, Addrs: []string{"/sim"}}}}
+	named := PeersNamed{Share: m.ID(), By: half.id, Via: peers.ViaPeer, Peers: []peers.Addr{{ID: whole.id, Addrs: []string{"/sim"}}}}
 	n.program.s.Send(actor.NewPID(string(n.id), "node/finder"), named)
 	sw.w.Run(5 * time.Minute)
 	if n.end != nil {
 		t.Fatal(n.end)
 	}
 	whole.down = false
-	named.By = n.id // as the Seeder says of a child
+	named.By, named.Via = n.id, peers.ViaItself // as the Seeder says of a child
 	n.program.s.Send(actor.NewPID(string(n.id), "node/finder"), named)
 	sw.run(time.Minute, n)
 	n.complete(content)

@@ -74,6 +74,7 @@ type Wish struct {
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
 	Fleet   bool     `json:"fleet,omitempty"`   // Fetch: it is here because the node's fleet has it
 
+	Visible   string        `json:"visible,omitempty"`    // where it is announced: "lan"; empty: nowhere
 	Repair    bool          `json:"repair,omitempty"`     // Fetch: what differs in Dir is replaced, until it is here
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
 	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what is fetched; none: all
@@ -137,6 +138,8 @@ func (w *Wish) Check() error {
 	switch {
 	case w.Priority < -1 || w.Priority > 1:
 		return fmt.Errorf("a priority is from -1 to 1, not %d", w.Priority)
+	case w.Visible != "" && w.Visible != "lan":
+		return fmt.Errorf("a share is announced nowhere or on the lan, not on %q", w.Visible)
 	case !(w.SeedRatio >= 0 && w.SeedRatio <= 1e6):
 		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %v", w.SeedRatio)
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:

@@ -131,6 +131,7 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 		Skip: a.Skip, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)
+	w.Visible = wishVisible(a.Visible)
 	w.SeedTime, err2 = parseTime(a.SeedTime)
 	if err := errors.Join(err, err2); err != nil {
 		return api.Entry{}, err
@@ -183,7 +184,7 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		if err != nil {
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
-		if len(sources) == 0 {
+		if len(sources) == 0 && d.setting().NoLAN {
 			return api.Refuse(api.ErrRequest, "%v", fetcher.ErrNoSource)
 		}
 		w.Source = strings.Join(strings.Fields(w.Source), "")
@@ -272,6 +273,11 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 	if s.Rescan && k.entry().Kind == catalog.Fetch {
 		k.touch()
 	}
+	if e := k.entry(); s.Visible != nil {
+		if err := d.node.SetVisible(e.Share, visible(e.Wish)); err != nil {
+			return api.Entry{}, err
+		}
+	}
 	k.tell()
 	if s.Paused != nil && *s.Paused != (was == api.Paused) {
 		k.until(ctx, cursor, func(state string) bool { return *s.Paused == (state == api.Paused) })
@@ -315,6 +321,9 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 	if s.Skip != nil {
 		w.Skip = *s.Skip
 	}
+	if s.Visible != nil {
+		w.Visible = wishVisible(*s.Visible)
+	}
 	if s.Repair {
 		if len(w.Paths) > 0 {
 			return api.Refuse(api.ErrRequest, "what is served is its owner's, and not repaired")
@@ -334,6 +343,22 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 		w.SeedTime, err = parseTime(*s.SeedTime)
 	}
 	return err
+}
+
+// private is how people call what is announced nowhere, for which a wish says nothing.
+var private = fetcher.Private.String()
+
+func wishVisible(said string) string {
+	if said == private {
+		return ""
+	}
+	return said
+}
+
+// visible is where an entry wants to be announced.
+func visible(w catalog.Wish) (v fetcher.Visibility) {
+	_ = v.UnmarshalText([]byte(cmp.Or(w.Visible, private))) // Check has looked
+	return v
 }
 
 // Remove stops an entry and forgets it, durably. With data, the files that this node

@@ -15,6 +15,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/discovery"
 	"github.com/piecelease/fetcher/internal/bounds"
 )
 
@@ -44,6 +45,9 @@ type Settings struct {
 	Via            []string
 	MapPort, Relay bool
 	RelayCarries   int64
+	// NoLAN keeps the node from looking for peers on the local network, and from being
+	// found there. A reload does not change it.
+	NoLAN bool
 	// Up and Down bound what is sent and asked for, in bytes per second; 0 is no bound.
 	Up, Down int64
 	// Schedule is when other limits hold.
@@ -86,6 +90,14 @@ const (
 // reach is how the node reaches others, and is reached: tickets may name relays at any time.
 func (s Settings) reach() fetcher.Reach {
 	return fetcher.Reach{Traverse: true, MapPorts: s.MapPort, Relays: s.Via, Relay: s.Relay, RelayBytes: s.RelayCarries}
+}
+
+// discovery is how the node finds others, and is found; nil: not at all.
+func (c Config) discovery() fetcher.Discovery {
+	if c.NoLAN || c.simulated != nil {
+		return nil
+	}
+	return discovery.NewLAN(c.Logger)
 }
 
 // withDefaults fills in what is not said, and names what is out of range.
@@ -180,6 +192,7 @@ type settingsFile struct {
 	Via      []string   `toml:"via"`
 	MapPort  bool       `toml:"map-port"`
 	Relay    bool       `toml:"relay"`
+	LAN      *bool      `toml:"lan"`
 	Carries  string     `toml:"relay-carries"`
 	Up       string     `toml:"limit-up"`
 	Down     string     `toml:"limit-down"`
@@ -244,7 +257,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}

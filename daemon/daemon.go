@@ -73,7 +73,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	if d.member, err = openMember(d, cfg); err != nil {
 		return nil, errors.Join(err, d.lender.close())
 	}
-	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), UploadRate: r.up, DownloadRate: r.down,
+	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Discovery: cfg.discovery(), UploadRate: r.up, DownloadRate: r.down,
 		OnChild: d.tally.child, Depot: keeps, Fleet: d.member.fleet(), Logger: cfg.Logger}
 	if cfg.simulated != nil {
 		cfg.simulated(&host)

@@ -28,7 +28,7 @@ func must(t testing.TB, err error) {
 // begun is a daemon on this machine alone, which the test may end and begin again.
 func begun(t testing.TB, dir string, change ...func(*Config)) *Daemon {
 	t.Helper()
-	cfg := Config{Dir: dir, Settings: Settings{Into: filepath.Join(dir, "in"), Listen: []string{"127.0.0.1:0"}}}
+	cfg := Config{Dir: dir, Settings: Settings{Into: filepath.Join(dir, "in"), Listen: []string{"127.0.0.1:0"}, NoLAN: true}}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -22,7 +22,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		return
 	}
 	defer release()
-	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, DownloadRate: e.Down, Keep: true}
+	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Keep: true}
 	if k.d.member.owns(e) {
 		opt.Stall = fleetStall
 	}

@@ -24,7 +24,7 @@ const stopTime = 5 * time.Second
 
 // serve imports the paths of an entry and serves them, until something else is wanted.
 func (k *keeper) serve(e catalog.Entry) {
-	opt := fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links)}
+	opt := fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish)}
 	// Before they are read: what changes afterwards is heard of.
 	k.d.watch.add(k.id, e.Paths)
 	defer k.d.watch.remove(k.id)
@@ -236,7 +236,7 @@ func (k *keeper) pause(d time.Duration) {
 // renew looks at the files again, and serves what they are now; nil if that cannot be.
 func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
 	e := k.entry()
-	s, err := k.load(e.Paths[0], fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links)})
+	s, err := k.load(e.Paths[0], fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish)})
 	if err != nil {
 		k.withdraw(old)
 		k.missing(e.Paths, err)
@@ -282,7 +282,7 @@ func (k *keeper) others() {
 
 // serveKept serves a share that was fetched before, from where it lies.
 func (k *keeper) serveKept(e catalog.Entry) {
-	s, err := k.load(e.Path, fetcher.ShareOptions{})
+	s, err := k.load(e.Path, fetcher.ShareOptions{Visible: visible(e.Wish)})
 	switch {
 	case err != nil:
 		k.unkept()

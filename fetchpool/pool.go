@@ -245,6 +245,14 @@ func (p *Pool) Lost(err error, now time.Time) {
 	p.lose(err.Error(), LinkLost)
 }
 
+// Elsewhere says that the source may be somewhere else: if it could not be reached, or was
+// lost, it is dialled now.
+func (p *Pool) Elsewhere(now time.Time) {
+	if p.now = now; p.state == Waiting {
+		p.until = now
+	}
+}
+
 // Stop ends the pool for a reason. Everything is returned.
 func (p *Pool) Stop(why string, now time.Time) {
 	p.now = now

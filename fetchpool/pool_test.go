@@ -274,6 +274,20 @@ func TestSuccessResetsTheRedial(t *testing.T) {
 	}
 }
 
+func TestWhoMayBeElsewhereIsDialledNow(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.p.Elsewhere(h.now)
+	if todo := h.next(); todo.Dial || todo.Close {
+		t.Fatal("a link that stands is given up")
+	}
+	h.p.Lost(peers.ErrUnreachable, h.now)
+	h.next()
+	h.p.Elsewhere(h.now)
+	if !h.next().Dial {
+		t.Error("it waits")
+	}
+}
+
 func TestWhoAcceptsAndSaysNothingIsDialledEverMoreRarely(t *testing.T) {
 	w := newWorld(t, Config{}, layoutOf(t, 64<<20), 1e6, 10*time.Millisecond)
 	w.silent = true

@@ -1,6 +1,10 @@
 package peers
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // ID is a peer ID in its text form (12D3Koo...). A connection proves it.
 type ID string
@@ -15,6 +19,33 @@ type Addr struct {
 	// By is the peer that says so, which bounds how the addresses are dialled (see
 	// Dials). Empty: the user does. It does not travel.
 	By ID
+}
+
+// Via is how a peer was found.
+type Via uint8
+
+const (
+	ViaTicket Via = iota // the user named it, in a ticket or beside one
+	ViaPeer              // another peer named it
+	ViaItself            // it came to us
+	ViaLAN               // it is announced on the local network
+)
+
+var vias = [...]string{"ticket", "peer", "itself", "lan"}
+
+func (v Via) String() string { return vias[v] }
+
+// MarshalText is the word for it.
+func (v Via) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads the word.
+func (v *Via) UnmarshalText(b []byte) error {
+	i := slices.Index(vias[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("%q is no way of finding a peer", b)
+	}
+	*v = Via(i)
+	return nil
 }
 
 // Port is where messages to somebody go: the node, and a name that the owner of a core

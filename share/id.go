@@ -57,6 +57,12 @@ type idError string
 func (e idError) Error() string { return string(e) }
 func (e idError) Unwrap() error { return ErrTicket }
 
+// Blinded stands for the ID where it is not to be read: whoever knows the ID knows it,
+// and nobody learns the ID from it. Of another purpose it is another.
+func (id ID) Blinded(purpose string) Hash {
+	return blake3.Sum256(append([]byte(purpose+" "), id.Bytes()...))
+}
+
 // Bytes is the CID in binary: 36 bytes.
 func (id ID) Bytes() []byte { return append([]byte(idPrefix), id.digest[:]...) }
 

@@ -66,7 +66,7 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	left := map[int]int{multiaddr.P_IP4: 4, multiaddr.P_IP6: 2, 0: 2}
 	kept := map[string]bool{}
 	for _, a := range addrs {
-		if len(t.Peers) > 0 && Reach(t.Peers[0]) < 2 && Reach(a) == 2 {
+		if len(t.Peers) > 0 && Reach(t.Peers[0]) < SameMachine && Reach(a) == SameMachine {
 			break
 		}
 		kind, host := a[0].Code(), string(a[0].Bytes())
@@ -137,16 +137,22 @@ func ParseAddr(s string) (multiaddr.Multiaddr, error) {
 	return a, nil
 }
 
-// Reach is from how far an address can be dialled: 0 from anywhere, 1 from the same
-// network, 2 from the same machine.
+// What Reach says of an address: from how far it can be dialled.
+const (
+	Anywhere = iota
+	SameNetwork
+	SameMachine
+)
+
+// Reach is from how far an address can be dialled.
 func Reach(a multiaddr.Multiaddr) int {
 	switch {
 	case manet.IsPublicAddr(a):
-		return 0
+		return Anywhere
 	case manet.IsIPLoopback(a):
-		return 2
+		return SameMachine
 	}
-	return 1
+	return SameNetwork
 }
 
 // String is the ticket as people copy it: ParseTicket's inverse for a ticket that

@@ -9,9 +9,8 @@ import (
 
 // SourceFound is a source, or more addresses of one.
 type SourceFound struct {
-	Addr  peers.Addr
-	Named bool // by another peer, not by the user or the ticket
-	Came  bool // by itself, to us
+	Addr peers.Addr
+	Via  peers.Via
 }
 
 // SourceStatus is how a pool stands, when that has changed.

@@ -93,7 +93,7 @@ func (m *machine) steps() map[string]func(*rapid.T) {
 }
 
 func (m *machine) aSource() {
-	x := SourceFound{Addr: peers.Addr{ID: m.name(), Addrs: []string{fmt.Sprint(rapid.IntRange(0, 6).Draw(m.r, "address"))}}, Named: m.some("named"), Came: m.some("came")}
+	x := SourceFound{Addr: peers.Addr{ID: m.name(), Addrs: []string{fmt.Sprint(rapid.IntRange(0, 6).Draw(m.r, "address"))}}, Via: peers.Via(rapid.IntRange(0, 3).Draw(m.r, "via"))}
 	if rapid.IntRange(0, 9).Draw(m.r, "we ourselves") == 0 {
 		x.Addr.ID = self
 	}

@@ -93,7 +93,7 @@ func (s *sources) manifestFailed(src *source, err error) {
 		src.up = true
 	}
 	src.lastLoss = err.Error()
-	if src.named && src.dials >= namedDials {
+	if src.info.Via != peers.ViaTicket && src.dials >= namedDials {
 		src.lost = true
 		s.giveUp(src, src.lastLoss)
 		return

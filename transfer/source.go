@@ -12,7 +12,6 @@ import (
 type source struct {
 	addr  peers.Addr // as it was found first
 	at    Addresses
-	named bool
 	again int // taken up again because another peer named it
 	pool  int // its number; 0: there is none
 	pools int // started so far

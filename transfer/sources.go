@@ -31,7 +31,7 @@ func (s *sources) found(m SourceFound) {
 		s.foundAgain(src, m)
 		return
 	}
-	src := &source{addr: m.Addr, at: Addresses{m.Addr}, named: m.Named, info: Source{Peer: m.Addr.ID}}
+	src := &source{addr: m.Addr, at: Addresses{m.Addr}, info: Source{Peer: m.Addr.ID, Via: m.Via}}
 	s.byID[m.Addr.ID] = src
 	s.order = append(s.order, src)
 	s.then(Rank{m.Addr.ID})
@@ -42,13 +42,18 @@ func (s *sources) found(m SourceFound) {
 // given up because it could not be reached: always if it has come to us, and else only
 // so often, as who is named need not exist.
 func (s *sources) foundAgain(src *source, m SourceFound) {
-	if src.at.Also(m.Addr) && src.pool != 0 {
-		s.then(TellPool{src.pool, m.Addr})
+	if src.at.Also(m.Addr) {
+		if src.pool != 0 {
+			s.then(TellPool{src.pool, m.Addr})
+		}
+		if src.dials > 0 && !src.asking { // it is tried there next, and now
+			src.asks, src.askAt = len(src.at)-1, time.Time{}
+		}
 	}
 	switch {
 	case !src.lost || src.info.Banned:
 		return
-	case m.Came:
+	case m.Via == peers.ViaItself:
 		src.at = Addresses{m.Addr}
 	case src.again == MaxAddresses:
 		return
@@ -160,7 +165,7 @@ func (s *sources) status(m SourceStatus) bool {
 		src.denied = src.denied || errors.Is(m.Outcome, share.ErrNotAllowed)
 		s.giveUp(src, m.Why)
 		s.startWaiting()
-	case src.named && !src.up && m.Dials >= namedDials:
+	case src.info.Via != peers.ViaTicket && !src.up && m.Dials >= namedDials:
 		src.lost = true
 		s.giveUp(src, m.LastLoss)
 		s.startWaiting()

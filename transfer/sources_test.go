@@ -109,16 +109,16 @@ func TestWhoIsAloneNeedNotMakeRoom(t *testing.T) {
 func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	at := 0
-	name := func(came bool) {
+	name := func(via peers.Via) {
 		at++
 		w.happens(func() {
-			w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n", Addrs: []string{fmt.Sprint(at)}}, Named: true, Came: came}, w.now)
+			w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n", Addrs: []string{fmt.Sprint(at)}}, Via: via}, w.now)
 		})
 	}
 	fails := func(dials int) {
 		w.status(SourceStatus{Source: "n", State: Resting, Why: "refused; trying again", LastLoss: "refused", Dials: dials, Answered: true})
 	}
-	name(false)
+	name(peers.ViaPeer)
 	for i := range MaxAddresses + 1 {
 		fails(namedDials - 1)
 		if w.poolOf("n") == 0 {
@@ -128,14 +128,14 @@ func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 		if s := got[SourceChanged](w); w.poolOf("n") != 0 || len(s) != 1 || s[0].Source.State != Left || s[0].Source.Why != "refused" {
 			t.Fatalf("%d: told %+v, pools of %v", i, s, w.running())
 		}
-		name(false)
+		name(peers.ViaPeer)
 		if again := w.poolOf("n") != 0; again != (i < MaxAddresses) {
 			t.Fatalf("named again after %d times: fetched from: %v", i, again)
 		}
 	}
 	w.status(SourceStatus{Source: "a", State: Left, Why: "is out", Gone: true})
 	w.claim(w.x.ending == nil, "it ends, and one may come yet")
-	name(true)
+	name(peers.ViaItself)
 	if w.poolOf("n") == 0 || len(w.x.byID["n"].at) != 1 {
 		t.Errorf("it came by itself: pool %d, at %v", w.poolOf("n"), w.x.byID["n"].at)
 	}
@@ -146,17 +146,35 @@ func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 	}
 }
 
+// Another address of a source that could not be reached is tried next, and at once.
+func TestAnotherAddressIsTriedAtOnce(t *testing.T) {
+	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
+	w.find("a")
+	w.replied("a", wire.Reply{}, peers.ErrUnreachable)
+	w.pass(1500 * time.Millisecond)
+	w.replied("a", wire.Reply{}, peers.ErrUnreachable)
+	if got := got[AskManifest](w); len(got) > 0 {
+		t.Fatalf("asked %v at once", got)
+	}
+	w.happens(func() {
+		w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "a", Addrs: []string{"there"}}, Via: peers.ViaLAN}, w.now)
+	})
+	if got := got[AskManifest](w); len(got) != 1 || !slices.Equal(got[0].From.Addrs, []string{"there"}) {
+		t.Errorf("then asked %v", got)
+	}
+}
+
 // A ban outlives all that would bring a source back.
 func TestWhoIsBannedDoesNotComeBack(t *testing.T) {
 	w := fetching(t, Config{}, "a")
-	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Named: true}, w.now) })
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Via: peers.ViaPeer}, w.now) })
 	w.status(SourceStatus{Source: "n", State: Resting, LastLoss: "refused", Dials: namedDials})
 	ban := func() { w.happens(func() { w.x.Banned("n", w.now.Add(time.Hour), w.now); w.bans["n"] = true }) }
 	ban()
 	if s := got[SourceChanged](w); len(s) != 1 || s[0].Source.State != Banned || s[0].Source.Why != "banned for 60 min: it lied before" {
 		t.Errorf("told %+v", s)
 	}
-	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Named: true, Came: true}, w.now) })
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Via: peers.ViaItself}, w.now) })
 	if s := w.progress().Sources[1]; s.State != Banned || w.poolOf("n") != 0 {
 		t.Errorf("it came, and is %v", s.State)
 	}
@@ -371,7 +389,7 @@ func TestTheListIsAskedForEverMoreRarely(t *testing.T) {
 			t.Errorf("it is %q", why)
 		}
 	}
-	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Named: true}, w.now) })
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Via: peers.ViaPeer}, w.now) })
 	for range namedDials {
 		w.replied("n", wire.Reply{}, peers.ErrUnreachable)
 		w.pass(30 * time.Second)

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	waitTogether()
+	os.Setenv("FETCHER_LAN", "false") // but for the tests that say otherwise
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -94,6 +95,7 @@ type line struct {
 	Warnings []string
 	Signal   string
 	Way      string
+	Via      string
 	Reach    string
 	State    string
 	Addr     string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
@@ -23,6 +24,7 @@ type addFlags struct {
 	only, skip, exclude, peers []string
 	seedUntil                  []string
 	limitUp, limitDown         string
+	visible                    fetcher.Visibility
 	repair, paused, wait       bool
 }
 
@@ -60,6 +62,7 @@ or until its size has been sent a number of times (2).`,
 	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second of it, within the node's limit")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second of it, within the node's limit")
+	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp)
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
@@ -109,7 +112,7 @@ func (a asker) add(ctx context.Context, c *api.Client, args []string, fl addFlag
 
 // wishes is what the arguments mean: a ticket, or paths.
 func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
-	common := api.Add{Priority: fl.priority, Paused: fl.paused}
+	common := api.Add{Priority: fl.priority, Visible: fl.visible.String(), Paused: fl.paused}
 	if common.LimitUp, err = parseRate("--limit-up", fl.limitUp); err != nil {
 		return nil, err
 	}
@@ -252,10 +255,11 @@ func (a asker) printAdded(e api.Entry) error {
 
 // setFlags are the flags of set.
 type setFlags struct {
-	pause, resume, all           bool
-	rescan, repair               bool
-	priority, limitUp, limitDown string
-	only, skip, seedUntil        []string
+	pause, resume, all    bool
+	rescan, repair        bool
+	priority, visible     string
+	limitUp, limitDown    string
+	only, skip, seedUntil []string
 }
 
 func (a asker) setCommand() *cobra.Command {
@@ -285,9 +289,18 @@ and --limit-down change those of the node until its settings are read again.`,
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+", or never")
+	f.StringVar(&fl.visible, "visible", "", visibleHelp)
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
 	return c
+}
+
+// said is what a flag says; nil: nothing.
+func said(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // check is what the flags mean.
@@ -304,9 +317,7 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 		s.Paused = &no
 	}
 	s.Rescan, s.Repair = fl.rescan || fl.resume, fl.repair
-	if fl.priority != "" {
-		s.Priority = &fl.priority
-	}
+	s.Priority, s.Visible = said(fl.priority), said(fl.visible)
 	if fl.all {
 		s.Only, s.Skip = &none, &none
 	}

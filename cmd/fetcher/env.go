@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"strconv"
@@ -65,5 +66,6 @@ func (a *app) logger() (*slog.Logger, error) {
 	}
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 	fetcher.LogLibraries(log)
+	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer()) // zeroconf prints
 	return log, nil
 }

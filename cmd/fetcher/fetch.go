@@ -33,6 +33,7 @@ type fetchFlags struct {
 	seed      string
 	stall     time.Duration
 	identity  bool
+	lan       bool
 	limitUp   string
 	limitDown string
 	fleet     fleetFlags
@@ -90,6 +91,7 @@ on doing so when it is done.`,
 func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
+	f.BoolVar(&fl.lan, "lan", true, lookHelp)
 	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -151,7 +153,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	defer done()
 	began := time.Now()
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers), Discovery: onLAN(fl.lan, true, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}

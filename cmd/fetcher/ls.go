@@ -15,7 +15,7 @@ import (
 func (a *app) lsCommand() *cobra.Command {
 	var peers, listen []string
 	var links string
-	var identity bool
+	var identity, lan bool
 	c := &cobra.Command{
 		Use:   "ls TICKET|ID|PATH",
 		Short: "List the files of a share: size, BLAKE3, path",
@@ -27,7 +27,7 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 			if err != nil {
 				return err
 			}
-			m, err := a.list(cmd, args[0], peers, listen, identity, mode)
+			m, err := a.list(cmd, args[0], peers, listen, identity, lan, mode)
 			if err != nil {
 				return err
 			}
@@ -35,6 +35,7 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 		},
 	}
 	c.Flags().StringArrayVar(&peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
+	c.Flags().BoolVar(&lan, "lan", true, lookHelp)
 	c.Flags().StringArrayVar(&listen, "listen", []string{"none"}, listenHelp)
 	c.Flags().BoolVar(&identity, "identity", false, identityHelp)
 	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")
@@ -42,7 +43,7 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 }
 
 // list finds the manifest: a path that exists is imported, anything else is a ticket or an ID.
-func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, identity bool, links store.LinkMode) (*share.Manifest, error) {
+func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, identity, lan bool, links store.LinkMode) (*share.Manifest, error) {
 	ctx := cmd.Context()
 	if _, err := os.Lstat(what); err == nil {
 		return a.listPath(cmd, what, links)
@@ -62,7 +63,7 @@ func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, iden
 	if reach.Traverse && !cmd.Flags().Changed("listen") {
 		listen = nil // a hole is punched from where a node listens
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !identity, Listen: listen, Reach: reach, Logger: log})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !identity, Listen: listen, Reach: reach, Discovery: onLAN(lan, true, log), Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -220,6 +220,8 @@ func flagError(cmd *cobra.Command, err error) error {
 			such = "a number"
 		case "bool":
 			such = "true or false"
+		case "": // a type of ours, with words of its own
+			return usageError{fmt.Errorf("--%s: %w", f.Name, errors.Unwrap(value))}
 		}
 		err = fmt.Errorf("--%s takes %s, not %q", value.GetFlag().Name, such, value.GetValue())
 	case errors.As(err, &none):

@@ -71,6 +71,7 @@ flags override it:
     listen = ["4001"]            # default: all interfaces, the last port
     announce = ["/dns4/example.org/tcp/4001"]
     via = ["/dns4/relay.example/tcp/4001/p2p/ID"]  # a relay that leads here
+    lan = false                  # not look for peers on the local network
     map-port = true              # ask the router to pass the port on
     relay = true                 # be a relay for others
     relay-carries = "1G"         # content too: bytes each way, for a connection
@@ -108,8 +109,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into tickets instead; may be repeated")
 	fl.reach.add(f)
-	f.BoolVar(&fl.relay, "relay", false, "be a relay: introduce peers that cannot reach each other")
-	f.StringVar(&fl.relayCarries, "relay-carries", "", "as a relay, carry content too where no direct way is found: `SIZE` bytes each way for a connection, such as 500M")
+	fl.relayFlags(f)
 	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, unless add names another (default ~/Downloads)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -121,6 +121,11 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")
 	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with the key of that certificate")
 	f.BoolVar(&fl.insecure, "http-insecure", false, "allow an --http that others can reach without TLS")
+}
+
+func (fl *nodeFlags) relayFlags(f *pflag.FlagSet) {
+	f.BoolVar(&fl.relay, "relay", false, "be a relay: introduce peers that cannot reach each other")
+	f.StringVar(&fl.relayCarries, "relay-carries", "", "as a relay, carry content too where no direct way is found: `SIZE` bytes each way for a connection, such as 500M")
 }
 
 // settings are those of node.toml, with the flags before them.
@@ -150,6 +155,7 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 		s.Via = fl.reach.via
 	}
 	s.MapPort, s.Relay = s.MapPort || fl.reach.mapPort, s.Relay || fl.relay
+	s.NoLAN = s.NoLAN || !fl.reach.lan
 	s.Hosts = append(s.Hosts, fl.hosts...)
 	s.Insecure = s.Insecure || fl.insecure
 	if fl.into != "" {

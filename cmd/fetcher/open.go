@@ -3,13 +3,32 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/discovery"
 	"github.com/piecelease/fetcher/share"
 )
 
 // listenHelp describes --listen.
 const listenHelp = "listen on this `ADDR`: a port of all interfaces, IP:PORT, a multiaddr, or none; may be repeated"
+
+// lanHelp describes --lan of a node that serves, lookHelp of one that does not.
+const (
+	lanHelp  = "find peers on the local network, and be found there"
+	lookHelp = "find peers on the local network"
+)
+
+// onLAN finds peers on the local network, unless lan is false; with quiet, without being
+// found there.
+func onLAN(lan, quiet bool, log *slog.Logger) fetcher.Discovery {
+	if !lan {
+		return nil
+	}
+	l := discovery.NewLAN(log)
+	l.Quiet = quiet
+	return l
+}
 
 // errListen says that an address of --listen cannot be had, errHTTP that of --http.
 var (

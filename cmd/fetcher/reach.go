@@ -19,9 +19,11 @@ import (
 type reachFlags struct {
 	via     []string
 	mapPort bool
+	lan     bool
 }
 
 func (fl *reachFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&fl.lan, "lan", true, lanHelp)
 	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to pass this node's port on, by UPnP, NAT-PMP or PCP")
 }

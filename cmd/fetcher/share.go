@@ -23,6 +23,7 @@ import (
 type shareFlags struct {
 	listen, announce, exclude, allow []string
 	name, links, limitUp             string
+	visible                          fetcher.Visibility
 	qr                               bool
 	reach                            reachFlags
 }
@@ -58,6 +59,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
+	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
 	fl.reach.add(f)
 	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are told their own ID")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
@@ -82,7 +84,7 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	if err := checkName(fl.name); err != nil {
 		return opt, 0, err
 	}
-	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude}
+	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude, Visible: fl.visible}
 	if opt.Links, err = linkMode(fl.links); err != nil {
 		return opt, 0, err
 	}
@@ -101,6 +103,9 @@ func checkName(name string) error {
 	}
 	return nil
 }
+
+// visibleHelp describes --visible.
+const visibleHelp = "who finds it without its address: `WHO` private, nobody; or lan, those on the local network who know its ID"
 
 func linkMode(s string) (store.LinkMode, error) {
 	switch s {
@@ -124,7 +129,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		return err
 	}
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Logger: log, UploadRate: limitUp, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Discovery: onLAN(fl.reach.lan, false, log), Logger: log, UploadRate: limitUp, OnChild: children.heard})
 	if err != nil {
 		return err
 	}

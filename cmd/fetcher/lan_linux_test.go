@@ -1,0 +1,58 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// Two machines on one network, each a namespace: whoever knows the ID of a share that is
+// announced there needs no address, and nor does whoever has a ticket with an old one.
+func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
+	t.Parallel()
+	rig.Need(t)
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 1<<20, 7)
+	want := fingerprint(t, src)
+	r := rig.New(t, rig.Path{Mbit: 100, Delay: 2 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500})
+	here, there := office{r, 0}, office{r, 1}
+	found := func(t *testing.T, what string, args ...string) {
+		t.Helper()
+		began, via := time.Now(), ""
+		there.fetch(t, want, what, func(l line) {
+			if l.Type == "source" && l.State == "active" && via == "" {
+				via = l.Via
+				t.Logf("%s after %v", via, time.Since(began))
+			}
+		}, append(args, "--lan")...)
+	}
+	t.Run("announced", func(t *testing.T) {
+		s := here.share(t, src, "4001", "--lan", "--visible", "lan")
+		found(t, s.id)
+	})
+	t.Run("announced while it is looked for", func(t *testing.T) {
+		s := here.share(t, src, "4002")
+		s.stop(t)
+		shared := false
+		there.fetch(t, want, s.id, func(l line) {
+			if !shared {
+				shared = true
+				here.share(t, src, "4002", "--lan", "--visible", "lan")
+			}
+		}, "--lan")
+	})
+	t.Run("old address", func(t *testing.T) {
+		s := here.share(t, src, "4003", "--lan")
+		found(t, s.id, "--peer", strings.Replace(s.addrs[0], "/4003/", "/4999/", 1))
+	})
+	t.Run("private", func(t *testing.T) {
+		s := here.share(t, src, "4004", "--lan")
+		got := finish(t, there.command(t, "fetch", s.id, "-o", t.TempDir(), "--lan", "--stall", "4s"), nil)
+		if got.code != exitStalled {
+			t.Errorf("exit %d: %s", got.code, got.stderr)
+		}
+	})
+}

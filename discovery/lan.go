@@ -1,0 +1,227 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/zeroconf/v2"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// How the local network is spoken to.
+const (
+	service   = "_piecelease._udp"
+	domain    = "local"
+	ttl       = 120             // seconds, of an announcement
+	soonest   = 3 * time.Second // between two announcements that differ
+	settles   = 200 * time.Millisecond
+	lookAgain = 15 * time.Second // for networks that came or went
+	tooMany   = 4 * maxHeard     // announcements of one browsing, after which it pauses
+	pause     = time.Minute
+)
+
+// LAN finds peers on the local networks of this machine, and can be found there. It
+// is a fetcher.Discovery. The zero value is not usable: see NewLAN.
+type LAN struct {
+	// Quiet keeps it from announcing anything. It is set before Start.
+	Quiet bool
+
+	log     *slog.Logger
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	changed chan struct{} // holds one if what is announced may have changed
+
+	mu    sync.Mutex // guards table
+	table *table
+}
+
+// NewLAN is ready to Start. The caller must Close it.
+func NewLAN(log *slog.Logger) *LAN {
+	l := &LAN{log: log, changed: make(chan struct{}, 1), table: newTable()}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	return l
+}
+
+// Start begins to listen and, if the node can be reached from another machine, to announce it: under addrs,
+// with what shares lists at the time. Both are asked now and whenever Changed was called.
+// It does not wait. A machine without a network has nothing to be found on, which is no
+// error: networks that come are seen.
+func (l *LAN) Start(self peers.ID, addrs func() []string, shares func() []share.ID) {
+	if !l.Quiet {
+		l.running.Go(func() { l.announce(self, addrs, shares) })
+	}
+	l.running.Go(func() { l.browse(self, zeroconf.IPv4) }) // apart, as either may be missing
+	l.running.Go(func() { l.browse(self, zeroconf.IPv6) })
+}
+
+// Changed says that the shares, or the addresses, may be others. It does not block.
+func (l *LAN) Changed() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Find calls found with every peer that is announced to have the share, and with those of
+// known at the addresses that they announce, until cancel is called: what is known
+// already from within Find. found must not block. cancel waits for a call that runs.
+func (l *LAN) Find(id share.ID, known []peers.ID, found func(peers.Addr)) (cancel func()) {
+	f := &find{key: keyOf(id), peers: slices.Clone(known), found: found}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.table.begin(f, time.Now())
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.table.end(f)
+	}
+}
+
+// Close says goodbye on the network, and waits until nothing runs any more.
+func (l *LAN) Close() error {
+	l.stop()
+	l.running.Wait()
+	return nil
+}
+
+// announce has the network hear what this node is and has, until Close. What is said
+// changes by a new announcement in place of the old one: listeners do not look at one
+// that they know.
+func (l *LAN) announce(self peers.ID, addrs func() []string, shares func() []share.ID) {
+	var said []string
+	var servers []*zeroconf.Server
+	hush := func() {
+		for _, s := range servers {
+			s.Shutdown()
+		}
+		servers, said = nil, nil
+	}
+	defer hush()
+	for wait := settles; l.wait(wait, l.changed); wait = lookAgain {
+		at := reachable(addrs())
+		if len(at) == 0 {
+			hush()
+			continue
+		}
+		all := records(self, at, shares())
+		now := []string{strings.Join(networks(), " ")}
+		for _, r := range all {
+			now = append(now, r.text()...)
+		}
+		if slices.Equal(now, said) {
+			continue
+		}
+		hush()
+		for _, r := range all {
+			if s, err := register(r); err != nil {
+				l.log.Debug("cannot be found on the local network", "error", err)
+			} else {
+				servers, said = append(servers, s), now
+			}
+		}
+		if !l.wait(soonest, nil) {
+			return
+		}
+	}
+}
+
+// register has the library answer for one announcement, under a name that says nothing.
+func register(r record) (*zeroconf.Server, error) {
+	name := fmt.Sprintf("%016x", rand.Uint64())
+	ips := hosts(r.addrs)
+	// Nobody reads port and host: the strings say where the peer is, with transports.
+	return zeroconf.RegisterProxy(name, service, domain, 1, name, ips, r.text(), nil, zeroconf.TTL(ttl))
+}
+
+// browse listens to IPv4 or IPv6 until Close. It begins anew when networks come or go, and
+// from time to time, as the library keeps what it has heard; after too much was said it
+// pauses, so that nobody on the network fills this node's memory.
+func (l *LAN) browse(self peers.ID, ip zeroconf.IPType) {
+	for l.ctx.Err() == nil {
+		heard, err := l.listen(self, ip)
+		switch {
+		case heard > tooMany:
+			l.log.Warn("too much is announced on the local network: it is not listened to for a while", "for", pause)
+			sleep(l.ctx, pause)
+		case err != nil:
+			l.log.Debug("the local network cannot be listened to", "error", err)
+			sleep(l.ctx, lookAgain)
+		}
+	}
+}
+
+// listen is one browsing, and how many announcements it brought.
+func (l *LAN) listen(self peers.ID, ip zeroconf.IPType) (heard int, err error) {
+	ctx, cancel := context.WithTimeout(l.ctx, lasts)
+	defer cancel()
+	entries, ended := make(chan *zeroconf.ServiceEntry), make(chan error, 1)
+	go func() { ended <- zeroconf.Browse(ctx, service, domain, entries, zeroconf.SelectIPTraffic(ip)) }()
+	before := networks()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for {
+		select {
+		case e, more := <-entries:
+			switch {
+			case !more:
+				entries = nil // closed; it ends
+			case heard == tooMany:
+				cancel() // what still comes is taken
+				heard++
+			case heard < tooMany:
+				heard++
+				l.hear(self, e)
+			}
+		case <-look.C:
+			if !slices.Equal(networks(), before) {
+				cancel()
+			}
+		case err := <-ended:
+			return heard, err
+		}
+	}
+}
+
+func (l *LAN) hear(self peers.ID, e *zeroconf.ServiceEntry) {
+	r, ok := parse(e.Text)
+	if !ok || r.peer == self || len(e.Instance) > maxString {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.table.hear(e.Instance, r, time.Now())
+}
+
+// wait is false when the end came first. More than one change is one.
+func (l *LAN) wait(d time.Duration, changed <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-changed:
+		return sleep(l.ctx, settles)
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,104 @@
+package discovery
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// What one announcement says at most. It travels as the TXT record of a DNS-SD service
+// (RFC 6763), in one packet: some strings of up to 255 bytes, and 1,300 bytes in all.
+const (
+	maxAddrs     = 6
+	keySize      = 6 // bytes
+	keyText      = keySize * 4 / 3
+	keysInString = 30
+	keysInRecord = 3 * keysInString
+	maxString    = 255
+	maxStrings   = 1 + maxAddrs + keysInRecord/keysInString
+	maxRecords   = 12 // of one node
+)
+
+// MaxShares is how many shares of a node are announced, the last that it has.
+const MaxShares = maxRecords * keysInRecord
+
+// key stands for a share where its ID is not to be read.
+type key [keySize]byte
+
+func keyOf(id share.ID) key {
+	sum := id.Blinded("fetcher lan 1")
+	return key(sum[:keySize])
+}
+
+// record is what one announcement says.
+type record struct {
+	peer  peers.ID
+	addrs []string // multiaddrs without /p2p
+	keys  []key
+}
+
+// records are the announcements of a node: always one, as it can be found without a share.
+func records(self peers.ID, addrs []string, shares []share.ID) []record {
+	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return len(a) > maxString-2 })
+	addrs = addrs[:min(len(addrs), maxAddrs)]
+	shares = shares[max(0, len(shares)-MaxShares):]
+	out := []record{}
+	for some := range slices.Chunk(shares, keysInRecord) {
+		r := record{peer: self, addrs: addrs}
+		for _, id := range some {
+			r.keys = append(r.keys, keyOf(id))
+		}
+		out = append(out, r)
+	}
+	if len(out) == 0 {
+		out = append(out, record{peer: self, addrs: addrs})
+	}
+	return out
+}
+
+// text is the strings of a record.
+func (r record) text() []string {
+	out := []string{"id=" + string(r.peer)}
+	for _, a := range r.addrs {
+		out = append(out, "a="+a)
+	}
+	for some := range slices.Chunk(r.keys, keysInString) {
+		b := []byte("k=")
+		for _, k := range some {
+			b = base64.RawURLEncoding.AppendEncode(b, k[:])
+		}
+		out = append(out, string(b))
+	}
+	return out
+}
+
+// parse reads the strings of a record. What it does not know it passes over; not ok: it
+// is not one of ours, or longer than any of ours is.
+func parse(text []string) (r record, ok bool) {
+	if len(text) > maxStrings {
+		return r, false
+	}
+	for _, s := range text {
+		name, value, _ := strings.Cut(s, "=")
+		switch {
+		case len(s) > maxString:
+			return r, false
+		case name == "id" && r.peer == "":
+			r.peer = peers.ID(value)
+		case name == "a" && len(r.addrs) < maxAddrs:
+			r.addrs = append(r.addrs, value)
+		case name == "k":
+			for some := range slices.Chunk([]byte(value), keyText) {
+				var k key
+				if n, err := base64.RawURLEncoding.Decode(k[:], some); err != nil || n != keySize {
+					return r, false
+				}
+				r.keys = append(r.keys, k)
+			}
+		}
+	}
+	return r, r.peer != "" && len(r.peer) <= 128
+}
