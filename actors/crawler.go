@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,8 +19,8 @@ import (
 // of all shares, and in cycles of its own at their bytes. When, package depot decides.
 type crawler struct {
 	crawl, scrub depot.Crawl
-	busy         bool                   // a slice is under way
-	due          map[share.ID]time.Time // shares that are to be read soon
+	busy         bool   // a slice is under way
+	due          agenda // shares that are to be read soon, by the wall clock
 	reading      reading
 }
 
@@ -42,7 +43,7 @@ const (
 
 // load takes the crawler up where it was stored.
 func (c *crawler) load(place []byte) {
-	*c = crawler{due: map[share.ID]time.Time{}}
+	*c = crawler{}
 	var p crawlPlace
 	if place != nil && json.Unmarshal(place, &p) == nil {
 		c.crawl, c.scrub = p.Crawl, p.Scrub
@@ -63,6 +64,7 @@ type visit struct {
 	id    share.ID
 	was   depot.State
 	state depot.State
+	gone  bool // it was removed since its folder was read
 	read  bool // it is to be read soon
 	again bool // it is to be read again, when damage may be believed
 }
@@ -86,7 +88,7 @@ func (d *depotActor) crawl(ctx actor.Context, now time.Time) time.Time {
 		d.scrub(ctx)
 		return now.Add(everyHour)
 	}
-	for _, at := range c.due {
+	if _, at, ok := c.due.first(); ok {
 		wait = min(wait, max(at.Sub(wall), time.Second))
 	}
 	return now.Add(min(wait, read))
@@ -116,21 +118,28 @@ func (d *depotActor) slice(ctx actor.Context) {
 		begin := v.s.Now()
 		out := crawled{}
 		at, done := c.At, false
+		var ids []share.ID
 		for range sliceShares {
-			id, err := v.next(ctx, at)
-			if err == nil && !id.IsZero() {
+			var err error
+			if len(ids) == 0 {
+				ids, err = v.after(ctx, at)
+			}
+			if err == nil && len(ids) > 0 {
 				err = v.keep.Ready(ctx, v.l)
 			}
 			if err != nil {
 				out.err = err
 				break
 			}
-			if done = id.IsZero(); done {
+			if done = len(ids) == 0; done {
 				break
 			}
-			seen, x := v.visit(ctx, id)
-			c.Report.Add(seen)
-			out.found = append(out.found, x)
+			id := ids[0]
+			ids = ids[1:]
+			if seen, x := v.visit(ctx, id); !x.gone {
+				c.Report.Add(seen)
+				out.found = append(out.found, x)
+			}
 			if at = id; v.s.Now().Sub(begin) >= depot.Slice {
 				break
 			}
@@ -168,21 +177,32 @@ func (v surveyor) store(ctx context.Context, p crawlPlace, done bool) error {
 	return v.l.SetPlace(ctx, b)
 }
 
-// next is the first share after an ID that the disk or the ledger knows.
-func (v surveyor) next(ctx context.Context, at share.ID) (share.ID, error) {
-	id, err := v.keep.After(at)
-	if err != nil {
-		return id, err
+// after is the next shares after an ID that the disk or the ledger knows, and all up to the
+// last of them; none: there are none.
+func (v surveyor) after(ctx context.Context, at share.ID) ([]share.ID, error) {
+	out, err := v.keep.After(at)
+	known, err2 := v.l.Shares(ctx, at, sliceShares)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
 	}
-	known, err := v.l.Shares(ctx, at, 1)
-	if err != nil || len(known) == 0 {
-		return id, err
+	var last share.ID // beyond it one of the two may know more
+	if len(out) > 0 {
+		last = out[len(out)-1]
 	}
-	if id.IsZero() || slices.Compare(known[0].Share.Bytes(), id.Bytes()) < 0 {
-		id = known[0].Share
+	if len(known) == sliceShares {
+		if end := known[len(known)-1].Share; last.IsZero() || before(end, last) {
+			last = end
+		}
 	}
-	return id, nil
+	for _, k := range known {
+		out = append(out, k.Share)
+	}
+	out = slices.DeleteFunc(out, func(id share.ID) bool { return !last.IsZero() && before(last, id) })
+	slices.SortFunc(out, func(a, b share.ID) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
+	return slices.Compact(out), nil
 }
+
+func before(a, b share.ID) bool { return bytes.Compare(a.Bytes(), b.Bytes()) < 0 }
 
 // visit looks at one share. What goes wrong counts against that share alone.
 func (v surveyor) visit(ctx context.Context, id share.ID) (depot.Seen, visit) {
@@ -205,6 +225,9 @@ func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x vis
 	disk, err := v.keep.Look(id)
 	if err != nil {
 		return seen, x, err
+	}
+	if x.gone = k.State == depot.None && disk.Gone; x.gone {
+		return seen, x, nil
 	}
 	leases, err := v.l.Leases(ctx, now, id)
 	if err != nil {
@@ -281,14 +304,13 @@ func (d *depotActor) pickDue(wall time.Time) bool {
 	if !c.reading.id.IsZero() {
 		return c.reading.extra
 	}
-	for _, id := range sortedShares(c.due) {
-		if !c.due[id].After(wall) {
-			delete(c.due, id)
-			c.reading = reading{id: id, extra: true}
-			return true
-		}
+	id, at, ok := c.due.first()
+	if !ok || at.After(wall) {
+		return false
 	}
-	return false
+	c.due.drop(id)
+	c.reading = reading{id: id, extra: true}
+	return true
 }
 
 // scrub reads on in the share that is being read, or begins with the next.
@@ -327,11 +349,11 @@ func (d *depotActor) scrub(ctx actor.Context) {
 // is none left in the cycle.
 func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin time.Time) (x visit, done bool, err error) {
 	if r.id.IsZero() {
-		id, err := v.keep.After(at)
-		if err != nil || id.IsZero() {
+		next, err := v.keep.After(at)
+		if err != nil || len(next) == 0 {
 			return x, err == nil, err
 		}
-		r.id = id
+		r.id = next[0]
 	}
 	if r.m == nil {
 		disk, err := v.keep.Look(r.id)
@@ -389,9 +411,9 @@ func (d *depotActor) crawled(ctx actor.Context, m crawled) {
 		case x.state == depot.Corrupt && d.arrivals[x.id] == nil:
 			d.want(x.id, true)
 		case x.again:
-			c.due[x.id] = wall.Add(depot.StrikeGap)
+			c.due.set(x.id, wall.Add(depot.StrikeGap))
 		case x.read:
-			c.due[x.id] = wall
+			c.due.set(x.id, wall)
 		}
 	}
 }

@@ -50,6 +50,9 @@ type depotActor struct {
 	trouble  error // why the depot is not ready; nil: it is, or begins for the first time
 	early    []early
 	arrivals map[share.ID]*arrival
+	waiting  agenda     // the arrivals that do not run: what cannot be had keeps nothing else from coming
+	running  []share.ID // those that do, the one that began first first
+	here     int64      // bytes of shares that are coming which are on the disk already
 	watchers map[depot.Account][]*actor.PID
 	crawler  crawler
 	hourly   time.Time // when the clock is stored, and what has expired is swept and collected

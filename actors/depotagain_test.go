@@ -19,12 +19,11 @@ func TestWhoeverWaitsLongestIsFetchedFirst(t *testing.T) {
 	d := &depotActor{arrivals: map[share.ID]*arrival{}}
 	var first share.ID
 	for i := range 50 {
-		id := share.IDOf([]byte{byte(i)})
-		d.arrivals[id] = &arrival{next: now.Add(-time.Minute)}
-		first = id
+		first = share.IDOf([]byte{byte(i)})
+		d.rest(first, &arrival{running: true}, now.Add(-time.Minute))
 	}
-	d.arrivals[first].next = now.Add(-time.Hour)
-	if id := d.waiting()[0]; id != first {
+	d.waiting.set(first, now.Add(-time.Hour))
+	if id, _, _ := d.waiting.first(); id != first {
 		t.Errorf("%v is fetched before %v, which waits longer", id, first)
 	}
 }
@@ -86,5 +85,50 @@ func TestACrawlEndsWithItsLedger(t *testing.T) {
 	}
 	if m, err := db.Meta(t.Context()); err != nil || m.CompleteSince.IsZero() {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// Those that are fetched while others wait give way when their turn is over, each once.
+func TestArrivalsTakeTurns(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	d := &depotActor{arrivals: map[share.ID]*arrival{}}
+	ids := []share.ID{share.IDOf([]byte("a")), share.IDOf([]byte("b"))}
+	for i, id := range ids {
+		d.arrivals[id] = &arrival{since: now.Add(time.Duration(i) * time.Minute)}
+		d.running = append(d.running, id)
+	}
+	for _, x := range []struct {
+		at   time.Duration
+		over share.ID
+		next time.Duration
+	}{
+		{arrivalTurn - 1, share.ID{}, arrivalTurn},
+		{arrivalTurn, ids[0], 0},
+		{arrivalTurn, share.ID{}, arrivalTurn + time.Minute},
+		{arrivalTurn + time.Minute, ids[1], 0},
+		{arrivalTurn + time.Minute, share.ID{}, arrivalTurn + time.Minute + everyHour},
+	} {
+		over, next := d.turn(now.Add(x.at))
+		if over != x.over || x.over.IsZero() && !next.Equal(now.Add(x.next)) {
+			t.Errorf("at %v: %v has to end, and then %v; want %v, %v", x.at, over, next.Sub(now), x.over, x.next)
+		}
+	}
+}
+
+// What is on the disk of shares that are coming is known without counting, whatever becomes of them.
+func TestWhatIsHereOfArrivalsIsCounted(t *testing.T) {
+	d := &depotActor{arrivals: map[share.ID]*arrival{}}
+	a, b, c := share.IDOf([]byte("a")), share.IDOf([]byte("b")), share.IDOf([]byte("c"))
+	for i, id := range []share.ID{a, b, c} {
+		d.arrivals[id] = &arrival{running: true}
+		d.heard(nil, arrivalEvent{id, Progress{Verified: int64(100 << i)}})
+	}
+	d.want(b, true) // what is mended was booked before
+	if d.here != 100+400 {
+		t.Error(d.here)
+	}
+	d.forget(c, d.arrivals[c])
+	if d.here != 100 {
+		t.Error(d.here)
 	}
 }

@@ -22,13 +22,17 @@ type arrival struct {
 	verified int64 // bytes of this run
 	delay    depot.Delay
 	fails    int
-	next     time.Time // when it is tried again
+	since    time.Time // when the run began
 	remove   bool      // it is to be removed as soon as the run has ended
+	yields   bool      // the run was told to end, as others wait
 }
 
 const (
 	arrivalRest    = time.Minute
 	maxArrivalRest = time.Hour
+	// arrivalTurn is how long a share is fetched while others wait for that. It goes on
+	// later where it was.
+	arrivalTurn = 10 * time.Minute
 )
 
 // What an arrival is told. Its run is the Handle's: it has one at a time.
@@ -81,63 +85,97 @@ func (d *depotActor) arriving(ctx actor.Context) {
 func (d *depotActor) want(id share.ID, mend bool) {
 	a := d.arrivals[id]
 	if a == nil {
-		a = &arrival{next: d.s.Now()}
+		a = &arrival{}
 		d.arrivals[id] = a
+		d.waiting.set(id, d.s.Now())
 	}
+	d.here -= a.counts()
 	a.mend, a.remove = mend, false
-	if !a.running {
-		a.next, a.fails = earlier(a.next, d.s.Now()), 0
+	d.here += a.counts()
+	if a.running {
+		return
+	}
+	a.fails = 0
+	if x := d.waiting.of[id]; x.at.After(d.s.Now()) {
+		d.waiting.set(id, d.s.Now())
 	}
 }
 
-// onDisk is how many bytes of shares that are coming are on the disk already.
-func (d *depotActor) onDisk() (n int64) {
-	for _, a := range d.arrivals {
-		if !a.mend {
-			n += a.verified
-		}
+// counts is how many bytes of a share that is coming are on the disk.
+func (a *arrival) counts() int64 {
+	if a.mend {
+		return 0
 	}
-	return n
+	return a.verified
+}
+
+// begin has a share fetched.
+func (d *depotActor) begin(id share.ID, a *arrival) {
+	a.running, a.yields, a.since = true, false, d.s.Now()
+	d.waiting.drop(id)
+	d.running = append(d.running, id)
+}
+
+// rest has a share whose run has ended fetched again later.
+func (d *depotActor) rest(id share.ID, a *arrival, until time.Time) {
+	d.unrun(id)
+	a.running = false
+	d.waiting.set(id, until)
+}
+
+// forget is told that a share is not to be fetched any more.
+func (d *depotActor) forget(id share.ID, a *arrival) {
+	d.unrun(id)
+	d.waiting.drop(id)
+	d.here -= a.counts()
+	delete(d.arrivals, id)
+}
+
+func (d *depotActor) unrun(id share.ID) {
+	d.running = slices.DeleteFunc(d.running, func(r share.ID) bool { return r == id })
 }
 
 // startArrivals starts those that are due, as many as may run, and says when the next is.
 func (d *depotActor) startArrivals(ctx actor.Context, now time.Time) (next time.Time) {
-	running := 0
-	for _, a := range d.arrivals {
-		if a.running {
-			running++
-		}
-	}
 	next = now.Add(everyHour)
-	for _, id := range d.waiting() {
-		a := d.arrivals[id]
-		if a.next.After(now) {
-			next = earlier(next, a.next)
-			break
+	for {
+		id, at, ok := d.waiting.first()
+		switch {
+		case !ok:
+			return next
+		case at.After(now):
+			return earlier(next, at)
+		case len(d.running) >= d.cfg.Fetches:
+			over, again := d.turn(now)
+			if !over.IsZero() { // its end looks again
+				ctx.Request(d.node, ToTransfer{Handle{Share: over}, StopTransfer{}})
+			}
+			return earlier(next, again)
 		}
-		if running >= d.cfg.Fetches {
-			break // the end of another looks again
-		}
-		running++
-		a.running = true
+		d.begin(id, d.arrivals[id])
 		keep, l, t := d.cfg.Keep, d.cfg.Ledger, d.time
 		d.s.Task(ctx, func(ctx context.Context) any {
 			return toArrive{id, keep.Manifest(id), withHolders(ctx, l, t.now(), id, keep.Sources(id))}
 		})
 	}
-	return next
 }
 
-// waiting are the arrivals that do not run, the one that has been due longest first: what
-// cannot be had keeps nothing else from coming.
-func (d *depotActor) waiting() (out []share.ID) {
-	for _, id := range sortedShares(d.arrivals) {
-		if !d.arrivals[id].running {
-			out = append(out, id)
+// turn is the run that must end, since others wait, and when to look again: else a few slow
+// sources would keep all others from coming.
+func (d *depotActor) turn(now time.Time) (over share.ID, next time.Time) {
+	next = now.Add(everyHour)
+	for _, id := range d.running {
+		a := d.arrivals[id]
+		switch end := a.since.Add(arrivalTurn); {
+		case a.yields:
+		case end.After(now):
+			next = earlier(next, end)
+		default:
+			a.yields = true
+			return id, next // one at a time
 		}
 	}
-	slices.SortStableFunc(out, func(a, b share.ID) int { return d.arrivals[a].next.Compare(d.arrivals[b].next) })
-	return out
+	return over, next
 }
 
 // withHolders adds the peers of the accounts that hold a share to its sources: they had it.
@@ -197,7 +235,9 @@ func (d *depotActor) heard(ctx actor.Context, m arrivalEvent) {
 	switch e := m.e.(type) {
 	case Progress:
 		if a.verified != e.Verified {
+			d.here -= a.counts()
 			a.verified, a.delay = e.Verified, 0
+			d.here += a.counts()
 		} else if d := delays[e.Wait]; d != 0 {
 			a.delay = d
 		}
@@ -211,7 +251,7 @@ func (d *depotActor) ended(ctx actor.Context, id share.ID, a *arrival, err error
 	l, keep, t, mend := d.cfg.Ledger, d.cfg.Keep, d.time, a.mend
 	switch {
 	case a.remove:
-		delete(d.arrivals, id)
+		d.forget(id, a)
 		d.remove(ctx, id)
 	case err == nil:
 		d.s.Task(ctx, func(ctx context.Context) any {
@@ -229,10 +269,10 @@ func (d *depotActor) ended(ctx actor.Context, id share.ID, a *arrival, err error
 			}
 			return x
 		})
-	case errors.Is(err, ErrStopped): // and wanted again meanwhile
-		a.running, a.next = false, d.s.Now()
+	case errors.Is(err, ErrStopped): // its turn is over, or it is wanted again
+		d.rest(id, a, d.s.Now())
 	case errors.Is(err, errNobodyHolds):
-		delete(d.arrivals, id)
+		d.forget(id, a)
 		d.remove(ctx, id)
 	case !mend && forGood(err):
 		d.s.Log().Warn("a share cannot be kept", "share", id.String(), "error", err)
@@ -252,8 +292,8 @@ func forGood(err error) bool { return errors.Is(err, share.ErrPath) || errors.Is
 // later tries again after a rest that grows.
 func (d *depotActor) later(ctx actor.Context, id share.ID, a *arrival, err error) {
 	rest := min(arrivalRest<<min(a.fails, 10), maxArrivalRest)
-	a.running, a.fails, a.next = false, a.fails+1, d.s.Now().Add(rest)
-	a.delay = depot.DelayOf(err)
+	a.fails, a.delay = a.fails+1, depot.DelayOf(err)
+	d.rest(id, a, d.s.Now().Add(rest))
 	d.s.Log().Info("a share is fetched again later", "share", id.String(), "after", rest, "reason", err)
 	d.remove(ctx, id) // unless somebody holds it
 }
@@ -270,7 +310,7 @@ func (d *depotActor) arrived(ctx actor.Context, m arrived) {
 		d.later(ctx, m.id, a, m.err)
 		return
 	}
-	delete(d.arrivals, m.id)
+	d.forget(m.id, a)
 	switch {
 	case m.err != nil: // the share went another way meanwhile
 	case m.fail:
@@ -323,160 +363,4 @@ func (x *depotDisk) Open(ctx context.Context, m *share.Manifest, wanted []bool) 
 		return nil, errNobodyHolds
 	}
 	return x.cfg.Keep.Open(ctx, m, wanted)
-}
-
-// ---- removing ----
-
-// remove removes a share if it may go: at once what was released or given up, and what
-// expired when its grace is over.
-func (d *depotActor) remove(ctx actor.Context, id share.ID) {
-	if a := d.arrivals[id]; a != nil && a.running {
-		l, t := d.cfg.Ledger, d.time
-		d.s.Task(ctx, func(ctx context.Context) any { // is it still wanted?
-			leases, err := l.Leases(ctx, t.now(), id)
-			if err == nil && len(leases) == 0 {
-				return unwanted{id}
-			}
-			return depotDone{what: "who holds a share is not known", err: err}
-		})
-		return
-	}
-	r := d.remover()
-	d.s.Task(ctx, func(ctx context.Context) any {
-		notes, err := r.remove(ctx, id)
-		return depotDone{what: "a share was not removed; it is tried again", err: err, notes: notes}
-	})
-}
-
-// unwanted says that nobody holds a share that is being fetched.
-type unwanted struct{ id share.ID }
-
-// giveUp ends the fetch of a share that nobody holds any more.
-func (d *depotActor) giveUp(ctx actor.Context, id share.ID) {
-	if a := d.arrivals[id]; a != nil && a.running && !a.remove {
-		a.remove = true
-		ctx.Request(d.node, ToTransfer{Handle{Share: id}, StopTransfer{}})
-	}
-}
-
-// remover removes shares, one at a time.
-type remover struct {
-	l        Ledger
-	keep     Keep
-	t        *depotTimes
-	door     *door
-	withdraw func(share.ID)
-}
-
-func (d *depotActor) remover() *remover {
-	s, node := d.s, d.node
-	return &remover{d.cfg.Ledger, d.cfg.Keep, d.time, d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
-}
-
-// remove takes a share through the one door, and removes it. What may not go is no error.
-func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err error) {
-	r.door.Lock()
-	defer r.door.Unlock()
-	l, keep, t := r.l, r.keep, r.t
-	if err := keep.Ready(ctx, l); err != nil {
-		return nil, err
-	}
-	k, err := l.Share(ctx, id)
-	if err != nil || k.State == depot.None {
-		return nil, err
-	}
-	if k.State != depot.Going {
-		switch err := l.Collect(ctx, t.now(), id); {
-		case errors.Is(err, depot.ErrKept), errors.Is(err, depot.ErrOff), errors.Is(err, depot.ErrFrozen), errors.Is(err, depot.ErrIncomplete):
-			return r.held(ctx, k)
-		case err != nil:
-			return nil, err
-		}
-		notes = append(notes, note{id: id, state: depot.Going, why: "nobody holds it any more"})
-	}
-	if keep.Withdraw(id) {
-		r.withdraw(id)
-	}
-	may, err := l.Removable(ctx, t.now(), id)
-	switch {
-	case errors.Is(err, depot.ErrOff), errors.Is(err, depot.ErrFrozen), errors.Is(err, depot.ErrIncomplete):
-		return notes, nil // it stays as it is until that is over
-	case err != nil:
-		return notes, err
-	case !may:
-		return append(notes, note{id: id, state: depot.None, why: "its leases on the disk are newer than the database: it is looked at again"}), nil
-	}
-	if err := keep.Remove(id); err != nil {
-		return notes, fmt.Errorf("remove %v: %w", id, err)
-	}
-	if err := l.Removed(ctx, t.now(), id); err != nil {
-		return notes, err
-	}
-	return append(notes, note{id: id, state: depot.None, why: "removed"}), nil
-}
-
-// held says that a share is to come, or to be mended, since somebody holds it.
-func (r *remover) held(ctx context.Context, k depot.Kept) (notes []note, err error) {
-	leases, err := r.l.Leases(ctx, r.t.now(), k.Share)
-	if len(leases) > 0 && (k.State == depot.Coming || k.State == depot.Corrupt) {
-		notes = append(notes, note{id: k.Share, state: k.State, held: true})
-	}
-	return notes, err
-}
-
-// collected is the end of a pass over what may go.
-type collected struct {
-	depotDone
-	last share.ID // go on behind it; zero: it was the last page
-}
-
-// collect sweeps what has expired, and removes what may go, a page at a time.
-func (d *depotActor) collect(ctx actor.Context) { d.collectAfter(ctx, share.ID{}) }
-
-func (d *depotActor) collectAfter(ctx actor.Context, after share.ID) {
-	s, self, r := d.s, ctx.Self(), d.remover()
-	busy := map[share.ID]bool{}
-	for id, a := range d.arrivals {
-		busy[id] = a.running
-	}
-	d.s.Task(ctx, func(ctx context.Context) any {
-		c := collected{depotDone: depotDone{what: "what may go was not removed; it is tried again"}}
-		may, last, err := r.page(ctx, after)
-		errs := []error{err}
-		for _, k := range may {
-			if busy[k.Share] {
-				s.Send(self, unwanted{k.Share})
-				continue
-			}
-			notes, err := r.remove(ctx, k.Share)
-			c.notes, errs = append(c.notes, notes...), append(errs, err)
-		}
-		c.last, c.err = last, errors.Join(errs...)
-		return c
-	})
-}
-
-// page is some shares that may go; with the first, what has expired is swept.
-func (r *remover) page(ctx context.Context, after share.ID) (may []depot.Kept, last share.ID, err error) {
-	for done := !after.IsZero(); !done; {
-		if _, done, err = r.l.Sweep(ctx, r.t.now(), 10_000); err != nil {
-			return nil, last, err
-		}
-	}
-	m, err := r.l.Meta(ctx)
-	if err != nil || !m.GC || m.Frozen || m.CompleteSince.IsZero() {
-		return nil, last, err
-	}
-	if may, last, err = r.l.Candidates(ctx, r.t.now(), after, collectMax); err != nil || !after.IsZero() {
-		return may, last, err
-	}
-	going, err := r.l.In(ctx, depot.Going, share.ID{}, collectMax)
-	return append(may, going...), last, err
-}
-
-func (d *depotActor) collected(ctx actor.Context, m collected) {
-	d.done(ctx, m.depotDone)
-	if !m.last.IsZero() { // what is wrong with one share is not with the next
-		d.collectAfter(ctx, m.last)
-	}
 }

@@ -122,7 +122,7 @@ func heldOf(id share.ID, now time.Time, g depot.Granted) depotAsked {
 
 func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 	from := d.believe(senderOf(d.s, ctx), m.Sources)
-	here := d.onDisk()
+	here := d.here
 	l, keep, reserve := d.cfg.Ledger, d.cfg.Keep, d.cfg.Reserve
 	d.ask(ctx, true, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
 		if m.Bytes < depot.LeastBytes { // else what is held without end is folders, files and rows
@@ -223,11 +223,12 @@ func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
 	if page, ok := m.answer.(wire.HoldingsPage); ok {
 		d.progress(page.Items)
 	}
+	if m.watch != 0 && !d.watch(ctx, m.watch, m.to) { // whoever watches goes on to
+		m.answer = wire.UsageReport{At: d.time.now().Unix(), Refused: uint8(depot.TooManyRequests)}
+	}
 	ctx.Send(m.to, m.answer)
 	d.failed(ctx, "the depot could not answer", m.err)
 	switch {
-	case m.watch != 0:
-		d.watch(ctx, m.watch, m.to)
 	case m.ended:
 		d.remove(ctx, m.share)
 	case m.granted && (m.state == depot.Coming || m.state == depot.Corrupt):
@@ -254,13 +255,17 @@ func (d *depotActor) progress(items []wire.Holding) {
 // maxWatchers bounds those of one account.
 const maxWatchers = 16
 
-func (d *depotActor) watch(ctx actor.Context, a depot.Account, who *actor.PID) {
+// watch says whether somebody watches an account now.
+func (d *depotActor) watch(ctx actor.Context, a depot.Account, who *actor.PID) bool {
+	if slices.ContainsFunc(d.watchers[a], func(w *actor.PID) bool { return w.Equal(who) }) {
+		return true
+	}
 	if len(d.watchers[a]) >= maxWatchers {
-		ctx.Unwatch(d.watchers[a][0])
-		d.watchers[a] = d.watchers[a][1:]
+		return false
 	}
 	ctx.Watch(who)
 	d.watchers[a] = append(d.watchers[a], who)
+	return true
 }
 
 func (d *depotActor) unwatch(who *actor.PID) {

@@ -54,7 +54,7 @@ func (d *depotActor) commanded(ctx actor.Context) {
 		return
 	case LookAt:
 		if d.loaded {
-			d.crawler.due[m.Share] = wall
+			d.crawler.due.set(m.Share, wall)
 		}
 		return
 	case ClockOK:

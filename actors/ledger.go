@@ -70,8 +70,9 @@ type Keep interface {
 	// Open opens the place of a share, to fetch what is missing of it.
 	Open(ctx context.Context, m *share.Manifest, wanted []bool) (Target, error)
 
-	// After is the first share on the disk after an ID; zero if there is none.
-	After(id share.ID) (share.ID, error)
+	// After is the next shares on the disk after an ID, in their order, and all up to the
+	// last of them; none if there are none.
+	After(id share.ID) ([]share.ID, error)
 	// Look looks at the names and sizes of a share.
 	Look(id share.ID) (depot.OnDisk, error)
 	// Scrub compares the pieces of a share from p on with its manifest, until enough says so;

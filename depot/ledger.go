@@ -130,6 +130,7 @@ type Kept struct {
 
 // OnDisk is what a look at a share on the disk found.
 type OnDisk struct {
+	Gone     bool            // not even its folder is there
 	Manifest *share.Manifest // nil: there is none
 	Whole    bool            // it has its name: all of it was here once
 	Bad      *share.Set      // pieces of files that are missing, or of another size; with a Manifest

@@ -35,7 +35,7 @@ func TestSourcesMakeNoShare(t *testing.T) {
 	if err := r.SaveSources(id, []peers.Addr{{ID: "p"}}); err != nil {
 		t.Log(err)
 	}
-	if next, err := r.After(share.ID{}); err != nil || !next.IsZero() {
+	if next, err := r.After(share.ID{}); err != nil || len(next) > 0 {
 		t.Errorf("%v, %v", next, err)
 	}
 }

@@ -201,11 +201,12 @@ func made(dir vfs.FS, id share.ID) (string, error) {
 	return at, nil
 }
 
-// After is the first share after an ID, in the order of IDs; zero: there is none.
-func (r *Root) After(id share.ID) (share.ID, error) {
+// After is the next shares after an ID, in the order of IDs, and all up to the last of
+// them; none: there are none.
+func (r *Root) After(id share.ID) ([]share.ID, error) {
 	dir, err := r.there()
 	if err != nil {
-		return share.ID{}, err
+		return nil, err
 	}
 	first := 0
 	if !id.IsZero() {
@@ -214,15 +215,16 @@ func (r *Root) After(id share.ID) (share.ID, error) {
 	for b := first; b < 256; b++ {
 		all, err := list(dir, path.Join("shares", hex.EncodeToString([]byte{byte(b)})))
 		if err != nil {
-			return share.ID{}, err
+			return nil, err
 		}
-		for _, next := range all {
-			if id.IsZero() || slices.Compare(next.Bytes(), id.Bytes()) > 0 {
-				return next, nil
-			}
+		if !id.IsZero() {
+			all = slices.DeleteFunc(all, func(x share.ID) bool { return slices.Compare(x.Bytes(), id.Bytes()) <= 0 })
+		}
+		if len(all) > 0 {
+			return all, nil
 		}
 	}
-	return share.ID{}, nil
+	return nil, nil
 }
 
 // list is the shares of a folder, in the order of their IDs.

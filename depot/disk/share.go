@@ -193,6 +193,8 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 	}
 	s.Manifest, err = r.Manifest(id)
 	if errors.Is(err, fs.ErrNotExist) {
+		_, err := dir.Lstat(folder(id))
+		s.Gone = errors.Is(err, fs.ErrNotExist)
 		return s, nil
 	}
 	if err != nil {
