@@ -2,9 +2,11 @@ package fetcher_test
 
 import (
 	"go/ast"
+	"io/fs"
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -53,6 +55,96 @@ func TestTheArchitectureNamesWhatIsThere(t *testing.T) {
 	}
 	if named < 50 {
 		t.Errorf("only %d names were looked at", named)
+	}
+}
+
+// What the pages for developers link to is there, and so are the files, makefile targets and
+// tests that they name.
+func TestThePagesNameWhatIsThere(t *testing.T) {
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)`)
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, "rounds/kvtest/") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/lineage.md", "docs/simnet.md", "docs/decisions/README.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := func(what, file string) {
+			named++
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %s: %v", page, what, err)
+			}
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+			there("the link "+m[1], path.Join(path.Dir(page), m[1]))
+		}
+		for _, m := range regexp.MustCompile("`((?:[a-z]+/)*[a-z_]+\\.go)`").FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "/") || m[1] != "doc.go" {
+				there("the file "+m[1], m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9_]+)`").FindAllStringSubmatch(string(text), -1) {
+			if named++; !tests[m[1]] {
+				t.Errorf("%s names the test %s, which is not there", page, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile("`make ([a-z-]+)`").FindAllStringSubmatch(string(text), -1) {
+			if named++; !strings.Contains(string(makefile), "\n"+m[1]+":") {
+				t.Errorf("%s names make %s, which is not there", page, m[1])
+			}
+		}
+	}
+	if named < 120 {
+		t.Errorf("only %d names were looked at", named)
+	}
+}
+
+// The table of packages says what each may import, as layers does.
+func TestTheArchitectureHasEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\| .* \\| ?(.*) \\|$").FindAllStringSubmatch(string(text), -1) {
+		told[m[1]] = m[2]
+	}
+	for pkg, imports := range layers {
+		if pkg == "." || pkg == "actors" || strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "deploy/") || strings.HasPrefix(pkg, "examples/") || pkg == "wire/wirepb" {
+			continue // said in other words, or not part of the program
+		}
+		var want []string
+		for _, p := range strings.Fields(imports) {
+			if p == "." {
+				p = "fetcher"
+			}
+			if p == "internal/sqlitedb" || !strings.HasPrefix(p, "internal/") {
+				want = append(want, p)
+			}
+		}
+		got := strings.FieldsFunc(told[pkg], func(c rune) bool { return c == ',' || c == ' ' })
+		slices.Sort(got)
+		slices.Sort(want)
+		if _, ok := told[pkg]; !ok || !slices.Equal(got, want) {
+			t.Errorf("docs/architecture.md says that %s may import %v, layers says %v", pkg, got, want)
+		}
 	}
 }
 
