@@ -41,10 +41,9 @@ type churn struct {
 
 // neighbour is another node, which is there or not.
 type neighbour struct {
-	at      *bubble.Node
-	dir     string
-	content string
-	d       *Daemon // nil: it is away
+	at  *bubble.Node
+	dir string
+	d   *Daemon // nil: it is away
 }
 
 // simulated is a daemon at a place of a pretend network, to be closed in its bubble.
