@@ -15,8 +15,8 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// Catalog keeps the entries of a node over restarts: what its owner asked of it. Each
-// change is kept before the call that makes it returns. A node calls its methods one at
+// Catalog keeps the entries of a node across restarts: what its owner asked of it. Each
+// change is durable before the call that makes it returns. A node calls its methods one at
 // a time; they may take as long as a disk takes. Without one, entries end with the node.
 type Catalog interface {
 	// Load is every entry, in the order of their IDs. Open calls it once.
@@ -24,7 +24,7 @@ type Catalog interface {
 	// Put keeps an entry, in place of the one that has its ID, and durably before it
 	// returns. An entry without an ID gets one that was never given before.
 	Put(e Entry) (EntryID, error)
-	// Delete forgets an entry, durably before it returns. That there is none is no error.
+	// Delete forgets an entry, durably before it returns. It is no error if there is none.
 	Delete(id EntryID) error
 }
 
@@ -41,16 +41,16 @@ type Entry struct {
 	Why   string     // for people, with EntryMissing and EntryFailed
 	Added time.Time  // by Config.Wall
 
-	// Path is what is served, absolute, and Serving how. Empty for what is fetched.
+	// Path is the absolute path that is served, and Serving how. Empty if the entry is fetched.
 	Path    string
 	Serving ShareOptions
-	// Ticket is what is fetched, a ticket or a share ID, and Fetching how; its Dir is
-	// absolute. Empty for what is served.
+	// Ticket is the ticket or share ID that is fetched, and Fetching how; its Dir is
+	// absolute. Empty if the entry is served from Path.
 	Ticket   string
 	Fetching FetchOptions
 }
 
-// EntryState is how an entry stands.
+// EntryState is the state of an entry.
 type EntryState uint8
 
 // The states of an entry.

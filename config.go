@@ -17,8 +17,8 @@ import (
 
 // Config is how a Node behaves. The zero value works.
 type Config struct {
-	// Dir is the state directory: the node's key, what was imported, what is
-	// thought of peers. Default: DefaultDir. Several nodes may use one; the first
+	// Dir is the state directory: the node's key, what was imported, and the
+	// ranking of peers. Default: DefaultDir. Several nodes may use one; the first
 	// has its key, the others a fresh one each.
 	Dir string
 	// FreshIdentity gives the node a key of its own that ends with it, so that it
@@ -27,14 +27,14 @@ type Config struct {
 	// Sole has Open fail, with an error that wraps share.ErrHeld, if another process has
 	// the key that Dir keeps.
 	Sole bool
-	// Listen is where to listen, each of which must be had: multiaddrs; "PORT", which
-	// is TCP and QUIC on all interfaces; or "IP:PORT". Default all interfaces, and on the
-	// port of last time if the node has the key of last time and the port is free. The
-	// single word "none" is no listening.
+	// Listen are the addresses to listen on, all of which must be available: multiaddrs;
+	// "PORT", for TCP and QUIC on all interfaces; or "IP:PORT". Default all interfaces, on
+	// the previous port if the node has the same key as before and the port is free. The
+	// single word "none" turns listening off.
 	Listen []string
-	// Announce are multiaddrs to name to others in place of those listened on.
+	// Announce are multiaddrs that are named to others instead of those listened on.
 	Announce []string
-	// Reach is how the node reaches peers behind routers, and is reached itself; default not.
+	// Reach is how the node reaches peers behind routers, and is reached behind one; default none.
 	Reach Reach
 	// Discovery finds peers that nobody named, and has this node found. The node closes
 	// it. Default none.
@@ -52,16 +52,16 @@ type Config struct {
 	// Allow are the peers that may have what this node serves; default everybody. A share
 	// may have a list of its own, which counts in its place.
 	Allow []peers.ID
-	// Fleet is how the node works together with others of its owner; default not.
+	// Fleet is how the node cooperates with others of its owner; default none.
 	Fleet Fleet
-	// Depot has the node keep shares for accounts, under storage leases; default not.
+	// Depot makes the node keep shares for accounts, under storage leases; default none.
 	Depot *DepotConfig
 	// Holds has the node keep its shares at depots, for as long as it is asked to; default
 	// not. The Book must work until Close has returned.
 	Holds *HoldsConfig
 	// Leases, Ranking, Uploads and P2P are the configuration of those packages. What
-	// stands above goes before: Uploads.Rate counts if UploadRate is 0, Listen,
-	// Announce, Reach and Logger of P2P never do. P2P.Key, if set, is the node's identity.
+	// stands above takes precedence: Uploads.Rate counts if UploadRate is 0; Listen,
+	// Announce, Reach and Logger of P2P never count. P2P.Key, if set, is the node's identity.
 	Leases  leasemgr.Config
 	Ranking peers.RankingConfig
 	Uploads peers.UploadConfig
@@ -70,18 +70,18 @@ type Config struct {
 	// this node: when it begins, and when it has ended. The calls come one at a time; it
 	// must not block. Default nobody. Node.Children lists them.
 	OnChild func(Child)
-	// Catalog keeps what is asked of the node over restarts; default none. Open starts
-	// nothing of it: Resume does. It must work until Close has returned.
+	// Catalog keeps what is asked of the node across restarts; default none. Open starts
+	// none of its entries: Resume does. It must work until Close has returned.
 	Catalog Catalog
 	// OnEntry is told of each entry of the catalog that is new or has changed. The calls
 	// come one at a time; it must not block, nor call the node. Default nobody.
 	OnEntry func(Entry)
 	// Logger hears what an operator should know; default none.
 	Logger *slog.Logger
-	// Wall is the wall clock, for what is stored; default time.Now.
+	// Wall is the wall clock, for times that are stored; default time.Now.
 	Wall func() time.Time
 
-	// Simulation stands in for the machine; the zero value does not.
+	// Simulation replaces the machine in simulations; its zero value replaces nothing.
 	Simulation Simulation
 }
 
@@ -159,7 +159,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// LogLibraries has libp2p log to l, a level lower than it thinks of itself. It
-// holds for the whole process and counts before the first Open, so it is for
-// programs; a library leaves it to them.
+// LogLibraries makes libp2p log to l, one level lower than it asks for. It applies to
+// the whole process, and only if called before the first Open; so it is for programs,
+// and libraries leave it to them.
 func LogLibraries(l *slog.Logger) { p2p.LogLibraries(l.Handler()) }

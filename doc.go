@@ -1,7 +1,7 @@
 // Package fetcher moves files between nodes: it shares folders and fetches
-// them from many peers at once, every block proven against a content address on
-// arrival. It is the one package to embed; the command is a thin layer of flags
-// on it.
+// them from many peers at once, and verifies every block against a content address
+// when it arrives. It is the one package to embed; the command is a thin layer of flags
+// on top of it.
 //
 //	node, err := fetcher.Open(ctx, fetcher.Config{})              // zero values work
 //	s, err := node.Share(ctx, path, fetcher.ShareOptions{})       // s.Ticket() is what others need
@@ -12,18 +12,18 @@
 //
 // Nothing is global: any number of nodes fit in one process.
 //
-//	node.ShareFS(ctx, files, opt)           what lies on no disk: an fs.FS
+//	node.ShareFS(ctx, files, opt)           shares an fs.FS, which need not be on a disk
 //	FetchOptions.Only, Skip, Select         some files, and which of them first
 //	FetchOptions.OnDemand                   nothing but what is read
-//	FetchOptions.Keep                       served on when it is here
+//	FetchOptions.Keep                       goes on serving what was fetched
 //	Config.Allow, and that of each share    for named peers only
 //	Config.Catalog, node.Resume             what was asked of a node, after its restart
 //	node.Shares, Transfers, Entries         what there is
 //	t.Events(ctx), Config.OnEntry, OnChild  what happens
 //
-// Whatever has a Stop ends by it, and every Stop(ctx) waits until that is done, or for as
-// long as ctx lasts: then it ends all the same. Errors that callers branch on are those
-// of package share, and the variables here.
+// Whatever has a Stop method is ended by it. Stop(ctx) waits until that is done or ctx ends; in
+// either case it will end. Errors that callers branch on are those of package share, and the
+// variables here.
 //
 // # Words
 //
@@ -37,35 +37,19 @@
 //	piece lease    the right of one source's pool to fetch one piece, for a bounded time; in memory
 //	storage lease  an account's claim that a depot keeps a share until a date; on disk
 //	round          a period in which at most one node of a fleet does a piece of work
-//	token, term    fencing numbers: they only grow, and a late holder is known by them
+//	token, term    fencing numbers: they only grow, so a late holder is recognized by its own
 //	transfer       the fetching of one share on one node, from start to verified on disk
 //	source, child  a peer we fetch from; a peer that fetches from us
 //	account        who holds storage leases: a peer ID, proven by the connection itself
 //	fleet          nodes of one owner that cooperate: each byte enters it once
 //
-// Storage leases, accounts and rounds are words of what is not built yet.
-//
 // # Map
 //
-// Arrows of imports go down only; arch_test.go is this map as a test.
+// Imports go down only. The pure packages decide: values and the time in, values out, without I/O,
+// goroutines, a clock or randomness of their own. Around them actors, p2p and store are the shells
+// that touch the world; this package wires them, and cmd/fetcher and daemon use it. simnet and
+// simnet/bubble run the same program on a simulated network, in virtual time, for tests of yours too.
 //
-//	pure: values and the time in, values out; no I/O, no goroutine, no clock, no chance of their own
-//	  share      what is fetched: manifest, all geometry, sets, hash tree, ticket
-//	  peers      who takes part: IDs, ranking, upload admission
-//	  leasemgr   who may fetch which piece, and until when
-//	  fetchpool  one source: window, requests in flight, deadlines, back-off
-//	  verifier   blocks in; verdicts, blame and finished pieces out
-//	  wire       the bytes between nodes: framing, messages, limits
-//	shells: the only places that touch the world
-//	  actors     the running program, one file per actor
-//	  p2p        libp2p host, links, serving
-//	  store      share bytes on disk, verified bits, block hashes, resume
-//	  fetcher    this package: wires all of the above, by hand
-//	  cmd/fetcher  flags in, Open, exit code out
-//	for tests, of yours too
-//	  simnet     scenarios: nodes on a simulated network, in virtual time
-//	  simnet/bubble  the same with whole nodes: test an app that embeds fetcher
-//
-// docs/architecture.md tells how they work together, docs/formats.md every byte
-// they promise.
+// docs/architecture.md lists every package and tells how they work together, docs/formats.md has
+// every byte that they promise.
 package fetcher

@@ -12,26 +12,26 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Entries are those of the node's catalog, by ID.
+// Entries are the entries of the node's catalog, by ID.
 func (n *Node) Entries() []Entry { return n.catalog.all() }
 
-// Entry is one of the catalog; false if there is none of this ID.
+// Entry is the entry of an ID; false if there is none.
 func (n *Node) Entry(id EntryID) (Entry, bool) { return n.catalog.entry(id) }
 
-// Shares are those that are served from their own place, by share ID.
+// Shares are the shares that are served from their own paths, by share ID.
 func (n *Node) Shares() []*Share {
 	shares, _ := n.catalog.lists()
 	return shares
 }
 
-// Transfers are those that have not ended, by share ID.
+// Transfers are the transfers that have not ended, by share ID.
 func (n *Node) Transfers() []*Transfer {
 	_, transfers := n.catalog.lists()
 	return transfers
 }
 
 // Add enters an entry, with a Path or a Ticket, and starts nothing: Resume does that.
-// Paths become absolute. Errors wrap share.ErrTicket for what is no ticket.
+// Paths become absolute. Errors wrap share.ErrTicket if Ticket is not a ticket.
 func (n *Node) Add(e Entry) (EntryID, error) {
 	if (e.Path == "") == (e.Ticket == "") {
 		return 0, errors.New("an entry needs either a path to serve or a ticket to fetch")

@@ -117,13 +117,13 @@ func (o FetchOptions) validate() error {
 }
 
 // Fetch starts to fetch a share, given by a ticket or a share ID, into
-// opt.Dir/NAME. What is there already of an earlier run is kept, and not hashed
+// opt.Dir/NAME. What an earlier run left there is kept, and not hashed
 // again. Several transfers may run at once, each of another share. ctx is for the
 // start alone; Stop ends the transfer.
 //
-// Errors wrap share.ErrTicket for what is neither ticket nor ID, ErrNoSource for an
+// Errors wrap share.ErrTicket for a string that is neither ticket nor ID, ErrNoSource for an
 // ID without a peer, path.ErrBadPattern for a pattern, and share.ErrHeld if this node
-// fetches the share already. All else that goes wrong is for Wait.
+// fetches the share already. Wait returns every later error.
 func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (*Transfer, error) {
 	id, sources, err := ParseSource(ticketOrID, opt.Peers)
 	if err != nil {
@@ -322,7 +322,7 @@ func (t *Transfer) Manifest() *share.Manifest {
 }
 
 // Wait returns when the transfer has ended: nil when every byte is verified and
-// at its place, or the reason. When ctx ends first, so does Wait; the transfer
+// in its place, or else the reason. If ctx ends first, Wait returns and the transfer
 // goes on.
 //
 // The reason wraps ErrStopped, ErrNothingSelected, or one of the classes of package
@@ -414,8 +414,8 @@ func headline(p Progress) string {
 	return s
 }
 
-// Events are what happens, in order, beginning with the last 256 that happened before.
-// Each call is a reader of its own, until ctx ends or the transfer. The channel is
+// Events are the transfer's events in order, beginning with the last 256 before the call.
+// Each call is a reader of its own, until ctx or the transfer ends. The channel is
 // bounded: whoever does not read it loses events, but never the last, Ended, after
 // which it is closed.
 func (t *Transfer) Events(ctx context.Context) <-chan Event { return t.events.read(ctx) }

@@ -23,7 +23,7 @@ const (
 
 // Reader reads a file of a share while it is fetched: an io.ReadSeekCloser whose
 // bytes are all verified. What it will read next is fetched before other pieces of
-// the same priority. It is not safe for concurrent use, but for Close.
+// the same priority. It is not safe for concurrent use, except Close.
 type Reader struct {
 	t     *Transfer
 	life  context.Context
@@ -47,9 +47,9 @@ type Reader struct {
 // ctx lasts. Any number of readers may be open. The caller must Close it.
 //
 // Errors wrap fs.ErrNotExist for a path that the share does not have,
-// fs.ErrInvalid for what is no file, ErrSkipped for a file that is not selected;
-// or they are the transfer's. Once the transfer has ended well, the file is read
-// where it lies, as it is then.
+// fs.ErrInvalid for a path that is not a file, ErrSkipped for a file that is not selected;
+// or they are the transfer's. Once the transfer is complete, the file is read
+// from where it lies, as it is then.
 func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 	r := &Reader{t: t, ahead: readAhead}
 	if t.opt.OnDemand {

@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	// ErrNothingSelected says that nothing in the share is what was to be fetched.
+	// ErrNothingSelected says that nothing in the share was selected to be fetched.
 	ErrNothingSelected = errors.New("nothing in the share is selected")
 	// ErrSkipped says that a file cannot be read because it is not to be fetched.
 	ErrSkipped = actors.ErrSkipped
@@ -82,10 +82,9 @@ func quoted(globs []string) string {
 	return strings.Join(out, ", ")
 }
 
-// SetPriority says how urgent the files are from now on whose paths match a
-// pattern as in FetchOptions.Only. Skipping all that is missing finishes the
-// transfer. It is an error before the list of files is here, and once the transfer
-// finishes.
+// SetPriority sets how urgent the files are whose paths match a pattern, as in
+// FetchOptions.Only. Skipping all that is missing finishes the transfer. It is an
+// error before the list of files is here, and once the transfer is finishing.
 func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) error {
 	globs, err := share.ParseGlobs([]string{pattern})
 	if err != nil {

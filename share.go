@@ -20,32 +20,32 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// ShareOptions are what Share may be told. The zero value works.
+// ShareOptions are the options of Share. The zero value works.
 type ShareOptions struct {
-	// Name is what the share is called; default as the file or folder.
+	// Name is the name of the share; default that of the file or folder.
 	Name string
 	// Also are further files and folders. The share is then a folder called Name,
 	// which must be given, that holds each under its own name.
 	Also []string
-	// Exclude leaves out what matches one of these patterns, by its path in the
-	// share, and all that is below it. They are as in FetchOptions.Only, but one
+	// Exclude leaves out whatever matches one of these patterns, by its path in the
+	// share, and everything below it. They are as in FetchOptions.Only, but one
 	// without a slash matches at any depth, and one that begins with a slash only
 	// where it says.
 	Exclude []string
 	// Allow are the peers that may have the share; default those of Config.Allow. Others
-	// read that it is not allowed: their transfers end with an error that wraps
-	// share.ErrNotAllowed. What those that have it do with it is theirs to decide.
+	// are told that they are not: their transfers end with an error that wraps
+	// share.ErrNotAllowed. Nothing keeps a peer that has the share from passing it on.
 	Allow []peers.ID
 	// Visible says where Config.Discovery announces that the share can be had here; default
 	// Private.
 	Visible Visibility
 	// Passing says that the files will not be shared again: nothing of them is remembered.
 	Passing bool
-	// Links says what becomes of symbolic links; default keep.
+	// Links says how symbolic links are treated; default keep.
 	Links store.LinkMode
 	// Workers is how many cores hash; default all.
 	Workers int
-	// Progress is told now and then how far the import is.
+	// Progress is called now and then with how far the import is.
 	Progress func(store.ImportProgress) `json:"-"`
 	// Entry is the entry of the node's catalog that this is the new version of; default a
 	// new one.
@@ -66,8 +66,8 @@ type Share struct {
 }
 
 // Share imports a file or folder and serves it, straight from where it is, until
-// the node is closed or the share stopped. The files must not change meanwhile; one
-// that does ends the share. What has not changed since it was last shared is not
+// the node is closed or the share stopped. The files must not change meanwhile: a change
+// ends the share. Files that have not changed since they were last shared are not
 // read again. What has the same content, and so the same ID, as an earlier Share
 // takes its place, and ends it; the entry of that one stays EntryServed until this
 // ends too, and is EntryOpening then, to be resumed. ctx is for the import alone.
@@ -285,8 +285,8 @@ func (n *Node) Ticket(id share.ID, also ...string) string {
 	return t.String()
 }
 
-// Done is closed when the share has ended; Err then says why, nil if it was told to,
-// an error that wraps share.ErrChanged if a file has changed.
+// Done is closed when the share has ended. Err then says why: nil if it was stopped, an
+// error that wraps share.ErrChanged if a file has changed.
 func (s *Share) Done() <-chan struct{} { return s.done }
 
 // Err is why the share ended.
