@@ -20,6 +20,8 @@ type ChildEvent struct {
 	Since time.Time
 	At    time.Time // of this
 	State ChildState
+	// Standing is how it stands among all children, in an answer to ChildrenQuery.
+	Standing peers.Standing
 }
 
 // MarshalJSON has what docs/json.md says of the line of a child, but the share's name.
@@ -53,7 +55,7 @@ type accounts struct {
 	net  Network
 	tell func(ChildEvent)
 	of   map[accountOf]*account
-	jobs map[peers.Job]*account // that are being served
+	jobs map[peers.Job]serving
 	seq  int
 }
 
@@ -62,16 +64,24 @@ type accountOf struct {
 	peer  peers.ID
 }
 
+// serving is a job that is being served.
+type serving struct {
+	*account
+	since time.Time
+}
+
 type account struct {
 	ChildEvent
-	seq    int // order of arrival
-	jobs   int // being served
-	over   bool
-	closed bool // it was said
+	seq  int // order of arrival
+	jobs int // being served
+
+	measured time.Time // its round trip
+	over     bool
+	closed   bool // it was said
 }
 
 func newAccounts(s *system.System, net Network, tell func(ChildEvent)) *accounts {
-	return &accounts{s: s, net: net, tell: tell, of: map[accountOf]*account{}, jobs: map[peers.Job]*account{}}
+	return &accounts{s: s, net: net, tell: tell, of: map[accountOf]*account{}, jobs: map[peers.Job]serving{}}
 }
 
 // begin says that a job is served from now on.
@@ -87,14 +97,16 @@ func (x *accounts) begin(j peers.Job, id share.ID, peer peers.ID) {
 		x.of[accountOf{id, peer}] = a
 	}
 	a.jobs++
-	x.jobs[j] = a
+	x.jobs[j] = serving{a, x.s.Now()}
 }
 
-// served says that a job has ended, of which the child was sent so many bytes.
-func (x *accounts) served(j peers.Job, sent int) {
-	a := x.jobs[j]
+// served says that a job has ended, of which the child was sent so many bytes. It
+// says how long that took; of is nil if it was not being served.
+func (x *accounts) served(j peers.Job, sent int) (of *account, took time.Duration) {
+	at := x.jobs[j]
+	a := at.account
 	if a == nil {
-		return
+		return nil, 0
 	}
 	delete(x.jobs, j)
 	a.jobs--
@@ -106,6 +118,7 @@ func (x *accounts) served(j peers.Job, sent int) {
 	}
 	a.Bytes += int64(sent)
 	x.closeIfOver(a)
+	return a, x.s.Now().Sub(at.since)
 }
 
 // over says that a child has ended its subscription.

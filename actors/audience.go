@@ -16,19 +16,42 @@ type audience struct {
 	nameable int         // children
 	turns    peers.Turns // to be named
 
+	news  []share.Piece // the latest pieces that came to be had
+	first int           // the number of the oldest of them
+
 	mirrors peers.Mirrors
 	words   map[peers.ID]*actor.PID // who said that a mirror is one
 }
 
-// child is one subscriber. Its news is state, not a queue: the dirty set is
+// child is one subscriber. What it was told is state, not a queue: the rest is
 // sent when it is time, however often it grew.
 type child struct {
 	peer      peers.ID
 	pid       *actor.PID
 	endpoints []peers.Endpoint // to be named
 	nameable  bool
-	dirty     []share.Piece
-	whole     bool // send a HaveMap: the dirty set has grown large
+	set       peers.Set
+	told      int  // so many of the news
+	whole     bool // send a HaveMap
+}
+
+// heard takes note of a piece. Only the latest are remembered.
+func (o *audience) heard(p share.Piece) {
+	if o.news = append(o.news, p); len(o.news) > 2*deltaPieces {
+		o.news = slices.Clone(o.news[deltaPieces:]) // others may hold parts of the old
+		o.first += deltaPieces
+	}
+}
+
+// end is how many news there were so far.
+func (o *audience) end() int { return o.first + len(o.news) }
+
+// untold is what a child has not heard of; not ok if that is too much to be named.
+func (o *audience) untold(c *child) (news []share.Piece, ok bool) {
+	if c.whole || c.told < o.first || o.end()-c.told > deltaPieces {
+		return nil, false
+	}
+	return o.news[c.told-o.first:], true
 }
 
 // crowd is how many other children could pass a piece on to a child, none if it does

@@ -29,6 +29,8 @@ type Network interface {
 	Endpoints(addrs []string) []peers.Endpoint
 	// Where is the other end of a connection with a peer that stands. Not ok: there is none.
 	Where(id peers.ID) (p peers.Endpoint, ok bool)
+	// RoundTrip is that of a connection with a peer that stands, as measured lately; 0: not known.
+	RoundTrip(id peers.ID) time.Duration
 	// Traffic is the bytes of our protocols that a peer sent and was sent, framing included.
 	Traffic(id peers.ID) (in, out int64)
 }

@@ -30,6 +30,7 @@ type swarm struct {
 
 // simNode is one node of a swarm, with a disk in memory.
 type simNode struct {
+	roundTrip time.Duration // of every connection, as it says
 	sw        *swarm
 	id        peers.ID
 	program   *Program
@@ -85,7 +86,7 @@ func newSwarm(t testing.TB, seed uint64) *swarm {
 
 // add is a node with an uplink of rate bytes per second.
 func (sw *swarm) add(name string, rate float64, change ...func(*Deps)) *simNode {
-	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, shares: map[share.ID]*memTarget{}, catalog: simCatalog{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}, met: map[peers.ID]bool{}}
+	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, roundTrip: 2 * simLatency, shares: map[share.ID]*memTarget{}, catalog: simCatalog{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}, met: map[peers.ID]bool{}}
 	d := Deps{Runtime: sw.w.Runtime(name), Network: n, Catalog: n.catalog}
 	for _, f := range change {
 		f(&d)
@@ -272,9 +273,10 @@ func (n *simNode) Endpoints(addrs []string) (out []peers.Endpoint) {
 	return out
 }
 
-// Where says that names up to a slash are of one network, and near if it is called so.
+// Where says that names up to a slash are of one network and location, and near if it is called so.
 func (n *simNode) Where(id peers.ID) (p peers.Endpoint, connected bool) {
 	p.Net, _, _ = strings.Cut(string(id), "/")
+	p.Location = p.Net
 	if p.Net == "near" {
 		p.Reach = 1
 	}
@@ -294,6 +296,8 @@ func (n *simNode) Send(to peers.ID, frame []byte) bool {
 	n.count(to, len(frame))
 	return n.sw.w.Outbox(n.id).Send(to, frame)
 }
+
+func (n *simNode) RoundTrip(peers.ID) time.Duration { return n.roundTrip }
 
 func (n *simNode) Traffic(id peers.ID) (in, out int64) { return n.in[id], n.out[id] }
 

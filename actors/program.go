@@ -43,6 +43,7 @@ type Deps struct {
 	DownloadRate int64
 	Ranking      peers.RankingConfig
 	Uploads      peers.UploadConfig
+	Tiers        peers.TierConfig // of children
 	// Remembered is the ranking of earlier runs, and Remember keeps it; it is
 	// called off the actors, one call at a time. Both may be nil.
 	Remembered []peers.Record

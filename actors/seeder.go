@@ -19,11 +19,9 @@ import (
 const SeederName = "seeder"
 
 const (
-	flushHave   = 100 * time.Millisecond // how long new pieces are gathered before children hear of them
-	maxNamed    = 32                     // children named in one SubscribeResult
-	maxChildren = 4096                   // of one share
-	deltaPieces = 4096                   // more new pieces than this are told as a whole HaveMap
-	mirrorRetry = 10 * time.Minute       // when a mirror may ask again for which there is no room
+	maxNamed    = 32               // children named in one SubscribeResult
+	deltaPieces = 4096             // more new pieces than this are told as a whole HaveMap
+	mirrorRetry = 10 * time.Minute // when a mirror may ask again for which there is no room
 
 	subscribeCost  = 1 << 10   // of a subscription, beside the bytes of its HaveMap
 	subscribeRate  = 256 << 10 // of this, per second and peer: a HaveMap of the largest share
@@ -39,12 +37,13 @@ type seeder struct {
 	catalog   Catalog
 	finder    *actor.PID
 	uploads   *peers.Uploads
+	tiers     *peers.Tiers     // of all children
 	spare     *peers.Allowance // for subscriptions
 	audiences map[share.ID]*audience
 	waiting   map[peers.Job]asked
 	job       peers.Job
 	taken     *accounts
-	flushAt   time.Time
+	flushAt   [len(flushHave)]time.Time // of each set
 	wake      system.Alarm
 }
 
@@ -56,7 +55,7 @@ type asked struct {
 }
 
 func newSeeder(s *system.System, finder *actor.PID, d Deps) *seeder {
-	return &seeder{s: s, net: d.Network, catalog: d.Catalog, finder: finder, uploads: peers.NewUploads(d.Uploads), spare: peers.NewAllowance(subscribeRate, subscribeBurst),
+	return &seeder{s: s, net: d.Network, catalog: d.Catalog, finder: finder, uploads: peers.NewUploads(d.Uploads), tiers: peers.NewTiers(d.Tiers), spare: peers.NewAllowance(subscribeRate, subscribeBurst),
 		audiences: map[share.ID]*audience{}, waiting: map[peers.Job]asked{}, taken: newAccounts(s, d.Network, d.Child)}
 }
 
@@ -78,12 +77,11 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case AdmitRequest:
 		d.admit(m)
 	case ServeDone:
-		d.taken.served(m.Job, m.Sent)
-		d.goAhead(d.uploads.Done(m.Job, d.s.Now()))
+		d.served(m)
 	case ServeParked:
 		d.goAhead(d.uploads.Park(m.Job, m.Left, d.s.Now()))
 	case ChildrenQuery:
-		ctx.Respond(d.taken.list())
+		ctx.Respond(d.children())
 	case SetUploadRate:
 		d.setRate(m)
 	case system.WakeDue:
@@ -99,7 +97,8 @@ func (d *seeder) Receive(ctx actor.Context) {
 		system.Unexpected(ctx)
 	}
 	d.sendElsewhere()
-	d.wake.Set(d.s, ctx, times.Earliest(d.flushAt, d.uploads.Wake()))
+	d.moved(ctx)
+	d.wake.Set(d.s, ctx, times.Earliest(append(d.flushAt[:], d.uploads.Wake(), d.tiers.Wake())...))
 }
 
 func (d *seeder) setRate(m SetUploadRate) {
@@ -124,20 +123,9 @@ func (d *seeder) available(m PieceAvailable) {
 	if o == nil || len(o.children) == 0 || d.catalog.Whole(m.Share) {
 		return
 	}
-	for _, c := range o.children {
-		if c.whole {
-			continue
-		}
-		if c.dirty = append(c.dirty, m.Piece); len(c.dirty) > deltaPieces {
-			c.whole, c.dirty = true, nil
-		}
-	}
-	d.flushSoon()
-}
-
-func (d *seeder) flushSoon() {
-	if d.flushAt.IsZero() {
-		d.flushAt = d.s.Now().Add(flushHave)
+	o.heard(m.Piece)
+	for s := range flushHave {
+		d.flushSoon(peers.Set(s))
 	}
 }
 
@@ -150,6 +138,9 @@ func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 			delete(d.audiences, m.Share)
 			told = len(o.children)
 			d.farewell(ctx, m.Share, o, m.Why)
+			for _, c := range o.children {
+				d.forsaken(c.peer)
+			}
 		}
 		d.taken.withdrawn(m.Share)
 		d.uploads.Withdraw(m.Share.String())
@@ -202,7 +193,6 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 // Catalog says r; 0 if it is not. What it costs is taken from what this node can
 // spare for the peer.
 func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Reply) (why wire.Code, retry time.Duration) {
-	o := d.audiences[m.Share]
 	switch {
 	case r.Status == wire.Busy:
 		return cmp.Or(r.Reason.Code, wire.CodeOpening), r.Retry
@@ -210,8 +200,6 @@ func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Rep
 		return cmp.Or(r.Reason.Code, wire.CodeNoShare), 0
 	case r.Status != wire.OK:
 		return wire.CodeNoShare, 0
-	case !m.Mirror && o != nil && len(o.children) >= maxChildren && o.byPeer[peer] == nil:
-		return wire.CodeFull, 10 * time.Second
 	}
 	cost := subscribeCost
 	if !m.Mirror {
@@ -225,10 +213,15 @@ func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Rep
 
 // adopt makes a peer a child.
 func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
-	d.unsubscribe(ctx, m.Share, peer) // one subscription a peer: the new one counts
+	d.drop(ctx, m.Share, peer) // one subscription a peer: the new one counts
 	from, _ := d.net.Where(peer)
 	named := o.name(peer, from.Reach)
-	c := &child{peer: peer, pid: ctx.Sender(), endpoints: peers.Named(d.net.Endpoints(m.Addrs), from.Reach), nameable: m.Nameable}
+	a := d.tiers.Subscribe(peer, from, d.net.RoundTrip(peer), d.s.Now())
+	if a.Set == peers.Outside {
+		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeFull), Retry: a.Retry})
+		return
+	}
+	c := &child{peer: peer, pid: ctx.Sender(), endpoints: peers.Named(d.net.Endpoints(m.Addrs), from.Reach), nameable: m.Nameable, set: a.Set}
 	o.add(c)
 	ctx.Watch(c.pid)
 	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named})
@@ -267,16 +260,22 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 func (d *seeder) sendMap(id share.ID, c *child) {
 	pieces, r := d.catalog.Offered(id, c.peer)
 	bits := d.catalog.Bits(id)
-	c.dirty, c.whole = nil, false
+	c.told, c.whole = d.audiences[id].end(), false
 	if r.Status != wire.OK || len(bits) != (pieces+7)/8 {
 		return // it is being withdrawn
 	}
 	if c.whole = !d.s.Send(c.pid, wire.HaveMap{Share: id, Pieces: pieces, Bits: bits}); c.whole {
-		d.flushSoon()
+		d.flushSoon(c.set)
 	}
 }
 
 func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
+	d.drop(ctx, id, peer)
+	d.forsaken(peer)
+}
+
+// drop ends a subscription, if there is one.
+func (d *seeder) drop(ctx actor.Context, id share.ID, peer peers.ID) {
 	o := d.audiences[id]
 	if o == nil {
 		return
@@ -314,6 +313,7 @@ func (d *seeder) ended(who *actor.PID) {
 	for _, o := range d.audiences { // each is changed alone: the order does not show
 		if c := o.child(who); c != nil {
 			o.remove(c)
+			d.forsaken(c.peer)
 		}
 		if peer := peers.ID(who.Address); sameActor(o.words[peer], who) {
 			o.mirrors.Remove(peer)
@@ -341,10 +341,13 @@ func (d *seeder) lost(peer peers.ID) {
 
 func (d *seeder) onWake() {
 	now := d.s.Now()
-	if !d.flushAt.IsZero() && !d.flushAt.After(now) {
-		d.flushAt = time.Time{}
-		d.flush()
+	for s, at := range d.flushAt {
+		if !at.IsZero() && !at.After(now) {
+			d.flushAt[s] = time.Time{}
+			d.flush(peers.Set(s))
+		}
 	}
+	d.tiers.Tick(now)
 	ready, busy := d.uploads.Tick(now)
 	d.goAhead(ready)
 	for _, j := range busy {
@@ -352,29 +355,10 @@ func (d *seeder) onWake() {
 	}
 }
 
-// flush tells every child what is new, in an order that is the same for the same
-// history. A child whose connection takes nothing now is told later.
-func (d *seeder) flush() {
-	for _, id := range sortedShares(d.audiences) {
-		o := d.audiences[id]
-		for _, c := range o.children {
-			switch {
-			case c.whole:
-				d.sendMap(id, c)
-			case len(c.dirty) == 0:
-			case d.s.Send(c.pid, wire.Have{Share: id, Pieces: c.dirty}):
-				c.dirty = nil
-			default:
-				d.flushSoon()
-			}
-		}
-	}
-}
-
 // admit asks the upload core; the answer goes out now or when a job's turn comes.
 func (d *seeder) admit(m AdmitRequest) {
 	d.job++
-	a := peers.Ask{Job: d.job, Child: m.Child, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
+	a := peers.Ask{Job: d.job, Child: m.Child, Set: d.tiers.Set(m.Child), Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
 	if o := d.audiences[m.Share]; o != nil {
 		a.Whole, a.Pressed = d.catalog.Whole(m.Share), m.Pressed
 		a.Crowd, a.Spreads = o.crowd(m.Child)

@@ -444,16 +444,36 @@ func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol strin
 	return h.count(s, id), nil
 }
 
+// RoundTrip is that of a connection with a peer that stands, as measured lately; 0: not known.
+func (h *Host) RoundTrip(id peers.ID) time.Duration {
+	to, err := peer.Decode(string(id))
+	if err != nil {
+		return 0
+	}
+	for _, c := range h.swarm.ConnsToPeer(to) {
+		if rtt := lastRoundTrip(c); rtt > 0 {
+			return rtt
+		}
+	}
+	return 0
+}
+
 // roundTrip is what the transport has measured on a connection, asking it to
 // measure if it has not. 0: unknown.
 func roundTrip(c network.Conn) time.Duration {
+	rtt := lastRoundTrip(c)
+	var y *goyamux.Session
+	if rtt == 0 && c.As(&y) {
+		rtt, _ = y.Ping()
+	}
+	return rtt
+}
+
+// lastRoundTrip is roundTrip without asking.
+func lastRoundTrip(c network.Conn) time.Duration {
 	var y *goyamux.Session
 	if c.As(&y) {
-		if rtt := y.RTT(); rtt > 0 {
-			return rtt
-		}
-		rtt, _ := y.Ping()
-		return rtt
+		return y.RTT()
 	}
 	var q *quicgo.Conn
 	if c.As(&q) {

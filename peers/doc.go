@@ -78,6 +78,6 @@
 // All are plain values with one owner each. They take the time as an argument,
 // start nothing, and give the same answers to the same calls.
 //
-// Its actors: actors/node.go (Ranking), actors/seeder.go (Uploads, Turns, Mirrors, Allowance),
+// Its actors: actors/node.go (Ranking), actors/seeder.go (Uploads, Tiers, Turns, Mirrors, Allowance),
 // actors/mirror.go (Calls). Package p2p has Dials and Silent.
 package peers

@@ -1,11 +1,14 @@
 package peers
 
-// childHeap has the child on top whose clock is behind.
+// childHeap has the child on top whose clock is behind, of those in the best set.
 type childHeap []*child
 
 func (h childHeap) Len() int { return len(h) }
 func (h childHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
+	if a.set != b.set {
+		return a.set < b.set
+	}
 	return a.clock < b.clock || a.clock == b.clock && a.seq < b.seq
 }
 func (h childHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].at, h[j].at = i, j }

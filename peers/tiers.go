@@ -362,7 +362,7 @@ func (t *Tiers) refresh(m *member) {
 // and then they get another, or they would grow without end.
 func (t *Tiers) begin(now time.Time) {
 	if t.epoch.IsZero() {
-		t.epoch = now
+		t.epoch, t.tickAt = now, now
 	}
 	for range 5 { // by then all are 0
 		if now.Sub(t.epoch) < keyMost*scoreHalf {

@@ -500,6 +500,9 @@ func TestTiersWakeOnlyWhenSomebodyWaits(t *testing.T) {
 		t.Error("nobody waits")
 	}
 	c.join("b", from(1, 1), near)
+	if c.Wake().IsZero() {
+		t.Error("somebody waits")
+	}
 	c.tick(time.Second)
 	c.tick(3 * time.Second)
 	if want := c.now.Add(3 * time.Second); !c.Wake().Equal(want) {

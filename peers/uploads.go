@@ -80,6 +80,7 @@ type Ask struct {
 	Spreads bool
 	Whole   bool // this node has the share from the start: others came for it
 	Pressed bool // the child was sent elsewhere, and gets less there than it could here
+	Set     Set  // of the child: nobody of a set is served while one of a better set waits
 }
 
 // Verdict answers an Ask: exactly one of Go, Queued, Busy, Elsewhere and Refused is set.
@@ -136,6 +137,7 @@ type child struct {
 	clock   float64
 	seq     uint64 // since when ready, to break ties
 	at      int    // in the heap; -1: not
+	set     Set
 	jobs    jobHeap
 	queue   []*job // the same in order of arrival; those that are served or gone are dropped when met
 	serving int    // those parked too
@@ -206,6 +208,9 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 // enter puts a request among those of its child whose turn may come.
 func (u *Uploads) enter(j *job) {
 	c := j.child
+	if c.set != j.Set { // it saved nothing up in the other
+		c.set, c.clock = j.Set, max(c.clock, u.clock)
+	}
 	if len(c.jobs) == 0 && c.serving == 0 {
 		c.clock = max(c.clock, u.clock-headStart)
 	}

@@ -717,3 +717,52 @@ func TestAPieceThatIsNotTakenIsNotHeldBack(t *testing.T) {
 		t.Errorf("a request is taken to last %v", d.u.spreads.took)
 	}
 }
+
+// The sets of children go before their clocks, and refuse nobody.
+func TestNobodyIsServedBeforeABetterSet(t *testing.T) {
+	d := newDesk(UploadConfig{Slots: 1})
+	d.hold = true
+	ask := func(child ID, set Set) Job {
+		d.job++
+		a := Ask{Job: d.job, Child: child, Key: "share", Piece: uint32(d.job), Bytes: 1000, Set: set}
+		d.asks[d.job] = a
+		if v := d.u.Ask(a, d.now); v.Go {
+			d.admitted([]Job{d.job})
+		} else if !v.Queued {
+			t.Errorf("%s: %+v", child, v)
+		}
+		return d.job
+	}
+	first := ask("outside", Outside) // a slot is free
+	want := []Job{first}
+	p, k, a, o := ask("passive", Passive), ask("tracked", Tracked), ask("active", Active), ask("outside", Outside)
+	b := ask("active", Active)
+	want = append(want, a, b, p, k, o)
+	for i := range want {
+		d.admitted(d.u.Done(want[i], d.now))
+	}
+	if !slices.Equal(d.order, want) {
+		t.Errorf("served %v, want %v", d.order, want)
+	}
+}
+
+// Whoever waited in one set has saved nothing up for another.
+func TestAnotherSetIsNotAheadOfItsOthers(t *testing.T) {
+	d := newDesk(UploadConfig{Slots: 1})
+	ask := func(child ID, set Set) Job {
+		d.job++
+		d.u.Ask(Ask{Job: d.job, Child: child, Key: "share", Piece: uint32(d.job), Bytes: 1 << 20, Set: set}, d.now)
+		return d.job
+	}
+	last := ask("old", Active)
+	ask("new", Passive)
+	for range 100 {
+		next := ask("old", Active)
+		d.u.Done(last, d.now)
+		last = next
+	}
+	ask("new", Active)
+	if got, all := d.u.children["new"].clock, d.u.clock; got < all || all < 90<<20 {
+		t.Errorf("its clock is %.0f, that of all %.0f", got, all)
+	}
+}

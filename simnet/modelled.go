@@ -76,7 +76,16 @@ func (x *Node) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	if y.cfg.Site != nil {
 		p.Net = y.cfg.Site.name
 	}
+	p.Location = p.Net
 	return p, true
+}
+
+// RoundTrip implements actors.Network.
+func (x *Node) RoundTrip(id peers.ID) time.Duration {
+	if _, ok := x.Where(id); !ok {
+		return 0
+	}
+	return x.net.rtt(x, x.net.byID[id])
 }
 
 func (m modelled) Start() {

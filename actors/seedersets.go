@@ -1,0 +1,99 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// This file is what the Seeder does because a child is active, passive or tracked, which
+// peers.Tiers decides: who hears of new pieces how soon, and who is served first.
+
+// flushHave is how long new pieces are gathered before the children of a set hear of
+// them. Those tracked are told so seldom that it costs next to nothing: not never, lest
+// one that knows no other source waits for ever.
+var flushHave = [...]time.Duration{peers.Active: 100 * time.Millisecond, peers.Passive: time.Second, peers.Tracked: 30 * time.Second}
+
+// measureEvery is how often the round trip of a child is looked at.
+const measureEvery = time.Second
+
+func (d *seeder) flushSoon(s peers.Set) {
+	if d.tiers.Len(s) > 0 && d.flushAt[s].IsZero() {
+		d.flushAt[s] = d.s.Now().Add(flushHave[s])
+	}
+}
+
+// flush tells the children of a set what is new, in an order that is the same for the same
+// history. A child whose connection takes nothing now is told later.
+func (d *seeder) flush(s peers.Set) {
+	for _, id := range sortedShares(d.audiences) {
+		o := d.audiences[id]
+		for _, c := range o.children {
+			if c.set != s {
+				continue
+			}
+			switch news, ok := o.untold(c); {
+			case !ok:
+				d.sendMap(id, c)
+			case len(news) == 0:
+			case d.s.Send(c.pid, wire.Have{Share: id, Pieces: news}):
+				c.told = o.end()
+			default:
+				d.flushSoon(s)
+			}
+		}
+	}
+}
+
+// moved has the children feel that they are in another set.
+func (d *seeder) moved(ctx actor.Context) {
+	for _, m := range d.tiers.Moves() {
+		for _, id := range sortedShares(d.audiences) {
+			c := d.audiences[id].byPeer[m.ID]
+			switch {
+			case c == nil:
+			case m.To == peers.Outside:
+				ctx.Send(c.pid, wire.Goodbye{Share: id}) // it may come again
+				d.drop(ctx, id, m.ID)
+			default:
+				c.set = m.To
+				d.flushSoon(m.To)
+			}
+		}
+	}
+}
+
+// children are those who take something at present.
+func (d *seeder) children() ChildList {
+	all := d.taken.list()
+	for i := range all {
+		all[i].Standing, _ = d.tiers.Standing(all[i].Peer, d.s.Now())
+	}
+	return all
+}
+
+// forsaken takes a peer out of the tiers that is a child no more.
+func (d *seeder) forsaken(peer peers.ID) {
+	for _, o := range d.audiences {
+		if o.byPeer[peer] != nil {
+			return
+		}
+	}
+	d.tiers.Close(peer, d.s.Now())
+}
+
+// served takes note of what a child has taken, and has the next served.
+func (d *seeder) served(m ServeDone) {
+	now := d.s.Now()
+	if a, took := d.taken.served(m.Job, m.Sent); a != nil {
+		d.tiers.Flowed(a.Peer, m.Sent, took, now)
+		if now.Sub(a.measured) >= measureEvery {
+			a.measured = now
+			d.tiers.Measured(a.Peer, d.net.RoundTrip(a.Peer), now)
+		}
+	}
+	d.goAhead(d.uploads.Done(m.Job, now))
+}
