@@ -42,6 +42,8 @@ type members struct {
 
 const maxMembers = 1_000 // that are stored
 
+const maxHolderAddrs = 8
+
 // holderData is what the record of a round says of who coordinates.
 type holderData struct {
 	Peer  peers.ID `json:"peer"`
@@ -81,7 +83,7 @@ func (b *ballot) call(ctx context.Context, what fleet.Call, heard []fleet.Report
 }
 
 func (b *ballot) data(addrs []string) string {
-	return string(b.secret.Seal(b.name, holderData{b.self, addrs[:min(len(addrs), 8)]}))
+	return string(b.secret.Seal(b.name, holderData{b.self, addrs[:min(len(addrs), maxHolderAddrs)]}))
 }
 
 // take asks for the office. An open guard is of one that was given up for what members

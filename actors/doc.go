@@ -27,6 +27,7 @@
 //	                  AskPieces, CheckProof, CheckBlocks
 //	coordinator.go    the actor of fleet's Coordinator
 //	leaseclient.go    the actor of fleet's Member; fleet.go starts both
+//	listers.go        who in a fleet gets the list of files from outside
 //
 //	depot.go          Depot: keeps shares for accounts; depotask.go answers these,
 //	                  depotarrival.go fetches and removes, crawler.go looks at what is there,

@@ -125,7 +125,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	m.Config.Verifiers = cmp.Or(m.Config.Verifiers, runtime.GOMAXPROCS(0))
 	ration := n.ration.Within(m.DownloadRate)
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
-		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, cmd: m}
+		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, elects: n.deps.Elections, cmd: m}
 	}, system.OnPanicStop)
 	n.transfers[m.Share] = running{pid, m.serial, m.Notify}
 	ctx.Respond(TransferStarted{Share: m.Share, Transfer: pid})

@@ -27,6 +27,7 @@ type transferActor struct {
 	node   *actor.PID
 	seeder *actor.PID
 	finder *actor.PID
+	elects *Elections // nil: the fleet, if any, does not
 	cmd    FetchShare
 
 	core        *transfer.Transfer
@@ -58,6 +59,8 @@ func (t *transferActor) Receive(ctx actor.Context) {
 		t.start()
 	case SourceFound:
 		t.core.SourceFound(m, now)
+	case transfer.Listers:
+		t.core.Listers(m, now)
 	case manifestCame:
 		t.manifestCame(m)
 	case opened:
@@ -159,6 +162,8 @@ func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 		ctx.Request(t.node, PeerLied{x.Peer, x.Proof})
 	case transfer.AskManifest:
 		t.askManifest(ctx, x.From)
+	case transfer.AskListers:
+		t.askListers(ctx, x)
 	case transfer.StopAsking:
 		t.asks[x.Peer]()
 		delete(t.asks, x.Peer)

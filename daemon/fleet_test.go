@@ -80,6 +80,7 @@ func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 	must(t, b.Close())
 	b = begun(t, dirs[1])
 	e = until(t, b, e.ID, "here again", in(api.Served))
+	must(t, origin.Close()) // from here on only members have it
 	late := begun(t, t.TempDir(), inFleet(m))
 	rolled(t, late, "done by three", func(f api.Fleet) bool { return f.Shares[0].Done == 3 })
 	must(t, b.Close())

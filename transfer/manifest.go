@@ -22,8 +22,12 @@ func (s *sources) findManifest() (next time.Time) {
 	if s.state != Finding {
 		return next
 	}
+	next = s.askListers()
 	s.askForManifest()
 	for _, src := range s.order {
+		if !s.mayList(src) {
+			continue
+		}
 		at := src.askAt
 		if src.asking {
 			at = src.slowAt
@@ -47,7 +51,7 @@ func (s *sources) askForManifest() {
 		if asking >= maxManifestAsks {
 			return
 		}
-		if src.asking || src.out || src.askAt.After(s.now) {
+		if src.asking || src.out || src.askAt.After(s.now) || !s.mayList(src) {
 			continue
 		}
 		src.asking, src.slowAt = true, s.now.Add(slowManifest)

@@ -23,6 +23,7 @@ type sources struct {
 	byID    map[peers.ID]*source
 	order   []*source // in order of arrival
 	pools   int       // started so far
+	listers listers
 	excused time.Time // when one was last seen to wait for other links of this node
 }
 

@@ -145,7 +145,7 @@ func (w *world) checkSources(action any) bool {
 	case StopFinding:
 		w.claim(w.finding, "nobody looks for sources")
 		w.finding = false
-	case Rank, Blame:
+	case Rank, Blame, AskListers:
 	case AskManifest:
 		w.claim(!w.asks[a.From.ID], "%s is asked for the manifest twice at once", a.From.ID)
 		w.claim(!w.bans[a.From.ID], "%s is banned, and asked", a.From.ID)

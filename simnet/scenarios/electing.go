@@ -69,17 +69,15 @@ var electing = []*simnet.Scenario{
 const settling = 10 * time.Second
 
 // fleetOfMany has one copy over the line take 100 s. The share is small: what enters
-// beside one copy are the lists of files, and what three members were fetching when they
+// beside one copy is the list of files, once, and what three members were fetching when they
 // were killed, two pieces each.
 func fleetOfMany(r *simnet.Run) {
 	f := newElectors(r, 1, r.Nodes)
-	if f.c = r.Folder("many", 192, 64<<10); r.Nodes > 30 {
-		f.c = r.File("large", 64<<20)
-	}
+	f.c = r.Folder("many", 192, 64<<10)
 	f.source.Seed(f.c)
 	line := float64(f.c.Bytes()) / 100
 	f.slowly(line)
-	most := 1.005 + 6/float64(f.c.Manifest.Layout().Pieces()) + float64((r.Nodes+3)*len(f.c.Manifest.Bytes()))/float64(f.c.Bytes())
+	most := 1.005 + 6/float64(f.c.Manifest.Layout().Pieces()) + float64(3*len(f.c.Manifest.Bytes()))/float64(f.c.Bytes())
 	f.joinAll(simnet.FetchOptions{Config: patient()})
 	rng := r.Rand("fleet")
 	kill := func(x *simnet.Node) {

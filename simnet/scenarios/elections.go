@@ -212,12 +212,13 @@ var elections = []*simnet.Scenario{
 	},
 	{
 		Name: "election-late",
-		Says: "A node joins a fleet when the others have everything, and gets it from them.",
+		Says: "A node joins a fleet when the others have everything and the source is gone, and gets it from them.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := newElectors(r, 12, 3)
 			f.joinAll(simnet.FetchOptions{})
 			r.After(20*time.Second, func() {
+				f.source.Kill()
 				x := r.Add(simnet.NodeConfig{Name: "late", Store: f.store, Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond}})
 				late := x.Elect(f.c, simnet.FetchOptions{}, f.source)
 				r.Finally(func() { r.Expect(late.Took() <= 2*time.Second, "it took %v", late.Took()) })
