@@ -500,7 +500,7 @@ func TestTheDescriptionIsOfTheAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(ops)
-	want := []string{"accounts", "add", "addAccount", "addToFleet", "content", "depot", "depotDo", "entries", "entry", "events", "files", "fleet", "history", "hold", "holdings", "leases", "limits",
+	want := []string{"accounts", "add", "addAccount", "addToFleet", "content", "depot", "depotDo", "entries", "entry", "events", "files", "fleet", "history", "hold", "holdings", "holds", "leases", "limits",
 		"link", "peers", "pieces", "rehearse", "release", "remove", "removeAccount", "removeFromFleet", "set", "setAccount", "setLimits", "sources", "status", "why"}
 	if !slices.Equal(ops, want) {
 		t.Errorf("%q, want %q", ops, want)

@@ -19,8 +19,9 @@ type DepotNode interface {
 	RemoveAccount(ctx context.Context, name string) (Account, error)
 	Leases(ctx context.Context, account, after string, limit int) ([]Lease, error)
 	Rehearse(ctx context.Context) (Crawl, error)
-	Hold(ctx context.Context, h Hold) (Held, error)
-	Release(ctx context.Context, h Release) (Held, error)
+	Hold(ctx context.Context, h Hold) ([]Held, error)
+	StandingHolds(ctx context.Context) ([]StandingHold, error)
+	Release(ctx context.Context, h Release) ([]Held, error)
 	Holdings(ctx context.Context, depot string) ([]Held, error)
 }
 
@@ -97,24 +98,46 @@ type Lease struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Hold asks a depot elsewhere to keep what an entry serves.
+// Hold has depots elsewhere keep what an entry serves, until it is released. A depot that
+// keeps it already goes on to.
 type Hold struct {
-	Entry int64  `json:"entry" minimum:"1"`
-	Depot string `json:"depot" doc:"a multiaddr that ends in /p2p/ID"`
-	For   string `json:"for,omitempty" doc:"how long, such as 31d or 36h; default 31 days"`
+	Entry  int64    `json:"entry" minimum:"1"`
+	Depots []string `json:"depots" minItems:"1" maxItems:"64" doc:"multiaddrs that end in /p2p/ID"`
+	Copies int      `json:"copies,omitempty" minimum:"0" maximum:"64" doc:"how many of its depots keep it, the others are in reserve; 0: all"`
+	For    string   `json:"for,omitempty" doc:"the length of the leases, which are renewed, such as 31d or 36h; default 31 days"`
+	Pin    bool     `json:"pin,omitempty" doc:"keep this version, and do not follow the entry to later ones"`
 }
 
-// Release ends a lease at a depot elsewhere.
+// StandingHold is a share that is kept at a depot elsewhere, or is to be.
+type StandingHold struct {
+	ID      int64     `json:"hold"`
+	Entry   int64     `json:"entry,omitempty" doc:"that it follows"`
+	Pin     bool      `json:"pin,omitempty" doc:"it does not follow the entry to later versions"`
+	Share   string    `json:"share"`
+	Depot   string    `json:"depot" doc:"its peer ID"`
+	State   string    `json:"state" enum:"unknown,coming,stable,corrupt,missing" doc:"as the depot said last"`
+	Bytes   int64     `json:"bytes" doc:"that the lease counts"`
+	Expires time.Time `json:"expires,omitzero" doc:"when the lease ends, by this node's clock: until then this node must have reached the depot"`
+	Left    int64     `json:"left_seconds" doc:"until then"`
+	Cost    int64     `json:"cost" doc:"passes paid so far"`
+	Next    time.Time `json:"next" doc:"when the depot is visited next"`
+	Why     string    `json:"why,omitempty" doc:"what went wrong last"`
+	Ending  bool      `json:"ending,omitempty" doc:"it is not needed any more, and released when it can be"`
+	Late    bool      `json:"late,omitempty" doc:"it should have been renewed by now"`
+}
+
+// Release ends what depots elsewhere keep of a share.
 type Release struct {
 	Share string `json:"share"`
-	Depot string `json:"depot" doc:"a multiaddr that ends in /p2p/ID"`
+	Depot string `json:"depot,omitempty" doc:"at this one alone; a multiaddr that ends in /p2p/ID"`
 }
 
 // Held is a lease at a depot elsewhere.
 type Held struct {
+	Hold    int64     `json:"hold,omitempty" doc:"which renews it"`
 	Share   string    `json:"share"`
 	Depot   string    `json:"depot" doc:"its peer ID"`
-	State   string    `json:"state" enum:"none,coming,stable,corrupt,going"`
+	State   string    `json:"state" enum:"none,unknown,coming,stable,corrupt,going,missing"`
 	Bytes   int64     `json:"bytes"`
 	Expires time.Time `json:"expires,omitzero" doc:"not there: the lease has ended"`
 	At      time.Time `json:"at" doc:"the depot's clock"`
@@ -164,13 +187,19 @@ func (s *Server) depot(a huma.API) {
 		more := len(items) > in.Limit
 		return List[Lease]{Items: append([]Lease{}, items[:min(len(items), in.Limit)]...), More: more}, err
 	})
-	add(a, "POST", "/v1/holds", "hold", "Have a depot elsewhere keep what an entry serves", func(ctx context.Context, in *body[Hold]) (Held, error) {
-		return n.Hold(ctx, in.Body)
+	add(a, "POST", "/v1/holds", "hold", "Have depots elsewhere keep what an entry serves", func(ctx context.Context, in *body[Hold]) (List[Held], error) {
+		items, err := n.Hold(ctx, in.Body)
+		return List[Held]{Items: append([]Held{}, items...)}, err
 	})
-	add(a, "POST", "/v1/holds/release", "release", "End a lease at a depot elsewhere", func(ctx context.Context, in *body[Release]) (Held, error) {
-		return n.Release(ctx, in.Body)
+	add(a, "GET", "/v1/holds", "holds", "What depots elsewhere are to keep for this node, those first that end first", func(ctx context.Context, _ *struct{}) (List[StandingHold], error) {
+		items, err := n.StandingHolds(ctx)
+		return List[StandingHold]{Items: append([]StandingHold{}, items...)}, err
 	})
-	add(a, "GET", "/v1/holds", "holdings", "What this node's account holds at a depot elsewhere", func(ctx context.Context, in *struct {
+	add(a, "POST", "/v1/holds/release", "release", "End what depots elsewhere keep of a share", func(ctx context.Context, in *body[Release]) (List[Held], error) {
+		items, err := n.Release(ctx, in.Body)
+		return List[Held]{Items: append([]Held{}, items...)}, err
+	})
+	add(a, "GET", "/v1/holdings", "holdings", "What this node's account holds at a depot elsewhere", func(ctx context.Context, in *struct {
 		Depot string `query:"depot" required:"true" maxLength:"1024" doc:"a multiaddr that ends in /p2p/ID"`
 	}) (List[Held], error) {
 		items, err := n.Holdings(ctx, in.Depot)
@@ -230,19 +259,30 @@ func (c *Client) Leases(ctx context.Context, account string) (all []Lease, err e
 	}
 }
 
-// Hold has a depot elsewhere keep what an entry serves.
-func (c *Client) Hold(ctx context.Context, h Hold) (out Held, err error) {
-	return out, c.ask(ctx, "POST", "/v1/holds", h, &out)
+// Hold has depots elsewhere keep what an entry serves.
+func (c *Client) Hold(ctx context.Context, h Hold) ([]Held, error) {
+	var l List[Held]
+	err := c.ask(ctx, "POST", "/v1/holds", h, &l)
+	return l.Items, err
 }
 
-// Release ends a lease at a depot elsewhere.
-func (c *Client) Release(ctx context.Context, r Release) (out Held, err error) {
-	return out, c.ask(ctx, "POST", "/v1/holds/release", r, &out)
+// Holds is what depots elsewhere are to keep for the node.
+func (c *Client) Holds(ctx context.Context) ([]StandingHold, error) {
+	var l List[StandingHold]
+	err := c.ask(ctx, "GET", "/v1/holds", nil, &l)
+	return l.Items, err
+}
+
+// Release ends what depots elsewhere keep of a share.
+func (c *Client) Release(ctx context.Context, r Release) ([]Held, error) {
+	var l List[Held]
+	err := c.ask(ctx, "POST", "/v1/holds/release", r, &l)
+	return l.Items, err
 }
 
 // Holdings is what the node's account holds at a depot elsewhere.
 func (c *Client) Holdings(ctx context.Context, depot string) ([]Held, error) {
 	var l List[Held]
-	err := c.ask(ctx, "GET", "/v1/holds?depot="+url.QueryEscape(depot), nil, &l)
+	err := c.ask(ctx, "GET", "/v1/holdings?depot="+url.QueryEscape(depot), nil, &l)
 	return l.Items, err
 }

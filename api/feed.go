@@ -12,7 +12,7 @@ import (
 type Event struct {
 	ID    string    `json:"id" doc:"give the last one back to go on from there"`
 	At    time.Time `json:"t"`
-	Type  string    `json:"type" enum:"entry,removed,limits,reset" doc:"reset: what came before is lost; read everything again"`
+	Type  string    `json:"type" enum:"entry,removed,limits,holds,reset" doc:"reset: what came before is lost; read everything again"`
 	Entry *Entry    `json:"entry,omitempty" doc:"entry, removed: as it is, or was"`
 }
 

@@ -52,6 +52,8 @@ type Status struct {
 	Fetching  int       `json:"fetching" doc:"entries that are being fetched"`
 	Waiting   int       `json:"waiting" doc:"entries that wait for their turn"`
 	Troubled  int       `json:"troubled" doc:"entries that are missing or have failed"`
+	Holds     int       `json:"holds" doc:"leases at depots elsewhere, that are renewed"`
+	HoldEnds  time.Time `json:"hold_ends,omitzero" doc:"when the first of these ends, unless it is renewed"`
 	Children  int       `json:"children" doc:"peers that fetch from this node"`
 	InBytes   int64     `json:"in_bytes" doc:"of all streams, since it began"`
 	OutBytes  int64     `json:"out_bytes" doc:"of all streams, since it began"`

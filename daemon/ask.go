@@ -49,7 +49,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 			s.Troubled++
 		}
 	}
-	troubles := d.troubles(ctx)
+	troubles := append(d.troubles(ctx), d.holdStatus(ctx, &s)...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Limits, s.Warnings = d.limits, append(slices.Clone(troubles), d.warnings...)

@@ -32,6 +32,7 @@ type Daemon struct {
 	reads  chan struct{} // one for each import that runs at once
 	watch  *watch
 	tally  *tally
+	holds  *holds
 
 	life context.Context // of all that runs in the background
 	end  context.CancelFunc
@@ -66,6 +67,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
 	d.depots.Daemon = d
+	d.holds = newHolds(d)
 	keeps, err := d.openLender(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -74,7 +76,8 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 		return nil, errors.Join(err, d.lender.close())
 	}
 	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Discovery: cfg.discovery(), UploadRate: r.up, DownloadRate: r.down,
-		OnChild: d.tally.child, Depot: keeps, Fleet: d.member.fleet(), Logger: cfg.Logger}
+		OnChild: d.tally.child, Depot: keeps,
+		Holds: &fetcher.HoldsConfig{Book: d.holds, Visited: d.holds.visited}, Fleet: d.member.fleet(), Logger: cfg.Logger}
 	if cfg.simulated != nil {
 		cfg.simulated(&host)
 	} else if d.watch, err = newWatch(d.touched); err != nil {
@@ -98,6 +101,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	d.db = db
+	close(d.holds.ready)
 	if aside != "" {
 		d.warn(fmt.Sprintf("the catalog was damaged, and a new one was begun; add what is missing again. The damaged one is in %s", aside))
 	}

@@ -6,51 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
-
-// Hold has a depot elsewhere keep what an entry serves.
-func (d *depots) Hold(ctx context.Context, h api.Hold) (api.Held, error) {
-	k, err := d.keeper(h.Entry)
-	if err != nil {
-		return api.Held{}, err
-	}
-	e, m := k.entry(), k.list()
-	if m == nil || k.view().State != api.Served || len(e.Only)+len(e.Skip) > 0 {
-		return api.Held{}, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
-	}
-	at, err := d.node.Depot(h.Depot)
-	if err != nil {
-		return api.Held{}, api.Refuse(api.ErrRequest, "%v", err)
-	}
-	long, err := longest(h.For)
-	if err != nil {
-		return api.Held{}, err
-	}
-	held, err := at.Hold(ctx, fetcher.HoldRequest{Share: m.ID(), Bytes: fetcher.HoldBytes(m), Until: time.Now().Add(long)})
-	v, err := heldView(at, held.Holding, err)
-	v.Ticket = d.node.Ticket(m.ID(), h.Depot)
-	return v, err
-}
-
-// Release ends a lease at a depot elsewhere.
-func (d *depots) Release(ctx context.Context, r api.Release) (api.Held, error) {
-	at, err := d.node.Depot(r.Depot)
-	if err != nil {
-		return api.Held{}, api.Refuse(api.ErrRequest, "%v", err)
-	}
-	id, err := share.ParseID(r.Share)
-	if err != nil {
-		return api.Held{}, err
-	}
-	held, err := at.Release(ctx, id, "")
-	return heldView(at, held.Holding, err)
-}
 
 // Holdings is what this node's account holds at a depot elsewhere.
 func (d *depots) Holdings(ctx context.Context, depot string) (out []api.Held, err error) {
@@ -60,7 +22,7 @@ func (d *depots) Holdings(ctx context.Context, depot string) (out []api.Held, er
 	}
 	all, err := at.Holdings(ctx)
 	if err != nil {
-		return nil, heldError(at, err)
+		return nil, heldError(at.ID(), err)
 	}
 	for _, h := range all {
 		v, _ := heldView(at, h, nil)
@@ -71,13 +33,13 @@ func (d *depots) Holdings(ctx context.Context, depot string) (out []api.Held, er
 
 func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error) {
 	if err != nil {
-		return api.Held{}, heldError(at, err)
+		return api.Held{}, heldError(at.ID(), err)
 	}
 	return api.Held{Share: h.Share.String(), Depot: string(at.ID()), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: h.At, Here: h.Here, Delay: h.Delay.String()}, nil
 }
 
 // heldError says what a depot refuses, and what to do.
-func heldError(at *fetcher.Depot, err error) error {
+func heldError(at peers.ID, err error) error {
 	var r *fetcher.HoldRefused
 	switch {
 	case errors.As(err, &r):
@@ -91,9 +53,9 @@ func heldError(at *fetcher.Depot, err error) error {
 		if r.Retry > 0 {
 			x.what += "; ask again in " + words.Duration(r.Retry)
 		}
-		return api.Refuse(cmp.Or(x.class, share.ErrNotAllowed), "the depot %s refuses: %s", at.ID().Short(), x.what)
+		return api.Refuse(cmp.Or(x.class, share.ErrNotAllowed), "the depot %s refuses: %s", at.Short(), x.what)
 	case errors.Is(err, fetcher.ErrDepotAway), errors.Is(err, fetcher.ErrNoDepot):
-		return api.Refuse(share.ErrNetwork, "%v", err)
+		return api.Refuse(share.ErrNetwork, "depot %s: %v", at.Short(), err)
 	}
 	return err
 }

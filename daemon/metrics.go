@@ -9,7 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/renewal"
 )
 
 // collector tells Prometheus how the node stands at the moment it asks. No label names
@@ -37,12 +39,17 @@ var (
 	descWaiting   = desc("waiting_entries", "Entries that wait for their turn.")
 	descLimit     = desc("limit_bytes_per_second", "The limit that holds; 0 is none.", "direction")
 	descFree      = desc("free_bytes", "Free bytes on the disk that shares are put on; -1 if not known.")
+	descHolds     = desc("holds", "Leases at depots elsewhere, by state.", "state")
+	descHoldsLate = desc("holds_late", "Leases at depots elsewhere that should have been renewed by now.")
+	descHoldEnds  = desc("hold_ends_seconds", "Until the first lease at a depot elsewhere ends; -1 if there is none.")
+	descVisits    = desc("depot_visits_total", "Visits of depots that keep something for this node.", "outcome")
 	descStart     = desc("start_time_seconds", "When the node began, in seconds since 1970.")
 )
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
-		descScores, descFlight, descBuffers, descLeases, descWaiting, descLimit, descFree, descStart} {
+		descScores, descFlight, descBuffers, descLeases, descWaiting, descLimit, descFree, descStart,
+		descHolds, descHoldsLate, descHoldEnds, descVisits} {
 		out <- d
 	}
 }
@@ -81,7 +88,37 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		"expired": t.leases.Expired, "revoked": t.leases.Revoked} {
 		counter(descLeases, float64(n), event)
 	}
+	good, failed := c.d.holds.counts()
+	counter(descVisits, float64(good), "good")
+	counter(descVisits, float64(failed), "failed")
+	if l, err := c.d.node.Holds(ctx); err == nil {
+		holdMetrics(gauge, l)
+	}
 	c.entries(gauge, out)
+}
+
+func holdMetrics(gauge func(*prometheus.Desc, float64, ...string), l fetcher.HoldList) {
+	states, late, ends := map[string]int{}, 0, -1.0
+	for s := renewal.Unknown; s <= renewal.Missing; s++ {
+		states[s.String()] = 0
+	}
+	for _, h := range l.Holds {
+		if !h.Kept {
+			continue
+		}
+		states[h.State.String()]++
+		if h.Late {
+			late++
+		}
+		if ends < 0 {
+			ends = h.Left.Seconds()
+		}
+	}
+	for s, n := range states {
+		gauge(descHolds, float64(n), s)
+	}
+	gauge(descHoldsLate, float64(late))
+	gauge(descHoldEnds, ends)
 }
 
 // rateBuckets are those of the histogram of sources: from 10 kB/s to 1 GB/s.

@@ -137,7 +137,7 @@ func TestAPartOfAShareIsNotHeld(t *testing.T) {
 	served := added(t, a, api.Add{Paths: []string{src}})
 	got := added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"x"}})
 	until(t, b, got.ID, "here", in(api.Served))
-	if _, err := b.Hold(t.Context(), api.Hold{Entry: got.ID, Depot: "nowhere"}); err == nil || !strings.Contains(err.Error(), "not whole") {
+	if _, err := b.Hold(t.Context(), api.Hold{Entry: got.ID, Depots: []string{"nowhere"}}); err == nil || !strings.Contains(err.Error(), "not whole") {
 		t.Error(err)
 	}
 }

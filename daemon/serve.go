@@ -170,6 +170,9 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 	if was != s.ID() {
 		k.d.replaced(k, was) // another entry may have the same as it was
 	}
+	if e := k.entry(); len(e.Only)+len(e.Skip) == 0 {
+		k.d.follow(k.life, int64(k.id), m)
+	}
 	k.calm()
 }
 

@@ -38,6 +38,7 @@ type Key struct {
 type Hold struct {
 	Key
 	Want    int64         // for which it was made
+	Since   time.Time     // when it was
 	Bytes   int64         // that the lease counts, by the depot
 	Expires time.Time     // by our clock, as last heard; zero: it was not granted yet
 	Granted time.Duration // how long it was when it was granted or renewed last; 0: not known

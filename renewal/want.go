@@ -119,7 +119,7 @@ func (s *Service) plan(w *Want, now time.Time) {
 	w.At = w.At[:min(len(w.At), w.copies())]
 	for _, id := range w.At {
 		if d := s.depot(id, now); d.holds[w.Share] == nil {
-			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Bytes: w.Bytes}
+			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes}
 			s.hurry(id, now)
 		}
 	}
@@ -166,10 +166,7 @@ func (s *Service) fate(h *Hold) fate {
 	case w == nil:
 		return release
 	case slices.Contains(w.At, h.Depot): // of an earlier version of the share
-		if s.stable(w, h.Depot) {
-			return release
-		}
-		return keep
+		return s.earlier(w, h)
 	}
 	for _, id := range w.At {
 		if !s.stable(w, id) {
@@ -177,6 +174,20 @@ func (s *Service) fate(h *Hold) fate {
 		}
 	}
 	return release
+}
+
+// earlier is the fate of an earlier version of what a Want is for: the latest that its
+// depot has whole is kept until the Want's own is there.
+func (s *Service) earlier(w *Want, h *Hold) fate {
+	if h.State == Coming || h.State == Unknown {
+		return release
+	}
+	for x, o := range s.depots[h.Depot].holds {
+		if o.Want == w.ID && o.State == Stable && (x == w.Share || o.Since.After(h.Since)) {
+			return release
+		}
+	}
+	return keep
 }
 
 // needs is a Want that needs a hold as it is, nil if none does.

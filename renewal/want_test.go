@@ -127,6 +127,14 @@ func TestAVersionIsKeptUntilTheNextIsThere(t *testing.T) {
 	w.Share = second
 	d.s.Want(w, d.now)
 	d.visits()
+	w.Share = shareID(3) // before it is there
+	d.s.Want(w, d.now)
+	d.visits()
+	d.expect(second)
+	d.expect(shareID(3), "a")
+	w.Share = second
+	d.s.Want(w, d.now)
+	d.visits()
 	d.pass(100 * 24 * time.Hour) // it never arrives
 	d.expect(first, "a")
 	d.expect(second, "a")

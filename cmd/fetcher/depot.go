@@ -20,9 +20,9 @@ import (
 // depots is the commands about depots: that of this node, and those that keep for it.
 type depots struct{ asker }
 
-// commands are fetcher depot, hold, holdings and release.
+// commands are fetcher depot, hold, holds, holdings and release.
 func (a depots) commands() []*cobra.Command {
-	return []*cobra.Command{a.depotCommand(), a.holdCommand(), a.holdingsCommand(), a.releaseCommand()}
+	return []*cobra.Command{a.depotCommand(), a.holdCommand(), a.holdsCommand(), a.holdingsCommand(), a.releaseCommand()}
 }
 
 // depotCommand is what the owner of a depot asks of the node that is one.

@@ -212,10 +212,13 @@ func TestCommandsOfADepot(t *testing.T) {
 	if r := k.on("depot", "gc", "run"); !strings.Contains(r.stderr, "gc is off") {
 		t.Errorf("gc run while it is off says %q", r.stderr)
 	}
-	for _, bad := range [][]string{{"hold", "x"}, {"holdings"}, {"release", "x"}, {"holdings", "--on", "nonsense"}} {
+	for _, bad := range [][]string{{"hold", "x"}, {"holdings"}, {"release", "x", "--on", "nonsense"}, {"holdings", "--on", "nonsense"}} {
 		if r := k.on(bad...); r.code != exitUsage || !strings.Contains(r.stderr, "--on") {
 			t.Errorf("%v: exit %d, %s", bad, r.code, r.stderr)
 		}
+	}
+	if r := k.on("release", "x"); r.code != exitUsage || !strings.Contains(r.stderr, "fetcher holds") {
+		t.Errorf("release of nothing: exit %d, %s", r.code, r.stderr)
 	}
 	if accounts, err = k.client.Accounts(t.Context()); err != nil || accounts[1].Quota != 7_000_000 || accounts[1].MaxLease != 3600 || len(accounts[1].Keys) != 1 {
 		t.Errorf("%+v, %v", accounts, err)

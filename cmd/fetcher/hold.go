@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,52 +20,74 @@ import (
 )
 
 func (a depots) holdCommand() *cobra.Command {
-	var on, long string
+	var h api.Hold
 	var wait bool
 	c := &cobra.Command{
-		Use: "hold ENTRY|PATH", Short: "Have a depot keep a share of this node for a time", Args: exactly("ENTRY or PATH"),
+		Use: "hold ENTRY|PATH", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
 		ValidArgsFunction: a.completeEntries,
 		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
 is added to the node first, unless the depot refuses. The depot fetches it from
 this node, so both must run until it has all of it; --wait waits for that, and
 shows how far it is. Its owner must have let this node in, with fetcher depot
-account add.
+account add. A depot can read what it keeps: encrypt first what it shall not.
 
-The lease ends after --for; hold again to renew it.`,
+The node renews the lease, for as long as fetcher release has not ended it; it
+must run for that, and reach the depot, some time in the last third of --for.
+When the files change, the depot gets the new version, and keeps the old one
+until it has all of that; --pin keeps this version. fetcher holds shows how
+long each lease lasts, and what went wrong.
+
+With --on several times each of the depots keeps a copy, or as many as --copies
+says: when one of these refuses, or is away until the lease nearly ends, another
+takes its place.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := named(cmd, on); err != nil {
-				return err
+			if len(h.Depots) == 0 {
+				h.Depots = []string{""}
 			}
-			if _, err := words.ParseDuration(long); long != "" && err != nil {
+			for _, on := range h.Depots {
+				if err := named(cmd, on); err != nil {
+					return err
+				}
+			}
+			switch _, err := words.ParseDuration(h.For); {
+			case h.For != "" && err != nil:
 				return usageError{fmt.Errorf("--for: %w", err)}
+			case h.Copies < 0 || h.Copies > 64:
+				return usageError{fmt.Errorf("--copies is from 1 to 64, not %d", h.Copies)}
 			}
-			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], on, long, wait) })
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], h, wait) })
 		},
 	}
-	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
-	c.Flags().StringVar(&long, "for", "", "have it kept for this `TIME`, such as 31d or 36h (default 31 days)")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until the depot has all of it")
+	c.Flags().StringArrayVar(&h.Depots, "on", nil, "a depot's `ADDR`, a multiaddr that ends in /p2p/ID; may be given again")
+	c.Flags().StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 31d or 36h (default 31 days)")
+	c.Flags().IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
+	c.Flags().BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the depots have all of it")
 	return c
 }
 
-func (a depots) hold(ctx context.Context, c *api.Client, what, on, long string, wait bool) error {
-	entry, added, err := a.held(ctx, c, what, on)
-	if err != nil {
+func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Hold, wait bool) error {
+	var added bool
+	var err error
+	if ask.Entry, added, err = a.held(ctx, c, what, ask.Depots[0]); err != nil {
 		return err
 	}
-	h, err := c.Hold(ctx, api.Hold{Entry: entry, Depot: on, For: long})
+	all, err := c.Hold(ctx, ask)
 	if err != nil && added { // it was for this alone
-		_, err2 := c.Remove(context.WithoutCancel(ctx), entry, false)
+		_, err2 := c.Remove(context.WithoutCancel(ctx), ask.Entry, false)
 		return errors.Join(err, err2)
 	}
-	if err == nil && wait {
-		h, err = a.awaitHeld(ctx, c, h, on)
+	for i := range all {
+		on := slices.IndexFunc(ask.Depots, func(s string) bool { return strings.HasSuffix(s, "/p2p/"+all[i].Depot) })
+		if err == nil && wait && on >= 0 {
+			all[i], err = a.awaitHeld(ctx, c, all[i], ask.Depots[on])
+		}
 	}
 	if err != nil {
 		return err
 	}
-	a.granted(h, long)
-	return a.printHeld([]api.Held{h}, nil)
+	a.granted(all, ask)
+	return a.printHeld(all, nil)
 }
 
 // held is the entry that a depot is to keep: one that is there, or a new one for a path.
@@ -155,21 +178,76 @@ func named(cmd *cobra.Command, on string) error {
 	return nil
 }
 
-// granted says what a depot has granted, if it is not what was asked for, and how
-// others get the share from there.
-func (a depots) granted(h api.Held, long string) {
-	if asked, err := words.ParseDuration(long); err == nil && !h.Expires.IsZero() {
-		switch got := h.Expires.Sub(h.At); {
-		case got < asked-time.Minute:
-			fmt.Fprintf(a.stderr, "the depot grants %s and no more\n", words.Duration(got))
-		case got > asked+time.Minute:
-			fmt.Fprintf(a.stderr, "the lease was longer already, and stays so\n")
+// granted says what depots have granted, if it is not what was asked for, and how others
+// get the share from there.
+func (a depots) granted(all []api.Held, ask api.Hold) {
+	for _, h := range all {
+		if asked, err := words.ParseDuration(ask.For); err == nil {
+			switch got := h.Expires.Sub(h.At); {
+			case got < asked-time.Minute:
+				fmt.Fprintf(a.stderr, "the depot grants %s and no more; the node renews that as much more often\n", words.Duration(got))
+			case got > asked+time.Minute:
+				fmt.Fprintf(a.stderr, "the lease was longer already, and stays so\n")
+			}
+		}
+		if h.State != "stable" {
+			fmt.Fprintf(a.stderr, "the depot fetches it from here: keep this node running until it has all of it; fetcher holds shows that\n")
 		}
 	}
-	if h.State != "stable" {
-		fmt.Fprintf(a.stderr, "the depot fetches it from here: keep this node running until it has all of it; fetcher holdings shows that\n")
+	if n := min(cmp.Or(ask.Copies, len(ask.Depots)), len(ask.Depots)); len(all) < n {
+		fmt.Fprintf(a.stderr, "only %d of %d depots keep it so far; fetcher holds shows why\n", len(all), n)
 	}
-	fmt.Fprintf(a.stderr, "others get it from here and from there with\n\n%sfetcher fetch %s\n\n", verbatim, h.Ticket)
+	fmt.Fprintf(a.stderr, "others get it from here and from there with\n\n%sfetcher fetch %s\n\n", verbatim, all[0].Ticket)
+}
+
+// holdsCommand lists what is renewed.
+func (a depots) holdsCommand() *cobra.Command {
+	return &cobra.Command{Use: "holds", Short: "List what depots keep for this node, and until when", Args: noArgs,
+		Long: `List what depots keep for this node: how long each lease lasts if nothing renews
+it, what it has cost so far in passes, when its depot is visited next, and what
+went wrong last. Until a lease ends this node must have reached its depot.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				all, err := c.Holds(cmd.Context())
+				if err != nil {
+					return err
+				}
+				entries, err := c.Entries(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printHolds(all, entries, time.Now())
+			})
+		}}
+}
+
+func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time.Time) error {
+	if len(all) == 0 {
+		return a.print("no depot is to keep anything for this node; fetcher hold asks one to\n")
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tLEFT\tCOST\tNEXT VISIT\tNAME")
+	for _, h := range all {
+		a.out.write("standing_hold", h)
+		name := "entry removed"
+		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry }); i >= 0 {
+			name = nameOf(entries[i])
+		}
+		state := h.State
+		if h.Ending {
+			state += ", ending"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shortly(h.Share), shortly(h.Depot), state, words.Duration(time.Duration(h.Left)*time.Second), h.Cost,
+			either(h.Next.After(now), "in "+words.Duration(h.Next.Sub(now)), "now"), printable(name))
+	}
+	w.Flush()
+	for _, h := range all {
+		if h.Why != "" {
+			fmt.Fprintf(&b, "%s at %s: %s\n", shortly(h.Share), shortly(h.Depot), printable(h.Why))
+		}
+	}
+	return a.print(b.String())
 }
 
 func (a depots) holdingsCommand() *cobra.Command {
@@ -196,29 +274,36 @@ func (a depots) holdingsCommand() *cobra.Command {
 
 func (a depots) releaseCommand() *cobra.Command {
 	var on string
-	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End a lease at a depot, which may remove the share then", Args: exactly("ENTRY or SHARE"),
+	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End what depots keep for this node", Args: exactly("ENTRY or SHARE"),
 		ValidArgsFunction: a.completeEntries,
-		Long: `End this node's lease of a share at the depot --on: that of an ENTRY of the
-node, by its number or name, or of a SHARE by its ID, or the end of it, as
-fetcher holdings shows it.`,
+		Long: `End this node's leases of a share, at all depots or at the one at --on: of an
+ENTRY of the node, by its number or name, or of a SHARE by its ID, or the end of
+it, as fetcher holds shows it. The depots may remove the share then. One that is
+away is told when it is back; meanwhile nothing is renewed there.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := named(cmd, on); err != nil {
-				return err
+			if on != "" {
+				if err := named(cmd, on); err != nil {
+					return err
+				}
 			}
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				id, err := a.heldShare(cmd.Context(), c, args[0], on)
 				if err != nil {
 					return err
 				}
-				h, err := c.Release(cmd.Context(), api.Release{Share: id, Depot: on})
+				all, err := c.Release(cmd.Context(), api.Release{Share: id, Depot: on})
 				if err != nil {
 					return err
 				}
-				fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
-				return a.printHeld([]api.Held{h}, nil)
+				for _, h := range all {
+					if h.Expires.IsZero() {
+						fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
+					}
+				}
+				return a.printHeld(all, nil)
 			})
 		}}
-	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
+	c.Flags().StringVar(&on, "on", "", "at this depot alone: its `ADDR`, a multiaddr that ends in /p2p/ID")
 	return c
 }
 
@@ -232,15 +317,27 @@ func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (
 		e, err := c.Entry(ctx, ids[0])
 		return e.Share, err
 	}
-	all, err := c.Holdings(ctx, on)
-	if err != nil {
-		return "", err
+	var ids []string
+	if holds, err := c.Holds(ctx); err == nil {
+		for _, h := range holds {
+			ids = append(ids, h.Share)
+		}
 	}
-	all = slices.DeleteFunc(all, func(h api.Held) bool { return len(what) < shortID || !strings.HasSuffix(h.Share, what) })
-	if len(all) != 1 {
-		return "", usageError{fmt.Errorf("%q is neither an entry of the node nor a share that it holds there; fetcher holdings shows those", what)}
+	if on != "" {
+		all, err := c.Holdings(ctx, on)
+		if err != nil {
+			return "", err
+		}
+		for _, h := range all {
+			ids = append(ids, h.Share)
+		}
 	}
-	return all[0].Share, nil
+	ids = slices.DeleteFunc(ids, func(id string) bool { return len(what) < shortID || !strings.HasSuffix(id, what) })
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) != 1 {
+		return "", usageError{fmt.Errorf("%q is neither an entry of the node nor a share that it holds; fetcher holds shows those", what)}
+	}
+	return ids[0], nil
 }
 
 // shortID is how many characters of an ID tables have: its end, where IDs differ.
@@ -266,7 +363,10 @@ func (a depots) printHeld(all []api.Held, entries []api.Entry) error {
 	}
 	w.Flush()
 	for _, h := range all {
-		if h.Delay != "" {
+		switch {
+		case h.Delay != "" && h.Here == 0 && h.Hold != 0: // of a release
+			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), printable(h.Delay))
+		case h.Delay != "":
 			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), comingText(h))
 		}
 	}

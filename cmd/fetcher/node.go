@@ -18,6 +18,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/web"
 )
@@ -397,6 +398,9 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))
 	fmt.Fprintf(&b, "traffic   %s in, %s out\n", share.Size(s.InBytes), share.Size(s.OutBytes))
 	fmt.Fprintf(&b, "limits    %s\n", limitsText(s.Limits))
+	if s.Holds > 0 {
+		fmt.Fprintf(&b, "holds     %s at depots, renewed from here; the first ends in %s\n", words.Count(s.Holds, "share"), words.Duration(time.Until(s.HoldEnds)))
+	}
 	if s.FreeBytes >= 0 {
 		fmt.Fprintf(&b, "free      %s\n", share.Size(s.FreeBytes))
 	}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// A hold whose leases are of seconds stands for many of them, while its node and the
+// depot are killed at random and the depot removes what nobody holds. It follows the files, and
+// when it is released nothing is left. HOLD_SECONDS has it stand for so long, with leases of 31 s.
+func TestAHoldOutlivesItsLeases(t *testing.T) {
+	t.Parallel()
+	length, stands := "12s", 14*time.Second
+	n, _ := strconv.Atoi(os.Getenv("HOLD_SECONDS"))
+	if n > 0 {
+		length, stands = "31s", time.Duration(n)*time.Second
+	}
+	src := filepath.Join(t.TempDir(), "photos")
+	for i := range 4 {
+		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 500_000, uint64(i))
+	}
+	keeper := startNode(t, t.TempDir(), "--depot", t.TempDir(), "--depot-reserve", "1M", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
+	owner := startNode(t, t.TempDir())
+	at := keeper.status().Addrs[0]
+	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
+	keeper.sure("depot", "gc", "on")
+	if r := owner.on("hold", src, "--on", at, "--for", "1s"); r.code == 0 || len(owner.held()) != 0 {
+		t.Errorf("leases of a second: exit %d, %s; %+v", r.code, r.stderr, owner.held())
+	}
+	owner.sure("hold", src, "--on", at, "--for", length, "--wait")
+
+	lapses, kills := 0, 0
+	for end := time.Now().Add(stands); time.Now().Before(end); {
+		wait := time.NewTimer(time.Duration(500+rand.IntN(4000)) * time.Millisecond)
+		<-wait.C
+		kills++
+		if rand.IntN(2) == 0 {
+			keeper.again()
+		} else {
+			owner.again()
+		}
+		if l, err := keeper.client.Leases(t.Context(), "owner"); err != nil || len(l) == 0 {
+			lapses++
+		}
+	}
+	t.Logf("stood for %v with leases of %s and %d kills; %d lapses", stands, length, kills, lapses)
+	if n > 0 && lapses > 0 {
+		t.Errorf("%d lapses", lapses)
+	}
+	owner.until("the lease is live, long after the first has ended", func() (bool, error) {
+		l, err := keeper.client.Leases(t.Context(), "owner")
+		h := owner.held()
+		return err == nil && len(l) == 1 && l[0].State == "stable" && len(h) == 1 && h[0].State == "stable" && h[0].Left > 0 && h[0].Why == "", err
+	})
+
+	writeRandom(t, filepath.Join(src, "new"), 300_000, 9)
+	was := owner.held()[0].Share
+	owner.until("the depot has the new version alone", func() (bool, error) {
+		l, err := keeper.client.Leases(t.Context(), "owner")
+		if err == nil && len(l) == 0 {
+			t.Error("the depot had neither version")
+		}
+		return err == nil && len(l) == 1 && l[0].State == "stable" && l[0].Share != was, err
+	})
+	if s := owner.status(); s.Holds != 1 || s.HoldEnds.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	if out, err := exec.Command(binary, "holds", "--dir", owner.dir).CombinedOutput(); err != nil || !strings.Contains(string(out), "photos") || !strings.Contains(string(out), "stable") {
+		t.Errorf("fetcher holds: %v, %s", err, out)
+	}
+
+	keeper.until("the first cycle is done", func() (bool, error) { d, err := keeper.client.Depot(t.Context()); return d.Complete, err })
+	owner.sure("release", "photos")
+	if h := owner.held(); len(h) != 0 {
+		t.Errorf("still held: %+v", h)
+	}
+	keeper.sure("depot", "gc", "run")
+	keeper.until("nothing is left", func() (bool, error) {
+		r, err := keeper.client.Rehearse(t.Context())
+		return r.Examined == 0, err
+	})
+}
+
+func (n *daemonProcess) held() []api.StandingHold {
+	n.t.Helper()
+	all, err := n.client.Holds(n.t.Context())
+	must(n.t, err)
+	return all
+}

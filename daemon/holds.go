@@ -1,0 +1,324 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
+)
+
+// holds is what depots elsewhere are to keep for this node: the node renews it.
+type holds struct {
+	d     *Daemon
+	ready chan struct{} // closed when the catalog is open
+
+	changing sync.Mutex // held from the look at what is wanted until that is changed
+
+	mu           sync.Mutex // guards the fields below
+	good, failed uint64     // visits
+	why          map[peers.ID]string
+}
+
+func newHolds(d *Daemon) *holds {
+	return &holds{d: d, ready: make(chan struct{}), why: map[peers.ID]string{}}
+}
+
+// LoadHolds waits for the catalog, which opens after the node.
+func (h *holds) LoadHolds(ctx context.Context) (renewal.Book, error) {
+	select {
+	case <-h.ready:
+		return h.d.db.LoadHolds(ctx)
+	case <-ctx.Done():
+		return renewal.Book{}, ctx.Err()
+	}
+}
+
+// SaveHolds writes the catalog.
+func (h *holds) SaveHolds(ctx context.Context, b renewal.Book) error { return h.d.db.SaveHolds(ctx, b) }
+
+// visited is told of each visit of a depot.
+func (h *holds) visited(depot peers.ID, why string) {
+	h.mu.Lock()
+	was := h.why[depot]
+	if why == "" {
+		h.good++
+		delete(h.why, depot)
+	} else {
+		h.failed++
+		h.why[depot] = why
+	}
+	h.mu.Unlock()
+	switch {
+	case why != "" && why != was:
+		h.d.log.Warn("a depot does not do all that it is to", "depot", string(depot), "reason", why)
+	case why == "" && was != "":
+		h.d.log.Info("a depot does what it is to again", "depot", string(depot))
+	}
+	h.d.feed.Publish(api.Event{At: time.Now(), Type: "holds"})
+}
+
+// counts are the visits so far.
+func (h *holds) counts() (good, failed uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.good, h.failed
+}
+
+// StandingHolds is what depots are to keep for this node, and how that stands.
+func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err error) {
+	l, err := d.node.Holds(ctx)
+	for _, h := range l.Holds {
+		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires,
+			Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: h.Why, Ending: !h.Kept, Late: h.Late}
+		if i := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); i >= 0 {
+			v.Entry, v.Pin = l.Wants[i].Entry, l.Wants[i].Pin
+		}
+		out = append(out, v)
+	}
+	return out, err
+}
+
+// Hold has depots elsewhere keep what an entry serves, from now on.
+func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
+	k, err := d.keeper(h.Entry)
+	if err != nil {
+		return nil, err
+	}
+	e, m := k.entry(), k.list()
+	if m == nil || k.view().State != api.Served || len(e.Only)+len(e.Skip) > 0 {
+		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
+	}
+	var depots []peers.ID
+	for _, addr := range h.Depots {
+		at, err := d.node.Depot(addr)
+		if err != nil {
+			return nil, api.Refuse(api.ErrRequest, "%v", err)
+		}
+		depots = append(depots, at.ID())
+	}
+	long, err := longest(h.For)
+	if err != nil {
+		return nil, err
+	}
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	l, err := d.node.Holds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, want, addrs := wanted(l, h, fetcher.Hold{Entry: h.Entry, Pin: h.Pin, Share: m.ID()})
+	want.Share, want.Bytes, want.Length, want.Copies = m.ID(), fetcher.HoldBytes(m), long, h.Copies
+	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)
+	if err != nil {
+		return nil, api.Refuse(api.ErrRequest, "%v", err)
+	}
+	out, err := d.heldAt(l, m, depots, h.Depots)
+	if len(out) == 0 { // none does, so nothing was asked for
+		d.unhold(ctx, l, before)
+		return nil, err
+	}
+	d.log.Info("depots keep a share from now on", "entry", h.Entry, "hold", l.Want, "share", m.ID().String(), "depots", len(depots))
+	return out, nil
+}
+
+// wanted is what is wanted of an entry so far, with the addresses of its depots, and what
+// is to be changed: if nothing is, as new says.
+func wanted(l fetcher.HoldList, h api.Hold, new fetcher.Hold) (before *fetcher.Hold, want fetcher.Hold, addrs []string) {
+	for _, w := range l.Wants {
+		if w.Entry != h.Entry || w.Pin != h.Pin || w.Pin && w.Share != new.Share {
+			continue
+		}
+		return &w, w, depotAddrs(l, w.Depots)
+	}
+	return nil, new, nil
+}
+
+// depotAddrs are the addresses of depots.
+func depotAddrs(l fetcher.HoldList, depots []peers.ID) (out []string) {
+	for _, id := range depots {
+		if len(l.Addrs[id]) == 0 {
+			out = append(out, "/p2p/"+string(id))
+		}
+		for _, a := range l.Addrs[id] {
+			out = append(out, a+"/p2p/"+string(id))
+		}
+	}
+	return out
+}
+
+// unhold undoes what was just asked for.
+func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold) {
+	ctx = context.WithoutCancel(ctx)
+	var err error
+	if before == nil {
+		_, err = d.node.DropHold(ctx, l.Want)
+	} else {
+		_, err = d.node.KeepHold(ctx, *before, depotAddrs(l, before.Depots), true)
+	}
+	if err != nil {
+		d.log.Warn("what no depot does is still asked for", "error", err)
+	}
+}
+
+// heldAt is what some depots have granted of a share; if none has, why.
+func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID, addrs []string) (out []api.Held, err error) {
+	for i, id := range depots {
+		k := renewal.Key{Depot: id, Share: m.ID()}
+		j := slices.IndexFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Key == k && h.Kept && !h.Expires.IsZero() && h.Left > 0 })
+		if j < 0 {
+			for _, k := range []renewal.Key{k, {Depot: id}} {
+				if why := l.Errs[k]; why != nil && err == nil {
+					err = heldError(id, why)
+				}
+			}
+			continue
+		}
+		h := l.Holds[j]
+		now := h.Expires.Add(-h.Left)
+		out = append(out, api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(id), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: now,
+			Ticket: d.node.Ticket(m.ID(), addrs[i])})
+	}
+	if len(out) == 0 && err == nil {
+		err = api.Refuse(share.ErrStalled, "no depot has answered; ask again")
+	}
+	return out, err
+}
+
+// Release ends what depots keep of a share: at all of them, or at one.
+func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error) {
+	id, err := share.ParseID(r.Share)
+	if err != nil {
+		return nil, err
+	}
+	var at *fetcher.Depot
+	if r.Depot != "" {
+		if at, err = d.node.Depot(r.Depot); err != nil {
+			return nil, api.Refuse(api.ErrRequest, "%v", err)
+		}
+	}
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	l, err := d.node.Holds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	was := slices.DeleteFunc(l.Holds, func(h fetcher.HoldStanding) bool {
+		return h.Share != id || at != nil && h.Depot != at.ID()
+	})
+	if at != nil && len(was) == 0 { // a lease that nothing renews
+		held, err := at.Release(ctx, id, "")
+		v, err := heldView(at, held.Holding, err)
+		return []api.Held{v}, err
+	}
+	if len(was) == 0 {
+		return nil, api.Refuse(api.ErrNoEntry, "no depot is to keep that share; for a lease that is not renewed, name its depot")
+	}
+	for _, w := range slices.Clone(l.Wants) {
+		if w.Share != id || at != nil && !slices.Contains(w.Depots, at.ID()) {
+			continue
+		}
+		if l, err = d.without(ctx, l, w, at); err != nil {
+			return nil, err
+		}
+	}
+	return releasedOf(l, was)
+}
+
+// without ends a hold, or what one depot keeps of it.
+func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
+	d.log.Info("depots are to keep a share no more", "hold", w.ID, "share", w.Share.String())
+	if at != nil && len(w.Depots) > 1 {
+		left := slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return id == at.ID() })
+		return d.node.KeepHold(ctx, w, depotAddrs(l, left), false)
+	}
+	return d.node.DropHold(ctx, w.ID)
+}
+
+// releasedOf is what became of holds that were to end.
+func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held, err error) {
+	for _, h := range was {
+		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes}
+		if i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key }); i >= 0 {
+			v.State, v.Expires = l.Holds[i].State.String(), l.Holds[i].Expires
+			v.Delay = "the depot does not answer; it is asked again, and the lease is not renewed"
+			if l.Holds[i].Kept {
+				v.Delay = "another hold needs it"
+			}
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// follow has depots keep what an entry serves by now.
+func (d *depots) follow(ctx context.Context, entry int64, m *share.Manifest) {
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, followTime)
+	defer cancel()
+	l, err := d.node.Holds(ctx)
+	for _, w := range l.Wants {
+		if w.Entry != entry || w.Pin || w.Share == m.ID() {
+			continue
+		}
+		w.Share, w.Bytes = m.ID(), fetcher.HoldBytes(m)
+		_, err2 := d.node.KeepHold(ctx, w, nil, true)
+		err = errors.Join(err, err2)
+		d.log.Info("depots are to keep the new version", "entry", entry, "hold", w.ID, "share", m.ID().String())
+	}
+	if err != nil && ctx.Err() == nil {
+		d.log.Error("depots are not told of a new version", "entry", entry, "error", err)
+	}
+}
+
+const followTime = 30 * time.Second
+
+// holdStatus adds what depots keep for this node, and says which leases end soon.
+func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
+	l, err := d.node.Holds(ctx)
+	if err != nil {
+		return []string{fmt.Sprintf("what depots keep for this node is not known: %v", err)}
+	}
+	for _, h := range l.Holds {
+		if h.Kept {
+			s.Holds++
+			if s.HoldEnds.IsZero() {
+				s.HoldEnds = h.Expires
+			}
+		}
+	}
+	return d.holdWarnings(l)
+}
+
+// holdWarnings say which leases end soon, and why they were not renewed.
+func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
+	for _, h := range l.Holds {
+		if !h.Late {
+			continue
+		}
+		name := h.Share.Short()
+		for _, w := range l.Wants {
+			if k, err := d.keeper(w.Entry); err == nil && w.ID == h.Want {
+				name = k.view().Name
+			}
+		}
+		what := fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, h.Depot.Short(), words.Duration(h.Left.Round(time.Second)))
+		if h.Left <= 0 {
+			what = fmt.Sprintf("the depot %s does not keep %s any more", h.Depot.Short(), name)
+		}
+		if h.Why != "" {
+			what += ", and was not renewed: " + h.Why
+		}
+		out = append(out, what)
+	}
+	return out
+}
