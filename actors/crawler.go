@@ -359,10 +359,13 @@ func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin tim
 		disk, err := v.keep.Look(r.id)
 		k, err2 := v.l.Share(ctx, r.id)
 		if err != nil || err2 != nil || disk.Manifest == nil || k.State != depot.Stable && k.State != depot.Corrupt {
+			x := visit{id: r.id, was: k.State, state: k.State}
 			if err != nil { // against this share alone
 				v.s.Log().Warn("a kept share could not be read", "share", r.id.String(), "error", err)
+			} else if err2 == nil && (k.State == depot.Stable || k.State == depot.Corrupt) { // it disappeared
+				x.state, err2 = v.l.Looked(ctx, v.t.now(), r.id, missing(disk))
 			}
-			return visit{id: r.id, was: k.State, state: k.State}, false, err2
+			return x, false, err2
 		}
 		r.m, r.bad = disk.Manifest, share.NewSet(disk.Manifest.Layout().Pieces())
 	}

@@ -192,6 +192,7 @@ func (d *DB) Complete(ctx context.Context, now time.Time, id share.ID) error {
 // Mended says that what was missing of a share is verified and durable.
 func (d *DB) Mended(ctx context.Context, now time.Time, id share.ID) error {
 	return d.takeShare(ctx, now, id, depot.Mended, func(t *tx, r *row) error {
+		t.touch(r.id) // its leases may have been lost with it
 		if err := t.exec(`UPDATE shares SET missing = NULL WHERE id = ?1`, r.id); err != nil {
 			return err
 		}
