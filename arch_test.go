@@ -64,7 +64,8 @@ var layers = map[string]string{
 	// the real store over a modelled disk.
 	"simnet/model":     "actors/system",
 	"simnet":           ". actors fleet transfer rounds rounds/memkv p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
-	"simnet/scenarios": "actors fleet peers share store store/storetest simnet",
+	"simnet/depots":    "actors depot depot/disk leasedb peers share simnet store store/storetest store/vfs wire",
+	"simnet/scenarios": "actors depot fleet peers share simnet simnet/depots store store/storetest wire",
 	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":     "share peers leasemgr fetchpool verifier",
 	"simnet/report":    "simnet",
@@ -106,7 +107,7 @@ var only = map[string]string{
 	"github.com/spf13/":                    "cmd/fetcher",
 	"github.com/boombuler/":                "cmd/fetcher",
 	"golang.org/x/term":                    "cmd/fetcher",
-	"zombiezen.com/":                       "internal/sqlitedb leasedb catalog rounds/sqlitekv",
+	"zombiezen.com/":                       "internal/sqlitedb leasedb catalog rounds/sqlitekv simnet/depots",
 	"modernc.org/":                         "",
 	"github.com/nats-io/":                  "rounds/natskv",
 	"go.etcd.io/":                          "rounds/etcdkv",

@@ -30,6 +30,8 @@ type DepotConfig struct {
 	Open *depot.Terms
 	// Fetches is how many shares are fetched at once; default 4.
 	Fetches int
+	// Verifiers is as in TransferConfig.
+	Verifiers int
 	// Changed is told of each share that comes into another state, and of GOING and NONE
 	// with why. It must not block, and may be nil.
 	Changed func(id share.ID, s depot.State, why string)

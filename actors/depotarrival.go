@@ -217,7 +217,7 @@ func (d *depotActor) fetch(ctx actor.Context, m toArrive) {
 	ctx.Request(d.node, FetchShare{
 		Handle: Handle{Share: id}, Sources: m.sources, Manifest: m.manifest,
 		Disk:   &depotDisk{s: d.s, self: self, cfg: d.cfg, time: d.time, id: id},
-		Config: TransferConfig{Keep: true},
+		Config: TransferConfig{Keep: true, Verifiers: d.cfg.Verifiers},
 		Notify: func(e Event) { d.s.Send(self, arrivalEvent{id, e}) },
 	})
 }

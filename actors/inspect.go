@@ -45,6 +45,10 @@ func (p *Program) Freeze() { p.s.World().Freeze(p.s) }
 // Thaw ends Freeze.
 func (p *Program) Thaw() { p.s.World().Thaw(p.s) }
 
+// Hear asks the Node something without waiting, such as AskDepot or DepotQuery: then is
+// called with the answer. It is for the programs of a World.
+func (p *Program) Hear(question any, then func(answer any)) { p.s.Hear(p.node, question, then) }
+
 // Begin is Fetch without waiting to hear that it has begun: what there is to
 // hear comes with the events.
 func (p *Program) Begin(m FetchShare) { p.s.Send(p.node, m) }

@@ -86,14 +86,14 @@ func (h *history) open() {
 func (h *history) do(f func() error) error {
 	h.Helper()
 	if at := rapid.IntRange(0, 40).Draw(h.T, "crash"); at > 0 {
-		h.db.fault = func(string) error {
+		h.db.Fault = func(string) error {
 			if at--; at == 0 {
 				return errCrash
 			}
 			return nil
 		}
 		err := f()
-		h.db.fault = nil
+		h.db.Fault = nil
 		if !errors.Is(err, errCrash) {
 			return err
 		}

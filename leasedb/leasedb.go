@@ -37,8 +37,12 @@ type DB struct {
 	db     *sqlitedb.DB
 	bad    atomic.Bool // db has said that it is damaged
 	beside Beside
-	asked  int                      // the most requests of an account that are remembered
-	fault  func(query string) error // for tests: fails before a statement
+	asked  int // the most requests of an account that are remembered
+
+	// Fault, if not nil, is asked before each statement and, as "COMMIT", before a
+	// transaction ends; an error is its outcome. It is for tests and simulations, and set
+	// while nothing uses the database.
+	Fault func(query string) error
 }
 
 // maxAsked requests of some 60 bytes each are remembered for an account. Each of
@@ -130,8 +134,20 @@ func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error 
 		if err := f(t); err != nil {
 			return err
 		}
-		return t.promise()
+		if err := t.promise(); err != nil || t.Fault == nil {
+			return err
+		}
+		return t.Fault("COMMIT")
 	}))
+}
+
+// CopyTo makes another database what this one is, as a backup does that is put back.
+func (d *DB) CopyTo(ctx context.Context, other *DB) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	return d.db.CopyTo(ctx, other.db)
 }
 
 func (d *DB) read(ctx context.Context, now time.Time, f func(*tx) error) error {
@@ -144,8 +160,8 @@ func (t *tx) time() time.Time { return time.Unix(t.now, 0) }
 
 // rows calls f for each row of a query's answer; f may be nil.
 func (t *tx) rows(query string, f func(*sqlite.Stmt) error, args ...any) error {
-	if t.fault != nil {
-		if err := t.fault(query); err != nil {
+	if t.Fault != nil {
+		if err := t.Fault(query); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func TestInvariant39HoldBeforeGoingPreventsIt(t *testing.T) {
 	r.stable(ids[0])
 	for n := 1; ; n++ {
 		at := n
-		r.fault = func(string) error {
+		r.Fault = func(string) error {
 			if at--; at == 0 {
 				return errCrash
 			}

@@ -196,9 +196,9 @@ func (c *Content) copy(d vfs.FS, path string) error {
 // Files are the paths of the files, the share's name first.
 func (c *Content) Files() []string { return c.paths }
 
-// check compares the files that a node has in a folder with those that were made,
+// Check compares the files that a node has in a folder with those that were made,
 // byte by byte.
-func (c *Content) check(fs vfs.FS) error {
+func (c *Content) Check(fs vfs.FS) error {
 	for _, path := range c.paths {
 		if err := c.same(fs, path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)

@@ -200,6 +200,9 @@ func (x *Node) leave() {
 		}
 		over = true
 		x.vanish(func(c *conn) { c.hangUp(x) })
+		if x.cfg.Closed != nil {
+			x.cfg.Closed()
+		}
 		x.net.ref.left(x)
 	}
 	x.drains = end

@@ -27,8 +27,10 @@ type NodeConfig struct {
 	Buffers  int
 	// Store is by what it elects coordinators with others; nil: it does not.
 	Store *Store
-	// Deps may change what its program is made of, each time it starts.
-	Deps func(*actors.Deps)
+	// Deps may change what its program is made of, each time it starts; Closed is called
+	// when that has ended in good order. Either may be nil.
+	Deps   func(*actors.Deps)
+	Closed func()
 }
 
 // Node is one node: the real program on the real store, with a modelled disk and
@@ -51,6 +53,7 @@ type Node struct {
 	fleets  []*Fleet // that it coordinates
 
 	closing   bool          // Stop was called in this life
+	complains bool          // what it logs as an error is no fault
 	disturbed time.Duration // since when nothing was done to it
 
 	parts
@@ -109,6 +112,13 @@ func (x *Node) Ahead() time.Duration { return x.wall }
 
 // Disk is the node's disk: give it faults, or another size.
 func (x *Node) Disk() *storetest.Disk { return x.disk }
+
+// Program is what runs on it; nil: nothing does, or a [Tier] runs it.
+func (x *Node) Program() *actors.Program { return x.program }
+
+// MayComplain says whether errors that the node logs are no faults from now on, because
+// something is done to it.
+func (x *Node) MayComplain(yes bool) { x.complains = yes }
 
 // Running says whether its program runs, and is not frozen.
 func (x *Node) Running() bool { return x.state == running }

@@ -288,7 +288,7 @@ func (r *referee) ended(f *Fetch) {
 	if p.Done != p.Pieces || p.Verified != p.Bytes || p.Bytes != f.c.bytes {
 		r.broken(f.x.id, "whole", "%d of %d pieces, %d of %d bytes of %d", p.Done, p.Pieces, p.Verified, p.Bytes, f.c.bytes)
 	}
-	if err := f.c.check(f.x.disk.FS()); err != nil {
+	if err := f.c.Check(f.x.disk.FS()); err != nil {
 		r.broken(f.x.id, "bytes", "%v", err)
 	}
 	if name := f.c.Manifest.Name + ".partial"; !errors.Is(second(f.x.disk.FS().Lstat(name)), fs.ErrNotExist) {

@@ -83,7 +83,7 @@ func (h *complaints) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	if r.Level >= slog.LevelError {
+	if x := h.n.byID[peers.ID(h.node)]; r.Level >= slog.LevelError && (x == nil || !x.complains) {
 		h.n.ref.broken(peers.ID(h.node), "error", "%s", b.String())
 	} else {
 		h.n.log.add(MarkNone, peers.ID(h.node), "%v: %s", r.Level, b.String())

@@ -129,7 +129,7 @@ func TestLeasesAndSourcesLieBesideAShare(t *testing.T) {
 	if got := r.Sources(id); len(got) != 1 || got[0].ID != "p" || !slices.Equal(got[0].Addrs, from[0].Addrs) {
 		t.Error(got)
 	}
-	at := filepath.Join(dir, filepath.FromSlash(folder(id)), "leases")
+	at := filepath.Join(dir, filepath.FromSlash(Folder(id)), "leases")
 	b, err := os.ReadFile(at)
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func kept(t *testing.T, r *Root, dir string) (*share.Manifest, string) {
 	if err := r.Write(m.ID(), nil); err != nil {
 		t.Fatal(err)
 	}
-	at := filepath.Join(dir, filepath.FromSlash(folder(m.ID())))
+	at := filepath.Join(dir, filepath.FromSlash(Folder(m.ID())))
 	os.WriteFile(filepath.Join(at, "manifest"), m.Bytes(), 0o600)
 	if err := os.CopyFS(filepath.Join(at, "data", "x"), os.DirFS(src)); err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestRemovedIsSeenToBeGone(t *testing.T) {
 	if err := r.Write(id, nil); err != nil {
 		t.Fatal(err)
 	}
-	at := filepath.Join(dir, filepath.FromSlash(folder(id)))
+	at := filepath.Join(dir, filepath.FromSlash(Folder(id)))
 	os.MkdirAll(filepath.Join(at, "data", "x", "deep"), 0o755)
 	os.WriteFile(filepath.Join(at, "data", "x", "deep", "file"), []byte("1"), 0o600)
 	os.Symlink("/etc", filepath.Join(at, "data", "x", "link"))

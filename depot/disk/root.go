@@ -36,6 +36,8 @@ type Book interface {
 // Root is the folder of a depot. Its methods are safe for concurrent use, but one
 // writer at a time for each share.
 type Root struct {
+	Workers int // files and pieces hashed at once when a share is opened; default one per core
+
 	open func() (vfs.FS, error)
 	name func() string // makes names that were never made before
 
@@ -175,11 +177,11 @@ func (r *Root) Free() (int64, error) {
 	return dir.Free()
 }
 
-// folder is where a share lies.
-func folder(id share.ID) string { return path.Join("shares", shard(id), id.String()) }
+// Folder is where a share lies, below the depot's own.
+func Folder(id share.ID) string { return path.Join("shares", shard(id), id.String()) }
 
 // content is where the files of a share lie, whose names are its owner's.
-func content(id share.ID) string { return folder(id) + "/data" }
+func content(id share.ID) string { return Folder(id) + "/data" }
 
 func shard(id share.ID) string { return hex.EncodeToString(id.Bytes()[digestAt : digestAt+1]) }
 
@@ -189,7 +191,7 @@ const digestAt = 4
 // made makes the folder of a share, durably. That a folder is there does not mean that it
 // still is after a power cut; that leases lie in it does: they were written later.
 func made(dir vfs.FS, id share.ID) (string, error) {
-	at := folder(id)
+	at := Folder(id)
 	if _, err := dir.Lstat(at + "/leases"); err == nil {
 		return at, nil
 	}

@@ -53,7 +53,7 @@ func (r *Root) Promises(id share.ID) ([]depot.Promise, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := vfs.ReadRecord(dir, folder(id)+"/leases", vfs.LeasesRecord, maxLeases)
+	b, err := vfs.ReadRecord(dir, Folder(id)+"/leases", vfs.LeasesRecord, maxLeases)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
 	if err != nil || len(b) > maxSources {
 		return errors.Join(err, share.ErrLimit)
 	}
-	at := folder(id)
+	at := Folder(id)
 	err = vfs.WriteFile(dir, at+"/sources", at+"/sources.new", b, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it was removed meanwhile, and shall not come back
@@ -119,7 +119,7 @@ func (r *Root) Sources(id share.ID) (out []peers.Addr) {
 	if err != nil {
 		return nil
 	}
-	b, err := vfs.ReadFile(dir, folder(id)+"/sources", maxSources)
+	b, err := vfs.ReadFile(dir, Folder(id)+"/sources", maxSources)
 	if err != nil || json.Unmarshal(b, &out) != nil {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (r *Root) Manifest(id share.ID) (*share.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := vfs.ReadFile(dir, folder(id)+"/manifest", share.MaxManifest)
+	b, err := vfs.ReadFile(dir, Folder(id)+"/manifest", share.MaxManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (r *Root) Open(ctx context.Context, m *share.Manifest, wanted []bool) (*sto
 	if err := errors.Join(vfs.EnsureDir(dir, content(id)), dir.SyncDir(at)); err != nil {
 		return nil, err
 	}
-	return store.OpenPartial(ctx, content(id), m, store.PartialOptions{Wanted: wanted, Repair: true, FS: dir})
+	return store.OpenPartial(ctx, content(id), m, store.PartialOptions{Workers: r.Workers, Wanted: wanted, Repair: true, FS: dir})
 }
 
 // Tree opens a share that is whole, to be read. What is read of it is compared with
@@ -193,7 +193,7 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 	}
 	s.Manifest, err = r.Manifest(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		_, err := dir.Lstat(folder(id))
+		_, err := dir.Lstat(Folder(id))
 		s.Gone = errors.Is(err, fs.ErrNotExist)
 		return s, nil
 	}
@@ -292,7 +292,7 @@ func (r *Root) Remove(id share.ID) error {
 	if err := vfs.EnsureDir(dir, "going"); err != nil {
 		return err
 	}
-	from, to := folder(id), path.Join("going", id.String())
+	from, to := Folder(id), path.Join("going", id.String())
 	if _, err := dir.Lstat(from); err == nil {
 		if err := clear(dir, to); err != nil {
 			return err

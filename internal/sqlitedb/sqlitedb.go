@@ -83,6 +83,20 @@ func (db *DB) Read(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return db.use(ctx, "read", func(ctx context.Context, c *sqlite.Conn) error { return transact(ctx, c, "BEGIN", f) })
 }
 
+// CopyTo makes another database what this one is.
+func (db *DB) CopyTo(ctx context.Context, other *DB) error {
+	return db.use(ctx, "copy", func(ctx context.Context, from *sqlite.Conn) error {
+		return other.use(ctx, "copy to", func(_ context.Context, to *sqlite.Conn) error {
+			b, err := sqlite.NewBackup(to, "main", from, "main")
+			if err != nil {
+				return err
+			}
+			_, err = b.Step(-1)
+			return errors.Join(err, b.Close())
+		})
+	})
+}
+
 // Close waits for the transaction that runs and closes the database. Closing it
 // again does nothing.
 func (db *DB) Close() error {

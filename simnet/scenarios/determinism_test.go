@@ -27,6 +27,7 @@ var twins = []struct {
 	{"clocks-jump", 0},
 	{"missing-piece", 3},
 	{"behind-nat", 0},
+	{"killed-in-every-edge", 0},
 }
 
 // detailed is all there is to see of the twins.

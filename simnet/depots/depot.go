@@ -1,0 +1,368 @@
+package depots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/leasedb"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// Config is how a depot is made.
+type Config struct {
+	Name    string
+	Disk    int64        // its size in bytes; default 1 GiB
+	Reserve int64        // bytes of it that stay free
+	Open    *depot.Terms // of peers that have no account; nil: they get none
+	Line    simnet.Line
+	// Folder is another depot whose folder it is given by mistake; nil: it has its own.
+	Folder *Depot
+}
+
+// Depot is a node that keeps shares, with the machine that it runs on. Its methods are for
+// the world around it.
+type Depot struct {
+	*simnet.Node
+	// DB is its database, which outlives its programs.
+	DB *leasedb.DB
+	// Trouble, if not nil, is asked before each operation of its disk; an error is its outcome.
+	Trouble func(storetest.Op) error
+	// Synced says that the machine knows its wall clock to be right when it starts.
+	Synced bool
+
+	net  *simnet.Net
+	cfg  Config
+	keep *keep
+
+	excused bool // errors that it logs are no faults: something is done to it
+	told    map[share.ID][]depot.State
+	boots   int
+	slept   time.Duration
+	made    int // names
+
+	corrupt bool // the database finds out, at its next statement, that it is damaged
+	left    int  // steps until it crashes; 0: it does not
+	crash   func()
+	dying   bool
+}
+
+// New makes a depot and starts it. Collecting is on.
+func New(n *simnet.Net, cfg Config) *Depot {
+	if cfg.Disk == 0 {
+		cfg.Disk = 1 << 30
+	}
+	d := &Depot{net: n, cfg: cfg, Synced: true, boots: 1, told: map[share.ID][]depot.State{}}
+	d.Lose()
+	n.Add(simnet.NodeConfig{Name: cfg.Name, Disk: cfg.Disk, Line: cfg.Line, Deps: d.deps, Closed: d.closed})
+	return d
+}
+
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("depots: without faults: %v", err))
+	}
+}
+
+// database is a new one.
+func (d *Depot) database() *leasedb.DB {
+	db, _, err := leasedb.Open(context.Background(), ":memory:", beside{d})
+	must(err)
+	db.Fault = d.statement
+	return db
+}
+
+// beside is the disk of whichever life the machine is in.
+type beside struct{ d *Depot }
+
+func (b beside) Write(id share.ID, leases []depot.Promise) error {
+	return b.d.keep.Root.Write(id, leases)
+}
+func (b beside) Promises(id share.ID) ([]depot.Promise, error) { return b.d.keep.Root.Promises(id) }
+func (b beside) Last(id share.ID) (time.Time, error)           { return b.d.keep.Root.Last(id) }
+
+// deps has the program of a life keep shares.
+func (d *Depot) deps(p *actors.Deps) {
+	d.Node = p.Network.(*simnet.Node)
+	d.Disk().Fault = d.operation
+	d.dying, d.left = false, 0
+	d.MayComplain(d.excused)
+	d.keep = newKeep(d, p.Catalog.(*store.Offers))
+	p.Depot = &actors.DepotConfig{Ledger: d.DB, Keep: d.keep, Reading: d.Reading, Reserve: d.cfg.Reserve, Open: d.cfg.Open, Verifiers: 2, Changed: d.keep.changed}
+}
+
+func (d *Depot) closed() { must(d.keep.Root.Close()) }
+
+// name is one that was never made before.
+func (d *Depot) name() string {
+	d.made++
+	return fmt.Sprint(d.cfg.Name, "-", d.made)
+}
+
+// Reading is what the machine says of the time.
+func (d *Depot) Reading() depot.Reading {
+	return depot.Reading{Boot: fmt.Sprint(d.boots), Wall: d.net.Now().Add(d.Ahead()), Passed: d.net.Elapsed() + d.slept, Synced: d.Synced}
+}
+
+// Sleep has the machine be suspended for so long, in no time of the world.
+func (d *Depot) Sleep(dur time.Duration) {
+	d.Freeze()
+	d.slept += dur
+	d.SetClock(d.Ahead() + dur)
+	d.Thaw()
+}
+
+// PowerOff ends the machine at once; what is measured of time ends with it.
+func (d *Depot) PowerOff() {
+	d.boots++
+	d.Node.PowerOff()
+}
+
+// Lose has the database gone when the depot starts again; collecting is on in the new one.
+func (d *Depot) Lose() {
+	d.DB = d.database()
+	d.GC()
+}
+
+// Backup is a copy of the database.
+func (d *Depot) Backup() *leasedb.DB {
+	db := d.database()
+	must(d.DB.CopyTo(context.Background(), db))
+	return db
+}
+
+// Restore puts back what Backup made, while the depot does not run.
+func (d *Depot) Restore(old *leasedb.DB) { d.DB = old }
+
+// Damage has the database in use say, at its next statement, that it is damaged.
+func (d *Depot) Damage() { d.corrupt = true }
+
+// ---- crashes ----
+
+// CrashIn ends the machine at the nth change of its disk or database from now, by then if
+// it does not come to that, and starts it again a second later.
+func (d *Depot) CrashIn(n int, power bool) {
+	d.left, d.crash = n, func() {
+		if power {
+			d.PowerOff()
+		} else {
+			d.Kill()
+		}
+		d.net.After(time.Second, d.Start)
+	}
+}
+
+// Dying says whether it has come to that, and the machine does not run again yet.
+func (d *Depot) Dying() bool { return d.dying }
+
+// step counts what could be the last thing that the machine does.
+func (d *Depot) step() error {
+	if d.dying {
+		return storetest.ErrPower
+	}
+	if d.left == 0 {
+		return nil
+	}
+	if d.left--; d.left > 0 {
+		return nil
+	}
+	d.dying = true
+	d.MayComplain(true) // of what is only for this instant
+	d.net.After(0, d.crash)
+	return storetest.ErrPower
+}
+
+func (d *Depot) operation(op storetest.Op) error {
+	if d.dying || op.Changes() {
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+	if d.Trouble != nil {
+		return d.Trouble(op)
+	}
+	return nil
+}
+
+func (d *Depot) statement(query string) error {
+	if d.corrupt {
+		d.corrupt = false
+		return sqlite.ResultCorrupt.ToError()
+	}
+	if d.dying || !strings.HasPrefix(query, "SELECT") {
+		return d.step()
+	}
+	return nil
+}
+
+// ---- looking in ----
+
+// Account has nodes speak for an account, which is made if there is none of that name.
+func (d *Depot) Account(name string, quota int64, nodes ...*simnet.Node) depot.Account {
+	ctx, terms := context.Background(), depot.Terms{Quota: quota, MaxLease: 31 * 24 * time.Hour}
+	id, err := d.DB.AddAccount(ctx, d.net.Now(), name, terms)
+	if errors.Is(err, depot.ErrTaken) {
+		id, err = d.DB.Named(ctx, name)
+		must(err)
+		err = d.DB.SetAccount(ctx, id, terms)
+	}
+	must(err)
+	for _, x := range nodes {
+		must(d.DB.AddKey(ctx, id, x.ID()))
+	}
+	return id
+}
+
+// State is that of a share, by the database.
+func (d *Depot) State(c *simnet.Content) depot.State {
+	fault := d.DB.Fault
+	defer func() { d.DB.Fault = fault }()
+	d.DB.Fault = nil
+	s, err := d.DB.Share(context.Background(), c.ID())
+	must(err)
+	return s.State
+}
+
+// HoldAs has an account that nobody speaks for hold a share that is here.
+func (d *Depot) HoldAs(account string, c *simnet.Content, until time.Time) {
+	_, err := d.DB.Hold(context.Background(), d.Reading().Wall, depot.Ask{Account: d.Account(account, 1e9), Request: "1", Share: c.ID(), Bytes: depot.Bytes(c.Manifest),
+		Until: until, Space: depot.Space{Free: 1 << 40}})
+	must(err)
+}
+
+// Sum is what all accounts use together, but the starter's.
+func (d *Depot) Sum() (bytes int64) {
+	all, err := d.DB.Accounts(context.Background(), d.Reading().Wall)
+	must(err)
+	for _, a := range all[1:] {
+		bytes += a.Used
+	}
+	return bytes
+}
+
+// Excuse is for a story in which it will have to complain.
+func (d *Depot) Excuse() {
+	d.excused = true
+	d.MayComplain(true)
+}
+
+// Told are the states that a share has come into, in this order.
+func (d *Depot) Told(c *simnet.Content) []depot.State { return d.told[c.ID()] }
+
+// Meta is what the database knows of itself.
+func (d *Depot) Meta() depot.Meta {
+	m, err := d.DB.Meta(context.Background())
+	must(err)
+	return m
+}
+
+// Here compares what lies on the disk with a share, byte by byte.
+func (d *Depot) Here(c *simnet.Content) error {
+	at, err := d.Disk().FS().Sub(path.Join(disk.Folder(c.ID()), "data"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Check(at), at.Close())
+}
+
+// Left are the names that there are of a share on the disk.
+func (d *Depot) Left(c *simnet.Content) (names []string) {
+	fs := d.Disk().FS()
+	var walk func(at string)
+	walk = func(at string) {
+		if _, err := fs.Lstat(at); err != nil {
+			return
+		}
+		names = append(names, at)
+		list, _ := fs.ReadDir(at)
+		for _, e := range list {
+			walk(path.Join(at, e.Name))
+		}
+	}
+	walk(disk.Folder(c.ID()))
+	walk(path.Join("going", c.ID().String()))
+	return names
+}
+
+// Copy puts a share on the disk by hand: its list of files, and its files.
+func (d *Depot) Copy(c *simnet.Content) {
+	fs, at := d.Disk().FS(), disk.Folder(c.ID())
+	for i, r := range at + "/data/" {
+		if r == '/' {
+			must(vfs.EnsureDir(fs, (at + "/data/")[:i]))
+		}
+	}
+	must(vfs.WriteFile(fs, at+"/manifest", at+"/manifest.new", c.Manifest.Bytes(), true))
+	data, err := fs.Sub(at + "/data")
+	must(err)
+	must(errors.Join(c.CopyTo(data), data.Close(), fs.SyncAll()))
+}
+
+// Spoil writes something else into one of the files beside the data of a share: its
+// "leases", "manifest" or "sources".
+func (d *Depot) Spoil(c *simnet.Content, what string) {
+	name := path.Join(disk.Folder(c.ID()), what)
+	must(vfs.WriteFile(d.Disk().FS(), name, name+".new", []byte("something else"), true))
+}
+
+// Drop removes a file of a share.
+func (d *Depot) Drop(c *simnet.Content, file string) {
+	must(d.Disk().FS().Remove(path.Join(disk.Folder(c.ID()), "data", file)))
+}
+
+// Vanish removes all of a share, and what lies beside its data.
+func (d *Depot) Vanish(c *simnet.Content) {
+	all := d.Left(c)
+	for _, name := range slices.Backward(all) {
+		must(d.Disk().FS().Remove(name))
+	}
+}
+
+// GC turns collecting on.
+func (d *Depot) GC() { must(d.DB.SetGC(context.Background(), true)) }
+
+// Unmount has the disk away, of which only the folder is left that it was mounted on; what
+// is returned mounts it again.
+func (d *Depot) Unmount() (mount func()) {
+	names := []string{"depot", "shares"}
+	for _, name := range names {
+		must(d.Disk().FS().Move(name, "away "+name))
+	}
+	return func() {
+		for _, name := range names {
+			must(d.Disk().FS().Move("away "+name, name))
+		}
+	}
+}
+
+// Rot turns a bit in one of the files of a share, and leaves no other trace.
+func (d *Depot) Rot(c *simnet.Content, rng *rand.Rand) {
+	files := c.Files()
+	name := path.Join(disk.Folder(c.ID()), "data", files[rng.IntN(len(files))])
+	f, err := d.Disk().FS().Edit(name)
+	must(err)
+	info, err := f.Stat()
+	must(err)
+	var b [1]byte
+	at := rng.Int64N(info.Size)
+	_, err = f.ReadAt(b[:], at)
+	must(err)
+	b[0] ^= 1
+	_, err = f.WriteAt(b[:], at)
+	must(errors.Join(err, f.Sync(), f.Close()))
+	d.Disk().SetMTime(name, info.MTime)
+}

@@ -1,0 +1,147 @@
+package scenarios
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/depots"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// frozen expects the clock of a depot to be believed, or not.
+func frozen(s *depots.Story, d *depots.Depot, want bool) actors.DepotStatus {
+	st, err := s.Do(d, actors.CollectNow{})
+	s.Expect(err == nil && st.Frozen == want, "the clock is not believed: %v; %v", st.Frozen, err)
+	return st
+}
+
+// ticking are scenarios of clocks: those of machines that sleep are right, those that jump
+// end no lease.
+var ticking = []*simnet.Scenario{
+	ofDepot("clock-jumps-a-year", "The clock jumps a year ahead: nothing ends until its owner has set it right and said so; then all ends when it should.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		h := s.Hold(a, d, c, 10*day)
+		s.Kept(d, c)
+		d.Excuse()
+		d.SetClock(365 * day)
+		s.Pass(2 * time.Hour)
+		frozen(s, d, true)
+		s.Pass(61 * time.Minute)
+		s.Kept(d, c)
+		holds(s, a, d, c)
+		d.SetClock(0)
+		s.Pass(2 * time.Hour)
+		frozen(s, d, true)
+		s.Do(d, actors.ClockOK{})
+		frozen(s, d, false)
+		until(s, a, d, h)
+		to(d, time.Unix(h.Expires, 0).Add(depot.Grace-time.Hour))
+		s.Do(d, actors.CollectNow{})
+		s.Pass(time.Minute)
+		s.Kept(d, c)
+		s.Sleep(time.Hour, d)
+		s.Gone(d, c)
+	}),
+	ofDepot("clock-back", "The clock goes back by some hours, which is believed and lengthens nothing, then by a month, which is not.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		s.Hold(a, d, c, 20*day)
+		s.Kept(d, c)
+		before := s.Used(a, d).At
+		d.SetClock(-6 * time.Hour)
+		s.Pass(2 * time.Hour)
+		st := frozen(s, d, false)
+		s.Expect(st.Now.Unix() == before, "the time of leases was %d, and is %d", before, st.Now.Unix())
+		d.Excuse()
+		d.SetClock(-30 * day)
+		s.Pass(2 * time.Hour)
+		st = frozen(s, d, true)
+		s.Expect(st.Now.Unix() == before, "the time of leases was %d, and is %d", before, st.Now.Unix())
+		d.Kill()
+		d.Start()
+		s.Pass(time.Minute)
+		frozen(s, d, true)
+		d.SetClock(0)
+		s.Do(d, actors.ClockOK{})
+		frozen(s, d, false)
+		s.Kept(d, c)
+	}),
+	ofDepot("a-year-ahead-for-a-month", "The clock is a year ahead for a month, over restarts: whatever is held is kept.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		d.Synced = s.Rand("synced").IntN(2) == 0
+		h := s.Hold(a, d, c, 31*day)
+		s.Kept(d, c)
+		d.Excuse()
+		d.SetClock(365 * day)
+		s.Pass(2 * time.Hour)
+		for i := range 29 {
+			if i%3 == 1 {
+				d.PowerOff()
+				d.Start()
+			}
+			s.Sleep(day-2*time.Hour, d)
+			frozen(s, d, true)
+		}
+		s.Kept(d, c)
+		holds(s, a, d, c)
+		d.SetClock(d.Ahead() - 365*day)
+		s.Do(d, actors.ClockOK{})
+		until(s, a, d, h)
+		holds(s, a, d, c)
+	}),
+	ofDepot("jumps-every-day", "The clock jumps 23 hours every day, or 11, forth or back, while the machine is on or off: what is held for a month is kept for a month.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		rng := s.Rand("jumps")
+		d.Synced = false
+		d.Excuse()
+		jump := [...]time.Duration{23 * time.Hour, 11 * time.Hour, -23 * time.Hour, -11 * time.Hour}[rng.IntN(4)]
+		off := rng.IntN(2) == 0
+		h := s.Hold(a, d, c, 31*day)
+		s.Kept(d, c)
+		for range 29 {
+			if off {
+				d.PowerOff()
+				d.SetClock(d.Ahead() + jump)
+				d.Start()
+			} else {
+				d.SetClock(d.Ahead() + jump)
+			}
+			s.Sleep(20*time.Hour, d)
+			s.Do(d, actors.CollectNow{})
+			s.Expect(d.State(c) == depot.Stable, "it is %v", d.State(c))
+		}
+		frozen(s, d, true)
+		s.Kept(d, c)
+		until(s, a, d, h)
+	}),
+	ofDepot("asleep-every-night", "A machine sleeps every night, and is off every third: its clock is believed all the time, and what is renewed every day never lapses.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		s.Hold(a, d, c, 2*day)
+		s.Kept(d, c)
+		other := s.File("film", 200_000)
+		a.Seed(other)
+		once := s.Hold(a, d, other, 10*day)
+		s.Kept(d, other)
+		for night := range 30 {
+			if night%3 == 2 {
+				d.PowerOff()
+				d.Sleep(14 * time.Hour)
+				d.Start()
+			} else {
+				d.Sleep(14 * time.Hour)
+			}
+			s.Pass(61 * time.Minute)
+			h := s.Granted(a, d, wire.Renew{Share: c.ID(), Request: s.Request(), Until: d.Reading().Wall.Add(2 * day).Unix()})
+			s.Expect(h.Expires-h.At >= int64(2*day/time.Second)-1, "a lease of %d s", h.Expires-h.At)
+			d.Sleep(9 * time.Hour)
+			frozen(s, d, false)
+			kept := time.Unix(once.Expires, 0).Add(depot.Grace)
+			if now := d.Reading().Wall; now.Before(kept) {
+				s.Expect(d.State(other) == depot.Stable, "it is %v at %v, and is to be kept until %v", d.State(other), now, kept)
+			}
+		}
+		s.Kept(d, c)
+		s.Gone(d, other)
+	}),
+}

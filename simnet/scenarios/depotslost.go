@@ -1,0 +1,288 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/depots"
+	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// complete waits until a depot has looked at all that it has since its database began.
+func complete(s *depots.Story, d *depots.Depot) {
+	s.Until("all that is on the disk is in the database", time.Hour, func() bool { return !d.Meta().CompleteSince.IsZero() })
+}
+
+// until expects a lease of a share to end when it was granted for.
+func until(s *depots.Story, x *simnet.Node, d *depots.Depot, h wire.Held) {
+	all, err := s.Holdings(x, d)
+	i := slices.IndexFunc(all, func(l wire.Holding) bool { return l.Share == h.Share })
+	s.Expect(err == nil && i >= 0 && all[i].Expires == h.Expires, "a lease ends at %d, and the depot says %+v, %v", h.Expires, all, err)
+}
+
+// losing are scenarios in which a depot loses some of what it has, and keeps its word.
+var losing = []*simnet.Scenario{
+	ofDepot("bit-rot-found-and-mended", "Bits rot in what a depot keeps: it finds that out twice, an hour apart, and fetches the pieces again.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		h := s.Hold(a, d, c, 20*day)
+		s.Kept(d, c)
+		d.Rot(c, s.Rand("rot"))
+		s.Do(d, actors.ScrubNow{})
+		s.Pass(30 * time.Minute)
+		s.Expect(d.State(c) == depot.Stable && d.Here(c) != nil, "after one look it is %v", d.State(c))
+		sent := a.Sent()
+		s.Until("it is whole again", 2*time.Hour, func() bool { return d.State(c) == depot.Stable && d.Here(c) == nil })
+		s.Expect(a.Sent()-sent < c.Bytes()*3/4, "%d bytes were sent to mend a bit of %d", a.Sent()-sent, c.Bytes())
+		until(s, a, d, h)
+		x := s.Add(simnet.NodeConfig{Name: "reader"}).Fetch(c, d.Node)
+		s.Until("it is fetched from there", time.Minute, func() bool { return over(x) })
+	}),
+	ofDepot("half-lost", "Half of the files of a share are gone, then all of it, list and all: its leases stand, and it is fetched again.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		h := s.Hold(a, d, c, 20*day)
+		s.Kept(d, c)
+		for i, f := range c.Files() {
+			if i%2 == 0 {
+				d.Drop(c, f)
+			}
+		}
+		mended := func() {
+			told := len(d.Told(c))
+			s.Do(d, actors.CrawlNow{})
+			s.Until("it is known to be damaged", 2*time.Hour, func() bool { return slices.Contains(d.Told(c)[told:], depot.Corrupt) })
+			holds(s, a, d, c)
+			s.Kept(d, c)
+			until(s, a, d, h)
+		}
+		mended()
+		d.Vanish(c)
+		d.Sleep(4 * day) // when the next cycle is due
+		mended()
+		d.Kill() // its leases lie beside it again
+		d.Lose()
+		d.Start()
+		d.Account("anna", 1e9, a)
+		complete(s, d)
+		until(s, a, d, h)
+	}),
+	ofDepot("database-lost", "The database is lost: nothing is collected until all is entered again that the disk knows, and each lease ends when it would have.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		h := s.Hold(a, d, c, 20*day)
+		s.Kept(d, c)
+		d.Kill()
+		d.Lose()
+		d.Trouble = func(op storetest.Op) error { // and the crawler cannot work yet
+			if op.Kind == "readdir" && strings.HasPrefix(op.Name, "shares") {
+				return errors.New("input/output error")
+			}
+			return nil
+		}
+		d.Start()
+		d.Excuse()
+		d.Account("anna", 1e9, a)
+		s.Pass(2 * time.Hour)
+		s.Expect(!s.Used(a, d).Complete, "it says that it knows all, and has not looked")
+		s.Expect(d.Here(c) == nil, "it is gone")
+		d.Trouble = nil
+		complete(s, d)
+		s.Expect(s.Used(a, d).Complete, "it does not say that it knows all")
+		holds(s, a, d, c)
+		until(s, a, d, h)
+		s.Kept(d, c)
+		to(d, time.Unix(h.Expires, 0).Add(2*depot.Grace))
+		s.Pass(61 * time.Minute)
+		s.Kept(d, c) // for those who did not know of it
+		holds(s, a, d)
+		d.Sleep(depot.Starter)
+		s.Gone(d, c)
+	}),
+	ofDepot("database-corrupt-in-use", "The database in use is damaged: another takes its place and is filled from the disk, while the depot goes on.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		more := s.File("film", 400_000)
+		a.Seed(more)
+		h := s.Hold(a, d, c, 20*day)
+		s.Kept(d, c)
+		d.Excuse()
+		d.Damage()
+		s.Ask(a, d, wire.Usage{})
+		s.Pass(time.Minute)
+		s.Expect(!d.Meta().GC, "the new database collects, and nobody has said so")
+		d.GC()
+		d.Account("anna", 1e9, a)
+		complete(s, d)
+		holds(s, a, d, c)
+		until(s, a, d, h)
+		s.Kept(d, c)
+		s.Hold(a, d, more, 20*day)
+		s.Kept(d, more)
+		to(d, time.Unix(h.Expires, 0).Add(2*depot.Grace))
+		s.Pass(61 * time.Minute)
+		s.Kept(d, c)
+		s.Gone(d, more) // which nobody found
+	}),
+	ofDepot("restored-from-an-old-backup", "The database is set back by days: what was promised or prolonged since stands, and nothing of it is removed.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		b := s.Add(simnet.NodeConfig{Name: "bert"})
+		d.Account("bert", 1e9, b)
+		var more []*simnet.Content
+		for i := range 3 {
+			more = append(more, s.File(fmt.Sprint("film", i), 200_000))
+			a.Seed(more[i])
+		}
+		s.Hold(a, d, c, 2*day)
+		s.Hold(a, d, more[0], 2*day)
+		s.Hold(a, d, more[2], 2*day)
+		s.Kept(d, c, more[0], more[2])
+		backup := d.Backup()
+		renewed := s.Granted(a, d, wire.Renew{Share: c.ID(), Request: s.Request(), Until: d.Reading().Wall.Add(25 * day).Unix()})
+		others := s.Hold(b, d, more[0], 25*day)
+		s.Hold(a, d, more[1], 25*day)
+		s.Release(a, d, more[2])
+		s.Kept(d, more[1])
+		s.Gone(d, more[2])
+		d.Kill()
+		d.Restore(backup)
+		d.Sleep(10 * day)
+		d.Start()
+		s.Pass(3 * time.Hour)
+		complete(s, d)
+		s.Kept(d, c, more[0], more[1])
+		until(s, a, d, renewed)
+		until(s, b, d, others)
+		holds(s, a, d, c, more[1])
+		s.Gone(d, more[2])
+	}),
+	ofDepot("disk-not-mounted", "The depot's disk is away for days: nothing is removed, damaged or promised meanwhile, and then all is as it was.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		old := s.File("film", 200_000)
+		a.Seed(old)
+		h := s.Hold(a, d, c, 20*day)
+		ends := s.Hold(a, d, old, 2*day)
+		s.Kept(d, c, old)
+		d.Excuse()
+		mount := d.Unmount()
+		for range 5 {
+			s.Do(d, actors.CrawlNow{})
+			s.Do(d, actors.ScrubNow{})
+			s.Sleep(day, d)
+			s.Refused(a, d, depot.Away, s.HoldOf(d, s.File("new", 100_000), day))
+		}
+		if s.Rand("restart").IntN(2) == 0 {
+			d.Kill()
+			d.Start()
+			s.Pass(10 * time.Minute)
+			s.Refused(a, d, depot.Away, s.HoldOf(d, s.File("new", 100_000), day))
+			d.Excuse()
+		}
+		mount()
+		s.Pass(2 * time.Minute)
+		s.Expect(d.Here(c) == nil && d.State(c) == depot.Stable, "it is %v, %v", d.State(c), d.Here(c))
+		until(s, a, d, h)
+		s.Expect(ends.Expires < d.Reading().Wall.Unix(), "too early")
+		s.Pass(61 * time.Minute)
+		s.Gone(d, old)
+		s.Kept(d, c)
+	}),
+	ofDepot("hand-copied-share", "Somebody copies a share into the depot's folder: it is found, read, served, and kept for two months.", func(s *depots.Story) {
+		d, _, _ := pair(s)
+		c, half := s.Folder("album", 3, 200_000), s.Folder("half", 4, 200_000)
+		b := s.Add(simnet.NodeConfig{Name: "reader"})
+		s.Pass(time.Minute)
+		d.Copy(c)
+		d.Copy(half)
+		d.Drop(half, half.Files()[1])
+		d.Sleep(4 * day)
+		s.Pass(time.Hour)
+		s.Kept(d, c)
+		f := b.Fetch(c, d.Node)
+		s.Until("it is fetched from there", time.Minute, func() bool { return over(f) })
+		s.Expect(d.State(half) == depot.Coming, "of which a part was copied is %v", d.State(half))
+		d.Sleep(depot.Starter - 2*day)
+		s.Pass(61 * time.Minute)
+		s.Kept(d, c)
+		d.Sleep(4 * day)
+		s.Gone(d, c)
+		s.Gone(d, half)
+	}),
+	ofDepot("crawler-meets-a-poisoned-share", "What lies beside some shares is garbage: the crawler says so, goes on to the others, and removes nothing that it cannot read.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		d.Excuse()
+		var all []*simnet.Content
+		for i := range 6 {
+			all = append(all, s.File(fmt.Sprint("film", i), 100_000))
+			a.Seed(all[i])
+			s.Hold(a, d, all[i], 4*day)
+		}
+		s.Hold(a, d, c, 30*day)
+		s.Kept(d, append(all, c)...)
+		d.Spoil(all[1], "leases")
+		d.Spoil(all[4], "leases")
+		d.Sleep(4 * day)
+		s.Pass(time.Hour)
+		st, err := s.Do(d, actors.DepotQuery{})
+		s.Expect(err == nil && st.Crawl.Done && st.Crawl.Report.Examined == 7 && st.Crawl.Report.Failed == 2, "%+v, %v", st.Crawl, err)
+		s.Sleep(2*day, d)
+		for i, x := range all {
+			if i == 1 || i == 4 {
+				s.Expect(d.Here(x) == nil, "its leases cannot be read, and it is gone")
+			} else {
+				s.Gone(d, x)
+			}
+		}
+		s.Kept(d, c)
+	}),
+	ofDepot("two-depots-in-one-folder", "Two programs are given one folder: the second does nothing, and takes over when the first is gone, with all its leases.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		h := s.Hold(a, d, c, 20*day)
+		s.Kept(d, c)
+		other := depots.New(s.Net, depots.Config{Name: "other", Folder: d})
+		other.Account("anna", 1e9, a)
+		s.Pass(3 * time.Hour)
+		s.Refused(a, other, depot.Away, s.HoldOf(other, c, day))
+		st, err := s.Do(other, actors.CrawlNow{})
+		s.Expect(err == nil && strings.Contains(st.Trouble, "another process"), "%+v, %v", st, err)
+		s.Kept(d, c)
+		holds(s, a, d, c)
+		d.Stop()
+		s.Pass(2 * time.Minute)
+		complete(s, other)
+		until(s, a, other, h)
+		s.Expect(d.Here(c) == nil && other.State(c) == depot.Stable, "it is %v, %v", other.State(c), d.Here(c))
+	}),
+	ofDepot("killed-in-every-edge", "The depot is killed, or its power goes, at any step of a share's whole life: each promise holds, and in the end nothing is left.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		rng := s.Rand("crash")
+		crash := func(within int) { d.CrashIn(1+rng.IntN(within), rng.IntN(2) == 0) }
+		crash(40)
+		again(s, d, a, s.HoldOf(d, c, 20*day)) // NONE to COMING
+		crash(60)
+		s.Pass(time.Minute)
+		s.Kept(d, c) // to STABLE
+		d.Rot(c, rng)
+		s.Do(d, actors.ScrubNow{})
+		s.Pass(50 * time.Minute)
+		crash(20) // STABLE to CORRUPT, and back
+		s.Pass(time.Hour)
+		s.Do(d, actors.ScrubNow{})
+		s.Until("it is whole again", 4*time.Hour, func() bool { return d.State(c) == depot.Stable && d.Here(c) == nil })
+		s.Pass(time.Minute)
+		crash(20)
+		again(s, d, a, wire.Renew{Share: c.ID(), Request: s.Request(), Until: d.Reading().Wall.Add(25 * day).Unix()})
+		d.Sleep(24 * day)
+		s.Pass(61 * time.Minute)
+		s.Kept(d, c)
+		holds(s, a, d, c)
+		d.Sleep(3 * day)
+		crash(30) // to GOING, and NONE
+		s.Pass(61 * time.Minute)
+		s.Gone(d, c)
+		holds(s, a, d)
+	}),
+}
