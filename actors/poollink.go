@@ -30,11 +30,11 @@ func (f *fetchPool) dial(ctx actor.Context) {
 	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
 }
 
-// also notes where else the source may be, which is where it is tried next.
+// also notes where else the source may be. If it waits to be dialled again, that is done
+// there, and now.
 func (f *fetchPool) also(a peers.Addr) {
-	if f.at.Also(a) {
+	if f.at.Also(a) && f.core.Elsewhere(f.s.Now()) {
 		f.nowhere = len(f.at) - 1
-		f.core.Elsewhere(f.s.Now())
 	}
 }
 

@@ -246,11 +246,12 @@ func (p *Pool) Lost(err error, now time.Time) {
 }
 
 // Elsewhere says that the source may be somewhere else: if it could not be reached, or was
-// lost, it is dialled now.
-func (p *Pool) Elsewhere(now time.Time) {
+// lost, it is dialled now, and dials is true.
+func (p *Pool) Elsewhere(now time.Time) (dials bool) {
 	if p.now = now; p.state == Waiting {
 		p.until = now
 	}
+	return p.state == Waiting
 }
 
 // Stop ends the pool for a reason. Everything is returned.

@@ -276,14 +276,12 @@ func TestSuccessResetsTheRedial(t *testing.T) {
 
 func TestWhoMayBeElsewhereIsDialledNow(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
-	h.p.Elsewhere(h.now)
-	if todo := h.next(); todo.Dial || todo.Close {
+	if dials, todo := h.p.Elsewhere(h.now), h.next(); dials || todo.Dial || todo.Close {
 		t.Fatal("a link that stands is given up")
 	}
 	h.p.Lost(peers.ErrUnreachable, h.now)
 	h.next()
-	h.p.Elsewhere(h.now)
-	if !h.next().Dial {
+	if !h.p.Elsewhere(h.now) || !h.next().Dial {
 		t.Error("it waits")
 	}
 }
