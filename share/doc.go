@@ -25,9 +25,9 @@
 //   - piece lease: the right of one source to deliver one piece, for a bounded
 //     time. Minutes, in memory; package leasemgr.
 //   - storage lease: an account's claim that a depot keeps a share until a
-//     date. Days, on disk; not built yet.
+//     date. Days, on disk; package leasedb.
 //   - round: a period in which at most one node of a fleet does a piece of
-//     work; not built yet.
+//     work; package rounds.
 //   - token: the fencing number of a piece lease: it only grows, so a late
 //     holder is recognised. [Token]
 //   - transfer: the fetching of one share on one node, from start to verified
@@ -41,7 +41,7 @@
 //	    piece: its proof, the values of its blocks, which fold to the piece's value
 //	      block: its bytes, which hash to the block's value
 //
-// So whoever has the share ID believes nobody: each step down is checked
+// So whoever has the share ID need not trust anybody: each step down is checked
 // against the step above, and 64 KiB are enough to catch a liar.
 //
 // Every byte format here is written down in docs/formats.md, sections 1 to 5.
