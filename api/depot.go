@@ -37,10 +37,19 @@ type Depot struct {
 	Free       int64     `json:"free_bytes" doc:"-1 if it is not known"`
 	Arriving   int       `json:"arriving" doc:"shares that are being fetched, or wait for that"`
 	Suspect    int64     `json:"suspect" doc:"shares that were seen damaged once, and are looked at again before it is believed"`
+	States     []Kept    `json:"states" doc:"what is kept, by state"`
 	Crawl      Crawl     `json:"crawl"`
+	Next       time.Time `json:"next,omitzero" doc:"when the crawler begins its next cycle, if this one is done"`
 	Left       int64     `json:"left_seconds" doc:"of the crawler's cycle; 0: not known, or it is done"`
 	ScrubCycle int64     `json:"scrub_cycle" doc:"the reading of all shares, counted from 1"`
 	Scrubbed   int       `json:"scrubbed" doc:"shares that were read in it"`
+}
+
+// Kept is the shares of a depot that are in one state.
+type Kept struct {
+	State  string `json:"state" enum:"coming,stable,corrupt,going"`
+	Shares int64  `json:"shares"`
+	Bytes  int64  `json:"bytes"`
 }
 
 // Crawl is what the crawler saw in a cycle.

@@ -61,6 +61,7 @@ type Status struct {
 	FreeBytes int64     `json:"free_bytes" doc:"on the disk of the folder that shares are put into; -1 if it is not known"`
 	Limits    Limits    `json:"limits"`
 	Fleet     bool      `json:"fleet" doc:"it belongs to a fleet"`
+	Depot     bool      `json:"depot" doc:"it keeps shares for accounts"`
 	Warnings  []string  `json:"warnings" doc:"sentences on what its owner should know"`
 }
 

@@ -28,7 +28,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
 		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into), Fleet: d.member != nil}
-	s.Relays = d.relays()
+	s.Relays, s.Depot = d.relays(), d.lender != nil
 	children, err := d.node.Children(ctx)
 	if err != nil {
 		return s, err

@@ -160,6 +160,16 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 	if n, err := d.lender.root.Free(); err == nil {
 		v.Free = n
 	}
+	if v.Crawl.Done {
+		v.Next = s.Crawl.Rest
+	}
+	states, err := d.lender.db.States(ctx)
+	for _, state := range []depot.State{depot.Coming, depot.Stable, depot.Corrupt, depot.Going} {
+		v.States = append(v.States, api.Kept{State: state.String(), Shares: states[state].Shares, Bytes: states[state].Bytes})
+	}
+	if err != nil {
+		return v, err
+	}
 	return v, nil
 }
 

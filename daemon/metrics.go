@@ -47,9 +47,9 @@ var (
 )
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
+	for _, d := range append([]*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
 		descScores, descFlight, descBuffers, descLeases, descWaiting, descLimit, descFree, descStart,
-		descHolds, descHoldsLate, descHoldEnds, descVisits} {
+		descHolds, descHoldsLate, descHoldEnds, descVisits}, depotDescs...) {
 		out <- d
 	}
 }
@@ -95,6 +95,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		holdMetrics(gauge, l)
 	}
 	c.entries(gauge, out)
+	c.depot(ctx, gauge, out)
 }
 
 func holdMetrics(gauge func(*prometheus.Desc, float64, ...string), l fetcher.HoldList) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -46,7 +48,7 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 
 // Alerts and dashboards ask for figures that there are.
 func TestWhatIsAskedForIsTold(t *testing.T) {
-	text := scraped(t, begun(t, t.TempDir()))
+	text := scraped(t, begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") }))
 	for _, at := range []string{"../deploy/prometheus/alerts.yml", "../deploy/grafana/node.json"} {
 		b, err := os.ReadFile(at)
 		must(t, err)
@@ -59,6 +61,30 @@ func TestWhatIsAskedForIsTold(t *testing.T) {
 				t.Errorf("%s: nobody tells %s", at, name)
 			}
 		}
+	}
+}
+
+// A depot's figures say what it keeps, and name no account.
+func TestADepotTellsItsFigures(t *testing.T) {
+	d := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	const peer = "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
+	_, err := d.AddAccount(t.Context(), api.AddAccount{Name: "zebra", Key: peer, Quota: 1_000_000})
+	must(t, err)
+	id, err := d.lender.db.Named(t.Context(), "zebra")
+	must(t, err)
+	now := time.Now()
+	_, err = d.lender.db.Hold(t.Context(), now, depot.Ask{Account: id, Request: "r", Share: share.IDOf([]byte("x")), Bytes: 800_000, Until: now.Add(time.Hour), Space: depot.Space{Free: 1 << 30}})
+	must(t, err)
+	text := scraped(t, d)
+	for _, line := range []string{`fetcher_depot_shares{state="coming"} 1`, `fetcher_depot_bytes{state="coming"} 800000`, `fetcher_depot_shares{state="stable"} 0`, "fetcher_depot_leased_bytes 800000",
+		"fetcher_depot_quota_bytes 1e+06", `fetcher_depot_account_quota_used_bucket{le="0.75"} 0`, `fetcher_depot_account_quota_used_bucket{le="0.9"} 1`, `fetcher_depot_is{how="away"} 0`,
+		`fetcher_depot_is{how="collecting"} 0`, "fetcher_depot_share_age_weeks_bucket"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no line %q in\n%s", line, text)
+		}
+	}
+	if strings.Contains(text, "zebra") || strings.Contains(text, peer) {
+		t.Error("an account is a label")
 	}
 }
 

@@ -128,6 +128,9 @@ type Kept struct {
 	Struck bool      // the last look found it damaged
 }
 
+// A Tally counts shares, and the bytes that they take.
+type Tally struct{ Shares, Bytes int64 }
+
 // OnDisk is what a look at a share on the disk found.
 type OnDisk struct {
 	Gone     bool            // not even its folder is there

@@ -235,3 +235,15 @@ func (d *DB) leases(ctx context.Context, now time.Time, query string, args ...an
 	})
 	return out, err
 }
+
+// States are how many shares are in each state, and their bytes.
+func (d *DB) States(ctx context.Context) (out map[depot.State]depot.Tally, err error) {
+	err = d.read(ctx, time.Time{}, func(t *tx) error {
+		out = map[depot.State]depot.Tally{depot.Coming: {}, depot.Stable: {}, depot.Corrupt: {}, depot.Going: {}}
+		return t.rows(`SELECT state, count(*), sum(bytes) FROM shares GROUP BY state`, func(s *sqlite.Stmt) error {
+			out[depot.State(s.ColumnInt64(0))] = depot.Tally{Shares: s.ColumnInt64(1), Bytes: s.ColumnInt64(2)}
+			return nil
+		})
+	})
+	return out, err
+}

@@ -158,12 +158,14 @@ func (a depots) printDepot(d api.Depot) error {
 	a.out.write("depot", d)
 	var b strings.Builder
 	fmt.Fprintf(&b, "folder    %s\n", d.Dir)
-	fmt.Fprintf(&b, "arriving  %s\n", words.Count(d.Arriving, "share"))
+	for _, x := range d.States {
+		fmt.Fprintf(&b, "%-9s %s, %s\n", x.State, words.Count(int(x.Shares), "share"), share.Size(x.Bytes))
+	}
 	if d.Free >= 0 {
 		fmt.Fprintf(&b, "free      %s, of which %s stay free\n", share.Size(d.Free), share.Size(d.Reserve))
 	}
 	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed", "off: nothing is removed"))
-	fmt.Fprintf(&b, "cycle     %d, %s\n", d.Crawl.Cycle, either(d.Crawl.Done, "done", "under way"))
+	fmt.Fprintf(&b, "cycle     %d, %s\n", d.Crawl.Cycle, cycleText(d))
 	b.WriteString(crawlText(d.Crawl))
 	fmt.Fprintf(&b, "scrub     cycle %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
 	if d.Suspect > 0 {
@@ -179,6 +181,17 @@ func (a depots) printDepot(d api.Depot) error {
 		fmt.Fprintf(&b, "it waits: %s\n", printable(d.Trouble))
 	}
 	return a.print(b.String())
+}
+
+// cycleText is how the crawler's cycle stands.
+func cycleText(d api.Depot) string {
+	switch {
+	case d.Crawl.Done:
+		return "done; the next begins " + d.Next.Local().Format(minutes)
+	case d.Left > 0:
+		return "under way, some " + words.Duration(time.Duration(d.Left)*time.Second) + " more"
+	}
+	return "under way"
 }
 
 // ---- accounts and leases ----

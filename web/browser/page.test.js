@@ -162,6 +162,26 @@ test('a fleet: add, watch, remove', { timeout: 120000 }, async () => {
   await text(page, 'Nothing was added to the fleet yet');
 });
 
+test('a depot: what it keeps, for whom, and what could go', { timeout: 120000 }, async () => {
+  const keeper = await startNode('keeper', '--http', '127.0.0.1:0', '--log-level', 'warn', '--depot', join(top, 'kept'), '--depot-reserve', '1M');
+  command(keeper, 'depot', 'account', 'add', command(origin, 'id').split('\n')[0].trim(), '--name', 'origin', '--quota', '100M');
+  const src = join(top, 'src', 'kept.bin');
+  writeFileSync(src, randomBytes(1 << 20));
+  const to = JSON.parse(command(keeper, 'node', 'status', '--json').split('\n').find((l) => l.includes('"type":"node"'))).addrs[0];
+  command(origin, 'hold', src, '--on', to, '--wait');
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  const at = await pageOf(keeper);
+  await page.goto(at);
+  await page.waitForSelector('#depot:not([hidden])');
+  await page.goto(at.split('#')[0] + '#/depot');
+  await text(page, 'stable\t1\t1.06 MB');
+  await text(page, '1.06 MB\t100 MB\t31 d');
+  await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'What would be removed now?').click());
+  await text(page, 'Removing would free 0 B, of 0 shares.');
+  await look(page, 'depot');
+});
+
 test('without a token nothing is shown', { timeout: 60000 }, async () => {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();

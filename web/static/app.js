@@ -238,6 +238,40 @@ async function fleet() {
   });
 }
 
+// ---- the depot ----
+
+function table(caption, heads, rows) {
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption }, h('table', {}, h('caption', {}, caption),
+    h('thead', {}, h('tr', {}, ...heads.map((x) => h('th', { scope: 'col' }, x)))), h('tbody', {}, ...rows.map((r) => h('tr', {}, ...r.map((x) => h('td', {}, x)))))));
+}
+
+function depotFacts(d) {
+  const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
+  const c = d.crawl;
+  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not believed, so nothing expires. If it is right: fetcher depot clock ok') : '',
+    d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
+    table('Shares by state', ['State', 'Shares', 'Size'], d.states.map((s) => [s.state, s.shares, size(s.bytes)])),
+    h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : `${size(d.free_bytes)}, of which ${size(d.reserve)} stay free`), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
+      ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, some ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
+      ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
+      ...row('Ages', c.weeks.map((n, i) => (n ? `${n} of ${i === c.weeks.length - 1 ? `${i} weeks or more` : some(i + 1, 'week') + ' at most'}` : '')).filter(Boolean).join(', ') || 'nothing was seen yet'),
+      ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${d.gc ? 'they are removed' : 'they stay, as removing is off'}`))];
+}
+
+async function depot() {
+  const body = h('div', {}), would = h('p', { role: 'status' });
+  main.replaceChildren(h('h2', {}, 'Depot'), body, h('div', { class: 'tools' }, h('button', { onclick: act(async () => {
+    const r = await api.get('/v1/depot/rehearsal');
+    would.textContent = `Removing would free ${size(r.removable_bytes)}, of ${some(r.removable, 'share')}.`;
+  }) }, 'What would be removed now?')), would);
+  view = act(async () => {
+    const [d, accounts] = await Promise.all([api.get('/v1/depot'), api.get('/v1/depot/accounts')]);
+    if (shown !== '#/depot') return;
+    body.replaceChildren(...depotFacts(d), table('Accounts', ['Account', 'Used', 'Quota', 'Longest lease'], accounts.items.map((a) => [
+      h('div', {}, a.name.length > 24 ? short(a.name) : a.name, h('progress', { max: a.quota || 1, value: a.quota ? Math.min(a.used, a.quota) : 0, 'aria-label': 'Quota used by ' + a.name })), size(a.used), a.quota ? size(a.quota) : 'none', a.max_lease_seconds ? `${Math.round(a.max_lease_seconds / 86400)} d` : 'none'])));
+  });
+}
+
 // ---- the node ----
 
 async function node() {
@@ -267,7 +301,7 @@ function route() {
     if (a.getAttribute('href') === '#/' + (what === 'entry' ? '' : what === 'peer' ? 'peers' : what || '')) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
   }
   view = () => {};
-  ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), fleet, node }[what] || catalog)();
+  ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), fleet, depot, node }[what] || catalog)();
   view();
 }
 
@@ -275,6 +309,7 @@ async function summary() {
   try {
     const s = await api.get('/v1/node');
     document.getElementById('fleet').hidden = !s.fleet;
+    document.getElementById('depot').hidden = !s.depot;
     status.textContent = `${some(s.entries, 'entry', 'entries')}, ${s.fetching} being fetched at ${size(s.rate)}/s, ${some(s.children, 'peer fetches', 'peers fetch')} from here`;
   } catch (e) { if (e.status !== 401) status.textContent = e.message; }
 }

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	descKept      = desc("depot_shares", "Shares that the depot keeps, by state.", "state")
+	descKeptBytes = desc("depot_bytes", "Bytes of the shares that the depot keeps, by state.", "state")
+	descAges      = desc("depot_share_age_weeks", "Weeks since the shares came into their state, of those that the crawler has seen in its cycle.")
+	descExpired   = desc("depot_expired_bytes", "Bytes of shares that nobody holds any more, of those that the crawler has seen in its cycle.")
+	descUnseen    = desc("depot_failed_shares", "Shares that the crawler could not look at in its cycle.")
+	descLeft      = desc("depot_crawl_left_seconds", "How much longer the crawler's cycle takes; 0: not known, or it is done.")
+	descNext      = desc("depot_crawl_next_time_seconds", "When the crawler begins its next cycle, in seconds since 1970; 0 while one is under way.")
+	descSuspect   = desc("depot_suspect_shares", "Shares that were seen damaged once.")
+	descQuotas    = desc("depot_account_quota_used", "Accounts by the part of their quota that is used.")
+	descUsed      = desc("depot_leased_bytes", "Bytes of the live leases of all accounts.")
+	descQuota     = desc("depot_quota_bytes", "The quotas of all accounts, in bytes.")
+	descDepotFree = desc("depot_free_bytes", "Free bytes on the depot's disk, less what stays free; -1 if not known.")
+	descIs        = desc("depot_is", "1 if the depot is so: away (its disk cannot be used), frozen (its clock is not believed), complete (all of the disk was seen), collecting (gc is on).", "how")
+)
+
+var depotDescs = []*prometheus.Desc{descKept, descKeptBytes, descAges, descExpired, descUnseen, descLeft, descNext, descSuspect, descQuotas, descUsed, descQuota, descDepotFree, descIs}
+
+// quotaBuckets are parts of a quota.
+var quotaBuckets = []float64{0, 0.25, 0.5, 0.75, 0.9, 1}
+
+// depot tells how the node's depot stands, if it has one. Accounts are a histogram, so that
+// their number does not show in that of the series.
+func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
+	if c.d.lender == nil {
+		return
+	}
+	d, err := c.d.Depot(ctx)
+	if err != nil {
+		return
+	}
+	for _, x := range d.States {
+		gauge(descKept, float64(x.Shares), x.State)
+		gauge(descKeptBytes, float64(x.Bytes), x.State)
+	}
+	gauge(descExpired, float64(d.Crawl.ExpiredBytes))
+	gauge(descUnseen, float64(d.Crawl.Failed))
+	gauge(descLeft, float64(d.Left))
+	next := 0.0
+	if !d.Next.IsZero() {
+		next = float64(d.Next.Unix())
+	}
+	gauge(descNext, next)
+	gauge(descSuspect, float64(d.Suspect))
+	gauge(descDepotFree, float64(max(d.Free-d.Reserve, -1)))
+	for how, is := range map[string]bool{"away": d.Trouble != "", "frozen": d.Frozen, "complete": d.Complete, "collecting": d.GC} {
+		v := 0.0
+		if is {
+			v = 1
+		}
+		gauge(descIs, v, how)
+	}
+	weeks, seen, sum := map[float64]uint64{}, uint64(0), 0.0
+	for w, n := range d.Crawl.Weeks {
+		seen, sum = seen+uint64(n), sum+float64(w*n)
+		if w < len(d.Crawl.Weeks)-1 { // the last has no end
+			weeks[float64(w+1)] = seen
+		}
+	}
+	out <- prometheus.MustNewConstHistogram(descAges, seen, sum, weeks)
+	c.accounts(ctx, gauge, out)
+}
+
+func (c collector) accounts(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
+	all, err := c.d.Accounts(ctx)
+	if err != nil {
+		return
+	}
+	var used, quota, parts float64
+	var n uint64
+	buckets := map[float64]uint64{}
+	for _, b := range quotaBuckets {
+		buckets[b] = 0
+	}
+	for _, a := range all {
+		used, quota = used+float64(a.Used), quota+float64(a.Quota)
+		if a.Quota == 0 {
+			continue
+		}
+		part := float64(a.Used) / float64(a.Quota)
+		n, parts = n+1, parts+part
+		for _, b := range quotaBuckets {
+			if part <= b {
+				buckets[b]++
+			}
+		}
+	}
+	gauge(descUsed, used)
+	gauge(descQuota, quota)
+	out <- prometheus.MustNewConstHistogram(descQuotas, n, parts, buckets)
+}
