@@ -1,0 +1,170 @@
+package depots
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// model says who may rely on which share until when, in the plainest way: by what accounts
+// were told, and the time. Histories compare the whole depot with it.
+type model struct {
+	now    time.Time // by the depot's clock
+	leases map[mHeld]*mLease
+	names  map[mName]*mNamed
+	lapsed map[*simnet.Content]time.Time // the end of the last lease that expired
+	quota  map[string]int64
+}
+
+type mHeld struct {
+	account string
+	c       *simnet.Content
+}
+
+type mLease struct {
+	until time.Time
+	own   bool // asked for itself, not by a name
+}
+
+type mName struct{ account, name string }
+
+type mNamed struct{ share, next *simnet.Content }
+
+func newModel() *model {
+	return &model{leases: map[mHeld]*mLease{}, names: map[mName]*mNamed{}, lapsed: map[*simnet.Content]time.Time{}, quota: map[string]int64{}}
+}
+
+// tick lets time pass: what expires is over at its second.
+func (m *model) tick(now time.Time) {
+	if now.After(m.now) {
+		m.now = now
+	}
+	for h, l := range m.leases {
+		if !m.now.Before(l.until) {
+			if l.until.After(m.lapsed[h.c]) {
+				m.lapsed[h.c] = l.until
+			}
+			m.end(h)
+		}
+	}
+}
+
+func (m *model) end(h mHeld) {
+	delete(m.leases, h)
+	for k, n := range m.names {
+		if k.account != h.account {
+			continue
+		}
+		if n.share == h.c {
+			n.share = nil
+		}
+		if n.next == h.c {
+			n.next = nil
+		}
+		if *n == (mNamed{}) {
+			delete(m.names, k)
+		}
+	}
+}
+
+func (m *model) used(account string) (n int64) {
+	for h := range m.leases {
+		if h.account == account {
+			n += depot.Bytes(h.c.Manifest)
+		}
+	}
+	return n
+}
+
+// held says whether anybody holds a share, and relied whether anybody may rely on it: the
+// grace counts.
+func (m *model) held(c *simnet.Content) bool {
+	for h := range m.leases {
+		if h.c == c {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) relied(c *simnet.Content) bool {
+	end, ok := m.lapsed[c]
+	return m.held(c) || ok && m.now.Before(end.Add(depot.Grace))
+}
+
+const longest = 31 * 24 * time.Hour
+
+// hold is what is to be answered to a Hold at a time: 0, and the end of the lease, or why
+// not. It happens.
+func (m *model) hold(account string, c *simnet.Content, q wire.Hold) (time.Time, depot.Reason) {
+	k := mName{account, q.Name}
+	n := m.names[k]
+	if n == nil {
+		n = &mNamed{}
+	}
+	if q.Name != "" && (idOf(n.share) != q.Expect || idOf(n.next) != q.Supersedes && n.next != c) {
+		return time.Time{}, depot.NameMoved
+	}
+	h := mHeld{account, c}
+	l := m.leases[h]
+	if l == nil && m.used(account)+q.Bytes > m.quota[account] {
+		return time.Time{}, depot.OverQuota
+	}
+	if l == nil {
+		l = &mLease{}
+		m.leases[h] = l
+	}
+	l.until, l.own = m.until(l, q.Until), l.own || q.Name == ""
+	if q.Name != "" {
+		old := n.next
+		m.names[k], n.next = n, c
+		if old != c {
+			m.drop(mHeld{account, old})
+		}
+		if n.share == c {
+			n.next = nil
+		}
+	}
+	return l.until, 0
+}
+
+func (m *model) until(l *mLease, asked int64) time.Time {
+	until := time.Unix(asked, 0)
+	if most := m.now.Add(longest); until.After(most) {
+		until = most
+	}
+	if l.until.After(until) {
+		return l.until
+	}
+	return until
+}
+
+// drop ends a lease that neither the account itself nor a name needs.
+func (m *model) drop(h mHeld) {
+	for k, n := range m.names {
+		if k.account == h.account && (n.share == h.c || n.next == h.c) {
+			return
+		}
+	}
+	if l := m.leases[h]; l != nil && !l.own {
+		m.end(h)
+	}
+}
+
+// arrived moves the names that waited for a share which is STABLE.
+func (m *model) arrived(c *simnet.Content) {
+	for k, n := range m.names {
+		if n.next == c {
+			old := n.share
+			n.share, n.next = c, nil
+			if old != nil {
+				m.drop(mHeld{k.account, old})
+			}
+		}
+	}
+}
+
+// gone forgets a share that nobody relied on.
+func (m *model) gone(c *simnet.Content) { delete(m.lapsed, c) }
