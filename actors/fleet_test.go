@@ -457,8 +457,8 @@ func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
 // everything, and what came in more than once is bounded by what was in flight
 // each time that something happened.
 func TestAFleetSurvivesWhateverHappens(t *testing.T) {
-	seeds := 12
-	if testing.Short() || rig.Raced {
+	seeds := rig.Most(12, 4)
+	if rig.Raced {
 		seeds = 3
 	}
 	for seed := range uint64(seeds) {
@@ -516,11 +516,11 @@ func TestAFleetSurvivesWhateverHappens(t *testing.T) {
 // The LeaseManager's wake-up goes straight to a pool, and its refusal through the
 // leaseClient. If the first overtakes the second, the pool must ask again.
 func TestAWakeUpMayOvertakeARefusal(t *testing.T) {
-	seeds := uint64(20)
+	seeds := rig.Most(20, 5)
 	if rig.Raced {
 		seeds = 3
 	}
-	for seed := range seeds {
+	for seed := range uint64(seeds) {
 		f := newFleet(t, seed, 8<<20, 2, 4e6)
 		f.coordinate(f.members...)
 		f.join(f.seat)

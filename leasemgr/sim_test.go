@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -294,7 +295,7 @@ func (s *sim) run(every int) {
 }
 
 // TestTransferWithChurn is whole transfers from hundreds of sources that come and
-// go, freeze and lie; with -long of a million pieces from a thousand sources, and
+// go, freeze and lie; with LONG=1 of a million pieces from a thousand sources, and
 // from a hundred thousand sources.
 func TestTransferWithChurn(t *testing.T) {
 	for _, c := range []struct {
@@ -308,8 +309,8 @@ func TestTransferWithChurn(t *testing.T) {
 		{100_000, 100_000, true},
 	} {
 		t.Run(fmt.Sprintf("%d pieces, %d sources", c.pieces, c.sources), func(t *testing.T) {
-			if c.long && !*long {
-				t.Skip("only with -long")
+			if c.long {
+				testrig.OnlyLong(t)
 			}
 			real := time.Now()
 			s := newSim(t, c.pieces, c.sources, 1)

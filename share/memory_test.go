@@ -2,7 +2,6 @@ package share
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"iter"
 	"runtime"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/piecelease/fetcher/internal/rig"
 )
-
-var long = flag.Bool("long", false, "also read the largest manifests of all kinds")
 
 // allocated is the bytes that f allocates in all.
 func allocated(f func()) int {
@@ -68,7 +65,7 @@ func TestAManifestIsReadWithinItsBudget(t *testing.T) {
 		{"files", 950_000, smallFile},
 		{"links", 1_900_000, nextLink},
 	} {
-		if !*long {
+		if !rig.Long {
 			c.n /= 10
 		}
 		if rig.Raced {

@@ -24,7 +24,7 @@ func noted(t *testing.T) rig {
 func TestEachKillIsSurvived(t *testing.T) {
 	t.Parallel()
 	r := noted(t)
-	for n := 0; ; n++ {
+	for n := 0; ; n += stride {
 		d := storetest.New(1 << 30)
 		fault, count := nth(n, storetest.Op.Changes, storetest.ErrPower)
 		d.Fault = func(op storetest.Op) error {
@@ -81,7 +81,7 @@ func TestAFaultIsRememberedOverAKill(t *testing.T) {
 	t.Parallel()
 	r := noted(t)
 	for _, noSyncAll := range []bool{true, false} {
-		for n := 0; ; n++ {
+		for n := 0; ; n += stride {
 			d := storetest.New(1 << 30)
 			d.NoSyncAll = noSyncAll
 			fault, count := nth(n, storetest.Op.Changes, errDisk)

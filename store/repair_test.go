@@ -343,7 +343,7 @@ func TestRepairsSurviveKillsAndPowerCuts(t *testing.T) {
 	old["big"], old["right"] = right["big"][:share.MinPiece]+strings.Repeat("x", 1000), right["right"]
 	r := newRig(t, right)
 	for _, parity := range []int{0, 1} {
-		for n := 0; ; n++ {
+		for n := 0; ; n += stride {
 			d := storetest.New(1 << 30)
 			old.fill(t, d.FS(), "stuff")
 			if err := d.FS().SyncAll(); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -607,7 +608,7 @@ func (r rig) checkKept(d vfs.FS, durable int) error {
 
 func TestEachFaultOfAPartIsOvercome(t *testing.T) {
 	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
-		for n := 0; ; n++ {
+		for n := 0; ; n += stride {
 			d := storetest.New(1 << 30)
 			d.NoSyncAll = noSyncAll
 			fault, count := nth(n, storetest.Op.Changes, errDisk)
@@ -634,7 +635,7 @@ func TestEachFaultOfAPartIsOvercome(t *testing.T) {
 
 func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
 	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
-		for n, seed := 0, uint64(0); ; n++ {
+		for n, seed := 0, uint64(0); ; n += stride {
 			d := storetest.New(1 << 30)
 			d.NoSyncAll = noSyncAll
 			fault, count := nth(n, storetest.Op.Changes, storetest.ErrPower)
@@ -667,11 +668,11 @@ func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
 			if *count > n {
 				continue
 			}
-			if seed++; seed == 3 {
+			if seed++; seed == uint64(testrig.Most(3, 1)) {
 				t.Logf("%d operations", n)
 				return
 			}
-			n = -1
+			n = -stride
 		}
 	})
 }

@@ -63,7 +63,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			if !strings.Contains(name, "state") {
 				args = append(args, "--dir", t.TempDir())
 			}
-			cmd := exec.Command(binary, args...)
+			cmd := exec.Command(built(t), args...)
 			out, _ := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); code != c.code {
 				t.Errorf("exit %d, want %d", code, c.code)
@@ -92,7 +92,7 @@ func TestAFullStdoutIsSaid(t *testing.T) {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		must(t, err)
 		defer full.Close()
-		cmd := exec.Command(binary, append(args, "--dir", t.TempDir())...)
+		cmd := exec.Command(built(t), append(args, "--dir", t.TempDir())...)
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = full, &stderr
 		err = cmd.Run()

@@ -15,7 +15,7 @@ import (
 // catCommand is cat with a state directory of its own, which is returned.
 func catCommand(t testing.TB, args ...string) (cmd *exec.Cmd, state string) {
 	state = t.TempDir()
-	return exec.Command(binary, append([]string{"cat", "--listen", "none", "--dir", state}, args...)...), state
+	return exec.Command(built(t), append([]string{"cat", "--listen", "none", "--dir", state}, args...)...), state
 }
 
 // cat runs it to its end.

@@ -18,7 +18,7 @@ import (
 // on runs a command of a node to its end.
 func (n *daemonProcess) on(args ...string) result {
 	n.t.Helper()
-	return finish(n.t, exec.Command(binary, append(args, "--json", "--dir", n.dir)...), nil)
+	return finish(n.t, exec.Command(built(n.t), append(args, "--json", "--dir", n.dir)...), nil)
 }
 
 // sure is on, which must succeed.
@@ -254,7 +254,7 @@ func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
 		code int
 		says string
 	}{{used, exitUsage, "an empty folder"}, {taken, exitHeld, "another process"}} {
-		r := finish(t, exec.Command(binary, "node", "run", "--dir", t.TempDir(), "--listen", "none", "--depot", x.dir), nil)
+		r := finish(t, exec.Command(built(t), "node", "run", "--dir", t.TempDir(), "--listen", "none", "--depot", x.dir), nil)
 		if r.code != x.code || !strings.Contains(r.stderr, x.says) {
 			t.Errorf("%s: exit %d, %s", x.says, r.code, r.stderr)
 		}

@@ -27,7 +27,7 @@ func TestDoctorKnowsAFullDisk(t *testing.T) {
 }
 
 func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
-	cmd := exec.Command(binary, "doctor", "--dir", t.TempDir())
+	cmd := exec.Command(built(t), "doctor", "--dir", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	out, err := cmd.Output()
 	said := string(out)

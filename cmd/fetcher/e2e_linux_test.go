@@ -106,7 +106,7 @@ func TestFewOpenFilesAreEnough(t *testing.T) {
 	if fingerprint(t, filepath.Join(dir, "tree")) != fingerprint(t, src) {
 		t.Error("the copy differs")
 	}
-	ls := exec.Command(binary, "ls", src, "--json", "--dir", t.TempDir())
+	ls := exec.Command(built(t), "ls", src, "--json", "--dir", t.TempDir())
 	if r := finish(t, few(ls), nil); r.code != 0 || r.summary().Share != s.id {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // The tests of this file run the command as a person would: built, in processes
@@ -36,7 +38,9 @@ func TestMain(m *testing.M) {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	if out, err := build(binary); err != nil {
+	if rig.Raced {
+		// no test runs it
+	} else if out, err := build(binary); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		os.Exit(1)
 	}
@@ -45,6 +49,16 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// built is the command. The race detector does not watch other processes: tests of them
+// prove nothing more with it.
+func built(t testing.TB) string {
+	t.Helper()
+	if rig.Raced {
+		t.Skip("in another process")
+	}
+	return binary
 }
 
 // build makes the command. go run keeps what it has linked for the next time, which go
@@ -123,7 +137,7 @@ func startShare(t testing.TB, path string, args ...string) *sharing {
 		args = append(args, "--listen", "/ip4/127.0.0.1/tcp/0")
 	}
 	args = append([]string{"share", path, "--json", "--dir", t.TempDir()}, args...)
-	return startSharing(t, exec.Command(binary, args...))
+	return startSharing(t, exec.Command(built(t), args...))
 }
 
 // startSharing starts a share command with --json, and ends it with the test.
@@ -164,7 +178,7 @@ func TestWhatIsServedOnHasATicketOfItsOwn(t *testing.T) {
 	writeRandom(t, file, 300_000, 1)
 	origin := startShare(t, file)
 	serve := func(args ...string) *bufio.Reader {
-		cmd := exec.Command(binary, append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--dir", t.TempDir(), "--seed", "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
+		cmd := exec.Command(built(t), append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--dir", t.TempDir(), "--seed", "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
 		out, err := cmd.StdoutPipe()
 		must(t, err)
 		must(t, cmd.Start())
@@ -217,13 +231,13 @@ func (r result) summary() line { return r.lines[len(r.lines)-1] }
 // command runs the command with --json to its end.
 func command(t testing.TB, args ...string) result {
 	t.Helper()
-	cmd := exec.Command(binary, append(args, "--json", "--dir", t.TempDir())...)
+	cmd := exec.Command(built(t), append(args, "--json", "--dir", t.TempDir())...)
 	return finish(t, cmd, nil)
 }
 
 // fetchCommand is a fetch into dir, not yet started.
 func fetchCommand(t testing.TB, ticket, dir string, args ...string) *exec.Cmd {
-	return exec.Command(binary, append([]string{"fetch", ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir()}, args...)...)
+	return exec.Command(built(t), append([]string{"fetch", ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir()}, args...)...)
 }
 
 // finish starts a command, shows each line to see, and waits.
@@ -419,9 +433,9 @@ func TestLsPrintsWhatB3sumPrints(t *testing.T) {
 // before: what was verified is not fetched again, and not hashed again.
 func TestKilledFetchesResume(t *testing.T) {
 	t.Parallel()
-	const total = 64 << 20
+	total := int64(rig.Most(64<<20, 24<<20))
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, total, 7)
+	writeRandom(t, src, int(total), 7)
 	s, dir := startShare(t, src), t.TempDir()
 	for _, percent := range []int64{20, 45, 70, 90} {
 		had := killed(t, s.ticket, dir, total, percent)
@@ -635,7 +649,7 @@ func TestTicketFromStdinAndFlagsFromTheEnvironment(t *testing.T) {
 	writeRandom(t, src, 1000, 7)
 	s := startShare(t, src)
 	dir := t.TempDir()
-	cmd := exec.Command(binary, "fetch", "-")
+	cmd := exec.Command(built(t), "fetch", "-")
 	cmd.Stdin = strings.NewReader("\n " + s.ticket + "\n")
 	cmd.Env = append(os.Environ(), "FETCHER_OUT="+dir, "FETCHER_JSON=1", "FETCHER_LISTEN=none", "FETCHER_DIR="+t.TempDir())
 	if r := finish(t, cmd, nil); r.code != 0 {
@@ -650,7 +664,7 @@ func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 1000, 7)
-	cmd := exec.Command(binary, "share", src, "--listen", "/ip4/127.0.0.1/tcp/0", "--dir", t.TempDir())
+	cmd := exec.Command(built(t), "share", src, "--listen", "/ip4/127.0.0.1/tcp/0", "--dir", t.TempDir())
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	errs, err := cmd.StderrPipe()
@@ -720,13 +734,13 @@ func TestLimitDownSlowsFetchAndCat(t *testing.T) {
 		t.Errorf("2 MiB at 2 MB/s took %v, exit %d: %s", took, r.code, r.stderr)
 	}
 	began = time.Now()
-	out, err := exec.Command(binary, "cat", s.ticket, "--dir", t.TempDir(), "--listen", "none", "--limit-down", "2M").Output()
+	out, err := exec.Command(built(t), "cat", s.ticket, "--dir", t.TempDir(), "--listen", "none", "--limit-down", "2M").Output()
 	if took := time.Since(began); err != nil || len(out) != 2<<20 || took < 700*time.Millisecond {
 		t.Errorf("2 MiB at 2 MB/s took %v, %d bytes: %v", took, len(out), err)
 	}
 	for _, c := range []string{"fetch", "cat"} {
 		for _, flag := range []string{"--limit-down", "--limit-up"} {
-			cmd := exec.Command(binary, c, s.ticket, flag, "fast")
+			cmd := exec.Command(built(t), c, s.ticket, flag, "fast")
 			if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), flag) {
 				t.Errorf("%s %s fast: exit %d: %s", c, flag, cmd.ProcessState.ExitCode(), out)
 			}

@@ -43,7 +43,7 @@ func startCoordinator(t *testing.T, ticket, dir, listen string, allow ...string)
 
 func startCoordinating(t *testing.T, ticket string, args ...string) *coordinating {
 	t.Helper()
-	c := &coordinating{cmd: exec.Command(binary, append([]string{"coordinate", ticket, "--json"}, args...)...)}
+	c := &coordinating{cmd: exec.Command(built(t), append([]string{"coordinate", ticket, "--json"}, args...)...)}
 	c.cmd.Stderr = &c.stderr
 	out, err := c.cmd.StdoutPipe()
 	must(t, err)
@@ -102,7 +102,7 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	for i, dir := range dirs {
 		m := &members[i]
 		m.out = t.TempDir()
-		cmd := exec.Command(binary, "fetch", origin.ticket, "-o", m.out, "--dir", dir, "--listen", "/ip4/127.0.0.1/tcp/0", "--lease-from", at, "--seed=2s", "--json")
+		cmd := exec.Command(built(t), "fetch", origin.ticket, "-o", m.out, "--dir", dir, "--listen", "/ip4/127.0.0.1/tcp/0", "--lease-from", at, "--seed=2s", "--json")
 		running.Go(func() {
 			m.result = finish(t, cmd, func(l line) {
 				if l.Type == "progress" && l.Verified > size/3 {
@@ -205,7 +205,7 @@ func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 	origin := startShare(t, src)
 	dir := t.TempDir()
 	c := startCoordinator(t, origin.ticket, t.TempDir(), "/ip4/127.0.0.1/tcp/0", "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
-	cmd := exec.Command(binary, "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--stall", "6s", "--json")
+	cmd := exec.Command(built(t), "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--stall", "6s", "--json")
 	r := finish(t, cmd, nil)
 	if r.code != 4 || !strings.Contains(r.stderr, identity(t, dir)) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
@@ -228,7 +228,7 @@ func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
 	c := startCoordinating(t, origin.ticket, "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--allow-file", list)
 	id := identity(t, dir)
 	time.AfterFunc(500*time.Millisecond, func() { write(somebody + "\n" + id + "\n") })
-	cmd := exec.Command(binary, "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--json")
+	cmd := exec.Command(built(t), "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--json")
 	if r := finish(t, cmd, nil); r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}

@@ -25,7 +25,7 @@ type machines struct {
 
 // inDir runs the command with a state directory.
 func inDir(t testing.TB, dir string, args ...string) result {
-	return finish(t, exec.Command(binary, append(args, "--json", "--dir", dir)...), nil)
+	return finish(t, exec.Command(built(t), append(args, "--json", "--dir", dir)...), nil)
 }
 
 // newMachines has n machines join a fleet by a token.
@@ -36,7 +36,7 @@ func newMachines(t *testing.T, n int) *machines {
 		m.dirs, m.outs = append(m.dirs, t.TempDir()), append(m.outs, t.TempDir())
 	}
 	invited := inDir(t, m.dirs[0], "fleet", "invite", "--fleet", store)
-	token, _, _ := strings.Cut(output(t, binary, "fleet", "invite", "--dir", m.dirs[0]), "\n")
+	token, _, _ := strings.Cut(output(t, built(t), "fleet", "invite", "--dir", m.dirs[0]), "\n")
 	if invited.code != 0 || !strings.HasPrefix(token, "fleet1.") {
 		t.Fatalf("%d, %q", invited.code, token)
 	}
@@ -51,7 +51,7 @@ func newMachines(t *testing.T, n int) *machines {
 // start begins a machine, or begins it again.
 func (m *machines) start(i int) {
 	m.t.Helper()
-	cmd := exec.Command(binary, "fleet", "run", "-o", m.outs[i], "--dir", m.dirs[i], "--listen", "/ip4/127.0.0.1/tcp/0", "--heartbeat", "300ms", "--name", "machine"+string(rune('a'+i)), "--json")
+	cmd := exec.Command(built(m.t), "fleet", "run", "-o", m.outs[i], "--dir", m.dirs[i], "--listen", "/ip4/127.0.0.1/tcp/0", "--heartbeat", "300ms", "--name", "machine"+string(rune('a'+i)), "--json")
 	out, err := cmd.StdoutPipe()
 	must(m.t, err)
 	must(m.t, cmd.Start())
@@ -170,7 +170,7 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 	if r := inDir(t, m.dirs[0], "fleet", "remove", origin.ticket); r.code != 0 {
 		t.Errorf("remove: %s", r.stderr)
 	}
-	r := finish(t, exec.Command(binary, "fleet", "remove", origin.ticket, "--dir", m.dirs[0]), nil)
+	r := finish(t, exec.Command(built(t), "fleet", "remove", origin.ticket, "--dir", m.dirs[0]), nil)
 	if r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") || !strings.Contains(r.stderr, "fleet status") {
 		t.Errorf("removed twice: exit %d, %q", r.code, r.stderr)
 	}
@@ -247,7 +247,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it belongs to a fleet without a store: %v", err)
 	}
-	cmd := exec.Command(binary, "fleet", "invite", "--fleet", "sqlite:kv", "--dir", dir)
+	cmd := exec.Command(built(t), "fleet", "invite", "--fleet", "sqlite:kv", "--dir", dir)
 	cmd.Dir = work
 	token, err := cmd.Output()
 	must(t, err)

@@ -103,9 +103,9 @@ func (f *trial) begin() {
 	f.startStore()
 	src := filepath.Join(f.dir, "big.bin")
 	writeRandom(f.t, src, int(f.size), 7)
-	f.source = startSharing(f.t, f.in(0, binary, "share", src, "--json", "--dir", f.state("source"), "--listen", "/ip4/"+f.addr(0)+"/tcp/4001"))
+	f.source = startSharing(f.t, f.in(0, built(f.t), "share", src, "--json", "--dir", f.state("source"), "--listen", "/ip4/"+f.addr(0)+"/tcp/4001"))
 	store := "nats://" + f.addr(1) + ":4222/trial"
-	token, err := f.in(1, binary, "fleet", "invite", "--fleet", store, "--dir", f.state("0")).Output()
+	token, err := f.in(1, built(f.t), "fleet", "invite", "--fleet", store, "--dir", f.state("0")).Output()
 	must(f.t, err)
 	f.token, _, _ = strings.Cut(string(token), "\n")
 	for i := range f.runs {
@@ -114,7 +114,7 @@ func (f *trial) begin() {
 		}
 		f.start(i)
 	}
-	if out, err := f.in(1, binary, "fleet", "add", f.source.ticket, "--dir", f.state("0")).CombinedOutput(); err != nil {
+	if out, err := f.in(1, built(f.t), "fleet", "add", f.source.ticket, "--dir", f.state("0")).CombinedOutput(); err != nil {
 		f.t.Fatalf("%v: %s", err, out)
 	}
 }
@@ -123,7 +123,7 @@ func (f *trial) state(name string) string { return filepath.Join(f.dir, "state-"
 
 // start begins a member.
 func (f *trial) start(i int) {
-	f.runs[i] = f.in(i+2, binary, "fleet", "run", "-o", filepath.Join(f.dir, fmt.Sprint("out-", i)), "--dir", f.state(fmt.Sprint(i)),
+	f.runs[i] = f.in(i+2, built(f.t), "fleet", "run", "-o", filepath.Join(f.dir, fmt.Sprint("out-", i)), "--dir", f.state(fmt.Sprint(i)),
 		"--listen", "/ip4/"+f.addr(i+2)+"/tcp/4001", "--name", fmt.Sprint("member", i), "--log-level", "info")
 	log, err := os.OpenFile(filepath.Join(f.dir, fmt.Sprint("log-", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(f.t, err)
@@ -139,7 +139,7 @@ func (f *trial) kill(i int) {
 
 // rollout is what the fleet says of itself.
 func (f *trial) rollout() (share rolledOut, verified int64, each []rolledOut) {
-	out, err := f.in(1, binary, "fleet", "status", "--dir", f.state("0"), "--json").Output()
+	out, err := f.in(1, built(f.t), "fleet", "status", "--dir", f.state("0"), "--json").Output()
 	must(f.t, err)
 	sc := bufio.NewScanner(strings.NewReader(string(out)))
 	for sc.Scan() {

@@ -31,7 +31,7 @@ func (r *reader) command(line string) *exec.Cmd {
 	line = strings.ReplaceAll(strings.ReplaceAll(line, "TICKET", r.ticket), "4820", r.port)
 	cmd := exec.CommandContext(r.t.Context(), "bash", "-euc", r.said+"exec 3>&1; "+line)
 	cmd.Dir = r.home
-	cmd.Env = append(os.Environ(), "HOME="+r.home, "XDG_DATA_HOME=", "FETCHER_LISTEN=127.0.0.1:0", "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "HOME="+r.home, "XDG_DATA_HOME=", "FETCHER_LISTEN=127.0.0.1:0", "PATH="+filepath.Dir(built(r.t))+":"+os.Getenv("PATH"))
 	return cmd
 }
 

@@ -33,7 +33,7 @@ func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(binary, "ls", c.arg, "--peer", s.addrs[0], "--json", "--dir", t.TempDir())
+			cmd := exec.Command(built(t), "ls", c.arg, "--peer", s.addrs[0], "--json", "--dir", t.TempDir())
 			in, err := cmd.StdinPipe()
 			must(t, err)
 			io.WriteString(in, c.stdin) // and the pipe stays open
@@ -122,7 +122,7 @@ func TestASilentSourceIsGivenUpInTime(t *testing.T) {
 	from := []string{"bafyr4ibxrg7vul2qwzzo3jvdxkcg22ggqjjze65jz72yktaxgogxt4y7hi", "--peer", at + "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", "--stall", "2s"}
 	for what, args := range map[string][]string{"fetch": append(from, "-o", t.TempDir()), "cat": from} {
 		began := time.Now()
-		cmd := exec.Command(binary, append([]string{what, "--dir", t.TempDir(), "--listen", "none"}, args...)...)
+		cmd := exec.Command(built(t), append([]string{what, "--dir", t.TempDir(), "--listen", "none"}, args...)...)
 		out, _ := cmd.CombinedOutput()
 		if took := time.Since(began); cmd.ProcessState.ExitCode() != exitNetwork || !strings.Contains(string(out), "no answer yet from "+at) || took > 30*time.Second {
 			t.Errorf("%s: %v after %v: %s", what, cmd.ProcessState, took, out)
@@ -132,7 +132,7 @@ func TestASilentSourceIsGivenUpInTime(t *testing.T) {
 
 func TestVersionIsAFlagToo(t *testing.T) {
 	t.Parallel()
-	a, b := output(t, binary, "version"), output(t, binary, "--version")
+	a, b := output(t, built(t), "version"), output(t, built(t), "--version")
 	if a != b || !strings.HasPrefix(a, "fetcher ") || !strings.HasSuffix(a, "\nbuilt by "+runtime.Version()+" for "+runtime.GOOS+"/"+runtime.GOARCH+"\n") {
 		t.Errorf("%q and %q", a, b)
 	}

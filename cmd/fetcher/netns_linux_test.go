@@ -24,7 +24,7 @@ type office struct {
 
 // command is a fetcher command there. It ends with the test.
 func (o office) command(t *testing.T, args ...string) *exec.Cmd {
-	return o.r.Command(o.end, binary, append(args, "--json", "--dir", t.TempDir())...)
+	return o.r.Command(o.end, built(t), append(args, "--json", "--dir", t.TempDir())...)
 }
 
 // share serves path from there.
@@ -95,6 +95,7 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 		}
 	})
 	t.Run("a source freezes", func(t *testing.T) {
+		rig.OnlyLong(t)
 		t.Parallel()
 		r := rig.New(t, line100)
 		here := office{r, 0}
@@ -112,6 +113,7 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 		}
 	})
 	t.Run("100 ms and 5 % loss", func(t *testing.T) {
+		rig.OnlyLong(t)
 		t.Parallel()
 		r := rig.New(t, rig.Path{Mbit: 100, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500, Loss: 0.05})
 		small := filepath.Join(t.TempDir(), "big.bin")
@@ -130,7 +132,7 @@ func TestShareSaysWhoCanReachIt(t *testing.T) {
 		`exec "$@"`:                    "nobody can fetch it",
 		`ip link set lo up; exec "$@"`: "works on this machine only",
 	} {
-		cmd := exec.Command("sh", "-c", script, "sh", binary, "share", src, "--json", "--dir", t.TempDir())
+		cmd := exec.Command("sh", "-c", script, "sh", built(t), "share", src, "--json", "--dir", t.TempDir())
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 		out, err := cmd.StdoutPipe()
 		must(t, err)

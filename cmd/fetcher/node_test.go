@@ -49,7 +49,7 @@ func startNode(t testing.TB, dir string, args ...string) *daemonProcess {
 
 func (n *daemonProcess) start() {
 	n.t.Helper()
-	n.cmd, n.stderr = exec.Command(binary, n.args...), &bytes.Buffer{}
+	n.cmd, n.stderr = exec.Command(built(n.t), n.args...), &bytes.Buffer{}
 	n.cmd.Stderr = n.stderr
 	out, err := n.cmd.StdoutPipe()
 	must(n.t, err)
@@ -275,7 +275,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 	writeRandom(t, filepath.Join(src, "f"), 100_000, 1)
 	n := startNode(t, dir)
 	on := func(args ...string) (stdout, stderr string, code int) {
-		cmd := exec.Command(binary, append(args, "--dir", dir)...)
+		cmd := exec.Command(built(t), append(args, "--dir", dir)...)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		cmd.Run()
@@ -287,7 +287,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 	}
 	got := filepath.Join(t.TempDir(), "new")
 	other := startNode(t, t.TempDir())
-	r := exec.Command(binary, "add", strings.TrimSpace(ticket), "-o", got, "--wait", "--seed-until", "never", "--dir", other.dir)
+	r := exec.Command(built(t), "add", strings.TrimSpace(ticket), "-o", got, "--wait", "--seed-until", "never", "--dir", other.dir)
 	if out, err := r.CombinedOutput(); err != nil || !strings.Contains(string(out), filepath.Join(got, filepath.Base(src))) {
 		t.Fatalf("add --wait: %v\n%s", err, out)
 	}
@@ -295,7 +295,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		t.Error("other content")
 	}
 	for _, command := range []string{"set", "rm"} {
-		if offers := output(t, binary, "__complete", "--dir", dir, command, ""); !strings.HasPrefix(offers, "1\t"+filepath.Base(src)+", served\n:4") {
+		if offers := output(t, built(t), "__complete", "--dir", dir, command, ""); !strings.HasPrefix(offers, "1\t"+filepath.Base(src)+", served\n:4") {
 			t.Errorf("%s completes to %q", command, offers)
 		}
 	}
@@ -343,7 +343,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 			t.Errorf("%s: %d, want %d and %q\n%s%s", x.args, code, x.code, x.wants, out, says)
 		}
 	}
-	beside := startSharing(t, exec.Command(binary, "share", src, "--json", "--dir", dir, "--listen", "none"))
+	beside := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", dir, "--listen", "none"))
 	beside.stop(t)
 	if says := beside.stderr.String(); !strings.Contains(says, "fetcher add "+src) || !strings.Contains(says, "tickets of this one end with it") {
 		t.Errorf("share beside the node says:\n%s", says)
@@ -434,7 +434,7 @@ func TestANodeReadsItsSettingsAgainAndEndsInGoodOrder(t *testing.T) {
 		t.Errorf("on a used port: exit %d: %s", r.code, r.stderr)
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte("fetchs = 1\n"), 0o600))
-	out, err := exec.Command(binary, "node", "run", "--dir", dir).CombinedOutput()
+	out, err := exec.Command(built(t), "node", "run", "--dir", dir).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), `node.toml: line 1: there is no setting "fetchs"`) {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -52,7 +52,7 @@ type roundLine struct {
 // and its exit code.
 func roundCmd(t *testing.T, kv string, args ...string) (lines []roundLine, stderr string, code int) {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"round", args[0], "--json", "--kv", kv}, args[1:]...)...)
+	cmd := exec.Command(built(t), append([]string{"round", args[0], "--json", "--kv", kv}, args[1:]...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run() // the code says it
@@ -137,7 +137,7 @@ func TestRoundShowOnPaper(t *testing.T) {
 		"corrupt": {"corrupt: ", "whoever asks next gets the round"},
 		"never":   {"never: nobody has held it yet"},
 	} {
-		out, err := exec.Command(binary, "round", "show", name, "--kv", kv).CombinedOutput()
+		out, err := exec.Command(built(t), "round", "show", name, "--kv", kv).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -171,13 +171,13 @@ func TestRoundMistakes(t *testing.T) {
 		"there is no command":     {"stop"},
 		"round: not a key: \"a b": {"show", "--kv", kv, "a b"},
 	} {
-		cmd := exec.Command(binary, append([]string{"round"}, args...)...)
+		cmd := exec.Command(built(t), append([]string{"round"}, args...)...)
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), want) {
 			t.Errorf("%q: exit %d, no %q in %s", args, cmd.ProcessState.ExitCode(), want, out)
 		}
 	}
-	cmd := exec.Command(binary, "round", "show", "x")
+	cmd := exec.Command(built(t), "round", "show", "x")
 	cmd.Env = append(os.Environ(), "FETCHER_ROUND_KV="+kv)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)

@@ -44,7 +44,7 @@ func TestCtrlCAbandonsTheRound(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--once"}, nil} {
 		kv, started := newStore(t), filepath.Join(t.TempDir(), "started")
-		cmd := exec.Command(binary, append(append([]string{"round", "run", "--kv", kv, "--name", "job", "--every", everySoon()}, args...), "--", "sh", "-c", "echo >"+started+"; sleep 600")...)
+		cmd := exec.Command(built(t), append(append([]string{"round", "run", "--kv", kv, "--name", "job", "--every", everySoon()}, args...), "--", "sh", "-c", "echo >"+started+"; sleep 600")...)
 		must(t, cmd.Start())
 		waitFor(t, started)
 		must(t, cmd.Process.Signal(syscall.SIGTERM))
@@ -96,7 +96,7 @@ type ticking struct {
 
 func (k *ticking) start() {
 	k.t.Helper()
-	cmd := exec.Command(binary, "round", "run", "--kv", k.kv, "--name", "tick", "--every", k.every.String(), "--", "sh", "-c",
+	cmd := exec.Command(built(k.t), "round", "run", "--kv", k.kv, "--name", "tick", "--every", k.every.String(), "--", "sh", "-c",
 		`echo begin $FETCHER_ROUND_TERM $PPID $(date +%s%N) >>`+k.log+`; sleep 1; echo end $FETCHER_ROUND_TERM $PPID 0 >>`+k.log)
 	must(k.t, cmd.Start())
 	k.live[cmd.Process.Pid] = cmd

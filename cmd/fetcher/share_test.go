@@ -31,7 +31,7 @@ type shareRun struct {
 // latest.
 func runShare(t *testing.T, stdin io.Reader, args ...string) *shareRun {
 	t.Helper()
-	r := &shareRun{cmd: exec.Command(binary, append([]string{"share", "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)}
+	r := &shareRun{cmd: exec.Command(built(t), append([]string{"share", "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)}
 	r.cmd.Stdin, r.cmd.Stderr = stdin, &r.stderr
 	out, err := r.cmd.StdoutPipe()
 	must(t, err)

@@ -31,7 +31,7 @@ func TestSIGHUPEndsNothingWithoutAWord(t *testing.T) {
 		t.Errorf("exit %d, summary %+v: %s", code, sum, &r.stderr)
 	}
 
-	nohup := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "share", src, "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--limit-up", "4M")
+	nohup := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", built(t), "share", src, "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--limit-up", "4M")
 	s := startSharing(t, nohup)
 	must(t, nohup.Process.Signal(syscall.SIGHUP))
 	cmd, hung := fetchCommand(t, s.ticket, t.TempDir()), false

@@ -146,7 +146,7 @@ func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
 // it, and returns its address.
 func holder(t *testing.T, origin *sharing, args ...string) (addr string) {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--seed", "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
+	cmd := exec.Command(built(t), append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--seed", "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())

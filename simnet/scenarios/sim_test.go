@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// Besides `go test`, which runs every scenario on a few seeds:
+// Besides `go test`, which runs every scenario on one seed:
 //
 //	SIM_SEEDS=200   so many seeds of each scenario
 //	SIM_SEEDS=ci    200 seeds up to 5 nodes, 50 up to 20 nodes, 10 above; but no more
@@ -56,11 +56,12 @@ func seedsFor(nodes int, steps uint64, depots bool) int {
 		return min(ciSeeds(nodes), int(max(10, 1_500_000/max(1, steps))))
 	case env != "":
 		return envInt("SIM_SEEDS", 1)
-	case rig.Raced || testing.Short() || depots:
-		return 1
 	}
-	return int(max(1, min(3, 30_000/max(1, steps))))
+	return 1
 }
+
+// fewNodes are a crowd, but not for long; CI has larger ones.
+const fewNodes = 10
 
 // ciSeeds is how many seeds of a scenario with so many nodes CI tries at most.
 func ciSeeds(nodes int) int {
@@ -78,7 +79,7 @@ func TestScenarios(t *testing.T) {
 	var all tally
 	t.Cleanup(func() { all.print(t) })
 	for i, s := range All() {
-		if rig.Raced && os.Getenv("SIM_SEEDS") == "" && i%4 != 0 {
+		if rig.Raced && os.Getenv("SIM_SEEDS") == "" && i%8 != 0 {
 			continue // a world is played by one goroutine at a time: a few show what worlds share
 		}
 		t.Run(s.Name, func(t *testing.T) {
@@ -86,8 +87,8 @@ func TestScenarios(t *testing.T) {
 			tried := line{name: s.Name}
 			from, failed := envInt("SIM_FROM", 1), 0
 			nodes := envInt("SIM_NODES", 0)
-			if small := rig.Raced || os.Getenv("SIM_SEEDS") == ""; small && nodes == 0 && s.Nodes > 20 {
-				nodes = 20 // a crowd, but not for long; CI has larger ones
+			if small := rig.Raced || os.Getenv("SIM_SEEDS") == ""; small && nodes == 0 && s.Nodes >= 2*fewNodes {
+				nodes = fewNodes
 			}
 			for seed, last := from, from; seed <= last; seed++ {
 				began := time.Now()

@@ -24,8 +24,8 @@ func sizes(s *simnet.Scenario) []int {
 	if slices.Contains(keeping, s) {
 		return nil
 	}
-	if s.Nodes > 20 {
-		return []int{20, s.Nodes}
+	if s.Nodes >= 2*fewNodes {
+		return []int{fewNodes, s.Nodes}
 	}
 	return []int{s.Nodes}
 }

@@ -1,0 +1,26 @@
+package rig
+
+import (
+	"os"
+	"testing"
+)
+
+// Long says that tests do all they can, as in .ci/run: LONG=1. Without it they do less of
+// what shows the same again.
+var Long = os.Getenv("LONG") != ""
+
+// OnlyLong skips a test that takes long.
+func OnlyLong(t testing.TB) {
+	t.Helper()
+	if !Long {
+		t.Skip("only with LONG=1")
+	}
+}
+
+// Most is how many of something tests try: all if [Long], else some.
+func Most(all, some int) int {
+	if Long {
+		return all
+	}
+	return some
+}
