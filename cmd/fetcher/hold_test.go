@@ -75,7 +75,7 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 	if s := owner.status(); s.Holds != 1 || s.HoldEnds.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	if out, err := exec.Command(binary, "holds", "--dir", owner.dir).CombinedOutput(); err != nil || !strings.Contains(string(out), "photos") || !strings.Contains(string(out), "stable") {
+	if out, err := exec.Command(built(t), "holds", "--dir", owner.dir).CombinedOutput(); err != nil || !strings.Contains(string(out), "photos") || !strings.Contains(string(out), "stable") {
 		t.Errorf("fetcher holds: %v, %s", err, out)
 	}
 

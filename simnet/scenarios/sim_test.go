@@ -88,7 +88,7 @@ func TestScenarios(t *testing.T) {
 			from, failed := envInt("SIM_FROM", 1), 0
 			nodes := envInt("SIM_NODES", 0)
 			if small := rig.Raced || os.Getenv("SIM_SEEDS") == ""; small && nodes == 0 && s.Nodes >= 2*fewNodes {
-				nodes = fewNodes
+				nodes = max(fewNodes, s.Fewest)
 			}
 			for seed, last := from, from; seed <= last; seed++ {
 				began := time.Now()
