@@ -266,6 +266,12 @@ type Place = p2p.Place
 // Places is how it stands with each of Reach.Relays, once each was asked, or ctx has ended.
 func (n *Node) Places(ctx context.Context) []Place { return n.host.Places(ctx) }
 
+// Scores is what the node has found peers to be worth as sources, in their order: from 0
+// for one that is banned to 3; 1 for one that is not known.
+func (n *Node) Scores(ctx context.Context, of []peers.ID) ([]float64, error) {
+	return n.program.Scores(ctx, of)
+}
+
 // Traffic is the bytes of all streams so far, framing included.
 func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }
 

@@ -58,6 +58,8 @@ func (n *node) Receive(ctx actor.Context) {
 		n.lied(ctx, m)
 	case PeerMeasured:
 		n.measured(ctx, m)
+	case ScoresQuery:
+		n.scores(ctx, m)
 	case AskRank:
 		n.rank(ctx, ctx.Sender(), m.Peer)
 	case WithdrawShare:
@@ -246,6 +248,14 @@ func (n *node) rank(ctx actor.Context, to *actor.PID, peer peers.ID) {
 	}
 }
 
+func (n *node) scores(ctx actor.Context, m ScoresQuery) {
+	out := make(Scores, len(m.Peers))
+	for i, id := range m.Peers {
+		out[i] = n.ranking.Score(id, n.s.Now())
+	}
+	ctx.Respond(out)
+}
+
 func (n *node) changed(now time.Time) {
 	if n.saveAt.IsZero() {
 		n.saveAt = now.Add(saveRanking)
@@ -335,6 +345,12 @@ type PeerMeasured struct {
 	First  time.Duration
 	Missed int // promises since the last report that it did not keep: a deadline, a piece that it was to have
 }
+
+// ScoresQuery, API -> Node: what some peers are worth; answered with Scores in their order.
+type ScoresQuery struct{ Peers []peers.ID }
+
+// Scores answers ScoresQuery.
+type Scores []float64
 
 // AskRank, Transfer -> Node. Answered with RankSource, and PeerBanned if so.
 type AskRank struct{ Peer peers.ID }

@@ -165,6 +165,11 @@ func (p *Program) Withdraw(ctx context.Context, id share.ID, why wire.Code) (chi
 	return w.Children, err
 }
 
+// Scores is what some peers are worth, in their order: see peers.Ranking.Score.
+func (p *Program) Scores(ctx context.Context, ids []peers.ID) ([]float64, error) {
+	return system.Ask[Scores](ctx, p.s, p.node, ScoresQuery{ids})
+}
+
 // SetUploadRate bounds what children are sent, in bytes per second; 0 is no bound.
 func (p *Program) SetUploadRate(rate int64) { p.s.Send(p.node, SetUploadRate{Rate: rate}) }
 

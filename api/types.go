@@ -199,6 +199,7 @@ type Moment struct {
 	OutBytes  int64     `json:"out_bytes" doc:"to it, since the moment before"`
 	Rate      int64     `json:"rate"`
 	BadBlocks int       `json:"bad_blocks"`
+	Score     float64   `json:"score" doc:"what it is worth as a source: 0, banned, to 3; 1: not known"`
 }
 
 // Limits are those that hold now, in bytes per second; 0 is none.

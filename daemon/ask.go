@@ -434,11 +434,12 @@ func (d *Daemon) Peers(ctx context.Context) ([]api.Peer, error) {
 }
 
 // History is how a peer stood in the last 24 hours.
-func (d *Daemon) History(_ context.Context, peer string) ([]api.Moment, error) {
+func (d *Daemon) History(ctx context.Context, peer string) ([]api.Moment, error) {
 	m := d.tally.moments(peers.ID(peer), time.Now())
 	if m == nil {
 		return nil, api.Refuse(api.ErrNoEntry, "this node has not met the peer %q in the last 24 hours", peer)
 	}
+	m[len(m)-1].Score = scores(ctx, d.node, []peers.ID{peers.ID(peer)})[peers.ID(peer)]
 	return m, nil
 }
 

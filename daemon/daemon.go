@@ -265,6 +265,9 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	slices.Sort(later)
 	d.settings, d.base = s, rates{s.Up, s.Down}
 	d.queue.setMax(s.Fetches)
+	for _, k := range d.keepers {
+		signal(k.anew)
+	}
 	d.relook()
 	d.log.Info("the settings were read again", "at_the_next_start", later)
 	return later, nil

@@ -203,6 +203,19 @@ func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {
 	same(t, got.Path, "edited!")
 }
 
+func TestAKeptShareThatIsEditedWhileItIsServedIsNoticed(t *testing.T) {
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	if b.watch == nil {
+		t.Skip("this system does not tell of changes")
+	}
+	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
+	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "served from its place", func(e api.Entry) bool { return e.State == api.Served && len(b.node.Shares()) == 1 && e.Reason == "" })
+	file(t, "edited!", got.Path)
+	until(t, b, got.ID, "missing", in(api.Missing))
+	file(t, "content", got.Path)
+	until(t, b, got.ID, "served again", in(api.Served))
+}
+
 func TestPauseAndResume(t *testing.T) {
 	yes, no := true, false
 	d := begun(t, t.TempDir())

@@ -156,6 +156,7 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 		k.moved(ev)
 		k.tellSometimes()
 	case fetcher.SourceChanged:
+		k.d.tally.source(k.id, ev.Source, time.Now())
 		if ev.Source.Banned {
 			k.d.log.Warn("a peer is banned", "peer", ev.Source.Peer, "entry", k.id, "reason", ev.Source.Why)
 		}

@@ -18,6 +18,7 @@ type keeper struct {
 	done   chan struct{}   // closed when run has returned
 	wake   chan struct{}   // the wish has changed, or all is to be looked at again
 	files  chan struct{}   // the files may have changed
+	anew   chan struct{}   // the settings were read again
 	settle chan struct{}   // closed when the first try has come to something
 	shared fetcher.EntryID // of what run has shared last, as the node counts
 
@@ -27,7 +28,7 @@ type keeper struct {
 }
 
 func newKeeper(d *Daemon, e catalog.Entry) *keeper {
-	k := &keeper{record: record{d: d, id: e.ID, e: e}, done: make(chan struct{}), wake: make(chan struct{}, 1), files: make(chan struct{}, 1), settle: make(chan struct{})}
+	k := &keeper{record: record{d: d, id: e.ID, e: e}, done: make(chan struct{}), wake: make(chan struct{}, 1), files: make(chan struct{}, 1), anew: make(chan struct{}, 1), settle: make(chan struct{})}
 	k.life, k.end = context.WithCancel(d.life)
 	if !e.Paused && e.State != catalog.Ended && e.State != catalog.Failed {
 		k.state = api.Opening

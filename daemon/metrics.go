@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 )
 
@@ -32,7 +35,8 @@ var (
 	descSent      = desc("sent_bytes_total", "Bytes of content that others were sent.")
 	descChildren  = desc("children", "Peers that fetch from this node.")
 	descSources   = desc("sources", "Peers that entries are fetched from, by state.", "state")
-	descScores    = desc("source_rate_bytes_per_second", "Rates of the sources that give something now.")
+	descScore     = desc("source_score", "Scores of the sources of what is being fetched: 0, banned, to 3; 1: not known.")
+	descRates     = desc("source_rate_bytes_per_second", "Rates of the sources that give something now.")
 	descFlight    = desc("in_flight_bytes", "Bytes asked for and not verified yet.")
 	descBuffers   = desc("in_flight_buffers", "Buffers that these need.")
 	descLeases    = desc("piece_leases_total", "Piece leases, by what became of them.", "event")
@@ -48,7 +52,7 @@ var (
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
-		descScores, descFlight, descBuffers, descLeases, descWaiting, descLimit, descFree, descStart,
+		descScore, descRates, descFlight, descBuffers, descLeases, descWaiting, descLimit, descFree, descStart,
 		descHolds, descHoldsLate, descHoldEnds, descVisits}, depotDescs...) {
 		out <- d
 	}
@@ -94,7 +98,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if l, err := c.d.node.Holds(ctx); err == nil {
 		holdMetrics(gauge, l)
 	}
-	c.entries(gauge, out)
+	c.entries(ctx, gauge, out)
 	c.depot(ctx, gauge, out)
 }
 
@@ -125,17 +129,33 @@ func holdMetrics(gauge func(*prometheus.Desc, float64, ...string), l fetcher.Hol
 // rateBuckets are those of the histogram of sources: from 10 kB/s to 1 GB/s.
 var rateBuckets = []float64{1e4, 1e5, 1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9}
 
-func (c collector) entries(gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
+var scoreBuckets = []float64{0, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3}
+
+// histogram counts values up to each bound.
+func histogram(d *prometheus.Desc, bounds, values []float64) prometheus.Metric {
+	buckets, sum := map[float64]uint64{}, 0.0
+	for _, b := range bounds {
+		buckets[b] = 0
+	}
+	for _, v := range values {
+		sum += v
+		for _, b := range bounds {
+			if v <= b {
+				buckets[b]++
+			}
+		}
+	}
+	return prometheus.MustNewConstHistogram(d, uint64(len(values)), sum, buckets)
+}
+
+func (c collector) entries(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
 	states, sources := map[string]int{}, map[string]int{}
 	for _, s := range []string{api.Opening, api.Waiting, api.Fetching, api.Served, api.Ended, api.Paused, api.Missing, api.Failed} {
 		states[s] = 0
 	}
-	var missing, sum int64
-	var rates uint64
-	buckets := map[float64]uint64{}
-	for _, b := range rateBuckets {
-		buckets[b] = 0
-	}
+	var missing int64
+	var rates []float64
+	from := map[peers.ID]bool{}
 	for _, k := range c.d.all() {
 		k.mu.Lock()
 		p, state := k.progress, k.stateNow()
@@ -147,14 +167,9 @@ func (c collector) entries(gauge func(*prometheus.Desc, float64, ...string), out
 		missing += p.Bytes - p.Verified
 		for _, s := range p.Sources {
 			sources[s.State.String()]++
-			if s.Rate <= 0 {
-				continue
-			}
-			rates, sum = rates+1, sum+int64(s.Rate)
-			for _, b := range rateBuckets {
-				if s.Rate <= b {
-					buckets[b]++
-				}
+			from[s.Peer] = true
+			if s.Rate > 0 {
+				rates = append(rates, s.Rate)
 			}
 		}
 	}
@@ -165,7 +180,8 @@ func (c collector) entries(gauge func(*prometheus.Desc, float64, ...string), out
 		gauge(descSources, float64(n), s)
 	}
 	gauge(descMissing, float64(missing))
-	out <- prometheus.MustNewConstHistogram(descScores, rates, float64(sum), buckets)
+	out <- histogram(descRates, rateBuckets, rates)
+	out <- histogram(descScore, scoreBuckets, slices.Collect(maps.Values(scores(ctx, c.d.node, slices.Collect(maps.Keys(from))))))
 }
 
 // metrics answers Prometheus, from a registry of its own.

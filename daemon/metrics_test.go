@@ -34,10 +34,14 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	until(t, b, got.ID, "here", in(api.Served))
 	text := scraped(t, b)
 	for _, line := range []string{"fetcher_verified_bytes_total 3.145733e+06", `fetcher_entries{state="served"} 1`, `fetcher_entries{state="failed"} 0`,
-		`fetcher_piece_leases_total{event="finished"} 4`, "fetcher_missing_bytes 0", "fetcher_source_rate_bytes_per_second_count 0", "go_goroutines "} {
+		`fetcher_piece_leases_total{event="finished"} 4`, "fetcher_missing_bytes 0", "fetcher_source_rate_bytes_per_second_count 0", "fetcher_source_score_count 0", "go_goroutines "} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no line %q in\n%s", line, text)
 		}
+	}
+	history, err := b.History(t.Context(), string(a.node.ID()))
+	if err != nil || len(history) != 1 || history[0].Score <= 0 {
+		t.Errorf("a source that gave what it should: %+v, %v", history, err)
 	}
 	for _, secret := range []string{string(a.node.ID()), string(b.node.ID()), served.Share, served.Name} {
 		if strings.Contains(text, secret) {
@@ -101,10 +105,10 @@ func TestTheHistoryOfPeersIsBounded(t *testing.T) {
 		now = now.Add(momentEvery)
 		y.child(fetcher.Child{Share: share.IDOf(nil), Peer: last, Bytes: int64(10 + i), Since: time.Unix(1e9, 0), At: now})
 		y.source(1, fetcher.Source{Peer: last, Bytes: int64(7 * i), Rate: 50}, now)
-		y.moment(now)
+		y.moment(now, map[peers.ID]float64{last: 2.5})
 	}
 	m := y.moments(last, now)
-	if len(m) != maxMoments+1 || m[5].OutBytes != 1 || m[5].InBytes != 7 || m[5].Rate != 50 || now.Sub(m[0].At) >= 24*time.Hour {
+	if len(m) != maxMoments+1 || m[5].OutBytes != 1 || m[5].InBytes != 7 || m[5].Rate != 50 || m[5].Score != 2.5 || now.Sub(m[0].At) >= 24*time.Hour {
 		t.Errorf("%d moments, of which one is %+v", len(m), m[5])
 	}
 	if len(y.history) != 1 {

@@ -2,14 +2,17 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
 // Two versions of a share in one place: what both have is still that of the later one.
@@ -36,24 +39,29 @@ func TestRemoveLeavesWhatAnotherEntryHas(t *testing.T) {
 
 // What was fetched is not served any more once its entry has gone, whatever else is read.
 func TestARemovedEntryIsNotServed(t *testing.T) {
-	src := filepath.Dir(file(t, large(1), t.TempDir(), "tree", "f"))
-	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
-	for range imports { // as if large folders were being read
-		b.reads <- struct{}{}
-	}
-	one := added(t, a, api.Add{Paths: []string{src}})
-	got := added(t, b, api.Add{Ticket: one.Ticket})
-	got = until(t, b, got.ID, "here", func(e api.Entry) bool { return e.Done != nil })
-	time.Sleep(200 * time.Millisecond)
-	id := b.keepers[1].entry().Share
-	ticket := b.node.Ticket(id)
-	must(t, func() error { _, err := b.Remove(t.Context(), got.ID, false); return err }())
-	c := begun(t, t.TempDir())
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	if _, err := c.node.Manifest(ctx, ticket, nil); err == nil {
-		t.Error("it is served still")
-	}
+	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
+		dir := t.TempDir()
+		node := func(name string) *Daemon {
+			return simulated(t, net.Add(bubble.NodeConfig{Name: name}), filepath.Join(dir, name), Settings{})
+		}
+		a, b, c := node("a"), node("b"), node("c")
+		defer func() { must(t, errors.Join(a.Close(), b.Close(), c.Close())) }()
+		for range imports { // as if large folders were being read
+			b.reads <- struct{}{}
+		}
+		one := added(t, a, api.Add{Paths: []string{filepath.Dir(file(t, large(1), dir, "tree", "f"))}})
+		got := added(t, b, api.Add{Ticket: one.Ticket})
+		got = until(t, b, got.ID, "here", func(e api.Entry) bool { return e.Done != nil })
+		synctest.Wait() // until it waits to be read again
+		ticket := b.node.Ticket(b.keepers[1].entry().Share)
+		_, err := b.Remove(t.Context(), got.ID, false)
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := c.node.Manifest(ctx, ticket, nil); err == nil {
+			t.Error("it is served still")
+		}
+	})
 }
 
 func TestASocketTakesThePlaceOfNoFile(t *testing.T) {

@@ -179,9 +179,14 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 // guard serves until something else is wanted, or the files have changed. What is new
 // takes the place of the old version when it has been read.
 func (k *keeper) guard(s *fetcher.Share) {
-	rescan := time.NewTicker(k.d.setting().Rescan)
+	every := k.d.setting().Rescan
+	rescan := time.NewTicker(every)
 	defer rescan.Stop()
 	for {
+		if now := k.d.setting().Rescan; now != every { // it was read again
+			every = now
+			rescan.Reset(every)
+		}
 		select {
 		case <-k.life.Done():
 			k.withdraw(s) // a removal; at the end of the daemon the node tells all at once
@@ -203,6 +208,8 @@ func (k *keeper) guard(s *fetcher.Share) {
 			return
 		case <-k.files:
 			k.pause(quiet)
+		case <-k.anew:
+			continue
 		case <-rescan.C:
 		}
 		if s = k.renew(s); s == nil {
@@ -285,6 +292,8 @@ func (k *keeper) others() {
 
 // serveKept serves a share that was fetched before, from where it lies.
 func (k *keeper) serveKept(e catalog.Entry) {
+	k.d.watch.add(k.id, []string{e.Path})
+	defer k.d.watch.remove(k.id)
 	s, err := k.load(e.Path, fetcher.ShareOptions{Visible: visible(e.Wish)})
 	switch {
 	case err != nil:

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,8 +137,15 @@ func (t *tally) source(id catalog.ID, src fetcher.Source, now time.Time) {
 	s.bad = max(s.bad, src.BadBlocks)
 }
 
-// moment ends a moment of all peers.
-func (t *tally) moment(now time.Time) {
+// known is the peers that were met in the last 24 hours.
+func (t *tally) known() []peers.ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.history))
+}
+
+// moment ends a moment of all peers, of which some have scores.
+func (t *tally) moment(now time.Time, scores map[peers.ID]float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p, s := range t.history {
@@ -144,7 +153,7 @@ func (t *tally) moment(now time.Time) {
 			delete(t.history, p)
 			continue
 		}
-		s.moments = append(s.moments, api.Moment{At: now, InBytes: s.in, OutBytes: s.out, Rate: s.rate, BadBlocks: s.bad})
+		s.moments = append(s.moments, api.Moment{At: now, InBytes: s.in, OutBytes: s.out, Rate: s.rate, BadBlocks: s.bad, Score: scores[p]})
 		if len(s.moments) > maxMoments {
 			s.moments = append([]api.Moment{}, s.moments[len(s.moments)-maxMoments:]...)
 		}
@@ -241,9 +250,20 @@ func (d *Daemon) count() {
 		d.flush(d.life)
 		if now.Sub(last) >= momentEvery {
 			last = now
-			d.tally.moment(now)
+			d.tally.moment(now, scores(d.life, d.node, d.tally.known()))
 		}
 	}
+}
+
+// scores is what some peers are worth; none if the node is ending.
+func scores(ctx context.Context, n *fetcher.Node, of []peers.ID) map[peers.ID]float64 {
+	out := map[peers.ID]float64{}
+	if all, err := n.Scores(ctx, of); err == nil {
+		for i, s := range all {
+			out[of[i]] = s
+		}
+	}
+	return out
 }
 
 // flush writes into the catalog what was sent.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -125,7 +126,7 @@ func (h *watch) run() {
 
 // tell tells those whose folder the file is in, or all if it is not known which.
 func (h *watch) tell(file string) {
-	if strings.HasSuffix(file, ".partial") {
+	if info, err := os.Lstat(file); err == nil && info.IsDir() && strings.HasSuffix(file, ".partial") {
 		return // of a fetch into the same folder
 	}
 	told := map[catalog.ID]bool{}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -17,7 +18,9 @@ func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 	for _, at := range []string{dir, served} {
 		h.dirs[at] = map[catalog.ID]bool{7: true}
 	}
-	for name, want := range map[string]bool{"": true, dir: true, served: true, filepath.Join(served, "f"): true, filepath.Join(served, "new"): true,
+	must(t, os.MkdirAll(filepath.Join(served, "a.partial"), 0o700))
+	file(t, "x", served, "b.partial")
+	for name, want := range map[string]bool{filepath.Join(served, "a.partial"): false, filepath.Join(served, "b.partial"): true, "": true, dir: true, served: true, filepath.Join(served, "f"): true, filepath.Join(served, "new"): true,
 		filepath.Join(dir, "other"): false, filepath.Join(dir, "served-too"): false, filepath.Join(dir, "serv"): false} {
 		told = false
 		h.tell(name)

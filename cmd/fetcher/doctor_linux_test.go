@@ -42,3 +42,21 @@ func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
 		t.Errorf("nothing is advised:\n%s", said)
 	}
 }
+
+// A disk that is mounted read-only refuses root too, who may write anywhere else.
+func TestDoctorKnowsADiskThatIsReadOnly(t *testing.T) {
+	dir := smallDisk(t, "8M")
+	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	cmd := exec.Command(binary, "doctor", "--dir", dir)
+	said, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != exitOther {
+		t.Errorf("all is well on a disk that is read-only: %v", err)
+	}
+	finds(t, string(said), "WRONG", "state", dir+" cannot be written")
+	if !strings.Contains(string(said), "mount its disk for writing") {
+		t.Errorf("nothing is advised:\n%s", said)
+	}
+	if out, err := exec.Command(binary, "node", "run", "--dir", dir, "--listen", "none").CombinedOutput(); err == nil || !strings.Contains(string(out), "read-only") {
+		t.Errorf("a node runs there: %v\n%s", err, out)
+	}
+}

@@ -106,11 +106,11 @@ function files(id, items) {
     player.replaceChildren(h(kind, { src: link.path, controls: true, autoplay: true, 'aria-label': f.path }));
   });
   const media = /\.(mp4|webm|mkv|mov|mp3|flac|ogg|oga|opus|wav|m4a)$/i;
-  const rows = items.slice(0, 1000).map((f) => h('tr', {}, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind), h('td', {}, f.priority === 'skip' ? 'not fetched' : ''),
-    h('td', {}, f.kind !== 'file' || f.priority === 'skip' ? '' : h('div', { class: 'tools' }, media.test(f.path) ? h('button', { onclick: open(f, true), 'aria-label': 'Play ' + f.path }, 'Play') : null,
+  const rows = items.slice(0, 1000).map((f) => h('tr', {}, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
+    h('td', {}, f.priority === 'skip' ? 'not fetched' : f.kind !== 'file' ? '' : h('div', { class: 'tools' }, media.test(f.path) ? h('button', { onclick: open(f, true), 'aria-label': 'Play ' + f.path }, 'Play') : null,
       h('button', { onclick: open(f, false), 'aria-label': 'Save ' + f.path }, 'Save')))));
   return h('section', {}, player, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Files' }, h('table', {}, h('caption', {}, `Files (${items.length})`),
-    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Choice'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))));
+    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))));
 }
 
 function sourcesTable(items) {
@@ -162,8 +162,8 @@ async function entry(id) {
     if (!e) return void head.replaceChildren(h('h2', {}, 'This entry is not in the catalog'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
     limits.fill(e);
     const r = rates.get(id) || [];
-    head.replaceChildren(h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason ? h('p', { class: 'soft' }, e.reason) : null, buttons(e),
-      e.kind === 'fetch' && r.length > 1 ? plot(r, 'Bytes verified a second, over the last minutes', (n) => size(n) + '/s') : null, facts(e));
+    head.replaceChildren(...[h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason && h('p', { class: 'soft' }, e.reason), buttons(e),
+      e.kind === 'fetch' && r.length > 1 && plot(r, 'Bytes verified a second, over the last minutes', (n) => size(n) + '/s'), facts(e)].filter(Boolean));
     if (busy || Date.now() - looked < 1000) return;
     busy = true; looked = Date.now();
     (async () => {
@@ -198,8 +198,8 @@ async function peer(id) {
   view = act(async () => {
     const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
     if (shown !== '#/peer/' + id) return;
-    const one = (title, f, text) => [h('h3', {}, title), plot(items.map(f), title + ', over the last 24 hours', text)];
-    body.replaceChildren(...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Bad blocks', (m) => m.bad_blocks, String));
+    const one = (title, f, text) => [h('h3', {}, title), plot((items.length > 1 ? items : [...items, ...items]).map(f), title + ', over the last 24 hours', text)];
+    body.replaceChildren(...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String));
   });
 }
 
@@ -301,6 +301,7 @@ function route() {
     if (a.getAttribute('href') === '#/' + (what === 'entry' ? '' : what === 'peer' ? 'peers' : what || '')) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
   }
   view = () => {};
+  alerts.replaceChildren(); // of the view before
   ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), fleet, depot, node }[what] || catalog)();
   view();
 }
