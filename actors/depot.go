@@ -312,11 +312,16 @@ type note struct {
 	state depot.State
 	why   string
 	held  bool // it stays in its state, as somebody holds it
+	// outdated says that the ledger does not know what the disk does: the crawler enters it.
+	outdated bool
 }
 
 func (d *depotActor) done(ctx actor.Context, m depotDone) {
 	d.failed(ctx, m.what, m.err)
 	for _, n := range m.notes {
+		if n.outdated {
+			hurry(&d.crawler.crawl, d.s.Wall())
+		}
 		switch {
 		case !n.held:
 			d.changed(ctx, n.id, n.state, n.why)

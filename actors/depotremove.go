@@ -88,7 +88,7 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	case err != nil:
 		return notes, err
 	case !may:
-		return append(notes, note{id: id, state: depot.None, why: "its leases on the disk are newer than the database: it is looked at again"}), nil
+		return append(notes, note{id: id, state: depot.None, why: "its leases on the disk are newer than the database: it is looked at again", outdated: true}), nil
 	}
 	if err := keep.Remove(id); err != nil {
 		return notes, fmt.Errorf("remove %v: %w", id, err)

@@ -159,6 +159,47 @@ var losing = []*simnet.Scenario{
 		holds(s, a, d, c, more[1])
 		s.Gone(d, more[2])
 	}),
+	ofDepot("going-in-an-old-backup", "A share that was being removed when the backup was made is held again since: the database that comes back removes nothing of it.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		s.Hold(a, d, c, 5*day)
+		s.Kept(d, c)
+		d.Excuse()
+		d.Trouble = func(op storetest.Op) error {
+			if op.Kind == "move" && strings.HasPrefix(op.Name, "shares/") {
+				return errors.New("input/output error")
+			}
+			return nil
+		}
+		s.Release(a, d, c)
+		s.Is(d, c, depot.Going)
+		backup := d.Backup()
+		d.Trouble = nil
+		s.Gone(d, c)
+		h := s.Hold(a, d, c, 20*day)
+		s.Kept(d, c)
+		d.Kill()
+		d.Restore(backup)
+		d.Start()
+		complete(s, d)
+		s.Pass(2 * time.Hour)
+		s.Kept(d, c)
+		until(s, a, d, h)
+	}),
+	ofDepot("damaged-and-given-up", "What rotted cannot be had again, as nobody else has it: it is kept as it is while it is held, and collected like any other.", func(s *depots.Story) {
+		d, a, c := pair(s)
+		h := s.Hold(a, d, c, 10*day)
+		s.Kept(d, c)
+		a.Withdraw(c)
+		d.Rot(c, s.Rand("rot"))
+		s.Do(d, actors.ScrubNow{})
+		s.Until("it is known to be damaged", 3*time.Hour, func() bool { return d.State(c) == depot.Corrupt })
+		s.Sleep(5*day, d)
+		s.Expect(d.State(c) == depot.Corrupt && len(d.Left(c)) > 0, "it is %v, %v", d.State(c), d.Left(c))
+		holds(s, a, d, c)
+		to(d, time.Unix(h.Expires, 0).Add(depot.Grace))
+		s.Pass(61 * time.Minute)
+		s.Gone(d, c)
+	}),
 	ofDepot("disk-not-mounted", "The depot's disk is away for days: nothing is removed, damaged or promised meanwhile, and then all is as it was.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		old := s.File("film", 200_000)
