@@ -118,6 +118,9 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.runs.Go(d.count)
 	if d.member != nil {
 		d.runs.Go(d.member.follow)
+		if d.lender != nil {
+			d.runs.Go(d.member.snapshots)
+		}
 	}
 	d.log.Info("the node runs", "peer", d.node.ID(), "dir", d.dir, "entries", len(entries))
 	return nil

@@ -46,7 +46,7 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
-	db, aside, err := leasedb.Open(ctx, filepath.Join(cfg.Dir, "leases.db"), l.root)
+	db, aside, err := leasedb.Open(ctx, filepath.Join(cfg.Dir, leasesName), l.root)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}

@@ -13,6 +13,7 @@
 //	tally.go     what peers took and gave: bytes of entries, 24 hours of each peer
 //	ask.go       Daemon as an api.Node
 //	fleet.go     the list of a fleet as entries, and how far its members are
+//	snapshot.go  what a depot has promised, kept by its fleet, and back again
 //	membership.go which fleet: a file of the state directory, and the token that leads to it
 //	depot.go     what is kept for others here, and elsewhere for this node
 //	files.go     the files of an entry, to be read and to be removed

@@ -52,11 +52,7 @@ const (
 // openMember is the membership that the settings or the state directory say; nil: none.
 // The store may be away.
 func openMember(d *Daemon, cfg Config) (*member, error) {
-	m, ok, err := Joined(cfg.Dir)
-	if cfg.Fleet != "" {
-		ok = true
-		m, err = MembershipOf(cfg.Fleet, cfg.FleetSecret)
-	}
+	m, ok, err := membershipFor(cfg)
 	if !ok || err != nil {
 		return nil, err
 	}
@@ -66,6 +62,16 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 	}
 	name, _ := os.Hostname()
 	return &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}}, nil
+}
+
+// membershipFor is that of the settings, or of the state directory; ok is false if there is
+// none.
+func membershipFor(cfg Config) (m Membership, ok bool, err error) {
+	if cfg.Fleet == "" {
+		return Joined(cfg.Dir)
+	}
+	m, err = MembershipOf(cfg.Fleet, cfg.FleetSecret)
+	return m, err == nil, err
 }
 
 func (m *member) close() error {

@@ -41,7 +41,7 @@ whoever minds should encrypt it first.`,
 		},
 	}
 	c.AddCommand(a.depotStatusCommand(), a.accountCommand(), a.leasesCommand(), a.usageCommand(), a.crawlCommand(), a.gcCommand(),
-		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand())
+		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand(), a.restoreCommand())
 	return c
 }
 

@@ -98,7 +98,7 @@ func (r *Root) Ready(ctx context.Context, b Book) error {
 
 // take makes dir the folder, if it is.
 func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) error {
-	is, err := readIdentity(dir)
+	is, err := ReadIdentity(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && meta.Depot == "":
 		list, err := dir.ReadDir(".")
@@ -138,7 +138,8 @@ func (r *Root) adopt(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS, i
 	return b.SetIdentity(ctx, is.Depot, is.Database)
 }
 
-func readIdentity(dir vfs.FS) (is Identity, err error) {
+// ReadIdentity is what a folder says of itself.
+func ReadIdentity(dir vfs.FS) (is Identity, err error) {
 	b, err := vfs.ReadRecord(dir, "depot", vfs.DepotRecord, 256)
 	if err != nil {
 		return is, err
@@ -149,7 +150,7 @@ func readIdentity(dir vfs.FS) (is Identity, err error) {
 
 // same says whether the folder still has the identity that it had.
 func (r *Root) same() error {
-	if is, err := readIdentity(r.dir); err != nil || is != r.is {
+	if is, err := ReadIdentity(r.dir); err != nil || is != r.is {
 		return fmt.Errorf("%w: its identity is not what it was (%v)", ErrAway, err)
 	}
 	return nil

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/share"
+)
+
+func (a depots) restoreCommand() *cobra.Command {
+	var fl nodeFlags
+	c := &cobra.Command{Use: "restore", Short: "Get back the leases that the fleet keeps, after a loss", Args: noArgs,
+		Long: `Fetch the database of leases that the fleet keeps of this depot, after it was
+lost, and put it in place. A depot that belongs to a fleet has it keep one, made
+each day. Stop the node first. The depot's folder says which depot it is; what
+was promised since is entered from there when the node runs again, and nothing
+is removed before.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.restore(cmd.Context(), fl) }}
+	f := c.Flags()
+	f.StringVar(&fl.depot, "depot", "", "the folder of the depot, `DIR` (default that of node.toml)")
+	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
+	fl.fleet.add(f)
+	return c
+}
+
+func (a depots) restore(ctx context.Context, fl nodeFlags) error {
+	s, err := a.settings(fl)
+	if err != nil {
+		return err
+	}
+	if s.Depot == "" {
+		return usageError{errors.New("give the folder of the depot: --depot DIR")}
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	r, err := daemon.RestoreLeases(ctx, daemon.Config{Dir: a.flags.dir, Settings: s, Logger: log})
+	switch {
+	case errors.Is(err, share.ErrHeld):
+		return fmt.Errorf("stop the node first: %w", err)
+	case errors.Is(err, daemon.ErrMembership):
+		return usageError{err}
+	case err != nil && ctx.Err() != nil:
+		return cause(ctx)
+	case err != nil:
+		return err
+	}
+	a.out.sum(map[string]any{"share": r.Share.String(), "term": r.Term, "aside": r.Aside})
+	fmt.Fprintf(a.stderr, "the leases of term %d are in place; run the node again\n", r.Term)
+	if r.Aside != "" {
+		fmt.Fprintf(a.stderr, "the database that was there is %s now\n", r.Aside)
+	}
+	return nil
+}

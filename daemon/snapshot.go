@@ -1,0 +1,265 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/leasedb"
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvurl"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// A depot that belongs to a fleet has it keep a snapshot of what it has promised: once in
+// each round a file is written, served, put onto the fleet's list, and named by the pointer
+// of the round when another member has it. The one before is kept until the next.
+const (
+	snapshotRound = 24 * time.Hour
+	snapshotRetry = 10 * time.Minute
+	snapshotKept  = 10 * time.Minute // how long another member has to fetch it
+	snapshotsName = "snapshots"      // in the state directory
+	leasesName    = "leases.db"
+)
+
+// roundOf is the round in which the depot of that name writes its snapshot.
+func roundOf(depot string) string { return "leases." + depot }
+
+// snapshots writes one in each round, until the end.
+func (m *member) snapshots() {
+	var round *rounds.Round
+	for wait := time.Second; ; {
+		select {
+		case <-m.d.life.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = snapshotRetry
+		meta, err := m.d.lender.db.Meta(m.d.life)
+		if err != nil || meta.Depot == "" {
+			continue // its folder was not there yet
+		}
+		if round == nil {
+			round, err = rounds.New(m.store.KV, rounds.Config{Name: roundOf(meta.Depot), Holder: string(m.d.node.ID()), Run: rand.Text(), Clock: rounds.ClockOf(time.Now),
+				Notice: func(n rounds.Notice) { m.d.log.Warn(n.String()) }})
+		}
+		if err == nil {
+			wait, err = m.snapshotIn(m.d.life, round, meta.Depot)
+		}
+		if err != nil && m.d.life.Err() == nil {
+			m.d.log.Warn("no snapshot of the leases was made for the fleet; it is tried again", "error", err)
+		}
+	}
+}
+
+// snapshotIn writes a snapshot if the round is free, and says when to look again.
+func (m *member) snapshotIn(ctx context.Context, round *rounds.Round, depot string) (again time.Duration, err error) {
+	g, err := round.TryAcquire(ctx, snapshotRound)
+	var held *rounds.HeldError
+	if errors.As(err, &held) {
+		return max(min(held.Again, snapshotRound), time.Second), nil
+	}
+	if err != nil {
+		return snapshotRetry, err
+	}
+	defer g.Close()
+	id, err := m.snapshot(ctx, depot, rounds.Target{Term: g.Term(), Seq: 1})
+	if err != nil {
+		return snapshotRetry, errors.Join(err, g.Abandon(context.WithoutCancel(ctx), "no snapshot was made"))
+	}
+	m.d.log.Info("the fleet keeps a snapshot of the leases", "share", id.String(), "term", g.Term())
+	return snapshotRound, g.Complete(ctx, id.String())
+}
+
+// snapshot writes one, has the fleet keep it, and has the pointer name it.
+func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (share.ID, error) {
+	folder := filepath.Join(m.d.dir, snapshotsName, fmt.Sprintf("%016x-%d", t.Term, t.Seq))
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
+		return share.ID{}, err
+	}
+	path := filepath.Join(folder, leasesName)
+	if err := m.d.lender.db.Snapshot(ctx, path); err != nil {
+		return share.ID{}, err
+	}
+	k, err := m.d.added(ctx, catalog.Wish{Paths: []string{path}})
+	if err != nil {
+		return share.ID{}, err
+	}
+	k.settledIn(ctx)
+	v := k.view()
+	id, err := m.store.Add(ctx, v.Ticket)
+	if err != nil {
+		return id, fmt.Errorf("it is %s: %w", v.State, err)
+	}
+	m.awaitCopy(ctx, id)
+	p, err := rounds.NewPointer(m.store.KV, roundOf(depot))
+	if err != nil {
+		return id, err
+	}
+	t.Value = id.String()
+	if err := p.Publish(ctx, t); err != nil {
+		return id, err
+	}
+	m.forgetSnapshots(ctx, id)
+	return id, nil
+}
+
+// awaitCopy waits until another member has a share, for a while.
+func (m *member) awaitCopy(ctx context.Context, id share.ID) {
+	ctx, cancel := context.WithTimeout(ctx, snapshotKept)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		if r, err := m.store.Rollout(ctx); err == nil {
+			for _, x := range r.Members {
+				if s, ok := x.Share(id); ok && s.Done && x.Peer != m.d.node.ID() {
+					return
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			m.d.log.Warn("no other member of the fleet has the snapshot of the leases yet", "share", id.String())
+			return
+		}
+	}
+}
+
+// forgetSnapshots removes all but the latest and the one before.
+func (m *member) forgetSnapshots(ctx context.Context, latest share.ID) {
+	top := filepath.Join(m.d.dir, snapshotsName)
+	var ours []*keeper // in the order in which they were added
+	for _, k := range m.d.all() {
+		if e := k.entry(); len(e.Paths) == 1 && filepath.Base(e.Paths[0]) == leasesName && filepath.Dir(filepath.Dir(e.Paths[0])) == top {
+			ours = append(ours, k)
+		}
+	}
+	for _, k := range ours[:max(0, len(ours)-2)] {
+		e := k.entry()
+		if _, err := m.d.remove(ctx, k, false); err != nil {
+			m.d.log.Warn("an old snapshot of the leases stays", "id", k.id, "error", err)
+			continue
+		}
+		if e.Share != latest && e.Share != ours[len(ours)-2].entry().Share {
+			if err := m.store.Remove(ctx, e.Share); err != nil && !errors.Is(err, fetcher.ErrNotListed) {
+				m.d.log.Warn("an old snapshot of the leases stays on the fleet's list", "share", e.Share.String(), "error", err)
+			}
+		}
+		if err := os.RemoveAll(filepath.Dir(e.Paths[0])); err != nil {
+			m.d.log.Warn("an old snapshot of the leases stays", "error", err)
+		}
+	}
+}
+
+// Restored is a database of leases that came from a fleet.
+type Restored struct {
+	Share share.ID
+	Term  uint64
+	Aside string // what the database that was there is called now; empty: there was none
+}
+
+// RestoreLeases gives the depot of cfg.Depot the database of leases that its fleet keeps:
+// that of the last round. No node may run. When one runs next, it enters what was promised
+// since from the depot's folder, and removes nothing before.
+func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
+	if cfg, err = cfg.withDefaults(); err != nil {
+		return r, err
+	}
+	m, ok, err := membershipFor(cfg)
+	if err == nil && !ok {
+		err = fmt.Errorf("this machine belongs to no fleet that could keep a snapshot: %w", ErrMembership)
+	}
+	if err != nil {
+		return r, err
+	}
+	depot, err := depotName(cfg.Depot)
+	if err != nil {
+		return r, err
+	}
+	kv, err := kvurl.Open(ctx, m.URL)
+	if err != nil {
+		return r, err
+	}
+	defer kv.Close()
+	p, err := rounds.NewPointer(kv, roundOf(depot))
+	if err != nil {
+		return r, err
+	}
+	at, err := p.Get(ctx)
+	if errors.Is(err, rounds.ErrNever) {
+		return r, fmt.Errorf("the fleet has no snapshot of this depot's leases: %w", err)
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Term = at.Term
+	if r.Share, err = share.ParseID(at.Value); err != nil {
+		return r, err
+	}
+	into := filepath.Join(cfg.Dir, snapshotsName, "restore")
+	if err := os.MkdirAll(into, 0o700); err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(into)
+	if err := fetchSnapshot(ctx, cfg, fetcher.FleetStore{KV: kv, Secret: m.Secret}, r.Share, into); err != nil {
+		return r, err
+	}
+	r.Aside, err = leasedb.Restore(ctx, filepath.Join(into, leasesName), filepath.Join(cfg.Dir, leasesName), depot)
+	return r, err
+}
+
+// depotName is the name of the depot in a folder.
+func depotName(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("which depot it is stands in its folder: name that")
+	}
+	fsys, err := vfs.PrivateDir(dir)
+	if err != nil {
+		return "", err
+	}
+	defer fsys.Close()
+	is, err := disk.ReadIdentity(fsys)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s is the folder of no depot", dir)
+	}
+	return is.Depot, err
+}
+
+// fetchSnapshot fetches a share from the members of the fleet.
+func fetchSnapshot(ctx context.Context, cfg Config, s fetcher.FleetStore, id share.ID, into string) error {
+	r, err := s.Rollout(ctx)
+	if err != nil {
+		return err
+	}
+	ticket := ""
+	for _, x := range r.Shares {
+		if x.ID == id {
+			ticket = x.Ticket
+		}
+	}
+	if ticket == "" {
+		return fmt.Errorf("snapshot %s is %w", id.Short(), fetcher.ErrNotListed)
+	}
+	node, err := fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Logger: cfg.Logger,
+		Fleet: fetcher.Fleet{Store: s}})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: into})
+	if err != nil {
+		return err
+	}
+	return t.Wait(ctx)
+}

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/leasedb"
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/share"
+)
+
+// A depot that has lost its state directory gets from its fleet the accounts and leases of
+// the last round; what is no snapshot of it, and a node that runs, are refused.
+func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	folder := t.TempDir()
+	asDepot := func(c *Config) { c.Depot = folder; inFleet(m)(c) }
+	keeper := begun(t, t.TempDir(), asDepot)
+	other := begun(t, t.TempDir(), inFleet(m))
+	account, err := keeper.AddAccount(t.Context(), api.AddAccount{Name: "photos", Key: string(other.node.ID()), Quota: 1 << 30})
+	must(t, err)
+	served := added(t, other, api.Add{Paths: []string{file(t, large(7), t.TempDir(), "album")}})
+	at := keeper.node.Addrs()[0]
+	_, err = other.Hold(t.Context(), api.Hold{Entry: served.ID, Depots: []string{at}})
+	must(t, err)
+	var want []api.Lease
+	for end := time.Now().Add(30 * time.Second); len(want) == 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		want, err = keeper.Leases(t.Context(), "photos", "", 100)
+		must(t, err)
+	}
+	if len(want) != 1 {
+		t.Fatalf("it has promised %v", want)
+	}
+	name, err := keeper.lender.db.Meta(t.Context())
+	must(t, err)
+	if _, err = keeper.member.snapshot(t.Context(), name.Depot, rounds.Target{Term: 1_000, Seq: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RestoreLeases(t.Context(), Config{Dir: keeper.dir, Settings: Settings{Depot: folder, Listen: []string{"127.0.0.1:0"}}}); !errors.Is(err, share.ErrHeld) {
+		t.Errorf("while the node runs: %v", err)
+	}
+	must(t, keeper.Close())
+
+	dir := t.TempDir() // the state directory was lost, with the key
+	cfg := Config{Dir: dir, Settings: Settings{Depot: folder, Listen: []string{"127.0.0.1:0"}}}
+	if _, err := RestoreLeases(t.Context(), cfg); !errors.Is(err, ErrMembership) {
+		t.Errorf("without a fleet: %v", err)
+	}
+	must(t, m.Save(dir))
+	r, err := RestoreLeases(t.Context(), cfg)
+	if err != nil || r.Term != 1_000 || r.Aside != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	db, aside, err := leasedb.Open(t.Context(), filepath.Join(dir, leasesName), nil)
+	if err != nil || aside != "" {
+		t.Fatal(aside, err)
+	}
+	id, err := db.Named(t.Context(), "photos")
+	must(t, err)
+	got, err := db.Holdings(t.Context(), time.Now(), id, share.ID{}, 100)
+	must(t, err)
+	must(t, db.Close())
+	if len(got) != 1 || got[0].Share.String() != want[0].Share || !got[0].Expires.Equal(want[0].Expires) || got[0].Bytes != want[0].Bytes {
+		t.Errorf("restored %+v, want %+v", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, snapshotsName, "restore")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was fetched stays: %v", err)
+	}
+	again := begun(t, dir, func(c *Config) { c.Depot = folder })
+	back, err := again.Accounts(t.Context())
+	must(t, err)
+	if len(back) != 2 || back[1].Name != "photos" || back[1].Quota != account.Quota || len(back[1].Keys) != 1 {
+		t.Errorf("the accounts: %+v", back)
+	}
+}

@@ -1,0 +1,36 @@
+package sqlitedb
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// Copy writes the database as it is at one moment to a file that is not there yet. What
+// is written to the database meanwhile does not wait for that, and is not in the copy.
+// prepare changes the copy before it is finished; it may be nil.
+func (db *DB) Copy(ctx context.Context, to string, prepare func(*sqlite.Conn) error) error {
+	from, err := sqlite.OpenConn(db.path, sqlite.OpenReadOnly)
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", db.path, err)
+	}
+	from.SetInterrupt(ctx.Done())
+	err = sqlitex.ExecuteTransient(from, "VACUUM INTO ?1", &sqlitex.ExecOptions{Args: []any{to}})
+	if closed := from.Close(); err == nil {
+		err = closed
+	}
+	if err != nil || prepare == nil {
+		return ended(ctx, err)
+	}
+	c, err := sqlite.OpenConn(to, sqlite.OpenReadWrite)
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", db.path, err)
+	}
+	err = prepare(c)
+	if closed := c.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
