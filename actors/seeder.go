@@ -358,7 +358,11 @@ func (d *seeder) onWake() {
 // admit asks the upload core; the answer goes out now or when a job's turn comes.
 func (d *seeder) admit(m AdmitRequest) {
 	d.job++
-	a := peers.Ask{Job: d.job, Child: m.Child, Set: d.tiers.Set(m.Child), Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
+	set := d.tiers.Set(m.Child)
+	if set == peers.Outside {
+		set = d.tiers.Guest()
+	}
+	a := peers.Ask{Job: d.job, Child: m.Child, Set: set, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
 	if o := d.audiences[m.Share]; o != nil {
 		a.Whole, a.Pressed = d.catalog.Whole(m.Share), m.Pressed
 		a.Crowd, a.Spreads = o.crowd(m.Child)

@@ -140,6 +140,32 @@ func (n *simNode) takes(child peers.ID, id share.ID, took time.Duration) peers.S
 	return peers.Standing{}
 }
 
+// Whoever never subscribed, as nobody need do, has its share of a source that has places for more.
+func TestWhoNeverSubscribedIsServedToo(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6, func(d *Deps) { d.Uploads.Slots = 1 }).seed(m, content)
+	sw.puppet("child", source).subscribe(source, m.ID(), 7)
+	var order []peers.ID
+	jobs := map[peers.ID][]Admission{}
+	for _, peer := range []peers.ID{"child", "child", "child", "guest", "guest"} {
+		source.program.Request(AdmitRequest{Child: peer, Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) {
+			jobs[peer] = append(jobs[peer], a)
+			order = append(order, peer)
+		}})
+		sw.w.Settle()
+	}
+	for i := 0; i < len(order); i++ {
+		job := jobs[order[i]][0]
+		jobs[order[i]] = jobs[order[i]][1:]
+		source.program.Served(job.Job, 1<<16)
+		sw.w.Settle()
+	}
+	if want := []peers.ID{"child", "guest", "child", "guest", "child"}; !slices.Equal(order, want) {
+		t.Errorf("served %v, want %v", order, want)
+	}
+}
+
 func TestASetGoesBeforeTheNext(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)

@@ -238,6 +238,15 @@ func (t *Tiers) Set(id ID) Set {
 	return Outside
 }
 
+// Guest is the set as which a peer is served that never subscribed, which nobody need do:
+// active, while there are places for more.
+func (t *Tiers) Guest() Set {
+	if t.all.n[Active] < t.cfg.MaxActive {
+		return Active
+	}
+	return Outside
+}
+
 // Standing is how a peer stands; not ok if it is not known.
 func (t *Tiers) Standing(id ID, now time.Time) (st Standing, ok bool) {
 	m := t.each[id]

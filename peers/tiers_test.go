@@ -700,3 +700,13 @@ func BenchmarkTiers(b *testing.B) {
 		})
 	}
 }
+
+func TestAGuestIsServedAsTheActiveWhileThereArePlaces(t *testing.T) {
+	c := newClub(t, TierConfig{MaxActive: 2, MaxPassive: 2, MaxTracked: 2})
+	for i, want := range []Set{Active, Active, Outside, Outside} {
+		if got := c.Guest(); got != want {
+			t.Errorf("with %d children: %v, want %v", i, got, want)
+		}
+		c.join(ID(fmt.Sprint(i)), from(i, 0), 0)
+	}
+}
