@@ -29,6 +29,7 @@ type keeper struct {
 	slow       chan struct{} // if not nil, the folder can be opened when it is closed
 
 	mu      sync.Mutex
+	ahead   time.Duration // of the clock, as so much time is said to have passed
 	changes []string
 	told    chan struct{} // gets one for each change
 }
@@ -75,7 +76,7 @@ func (k *keeper) ok(err error) {
 func (k *keeper) reading() depot.Reading {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := time.Now()
+	now := time.Now().Add(k.ahead)
 	return depot.Reading{Boot: "1", Wall: now, Passed: now.Sub(time.Unix(1_000_000_000, 0)), Synced: true}
 }
 

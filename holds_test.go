@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
 )
 
 // holder is a node that has depots keep something.
@@ -161,5 +162,34 @@ func TestAHoldThatIsRefusedSaysWhy(t *testing.T) {
 	}
 	if _, err := client(t).Holds(t.Context()); !errors.Is(err, fetcher.ErrNoHolds) {
 		t.Error(err)
+	}
+}
+
+// A depot whose copy is damaged keeps what is left of it, when nobody serves the share any more.
+func TestADamagedCopyIsRenewedWhenItCannotBeOffered(t *testing.T) {
+	t.Parallel()
+	k, owner := newKeeper(t), newHolder(t)
+	k.account(owner.Node, 1<<30)
+	s, err := owner.Share(t.Context(), folderOf(t, album), fetcher.ShareOptions{})
+	k.ok(err)
+	length := 100 * time.Minute
+	l, err := owner.KeepHold(t.Context(), fetcher.Hold{Share: s.ID(), Bytes: fetcher.HoldBytes(s.Manifest()), Length: length}, k.node.Addrs()[:1], false)
+	k.ok(err)
+	k.until(s.ID(), depot.Stable)
+	k.ok(s.Stop(t.Context()))
+	bad := share.NewSet(s.Manifest().Layout().Pieces())
+	bad.Add(0)
+	_, err = k.db.Looked(t.Context(), k.reading().Wall, s.ID(), bad)
+	k.ok(err)
+	k.mu.Lock()
+	k.ahead = 80 * time.Minute
+	k.mu.Unlock()
+	_, err = k.db.Looked(t.Context(), k.reading().Wall, s.ID(), bad)
+	k.ok(err)
+	k.until(s.ID(), depot.Corrupt)
+	l, err = owner.KeepHold(t.Context(), l.Wants[0], nil, false)
+	k.ok(err)
+	if len(l.Holds) != 1 || l.Holds[0].State != renewal.Corrupt || l.Holds[0].Left < length*9/10 {
+		t.Errorf("%+v", l)
 	}
 }

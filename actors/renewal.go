@@ -343,7 +343,12 @@ func (r *renewals) held(ctx actor.Context, v *depotVisit, m wire.Held) {
 	r.work(ctx, v)
 }
 
+// refused goes on to the next task, or to another for the same lease.
 func (r *renewals) refused(v *depotVisit, err error) {
+	if t := &v.tasks[0]; t.Due { // what the depot has left of it is kept
+		t.Verb, t.Due = renewal.Renew, false
+		return
+	}
 	k := renewal.Key{Depot: v.to.ID, Share: v.tasks[0].Share}
 	v.tasks = v.tasks[1:]
 	r.errs[k] = err

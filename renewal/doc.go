@@ -20,7 +20,8 @@
 //
 // A Want says that so many of some depots keep a share. A depot that lacks it is offered
 // it, one that has lost some of it is offered that again, and one that refuses or is away until
-// the lease nearly ends gives way to another, as far as there is one. When the Want is for
+// the lease nearly ends gives way to another, as far as there is one, unless it has all of the share in its
+// lease's last days and the other has not. When the Want is for
 // another version of the share, the earlier one is renewed until its depot has the
 // later one, and released then; so a depot has one whole version at any time.
 //

@@ -42,6 +42,7 @@ type Hold struct {
 	Bytes   int64         // that the lease counts, by the depot
 	Expires time.Time     // by our clock, as last heard; zero: it was not granted yet
 	Granted time.Duration // how long it was when it was granted or renewed last; 0: not known
+	Maybe   time.Time     // until when it may last, as it was offered and the depot did not answer; zero: that is known
 	State   State
 	Cost    int64  // passes paid so far, in units
 	Why     string // what was asked for it last was refused
@@ -77,6 +78,7 @@ type Task struct {
 	Bytes  int64 // that the lease counts
 	Length time.Duration
 	Units  int64 // that it costs, if the depot grants all of it
+	Due    bool  // of an Offer: the lease that stands is near its end, and renewed also if the share cannot be offered
 }
 
 // Heard is what a depot says of one hold. Left is until the lease ends, by the
@@ -244,6 +246,11 @@ func (s *Service) tooFar(d *depot, now time.Time) bool {
 // Failed ends a visit without a word from the depot.
 func (s *Service) Failed(id peers.ID, why string, now time.Time) {
 	if d := s.depots[id]; d != nil && d.busy {
+		for x, t := range d.owed {
+			if h := d.holds[x]; h != nil && t.Verb == Offer {
+				h.Maybe = now.Add(t.Length)
+			}
+		}
 		d.fault, d.owed = why, nil
 		s.close(d, now)
 	}
@@ -261,6 +268,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 		said[h.Share] = h
 	}
 	for x, h := range d.holds {
+		h.Maybe = time.Time{}
 		if heard, ok := said[x]; ok {
 			h.State, h.Bytes, h.Expires = heard.State, heard.Bytes, now.Add(max(heard.Left, 0))
 		} else if h.State = Missing; h.Expires.After(now) {
@@ -306,8 +314,7 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	case h.State == Missing:
 		return t // an earlier version; a later one is offered
 	case h.State == Corrupt && s.needs(h) != nil:
-		t.Verb = Offer
-		if !due {
+		if t.Verb, t.Due = Offer, due; !due {
 			t.Length = left
 		}
 	case due:
@@ -396,6 +403,9 @@ func (s *Service) close(d *depot, now time.Time) {
 	}
 	for _, w := range s.Wants() {
 		s.plan(s.wants[w.ID], now)
+	}
+	if d.fault == "" {
+		s.moveBack(d, now)
 	}
 	if s.tidy(d, now); d.again || s.over(d) {
 		d.again, d.Next = false, now

@@ -43,9 +43,9 @@ func (s *Service) Want(w Want, now time.Time) {
 	w.At = slices.DeleteFunc(w.At, func(id peers.ID) bool { return !slices.Contains(w.Depots, id) })
 	if had := s.wants[w.ID]; had != nil {
 		s.forget(had)
-		for _, id := range slices.Concat(had.Depots, w.Depots) {
-			s.hurry(id, now)
-		}
+		s.hurryAll(had, now)
+		s.hurryAll(&w, now)
+		defer s.replan(had.Share, now)
 	}
 	s.wants[w.ID], s.last = &w, max(s.last, w.ID)
 	s.byShare[w.Share] = append(s.byShare[w.Share], &w)
@@ -66,9 +66,16 @@ func (s *Service) Unwant(id int64, now time.Time) {
 		return
 	}
 	s.forget(w)
-	for _, d := range w.Depots {
-		s.hurry(d, now)
-		s.tidy(s.depots[d], now)
+	for _, d := range s.hurryAll(w, now) {
+		s.tidy(d, now)
+	}
+	s.replan(w.Share, now)
+}
+
+// replan plans the wants of a share of which another does not want it any more: its holds are theirs.
+func (s *Service) replan(x share.ID, now time.Time) {
+	for _, o := range s.byShare[x] {
+		s.plan(o, now)
 	}
 }
 
@@ -100,7 +107,23 @@ func (s *Service) hurry(id peers.ID, now time.Time) {
 	}
 }
 
-// plan chooses the depots of a Want, and enters the holds that are to be made.
+// hurryAll has the depots of a Want visited at once, and those that have something of it still.
+func (s *Service) hurryAll(w *Want, now time.Time) (all []*depot) {
+	for id, d := range s.depots {
+		has := slices.Contains(w.Depots, id)
+		for _, h := range d.holds {
+			has = has || h.Want == w.ID
+		}
+		if has {
+			s.hurry(id, now)
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// plan chooses the depots of a Want, and enters the holds that are to be made. A hold that
+// is there already, and not needed by what it was made for, is this Want's from now on.
 func (s *Service) plan(w *Want, now time.Time) {
 	for i, id := range w.At {
 		if s.hopeless(w, id, now) {
@@ -118,10 +141,34 @@ func (s *Service) plan(w *Want, now time.Time) {
 	}
 	w.At = w.At[:min(len(w.At), w.copies())]
 	for _, id := range w.At {
-		if d := s.depot(id, now); d.holds[w.Share] == nil {
+		d := s.depot(id, now)
+		switch h := d.holds[w.Share]; {
+		case h == nil:
 			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes}
-			s.hurry(id, now)
+		case h.Want != w.ID && !s.wants[h.Want].at(h.Key):
+			h.Want = w.ID
+		default:
+			continue
 		}
+		s.hurry(id, now)
+	}
+}
+
+// at says whether a Want, if it is not nil, needs a hold.
+func (w *Want) at(k Key) bool {
+	return w != nil && w.Share == k.Share && slices.Contains(w.At, k.Depot)
+}
+
+// moveBack has a depot that was visited keep what was moved elsewhere and is not there yet, when
+// the lease here would end before the next visit: it has all of it, and may be the only one.
+func (s *Service) moveBack(d *depot, now time.Time) {
+	for _, h := range d.holds {
+		w := s.wants[h.Want]
+		if s.fate(h) != leave || h.State != Stable || !slices.Contains(w.Depots, d.Depot) || h.Expires.Sub(now) > s.of(d, s.cfg.longest()) {
+			continue
+		}
+		w.At[slices.IndexFunc(w.At, func(id peers.ID) bool { return !s.stable(w, id) })] = d.Depot
+		d.again = true
 	}
 }
 
@@ -153,7 +200,7 @@ type fate uint8
 
 const (
 	keep    fate = iota // it is needed: renewed, and made again if it was lost
-	leave               // it was moved elsewhere, and what takes its place is not there yet: never renewed
+	leave               // it was moved elsewhere, and what takes its place is not there yet: not renewed, unless it is moved back
 	release             // nothing needs it
 )
 
@@ -193,7 +240,7 @@ func (s *Service) earlier(w *Want, h *Hold) fate {
 // needs is a Want that needs a hold as it is, nil if none does.
 func (s *Service) needs(h *Hold) (found *Want) {
 	for _, w := range s.byShare[h.Share] {
-		if slices.Contains(w.At, h.Depot) && (found == nil || w.ID < found.ID) {
+		if w.at(h.Key) && (found == nil || w.ID < found.ID) {
 			found = w
 		}
 	}
@@ -212,7 +259,7 @@ func (s *Service) tidy(d *depot, now time.Time) {
 		return
 	}
 	for x, h := range d.holds {
-		if !h.Expires.After(now) && s.fate(h) != keep {
+		if !h.Expires.After(now) && !h.Maybe.After(now) && s.fate(h) != keep {
 			delete(d.holds, x)
 		}
 	}

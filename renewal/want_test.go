@@ -236,3 +236,106 @@ func TestASharedHoldStaysUntilNobodyNeedsIt(t *testing.T) {
 		t.Error(d.s.Holds(d.now))
 	}
 }
+
+// A hold that a want made which is no more, or wants something else by now, is kept for the
+// one that needs it still as if that had made it: until its next version is there.
+func TestAVersionIsKeptForWhomeverNeedsItLast(t *testing.T) {
+	for _, first := range []func(*desk){
+		func(d *desk) { d.s.Unwant(1, d.now) },
+		func(d *desk) {
+			d.s.Want(Want{ID: 1, Share: shareID(3), Bytes: 9, Depots: abc[:1]}, d.now)
+			d.visits()
+			d.arrive("a", shareID(3))
+			d.pass(12 * time.Hour)
+		},
+		func(d *desk) { d.s.Resume(d.s.Book(), d.now); d.s.Unwant(1, d.now) },
+	} {
+		d := newDesk(t)
+		x := shareID(1)
+		for id := range int64(2) {
+			d.s.Want(Want{ID: id + 1, Share: x, Bytes: 9, Depots: abc[:1]}, d.now)
+		}
+		d.visits()
+		d.arrive("a", x)
+		d.pass(12 * time.Hour)
+		first(d)
+		d.s.Want(Want{ID: 2, Share: shareID(2), Bytes: 9, Depots: abc[:1]}, d.now)
+		d.pass(12 * time.Hour)
+		d.expect(x, "a")
+		d.arrive("a", shareID(2))
+		d.pass(12 * time.Hour)
+		d.expect(x)
+	}
+}
+
+// What is wanted again before it was released is kept as what was wanted from the start.
+func TestAVersionThatIsWantedAgainIsKeptUntilTheNextIsThere(t *testing.T) {
+	d := newDesk(t)
+	x := shareID(1)
+	d.s.Want(Want{ID: 1, Share: x, Bytes: 9, Depots: abc[:1]}, d.now)
+	d.visits()
+	d.arrive("a", x)
+	d.pass(12 * time.Hour)
+	d.away["a"] = true
+	d.s.Unwant(1, d.now)
+	d.visits()
+	d.s.Want(Want{ID: 2, Share: x, Bytes: 9, Depots: abc[:1]}, d.now)
+	d.away["a"] = false
+	d.pass(24 * time.Hour)
+	d.s.Want(Want{ID: 2, Share: shareID(2), Bytes: 9, Depots: abc[:1]}, d.now)
+	d.pass(12 * time.Hour)
+	d.expect(x, "a")
+}
+
+// The only depot that has all of a share keeps it, also when its copy was to move and what
+// should take its place never gets there.
+func TestTheOnlyWholeCopyIsKept(t *testing.T) {
+	d := newDesk(t)
+	x := shareID(1)
+	d.s.Want(Want{ID: 1, Share: x, Bytes: 9, Depots: abc[:2], Copies: 1}, d.now)
+	d.visits()
+	d.arrive("a", x)
+	d.pass(24 * time.Hour)
+	d.away["a"] = true
+	for !slices.Contains(d.at(x), "b") { // it moves
+		d.pass(time.Hour)
+	}
+	d.away["a"] = false
+	d.pass(100 * 24 * time.Hour) // b never gets it: nobody else has it
+	d.expect(x, "a")
+}
+
+// Whoever changes or ends a want has each depot that has something of it visited at once,
+// also one that was taken from it before.
+func TestEachDepotOfAWantIsVisitedAtOnce(t *testing.T) {
+	for _, change := range []func(*desk){
+		func(d *desk) { d.s.Unwant(1, d.now) },
+		func(d *desk) { d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc[2:]}, d.now) },
+	} {
+		d := newDesk(t)
+		d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc}, d.now)
+		d.visits()
+		d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc[1:]}, d.now) // it is not whole anywhere: a's stays
+		d.visits()
+		change(d)
+		if due := d.s.Due(d.now); !slices.Contains(due, "a") {
+			t.Errorf("%v are visited, and a has a hold of it: %+v", due, d.s.Holds(d.now))
+		}
+	}
+}
+
+// What a depot was asked to keep and did not answer about may be kept there, and is released
+// when it is not wanted any more.
+func TestWhatMayHaveBeenGrantedIsReleased(t *testing.T) {
+	d := newDesk(t)
+	x := shareID(1)
+	d.s.Want(Want{ID: 1, Share: x, Bytes: 9, Depots: abc[:1]}, d.now)
+	d.s.Due(d.now)
+	for _, task := range d.s.Visited("a", nil, d.now) {
+		d.has[Key{"a", task.Share}] = Heard{Share: task.Share, State: Coming, Bytes: task.Bytes, Left: task.Length}
+	}
+	d.s.Failed("a", "its answer was lost", d.now)
+	d.s.Unwant(1, d.now)
+	d.pass(24 * time.Hour)
+	d.expect(x)
+}
