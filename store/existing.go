@@ -30,6 +30,11 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 	if done, err := p.checkFiles(ctx); err != nil || !done {
 		return false, err
 	}
+	if p.stage != nil { // an earlier run may have been killed before that
+		if err := p.syncOut(); err != nil {
+			return false, err
+		}
+	}
 	if !found {
 		if p.stage != nil { // of a run that was killed when it had removed nearly all of it
 			err = p.dropStage()
@@ -112,8 +117,10 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		there := err == nil
 		like := false
 		if was, ok := p.sel.placed[i]; ok {
-			if there && info.Type == 0 && was.Is(info.Stamp()) {
+			if there {
 				p.madeName(e.Path)
+			}
+			if there && info.Type == 0 && was.Is(info.Stamp()) {
 				continue
 			}
 			like = there && info.Type == 0 && was.Like(info.Stamp())

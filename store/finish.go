@@ -47,10 +47,6 @@ func (p *Partial) finish(ctx context.Context) error {
 	if p.stage == nil {
 		return nil
 	}
-	// The new name first: after a power cut there is one or the other.
-	if err := p.dir.SyncDir("."); err != nil {
-		return err
-	}
 	return p.dropStage()
 }
 
@@ -284,6 +280,10 @@ func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 // dropStage removes NAME.partial. What says that it is ours goes last, and stays if
 // there is anything in it that others put there.
 func (p *Partial) dropStage() error {
+	// The new name first: after a power cut there is one or the other.
+	if err := p.dir.SyncDir("."); err != nil {
+		return err
+	}
 	err := p.clearData()
 	err = errors.Join(err, p.dropLink())
 	p.closeFiles() // an open file cannot be removed on every system

@@ -43,8 +43,10 @@ func TestEachKillIsSurvived(t *testing.T) {
 		if _, err := r.fetch(d.FS(), 5); err != nil {
 			t.Fatalf("kill %d, resumed: %v", n, err)
 		}
-		if err := r.checkDone(d.FS()); err != nil {
-			t.Fatalf("kill %d, resumed: %v", n, err)
+		d.CutPower()
+		d.Restart(uint64(n))
+		if err := errors.Join(r.checkFinished(d.FS()), r.checkDone(d.FS())); err != nil {
+			t.Fatalf("kill %d, resumed, and the power went: %v", n, err)
 		}
 		if *count <= n {
 			t.Logf("%d operations", n)

@@ -240,6 +240,20 @@ var stride = func() int {
 	return testrig.Most(1, 3)
 }()
 
+// checkFinished fails unless the whole share lies at its place, as after a Finish that
+// said so. What is left of NAME.partial is tidied.
+func (r rig) checkFinished(d vfs.FS) error {
+	p, err := store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{Workers: 1, Repair: true})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if _, done := p.Done(); !done {
+		return errors.New("what was finished is not at its place")
+	}
+	return nil
+}
+
 // nth fails with err at the n-th operation of those chosen, counted from 0.
 func nth(n int, chosen func(storetest.Op) bool, err error) (fault func(storetest.Op) error, count *int) {
 	count = new(int)

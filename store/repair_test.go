@@ -371,6 +371,11 @@ func TestRepairsSurviveKillsAndPowerCuts(t *testing.T) {
 			if err := r.repair(d.FS()); err != nil {
 				t.Fatalf("cut %d, once more: %v", n, err)
 			}
+			d.CutPower()
+			d.Restart(uint64(n))
+			if err := r.checkFinished(d.FS()); err != nil {
+				t.Fatalf("cut %d, once more, and the power went: %v", n, err)
+			}
 			if b, err := content(d.FS(), "stuff/mine"); err != nil || string(b) != "mine" {
 				t.Fatalf("cut %d: what is not of the share holds %q, %v", n, b, err)
 			}
