@@ -47,7 +47,7 @@ func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
 func TestDoctorKnowsADiskThatIsReadOnly(t *testing.T) {
 	dir := smallDisk(t, "8M")
 	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
-	cmd := exec.Command(binary, "doctor", "--dir", dir)
+	cmd := exec.Command(built(t), "doctor", "--dir", dir)
 	said, err := cmd.Output()
 	if cmd.ProcessState.ExitCode() != exitOther {
 		t.Errorf("all is well on a disk that is read-only: %v", err)
@@ -56,7 +56,7 @@ func TestDoctorKnowsADiskThatIsReadOnly(t *testing.T) {
 	if !strings.Contains(string(said), "mount its disk for writing") {
 		t.Errorf("nothing is advised:\n%s", said)
 	}
-	if out, err := exec.Command(binary, "node", "run", "--dir", dir, "--listen", "none").CombinedOutput(); err == nil || !strings.Contains(string(out), "read-only") {
+	if out, err := exec.Command(built(t), "node", "run", "--dir", dir, "--listen", "none").CombinedOutput(); err == nil || !strings.Contains(string(out), "read-only") {
 		t.Errorf("a node runs there: %v\n%s", err, out)
 	}
 }

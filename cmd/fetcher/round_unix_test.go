@@ -203,6 +203,7 @@ func (k *ticking) killOne(rng *rand.Rand) {
 // is named and counted.
 func TestAnEarlyRoundIsNamedAndCounted(t *testing.T) {
 	t.Parallel()
+	built(t) // or no other machine has anybody to wait for
 	kv, dir := newStore(t), t.TempDir()
 	started, goOn := filepath.Join(dir, "started"), filepath.Join(dir, "go")
 	var other sync.WaitGroup
