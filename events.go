@@ -138,6 +138,8 @@ type SourceState = transfer.SourceState
 //	Since  time.Time   when it began
 //	At     time.Time   of all this
 //	State  ChildState
+//
+// [Node.Children] also fills Standing, a peers.Standing: how it stands among all children.
 type Child = actors.ChildEvent
 
 // ChildState is how a child stands; String is its word.
