@@ -120,9 +120,16 @@ func (f *follower) watch(ctx context.Context) {
 	}
 }
 
-// read is what changes of the list say.
+// read is what changes of the list say: of each share the last.
 func (f *follower) read(entries []rounds.Entry) (listed []ListedShare, gone []share.ID) {
+	last := map[string]uint64{}
 	for _, e := range entries {
+		last[e.Key] = max(last[e.Key], e.Rev)
+	}
+	for _, e := range entries {
+		if e.Rev != last[e.Key] {
+			continue
+		}
 		l, ok, err := f.store.listed(e)
 		switch {
 		case err != nil:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/memkv"
 	"github.com/piecelease/fetcher/share"
 )
@@ -177,5 +178,27 @@ func TestReportsAreClipped(t *testing.T) {
 		if got := clip(in, 5); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
+	}
+}
+
+// A share that was taken from the list and put onto it again is on it, also if both are heard
+// of at once; and one that was put onto it and taken from it is not.
+func TestOfAShareTheLastChangeCounts(t *testing.T) {
+	s := FleetStore{memkv.New(), fleetSecret}
+	src := filepath.Join(t.TempDir(), "f")
+	writeRandom(t, src, 1000, 1)
+	x := shareOf(t, src)
+	id, err := s.Add(t.Context(), x.Ticket())
+	must(t, err)
+	added, err := s.KV.Get(t.Context(), listKey+id.String())
+	must(t, err)
+	f := &follower{store: s, log: x.node.log}
+	taken, again := added, added
+	taken.Rev, taken.Value, again.Rev = added.Rev+1, nil, added.Rev+2
+	if listed, gone := f.read([]rounds.Entry{taken, again}); len(listed) != 1 || len(gone) != 0 {
+		t.Errorf("put onto the list again: %v are listed, %v are gone", listed, gone)
+	}
+	if listed, gone := f.read([]rounds.Entry{added, taken}); len(listed) != 0 || len(gone) != 1 {
+		t.Errorf("taken from the list: %v are listed, %v are gone", listed, gone)
 	}
 }
