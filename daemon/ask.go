@@ -274,7 +274,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		k.touch()
 	}
 	if e := k.entry(); s.Visible != nil {
-		if err := d.node.SetVisible(e.Share, visible(e.Wish)); err != nil {
+		if err := d.node.SetVisible(shareOf(e), visible(e.Wish)); err != nil {
 			return api.Entry{}, err
 		}
 	}
@@ -359,6 +359,18 @@ func wishVisible(said string) string {
 func visible(w catalog.Wish) (v fetcher.Visibility) {
 	_ = v.UnmarshalText([]byte(cmp.Or(w.Visible, private))) // Check has looked
 	return v
+}
+
+// revisible has a share be announced as its owner wants by now: that may have changed since what
+// was wanted was looked at, before the share was there.
+func (k *keeper) revisible(id share.ID, was catalog.Wish) {
+	now := visible(k.entry().Wish)
+	if now == visible(was) {
+		return
+	}
+	if err := k.d.node.SetVisible(id, now); err != nil {
+		k.d.log.Error("where a share is announced was not changed", "id", k.id, "error", err)
+	}
 }
 
 // Remove stops an entry and forgets it, durably. With data, the files that this node

@@ -33,6 +33,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.stumble(err)
 		return
 	}
+	k.revisible(t.ID(), e.Wish)
 	k.calm()
 	k.mu.Lock()
 	k.transfer = t

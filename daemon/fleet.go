@@ -104,15 +104,20 @@ func (m *member) index() map[share.ID]*keeper {
 	out := map[share.ID]*keeper{}
 	for _, k := range m.d.all() {
 		e := k.entry()
-		id := e.Share
-		if t, err := share.Parse(e.Source); err == nil {
-			id = t.ID
-		}
+		id := shareOf(e)
 		if out[id] == nil || e.Fleet {
 			out[id] = k
 		}
 	}
 	return out
+}
+
+// shareOf is the share of an entry, also if it has only begun to be fetched.
+func shareOf(e catalog.Entry) share.ID {
+	if t, err := share.Parse(e.Source); err == nil {
+		return t.ID
+	}
+	return e.Share
 }
 
 // Update makes entries of what is on the list, and removes those of what is not.

@@ -167,6 +167,7 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 		}
 		st.Share, st.Title, st.Bytes, st.Files = s.ID(), m.Name, m.Layout().Bytes(), files
 	})
+	k.revisible(s.ID(), e.Wish)
 	if was != s.ID() {
 		k.d.replaced(k, was) // another entry may have the same as it was
 	}

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+)
+
+// announced says whether a daemon's node announces anything, or would.
+func announced(d *Daemon) bool {
+	for _, e := range d.node.Entries() {
+		if e.Serving.Visible != fetcher.Private || e.Fetching.Visible != fetcher.Private {
+			return true
+		}
+	}
+	return false
+}
+
+// Who says that a share is private before it is served, or here, has it announced nowhere.
+func TestWhatIsMadePrivateMeanwhileIsNotAnnounced(t *testing.T) {
+	t.Parallel()
+	private := "private"
+	t.Run("while its files are read", func(t *testing.T) {
+		d := begun(t, t.TempDir())
+		for range cap(d.reads) {
+			d.reads <- struct{}{} // others are read first
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}, Visible: "lan"})
+		}()
+		id := entriesOf(t, d, 1)[0].ID
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // it waits for its turn
+			if e, err := d.Entry(t.Context(), id); err != nil || time.Now().After(end) {
+				t.Fatal(err)
+			} else if e.State == api.Opening {
+				break
+			}
+		}
+		set(t, d, id, api.Set{Visible: &private})
+		for range cap(d.reads) {
+			<-d.reads
+		}
+		<-done
+		until(t, d, id, "served", in(api.Served))
+		if announced(d) {
+			t.Error("it is announced")
+		}
+	})
+	t.Run("while nobody has sent the list of its files", func(t *testing.T) {
+		origin, d := begun(t, t.TempDir()), begun(t, t.TempDir())
+		served := added(t, origin, api.Add{Paths: []string{file(t, large(2), t.TempDir(), "g")}})
+		must(t, origin.Close())
+		e := added(t, d, api.Add{Ticket: served.Ticket, Visible: "lan"})
+		for end := time.Now().Add(30 * time.Second); !announced(d); time.Sleep(10 * time.Millisecond) { // until it is begun
+			if time.Now().After(end) {
+				t.Fatal("it is not announced to begin with")
+			}
+		}
+		set(t, d, e.ID, api.Set{Visible: &private})
+		if announced(d) {
+			t.Error("it is announced")
+		}
+	})
+}
