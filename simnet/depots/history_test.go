@@ -139,18 +139,23 @@ func (h *history) renew(account string, c *simnet.Content, length time.Duration)
 	a, why := h.asked(account, q)
 	h.m.tick(time.Unix(a.At, 0))
 	l := h.m.leases[mHeld{account, c}]
-	h.Expect((l != nil) == (why == 0) && (why == 0 || why == depot.NoLease), "renew: %v, and the model has %+v", why, l)
-	if l != nil && why == 0 {
-		l.until = h.m.until(l, q.Until)
-		h.near(a, l.until)
+	until, want := h.m.until(l, q.Until)
+	if l == nil {
+		want = depot.NoLease
+	}
+	h.Expect(why == want, "renew: %v, the model says %v, and has %+v", why, want, l)
+	if why == 0 && want == 0 {
+		l.until = until
+		h.near(a, until)
 	}
 }
 
-// jump sets the clock, or has its owner set it right and say so.
+// jump sets the clock, or has its owner set it right and say so: not where the model could
+// not say what is held from then on.
 func (h *history) jump() {
 	h.d.CrashIn(0, false)
 	h.settled()
-	if h.jumped != 0 && h.rng.IntN(2) == 0 {
+	if h.jumped != 0 && h.rng.IntN(2) == 0 && !h.m.revives(h.d.Reading().Wall.Add(-h.jumped)) {
 		h.d.SetClock(h.d.Ahead() - h.jumped)
 		h.jumped = 0
 		h.Do(h.d, actors.ClockOK{})

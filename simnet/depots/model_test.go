@@ -109,6 +109,10 @@ func (m *model) hold(account string, c *simnet.Content, q wire.Hold) (time.Time,
 	}
 	h := mHeld{account, c}
 	l := m.leases[h]
+	until, why := m.until(l, q.Until)
+	if why != 0 {
+		return until, why
+	}
 	if l == nil && m.used(account)+q.Bytes > m.quota[account] {
 		return time.Time{}, depot.OverQuota
 	}
@@ -116,7 +120,7 @@ func (m *model) hold(account string, c *simnet.Content, q wire.Hold) (time.Time,
 		l = &mLease{}
 		m.leases[h] = l
 	}
-	l.until, l.own = m.until(l, q.Until), l.own || q.Name == ""
+	l.until, l.own = until, l.own || q.Name == ""
 	if q.Name != "" {
 		old := n.next
 		m.names[k], n.next = n, c
@@ -130,15 +134,20 @@ func (m *model) hold(account string, c *simnet.Content, q wire.Hold) (time.Time,
 	return l.until, 0
 }
 
-func (m *model) until(l *mLease, asked int64) time.Time {
+// until is when a lease ends that is asked for until then; l is nil if there is none.
+// Time stands still while the clock is not believed, so that it may be beyond that.
+func (m *model) until(l *mLease, asked int64) (time.Time, depot.Reason) {
 	until := time.Unix(asked, 0)
 	if most := m.now.Add(longest); until.After(most) {
 		until = most
 	}
-	if l.until.After(until) {
-		return l.until
+	if !m.now.Before(until) {
+		return until, depot.BadTime
 	}
-	return until
+	if l != nil && l.until.After(until) {
+		until = l.until
+	}
+	return until, 0
 }
 
 // drop ends a lease that neither the account itself nor a name needs.
@@ -164,6 +173,17 @@ func (m *model) arrived(c *simnet.Content) {
 			}
 		}
 	}
+}
+
+// revives says whether a lease that expired by a clock that was ahead is live if it is set
+// to a time. The depot may have swept it by then or not; what it promised stays on its disk.
+func (m *model) revives(at time.Time) bool {
+	for _, end := range m.lapsed {
+		if at.Before(end) {
+			return true
+		}
+	}
+	return false
 }
 
 // gone forgets a share that nobody relied on.
