@@ -40,7 +40,7 @@
 //	token, term    fencing numbers: they only grow, so a late holder is recognized by its own
 //	transfer       the fetching of one share on one node, from start to verified on disk
 //	source, child  a peer we fetch from; a peer that fetches from us
-//	account        who holds storage leases: a peer ID, proven by the connection itself
+//	account        who holds storage leases at a depot: a name, a quota and any number of keys
 //	fleet          nodes of one owner that cooperate: each byte enters it once
 //
 // # Map

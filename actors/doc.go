@@ -8,6 +8,8 @@
 //	node.go           Node: the API's commands; the ranking of peers; parent of all others
 //	                  FetchShare, ToTransfer, PeerLied, PeerMeasured, AskRank, ServeOn
 //	seeder.go         Seeder: children, announcements, upload admission
+//	                  seedersets.go: what the sets of children mean for them;
+//	                  accounts.go: what children have taken
 //	                  seedermessages.go: OfferShare, PieceAvailable, WithdrawShare, AdmitRequest,
 //	                  ServeDone, ServeParked; wire.Subscribe, wire.Unsubscribe
 //	finder.go         Finder: where sources are
@@ -27,12 +29,14 @@
 //	                  AskPieces, CheckProof, CheckBlocks
 //	coordinator.go    the actor of fleet's Coordinator
 //	leaseclient.go    the actor of fleet's Member; fleet.go starts both
+//	office.go         the actor of fleet's Office, which starts an elected coordinator;
+//	                  ballot.go: what it asks the store of the fleet
 //	listers.go        who in a fleet gets the list of files from outside
 //
 //	depot.go          Depot: keeps shares for accounts; depotask.go answers these,
-//	                  depotarrival.go fetches and removes, crawler.go looks at what is there,
-//	                  depotcommands.go is what the owner asks, ledger.go what it needs of the
-//	                  world; wire.Hold, wire.Renew, wire.Release, wire.Holdings, wire.Usage
+//	                  depotarrival.go fetches, depotremove.go removes, crawler.go looks at
+//	                  what is there, depotcommands.go is what the owner asks, ledger.go what it
+//	                  needs of the world; wire.Hold, wire.Renew, wire.Release, wire.Holdings, wire.Usage
 //	depotcall.go      depotCall: one question of this node to a depot; AskDepot
 //	renewal.go        renewals: renewal's actor, what depots keep for this node;
 //	                  renewalcommands.go: KeepHold, DropHold, HoldsQuery

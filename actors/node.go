@@ -204,7 +204,7 @@ func untilEnded(notify func(Event)) func(Event) {
 	}
 }
 
-// lied notes a lie, and bans the peer in every transfer when it was proven.
+// lied notes a lie, and bans the peer in every transfer if the ranking now bans it.
 func (n *node) lied(ctx actor.Context, m PeerLied) {
 	now := n.s.Now()
 	n.changed(now)

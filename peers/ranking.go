@@ -135,9 +135,9 @@ func (r *Ranking) Verified(id ID, bytes int64, now time.Time) {
 	p.Prompt = 1 - (1-p.Prompt)*left
 }
 
-// Lied counts a lie: a block that does not match its proven hash, or with proof
-// a proof that does not match the manifest or a breach of the protocol. The second bans at once, the first
-// when it is not the first. banned says whether the peer is banned now.
+// Lied counts a lie. A bad block counts 1. With proof set (a bad proof or a breach of
+// the protocol) it counts 2. A ban starts at 1.5; older offences fade. banned says whether the
+// peer is banned now.
 func (r *Ranking) Lied(id ID, proof bool, now time.Time) (banned bool) {
 	p := r.event(id, now)
 	p.Integrity /= 1 + r.cfg.FailurePenalty

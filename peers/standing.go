@@ -13,7 +13,7 @@ type Set uint8
 const (
 	Active  Set = iota // blocks flow
 	Passive            // hears of pieces, and is asked or served when nobody active is
-	Tracked            // only measured
+	Tracked            // hears of pieces every 30 s, and is served last
 	Outside            // not known, or refused
 )
 

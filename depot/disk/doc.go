@@ -7,7 +7,7 @@
 //	shares/XX/ID/       a share; XX is the first byte of its hash, in hex
 //	    manifest        its list of files
 //	    leases          account names and ends; written before the database commits
-//	    sources         where it is to be fetched from, as a ticket
+//	    sources         where it is to be fetched from, as JSON
 //	    data/NAME         its file or folder, once all of it is here
 //	    data/NAME.partial until then, as of any transfer
 //	going/ID/           a share that is being removed
