@@ -15,7 +15,7 @@ import (
 // so nobody may fill the memory of others with inventions.
 const (
 	maxKnown   = 512                   // peers of a share
-	maxNamedBy = 96                    // of these, named by one peer
+	maxNamedBy = 96                    // of these, named by one peer; words of the local network, also on those that are known
 	maxAddrs   = 24                    // addresses of a peer, by the user or one whom he trusts
 	maxNamers  = transfer.MaxAddresses // of one peer whose addresses are remembered
 )
@@ -122,7 +122,11 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 			if known || len(w.known) < maxKnown {
 				w.tell(ctx, a, m.Via)
 			}
+		case known && m.Via == peers.ViaLAN && w.namedBy[m.By] >= maxNamedBy:
 		case known && w.news(a, m.By):
+			if m.Via == peers.ViaLAN { // each of its words is dialled at once
+				w.namedBy[m.By]++
+			}
 			w.tell(ctx, a, m.Via)
 		case known, len(w.known) >= maxKnown, w.namedBy[m.By] >= maxNamedBy:
 		default:

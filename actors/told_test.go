@@ -196,6 +196,33 @@ func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {
 	}
 }
 
+// The local network may say so often where a source is and no more: each word of it has the
+// source dialled there at once.
+func TestAFinderBelievesTheLocalNetworkSoOften(t *testing.T) {
+	sw := newSwarm(t, 1)
+	n := sw.add("node", 1e6)
+	s := n.program.s
+	defer closeNode(t, s)
+	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil) }, system.OnPanicStop)
+	id, found := share.IDOf(nil), 0
+	s.Spawn(nil, "a-transfer", 1000, receive(func(ctx actor.Context) {
+		switch ctx.Message().(type) {
+		case *actor.Started:
+			ctx.Request(finder, FindSources{Share: id, Known: []peers.Addr{{ID: "source", Addrs: []string{"/sim"}}}})
+		case SourceFound:
+			found++
+		}
+	}), system.OnPanicStop)
+	sw.w.Settle()
+	for i := range 10 * maxNamedBy {
+		s.Send(finder, PeersNamed{Share: id, By: onLAN, Via: peers.ViaLAN, Peers: []peers.Addr{{ID: "source", Addrs: []string{fmt.Sprint("/sim/", i)}}}})
+		sw.w.Settle()
+	}
+	if found != 1+maxNamedBy {
+		t.Errorf("it was told %d times where the source is", found)
+	}
+}
+
 // A plan says whether what is missing first waits for a source that has it.
 func TestAPlanSaysThatNoSourceHasWhatIsMissing(t *testing.T) {
 	w, n, _ := newWorld(1, "a")
