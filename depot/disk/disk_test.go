@@ -357,3 +357,61 @@ func leaseAfterFailure(t *testing.T, at int, seed uint64) (whole bool) {
 	}
 	return whole
 }
+
+// A share that was removed does not come back with the power, also when an earlier life was
+// killed anywhere while it removed it.
+func TestWhatWasRemovedStaysGoneWhateverFailedBefore(t *testing.T) {
+	for _, sweeps := range []bool{false, true} {
+		for whole, at := false, 0; !whole; at++ {
+			for seed := range uint64(8) {
+				whole = removedAfterKill(t, at, seed, sweeps)
+			}
+		}
+	}
+}
+
+func removedAfterKill(t *testing.T, at int, seed uint64, sweeps bool) (whole bool) {
+	id := share.IDOf([]byte("x"))
+	disk, b, names := storetest.New(1<<20), &book{}, 0
+	begin := func() *Root {
+		r := New(func() (vfs.FS, error) { return disk.FS(), nil }, func() string { names++; return fmt.Sprint("d", names) })
+		if err := r.Ready(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r, n := begin(), 0
+	if err := errors.Join(r.Write(id, []depot.Promise{{Account: "a", Expires: time.Unix(1e9, 0)}}), disk.FS().SyncAll()); err != nil {
+		t.Fatal(err)
+	}
+	disk.Fault = func(op storetest.Op) error {
+		if op.Changes() {
+			if n++; n > at {
+				return storetest.ErrPower
+			}
+		}
+		return nil
+	}
+	whole = r.Remove(id) == nil
+	disk.Fault = nil
+	disk.Kill()
+	r.Close()
+	r = begin()
+	if sweeps {
+		if err := r.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+	disk.CutPower()
+	r.Close()
+	disk.Restart(seed)
+	r = begin()
+	defer r.Close()
+	if _, err := disk.FS().Lstat(Folder(id)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("killed at change %d; after a power cut, seed %d, swept %v, it is there again: %v", at, seed, sweeps, err)
+	}
+	return whole
+}

@@ -300,11 +300,9 @@ func (r *Root) Remove(id share.ID) error {
 		if err := dir.Move(from, to); err != nil {
 			return err
 		}
-		for _, d := range []string{path.Dir(from), "going"} {
-			if err := dir.SyncDir(d); err != nil {
-				return err
-			}
-		}
+	}
+	if err := syncNames(dir, path.Dir(from), "going"); err != nil {
+		return err
 	}
 	if err := clear(dir, to); err != nil {
 		return err
@@ -312,6 +310,17 @@ func (r *Root) Remove(id share.ID) error {
 	for _, name := range []string{from, to} {
 		if _, err := dir.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is still there (%v)", name, err)
+		}
+	}
+	return nil
+}
+
+// syncNames makes the names in folders durable, of those that there are: an earlier life may
+// have moved something, and ended before that.
+func syncNames(dir vfs.FS, folders ...string) error {
+	for _, d := range folders {
+		if err := dir.SyncDir(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	return nil
@@ -344,6 +353,9 @@ func clear(dir vfs.FS, name string) error {
 func (r *Root) Sweep() error {
 	dir, err := r.there()
 	if err != nil {
+		return err
+	}
+	if err := syncNames(dir, "going"); err != nil {
 		return err
 	}
 	return clear(dir, "going")

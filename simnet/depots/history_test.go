@@ -193,7 +193,7 @@ func (h *history) settled() bool {
 			s := h.d.State(c)
 			if s == depot.Stable {
 				h.m.arrived(c)
-			} else if h.m.held(c) && !(s == depot.Corrupt && h.rotten[c]) {
+			} else if h.m.held(c) && !(s == depot.Corrupt && h.rotten[c] && !h.m.awaited(c)) {
 				return false
 			}
 		}

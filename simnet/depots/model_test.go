@@ -186,5 +186,15 @@ func (m *model) revives(at time.Time) bool {
 	return false
 }
 
+// awaited says whether a name is to stand for a share when it is whole.
+func (m *model) awaited(c *simnet.Content) bool {
+	for _, n := range m.names {
+		if n.next == c {
+			return true
+		}
+	}
+	return false
+}
+
 // gone forgets a share that nobody relied on.
 func (m *model) gone(c *simnet.Content) { delete(m.lapsed, c) }
