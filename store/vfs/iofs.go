@@ -37,7 +37,8 @@ func (r readOnly) Open(name string) (File, error) {
 		f.Close()
 		return nil, err
 	}
-	return &readOnlyFile{fs: r.FS, name: name, f: f}, nil
+	at, _ := f.(io.ReaderAt)
+	return &readOnlyFile{fs: r.FS, name: name, at: at, f: f}, nil
 }
 
 func (r readOnly) Lstat(name string) (Info, error) {
@@ -85,15 +86,16 @@ func (*readOnlyFile) Sync() error                        { return errReadOnly }
 type readOnlyFile struct {
 	fs   fs.FS
 	name string
+	at   io.ReaderAt // nil: it cannot be read at any place
 
-	mu  sync.Mutex // guards the fields below, where the file cannot be read at any place
+	mu  sync.Mutex // guards the fields below
 	f   fs.File
 	pos int64
 }
 
 func (r *readOnlyFile) ReadAt(p []byte, off int64) (int, error) {
-	if at, ok := r.f.(io.ReaderAt); ok {
-		return at.ReadAt(p, off)
+	if r.at != nil {
+		return r.at.ReadAt(p, off)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
