@@ -251,7 +251,7 @@ func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x vis
 		}
 	}
 	if (x.state == depot.Stable || x.state == depot.Corrupt) && !whole {
-		if x.state, err = v.l.Looked(ctx, now, id, missing(disk)); err != nil {
+		if x.state, err = v.l.Looked(ctx, now, v.t.elapsed(), id, missing(disk)); err != nil {
 			return seen, x, err
 		}
 		x.again = true
@@ -363,7 +363,7 @@ func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin tim
 			if err != nil { // against this share alone
 				v.s.Log().Warn("a kept share could not be read", "share", r.id.String(), "error", err)
 			} else if err2 == nil && (k.State == depot.Stable || k.State == depot.Corrupt) { // it disappeared
-				x.state, err2 = v.l.Looked(ctx, v.t.now(), r.id, missing(disk))
+				x.state, err2 = v.l.Looked(ctx, v.t.now(), v.t.elapsed(), r.id, missing(disk))
 			}
 			return x, false, err2
 		}
@@ -384,7 +384,7 @@ func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin tim
 	}
 	x.was, x.state = k.State, k.State
 	if k.State == depot.Stable && (x.again || k.Struck) || k.State == depot.Corrupt && x.again {
-		x.state, err = v.l.Looked(ctx, v.t.now(), r.id, r.bad)
+		x.state, err = v.l.Looked(ctx, v.t.now(), v.t.elapsed(), r.id, r.bad)
 	}
 	return x, false, err
 }

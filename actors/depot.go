@@ -58,7 +58,7 @@ type depotActor struct {
 	watchers map[depot.Account][]*actor.PID
 	crawler  crawler
 	hourly   time.Time // when the clock is stored, and what has expired is swept and collected
-	stored   bool      // the clock was stored as frozen
+	stored   bool      // the clock was stored as frozen: at once, as a start may not see why
 	retry    time.Time // when it is tried again to load
 	wake     system.Alarm
 }
@@ -87,6 +87,13 @@ func (t *depotTimes) now() time.Time {
 		return t.reading().Wall
 	}
 	return t.clock.Look(t.reading())
+}
+
+// elapsed is a time that passes also while the clock is not believed: see depot.Clock.
+func (t *depotTimes) elapsed() time.Time {
+	t.now()
+	c := t.state()
+	return c.Elapsed()
 }
 
 // load takes up the clock as it was stored, unless one runs; nil: none was.
@@ -174,6 +181,8 @@ func (d *depotActor) tick(ctx actor.Context) {
 		d.hourly = now.Add(everyHour)
 		d.storeClock(ctx)
 		d.collect(ctx)
+	} else if !d.stored && d.time.state().Frozen {
+		d.storeClock(ctx)
 	}
 	next := d.startArrivals(ctx, now)
 	if at := d.crawl(ctx, now); at.Before(next) {

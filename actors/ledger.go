@@ -33,7 +33,7 @@ type Ledger interface {
 	Complete(ctx context.Context, now time.Time, id share.ID) error
 	Mended(ctx context.Context, now time.Time, id share.ID) error
 	Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (depot.State, error)
-	Looked(ctx context.Context, now time.Time, id share.ID, bad *share.Set) (depot.State, error)
+	Looked(ctx context.Context, now, elapsed time.Time, id share.ID, bad *share.Set) (depot.State, error)
 
 	Candidates(ctx context.Context, now time.Time, after share.ID, limit int) (out []depot.Kept, last share.ID, err error)
 	Collect(ctx context.Context, now time.Time, id share.ID) error

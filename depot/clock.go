@@ -57,6 +57,11 @@ func (c *Clock) Look(r Reading) time.Time {
 	return c.Now
 }
 
+// Elapsed is a time that passes as it was measured, whatever the wall clock is set to and
+// whether it is believed: for what must be some time apart, and is no promise. It jumps with
+// the owner's word, and where nobody measured.
+func (c *Clock) Elapsed() time.Time { return c.Wall.Add(-c.Drift) }
+
 // OK is the owner's word that the wall clock is right.
 func (c *Clock) OK(r Reading) time.Time {
 	*c = Clock{Boot: r.Boot, Wall: r.Wall, Passed: r.Passed, Now: r.Wall}

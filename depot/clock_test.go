@@ -103,3 +103,15 @@ func TestTimeNeverGoesBack(t *testing.T) {
 		t.Error("it does not go on")
 	}
 }
+
+// What must be an hour apart is, whatever the wall clock does meanwhile.
+func TestElapsedTimeIsMeasured(t *testing.T) {
+	w := newClockwork()
+	for _, jump := range []time.Duration{0, 6 * time.Hour, -6 * time.Hour, 365 * day, -400 * day} {
+		before := w.Elapsed()
+		w.run(time.Hour, jump)
+		if d := w.Elapsed().Sub(before); d != time.Hour {
+			t.Errorf("an hour in which the clock jumps by %v is %v", jump, d)
+		}
+	}
+}

@@ -258,7 +258,7 @@ func (h *history) look(id share.ID, s *mShare, bad uint8) {
 		}
 	}
 	may := s.state == depot.Stable || s.state == depot.Corrupt
-	h.edge("look", may, h.do(func() error { _, err := h.db.Looked(h.ctx.Context(), h.now(), id, set); return err }))
+	h.edge("look", may, h.do(func() error { _, err := h.db.Looked(h.ctx.Context(), h.now(), h.now(), id, set); return err }))
 	switch both := bad & s.struck; {
 	case !may:
 	case both == 0:

@@ -589,7 +589,7 @@ func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 		t.Error(f)
 	}
 	for _, at := range []time.Time{start, start.Add(depot.StrikeGap)} {
-		_, err := r.Looked(t.Context(), at, ids[3], share.FullSet(pieces))
+		_, err := r.Looked(t.Context(), start, at, ids[3], share.FullSet(pieces))
 		r.ok(err)
 	}
 	r.ok(replace(ids[3], ids[3], none)) // what it stands for is not to come, not even when CORRUPT
@@ -706,7 +706,7 @@ func TestGraceOutlivesTheLease(t *testing.T) {
 		r := newRig(t)
 		r.stable(ids[0])
 		for _, at := range []time.Time{start, start.Add(depot.StrikeGap)} {
-			_, err := r.Looked(t.Context(), at, ids[0], share.FullSet(pieces))
+			_, err := r.Looked(t.Context(), start, at, ids[0], share.FullSet(pieces))
 			r.ok(err)
 		}
 		r.state(ids[0], depot.Corrupt) // gone whole: its lease stands
@@ -744,7 +744,7 @@ func TestMissingPiecesAddUp(t *testing.T) {
 		bad := share.NewSet(pieces)
 		bad.Add(p)
 		for look := range 2 {
-			_, err := r.Looked(t.Context(), start.Add(time.Duration(look)*depot.StrikeGap), ids[0], bad)
+			_, err := r.Looked(t.Context(), start, start.Add(time.Duration(look)*depot.StrikeGap), ids[0], bad)
 			r.ok(err)
 		}
 		if missing, err := r.Missing(t.Context(), ids[0], pieces); err != nil || missing.Count() != int(p)+1 {
@@ -790,7 +790,7 @@ func TestDamageOfAnUnknownNumberOfPieces(t *testing.T) {
 	r.stable(ids[0])
 	at := start
 	for _, n := range []int{40, 40, 1, 1, 40, 40} {
-		_, err := r.Looked(t.Context(), at, ids[0], share.FullSet(n))
+		_, err := r.Looked(t.Context(), start, at, ids[0], share.FullSet(n))
 		r.ok(err)
 		at = at.Add(depot.StrikeGap)
 	}

@@ -211,9 +211,9 @@ func (t *tx) arrived(r *row) error {
 }
 
 // Looked says what a look at a share found missing or wrong, perhaps nothing. What
-// was found twice, an hour apart, makes it CORRUPT and is noted as missing; so is
+// was found twice, an hour of elapsed time apart, makes it CORRUPT and is noted as missing; so is
 // what a CORRUPT one loses further. It says the state.
-func (d *DB) Looked(ctx context.Context, now time.Time, id share.ID, bad *share.Set) (state depot.State, err error) {
+func (d *DB) Looked(ctx context.Context, now, elapsed time.Time, id share.ID, bad *share.Set) (state depot.State, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
 		if err != nil {
@@ -226,7 +226,7 @@ func (d *DB) Looked(ctx context.Context, now time.Time, id share.ID, bad *share.
 		if err != nil {
 			return err
 		}
-		after, lost := before.Struck(t.time(), bad)
+		after, lost := before.Struck(elapsed, bad)
 		if err := t.setStrike(r.id, after); err != nil || lost == nil {
 			return err
 		}
