@@ -49,6 +49,15 @@ func (c Config) renewWithin() time.Duration { return c.Length / 3 }
 // longest is the longest time between two visits.
 func (c Config) longest() time.Duration { return c.Mean + c.Range/2 }
 
+// backOff is how long after the n-th time in a row the depot is asked again, from first on.
+func (c Config) backOff(first time.Duration, n int) time.Duration {
+	d := first
+	for ; n > 1 && d < c.RetryMax; n-- {
+		d *= 2
+	}
+	return min(d, c.RetryMax)
+}
+
 // A CoverageError says that leases could lapse: Misses failed visits and one that
 // succeeds may take longer than the third of a lease in which it is renewed.
 type CoverageError struct {

@@ -393,13 +393,13 @@ func (s *Service) close(d *depot, now time.Time) {
 		d.Good, d.Failed = now, 0
 		if s.waits(d) {
 			d.looks++
-			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.backOff(s.cfg.RetryMin/20, d.looks))))
+			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.backOff(s.cfg.RetryMin/20, d.looks))))
 		} else {
 			d.looks = 0
 		}
 	} else {
 		d.Failed++
-		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.backOff(s.cfg.RetryMin, d.Failed))))
+		d.Next = times.Earliest(d.Next, now.Add(min(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.Failed)), s.untold(d))))
 	}
 	for _, w := range s.Wants() {
 		s.plan(s.wants[w.ID], now)
@@ -410,6 +410,18 @@ func (s *Service) close(d *depot, now time.Time) {
 	if s.tidy(d, now); d.again || s.over(d) {
 		d.again, d.Next = false, now
 	}
+}
+
+// untold is how soon a depot that has failed is told of what is to be released there: well before
+// that would have ended anyway, and not faster than is fair to one that grants next to nothing.
+func (s *Service) untold(d *depot) time.Duration {
+	soon := s.cfg.RetryMax
+	for _, h := range d.holds {
+		if h.Granted > 0 && s.fate(h) == release {
+			soon = min(soon, max(h.Granted/15, s.cfg.RetryMin/100))
+		}
+	}
+	return soon
 }
 
 // waits says whether something is still to come at a depot.
@@ -430,13 +442,4 @@ func (s *Service) over(d *depot) bool {
 		}
 	}
 	return false
-}
-
-// backOff is how long after the n-th time in a row the depot is asked again, from first on.
-func (s *Service) backOff(first time.Duration, n int) time.Duration {
-	d := first
-	for ; n > 1 && d < s.cfg.RetryMax; n-- {
-		d *= 2
-	}
-	return min(d, s.cfg.RetryMax)
 }

@@ -133,11 +133,11 @@ func (s *Service) plan(w *Want, now time.Time) {
 		}
 	}
 	for len(w.At) < w.copies() {
-		spare := s.spare(w, now)
-		if spare == "" {
-			break
+		next := s.spare(w, now)
+		if next == "" { // those that are left have failed lately: what they do now, they are asked
+			next = w.Depots[slices.IndexFunc(w.Depots, func(id peers.ID) bool { return !slices.Contains(w.At, id) })]
 		}
-		w.At = append(w.At, spare)
+		w.At = append(w.At, next)
 	}
 	w.At = w.At[:min(len(w.At), w.copies())]
 	for _, id := range w.At {

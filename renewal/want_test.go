@@ -339,3 +339,55 @@ func TestWhatMayHaveBeenGrantedIsReleased(t *testing.T) {
 	d.pass(24 * time.Hour)
 	d.expect(x)
 }
+
+// What is wanted anew of a depot that failed before, or refused another share, is asked of it at once.
+func TestADepotThatFailedIsAskedForWhatIsWantedAnew(t *testing.T) {
+	for name, fails := range map[string]func(*desk){
+		"away":    func(d *desk) { d.away["a"] = true },
+		"refuses": func(d *desk) { d.refuses["a"] = "over quota" },
+	} {
+		d := newDesk(t)
+		fails(d)
+		d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc[:1]}, d.now)
+		d.pass(time.Hour)
+		d.away["a"], d.refuses["a"] = false, ""
+		d.s.Want(Want{ID: 2, Share: shareID(2), Bytes: 9, Depots: abc[:1]}, d.now)
+		if d.visits(); !slices.Equal(d.at(shareID(2)), abc[:1]) {
+			t.Errorf("%s before: it was not asked at once: %+v", name, d.s.Holds(d.now))
+		}
+	}
+}
+
+// Of depots that may keep a share, one that failed lately comes last.
+func TestADepotThatFailedIsChosenLast(t *testing.T) {
+	d := newDesk(t)
+	d.away["a"] = true
+	d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc[:1]}, d.now)
+	d.visits()
+	d.s.Want(Want{ID: 2, Share: shareID(2), Bytes: 9, Depots: abc[:2], Copies: 1}, d.now)
+	d.visits()
+	d.expect(shareID(2), "b")
+}
+
+// A depot that is away when a short lease is released is asked again long before that has ended.
+func TestAReleaseIsNotLeftToTheEndOfAShortLease(t *testing.T) {
+	for _, length := range []time.Duration{30 * time.Second, 10 * time.Minute} {
+		d := newDesk(t)
+		d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Length: length, Depots: abc[:1]}, d.now)
+		d.visits()
+		d.arrive("a", shareID(1))
+		d.away["a"] = true
+		d.pass(length / 10)
+		d.s.Unwant(1, d.now)
+		d.visits()
+		if h := d.s.Holds(d.now); len(h) != 1 || h[0].Next.Sub(d.now) > max(length/15, 6*time.Second) {
+			t.Fatalf("a lease of %v that is to end: %+v", length, h)
+		}
+		d.away["a"] = false
+		d.pass(length / 4)
+		d.expect(shareID(1))
+		if got := d.s.Holds(d.now); len(got) > 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+}
