@@ -389,7 +389,7 @@ func (t *Transfer) Why() []string {
 		case Relayed:
 			line += ", through a relay"
 		}
-		lines = append(lines, fmt.Sprintf("%s; %s in %d pieces", line, share.Size(s.Bytes), s.Pieces))
+		lines = append(lines, fmt.Sprintf("%s; %s in %s", line, share.Size(s.Bytes), words.Count(s.Pieces, "piece")))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -96,8 +96,11 @@ func (m Membership) Token() string {
 func ParseToken(s string) (m Membership, err error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenMark)
 	b, err := base64.RawURLEncoding.DecodeString(rest)
-	if !ok || err != nil || json.Unmarshal(b, &m) != nil || m.check() != nil {
-		return Membership{}, fmt.Errorf("that is no fleet token, which begins with %s: %w", tokenMark, ErrMembership)
+	if !ok {
+		return Membership{}, fmt.Errorf("%w: a fleet token begins with %s", ErrMembership, tokenMark)
+	}
+	if err != nil || json.Unmarshal(b, &m) != nil || m.check() != nil {
+		return Membership{}, fmt.Errorf("%w: the token is damaged; copy the whole of it", ErrMembership)
 	}
 	return m, nil
 }

@@ -43,6 +43,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		code int
 		says []string
 	}{
+		"unfound":        {[]string{"fetch", s.id, "--stall", "1s", "--lan", "-o", t.TempDir()}, 4, []string{"--visible lan", "--peer"}},
+		"unfound to cat": {[]string{"cat", s.id, "--stall", "2s", "--lan"}, 4, []string{"--visible lan", "nobody has sent the list of files yet"}},
 		"differs":        {[]string{"fetch", s.ticket, "-o", differs}, 13, []string{differs, `"sub/a.jpg"`, "-o"}},
 		"not ours":       {[]string{"fetch", s.ticket, "-o", foreign}, 13, []string{foreign, `"mine"`, "not touched"}},
 		"nobody":         {[]string{"ls", s.id, "--peer", nobody}, 6, []string{"refused", "still being shared"}},

@@ -88,7 +88,7 @@ type catting struct {
 func (c *catting) run(ctx context.Context, file string) error {
 	listing, cancel := context.WithTimeout(ctx, c.fl.stall)
 	defer cancel()
-	m, err := c.node.Manifest(listing, c.ticket, c.fl.peers)
+	m, err := c.manifest(listing, c.node, c.ticket, c.fl.peers)
 	if err != nil {
 		return err
 	}

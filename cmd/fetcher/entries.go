@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,8 +111,19 @@ func (a asker) add(ctx context.Context, c *api.Client, args []string, fl addFlag
 	return nil
 }
 
+// isPriority checks the value of --priority.
+func isPriority(s string) error {
+	if s != "" && !slices.Contains([]string{"low", "normal", "high"}, s) {
+		return usageError{fmt.Errorf("--priority is low, normal or high, not %q", s)}
+	}
+	return nil
+}
+
 // wishes is what the arguments mean: a ticket, or paths.
 func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
+	if err := isPriority(fl.priority); err != nil {
+		return nil, err
+	}
 	common := api.Add{Priority: fl.priority, Visible: fl.visible.String(), Paused: fl.paused}
 	if common.LimitUp, err = parseRate("--limit-up", fl.limitUp); err != nil {
 		return nil, err
@@ -253,140 +265,6 @@ func (a asker) printAdded(e api.Entry) error {
 	return err
 }
 
-// setFlags are the flags of set.
-type setFlags struct {
-	pause, resume, all    bool
-	rescan, repair        bool
-	priority, visible     string
-	limitUp, limitDown    string
-	only, skip, seedUntil []string
-}
-
-func (a asker) setCommand() *cobra.Command {
-	var fl setFlags
-	c := &cobra.Command{
-		Use: "set ENTRY...", Short: "Change entries of the node, or its limits",
-		ValidArgsFunction: a.completeEntries,
-		Long: `Change entries of the node. An ENTRY is its number in fetcher list, its name, or
-its share ID; its limits hold within those of the node. Without one, --limit-up
-and --limit-down change those of the node until its settings are read again.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, limits, err := fl.check(args)
-			if err != nil {
-				return err
-			}
-			return a.asking(cmd.Context(), func(c *api.Client) error { return a.set(cmd.Context(), c, args, s, limits) })
-		},
-	}
-	f := c.Flags()
-	f.BoolVar(&fl.pause, "pause", false, "neither fetch nor serve it until it is resumed")
-	f.BoolVar(&fl.resume, "resume", false, "resume it after --pause")
-	f.BoolVar(&fl.rescan, "rescan", false, "look for changes in its files now, or retry it now")
-	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in it, and replace that")
-	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
-	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
-	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
-	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
-	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+", or never")
-	f.StringVar(&fl.visible, "visible", "", visibleHelp)
-	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
-	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
-	return c
-}
-
-// said is what a flag says; nil: nothing.
-func said(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// check is what the flags mean.
-func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err error) {
-	yes, no, none := true, false, []string{}
-	switch {
-	case fl.pause && fl.resume:
-		return s, l, usageError{errors.New("give --pause or --resume, not both")}
-	case fl.all && len(fl.only)+len(fl.skip) > 0:
-		return s, l, usageError{errors.New("--all cannot be given with --only or --skip")}
-	case fl.pause:
-		s.Paused = &yes
-	case fl.resume:
-		s.Paused = &no
-	}
-	s.Rescan, s.Repair = fl.rescan || fl.resume, fl.repair
-	s.Priority, s.Visible = said(fl.priority), said(fl.visible)
-	if fl.all {
-		s.Only, s.Skip = &none, &none
-	}
-	if len(fl.only) > 0 {
-		s.Only = &fl.only
-	}
-	if len(fl.skip) > 0 {
-		s.Skip = &fl.skip
-	}
-	if len(fl.seedUntil) > 0 {
-		ratio, long, err := seedUntil(fl.seedUntil)
-		if err != nil {
-			return s, l, err
-		}
-		s.SeedRatio, s.SeedTime = &ratio, &long
-	}
-	for _, x := range []struct {
-		flag, text string
-		to         **int64
-	}{{"--limit-up", fl.limitUp, &l.Up}, {"--limit-down", fl.limitDown, &l.Down}} {
-		if x.text == "" {
-			continue
-		}
-		rate := int64(0)
-		if x.text != "0" {
-			if rate, err = parseRate(x.flag, x.text); err != nil {
-				return s, l, err
-			}
-		}
-		*x.to = &rate
-	}
-	if len(entries) > 0 {
-		s.LimitUp, s.LimitDown = l.Up, l.Down
-	}
-	nothing := s == api.Set{}
-	switch {
-	case len(entries) == 0 && (!nothing || l == api.SetLimits{}):
-		return s, l, usageError{errors.New("set needs an ENTRY, or --limit-up or --limit-down alone; see fetcher set --help")}
-	case len(entries) > 0 && nothing:
-		return s, l, usageError{errors.New("set needs a flag that says what to change; see fetcher set --help")}
-	}
-	return s, l, nil
-}
-
-func (a asker) set(ctx context.Context, c *api.Client, args []string, s api.Set, limits api.SetLimits) error {
-	if len(args) == 0 {
-		l, err := c.SetLimits(ctx, limits)
-		if err != nil {
-			return err
-		}
-		a.out.write("limits", l)
-		fmt.Fprintln(a.stderr, limitsText(l))
-		return nil
-	}
-	ids, err := entriesOf(ctx, c, args)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		e, err := c.Set(ctx, id, s)
-		if err != nil {
-			return err
-		}
-		a.out.write("entry", e)
-		fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
-	}
-	return nil
-}
-
 // entriesOf finds the entries that arguments name: by number, share ID, or name.
 func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
 	all, err := c.Entries(ctx)
@@ -438,15 +316,15 @@ then those are removed that the node made and that nobody changed since.`,
 	return c
 }
 
-// fetched fails if one of some entries has files that the node did not make.
-func fetched(ctx context.Context, c *api.Client, ids []int64) error {
+// fetched fails if one of some entries has files that the node did not make, and says so.
+func fetched(ctx context.Context, c *api.Client, ids []int64, says string) error {
 	for _, id := range ids {
 		e, err := c.Entry(ctx, id)
 		if err != nil {
 			return err
 		}
 		if e.Kind == "serve" {
-			return usageError{fmt.Errorf("entry %d serves files that this node did not make; nothing was removed. Remove it without --data, and the files by hand", id)}
+			return usageError{fmt.Errorf("entry %d serves files that this node did not make. %s", id, says)}
 		}
 	}
 	return nil
@@ -455,10 +333,10 @@ func fetched(ctx context.Context, c *api.Client, ids []int64) error {
 func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) error {
 	ids, err := entriesOf(ctx, c, args)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; nothing was removed", err)
 	}
 	if data {
-		if err := fetched(ctx, c, ids); err != nil {
+		if err := fetched(ctx, c, ids, "Remove it without --data, and the files by hand; nothing was removed"); err != nil {
 			return err
 		}
 	}

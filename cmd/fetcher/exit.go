@@ -118,7 +118,19 @@ var advices = []struct {
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints; then run the same command again with --identity."},
 	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
+	{errUnfound, "An ID alone finds only what is announced on this network, with --visible lan: ask for the ticket, or name a peer that has it with --peer."},
 	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
+}
+
+// errUnfound marks that nobody was found who has a share of which the ID alone is known.
+var errUnfound = errors.New("no source was found")
+
+// unfound marks the error of a command that was given what and further peers.
+func unfound(err error, what string, peers []string) error {
+	if _, sources, _ := fetcher.ParseSource(what, peers); len(sources) == 0 && errors.Is(err, share.ErrStalled) {
+		return marked{err, errUnfound}
+	}
+	return err
 }
 
 // advice is what a person can do about an error, as a line; "" if the error says it.

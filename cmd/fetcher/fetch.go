@@ -171,6 +171,9 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 		if errors.Is(err, errInterrupted) {
 			fmt.Fprintf(a.stderr, "interrupted; what is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
 		}
+		if t.Progress().Verified == 0 {
+			err = unfound(err, ticket, fl.peers)
+		}
 		return err
 	}
 	fmt.Fprintf(a.stderr, "done: %s\n%s\n", printable(t.Path()), achieved(t.Progress(), time.Since(began)))

@@ -88,9 +88,9 @@ func (a asker) printEntry(e api.Entry, why []string) error {
 	}
 	row("size", fmt.Sprintf("%s, %s", share.Size(e.Bytes), words.Count(e.Files, "file")))
 	row("sent", share.Size(e.Sent))
-	if e.LimitUp+e.LimitDown > 0 {
-		row("limits", limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
-	}
+	row("visible", e.Visible)
+	row("priority", e.Priority)
+	row("limits", limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
 	row("only", strings.Join(e.Only, " "))
 	row("skip", strings.Join(e.Skip, " "))
 	for _, id := range e.Older {

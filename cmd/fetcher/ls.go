@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,11 +70,21 @@ func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, iden
 		return nil, err
 	}
 	defer node.Close()
-	m, err := node.Manifest(ctx, what, peers)
+	m, err := a.manifest(ctx, node, what, peers)
 	if err != nil && ctx.Err() != nil {
 		err = cause(ctx)
 	}
 	return m, err
+}
+
+// manifest asks for the list of files of a share, and says so when that takes long.
+func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, peers []string) (*share.Manifest, error) {
+	slow := time.AfterFunc(time.Second, func() {
+		fmt.Fprintln(a.stderr, "nobody has sent the list of files yet; it is waited for up to a minute")
+	})
+	defer slow.Stop()
+	m, err := node.Manifest(ctx, what, peers)
+	return m, unfound(err, what, peers)
 }
 
 func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*share.Manifest, error) {

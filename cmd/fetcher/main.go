@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,6 +31,10 @@ func tune() {
 	}
 }
 
+// sameSignal is how soon after the first signal a further one is the same: timeout and
+// service managers send one to the process and to its group.
+const sameSignal = 500 * time.Millisecond
+
 // interrupts cancels a context at the first Ctrl-C, SIGTERM or SIGHUP; a further one ends
 // the process at once, but a SIGHUP, of which a closed terminal may send several. Under
 // nohup SIGHUP is nothing.
@@ -41,14 +46,16 @@ func interrupts() context.Context {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() { // ends with the process
+		var first time.Time
 		for s := range signals {
 			again := hangup.Load()
 			switch {
 			case s == syscall.SIGHUP && again != nil:
 				(*again)()
 			case ctx.Err() == nil:
+				first = time.Now()
 				cancel(signalled{s})
-			case s != syscall.SIGHUP:
+			case s != syscall.SIGHUP && time.Since(first) > sameSignal:
 				os.Exit(exitInterrupted)
 			}
 		}

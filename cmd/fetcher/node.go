@@ -212,7 +212,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	case errors.Is(err, share.ErrHeld):
 		return fmt.Errorf("another fetcher is using this state directory: %w", err)
 	case errors.Is(err, share.ErrNetwork):
-		return listenError{err, errListen}
+		return marked{err, errListen}
 	case err != nil:
 		return err
 	}
@@ -220,7 +220,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	l, err := d.Listen()
 	switch {
 	case errors.Is(err, share.ErrNetwork):
-		return listenError{err, errHTTP}
+		return marked{err, errHTTP}
 	case err != nil:
 		return err
 	}

@@ -309,7 +309,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"add", exitUsage, "needs a TICKET or a PATH"},
 		{"add " + src + " --seed-until soon", exitUsage, "--seed-until"},
 		{"add " + src + " --links x", exitUsage, "--links"},
-		{"add -o x --priority urgent " + strings.TrimSpace(ticket), exitUsage, "priority"},
+		{"add -o x --priority urgent " + strings.TrimSpace(ticket), exitUsage, `--priority is low, normal or high, not "urgent"`},
 		{"list", 0, filepath.Base(src)},
 		{"node status", 0, "entries   1"},
 		{"set 1 --pause", 0, "paused"},
@@ -324,7 +324,20 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"set 1 --limit-up 5M", 0, "entry 1"},
 		{"list 1", 0, "limits    5.00 MB/s up, no limit down"},
 		{"set 1 --limit-up 0", 0, "entry 1"},
-		{"set 1 --limit-down 5M", exitUsage, "not both"},
+		{"set 1 --limit-down 5M", exitUsage, "--limit-down is for what is fetched; nothing was changed"},
+		{"set 1 --seed-until 2", exitUsage, "--seed-until is for what is fetched"},
+		{"set 1 --repair", exitUsage, "--repair is for what is fetched"},
+		{"set 1 --all", exitUsage, "--all is for what is fetched"},
+		{"set 1 --only x", exitUsage, "--only is for what is fetched"},
+		{"set 1 --skip x", exitUsage, "--skip is for what is fetched"},
+		{"set 1 --visible moon", exitUsage, `--visible: "moon" is none of private and lan`},
+		{"set 1 --priority urgent", exitUsage, `--priority is low, normal or high, not "urgent"`},
+		{"set 1 --priority high", 0, "visible private, priority high, no limit up, no limit down"},
+		{"list 1", 0, "priority  high"},
+		{"set 1 --rescan", 0, "fetcher list 1 has the ticket"},
+		{"set 1 --pause --rescan", 0, "looked at when it is resumed"},
+		{"set 1 --resume", 0, "entry 1"},
+		{"rm 1 nosuch", exitUsage, "shows what it has; nothing was removed"},
 		{"set --pause", exitUsage, "needs an ENTRY"},
 		{"set --pause --limit-up 5M", exitUsage, "needs an ENTRY"},
 		{"set --limit-up 1", exitUsage, "1024"},
@@ -372,6 +385,11 @@ func TestASecondSignalEndsANodeAtOnce(t *testing.T) {
 	_, err = io.WriteString(asks, "GET /v1/node HTTP/1.1\r\nHost:")
 	must(t, err)
 	n.client.Close()
+	after, err := api.Dial(t.Context(), at) // when this one is answered, the one before has been taken
+	must(t, err)
+	_, err = after.Status(t.Context())
+	must(t, err)
+	after.Close()
 	must(t, n.cmd.Process.Signal(syscall.SIGTERM))
 	for end := time.Now().Add(30 * time.Second); ; { // until it has heard the first
 		c, err := net.Dial("unix", at)
@@ -383,8 +401,16 @@ func TestASecondSignalEndsANodeAtOnce(t *testing.T) {
 			t.Fatal("it answers still")
 		}
 	}
-	must(t, n.cmd.Process.Signal(syscall.SIGTERM))
-	n.cmd.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- n.cmd.Wait() }()
+	for over := false; !over; { // those just after the first are the same
+		n.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			over = true
+		case <-time.After(sameSignal / 2):
+		}
+	}
 	if code := n.cmd.ProcessState.ExitCode(); code != exitInterrupted || strings.Contains(n.stderr.String(), "ended by SIGTERM") {
 		t.Errorf("exit %d:\n%s", code, n.stderr)
 	}

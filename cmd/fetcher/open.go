@@ -41,15 +41,15 @@ var (
 func open(ctx context.Context, cfg fetcher.Config) (*fetcher.Node, error) {
 	node, err := fetcher.Open(ctx, cfg)
 	if errors.Is(err, share.ErrNetwork) { // it has not dialled anybody
-		err = listenError{err, errListen}
+		err = marked{err, errListen}
 	}
 	return node, err
 }
 
-// listenError is an error of a node that is starting: an address of a flag cannot be had.
-type listenError struct {
+// marked is an error that has advice of its own: that of mark.
+type marked struct {
 	error
-	flag error
+	mark error
 }
 
-func (e listenError) Unwrap() []error { return []error{e.flag, e.error} }
+func (e marked) Unwrap() []error { return []error{e.mark, e.error} }

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// A closed terminal ends a server with a word, and under nohup not at all.
-func TestSIGHUPEndsNothingWithoutAWord(t *testing.T) {
+// A closed terminal ends a server with a word, and under nohup not at all; and a signal
+// that is sent twice at once is one.
+func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 	t.Parallel()
 	// What a process catches, its children begin with as usual, also when the tests
 	// themselves run under nohup, which they would inherit.
@@ -43,6 +44,18 @@ func TestSIGHUPEndsNothingWithoutAWord(t *testing.T) {
 	})
 	if f.code != exitInterrupted || f.summary().Signal != "SIGHUP" || !strings.Contains(f.stderr, "To resume:") || !strings.Contains(f.stderr, "ended by SIGHUP") {
 		t.Errorf("exit %d: %s", f.code, f.stderr)
+	}
+	// What timeout does: to the process, and to its group.
+	cmd, hung = fetchCommand(t, s.ticket, t.TempDir()), false
+	f = finish(t, cmd, func(l line) {
+		if l.Type == "progress" && l.Verified > 2<<20 && !hung {
+			hung = true
+			must(t, cmd.Process.Signal(os.Interrupt))
+			cmd.Process.Signal(os.Interrupt)
+		}
+	})
+	if f.code != exitInterrupted || !strings.Contains(f.stderr, "To resume:") {
+		t.Errorf("interrupted twice at once: exit %d: %s", f.code, f.stderr)
 	}
 	s.stop(t)
 }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+)
+
+// setFlags are the flags of set.
+type setFlags struct {
+	pause, resume, all    bool
+	rescan, repair        bool
+	priority, visible     string
+	limitUp, limitDown    string
+	only, skip, seedUntil []string
+}
+
+func (a asker) setCommand() *cobra.Command {
+	var fl setFlags
+	c := &cobra.Command{
+		Use: "set ENTRY...", Short: "Change entries of the node, or its limits",
+		ValidArgsFunction: a.completeEntries,
+		Long: `Change entries of the node. An ENTRY is its number in fetcher list, its name, or
+its share ID; its limits hold within those of the node. Without one, --limit-up
+and --limit-down change those of the node until its settings are read again.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, limits, err := fl.check(args)
+			if err != nil {
+				return err
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.set(cmd.Context(), c, args, fl, s, limits) })
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&fl.pause, "pause", false, "neither fetch nor serve it until it is resumed")
+	f.BoolVar(&fl.resume, "resume", false, "resume it after --pause")
+	f.BoolVar(&fl.rescan, "rescan", false, "look for changes in its files now, or retry it now")
+	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in it, and replace that")
+	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
+	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
+	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
+	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
+	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+", or never")
+	f.StringVar(&fl.visible, "visible", "", visibleHelp)
+	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
+	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
+	return c
+}
+
+// said is what a flag says; nil: nothing.
+func said(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// words checks the flags that take one of some words.
+func (fl setFlags) words() error {
+	if err := new(fetcher.Visibility).UnmarshalText([]byte(fl.visible)); fl.visible != "" && err != nil {
+		return usageError{fmt.Errorf("--visible: %w", err)}
+	}
+	return isPriority(fl.priority)
+}
+
+// check is what the flags mean.
+func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err error) {
+	if err := fl.words(); err != nil {
+		return s, l, err
+	}
+	yes, no, none := true, false, []string{}
+	switch {
+	case fl.pause && fl.resume:
+		return s, l, usageError{errors.New("give --pause or --resume, not both")}
+	case fl.all && len(fl.only)+len(fl.skip) > 0:
+		return s, l, usageError{errors.New("--all cannot be given with --only or --skip")}
+	case fl.pause:
+		s.Paused = &yes
+	case fl.resume:
+		s.Paused = &no
+	}
+	s.Rescan, s.Repair = fl.rescan || fl.resume, fl.repair
+	s.Priority, s.Visible = said(fl.priority), said(fl.visible)
+	if fl.all {
+		s.Only, s.Skip = &none, &none
+	}
+	if len(fl.only) > 0 {
+		s.Only = &fl.only
+	}
+	if len(fl.skip) > 0 {
+		s.Skip = &fl.skip
+	}
+	if len(fl.seedUntil) > 0 {
+		ratio, long, err := seedUntil(fl.seedUntil)
+		if err != nil {
+			return s, l, err
+		}
+		s.SeedRatio, s.SeedTime = &ratio, &long
+	}
+	for _, x := range []struct {
+		flag, text string
+		to         **int64
+	}{{"--limit-up", fl.limitUp, &l.Up}, {"--limit-down", fl.limitDown, &l.Down}} {
+		if x.text == "" {
+			continue
+		}
+		rate := int64(0)
+		if x.text != "0" {
+			if rate, err = parseRate(x.flag, x.text); err != nil {
+				return s, l, err
+			}
+		}
+		*x.to = &rate
+	}
+	if len(entries) > 0 {
+		s.LimitUp, s.LimitDown = l.Up, l.Down
+	}
+	nothing := s == api.Set{}
+	switch {
+	case len(entries) == 0 && (!nothing || l == api.SetLimits{}):
+		return s, l, usageError{errors.New("set needs an ENTRY, or --limit-up or --limit-down alone; see fetcher set --help")}
+	case len(entries) > 0 && nothing:
+		return s, l, usageError{errors.New("set needs a flag that says what to change; see fetcher set --help")}
+	}
+	return s, l, nil
+}
+
+func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlags, s api.Set, limits api.SetLimits) error {
+	if len(args) == 0 {
+		l, err := c.SetLimits(ctx, limits)
+		if err != nil {
+			return err
+		}
+		a.out.write("limits", l)
+		fmt.Fprintln(a.stderr, limitsText(l))
+		return nil
+	}
+	ids, err := entriesOf(ctx, c, args)
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
+	if flag := fl.forFetches(); flag != "" {
+		if err := fetched(ctx, c, ids, flag+" is for what is fetched; nothing was changed"); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		e, err := c.Set(ctx, id, s)
+		if err != nil {
+			return err
+		}
+		a.out.write("entry", e)
+		fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
+		if s.Priority != nil || s.Visible != nil || s.LimitUp != nil || s.LimitDown != nil {
+			fmt.Fprintf(a.stderr, "visible %s, priority %s, %s\n", e.Visible, e.Priority, limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
+		}
+		switch {
+		case fl.rescan && e.State == api.Paused:
+			fmt.Fprintln(a.stderr, "it is looked at when it is resumed")
+		case fl.rescan && e.Kind == "serve":
+			fmt.Fprintf(a.stderr, "its files are looked at; fetcher list %d has the ticket of what they are then\n", e.ID)
+		}
+	}
+	return nil
+}
+
+// forFetches is the first flag that is for fetched entries alone; "" if none was given.
+func (fl setFlags) forFetches() string {
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{{"--repair", fl.repair}, {"--all", fl.all}, {"--only", len(fl.only) > 0}, {"--skip", len(fl.skip) > 0}, {"--seed-until", len(fl.seedUntil) > 0}, {"--limit-down", fl.limitDown != ""}} {
+		if x.given {
+			return x.flag
+		}
+	}
+	return ""
+}
