@@ -137,6 +137,9 @@ type DepotUsage struct {
 // whether it is there. Errors wrap ErrAddress.
 func (n *Node) Depot(addr string) (*Depot, error) {
 	who, err := depotsAt([]string{addr})
+	if err == nil && who[0].ID == n.ID() {
+		err = fmt.Errorf("%w: that is this node, which holds nothing at itself", ErrAddress)
+	}
 	if err != nil {
 		return nil, err
 	}

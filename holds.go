@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/renewal"
 )
 
@@ -44,7 +45,7 @@ const (
 // depot was asked; why one does not do it stands in the list. With noWait the depots are asked later.
 func (n *Node) KeepHold(ctx context.Context, h Hold, depots []string, noWait bool) (HoldList, error) {
 	if h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
-		return HoldList{}, fmt.Errorf("%w: a lease is of %v to %v, not %v", errLength, MinHoldLength, MaxHoldLength, h.Length)
+		return HoldList{}, fmt.Errorf("%w: a lease is of %s to %s, not %s", errLength, words.Duration(MinHoldLength), words.Duration(MaxHoldLength), words.Duration(h.Length))
 	}
 	who, err := depotsAt(depots)
 	if err != nil {

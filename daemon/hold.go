@@ -38,7 +38,7 @@ func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error)
 	return api.Held{Share: h.Share.String(), Depot: string(at.ID()), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: h.At, Here: h.Here, Delay: h.Delay.String()}, nil
 }
 
-// heldError says what a depot refuses, and what to do.
+// heldError says what a depot refuses, and what to do. Any other error names the depot already.
 func heldError(at peers.ID, err error) error {
 	var r *fetcher.HoldRefused
 	switch {
@@ -55,7 +55,7 @@ func heldError(at peers.ID, err error) error {
 		}
 		return api.Refuse(cmp.Or(x.class, share.ErrNotAllowed), "the depot %s refuses: %s", at.Short(), x.what)
 	case errors.Is(err, fetcher.ErrDepotAway), errors.Is(err, fetcher.ErrNoDepot):
-		return api.Refuse(share.ErrNetwork, "depot %s: %v", at.Short(), err)
+		return api.Refuse(share.ErrNetwork, "%v", err)
 	}
 	return err
 }

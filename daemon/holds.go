@@ -78,13 +78,21 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 	l, err := d.node.Holds(ctx)
 	for _, h := range l.Holds {
 		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires,
-			Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: h.Why, Ending: !h.Kept, Late: h.Late}
+			Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late}
 		if i := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); i >= 0 {
 			v.Entry, v.Pin = l.Wants[i].Entry, l.Wants[i].Pin
 		}
 		out = append(out, v)
 	}
 	return out, err
+}
+
+// standingWhy is what went wrong last with a hold, with what the depot said of it, if that is known.
+func standingWhy(l fetcher.HoldList, h fetcher.HoldStanding) string {
+	if r := (*fetcher.HoldRefused)(nil); errors.As(l.Errs[h.Key], &r) && h.Why == r.Error() {
+		return heldError(h.Depot, r).Error()
+	}
+	return h.Why
 }
 
 // Hold has depots elsewhere keep what an entry serves, from now on.
@@ -177,7 +185,7 @@ func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID
 		if j < 0 {
 			for _, k := range []renewal.Key{k, {Depot: id}} {
 				if why := l.Errs[k]; why != nil && err == nil {
-					err = heldError(id, why)
+					err = heldError(id, fmt.Errorf("depot %s: %w", id.Short(), why))
 				}
 			}
 			continue

@@ -27,10 +27,16 @@ type Standing struct {
 func (s *Service) Holds(now time.Time) []Standing {
 	var out []Standing
 	for _, d := range s.depots {
+		why := d.Why
+		for _, h := range d.holds {
+			if h.Why == why { // it was refused for one hold, and that says it
+				why = ""
+			}
+		}
 		for _, h := range d.holds {
 			left, kept := max(h.Expires.Sub(now), 0), s.fate(h) == keep
 			out = append(out, Standing{
-				Hold: *h, Left: left, Next: d.Next, Why: cmp.Or(h.Why, d.Why), Kept: kept, OnBy: h.Expires,
+				Hold: *h, Left: left, Next: d.Next, Why: cmp.Or(h.Why, why), Kept: kept, OnBy: h.Expires,
 				Late: kept && h.State != Unknown && left <= s.window(d)-s.of(d, s.cfg.longest()),
 			})
 		}

@@ -391,3 +391,25 @@ func TestAReleaseIsNotLeftToTheEndOfAShortLease(t *testing.T) {
 		}
 	}
 }
+
+// A refusal is of one hold, and said of that alone; a depot that is away is so for all.
+func TestARefusalIsSaidOfItsHoldAlone(t *testing.T) {
+	d := newDesk(t)
+	for n := range 2 {
+		d.s.Want(Want{ID: int64(n + 1), Share: shareID(n), Bytes: 9, Depots: abc[:1]}, d.now)
+		d.visits()
+		d.refuses["a"] = "over quota"
+	}
+	for _, h := range d.s.Holds(d.now) {
+		if refused := h.Share == shareID(1); refused != (h.Why != "") {
+			t.Errorf("%+v", h)
+		}
+	}
+	d.away["a"] = true
+	d.pass(time.Hour)
+	for _, h := range d.s.Holds(d.now) {
+		if h.Why == "" {
+			t.Errorf("a is away: %+v", h)
+		}
+	}
+}

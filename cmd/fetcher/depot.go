@@ -82,7 +82,7 @@ func (a depots) doCommand(use, what, short string) *cobra.Command {
 				return err
 			}
 			if what == "gc" {
-				fmt.Fprintln(a.stderr, either(d.GC, "it looks for what may be removed; so far:", "gc is off, so nothing is removed; fetcher depot gc on turns it on"))
+				fmt.Fprintln(a.stderr, either(d.GC, "it looks for what may be removed, and removes that, while it goes on; fetcher depot status shows what is left. So far:", "gc is off, so nothing is removed; fetcher depot gc on turns it on"))
 			}
 			return a.printDepot(d)
 		})
@@ -104,7 +104,8 @@ func (a depots) depotStatusCommand() *cobra.Command {
 func (a depots) gcCommand() *cobra.Command {
 	c := &cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now", Args: noArgs,
 		Long: `Remove shares that no account holds any more: what was released at once, what
-expired a day after. It is off in a new depot.`,
+expired a day after, also when a release comes too late for it. It is off in a
+new depot.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing any more"),
 		a.doCommand("run", "gc", "Look now for what may be removed, if it is on"))
@@ -133,7 +134,8 @@ func (a depots) crawlCommand() *cobra.Command {
 				return err
 			}
 			a.out.write("crawl", r)
-			return a.print(crawlText(r) + fmt.Sprintf("removable %s, %s\n", words.Count(r.Removable, "share"), share.Size(r.RemovableB)))
+			left := either(r.Removable < r.Expired, "what has expired, and was not released before, is kept for a day\n", "")
+			return a.print(crawlText(r) + fmt.Sprintf("removable %s, %s\n", words.Count(r.Removable, "share"), share.Size(r.RemovableB)) + left)
 		})
 	}}
 	c.Flags().BoolVar(&dry, "dry-run", false, "change nothing, and show what would be found and removed")

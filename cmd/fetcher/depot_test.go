@@ -212,9 +212,16 @@ func TestCommandsOfADepot(t *testing.T) {
 	if r := k.on("depot", "gc", "run"); !strings.Contains(r.stderr, "gc is off") {
 		t.Errorf("gc run while it is off says %q", r.stderr)
 	}
-	for _, bad := range [][]string{{"hold", "x"}, {"holdings"}, {"release", "x", "--on", "nonsense"}, {"holdings", "--on", "nonsense"}} {
-		if r := k.on(bad...); r.code != exitUsage || !strings.Contains(r.stderr, "--on") {
+	for _, bad := range [][]string{{"hold", "x"}, {"holdings"}, {"release", "x", "--on", "nonsense"}, {"holdings", "--on", "nonsense"},
+		{"hold", "x", "--on", k.status().Addrs[0], "--for", "1s"}, {"hold", "x", "--on", k.status().Addrs[0], "--for", "367d"}} {
+		if r := k.on(bad...); r.code != exitUsage || !strings.Contains(r.stderr, "--on") && !strings.Contains(r.stderr, "from 10 s to 366 d") {
 			t.Errorf("%v: exit %d, %s", bad, r.code, r.stderr)
+		}
+	}
+	self := t.TempDir()
+	for _, itself := range [][]string{{"hold", self}, {"holdings"}} {
+		if r := k.on(append(itself, "--on", k.status().Addrs[0])...); r.code != exitUsage || !strings.Contains(r.stderr, "this node") {
+			t.Errorf("%v at this node itself: exit %d, %s", itself, r.code, r.stderr)
 		}
 	}
 	if r := k.on("release", "x"); r.code != exitUsage || !strings.Contains(r.stderr, "fetcher holds") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
@@ -49,9 +50,11 @@ takes its place.`,
 					return err
 				}
 			}
-			switch _, err := words.ParseDuration(h.For); {
+			switch long, err := words.ParseDuration(h.For); {
 			case h.For != "" && err != nil:
 				return usageError{fmt.Errorf("--for: %w", err)}
+			case h.For != "" && (long < fetcher.MinHoldLength || long > fetcher.MaxHoldLength):
+				return usageError{fmt.Errorf("--for is from %s to %s, not %s", words.Duration(fetcher.MinHoldLength), words.Duration(fetcher.MaxHoldLength), h.For)}
 			case h.Copies < 0 || h.Copies > 64:
 				return usageError{fmt.Errorf("--copies is from 1 to 64, not %d", h.Copies)}
 			}
@@ -59,7 +62,7 @@ takes its place.`,
 		},
 	}
 	c.Flags().StringArrayVar(&h.Depots, "on", nil, "a depot's `ADDR`, a multiaddr that ends in /p2p/ID; may be given again")
-	c.Flags().StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 31d or 36h (default 31 days)")
+	c.Flags().StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 36h, from 10s to 366d (default 31 days)")
 	c.Flags().IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
 	c.Flags().BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the depots have all of it")
@@ -230,8 +233,8 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tLEFT\tCOST\tNEXT VISIT\tNAME")
 	for _, h := range all {
 		a.out.write("standing_hold", h)
-		name := "entry removed"
-		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry }); i >= 0 {
+		name := either(h.Entry == 0, "", "entry removed")
+		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry || h.Entry == 0 && e.Share == h.Share }); i >= 0 {
 			name = nameOf(entries[i])
 		}
 		state := h.State
@@ -279,7 +282,8 @@ func (a depots) releaseCommand() *cobra.Command {
 		Long: `End this node's leases of a share, at all depots or at the one at --on: of an
 ENTRY of the node, by its number or name, or of a SHARE by its ID, or the end of
 it, as fetcher holds shows it. The depots may remove the share then. One that is
-away is told when it is back; meanwhile nothing is renewed there.`,
+away is told when it is back; meanwhile nothing is renewed there. A lease that
+ends before has expired, and the depot keeps its share for a day more.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {

@@ -91,6 +91,20 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 	})
 }
 
+// A share that is released still has the name of the entry that serves it.
+func TestHoldsNameTheirEntries(t *testing.T) {
+	var out strings.Builder
+	a := depots{asker{&app{stdout: &out, out: &reporter{}}}}
+	all := []api.StandingHold{{Share: "s1", Entry: 1}, {Share: "s2", Ending: true}, {Share: "s3", Entry: 3}, {Share: "s4", Ending: true}}
+	must(t, a.printHolds(all, []api.Entry{{ID: 1, Name: "music", Share: "s9"}, {ID: 2, Name: "photos", Share: "s2"}}, time.Now()))
+	lines := strings.Split(out.String(), "\n")
+	for i, name := range []string{"music", "photos", "entry removed", "now"} {
+		if !strings.HasSuffix(strings.TrimSpace(lines[i+1]), name) {
+			t.Errorf("%q does not end with %q", lines[i+1], name)
+		}
+	}
+}
+
 func (n *daemonProcess) held() []api.StandingHold {
 	n.t.Helper()
 	all, err := n.client.Holds(n.t.Context())

@@ -32,7 +32,7 @@ func (a asker) commands() []*cobra.Command {
 		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
 		Long: `Run a node in the background of a machine: many shares in one process, all of
 which are back after a restart. Its commands are add, list, set, rm, id, doctor,
-depot, hold, holdings and release.`,
+depot, hold, holds, holdings and release.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
