@@ -40,13 +40,15 @@ type LAN struct {
 	running sync.WaitGroup
 	changed chan struct{} // holds one if what is announced may have changed
 
+	register func(record) (end func(), err error)
+
 	mu    sync.Mutex // guards table
 	table *table
 }
 
 // NewLAN is ready to Start. The caller must Close it.
 func NewLAN(log *slog.Logger) *LAN {
-	l := &LAN{log: log, changed: make(chan struct{}, 1), table: newTable()}
+	l := &LAN{log: log, changed: make(chan struct{}, 1), table: newTable(), register: register}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	return l
 }
@@ -95,18 +97,24 @@ func (l *LAN) Close() error {
 
 // announce has the network hear what this node is and has, until Close. What is said
 // changes by a new announcement in place of the old one: listeners do not look at one
-// that they know.
+// that they know. What is not to be said any more is taken back at once.
 func (l *LAN) announce(self peers.ID, addrs func() []string, shares func() []share.ID) {
 	var said []string
-	var servers []*zeroconf.Server
+	var keys []key // among it
+	var servers []func()
 	hush := func() {
-		for _, s := range servers {
-			s.Shutdown()
+		for _, end := range servers {
+			end()
 		}
-		servers, said = nil, nil
+		servers, said, keys = nil, nil, nil
 	}
 	defer hush()
-	for wait := settles; l.wait(wait, l.changed); wait = lookAgain {
+	takeBack := func() {
+		if len(keys) > 0 && !subset(keys, shares()) {
+			hush()
+		}
+	}
+	for wait := settles; l.wait(wait, true, takeBack); wait = lookAgain {
 		at := reachable(addrs())
 		if len(at) == 0 {
 			hush()
@@ -122,24 +130,38 @@ func (l *LAN) announce(self peers.ID, addrs func() []string, shares func() []sha
 		}
 		hush()
 		for _, r := range all {
-			if s, err := register(r); err != nil {
+			if end, err := l.register(r); err != nil {
 				l.log.Debug("cannot be found on the local network", "error", err)
 			} else {
-				servers, said = append(servers, s), now
+				servers, said, keys = append(servers, end), now, append(keys, r.keys...)
 			}
 		}
-		if !l.wait(soonest, nil) {
+		if !l.wait(soonest, false, takeBack) {
 			return
 		}
 	}
 }
 
-// register has the library answer for one announcement, under a name that says nothing.
-func register(r record) (*zeroconf.Server, error) {
+// subset says whether all keys are those of some shares.
+func subset(keys []key, shares []share.ID) bool {
+	of := map[key]bool{}
+	for _, id := range shares {
+		of[keyOf(id)] = true
+	}
+	return !slices.ContainsFunc(keys, func(k key) bool { return !of[k] })
+}
+
+// register has the library answer for one announcement, under a name that says nothing,
+// until end, which says goodbye.
+func register(r record) (end func(), err error) {
 	name := fmt.Sprintf("%016x", rand.Uint64())
 	ips := hosts(r.addrs)
 	// Nobody reads port and host: the strings say where the peer is, with transports.
-	return zeroconf.RegisterProxy(name, service, domain, 1, name, ips, r.text(), nil, zeroconf.TTL(ttl))
+	s, err := zeroconf.RegisterProxy(name, service, domain, 1, name, ips, r.text(), nil, zeroconf.TTL(ttl))
+	if err != nil {
+		return nil, err
+	}
+	return s.Shutdown, nil
 }
 
 // browse listens to IPv4 or IPv6 until Close. It begins anew when networks come or go, and
@@ -201,17 +223,24 @@ func (l *LAN) hear(self peers.ID, e *zeroconf.ServiceEntry) {
 	l.table.hear(e.Instance, r, time.Now())
 }
 
-// wait is false when the end came first. More than one change is one.
-func (l *LAN) wait(d time.Duration, changed <-chan struct{}) bool {
+// wait calls takeBack at each change, of which more than one is one; early, the first ends
+// it. It is false when the end came first.
+func (l *LAN) wait(d time.Duration, early bool, takeBack func()) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-changed:
-		return sleep(l.ctx, settles)
-	case <-l.ctx.Done():
-		return false
+	for {
+		select {
+		case <-t.C:
+			return true
+		case <-l.changed:
+			takeBack()
+			if early {
+				return sleep(l.ctx, settles)
+			}
+			defer l.Changed() // it is to be said afterwards
+		case <-l.ctx.Done():
+			return false
+		}
 	}
 }
 

@@ -1,0 +1,81 @@
+package discovery
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// What is announced no more is taken back when that is said, also just after something
+// was announced; what is new is said when others had time.
+func TestAnAnnouncementIsTakenBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := ids(2)
+		var mu sync.Mutex
+		shares, live := all, map[key]bool{}
+		l := NewLAN(slog.New(slog.DiscardHandler))
+		l.register = func(r record) (func(), error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, k := range r.keys {
+				live[k] = true
+			}
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, k := range r.keys {
+					delete(live, k)
+				}
+			}, nil
+		}
+		l.running.Go(func() {
+			l.announce("peer", func() []string { return []string{"/ip4/192.168.1.5/tcp/1"} }, func() []share.ID {
+				mu.Lock()
+				defer mu.Unlock()
+				return shares
+			})
+		})
+		become := func(s []share.ID) {
+			mu.Lock()
+			shares = s
+			mu.Unlock()
+			l.Changed()
+			synctest.Wait()
+		}
+		says := func(what string, want ...share.ID) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			keys := map[key]bool{}
+			for _, id := range want {
+				keys[keyOf(id)] = true
+			}
+			if !maps.Equal(live, keys) {
+				t.Errorf("%s: announced are %v, want %v", what, slices.Collect(maps.Keys(live)), slices.Collect(maps.Keys(keys)))
+			}
+		}
+		time.Sleep(2 * settles)
+		synctest.Wait()
+		says("begun", all...)
+		become(all[:1])
+		says("one is private, just after it was announced")
+		time.Sleep(soonest + settles)
+		synctest.Wait()
+		says("the other", all[0])
+		become(all)
+		says("just after", all[0])
+		time.Sleep(time.Minute)
+		says("both again", all...)
+		become(nil)
+		says("all are private")
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
