@@ -248,7 +248,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 	if err != nil {
 		return api.Entry{}, err
 	}
-	was, cursor := k.view().State, d.feed.From("")
+	rests, was, cursor := k.rests(), k.view(), d.feed.From("")
 	err = k.set(ctx, func(w *catalog.Wish) error {
 		if err := change(w, s); err != nil {
 			return err
@@ -279,17 +279,20 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		}
 	}
 	k.tell()
-	if s.Paused != nil && *s.Paused != (was == api.Paused) {
-		k.until(ctx, cursor, func(state string) bool { return *s.Paused == (state == api.Paused) })
+	switch {
+	case s.Paused != nil && *s.Paused != (was.State == api.Paused):
+		k.until(ctx, cursor, func(e api.Entry) bool { return *s.Paused == (e.State == api.Paused) })
+	case s.Rescan && rests:
+		k.until(ctx, cursor, func(e api.Entry) bool { return e.State != api.Waiting || e.Reason != was.Reason })
 	}
 	return k.view(), nil
 }
 
-// until waits for a state, for a moment.
-func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(state string) bool) {
+// until waits until the entry is as it should be, for a moment.
+func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(api.Entry) bool) {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()
-	for !is(k.view().State) {
+	for !is(k.view()) {
 		_, ok, more, ended := c.Next()
 		if ended {
 			return

@@ -228,12 +228,17 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	b := begun(t, t.TempDir())
 	f := added(t, b, api.Add{Ticket: e.Ticket})
-	until(t, b, f.ID, "waiting", func(x api.Entry) bool { return x.State == api.Waiting && strings.Contains(x.Reason, "tried again in") })
+	until(t, b, f.ID, "waiting", func(x api.Entry) bool {
+		return x.State == api.Waiting && strings.Contains(x.Reason, "tried again in") && x.Share == e.Share
+	})
 	_, err = d.Set(t.Context(), e.ID, api.Set{Paused: &no})
 	must(t, err)
 	until(t, d, e.ID, "served", in(api.Served))
-	_, err = b.Set(t.Context(), f.ID, api.Set{Rescan: true})
+	x, err := b.Set(t.Context(), f.ID, api.Set{Rescan: true})
 	must(t, err)
+	if strings.Contains(x.Reason, "tried again") {
+		t.Errorf("asked to try at once: %+v", x)
+	}
 	until(t, b, f.ID, "here", in(api.Served))
 }
 

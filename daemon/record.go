@@ -40,6 +40,13 @@ func (r *record) entry() catalog.Entry {
 	return r.e
 }
 
+// rests says whether the entry waits for its next try.
+func (r *record) rests() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state == api.Waiting && r.reason != ""
+}
+
 // backOff is how long to wait after a try that failed: a minute, and twice as long each
 // time, to an hour.
 func (r *record) backOff() time.Duration {
@@ -178,6 +185,9 @@ func (r *record) view() api.Entry {
 	}
 	if !e.Done.IsZero() {
 		v.Done = &e.Done
+	}
+	if id := shareOf(e); e.Share.IsZero() && !id.IsZero() { // of its ticket: nobody has sent the list of its files yet
+		v.Share = id.String()
 	}
 	if !e.Share.IsZero() {
 		v.Share = e.Share.String()
