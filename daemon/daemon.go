@@ -87,7 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 		d.watch.close()
 		return nil, errors.Join(err, d.lender.close(), d.member.close())
 	}
-	if err := errors.Join(d.lender.begin(ctx), d.start(ctx)); err != nil {
+	if err := errors.Join(d.lender.begin(ctx, false), d.start(ctx)); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil

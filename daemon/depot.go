@@ -27,10 +27,9 @@ type depots struct {
 
 // lender is what a node keeps shares for others with.
 type lender struct {
-	dir   string
-	root  *disk.Root
-	db    *leasedb.DB
-	fresh bool // its folder was never used
+	dir  string
+	root *disk.Root
+	db   *leasedb.DB
 }
 
 // defaultLease is the longest lease of an account, and how long one is asked for, if
@@ -55,8 +54,10 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; accounts have no quota until they are set again. The damaged one is in %s", aside))
 	}
 	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new one; the folder of any other must be there
-		l.fresh = true
 		os.MkdirAll(cfg.Depot, 0o700)
+		if err := l.begin(ctx, true); err != nil { // before the node runs
+			return nil, errors.Join(err, l.close())
+		}
 	}
 	d.lender = l
 	c := &fetcher.DepotConfig{Ledger: db, Disk: l.root, Reading: reading, Reserve: cfg.Reserve}
@@ -69,13 +70,13 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 // ErrDepot says that a depot cannot begin in its folder.
 var ErrDepot = errors.New("the depot cannot begin")
 
-// begin looks at the folder. A new depot must be able to use it; the disk of another may
-// come later, unless another process has it.
-func (l *lender) begin(ctx context.Context) error {
+// begin looks at the folder. A fresh depot, which never used one, must be able to use it; the disk
+// of another may come later, unless another process has it.
+func (l *lender) begin(ctx context.Context, fresh bool) error {
 	if l == nil {
 		return nil
 	}
-	if err := l.root.Ready(ctx, l.db); err != nil && (l.fresh || errors.Is(err, share.ErrHeld)) {
+	if err := l.root.Ready(ctx, l.db); err != nil && (fresh || errors.Is(err, share.ErrHeld)) {
 		return fmt.Errorf("%w in %s: %w", ErrDepot, l.dir, err)
 	}
 	return nil

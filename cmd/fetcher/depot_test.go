@@ -262,7 +262,7 @@ func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
 		says string
 	}{{used, exitUsage, "an empty folder"}, {taken, exitHeld, "another process"}} {
 		r := finish(t, exec.Command(built(t), "node", "run", "--dir", t.TempDir(), "--listen", "none", "--depot", x.dir), nil)
-		if r.code != x.code || !strings.Contains(r.stderr, x.says) {
+		if r.code != x.code || !strings.Contains(r.stderr, x.says) || strings.Count(r.stderr, "cannot begin") != 1 || strings.Contains(r.stderr, "waits") || strings.Contains(r.stderr, "the node runs") {
 			t.Errorf("%s: exit %d, %s", x.says, r.code, r.stderr)
 		}
 	}
