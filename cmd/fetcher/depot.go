@@ -202,7 +202,10 @@ func cycleText(d api.Depot) string {
 type accountFlags struct{ name, quota, maxLease, addKey, removeKey string }
 
 func (a depots) accountCommand() *cobra.Command {
-	c := &cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c := &cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much", Args: noArgs,
+		Long: `Say who may have shares kept here, and how much. The account starter is the
+depot's own: it holds what is found on the disk and nobody is known to hold.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(a.accountAddCommand(), a.accountListCommand(), a.accountSetCommand(), a.accountRmCommand())
 	return c
 }

@@ -90,7 +90,7 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 		return err
 	}
 	a.granted(all, ask)
-	return a.printHeld(all, nil)
+	return a.printHeld(ctx, c, all)
 }
 
 // held is the entry that a depot is to keep: one that is there, or a new one for a path.
@@ -264,11 +264,7 @@ func (a depots) holdingsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entries, err := c.Entries(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.printHeld(all, entries)
+			return a.printHeld(cmd.Context(), c, all)
 		})
 	}}
 	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
@@ -304,7 +300,7 @@ ends before has expired, and the depot keeps its share for a day more.`,
 						fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
 					}
 				}
-				return a.printHeld(all, nil)
+				return a.printHeld(cmd.Context(), c, all)
 			})
 		}}
 	c.Flags().StringVar(&on, "on", "", "at this depot alone: its `ADDR`, a multiaddr that ends in /p2p/ID")
@@ -350,7 +346,12 @@ const shortID = 8
 // shortly is the end of an ID.
 func shortly(id string) string { return id[max(0, len(id)-shortID):] }
 
-func (a depots) printHeld(all []api.Held, entries []api.Entry) error {
+// printHeld shows leases with the names of the entries that serve the same.
+func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held) error {
+	entries, err := c.Entries(ctx)
+	if err != nil {
+		return err
+	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHARE\tSTATE\tSIZE\tENDS\tNAME")

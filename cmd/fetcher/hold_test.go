@@ -38,6 +38,9 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 		t.Errorf("leases of a second: exit %d, %s; %+v", r.code, r.stderr, owner.held())
 	}
 	owner.sure("hold", src, "--on", at, "--for", length, "--wait")
+	if out, err := exec.Command(built(t), "hold", src, "--on", at, "--for", length, "--dir", owner.dir).Output(); err != nil || !strings.Contains(string(out), "photos") {
+		t.Errorf("fetcher hold of what is held: %v, %s", err, out)
+	}
 
 	lapses, kills := 0, 0
 	for end := time.Now().Add(stands); time.Now().Before(end); {
