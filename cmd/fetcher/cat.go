@@ -144,6 +144,9 @@ func (c *catting) copy(ctx context.Context, t *fetcher.Transfer, path string) er
 	return err
 }
 
+// prose is stdout for text: if a person looks at it, lines are wrapped.
+func (a *app) prose() io.Writer { return sink{newTerminal(a.stdout)} }
+
 // sink is stdout, with errors that say what they mean.
 type sink struct{ io.Writer }
 

@@ -78,11 +78,11 @@ func (a asker) tellFindings(found []finding) error {
 		a.out.write("check", map[string]any{"what": f.what, "well": f.well, "text": f.text, "advice": f.advice})
 		if !a.flags.json {
 			mark := either(f.well, either(f.advice == "", "well ", "note "), "WRONG")
-			if _, err := fmt.Fprintf(sink{a.stdout}, "%s  %-8s %s\n", mark, f.what, printable(f.text)); err != nil {
+			if _, err := fmt.Fprintf(a.prose(), "%s  %-8s %s\n", mark, f.what, printable(f.text)); err != nil {
 				return err
 			}
 			if f.advice != "" {
-				if _, err := fmt.Fprintf(sink{a.stdout}, "       %-8s %s\n", "", printable(f.advice)); err != nil {
+				if _, err := fmt.Fprintf(a.prose(), "       %-8s %s\n", "", printable(f.advice)); err != nil {
 					return err
 				}
 			}

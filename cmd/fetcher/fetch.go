@@ -169,7 +169,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	w.summarize()
 	if err != nil {
 		if errors.Is(err, errInterrupted) {
-			fmt.Fprintf(a.stderr, "interrupted; what is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
+			fmt.Fprintf(a.stderr, "interrupted; each whole piece that is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
 		}
 		if t.Progress().Verified == 0 {
 			err = unfound(err, ticket, fl.peers)

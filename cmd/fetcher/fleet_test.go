@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
 )
 
 // coordinating is a running coordinate command.
@@ -244,5 +245,12 @@ func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
 	write("nobody\n")
 	if _, changed, err := a.again(was); changed || err == nil {
 		t.Errorf("changed %v, %v", changed, err)
+	}
+}
+
+func TestACoordinatorIsNamedWithItsID(t *testing.T) {
+	x := api.FleetShare{Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", Term: 4}
+	if got := coordinatorOf(x, []api.FleetMember{{Name: "vm", Peer: x.Coordinator}}); !strings.HasPrefix(got, "coordinated by vm (") || !strings.HasSuffix(got, ") in term 4") {
+		t.Error(got)
 	}
 }

@@ -66,7 +66,7 @@ func coordinatorOf(x api.FleetShare, members []api.FleetMember) string {
 	name := peers.ID(x.Coordinator).Short()
 	for _, m := range members {
 		if m.Peer == x.Coordinator {
-			name = printable(m.Name)
+			name = fmt.Sprintf("%s (%s)", printable(m.Name), name)
 		}
 	}
 	return fmt.Sprintf("coordinated by %s in term %d", name, x.Term)

@@ -99,7 +99,7 @@ func (a asker) printEntry(e api.Entry, why []string) error {
 	for _, w := range e.Warnings {
 		row("warning", w)
 	}
-	_, err := fmt.Fprint(sink{a.stdout}, b.String())
+	_, err := fmt.Fprint(a.prose(), b.String())
 	return err
 }
 
@@ -131,7 +131,7 @@ func (a asker) printList(all []api.Entry) error {
 	}
 	for _, e := range all {
 		if e.Reason != "" {
-			fmt.Fprintf(sink{a.stdout}, "%d: %s\n", e.ID, printable(e.Reason))
+			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, printable(e.Reason))
 		}
 	}
 	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")

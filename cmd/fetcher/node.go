@@ -420,7 +420,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 			fmt.Fprintf(&b, "entry %d, %s, is %s: %s\n", e.ID, printable(nameOf(e)), e.State, printable(e.Reason))
 		}
 	}
-	_, err := fmt.Fprint(sink{a.stdout}, b.String())
+	_, err := fmt.Fprint(a.prose(), b.String())
 	return err
 }
 

@@ -54,7 +54,7 @@ func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 			cmd.Process.Signal(os.Interrupt)
 		}
 	})
-	if f.code != exitInterrupted || !strings.Contains(f.stderr, "To resume:") {
+	if f.code != exitInterrupted || !strings.Contains(f.stderr, "each whole piece that is verified is kept. To resume:") {
 		t.Errorf("interrupted twice at once: exit %d: %s", f.code, f.stderr)
 	}
 	s.stop(t)
