@@ -43,7 +43,7 @@ func whyOf(t *testing.T, before func(), ticket string, args ...string) (why []st
 		}
 		t.Log(s)
 		for _, x := range [][2]string{
-			{`\b[0-9.]+ ?(ms|s)\b`, "TIME"}, {`^source \w{8}:`, "source PEER:"}, {`[0-9.]+ k?M?B in [0-9]+ pieces`, "N bytes in N pieces"},
+			{`\b[0-9.]+ ?(ms|s)\b`, "TIME"}, {`^source \w{8}:`, "source PEER:"}, {`[0-9.]+ k?M?B in [0-9]+ pieces?`, "N bytes in N pieces"},
 			{`\S+(?: to \S+)?, pieces? [0-9-]+:`, "pieces N:"}, {`\(.*\)`, "(WORD)"},
 		} {
 			s = regexp.MustCompile(x[0]).ReplaceAllString(s, x[1])
