@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -138,8 +139,9 @@ type reach struct {
 	asked    atomic.Bool // the service has asked for addresses
 	places   []*station
 
-	mu    sync.Mutex
-	often *peers.Allowance // of punches, by the peer
+	mu         sync.Mutex
+	often      *peers.Allowance      // of punches, by the peer
+	introduced map[peer.ID]time.Time // by a relay, a while ago at most
 }
 
 // startReach starts what the configuration asks for.
@@ -239,17 +241,49 @@ func (r *reach) FilterRemote(id peer.ID, addrs []ma.Multiaddr) (out []ma.Multiad
 }
 
 // direct ends connections over a relay with a peer that there is a better one with. The peer
-// is marked when the relay introduces it: the other end may close that connection first.
+// is marked as one that the relay introduced: the other end may close that connection
+// first, and the connection manager forgets peers that are not connected.
 func (h *Host) direct(_ network.Network, c network.Conn) {
 	if c.Stat().Limited {
-		h.host.ConnManager().TagPeer(c.RemotePeer(), punchedTag, 1)
+		h.reach.introduce(c.RemotePeer())
 		return
+	}
+	if h.reach.wasIntroduced(c.RemotePeer()) {
+		h.host.ConnManager().TagPeer(c.RemotePeer(), punchedTag, 1)
 	}
 	for _, old := range h.swarm.ConnsToPeer(c.RemotePeer()) {
 		if old.Stat().Limited {
 			h.start(func() { old.Close() })
 		}
 	}
+}
+
+// How long a peer counts as introduced without a connection, which is longer than all
+// attempts take, and how many do.
+const (
+	introducedFor = time.Minute
+	maxIntroduced = 1 << 10
+)
+
+func (r *reach) introduce(id peer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.introduced) >= maxIntroduced {
+		maps.DeleteFunc(r.introduced, func(_ peer.ID, at time.Time) bool { return time.Since(at) > introducedFor })
+	}
+	if r.introduced == nil {
+		r.introduced = map[peer.ID]time.Time{}
+	}
+	if len(r.introduced) < maxIntroduced {
+		r.introduced[id] = time.Now()
+	}
+}
+
+func (r *reach) wasIntroduced(id peer.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.introduced[id]
+	return ok && time.Since(at) <= introducedFor
 }
 
 // usable says whether there is a connection with a peer that takes streams of ours: a
@@ -302,7 +336,7 @@ func (h *Host) Way(id peers.ID) Way {
 	if !slices.ContainsFunc(all, func(c network.Conn) bool { return !has(c.RemoteMultiaddr(), ma.P_CIRCUIT) }) {
 		return Relayed
 	}
-	if t := h.host.ConnManager().GetTagInfo(to); t != nil && t.Tags[punchedTag] > 0 {
+	if t := h.host.ConnManager().GetTagInfo(to); t != nil && t.Tags[punchedTag] > 0 || h.reach.wasIntroduced(to) {
 		return Punched
 	}
 	return Direct

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/peers"
@@ -189,5 +190,34 @@ func TestARelayThatEndsTheConnectionIsAskedAfterAPause(t *testing.T) {
 	<-until.C
 	if n := times.Load(); n > 2 {
 		t.Errorf("it was connected with %d times within %v", n, placePause/2)
+	}
+}
+
+// met is a connection as far as reach looks at it.
+type met struct {
+	network.Conn
+	id      peer.ID
+	limited bool
+}
+
+func (c met) RemotePeer() peer.ID { return c.id }
+func (c met) Stat() network.ConnStats {
+	return network.ConnStats{Stats: network.Stats{Limited: c.limited}}
+}
+
+// The connection over the relay may have ended before the direct one is seen, and with it
+// all that the connection manager knew.
+func TestWhoWasIntroducedIsKnownWhenTheRelayHasGone(t *testing.T) {
+	h := newHost(t, Config{})
+	id := peer.ID("introduced")
+	h.direct(nil, met{id: id, limited: true})
+	h.host.ConnManager().UntagPeer(id, punchedTag)
+	h.direct(nil, met{id: id})
+	if tags := h.host.ConnManager().GetTagInfo(id); tags == nil || tags.Tags[punchedTag] == 0 {
+		t.Error("it counts as reached directly")
+	}
+	h.direct(nil, met{id: "stranger"})
+	if tags := h.host.ConnManager().GetTagInfo("stranger"); tags != nil && tags.Tags[punchedTag] > 0 {
+		t.Error("nobody introduced it")
 	}
 }
