@@ -268,7 +268,7 @@ func (d *Depot) Holdings(ctx context.Context) (out []Holding, err error) {
 			return nil, &HoldRefused{Reason: HoldReason(page.Refused)}
 		}
 		for _, h := range page.Items {
-			if !after.IsZero() && string(h.Share.Bytes()) <= string(after.Bytes()) {
+			if !after.IsZero() && h.Share.Compare(after) <= 0 {
 				return nil, errAnswer // it would never end
 			}
 			after = h.Share

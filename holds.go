@@ -45,7 +45,7 @@ const (
 // depot was asked; why one does not do it stands in the list. With noWait the depots are asked later.
 func (n *Node) KeepHold(ctx context.Context, h Hold, depots []string, noWait bool) (HoldList, error) {
 	if h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
-		return HoldList{}, fmt.Errorf("%w: a lease is of %s to %s, not %s", errLength, words.Duration(MinHoldLength), words.Duration(MaxHoldLength), words.Duration(h.Length))
+		return HoldList{}, fmt.Errorf("a lease is of %s to %s, not %s", words.Duration(MinHoldLength), words.Duration(MaxHoldLength), words.Duration(h.Length))
 	}
 	who, err := depotsAt(depots)
 	if err != nil {
@@ -59,8 +59,6 @@ func (n *Node) KeepHold(ctx context.Context, h Hold, depots []string, noWait boo
 	}
 	return actors.AskHolds(ctx, n.program, actors.KeepHold{Want: h, Depots: who, NoWait: noWait})
 }
-
-var errLength = fmt.Errorf("this length of a lease cannot be asked for")
 
 // DropHold ends a Hold: its leases are released where nothing else needs them, at once or when the
 // depot is heard of again.

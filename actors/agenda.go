@@ -1,7 +1,7 @@
 package actors
 
 import (
-	"bytes"
+	"cmp"
 	"container/heap"
 	"time"
 
@@ -57,10 +57,7 @@ type items []*item
 
 func (l items) Len() int { return len(l) }
 func (l items) Less(i, j int) bool {
-	if c := l[i].at.Compare(l[j].at); c != 0 {
-		return c < 0
-	}
-	return bytes.Compare(l[i].id.Bytes(), l[j].id.Bytes()) < 0
+	return cmp.Or(l[i].at.Compare(l[j].at), l[i].id.Compare(l[j].id)) < 0
 }
 func (l items) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]

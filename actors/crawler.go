@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -190,19 +189,17 @@ func (v surveyor) after(ctx context.Context, at share.ID) ([]share.ID, error) {
 		last = out[len(out)-1]
 	}
 	if len(known) == sliceShares {
-		if end := known[len(known)-1].Share; last.IsZero() || before(end, last) {
+		if end := known[len(known)-1].Share; last.IsZero() || end.Compare(last) < 0 {
 			last = end
 		}
 	}
 	for _, k := range known {
 		out = append(out, k.Share)
 	}
-	out = slices.DeleteFunc(out, func(id share.ID) bool { return !last.IsZero() && before(last, id) })
-	slices.SortFunc(out, func(a, b share.ID) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
+	out = slices.DeleteFunc(out, func(id share.ID) bool { return !last.IsZero() && last.Compare(id) < 0 })
+	slices.SortFunc(out, share.ID.Compare)
 	return slices.Compact(out), nil
 }
-
-func before(a, b share.ID) bool { return bytes.Compare(a.Bytes(), b.Bytes()) < 0 }
 
 // visit looks at one share. What goes wrong counts against that share alone.
 func (v surveyor) visit(ctx context.Context, id share.ID) (depot.Seen, visit) {

@@ -19,7 +19,7 @@ type pagedKeep struct {
 
 func (k pagedKeep) After(id share.ID) ([]share.ID, error) {
 	i := 0
-	for i < len(k.ids) && !id.IsZero() && !before(id, k.ids[i]) {
+	for i < len(k.ids) && !id.IsZero() && id.Compare(k.ids[i]) >= 0 {
 		i++
 	}
 	return slices.Clone(k.ids[i:min(i+k.page, len(k.ids))]), nil
@@ -33,7 +33,7 @@ func TestTheCrawlerMeetsDiskAndLedger(t *testing.T) {
 	for i := range 3 * sliceShares {
 		all = append(all, share.IDOf([]byte{byte(i), byte(i >> 8)}))
 	}
-	slices.SortFunc(all, func(a, b share.ID) int { return slices.Compare(a.Bytes(), b.Bytes()) })
+	slices.SortFunc(all, share.ID.Compare)
 	now := time.Unix(1e9, 0)
 	for what, in := range map[string]func(i int) (disk, ledger bool){
 		"both":   func(i int) (bool, bool) { return i%3 != 0, i%3 != 1 },

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -263,7 +265,7 @@ func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
 		return
 	}
 	for _, h := range m.Items {
-		if string(h.Share.Bytes()) <= string(v.last.Bytes()) && !v.last.IsZero() {
+		if h.Share.Compare(v.last) <= 0 && !v.last.IsZero() {
 			r.failed(v, errOtherAnswer)
 			return
 		}
@@ -379,8 +381,8 @@ func (r *renewals) close(v *depotVisit) {
 
 // late ends the visits that have taken too long by now.
 func (r *renewals) late(now time.Time) {
-	for _, v := range r.visits {
-		if !now.Before(v.giveUp) {
+	for _, id := range slices.Sorted(maps.Keys(r.visits)) { // failed draws a time
+		if v := r.visits[id]; v != nil && !now.Before(v.giveUp) {
 			r.failed(v, ErrDepotAway)
 		}
 	}

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -422,6 +421,6 @@ func sortedShares[V any](m map[share.ID]V) []share.ID {
 	for id := range m {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b share.ID) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
+	slices.SortFunc(ids, share.ID.Compare)
 	return ids
 }

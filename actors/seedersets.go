@@ -50,8 +50,13 @@ func (d *seeder) flush(s peers.Set) {
 
 // moved has the children feel that they are in another set.
 func (d *seeder) moved(ctx actor.Context) {
-	for _, m := range d.tiers.Moves() {
-		for _, id := range sortedShares(d.audiences) {
+	moves := d.tiers.Moves()
+	if len(moves) == 0 {
+		return
+	}
+	shares := sortedShares(d.audiences)
+	for _, m := range moves {
+		for _, id := range shares {
 			c := d.audiences[id].byPeer[m.ID]
 			switch {
 			case c == nil:

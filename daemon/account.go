@@ -76,6 +76,16 @@ func (d *depots) depotNow(ctx context.Context) (*lender, time.Time, error) {
 	return l, s.Now, err
 }
 
+// accountNamed is an account, and the time by the depot's clock.
+func (d *depots) accountNamed(ctx context.Context, name string) (*lender, time.Time, depot.Account, error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return nil, now, 0, err
+	}
+	id, err := l.named(ctx, now, name)
+	return l, now, id, depotError(err, name)
+}
+
 // Accounts are those that may hold leases here.
 func (d *depots) Accounts(ctx context.Context) (out []api.Account, err error) {
 	l, now, err := d.depotNow(ctx)
@@ -162,13 +172,9 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 
 // SetAccount changes an account.
 func (d *depots) SetAccount(ctx context.Context, name string, s api.SetAccount) (api.Account, error) {
-	l, now, err := d.depotNow(ctx)
+	l, now, id, err := d.accountNamed(ctx, name)
 	if err != nil {
 		return api.Account{}, err
-	}
-	id, err := l.named(ctx, now, name)
-	if err != nil {
-		return api.Account{}, depotError(err, name)
 	}
 	a, err := l.db.Info(ctx, now, id)
 	if err != nil {
@@ -225,13 +231,9 @@ func (l *lender) setKeys(ctx context.Context, id depot.Account, s api.SetAccount
 
 // RemoveAccount removes an account that holds nothing.
 func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, error) {
-	l, now, err := d.depotNow(ctx)
+	l, now, id, err := d.accountNamed(ctx, name)
 	if err != nil {
 		return api.Account{}, err
-	}
-	id, err := l.named(ctx, now, name)
-	if err != nil {
-		return api.Account{}, depotError(err, name)
 	}
 	v, err := d.account(ctx, l, now, id)
 	if err != nil {
@@ -242,13 +244,9 @@ func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, e
 
 // Leases are the live ones of an account.
 func (d *depots) Leases(ctx context.Context, account, after string, limit int) (out []api.Lease, err error) {
-	l, now, err := d.depotNow(ctx)
+	l, now, id, err := d.accountNamed(ctx, account)
 	if err != nil {
 		return nil, err
-	}
-	id, err := l.named(ctx, now, account)
-	if err != nil {
-		return nil, depotError(err, account)
 	}
 	var from share.ID
 	if after != "" {

@@ -114,10 +114,11 @@ func (m *member) index() map[share.ID]*keeper {
 
 // shareOf is the share of an entry, also if it has only begun to be fetched.
 func shareOf(e catalog.Entry) share.ID {
-	if t, err := share.Parse(e.Source); err == nil {
-		return t.ID
+	if !e.Share.IsZero() {
+		return e.Share
 	}
-	return e.Share
+	t, _ := share.Parse(e.Source)
+	return t.ID
 }
 
 // Update makes entries of what is on the list, and removes those of what is not.
@@ -227,11 +228,11 @@ func (m *member) keeps(e catalog.Entry) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t, _ := share.Parse(e.Source)
-	if m.list[t.ID] == nil {
+	id := shareOf(e)
+	if m.list[id] == nil {
 		return nil
 	}
-	return api.Refuse(api.ErrRequest, "entry %d is here because the fleet has its share: fetcher fleet remove %s takes it from every machine; to have this one wait, pause it", e.ID, t.ID)
+	return api.Refuse(api.ErrRequest, "entry %d is here because the fleet has its share: fetcher fleet remove %s takes it from every machine; to have this one wait, pause it", e.ID, id)
 }
 
 // ---- as an api.Node ----

@@ -238,7 +238,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 			return nil, err
 		}
 	}
-	return releasedOf(l, was)
+	return releasedOf(l, was), nil
 }
 
 // without ends a hold, or what one depot keeps of it.
@@ -252,7 +252,7 @@ func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold
 }
 
 // releasedOf is what became of holds that were to end.
-func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held, err error) {
+func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held) {
 	for _, h := range was {
 		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes}
 		if i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key }); i >= 0 {
@@ -264,7 +264,7 @@ func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held,
 		}
 		out = append(out, v)
 	}
-	return out, nil
+	return out
 }
 
 // follow has depots keep what an entry serves by now.

@@ -186,11 +186,10 @@ func (r *record) view() api.Entry {
 	if !e.Done.IsZero() {
 		v.Done = &e.Done
 	}
-	if id := shareOf(e); e.Share.IsZero() && !id.IsZero() { // of its ticket: nobody has sent the list of its files yet
+	if id := shareOf(e); !id.IsZero() {
 		v.Share = id.String()
 	}
 	if !e.Share.IsZero() {
-		v.Share = e.Share.String()
 		if v.State == api.Served || v.State == api.Fetching {
 			v.Ticket = r.d.node.Ticket(e.Share)
 		}

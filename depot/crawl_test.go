@@ -15,11 +15,9 @@ func someIDs(n int) (out []share.ID) {
 	for i := range n {
 		out = append(out, share.IDOf(binary.AppendVarint(nil, int64(i))))
 	}
-	slices.SortFunc(out, byID)
+	slices.SortFunc(out, share.ID.Compare)
 	return out
 }
-
-func byID(a, b share.ID) int { return slices.Compare(a.Bytes(), b.Bytes()) }
 
 // Each share is looked at at least once a cycle under any kills, and a kill repeats
 // one slice at most.
@@ -38,7 +36,7 @@ func TestInvariant46EachShareIsVisitedAndProgressIsNotLost(t *testing.T) {
 			at, n, i := c.At, rapid.IntRange(1, 5).Draw(t, "slice"), 0
 			biggest = max(biggest, n)
 			for ; i < len(all) && n > 0; i++ {
-				if c.At.IsZero() || byID(all[i], c.At) > 0 {
+				if c.At.IsZero() || share.ID.Compare(all[i], c.At) > 0 {
 					visits[all[i]]++
 					c.Report.Add(Seen{Bytes: 1})
 					at, n = all[i], n-1

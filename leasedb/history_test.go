@@ -53,7 +53,7 @@ var ids = func() (out []share.ID) {
 	for i := range 4 {
 		out = append(out, share.IDOf([]byte{byte(i)}))
 	}
-	slices.SortFunc(out, func(a, b share.ID) int { return slices.Compare(a.Bytes(), b.Bytes()) })
+	slices.SortFunc(out, share.ID.Compare)
 	return out
 }()
 

@@ -33,12 +33,18 @@ func (g *gate) gave(j *job) {
 	}
 }
 
-// limiter is a limit of bytes per second; a burst of 0 is the default.
-func limiter(bytesPerSecond int64, burst int) (rate.Limit, int) {
+// limited is l at so many bytes per second, or a new limiter if l is nil. A burst of 0 is
+// the default.
+func limited(l *rate.Limiter, bytesPerSecond int64, burst int, now time.Time) *rate.Limiter {
 	if burst <= 0 {
 		burst = int(min(max(bytesPerSecond/4, 256<<10), math.MaxInt32))
 	}
-	return rate.Limit(bytesPerSecond), burst
+	if l == nil {
+		return rate.NewLimiter(rate.Limit(bytesPerSecond), burst)
+	}
+	l.SetLimitAt(now, rate.Limit(bytesPerSecond))
+	l.SetBurstAt(now, burst)
+	return l
 }
 
 // take takes n bytes from a limit, or the burst if that is less, or says when they can be had.
@@ -60,13 +66,7 @@ func (u *Uploads) SetRate(bytesPerSecond int64, now time.Time) {
 		u.limit = nil
 		return
 	}
-	r, burst := limiter(bytesPerSecond, u.cfg.Burst)
-	if u.limit == nil {
-		u.limit = rate.NewLimiter(r, burst)
-		return
-	}
-	u.limit.SetLimitAt(now, r)
-	u.limit.SetBurstAt(now, burst)
+	u.limit = limited(u.limit, bytesPerSecond, u.cfg.Burst, now)
 }
 
 // SetShareRate changes the limit of one share in bytes per second, within that of all; 0
@@ -74,12 +74,12 @@ func (u *Uploads) SetRate(bytesPerSecond int64, now time.Time) {
 func (u *Uploads) SetShareRate(key string, bytesPerSecond int64, now time.Time) (next []Job) {
 	g := u.gates[key]
 	switch {
-	case bytesPerSecond > 0 && g == nil:
-		u.gates[key] = &gate{limit: rate.NewLimiter(limiter(bytesPerSecond, u.cfg.Burst)), given: map[ID]float64{}}
 	case bytesPerSecond > 0:
-		r, burst := limiter(bytesPerSecond, u.cfg.Burst)
-		g.limit.SetLimitAt(now, r)
-		g.limit.SetBurstAt(now, burst)
+		if g == nil {
+			g = &gate{given: map[ID]float64{}}
+			u.gates[key] = g
+		}
+		g.limit = limited(g.limit, bytesPerSecond, u.cfg.Burst, now)
 	case g != nil:
 		delete(u.gates, key)
 		for _, j := range slices.Clone(g.held) {

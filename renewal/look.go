@@ -1,7 +1,6 @@
 package renewal
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -42,7 +41,7 @@ func (s *Service) Holds(now time.Time) []Standing {
 		}
 	}
 	slices.SortFunc(out, func(a, b Standing) int {
-		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Depot, b.Depot), bytes.Compare(a.Share.Bytes(), b.Share.Bytes()))
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Depot, b.Depot), a.Share.Compare(b.Share))
 	})
 	return out
 }
@@ -56,7 +55,7 @@ func (s *Service) Book() Book {
 		}
 	}
 	slices.SortFunc(b.Holds, func(x, y Hold) int {
-		return cmp.Or(cmp.Compare(x.Depot, y.Depot), bytes.Compare(x.Share.Bytes(), y.Share.Bytes()))
+		return cmp.Or(cmp.Compare(x.Depot, y.Depot), x.Share.Compare(y.Share))
 	})
 	return b
 }

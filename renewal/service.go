@@ -1,7 +1,6 @@
 package renewal
 
 import (
-	"bytes"
 	"cmp"
 	"math/rand/v2"
 	"slices"
@@ -223,9 +222,7 @@ func (s *Service) Wake() (at time.Time) {
 // Due are the depots to be visited now. Each visit ends with Failed, or with Visited
 // and then Renewed, Released or Refused for each Task of it.
 func (s *Service) Due(now time.Time) (visit []peers.ID) {
-	for _, w := range s.Wants() {
-		s.plan(s.wants[w.ID], now)
-	}
+	s.planAll(now)
 	for id, d := range s.depots {
 		if d.busy || len(d.holds) == 0 || now.Before(d.Next) && !s.tooFar(d, now) {
 			continue
@@ -235,6 +232,13 @@ func (s *Service) Due(now time.Time) (visit []peers.ID) {
 	}
 	slices.Sort(visit)
 	return visit
+}
+
+// planAll plans every Want, in the order of their IDs.
+func (s *Service) planAll(now time.Time) {
+	for _, w := range s.Wants() {
+		s.plan(s.wants[w.ID], now)
+	}
 }
 
 // tooFar says that the next visit of a depot is later than any that is planned: the
@@ -282,7 +286,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 	}
 	slices.SortFunc(tasks, func(a, b Task) int {
 		x, y := d.holds[a.Share], d.holds[b.Share]
-		return cmp.Or(cmp.Compare(a.Verb, b.Verb), x.Expires.Compare(y.Expires), bytes.Compare(x.Share.Bytes(), y.Share.Bytes()))
+		return cmp.Or(cmp.Compare(a.Verb, b.Verb), x.Expires.Compare(y.Expires), x.Share.Compare(y.Share))
 	})
 	d.owed = map[share.ID]Task{}
 	for _, t := range tasks {
@@ -401,13 +405,11 @@ func (s *Service) close(d *depot, now time.Time) {
 		d.Failed++
 		d.Next = times.Earliest(d.Next, now.Add(min(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.Failed)), s.untold(d))))
 	}
-	for _, w := range s.Wants() {
-		s.plan(s.wants[w.ID], now)
-	}
+	s.planAll(now)
 	if d.fault == "" {
 		s.moveBack(d, now)
 	}
-	if s.tidy(d, now); d.again || s.over(d) {
+	if s.tidy(d, now); d.again || d.fault == "" && s.over(d) {
 		d.again, d.Next = false, now
 	}
 }
@@ -437,7 +439,7 @@ func (s *Service) waits(d *depot) bool {
 // over says whether a lease at a depot is not needed any more since its visit.
 func (s *Service) over(d *depot) bool {
 	for _, h := range d.holds {
-		if d.fault == "" && h.State != Missing && s.fate(h) == release {
+		if h.State != Missing && s.fate(h) == release {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -62,6 +63,9 @@ func (e idError) Unwrap() error { return ErrTicket }
 func (id ID) Blinded(purpose string) Hash {
 	return blake3.Sum256(append([]byte(purpose+" "), id.Bytes()...))
 }
+
+// Compare orders IDs by their bytes, as slices.SortFunc takes it.
+func (id ID) Compare(other ID) int { return bytes.Compare(id.digest[:], other.digest[:]) }
 
 // Bytes is the CID in binary: 36 bytes.
 func (id ID) Bytes() []byte { return append([]byte(idPrefix), id.digest[:]...) }

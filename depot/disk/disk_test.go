@@ -156,7 +156,7 @@ func TestSharesAreWalkedInTheOrderOfTheirIDs(t *testing.T) {
 	}
 	os.MkdirAll(filepath.Join(dir, "shares", "00", "no share"), 0o755)
 	os.MkdirAll(filepath.Join(dir, "shares", shard(want[0]), want[1].String()), 0o755) // at the wrong place, unless by chance
-	slices.SortFunc(want, func(a, b share.ID) int { return slices.Compare(a.Bytes(), b.Bytes()) })
+	slices.SortFunc(want, share.ID.Compare)
 	var got []share.ID
 	for at := (share.ID{}); ; at = got[len(got)-1] {
 		next, err := r.After(at)

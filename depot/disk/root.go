@@ -221,7 +221,7 @@ func (r *Root) After(id share.ID) ([]share.ID, error) {
 			return nil, err
 		}
 		if !id.IsZero() {
-			all = slices.DeleteFunc(all, func(x share.ID) bool { return slices.Compare(x.Bytes(), id.Bytes()) <= 0 })
+			all = slices.DeleteFunc(all, func(x share.ID) bool { return x.Compare(id) <= 0 })
 		}
 		if len(all) > 0 {
 			return all, nil
@@ -241,6 +241,6 @@ func list(dir vfs.FS, at string) (out []share.ID, err error) {
 			out = append(out, id)
 		}
 	}
-	slices.SortFunc(out, func(a, b share.ID) int { return slices.Compare(a.Bytes(), b.Bytes()) })
+	slices.SortFunc(out, share.ID.Compare)
 	return out, err
 }
