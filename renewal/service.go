@@ -224,7 +224,8 @@ func (s *Service) Wake() (at time.Time) {
 func (s *Service) Due(now time.Time) (visit []peers.ID) {
 	s.planAll(now)
 	for id, d := range s.depots {
-		if d.busy || len(d.holds) == 0 || now.Before(d.Next) && !s.tooFar(d, now) {
+		tooFar := d.Next.Sub(now) > s.of(d, s.cfg.longest())+time.Second // the clock was put back since
+		if d.busy || len(d.holds) == 0 || now.Before(d.Next) && !tooFar {
 			continue
 		}
 		d.busy, d.again, d.fault, d.owed = true, false, "", nil
@@ -239,12 +240,6 @@ func (s *Service) planAll(now time.Time) {
 	for _, w := range s.Wants() {
 		s.plan(s.wants[w.ID], now)
 	}
-}
-
-// tooFar says that the next visit of a depot is later than any that is planned: the
-// clock was put back since.
-func (s *Service) tooFar(d *depot, now time.Time) bool {
-	return d.Next.Sub(now) > s.of(d, s.cfg.longest())+time.Second
 }
 
 // Failed ends a visit without a word from the depot.
@@ -395,7 +390,7 @@ func (s *Service) close(d *depot, now time.Time) {
 	d.Next = s.sample(d, now)
 	if d.fault == "" {
 		d.Good, d.Failed = now, 0
-		if s.waits(d) {
+		if d.some(func(h *Hold) bool { return h.State != Stable && s.needs(h) != nil }) { // something is still to come
 			d.looks++
 			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.backOff(s.cfg.RetryMin/20, d.looks))))
 		} else {
@@ -409,7 +404,9 @@ func (s *Service) close(d *depot, now time.Time) {
 	if d.fault == "" {
 		s.moveBack(d, now)
 	}
-	if s.tidy(d, now); d.again || d.fault == "" && s.over(d) {
+	s.tidy(d, now)
+	over := func(h *Hold) bool { return h.State != Missing && s.fate(h) == release } // it became so by this visit
+	if d.again || d.fault == "" && d.some(over) {
 		d.again, d.Next = false, now
 	}
 }
@@ -426,20 +423,10 @@ func (s *Service) untold(d *depot) time.Duration {
 	return soon
 }
 
-// waits says whether something is still to come at a depot.
-func (s *Service) waits(d *depot) bool {
+// some says whether there is such a hold at a depot.
+func (d *depot) some(such func(*Hold) bool) bool {
 	for _, h := range d.holds {
-		if h.State != Stable && s.needs(h) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// over says whether a lease at a depot is not needed any more since its visit.
-func (s *Service) over(d *depot) bool {
-	for _, h := range d.holds {
-		if h.State != Missing && s.fate(h) == release {
+		if such(h) {
 			return true
 		}
 	}
