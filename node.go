@@ -20,6 +20,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/depot/keep"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -37,8 +38,9 @@ type Node struct {
 	host     *p2p.Host
 	catalog  *catalog
 	program  *actors.Program
-	keep     *keep // what is kept for others; nil: the node is no depot
-	named    bool  // its key is one that others know it by, and not made for this run
+	keep     *keep.Keep     // what is kept for others; nil: the node is no depot
+	finds    sync.WaitGroup // what keep looks for
+	named    bool           // its key is one that others know it by, and not made for this run
 
 	mu       sync.Mutex
 	fleets   map[share.ID]*Coordination
@@ -211,7 +213,7 @@ func (n *Node) failed(err error) {
 func (n *Node) gone(id share.ID, why string) {
 	n.log.Info("a share is no longer offered", "share", id.String(), "reason", why)
 	if n.keep != nil {
-		n.keep.damaged(id)
+		n.keep.Damaged(id)
 	}
 	s, _ := n.catalog.drop(id, nil)
 	if s != nil {
@@ -330,7 +332,10 @@ func (n *Node) close() error {
 	n.leaving.Wait()
 	err := n.program.Close(ctx)            // says goodbye
 	err = errors.Join(err, n.host.Close()) // finishes the replies in flight
-	n.keep.close()
+	if n.keep != nil {
+		n.keep.Stop()
+		n.finds.Wait()
+	}
 	n.catalog.offers.Close()
 	n.mu.Lock()
 	fleets := slices.Collect(maps.Values(n.fleets))

@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/depot/keep"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
@@ -47,7 +48,7 @@ type Depot struct {
 
 	net  *simnet.Net
 	cfg  Config
-	keep *keep
+	keep *keep.Keep
 
 	excused bool // errors that it logs are no faults: something is done to it
 	told    map[share.ID][]depot.State
@@ -101,8 +102,34 @@ func (d *Depot) deps(p *actors.Deps) {
 	d.Disk().Fault = d.operation
 	d.dying, d.left = false, 0
 	d.MayComplain(d.excused)
-	d.keep = newKeep(d, p.Catalog.(*store.Offers))
-	p.Depot = &actors.DepotConfig{Ledger: d.DB, Keep: d.keep, Reading: d.Reading, Reserve: d.cfg.Reserve, Open: d.cfg.Open, Verifiers: 2, Changed: d.keep.changed}
+	d.keep = d.keeping(p.Catalog.(*store.Offers))
+	p.Depot = &actors.DepotConfig{Ledger: d.DB, Keep: d.keep, Reading: d.Reading, Reserve: d.cfg.Reserve, Open: d.cfg.Open, Verifiers: 2, Changed: d.changed}
+}
+
+// keeping is the disk of one life, and what is served from it.
+func (d *Depot) keeping(offers *store.Offers) (k *keep.Keep) {
+	folder := d
+	if d.cfg.Folder != nil {
+		folder = d.cfg.Folder
+	}
+	root := disk.New(func() (vfs.FS, error) { return folder.Disk().FS(), nil }, d.name)
+	root.Workers = 1
+	later := func(f func()) {
+		d.net.After(0, func() {
+			if d.keep == k && d.Program() != nil { // else in another life
+				f()
+			}
+		})
+	}
+	k = keep.New(keep.Config{Root: root, Ledger: d.DB, Offers: offers, Later: later, Program: d.Program})
+	offers.OnGone(func(id share.ID, _ string) { k.Damaged(id) })
+	return k
+}
+
+func (d *Depot) changed(id share.ID, s depot.State, why string) {
+	d.keep.Changed(id)
+	d.told[id] = append(d.told[id], s)
+	d.net.Timeline().Note("%s: %v is %v: %s", d.cfg.Name, id, s, why)
 }
 
 func (d *Depot) closed() { must(d.keep.Root.Close()) }

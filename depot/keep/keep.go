@@ -1,0 +1,177 @@
+// Package keep is the disk of a depot as its actors see it, and what is served from it:
+// a share while it comes, and later from when somebody asks for it.
+package keep
+
+import (
+	"context"
+	"sync"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+const (
+	maxLooking = 4    // shares that are looked for at once
+	maxAbsent  = 4096 // shares of which it is remembered that they are not kept
+)
+
+// Config is what a Keep is made of. Its parts belong to whoever made them.
+type Config struct {
+	Root   *disk.Root
+	Ledger actors.Ledger
+	Offers *store.Offers
+	// Elsewhere says that a share is served from another place of the node; nil: none is.
+	Elsewhere func(share.ID) bool
+	// Later runs f soon, not before it has returned. It is not called after Stop.
+	Later func(f func())
+	// Program is what the actors are told through. It is not asked before Later.
+	Program func() *actors.Program
+}
+
+// Keep is an actors.Keep. It is safe for concurrent use.
+type Keep struct {
+	*disk.Root
+	cfg Config
+
+	mu      sync.Mutex // guards the fields below
+	ours    map[share.ID]store.Source
+	looking map[share.ID]bool
+	absent  map[share.ID]bool // looked for, and not kept
+	closed  bool
+}
+
+// New is a Keep that looks for what its Offers miss.
+func New(cfg Config) *Keep {
+	k := &Keep{Root: cfg.Root, cfg: cfg, ours: map[share.ID]store.Source{}, absent: map[share.ID]bool{}, looking: map[share.ID]bool{}}
+	cfg.Offers.OnMissing(k.look)
+	return k
+}
+
+// Stop ends the looking: nothing more is run Later.
+func (k *Keep) Stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+}
+
+// Ready is Root's, of the actors' ledger.
+func (k *Keep) Ready(ctx context.Context, l actors.Ledger) error { return k.Root.Ready(ctx, l) }
+
+// Forget is Root's; what it could not close is of no use any more.
+func (k *Keep) Forget() { k.Root.Forget() }
+
+// Manifest is that of a share; nil if it is not here.
+func (k *Keep) Manifest(id share.ID) *share.Manifest {
+	m, err := k.Root.Manifest(id)
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// Open opens the place of a share, and serves from it at once.
+func (k *Keep) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
+	k.cfg.Offers.Yield(m.ID())
+	p, err := k.Root.Open(ctx, m, wanted)
+	if err != nil {
+		return nil, err
+	}
+	k.serve(m.ID(), p)
+	return p, nil
+}
+
+// serve offers what the depot has of a share, unless it is served otherwise.
+func (k *Keep) serve(id share.ID, s store.Source) bool {
+	if k.cfg.Elsewhere != nil && k.cfg.Elsewhere(id) {
+		return false
+	}
+	k.mu.Lock()
+	k.ours[id] = s
+	delete(k.absent, id)
+	k.mu.Unlock()
+	k.cfg.Offers.Add(s)
+	return true
+}
+
+// Withdraw ends the serving of a share, and says whether it was the depot that served it.
+func (k *Keep) Withdraw(id share.ID) bool {
+	s := k.unserve(id)
+	return s != nil && k.cfg.Offers.Drop(s)
+}
+
+func (k *Keep) unserve(id share.ID) store.Source {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.ours[id]
+	delete(k.ours, id)
+	return s
+}
+
+// Changed forgets that a share is not here, as it is in another state now.
+func (k *Keep) Changed(id share.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.absent, id)
+}
+
+// look looks for a share that somebody asks for, and says whether it does.
+func (k *Keep) look(id share.ID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.looking[id] || len(k.looking) >= maxLooking:
+		return true
+	case k.absent[id] || k.closed:
+		return false
+	}
+	k.looking[id] = true
+	k.cfg.Later(func() { k.find(id) })
+	return true
+}
+
+// find opens a share that is kept.
+func (k *Keep) find(id share.ID) {
+	found := k.open(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.looking, id)
+	if !found {
+		if len(k.absent) >= maxAbsent {
+			clear(k.absent)
+		}
+		k.absent[id] = true
+	}
+}
+
+func (k *Keep) open(id share.ID) bool {
+	s, err := k.cfg.Ledger.Share(context.Background(), id)
+	if err != nil || s.State != depot.Stable && s.State != depot.Corrupt {
+		return false
+	}
+	t, err := k.Root.Tree(id)
+	if err != nil {
+		return false
+	}
+	if !k.serve(id, t) {
+		t.Close()
+		return false
+	}
+	k.cfg.Program().Offer(id)
+	return true
+}
+
+// Damaged is told that what was read of a share is not what it should be, and that it is
+// offered no more.
+func (k *Keep) Damaged(id share.ID) {
+	if k.unserve(id) == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.cfg.Later(func() { k.cfg.Program().LookAt(id) })
+	}
+}
