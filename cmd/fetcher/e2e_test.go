@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -45,6 +46,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	waitTogether()
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: what we catch, the commands do not inherit
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	os.Setenv("FETCHER_LAN", "false") // but for the tests that say otherwise
 	code := m.Run()
 	os.RemoveAll(dir)

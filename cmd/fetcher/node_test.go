@@ -426,8 +426,10 @@ func TestANodeReadsItsSettingsAgainAndEndsInGoodOrder(t *testing.T) {
 	n := startNode(t, dir)
 	must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte("limit-up = \"3M\"\nhttp = \"127.0.0.1:1\"\n"), 0o600))
 	changed := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	go func() {
-		changed <- n.client.Events(t.Context(), "0-0", func(e api.Event) bool {
+		changed <- n.client.Events(ctx, "0-0", func(e api.Event) bool {
 			if e.Type == "reset" { // now we hear
 				n.cmd.Process.Signal(syscall.SIGHUP)
 			}

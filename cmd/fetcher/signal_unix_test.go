@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,11 +15,6 @@ import (
 // that is sent twice at once is one.
 func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 	t.Parallel()
-	// What a process catches, its children begin with as usual, also when the tests
-	// themselves run under nohup, which they would inherit.
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGHUP)
-	defer signal.Stop(caught)
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 16<<20, 7)
 	r := runShare(t, nil, src)
