@@ -3,6 +3,7 @@ package simnet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
@@ -140,10 +141,12 @@ func (x *Node) start() {
 	}
 }
 
-// Seed lets the node have content whole, and serve it.
+// Seed lets the node have content whole, and serve it as long as it runs.
 func (x *Node) Seed(c *Content) *Node {
 	x.seeds = append(x.seeds, c)
-	x.host.Offer(c)
+	if x.Alive() {
+		x.host.Offer(c)
+	}
 	return x
 }
 
@@ -170,10 +173,13 @@ func (x *Node) Part(c *Content, has func(p share.Piece) bool) *Node {
 	return x
 }
 
-// Withdraw ends the offer of content, as a file of it changes.
+// Withdraw ends the offer of content for good, as a file of it changes.
 func (x *Node) Withdraw(c *Content) {
 	x.net.log.add(MarkTurn, x.id, "withdraws %s", c.Manifest.Name)
-	x.host.Withdraw(c)
+	x.seeds = slices.DeleteFunc(x.seeds, func(o *Content) bool { return o == c })
+	if x.Alive() {
+		x.host.Withdraw(c)
+	}
 }
 
 // ---- what befalls a node ----

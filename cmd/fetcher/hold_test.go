@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,7 +43,8 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 		t.Errorf("fetcher hold of what is held: %v, %s", err, out)
 	}
 
-	lapses, kills := 0, 0
+	whole := func(l api.Lease) bool { return l.State == "stable" }
+	lapses, kills, edits := 0, 0, 0
 	for end := time.Now().Add(stands); time.Now().Before(end); {
 		wait := time.NewTimer(time.Duration(500+rand.IntN(4000)) * time.Millisecond)
 		<-wait.C
@@ -52,11 +54,16 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 		} else {
 			owner.again()
 		}
-		if l, err := keeper.client.Leases(t.Context(), "owner"); err != nil || len(l) == 0 {
+		if l, err := keeper.client.Leases(t.Context(), "owner"); err != nil || !slices.ContainsFunc(l, whole) {
 			lapses++
+			t.Logf("after %d kills and %d edits the depot has %+v, %v", kills, edits, l, err)
+		}
+		if kills%3 == 0 {
+			edits++
+			writeRandom(t, filepath.Join(src, "edited"), 100_000, uint64(100+edits))
 		}
 	}
-	t.Logf("stood for %v with leases of %s and %d kills; %d lapses", stands, length, kills, lapses)
+	t.Logf("stood for %v with leases of %s, %d kills and %d edits; %d lapses", stands, length, kills, edits, lapses)
 	if n > 0 && lapses > 0 {
 		t.Errorf("%d lapses", lapses)
 	}
@@ -67,13 +74,16 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 	})
 
 	writeRandom(t, filepath.Join(src, "new"), 300_000, 9)
-	was := owner.held()[0].Share
+	files, err := os.ReadDir(src)
+	must(t, err)
 	owner.until("the depot has the new version alone", func() (bool, error) {
+		e, err := owner.client.Entries(t.Context())
+		must(t, err)
 		l, err := keeper.client.Leases(t.Context(), "owner")
-		if err == nil && len(l) == 0 {
-			t.Error("the depot had neither version")
+		if err == nil && !slices.ContainsFunc(l, whole) {
+			t.Errorf("the depot has %+v", l)
 		}
-		return err == nil && len(l) == 1 && l[0].State == "stable" && l[0].Share != was, err
+		return err == nil && e[0].Files == len(files) && len(l) == 1 && l[0].State == "stable" && l[0].Share == e[0].Share, err
 	})
 	if s := owner.status(); s.Holds != 1 || s.HoldEnds.IsZero() {
 		t.Errorf("%+v", s)

@@ -254,14 +254,22 @@ func (d *Depot) Account(name string, quota int64, nodes ...*simnet.Node) depot.A
 	return id
 }
 
-// State is that of a share, by the database.
-func (d *Depot) State(c *simnet.Content) depot.State {
+// quietly asks the database something that is no step of the depot's.
+func (d *Depot) quietly(ask func()) {
 	fault := d.DB.Fault
 	defer func() { d.DB.Fault = fault }()
 	d.DB.Fault = nil
-	s, err := d.DB.Share(context.Background(), c.ID())
-	must(err)
-	return s.State
+	ask()
+}
+
+// State is that of a share, by the database.
+func (d *Depot) State(c *simnet.Content) (s depot.State) {
+	d.quietly(func() {
+		k, err := d.DB.Share(context.Background(), c.ID())
+		must(err)
+		s = k.State
+	})
+	return s
 }
 
 // HoldAs has an account that nobody speaks for hold a share that is here.

@@ -48,7 +48,7 @@ func holds(s *depots.Story, x *simnet.Node, d *depots.Depot, all ...*simnet.Cont
 }
 
 // keeping are scenarios of depots: who may rely on which share until when.
-var keeping = slices.Concat(holding, replacing, losing, ticking)
+var keeping = slices.Concat(holding, replacing, losing, ticking, standing)
 
 // holding are scenarios of single leases.
 var holding = []*simnet.Scenario{

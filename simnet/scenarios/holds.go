@@ -1,0 +1,216 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/depots"
+	"github.com/piecelease/fetcher/store/storetest"
+)
+
+// standing are scenarios of nodes that have depots keep something, for as long as they want.
+var standing = []*simnet.Scenario{
+	ofDepot("held-folder-edited", "A folder that a depot keeps is edited again and again, while both are killed: the depot has one whole version at any time.", func(s *depots.Story) {
+		edited(s, 20)
+	}),
+}
+
+// chance draws a duration below most.
+func chance(rng *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(most)))
+}
+
+// edited has an owner edit what a depot keeps for it n times, and both be killed at random.
+func edited(s *depots.Story, n int) {
+	rng := s.Rand("edits")
+	d := depots.New(s.Net, depots.Config{Name: "depot"})
+	d.Excuse()
+	version := func(i int) *simnet.Content { return s.Folder(fmt.Sprint("version", i), 2, 20_000) }
+	all := []*simnet.Content{version(0)}
+	o := depots.NewOwner(s.Net, simnet.NodeConfig{Name: "anna"}, renewal.Config{Length: 2 * time.Hour}, renewal.Want{}, all[0], d)
+	o.MayComplain(true)
+	d.Account("anna", 1e9, o.Node)
+	s.Kept(d, all[0])
+	watch := oneWhole(s, d, &all)
+	for i := range n {
+		if rng.IntN(3) == 0 {
+			d.CrashIn(1+rng.IntN(60), rng.IntN(2) == 0)
+		}
+		if rng.IntN(4) == 0 {
+			[]func(){o.Kill, o.PowerOff}[rng.IntN(2)]()
+			s.After(chance(rng, 20*time.Second), o.Start)
+		}
+		all = append(all, version(i+1))
+		o.Edit(all[i+1])
+		s.Pass(chance(rng, []time.Duration{300 * time.Millisecond, 10 * time.Second, 5 * time.Minute}[rng.IntN(3)]))
+	}
+	d.CrashIn(0, false)
+	s.Pass(time.Minute)
+	s.Kept(d, all[n])
+	s.Expect(watch.looks > n, "it was looked at %d times", watch.looks)
+	s.Until("it holds the last version alone", time.Hour, func() bool {
+		got, err := s.Holdings(o.Node, d)
+		return err == nil && len(got) == 1 && got[0].Share == all[n].ID()
+	})
+	watch.over = true
+	o.Release()
+	s.Gone(d, all[n])
+	holds(s, o.Node, d)
+}
+
+// wholeness is what is looked at all the time: that a depot has one whole version.
+type wholeness struct {
+	*depots.Story
+	d     *depots.Depot
+	all   *[]*simnet.Content
+	now   int // the version that was whole last
+	looks int
+	soon  bool
+	over  bool
+}
+
+func oneWhole(s *depots.Story, d *depots.Depot, all *[]*simnet.Content) *wholeness {
+	w := &wholeness{Story: s, d: d, all: all}
+	d.Trouble = func(op storetest.Op) error {
+		if op.Changes() && !w.soon {
+			w.soon = true
+			s.After(0, func() { w.soon = false; w.look() })
+		}
+		return nil
+	}
+	s.Every(10*time.Second, func() bool { w.look(); return !w.over })
+	return w
+}
+
+func (w *wholeness) look() {
+	if w.over || !w.d.Running() || w.d.Dying() {
+		return
+	}
+	w.looks++
+	err := w.d.Has("anna", (*w.all)[w.now])
+	if err == nil {
+		return
+	}
+	for i := w.now + 1; i < len(*w.all); i++ {
+		if w.d.Has("anna", (*w.all)[i]) == nil {
+			w.now = i
+			return
+		}
+	}
+	w.over = true // once is enough
+	w.Expect(false, "no version of %d is whole: %v", len(*w.all), err)
+}
+
+// longHeld is what becomes of leases in a long time.
+type longHeld struct {
+	held, lapsed         time.Duration
+	founding, uncovered  time.Duration // of the founding defaults: all time, and that without a lease
+	good, failed, starts int
+}
+
+// heldForLong has owners hold something at two depots of four, by the defaults, and one more
+// by what this began with: a visit every 24 to 28 days, which renews what has lapsed.
+func heldForLong(s *depots.Story, owners int, long time.Duration) *longHeld {
+	y, rng, ends := &longHeld{}, s.Rand("years"), s.Elapsed()+long
+	var all []*depots.Depot
+	for i := range 4 {
+		d := depots.New(s.Net, depots.Config{Name: fmt.Sprint("depot", i)})
+		d.Excuse()
+		all = append(all, d)
+		recurs(s, ends, 180*day+chance(rng, 30*day), func() time.Duration {
+			d.Kill()
+			s.After(7*day, d.Start)
+			return 120*day + chance(rng, 120*day)
+		})
+		recurs(s, ends, chance(rng, 60*day), func() time.Duration {
+			d.SetClock(chance(rng, 2*time.Hour) - time.Hour)
+			return chance(rng, 120*day)
+		})
+	}
+	var kept []*depots.Owner
+	for i := range owners {
+		c := s.File(fmt.Sprint("file", i), 20_000)
+		on := []*depots.Depot{all[i%4], all[(i+1+i/4%3)%4]}
+		o := depots.NewOwner(s.Net, simnet.NodeConfig{Name: fmt.Sprint("owner", i)}, renewal.Config{}, renewal.Want{}, c, on...)
+		o.MayComplain(true)
+		kept = append(kept, o)
+		for _, d := range on {
+			d.Account(o.Name(), 1e9, o.Node)
+			s.Is(d, c, depot.Stable)
+			y.watch(s, d, o.Name(), c, &y.lapsed)
+			y.held += long
+			recurs(s, ends, chance(rng, day), func() time.Duration { // one hour of twenty
+				s.Cut([]*simnet.Node{o.Node}, []*simnet.Node{d.Node})
+				s.After(time.Hour, func() { s.Heal([]*simnet.Node{o.Node}, []*simnet.Node{d.Node}) })
+				return time.Hour + chance(rng, 38*time.Hour)
+			})
+		}
+		y.befalls(s, o, rng, ends)
+	}
+	y.founds(s, all[0], rng, long)
+	s.Pass(ends - s.Elapsed())
+	for _, o := range kept {
+		y.good, y.failed = y.good+o.Good, y.failed+o.Failed
+	}
+	return y
+}
+
+// recurs does something after a while, and then after as long as it says, until all is over.
+func recurs(s *depots.Story, ends, first time.Duration, do func() time.Duration) {
+	s.After(first, func() {
+		if s.Elapsed() < ends {
+			recurs(s, ends, do(), do)
+		}
+	})
+}
+
+// befalls has an owner sleep at night, restart, and have a clock that is off.
+func (y *longHeld) befalls(s *depots.Story, o *depots.Owner, rng *rand.Rand, ends time.Duration) {
+	recurs(s, ends, chance(rng, day), func() time.Duration {
+		o.Freeze()
+		s.After(8*time.Hour, o.Thaw)
+		return day
+	})
+	recurs(s, ends, chance(rng, 40*day), func() time.Duration {
+		y.starts++
+		[]func(){o.Kill, o.PowerOff}[rng.IntN(2)]()
+		s.After(time.Minute+chance(rng, 2*time.Hour), o.Start)
+		return chance(rng, 80*day)
+	})
+	recurs(s, ends, chance(rng, 60*day), func() time.Duration {
+		o.SetClock(chance(rng, 2*time.Hour) - time.Hour)
+		return chance(rng, 120*day)
+	})
+}
+
+// watch adds to lapsed the time in which an account has no lease, whether its depot runs or not.
+func (y *longHeld) watch(s *depots.Story, d *depots.Depot, account string, c *simnet.Content, lapsed *time.Duration) {
+	const step = 10 * time.Minute
+	left := d.Promised(account, c).Sub(d.Reading().Wall)
+	if left <= 0 {
+		*lapsed += step
+		left = step
+	}
+	s.After(left, func() { y.watch(s, d, account, c, lapsed) })
+}
+
+// founds has a node hold something in the way that this began with.
+func (y *longHeld) founds(s *depots.Story, d *depots.Depot, rng *rand.Rand, long time.Duration) {
+	c := s.File("founding", 20_000)
+	x := s.Add(simnet.NodeConfig{Name: "founding"}).Seed(c)
+	d.Account(x.Name(), 1e9, x)
+	s.Hold(x, d, c, renewal.DefaultLength)
+	s.Is(d, c, depot.Stable)
+	y.watch(s, d, x.Name(), c, &y.uncovered)
+	y.founding = long
+	recurs(s, s.Elapsed()+long, 24*day+chance(rng, 4*day), func() time.Duration {
+		if left := d.Promised(x.Name(), c).Sub(d.Reading().Wall); left <= 0 {
+			depots.AskLater(x, d, s.HoldOf(d, c, renewal.DefaultLength), func(any, error) {}) // done, whatever came of it
+		}
+		return 24*day + chance(rng, 4*day)
+	})
+}

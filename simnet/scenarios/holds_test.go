@@ -1,0 +1,70 @@
+package scenarios
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/simnet/depots"
+)
+
+// asked is a number that a variable says.
+func asked(t *testing.T, name string) int {
+	n, _ := strconv.Atoi(os.Getenv(name))
+	if n == 0 {
+		t.Skipf("%s is not set", name)
+	}
+	return n
+}
+
+// TestManyEdits is held-folder-edited with so many edits as HOLD_EDITS says.
+func TestManyEdits(t *testing.T) {
+	n := asked(t, "HOLD_EDITS")
+	s := &simnet.Scenario{Name: "edits", Limit: depots.Limit, Set: func(r *simnet.Run) { depots.Tell(r, func(s *depots.Story) { edited(s, n) }) }}
+	began := time.Now()
+	if r := s.Run(1, 0); !r.OK() {
+		t.Error(r.Report())
+	} else {
+		t.Logf("%d edits in %v of virtual time: %v", n, r.Virtual.Round(time.Second), time.Since(began).Round(time.Second))
+	}
+}
+
+// TestYearsOfHolds has fifty owners in a world hold something for so many node-years in all as HOLD_YEARS
+// says: visits fail, nodes restart and sleep at night, clocks are off by an hour, depots are away for a
+// week, and no lease lapses.
+func TestYearsOfHolds(t *testing.T) {
+	years := asked(t, "HOLD_YEARS")
+	const owners = 50
+	var sum longHeld
+	began := time.Now()
+	for seed := uint64(1); years > 0; seed++ {
+		each := min(years, 100)
+		years -= each
+		long := time.Duration(each) * 365 * day / owners
+		var y *longHeld
+		s := &simnet.Scenario{Name: "years", Limit: 20 * depots.Limit, Set: func(r *simnet.Run) {
+			depots.Tell(r, func(s *depots.Story) { y = heldForLong(s, owners, long) })
+		}}
+		if r := s.Run(seed, 0); !r.OK() {
+			t.Fatal(r.Report())
+		}
+		sum.add(y)
+		t.Logf("seed %d: %v of %.0f years of leases without one; %d visits, %d failed, %d restarts; by the founding defaults %.2f of %.0f years; %v so far",
+			seed, sum.lapsed, inYears(sum.held), sum.good+sum.failed, sum.failed, sum.starts, float64(sum.uncovered)/float64(sum.founding), inYears(sum.founding), time.Since(began).Round(time.Second))
+	}
+	if sum.lapsed > 0 {
+		t.Errorf("%v without a lease", sum.lapsed)
+	}
+	if f := float64(sum.uncovered) / float64(sum.founding); inYears(sum.founding) > 5 && (f < 0.3 || f > 0.5) {
+		t.Errorf("the founding defaults leave %.2f of the time without a lease, known is 0.40", f)
+	}
+}
+
+func inYears(d time.Duration) float64 { return d.Hours() / 24 / 365 }
+
+func (y *longHeld) add(o *longHeld) {
+	y.held, y.lapsed, y.founding, y.uncovered = y.held+o.held, y.lapsed+o.lapsed, y.founding+o.founding, y.uncovered+o.uncovered
+	y.good, y.failed, y.starts = y.good+o.good, y.failed+o.failed, y.starts+o.starts
+}
