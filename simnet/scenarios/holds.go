@@ -107,7 +107,8 @@ func (w *wholeness) look() {
 
 // longHeld is what becomes of leases in a long time.
 type longHeld struct {
-	held, lapsed         time.Duration
+	years                float64 // of leases, in all
+	lapsed               time.Duration
 	founding, uncovered  time.Duration // of the founding defaults: all time, and that without a lease
 	good, failed, starts int
 }
@@ -142,7 +143,7 @@ func heldForLong(s *depots.Story, owners int, long time.Duration) *longHeld {
 			d.Account(o.Name(), 1e9, o.Node)
 			s.Is(d, c, depot.Stable)
 			y.watch(s, d, o.Name(), c, &y.lapsed)
-			y.held += long
+			y.years += inYears(long)
 			recurs(s, ends, chance(rng, day), func() time.Duration { // one hour of twenty
 				s.Cut([]*simnet.Node{o.Node}, []*simnet.Node{d.Node})
 				s.After(time.Hour, func() { s.Heal([]*simnet.Node{o.Node}, []*simnet.Node{d.Node}) })
@@ -158,6 +159,8 @@ func heldForLong(s *depots.Story, owners int, long time.Duration) *longHeld {
 	}
 	return y
 }
+
+func inYears(d time.Duration) float64 { return d.Hours() / 24 / 365 }
 
 // recurs does something after a while, and then after as long as it says, until all is over.
 func recurs(s *depots.Story, ends, first time.Duration, do func() time.Duration) {

@@ -52,7 +52,7 @@ func TestYearsOfHolds(t *testing.T) {
 		}
 		sum.add(y)
 		t.Logf("seed %d: %v of %.0f years of leases without one; %d visits, %d failed, %d restarts; by the founding defaults %.2f of %.0f years; %v so far",
-			seed, sum.lapsed, inYears(sum.held), sum.good+sum.failed, sum.failed, sum.starts, float64(sum.uncovered)/float64(sum.founding), inYears(sum.founding), time.Since(began).Round(time.Second))
+			seed, sum.lapsed, sum.years, sum.good+sum.failed, sum.failed, sum.starts, float64(sum.uncovered)/float64(sum.founding), inYears(sum.founding), time.Since(began).Round(time.Second))
 	}
 	if sum.lapsed > 0 {
 		t.Errorf("%v without a lease", sum.lapsed)
@@ -62,9 +62,7 @@ func TestYearsOfHolds(t *testing.T) {
 	}
 }
 
-func inYears(d time.Duration) float64 { return d.Hours() / 24 / 365 }
-
 func (y *longHeld) add(o *longHeld) {
-	y.held, y.lapsed, y.founding, y.uncovered = y.held+o.held, y.lapsed+o.lapsed, y.founding+o.founding, y.uncovered+o.uncovered
+	y.years, y.lapsed, y.founding, y.uncovered = y.years+o.years, y.lapsed+o.lapsed, y.founding+o.founding, y.uncovered+o.uncovered
 	y.good, y.failed, y.starts = y.good+o.good, y.failed+o.failed, y.starts+o.starts
 }
