@@ -32,6 +32,7 @@ type Depot struct {
 	Frozen     bool      `json:"frozen" doc:"the clock is not believed: nothing expires and nothing is removed until clock-ok"`
 	Trouble    string    `json:"trouble,omitempty" doc:"a sentence: why it does nothing"`
 	GC         bool      `json:"gc" doc:"what nobody holds is removed"`
+	Grace      int64     `json:"grace_seconds" doc:"how long a share is kept after its last lease expired"`
 	Complete   bool      `json:"complete" doc:"false: the crawler has not seen all of the disk yet, and nothing is removed"`
 	Reserve    int64     `json:"reserve" doc:"bytes of the disk that stay free"`
 	Free       int64     `json:"free_bytes" doc:"-1 if it is not known"`
@@ -54,18 +55,29 @@ type Kept struct {
 
 // Crawl is what the crawler saw in a cycle.
 type Crawl struct {
-	Cycle        int64     `json:"cycle" doc:"counted from 1; 0: a rehearsal"`
-	Began        time.Time `json:"began,omitzero"`
-	Done         bool      `json:"done"`
-	Examined     int       `json:"examined" doc:"shares"`
-	Bytes        int64     `json:"bytes" doc:"of them"`
-	Expired      int       `json:"expired" doc:"shares that nobody holds any more"`
-	ExpiredBytes int64     `json:"expired_bytes"`
-	Removable    int       `json:"removable" doc:"rehearsal: shares that would be removed now"`
-	RemovableB   int64     `json:"removable_bytes"`
-	Corrupt      int       `json:"corrupt"`
-	Failed       int       `json:"failed" doc:"shares that could not be looked at"`
-	Weeks        []int     `json:"weeks" doc:"shares by the weeks since they came into their state; the last: longer"`
+	Cycle           int64       `json:"cycle" doc:"counted from 1; 0: a rehearsal"`
+	Began           time.Time   `json:"began,omitzero"`
+	Done            bool        `json:"done"`
+	Examined        int         `json:"examined" doc:"shares"`
+	Bytes           int64       `json:"bytes" doc:"of them"`
+	Expired         int         `json:"expired" doc:"shares that nobody holds any more"`
+	ExpiredBytes    int64       `json:"expired_bytes"`
+	Removable       int         `json:"removable" doc:"rehearsal: shares that would be removed now"`
+	RemovableB      int64       `json:"removable_bytes"`
+	RemovableShares []Removable `json:"removable_shares,omitempty" doc:"rehearsal: the first 1000 of them"`
+	Grace           int64       `json:"grace_seconds,omitzero" doc:"rehearsal: how long a share is kept after its last lease expired"`
+	Corrupt         int         `json:"corrupt"`
+	Failed          int         `json:"failed" doc:"shares that could not be looked at"`
+	Weeks           []int       `json:"weeks" doc:"shares by the weeks since they came into their state; the last: longer"`
+}
+
+// MaxRemovable is how many shares a rehearsal names.
+const MaxRemovable = 1000
+
+// Removable is a share that would be removed.
+type Removable struct {
+	Share string `json:"share"`
+	Bytes int64  `json:"bytes"`
 }
 
 // Account is one that may hold leases here.

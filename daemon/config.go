@@ -58,12 +58,15 @@ type Settings struct {
 	// not tell of; default 1 h.
 	Rescan time.Duration
 	// Depot is a folder in which shares are kept for accounts, absolute; empty is none. It
-	// must be empty the first time. A reload does not change it, nor the next two.
+	// must be empty the first time. A reload does not change it, nor the next three.
 	Depot string
 	// Reserve is how many bytes of its disk stay free.
 	Reserve int64
 	// DepotOpen is the quota, in bytes, of each peer that has no account; 0: it gets none.
 	DepotOpen int64
+	// DepotGrace is how long a share is kept there after its last lease expired, in whole
+	// seconds up to a year; default 24 h.
+	DepotGrace time.Duration
 	// Fleet is the URL of the store of a fleet that the node is a member of, and FleetSecret
 	// a file with the secret of its members; default those of the fleet that was joined (see
 	// Membership), or none. A reload does not change them.
@@ -202,6 +205,7 @@ type settingsFile struct {
 	Depot    string     `toml:"depot"`
 	Reserve  string     `toml:"depot-reserve"`
 	Open     string     `toml:"depot-open"`
+	Grace    string     `toml:"depot-grace"`
 	Fleet    string     `toml:"fleet"`
 	Secret   string     `toml:"fleet-secret"`
 	Socket   string     `toml:"socket"`
@@ -272,6 +276,9 @@ func parseSettings(b []byte) (s Settings, err error) {
 	}
 	if s.DepotOpen, err = ParseSize(f.Open); err != nil {
 		return s, fmt.Errorf("depot-open: %w", err)
+	}
+	if s.DepotGrace, err = ParseGrace(f.Grace); err != nil {
+		return s, fmt.Errorf("depot-grace: %w", err)
 	}
 	if f.Rescan != "" {
 		if s.Rescan, err = time.ParseDuration(f.Rescan); err != nil {

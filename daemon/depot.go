@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -49,7 +50,7 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
-	l.db = db
+	l.db, db.Grace = db, cmp.Or(cfg.DepotGrace, depot.Grace)
 	if aside != "" {
 		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; accounts have no quota until they are set again. The damaged one is in %s", aside))
 	}
@@ -156,7 +157,7 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 	if err != nil {
 		return api.Depot{}, err
 	}
-	v := api.Depot{Suspect: struck, Dir: d.lender.dir, Now: s.Now, Frozen: s.Frozen, Trouble: s.Trouble, GC: m.GC, Complete: !m.CompleteSince.IsZero(), Reserve: d.setting().Reserve,
+	v := api.Depot{Suspect: struck, Dir: d.lender.dir, Now: s.Now, Frozen: s.Frozen, Trouble: s.Trouble, GC: m.GC, Grace: int64(d.lender.db.Grace / time.Second), Complete: !m.CompleteSince.IsZero(), Reserve: d.setting().Reserve,
 		Free: -1, Arriving: s.Arriving, Crawl: crawlView(s.Crawl), Left: int64(s.Left / time.Second), ScrubCycle: s.Scrub.Cycle, Scrubbed: s.Scrub.Report.Examined}
 	if n, err := d.lender.root.Free(); err == nil {
 		v.Free = n
@@ -209,6 +210,7 @@ func (d *depots) Rehearse(ctx context.Context) (api.Crawl, error) {
 		}
 	}
 	v := crawlView(depot.Crawl{Report: r, Done: true})
+	v.Grace = int64(l.db.Grace / time.Second)
 	for after := (share.ID{}); ; {
 		may, last, err := l.db.Candidates(ctx, s.Now, after, 1000)
 		if err != nil {
@@ -216,6 +218,9 @@ func (d *depots) Rehearse(ctx context.Context) (api.Crawl, error) {
 		}
 		for _, k := range may {
 			v.Removable, v.RemovableB = v.Removable+1, v.RemovableB+k.Bytes
+			if len(v.RemovableShares) < api.MaxRemovable {
+				v.RemovableShares = append(v.RemovableShares, api.Removable{Share: k.Share.String(), Bytes: k.Bytes})
+			}
 		}
 		if after = last; after.IsZero() {
 			return v, nil

@@ -83,6 +83,18 @@ func ParseSize(s string) (int64, error) {
 	return n, nil
 }
 
+// ParseGrace reads a time such as 36h or 7d, from 1 s to a year; nothing is 0.
+func ParseGrace(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	t, err := words.ParseDuration(s)
+	if err == nil && (t < time.Second || t > 366*24*time.Hour) {
+		err = fmt.Errorf("a time from 1 s to 366 d, such as 36h or 7d, not %q", s)
+	}
+	return t.Truncate(time.Second), err
+}
+
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 func parseDays(names []string) (out []time.Weekday, err error) {

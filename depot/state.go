@@ -100,7 +100,8 @@ const (
 	// Starter is how long a share that the crawler found is kept, so that those
 	// who hold it can say so.
 	Starter = 2 * 31 * 24 * time.Hour
-	// Grace is how long a share is kept after its last lease expired.
+	// Grace is how long a share is kept after its last lease expired, unless its owner says
+	// otherwise.
 	Grace = 24 * time.Hour
 	// StrikeGap is how far apart two looks must be for damage to be believed.
 	StrikeGap = time.Hour

@@ -11,8 +11,6 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-const grace = int64(depot.Grace / time.Second)
-
 // Collect marks a share as GOING if no lease is live, here or beside its data, and
 // the grace is over. From then on holds of it are refused. Errors wrap ErrKept,
 // ErrIncomplete, ErrOff and ErrFrozen; nothing is changed then.
@@ -44,7 +42,7 @@ func (t *tx) kept(r row, lapsed int64) (bool, error) {
 		return true, err
 	}
 	disk, err := t.last(r.share)
-	return max(lapsed, disk) > t.now-grace, err
+	return max(lapsed, disk) > t.now-int64(t.Grace/time.Second), err
 }
 
 func (t *tx) mayCollect() error {

@@ -39,6 +39,10 @@ type DB struct {
 	beside Beside
 	asked  int // the most requests of an account that are remembered
 
+	// Grace is how long a share is kept after its last lease expired; default depot.Grace. It
+	// is set while nothing uses the database.
+	Grace time.Duration
+
 	// Fault, if not nil, is asked before each statement and, as "COMMIT", before a
 	// transaction ends; an error is its outcome. It is for tests and simulations, and set
 	// while nothing uses the database.
@@ -56,7 +60,7 @@ const cache = "PRAGMA cache_size = -65536"
 // Open opens the database at path, or makes one. If it is damaged it is set aside,
 // and aside is its name now. The context bounds the opening alone.
 func Open(ctx context.Context, path string, b Beside) (d *DB, aside string, err error) {
-	d = &DB{path: path, beside: b, asked: maxAsked}
+	d = &DB{path: path, beside: b, asked: maxAsked, Grace: depot.Grace}
 	if d.db, aside, err = open(ctx, path); err != nil {
 		return nil, "", err
 	}

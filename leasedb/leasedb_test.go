@@ -133,6 +133,24 @@ func TestInvariant38NothingGoesThatIsLeasedOrInItsGrace(t *testing.T) {
 	}
 }
 
+// What a depot's owner says is the grace, and whoever asks what would go is told by that.
+func TestGraceIsAsLongAsItsOwnerSays(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Grace = time.Hour
+	end := start.Add(10 * day)
+	r.stable(ids[0])
+	for at, want := range map[time.Duration]int{time.Hour - time.Second: 0, time.Hour: 1} {
+		if would, _, err := r.Candidates(t.Context(), end.Add(at), share.ID{}, 10); err != nil || len(would) != want {
+			t.Errorf("%v after the lease %d may go: %v", at, len(would), err)
+		}
+	}
+	if err := r.Collect(t.Context(), end.Add(time.Hour-1), ids[0]); !errors.Is(err, depot.ErrKept) {
+		t.Error(err)
+	}
+	r.ok(r.Collect(t.Context(), end.Add(time.Hour), ids[0]))
+}
+
 // The check and the mark are one transaction: killed at any statement of it, the
 // share is as it was, and a hold that comes then is granted.
 func TestInvariant39HoldBeforeGoingPreventsIt(t *testing.T) {

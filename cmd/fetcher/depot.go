@@ -50,6 +50,7 @@ func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
 	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
 	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: those with an account alone)")
+	f.StringVar(&fl.grace, "depot-grace", "", "keep a share for this `TIME` after its last lease expired, such as 7d (default 24h)")
 }
 
 // depotSettings takes them over.
@@ -68,6 +69,11 @@ func (fl nodeFlags) depotSettings(s *daemon.Settings) (err error) {
 		}
 		if *x.to, err = daemon.ParseSize(x.text); err != nil {
 			return usageError{fmt.Errorf("%s: %w", x.flag, err)}
+		}
+	}
+	if fl.grace != "" {
+		if s.DepotGrace, err = daemon.ParseGrace(fl.grace); err != nil {
+			return usageError{fmt.Errorf("--depot-grace: %w", err)}
 		}
 	}
 	return nil
@@ -104,8 +110,8 @@ func (a depots) depotStatusCommand() *cobra.Command {
 func (a depots) gcCommand() *cobra.Command {
 	c := &cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now", Args: noArgs,
 		Long: `Remove shares that no account holds any more: what was released at once, what
-expired a day after, also when a release comes too late for it. It is off in a
-new depot.`,
+expired 24 hours after, also when a release comes too late for it, unless
+depot-grace says otherwise. It is off in a new depot.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing any more"),
 		a.doCommand("run", "gc", "Look now for what may be removed, if it is on"))
@@ -134,8 +140,7 @@ func (a depots) crawlCommand() *cobra.Command {
 				return err
 			}
 			a.out.write("crawl", r)
-			left := either(r.Removable < r.Expired, "what has expired, and was not released before, is kept for a day\n", "")
-			return a.print(crawlText(r) + fmt.Sprintf("removable %s, %s\n", words.Count(r.Removable, "share"), share.Size(r.RemovableB)) + left)
+			return a.print(rehearsalText(r))
 		})
 	}}
 	c.Flags().BoolVar(&dry, "dry-run", false, "change nothing, and show what would be found and removed")
@@ -156,6 +161,25 @@ func crawlText(r api.Crawl) string {
 		words.Count(r.Expired, "share"), share.Size(r.ExpiredBytes), r.Corrupt, r.Failed)
 }
 
+// rehearsalText is what a removal would do now: what it would take, each share if they are few.
+func rehearsalText(r api.Crawl) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%sremovable %s, %s\n", crawlText(r), words.Count(r.Removable, "share"), share.Size(r.RemovableB))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	shown := r.RemovableShares[:min(len(r.RemovableShares), 20)]
+	for _, x := range shown {
+		fmt.Fprintf(w, "  %s\t%s\n", shortly(x.Share), share.Size(x.Bytes))
+	}
+	w.Flush()
+	if more := r.Removable - len(shown); more > 0 {
+		fmt.Fprintf(&b, "  and %d more\n", more)
+	}
+	if r.Removable < r.Expired {
+		fmt.Fprintf(&b, "what has expired, and was not released before, is kept for %s\n", words.Duration(time.Duration(r.Grace)*time.Second))
+	}
+	return b.String()
+}
+
 func (a depots) printDepot(d api.Depot) error {
 	a.out.write("depot", d)
 	var b strings.Builder
@@ -166,7 +190,7 @@ func (a depots) printDepot(d api.Depot) error {
 	if d.Free >= 0 {
 		fmt.Fprintf(&b, "free      %s, of which %s stay free\n", share.Size(d.Free), share.Size(d.Reserve))
 	}
-	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed", "off: nothing is removed"))
+	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed, "+words.Duration(time.Duration(d.Grace)*time.Second)+" after it expired", "off: nothing is removed"))
 	fmt.Fprintf(&b, "cycle     %d, %s\n", d.Crawl.Cycle, cycleText(d))
 	b.WriteString(crawlText(d.Crawl))
 	fmt.Fprintf(&b, "scrub     cycle %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +155,91 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 		}
 	}
 	keeper.sure("depot", "account", "rm", "owner")
+}
+
+// A client whose machine goes away renews nothing: a folder that it held goes after its last
+// lease and the grace, and no earlier, although both were killed ten times at random. The rehearsal
+// says exactly what goes, and then the disk is empty and nobody uses anything.
+func TestWhatNobodyRenewsGoes(t *testing.T) {
+	t.Parallel()
+	if !rig.Long {
+		t.Skip("it waits for the end of a lease: LONG")
+	}
+	src, folder, to := filepath.Join(t.TempDir(), "photos"), t.TempDir(), t.TempDir()
+	for i := range 4 {
+		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 1_500_000, uint64(i))
+	}
+	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-grace", "3s", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
+	owner := startNode(t, t.TempDir(), "--limit-up", "8M")
+	at := keeper.status().Addrs[0]
+	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
+	owner.sure("hold", src, "--on", at, "--for", "20s")
+	for range 10 {
+		wait := time.NewTimer(time.Duration(rand.IntN(400)) * time.Millisecond)
+		<-wait.C
+		[]*daemonProcess{keeper, owner}[rand.IntN(2)].again()
+	}
+	owner.sure("hold", src, "--on", at, "--for", "20s", "--wait")
+	lease := keeper.leases("owner")[0]
+	owner.end(os.Kill)
+	got := finish(t, fetchCommand(t, lease.Share, to, "--peer", at), nil)
+	if got.code != 0 || fingerprint(t, filepath.Join(to, "photos")) != fingerprint(t, src) {
+		t.Fatalf("fetched from the depot alone: exit %d, %s", got.code, got.stderr)
+	}
+
+	keeper.until("the first cycle is done", func() (bool, error) { d, err := keeper.client.Depot(t.Context()); return d.Complete, err })
+	var ended time.Time
+	keeper.until("the lease ends", func() (bool, error) {
+		ended = time.Now()
+		return len(keeper.leases("owner")) == 0, nil
+	})
+	keeper.until("the grace is over", func() (bool, error) {
+		r, err := keeper.client.Rehearse(t.Context())
+		return r.Removable > 0, err
+	})
+	if kept := time.Since(ended); kept < 2*time.Second {
+		t.Errorf("it may go %v after its lease, within the grace", kept)
+	}
+	if size := filesBelow(t, folder); size < 6_000_000 {
+		t.Errorf("with gc off %d bytes are left", size)
+	}
+	var would api.Crawl
+	for line := range bytes.Lines(keeper.output("depot", "crawl", "--dry-run")) {
+		if bytes.Contains(line, []byte(`"type":"crawl"`)) {
+			must(t, json.Unmarshal(line, &would))
+		}
+	}
+	if would.RemovableB != lease.Bytes || !slices.Equal(would.RemovableShares, []api.Removable{{Share: lease.Share, Bytes: lease.Bytes}}) {
+		t.Errorf("the rehearsal says %+v of %+v", would, lease)
+	}
+	keeper.sure("depot", "gc", "on")
+	keeper.sure("depot", "gc", "run")
+	keeper.until("nothing is left", func() (bool, error) {
+		r, err := keeper.client.Rehearse(t.Context())
+		return r.Examined == 0, err
+	})
+	if size := filesBelow(t, folder); size > 1000 { // its identity, and a lock
+		t.Errorf("%d bytes are left", size)
+	}
+	if out := string(keeper.output("depot", "usage")); strings.Count(out, `"used":0,`) != 2 || strings.Contains(out, lease.Share) {
+		t.Errorf("fetcher depot usage: %s", out)
+	}
+}
+
+// output is what a command prints, which must succeed.
+func (n *daemonProcess) output(args ...string) []byte {
+	n.t.Helper()
+	out, err := exec.Command(built(n.t), append(args, "--json", "--dir", n.dir)...).Output()
+	must(n.t, err)
+	return out
+}
+
+// leases are those of an account.
+func (n *daemonProcess) leases(account string) []api.Lease {
+	n.t.Helper()
+	all, err := n.client.Leases(n.t.Context(), account)
+	must(n.t, err)
+	return all
 }
 
 // namesBoth says whether the ticket that a hold ends with names two peers.

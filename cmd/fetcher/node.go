@@ -50,7 +50,8 @@ type nodeFlags struct {
 	listen, announce, hosts  []string
 	into, limitUp, limitDown string
 	http, cert, key, socket  string
-	depot, reserve, open     string
+	depot, reserve           string
+	open, grace              string
 	fleet                    storeFlags
 	insecure                 bool
 	relay                    bool
@@ -81,6 +82,7 @@ flags override it:
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
     depot = "/srv/depot"         # keep shares for accounts here
+    depot-grace = "24h"          # and what expired there for so long more
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     socket = "/run/fetcher/node.sock"  # for the members of the group
     http = "127.0.0.1:4820"      # the API and the page, with a token
