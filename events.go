@@ -61,12 +61,21 @@ type Progress = transfer.Progress
 //	Bytes      int64          verified
 //	Pieces     int            that it had a part in
 //	BadBlocks  int            blocks that were not what the share says
+//	Failures   Failures       piece leases that it did not keep, by why
 //	Banned     bool           it is asked for nothing any more
 //	Lie        string         the last, for people, if it lied
 //	Rate       float64        verified bytes per second, over the last seconds
 //	RTT        time.Duration  of its connection; 0 if that is not known
 //	Way        string         how it is connected, as a Way; in a SourceChanged
 type Source = transfer.Source
+
+// Failures counts the piece leases that a source did not keep, by why.
+//
+//	Bad   int  it sent wrong data
+//	Late  int  the piece did not come in time
+//	None  int  it did not have the piece after all
+//	Lost  int  the connection ended
+type Failures = transfer.Failures
 
 // SourceChanged says that a source has a new state.
 //
@@ -81,6 +90,7 @@ type SourceChanged = transfer.SourceChanged
 //	Token   share.Token
 //	At      time.Time
 //	End     how it ended: one of LeaseGranted, which is not yet, LeaseFinished, ...
+//	Why     leasemgr.Reason of one that failed
 //	Hedge   bool           another source held the piece when it was granted
 //	Held    time.Duration  from grant to end
 //	Bytes   int64          that came in under it

@@ -255,6 +255,8 @@ func reasonOf(r fetchpool.Reason) leasemgr.Reason {
 		return leasemgr.Missed
 	case fetchpool.NoSuchPiece:
 		return leasemgr.NotFound
+	case fetchpool.LinkLost:
+		return leasemgr.Lost
 	case fetchpool.GivenToOthers:
 		return leasemgr.Elsewhere
 	}

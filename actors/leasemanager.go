@@ -27,9 +27,7 @@ type leaseManager struct {
 
 func newLeaseManager(s *system.System, transfer *actor.PID, ration *Ration, cfg TransferConfig, files *share.Manifest, plan leasemgr.Plan) *leaseManager {
 	l := &leaseManager{s: s, transfer: transfer, ration: ration, files: files, m: leasemgr.New(cfg.Leases, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
-	if cfg.WatchLeases {
-		l.m.Watch()
-	}
+	l.m.Watch(cfg.WatchLeases)
 	return l
 }
 

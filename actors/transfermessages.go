@@ -55,7 +55,7 @@ type PrioritySet struct{ Err error }
 // are watched.
 type LeasesEnded struct {
 	Leases leasemgr.Stats
-	Events []leasemgr.LeaseEvent // since the last one; empty unless TransferConfig.WatchLeases
+	Events []leasemgr.LeaseEvent // since the last one: those that failed or expired, and all with TransferConfig.WatchLeases
 }
 
 // PlanDone, LeaseManager -> Transfer: nothing is left to fetch, after SetPriorities.

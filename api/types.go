@@ -181,6 +181,9 @@ type Pieces struct {
 // Source is a peer that an entry is fetched from.
 type Source = fetcher.Source
 
+// Failures counts the piece leases that a source did not keep.
+type Failures = fetcher.Failures
+
 // Peer is a peer that takes something from this node, or gives to it, now.
 type Peer struct {
 	Peer     string `json:"peer"`
@@ -198,7 +201,8 @@ type Moment struct {
 	InBytes   int64     `json:"in_bytes" doc:"from it, since the moment before"`
 	OutBytes  int64     `json:"out_bytes" doc:"to it, since the moment before"`
 	Rate      int64     `json:"rate"`
-	BadBlocks int       `json:"bad_blocks"`
+	BadBlocks int       `json:"bad_blocks" doc:"since the moment before"`
+	Failures  Failures  `json:"failures" doc:"piece leases that it did not keep, since the moment before"`
 	Score     float64   `json:"score" doc:"what it is worth as a source: 0, banned, to 3; 1: not known"`
 }
 

@@ -39,6 +39,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	k.transfer = t
 	k.mu.Unlock()
 	defer func() {
+		k.moved(t.Progress())
 		k.note(func(s *catalog.Status) { s.Verified = t.Progress().Verified })
 		k.mu.Lock()
 		k.transfer, k.progress = nil, fetcher.Progress{}
@@ -157,7 +158,6 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 		k.moved(ev)
 		k.tellSometimes()
 	case fetcher.SourceChanged:
-		k.d.tally.source(k.id, ev.Source, time.Now())
 		if ev.Source.Banned {
 			k.d.log.Warn("a peer is banned", "peer", ev.Source.Peer, "entry", k.id, "reason", ev.Source.Why)
 		}

@@ -40,6 +40,7 @@ var (
 	descFlight    = desc("in_flight_bytes", "Bytes asked for and not verified yet.")
 	descBuffers   = desc("in_flight_buffers", "Buffers that these need.")
 	descLeases    = desc("piece_leases_total", "Piece leases, by what became of them.", "event")
+	descFailures  = desc("source_failures_total", "Piece leases that their source did not keep, by why: it sent wrong data, the piece came too late, it did not have it, or the connection was lost.", "reason")
 	descWaiting   = desc("waiting_entries", "Entries that wait for their turn.")
 	descLimit     = desc("limit_bytes_per_second", "The limit that holds; 0 is none.", "direction")
 	descFree      = desc("free_bytes", "Free bytes on the disk that shares are put on; -1 if not known.")
@@ -52,7 +53,7 @@ var (
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
-		descScore, descRates, descFlight, descBuffers, descLeases, descWaiting, descLimit, descFree, descStart,
+		descScore, descRates, descFlight, descBuffers, descLeases, descFailures, descWaiting, descLimit, descFree, descStart,
 		descHolds, descHoldsLate, descHoldEnds, descVisits}, depotDescs...) {
 		out <- d
 	}
@@ -91,6 +92,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for event, n := range map[string]uint64{"granted": t.leases.Granted, "hedged": t.leases.Hedged, "finished": t.leases.Finished, "failed": t.leases.Failed,
 		"expired": t.leases.Expired, "revoked": t.leases.Revoked} {
 		counter(descLeases, float64(n), event)
+	}
+	for why, n := range map[string]int{"bad_data": t.failures.Bad, "late": t.failures.Late, "not_found": t.failures.None, "lost": t.failures.Lost} {
+		counter(descFailures, float64(n), why)
 	}
 	good, failed := c.d.holds.counts()
 	counter(descVisits, float64(good), "good")

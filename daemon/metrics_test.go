@@ -104,15 +104,42 @@ func TestTheHistoryOfPeersIsBounded(t *testing.T) {
 	for i := range 2 * maxMoments {
 		now = now.Add(momentEvery)
 		y.child(fetcher.Child{Share: share.IDOf(nil), Peer: last, Bytes: int64(10 + i), Since: time.Unix(1e9, 0), At: now})
-		y.source(1, fetcher.Source{Peer: last, Bytes: int64(7 * i), Rate: 50}, now)
+		of := func(n int) fetcher.Progress {
+			return fetcher.Progress{At: now, Sources: []fetcher.Source{{Peer: "another"}, {Peer: last, Bytes: int64(7 * n), Rate: 50, BadBlocks: 2 * n,
+				Failures: fetcher.Failures{Bad: n, Late: 2 * n, None: 3 * n, Lost: 4 * n}}}}
+		}
+		y.moved(of(i), of(i+1))
 		y.moment(now, map[peers.ID]float64{last: 2.5})
 	}
 	m := y.moments(last, now)
-	if len(m) != maxMoments+1 || m[5].OutBytes != 1 || m[5].InBytes != 7 || m[5].Rate != 50 || m[5].Score != 2.5 || now.Sub(m[0].At) >= 24*time.Hour {
+	if len(m) != maxMoments+1 || m[5].OutBytes != 1 || m[5].InBytes != 7 || m[5].Rate != 50 || m[5].Score != 2.5 || m[5].BadBlocks != 2 || m[5].Failures != (fetcher.Failures{Bad: 1, Late: 2, None: 3, Lost: 4}) || now.Sub(m[0].At) >= 24*time.Hour {
 		t.Errorf("%d moments, of which one is %+v", len(m), m[5])
 	}
-	if len(y.history) != 1 {
-		t.Errorf("%d peers that nobody has seen for 24 hours are remembered", len(y.history)-1)
+	if len(y.history) != 2 { // with the other source
+		t.Errorf("%d peers that nobody has seen for 24 hours are remembered", len(y.history)-2)
+	}
+}
+
+// An entry says how many others take it, and that is told as it changes.
+func TestAnEntryHasItsChildren(t *testing.T) {
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{file(t, large(3), t.TempDir(), "zebra")}})
+	cursor := a.Feed().From("")
+	got := added(t, b, api.Add{Ticket: served.Ticket, LimitDown: 64 << 10})
+	until(t, b, got.ID, "taken from the other node", func(api.Entry) bool {
+		counted(a)
+		e, err := a.Entry(t.Context(), served.ID)
+		must(t, err)
+		return e.Children == 1
+	})
+	for {
+		e, ok, _, _ := cursor.Next()
+		if !ok {
+			t.Fatal("nothing tells that somebody takes it")
+		}
+		if e.Entry.Children == 1 {
+			break
+		}
 	}
 }
 
@@ -123,18 +150,26 @@ func TestWhatChildrenTookIsCountedOnce(t *testing.T) {
 		c.Bytes, c.State = bytes, s
 		y.child(c)
 	}
+	y.child(fetcher.Child{Share: c.Share, Peer: "another", Since: now, At: now, State: fetcher.ChildTakes})
 	say(5, fetcher.ChildTakes)
+	if n := y.taking(c.Share); n != 2 {
+		t.Errorf("two take it, and %d are counted", n)
+	}
 	say(9, fetcher.ChildTakes)
 	say(12, fetcher.ChildDone)
 	say(9, fetcher.ChildTakes) // a list that was asked for before
 	gone := y.gone()
 	say(12, fetcher.ChildTakes)
+	say(12, fetcher.ChildDone)
 	y.forget(gone)
-	if got := y.take()[c.Share]; got != 12 || y.totals().sent != 12 || len(y.children) != 0 {
-		t.Errorf("12 bytes were sent, and %d counted; %d children are remembered", got, len(y.children))
+	if got := y.take()[c.Share]; got != 12 || y.totals().sent != 12 || len(y.children) != 1 || y.taking(c.Share) != 1 {
+		t.Errorf("12 bytes were sent, and %d counted; %d children are remembered, %d take it", got, len(y.children), y.taking(c.Share))
 	}
 	c.Since = now.Add(time.Second) // it comes again
 	say(3, fetcher.ChildLeft)
+	if n := y.taking(c.Share); n != 1 {
+		t.Errorf("one takes it, and %d are counted", n)
+	}
 	if got := y.take()[c.Share]; got != 3 {
 		t.Errorf("3 more were sent, and %d counted", got)
 	}

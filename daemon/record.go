@@ -31,6 +31,7 @@ type record struct {
 	transfer *fetcher.Transfer
 	progress fetcher.Progress
 	told     time.Time // when the last event was
+	takers   int       // of its share, as that event had it
 	troubles int       // tries in a row that failed
 }
 
@@ -73,7 +74,7 @@ func (r *record) tell() {
 	defer r.telling.Unlock()
 	v := r.view()
 	r.mu.Lock()
-	r.told = time.Now()
+	r.told, r.takers = time.Now(), v.Children
 	r.mu.Unlock()
 	r.d.feed.Publish(api.Event{At: time.Now(), Type: "entry", Entry: &v})
 }
@@ -86,6 +87,16 @@ func (r *record) tellSometimes() {
 	soon := time.Since(r.told) < tellEvery
 	r.mu.Unlock()
 	if !soon {
+		r.tell()
+	}
+}
+
+// recount tells of the entry again if others take it now who did not, or the other way round.
+func (r *record) recount() {
+	r.mu.Lock()
+	same := r.takers == r.d.tally.taking(r.e.Share)
+	r.mu.Unlock()
+	if !same {
 		r.tell()
 	}
 }
@@ -190,6 +201,7 @@ func (r *record) view() api.Entry {
 		v.Share = id.String()
 	}
 	if !e.Share.IsZero() {
+		v.Children = r.d.tally.taking(e.Share)
 		if v.State == api.Served || v.State == api.Fetching {
 			v.Ticket = r.d.node.Ticket(e.Share)
 		}

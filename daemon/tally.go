@@ -18,8 +18,9 @@ import (
 // the last 24 hours.
 type tally struct {
 	mu       sync.Mutex
-	children map[account]int64      // bytes that are counted already
+	children map[account]taken      // what is counted already
 	over     []account              // of these, whose child has gone
+	takes    map[share.ID]int       // how many take something of a share now
 	shares   map[share.ID]int64     // bytes that are not in the catalog yet
 	unsaved  map[catalog.ID]int64   // of these, by entry, as the last count found it
 	history  map[peers.ID]*standing // of at most maxStandings peers
@@ -30,6 +31,7 @@ type tally struct {
 type totals struct {
 	verified, duplicate, sent int64 // bytes of content
 	leases                    fetcher.Leases
+	failures                  api.Failures
 }
 
 // account is one child's taking of one share; a later one of the same begins anew.
@@ -39,14 +41,17 @@ type account struct {
 	since int64
 }
 
+// taken is what a child took.
+type taken struct {
+	bytes int64
+	over  bool // it has gone
+}
+
 // standing is how a peer stood, moment by moment.
 type standing struct {
 	moments []api.Moment // the last maxMoments
-	in, out int64        // since the last moment
-	rate    int64
-	bad     int
+	now     api.Moment   // what was since the last of them
 	seen    time.Time
-	gave    map[catalog.ID]int64 // of its bytes, what is counted already
 }
 
 const (
@@ -57,7 +62,7 @@ const (
 )
 
 func newTally() *tally {
-	return &tally{children: map[account]int64{}, shares: map[share.ID]int64{}, unsaved: map[catalog.ID]int64{}, history: map[peers.ID]*standing{}}
+	return &tally{children: map[account]taken{}, takes: map[share.ID]int{}, shares: map[share.ID]int64{}, unsaved: map[catalog.ID]int64{}, history: map[peers.ID]*standing{}}
 }
 
 // child counts what a child was sent. It is told of its beginning, its end, and between.
@@ -65,15 +70,23 @@ func (t *tally) child(c fetcher.Child) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := account{c.Share, c.Peer, c.Since.UnixNano()}
-	more := c.Bytes - t.children[a]
-	if c.State != fetcher.ChildTakes {
+	had, known := t.children[a]
+	is := taken{max(had.bytes, c.Bytes), had.over || c.State != fetcher.ChildTakes}
+	t.children[a] = is
+	if is.over && !had.over {
 		t.over = append(t.over, a)
 	}
-	if more > 0 {
-		t.children[a] = c.Bytes
+	if !is.over && !known {
+		t.takes[c.Share]++
+	} else if is.over && !had.over && known {
+		if t.takes[c.Share]--; t.takes[c.Share] == 0 {
+			delete(t.takes, c.Share)
+		}
+	}
+	if more := c.Bytes - had.bytes; more > 0 {
 		t.shares[c.Share] += more
 		t.total.sent += more
-		t.of(c.Peer, c.At).out += more
+		t.of(c.Peer, c.At).now.OutBytes += more
 	}
 }
 
@@ -102,7 +115,7 @@ func (t *tally) of(p peers.ID, now time.Time) *standing {
 		if len(t.history) >= maxStandings {
 			t.forgetOne()
 		}
-		s = &standing{gave: map[catalog.ID]int64{}}
+		s = &standing{}
 		t.history[p] = s
 	}
 	s.seen = now
@@ -120,21 +133,25 @@ func (t *tally) forgetOne() {
 	delete(t.history, oldest)
 }
 
-// source counts what a source of an entry has given.
-func (t *tally) source(id catalog.ID, src fetcher.Source, now time.Time) {
+// source counts what a source has done since it stood as before. It needs mu.
+func (t *tally) source(before, src fetcher.Source, now time.Time) {
+	m, b, f := &t.of(src.Peer, now).now, before.Failures, src.Failures
+	m.InBytes += max(0, src.Bytes-before.Bytes)
+	m.Rate = max(m.Rate, int64(src.Rate))
+	m.BadBlocks += max(0, src.BadBlocks-before.BadBlocks)
+	for _, to := range []*api.Failures{&m.Failures, &t.total.failures} {
+		to.Bad += max(0, f.Bad-b.Bad)
+		to.Late += max(0, f.Late-b.Late)
+		to.None += max(0, f.None-b.None)
+		to.Lost += max(0, f.Lost-b.Lost)
+	}
+}
+
+// taking is how many take something of a share now.
+func (t *tally) taking(id share.ID) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.of(src.Peer, now)
-	had := s.gave[id]
-	if src.Bytes < had { // another transfer of the entry
-		had = 0
-	}
-	if len(s.gave) < 1024 {
-		s.gave[id] = src.Bytes
-		s.in += src.Bytes - had
-	}
-	s.rate = max(s.rate, int64(src.Rate))
-	s.bad = max(s.bad, src.BadBlocks)
+	return t.takes[id]
 }
 
 // known is the peers that were met in the last 24 hours.
@@ -153,11 +170,12 @@ func (t *tally) moment(now time.Time, scores map[peers.ID]float64) {
 			delete(t.history, p)
 			continue
 		}
-		s.moments = append(s.moments, api.Moment{At: now, InBytes: s.in, OutBytes: s.out, Rate: s.rate, BadBlocks: s.bad, Score: scores[p]})
+		s.now.At, s.now.Score = now, scores[p]
+		s.moments = append(s.moments, s.now)
 		if len(s.moments) > maxMoments {
 			s.moments = append([]api.Moment{}, s.moments[len(s.moments)-maxMoments:]...)
 		}
-		s.in, s.out, s.rate = 0, 0, 0
+		s.now = api.Moment{}
 	}
 }
 
@@ -169,13 +187,22 @@ func (t *tally) moments(p peers.ID, now time.Time) []api.Moment {
 	if s == nil {
 		return nil
 	}
-	return append(append([]api.Moment{}, s.moments...), api.Moment{At: now, InBytes: s.in, OutBytes: s.out, Rate: s.rate, BadBlocks: s.bad})
+	last := s.now
+	last.At = now
+	return append(slices.Clone(s.moments), last)
 }
 
 // moved counts what a transfer has done since it stood as before.
 func (t *tally) moved(before, now fetcher.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for i, src := range now.Sources { // which stay in their order
+		if i < len(before.Sources) && before.Sources[i].Peer == src.Peer {
+			t.source(before.Sources[i], src, now.At)
+		} else {
+			t.source(fetcher.Source{}, src, now.At)
+		}
+	}
 	a, b, l := &t.total, before.Leases, now.Leases
 	a.verified += max(0, now.Verified-now.Resumed-(before.Verified-before.Resumed))
 	a.duplicate += max(0, now.Duplicate-before.Duplicate)
@@ -235,24 +262,28 @@ func (d *Daemon) count() {
 		case <-d.life.Done():
 			return
 		}
-		now, gone := time.Now(), d.tally.gone()
-		if children, err := d.node.Children(d.life); err == nil {
-			for _, c := range children {
-				d.tally.child(c)
-			}
-		}
-		d.tally.forget(gone)
-		for _, k := range d.all() {
-			for _, s := range k.sources() {
-				d.tally.source(k.id, s, now)
-			}
-		}
-		d.flush(d.life)
+		now := time.Now()
+		counted(d)
 		if now.Sub(last) >= momentEvery {
 			last = now
 			d.tally.moment(now, scores(d.life, d.node, d.tally.known()))
 		}
 	}
+}
+
+// counted counts what has moved since the last count.
+func counted(d *Daemon) {
+	gone := d.tally.gone()
+	if children, err := d.node.Children(d.life); err == nil {
+		for _, c := range children {
+			d.tally.child(c)
+		}
+	}
+	d.tally.forget(gone)
+	for _, k := range d.all() {
+		k.recount()
+	}
+	d.flush(d.life)
 }
 
 // scores is what some peers are worth; none if the node is ending.

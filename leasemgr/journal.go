@@ -30,13 +30,15 @@ type LeaseEvent struct {
 	Token  share.Token
 	At     time.Time
 	End    End
+	Why    Reason        // of a Failed one
 	Hedge  bool          // another source held the piece when it was granted
 	Held   time.Duration // from grant to end
 	Bytes  int64         // that came in under it
 }
 
-// Watch has every grant and end of a lease noted from now on, for Events.
-func (m *Manager) Watch() { m.watched = true }
+// Watch has what goes wrong noted from now on, for Events: every lease that has failed or
+// expired; with all, every grant and every end.
+func (m *Manager) Watch(all bool) { m.watched, m.all = true, all }
 
 // Events are what was noted since the last call, in order. Nothing is noted unless
 // Watch was called; whoever called it must take the events.
@@ -47,12 +49,12 @@ func (m *Manager) Events() []LeaseEvent {
 }
 
 // record puts the beginning or the end of a live lease into the journal.
-func (m *Manager) record(at uint32, end End) {
-	if !m.watched {
+func (m *Manager) record(at uint32, end End, why Reason) {
+	if !m.watched || !m.all && end != Failed && end != Expired {
 		return
 	}
 	l := &m.leases[at]
-	e := LeaseEvent{Piece: share.Piece(l.piece), Source: m.sources[l.source].id, Token: l.token, At: m.clock.time(m.clock.at), End: end, Hedge: l.hedge}
+	e := LeaseEvent{Piece: share.Piece(l.piece), Source: m.sources[l.source].id, Token: l.token, At: m.clock.time(m.clock.at), End: end, Why: why, Hedge: l.hedge}
 	if end != Granted {
 		e.Held, e.Bytes = e.At.Sub(m.clock.time(l.granted)), int64(l.got)
 	}

@@ -2,6 +2,7 @@ package leasemgr
 
 import (
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/share"
 	"pgregory.net/rapid"
@@ -13,7 +14,7 @@ func TestEventsTellEveryGrantAndEveryEnd(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := newMachine(t, 0)
-		x.m.Watch()
+		x.m.Watch(true)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			x.step()
 		}
@@ -55,5 +56,21 @@ func TestNothingIsNotedUnlessWatched(t *testing.T) {
 	r.one("a")
 	if r.m.Events() != nil {
 		t.Error("noted, and nobody takes it")
+	}
+}
+
+// Without all, only what went wrong is noted, and a failure with its reason.
+func TestOnlyWhatWentWrongIsNoted(t *testing.T) {
+	r := newRig(t, 4, Config{})
+	r.m.Watch(false)
+	r.add("a").full("a")
+	l, late, good := r.one("a"), r.one("a"), r.one("a")
+	r.m.Fail("a", l.Piece, l.Token, NotFound, r.now)
+	r.m.Verified(good.Piece, r.now, good.Token)
+	r.pass(time.Hour)
+	r.m.Expire(r.now)
+	got := r.m.Events()
+	if len(got) != 2 || got[0].Token != l.Token || got[0].End != Failed || got[0].Why != NotFound || got[1].Token != late.Token || got[1].End != Expired {
+		t.Errorf("%+v", got)
 	}
 }

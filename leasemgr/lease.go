@@ -110,7 +110,7 @@ func (m *Manager) newLease(i, p uint32, hedge bool) uint32 {
 		hedge:   hedge,
 	}
 	m.stats.Granted++
-	m.record(at, Granted)
+	m.record(at, Granted, 0)
 	s.queued += uint64(l.length)
 	s.count++
 	s.pending += int64(l.length)
@@ -131,7 +131,9 @@ func (m *Manager) newLease(i, p uint32, hedge bool) uint32 {
 func (m *Manager) end(at uint32, how outcome) {
 	l := m.leases[at]
 	s := m.sources[l.source]
-	m.record(at, m.tally(how))
+	if e := m.tally(how); e != Failed { // of which fail has noted why
+		m.record(at, e, 0)
+	}
 	m.unlink(s, at, how)
 	s.count--
 	s.pending -= int64(l.length - l.got)

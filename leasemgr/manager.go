@@ -58,7 +58,8 @@ type Manager struct {
 	hedged   int64 // bytes of pieces that are held twice
 	grants   uint64
 	stats    Stats
-	watched  bool
+	watched  bool // what goes wrong is noted
+	all      bool // ... and every grant and every end
 	journal  []LeaseEvent
 	todo     Todo
 	returned []uint32 // pieces wanted again since the last settle
@@ -354,6 +355,7 @@ func (m *Manager) fail(id peers.ID, p share.Piece, token share.Token, why Reason
 		return m.settle()
 	}
 	i := m.leases[at].source
+	m.record(at, Failed, why)
 	m.end(at, failed)
 	switch why {
 	case BadData, Missed:

@@ -63,11 +63,20 @@ type Source struct {
 	Bytes     int64         `json:"bytes" doc:"verified"`
 	Pieces    int           `json:"pieces" doc:"that it had a part in"`
 	BadBlocks int           `json:"bad_blocks"`
+	Failures  Failures      `json:"failures" doc:"piece leases that it did not keep"`
 	Banned    bool          `json:"banned"`
 	Lie       string        `json:"lie"` // the last, when BadBlocks > 0
 	Rate      float64       `json:"rate" doc:"verified bytes a second, over the last seconds"`
 	RTT       time.Duration `json:"rtt_ms"`
 	Way       string        `json:"way" doc:"how it is connected now: direct, punched or relayed; empty: not"` // filled in by the node
+}
+
+// Failures counts the piece leases that a source did not keep, by why.
+type Failures struct {
+	Bad  int `json:"bad_data" doc:"it sent wrong data"`
+	Late int `json:"late" doc:"the piece did not come in time"`
+	None int `json:"not_found" doc:"it did not have the piece after all"`
+	Lost int `json:"lost" doc:"the connection ended"`
 }
 
 // SourceChanged says that a source has a new state.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -108,6 +109,10 @@ func (e Stalled) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON has the time in seconds.
 func (e LeaseEvent) MarshalJSON() ([]byte, error) {
+	why := ""
+	if e.End == leasemgr.Failed {
+		why = e.Why.String()
+	}
 	return json.Marshal(struct {
 		Type    string      `json:"type"`
 		Piece   share.Piece `json:"piece"`
@@ -118,7 +123,8 @@ func (e LeaseEvent) MarshalJSON() ([]byte, error) {
 		Hedge   bool        `json:"hedge"`
 		Seconds float64     `json:"seconds"`
 		Bytes   int64       `json:"bytes"`
-	}{"lease", e.Piece, e.Source, e.Token, e.At, e.End.String(), e.Hedge, e.Held.Seconds(), e.Bytes})
+		Why     string      `json:"why,omitempty"`
+	}{"lease", e.Piece, e.Source, e.Token, e.At, e.End.String(), e.Hedge, e.Held.Seconds(), e.Bytes, why})
 }
 
 // MarshalJSON has the sentence of the error.

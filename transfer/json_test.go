@@ -17,11 +17,11 @@ func TestEventsInJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Date(2000, 1, 2, 3, 4, 5, 0, time.UTC)
-	src := Source{Peer: "p", Via: peers.ViaLAN, State: Active, Since: at, Why: "w", Bytes: 1, Pieces: 2, BadBlocks: 3, Banned: true, Lie: "l", Rate: 4.9, RTT: 5_900 * time.Microsecond, Way: "punched"}
+	src := Source{Peer: "p", Via: peers.ViaLAN, State: Active, Since: at, Why: "w", Bytes: 1, Pieces: 2, BadBlocks: 3, Failures: Failures{6, 7, 8, 9}, Banned: true, Lie: "l", Rate: 4.9, RTT: 5_900 * time.Microsecond, Way: "punched"}
 	p := Progress{Share: m.ID(), State: DiskFull, Wait: ForRoom, Reason: "r", Since: at, At: at, Moved: at, Name: "n", Bytes: 1, Verified: 2, Resumed: 3, Duplicate: 4, Hashed: 5, WireIn: 6, WireOut: 7,
 		Files: 8, Dirs: 9, Links: 10, Pieces: 11, Done: 12, Rate: 13.9, File: "f", Sources: []Source{src, {State: Left}, {State: Joining}}}
 	id := `"` + m.ID().String() + `"`
-	source := `"peer":"p","via":"lan","state":"active","since":"2000-01-02T03:04:05Z","why":"w","bytes":1,"pieces":2,"bad_blocks":3,"banned":true,"lie":"l","rate":4,"rtt_ms":5,"way":"punched"}`
+	source := `"peer":"p","via":"lan","state":"active","since":"2000-01-02T03:04:05Z","why":"w","bytes":1,"pieces":2,"bad_blocks":3,"failures":{"bad_data":6,"late":7,"not_found":8,"lost":9},"banned":true,"lie":"l","rate":4,"rtt_ms":5,"way":"punched"}`
 	progress := `{"type":"progress","share":` + id + `,"state":"disk full","wait":"room","reason":"r","since":"2000-01-02T03:04:05Z","at":"2000-01-02T03:04:05Z","moved":"2000-01-02T03:04:05Z","name":"n",` +
 		`"bytes":1,"verified_bytes":2,"resumed_bytes":3,"duplicate_bytes":4,"hashed_bytes":5,"wire_in_bytes":6,"wire_out_bytes":7,"files":8,"dirs":9,"links":10,"pieces":11,"done_pieces":12,` +
 		`"rate":13,"file":"f","wire_bytes":13,"sources":2}`
@@ -36,6 +36,8 @@ func TestEventsInJSON(t *testing.T) {
 		{Stalled{For: 1500 * time.Millisecond, Reason: "r"}, `{"type":"stall","seconds":1.5,"reason":"r","why":[]}`},
 		{LeaseEvent{Piece: 1, Source: "p", Token: 2, At: at, End: 3, Hedge: true, Held: time.Second, Bytes: 4},
 			`{"type":"lease","piece":1,"peer":"p","token":2,"at":"2000-01-02T03:04:05Z","state":"expired","hedge":true,"seconds":1,"bytes":4}`},
+		{LeaseEvent{Piece: 1, Source: "p", Token: 2, At: at, End: 2, Why: 2},
+			`{"type":"lease","piece":1,"peer":"p","token":2,"at":"2000-01-02T03:04:05Z","state":"failed","hedge":false,"seconds":0,"bytes":0,"why":"missed its deadline"}`},
 		{Ended{Path: "/f", Last: p}, `{"type":"end","path":"/f","last":` + progress + `}`},
 		{Ended{Err: errors.New("e"), Last: p}, `{"type":"end","error":"e","last":` + progress + `}`},
 	} {

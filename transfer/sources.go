@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -235,6 +236,26 @@ func (s *sources) ban(peer peers.ID, until time.Time) bool {
 	s.giveUp(src, src.info.Why)
 	s.startWaiting()
 	return true
+}
+
+// failed takes note of a lease that its source did not keep.
+func (s *sources) failed(e leasemgr.LeaseEvent) {
+	src := s.byID[e.Source]
+	if src == nil {
+		return
+	}
+	f := &src.info.Failures
+	switch {
+	case e.End == leasemgr.Expired, e.End == leasemgr.Failed && e.Why == leasemgr.Missed:
+		f.Late++
+	case e.End != leasemgr.Failed:
+	case e.Why == leasemgr.BadData:
+		f.Bad++
+	case e.Why == leasemgr.NotFound:
+		f.None++
+	case e.Why == leasemgr.Lost:
+		f.Lost++
+	}
 }
 
 // gave takes note of bytes from a source that were verified.

@@ -231,11 +231,15 @@ func (t *Transfer) PieceDone(p share.Piece, from []peers.ID, last bool, leases L
 }
 
 // LeasesEnded is told of leases that ended otherwise than with their piece, or that are watched.
+// events are those that failed or expired, and all that are watched.
 func (t *Transfer) LeasesEnded(leases Leases, events []leasemgr.LeaseEvent, now time.Time) {
 	t.now = now
 	t.count.Leases, t.changed = leases, true
 	for _, e := range events {
-		t.notify(LeaseEvent(e))
+		t.failed(e)
+		if t.cfg.WatchLeases {
+			t.notify(LeaseEvent(e))
+		}
 	}
 }
 

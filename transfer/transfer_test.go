@@ -242,8 +242,29 @@ func TestProgressIsToldInTime(t *testing.T) {
 	w.pass(time.Second)
 	w.claim(len(got[Progress](w)) == 0, "told of nothing")
 	w.happens(func() { w.x.LeasesEnded(Leases{Granted: 3}, []leasemgr.LeaseEvent{{}, {}}, w.now) })
-	if p := got[Progress](w); len(p) != 1 || p[0].Leases.Granted != 3 || len(got[LeaseEvent](w)) != 2 {
+	if p := got[Progress](w); len(p) != 1 || p[0].Leases.Granted != 3 || len(got[LeaseEvent](w)) > 0 {
 		t.Errorf("told %v", w.did)
+	}
+}
+
+// What a source did not keep is counted by why, and told one by one to whoever watches.
+func TestFailuresAreCountedByWhy(t *testing.T) {
+	w := fetching(t, Config{WatchLeases: true}, "a", "b")
+	ends := func(end leasemgr.End, why ...leasemgr.Reason) (out []leasemgr.LeaseEvent) {
+		for _, r := range why {
+			out = append(out, leasemgr.LeaseEvent{Source: "b", End: end, Why: r})
+		}
+		return out
+	}
+	all := append(ends(leasemgr.Failed, leasemgr.BadData, leasemgr.NotFound, leasemgr.Lost, leasemgr.Lost, leasemgr.Missed, leasemgr.GaveBack, leasemgr.Disk, leasemgr.Elsewhere),
+		append(ends(leasemgr.Expired, 0), append(ends(leasemgr.Finished, 0), leasemgr.LeaseEvent{Source: "stranger", End: leasemgr.Expired})...)...)
+	w.pass(time.Second)
+	w.happens(func() { w.x.LeasesEnded(Leases{}, all, w.now) })
+	if n := len(got[LeaseEvent](w)); n != len(all) {
+		t.Errorf("%d of %d are told", n, len(all))
+	}
+	if s := w.progress().Sources; s[0].Failures != (Failures{}) || s[1].Failures != (Failures{Bad: 1, Late: 2, None: 1, Lost: 2}) {
+		t.Errorf("%+v, %+v", s[0].Failures, s[1].Failures)
 	}
 }
 

@@ -232,7 +232,7 @@ func nameOf(e api.Entry) string {
 	case len(e.Paths) > 0:
 		return filepath.Base(e.Paths[0])
 	case e.Share != "":
-		return e.Share
+		return "share " + shortly(e.Share)
 	}
 	return fmt.Sprint("entry ", e.ID)
 }
@@ -279,13 +279,13 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 				found = []int64{n}
 				break
 			}
-			if e.Name == arg || e.Share != "" && e.Share == arg {
+			if e.Name == arg || e.Share != "" && (e.Share == arg || shortly(e.Share) == arg) {
 				found = append(found, e.ID)
 			}
 		}
 		switch len(found) {
 		case 0:
-			return nil, usageError{fmt.Errorf("the node has no entry %q; fetcher list shows what it has", arg)}
+			return nil, usageError{fmt.Errorf("the node has no entry %q; fetcher list shows what it has%s", arg, nameless(all))}
 		case 1:
 			ids = append(ids, found[0])
 		default:
@@ -293,6 +293,23 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 		}
 	}
 	return ids, nil
+}
+
+// nameless says which entries cannot be called by a name yet.
+func nameless(all []api.Entry) string {
+	var ids []int64
+	for _, e := range all {
+		if e.Name == "" {
+			ids = append(ids, e.ID)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(", and entry %d has no name until its list of files is here", ids[0])
+	}
+	return fmt.Sprintf(", and %d entries have no name until their lists of files are here: give the number", len(ids))
 }
 
 func (a asker) rmCommand() *cobra.Command {

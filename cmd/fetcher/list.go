@@ -86,7 +86,11 @@ func (a asker) printEntry(e api.Entry, why []string) error {
 	if e.Path == "" {
 		row("into", e.Dir)
 	}
-	row("size", fmt.Sprintf("%s, %s", share.Size(e.Bytes), words.Count(e.Files, "file")))
+	if e.Name == "" {
+		row("size", "not known until its list of files is here")
+	} else {
+		row("size", fmt.Sprintf("%s, %s", share.Size(e.Bytes), words.Count(e.Files, "file")))
+	}
 	row("sent", share.Size(e.Sent))
 	row("visible", e.Visible)
 	row("priority", e.Priority)
@@ -114,20 +118,28 @@ func (a asker) printList(all []api.Entry) error {
 		fmt.Fprintln(a.stderr, "the node has no entries; fetcher add TICKET or PATH makes one")
 		return nil
 	}
-	w := tabwriter.NewWriter(sink{a.stdout}, 0, 0, 2, ' ', 0)
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ENTRY\tSTATE\tDONE\tSIZE\tRATE\tPEERS\tSENT\tNAME")
 	for _, e := range all {
-		done, rate := "", ""
+		done, size, rate := "", "", ""
+		if e.Name != "" {
+			size = share.Size(e.Bytes)
+		}
 		if e.Bytes > 0 && e.Kind == "fetch" {
 			done = fmt.Sprintf("%d %%", e.Verified*100/e.Bytes)
 		}
 		if e.Rate > 0 {
 			rate = share.Size(e.Rate) + "/s"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", e.ID, e.State, done, share.Size(e.Bytes), rate, e.Sources+e.Children, share.Size(e.Sent), printable(nameOf(e)))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", e.ID, e.State, done, size, rate, e.Sources+e.Children, share.Size(e.Sent), printable(nameOf(e)))
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	w.Flush()
+	columns := newTerminal(a.stdout).columns()
+	for line := range strings.Lines(b.String()) { // of which a long name is cut, so that rows stay rows
+		if _, err := fmt.Fprintln(sink{a.stdout}, clip(strings.TrimSpace(line), columns)); err != nil {
+			return err
+		}
 	}
 	for _, e := range all {
 		if e.Reason != "" {

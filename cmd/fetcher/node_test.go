@@ -23,6 +23,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/share"
 )
 
 // daemonProcess is a node that runs, as a process.
@@ -299,6 +300,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 			t.Errorf("%s completes to %q", command, offers)
 		}
 	}
+	unknown := share.IDOf([]byte("x"))
 	for _, x := range []struct {
 		args  string
 		code  int
@@ -350,6 +352,10 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"rm 1", 0, "is removed"},
 		{"rm 1", exitUsage, "no entry"},
 		{"list", 0, "no entries"},
+		{"add " + unknown.String() + " --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", 0, "entry 2: share " + unknown.Short()},
+		{"list nosuch", exitUsage, "entry 2 has no name until its list of files is here"},
+		{"list " + unknown.Short(), 0, "not known until its list of files is here"},
+		{"rm 2", 0, "is removed"},
 	} {
 		out, says, code := on(strings.Fields(x.args)...)
 		if code != x.code || !strings.Contains(out+says, x.wants) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -31,6 +32,8 @@ func TestTextOnATerminalIsWrapped(t *testing.T) {
 	why := strings.Repeat("a reason ", 20)
 	must(t, a.printEntry(api.Entry{ID: 1, State: api.Fetching, Name: "photos"}, []string{why}))
 	must(t, a.printStatus(api.Status{Warnings: []string{why}}, nil))
+	a.stderr = newTerminal(io.Discard)
+	must(t, a.printList([]api.Entry{{ID: 1, State: api.Served, Name: strings.Repeat("name", 30)}}))
 	fmt.Fprintln(tty, "end")
 	seen := 0
 	for r := bufio.NewScanner(master); r.Scan() && r.Text() != "end"; {

@@ -181,6 +181,18 @@ func tail(s string, n int) string {
 	return "…" + string(r[from:])
 }
 
+// clip is the beginning of s that fits into n columns, with a mark if that is not all; 0 is no bound.
+func clip(s string, n int) string {
+	if n == 0 || columnsOf(s) <= n {
+		return s
+	}
+	r := []rune(s)
+	for columnsOf(string(r)) >= n {
+		r = r[:len(r)-1]
+	}
+	return string(r) + "…"
+}
+
 // bar is a picture of how much is done, n columns wide; "" if that is too narrow.
 func bar(done, total int64, n int) string {
 	if n -= 2; n < 8 || total <= 0 {

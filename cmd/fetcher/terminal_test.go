@@ -41,6 +41,18 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 }
 
+func TestClipKeepsTheBeginning(t *testing.T) {
+	for _, c := range []struct {
+		s    string
+		n    int
+		want string
+	}{{"a/b", 3, "a/b"}, {"photos", 0, "photos"}, {"photos of 2020", 7, "photos…"}, {"日本語", 5, "日本…"}, {"日本語", 4, "日…"}, {"", 1, ""}} {
+		if got := clip(c.s, c.n); got != c.want {
+			t.Errorf("%q in %d: %q, want %q", c.s, c.n, got, c.want)
+		}
+	}
+}
+
 func TestBarShowsHowMuchIsDone(t *testing.T) {
 	for _, c := range []struct {
 		done, total int64
