@@ -45,6 +45,8 @@ type Settings struct {
 	Via            []string
 	MapPort, Relay bool
 	RelayCarries   int64
+	// Proxy is as in fetcher.Reach. A reload does not change it.
+	Proxy string
 	// NoLAN keeps the node from looking for peers on the local network, and from being
 	// found there. A reload does not change it.
 	NoLAN bool
@@ -92,7 +94,7 @@ const (
 
 // reach is how the node reaches others, and is reached: tickets may name relays at any time.
 func (s Settings) reach() fetcher.Reach {
-	return fetcher.Reach{Traverse: true, MapPorts: s.MapPort, Relays: s.Via, Relay: s.Relay, RelayBytes: s.RelayCarries}
+	return fetcher.Reach{Traverse: true, MapPorts: s.MapPort, Relays: s.Via, Relay: s.Relay, RelayBytes: s.RelayCarries, Proxy: s.Proxy}
 }
 
 // discovery is how the node finds others, and is found; nil: not at all.
@@ -194,6 +196,7 @@ type settingsFile struct {
 	Announce []string   `toml:"announce"`
 	Via      []string   `toml:"via"`
 	MapPort  bool       `toml:"map-port"`
+	Proxy    string     `toml:"proxy"`
 	Relay    bool       `toml:"relay"`
 	LAN      *bool      `toml:"lan"`
 	Carries  string     `toml:"relay-carries"`
@@ -261,7 +264,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Relay: f.Relay, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}

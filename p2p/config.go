@@ -129,6 +129,9 @@ func (c Config) Validate() error {
 	bounds.In(&f, "MessageRate", c.MessageRate, wire.MaxMessage, 1<<40) // one largest message a second
 	c.Timeouts.check(&f)
 	f.Add("Reach", c.Reach.Validate())
+	if c.Reach.Proxy != "" && (c.QUICOnly || c.Packets != nil) {
+		f.Add("Reach.Proxy", errors.New("it needs TCP"))
+	}
 	return f.Err()
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
-	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	goyamux "github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -179,7 +178,6 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 		libp2p.Security(libp2ptls.ID, newTLS), // the first is preferred, at two thirds of Noise's cost
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, muxer(t)),
-		libp2p.Transport(quic.NewTransport),
 		// Each address ends before the attempt does, the delays of rankDials included: of an
 		// attempt that ends first libp2p does not say why.
 		libp2p.WithDialTimeout(t.Dial * 4 / 5),
@@ -396,23 +394,9 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 		return "", err
 	}
 	defer end()
-	var addrs []ma.Multiaddr
-	for _, s := range to.Addrs {
-		a, err := ma.NewMultiaddr(s)
-		if err != nil {
-			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
-			continue
-		}
-		if a = bare(a); len(a) > 0 {
-			addrs = append(addrs, a)
-		}
-	}
-	direct, over := split(addrs)
-	if !h.cfg.Reach.Traverse {
-		if len(direct) == 0 && len(over) > 0 {
-			return "", said{noTraversal, peers.ErrUnreachable, nil}
-		}
-		over = nil
+	direct, over, err := h.ways(to)
+	if err != nil {
+		return "", err
 	}
 	defer h.through(over)()
 	defer h.book.dial(id, append(direct, over...))()
@@ -425,7 +409,7 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 		if h.swarm.Connectedness(id) == network.Connected {
 			return "", said{noReply, peers.ErrLost, err}
 		}
-		return "", dialFailed(err)
+		return "", dialFailed(err, direct)
 	}
 	return id, h.upgraded(ctx, id)
 }

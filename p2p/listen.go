@@ -118,7 +118,7 @@ func (h *Host) listenPort(ips []string, port int) error {
 	bound := 0
 	for _, ip := range ips {
 		for _, format := range []string{"/tcp/%d", "/udp/%d/quic-v1"} {
-			if h.cfg.QUICOnly && format[1] == 't' {
+			if h.cfg.QUICOnly && format[1] == 't' || !h.cfg.overQUIC() && format[1] == 'u' {
 				continue
 			}
 			a := ma.StringCast(ip + fmt.Sprintf(format, port))

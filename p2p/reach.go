@@ -18,6 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -40,6 +41,12 @@ type Reach struct {
 	// Relays are nodes at which this host keeps a place, so that others reach it through
 	// them: multiaddrs that end in /p2p/ID. It needs Traverse.
 	Relays []string
+
+	// Proxy has peers dialled over TCP through a SOCKS5 server: socks5://HOST:PORT, or
+	// socks5://USER:PASSWORD@HOST:PORT. QUIC, which would go past it, is then not used
+	// unless an address of Listen names it. Names are still resolved by this machine, and
+	// listening is as without. Default none.
+	Proxy string
 
 	// Relay has this host be such a node, for everybody. Others must be able to reach it.
 	Relay bool
@@ -68,6 +75,10 @@ func (r Reach) Validate() error {
 	case r.RelayBytes > 0 && !r.Relay:
 		f.Add("RelayBytes", errors.New("it needs Relay"))
 	}
+	if r.Proxy != "" {
+		_, err := parseProxy(r.Proxy)
+		f.Add("Proxy", err)
+	}
 	return f.Err()
 }
 
@@ -81,10 +92,16 @@ func (r Reach) options(cfg Config) (out []libp2p.Option) {
 	if r.MapPorts && cfg.Packets == nil {
 		out = append(out, libp2p.NATPortMap())
 	}
+	if cfg.overQUIC() {
+		out = append(out, libp2p.Transport(quic.NewTransport))
+	}
 	if !cfg.QUICOnly {
 		opts := []any{tcp.WithConnectionTimeout(cfg.Timeouts.Dial)}
 		if !r.Traverse {
 			opts = append(opts, tcp.DisableReuseport())
+		}
+		if p, err := parseProxy(r.Proxy); err == nil {
+			opts = append(opts, tcp.WithDialerForAddr(p.dialer))
 		}
 		out = append(out, libp2p.Transport(tcp.NewTCPTransport, opts...))
 	}
@@ -352,6 +369,35 @@ func split(addrs []ma.Multiaddr) (direct, over []ma.Multiaddr) {
 		}
 	}
 	return direct, over
+}
+
+// ways are the addresses of a peer that this host may dial, and those through relays. The
+// error, which is said, is why those that it has are all left out.
+func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
+	var all []ma.Multiaddr
+	for _, s := range to.Addrs {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil {
+			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
+			continue
+		}
+		if a = bare(a); len(a) > 0 {
+			all = append(all, a)
+		}
+	}
+	if n := len(all); !h.cfg.overQUIC() && n > 0 {
+		if all = slices.DeleteFunc(all, func(a ma.Multiaddr) bool { return has(a, ma.P_QUIC_V1) }); len(all) == 0 {
+			return nil, nil, said{noTCP, peers.ErrUnreachable, nil}
+		}
+	}
+	direct, over = split(all)
+	if !h.cfg.Reach.Traverse {
+		if len(direct) == 0 && len(over) > 0 {
+			return nil, nil, said{noTraversal, peers.ErrUnreachable, nil}
+		}
+		over = nil
+	}
+	return direct, over, nil
 }
 
 // relayOf is the relay that an address leads through, and where that is.

@@ -31,11 +31,13 @@ const (
 	noAnswer    = "no answer: the machine is off, or a firewall drops it"
 	noRoute     = "there is no way from this machine's networks to there"
 	noAddress   = "no address of it is known"
+	noName      = "its name cannot be resolved"
 	noUse       = "it has no address that this node can dial"
 	another     = "another node answers there: the address is no longer that of this peer"
 	saysNothing = "something accepts the connection and says nothing: it hangs, or is no fetcher"
 	noReply     = "it is connected, and does not answer"
 	noTraversal = "it can be reached only through a relay, and this node uses none"
+	noTCP       = "it has no TCP address, and this node's proxy carries nothing else"
 	noPunch     = "a relay leads to it, but no direct connection came to be, and the relay carries no content"
 	offline     = "the relay does not know it: it is off, or has no place there"
 	relayFull   = "the relay refuses: it carries as much as it may"
@@ -45,11 +47,14 @@ const (
 
 // dialFailed says why no address of a peer could be used. It is a connection that was
 // lost, and not a peer that cannot be reached, if something took one and said nothing.
-func dialFailed(err error) error {
+func dialFailed(err error, tried []ma.Multiaddr) error {
 	e := said{is: peers.ErrUnreachable, err: err}
 	var d *swarm.DialError
 	if !errors.As(err, &d) || len(d.DialErrors) == 0 {
 		e.words = whyDial(err)
+		if names := nameHosts(tried); errors.Is(err, swarm.ErrNoGoodAddresses) && len(names) > 0 {
+			e.words = fmt.Sprintf("%s (%s)", noName, some(names))
+		}
 		return e
 	}
 	var reasons []string
@@ -71,12 +76,28 @@ func dialFailed(err error) error {
 	return e
 }
 
+// nameHosts are the names among the hosts of addresses.
+func nameHosts(addrs []ma.Multiaddr) (out []string) {
+	for _, a := range addrs {
+		switch a[0].Code() {
+		case ma.P_DNS, ma.P_DNS4, ma.P_DNS6, ma.P_DNSADDR:
+			if !slices.Contains(out, a[0].Value()) {
+				out = append(out, a[0].Value())
+			}
+		}
+	}
+	return out
+}
+
 // whyDial is why one dial failed. libp2p and the systems have no error values for most of
 // it, so it is told by their words.
 func whyDial(err error) string {
 	text := err.Error()
 	has := func(part string) bool { return strings.Contains(text, part) }
+	var e said
 	switch {
+	case errors.As(err, &e) && e.is == errProxy:
+		return e.words
 	case has("NO_RESERVATION"):
 		return offline
 	case has("RESOURCE_LIMIT_EXCEEDED"), has("PERMISSION_DENIED"):

@@ -34,6 +34,7 @@ type fetchFlags struct {
 	stall     time.Duration
 	identity  bool
 	lan       bool
+	proxy     string
 	limitUp   string
 	limitDown string
 	fleet     fleetFlags
@@ -92,6 +93,7 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	f.BoolVar(&fl.lan, "lan", true, lookHelp)
+	f.StringVar(&fl.proxy, "proxy", "", proxyHelp)
 	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -153,7 +155,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	defer done()
 	began := time.Now()
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers), Discovery: onLAN(fl.lan, true, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Discovery: onLAN(fl.lan, true, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,4 +57,36 @@ func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 			t.Errorf("exit %d: %s", got.code, got.stderr)
 		}
 	})
+}
+
+// Two machines that have IPv6 alone, or both, but reach each other over IPv6 alone.
+func TestIPv6AloneIsEnough(t *testing.T) {
+	t.Parallel()
+	rig.Need(t)
+	src := filepath.Join(t.TempDir(), "big.bin")
+	writeRandom(t, src, 1<<20, 7)
+	for i, both := range []bool{false, true} {
+		w := &town{t: t, world: fmt.Sprintf("six%d-%d", os.Getpid(), i)}
+		there := w.home(0)
+		w.space(w.world)
+		w.space(there)
+		rig.Sh(t, "ip -n %s link add name six type veth peer name six netns %s", w.world, there)
+		for end, space := range []string{w.world, there} {
+			rig.Sh(t, "ip -n %s addr add 2a00:1:2:3::%d/64 dev six nodad", space, end+1)
+			if both {
+				rig.Sh(t, "ip -n %s addr add 10.80.%d.1/32 dev six", space, end) // with no way between the two
+			}
+			rig.Sh(t, "ip -n %s link set six up", space)
+		}
+		s := startSharing(t, w.in(w.world, "share", src, "--lan=false"))
+		if s.reach != "anywhere" {
+			t.Errorf("both: %v: the ticket works in %q", both, s.reach)
+		}
+		dir := t.TempDir()
+		if r := finish(t, w.in(there, "fetch", s.ticket, "-o", dir, "--lan=false"), nil); r.code != 0 {
+			t.Errorf("both: %v: exit %d: %s", both, r.code, r.stderr)
+		} else if fingerprint(t, filepath.Join(dir, "big.bin")) != fingerprint(t, src) {
+			t.Errorf("both: %v: other bytes", both)
+		}
+	}
 }

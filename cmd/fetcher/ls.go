@@ -15,9 +15,8 @@ import (
 )
 
 func (a *app) lsCommand() *cobra.Command {
-	var peers, listen []string
+	var fl fetchFlags
 	var links string
-	var identity, lan bool
 	c := &cobra.Command{
 		Use:   "ls TICKET|ID|PATH",
 		Short: "List the files of a share: size, BLAKE3, path",
@@ -29,23 +28,24 @@ prints. No content is downloaded; a PATH is read and hashed here.`,
 			if err != nil {
 				return err
 			}
-			m, err := a.list(cmd, args[0], peers, listen, identity, lan, mode)
+			m, err := a.list(cmd, args[0], fl, mode)
 			if err != nil {
 				return err
 			}
 			return a.print(m)
 		},
 	}
-	c.Flags().StringArrayVar(&peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
-	c.Flags().BoolVar(&lan, "lan", true, lookHelp)
-	c.Flags().StringArrayVar(&listen, "listen", []string{"none"}, listenHelp)
-	c.Flags().BoolVar(&identity, "identity", false, identityHelp)
+	c.Flags().StringArrayVar(&fl.peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
+	c.Flags().BoolVar(&fl.lan, "lan", true, lookHelp)
+	c.Flags().StringVar(&fl.proxy, "proxy", "", proxyHelp)
+	c.Flags().StringArrayVar(&fl.listen, "listen", []string{"none"}, listenHelp)
+	c.Flags().BoolVar(&fl.identity, "identity", false, identityHelp)
 	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")
 	return c
 }
 
 // list finds the manifest: a path that exists is imported, anything else is a ticket or an ID.
-func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, identity, lan bool, links store.LinkMode) (*share.Manifest, error) {
+func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.LinkMode) (*share.Manifest, error) {
 	ctx := cmd.Context()
 	if _, err := os.Lstat(what); err == nil {
 		return a.listPath(cmd, what, links)
@@ -54,23 +54,23 @@ func (a *app) list(cmd *cobra.Command, what string, peers, listen []string, iden
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := fetcher.ParseSource(what, peers); err != nil {
+	if _, _, err := fetcher.ParseSource(what, fl.peers); err != nil {
 		return nil, usageError{fmt.Errorf("there is no such file or folder here; read as a ticket or ID: %w", err)}
 	}
 	log, err := a.logger()
 	if err != nil {
 		return nil, err
 	}
-	reach := toReach(what, peers)
+	reach := toReach(what, fl.peers, fl.proxy)
 	if reach.Traverse && !cmd.Flags().Changed("listen") {
-		listen = nil // a hole is punched from where a node listens
+		fl.listen = nil // a hole is punched from where a node listens
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !identity, Listen: listen, Reach: reach, Discovery: onLAN(lan, true, log), Logger: log})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: reach, Discovery: onLAN(fl.lan, true, log), Logger: log})
 	if err != nil {
 		return nil, err
 	}
 	defer node.Close()
-	m, err := a.manifest(ctx, node, what, peers)
+	m, err := a.manifest(ctx, node, what, fl.peers)
 	if err != nil && ctx.Err() != nil {
 		err = cause(ctx)
 	}

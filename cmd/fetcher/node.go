@@ -74,6 +74,7 @@ flags override it:
     announce = ["/dns4/example.org/tcp/4001"]
     via = ["/dns4/relay.example/tcp/4001/p2p/ID"]  # a relay that leads here
     lan = false                  # not look for peers on the local network
+    proxy = "socks5://127.0.0.1:1080"  # dial peers through it, over TCP
     map-port = true              # ask the router to pass the port on
     relay = true                 # be a relay for others
     relay-carries = "1G"         # content too: bytes each way, for a connection
@@ -149,7 +150,7 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	for _, x := range []struct {
 		from string
 		to   *string
-	}{{fl.http, &s.HTTP}, {fl.cert, &s.Cert}, {fl.key, &s.Key}, {fl.socket, &s.Socket}} {
+	}{{fl.http, &s.HTTP}, {fl.cert, &s.Cert}, {fl.key, &s.Key}, {fl.socket, &s.Socket}, {fl.reach.proxy, &s.Proxy}} {
 		if x.from != "" {
 			*x.to = x.from
 		}

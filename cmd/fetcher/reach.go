@@ -20,17 +20,22 @@ type reachFlags struct {
 	via     []string
 	mapPort bool
 	lan     bool
+	proxy   string
 }
 
 func (fl *reachFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&fl.lan, "lan", true, lanHelp)
 	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
+	f.StringVar(&fl.proxy, "proxy", "", proxyHelp)
 	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to pass this node's port on, by UPnP, NAT-PMP or PCP")
 }
 
+// proxyHelp describes --proxy.
+const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, socks5://[USER:PASSWORD@]HOST:PORT, and not over QUIC, unless --listen names it; names are resolved here"
+
 // config is what the flags ask for.
 func (fl reachFlags) config() fetcher.Reach {
-	return fetcher.Reach{Traverse: len(fl.via) > 0, Relays: fl.via, MapPorts: fl.mapPort}
+	return fetcher.Reach{Traverse: len(fl.via) > 0, Relays: fl.via, MapPorts: fl.mapPort, Proxy: fl.proxy}
 }
 
 // reachWait is how long others may take to make this node reachable before it says how it is.
@@ -55,10 +60,10 @@ func (fl reachFlags) settled(ctx context.Context, node *fetcher.Node) []fetcher.
 }
 
 // toReach is what it takes to reach the sources of a ticket: nothing, unless one may have to be
-// reached through a relay.
-func toReach(ticket string, more []string) fetcher.Reach {
+// reached through a relay, or all through a proxy.
+func toReach(ticket string, more []string, proxy string) fetcher.Reach {
 	_, sources, _ := fetcher.ParseSource(ticket, more)
-	return fetcher.Reach{Traverse: slices.ContainsFunc(sources, func(a peers.Addr) bool { return slices.ContainsFunc(a.Addrs, overRelay) })}
+	return fetcher.Reach{Proxy: proxy, Traverse: slices.ContainsFunc(sources, func(a peers.Addr) bool { return slices.ContainsFunc(a.Addrs, overRelay) })}
 }
 
 func overRelay(addr string) bool { return strings.Contains(addr, "/p2p-circuit") }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/piecelease/fetcher"
@@ -17,5 +19,22 @@ func TestARelayLeadsNoFartherThanItIs(t *testing.T) {
 		if got := where(addrs, nil); got != "machine" {
 			t.Errorf("without a place at it: %s", got)
 		}
+	}
+}
+
+// With a proxy that is not there, all commands that dial say so, and none goes past it.
+func TestPeersAreDialledThroughTheProxy(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "one.bin")
+	writeRandom(t, src, 1000, 7)
+	s := startShare(t, src)
+	for _, args := range [][]string{{"fetch", s.ticket, "-o", t.TempDir(), "--stall", "1s"}, {"ls", s.ticket}} {
+		r := command(t, append(args, "--lan=false", "--proxy", "socks5://127.0.0.1:1")...)
+		if r.code == 0 || !strings.Contains(r.stderr, "the proxy cannot be reached") {
+			t.Errorf("%s: exit %d: %s", args[0], r.code, r.stderr)
+		}
+	}
+	if got := (reachFlags{proxy: "socks5://h:1"}).config().Proxy; got != "socks5://h:1" {
+		t.Errorf("share and node run dial through %q", got)
 	}
 }

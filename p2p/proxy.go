@@ -1,0 +1,98 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+	socks "golang.org/x/net/proxy"
+)
+
+// proxy is a SOCKS5 server (RFC 1928) that makes the TCP connections of a host.
+type proxy struct {
+	at   string // host and port
+	auth *socks.Auth
+}
+
+// parseProxy reads socks5://[USER:PASSWORD@]HOST:PORT. The error does not repeat the
+// text, which may hold a password.
+func parseProxy(s string) (p proxy, err error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "socks5" || u.Hostname() == "" || u.Port() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return p, errors.New("a proxy is written socks5://HOST:PORT or socks5://USER:PASSWORD@HOST:PORT")
+	}
+	if u.User != nil {
+		p.auth = &socks.Auth{User: u.User.Username()}
+		p.auth.Password, _ = u.User.Password()
+		if n := len(p.auth.User); n < 1 || n > 255 || len(p.auth.Password) > 255 {
+			return p, errors.New("a user of a proxy has from 1 to 255 bytes, and a password at most 255")
+		}
+	}
+	p.at = u.Host
+	return p, nil
+}
+
+// dialer implements tcp.DialerForAddr.
+func (p proxy) dialer(to ma.Multiaddr) (tcp.ContextDialer, error) {
+	at, err := manet.ToNetAddr(to)
+	return proxyDialer{p, at}, err
+}
+
+// proxyDialer dials one address through a proxy.
+type proxyDialer struct {
+	proxy
+	to net.Addr
+}
+
+// handshaker is what the dialers of package socks are too.
+type handshaker interface {
+	DialWithConn(ctx context.Context, c net.Conn, network, address string) (net.Addr, error)
+}
+
+// DialContext implements tcp.ContextDialer.
+func (d proxyDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	through, err := socks.SOCKS5("tcp", d.at, d.auth, nil)
+	if err != nil {
+		return nil, err
+	}
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", d.at)
+	if err != nil {
+		return nil, said{"the proxy cannot be reached: " + whyDial(err), errProxy, err}
+	}
+	if _, err := through.(handshaker).DialWithConn(ctx, c, network, address); err != nil {
+		c.Close()
+		if late(err) || ctx.Err() != nil {
+			return nil, said{"the proxy takes the connection and does not answer", errProxy, err}
+		}
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return nil, said{"the proxy answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), errProxy, err}
+	}
+	return proxied{c.(*net.TCPConn), d.to}, nil
+}
+
+// errProxy is the class of what goes wrong between a host and its proxy.
+var errProxy = errors.New("proxy")
+
+// proxied is a connection that a proxy made. It is with the peer, not with the proxy: what
+// may be dialled for a peer depends on where that is.
+type proxied struct {
+	*net.TCPConn
+	to net.Addr
+}
+
+func (c proxied) RemoteAddr() net.Addr { return c.to }
+
+// overQUIC says whether a host uses QUIC. Behind a proxy, which carries TCP alone, it does so
+// only if an address to listen on names it.
+func (c Config) overQUIC() bool {
+	return c.Reach.Proxy == "" || slices.ContainsFunc(c.Listen, func(s string) bool { return strings.Contains(s, "/quic") })
+}
