@@ -213,7 +213,7 @@ func (a depots) printDepot(d api.Depot) error {
 func cycleText(d api.Depot) string {
 	switch {
 	case d.Crawl.Done:
-		return "done; the next begins " + d.Next.Local().Format(minutes)
+		return "done; the next begins in " + words.Duration(time.Until(d.Next))
 	case d.Left > 0:
 		return "under way, some " + words.Duration(time.Duration(d.Left)*time.Second) + " more"
 	}
@@ -362,15 +362,21 @@ func (a depots) leasesCommand() *cobra.Command {
 			var b strings.Builder
 			w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "SHARE\tSTATE\tSIZE\tENDS\tACCOUNT")
+			var all []api.Lease
+			var left []time.Duration
 			for _, name := range args {
 				leases, err := c.Leases(cmd.Context(), name)
 				if err != nil {
 					return err
 				}
 				for _, l := range leases {
-					a.out.write("storage_lease", l)
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", shortly(l.Share), l.State, share.Size(l.Bytes), l.Expires.Local().Format(minutes), accountName(l.Account))
+					all, left = append(all, l), append(left, time.Until(l.Expires))
 				}
+			}
+			lefts := words.Durations(left)
+			for i, l := range all {
+				a.out.write("storage_lease", l)
+				fmt.Fprintf(w, "%s\t%s\t%s\tin %s\t%s\n", shortly(l.Share), l.State, share.Size(l.Bytes), lefts[i], accountName(l.Account))
 			}
 			w.Flush()
 			return a.print(b.String())

@@ -17,26 +17,32 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// reader is a person who does what the guide says, in one shell after another.
+// reader is a person who does what the guide says, in one shell after another, at one machine of
+// several.
 type reader struct {
 	t      *testing.T
 	home   string
 	port   string
 	ticket string
-	said   string // by commands that set a variable of the shell
-	ctrlC  func() // ends what serves
+	said   string            // by commands that set a variable of the shell
+	words  map[string]string // that stand for something which only a run can say; of all machines
+	ctrlC  func()            // ends what serves
 }
 
 func (r *reader) command(line string) *exec.Cmd {
 	line = strings.ReplaceAll(strings.ReplaceAll(line, "TICKET", r.ticket), "4820", r.port)
+	for word, is := range r.words {
+		line = strings.ReplaceAll(line, word, is)
+	}
 	cmd := exec.CommandContext(r.t.Context(), "bash", "-euc", r.said+"exec 3>&1; "+line)
 	cmd.Dir = r.home
 	cmd.Env = append(os.Environ(), "HOME="+r.home, "XDG_DATA_HOME=", "FETCHER_LISTEN=127.0.0.1:0", "PATH="+filepath.Dir(built(r.t))+":"+os.Getenv("PATH"))
 	return cmd
 }
 
-// serve runs what does not end until it serves, and reads the ticket of a share.
-func (r *reader) serve(line, until string) {
+// serve runs what does not end until it serves, and reads the ticket of a share, or the
+// addresses of a node.
+func (r *reader) serve(line, until string) (peer string, addrs []string) {
 	r.ctrlC()
 	cmd := r.command("exec " + line + " --json")
 	var errs bytes.Buffer
@@ -51,13 +57,17 @@ func (r *reader) serve(line, until string) {
 	r.t.Cleanup(r.ctrlC)
 	sc := bufio.NewScanner(out)
 	for sc.Scan() {
-		var l struct{ Type, Ticket string }
+		var l struct {
+			Type, Ticket, Peer string
+			Addrs              []string
+		}
 		if json.Unmarshal(sc.Bytes(), &l) == nil && l.Type == until {
 			r.ticket = l.Ticket
-			return
+			return l.Peer, l.Addrs
 		}
 	}
 	r.t.Fatalf("%s ended: %s", line, errs.String())
+	return "", nil
 }
 
 func (r *reader) run(line string) {
@@ -79,6 +89,22 @@ func (r *reader) run(line string) {
 	}
 }
 
+// do does what a line says, at the machine of that name.
+func (r *reader) do(name, line string) {
+	switch {
+	case strings.HasPrefix(line, "fetcher share "):
+		r.serve(line, "share")
+	case strings.HasPrefix(line, "fetcher node run"):
+		if peer, addrs := r.serve(line, "node"); name == "" {
+			r.words["PEER"] = peer
+		} else {
+			r.words[strings.ToUpper(name)] = addrs[0]
+		}
+	default:
+		r.run(line)
+	}
+}
+
 // The guide is true: whoever types its commands, one after the other, gets what it says.
 func TestTheGuideWorks(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -90,7 +116,14 @@ func TestTheGuideWorks(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/guide.md")
 	must(t, err)
-	r := &reader{t: t, home: t.TempDir(), port: fmt.Sprint(rig.FreePort(t)), ctrlC: func() {}}
+	r, words := &reader{t: t, home: t.TempDir(), port: fmt.Sprint(rig.FreePort(t)), ctrlC: func() {}}, map[string]string{}
+	machines := map[string]*reader{"": r}
+	for _, name := range []string{"depot", "other"} {
+		machines[name] = &reader{t: t, home: t.TempDir(), ctrlC: func() {}}
+	}
+	for _, m := range machines {
+		m.words = words
+	}
 	writeRandom(t, filepath.Join(r.home, "photos", "summer", "1.jpg"), 300_000, 1)
 	writeRandom(t, filepath.Join(r.home, "photos", "winter", "2.jpg"), 300_000, 2)
 	must(t, os.WriteFile(filepath.Join(r.home, "photos", "notes.txt"), []byte("some notes\n"), 0o600))
@@ -98,16 +131,14 @@ func TestTheGuideWorks(t *testing.T) {
 	n := 0
 	for _, b := range blocks {
 		for l := range strings.Lines(string(b[1])) {
-			line, ok := strings.CutPrefix(strings.TrimSpace(l), "$ ")
-			switch {
-			case !ok:
+			at, line, ok := strings.Cut(strings.TrimSpace(l), "$ ")
+			if !ok {
 				continue
-			case strings.HasPrefix(line, "fetcher share "):
-				r.serve(line, "share")
-			case strings.HasPrefix(line, "fetcher node run"):
-				r.serve(line, "node")
-			default:
-				r.run(line)
+			}
+			for name, m := range machines { // both depots are set up in the same way
+				if name == at || at == "depot" && name == "other" {
+					m.do(name, line)
+				}
 			}
 			n++
 		}
@@ -117,6 +148,9 @@ func TestTheGuideWorks(t *testing.T) {
 	}
 	if got, want := fingerprint(t, filepath.Join(r.home, "received", "photos")), fingerprint(t, filepath.Join(r.home, "photos")); got != want {
 		t.Errorf("received\n%s, not\n%s", got, want)
+	}
+	if got, want := fingerprint(t, filepath.Join(r.home, "rescued", "photos")), fingerprint(t, filepath.Join(r.home, "photos")); got != want {
+		t.Errorf("rescued\n%s, not\n%s", got, want)
 	}
 	if _, err := os.Stat(filepath.Join(r.home, "some", "photos", "winter")); err == nil {
 		t.Error("what was not chosen was fetched")

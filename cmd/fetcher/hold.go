@@ -231,7 +231,13 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tLEFT\tCOST\tNEXT VISIT\tNAME")
+	var left, next []time.Duration
 	for _, h := range all {
+		left = append(left, time.Duration(h.Left)*time.Second)
+		next = append(next, h.Next.Sub(now))
+	}
+	lefts, nexts := words.Durations(left), words.Durations(next)
+	for i, h := range all {
 		a.out.write("standing_hold", h)
 		name := either(h.Entry == 0, "", "entry removed")
 		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry || h.Entry == 0 && e.Share == h.Share }); i >= 0 {
@@ -241,8 +247,7 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 		if h.Ending {
 			state += ", ending"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shortly(h.Share), shortly(h.Depot), state, words.Duration(time.Duration(h.Left)*time.Second), h.Cost,
-			either(h.Next.After(now), "in "+words.Duration(h.Next.Sub(now)), "now"), printable(name))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shortly(h.Share), shortly(h.Depot), state, lefts[i], h.Cost, either(next[i] > 0, "in "+nexts[i], "now"), printable(name))
 	}
 	w.Flush()
 	for _, h := range all {
@@ -355,11 +360,16 @@ func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held) er
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHARE\tSTATE\tSIZE\tENDS\tNAME")
+	var left []time.Duration
 	for _, h := range all {
+		left = append(left, h.Expires.Sub(h.At))
+	}
+	lefts := words.Durations(left)
+	for i, h := range all {
 		a.out.write("hold", h)
 		until, name := "ended", ""
-		if !h.Expires.IsZero() {
-			until = h.Expires.Local().Format(minutes)
+		if left[i] > 0 {
+			until = "in " + lefts[i]
 		}
 		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.Share == h.Share }); i >= 0 {
 			name = nameOf(entries[i])
@@ -377,6 +387,3 @@ func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held) er
 	}
 	return a.print(b.String())
 }
-
-// minutes is how a time stands in a table.
-const minutes = "2006-01-02 15:04"

@@ -183,6 +183,34 @@ test('a depot: what it keeps, for whom, and what could go', { timeout: 120000 },
   await look(page, 'depot');
 });
 
+test('holds: what depots keep, how long yet, release', { timeout: 120000 }, async () => {
+  const owner = await startNode('owner', '--http', '127.0.0.1:0', '--log-level', 'error');
+  const on = [];
+  for (const name of ['first', 'second']) {
+    const keeper = await startNode(name, '--log-level', 'warn', '--depot', join(top, name + '-kept'), '--depot-reserve', '1M');
+    command(keeper, 'depot', 'account', 'add', command(owner, 'id').split('\n')[0].trim(), '--name', 'owner', '--quota', '100M');
+    on.push('--on', JSON.parse(command(keeper, 'node', 'status', '--json').split('\n').find((l) => l.includes('"type":"node"'))).addrs[0]);
+  }
+  const src = join(top, 'src', 'letters.bin');
+  writeFileSync(src, randomBytes(1 << 20));
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  page.on('dialog', (d) => d.accept());
+  const at = await pageOf(owner);
+  await page.goto(at);
+  await page.waitForFunction(() => document.getElementById('status').innerText.includes('0 entries'));
+  assert.equal(await page.$('#holds:not([hidden])'), null, 'the view of holds is offered to a node that has none');
+  command(owner, 'hold', src, ...on, '--wait');
+  await page.waitForSelector('#holds:not([hidden])');
+  await page.goto(at.split('#')[0] + '#/holds');
+  await text(page, '2 of 2 copies are whole, 0 passes paid so far');
+  await text(page, 'stable\t31 d\tin ');
+  assert.equal(await page.evaluate(() => document.querySelector('#main h3 a').innerText), 'letters.bin');
+  await look(page, 'holds');
+  await press(page, 'Release letters.bin');
+  await text(page, 'No depot is to keep anything for this node');
+});
+
 test('without a token nothing is shown', { timeout: 60000 }, async () => {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();

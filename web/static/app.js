@@ -1,5 +1,5 @@
 import * as api from './api.js';
-import { h, size, some, short, when, plot, cells, ago } from './dom.js';
+import { h, size, some, short, when, plot, cells, ago, times } from './dom.js';
 
 const main = document.getElementById('main');
 const status = document.getElementById('status');
@@ -272,6 +272,37 @@ async function depot() {
   });
 }
 
+// ---- what depots elsewhere keep ----
+
+// held is one thing that depots are to keep, with each of its leases.
+function held(all) {
+  const e = entries.get(all[0].entry), name = e ? nameOf(e) : short(all[0].share);
+  const wanted = all.filter((x) => !x.ending), whole = wanted.filter((x) => x.state === 'stable').length;
+  const left = times(all.map((x) => x.left_seconds)), next = times(all.map((x) => (new Date(x.next) - Date.now()) / 1000));
+  const release = h('button', { 'aria-label': 'Release ' + name, onclick: act(async () => {
+    if (!confirm(`Have depots keep ${name} no more? They may remove it then.`)) return;
+    await api.change('POST', '/v1/holds/release', { share: all[0].share });
+    view();
+  }) }, 'Release');
+  return h('section', { class: 'card' }, h('h3', {}, e ? h('a', { href: '#/entry/' + e.id }, name) : name),
+    h('p', {}, h('strong', {}, `${whole} of ${wanted.length === 1 ? '1 copy is' : wanted.length + ' copies are'} whole`), `, ${some(all.reduce((n, x) => n + x.cost, 0), 'pass', 'passes')} paid so far`, all[0].pin ? ', this version alone' : ''),
+    table('Leases of ' + name, ['Depot', 'State', 'Left', 'Next visit'], all.map((x, i) => [short(x.depot), x.state + (x.ending ? ', ending' : ''),
+      h('span', { class: x.late ? 'state failed' : '' }, left[i]), new Date(x.next) > Date.now() ? 'in ' + next[i] : 'now'])),
+    ...all.filter((x) => x.why).map((x) => h('p', { class: 'panel' }, `${short(x.depot)}: ${x.why}`)), h('div', { class: 'tools' }, release));
+}
+
+async function holds() {
+  const body = h('div', {});
+  main.replaceChildren(h('h2', {}, 'Holds'), h('p', { class: 'soft' }, 'What depots elsewhere keep for this node. It renews each lease, and must reach the depot before that ends.'), body);
+  view = act(async () => {
+    const { items } = await api.get('/v1/holds');
+    if (shown !== '#/holds') return;
+    const all = new Map();
+    for (const x of items) all.set(x.hold, [...(all.get(x.hold) || []), x]);
+    body.replaceChildren(...[...all.values()].map(held), all.size ? '' : h('p', { class: 'soft' }, 'No depot is to keep anything for this node: fetcher hold asks one to.'));
+  });
+}
+
 // ---- the node ----
 
 async function node() {
@@ -302,7 +333,7 @@ function route() {
   }
   view = () => {};
   alerts.replaceChildren(); // of the view before
-  ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), fleet, depot, node }[what] || catalog)();
+  ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), fleet, depot, holds, node }[what] || catalog)();
   view();
 }
 
@@ -311,6 +342,7 @@ async function summary() {
     const s = await api.get('/v1/node');
     document.getElementById('fleet').hidden = !s.fleet;
     document.getElementById('depot').hidden = !s.depot;
+    document.getElementById('holds').hidden = !s.holds;
     status.textContent = `${some(s.entries, 'entry', 'entries')}, ${s.fetching} being fetched at ${size(s.rate)}/s, ${some(s.children, 'peer fetches', 'peers fetch')} from here`;
   } catch (e) { if (e.status !== 401) status.textContent = e.message; }
 }

@@ -36,6 +36,13 @@ export function ago(t) {
   return Math.round(s / 86400) + ' days';
 }
 
+// times are seconds in one unit, as one column of a table has them: that which suits the shortest.
+export function times(all) {
+  const least = Math.min(...all.filter((s) => s > 0));
+  const [unit, name] = [[86400, 'd'], [3600, 'h'], [60, 'min']].find(([u]) => least >= 2 * u && isFinite(least)) || [1, 's'];
+  return all.map((s) => `${Math.round(Math.max(0, s) / unit)} ${name}`);
+}
+
 // cells draws a row of fields, each as strong as its value from 0 to 1, and says it in words.
 export function cells(values, words) {
   const ns = 'http://www.w3.org/2000/svg';
