@@ -146,7 +146,6 @@ func (f *fetchPool) step(ctx actor.Context) {
 	}
 	if len(todo.Believe) > 0 {
 		ctx.Request(f.leases, SourceHasMore{f.source.ID, slices.Clone(todo.Believe)})
-		f.core.Available(f.s.Now())
 	}
 	refused := false
 	for _, r := range todo.Requests {
@@ -378,9 +377,11 @@ func (f *fetchPool) haveMap(ctx actor.Context, m wire.HaveMap) {
 	}
 	ctx.Request(f.leases, SourceHas{f.source.ID, set})
 	f.core.Announced(nil, f.s.Now())
-	f.core.Available(f.s.Now())
 }
 
+// have passes on what the source has come to have. If there is a lease in that for a pool
+// that was refused, the lease manager wakes it: to ask after every Have would cost each
+// member of a large fleet a question for each piece of each other.
 func (f *fetchPool) have(ctx actor.Context, m wire.Have) {
 	switch {
 	case !f.listens(m.Share):
@@ -390,7 +391,6 @@ func (f *fetchPool) have(ctx actor.Context, m wire.Have) {
 		return
 	}
 	f.core.Announced(m.Pieces, f.s.Now())
-	f.core.Available(f.s.Now())
 	ctx.Request(f.leases, SourceHasMore{f.source.ID, m.Pieces})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -459,5 +460,39 @@ func TestFrozenSourcesHoldNoLease(t *testing.T) {
 		}
 		sw.run(2*time.Minute, n)
 		n.complete(content)
+	}
+}
+
+// A pool that was refused leases waits for the lease manager to wake it: what its source
+// announces is no reason to ask.
+func TestARefusedPoolAsksWhenItIsWoken(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	refused, again, asked, announced := map[string]bool{}, 0, 0, 0
+	sw.w.Observe = func(d system.Delivery) {
+		switch x := d.Message.(type) {
+		case LeaseResponse:
+			refused[d.To] = x.Refused.Reason != 0 && x.Refused.Until.IsZero()
+		case LeasesAvailable:
+			delete(refused, d.To)
+		case SourceHasMore:
+			announced++
+		case LeaseRequest:
+			if asked++; refused[d.From] {
+				again++
+			}
+		}
+	}
+	source := sw.add("source", 1e6).seed(m, content)
+	nodes := []*simNode{source}
+	for _, name := range []string{"a", "b", "c"} {
+		nodes = append(nodes, sw.add(name, 10e6))
+	}
+	for _, x := range nodes[1:] {
+		x.fetchWith(m.ID(), TransferConfig{}, nodes...)
+	}
+	sw.run(time.Minute, nodes[1:]...)
+	if asked == 0 || announced == 0 || again > 0 {
+		t.Errorf("%d of %d requests came from pools that were refused and not woken; %d announcements", again, asked, announced)
 	}
 }

@@ -204,7 +204,7 @@ func (p *Pool) Subscribed(now time.Time) {
 	}
 	p.state, p.ready, p.until, p.lost = Ready, now, time.Time{}, ""
 	p.subscribe.reset()
-	p.refused = false
+	p.refused, p.refusal = false, ""
 }
 
 // Declined says that the source did not accept our subscription: ask again after

@@ -120,6 +120,9 @@ func TestIdleIsNotFailed(t *testing.T) {
 	if todo := h.next(); todo.Want == 0 {
 		t.Fatal("not woken")
 	}
+	if why := h.p.Why(); why != "has none of the missing pieces" {
+		t.Errorf("why, while it asks again: %s", why)
+	}
 	h.p.Refused("", h.now.Add(time.Second), h.now)
 	todo = h.next()
 	if todo.Want != 0 || !todo.Wake.Equal(h.now.Add(time.Second)) {

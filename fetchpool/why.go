@@ -43,7 +43,7 @@ func (p *Pool) Why() string {
 		return "waiting for memory: enough bytes are in flight on this node"
 	case len(p.leases) > 0:
 		return "about to ask"
-	case p.refused && p.refusal != "":
+	case p.refusal != "": // also while leases are asked for anew, so that it does not change to and fro
 		return p.refusal
 	case p.refused:
 		return "has none of the missing pieces that are free"

@@ -14,7 +14,7 @@ import (
 func (p *Pool) Grant(work []Work, now time.Time) {
 	p.now = now
 	if len(work) > 0 {
-		p.refused = false
+		p.refused, p.refusal = false, ""
 	}
 	for _, w := range work {
 		p.grant(w)

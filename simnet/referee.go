@@ -37,9 +37,17 @@ type referee struct {
 	patience time.Duration // how long a wait may be that somebody could end
 	exempt   bool          // ... and whether that is looked at
 
+	serving map[served]*share.Set // what nodes served at the present look, of those that were asked about
+
 	second    time.Duration // when the present second began
 	steps     uint64        // ... and the steps until then
 	inCircles bool
+}
+
+// served names what one node serves of some content.
+type served struct {
+	by *Node
+	of *Content
 }
 
 // Fault is something that did not hold.
@@ -62,7 +70,7 @@ const (
 )
 
 func newReferee(n *Net) *referee {
-	r := &referee{n: n, byNode: map[string]*Node{}, patience: helpWithin}
+	r := &referee{n: n, byNode: map[string]*Node{}, patience: helpWithin, serving: map[served]*share.Set{}}
 	n.Every(lookAt, func() bool {
 		r.look()
 		return true
@@ -153,6 +161,7 @@ func (r *referee) plan(f *Fetch, wanted, leased, verified int) {
 
 // look is called once a second.
 func (r *referee) look() {
+	clear(r.serving)
 	for _, x := range r.n.nodes {
 		if x.state != running {
 			continue
@@ -242,10 +251,18 @@ func (n *Net) could(y, x *Node) bool {
 
 // serves is the first piece that a node serves and that is not among those.
 func (r *referee) serves(y *Node, c *Content, have *share.Set) (share.Piece, bool) {
-	for p := range share.Piece(have.Len()) {
-		if !have.Has(p) && y.host.Serves(c, p) {
-			return p, true
+	all := r.serving[served{y, c}]
+	if all == nil { // found out once: in a large fleet every node has every other for a source
+		all = share.NewSet(have.Len())
+		for p := range share.Piece(have.Len()) {
+			if y.host.Serves(c, p) {
+				all.Add(p)
+			}
 		}
+		r.serving[served{y, c}] = all
+	}
+	for p := range all.Minus(have).All() {
+		return p, true
 	}
 	return 0, false
 }

@@ -31,13 +31,19 @@ func TestEveryWayOfBeingCutOff(t *testing.T) {
 }
 
 // TestFleetsOfAllSizes has three members, and with SIM_LARGE=1, as in CI, also 30.
+// FLEET_NODES and FLEET_SEEDS say otherwise: FLEET_NODES=300 takes some 150 s of CPU a seed.
 func TestFleetsOfAllSizes(t *testing.T) {
 	t.Parallel()
-	sizes := []int{3}
+	sizes, seeds := []int{3}, envInt("FLEET_SEEDS", 1)
 	if os.Getenv("SIM_LARGE") != "" {
 		sizes = []int{3, 30}
 	}
+	if n := envInt("FLEET_NODES", 0); n > 0 {
+		sizes = []int{n}
+	}
 	for _, nodes := range sizes {
-		tried(t, Find("election-fleet"), 1, nodes)
+		for seed := range uint64(seeds) {
+			tried(t, Find("election-fleet"), seed+1, nodes)
+		}
 	}
 }
