@@ -328,7 +328,7 @@ func TestALeaseEndsWhenAnotherIsBelieved(t *testing.T) {
 	if got := b.hear(0); !slices.ContainsFunc(got, func(m any) bool { return fmt.Sprintf("%T", m) == "wire.LeaseRevoked" }) {
 		t.Errorf("heard %+v", got)
 	}
-	b.say(b.returned("x", "", l))
+	b.say(b.returned("x", 0, l))
 	b.mayFetch()
 	if st := f.status(); st.Verified != 8 {
 		t.Errorf("%+v", st)

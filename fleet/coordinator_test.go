@@ -36,7 +36,7 @@ func TestTwoSourcesOfAFleetGetDisjointPieces(t *testing.T) {
 		t.Errorf("granted %+v", r)
 	}
 	// What comes back is told to who was refused.
-	a.say(a.returned("x", "gave it back", one[0]))
+	a.say(a.returned("x", wire.CodeGaveBack, one[0]))
 	if !b.woken("y", 0) {
 		t.Error("nobody was told of a lease that came back")
 	}
@@ -52,15 +52,15 @@ func TestAStaleTokenChangesNothing(t *testing.T) {
 	before := f.status()
 	for _, token := range []share.Token{l.Token + 1, l.Token - 1, l.Token + 1<<40, 0} {
 		stale := wire.Lease{Piece: l.Piece, Token: token}
-		a.say(a.returned("x", "", stale), wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: l.Piece, Token: token, Bytes: 1 << 20}}})
+		a.say(a.returned("x", 0, stale), wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: l.Piece, Token: token, Bytes: 1 << 20}}})
 	}
 	// The right token, from the wrong member or for another source.
-	b.say(b.source("x"), b.returned("x", "", l))
-	a.say(a.returned("y", "", l))
+	b.say(b.source("x"), b.returned("x", 0, l))
+	a.say(a.returned("y", 0, l))
 	if st := f.status(); st.Leased != before.Leased || st.Wanted != before.Wanted {
 		t.Errorf("%+v became %+v", before, st)
 	}
-	a.say(a.returned("x", "", l))
+	a.say(a.returned("x", 0, l))
 	if st := f.status(); st.Leased != before.Leased-1 {
 		t.Errorf("a good return left %+v", st)
 	}
@@ -103,13 +103,16 @@ func TestTheDefaultsAreThoseOfAFleet(t *testing.T) {
 }
 
 func TestWhyALeaseCameBackReachesTheManager(t *testing.T) {
-	for text, want := range map[string]leasemgr.Reason{
-		"sent wrong data": leasemgr.BadData, "missed its deadline": leasemgr.Missed, "does not have the piece": leasemgr.NotFound,
-		"connection lost": leasemgr.Lost, "could not be written": leasemgr.Disk, "gave it to others": leasemgr.Elsewhere,
-		"gave it back": leasemgr.GaveBack, "": leasemgr.GaveBack, "anything else": leasemgr.GaveBack,
+	for code, want := range map[wire.Code]leasemgr.Reason{
+		wire.CodeBadData: leasemgr.BadData, wire.CodeMissed: leasemgr.Missed, wire.CodeNotFound: leasemgr.NotFound,
+		wire.CodeLost: leasemgr.Lost, wire.CodeDisk: leasemgr.Disk, wire.CodeElsewhere: leasemgr.Elsewhere,
+		wire.CodeGaveBack: leasemgr.GaveBack, 0: leasemgr.GaveBack, wire.CodeWhole: leasemgr.GaveBack, 255: leasemgr.GaveBack,
 	} {
-		if got := leasemgr.ReasonNamed(text); got != want {
-			t.Errorf("%q is %q", text, got)
+		if got := reasonOf(code); got != want {
+			t.Errorf("%q is %q", code, got)
+		}
+		if code == returns[want] && code.String() != want.String() { // by the words older coordinators know it
+			t.Errorf("%q travels as %q", want, code)
 		}
 	}
 	_, k := newTable(t, "a")
@@ -117,7 +120,7 @@ func TestWhyALeaseCameBackReachesTheManager(t *testing.T) {
 	a.join()
 	a.say(a.source("x"))
 	l := a.lease("x", 1)[0]
-	a.say(a.returned("x", "does not have the piece", l))
+	a.say(a.returned("x", wire.CodeNotFound, l))
 	a.mayFetch(without(upTo(8), l.Piece)...)
 }
 
@@ -431,7 +434,7 @@ func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {
 	l := a.lease("x", 1)[0]
 	other := f.talker("a")
 	for _, m := range []any{other.has(1), other.also(1), wire.PieceDone{Share: theShare, Piece: 2}, other.ask("x", 4), other.source("y"),
-		wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{1}}, other.returned("x", "", l),
+		wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{1}}, other.returned("x", 0, l),
 		wire.LeaseProgress{Share: theShare, Source: "x"}, wire.SourceDown{Share: theShare, Source: "x"}, wire.Unsubscribe{Share: theShare}} {
 		if got := other.say(m); !other.declined(got) || got[0].(wire.SubscribeResult).Retry != retrySoon {
 			t.Errorf("%T was answered with %+v", m, got)
@@ -458,7 +461,7 @@ func TestAMemberThatSpeaksNonsenseIsPutOut(t *testing.T) {
 	past := wire.Lease{Piece: 8, Token: 1}
 	a.say(a.also(8, 1999999), a.done(past), wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{1}},
 		a.source("x", 0), a.ask("x", 1, 8, 9, 1999999), wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{8, 1999999}},
-		a.returned("x", "", past), wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: 9, Token: 1, Bytes: 1}}},
+		a.returned("x", 0, past), wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: 9, Token: 1, Bytes: 1}}},
 		a.source(""))
 	if st := f.status(); st.Verified != 0 || st.Leased != 1 || st.Members[0].Sources != 1 {
 		t.Errorf("pieces past the end: %+v", st)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/leasemgr"
@@ -19,6 +20,22 @@ var refusals = map[leasemgr.Why]wire.Code{
 	leasemgr.NoneHere:      wire.CodeNothing,
 	leasemgr.AllLeased:     wire.CodeAllLeased,
 	leasemgr.Spared:        wire.CodeSpared,
+}
+
+// returns are the reasons for which leases end as they travel.
+var returns = [...]wire.Code{
+	leasemgr.GaveBack:  wire.CodeGaveBack,
+	leasemgr.BadData:   wire.CodeBadData,
+	leasemgr.Missed:    wire.CodeMissed,
+	leasemgr.NotFound:  wire.CodeNotFound,
+	leasemgr.Lost:      wire.CodeLost,
+	leasemgr.Disk:      wire.CodeDisk,
+	leasemgr.Elsewhere: wire.CodeElsewhere,
+}
+
+// reasonOf is the reason with a code: GaveBack if there is none.
+func reasonOf(code wire.Code) leasemgr.Reason {
+	return leasemgr.Reason(max(0, slices.Index(returns[:], code)))
 }
 
 // LeaseRequest is answered with one LeaseResponse, if a member asks.
@@ -73,7 +90,7 @@ func (c *Coordinator) LeaseProgress(by From, m wire.LeaseProgress, now time.Time
 func (c *Coordinator) LeaseReturned(by From, m wire.LeaseReturned, now time.Time) {
 	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
 		for _, i := range m.Items {
-			c.do(c.m.Fail(o.id, i.Piece, i.Token, leasemgr.ReasonNamed(i.Reason), now))
+			c.do(c.m.Fail(o.id, i.Piece, i.Token, reasonOf(i.Reason.Code), now))
 		}
 	}
 }

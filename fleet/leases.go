@@ -196,7 +196,7 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 		case h != nil:
 			h.token = token
 		case src.have == nil || !src.have.Has(p) || !m.wants(p) || m.cfg.Mine.Has(p):
-			back = append(back, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: leasemgr.GaveBack.String()})
+			back = append(back, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: wire.Why(wire.CodeGaveBack)})
 		default:
 			src.held[p] = &hold{token: token}
 			fresh = append(fresh, p)

@@ -428,7 +428,7 @@ func TestAMemberGivesBackWhatItCannotUse(t *testing.T) {
 	d.run(time.Second).told = nil
 	d.ask(5)
 	d.grant(100, 0, 1, 4, 6)
-	back := wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 0, Token: 100, Reason: "gave it back"}, {Piece: 4, Token: 102, Reason: "gave it back"}, {Piece: 6, Token: 103, Reason: "gave it back"}}}
+	back := wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 0, Token: 100, Reason: wire.Why(wire.CodeGaveBack)}, {Piece: 4, Token: 102, Reason: wire.Why(wire.CodeGaveBack)}, {Piece: 6, Token: 103, Reason: wire.Why(wire.CodeGaveBack)}}}
 	d.hears(back)
 	d.holds(1)
 }
@@ -442,7 +442,7 @@ func TestAMemberTellsWhatItHasBeforeItGivesItBack(t *testing.T) {
 	d.forget()
 	d.grant(100, 3)
 	d.hears(wire.Have{Share: theShare, Pieces: []share.Piece{3}},
-		wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 3, Token: 100, Reason: "gave it back"}}})
+		wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 3, Token: 100, Reason: wire.Why(wire.CodeGaveBack)}}})
 }
 
 // Without its coordinator a member fetches what is leased for a while, and no longer.
@@ -607,7 +607,7 @@ func TestWhatIsReturnedGoesBack(t *testing.T) {
 		d.hears()
 		d.do(func() { d.m.Returned("x", 3, 7, why, d.now) })
 		d.holds(5)
-		d.hears(wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 3, Token: 100, Reason: why.String()}}})
+		d.hears(wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 3, Token: 100, Reason: wire.Why(returns[why])}}})
 		d.answers = true
 		d.ask(1)
 		d.grant(300, 3)
@@ -631,7 +631,7 @@ func TestTheChoiceChangesWhatIsAskedFor(t *testing.T) {
 	run(5, 3, leasemgr.Skip)
 	d.holds(3)
 	d.hears(wire.SourceHas{Share: theShare, Source: "x", Pieces: 8, Bits: []byte{0b11111}},
-		wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 5, Token: 101, Reason: "gave it back"}, {Piece: 6, Token: 102, Reason: "gave it back"}}})
+		wire.LeaseReturned{Share: theShare, Source: "x", Items: []wire.Returned{{Piece: 5, Token: 101, Reason: wire.Why(wire.CodeGaveBack)}, {Piece: 6, Token: 102, Reason: wire.Why(wire.CodeGaveBack)}}})
 	d.do(func() { d.m.SourceHasMore("x", []share.Piece{7}, d.now) })
 	run(5, 1, leasemgr.Normal)
 	d.hears(wire.SourceHas{Share: theShare, Source: "x", Pieces: 8, Bits: []byte{0b111111}})

@@ -218,10 +218,10 @@ func (k *talker) ask(source peers.ID, max int, keep ...share.Piece) wire.LeaseRe
 	return wire.LeaseRequest{Share: k.at, Source: source, Max: uint32(max), Keep: keep}
 }
 
-func (k *talker) returned(source peers.ID, why string, leases ...wire.Lease) wire.LeaseReturned {
+func (k *talker) returned(source peers.ID, why wire.Code, leases ...wire.Lease) wire.LeaseReturned {
 	m := wire.LeaseReturned{Share: k.at, Source: source}
 	for _, l := range leases {
-		m.Items = append(m.Items, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: why})
+		m.Items = append(m.Items, wire.Returned{Piece: l.Piece, Token: l.Token, Reason: wire.Why(why)})
 	}
 	return m
 }
@@ -263,7 +263,7 @@ func (k *talker) leased(source peers.ID) []share.Piece {
 	all := k.ask(source, k.f.n)
 	all.Rate = 1e9
 	ls := k.granted(all).Leases
-	k.say(k.returned(source, "", ls...))
+	k.say(k.returned(source, 0, ls...))
 	out := []share.Piece{}
 	for _, l := range ls {
 		out = append(out, l.Piece)

@@ -178,7 +178,7 @@ func (s *sources) giveBack(src *origin, pieces []share.Piece, why leasemgr.Reaso
 	var items []wire.Returned
 	for _, p := range pieces {
 		if h := src.held[p]; h != nil && h.token != 0 {
-			items = append(items, wire.Returned{Piece: p, Token: h.token, Reason: why.String()})
+			items = append(items, wire.Returned{Piece: p, Token: h.token, Reason: wire.Why(returns[why])})
 		}
 	}
 	if !s.alone {

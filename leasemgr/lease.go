@@ -1,7 +1,6 @@
 package leasemgr
 
 import (
-	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -35,14 +34,11 @@ const (
 	Elsewhere               // the source gave the piece to others, and it is to be fetched from them; see Defer
 )
 
-// reasons is how reasons are said to people, and between the members of a fleet.
+// reasons is how reasons are said to people.
 var reasons = [...]string{"gave it back", "sent wrong data", "missed its deadline", "does not have the piece",
 	"connection lost", "could not be written", "gave it to others"}
 
 func (r Reason) String() string { return reasons[r] }
-
-// ReasonNamed is the reason whose String is text, and GaveBack if there is none.
-func ReasonNamed(text string) Reason { return Reason(max(0, slices.Index(reasons[:], text))) }
 
 // lease is a live lease: in its source's queue and in Manager.held.
 type lease struct {

@@ -66,8 +66,10 @@ func FuzzParseLeaseRequest(f *testing.F)    { fuzz(f, "lease-request", "lease-re
 func FuzzParseLeaseResponse(f *testing.F) {
 	fuzz(f, "lease-response", "lease-response-source", "lease-response-code")
 }
-func FuzzParseLeaseProgress(f *testing.F)   { fuzz(f, "lease-progress", "lease-progress-source") }
-func FuzzParseLeaseReturned(f *testing.F)   { fuzz(f, "lease-returned", "lease-returned-source") }
+func FuzzParseLeaseProgress(f *testing.F) { fuzz(f, "lease-progress", "lease-progress-source") }
+func FuzzParseLeaseReturned(f *testing.F) {
+	fuzz(f, "lease-returned", "lease-returned-source", "lease-returned-code")
+}
 func FuzzParseLeasesAvailable(f *testing.F) { fuzz(f, "leases-available", "leases-available-source") }
 func FuzzParseLeaseRevoked(f *testing.F)    { fuzz(f, "lease-revoked", "lease-revoked-source") }
 func FuzzParsePieceDone(f *testing.F)       { fuzz(f, "piece-done") }

@@ -52,7 +52,7 @@ type LeaseResponse struct {
 func (m *LeaseResponse) fields(c *coder) {
 	c.share(1, &m.Share)
 	items(c, 2, &m.Leases, MaxLeases, (*Lease).fields)
-	c.prosed(3, &m.Refused)
+	c.prosed(3, &m.Refused, MaxReason)
 	c.ms(4, &m.Until)
 	c.bool(5, &m.Never)
 	c.peer(6, &m.Source)
@@ -119,13 +119,14 @@ func (m *LeaseReturned) fields(c *coder) {
 type Returned struct {
 	Piece  share.Piece
 	Token  share.Token
-	Reason string // one of a fixed set; at most MaxWord bytes
+	Reason Reason
 }
 
 func (r *Returned) fields(c *coder) {
 	c.piece(1, &r.Piece)
 	c.token(2, &r.Token)
-	c.prose(3, &r.Reason, MaxWord)
+	c.prosed(3, &r.Reason, MaxWord)
+	c.coded(4, &r.Reason)
 }
 
 // LeasesAvailable says that asking again may now succeed. Coordinator to a

@@ -109,6 +109,7 @@ const (
 var (
 	longText   = strings.Repeat("x", MaxReason)
 	longReason = Reason{255, longText}
+	overdue    = Reason{Prose: "overdue"}
 	newReason  = Reason{200, "not yet known"} // the sentences of known codes may still change
 	longPeer   = peers.ID(strings.Repeat("p", MaxPeerID))
 	longAddrs  = repeat(MaxAddrs, strings.Repeat("a", MaxAddr))
@@ -213,8 +214,8 @@ var codecs = []codec{
 		LeaseProgress{someID, repeat(MaxLeases, Progress{maxPiece, maxToken, share.MaxPiece}), longPeer},
 		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}, {}}}),
 	of("lease-returned", Append[LeaseReturned], Parse[LeaseReturned], drawLeaseReturned,
-		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}, {}}, ""},
-		LeaseReturned{someID, repeat(MaxLeases, Returned{maxPiece, maxToken, longText[:MaxWord]}), longPeer},
+		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, overdue}, {}}, ""},
+		LeaseReturned{someID, repeat(MaxLeases, Returned{maxPiece, maxToken, Reason{255, longText[:MaxWord]}}), longPeer},
 		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}, {}}}),
 	of("leases-available", Append[LeasesAvailable], Parse[LeasesAvailable], drawLeasesAvailable,
 		LeasesAvailable{Share: someID}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes()}),
@@ -244,8 +245,12 @@ var codecs = []codec{
 		LeaseProgress{someID, []Progress{{3, 1<<40 | 17, share.BlockSize}}, somePeer}, LeaseProgress{someID, nil, longPeer},
 		&pb.LeaseProgress{Share: someID.Bytes(), Items: []*pb.LeaseProgress_Item{{Piece: 3, Token: 1<<40 | 17, Bytes: share.BlockSize}}, Source: somePeer}),
 	of("lease-returned-source", Append[LeaseReturned], Parse[LeaseReturned], drawLeaseReturned,
-		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, "overdue"}}, somePeer}, LeaseReturned{someID, nil, longPeer},
+		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, overdue}}, somePeer}, LeaseReturned{someID, nil, longPeer},
 		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "overdue"}}, Source: somePeer}),
+	of("lease-returned-code", Append[LeaseReturned], Parse[LeaseReturned], drawLeaseReturned,
+		LeaseReturned{someID, []Returned{{3, 1<<40 | 17, newReason}, {4, 1<<40 | 18, Why(CodeNotFound)}}, somePeer}, LeaseReturned{someID, nil, longPeer},
+		&pb.LeaseReturned{Share: someID.Bytes(), Items: []*pb.LeaseReturned_Item{{Piece: 3, Token: 1<<40 | 17, Reason: "not yet known", Code: 200},
+			{Piece: 4, Token: 1<<40 | 18, Reason: "does not have the piece", Code: uint32(CodeNotFound)}}, Source: somePeer}),
 	of("leases-available-source", Append[LeasesAvailable], Parse[LeasesAvailable], drawLeasesAvailable,
 		LeasesAvailable{someID, somePeer}, LeasesAvailable{someID, longPeer}, &pb.LeasesAvailable{Share: someID.Bytes(), Source: somePeer}),
 	of("lease-revoked-source", Append[LeaseRevoked], Parse[LeaseRevoked], drawLeaseRevoked,
@@ -373,16 +378,16 @@ func drawPieceFrame(t *rapid.T) PieceFrame {
 }
 
 // drawReason draws a reason as it is read: a code that is known, or prose.
-func drawReason(t *rapid.T) Reason {
+func drawReason(t *rapid.T, most int) Reason {
 	r := Reason{Code: Code(rapid.Uint8().Draw(t, "code"))}
 	if r.Code.String() == "" {
-		r.Prose = text(MaxReason).Draw(t, "prose")
+		r.Prose = text(most).Draw(t, "prose")
 	}
 	return r
 }
 
 func drawReply(t *rapid.T) Reply {
-	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), drawReason(t), false} // Elsewhere is of pieces only
+	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), drawReason(t, MaxReason), false} // Elsewhere is of pieces only
 }
 
 func drawHeader(t *rapid.T) Header {
@@ -429,7 +434,7 @@ func drawSubscribe(t *rapid.T) Subscribe {
 }
 
 func drawSubscribeResult(t *rapid.T) SubscribeResult {
-	return SubscribeResult{drawID(t), drawBool(t), drawReason(t), drawMS(t),
+	return SubscribeResult{drawID(t), drawBool(t), drawReason(t, MaxReason), drawMS(t),
 		drawList(t, "children", MaxChildren, func(t *rapid.T) peers.Addr {
 			return peers.Addr{ID: peers.ID("p" + text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
 		})}
@@ -452,7 +457,7 @@ func drawHaveMap(t *rapid.T) HaveMap {
 func drawHave(t *rapid.T) Have { return Have{drawID(t), drawList(t, "pieces", MaxHave, drawPiece)} }
 
 func drawShareGone(t *rapid.T) ShareGone {
-	return ShareGone{drawID(t), drawReason(t)}
+	return ShareGone{drawID(t), drawReason(t, MaxReason)}
 }
 
 func drawLeaseRequest(t *rapid.T) LeaseRequest {
@@ -463,7 +468,7 @@ func drawLeaseRequest(t *rapid.T) LeaseRequest {
 func drawLeaseResponse(t *rapid.T) LeaseResponse {
 	return LeaseResponse{drawID(t), drawList(t, "leases", MaxLeases, func(t *rapid.T) Lease {
 		return Lease{drawPiece(t), drawToken(t), drawMS(t), drawBool(t), drawBool(t)}
-	}), drawReason(t), drawMS(t), drawBool(t), drawSource(t)}
+	}), drawReason(t, MaxReason), drawMS(t), drawBool(t), drawSource(t)}
 }
 
 func drawLeaseProgress(t *rapid.T) LeaseProgress {
@@ -474,7 +479,7 @@ func drawLeaseProgress(t *rapid.T) LeaseProgress {
 
 func drawLeaseReturned(t *rapid.T) LeaseReturned {
 	return LeaseReturned{drawID(t), drawList(t, "items", MaxLeases, func(t *rapid.T) Returned {
-		return Returned{drawPiece(t), drawToken(t), text(MaxWord).Draw(t, "reason")}
+		return Returned{drawPiece(t), drawToken(t), drawReason(t, MaxWord)}
 	}), drawSource(t)}
 }
 

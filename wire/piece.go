@@ -156,5 +156,5 @@ func ParseHeader(b []byte) (Header, error) {
 func (c *coder) reply(num protowire.Number, s *Status, retry *time.Duration, reason *Reason) {
 	varint(c, num, s, uint64(Refused))
 	c.ms(num+1, retry)
-	c.prosed(num+2, reason)
+	c.prosed(num+2, reason, MaxReason)
 }

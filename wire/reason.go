@@ -46,6 +46,17 @@ const (
 	CodeSpared                      // others have what is missing, and the source has much to do
 )
 
+// Reasons of a member of a fleet that gives a lease back.
+const (
+	CodeGaveBack  Code = 64 + iota // nobody is to blame
+	CodeBadData                    // the source sent what is not the share's
+	CodeMissed                     // the source was too slow
+	CodeNotFound                   // the source does not have the piece after all
+	CodeLost                       // the source is gone
+	CodeDisk                       // the member's disk
+	CodeElsewhere                  // the source sent the member elsewhere for it
+)
+
 // sentences are the codes for people: what is said of whoever gave the reason.
 var sentences = [...]string{
 	CodeOpening:     "is opening the share",
@@ -76,6 +87,14 @@ var sentences = [...]string{
 	CodeNothing:    "the source has none of the pieces that the fleet misses",
 	CodeAllLeased:  "every piece that the source has and the fleet misses is leased",
 	CodeSpared:     "the source is busy with many peers, and others have what the fleet misses of it",
+
+	CodeGaveBack:  "gave it back",
+	CodeBadData:   "sent wrong data",
+	CodeMissed:    "missed its deadline",
+	CodeNotFound:  "does not have the piece",
+	CodeLost:      "connection lost",
+	CodeDisk:      "could not be written",
+	CodeElsewhere: "gave it to others",
 }
 
 // String is the reason as a sentence for people; empty if the code is not known here.
@@ -90,7 +109,7 @@ func (c Code) String() string {
 type Reason struct {
 	Code Code
 	// Prose is what a peer said that gave no code, or one that is not known here, in at
-	// most MaxReason bytes. It is shown, and nothing else is done with it.
+	// most MaxReason bytes; MaxWord where the reason is of one lease of many. It is shown, and nothing else is done with it.
 	Prose string
 }
 
@@ -108,9 +127,9 @@ func (r Reason) String() string {
 
 // prosed is the prose of a reason. Peers that know no codes are sent the sentence; where the
 // code is known it alone is read.
-func (c *coder) prosed(num protowire.Number, r *Reason) {
+func (c *coder) prosed(num protowire.Number, r *Reason, most int) {
 	text := cmp.Or(r.Code.String(), r.Prose)
-	c.prose(num, &text, MaxReason)
+	c.prose(num, &text, most)
 	r.read(text, c)
 }
 

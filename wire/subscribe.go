@@ -44,7 +44,7 @@ type SubscribeResult struct {
 func (m *SubscribeResult) fields(c *coder) {
 	c.share(1, &m.Share)
 	c.bool(2, &m.Accepted)
-	c.prosed(3, &m.Reason)
+	c.prosed(3, &m.Reason, MaxReason)
 	c.ms(4, &m.Retry)
 	m.Children = firstOf(m.Children, MaxChildren)
 	c.peers(5, &m.Children, MaxChildren)
@@ -99,7 +99,7 @@ type ShareGone struct {
 
 func (m *ShareGone) fields(c *coder) {
 	c.share(1, &m.Share)
-	c.prosed(2, &m.Reason)
+	c.prosed(2, &m.Reason, MaxReason)
 	c.coded(3, &m.Reason)
 }
 

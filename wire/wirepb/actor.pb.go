@@ -2398,7 +2398,8 @@ type LeaseReturned_Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
 	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // one word
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // for coordinators that know no codes
+	Code          uint32                 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`    // why
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2452,6 +2453,13 @@ func (x *LeaseReturned_Item) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *LeaseReturned_Item) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
 }
 
 type LeaseRevoked_Item struct {
@@ -2676,15 +2684,16 @@ const file_actor_proto_rawDesc = "" +
 	"\x04Item\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\rR\x05bytes\"\xc1\x01\n" +
+	"\x05bytes\x18\x03 \x01(\rR\x05bytes\"\xd5\x01\n" +
 	"\rLeaseReturned\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x126\n" +
 	"\x05items\x18\x02 \x03(\v2 .fetcher.wire.LeaseReturned.ItemR\x05items\x12\x16\n" +
-	"\x06source\x18\x03 \x01(\tR\x06source\x1aJ\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x1a^\n" +
 	"\x04Item\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"?\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\rR\x04code\"?\n" +
 	"\x0fLeasesAvailable\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\"\xa7\x01\n" +
