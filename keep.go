@@ -17,6 +17,8 @@ type DepotConfig struct {
 	Ledger  Ledger          // what was promised, such as a leasedb.DB
 	Disk    *depotdisk.Root // where the shares lie
 	Reading func() DepotReading
+	// Issuer takes the passes that accounts pay with, and signs them; default: it takes none.
+	Issuer actors.Issuer
 	// Reserve is how many bytes of the disk are to stay free.
 	Reserve int64
 	// Open are the terms of the account that a peer gets that has none; default: it gets none.
@@ -75,5 +77,5 @@ func depotDeps(n *Node) *actors.DepotConfig {
 			c.Changed(id, s, why)
 		}
 	}
-	return &actors.DepotConfig{Ledger: c.Ledger, Keep: n.keep, Reading: c.Reading, Reserve: c.Reserve, Open: c.Open, Fetches: c.Fetches, Changed: changed}
+	return &actors.DepotConfig{Ledger: c.Ledger, Keep: n.keep, Issuer: c.Issuer, Reading: c.Reading, Reserve: c.Reserve, Open: c.Open, Fetches: c.Fetches, Changed: changed}
 }

@@ -22,6 +22,8 @@ import (
 type DepotConfig struct {
 	Ledger Ledger
 	Keep   Keep
+	// Issuer takes the passes that accounts pay with, and signs them; nil: it takes none.
+	Issuer Issuer
 	// Reading is what the system says of the time.
 	Reading func() depot.Reading
 	// Reserve is how many bytes of the disk are to stay free.
@@ -142,6 +144,10 @@ func (d *depotActor) Receive(ctx actor.Context) {
 		d.holdings(ctx, m)
 	case wire.Usage:
 		d.usage(ctx, m)
+	case wire.Pay:
+		d.pay(ctx, m)
+	case wire.PassKeys, wire.Redeem, wire.Exchange:
+		d.issues(ctx)
 	case depotAsked:
 		d.asked(ctx, m)
 	case toArrive, TransferStarted, arrivalEvent, arrived, leasesEnded, unwanted, collected:

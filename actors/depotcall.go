@@ -27,7 +27,7 @@ var (
 const depotTime = 30 * time.Second
 
 // AskDepot, API -> Node -> depotCall: a question to a depot, one of the messages of
-// wire/depot.go. Answered with DepotAnswer.
+// wire/depot.go and wire/passes.go. Answered with DepotAnswer.
 type AskDepot struct {
 	Depot    peers.Addr
 	Question any
@@ -39,7 +39,7 @@ type AskDepot struct {
 // DepotAnswer, depotCall -> API.
 type DepotAnswer struct {
 	Depot  peers.ID
-	Answer any // of wire/depot.go
+	Answer any // of wire/depot.go and wire/passes.go
 	Err    error
 	call   *actor.PID
 }
@@ -86,7 +86,7 @@ func (c *depotCall) Receive(ctx actor.Context) {
 		c.ask(ctx)
 	case linkDown:
 		c.down(ctx, m.err)
-	case wire.Held, wire.HoldingsPage, wire.UsageReport:
+	case wire.Held, wire.HoldingsPage, wire.UsageReport, wire.PassKeyList, wire.Signed, wire.Paid:
 		c.answered(ctx, m)
 	case wire.HoldingChanged:
 		c.changed(ctx, m)

@@ -24,6 +24,8 @@ import (
 type HoldsConfig struct {
 	Book    HoldBook
 	Renewal renewal.Config
+	// Purse pays depots that take passes; nil: none is paid.
+	Purse Purse
 	// Visited is told of the end of each visit of a depot, and why not all went well. It
 	// must not block, and may be nil.
 	Visited func(depot peers.ID, why string)
@@ -83,6 +85,9 @@ type depotVisit struct {
 	at     time.Time // the depot's clock, at since
 	since  time.Time
 	tasks  []renewal.Task
+	begun  bool  // it was asked what it keeps
+	paid   int64 // units, for the first of tasks
+	pays   int   // how often that was paid for
 }
 
 // earlyHold is what was said before the book was read.
@@ -109,6 +114,10 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.told(ctx)
 	case DepotAnswer:
 		r.answered(ctx, m)
+	case payReady:
+		r.pay(ctx, m)
+	case payDone:
+		r.paid(ctx, m)
 	case holdsSaved:
 		r.saved(m)
 	case *actor.DeadLetterResponse:
@@ -226,7 +235,7 @@ func (r *renewals) visit(ctx actor.Context, id peers.ID) {
 	v := &depotVisit{to: peers.Addr{ID: id, Addrs: r.core.Account(id).Addrs}, serial: r.serial}
 	r.visits[id] = v
 	v.link = r.net.Open(v.to, share.ID{}, nil, &sink{r.s, ctx.Self(), linkNumber(v.serial)}) // one connection for all questions
-	r.ask(ctx, v, wire.Holdings{})
+	r.reserve(ctx, v, 0)
 }
 
 func (r *renewals) ask(ctx actor.Context, v *depotVisit, question any) {
@@ -244,6 +253,8 @@ func (r *renewals) answered(ctx actor.Context, m DepotAnswer) {
 		r.page(ctx, v, a)
 	case wire.Held:
 		r.held(ctx, v, a)
+	case wire.Paid:
+		r.settle(ctx, v, a)
 	default:
 		if m.Err == nil {
 			m.Err = errOtherAnswer
@@ -335,12 +346,17 @@ func (r *renewals) held(ctx actor.Context, v *depotVisit, m wire.Held) {
 	case t.Verb == renewal.Release && (reason == 0 || reason == depot.NoLease):
 		r.core.Released(k, now)
 		v.tasks = v.tasks[1:]
+	case reason == depot.Unpaid:
+		r.owes(ctx, v, m.Room)
+		return
 	case reason != 0:
 		r.refused(v, &depot.Refusal{Reason: reason, Room: m.Room, Retry: m.Retry})
 	default:
 		delete(r.errs, k)
-		r.core.Renewed(k.Depot, heardOf(m.At, wire.Holding{Share: m.Share, State: m.State, Bytes: m.Bytes, Expires: m.Expires}), now)
-		v.tasks = v.tasks[1:]
+		heard := heardOf(m.At, wire.Holding{Share: m.Share, State: m.State, Bytes: m.Bytes, Expires: m.Expires})
+		heard.Added, heard.Units = time.Duration(min(m.Added, int64(maxLeft/time.Second)))*time.Second, v.paid
+		r.core.Renewed(k.Depot, heard, now)
+		v.tasks, v.paid, v.pays = v.tasks[1:], 0, 0
 	}
 	r.work(ctx, v)
 }
@@ -352,7 +368,7 @@ func (r *renewals) refused(v *depotVisit, err error) {
 		return
 	}
 	k := renewal.Key{Depot: v.to.ID, Share: v.tasks[0].Share}
-	v.tasks = v.tasks[1:]
+	v.tasks, v.pays = v.tasks[1:], 0
 	r.errs[k] = err
 	r.core.Refused(k, err.Error(), r.s.Wall())
 }

@@ -48,10 +48,18 @@ const (
 	BadTime                // the lease would end before it begins
 	BadRequest             // the request ID is missing, too long, or was used for something else
 	Away                   // the depot's disk is not there, or it has just begun; Retry says when to ask again
+	Unpaid                 // Room is how many passes are missing
+	BadPasses              // a pass is not of this issuer, or not for this depot, or its key is not in use
+	SpentPasses            // a pass was spent before, for something else
+	NoVoucher              // there is no such voucher
+	UsedVoucher            // the voucher was redeemed before, by another request
+	WrongSum               // the passes are not worth what they are to pay for
+	NoIssuer               // passes are not issued, or not taken, here
 )
 
 var reasonNames = [...]string{"?", "unknown account", "over quota", "no space", "leaving", "wrong bytes", "no lease",
-	"name moved", "too many requests", "bad time", "bad request", "away"}
+	"name moved", "too many requests", "bad time", "bad request", "away", "unpaid", "bad passes", "spent passes",
+	"no such voucher", "used voucher", "wrong sum", "no passes here"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

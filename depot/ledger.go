@@ -19,6 +19,7 @@ const StarterAccount Account = 1
 type Terms struct {
 	Quota    int64         // bytes, at most MaxBytes
 	MaxLease time.Duration // the longest lease, in whole seconds, up to 10 years
+	Paid     bool          // leases cost passes: see renewal.Cost
 }
 
 // Check says what is out of range.
@@ -55,6 +56,7 @@ type AccountInfo struct {
 	Created time.Time
 	Terms
 	Usage
+	Credit int64 // paid and not used up, in MiB-seconds
 }
 
 // Usage is what the live leases of an account count.
@@ -80,6 +82,13 @@ type Granted struct {
 	Bytes   int64
 	Expires time.Time     // zero after Release
 	Added   time.Duration // how much longer the share is leased than it was
+}
+
+// A Payment is what an account pays with passes, once for each request.
+type Payment struct {
+	Account Account
+	Request [16]byte
+	Units   int64
 }
 
 // A Replace asks that a name stand for Ask.Share once that is stable.

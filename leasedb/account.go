@@ -15,14 +15,14 @@ import (
 
 // account is a row of accounts.
 type account struct {
-	id, quota, used, asked int64
-	maxLease               time.Duration
+	id, quota, used, asked, paid, credit int64
+	maxLease                             time.Duration
 }
 
 func (t *tx) account(id depot.Account) (account, error) {
 	a := account{id: int64(id)}
 	var longest int64
-	found, err := t.ints(`SELECT quota, used, asked, max_lease FROM accounts WHERE id = ?1`, []any{a.id}, &a.quota, &a.used, &a.asked, &longest)
+	found, err := t.ints(`SELECT quota, used, asked, paid, credit, max_lease FROM accounts WHERE id = ?1`, []any{a.id}, &a.quota, &a.used, &a.asked, &a.paid, &a.credit, &longest)
 	if err == nil && !found {
 		err = &depot.Refusal{Reason: depot.UnknownAccount}
 	}
@@ -40,8 +40,8 @@ func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot
 		return 0, errors.New("the name of an account must be of 1 to 256 bytes")
 	}
 	err = d.write(ctx, now, func(t *tx) error {
-		if err := t.exec(`INSERT OR IGNORE INTO accounts(name, quota, max_lease, created) VALUES (?1, ?2, ?3, ?4)`,
-			name, s.Quota, int64(s.MaxLease/time.Second), t.now); err != nil {
+		if err := t.exec(`INSERT OR IGNORE INTO accounts(name, quota, max_lease, created, paid) VALUES (?1, ?2, ?3, ?4, ?5)`,
+			name, s.Quota, int64(s.MaxLease/time.Second), t.now, s.Paid); err != nil {
 			return err
 		}
 		if t.c.Changes() == 0 {
@@ -58,8 +58,8 @@ func (d *DB) SetAccount(ctx context.Context, id depot.Account, s depot.Terms) er
 	if err := s.Check(); err != nil {
 		return err
 	}
-	return d.change(ctx, depot.ErrNoAccount, `UPDATE accounts SET quota = ?2, max_lease = ?3, stranger = 0 WHERE id = ?1 AND id <> 1`,
-		int64(id), s.Quota, int64(s.MaxLease/time.Second))
+	return d.change(ctx, depot.ErrNoAccount, `UPDATE accounts SET quota = ?2, max_lease = ?3, paid = ?4, stranger = 0 WHERE id = ?1 AND id <> 1`,
+		int64(id), s.Quota, int64(s.MaxLease/time.Second), s.Paid)
 }
 
 // RemoveAccount removes an account that holds no live lease, and its keys.
@@ -81,7 +81,7 @@ func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account)
 // removeAccounts removes accounts that hold nothing.
 func removeAccounts(t *tx, ids ...int64) error {
 	for _, id := range ids {
-		for _, query := range []string{`DELETE FROM keys WHERE account = ?1`, `DELETE FROM requests WHERE account = ?1`, `DELETE FROM accounts WHERE id = ?1`} {
+		for _, query := range []string{`DELETE FROM keys WHERE account = ?1`, `DELETE FROM requests WHERE account = ?1`, `DELETE FROM payments WHERE account = ?1`, `DELETE FROM accounts WHERE id = ?1`} {
 			if err := t.exec(query, id); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Te
 		} else {
 			id = depot.Account(t.c.LastInsertRowID())
 		}
-		if err := t.exec(`UPDATE accounts SET quota = ?2, max_lease = ?3, stranger = 1 WHERE id = ?1`, int64(id), s.Quota, int64(s.MaxLease/time.Second)); err != nil {
+		if err := t.exec(`UPDATE accounts SET quota = ?2, max_lease = ?3, paid = ?4, stranger = 1 WHERE id = ?1`, int64(id), s.Quota, int64(s.MaxLease/time.Second), s.Paid); err != nil {
 			return err
 		}
 		return t.exec(`INSERT INTO keys(peer, account) VALUES (?1, ?2)`, string(peer), int64(id))
@@ -132,7 +132,7 @@ func (t *tx) makeRoom(most int64) error {
 	if _, err := t.ints(`SELECT count(*) FROM accounts WHERE stranger = 1`, nil, &n); err != nil || n < most {
 		return err
 	}
-	idle, err := t.column(`SELECT id FROM accounts a WHERE stranger = 1 AND NOT EXISTS (SELECT 1 FROM leases WHERE account = a.id)
+	idle, err := t.column(`SELECT id FROM accounts a WHERE stranger = 1 AND credit = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE account = a.id)
 	  AND NOT EXISTS (SELECT 1 FROM names WHERE account = a.id) AND NOT EXISTS (SELECT 1 FROM requests WHERE account = a.id AND until > ?1) LIMIT 100`, t.now)
 	if err != nil {
 		return err
@@ -224,12 +224,12 @@ func (d *DB) Usage(ctx context.Context, now time.Time, id depot.Account) (u depo
 	return u, err
 }
 
-const infoColumns = `SELECT id, name, created, quota, max_lease, ` + used + `, ` + complete + ` FROM accounts `
+const infoColumns = `SELECT id, name, created, quota, max_lease, paid, credit, ` + used + `, ` + complete + ` FROM accounts `
 
 func readInfo(s *sqlite.Stmt) depot.AccountInfo {
 	return depot.AccountInfo{ID: depot.Account(s.ColumnInt64(0)), Name: s.ColumnText(1), Created: time.Unix(s.ColumnInt64(2), 0),
-		Terms: depot.Terms{Quota: s.ColumnInt64(3), MaxLease: time.Duration(s.ColumnInt64(4)) * time.Second},
-		Usage: depot.Usage{Used: s.ColumnInt64(5), Complete: s.ColumnBool(6)}}
+		Terms:  depot.Terms{Quota: s.ColumnInt64(3), MaxLease: time.Duration(s.ColumnInt64(4)) * time.Second, Paid: s.ColumnBool(5)},
+		Credit: s.ColumnInt64(6), Usage: depot.Usage{Used: s.ColumnInt64(7), Complete: s.ColumnBool(8)}}
 }
 
 // Info is an account at now, or ErrNoAccount.

@@ -153,10 +153,14 @@ func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 	} else {
 		err = t.extend(r.id, int64(a.Account), until.Unix(), own)
 	}
+	added := until.Sub(latest(had, t.time()))
+	if err == nil {
+		err = t.charge(acc, a.Bytes, added)
+	}
 	if err != nil {
 		return depot.Granted{}, err
 	}
-	return depot.Granted{State: r.state, Bytes: a.Bytes, Expires: until, Added: until.Sub(latest(had, t.time()))}, nil
+	return depot.Granted{State: r.state, Bytes: a.Bytes, Expires: until, Added: added}, nil
 }
 
 func latest(a, b time.Time) time.Time {

@@ -7,7 +7,8 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // not by a name. The index due has all that Usage and Sweep ask of leases; the table is
 // in the order of accounts, so that a sweep of one touches few pages. meta.depot names the depot
 // whose shares these are, and meta.self this database; see SetIdentity. accounts.stranger
-// is that of a peer that was admitted without its owner's word.
+// is that of a peer that was admitted without its owner's word. accounts.credit is in
+// MiB-seconds; payments.units is 0 from before the passes are spent until they are entered.
 var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	`CREATE TABLE accounts(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL,
 	   max_lease INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 0, stranger INTEGER NOT NULL DEFAULT 0);
@@ -36,4 +37,8 @@ var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	 CREATE TABLE meta(one INTEGER PRIMARY KEY CHECK(one = 1), complete_since INTEGER, gc INTEGER NOT NULL DEFAULT 0,
 	   frozen INTEGER NOT NULL DEFAULT 0, clock BLOB, place BLOB, depot TEXT NOT NULL DEFAULT '', self TEXT NOT NULL DEFAULT '');
 	 INSERT INTO meta(one) VALUES (1)`,
+	`ALTER TABLE accounts ADD COLUMN paid INTEGER NOT NULL DEFAULT 0;
+	 ALTER TABLE accounts ADD COLUMN credit INTEGER NOT NULL DEFAULT 0;
+	 CREATE TABLE payments(account INTEGER NOT NULL REFERENCES accounts, request BLOB NOT NULL, units INTEGER NOT NULL, at INTEGER NOT NULL,
+	   PRIMARY KEY(account, request)) WITHOUT ROWID`,
 }}

@@ -126,6 +126,14 @@ func NewOrder(id RequestID, seed Seed, issuer, depot string, listed Listing, uni
 	return o, nil
 }
 
+// Units is what the passes of the order are worth.
+func (o *Order) Units() (units int64) {
+	for i, n := range o.Counts {
+		units += n * int64(Sizes[i])
+	}
+	return units
+}
+
 // A Purchase is an order on its way.
 type Purchase struct {
 	Requests

@@ -52,6 +52,12 @@ type Binding struct {
 	Batch          [sha256.Size]byte // in an exchange: the hash of what is to be signed
 }
 
+// PaymentOf is what a pass is spent for that an account pays a depot with: its credit there, which its
+// leases are taken from.
+func PaymentOf(depot, account string, id RequestID) Binding {
+	return Binding{Depot: depot, Account: account, Until: time.Unix(0, 0), Request: id}
+}
+
 // Name is what a book knows a binding by: the same request ID for something else is
 // another.
 func (b Binding) Name() RequestID { return RequestID(b.digest()[:16]) }

@@ -33,6 +33,11 @@ type Change struct {
 	DropOrder RequestID // zero: none
 }
 
+// Empty says that there is nothing to be written.
+func (c *Change) Empty() bool {
+	return len(c.Put) == 0 && len(c.Drop) == 0 && c.Order == nil && c.DropOrder == RequestID{}
+}
+
 // A Wallet decides which pass pays what. It changes nothing itself: its methods say what
 // is to be written, and Apply follows once that is durable. What was written at any
 // moment makes, with Load, a wallet that goes on from there: what is reserved then
@@ -88,6 +93,22 @@ func (w *Wallet) Orders() []Order {
 	}
 	slices.SortFunc(all, func(a, b Order) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	return all
+}
+
+// All are the passes that are here, by nonce.
+func (w *Wallet) All() []Held { return w.those(func(*Held) bool { return true }) }
+
+// Paying are the requests that passes for a depot are reserved for and that are no orders, by ID:
+// payments that were not answered.
+func (w *Wallet) Paying(depot string) (ids []RequestID) {
+	for _, h := range w.held {
+		_, order := w.orders[h.Request]
+		if h.Depot == depot && h.Request != (RequestID{}) && !h.Bad && !order && !slices.Contains(ids, h.Request) {
+			ids = append(ids, h.Request)
+		}
+	}
+	slices.SortFunc(ids, func(a, b RequestID) int { return slices.Compare(a[:], b[:]) })
+	return ids
 }
 
 // Reserved are the passes that are reserved for a request, by nonce.
@@ -187,8 +208,7 @@ func (w *Wallet) Spent(id RequestID) (c Change) {
 }
 
 // Refused is what follows when a request was refused for good: what was reserved for it
-// is free again, but for what the issuer would not take. An order that it was to pay for
-// is gone.
+// is free again, but for what the issuer would not take. An order of this ID is gone.
 func (w *Wallet) Refused(id RequestID, bad func(Name) bool) (c Change) {
 	for _, h := range w.Reserved(id) {
 		h.Request, h.Bad = RequestID{}, bad(nameOf(h.Nonce))

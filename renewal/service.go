@@ -87,6 +87,10 @@ type Heard struct {
 	State State
 	Bytes int64
 	Left  time.Duration
+	// Of what was renewed or made: how much longer the depot has it than it had, and what was
+	// paid for that, in units.
+	Added time.Duration
+	Units int64
 }
 
 // Service decides for all holds of a node. It has one owner; it is not safe for
@@ -335,10 +339,9 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 		return
 	}
 	if h := d.holds[heard.Share]; h != nil {
+		h.Cost += heard.Units
 		if d.Paid {
-			var units int64
-			units, d.Credit = Cost(heard.Bytes, Added(h.Expires, now.Add(heard.Left), now), d.Credit)
-			h.Cost += units
+			_, d.Credit = Cost(heard.Bytes, heard.Added, d.Credit+Paid(heard.Units))
 		}
 		left := max(heard.Left, 0)
 		h.State, h.Bytes, h.Expires, h.Why = heard.State, heard.Bytes, now.Add(left), ""

@@ -62,10 +62,13 @@ func hold(s *Service, h Hold, now time.Time) {
 	s.Want(Want{ID: h.Want, Share: h.Share, Bytes: h.Bytes, Depots: []peers.ID{h.Depot}, At: []peers.ID{h.Depot}}, now)
 }
 
-// renewed says that a lease has left to go.
+// renewed says that a lease has left to go, for which what was missing has been paid.
 func renewed(s *Service, k Key, left time.Duration, now time.Time) {
-	h := s.depots[k.Depot].holds[k.Share]
-	s.Renewed(k.Depot, Heard{Share: k.Share, State: Stable, Bytes: h.Bytes, Left: left}, now)
+	d := s.depots[k.Depot]
+	h := d.holds[k.Share]
+	added := Added(h.Expires, now.Add(left), now)
+	units, _ := Cost(h.Bytes, added, d.Credit)
+	s.Renewed(k.Depot, Heard{Share: k.Share, State: Stable, Bytes: h.Bytes, Left: left, Added: added, Units: units}, now)
 }
 
 // step goes on to when something happens next, at most an hour.

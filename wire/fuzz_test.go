@@ -87,3 +87,10 @@ func FuzzParseHoldingsPage(f *testing.F)    { fuzz(f, "holdings-page") }
 func FuzzParseUsage(f *testing.F)           { fuzz(f, "usage") }
 func FuzzParseUsageReport(f *testing.F)     { fuzz(f, "usage-report") }
 func FuzzParseHoldingChanged(f *testing.F)  { fuzz(f, "holding-changed") }
+func FuzzParsePassKeys(f *testing.F)        { fuzz(f, "pass-keys") }
+func FuzzParsePassKeyList(f *testing.F)     { fuzz(f, "pass-key-list") }
+func FuzzParseRedeem(f *testing.F)          { fuzz(f, "redeem") }
+func FuzzParseExchange(f *testing.F)        { fuzz(f, "exchange") }
+func FuzzParseSigned(f *testing.F)          { fuzz(f, "signed") }
+func FuzzParsePay(f *testing.F)             { fuzz(f, "pay") }
+func FuzzParsePaid(f *testing.F)            { fuzz(f, "paid") }

@@ -314,7 +314,33 @@ var codecs = []codec{
 	of("holding-changed", Append[HoldingChanged], Parse[HoldingChanged], drawHoldingChanged,
 		HoldingChanged{1_900_000_000, Holding{someID, 3, 53_248, 2_000_000_000, 0, 0}}, HoldingChanged{maxSeconds, Holding{someID, 255, MaxHeldBytes, maxSeconds, 0, 0}},
 		&pb.HoldingChanged{Share: someID.Bytes(), At: 1_900_000_000, State: 3, Bytes: 53_248, Expires: 2_000_000_000}),
+
+	of("pass-keys", Append[PassKeys], Parse[PassKeys], func(*rapid.T) PassKeys { return PassKeys{} }, PassKeys{}, PassKeys{}, &pb.PassKeys{}),
+	of("pass-key-list", Append[PassKeyList], Parse[PassKeyList], drawPassKeyList,
+		PassKeyList{Keys: repeat(36, byte(7))}, PassKeyList{255, repeat(MaxListing, byte(0xff))},
+		&pb.PassKeyList{Keys: repeat(36, byte(7))}),
+	of("redeem", Append[Redeem], Parse[Redeem], drawRedeem,
+		Redeem{someVoucher, [PassSizes][]byte{nil, repeat(35, byte(1)), repeat(67, byte(2))}}, Redeem{someVoucher, manySigned},
+		&pb.Redeem{Voucher: someVoucher[:], Medium: repeat(35, byte(1)), Small: repeat(67, byte(2))}),
+	of("exchange", Append[Exchange], Parse[Exchange], drawExchange,
+		Exchange{somePayment, repeat(SpendSize, byte(3)), [PassSizes][]byte{2: repeat(67, byte(2))}}, Exchange{somePayment, repeat(MaxPays*SpendSize, byte(3)), manySigned},
+		&pb.Exchange{Id: somePayment[:], Passes: repeat(SpendSize, byte(3)), Small: repeat(67, byte(2))}),
+	of("signed", Append[Signed], Parse[Signed], drawSigned,
+		Signed{Refused: 14, Signed: [PassSizes][]byte{repeat(98, byte(4))}, Bad: repeat(2*PassNames, byte(5))}, Signed{255, manySigned, repeat(MaxPays*PassNames, byte(0xff))},
+		&pb.Signed{Refused: 14, Large: repeat(98, byte(4)), Bad: repeat(2*PassNames, byte(5))}),
+	of("pay", Append[Pay], Parse[Pay], drawPay,
+		Pay{somePayment, repeat(2*SpendSize, byte(3))}, Pay{somePayment, repeat(MaxPays*SpendSize, byte(3))},
+		&pb.Pay{Id: somePayment[:], Passes: repeat(2*SpendSize, byte(3))}),
+	of("paid", Append[Paid], Parse[Paid], drawPaid,
+		Paid{ID: somePayment, Refused: 14, Units: 12, Bad: repeat(PassNames, byte(5))}, Paid{somePayment, 255, maxUnits, repeat(MaxPays*PassNames, byte(0xff))},
+		&pb.Paid{Id: somePayment[:], Refused: 14, Units: 12, Bad: repeat(PassNames, byte(5))}),
 }
+
+var (
+	someVoucher = [VoucherSize]byte(repeat(VoucherSize, byte('v')))
+	somePayment = [PaymentID]byte(repeat(PaymentID, byte(9)))
+	manySigned  = [PassSizes][]byte{repeat(MaxSigning, byte(1)), repeat(MaxSigning, byte(2)), repeat(MaxSigning, byte(3))}
+)
 
 func codecOf(name string) codec {
 	for _, c := range codecs {
@@ -572,4 +598,44 @@ func drawHoldingChanged(t *rapid.T) HoldingChanged {
 	h := drawHolding(t)
 	h.Here, h.Delay = 0, 0
 	return HoldingChanged{drawNumber(t, maxSeconds), h}
+}
+
+func drawBytes(t *rapid.T, name string, size, most int) []byte {
+	if n := rapid.IntRange(0, min(most, 9)).Draw(t, name); n > 0 {
+		return rapid.SliceOfN(rapid.Byte(), n*size, n*size).Draw(t, name)
+	}
+	return nil
+}
+
+func drawSigning(t *rapid.T) (s [PassSizes][]byte) {
+	for i := range s {
+		s[i] = drawBytes(t, "signing", 1, MaxSigning)
+	}
+	return s
+}
+
+func drawPayment(t *rapid.T) [PaymentID]byte {
+	return [PaymentID]byte(rapid.SliceOfN(rapid.Byte(), PaymentID, PaymentID).Draw(t, "id"))
+}
+
+func drawPassKeyList(t *rapid.T) PassKeyList {
+	return PassKeyList{rapid.Uint8().Draw(t, "refused"), drawBytes(t, "keys", 1, MaxListing)}
+}
+
+func drawRedeem(t *rapid.T) Redeem {
+	return Redeem{[VoucherSize]byte(rapid.SliceOfN(rapid.Byte(), VoucherSize, VoucherSize).Draw(t, "voucher")), drawSigning(t)}
+}
+
+func drawExchange(t *rapid.T) Exchange {
+	return Exchange{drawPayment(t), drawBytes(t, "passes", SpendSize, MaxPays), drawSigning(t)}
+}
+
+func drawSigned(t *rapid.T) Signed {
+	return Signed{rapid.Uint8().Draw(t, "refused"), drawSigning(t), drawBytes(t, "bad", PassNames, MaxPays)}
+}
+
+func drawPay(t *rapid.T) Pay { return Pay{drawPayment(t), drawBytes(t, "passes", SpendSize, MaxPays)} }
+
+func drawPaid(t *rapid.T) Paid {
+	return Paid{drawPayment(t), rapid.Uint8().Draw(t, "refused"), drawNumber(t, maxUnits), drawBytes(t, "bad", PassNames, MaxPays)}
 }

@@ -40,6 +40,13 @@ const (
 	TypeUsage
 	TypeUsageReport
 	TypeHoldingChanged
+	TypePassKeys
+	TypePassKeyList
+	TypeRedeem
+	TypeExchange
+	TypeSigned
+	TypePay
+	TypePaid
 )
 
 var payloads = [...]payload{
@@ -71,6 +78,13 @@ var payloads = [...]payload{
 	TypeUsage:           payloadOf[Usage](),
 	TypeUsageReport:     payloadOf[UsageReport](),
 	TypeHoldingChanged:  payloadOf[HoldingChanged](),
+	TypePassKeys:        payloadOf[PassKeys](),
+	TypePassKeyList:     payloadOf[PassKeyList](),
+	TypeRedeem:          payloadOf[Redeem](),
+	TypeExchange:        payloadOf[Exchange](),
+	TypeSigned:          payloadOf[Signed](),
+	TypePay:             payloadOf[Pay](),
+	TypePaid:            payloadOf[Paid](),
 }
 
 // A payload is how one type of message is written and read.

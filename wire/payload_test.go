@@ -18,10 +18,10 @@ func TestEveryPayloadHasItsType(t *testing.T) {
 			t.Errorf("%#v came as %#v, %v", c.sample, got, err)
 		}
 	}
-	if len(seen) != int(TypeHoldingChanged) {
-		t.Errorf("%d of %d types are tried", len(seen), TypeHoldingChanged)
+	if len(seen) != int(TypePaid) {
+		t.Errorf("%d of %d types are tried", len(seen), TypePaid)
 	}
-	for _, typ := range []uint32{0, TypeHoldingChanged + 1, 1<<32 - 1} {
+	for _, typ := range []uint32{0, TypePaid + 1, 1<<32 - 1} {
 		if _, err := (Codec{}).Decode(typ, nil); !errors.Is(err, ErrUnknownType) {
 			t.Errorf("type %d: %v", typ, err)
 		}

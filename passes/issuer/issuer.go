@@ -178,16 +178,16 @@ func (i *Issuer) Exchange(spends []passes.Spend, b passes.Binding, r passes.Requ
 	return signed, nil, err
 }
 
-// Spend takes passes that pay units for what they are bound to, all or none. With
-// passes.ErrSpent come the names of those that were spent for something else.
-func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, units int64, now time.Time) (bad []passes.Name, err error) {
+// Spend takes passes that pay units for what they are bound to, all or none. again says that they were
+// taken for that before. With passes.ErrSpent come the names of those that were spent for something else.
+func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, units int64, now time.Time) (again bool, bad []passes.Name, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	entries, bad, err := i.check(spends, b, units, now)
 	if err != nil {
-		return bad, err
+		return false, bad, err
 	}
-	return nil, i.enter(entries)
+	return len(entries) == 0, nil, i.enter(entries)
 }
 
 // check says what is to be entered when the spends are taken.

@@ -63,7 +63,7 @@ func TestPassesAreTakenOnceAndForever(t *testing.T) {
 	first := passes.Binding{Depot: "depot", Account: "a", Share: "s", Request: passes.RequestID{1}}
 	all, units := spends(held, first)
 	for range 2 { // the answer may get lost
-		if bad, err := i.Spend(all, first, units, now); err != nil {
+		if _, bad, err := i.Spend(all, first, units, now); err != nil {
 			t.Fatal(bad, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestPassesAreTakenOnceAndForever(t *testing.T) {
 	second.Request[0]++
 	again, _ := spends(held, second)
 	for range 2 {
-		if bad, err := i.Spend(again, second, units, now); !errors.Is(err, passes.ErrSpent) || len(bad) != len(held) {
+		if _, bad, err := i.Spend(again, second, units, now); !errors.Is(err, passes.ErrSpent) || len(bad) != len(held) {
 			t.Errorf("spent twice: %v %v", bad, err)
 		}
 		if err := i.Close(); err != nil {
@@ -81,10 +81,10 @@ func TestPassesAreTakenOnceAndForever(t *testing.T) {
 		d.Restart(7)
 		i = opened(t, d, now)
 	}
-	if bad, err := i.Spend(all, first, units, now); err != nil {
+	if _, bad, err := i.Spend(all, first, units, now); err != nil {
 		t.Errorf("the first request, after a power cut: %v %v", bad, err)
 	}
-	if _, err := i.Spend(all, second, units, now); !errors.Is(err, passes.ErrForged) {
+	if _, _, err := i.Spend(all, second, units, now); !errors.Is(err, passes.ErrForged) {
 		t.Errorf("a spend that was seen, for another request: %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestOneOfTwoWins(t *testing.T) {
 				return
 			}
 			s, units := spends(held, b)
-			_, err := i.Spend(s, b, units, now)
+			_, _, err := i.Spend(s, b, units, now)
 			wins[n] = err == nil
 		})
 	}
@@ -185,13 +185,13 @@ func TestKeysAreOfTheirTime(t *testing.T) {
 	}
 	b := passes.Binding{Depot: "depot", Request: passes.RequestID{1}}
 	s, _ := spends(held, b)
-	if _, err := i.Spend(s, b, 1, next); err != nil {
+	if _, _, err := i.Spend(s, b, 1, next); err != nil {
 		t.Errorf("half a year later: %v", err)
 	}
 	if l := must[passes.Listing](t)(i.Listing(next.Add(epoch))); len(l) != 6 || l.Key(first[0].ID()) != nil {
 		t.Errorf("a year later: %d keys", len(l))
 	}
-	if _, err := i.Spend(s, b, 1, next.Add(epoch)); !errors.Is(err, passes.ErrKey) {
+	if _, _, err := i.Spend(s, b, 1, next.Add(epoch)); !errors.Is(err, passes.ErrKey) {
 		t.Errorf("a year later: %v", err)
 	}
 }
@@ -219,7 +219,7 @@ func TestWhatWasAnsweredIsRemembered(t *testing.T) {
 			b := passes.Binding{Depot: "depot", Request: passes.RequestID{n}}
 			some := held[chance.IntN(60):][:3]
 			s, units := spends(some, b)
-			bad, err := i.Spend(s, b, units, now)
+			_, bad, err := i.Spend(s, b, units, now)
 			for _, one := range s {
 				name := passes.Name(one.Nonce[:16])
 				had, known := answered[name]
@@ -247,7 +247,7 @@ func TestWhatWasAnsweredIsRemembered(t *testing.T) {
 			if b.Request == (passes.RequestID{}) {
 				continue
 			}
-			if _, err := i.Spend([]passes.Spend{h.Spend(b)}, b, 1, now); err != nil {
+			if _, _, err := i.Spend([]passes.Spend{h.Spend(b)}, b, 1, now); err != nil {
 				t.Fatalf("seed %d: the request is answered otherwise now: %v", seed, err)
 			}
 		}
@@ -263,7 +263,7 @@ func TestADamagedBookIsNotUsed(t *testing.T) {
 	for n, h := range held {
 		b := passes.Binding{Depot: "depot", Request: passes.RequestID{byte(n + 1)}}
 		s, units := spends([]passes.Held{h}, b)
-		if _, err := i.Spend(s, b, units, now); err != nil {
+		if _, _, err := i.Spend(s, b, units, now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2334,6 +2334,439 @@ func (x *HoldingChanged) GetExpires() uint64 {
 	return 0
 }
 
+// Anybody -> issuer: which keys sign passes? Answered with PassKeyList.
+type PassKeys struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassKeys) Reset() {
+	*x = PassKeys{}
+	mi := &file_actor_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassKeys) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassKeys) ProtoMessage() {}
+
+func (x *PassKeys) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassKeys.ProtoReflect.Descriptor instead.
+func (*PassKeys) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{31}
+}
+
+type PassKeyList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refused       uint32                 `protobuf:"varint,1,opt,name=refused,proto3" json:"refused,omitempty"` // why; 0 answered
+	Keys          []byte                 `protobuf:"bytes,2,opt,name=keys,proto3" json:"keys,omitempty"`        // of each: size and epoch in two bytes each, and its 32
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassKeyList) Reset() {
+	*x = PassKeyList{}
+	mi := &file_actor_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassKeyList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassKeyList) ProtoMessage() {}
+
+func (x *PassKeyList) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassKeyList.ProtoReflect.Descriptor instead.
+func (*PassKeyList) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *PassKeyList) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *PassKeyList) GetKeys() []byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// Anybody -> issuer: sign what this voucher pays for. Answered with Signed.
+type Redeem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Voucher       []byte                 `protobuf:"bytes,1,opt,name=voucher,proto3" json:"voucher,omitempty"`
+	Large         []byte                 `protobuf:"bytes,2,opt,name=large,proto3" json:"large,omitempty"`   // a TokenRequest of type 5 for passes of 4,096 MiB; none: no such passes
+	Medium        []byte                 `protobuf:"bytes,3,opt,name=medium,proto3" json:"medium,omitempty"` // of 64 MiB
+	Small         []byte                 `protobuf:"bytes,4,opt,name=small,proto3" json:"small,omitempty"`   // of 1 MiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Redeem) Reset() {
+	*x = Redeem{}
+	mi := &file_actor_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Redeem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Redeem) ProtoMessage() {}
+
+func (x *Redeem) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Redeem.ProtoReflect.Descriptor instead.
+func (*Redeem) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Redeem) GetVoucher() []byte {
+	if x != nil {
+		return x.Voucher
+	}
+	return nil
+}
+
+func (x *Redeem) GetLarge() []byte {
+	if x != nil {
+		return x.Large
+	}
+	return nil
+}
+
+func (x *Redeem) GetMedium() []byte {
+	if x != nil {
+		return x.Medium
+	}
+	return nil
+}
+
+func (x *Redeem) GetSmall() []byte {
+	if x != nil {
+		return x.Small
+	}
+	return nil
+}
+
+// Anybody -> issuer: sign what these passes, which are worth as much, pay for. Answered
+// with Signed.
+type Exchange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Passes        []byte                 `protobuf:"bytes,2,opt,name=passes,proto3" json:"passes,omitempty"` // 128 bytes each
+	Large         []byte                 `protobuf:"bytes,3,opt,name=large,proto3" json:"large,omitempty"`
+	Medium        []byte                 `protobuf:"bytes,4,opt,name=medium,proto3" json:"medium,omitempty"`
+	Small         []byte                 `protobuf:"bytes,5,opt,name=small,proto3" json:"small,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Exchange) Reset() {
+	*x = Exchange{}
+	mi := &file_actor_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Exchange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Exchange) ProtoMessage() {}
+
+func (x *Exchange) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Exchange.ProtoReflect.Descriptor instead.
+func (*Exchange) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Exchange) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *Exchange) GetPasses() []byte {
+	if x != nil {
+		return x.Passes
+	}
+	return nil
+}
+
+func (x *Exchange) GetLarge() []byte {
+	if x != nil {
+		return x.Large
+	}
+	return nil
+}
+
+func (x *Exchange) GetMedium() []byte {
+	if x != nil {
+		return x.Medium
+	}
+	return nil
+}
+
+func (x *Exchange) GetSmall() []byte {
+	if x != nil {
+		return x.Small
+	}
+	return nil
+}
+
+type Signed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refused       uint32                 `protobuf:"varint,1,opt,name=refused,proto3" json:"refused,omitempty"`
+	Large         []byte                 `protobuf:"bytes,2,opt,name=large,proto3" json:"large,omitempty"` // a TokenResponse of type 5
+	Medium        []byte                 `protobuf:"bytes,3,opt,name=medium,proto3" json:"medium,omitempty"`
+	Small         []byte                 `protobuf:"bytes,4,opt,name=small,proto3" json:"small,omitempty"`
+	Bad           []byte                 `protobuf:"bytes,5,opt,name=bad,proto3" json:"bad,omitempty"` // the names of passes that were spent before, 16 bytes each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signed) Reset() {
+	*x = Signed{}
+	mi := &file_actor_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signed) ProtoMessage() {}
+
+func (x *Signed) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signed.ProtoReflect.Descriptor instead.
+func (*Signed) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Signed) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Signed) GetLarge() []byte {
+	if x != nil {
+		return x.Large
+	}
+	return nil
+}
+
+func (x *Signed) GetMedium() []byte {
+	if x != nil {
+		return x.Medium
+	}
+	return nil
+}
+
+func (x *Signed) GetSmall() []byte {
+	if x != nil {
+		return x.Small
+	}
+	return nil
+}
+
+func (x *Signed) GetBad() []byte {
+	if x != nil {
+		return x.Bad
+	}
+	return nil
+}
+
+// Account -> depot: enter these passes as my credit. Answered with Paid.
+type Pay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`         // done once for each
+	Passes        []byte                 `protobuf:"bytes,2,opt,name=passes,proto3" json:"passes,omitempty"` // 128 bytes each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pay) Reset() {
+	*x = Pay{}
+	mi := &file_actor_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pay) ProtoMessage() {}
+
+func (x *Pay) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pay.ProtoReflect.Descriptor instead.
+func (*Pay) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Pay) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *Pay) GetPasses() []byte {
+	if x != nil {
+		return x.Passes
+	}
+	return nil
+}
+
+type Paid struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Refused       uint32                 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	Units         uint64                 `protobuf:"varint,3,opt,name=units,proto3" json:"units,omitempty"` // that were paid
+	Bad           []byte                 `protobuf:"bytes,4,opt,name=bad,proto3" json:"bad,omitempty"`      // as in Signed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Paid) Reset() {
+	*x = Paid{}
+	mi := &file_actor_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Paid) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Paid) ProtoMessage() {}
+
+func (x *Paid) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Paid.ProtoReflect.Descriptor instead.
+func (*Paid) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Paid) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *Paid) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Paid) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *Paid) GetBad() []byte {
+	if x != nil {
+		return x.Bad
+	}
+	return nil
+}
+
 type LeaseProgress_Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
@@ -2345,7 +2778,7 @@ type LeaseProgress_Item struct {
 
 func (x *LeaseProgress_Item) Reset() {
 	*x = LeaseProgress_Item{}
-	mi := &file_actor_proto_msgTypes[31]
+	mi := &file_actor_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2790,7 @@ func (x *LeaseProgress_Item) String() string {
 func (*LeaseProgress_Item) ProtoMessage() {}
 
 func (x *LeaseProgress_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[31]
+	mi := &file_actor_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2839,7 @@ type LeaseReturned_Item struct {
 
 func (x *LeaseReturned_Item) Reset() {
 	*x = LeaseReturned_Item{}
-	mi := &file_actor_proto_msgTypes[32]
+	mi := &file_actor_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2851,7 @@ func (x *LeaseReturned_Item) String() string {
 func (*LeaseReturned_Item) ProtoMessage() {}
 
 func (x *LeaseReturned_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[32]
+	mi := &file_actor_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2905,7 @@ type LeaseRevoked_Item struct {
 
 func (x *LeaseRevoked_Item) Reset() {
 	*x = LeaseRevoked_Item{}
-	mi := &file_actor_proto_msgTypes[33]
+	mi := &file_actor_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2917,7 @@ func (x *LeaseRevoked_Item) String() string {
 func (*LeaseRevoked_Item) ProtoMessage() {}
 
 func (x *LeaseRevoked_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[33]
+	mi := &file_actor_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2961,7 @@ type HoldingsPage_Item struct {
 
 func (x *HoldingsPage_Item) Reset() {
 	*x = HoldingsPage_Item{}
-	mi := &file_actor_proto_msgTypes[34]
+	mi := &file_actor_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2973,7 @@ func (x *HoldingsPage_Item) String() string {
 func (*HoldingsPage_Item) ProtoMessage() {}
 
 func (x *HoldingsPage_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[34]
+	mi := &file_actor_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +3224,37 @@ const file_actor_proto_rawDesc = "" +
 	"\x02at\x18\x02 \x01(\x04R\x02at\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\rR\x05state\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x18\n" +
-	"\aexpires\x18\x05 \x01(\x04R\aexpires*\xe2\x06\n" +
+	"\aexpires\x18\x05 \x01(\x04R\aexpires\"\n" +
+	"\n" +
+	"\bPassKeys\";\n" +
+	"\vPassKeyList\x12\x18\n" +
+	"\arefused\x18\x01 \x01(\rR\arefused\x12\x12\n" +
+	"\x04keys\x18\x02 \x01(\fR\x04keys\"f\n" +
+	"\x06Redeem\x12\x18\n" +
+	"\avoucher\x18\x01 \x01(\fR\avoucher\x12\x14\n" +
+	"\x05large\x18\x02 \x01(\fR\x05large\x12\x16\n" +
+	"\x06medium\x18\x03 \x01(\fR\x06medium\x12\x14\n" +
+	"\x05small\x18\x04 \x01(\fR\x05small\"v\n" +
+	"\bExchange\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12\x16\n" +
+	"\x06passes\x18\x02 \x01(\fR\x06passes\x12\x14\n" +
+	"\x05large\x18\x03 \x01(\fR\x05large\x12\x16\n" +
+	"\x06medium\x18\x04 \x01(\fR\x06medium\x12\x14\n" +
+	"\x05small\x18\x05 \x01(\fR\x05small\"x\n" +
+	"\x06Signed\x12\x18\n" +
+	"\arefused\x18\x01 \x01(\rR\arefused\x12\x14\n" +
+	"\x05large\x18\x02 \x01(\fR\x05large\x12\x16\n" +
+	"\x06medium\x18\x03 \x01(\fR\x06medium\x12\x14\n" +
+	"\x05small\x18\x04 \x01(\fR\x05small\x12\x10\n" +
+	"\x03bad\x18\x05 \x01(\fR\x03bad\"-\n" +
+	"\x03Pay\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12\x16\n" +
+	"\x06passes\x18\x02 \x01(\fR\x06passes\"X\n" +
+	"\x04Paid\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\rR\arefused\x12\x14\n" +
+	"\x05units\x18\x03 \x01(\x04R\x05units\x12\x10\n" +
+	"\x03bad\x18\x04 \x01(\fR\x03bad*\xe2\x06\n" +
 	"\vMessageType\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16MESSAGE_TYPE_SUBSCRIBE\x10\x01\x12!\n" +
@@ -2837,7 +3300,7 @@ func file_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_actor_proto_goTypes = []any{
 	(MessageType)(0),           // 0: fetcher.wire.MessageType
 	(Envelope_Kind)(0),         // 1: fetcher.wire.Envelope.Kind
@@ -2872,21 +3335,28 @@ var file_actor_proto_goTypes = []any{
 	(*Usage)(nil),              // 30: fetcher.wire.Usage
 	(*UsageReport)(nil),        // 31: fetcher.wire.UsageReport
 	(*HoldingChanged)(nil),     // 32: fetcher.wire.HoldingChanged
-	(*LeaseProgress_Item)(nil), // 33: fetcher.wire.LeaseProgress.Item
-	(*LeaseReturned_Item)(nil), // 34: fetcher.wire.LeaseReturned.Item
-	(*LeaseRevoked_Item)(nil),  // 35: fetcher.wire.LeaseRevoked.Item
-	(*HoldingsPage_Item)(nil),  // 36: fetcher.wire.HoldingsPage.Item
+	(*PassKeys)(nil),           // 33: fetcher.wire.PassKeys
+	(*PassKeyList)(nil),        // 34: fetcher.wire.PassKeyList
+	(*Redeem)(nil),             // 35: fetcher.wire.Redeem
+	(*Exchange)(nil),           // 36: fetcher.wire.Exchange
+	(*Signed)(nil),             // 37: fetcher.wire.Signed
+	(*Pay)(nil),                // 38: fetcher.wire.Pay
+	(*Paid)(nil),               // 39: fetcher.wire.Paid
+	(*LeaseProgress_Item)(nil), // 40: fetcher.wire.LeaseProgress.Item
+	(*LeaseReturned_Item)(nil), // 41: fetcher.wire.LeaseReturned.Item
+	(*LeaseRevoked_Item)(nil),  // 42: fetcher.wire.LeaseRevoked.Item
+	(*HoldingsPage_Item)(nil),  // 43: fetcher.wire.HoldingsPage.Item
 }
 var file_actor_proto_depIdxs = []int32{
 	1,  // 0: fetcher.wire.Envelope.kind:type_name -> fetcher.wire.Envelope.Kind
 	5,  // 1: fetcher.wire.SubscribeResult.children:type_name -> fetcher.wire.PeerAddr
 	13, // 2: fetcher.wire.LeaseResponse.leases:type_name -> fetcher.wire.Lease
-	33, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
-	34, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
-	35, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
+	40, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
+	41, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
+	42, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
 	5,  // 6: fetcher.wire.FleetMembers.members:type_name -> fetcher.wire.PeerAddr
 	5,  // 7: fetcher.wire.Hold.sources:type_name -> fetcher.wire.PeerAddr
-	36, // 8: fetcher.wire.HoldingsPage.items:type_name -> fetcher.wire.HoldingsPage.Item
+	43, // 8: fetcher.wire.HoldingsPage.items:type_name -> fetcher.wire.HoldingsPage.Item
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -2905,7 +3375,7 @@ func file_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actor_proto_rawDesc), len(file_actor_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   35,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,125 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Issuer signs passes and takes them; passes/issuer has one. Its methods may take as long as
+// signing and a disk take. What it refuses is a *depot.Refusal.
+type Issuer interface {
+	// Keys is the list of the keys that are in use at now, as it travels.
+	Keys(now time.Time) ([]byte, error)
+	// Redeem and Exchange sign what a voucher or passes pay for; the same may be asked again.
+	// bad are the names of passes that were spent before.
+	Redeem(m wire.Redeem, now time.Time) (signed [wire.PassSizes][]byte, err error)
+	Exchange(depot peers.ID, m wire.Exchange, now time.Time) (signed [wire.PassSizes][]byte, bad []byte, err error)
+	// Worth is what passes are said to be worth, in units.
+	Worth(passes []byte) (units int64, err error)
+	// Spend takes passes, all or none, that an account spends at a depot for a payment. again:
+	// they were taken for it before. bad are the names of those that were spent for something else.
+	Spend(depot, account peers.ID, m wire.Pay, units int64, now time.Time) (again bool, bad []byte, err error)
+}
+
+// errNoIssuer refuses passes where nobody issues them.
+var errNoIssuer = &depot.Refusal{Reason: depot.NoIssuer}
+
+// issues answers what anybody asks an issuer.
+func (d *depotActor) issues(ctx actor.Context) {
+	to, what, issuer, t, self := ctx.Sender(), ctx.Message(), d.cfg.Issuer, d.time, d.s.Self()
+	if to == nil {
+		return
+	}
+	ready := d.loaded // the clock is known
+	d.s.Task(ctx, func(context.Context) any {
+		now := t.now()
+		a := depotAsked{to: to}
+		switch m := what.(type) {
+		case wire.PassKeys:
+			var l wire.PassKeyList
+			if a.err = issues(issuer, ready); a.err == nil {
+				l.Keys, a.err = issuer.Keys(now)
+			}
+			l.Refused, a.err = refusedFor(a.err)
+			a.answer = l
+		case wire.Redeem:
+			var l wire.Signed
+			if a.err = issues(issuer, ready); a.err == nil {
+				l.Signed, a.err = issuer.Redeem(m, now)
+			}
+			l.Refused, a.err = refusedFor(a.err)
+			a.answer = l
+		case wire.Exchange:
+			var l wire.Signed
+			if a.err = issues(issuer, ready); a.err == nil {
+				l.Signed, l.Bad, a.err = issuer.Exchange(self, m, now)
+			}
+			l.Refused, a.err = refusedFor(a.err)
+			a.answer = l
+		}
+		return a
+	})
+}
+
+func issues(i Issuer, ready bool) error {
+	switch {
+	case i == nil:
+		return errNoIssuer
+	case !ready:
+		return &depot.Refusal{Reason: depot.Away}
+	}
+	return nil
+}
+
+// refusedFor is an error as it travels; what is left is the disk's.
+func refusedFor(err error) (reason uint8, fault error) {
+	var r *depot.Refusal
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &r):
+		return uint8(r.Reason), nil
+	}
+	return uint8(depot.Away), err
+}
+
+// pay enters passes as the credit of an account. That they are to be entered is durable
+// before they are spent, so a crash between the two loses none, and a ledger that is older than the
+// spending enters none a second time.
+func (d *depotActor) pay(ctx actor.Context, m wire.Pay) {
+	l, issuer, peer, self := d.cfg.Ledger, d.cfg.Issuer, senderOf(d.s, ctx), d.s.Self()
+	refuse := func(r depot.Refusal) any { return wire.Paid{ID: m.ID, Refused: uint8(r.Reason)} }
+	d.ask(ctx, true, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+		if issuer == nil {
+			return a, errNoIssuer
+		}
+		p := depot.Payment{Account: account, Request: m.ID}
+		if p.Units, err = issuer.Worth(m.Passes); err != nil {
+			return a, err
+		}
+		paid := wire.Paid{ID: m.ID, Units: p.Units}
+		done, known, err := l.Intend(ctx, now, p)
+		if err != nil || done {
+			return depotAsked{answer: paid}, err
+		}
+		again, bad, err := issuer.Spend(self, peer, m, p.Units, now)
+		if err == nil && again && !known {
+			err = &depot.Refusal{Reason: depot.SpentPasses}
+		}
+		var r *depot.Refusal
+		if errors.As(err, &r) {
+			return depotAsked{answer: wire.Paid{ID: m.ID, Refused: uint8(r.Reason), Bad: bad}}, l.Forgo(ctx, p)
+		}
+		if err == nil {
+			err = l.Deposit(ctx, now, p)
+		}
+		return depotAsked{answer: paid}, err
+	})
+}

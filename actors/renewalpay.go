@@ -1,0 +1,143 @@
+package actors
+
+import (
+	"context"
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// Purse is the passes that pay depots; passes/purse has one. What it says is durable before.
+type Purse interface {
+	// Pay is what is to be sent to a depot: a payment that was begun and not answered, or else one of
+	// units, if these are not 0; none if its Passes are empty.
+	Pay(ctx context.Context, at peers.Addr, units int64) (wire.Pay, error)
+	// Paid enters a depot's answer, and says how much was paid.
+	Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64, err error)
+}
+
+// payReady is what is to be paid in a visit, and payDone that it was.
+type (
+	payReady struct {
+		depot  peers.ID
+		serial int
+		m      wire.Pay
+		err    error
+	}
+	payDone struct {
+		depot  peers.ID
+		serial int
+		units  int64
+		err    error
+	}
+)
+
+// maxPaysPerTask is how often one task is paid for: what is missing may have grown meanwhile, or be too
+// much for one payment.
+const maxPaysPerTask = 16
+
+var errPrice = errors.New("the depot asks for more passes than its leases cost, and was not paid")
+
+// owes pays what is missing for the first task.
+func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
+	now := r.s.Wall()
+	a := r.core.Account(v.to.ID)
+	if !a.Paid {
+		a.Paid = true
+		r.core.Know(a, now)
+		r.dirty = true
+	}
+	most, _ := renewal.Cost(v.tasks[0].Bytes, v.tasks[0].Length, 0)
+	var err error
+	switch {
+	case units < 1 || units > most:
+		err = errPrice
+	case v.pays >= maxPaysPerTask || r.cfg.Purse == nil:
+		err = &depot.Refusal{Reason: depot.Unpaid, Room: units}
+	default:
+		v.pays++
+		r.reserve(ctx, v, units)
+		return
+	}
+	r.refused(v, err)
+	r.work(ctx, v)
+}
+
+// reserve has the purse say what is to be sent.
+func (r *renewals) reserve(ctx actor.Context, v *depotVisit, units int64) {
+	if r.cfg.Purse == nil {
+		r.goOn(ctx, v)
+		return
+	}
+	v.giveUp = r.s.Now().Add(visitTime)
+	to, serial, purse := v.to, v.serial, r.cfg.Purse
+	r.s.Task(ctx, func(ctx context.Context) any {
+		m, err := purse.Pay(ctx, to, units)
+		return payReady{to.ID, serial, m, err}
+	})
+}
+
+// pay sends what the purse has reserved.
+func (r *renewals) pay(ctx actor.Context, m payReady) {
+	v := r.visits[m.depot]
+	switch {
+	case v == nil || v.serial != m.serial: // it stays reserved
+	case m.err != nil:
+		r.unpaid(ctx, v, m.err)
+	case len(m.m.Passes) == 0:
+		r.goOn(ctx, v)
+	default:
+		r.ask(ctx, v, m.m)
+	}
+}
+
+// settle has the purse enter the depot's answer.
+func (r *renewals) settle(ctx actor.Context, v *depotVisit, m wire.Paid) {
+	if r.cfg.Purse == nil {
+		r.failed(v, errOtherAnswer)
+		return
+	}
+	to, serial, purse := v.to.ID, v.serial, r.cfg.Purse
+	r.s.Task(ctx, func(ctx context.Context) any {
+		units, err := purse.Paid(ctx, to, m)
+		return payDone{to, serial, units, err}
+	})
+}
+
+func (r *renewals) paid(ctx actor.Context, m payDone) {
+	v := r.visits[m.depot]
+	if v == nil || v.serial != m.serial {
+		return
+	}
+	v.paid += m.units
+	if m.err != nil {
+		r.unpaid(ctx, v, m.err)
+		return
+	}
+	r.goOn(ctx, v)
+}
+
+// unpaid goes on without the payment: what needs it is refused.
+func (r *renewals) unpaid(ctx actor.Context, v *depotVisit, err error) {
+	if len(v.tasks) > 0 {
+		r.refused(v, err)
+	} else {
+		r.s.Log().Warn("what was paid to a depot before is not settled", "depot", string(v.to.ID), "error", err)
+	}
+	r.goOn(ctx, v)
+}
+
+// goOn goes on with a visit: with what the depot keeps, and then with what is to be done.
+func (r *renewals) goOn(ctx actor.Context, v *depotVisit) {
+	if v.begun {
+		r.work(ctx, v)
+		return
+	}
+	v.begun = true
+	r.ask(ctx, v, wire.Holdings{})
+}

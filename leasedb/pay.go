@@ -1,0 +1,73 @@
+package leasedb
+
+import (
+	"context"
+	"time"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/renewal"
+)
+
+// charge takes of an account's credit what it costs to keep bytes for added longer. It is
+// the last that a grant asks, so whoever pays what is missing was refused nothing else.
+func (t *tx) charge(acc account, bytes int64, added time.Duration) error {
+	if acc.paid == 0 {
+		return nil
+	}
+	missing, left := renewal.Cost(bytes, added, renewal.Credit(acc.credit))
+	if missing > 0 {
+		return &depot.Refusal{Reason: depot.Unpaid, Room: missing}
+	}
+	return t.exec(`UPDATE accounts SET credit = ?2 WHERE id = ?1`, acc.id, int64(left))
+}
+
+// paymentTime is how long a payment is remembered: longer than a pass can be spent.
+const paymentTime = 400 * 24 * time.Hour
+
+// Intend notes, before passes are spent, that an account pays with them. done says that the payment
+// was entered before: its passes need not be looked at again. known says that it was
+// noted before, and may have been cut short since.
+func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done, known bool, err error) {
+	err = d.write(ctx, now, func(t *tx) error {
+		acc, err := t.account(p.Account)
+		if err != nil {
+			return err
+		}
+		if p.Account == depot.StarterAccount || p.Units < 1 || p.Units > renewal.MaxUnits || renewal.Credit(acc.credit) > renewal.MaxCredit {
+			return &depot.Refusal{Reason: depot.WrongSum}
+		}
+		if err := t.exec(`DELETE FROM payments WHERE account = ?1 AND at < ?2`, acc.id, t.now-int64(paymentTime/time.Second)); err != nil {
+			return err
+		}
+		var units int64
+		known, err = t.ints(`SELECT units FROM payments WHERE account = ?1 AND request = ?2`, []any{acc.id, p.Request[:]}, &units)
+		if err != nil {
+			return err
+		}
+		if done = units > 0; done && units != p.Units {
+			return &depot.Refusal{Reason: depot.BadRequest}
+		}
+		if known {
+			return nil
+		}
+		return t.exec(`INSERT INTO payments(account, request, units, at) VALUES (?1, ?2, 0, ?3)`, acc.id, p.Request[:], t.now)
+	})
+	return done, known, err
+}
+
+// Forgo forgets a payment of which no pass was spent.
+func (d *DB) Forgo(ctx context.Context, p depot.Payment) error {
+	return d.write(ctx, time.Time{}, func(t *tx) error {
+		return t.exec(`DELETE FROM payments WHERE account = ?1 AND request = ?2 AND units = 0`, int64(p.Account), p.Request[:])
+	})
+}
+
+// Deposit enters a payment that Intend has noted and whose passes were spent, once.
+func (d *DB) Deposit(ctx context.Context, now time.Time, p depot.Payment) error {
+	return d.write(ctx, now, func(t *tx) error {
+		if err := t.exec(`UPDATE payments SET units = ?3 WHERE account = ?1 AND request = ?2 AND units = 0`, int64(p.Account), p.Request[:], p.Units); err != nil || t.c.Changes() == 0 {
+			return err
+		}
+		return t.exec(`UPDATE accounts SET credit = credit + ?2 WHERE id = ?1`, int64(p.Account), int64(renewal.Paid(p.Units)))
+	})
+}
