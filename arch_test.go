@@ -60,7 +60,7 @@ var layers = map[string]string{
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers depot depot/disk depot/keep leasemgr fetchpool verifier fleet transfer rounds renewal wire store p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share",
-	"daemon":            ". share peers renewal discovery rounds rounds/kvurl leasedb depot/disk depot catalog api store store/vfs internal/bounds internal/words",
+	"daemon":            ". share peers renewal discovery rounds rounds/kvurl leasedb depot/disk depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.

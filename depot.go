@@ -58,6 +58,13 @@ const (
 	HoldBadTime         = depot.BadTime
 	HoldBadRequest      = depot.BadRequest
 	HoldAway            = depot.Away
+	HoldUnpaid          = depot.Unpaid
+	HoldBadPasses       = depot.BadPasses
+	HoldSpentPasses     = depot.SpentPasses
+	HoldNoVoucher       = depot.NoVoucher
+	HoldUsedVoucher     = depot.UsedVoucher
+	HoldWrongSum        = depot.WrongSum
+	HoldNoIssuer        = depot.NoIssuer
 )
 
 // HoldState is how a share stands at a depot; String is its word.
@@ -133,10 +140,22 @@ type DepotUsage struct {
 	At          time.Time     // the depot's clock
 }
 
-// Depot is the depot at an address, a multiaddr that ends in /p2p/ID. It is not asked
-// whether it is there. Errors wrap ErrAddress.
-func (n *Node) Depot(addr string) (*Depot, error) {
+// PeerAddr reads a multiaddr that ends in /p2p/ID. Errors wrap ErrAddress.
+func PeerAddr(addr string) (peers.Addr, error) {
 	who, err := depotsAt([]string{addr})
+	if err != nil {
+		return peers.Addr{}, err
+	}
+	return who[0], nil
+}
+
+// Depot is the depot at an address, a multiaddr that ends in /p2p/ID; more are of the same. It is not asked
+// whether it is there. Errors wrap ErrAddress.
+func (n *Node) Depot(addr string, more ...string) (*Depot, error) {
+	who, err := depotsAt(append([]string{addr}, more...))
+	if err == nil && len(who) > 1 {
+		err = fmt.Errorf("%w: addresses of %d depots", ErrAddress, len(who))
+	}
 	if err == nil && who[0].ID == n.ID() {
 		err = fmt.Errorf("%w: that is this node, which holds nothing at itself", ErrAddress)
 	}
@@ -173,6 +192,10 @@ func (d *Depot) ask(ctx context.Context, question any) (any, error) {
 	}
 	return answer, nil
 }
+
+// AskIssuer asks what issues passes there, or takes them: a question of package wire, with its answer.
+// Package passes/purse knows which.
+func (d *Depot) AskIssuer(ctx context.Context, question any) (any, error) { return d.ask(ctx, question) }
 
 // errAnswer says that a depot has answered something else than it was asked.
 var errAnswer = fmt.Errorf("%w: the depot answered another question", peers.ErrProtocol)

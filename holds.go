@@ -15,11 +15,15 @@ import (
 //
 //	Book     HoldBook                    what is wanted and how it stands, over restarts
 //	Renewal  renewal.Config              when depots are visited; the zero value is the default
+//	Purse    Purse                       pays depots that take passes; default: none is paid
 //	Visited  func(peers.ID, string)      told of each visit of a depot, and why not all went well
 type HoldsConfig = actors.HoldsConfig
 
 // HoldBook keeps what is wanted of depots, such as a catalog.DB.
 type HoldBook = actors.HoldBook
+
+// Purse is the passes that pay depots, such as a purse.Purse.
+type Purse = actors.Purse
 
 // Hold is what the owner of a node wants of depots: that Copies of Depots keep Share. One
 // without an ID is new.

@@ -17,8 +17,9 @@ type DepotConfig struct {
 	Ledger  Ledger          // what was promised, such as a leasedb.DB
 	Disk    *depotdisk.Root // where the shares lie
 	Reading func() DepotReading
-	// Issuer takes the passes that accounts pay with, and signs them; default: it takes none.
-	Issuer actors.Issuer
+	// Issuer takes the passes that accounts pay with, and signs them, such as an issuer.Counter; default:
+	// it takes none.
+	Issuer Issuer
 	// Reserve is how many bytes of the disk are to stay free.
 	Reserve int64
 	// Open are the terms of the account that a peer gets that has none; default: it gets none.
@@ -31,6 +32,9 @@ type DepotConfig struct {
 
 // Ledger is what a depot has promised, durably.
 type Ledger = actors.Ledger
+
+// Issuer signs passes and takes them.
+type Issuer = actors.Issuer
 
 // DepotReading is what the system says of the time.
 type DepotReading = depot.Reading

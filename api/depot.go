@@ -23,6 +23,9 @@ type DepotNode interface {
 	StandingHolds(ctx context.Context) ([]StandingHold, error)
 	Release(ctx context.Context, h Release) ([]Held, error)
 	Holdings(ctx context.Context, depot string) ([]Held, error)
+	Voucher(ctx context.Context, v NewVoucher) (Voucher, error)
+	RedeemPasses(ctx context.Context, r RedeemPasses) ([]Passes, error)
+	Passes(ctx context.Context) ([]Passes, error)
 }
 
 // Depot is how the depot of a node stands.
@@ -89,6 +92,8 @@ type Account struct {
 	MaxLease int64     `json:"max_lease_seconds" doc:"the longest lease"`
 	Created  time.Time `json:"created"`
 	Complete bool      `json:"complete" doc:"false: there may be more that is used"`
+	Price    string    `json:"price" enum:"free,passes" doc:"what its leases cost"`
+	Credit   int64     `json:"credit_mib_seconds" doc:"paid with passes and not used up"`
 }
 
 // AddAccount makes an account.
@@ -97,6 +102,7 @@ type AddAccount struct {
 	Key      string `json:"key" maxLength:"128" doc:"the peer ID that speaks for it"`
 	Quota    int64  `json:"quota" minimum:"0" doc:"bytes"`
 	MaxLease string `json:"max_lease,omitempty" doc:"the longest lease, such as 31d or 36h; default 31 days"`
+	Price    string `json:"price,omitempty" enum:"free,passes" doc:"what its leases cost; default as the depot says"`
 }
 
 // SetAccount changes an account; what is not there stays as it is. Both keys together put
@@ -104,6 +110,7 @@ type AddAccount struct {
 type SetAccount struct {
 	Quota     *int64  `json:"quota,omitempty" minimum:"0"`
 	MaxLease  *string `json:"max_lease,omitempty"`
+	Price     string  `json:"price,omitempty" enum:"free,passes"`
 	AddKey    string  `json:"add_key,omitempty" maxLength:"128"`
 	RemoveKey string  `json:"remove_key,omitempty" maxLength:"128"`
 }

@@ -104,7 +104,7 @@ func (d *depots) Accounts(ctx context.Context) (out []api.Account, err error) {
 }
 
 func (l *lender) view(ctx context.Context, a depot.AccountInfo) (api.Account, error) {
-	v := api.Account{Name: a.Name, Keys: []string{}, Quota: a.Quota, Used: a.Used, MaxLease: int64(a.MaxLease / time.Second), Created: a.Created, Complete: a.Complete}
+	v := api.Account{Name: a.Name, Keys: []string{}, Quota: a.Quota, Used: a.Used, MaxLease: int64(a.MaxLease / time.Second), Created: a.Created, Complete: a.Complete, Price: priceOf(a.Paid), Credit: a.Credit}
 	keys, err := l.db.Keys(ctx, a.ID)
 	for _, k := range keys {
 		v.Keys = append(v.Keys, string(k))
@@ -150,7 +150,10 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 	if err := errors.Join(err, checkKey(a.Key)); err != nil {
 		return api.Account{}, err
 	}
-	terms := depot.Terms{Quota: a.Quota, MaxLease: t}
+	terms := depot.Terms{Quota: a.Quota, MaxLease: t, Paid: d.setting().DepotPaid}
+	if a.Price != "" {
+		terms.Paid = a.Price == pricePasses
+	}
 	if err := terms.Check(); err != nil {
 		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)
 	}
@@ -191,6 +194,9 @@ func (d *depots) SetAccount(ctx context.Context, name string, s api.SetAccount) 
 		if terms.MaxLease, err = longest(*s.MaxLease); err != nil {
 			return api.Account{}, err
 		}
+	}
+	if s.Price != "" {
+		terms.Paid = s.Price == pricePasses
 	}
 	if err := terms.Check(); err != nil {
 		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)

@@ -69,6 +69,8 @@ type Settings struct {
 	// DepotGrace is how long a share is kept there after its last lease expired, in whole
 	// seconds up to a year; default 24 h.
 	DepotGrace time.Duration
+	// DepotPaid says that new accounts there, and peers that have none, pay with passes.
+	DepotPaid bool
 	// Fleet is the URL of the store of a fleet that the node is a member of, and FleetSecret
 	// a file with the secret of its members; default those of the fleet that was joined (see
 	// Membership), or none. A reload does not change them.
@@ -209,6 +211,7 @@ type settingsFile struct {
 	Reserve  string     `toml:"depot-reserve"`
 	Open     string     `toml:"depot-open"`
 	Grace    string     `toml:"depot-grace"`
+	Price    string     `toml:"depot-price"`
 	Fleet    string     `toml:"fleet"`
 	Secret   string     `toml:"fleet-secret"`
 	Socket   string     `toml:"socket"`
@@ -282,6 +285,9 @@ func parseSettings(b []byte) (s Settings, err error) {
 	}
 	if s.DepotGrace, err = ParseGrace(f.Grace); err != nil {
 		return s, fmt.Errorf("depot-grace: %w", err)
+	}
+	if s.DepotPaid, err = ParsePrice(f.Price); err != nil {
+		return s, fmt.Errorf("depot-price: %w", err)
 	}
 	if f.Rescan != "" {
 		if s.Rescan, err = time.ParseDuration(f.Rescan); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -33,6 +34,7 @@ type Daemon struct {
 	watch  *watch
 	tally  *tally
 	holds  *holds
+	purse  *purse.Purse
 
 	life context.Context // of all that runs in the background
 	end  context.CancelFunc
@@ -67,7 +69,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
 	d.depots.Daemon = d
-	d.holds = newHolds(d)
+	d.holds, d.purse = newHolds(d), openPurse(d)
 	keeps, err := d.openLender(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -77,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Discovery: cfg.discovery(), UploadRate: r.up, DownloadRate: r.down,
 		OnChild: d.tally.child, Depot: keeps,
-		Holds: &fetcher.HoldsConfig{Book: d.holds, Visited: d.holds.visited}, Fleet: d.member.fleet(), Logger: cfg.Logger}
+		Holds: &fetcher.HoldsConfig{Book: d.holds, Visited: d.holds.visited, Purse: d.purse}, Fleet: d.member.fleet(), Logger: cfg.Logger}
 	if cfg.simulated != nil {
 		cfg.simulated(&host)
 	} else if d.watch, err = newWatch(d.touched); err != nil {
@@ -258,7 +260,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
 		"socket": old.Socket == s.Socket, "fleet": old.Fleet == s.Fleet, "fleet-secret": old.FleetSecret == s.FleetSecret, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort, "proxy": old.Proxy == s.Proxy,
 		"relay": old.Relay == s.Relay, "relay-carries": old.RelayCarries == s.RelayCarries,
-		"depot": old.Depot == s.Depot, "depot-reserve": old.Reserve == s.Reserve, "depot-open": old.DepotOpen == s.DepotOpen, "depot-grace": old.DepotGrace == s.DepotGrace,
+		"depot": old.Depot == s.Depot, "depot-reserve": old.Reserve == s.Reserve, "depot-open": old.DepotOpen == s.DepotOpen, "depot-grace": old.DepotGrace == s.DepotGrace, "depot-price": old.DepotPaid == s.DepotPaid,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
 	} {
 		if !same {

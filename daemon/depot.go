@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/disk"
 	"github.com/piecelease/fetcher/leasedb"
+	"github.com/piecelease/fetcher/passes/issuer"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -28,9 +29,10 @@ type depots struct {
 
 // lender is what a node keeps shares for others with.
 type lender struct {
-	dir  string
-	root *disk.Root
-	db   *leasedb.DB
+	dir    string
+	root   *disk.Root
+	db     *leasedb.DB
+	issuer *issuer.Issuer
 }
 
 // defaultLease is the longest lease of an account, and how long one is asked for, if
@@ -60,12 +62,28 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 			return nil, errors.Join(err, l.close())
 		}
 	}
+	if l.issuer, err = openIssuer(filepath.Join(cfg.Dir, "passes")); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", fetcher.ErrStateDir, err), l.close())
+	}
 	d.lender = l
-	c := &fetcher.DepotConfig{Ledger: db, Disk: l.root, Reading: reading, Reserve: cfg.Reserve}
+	c := &fetcher.DepotConfig{Ledger: db, Disk: l.root, Issuer: issuer.Counter{Issuer: l.issuer}, Reading: reading, Reserve: cfg.Reserve}
 	if cfg.DepotOpen > 0 {
-		c.Open = &depot.Terms{Quota: cfg.DepotOpen, MaxLease: defaultLease}
+		c.Open = &depot.Terms{Quota: cfg.DepotOpen, MaxLease: defaultLease, Paid: cfg.DepotPaid}
 	}
 	return c, nil
+}
+
+// openIssuer opens what a depot issues passes with, in a folder of its own: whoever restores the database
+// of leases from an older copy brings no pass back to life.
+func openIssuer(dir string) (*issuer.Issuer, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := vfs.PrivateDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return issuer.Open(f, rand.Reader)
 }
 
 // ErrDepot says that a depot cannot begin in its folder.
@@ -104,7 +122,11 @@ func (l *lender) close() error {
 	if l == nil {
 		return nil
 	}
-	return errors.Join(l.db.Close(), l.root.Close())
+	var err error
+	if l.issuer != nil {
+		err = l.issuer.Close()
+	}
+	return errors.Join(err, l.db.Close(), l.root.Close())
 }
 
 // lends is the depot of this node, or a refusal.

@@ -10,6 +10,8 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/passes"
+	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -42,6 +44,10 @@ func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error)
 func heldError(at peers.ID, err error) error {
 	var r *fetcher.HoldRefused
 	switch {
+	case errors.Is(err, purse.ErrMissing):
+		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; get a code from its owner, and enter it with fetcher passes redeem", at.Short(), err)
+	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
+		return api.Refuse(share.ErrNotAllowed, "the depot %s is not to be trusted with passes: %v", at.Short(), err)
 	case errors.As(err, &r):
 		x := refusals[r.Reason]
 		if x.what == "" {
@@ -76,5 +82,12 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldTooManyRequests: {share.ErrStalled, "it remembers too many requests of this node"},
 	fetcher.HoldBadTime:         {api.ErrRequest, "its clock is beyond that time already"},
 	fetcher.HoldBadRequest:      {api.ErrRequest, "the request has no name, or that of another"},
+	fetcher.HoldUnpaid:          {share.ErrNotAllowed, "its leases cost passes, and this node did not pay"},
+	fetcher.HoldBadPasses:       {share.ErrNotAllowed, "it does not know the passes: they are of another issuer, or worth nothing any more"},
+	fetcher.HoldSpentPasses:     {share.ErrNotAllowed, "passes were spent before, for something else; the wallet does not offer them again"},
+	fetcher.HoldNoVoucher:       {share.ErrNotFound, "there is no such voucher; the code is mistyped, or over a year old"},
+	fetcher.HoldUsedVoucher:     {share.ErrNotAllowed, "the voucher was redeemed before"},
+	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes are not worth what they are to pay for"},
+	fetcher.HoldNoIssuer:        {api.ErrRequest, "it neither takes nor issues passes"},
 	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now"},
 }

@@ -20,9 +20,9 @@ import (
 // depots is the commands about depots: that of this node, and those that keep for it.
 type depots struct{ asker }
 
-// commands are fetcher depot, hold, holds, holdings and release.
+// commands are fetcher depot, hold, holds, holdings, release and passes.
 func (a depots) commands() []*cobra.Command {
-	return []*cobra.Command{a.depotCommand(), a.holdCommand(), a.holdsCommand(), a.holdingsCommand(), a.releaseCommand()}
+	return []*cobra.Command{a.depotCommand(), a.holdCommand(), a.holdsCommand(), a.holdingsCommand(), a.releaseCommand(), a.passesCommand()}
 }
 
 // depotCommand is what the owner of a depot asks of the node that is one.
@@ -41,7 +41,7 @@ whoever minds should encrypt it first.`,
 		},
 	}
 	c.AddCommand(a.depotStatusCommand(), a.accountCommand(), a.leasesCommand(), a.usageCommand(), a.crawlCommand(), a.gcCommand(),
-		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand(), a.restoreCommand())
+		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand(), a.restoreCommand(), a.voucherCommand())
 	return c
 }
 
@@ -50,6 +50,7 @@ func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
 	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
 	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: those with an account alone)")
+	f.StringVar(&fl.price, "depot-price", "", "what leases cost new accounts: free within their quota, or passes (`PRICE`, default free)")
 	f.StringVar(&fl.grace, "depot-grace", "", "keep a share for this `TIME` after its last lease expired, such as 7d (default 24h)")
 }
 
@@ -69,6 +70,11 @@ func (fl nodeFlags) depotSettings(s *daemon.Settings) (err error) {
 		}
 		if *x.to, err = daemon.ParseSize(x.text); err != nil {
 			return usageError{fmt.Errorf("%s: %w", x.flag, err)}
+		}
+	}
+	if fl.price != "" {
+		if s.DepotPaid, err = daemon.ParsePrice(fl.price); err != nil {
+			return usageError{fmt.Errorf("--depot-price: %w", err)}
 		}
 	}
 	if fl.grace != "" {
@@ -223,7 +229,7 @@ func cycleText(d api.Depot) string {
 // ---- accounts and leases ----
 
 // accountFlags are the terms of an account.
-type accountFlags struct{ name, quota, maxLease, addKey, removeKey string }
+type accountFlags struct{ name, quota, maxLease, price, addKey, removeKey string }
 
 func (a depots) accountCommand() *cobra.Command {
 	c := &cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much", Args: noArgs,
@@ -242,7 +248,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 			if err != nil {
 				return usageError{fmt.Errorf("--quota: %w", err)}
 			}
-			acc, err := c.AddAccount(cmd.Context(), api.AddAccount{Name: fl.name, Key: args[0], Quota: quota, MaxLease: fl.maxLease})
+			acc, err := c.AddAccount(cmd.Context(), api.AddAccount{Name: fl.name, Key: args[0], Quota: quota, MaxLease: fl.maxLease, Price: fl.price})
 			if err != nil {
 				return err
 			}
@@ -250,6 +256,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 		})
 	}}
 	c.Flags().StringVar(&fl.quota, "quota", "10G", "let it hold this many bytes, `SIZE`, such as 500M or 50G")
+	c.Flags().StringVar(&fl.price, "price", "", priceHelp)
 	c.Flags().StringVar(&fl.name, "name", "", "call the account `NAME` (default the peer ID)")
 	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 31d (default 31 days)")
 	return c
@@ -261,7 +268,7 @@ func (a depots) accountSetCommand() *cobra.Command {
 		Long: `Change what an account may have; its leases stand. With --add-key and
 --remove-key together, one key takes the place of another, such as a lost one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := api.SetAccount{AddKey: fl.addKey, RemoveKey: fl.removeKey}
+			s := api.SetAccount{AddKey: fl.addKey, RemoveKey: fl.removeKey, Price: fl.price}
 			if fl.quota != "" {
 				quota, err := daemon.ParseSize(fl.quota)
 				if err != nil {
@@ -282,6 +289,7 @@ func (a depots) accountSetCommand() *cobra.Command {
 		}}
 	c.Flags().StringVar(&fl.quota, "quota", "", "let it hold this many bytes, `SIZE`, such as 500M or 50G")
 	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 31d")
+	c.Flags().StringVar(&fl.price, "price", "", priceHelp)
 	c.Flags().StringVar(&fl.addKey, "add-key", "", "let this `PEER` speak for the account too")
 	c.Flags().StringVar(&fl.removeKey, "remove-key", "", "let this `PEER` speak for it no more")
 	return c
@@ -318,7 +326,7 @@ func (a depots) usageCommand() *cobra.Command {
 func (a depots) printAccounts(all []api.Account) error {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACCOUNT\tUSED\tQUOTA\tLONGEST\tKEYS")
+	fmt.Fprintln(w, "ACCOUNT\tUSED\tQUOTA\tLONGEST\tPRICE\tKEYS")
 	for _, x := range all {
 		a.out.write("account", x)
 		var keys []string
@@ -327,8 +335,8 @@ func (a depots) printAccounts(all []api.Account) error {
 				keys = append(keys, shortly(k))
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%s\n", accountName(x.Name), share.Size(x.Used), either(x.Complete, "", "+"), share.Size(x.Quota),
-			words.Duration(time.Duration(x.MaxLease)*time.Second), printable(strings.Join(keys, " ")))
+		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%s\t%s\n", accountName(x.Name), share.Size(x.Used), either(x.Complete, "", "+"), share.Size(x.Quota),
+			words.Duration(time.Duration(x.MaxLease)*time.Second), x.Price, printable(strings.Join(keys, " ")))
 	}
 	w.Flush()
 	if slices.ContainsFunc(all, func(x api.Account) bool { return !x.Complete }) {

@@ -51,7 +51,7 @@ type nodeFlags struct {
 	into, limitUp, limitDown string
 	http, cert, key, socket  string
 	depot, reserve           string
-	open, grace              string
+	open, grace, price       string
 	fleet                    storeFlags
 	insecure                 bool
 	relay                    bool
@@ -84,6 +84,7 @@ flags override it:
     rescan = "1h"                # how often files are looked at for changes
     depot = "/srv/depot"         # keep shares for accounts here
     depot-grace = "24h"          # and what expired there for so long more
+    depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     socket = "/run/fetcher/node.sock"  # for the members of the group
     http = "127.0.0.1:4820"      # the API and the page, with a token

@@ -34,7 +34,7 @@ type Store interface {
 // Config is what a Purse is made of.
 type Config struct {
 	Store  Store
-	Self   peers.ID // the account that pays
+	Self   func() peers.ID // the account that pays
 	Now    func() time.Time
 	Chance io.Reader // crypto/rand.Reader
 	// Known asks a depot or issuer as this node, and Fresh over an identity of which nobody
@@ -151,7 +151,7 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id pass
 
 // payment is what a request pays with.
 func (p *Purse) payment(at peers.ID, id passes.RequestID) wire.Pay {
-	b := passes.PaymentOf(string(at), string(p.cfg.Self), id)
+	b := passes.PaymentOf(string(at), string(p.cfg.Self()), id)
 	var spends []passes.Spend
 	for _, h := range p.wallet.Reserved(id) {
 		spends = append(spends, h.Spend(b))

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+)
+
+const priceHelp = "what its leases cost: free within the quota, or passes (`PRICE`)"
+
+// voucherCommand is what the owner of a depot sells passes with.
+func (a depots) voucherCommand() *cobra.Command {
+	var v api.NewVoucher
+	c := &cobra.Command{Use: "voucher", Short: "Make a voucher for passes, and print its code", Args: noArgs,
+		Long: `Make a voucher for passes of this depot, and print its code for whoever is to
+redeem it, with fetcher passes redeem. A pass keeps 1 MiB for 31 days, or half
+of it for twice as long. Whoever has the code has the passes; it is good for a
+year, and once. The depot cannot tell later which voucher a pass came from.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if v.Passes < 1 {
+				return usageError{errors.New("say with --passes how many passes the voucher is for")}
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				made, err := c.Voucher(cmd.Context(), v)
+				if err != nil {
+					return err
+				}
+				a.out.write("voucher", made)
+				return a.print(printable(made.Code) + "\n")
+			})
+		}}
+	c.Flags().Int64Var(&v.Passes, "passes", 0, "make it for this `NUMBER` of passes")
+	c.Flags().StringVar(&v.For, "for", "", "refuse if this `ACCOUNT` does not pay with passes; it is noted in the log")
+	return c
+}
+
+// passesCommand is about the passes that this node has.
+func (a depots) passesCommand() *cobra.Command {
+	c := &cobra.Command{Use: "passes", Short: "Redeem and list the passes that pay depots", Args: noArgs,
+		Long: `Redeem and list the passes that pay depots. A depot's owner sells vouchers; the
+passes that the node gets for one cannot be linked to it. The node pays with
+them when it renews what it holds there. What a depot sees all the same is the
+account, its shares, and when and how much it pays.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return a.asking(cmd.Context(), func(c *api.Client) error {
+			all, err := c.Passes(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printPasses(all)
+		})
+	}}
+	redeem := &cobra.Command{Use: "redeem CODE", Short: "Get the passes of a voucher", Args: exactly("CODE"),
+		Long: `Get the passes of a voucher from its depot, over a connection of which the depot
+cannot tell whose it is. If it is cut short, enter the same code again.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				all, err := c.RedeemPasses(cmd.Context(), api.RedeemPasses{Code: args[0]})
+				if err != nil {
+					return err
+				}
+				return a.printPasses(all)
+			})
+		}}
+	c.AddCommand(redeem, list)
+	return c
+}
+
+func (a depots) printPasses(all []api.Passes) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "DEPOT\tPASSES\tON THEIR WAY\tWORTHLESS\tGOOD UNTIL")
+	for _, x := range all {
+		a.out.write("passes", x)
+		until := ""
+		if !x.Until.IsZero() {
+			until = x.Until.Local().Format(time.DateOnly)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", shortly(x.Depot), x.Passes, x.Reserved+x.Ordered, x.Bad, until)
+	}
+	w.Flush()
+	if len(all) == 0 && !a.flags.json {
+		fmt.Fprintln(a.stderr, "no passes are here; fetcher passes redeem gets those of a voucher")
+		return nil
+	}
+	return a.print(b.String())
+}

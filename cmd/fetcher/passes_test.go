@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// passesOf is what a node has left for one depot.
+func passesOf(n *daemonProcess) api.Passes {
+	n.t.Helper()
+	all, err := n.client.Passes(n.t.Context())
+	must(n.t, err)
+	if len(all) != 1 {
+		n.t.Fatalf("passes of %d depots", len(all))
+	}
+	return all[0]
+}
+
+// A depot sells a voucher; a client redeems it, and its hold is paid with the passes.
+func TestAHoldIsPaidWithPasses(t *testing.T) {
+	t.Parallel()
+	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
+	writeRandom(t, filepath.Join(src, "a"), 3_000_000, 1) // 3 MiB with what belongs to it
+	must(t, os.Mkdir(folder, 0o700))
+	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-price", "passes", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
+	owner := startNode(t, t.TempDir())
+	at := keeper.status().Addrs[0]
+	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
+
+	if r := owner.on("hold", src, "--on", at); r.code != exitNotAllowed || !strings.Contains(r.stderr, "3 passes are missing") || !strings.Contains(r.stderr, "fetcher passes redeem") {
+		t.Errorf("a hold without passes: exit %d, %s", r.code, r.stderr)
+	}
+	if r := keeper.on("depot", "voucher"); r.code != exitUsage {
+		t.Errorf("a voucher for nothing: exit %d", r.code)
+	}
+	if r := keeper.on("depot", "voucher", "--passes", "5", "--for", "nobody"); r.code == 0 {
+		t.Error("a voucher for nobody")
+	}
+	made, err := exec.Command(built(t), "depot", "voucher", "--passes", "64", "--for", "owner", "--dir", keeper.dir).Output()
+	must(t, err)
+	code := strings.TrimSpace(string(made))
+	if r := owner.on("passes", "redeem", code[1:]); r.code != exitUsage {
+		t.Errorf("a code that is cut off: exit %d, %s", r.code, r.stderr)
+	}
+	owner.sure("passes", "redeem", code)
+	if r := owner.on("passes", "redeem", code); r.code != exitNotAllowed || !strings.Contains(r.stderr, "redeemed before") {
+		t.Errorf("a code entered twice: exit %d, %s", r.code, r.stderr)
+	}
+	owner.sure("hold", src, "--on", at) // one pass of 64 is exchanged, and three of 1 are paid
+	if p := passesOf(owner); p.Passes != 61 || p.Reserved != 0 || p.Bad != 0 {
+		t.Errorf("%+v", p)
+	}
+	owner.again()
+	owner.sure("hold", src, "--on", at) // it lasts for 31 days: nothing is paid again
+	if p := passesOf(owner); p.Passes != 61 {
+		t.Errorf("%+v", p)
+	}
+	h, err := owner.client.Holds(t.Context())
+	if err != nil || len(h) != 1 || h[0].Cost != 3 {
+		t.Errorf("%+v, %v", h, err)
+	}
+}

@@ -1,0 +1,189 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/passes"
+	"github.com/piecelease/fetcher/passes/issuer"
+	"github.com/piecelease/fetcher/passes/purse"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// The prices of storage leases: none within the quota, or passes.
+const (
+	priceFree   = "free"
+	pricePasses = "passes"
+)
+
+// ParsePrice reads a price; empty is free. paid says that it is passes.
+func ParsePrice(s string) (paid bool, err error) {
+	switch s {
+	case "", priceFree:
+		return false, nil
+	case pricePasses:
+		return true, nil
+	}
+	return false, fmt.Errorf("a price is %s or %s, not %q", priceFree, pricePasses, s)
+}
+
+func priceOf(paid bool) string {
+	if paid {
+		return pricePasses
+	}
+	return priceFree
+}
+
+// openPurse is what pays the depots that take passes.
+func openPurse(d *Daemon) *purse.Purse {
+	return purse.New(purse.Config{Store: walletOf{d}, Self: func() peers.ID { return d.node.ID() }, Now: time.Now, Chance: rand.Reader,
+		Known: func(ctx context.Context, at peers.Addr, question any) (any, error) {
+			return d.askIssuer(ctx, d.node, at, question)
+		},
+		Fresh: d.askFresh})
+}
+
+// walletOf is the wallet in the catalog, which opens after the node.
+type walletOf struct{ d *Daemon }
+
+func (w walletOf) Wallet(ctx context.Context) (*passes.Wallet, error) {
+	select {
+	case <-w.d.holds.ready:
+		return w.d.db.Wallet(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (w walletOf) WriteWallet(ctx context.Context, c passes.Change) error {
+	return w.d.db.WriteWallet(ctx, c)
+}
+
+func (d *Daemon) askIssuer(ctx context.Context, n *fetcher.Node, at peers.Addr, question any) (any, error) {
+	addrs := multiaddrs(at)
+	depot, err := n.Depot(addrs[0], addrs[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	return depot.AskIssuer(ctx, question)
+}
+
+// askFresh asks an issuer as a node that nobody has seen, and that ends with the answer.
+func (d *Daemon) askFresh(ctx context.Context, at peers.Addr, question any) (answer any, err error) {
+	d.mu.Lock()
+	reach := Config{Settings: d.settings}.reach()
+	d.mu.Unlock()
+	n, err := fetcher.Open(ctx, fetcher.Config{Dir: d.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: reach})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	return d.askIssuer(ctx, n, at, question)
+}
+
+// multiaddrs are those of a peer.
+func multiaddrs(at peers.Addr) (out []string) {
+	for _, a := range at.Addrs {
+		out = append(out, a+"/p2p/"+string(at.ID))
+	}
+	if len(out) == 0 {
+		out = append(out, "/p2p/"+string(at.ID))
+	}
+	return out
+}
+
+// maxCode bounds a voucher's code, in bytes.
+const maxCode = 1024
+
+// code is a voucher as its buyer gets it: with what it is worth, and where.
+func code(v passes.Voucher, units int64, at string) string {
+	return fmt.Sprintf("%s.%d%s", v, units, at)
+}
+
+// parseCode reads what code has made.
+func parseCode(s string) (v passes.Voucher, units int64, at string, err error) {
+	s = strings.TrimSpace(s)
+	text, rest, ok := strings.Cut(s, ".")
+	i := strings.Index(rest, "/")
+	if !ok || i < 0 || len(s) > maxCode {
+		return v, 0, "", api.Refuse(api.ErrRequest, "a code is what fetcher depot voucher has printed, whole: five groups, a number and an address")
+	}
+	if v, err = passes.ParseVoucher(text); err != nil {
+		return v, 0, "", api.Refuse(api.ErrRequest, "%v", err)
+	}
+	if units, err = strconv.ParseInt(rest[:i], 10, 64); err != nil || units < 1 || units > issuer.MaxUnits {
+		return v, 0, "", api.Refuse(api.ErrRequest, "a code is for 1 to %d passes, not %q", issuer.MaxUnits, rest[:i])
+	}
+	return v, units, rest[i:], nil
+}
+
+// Voucher makes a voucher for passes of this depot.
+func (d *depots) Voucher(ctx context.Context, v api.NewVoucher) (api.Voucher, error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return api.Voucher{}, err
+	}
+	if v.Passes < 1 || v.Passes > issuer.MaxUnits {
+		return api.Voucher{}, api.Refuse(api.ErrRequest, "a voucher is for 1 to %d passes, not %d", issuer.MaxUnits, v.Passes)
+	}
+	if v.For != "" {
+		id, err := l.named(ctx, now, v.For)
+		if err != nil {
+			return api.Voucher{}, depotError(err, v.For)
+		}
+		a, err := l.db.Info(ctx, now, id)
+		if err != nil {
+			return api.Voucher{}, err
+		}
+		if !a.Paid {
+			return api.Voucher{}, api.Refuse(api.ErrRequest, "the account %q pays no passes; fetcher depot account set %s --price passes changes that", v.For, v.For)
+		}
+	}
+	addrs := d.node.Addrs()
+	if len(addrs) == 0 {
+		return api.Voucher{}, api.Refuse(share.ErrNetwork, "the node has no address that a voucher could name")
+	}
+	made, err := l.issuer.Sell(v.Passes, now)
+	if err != nil {
+		return api.Voucher{}, err
+	}
+	d.log.Info("a voucher was made", "passes", v.Passes, "account", v.For)
+	return api.Voucher{Code: code(made, v.Passes, addrs[0]), Passes: v.Passes, For: v.For}, nil
+}
+
+// RedeemPasses gets the passes of a voucher's code.
+func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Passes, error) {
+	v, units, at, err := parseCode(r.Code)
+	if err != nil {
+		return nil, err
+	}
+	who, err := fetcher.PeerAddr(at)
+	if err != nil {
+		return nil, api.Refuse(api.ErrRequest, "%v", err)
+	}
+	if who.ID == d.node.ID() {
+		return nil, api.Refuse(api.ErrRequest, "these are passes of this node, which holds nothing at itself")
+	}
+	if err := d.purse.Redeem(ctx, who, v, units); err != nil {
+		return nil, heldError(who.ID, err)
+	}
+	d.log.Info("a voucher was redeemed", "depot", string(who.ID), "passes", units)
+	return d.Passes(ctx)
+}
+
+// Passes is what the wallet has for each depot.
+func (d *depots) Passes(ctx context.Context) (out []api.Passes, err error) {
+	all, err := d.purse.Stock(ctx)
+	for _, s := range all {
+		out = append(out, api.Passes{Depot: string(s.Depot), Passes: s.Units, Reserved: s.Reserved, Ordered: s.Ordered, Bad: s.Bad, Until: s.Until})
+	}
+	return out, err
+}
