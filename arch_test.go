@@ -43,7 +43,7 @@ var layers = map[string]string{
 	"store":             "share peers wire store/vfs",
 	"store/storetest":   "share peers wire store store/vfs",
 	"passes/issuer":     "passes share peers depot wire store/vfs",
-	"passes/purse":      "passes renewal share peers depot wire",
+	"passes/purse":      "passes share peers depot wire",
 	"leasedb":           "share peers depot renewal internal/sqlitedb",
 	"depot/disk":        "share peers depot store store/vfs",
 	"catalog":           "share passes renewal internal/sqlitedb",

@@ -62,7 +62,7 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 			return nil, errors.Join(err, l.close())
 		}
 	}
-	if l.issuer, err = openIssuer(filepath.Join(cfg.Dir, "passes")); err != nil {
+	if l.issuer, err = openIssuer(filepath.Join(cfg.Dir, "issuer")); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", fetcher.ErrStateDir, err), l.close())
 	}
 	d.lender = l

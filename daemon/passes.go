@@ -44,17 +44,18 @@ func priceOf(paid bool) string {
 
 // openPurse is what pays the depots that take passes.
 func openPurse(d *Daemon) *purse.Purse {
-	return purse.New(purse.Config{Store: walletOf{d}, Self: func() peers.ID { return d.node.ID() }, Now: time.Now, Chance: rand.Reader,
+	t := till{d}
+	return purse.New(purse.Config{Store: t, Self: func() peers.ID { return d.node.ID() }, Now: time.Now, Chance: rand.Reader,
 		Known: func(ctx context.Context, at peers.Addr, question any) (any, error) {
-			return d.askIssuer(ctx, d.node, at, question)
+			return w.ask(ctx, d.node, at, question)
 		},
-		Fresh: d.askFresh})
+		Fresh: t.askFresh})
 }
 
-// walletOf is the wallet in the catalog, which opens after the node.
-type walletOf struct{ d *Daemon }
+// till is what a purse has of a node: the wallet in the catalog, which opens after it, and ways to issuers.
+type till struct{ d *Daemon }
 
-func (w walletOf) Wallet(ctx context.Context) (*passes.Wallet, error) {
+func (w till) Wallet(ctx context.Context) (*passes.Wallet, error) {
 	select {
 	case <-w.d.holds.ready:
 		return w.d.db.Wallet(ctx)
@@ -63,11 +64,11 @@ func (w walletOf) Wallet(ctx context.Context) (*passes.Wallet, error) {
 	}
 }
 
-func (w walletOf) WriteWallet(ctx context.Context, c passes.Change) error {
+func (w till) WriteWallet(ctx context.Context, c passes.Change) error {
 	return w.d.db.WriteWallet(ctx, c)
 }
 
-func (d *Daemon) askIssuer(ctx context.Context, n *fetcher.Node, at peers.Addr, question any) (any, error) {
+func (w till) ask(ctx context.Context, n *fetcher.Node, at peers.Addr, question any) (any, error) {
 	addrs := multiaddrs(at)
 	depot, err := n.Depot(addrs[0], addrs[1:]...)
 	if err != nil {
@@ -77,16 +78,13 @@ func (d *Daemon) askIssuer(ctx context.Context, n *fetcher.Node, at peers.Addr, 
 }
 
 // askFresh asks an issuer as a node that nobody has seen, and that ends with the answer.
-func (d *Daemon) askFresh(ctx context.Context, at peers.Addr, question any) (answer any, err error) {
-	d.mu.Lock()
-	reach := Config{Settings: d.settings}.reach()
-	d.mu.Unlock()
-	n, err := fetcher.Open(ctx, fetcher.Config{Dir: d.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: reach})
+func (w till) askFresh(ctx context.Context, at peers.Addr, question any) (answer any, err error) {
+	n, err := fetcher.Open(ctx, fetcher.Config{Dir: w.d.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: Config{Settings: w.d.setting()}.reach()})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	return d.askIssuer(ctx, n, at, question)
+	return w.ask(ctx, n, at, question)
 }
 
 // multiaddrs are those of a peer.
@@ -144,7 +142,7 @@ func (d *depots) Voucher(ctx context.Context, v api.NewVoucher) (api.Voucher, er
 			return api.Voucher{}, err
 		}
 		if !a.Paid {
-			return api.Voucher{}, api.Refuse(api.ErrRequest, "the account %q pays no passes; fetcher depot account set %s --price passes changes that", v.For, v.For)
+			return api.Voucher{}, api.Refuse(api.ErrRequest, "the account %q pays no passes; fetcher depot account set changes its price", v.For)
 		}
 	}
 	addrs := d.node.Addrs()

@@ -32,6 +32,7 @@ depot = "/srv/depot"
 depot-reserve = "10G"
 depot-open = "1G"
 depot-grace = "7d"
+depot-price = "passes"
 fleet = "nats://10.0.0.5/ours"
 fleet-secret = "/s"
 socket = "/run/fetcher/node.sock"
@@ -57,7 +58,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
 		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Proxy: "socks5://127.0.0.1:1080", Relay: true, RelayCarries: 1e9, NoLAN: true,
-		Depot: "/srv/depot", Reserve: 1e10, DepotOpen: 1e9, DepotGrace: 7 * 24 * time.Hour, Fleet: "nats://10.0.0.5/ours", FleetSecret: "/s", Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
+		Depot: "/srv/depot", Reserve: 1e10, DepotOpen: 1e9, DepotPaid: true, DepotGrace: 7 * 24 * time.Hour, Fleet: "nats://10.0.0.5/ours", FleetSecret: "/s", Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
 		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
 			{From: 22 * time.Hour, To: 6 * time.Hour}}}
 	if err != nil || !reflect.DeepEqual(s, want) {
@@ -76,6 +77,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"fetches = \"x\"":                                      "line 1",
 		"\nfetchs = 1":                                         `line 2: there is no setting "fetchs"`,
 		"depot-reserve = \"much\"":                             "depot-reserve",
+		"depot-price = \"gold\"":                               "depot-price",
 		"depot-open = \"much\"":                                "depot-open",
 		"depot-grace = \"soon\"":                               "depot-grace",
 		"depot-grace = \"10ms\"":                               "depot-grace: a time from 1 s to 366 d",

@@ -52,8 +52,8 @@ func TestStatesCausesAndReasonsHaveNames(t *testing.T) {
 			t.Error(c)
 		}
 	}
-	for r := UnknownAccount; r <= Away+1; r++ {
-		if last := strings.HasPrefix(r.String(), "reason "); last != (r > Away) {
+	for r := UnknownAccount; r <= NoIssuer+1; r++ {
+		if last := strings.HasPrefix(r.String(), "reason "); last != (r > NoIssuer) {
 			t.Error(r)
 		}
 	}

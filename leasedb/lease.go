@@ -155,7 +155,7 @@ func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 	}
 	added := until.Sub(latest(had, t.time()))
 	if err == nil {
-		err = t.charge(acc, a.Bytes, added)
+		err = charge(t, acc, a.Bytes, added)
 	}
 	if err != nil {
 		return depot.Granted{}, err

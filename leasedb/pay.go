@@ -10,7 +10,7 @@ import (
 
 // charge takes of an account's credit what it costs to keep bytes for added longer. It is
 // the last that a grant asks, so whoever pays what is missing was refused nothing else.
-func (t *tx) charge(acc account, bytes int64, added time.Duration) error {
+func charge(t *tx, acc account, bytes int64, added time.Duration) error {
 	if acc.paid == 0 {
 		return nil
 	}
