@@ -149,11 +149,11 @@ func PeerAddr(addr string) (peers.Addr, error) {
 	return who[0], nil
 }
 
-// Depot is the depot at an address, a multiaddr that ends in /p2p/ID; more are of the same. It is not asked
+// Depot is the depot at some addresses, multiaddrs that end in the same /p2p/ID. It is not asked
 // whether it is there. Errors wrap ErrAddress.
-func (n *Node) Depot(addr string, more ...string) (*Depot, error) {
-	who, err := depotsAt(append([]string{addr}, more...))
-	if err == nil && len(who) > 1 {
+func (n *Node) Depot(addrs ...string) (*Depot, error) {
+	who, err := depotsAt(addrs)
+	if err == nil && len(who) != 1 {
 		err = fmt.Errorf("%w: addresses of %d depots", ErrAddress, len(who))
 	}
 	if err == nil && who[0].ID == n.ID() {
@@ -195,7 +195,9 @@ func (d *Depot) ask(ctx context.Context, question any) (any, error) {
 
 // AskIssuer asks what issues passes there, or takes them: a question of package wire, with its answer.
 // Package passes/purse knows which.
-func (d *Depot) AskIssuer(ctx context.Context, question any) (any, error) { return d.ask(ctx, question) }
+func (d *Depot) AskIssuer(ctx context.Context, question any) (any, error) {
+	return d.ask(ctx, question)
+}
 
 // errAnswer says that a depot has answered something else than it was asked.
 var errAnswer = fmt.Errorf("%w: the depot answered another question", peers.ErrProtocol)

@@ -47,7 +47,7 @@ func openPurse(d *Daemon) *purse.Purse {
 	t := till{d}
 	return purse.New(purse.Config{Store: t, Self: func() peers.ID { return d.node.ID() }, Now: time.Now, Chance: rand.Reader,
 		Known: func(ctx context.Context, at peers.Addr, question any) (any, error) {
-			return w.ask(ctx, d.node, at, question)
+			return t.ask(ctx, d.node, at, question)
 		},
 		Fresh: t.askFresh})
 }
@@ -69,8 +69,7 @@ func (w till) WriteWallet(ctx context.Context, c passes.Change) error {
 }
 
 func (w till) ask(ctx context.Context, n *fetcher.Node, at peers.Addr, question any) (any, error) {
-	addrs := multiaddrs(at)
-	depot, err := n.Depot(addrs[0], addrs[1:]...)
+	depot, err := n.Depot(multiaddrs(at)...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +78,9 @@ func (w till) ask(ctx context.Context, n *fetcher.Node, at peers.Addr, question 
 
 // askFresh asks an issuer as a node that nobody has seen, and that ends with the answer.
 func (w till) askFresh(ctx context.Context, at peers.Addr, question any) (answer any, err error) {
-	n, err := fetcher.Open(ctx, fetcher.Config{Dir: w.d.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: Config{Settings: w.d.setting()}.reach()})
+	reach := w.d.setting().reach()
+	reach.MapPorts, reach.Relay = false, false
+	n, err := fetcher.Open(ctx, fetcher.Config{Dir: w.d.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: reach})
 	if err != nil {
 		return nil, err
 	}
