@@ -34,6 +34,7 @@ var layers = map[string]string{
 	"renewal":     "share peers internal/bounds internal/times",
 	"passes":      "",
 	"depot":       "share",
+	"beacon":      "share peers",
 	"wire":        "share peers",
 	"wire/wirepb": "",
 
@@ -50,7 +51,7 @@ var layers = map[string]string{
 	"discovery":         "share peers",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
-	"actors":            "share peers depot leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",
+	"actors":            "share peers beacon depot leasemgr fetchpool verifier fleet transfer rounds renewal wire actors/system internal/times internal/words",
 	"depot/keep":        "actors depot depot/disk share store",
 	"rounds/kvtest":     "rounds",
 	"rounds/memkv":      "rounds",
@@ -126,7 +127,7 @@ var only = map[string]string{
 }
 
 // pure packages take the time in and start nothing.
-var pure = []string{"internal/bounds", "internal/times", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "passes", "depot", "wire"}
+var pure = []string{"internal/bounds", "internal/times", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "passes", "depot", "beacon", "wire"}
 
 // impure are the imports that a pure package has no use for, with all below them.
 var impure = []string{

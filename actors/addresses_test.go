@@ -14,7 +14,9 @@ import (
 
 func TestEachPeerHasOneWordOnWhereAnotherIs(t *testing.T) {
 	w := &search{known: map[peers.ID][]naming{}}
-	said := func(by peers.ID, addrs ...string) bool { return w.news(peers.Addr{ID: "x", Addrs: addrs}, by) }
+	said := func(by peers.ID, addrs ...string) bool {
+		return w.news(peers.Addr{ID: "x", Addrs: addrs}, PeersNamed{By: by})
+	}
 	switch {
 	case !said("liar", "wrong"):
 		t.Error("what the first says is no news")

@@ -14,6 +14,10 @@
 //	                  ServeDone, ServeParked; wire.Subscribe, wire.Unsubscribe
 //	finder.go         Finder: where sources are
 //	                  FindSources, StopFinding, PeersNamed
+//	beacon.go         Beacon: remembers for others who has which share; beacon's actor
+//	                  wire.Announce, wire.Seek, BeaconQuery
+//	beacons.go        Beacons: announces at beacons what this node has, and asks them for sources
+//	                  SeekAt, StopSeeking, MeetingsChanged; wire.Announced, wire.Found
 //	mirror.go         Mirror: tells the sources of a share that it can be had here too
 //	transfer.go       Transfer: transfer's actor, the fetch of one share
 //	                  transfermessages.go: SourceFound, SourceStatus, SourceLied, PeerBanned,

@@ -15,7 +15,7 @@ import (
 // so nobody may fill the memory of others with inventions.
 const (
 	maxKnown   = 512                   // peers of a share
-	maxNamedBy = 96                    // of these, named by one peer; words of the local network, also on those that are known
+	maxNamedBy = 96                    // of these, named by one peer; words of the local network and of a beacon, also on those that are known
 	maxAddrs   = 24                    // addresses of a peer, by the user or one whom he trusts
 	maxNamers  = transfer.MaxAddresses // of one peer whose addresses are remembered
 )
@@ -25,7 +25,8 @@ const (
 type finder struct {
 	s         *system.System
 	net       Network
-	discovery Discovery // nil: there is none
+	discovery Discovery  // nil: there is none
+	beacons   *actor.PID // nil: none are asked
 	self      peers.ID
 	wanted    map[share.ID]*search
 }
@@ -44,8 +45,8 @@ type naming struct {
 	addrs []string
 }
 
-func newFinder(s *system.System, net Network, d Discovery) *finder {
-	return &finder{s: s, net: net, discovery: d, self: net.Self(), wanted: map[share.ID]*search{}}
+func newFinder(s *system.System, net Network, d Discovery, beacons *actor.PID) *finder {
+	return &finder{s: s, net: net, discovery: d, beacons: beacons, self: net.Self(), wanted: map[share.ID]*search{}}
 }
 
 func (f *finder) Receive(ctx actor.Context) {
@@ -76,6 +77,9 @@ func (f *finder) find(ctx actor.Context, m FindSources) {
 		}
 	}
 	w.cancel = f.discover(ctx.Self(), m)
+	if f.beacons != nil && len(m.Beacons) > 0 {
+		ctx.Request(f.beacons, SeekAt{m.Share, m.Beacons})
+	}
 }
 
 // discover has what is announced of a share, or of who was named to begin with, told to
@@ -100,6 +104,9 @@ const onLAN peers.ID = "lan"
 func (f *finder) stop(id share.ID) {
 	if w := f.wanted[id]; w != nil {
 		w.cancel()
+		if f.beacons != nil {
+			f.s.Send(f.beacons, StopSeeking{id})
+		}
 		delete(f.wanted, id)
 	}
 }
@@ -122,16 +129,16 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 			if known || len(w.known) < maxKnown {
 				w.tell(ctx, a, m.Via)
 			}
-		case known && m.Via == peers.ViaLAN && w.namedBy[m.By] >= maxNamedBy:
-		case known && w.news(a, m.By):
-			if m.Via == peers.ViaLAN { // each of its words is dialled at once
+		case known && m.often() && w.namedBy[m.By] >= maxNamedBy:
+		case known && w.news(a, m):
+			if m.often() { // each of its words is dialled at once
 				w.namedBy[m.By]++
 			}
 			w.tell(ctx, a, m.Via)
 		case known, len(w.known) >= maxKnown, w.namedBy[m.By] >= maxNamedBy:
 		default:
 			w.namedBy[m.By]++
-			w.news(a, m.By)
+			w.news(a, m)
 			w.tell(ctx, a, m.Via)
 		}
 	}
@@ -145,8 +152,11 @@ func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 		a.By = a.ID
 	}
 	from, _ := f.net.Where(a.By)
-	if m.Via == peers.ViaLAN {
+	switch {
+	case m.Via == peers.ViaLAN:
 		from.Reach = share.SameNetwork
+	case m.By == f.self: // as its own beacon
+		from.Reach = share.SameMachine
 	}
 	a.Addrs = peers.Addrs(peers.Named(f.net.Endpoints(a.Addrs), from.Reach))
 	_, connected := f.net.Where(a.ID)
@@ -154,18 +164,18 @@ func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 }
 
 // news remembers where a peer is according to another, and says whether that is new.
-// Each has one word, but for the local network, where many speak; beyond maxNamers the
-// oldest is forgotten.
-func (w *search) news(a peers.Addr, by peers.ID) bool {
+// Each has one word, but for those by whom many speak; beyond maxNamers the oldest is
+// forgotten.
+func (w *search) news(a peers.Addr, m PeersNamed) bool {
 	all := w.known[a.ID]
 	addrs := a.Addrs[:min(len(a.Addrs), maxAddrs)]
-	if slices.ContainsFunc(all, func(n naming) bool { return n.by == by && by != onLAN || slices.Equal(n.addrs, addrs) }) {
+	if slices.ContainsFunc(all, func(n naming) bool { return n.by == m.By && !m.often() || slices.Equal(n.addrs, addrs) }) {
 		return false
 	}
 	if len(all) == maxNamers {
 		all = all[1:]
 	}
-	w.known[a.ID] = append(slices.Clip(all), naming{by, addrs})
+	w.known[a.ID] = append(slices.Clip(all), naming{m.By, addrs})
 	return true
 }
 
@@ -183,14 +193,15 @@ func (w *search) tell(ctx actor.Context, a peers.Addr, via peers.Via) {
 // FindSources, Transfer -> Finder: sources of a share are wanted; Known are those to begin with.
 // Answered with SourceFound for each, now and later.
 type FindSources struct {
-	Share share.ID
-	Known []peers.Addr
+	Share   share.ID
+	Known   []peers.Addr
+	Beacons []Meeting // at which it is asked who has it
 }
 
 // StopFinding, Transfer -> Finder.
 type StopFinding struct{ Share share.ID }
 
-// PeersNamed, FetchPool or Seeder -> Finder: peers said to have (some of) a share.
+// PeersNamed, FetchPool, Seeder or Beacons -> Finder: peers said to have (some of) a share.
 type PeersNamed struct {
 	Share share.ID
 	By    peers.ID
@@ -198,3 +209,7 @@ type PeersNamed struct {
 	Peers []peers.Addr
 	Sure  bool // by a peer that the user trusts, so that what it says is believed
 }
+
+// often says whether the namer passes on what others say of themselves, and so may say
+// another thing later.
+func (m PeersNamed) often() bool { return m.Via == peers.ViaLAN || m.Via == peers.ViaBeacon }

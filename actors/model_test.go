@@ -62,6 +62,7 @@ type simNode struct {
 	met       map[peers.ID]bool // connected to
 	listed    time.Duration     // when the last manifest came
 	known     *share.Manifest   // needs no asking for
+	beacons   []Meeting         // asked for sources
 	asked     int64             // bytes asked for on links
 	inbound   []*simLink        // links of others that are up, or were
 }
@@ -162,7 +163,7 @@ func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.E
 	for _, f := range from {
 		addrs = append(addrs, peers.Addr{ID: f.id})
 	}
-	m := FetchShare{Handle: Handle{Share: id}, Sources: addrs, Manifest: n.known, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
+	m := FetchShare{Handle: Handle{Share: id}, Sources: addrs, Beacons: n.beacons, Manifest: n.known, Disk: memDisk{n}, Config: cfg, Notify: func(e Event) {
 		n.events = append(n.events, e)
 		if end, ok := e.(Ended); ok {
 			n.end = &end
@@ -268,6 +269,7 @@ func (n *simNode) Endpoints(addrs []string) (out []peers.Endpoint) {
 		p := peers.Endpoint{Addr: a, Port: 4001}
 		fmt.Sscanf(a, "reach %d", &p.Reach)
 		fmt.Sscanf(a, "port %d", &p.Port)
+		fmt.Sscanf(a, "host %s", &p.Host)
 		out = append(out, p)
 	}
 	return out

@@ -33,6 +33,8 @@ type node struct {
 	finder    *actor.PID
 	depot     *actor.PID // nil: it is none
 	holds     *actor.PID // nil: depots keep nothing for it
+	beacon    *actor.PID // nil: it is none
+	beacons   *actor.PID // nil: it goes to none
 	ranking   *peers.Ranking
 	transfers map[share.ID]running
 	fleets    fleets
@@ -80,6 +82,8 @@ func (n *node) Receive(ctx actor.Context) {
 		n.toDepot(ctx)
 	case KeepHold, DropHold, HoldsQuery:
 		n.toHolds(ctx)
+	case BeaconQuery, MeetingsChanged:
+		n.toBeacon(ctx)
 	case system.ChildFailed:
 		n.childFailed(m)
 	case rankingSaved:
@@ -109,7 +113,8 @@ func (n *node) start(ctx actor.Context) {
 	n.transfers, n.mirrors = map[share.ID]running{}, map[share.ID]*actor.PID{}
 	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
-	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network, n.deps.Discovery) }, system.OnPanicRestart)
+	n.meet(ctx)
+	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network, n.deps.Discovery, n.beacons) }, system.OnPanicRestart)
 	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps) }, system.OnPanicRestart)
 	n.s.Export(SeederName, n.seeder)
 	n.keepShares(ctx)
@@ -301,6 +306,8 @@ type Handle struct {
 type FetchShare struct {
 	Handle
 	Sources []peers.Addr
+	// Beacons are asked who else has it, if Deps.Meetings is set.
+	Beacons []Meeting
 	// Manifest, when it is known already, spares asking for it.
 	Manifest *share.Manifest
 	// DownloadRate bounds what is asked for, in bytes per second, within the limit of the

@@ -34,6 +34,11 @@ type Deps struct {
 	Catalog Catalog
 	// Discovery finds peers beside those that are named; nil: nothing does.
 	Discovery Discovery
+	// Beacon has the node remember for others who has which share.
+	Beacon bool
+	// Meetings are where it is announced what the node has; nil: the node goes to no beacons.
+	// It is called now and then, and soon after MeetingsChanged; it must not block.
+	Meetings func() []Meeting
 	// InFlight bounds the bytes of blocks asked for and not yet verified;
 	// default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64
@@ -157,6 +162,9 @@ func (p *Program) CloseReader(h Handle, r leasemgr.Reader) {
 
 // Offer says that the Catalog offers a share from now on, or another copy of it.
 func (p *Program) Offer(id share.ID) { p.s.Send(p.node, OfferShare{id}) }
+
+// MeetingsChanged says that Deps.Meetings would be others now.
+func (p *Program) MeetingsChanged() { p.s.Send(p.node, MeetingsChanged{}) }
 
 // Withdraw says that the Catalog does not offer a share any more. The children are told,
 // with why unless it is 0: an ordinary end.

@@ -168,7 +168,7 @@ func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {
 	n := sw.add("node", 1e6)
 	s := n.program.s
 	defer closeNode(t, s)
-	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil) }, system.OnPanicStop)
+	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil, nil) }, system.OnPanicStop)
 	id, found := share.IDOf(nil), map[string]int{}
 	s.Spawn(nil, "a-transfer", 1000, receive(func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
@@ -203,7 +203,7 @@ func TestAFinderBelievesTheLocalNetworkSoOften(t *testing.T) {
 	n := sw.add("node", 1e6)
 	s := n.program.s
 	defer closeNode(t, s)
-	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil) }, system.OnPanicStop)
+	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil, nil) }, system.OnPanicStop)
 	id, found := share.IDOf(nil), 0
 	s.Spawn(nil, "a-transfer", 1000, receive(func(ctx actor.Context) {
 		switch ctx.Message().(type) {

@@ -151,7 +151,7 @@ func (t *transferActor) do(ctx actor.Context) {
 func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.FindSources:
-		ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources})
+		ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources, Beacons: t.cmd.Beacons})
 	case transfer.StopFinding:
 		ctx.Send(t.finder, StopFinding{t.cmd.Share})
 	case transfer.Rank:

@@ -61,7 +61,7 @@ func endpointOf(a ma.Multiaddr) (peers.Endpoint, bool) {
 	if err != nil || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip == broadcast {
 		return peers.Endpoint{}, false
 	}
-	return peers.Endpoint{Addr: a.String(), Reach: share.Reach(a), Net: prefix(ip, bits), Location: prefix(ip, wide),
+	return peers.Endpoint{Addr: a.String(), Host: ip.String(), Reach: share.Reach(a), Net: prefix(ip, bits), Location: prefix(ip, wide),
 		Port: port, QUIC: transport != "tcp", IPv6: bits == 48}, true
 }
 

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/piecelease/fetcher/peers"
@@ -20,6 +21,7 @@ func TestPlaces(t *testing.T) {
 		if want.Addr == "" {
 			want.Addr = addr
 		}
+		want.Host = strings.Split(addr, "/")[2]
 		if got := Endpoints([]string{addr}); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %+v, want %+v", addr, got, want)
 		}

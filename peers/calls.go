@@ -22,6 +22,9 @@ const (
 //	  ^              |                  |
 //	  +---- Ended, or no word in time --+
 type Calls struct {
+	// Rarest is the longest wait after a call that failed; default 30 min.
+	Rarest time.Duration
+
 	rng  *rand.Rand
 	each []call
 }
@@ -43,7 +46,7 @@ const (
 
 // NewCalls calls on these peers as soon as it is asked.
 func NewCalls(ids []ID, seed uint64) *Calls {
-	c := &Calls{rng: rand.New(rand.NewPCG(seed, 0x63616c6c))}
+	c := &Calls{Rarest: rarestCall, rng: rand.New(rand.NewPCG(seed, 0x63616c6c))}
 	for _, id := range ids {
 		c.each = append(c.each, call{id: id})
 	}
@@ -89,7 +92,7 @@ func (c *Calls) ended(x *call, after time.Duration, now time.Time) {
 	if x.state == callStands && now.Sub(x.at) >= lasting {
 		x.failed = 0
 	}
-	wait := min(soonestCall<<min(x.failed, 10), rarestCall)
+	wait := min(soonestCall<<min(x.failed, 10), c.Rarest)
 	wait = max(wait, min(after, rarestCall))
 	x.failed++
 	x.state, x.at = callWaits, now.Add(wait+time.Duration(c.rng.Int64N(int64(wait/2))))

@@ -5,6 +5,7 @@ import "slices"
 // Endpoint is where an address leads, as far as the address itself says.
 type Endpoint struct {
 	Addr  string // the address, without a peer ID
+	Host  string // its IP address
 	Reach int    // from how far it can be dialled, as share.Reach has it: less is farther
 	Net   string // what it shares with its neighbours: the /24 of IPv4, the /48 of IPv6
 	// Location is a wider neighbourhood: the /16 of IPv4, the /32 of IPv6.

@@ -29,9 +29,10 @@ const (
 	ViaPeer              // another peer named it
 	ViaItself            // it came to us
 	ViaLAN               // it is announced on the local network
+	ViaBeacon            // a beacon named it
 )
 
-var vias = [...]string{"ticket", "peer", "itself", "lan"}
+var vias = [...]string{"ticket", "peer", "itself", "lan", "beacon"}
 
 func (v Via) String() string { return vias[v] }
 

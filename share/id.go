@@ -64,6 +64,15 @@ func (id ID) Blinded(purpose string) Hash {
 	return blake3.Sum256(append([]byte(purpose+" "), id.Bytes()...))
 }
 
+// AtBeacon stands for the ID at beacons: with the secret of a ticket, for whoever has that.
+func (id ID) AtBeacon(s *Secret) Hash {
+	b := append([]byte("fetcher beacon 1 "), id.Bytes()...)
+	if s != nil {
+		b = append(b, s[:]...)
+	}
+	return blake3.Sum256(b)
+}
+
 // Compare orders IDs by their bytes, as slices.SortFunc takes it.
 func (id ID) Compare(other ID) int { return bytes.Compare(id.digest[:], other.digest[:]) }
 

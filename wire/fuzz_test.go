@@ -94,3 +94,7 @@ func FuzzParseExchange(f *testing.F)        { fuzz(f, "exchange") }
 func FuzzParseSigned(f *testing.F)          { fuzz(f, "signed") }
 func FuzzParsePay(f *testing.F)             { fuzz(f, "pay") }
 func FuzzParsePaid(f *testing.F)            { fuzz(f, "paid") }
+func FuzzParseAnnounce(f *testing.F)        { fuzz(f, "announce") }
+func FuzzParseAnnounced(f *testing.F)       { fuzz(f, "announced") }
+func FuzzParseSeek(f *testing.F)            { fuzz(f, "seek") }
+func FuzzParseFound(f *testing.F)           { fuzz(f, "found") }

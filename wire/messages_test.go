@@ -334,6 +334,42 @@ var codecs = []codec{
 	of("paid", Append[Paid], Parse[Paid], drawPaid,
 		Paid{ID: somePayment, Refused: 14, Units: 12, Bad: repeat(PassNames, byte(5))}, Paid{somePayment, 255, maxUnits, repeat(MaxPays*PassNames, byte(0xff))},
 		&pb.Paid{Id: somePayment[:], Refused: 14, Units: 12, Bad: repeat(PassNames, byte(5))}),
+	of("announce", Append[Announce], Parse[Announce], drawAnnounce,
+		Announce{someHashes, []string{someAddr}, true}, Announce{repeat(MaxBeaconKeys, someHashes[1]), longAddrs, true},
+		&pb.Announce{Keys: someFlat, Addrs: []string{someAddr}, Gone: true}),
+	of("announced", Append[Announced], Parse[Announced], drawAnnounced,
+		Announced{30 * time.Minute, 2, time.Minute}, Announced{MaxDuration, 255, MaxDuration}, &pb.Announced{TtlMs: 1_800_000, Refused: 2, RetryMs: 60_000}),
+	of("seek", Append[Seek], Parse[Seek], drawSeek,
+		Seek{someHashes[1], 5}, Seek{someHashes[1], MaxPadding}, &pb.Seek{Key: someHashes[1][:], Padding: make([]byte, 5)}),
+	of("found", Append[Found], Parse[Found], drawFound,
+		Found{someHashes[1], []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}}, time.Second},
+		Found{someHashes[1], repeat(MaxIntroduced, peers.Addr{ID: longPeer, Addrs: longAddrs}), MaxDuration},
+		&pb.Found{Key: someHashes[1][:], Peers: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}}, RetryMs: 1_000}),
+}
+
+// someHashes are two, and someFlat is one behind the other.
+var someHashes, someFlat = proofOf(2)
+
+func drawHash(t *rapid.T) share.Hash {
+	h := share.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
+	h[0] |= 1 // none of zeros, which is none
+	return h
+}
+
+func drawAnnounce(t *rapid.T) Announce {
+	return Announce{drawList(t, "keys", MaxBeaconKeys, drawHash), drawAddrs(t), drawBool(t)}
+}
+
+func drawAnnounced(t *rapid.T) Announced {
+	return Announced{drawMS(t), rapid.Uint8().Draw(t, "refused"), drawMS(t)}
+}
+
+func drawSeek(t *rapid.T) Seek {
+	return Seek{drawHash(t), rapid.IntRange(0, MaxPadding).Draw(t, "padding")}
+}
+
+func drawFound(t *rapid.T) Found {
+	return Found{drawHash(t), drawList(t, "peers", MaxIntroduced, drawPeer), drawMS(t)}
 }
 
 var (
@@ -461,9 +497,11 @@ func drawSubscribe(t *rapid.T) Subscribe {
 
 func drawSubscribeResult(t *rapid.T) SubscribeResult {
 	return SubscribeResult{drawID(t), drawBool(t), drawReason(t, MaxReason), drawMS(t),
-		drawList(t, "children", MaxChildren, func(t *rapid.T) peers.Addr {
-			return peers.Addr{ID: peers.ID("p" + text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
-		})}
+		drawList(t, "children", MaxChildren, drawPeer)}
+}
+
+func drawPeer(t *rapid.T) peers.Addr {
+	return peers.Addr{ID: peers.ID("p" + text(MaxPeerID-1).Draw(t, "id")), Addrs: drawAddrs(t)}
 }
 
 func drawHaveMap(t *rapid.T) HaveMap {

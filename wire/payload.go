@@ -47,6 +47,10 @@ const (
 	TypeSigned
 	TypePay
 	TypePaid
+	TypeAnnounce
+	TypeAnnounced
+	TypeSeek
+	TypeFound
 )
 
 var payloads = [...]payload{
@@ -85,6 +89,10 @@ var payloads = [...]payload{
 	TypeSigned:          payloadOf[Signed](),
 	TypePay:             payloadOf[Pay](),
 	TypePaid:            payloadOf[Paid](),
+	TypeAnnounce:        payloadOf[Announce](),
+	TypeAnnounced:       payloadOf[Announced](),
+	TypeSeek:            payloadOf[Seek](),
+	TypeFound:           payloadOf[Found](),
 }
 
 // A payload is how one type of message is written and read.

@@ -2767,6 +2767,240 @@ func (x *Paid) GetBad() []byte {
 	return nil
 }
 
+// Node -> beacon: I have these shares. Answered with Announced.
+type Announce struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []byte                 `protobuf:"bytes,1,opt,name=keys,proto3" json:"keys,omitempty"`   // hashes that stand for shares, one behind the other
+	Addrs         []string               `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"` // where the sender can be reached
+	Gone          bool                   `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`  // it has them no more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Announce) Reset() {
+	*x = Announce{}
+	mi := &file_actor_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Announce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Announce) ProtoMessage() {}
+
+func (x *Announce) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Announce.ProtoReflect.Descriptor instead.
+func (*Announce) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Announce) GetKeys() []byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Announce) GetAddrs() []string {
+	if x != nil {
+		return x.Addrs
+	}
+	return nil
+}
+
+func (x *Announce) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+type Announced struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TtlMs         uint32                 `protobuf:"varint,1,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`       // after which what was announced is forgotten
+	Refused       uint32                 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`                // 0: all is remembered
+	RetryMs       uint32                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: ask again after; 0 for never
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Announced) Reset() {
+	*x = Announced{}
+	mi := &file_actor_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Announced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Announced) ProtoMessage() {}
+
+func (x *Announced) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Announced.ProtoReflect.Descriptor instead.
+func (*Announced) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *Announced) GetTtlMs() uint32 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+func (x *Announced) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Announced) GetRetryMs() uint32 {
+	if x != nil {
+		return x.RetryMs
+	}
+	return 0
+}
+
+// Node -> beacon: who has this share? Answered with Found, of at most twice the bytes.
+type Seek struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Padding       []byte                 `protobuf:"bytes,2,opt,name=padding,proto3" json:"padding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seek) Reset() {
+	*x = Seek{}
+	mi := &file_actor_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seek) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seek) ProtoMessage() {}
+
+func (x *Seek) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seek.ProtoReflect.Descriptor instead.
+func (*Seek) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Seek) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Seek) GetPadding() []byte {
+	if x != nil {
+		return x.Padding
+	}
+	return nil
+}
+
+type Found struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Peers         []*PeerAddr            `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`                     // a sample
+	RetryMs       uint32                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // 0: it was looked up; else ask again after
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Found) Reset() {
+	*x = Found{}
+	mi := &file_actor_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Found) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Found) ProtoMessage() {}
+
+func (x *Found) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Found.ProtoReflect.Descriptor instead.
+func (*Found) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Found) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Found) GetPeers() []*PeerAddr {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+func (x *Found) GetRetryMs() uint32 {
+	if x != nil {
+		return x.RetryMs
+	}
+	return 0
+}
+
 type LeaseProgress_Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
@@ -2778,7 +3012,7 @@ type LeaseProgress_Item struct {
 
 func (x *LeaseProgress_Item) Reset() {
 	*x = LeaseProgress_Item{}
-	mi := &file_actor_proto_msgTypes[38]
+	mi := &file_actor_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +3024,7 @@ func (x *LeaseProgress_Item) String() string {
 func (*LeaseProgress_Item) ProtoMessage() {}
 
 func (x *LeaseProgress_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[38]
+	mi := &file_actor_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3073,7 @@ type LeaseReturned_Item struct {
 
 func (x *LeaseReturned_Item) Reset() {
 	*x = LeaseReturned_Item{}
-	mi := &file_actor_proto_msgTypes[39]
+	mi := &file_actor_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +3085,7 @@ func (x *LeaseReturned_Item) String() string {
 func (*LeaseReturned_Item) ProtoMessage() {}
 
 func (x *LeaseReturned_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[39]
+	mi := &file_actor_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3139,7 @@ type LeaseRevoked_Item struct {
 
 func (x *LeaseRevoked_Item) Reset() {
 	*x = LeaseRevoked_Item{}
-	mi := &file_actor_proto_msgTypes[40]
+	mi := &file_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2917,7 +3151,7 @@ func (x *LeaseRevoked_Item) String() string {
 func (*LeaseRevoked_Item) ProtoMessage() {}
 
 func (x *LeaseRevoked_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[40]
+	mi := &file_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2961,7 +3195,7 @@ type HoldingsPage_Item struct {
 
 func (x *HoldingsPage_Item) Reset() {
 	*x = HoldingsPage_Item{}
-	mi := &file_actor_proto_msgTypes[41]
+	mi := &file_actor_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3207,7 @@ func (x *HoldingsPage_Item) String() string {
 func (*HoldingsPage_Item) ProtoMessage() {}
 
 func (x *HoldingsPage_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[41]
+	mi := &file_actor_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3488,22 @@ const file_actor_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\rR\arefused\x12\x14\n" +
 	"\x05units\x18\x03 \x01(\x04R\x05units\x12\x10\n" +
-	"\x03bad\x18\x04 \x01(\fR\x03bad*\xe2\x06\n" +
+	"\x03bad\x18\x04 \x01(\fR\x03bad\"H\n" +
+	"\bAnnounce\x12\x12\n" +
+	"\x04keys\x18\x01 \x01(\fR\x04keys\x12\x14\n" +
+	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x12\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\"W\n" +
+	"\tAnnounced\x12\x15\n" +
+	"\x06ttl_ms\x18\x01 \x01(\rR\x05ttlMs\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\rR\arefused\x12\x19\n" +
+	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\"2\n" +
+	"\x04Seek\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
+	"\apadding\x18\x02 \x01(\fR\apadding\"b\n" +
+	"\x05Found\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12,\n" +
+	"\x05peers\x18\x02 \x03(\v2\x16.fetcher.wire.PeerAddrR\x05peers\x12\x19\n" +
+	"\bretry_ms\x18\x03 \x01(\rR\aretryMs*\xe2\x06\n" +
 	"\vMessageType\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16MESSAGE_TYPE_SUBSCRIBE\x10\x01\x12!\n" +
@@ -3300,7 +3549,7 @@ func file_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_actor_proto_goTypes = []any{
 	(MessageType)(0),           // 0: fetcher.wire.MessageType
 	(Envelope_Kind)(0),         // 1: fetcher.wire.Envelope.Kind
@@ -3342,26 +3591,31 @@ var file_actor_proto_goTypes = []any{
 	(*Signed)(nil),             // 37: fetcher.wire.Signed
 	(*Pay)(nil),                // 38: fetcher.wire.Pay
 	(*Paid)(nil),               // 39: fetcher.wire.Paid
-	(*LeaseProgress_Item)(nil), // 40: fetcher.wire.LeaseProgress.Item
-	(*LeaseReturned_Item)(nil), // 41: fetcher.wire.LeaseReturned.Item
-	(*LeaseRevoked_Item)(nil),  // 42: fetcher.wire.LeaseRevoked.Item
-	(*HoldingsPage_Item)(nil),  // 43: fetcher.wire.HoldingsPage.Item
+	(*Announce)(nil),           // 40: fetcher.wire.Announce
+	(*Announced)(nil),          // 41: fetcher.wire.Announced
+	(*Seek)(nil),               // 42: fetcher.wire.Seek
+	(*Found)(nil),              // 43: fetcher.wire.Found
+	(*LeaseProgress_Item)(nil), // 44: fetcher.wire.LeaseProgress.Item
+	(*LeaseReturned_Item)(nil), // 45: fetcher.wire.LeaseReturned.Item
+	(*LeaseRevoked_Item)(nil),  // 46: fetcher.wire.LeaseRevoked.Item
+	(*HoldingsPage_Item)(nil),  // 47: fetcher.wire.HoldingsPage.Item
 }
 var file_actor_proto_depIdxs = []int32{
 	1,  // 0: fetcher.wire.Envelope.kind:type_name -> fetcher.wire.Envelope.Kind
 	5,  // 1: fetcher.wire.SubscribeResult.children:type_name -> fetcher.wire.PeerAddr
 	13, // 2: fetcher.wire.LeaseResponse.leases:type_name -> fetcher.wire.Lease
-	40, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
-	41, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
-	42, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
+	44, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
+	45, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
+	46, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
 	5,  // 6: fetcher.wire.FleetMembers.members:type_name -> fetcher.wire.PeerAddr
 	5,  // 7: fetcher.wire.Hold.sources:type_name -> fetcher.wire.PeerAddr
-	43, // 8: fetcher.wire.HoldingsPage.items:type_name -> fetcher.wire.HoldingsPage.Item
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	47, // 8: fetcher.wire.HoldingsPage.items:type_name -> fetcher.wire.HoldingsPage.Item
+	5,  // 9: fetcher.wire.Found.peers:type_name -> fetcher.wire.PeerAddr
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_actor_proto_init() }
@@ -3375,7 +3629,7 @@ func file_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actor_proto_rawDesc), len(file_actor_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   42,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

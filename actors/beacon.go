@@ -1,0 +1,136 @@
+package actors
+
+import (
+	"context"
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/beacon"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// BeaconName is the name under which a beacon is exported.
+const BeaconName = "beacon"
+
+// beaconBox bounds what waits at a beacon: credit bounds what each peer sends.
+const beaconBox = 1 << 16
+
+// BeaconStatus is what a beacon remembers.
+type BeaconStatus = beacon.Stats
+
+// beaconActor remembers for others who has which share. What, package beacon decides.
+type beaconActor struct {
+	s     *system.System
+	net   Network
+	table *beacon.Table
+}
+
+func newBeacon(s *system.System, net Network) *beaconActor {
+	return &beaconActor{s: s, net: net, table: beacon.New(s.Seed("beacon"))}
+}
+
+func (b *beaconActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case wire.Announce:
+		b.announce(ctx, m)
+	case wire.Seek:
+		b.seek(ctx, m)
+	case BeaconQuery:
+		ctx.Respond(b.table.Stats(b.s.Now()))
+	case *actor.DeadLetterResponse, system.Unreadable:
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+	default:
+		system.Unexpected(ctx)
+	}
+}
+
+// where is the other end of the connection of whoever sent the message, and the addresses
+// that it gives. What this node announces at itself is its own word.
+func (b *beaconActor) where(ctx actor.Context, addrs []string) (id peers.ID, at peers.Endpoint, all []peers.Endpoint) {
+	id, all = senderOf(b.s, ctx), b.net.Endpoints(addrs)
+	if id != b.s.Self() {
+		at, _ = b.net.Where(id)
+		return id, at, all
+	}
+	at.Reach = share.SameMachine
+	for _, a := range all {
+		at.Reach = min(at.Reach, a.Reach)
+	}
+	for i := range all {
+		all[i].Host = at.Host
+	}
+	return id, at, all
+}
+
+func (b *beaconActor) announce(ctx actor.Context, m wire.Announce) {
+	id, at, all := b.where(ctx, m.Addrs)
+	now := b.s.Now()
+	a := wire.Announced{TTL: beacon.TTL}
+	if m.Gone {
+		b.table.Withdraw(id, m.Keys, now)
+	} else {
+		refused, retry := b.table.Announce(id, at, all, m.Keys, now)
+		a.Refused, a.Retry = uint8(refused), retry
+	}
+	if ctx.Sender() != nil {
+		ctx.Respond(a)
+	}
+}
+
+// seekSize is how long the payload of a Seek is, but for its padding, and foundSize how
+// long that of a Found at most, but for its peers.
+const (
+	seekSize  = 34
+	foundSize = 34 + 5
+)
+
+func (b *beaconActor) seek(ctx actor.Context, m wire.Seek) {
+	if ctx.Sender() == nil {
+		return
+	}
+	id, at, _ := b.where(ctx, nil)
+	found, retry := b.table.Sample(id, at, m.Key, wire.MaxIntroduced, 2*(seekSize+m.Padding)-foundSize, b.s.Now())
+	ctx.Respond(wire.Found{Key: m.Key, Peers: found, Retry: retry})
+}
+
+// ---- the Node's side ----
+
+// BeaconQuery, API -> Node -> beacon. Answered with BeaconStatus.
+type BeaconQuery struct{}
+
+// ErrNotABeacon says that a node is no beacon.
+var ErrNotABeacon = errors.New("this node is no beacon")
+
+// Beacon is what this node remembers as a beacon for others.
+func (p *Program) Beacon(ctx context.Context) (BeaconStatus, error) {
+	return system.Ask[BeaconStatus](ctx, p.s, p.node, BeaconQuery{})
+}
+
+// toBeacon passes on what is for the beacon, or for what goes to others.
+func (n *node) toBeacon(ctx actor.Context) {
+	_, changed := ctx.Message().(MeetingsChanged)
+	switch {
+	case changed && n.beacons != nil:
+		ctx.Forward(n.beacons)
+	case changed:
+	case n.beacon != nil:
+		ctx.Forward(n.beacon)
+	default:
+		ctx.Respond(ErrNotABeacon)
+	}
+}
+
+// meet starts what serves as a beacon, and what goes to beacons.
+func (n *node) meet(ctx actor.Context) {
+	if n.deps.Beacon {
+		n.beacon = n.s.Spawn(ctx, "beacon", beaconBox, func() actor.Actor { return newBeacon(n.s, n.deps.Network) }, system.OnPanicRestart)
+		n.s.Export(BeaconName, n.beacon)
+	}
+	if n.deps.Meetings != nil {
+		n.beacons = n.s.Spawn(ctx, "beacons", controlBox, func() actor.Actor { return newBeacons(n.s, n.deps.Network, n.beacon, n.deps.Meetings) }, system.OnPanicRestart)
+	}
+}

@@ -1,0 +1,396 @@
+package actors
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/beacon"
+	"github.com/piecelease/fetcher/internal/times"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// How beacons are spoken to.
+const (
+	maxBeacons   = 64              // at a time
+	meetSoon     = time.Second     // from a change of what is to be announced
+	seekSoonest  = 5 * time.Second // from one question about a share to the next; doubles
+	seekRarest   = time.Minute     //
+	beaconRarest = 5 * time.Minute // between attempts to reach a beacon
+	leastTTL     = time.Minute     // that is believed
+	seekPadding  = 2 << 10         // so that the answer may have a few KiB
+)
+
+// Meeting is a share at a beacon, and the key that stands for it there.
+type Meeting struct {
+	Beacon peers.Addr
+	Key    share.Hash
+}
+
+// beacons announces at beacons what this node has, and asks them who has what it wants.
+type beacons struct {
+	s     *system.System
+	net   Network
+	own   *actor.PID // this node as a beacon; nil: it is none
+	say   func() []Meeting
+	posts map[peers.ID]*beaconPost
+	links linkNumber // opened so far
+	look  time.Time  // when it is looked what is to be announced; zero: when it has changed
+	wake  system.Alarm
+}
+
+// beaconPost is one beacon.
+type beaconPost struct {
+	at     peers.Addr
+	pid    *actor.PID
+	calls  *peers.Calls
+	link   Link       // nil: none
+	number linkNumber // of the link; what an older one says is of no interest
+	up     bool       // it can be spoken to
+	ttl    time.Duration
+	keys   map[share.Hash]time.Time // to be announced, and when next
+	asks   map[share.Hash]*beaconAsk
+}
+
+// beaconAsk is a share that is looked for.
+type beaconAsk struct {
+	share  share.ID
+	finder *actor.PID
+	next   time.Time
+	tries  int
+	open   bool // an answer is to come
+}
+
+func newBeacons(s *system.System, net Network, own *actor.PID, say func() []Meeting) *beacons {
+	return &beacons{s: s, net: net, own: own, say: say, posts: map[peers.ID]*beaconPost{}}
+}
+
+func (b *beacons) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		b.look = b.s.Now()
+	case MeetingsChanged:
+		b.look = times.Earliest(b.look, b.s.Now().Add(meetSoon))
+	case SeekAt:
+		b.seek(ctx, m)
+	case StopSeeking:
+		b.stopSeeking(m.Share)
+	case linkUp:
+		b.linkUp(ctx, m)
+	case linkDown:
+		b.linkDown(ctx, m)
+	case wire.Announced:
+		b.announced(ctx, m)
+	case wire.Found:
+		b.found(ctx, m)
+	case *actor.Terminated:
+		b.over(ctx, b.posts[b.peerOf(m.Who)])
+	case *actor.DeadLetterResponse:
+		b.over(ctx, b.posts[b.peerOf(m.Target)])
+	case linkWaits, system.Unreadable, system.WakeDue:
+	case *actor.Stopping, *actor.Restarting:
+		b.stop(ctx)
+		return
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		return
+	default:
+		system.Unexpected(ctx)
+	}
+	b.tick(ctx)
+}
+
+// peerOf is whose actor that is.
+func (b *beacons) peerOf(pid *actor.PID) peers.ID {
+	if pid.Equal(b.own) {
+		return b.s.Self()
+	}
+	return peers.ID(pid.Address)
+}
+
+// post is that of a beacon, made if it is not there; nil: there are too many, or the
+// beacon is this node, which is none.
+func (b *beacons) post(at peers.Addr) *beaconPost {
+	p := b.posts[at.ID]
+	if p == nil {
+		pid := b.own
+		if at.ID != b.s.Self() {
+			pid = b.s.Remote(at.ID, BeaconName)
+		}
+		if len(b.posts) >= maxBeacons || pid == nil {
+			return nil
+		}
+		p = &beaconPost{at: peers.Addr{ID: at.ID}, pid: pid, ttl: beacon.TTL, keys: map[share.Hash]time.Time{}, asks: map[share.Hash]*beaconAsk{}}
+		b.posts[at.ID] = p
+		b.callAnew(p)
+	}
+	for _, a := range at.Addrs {
+		if len(p.at.Addrs) < maxAddrs && !slices.Contains(p.at.Addrs, a) {
+			p.at.Addrs = append(p.at.Addrs, a)
+		}
+	}
+	return p
+}
+
+// callAnew has a beacon called at once.
+func (b *beacons) callAnew(p *beaconPost) {
+	p.calls = peers.NewCalls([]peers.ID{p.at.ID}, b.s.Seed("beacon "+string(p.at.ID)))
+	p.calls.Rarest = beaconRarest
+}
+
+// tick looks what is to be announced, calls beacons, tells them what is due, and sets the alarm.
+func (b *beacons) tick(ctx actor.Context) {
+	now := b.s.Now()
+	if !b.look.IsZero() && !b.look.After(now) {
+		b.look = time.Time{}
+		b.compare(ctx, now)
+	}
+	next := b.look
+	for _, id := range slices.Sorted(maps.Keys(b.posts)) {
+		p := b.posts[id]
+		if len(p.keys)+len(p.asks) == 0 {
+			b.hangUp(ctx, p)
+			delete(b.posts, id)
+			continue
+		}
+		next = times.Earliest(next, b.call(ctx, p, now))
+		if p.up {
+			next = times.Earliest(next, b.speak(ctx, p, now))
+		}
+	}
+	b.wake.Set(b.s, ctx, next)
+}
+
+// compare takes up what is to be announced now, and takes back what is not any more.
+func (b *beacons) compare(ctx actor.Context, now time.Time) {
+	wanted := map[peers.ID]map[share.Hash]bool{}
+	for _, m := range b.say() {
+		p := b.post(m.Beacon)
+		if p == nil {
+			continue
+		}
+		if wanted[p.at.ID] == nil {
+			wanted[p.at.ID] = map[share.Hash]bool{}
+		}
+		wanted[p.at.ID][m.Key] = true
+		if _, known := p.keys[m.Key]; !known {
+			p.keys[m.Key] = now
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.posts)) {
+		p := b.posts[id]
+		gone := p.sorted(func(k share.Hash, _ time.Time) bool { return !wanted[id][k] })
+		for _, k := range gone {
+			delete(p.keys, k)
+		}
+		if p.up {
+			b.announce(ctx, p, gone, true)
+		}
+	}
+}
+
+// sorted are those of the keys to be announced that is says.
+func (p *beaconPost) sorted(is func(share.Hash, time.Time) bool) (out []share.Hash) {
+	for k, at := range p.keys {
+		if is(k, at) {
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(out, func(a, b share.Hash) int { return bytes.Compare(a[:], b[:]) })
+	return out
+}
+
+func (b *beacons) announce(ctx actor.Context, p *beaconPost, keys []share.Hash, gone bool) {
+	for some := range slices.Chunk(keys, wire.MaxBeaconKeys) {
+		ctx.Request(p.pid, wire.Announce{Keys: some, Addrs: b.net.Addrs(), Gone: gone})
+	}
+}
+
+// call calls a beacon that is due, and gives up a call that takes too long.
+func (b *beacons) call(ctx actor.Context, p *beaconPost, now time.Time) (next time.Time) {
+	due, late, next := p.calls.Due(now)
+	if len(late) > 0 {
+		b.hangUp(ctx, p)
+	}
+	if len(due) == 0 {
+		return next
+	}
+	if _, connected := b.net.Where(p.at.ID); connected || p.pid == b.own {
+		b.begin(ctx, p)
+		return next
+	}
+	b.links++
+	p.number = b.links
+	p.link = b.net.Open(p.at, share.ID{}, nil, &sink{b.s, ctx.Self(), p.number})
+	return next
+}
+
+// begin says everything anew to a beacon: it may have forgotten what it knew.
+func (b *beacons) begin(ctx actor.Context, p *beaconPost) {
+	now := b.s.Now()
+	p.up = true
+	ctx.Watch(p.pid)
+	for k := range p.keys {
+		p.keys[k] = now
+	}
+	for _, a := range p.asks {
+		*a = beaconAsk{share: a.share, finder: a.finder, next: now}
+	}
+}
+
+// speak tells a beacon what is due. next is when more is.
+func (b *beacons) speak(ctx actor.Context, p *beaconPost, now time.Time) (next time.Time) {
+	due := p.sorted(func(_ share.Hash, at time.Time) bool { return !at.After(now) })
+	b.announce(ctx, p, due, false)
+	for _, k := range due {
+		p.keys[k] = now.Add(p.ttl / 2)
+	}
+	for _, at := range p.keys {
+		next = times.Earliest(next, at)
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(p.asks), func(a, b share.Hash) int { return bytes.Compare(a[:], b[:]) }) {
+		a := p.asks[k]
+		if !a.next.After(now) {
+			ctx.Request(p.pid, wire.Seek{Key: k, Padding: seekPadding})
+			a.open, a.next = true, now.Add(min(seekSoonest<<min(a.tries, 8), seekRarest))
+			a.tries++
+		}
+		next = times.Earliest(next, a.next)
+	}
+	return next
+}
+
+// from is the beacon that answers; nil: it is none that was asked.
+func (b *beacons) from(ctx actor.Context) *beaconPost {
+	p := b.posts[senderOf(b.s, ctx)]
+	if p == nil || !p.up {
+		return nil
+	}
+	b.letGo(p) // the connection stands without it
+	p.calls.Stands(p.at.ID, b.s.Now())
+	return p
+}
+
+func (b *beacons) announced(ctx actor.Context, m wire.Announced) {
+	p := b.from(ctx)
+	if p == nil {
+		return
+	}
+	now := b.s.Now()
+	p.ttl = min(max(m.TTL, leastTTL), beacon.TTL)
+	again := now.Add(p.ttl / 2)
+	if m.Refused != 0 {
+		b.s.Log().Debug("a beacon does not remember all that was announced", "beacon", p.at.ID, "reason", m.Refused)
+		again = times.Earliest(again, now.Add(max(m.Retry, meetSoon)))
+	}
+	for k, at := range p.keys {
+		p.keys[k] = times.Earliest(at, again)
+	}
+}
+
+func (b *beacons) found(ctx actor.Context, m wire.Found) {
+	p := b.from(ctx)
+	if p == nil || p.asks[m.Key] == nil || !p.asks[m.Key].open {
+		return
+	}
+	a := p.asks[m.Key]
+	a.open = false
+	if m.Retry > 0 {
+		a.next = b.s.Now().Add(max(m.Retry, meetSoon))
+	}
+	if len(m.Peers) > 0 {
+		ctx.Send(a.finder, PeersNamed{Share: a.share, By: p.at.ID, Via: peers.ViaBeacon, Peers: m.Peers})
+	}
+}
+
+func (b *beacons) seek(ctx actor.Context, m SeekAt) {
+	b.stopSeeking(m.Share)
+	for _, at := range m.At {
+		p := b.post(at.Beacon)
+		if p == nil {
+			continue
+		}
+		p.asks[at.Key] = &beaconAsk{share: m.Share, finder: ctx.Sender(), next: b.s.Now()}
+		if !p.up && p.link == nil {
+			b.callAnew(p)
+		}
+	}
+}
+
+func (b *beacons) stopSeeking(id share.ID) {
+	for _, p := range b.posts {
+		maps.DeleteFunc(p.asks, func(_ share.Hash, a *beaconAsk) bool { return a.share == id })
+	}
+}
+
+func (b *beacons) on(link linkNumber) *beaconPost {
+	for _, p := range b.posts {
+		if p.link != nil && p.number == link {
+			return p
+		}
+	}
+	return nil
+}
+
+func (b *beacons) linkUp(ctx actor.Context, m linkUp) {
+	if p := b.on(m.from()); p != nil {
+		b.begin(ctx, p)
+	}
+}
+
+func (b *beacons) linkDown(ctx actor.Context, m linkDown) {
+	if p := b.on(m.from()); p != nil {
+		b.s.Log().Debug("a beacon cannot be reached", "beacon", p.at.ID, "error", m.err)
+		b.over(ctx, p)
+	}
+}
+
+// over ends what is said to a beacon, until the next call.
+func (b *beacons) over(ctx actor.Context, p *beaconPost) {
+	if p != nil {
+		b.hangUp(ctx, p)
+		p.calls.Ended(p.at.ID, 0, b.s.Now())
+	}
+}
+
+func (b *beacons) letGo(p *beaconPost) {
+	if p.link != nil {
+		p.link.Close()
+		p.link = nil
+	}
+}
+
+func (b *beacons) hangUp(ctx actor.Context, p *beaconPost) {
+	b.letGo(p)
+	if p.up {
+		p.up = false
+		ctx.Unwatch(p.pid)
+	}
+}
+
+func (b *beacons) stop(ctx actor.Context) {
+	b.wake.Stop()
+	for _, p := range b.posts {
+		b.hangUp(ctx, p)
+	}
+}
+
+// ---- what is said to it ----
+
+// MeetingsChanged, API -> Node -> Beacons: what is to be announced is another.
+type MeetingsChanged struct{}
+
+// SeekAt, Finder -> Beacons: who has a share, according to these beacons? Answered with PeersNamed,
+// as often as they know somebody, until StopSeeking.
+type SeekAt struct {
+	Share share.ID
+	At    []Meeting
+}
+
+// StopSeeking, Finder -> Beacons.
+type StopSeeking struct{ Share share.ID }

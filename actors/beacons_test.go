@@ -1,0 +1,277 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/beacon"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// meets has a node announce what it serves of a share at beacons.
+func meets(at ...Meeting) func(*Deps) {
+	return func(d *Deps) { d.Meetings = func() []Meeting { return at } }
+}
+
+func isBeacon(d *Deps) { d.Beacon = true }
+
+func at(id share.ID, beacons ...peers.ID) (out []Meeting) {
+	for _, b := range beacons {
+		out = append(out, Meeting{peers.Addr{ID: b}, id.AtBeacon(nil)})
+	}
+	return out
+}
+
+// remembered is how many records a beacon has.
+func (n *simNode) remembered() int {
+	n.sw.t.Helper()
+	st, err := n.program.Beacon(context.Background())
+	if err != nil {
+		n.sw.t.Fatal(err)
+	}
+	return st.Records
+}
+
+// The source that a newcomer knows is gone; a beacon knows another.
+func TestABeaconLeadsToASourceThatNobodyNamed(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 2<<20)
+	b := sw.add("beacon", 1e6, isBeacon)
+	gone := sw.add("gone", 1e6)
+	gone.down = true
+	sw.add("seeder", 1e6, meets(at(m.ID(), "beacon")...)).seed(m, content)
+	sw.w.Run(time.Second)
+	if n := b.remembered(); n != 1 {
+		t.Fatalf("%d records", n)
+	}
+	var via peers.Via
+	sw.w.Observe = func(d system.Delivery) {
+		if s, ok := d.Message.(SourceFound); ok && s.Addr.ID == "seeder" {
+			via = s.Via
+		}
+	}
+	x := sw.add("newcomer", 1e6, meets())
+	x.beacons = at(m.ID(), "beacon")
+	x.fetch(m.ID(), gone)
+	sw.run(time.Minute, x)
+	x.complete(content)
+	if via != peers.ViaBeacon {
+		t.Errorf("the source was found via %v", via)
+	}
+}
+
+// Without Deps.Meetings no beacon is asked or told anything, whatever a ticket names.
+func TestWhoeverDidNotAskGoesToNoBeacon(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	sw.add("beacon", 1e6, isBeacon)
+	source := sw.add("source", 1e6).seed(m, content)
+	x := sw.add("newcomer", 1e6)
+	x.beacons = at(m.ID(), "beacon")
+	x.fetch(m.ID(), source)
+	sw.run(time.Minute, x)
+	if x.met["beacon"] {
+		t.Error("it was dialled")
+	}
+}
+
+// What is announced is announced again before it is forgotten, after the beacon was away
+// and has forgotten everything, and taken back when it is not to be announced any more.
+func TestWhatIsAnnouncedStaysAnnounced(t *testing.T) {
+	sw := newSwarm(t, 1)
+	sw.w.Patience = time.Second
+	m, content := testShare(t, 1<<20)
+	b := sw.add("beacon", 1e6, isBeacon)
+	say := at(m.ID(), "beacon", "seeder")
+	x := sw.add("seeder", 1e6, func(d *Deps) { d.Meetings = func() []Meeting { return say } }).seed(m, content)
+	sw.w.Run(3 * beacon.TTL)
+	if n := b.remembered(); n != 1 {
+		t.Errorf("%d records after a while", n)
+	}
+	sw.w.Cut("seeder", "beacon")
+	b.down = true
+	x.met["beacon"], b.met["seeder"] = false, false
+	sw.w.Run(2 * beacon.TTL)
+	if n := b.remembered(); n != 0 {
+		t.Errorf("%d records without a word", n)
+	}
+	b.down = false
+	sw.w.Heal("seeder", "beacon")
+	sw.w.Run(2 * beaconRarest)
+	if n := b.remembered(); n != 1 {
+		t.Errorf("%d records after the beacon came back", n)
+	}
+	say = nil
+	x.program.MeetingsChanged()
+	sw.w.Run(2 * meetSoon)
+	if n := b.remembered(); n != 0 {
+		t.Errorf("%d records after it was taken back", n)
+	}
+}
+
+// A node that is a beacon is its own too.
+func TestANodeIsItsOwnBeacon(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	b := sw.add("beacon", 1e6, isBeacon, meets(at(m.ID(), "beacon")...)).seed(m, content)
+	sw.w.Run(time.Second)
+	if n := b.remembered(); n != 1 {
+		t.Fatalf("%d records", n)
+	}
+	x := sw.add("newcomer", 1e6, meets())
+	x.beacons = at(m.ID(), "beacon")
+	x.fetch(m.ID())
+	sw.run(time.Minute, x)
+	x.complete(content)
+
+	other, content := testShare(t, 3<<20)
+	sw.add("seeder", 1e6, meets(at(other.ID(), "beacon")...)).seed(other, content)
+	sw.w.Run(time.Second)
+	b.beacons = at(other.ID(), "beacon")
+	b.fetch(other.ID())
+	sw.run(time.Minute, b)
+	b.complete(content)
+}
+
+// asks has a puppet say something to a beacon, and is the answer.
+func (p *puppet) asks(b *simNode, typ uint32, payload []byte) any {
+	p.sw.t.Helper()
+	p.heard = nil
+	p.say(b, wire.Envelope{Kind: wire.KindTell, To: BeaconName, Reply: 100, Type: typ, Payload: payload})
+	p.sw.w.Run(time.Second)
+	for _, e := range p.heard {
+		if m, err := (wire.Codec{}).Decode(e.Type, e.Payload); e.Kind == wire.KindReply && err == nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// The answer to a question is at most twice as long as the question, as it travels.
+func TestAnAnswerIsAtMostTwiceTheQuestion(t *testing.T) {
+	sw := newSwarm(t, 1)
+	b := sw.add("beacon", 1e6, isBeacon)
+	key := share.Hash{1}
+	for i := range 30 {
+		p := sw.puppet(fmt.Sprintf("net%d/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSB", i), b)
+		m := wire.Announce{Keys: []share.Hash{key}, Addrs: []string{"/ip4/203.0.113.255/udp/65535/quic-v1", "/ip4/203.0.113.255/tcp/65535"}}
+		if a, ok := p.asks(b, wire.TypeAnnounce, wire.Append(nil, m)).(wire.Announced); !ok || a.Refused != 0 || a.TTL != beacon.TTL {
+			t.Fatalf("answered %+v", a)
+		}
+	}
+	p := sw.puppet("asker", b)
+	for _, padding := range []int{0, 1, 40, 100, 500, 2 << 10, wire.MaxPadding} {
+		q := wire.Append(nil, wire.Seek{Key: key, Padding: padding})
+		f, ok := p.asks(b, wire.TypeSeek, q).(wire.Found)
+		if a := wire.Append(nil, f); !ok || len(a) > 2*len(q) || f.Key != key {
+			t.Errorf("%d bytes are answered with %d", len(q), len(a))
+		}
+		if want := map[int]int{0: 0, 500: 5, 2 << 10: wire.MaxIntroduced}; len(f.Peers) < want[padding] || len(f.Peers) > wire.MaxIntroduced {
+			t.Errorf("padded with %d bytes: %d peers", padding, len(f.Peers))
+		}
+	}
+	if a, ok := p.asks(b, wire.TypeAnnounce, wire.Append(nil, wire.Announce{Keys: []share.Hash{key}, Addrs: []string{"host victim"}})).(wire.Announced); !ok || a.Refused != uint8(beacon.NoAddress) {
+		t.Errorf("an address of another is answered %+v", a)
+	}
+}
+
+// A beacon that lies names victims, itself, the asker, and what is not there. It wastes time.
+func TestALyingBeaconCostsTimeAndNothingElse(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	source.down = true
+	x := sw.add("x", 1e6, meets())
+	liar := sw.puppet("liar", x)
+	x.met["liar"] = true
+	dialled := 0
+	sw.w.OnMessages(liar.id, func(_ peers.ID, frame []byte) {
+		e, err := wire.ParseEnvelope(frame)
+		if err != nil || e.Type != wire.TypeSeek {
+			return
+		}
+		seek, _ := wire.Parse[wire.Seek](e.Payload)
+		for i := range 625 { // answers, where one is due: 10,000 victims
+			f := wire.Found{Key: seek.Key}
+			for j := range wire.MaxIntroduced - 2 {
+				f.Peers = append(f.Peers, peers.Addr{ID: peers.ID(fmt.Sprint("victim", i, "-", j)), Addrs: []string{"/sim"}})
+			}
+			f.Peers = append(f.Peers, peers.Addr{ID: "x", Addrs: []string{"/sim"}}, peers.Addr{ID: "liar", Addrs: []string{"reach 2 loopback"}})
+			sw.w.Outbox(liar.id).Send("x", wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindReply, Token: e.Reply, Type: wire.TypeFound, Payload: wire.Append(nil, f)}))
+		}
+	}, func(peers.ID) {})
+	x.beacons = at(m.ID(), "liar")
+	x.fetch(m.ID(), source)
+	sw.w.Run(20 * time.Second)
+	seen := map[peers.ID]bool{}
+	for _, l := range x.opened {
+		if l.to == nil {
+			dialled++
+		} else {
+			seen[l.to.id] = true
+		}
+	}
+	if dialled > maxNamedBy*4 {
+		t.Errorf("%d dials of victims", dialled)
+	}
+	if seen["x"] {
+		t.Error("it dialled itself")
+	}
+	source.down = false
+	sw.run(time.Minute, x)
+	x.complete(content)
+}
+
+// Whoever answers what was not asked is not heard.
+func TestWhatWasNotAskedIsNotHeard(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 1<<20)
+	b := sw.add("beacon", 1e6, isBeacon)
+	x := sw.add("x", 1e6, meets())
+	x.beacons = at(m.ID(), "beacon")
+	x.fetch(m.ID())
+	sw.w.Run(time.Second)
+	named := 0
+	sw.w.Observe = func(d system.Delivery) {
+		if _, ok := d.Message.(PeersNamed); ok {
+			named++
+		}
+	}
+	key := m.ID().AtBeacon(nil)
+	other := sw.puppet("other", x)
+	for token := range uint64(200) {
+		for _, p := range []peers.ID{other.id, b.id} {
+			sw.w.Outbox(p).Send("x", wire.AppendEnvelope(nil, wire.Envelope{Kind: wire.KindReply, Token: token, Type: wire.TypeFound,
+				Payload: wire.Append(nil, wire.Found{Key: key, Peers: []peers.Addr{{ID: "evil", Addrs: []string{"/sim"}}}})}))
+		}
+	}
+	sw.w.Run(100 * time.Millisecond)
+	if named > 0 {
+		t.Error("it was passed on")
+	}
+}
+
+func TestBeaconsAreAskedAgainLessAndLessOften(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 1<<20)
+	sw.add("beacon", 1e6, isBeacon)
+	x := sw.add("x", 1e6, meets())
+	x.beacons = at(m.ID(), "beacon")
+	var asked []time.Duration
+	sw.w.Observe = func(d system.Delivery) {
+		if _, ok := d.Message.(wire.Seek); ok {
+			asked = append(asked, sw.w.Elapsed().Round(time.Second))
+		}
+	}
+	x.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour})
+	sw.w.Run(3 * time.Minute)
+	if want := []time.Duration{0, 5 * time.Second, 15 * time.Second, 35 * time.Second, 75 * time.Second, 135 * time.Second}; !slices.Equal(asked, want) {
+		t.Errorf("asked at %v, want %v", asked, want)
+	}
+}
