@@ -93,11 +93,12 @@ var errClosed = errors.New("the node is closed")
 // catalog is the one owner of which shares a node has: what was asked of it, what of
 // that runs, and what of it is open for peers to take.
 type catalog struct {
-	offers *store.Offers
-	kept   Catalog // nil: nothing is
-	hear   func(Entry)
-	found  Discovery // nil: there is none
-	log    *slog.Logger
+	offers  *store.Offers
+	kept    Catalog // nil: nothing is
+	hear    func(Entry)
+	found   Discovery // nil: there is none
+	changed func()    // told of each change of an entry; nil: nobody is
+	log     *slog.Logger
 
 	writing sync.Mutex // held over each change of an entry, until it is kept
 
@@ -220,10 +221,18 @@ func (c *catalog) write(e Entry) (EntryID, error) {
 	if c.hear != nil {
 		c.hear(e)
 	}
+	c.tellChanged()
+	return e.ID, nil
+}
+
+// tellChanged tells those who announce what is here.
+func (c *catalog) tellChanged() {
 	if c.found != nil {
 		c.found.Changed()
 	}
-	return e.ID, nil
+	if c.changed != nil {
+		c.changed()
+	}
 }
 
 // change changes an entry.
@@ -269,9 +278,7 @@ func (c *catalog) remove(id EntryID) error {
 	c.mu.Lock()
 	delete(c.entries, id)
 	c.mu.Unlock()
-	if c.found != nil {
-		c.found.Changed()
-	}
+	c.tellChanged()
 	return nil
 }
 

@@ -39,6 +39,8 @@ type Config struct {
 	// Discovery finds peers that nobody named, and has this node found. The node closes
 	// it. Default none.
 	Discovery Discovery
+	// Beacons is how the node uses beacons, which remember who has which share; default not at all.
+	Beacons Beacons
 	// InFlight bounds the bytes of blocks asked for and not yet verified, over all
 	// transfers; default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64
@@ -130,6 +132,7 @@ func (c Config) Validate() error {
 	f.Add("Uploads", c.Uploads.Validate())
 	f.Add("Reach", c.Reach.Validate())
 	f.Add("P2P", c.P2P.Validate())
+	f.Add("Beacons", c.Beacons.validate())
 	if c.Holds != nil {
 		f.Add("Holds.Renewal", c.Holds.Renewal.Validate())
 	}

@@ -28,12 +28,12 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 		if m, err := n.state.Manifest(id); err == nil {
 			return m, nil
 		}
-		if len(sources) == 0 && n.cfg.Discovery == nil {
+		if len(sources) == 0 && n.cfg.Discovery == nil && len(n.asked(ticketOrID)) == 0 {
 			return nil, ErrNoSource
 		}
 		mine, others := n.catalog.list(id)
 		if mine != nil {
-			return n.askForManifest(ctx, mine, id, sources)
+			return n.askForManifest(ctx, mine, id, sources, n.asked(ticketOrID))
 		}
 		select {
 		case <-others: // it is known then, or we ask
@@ -80,7 +80,7 @@ func (l *lister) Open(_ context.Context, m *share.Manifest, _ []bool) (actors.Ta
 }
 
 // askForManifest has a transfer find the list of files of a share.
-func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sources []peers.Addr) (*share.Manifest, error) {
+func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sources []peers.Addr, beacons []actors.Meeting) (*share.Manifest, error) {
 	defer n.catalog.endListing(id, l)
 	var got lister
 	ended := make(chan error, 1)
@@ -90,7 +90,7 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 		left := time.Until(end)
 		stall = max(left-2*time.Second, left/2) // it is looked at each second
 	}
-	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
+	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Beacons: beacons, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
 		if e, ok := e.(Ended); ok {
 			ended <- e.Err
 		}

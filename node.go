@@ -3,6 +3,7 @@ package fetcher
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type Node struct {
 	program  *actors.Program
 	keep     *keep.Keep     // what is kept for others; nil: the node is no depot
 	finds    sync.WaitGroup // what keep looks for
+	meet     []byte         // what the secrets of its tickets are made with
 	named    bool           // its key is one that others know it by, and not made for this run
 
 	mu       sync.Mutex
@@ -82,6 +84,11 @@ func (n *Node) start(ctx context.Context) error {
 	if n.host, err = p2p.New(p); err != nil {
 		return err
 	}
+	n.meet = p.Key
+	if n.meet == nil { // tickets of this run end with it
+		n.meet = make([]byte, 32)
+		rand.Read(n.meet)
+	}
 	if n.named && len(n.cfg.Listen) == 0 {
 		n.savePort(p.Port)
 	}
@@ -100,6 +107,8 @@ func (n *Node) start(ctx context.Context) error {
 		Network:      net,
 		Catalog:      offers,
 		Discovery:    n.cfg.Discovery,
+		Beacon:       n.cfg.Beacons.Serve,
+		Meetings:     n.cfg.Beacons.meetings(n),
 		InFlight:     n.cfg.InFlight,
 		Buffers:      n.cfg.Buffers,
 		DownloadRate: n.cfg.DownloadRate,
@@ -113,6 +122,7 @@ func (n *Node) start(ctx context.Context) error {
 		Child:        n.cfg.OnChild,
 		Failed:       n.failed,
 	})
+	n.catalog.changed = func() { n.program.Tell(actors.MeetingsChanged{}) }
 	offers.OnGone(n.gone)
 	n.host.OnMessages(n.program.Deliver, n.program.Lost)
 	blocks := func(child peers.ID) p2p.Blocks { return offers.For(child) }
@@ -282,11 +292,13 @@ func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }
 func (n *Node) InFlight() (bytes int64, buffers int) { return n.program.InFlight() }
 
 // SetUploadRate bounds what others are sent, in bytes per second, from now on; 0 is no bound.
-func (n *Node) SetUploadRate(rate int64) { n.program.SetUploadRate(rate) }
+func (n *Node) SetUploadRate(rate int64) { n.program.Tell(actors.SetUploadRate{Rate: rate}) }
 
 // SetShareUploadRate bounds what others are sent of a share, in bytes per second within
 // the bound of all, from now on and whether it is served at present or not; 0 is no bound.
-func (n *Node) SetShareUploadRate(id share.ID, rate int64) { n.program.SetShareRate(id, rate) }
+func (n *Node) SetShareUploadRate(id share.ID, rate int64) {
+	n.program.Tell(actors.SetUploadRate{Share: id, Rate: rate})
+}
 
 // SetDownloadRate bounds what others are asked for, in bytes per second of file
 // content over all transfers, from now on; 0 is no bound.

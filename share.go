@@ -276,6 +276,9 @@ func (n *Node) Ticket(id share.ID, also ...string) string {
 		}
 	}
 	t, err := share.NewTicket(id, addrs)
+	if n.cfg.Beacons.Use && err == nil {
+		t = t.AtBeacons(n.meeting(id, n.catalog.fetched(id).Ticket))
+	}
 	switch {
 	case err != nil && len(also) > 0: // a key that no ticket can name
 		return n.Ticket(id)

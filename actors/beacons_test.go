@@ -108,7 +108,7 @@ func TestWhatIsAnnouncedStaysAnnounced(t *testing.T) {
 		t.Errorf("%d records after the beacon came back", n)
 	}
 	say = nil
-	x.program.MeetingsChanged()
+	x.program.Tell(MeetingsChanged{})
 	sw.w.Run(2 * meetSoon)
 	if n := b.remembered(); n != 0 {
 		t.Errorf("%d records after it was taken back", n)

@@ -37,9 +37,6 @@ type (
 // LookAt, API -> Node -> depot: read this share soon, somebody found it damaged.
 type LookAt struct{ Share share.ID }
 
-// LookAt has the depot read a share soon.
-func (p *Program) LookAt(id share.ID) { p.s.Send(p.node, LookAt{id}) }
-
 // Depot is how the depot of this node stands, after it was told what; DepotQuery tells it
 // nothing.
 func (p *Program) Depot(ctx context.Context, what any) (DepotStatus, error) {

@@ -163,9 +163,6 @@ func (p *Program) CloseReader(h Handle, r leasemgr.Reader) {
 // Offer says that the Catalog offers a share from now on, or another copy of it.
 func (p *Program) Offer(id share.ID) { p.s.Send(p.node, OfferShare{id}) }
 
-// MeetingsChanged says that Deps.Meetings would be others now.
-func (p *Program) MeetingsChanged() { p.s.Send(p.node, MeetingsChanged{}) }
-
 // Withdraw says that the Catalog does not offer a share any more. The children are told,
 // with why unless it is 0: an ordinary end.
 func (p *Program) Withdraw(ctx context.Context, id share.ID, why wire.Code) (children int, err error) {
@@ -178,11 +175,8 @@ func (p *Program) Scores(ctx context.Context, ids []peers.ID) ([]float64, error)
 	return system.Ask[Scores](ctx, p.s, p.node, ScoresQuery{ids})
 }
 
-// SetUploadRate bounds what children are sent, in bytes per second; 0 is no bound.
-func (p *Program) SetUploadRate(rate int64) { p.s.Send(p.node, SetUploadRate{Rate: rate}) }
-
-// SetShareRate bounds what children are sent of one share, within that.
-func (p *Program) SetShareRate(id share.ID, rate int64) { p.s.Send(p.node, SetUploadRate{id, rate}) }
+// Tell passes on what has no answer: SetUploadRate, MeetingsChanged, LookAt.
+func (p *Program) Tell(m any) { p.s.Send(p.node, m) }
 
 // SetTransferRate bounds what is asked for in one transfer, as SetDownloadRate does in all.
 func (p *Program) SetTransferRate(h Handle, rate int64) {

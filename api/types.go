@@ -62,7 +62,14 @@ type Status struct {
 	Limits    Limits    `json:"limits"`
 	Fleet     bool      `json:"fleet" doc:"it belongs to a fleet"`
 	Depot     bool      `json:"depot" doc:"it keeps shares for accounts"`
+	Beacon    *Beacon   `json:"beacon,omitempty" doc:"if it is a beacon for others"`
 	Warnings  []string  `json:"warnings" doc:"sentences on what its owner should know"`
+}
+
+// Beacon is what a beacon remembers.
+type Beacon struct {
+	Peers  int `json:"peers" doc:"that have announced something"`
+	Shares int `json:"shares" doc:"that they have"`
 }
 
 // Relay is a node through which others reach this one.

@@ -47,6 +47,10 @@ type Settings struct {
 	RelayCarries   int64
 	// Proxy is as in fetcher.Reach. A reload does not change it.
 	Proxy string
+	// BeaconAt are beacons that tickets of the node name, and with Beacon it is one itself;
+	// see fetcher.Beacons. A reload does not change them.
+	BeaconAt []string
+	Beacon   bool
 	// NoLAN keeps the node from looking for peers on the local network, and from being
 	// found there. A reload does not change it.
 	NoLAN bool
@@ -97,6 +101,11 @@ const (
 // reach is how the node reaches others, and is reached: tickets may name relays at any time.
 func (s Settings) reach() fetcher.Reach {
 	return fetcher.Reach{Traverse: true, MapPorts: s.MapPort, Relays: s.Via, Relay: s.Relay, RelayBytes: s.RelayCarries, Proxy: s.Proxy}
+}
+
+// beacons is how the node uses beacons: tickets may name some at any time.
+func (s Settings) beacons() fetcher.Beacons {
+	return fetcher.Beacons{Use: true, At: s.BeaconAt, Serve: s.Beacon}
 }
 
 // discovery is how the node finds others, and is found; nil: not at all.
@@ -201,6 +210,8 @@ type settingsFile struct {
 	Proxy    string     `toml:"proxy"`
 	Relay    bool       `toml:"relay"`
 	LAN      *bool      `toml:"lan"`
+	BeaconAt []string   `toml:"beacon-at"`
+	Beacon   bool       `toml:"beacon"`
 	Carries  string     `toml:"relay-carries"`
 	Up       string     `toml:"limit-up"`
 	Down     string     `toml:"limit-down"`
@@ -267,7 +278,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}

@@ -77,7 +77,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	if d.member, err = openMember(d, cfg); err != nil {
 		return nil, errors.Join(err, d.lender.close())
 	}
-	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Discovery: cfg.discovery(), UploadRate: r.up, DownloadRate: r.down,
+	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Beacons: cfg.beacons(), Discovery: cfg.discovery(), UploadRate: r.up, DownloadRate: r.down,
 		OnChild: d.tally.child, Depot: keeps,
 		Holds: &fetcher.HoldsConfig{Book: d.holds, Visited: d.holds.visited, Purse: d.purse}, Fleet: d.member.fleet(), Logger: cfg.Logger}
 	if cfg.simulated != nil {
@@ -259,7 +259,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
 		"socket": old.Socket == s.Socket, "fleet": old.Fleet == s.Fleet, "fleet-secret": old.FleetSecret == s.FleetSecret, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort, "proxy": old.Proxy == s.Proxy,
-		"relay": old.Relay == s.Relay, "relay-carries": old.RelayCarries == s.RelayCarries,
+		"relay": old.Relay == s.Relay, "beacon": old.Beacon == s.Beacon, "beacon-at": slices.Equal(old.BeaconAt, s.BeaconAt), "relay-carries": old.RelayCarries == s.RelayCarries,
 		"depot": old.Depot == s.Depot, "depot-reserve": old.Reserve == s.Reserve, "depot-open": old.DepotOpen == s.DepotOpen, "depot-grace": old.DepotGrace == s.DepotGrace, "depot-price": old.DepotPaid == s.DepotPaid,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
 	} {

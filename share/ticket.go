@@ -99,6 +99,23 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	return t, nil
 }
 
+// AtBeacons is the ticket with a secret, and beacons that know under it who else has the
+// share: multiaddrs, each ending in /p2p/ID with an Ed25519 key in the ID. Those for
+// which there is no room are left out; without any, so is the secret.
+func (t Ticket) AtBeacons(secret *Secret, beacons []multiaddr.Multiaddr) Ticket {
+	for _, b := range beacons {
+		more := t
+		more.Secret, more.Beacons = secret, append(slices.Clip(t.Beacons), b)
+		if _, ok := more.fold(); ok && (len(t.Beacons) < maxBeacons || isBeside(b, t.Beacons)) && !multiaddr.Contains(t.Beacons, b) {
+			t = more
+		}
+	}
+	return t
+}
+
+// maxBeacons is how many addresses of beacons AtBeacons adds, and others beside them.
+const maxBeacons = 2
+
 // maxRelays is how many addresses of relays NewTicket keeps.
 const maxRelays = 2
 

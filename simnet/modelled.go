@@ -104,7 +104,7 @@ func (m modelled) Start() {
 	}
 	x.program = actors.Start(d)
 	if x.uploadRate > 0 {
-		x.program.SetUploadRate(x.uploadRate)
+		x.program.Tell(actors.SetUploadRate{Rate: x.uploadRate})
 	}
 	x.flood()
 }
@@ -299,7 +299,7 @@ func (m modelled) SetDownloadRate(rate int64) {
 func (m modelled) SetUploadRate(rate int64) {
 	m.uploadRate = rate
 	if m.program != nil {
-		m.program.SetUploadRate(rate)
+		m.program.Tell(actors.SetUploadRate{Rate: rate})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/actors/system"
 )
 
@@ -58,7 +59,7 @@ func TestTheTraceSeesDrawsEventsAndBytes(t *testing.T) {
 		"... a nanosecond later":      func(n *Net) { n.After(time.Second+1, func() {}) },
 		"a byte that is handed over":  func(n *Net) { n.After(time.Second, func() { n.passed([]byte{1}) }) },
 		"another byte":                func(n *Net) { n.After(time.Second, func() { n.passed([]byte{2}) }) },
-		"a mailbox that has its turn": func(n *Net) { n.After(time.Second, func() { n.Node("a").program.SetUploadRate(0) }) },
+		"a mailbox that has its turn": func(n *Net) { n.After(time.Second, func() { n.Node("a").program.Tell(actors.SetUploadRate{}) }) },
 	} {
 		got := trace(change)
 		if other, same := seen[got]; same {

@@ -65,7 +65,7 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 	if reach.Traverse && !cmd.Flags().Changed("listen") {
 		fl.listen = nil // a hole is punched from where a node listens
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: reach, Discovery: onLAN(fl.lan, true, log), Logger: log})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: reach, Beacons: fetcher.Beacons{Use: true}, Discovery: onLAN(fl.lan, true, log), Logger: log})
 	if err != nil {
 		return nil, err
 	}

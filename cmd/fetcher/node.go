@@ -54,7 +54,7 @@ type nodeFlags struct {
 	open, grace, price       string
 	fleet                    storeFlags
 	insecure                 bool
-	relay                    bool
+	relay, beacon            bool
 	relayCarries             string
 	reach                    reachFlags
 }
@@ -78,6 +78,8 @@ flags override it:
     map-port = true              # ask the router to pass the port on
     relay = true                 # be a relay for others
     relay-carries = "1G"         # content too: bytes each way, for a connection
+    beacon-at = ["/dns4/beacon.example/tcp/4001/p2p/ID"]  # named in tickets
+    beacon = true                # be a beacon for others
     limit-up = "10M"             # bytes per second
     limit-down = "50M"
     fetches = 5                  # how many shares are fetched at once
@@ -129,6 +131,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 }
 
 func (fl *nodeFlags) relayFlags(f *pflag.FlagSet) {
+	f.BoolVar(&fl.beacon, "beacon", false, "be a beacon: remember for a while who has which share, and introduce peers")
 	f.BoolVar(&fl.relay, "relay", false, "be a relay: introduce peers that cannot reach each other")
 	f.StringVar(&fl.relayCarries, "relay-carries", "", "as a relay, carry content too where no direct way is found: `SIZE` bytes each way for a connection, such as 500M")
 }
@@ -159,7 +162,10 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	if len(fl.reach.via) > 0 {
 		s.Via = fl.reach.via
 	}
-	s.MapPort, s.Relay = s.MapPort || fl.reach.mapPort, s.Relay || fl.relay
+	if len(fl.reach.beaconAt) > 0 {
+		s.BeaconAt = fl.reach.beaconAt
+	}
+	s.MapPort, s.Relay, s.Beacon = s.MapPort || fl.reach.mapPort, s.Relay || fl.relay, s.Beacon || fl.beacon
 	s.NoLAN = s.NoLAN || !fl.reach.lan
 	s.Hosts = append(s.Hosts, fl.hosts...)
 	s.Insecure = s.Insecure || fl.insecure
@@ -243,7 +249,10 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	a.out.write("node", st)
 	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
 	if s.Relay {
-		a.tellRelay(st.Addrs)
+		a.tellHow("others are reached through it with --via", st.Addrs)
+	}
+	if s.Beacon {
+		a.tellHow("others use it as a beacon with --beacon-at", st.Addrs)
 	}
 	if u := l.URL(); u != "" {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
@@ -255,12 +264,12 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	return errors.Join(err, d.Close())
 }
 
-// tellRelay says how others use this node as a relay.
-func (a asker) tellRelay(addrs []string) {
+// tellHow says how others use this node as a relay or a beacon.
+func (a asker) tellHow(how string, addrs []string) {
 	best := nearest(addrs)
 	for _, s := range addrs {
 		if !overRelay(s) && nearest([]string{s}) == best {
-			fmt.Fprintf(a.stderr, "others are reached through it with --via %s\n", s)
+			fmt.Fprintf(a.stderr, "%s %s\n", how, s)
 		}
 	}
 	if best > 0 {
@@ -407,6 +416,9 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	}
 	if s.FreeBytes >= 0 {
 		fmt.Fprintf(&b, "free      %s\n", share.Size(s.FreeBytes))
+	}
+	if s.Beacon != nil {
+		fmt.Fprintf(&b, "beacon    knows %s of %s\n", words.Count(s.Beacon.Peers, "peer"), words.Count(s.Beacon.Shares, "share"))
 	}
 	for _, w := range s.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", printable(w))

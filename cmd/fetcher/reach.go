@@ -17,16 +17,18 @@ import (
 
 // reachFlags are the flags about how others reach a node.
 type reachFlags struct {
-	via     []string
-	mapPort bool
-	lan     bool
-	proxy   string
+	via      []string
+	beaconAt []string
+	mapPort  bool
+	lan      bool
+	proxy    string
 }
 
 func (fl *reachFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&fl.lan, "lan", true, lanHelp)
 	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringVar(&fl.proxy, "proxy", "", proxyHelp)
+	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "name the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID, in tickets: they then lead to whoever has the share, wherever it is; may be given twice")
 	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to pass this node's port on, by UPnP, NAT-PMP or PCP")
 }
 
@@ -37,6 +39,9 @@ const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, s
 func (fl reachFlags) config() fetcher.Reach {
 	return fetcher.Reach{Traverse: len(fl.via) > 0, Relays: fl.via, MapPorts: fl.mapPort, Proxy: fl.proxy}
 }
+
+// beacons is what the flags ask of beacons.
+func (fl reachFlags) beacons() fetcher.Beacons { return fetcher.Beacons{Use: true, At: fl.beaconAt} }
 
 // reachWait is how long others may take to make this node reachable before it says how it is.
 const reachWait = 10 * time.Second

@@ -129,7 +129,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		return err
 	}
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Discovery: onLAN(fl.reach.lan, false, log), Logger: log, UploadRate: limitUp, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Beacons: fl.reach.beacons(), Discovery: onLAN(fl.reach.lan, false, log), Logger: log, UploadRate: limitUp, OnChild: children.heard})
 	if err != nil {
 		return err
 	}

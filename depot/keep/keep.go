@@ -172,6 +172,6 @@ func (k *Keep) Damaged(id share.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.closed {
-		k.cfg.Later(func() { k.cfg.Program().LookAt(id) })
+		k.cfg.Later(func() { k.cfg.Program().Tell(actors.LookAt{Share: id}) })
 	}
 }

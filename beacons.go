@@ -1,0 +1,135 @@
+package fetcher
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Beacons is how a node uses beacons: nodes that remember who has which share, so that a
+// ticket works when its source has gone or has another address. The zero value uses none.
+type Beacons struct {
+	// Use has fetches ask the beacons that their tickets name, and what this node has of
+	// such a share announced there.
+	Use bool
+	// At are beacons that the tickets of this node name, and that are asked too, at most two:
+	// multiaddrs that end in /p2p/ID. It needs Use.
+	At []string
+	// Serve has this node be a beacon, for everybody. Others must be able to reach it.
+	Serve bool
+}
+
+// maxBeaconsAt is how many Beacons.At may be: as many as a ticket names.
+const maxBeaconsAt = 2
+
+func (b Beacons) validate() error {
+	at, err := b.at()
+	switch {
+	case err != nil:
+		return err
+	case len(at) > maxBeaconsAt:
+		return fmt.Errorf("at most %d beacons", maxBeaconsAt)
+	case len(at) > 0 && !b.Use:
+		return fmt.Errorf("At needs Use")
+	}
+	return nil
+}
+
+// at are the beacons of At.
+func (b Beacons) at() (out []ma.Multiaddr, err error) {
+	for _, s := range b.At {
+		a, err := share.ParseAddr(s)
+		if err == nil {
+			_, err = groupPeers([]ma.Multiaddr{a})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("beacon %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// meetings is where a node announces what it has; nil: nowhere, and it asks nobody.
+func (b Beacons) meetings(n *Node) func() []actors.Meeting {
+	if !b.Use {
+		return nil
+	}
+	return n.meetings
+}
+
+// meetings are the shares that this node has, each at the beacons that its ticket of it names.
+func (n *Node) meetings() (out []actors.Meeting) {
+	if len(n.host.Addrs()) == 0 {
+		return nil // nobody could come
+	}
+	for id, ticket := range n.catalog.had() {
+		secret, at := n.meeting(id, ticket)
+		out = append(out, meetAt(id, secret, at)...)
+	}
+	return out
+}
+
+// meeting is where a share that this node has is to be found, and under which secret: where the
+// ticket that it came by says, or else by a secret of this node's own.
+func (n *Node) meeting(id share.ID, ticket string) (secret *share.Secret, at []ma.Multiaddr) {
+	own, _ := n.cfg.Beacons.at() // Validate has looked
+	t, _ := share.Parse(ticket)
+	if len(t.Beacons) > 0 {
+		return t.Secret, slices.Concat(t.Beacons, own)
+	}
+	h := hmac.New(sha256.New, n.meet)
+	h.Write(append([]byte("fetcher ticket 1 "), id.Bytes()...))
+	return (*share.Secret)(h.Sum(nil)[:len(share.Secret{})]), own
+}
+
+// asked is whom a fetch asks for sources: the beacons of its ticket, and those of the node if
+// the ticket names one, as then those who have the share by it announce it there.
+func (n *Node) asked(ticketOrID string) []actors.Meeting {
+	t, _ := share.Parse(ticketOrID)
+	if !n.cfg.Beacons.Use || len(t.Beacons) == 0 {
+		return nil
+	}
+	own, _ := n.cfg.Beacons.at()
+	return meetAt(t.ID, t.Secret, slices.Concat(t.Beacons, own))
+}
+
+func meetAt(id share.ID, secret *share.Secret, at []ma.Multiaddr) (out []actors.Meeting) {
+	key := id.AtBeacon(secret)
+	all, _ := groupPeers(at) // they were read from tickets, and options that were looked at
+	for _, b := range all {
+		out = append(out, actors.Meeting{Beacon: b, Key: key})
+	}
+	return out
+}
+
+// had are the shares of which others may have something here, each with the ticket that it
+// came by, if it did; but for those that are fetched anonymously.
+func (c *catalog) had() map[share.ID]string {
+	out := map[share.ID]string{}
+	for _, e := range c.all() {
+		served := e.State == EntryServed || e.State == EntryFetching
+		if served && !e.Share.IsZero() && !e.Fetching.Anonymous && out[e.Share] == "" {
+			out[e.Share] = e.Ticket
+		}
+	}
+	shares, _ := c.lists()
+	for _, s := range shares {
+		out[s.ID()] = cmp.Or(out[s.ID()], "")
+	}
+	return out
+}
+
+// BeaconStatus is what a beacon remembers.
+type BeaconStatus = actors.BeaconStatus
+
+// Beacon is what this node remembers as a beacon, if it is one.
+func (n *Node) Beacon(ctx context.Context) (BeaconStatus, error) { return n.program.Beacon(ctx) }

@@ -1,0 +1,156 @@
+package fetcher
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// addrOf is where a node is: the first of its addresses.
+func addrOf(n *Node) string { return n.Addrs()[0] }
+
+func uses(at ...string) func(*Config) {
+	return func(c *Config) { c.Beacons.Use, c.Beacons.At = true, at }
+}
+
+// openBeacon is a beacon.
+func openBeacon(t *testing.T) *Node {
+	return openNode(t, func(c *Config) { c.Beacons.Serve = true })
+}
+
+// remembers waits until a beacon remembers so much.
+func remembers(t *testing.T, b *Node, records int) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		st, err := b.Beacon(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Records == records {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the beacon remembers %+v, want %d records", st, records)
+		}
+	}
+}
+
+func someFile(t *testing.T, size int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.bin")
+	must(t, os.WriteFile(path, []byte(strings.Repeat("content ", size/8)), 0o644))
+	return path
+}
+
+// The source has gone, and somebody who fetched it serves on: a newcomer finishes with the
+// ticket that the source gave out. The share is private.
+func TestATicketWorksWhenItsSourceHasGone(t *testing.T) {
+	beacon := openBeacon(t)
+	source := openNode(t, uses(addrOf(beacon)))
+	s, err := source.Share(t.Context(), someFile(t, 1<<20), ShareOptions{})
+	must(t, err)
+	ticket := s.Ticket()
+	if tk, err := share.ParseTicket(ticket); err != nil || tk.Secret == nil || len(tk.Beacons) == 0 || len(ticket) > 330 {
+		t.Fatalf("the ticket is %s", ticket)
+	}
+	seeder := openNode(t, uses())
+	if _, err := fetchInto(t, seeder, ticket, t.TempDir(), FetchOptions{Keep: true}); err != nil {
+		t.Fatal(err)
+	}
+	remembers(t, beacon, 2)
+	if other := seeder.Ticket(s.ID()); !slices.Equal(secretIn(t, other), secretIn(t, ticket)) {
+		t.Error("the ticket of the one who fetched it leads elsewhere")
+	}
+	must(t, source.Close())
+	x, err := fetchInto(t, openNode(t, uses()), ticket, t.TempDir(), FetchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for e := range x.Events(t.Context()) {
+		if c, ok := e.(SourceChanged); ok && c.Source.Peer == seeder.ID() && c.Source.Via.String() == "beacon" {
+			found = true
+		}
+	}
+	if !found {
+		t.Error("no event says that a beacon named the source")
+	}
+}
+
+func secretIn(t *testing.T, ticket string) []byte {
+	t.Helper()
+	tk, err := share.ParseTicket(ticket)
+	must(t, err)
+	return tk.Secret[:]
+}
+
+// The source is at another address, with another port, and gives out the same secret.
+func TestATicketWorksWhenItsSourceHasMoved(t *testing.T) {
+	beacon := openBeacon(t)
+	dir, path := t.TempDir(), someFile(t, 1<<20)
+	at := func(c *Config) { c.Dir = dir }
+	source := openNode(t, uses(addrOf(beacon)), at)
+	s, err := source.Share(t.Context(), path, ShareOptions{})
+	must(t, err)
+	ticket, before := s.Ticket(), addrOf(source)
+	remembers(t, beacon, 1)
+	must(t, source.Close())
+	moved := openNode(t, uses(addrOf(beacon)), at)
+	again, err := moved.Share(t.Context(), path, ShareOptions{})
+	must(t, err)
+	if addrOf(moved) == before || !slices.Equal(secretIn(t, again.Ticket()), secretIn(t, ticket)) {
+		t.Fatal("it has the same address, or another secret")
+	}
+	if _, err := fetchInto(t, openNode(t, uses()), ticket, t.TempDir(), FetchOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever did not ask for beacons goes to none, is none, and names none.
+func TestBeaconsAreUsedByWhoeverAskedAlone(t *testing.T) {
+	beacon := openBeacon(t)
+	source := openNode(t, uses(addrOf(beacon)))
+	s, err := source.Share(t.Context(), someFile(t, 1<<18), ShareOptions{})
+	must(t, err)
+	remembers(t, beacon, 1)
+	x := openNode(t)
+	if _, err := fetchInto(t, x, s.Ticket(), t.TempDir(), FetchOptions{Keep: true}); err != nil {
+		t.Fatal(err)
+	}
+	if w := x.Way(beacon.ID()); w != Unconnected {
+		t.Errorf("it went to the beacon, %s", w)
+	}
+	if tk, err := share.ParseTicket(x.Ticket(s.ID())); err != nil || tk.Secret != nil || tk.Beacons != nil {
+		t.Error("its ticket names a beacon")
+	}
+	if _, err := x.Beacon(t.Context()); err == nil {
+		t.Error("it is a beacon")
+	}
+	anonymous := openNode(t, uses())
+	if _, err := fetchInto(t, anonymous, s.Ticket(), t.TempDir(), FetchOptions{Keep: true, Anonymous: true}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := beacon.Beacon(t.Context()); err != nil || st.Records != 1 {
+		t.Errorf("the beacon remembers %+v, %v", st, err)
+	}
+}
+
+func TestBeaconsAreChecked(t *testing.T) {
+	good := addrOf(openNode(t))
+	for name, b := range map[string]Beacons{
+		"no address": {Use: true, At: []string{"nonsense"}}, "no peer": {Use: true, At: []string{"/ip4/127.0.0.1/tcp/1"}},
+		"not used": {At: []string{good}}, "too many": {Use: true, At: []string{good, good, good}},
+	} {
+		if err := (Config{Beacons: b}).Validate(); err == nil {
+			t.Errorf("%s: it is taken", name)
+		}
+	}
+	if err := (Config{Beacons: Beacons{Use: true, At: []string{good}}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
