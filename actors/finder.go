@@ -155,7 +155,7 @@ func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 	switch {
 	case m.Via == peers.ViaLAN:
 		from.Reach = share.SameNetwork
-	case m.By == f.self: // as its own beacon
+	case m.Via == peers.ViaBeacon && m.By == f.self: // its own
 		from.Reach = share.SameMachine
 	}
 	a.Addrs = peers.Addrs(peers.Named(f.net.Endpoints(a.Addrs), from.Reach))
