@@ -28,10 +28,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
 		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into), Fleet: d.member != nil}
-	s.Relays, s.Depot = d.relays(), d.lender != nil
-	if b, err := d.node.Beacon(ctx); err == nil {
-		s.Beacon = &api.Beacon{Peers: b.Peers, Shares: b.Shares}
-	}
+	s.Relays, s.Depot, s.Beacon = d.relays(), d.lender != nil, beaconOf(ctx, d.node)
 	children, err := d.node.Children(ctx)
 	if err != nil {
 		return s, err

@@ -307,3 +307,12 @@ func (d *Daemon) Close() error {
 	d.log.Info("the node has ended")
 	return err
 }
+
+// beaconOf is what a node remembers as a beacon; nil: it is none.
+func beaconOf(ctx context.Context, n *fetcher.Node) *api.Beacon {
+	b, err := n.Beacon(ctx)
+	if err != nil {
+		return nil
+	}
+	return &api.Beacon{Peers: b.Peers, Shares: b.Shares}
+}

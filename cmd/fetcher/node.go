@@ -145,12 +145,6 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	if s, err = daemon.ReadSettings(filepath.Join(dir, daemon.SettingsName)); err != nil {
 		return s, usageError{err}
 	}
-	if len(fl.listen) > 0 {
-		s.Listen = fl.listen
-	}
-	if len(fl.announce) > 0 {
-		s.Announce = fl.announce
-	}
 	for _, x := range []struct {
 		from string
 		to   *string
@@ -159,11 +153,13 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 			*x.to = x.from
 		}
 	}
-	if len(fl.reach.via) > 0 {
-		s.Via = fl.reach.via
-	}
-	if len(fl.reach.beaconAt) > 0 {
-		s.BeaconAt = fl.reach.beaconAt
+	for _, x := range []struct {
+		from []string
+		to   *[]string
+	}{{fl.listen, &s.Listen}, {fl.announce, &s.Announce}, {fl.reach.via, &s.Via}, {fl.reach.beaconAt, &s.BeaconAt}} {
+		if len(x.from) > 0 {
+			*x.to = x.from
+		}
 	}
 	s.MapPort, s.Relay, s.Beacon = s.MapPort || fl.reach.mapPort, s.Relay || fl.relay, s.Beacon || fl.beacon
 	s.NoLAN = s.NoLAN || !fl.reach.lan
