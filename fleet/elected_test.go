@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -187,4 +189,21 @@ func TestNobodyIsWaitedForWhoMayNotComeBack(t *testing.T) {
 	f.c.Allow([]peers.ID{"b"}, f.now)
 	f.next()
 	ks[1].lease("x", 1)
+}
+
+// The next coordinator expects the pieces in the order in which it is told of them: it would
+// take all of them back while it waits for one that is fetched last.
+func TestWhatIsKeptIsToldInTheOrderInWhichItIsFetched(t *testing.T) {
+	d := newDesk(t)
+	d.ask(4)
+	d.grant(100, 0, 1, 6, 7)
+	d.answers = false
+	d.request(2).do(func() {
+		d.m.Granted([]leasemgr.Lease{{Piece: 7, Token: 1}, {Piece: 6, Token: 2}}, leasemgr.Refusal{}, d.now)
+	})
+	d.forget()
+	d.rejoin()
+	if n := len(d.requests); n == 0 || !slices.Equal(d.requests[0].Keep, []share.Piece{7, 6, 0, 1}) {
+		t.Errorf("asked for %+v", d.requests)
+	}
 }

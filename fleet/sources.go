@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -49,14 +51,13 @@ type hold struct {
 	alive bool        // ... nor that it came on, if only because it is we who wait
 }
 
-// pieces are those held, in order.
+// pieces are those held, in the order in which they are fetched, which is that of their
+// leases; those without one come last.
 func (o *origin) pieces() []share.Piece {
-	out := make([]share.Piece, 0, len(o.held))
-	for p := range o.held {
-		out = append(out, p)
-	}
-	slices.Sort(out)
-	return out
+	place := func(p share.Piece) share.Token { return o.held[p].lease - 1 } // of no lease: the greatest
+	return slices.SortedFunc(maps.Keys(o.held), func(p, q share.Piece) int {
+		return cmp.Or(cmp.Compare(place(p), place(q)), cmp.Compare(p, q))
+	})
 }
 
 // progress hands over what came in and was not told.
