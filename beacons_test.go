@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -135,6 +136,9 @@ func TestBeaconsAreUsedByWhoeverAskedAlone(t *testing.T) {
 	if _, err := fetchInto(t, anonymous, s.Ticket(), t.TempDir(), FetchOptions{Keep: true, Anonymous: true}); err != nil {
 		t.Fatal(err)
 	}
+	if got := anonymous.meetings(); len(got) > 0 {
+		t.Errorf("whoever wants no name announces %v", got)
+	}
 	if st, err := beacon.Beacon(t.Context()); err != nil || st.Records != 1 {
 		t.Errorf("the beacon remembers %+v, %v", st, err)
 	}
@@ -152,5 +156,50 @@ func TestBeaconsAreChecked(t *testing.T) {
 	}
 	if err := (Config{Beacons: Beacons{Use: true, At: []string{good}}}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// looks is a Discovery that notes what it was to announce.
+type looks struct{ shares func() []share.ID }
+
+func (l *looks) Find(share.ID, []peers.ID, func(peers.Addr)) (cancel func()) { return func() {} }
+func (l *looks) Start(_ peers.ID, _ func() []string, shares func() []share.ID) {
+	l.shares = shares
+}
+func (l *looks) Changed()     {}
+func (l *looks) Close() error { return nil }
+
+// A private share is announced nowhere but at the beacons that its ticket names, and there
+// under the key that only the ticket's secret gives.
+func TestAPrivateShareIsAnnouncedAtItsBeaconsAlone(t *testing.T) {
+	beacon, other := openBeacon(t), openBeacon(t)
+	lan := &looks{}
+	n := openNode(t, uses(addrOf(beacon)), func(c *Config) { c.Discovery = lan })
+	s, err := n.Share(t.Context(), someFile(t, 1<<18), ShareOptions{})
+	must(t, err)
+	remembers(t, beacon, 1)
+	tk, err := share.ParseTicket(s.Ticket())
+	must(t, err)
+	got := n.meetings()
+	if len(got) != 1 || got[0].Beacon.ID != beacon.ID() || got[0].Key != s.ID().AtBeacon(tk.Secret) || got[0].Key == s.ID().AtBeacon(nil) {
+		t.Errorf("announced are %v", got)
+	}
+	if all := lan.shares(); len(all) > 0 {
+		t.Errorf("announced on the local network are %v", all)
+	}
+	// Whoever fetches it by the ticket announces it there too, and not at beacons of its own.
+	fetched := openNode(t, uses())
+	if _, err := fetchInto(t, fetched, s.Ticket(), t.TempDir(), FetchOptions{Keep: true}); err != nil {
+		t.Fatal(err)
+	}
+	if theirs := fetched.meetings(); len(theirs) != 1 || theirs[0].Key != got[0].Key || theirs[0].Beacon.ID != beacon.ID() {
+		t.Errorf("whoever fetched it announces %v", theirs)
+	}
+	remembers(t, beacon, 2)
+	remembers(t, other, 0)
+	must(t, s.Stop(t.Context()))
+	remembers(t, beacon, 1)
+	if got := n.meetings(); len(got) > 0 {
+		t.Errorf("announced after its end are %v", got)
 	}
 }
