@@ -119,7 +119,8 @@ const (
 	depotBox   = 1 << 16 // depotActor: what accounts ask, which credit bounds
 	depotRetry = time.Minute
 	everyHour  = time.Hour
-	collectMax = 256 // shares that are looked at, and perhaps collected, in one task
+	collectMax = 256     // shares that are looked at, and perhaps collected, in one task
+	sweepMax   = 100_000 // leases that are swept in one transaction, of a second or so
 )
 
 func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {

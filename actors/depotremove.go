@@ -143,7 +143,7 @@ func (d *depotActor) collectAfter(ctx actor.Context, after share.ID) {
 // page is some shares that may go; with the first, what has expired is swept.
 func (r *remover) page(ctx context.Context, after share.ID) (may []depot.Kept, last share.ID, err error) {
 	for done := !after.IsZero(); !done; {
-		if _, done, err = r.l.Sweep(ctx, r.t.now(), 10_000); err != nil {
+		if _, done, err = r.l.Sweep(ctx, r.t.now(), sweepMax); err != nil {
 			return nil, last, err
 		}
 	}

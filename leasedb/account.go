@@ -68,7 +68,7 @@ func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account)
 		if _, err := t.account(id); err != nil || id == depot.StarterAccount {
 			return fmt.Errorf("%d: %w", id, depot.ErrNoAccount)
 		}
-		if _, err := t.settle(int64(id)); err != nil {
+		if _, _, err := t.settle(1, int64(id)); err != nil {
 			return err
 		}
 		if held, err := t.ints(`SELECT 1 FROM leases WHERE account = ?1 LIMIT 1`, []any{int64(id)}); err != nil || held {

@@ -83,7 +83,7 @@ func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a d
 		if answered, err := t.answered(a, about, &g); answered || err != nil {
 			return err
 		}
-		if _, err := t.settle(int64(a.Account)); err != nil {
+		if _, _, err := t.settle(1, int64(a.Account)); err != nil {
 			return err
 		}
 		acc, err := t.account(a.Account)

@@ -96,7 +96,6 @@ func (d *DB) Removed(ctx context.Context, now time.Time, id share.ID) error {
 // and whether it is done. While the clock is frozen it removes nothing.
 func (d *DB) Sweep(ctx context.Context, now time.Time, limit int) (n int, done bool, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
-		n = 0
 		var frozen int64
 		if _, err := t.ints(`SELECT frozen FROM meta`, nil, &frozen); err != nil || frozen != 0 {
 			done = true
@@ -107,18 +106,8 @@ func (d *DB) Sweep(ctx context.Context, now time.Time, limit int) (n int, done b
 		if err != nil {
 			return err
 		}
-		done = true
-		for i, account := range due {
-			m, err := t.settle(account)
-			if err != nil {
-				return err
-			}
-			if n += m; n >= limit && i < len(due)-1 {
-				done = false
-				break
-			}
-		}
-		return nil
+		n, done, err = t.settle(limit, due...)
+		return err
 	})
 	return n, done, err
 }

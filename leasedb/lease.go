@@ -1,6 +1,7 @@
 package leasedb
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,32 +75,55 @@ func (t *tx) forget(account int64, which string, arg any) error {
 	return t.exec(`DELETE FROM names WHERE account = ?1 AND share IS NULL AND next IS NULL`, account)
 }
 
-// settle removes what has expired of an account: its leases, and the answers to its
-// requests. It says how many leases that were.
-func (t *tx) settle(account int64) (int, error) {
+// expired is a lease that has.
+type expired struct{ share, account, expires, bytes int64 }
+
+// settle removes what has expired of some accounts: their leases, and the answers to their
+// requests. It goes on to the next account until it has limit leases, and says how many it
+// removed, and whether it did all accounts. Leases go in the order of shares, whatever account
+// they are of, so that each page of the table is touched once.
+func (t *tx) settle(limit int, accounts ...int64) (n int, done bool, err error) {
+	var all []expired
+	done = true
+	for i, account := range accounts {
+		if done = i == 0 || len(all) < limit; !done {
+			break
+		}
+		if all, err = t.settleAccount(account, all); err != nil {
+			return 0, false, err
+		}
+	}
+	slices.SortFunc(all, func(a, b expired) int {
+		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.account, b.account))
+	})
+	if err := t.each(`UPDATE shares SET lapsed = ?2 WHERE id = ?1 AND lapsed < ?2`, all, func(e expired) [2]int64 { return [2]int64{e.share, e.expires} }); err != nil {
+		return 0, false, err
+	}
+	return len(all), done, t.each(`DELETE FROM leases WHERE share = ?1 AND account = ?2`, all, func(e expired) [2]int64 { return [2]int64{e.share, e.account} })
+}
+
+// settleAccount is the part of settle that is about one account. It adds its leases to all.
+func (t *tx) settleAccount(account int64, all []expired) ([]expired, error) {
 	if err := t.exec(`DELETE FROM requests WHERE account = ?1 AND until <= ?2`, account, t.now); err != nil {
-		return 0, err
+		return all, err
 	}
 	if n := t.c.Changes(); n > 0 {
 		if err := t.exec(`UPDATE accounts SET asked = asked - ?2 WHERE id = ?1`, account, n); err != nil {
-			return 0, err
+			return all, err
 		}
 	}
-	var n, bytes int64
-	if _, err := t.ints(`SELECT count(*), sum(bytes) FROM leases WHERE account = ?1 AND expires <= ?2`, []any{account, t.now}, &n, &bytes); err != nil || n == 0 {
-		return 0, err
-	}
-	if err := t.exec(`UPDATE shares SET lapsed = max(lapsed, l.expires) FROM leases l
-	  WHERE l.account = ?1 AND l.expires <= ?2 AND shares.id = l.share`, account, t.now); err != nil {
-		return 0, err
+	before, bytes := len(all), int64(0)
+	if err := t.rows(`SELECT share, expires, bytes FROM leases WHERE account = ?1 AND expires <= ?2`, func(s *sqlite.Stmt) error {
+		e := expired{share: s.ColumnInt64(0), account: account, expires: s.ColumnInt64(1), bytes: s.ColumnInt64(2)}
+		all, bytes = append(all, e), bytes+e.bytes
+		return nil
+	}, account, t.now); err != nil || len(all) == before {
+		return all, err
 	}
 	if err := t.forget(account, `IN (SELECT share FROM leases WHERE account = ?1 AND expires <= ?2)`, t.now); err != nil {
-		return 0, err
+		return all, err
 	}
-	if err := t.exec(`DELETE FROM leases WHERE account = ?1 AND expires <= ?2`, account, t.now); err != nil {
-		return 0, err
-	}
-	return int(n), t.exec(`UPDATE accounts SET used = used - ?2 WHERE id = ?1`, account, bytes)
+	return all, t.exec(`UPDATE accounts SET used = used - ?2 WHERE id = ?1`, account, bytes)
 }
 
 // settleShare removes the leases of a share that have expired.

@@ -174,6 +174,31 @@ func (t *tx) rows(query string, f func(*sqlite.Stmt) error, args ...any) error {
 
 func (t *tx) exec(query string, args ...any) error { return t.rows(query, nil, args...) }
 
+// each runs a statement of two arguments for each of some values.
+func (t *tx) each(query string, all []expired, args func(expired) [2]int64) error {
+	s, err := t.c.Prepare(query)
+	if err != nil {
+		return err
+	}
+	for _, x := range all {
+		if t.Fault != nil {
+			if err := t.Fault(query); err != nil {
+				return err
+			}
+		}
+		for i, v := range args(x) {
+			s.BindInt64(i+1, v)
+		}
+		if _, err := s.Step(); err != nil {
+			return errors.Join(err, s.Reset())
+		}
+		if err := s.Reset(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ints is the first row of an answer, of as many integers as there are places, and
 // whether there is one.
 func (t *tx) ints(query string, args []any, to ...*int64) (found bool, err error) {

@@ -5,7 +5,7 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // schema: bytes, and seconds since 1970. shares.lapsed is the end of the last lease
 // that expired and was swept. leases.own says that the share was asked for itself,
 // not by a name. The index due has all that Usage and Sweep ask of leases; the table is
-// in the order of accounts, so that a sweep of one touches few pages. meta.depot names the depot
+// in the order of shares, and has all else. meta.depot names the depot
 // whose shares these are, and meta.self this database; see SetIdentity. accounts.stranger
 // is that of a peer that was admitted without its owner's word. accounts.credit is in
 // MiB-seconds; payments.units is 0 from before the passes are spent until they are entered.
@@ -22,8 +22,7 @@ var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	 CREATE INDEX coming ON shares(bytes) WHERE state = 1;
 	 CREATE TABLE leases(share INTEGER NOT NULL REFERENCES shares, account INTEGER NOT NULL REFERENCES accounts,
 	   bytes INTEGER NOT NULL, granted INTEGER NOT NULL, renewed INTEGER NOT NULL, expires INTEGER NOT NULL, own INTEGER NOT NULL,
-	   PRIMARY KEY(account, share)) WITHOUT ROWID;
-	 CREATE INDEX leases_of ON leases(share, expires);
+	   PRIMARY KEY(share, account)) WITHOUT ROWID;
 	 CREATE INDEX due ON leases(account, expires, bytes);
 	 CREATE TABLE names(account INTEGER NOT NULL REFERENCES accounts, name TEXT NOT NULL,
 	   share INTEGER REFERENCES shares, next INTEGER REFERENCES shares, PRIMARY KEY(account, name)) WITHOUT ROWID;
