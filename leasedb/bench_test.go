@@ -110,6 +110,13 @@ func BenchmarkMillion(b *testing.B) {
 			}
 		}
 	})
+	b.Run("states", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := d.States(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	held := 0
 	for name, which := range map[string]int{"hold of a new share": 1 << 40, "hold of a share that is here": 100_000} {
 		b.Run(name, func(b *testing.B) {

@@ -89,21 +89,21 @@ func (t *tx) settle(limit int, accounts ...int64) (n int, done bool, err error) 
 		if done = i == 0 || len(all) < limit; !done {
 			break
 		}
-		if all, err = t.settleAccount(account, all); err != nil {
+		if all, err = settleAccount(t, account, all); err != nil {
 			return 0, false, err
 		}
 	}
 	slices.SortFunc(all, func(a, b expired) int {
 		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.account, b.account))
 	})
-	if err := t.each(`UPDATE shares SET lapsed = ?2 WHERE id = ?1 AND lapsed < ?2`, all, func(e expired) [2]int64 { return [2]int64{e.share, e.expires} }); err != nil {
+	if err := each(t, `UPDATE shares SET lapsed = ?2 WHERE id = ?1 AND lapsed < ?2`, all, func(e expired) [2]int64 { return [2]int64{e.share, e.expires} }); err != nil {
 		return 0, false, err
 	}
-	return len(all), done, t.each(`DELETE FROM leases WHERE share = ?1 AND account = ?2`, all, func(e expired) [2]int64 { return [2]int64{e.share, e.account} })
+	return len(all), done, each(t, `DELETE FROM leases WHERE share = ?1 AND account = ?2`, all, func(e expired) [2]int64 { return [2]int64{e.share, e.account} })
 }
 
 // settleAccount is the part of settle that is about one account. It adds its leases to all.
-func (t *tx) settleAccount(account int64, all []expired) ([]expired, error) {
+func settleAccount(t *tx, account int64, all []expired) ([]expired, error) {
 	if err := t.exec(`DELETE FROM requests WHERE account = ?1 AND until <= ?2`, account, t.now); err != nil {
 		return all, err
 	}

@@ -175,7 +175,7 @@ func (t *tx) rows(query string, f func(*sqlite.Stmt) error, args ...any) error {
 func (t *tx) exec(query string, args ...any) error { return t.rows(query, nil, args...) }
 
 // each runs a statement of two arguments for each of some values.
-func (t *tx) each(query string, all []expired, args func(expired) [2]int64) error {
+func each(t *tx, query string, all []expired, args func(expired) [2]int64) error {
 	s, err := t.c.Prepare(query)
 	if err != nil {
 		return err

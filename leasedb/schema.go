@@ -18,8 +18,7 @@ var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	 CREATE INDEX keys_of ON keys(account);
 	 CREATE TABLE shares(id INTEGER PRIMARY KEY, share BLOB NOT NULL UNIQUE, state INTEGER NOT NULL CHECK(state BETWEEN 1 AND 4),
 	   bytes INTEGER NOT NULL, measured INTEGER NOT NULL, since INTEGER NOT NULL, lapsed INTEGER NOT NULL DEFAULT 0, missing BLOB);
-	 CREATE INDEX shares_in ON shares(state, share);
-	 CREATE INDEX coming ON shares(bytes) WHERE state = 1;
+	 CREATE INDEX shares_in ON shares(state, share, bytes);
 	 CREATE TABLE leases(share INTEGER NOT NULL REFERENCES shares, account INTEGER NOT NULL REFERENCES accounts,
 	   bytes INTEGER NOT NULL, granted INTEGER NOT NULL, renewed INTEGER NOT NULL, expires INTEGER NOT NULL, own INTEGER NOT NULL,
 	   PRIMARY KEY(share, account)) WITHOUT ROWID;

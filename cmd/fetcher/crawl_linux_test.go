@@ -61,7 +61,7 @@ func TestACrawlKeepsToItsPartOfTheTime(t *testing.T) {
 // crawlUntil waits until the crawler is as wanted, in a cycle that has seen something.
 func (n *daemonProcess) crawlUntil(f func(api.Crawl) bool) (c api.Crawl) {
 	n.t.Helper()
-	look := time.NewTicker(500 * time.Millisecond)
+	look := time.NewTicker(2 * time.Second)
 	defer look.Stop()
 	for late := time.Now().Add(time.Hour); ; <-look.C {
 		d, err := n.client.Depot(n.t.Context())
