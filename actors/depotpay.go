@@ -90,36 +90,43 @@ func refusedFor(err error) (reason uint8, fault error) {
 	return uint8(depot.Away), err
 }
 
-// pay enters passes as the credit of an account. That they are to be entered is durable
-// before they are spent, so a crash between the two loses none, and a ledger that is older than the
-// spending enters none a second time.
+// pay enters passes as the credit of an account.
 func (d *depotActor) pay(ctx actor.Context, m wire.Pay) {
 	l, issuer, peer, self := d.cfg.Ledger, d.cfg.Issuer, senderOf(d.s, ctx), d.s.Self()
 	refuse := func(r depot.Refusal) any { return wire.Paid{ID: m.ID, Refused: uint8(r.Reason)} }
-	d.ask(ctx, true, refuse, func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
+	d.ask(ctx, true, refuse, func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
 		if issuer == nil {
-			return a, errNoIssuer
+			return depotAsked{}, errNoIssuer
 		}
-		p := depot.Payment{Account: account, Request: m.ID}
-		if p.Units, err = issuer.Worth(m.Passes); err != nil {
-			return a, err
-		}
-		paid := wire.Paid{ID: m.ID, Units: p.Units}
-		done, known, err := l.Intend(ctx, now, p)
-		if err != nil || done {
-			return depotAsked{answer: paid}, err
-		}
-		again, bad, err := issuer.Spend(self, peer, m, p.Units, now)
-		if err == nil && again && !known {
-			err = &depot.Refusal{Reason: depot.SpentPasses}
-		}
-		var r *depot.Refusal
-		if errors.As(err, &r) {
-			return depotAsked{answer: wire.Paid{ID: m.ID, Refused: uint8(r.Reason), Bad: bad}}, l.Forgo(ctx, p)
-		}
-		if err == nil {
-			err = l.Deposit(ctx, now, p)
-		}
+		paid, err := takePasses(ctx, l, issuer, now, self, peer, account, m)
 		return depotAsked{answer: paid}, err
 	})
+}
+
+// takePasses enters passes as credit. That they are to be entered is durable before they are spent, so a
+// crash between the two loses none, and a ledger that is older than the spending enters none a
+// second time.
+func takePasses(ctx context.Context, l Ledger, issuer Issuer, now time.Time, at, from peers.ID, account depot.Account, m wire.Pay) (wire.Paid, error) {
+	p := depot.Payment{Account: account, Request: m.ID}
+	var err error
+	if p.Units, err = issuer.Worth(m.Passes); err != nil {
+		return wire.Paid{}, err
+	}
+	paid := wire.Paid{ID: m.ID, Units: p.Units}
+	done, known, err := l.Intend(ctx, now, p)
+	if err != nil || done {
+		return paid, err
+	}
+	again, bad, err := issuer.Spend(at, from, m, p.Units, now)
+	if err == nil && again && !known {
+		err = &depot.Refusal{Reason: depot.SpentPasses}
+	}
+	var r *depot.Refusal
+	if errors.As(err, &r) {
+		return wire.Paid{ID: m.ID, Refused: uint8(r.Reason), Bad: bad}, l.Forgo(ctx, p)
+	}
+	if err == nil {
+		err = l.Deposit(ctx, now, p)
+	}
+	return paid, err
 }

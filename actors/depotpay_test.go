@@ -1,0 +1,333 @@
+package actors
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/leasedb"
+	"github.com/piecelease/fetcher/passes"
+	"github.com/piecelease/fetcher/passes/issuer"
+	"github.com/piecelease/fetcher/passes/purse"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/wire"
+)
+
+var paySeeds = flag.Int("pay-seeds", 5, "random histories of an account that pays")
+
+var errCut = errors.New("cut short")
+
+// payer is an account that pays a depot, both with what is durable of them. At each step either may crash, and
+// each message may be lost.
+type payer struct {
+	*testing.T
+	rng    *rand.Rand
+	faults bool
+	db     *leasedb.DB
+	issuer *issuer.Issuer
+	held   map[[32]byte]passes.Held
+	orders map[passes.RequestID]passes.Order
+	purse  *purse.Purse
+	now    time.Time
+	who    depot.Account
+	asked  int
+	sold   int64
+	paid   int64 // units that the wallet knows to have paid
+	cost   int64 // MiB-seconds that were granted
+}
+
+func (x *payer) cut(n int) bool { return x.faults && x.rng.IntN(n) == 0 }
+
+// around does something durable, and may crash before or after.
+func around[V any](x *payer, f func() (V, error)) (v V, err error) {
+	if x.cut(15) {
+		return v, errCut
+	}
+	if v, err = f(); err == nil && x.cut(15) {
+		return v, errCut
+	}
+	return v, err
+}
+
+// The wallet's disk.
+func (x *payer) Wallet(context.Context) (*passes.Wallet, error) {
+	var held []passes.Held
+	var orders []passes.Order
+	for _, h := range x.held {
+		held = append(held, h)
+	}
+	for _, o := range x.orders {
+		orders = append(orders, o)
+	}
+	return passes.Load(held, orders), nil
+}
+
+func (x *payer) WriteWallet(_ context.Context, c passes.Change) error {
+	_, err := around(x, func() (any, error) {
+		for _, n := range c.Drop {
+			delete(x.held, n)
+		}
+		for _, h := range c.Put {
+			x.held[h.Nonce] = h
+		}
+		if c.Order != nil {
+			x.orders[c.Order.ID] = *c.Order
+		}
+		delete(x.orders, c.DropOrder)
+		return nil, nil
+	})
+	return err
+}
+
+// cutLedger and cutIssuer are those of a depot that crashes.
+type (
+	cutLedger struct {
+		Ledger
+		x *payer
+	}
+	cutIssuer struct {
+		issuer.Counter
+		x *payer
+	}
+	intended struct{ done, known bool }
+	spent    struct {
+		again bool
+		bad   []byte
+	}
+)
+
+func (l cutLedger) Intend(ctx context.Context, now time.Time, p depot.Payment) (bool, bool, error) {
+	i, err := around(l.x, func() (i intended, err error) {
+		i.done, i.known, err = l.Ledger.Intend(ctx, now, p)
+		return i, err
+	})
+	return i.done, i.known, err
+}
+
+func (l cutLedger) Deposit(ctx context.Context, now time.Time, p depot.Payment) error {
+	_, err := around(l.x, func() (any, error) { return nil, l.Ledger.Deposit(ctx, now, p) })
+	return err
+}
+
+func (i cutIssuer) Spend(at, account peers.ID, m wire.Pay, units int64, now time.Time) (bool, []byte, error) {
+	s, err := around(i.x, func() (s spent, err error) {
+		s.again, s.bad, err = i.Counter.Spend(at, account, m, units, now)
+		return s, err
+	})
+	return s.again, s.bad, err
+}
+
+// ask is the network, and the depot's answer.
+func (x *payer) ask(ctx context.Context, _ peers.Addr, question any) (any, error) {
+	return around(x, func() (answer any, err error) {
+		c := issuer.Counter{Issuer: x.issuer}
+		switch m := question.(type) {
+		case wire.PassKeys:
+			var l wire.PassKeyList
+			l.Keys, err = c.Keys(x.now)
+			return l, err
+		case wire.Redeem:
+			s, err := c.Redeem(m, x.now)
+			reason, fault := refusedFor(err)
+			return wire.Signed{Refused: reason, Signed: s}, fault
+		case wire.Exchange:
+			s, bad, err := c.Exchange("depot", m, x.now)
+			reason, fault := refusedFor(err)
+			return wire.Signed{Refused: reason, Signed: s, Bad: bad}, fault
+		case wire.Pay:
+			p, err := takePasses(ctx, cutLedger{x.db, x}, cutIssuer{c, x}, x.now, "depot", "account", x.who, m)
+			reason, fault := refusedFor(err)
+			p.ID, p.Refused = m.ID, max(p.Refused, reason)
+			return p, fault
+		}
+		return nil, errors.New("another question")
+	})
+}
+
+func newPayer(t *testing.T, seed uint64) *payer {
+	x := &payer{T: t, rng: rand.New(rand.NewPCG(seed, 1)), db: ledgerOf(t), held: map[[32]byte]passes.Held{}, orders: map[passes.RequestID]passes.Order{}, now: time.Unix(1e9, 0)}
+	var err error
+	if x.issuer, err = issuer.Open(storetest.New(1<<22).FS(), crand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.issuer.Close() })
+	x.open()
+	if x.who, err = x.db.AddAccount(t.Context(), x.now, "a", depot.Terms{Quota: 1 << 40, MaxLease: 31 * 24 * time.Hour, Paid: true}); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (x *payer) open() {
+	x.purse = purse.New(purse.Config{Store: x, Self: func() peers.ID { return "account" }, Now: func() time.Time { return x.now }, Chance: crand.Reader, Known: x.ask, Fresh: x.ask})
+}
+
+var payee = peers.Addr{ID: "depot"}
+
+func (x *payer) buy(units int64) {
+	x.Helper()
+	v, err := x.issuer.Sell(units, x.now)
+	if err != nil {
+		x.Fatal(err)
+	}
+	x.sold += units
+	for {
+		err := x.purse.Redeem(x.Context(), payee, v, units)
+		var r *depot.Refusal
+		if err == nil || errors.As(err, &r) && r.Reason == depot.UsedVoucher { // the answer was lost after the passes were written
+			return
+		}
+		if !errors.Is(err, errCut) {
+			x.Fatal(err)
+		}
+		x.open()
+	}
+}
+
+// pay sends what is begun, or units, once.
+func (x *payer) pay(units int64) (bool, error) {
+	m, err := x.purse.Pay(x.Context(), payee, units)
+	if err != nil || len(m.Passes) == 0 {
+		return false, err
+	}
+	a, err := x.ask(x.Context(), payee, m)
+	if err != nil {
+		return false, err
+	}
+	n, err := x.purse.Paid(x.Context(), "depot", a.(wire.Paid))
+	x.paid += n
+	return err == nil, err
+}
+
+// renew holds a share for longer, and pays for it.
+func (x *payer) renew(mib int64, until time.Time) error {
+	x.asked++
+	ask := depot.Ask{Account: x.who, Request: fmt.Sprint(x.asked), Share: share.IDOf([]byte("x")), Bytes: mib << 20, Until: until, Space: depot.Space{Free: 1 << 50}}
+	for {
+		g, err := x.db.Hold(x.Context(), x.now, ask)
+		var r *depot.Refusal
+		switch {
+		case err == nil:
+			x.cost += mib * int64(g.Added/time.Second)
+			return nil
+		case !errors.As(err, &r) || r.Reason != depot.Unpaid:
+			return err
+		}
+		if _, err := x.pay(r.Room); err != nil {
+			return err
+		}
+	}
+}
+
+func (x *payer) credit() int64 {
+	i, err := x.db.Info(x.Context(), x.now, x.who)
+	if err != nil {
+		x.Fatal(err)
+	}
+	return i.Credit
+}
+
+const passTime = int64(renewal.UnitTime / time.Second)
+
+// Whatever crashes and whatever is lost: no pass is lost and none pays twice, and what is
+// paid is the closed form of all time that was added, to the pass.
+func TestNoPassIsLostAndNonePaysTwice(t *testing.T) {
+	t.Parallel()
+	for seed := range *paySeeds {
+		x := newPayer(t, uint64(seed))
+		x.faults = true
+		mib := 1 + x.rng.Int64N(90)
+		for range 12 {
+			if x.rng.IntN(3) == 0 {
+				x.buy(1 + x.rng.Int64N(150))
+			}
+			x.now = x.now.Add(time.Duration(x.rng.IntN(20*24)) * time.Hour)
+			err := x.renew(mib, x.now.Add(time.Duration(1+x.rng.IntN(31))*24*time.Hour))
+			switch {
+			case errors.Is(err, purse.ErrMissing):
+			case errors.Is(err, errCut):
+				x.open()
+			case err != nil:
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		x.faults = false
+		x.open()
+		for more := true; more; {
+			var err error
+			if more, err = x.pay(0); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		all, err := x.purse.Stock(t.Context())
+		left := int64(0)
+		for _, s := range all {
+			left += s.Units
+			if s.Bad != 0 || s.Reserved != 0 || s.Ordered != 0 {
+				t.Errorf("seed %d: %+v", seed, s)
+			}
+		}
+		if got := (x.sold - left) * passTime; err != nil || got != x.cost+x.credit() {
+			t.Fatalf("seed %d: %d sold, %d left, %d of credit, and %d granted: %v", seed, x.sold, left, x.credit(), x.cost, err)
+		}
+		x.buy(500)
+		if err := x.renew(mib, x.now.Add(31*24*time.Hour)); err != nil || x.credit() >= max(passTime, mib*31*86400) {
+			t.Errorf("seed %d: %d of credit, %v", seed, x.credit(), err)
+		}
+	}
+}
+
+// Without faults the units paid are the closed form at any time.
+func TestWhatIsPaidIsTheClosedForm(t *testing.T) {
+	t.Parallel()
+	x := newPayer(t, 1)
+	x.buy(1_000)
+	for range 40 {
+		x.now = x.now.Add(time.Duration(x.rng.IntN(8*24)) * time.Hour)
+		if err := x.renew(77, x.now.Add(time.Duration(1+x.rng.IntN(40*86400))*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if want := (x.cost + passTime - 1) / passTime; x.paid != want || x.credit() != x.paid*passTime-x.cost {
+			t.Fatalf("%d passes, want %d; %d of credit", x.paid, want, x.credit())
+		}
+	}
+}
+
+// A ledger that was lost, or is older than a payment, does not let its passes live again.
+func TestALostLedgerBringsNoPassBack(t *testing.T) {
+	t.Parallel()
+	x := newPayer(t, 1)
+	x.buy(64)
+	old := ledgerOf(t)
+	if err := x.db.CopyTo(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	m, err := x.purse.Pay(t.Context(), payee, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the answer to the first is lost
+		if a, err := x.ask(t.Context(), payee, m); err != nil || a.(wire.Paid).Refused != 0 || x.credit() != 64*passTime {
+			t.Fatalf("%+v, %v, credit %d", a, err, x.credit())
+		}
+	}
+	x.db = old
+	for range 2 {
+		if a, err := x.ask(t.Context(), payee, m); err != nil || depot.Reason(a.(wire.Paid).Refused) != depot.SpentPasses || x.credit() != 0 {
+			t.Fatalf("%+v, %v, credit %d", a, err, x.credit())
+		}
+	}
+	c := issuer.Counter{Issuer: x.issuer}
+	if _, bad, err := c.Spend("depot", "account", wire.Pay{ID: [16]byte{1}, Passes: m.Passes}, 64, x.now); err == nil || len(bad) != 0 {
+		t.Errorf("for another request: %v, %v", bad, err)
+	}
+}
