@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -36,6 +37,7 @@ type HoldList struct {
 	// Errs are why something was refused, by depot and share, and why the last visit of a depot has
 	// failed, with no share.
 	Errs map[renewal.Key]error
+	Dues []renewal.Due // of the next days, that are to be paid
 }
 
 // toHolds passes on what is for the renewals.
@@ -130,8 +132,12 @@ func (r *renewals) respond(ctx actor.Context, to *actor.PID, m any) {
 	}
 }
 
+// duesAhead is how long before a renewal is due it is said what it costs: its lease ends ten days after it.
+const duesAhead = 7 * 24 * time.Hour
+
 func (r *renewals) list(want int64) HoldList {
-	l := HoldList{Want: want, Wants: r.core.Wants(), Holds: r.core.Holds(r.s.Wall()), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
+	now := r.s.Wall()
+	l := HoldList{Want: want, Dues: r.core.Dues(now.Add(duesAhead), now), Wants: r.core.Wants(), Holds: r.core.Holds(now), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
 	for _, a := range r.core.Accounts() {
 		l.Addrs[a.Depot] = a.Addrs
 	}

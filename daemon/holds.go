@@ -11,6 +11,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
@@ -304,7 +305,7 @@ func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
 			}
 		}
 	}
-	return d.holdWarnings(l)
+	return append(d.holdWarnings(l), d.shortWarnings(ctx, l)...)
 }
 
 // holdWarnings say which leases end soon, and why they were not renewed.
@@ -313,12 +314,7 @@ func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 		if !h.Late {
 			continue
 		}
-		name := h.Share.Short()
-		for _, w := range l.Wants {
-			if k, err := d.keeper(w.Entry); err == nil && w.ID == h.Want {
-				name = k.view().Name
-			}
-		}
+		name := d.heldName(l, h.Key)
 		what := fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, h.Depot.Short(), words.Duration(h.Left.Round(time.Second)))
 		if h.Left <= 0 {
 			what = fmt.Sprintf("the depot %s does not keep %s any more", h.Depot.Short(), name)
@@ -327,6 +323,47 @@ func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 			what += ", and was not renewed: " + h.Why
 		}
 		out = append(out, what)
+	}
+	return out
+}
+
+// heldName is what people call a share that a depot keeps.
+func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
+	for _, h := range l.Holds {
+		for _, w := range l.Wants {
+			if k, err := d.keeper(w.Entry); err == nil && h.Key == key && w.ID == h.Want {
+				return k.view().Name
+			}
+		}
+	}
+	return key.Share.Short()
+}
+
+// lacking are the renewals for which the wallet has too few passes, with how many are missing for them, each besides
+// those before.
+func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
+	left := map[peers.ID]int64{}
+	for _, s := range stock {
+		left[s.Depot] = s.Units + s.Reserved + s.Ordered
+	}
+	for _, due := range dues {
+		if left[due.Depot] -= due.Units; left[due.Depot] < 0 {
+			due.Units, left[due.Depot] = -left[due.Depot], 0
+			out = append(out, due)
+		}
+	}
+	return out
+}
+
+// shortWarnings say for what passes are missing, days before it lapses.
+func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []string) {
+	stock, err := d.purse.Stock(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, due := range lacking(l.Dues, stock) {
+		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s", &purse.MissingError{Missing: due.Units},
+			d.heldName(l, due.Key), due.Depot.Short(), due.Expires.Local().Format("2006-01-02 15:04")))
 	}
 	return out
 }

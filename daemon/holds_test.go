@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/passes/purse"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 )
 
@@ -18,5 +21,20 @@ func TestAStandingHoldSaysTheRoomThatIsLeft(t *testing.T) {
 	}
 	if h.Why = "it does not answer"; standingWhy(l, h) != h.Why {
 		t.Error(standingWhy(l, h))
+	}
+}
+
+// What is missing is said for the first lease that is not paid, and for each after it what it needs besides.
+func TestWhatPassesAreMissingForIsSaid(t *testing.T) {
+	due := func(depot string, units int64) renewal.Due {
+		return renewal.Due{Key: renewal.Key{Depot: peers.ID(depot)}, Units: units}
+	}
+	stock := []purse.Stock{{Depot: "a", Units: 3, Reserved: 1, Ordered: 1, Bad: 100}}
+	got := lacking([]renewal.Due{due("a", 4), due("a", 4), due("b", 2), due("a", 5)}, stock)
+	if want := []renewal.Due{due("a", 3), due("b", 2), due("a", 5)}; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := lacking([]renewal.Due{due("a", 5)}, stock); got != nil {
+		t.Errorf("%+v", got)
 	}
 }

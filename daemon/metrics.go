@@ -46,6 +46,7 @@ var (
 	descFree      = desc("free_bytes", "Free bytes on the disk that shares are put on; -1 if not known.")
 	descHolds     = desc("holds", "Leases at depots elsewhere, by state.", "state")
 	descHoldsLate = desc("holds_late", "Leases at depots elsewhere that should have been renewed by now.")
+	descLacking   = desc("passes_missing", "Passes that the wallet lacks for the renewals of the next week.")
 	descHoldEnds  = desc("hold_ends_seconds", "Until the first lease at a depot elsewhere ends; -1 if there is none.")
 	descVisits    = desc("depot_visits_total", "Visits of depots that keep something for this node.", "outcome")
 	descStart     = desc("start_time_seconds", "When the node began, in seconds since 1970.")
@@ -54,7 +55,7 @@ var (
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
 		descScore, descRates, descFlight, descBuffers, descLeases, descFailures, descWaiting, descLimit, descFree, descStart,
-		descHolds, descHoldsLate, descHoldEnds, descVisits}, depotDescs...) {
+		descHolds, descHoldsLate, descHoldEnds, descLacking, descVisits}, depotDescs...) {
 		out <- d
 	}
 }
@@ -101,6 +102,13 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	counter(descVisits, float64(failed), "failed")
 	if l, err := c.d.node.Holds(ctx); err == nil {
 		holdMetrics(gauge, l)
+		if stock, err := c.d.purse.Stock(ctx); err == nil {
+			missing := int64(0)
+			for _, due := range lacking(l.Dues, stock) {
+				missing += due.Units
+			}
+			gauge(descLacking, float64(missing))
+		}
 	}
 	c.entries(ctx, gauge, out)
 	c.depot(ctx, gauge, out)

@@ -34,7 +34,7 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	until(t, b, got.ID, "here", in(api.Served))
 	text := scraped(t, b)
 	for _, line := range []string{"fetcher_verified_bytes_total 3.145733e+06", `fetcher_entries{state="served"} 1`, `fetcher_entries{state="failed"} 0`,
-		`fetcher_piece_leases_total{event="finished"} 4`, "fetcher_missing_bytes 0", "fetcher_source_rate_bytes_per_second_count 0", "fetcher_source_score_count 0", "go_goroutines "} {
+		`fetcher_piece_leases_total{event="finished"} 4`, "fetcher_missing_bytes 0", "fetcher_source_rate_bytes_per_second_count 0", "fetcher_source_score_count 0", "fetcher_passes_missing 0", "go_goroutines "} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no line %q in\n%s", line, text)
 		}

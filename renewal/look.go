@@ -78,26 +78,33 @@ func (s *Service) Accounts() []Account {
 	return out
 }
 
-// Owed is what the renewals cost that are due at a depot until a day, in units: what a
-// wallet should have by then.
-func (s *Service) Owed(id peers.ID, until, now time.Time) (units int64) {
-	d := s.depots[id]
-	if d == nil || !d.Paid {
-		return 0
-	}
-	credit := d.Credit
+// A Due is a renewal that is to be paid.
+type Due struct {
+	Key
+	Expires time.Time // of the lease
+	Units   int64     // that it costs
+}
+
+// Dues are the renewals of leases that are paid for and due until a day, in the order of their ends, so
+// that a wallet that has too few passes is known before a lease lapses.
+func (s *Service) Dues(until, now time.Time) (all []Due) {
+	credits := map[peers.ID]Credit{}
 	for _, x := range s.Holds(now) {
-		h := d.holds[x.Share]
-		if x.Depot != id || !x.Kept || x.State == Missing || x.Expires.Add(-s.window(d)).After(until) {
+		d := s.depots[x.Depot]
+		h, at := d.holds[x.Share], x.Expires.Add(-s.window(d))
+		if !d.Paid || !x.Kept || x.State == Missing || x.State == Unknown || at.After(until) {
 			continue
 		}
-		at := x.Expires.Add(-s.window(d))
 		if at.Before(now) {
 			at = now
 		}
-		var n int64
-		n, credit = Cost(x.Bytes, Added(x.Expires, at.Add(s.length(h)), at), credit)
-		units += n
+		credit, ok := credits[x.Depot]
+		if !ok {
+			credit = d.Credit
+		}
+		units, left := Cost(x.Bytes, Added(x.Expires, at.Add(s.length(h)), at), credit)
+		credits[x.Depot] = left
+		all = append(all, Due{x.Key, x.Expires, units})
 	}
-	return units
+	return all
 }

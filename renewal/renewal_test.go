@@ -218,7 +218,7 @@ func TestLeavingIsNotRenewedAndMissingIsOfferedAgain(t *testing.T) {
 	if len(r) != 2 || r[0].Verb != Offer || r[1].Verb != Offer || r[0].Share != silent.Share || r[1].Share != missing.Share || r[1].Bytes != 9<<20 || r[1].Length != 31*day {
 		t.Errorf("%+v", r)
 	}
-	if s.Owed("d", now.Add(365*day), now) != 0 {
+	if len(s.Dues(now.Add(365*day), now)) != 0 {
 		t.Error("what is not renewed costs something")
 	}
 	for _, h := range s.Holds(now) {
@@ -360,7 +360,13 @@ func TestOwedIsWhatTheRenewalsOfATimeCost(t *testing.T) {
 	for i, left := range []time.Duration{5 * day, 12 * day, 30 * day} {
 		hold(s, Hold{Key: Key{"d", shareID(i)}, Bytes: 31 << 20, Expires: epoch.Add(left), State: Stable}, epoch)
 	}
-	if got := []int64{s.Owed("d", epoch, epoch), s.Owed("d", epoch.Add(2*day), epoch), s.Owed("d", epoch.Add(31*day), epoch), s.Owed("e", epoch, epoch)}; got[0] != 26 || got[1] != 26+21 || got[2] != 26+21+21 || got[3] != 0 {
-		t.Errorf("%v", got)
+	for days, want := range map[time.Duration][]int64{0: {26}, 2: {26, 21}, 31: {26, 21, 21}} {
+		var got []int64
+		for _, d := range s.Dues(epoch.Add(days*day), epoch) {
+			got = append(got, d.Units)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("until day %d: %v, want %v", days, got, want)
+		}
 	}
 }

@@ -17,8 +17,8 @@ func cmpID(a, b peers.ID) int { return cmp.Compare(a, b) }
 
 // Redeem gets the passes of a voucher for units from the issuer that is the depot at an address.
 func (p *Purse) Redeem(ctx context.Context, at peers.Addr, v passes.Voucher, units int64) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	if err := p.open(ctx); err != nil {
 		return err
 	}

@@ -45,8 +45,9 @@ type Config struct {
 // Purse may be used from several goroutines; what it does comes one after the other.
 type Purse struct {
 	cfg    Config
-	mu     sync.Mutex // guards wallet, and is held from a decision until it is written and sent
-	wallet *passes.Wallet
+	turn   sync.Mutex     // held from a decision until it is written and sent; what changes wallet holds mu too
+	mu     sync.Mutex     // guards wallet, for those whose turn it is not
+	wallet *passes.Wallet // nil: it is to be read
 }
 
 // New is a purse, whose Store is not asked yet.
@@ -66,15 +67,24 @@ func (e *MissingError) Error() string {
 }
 func (e *MissingError) Unwrap() error { return ErrMissing }
 
-// open reads the wallet if that was not done yet. p.mu is held.
-func (p *Purse) open(ctx context.Context) (err error) {
-	if p.wallet == nil {
-		p.wallet, err = p.cfg.Store.Wallet(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("the wallet cannot be read: %w", err)
+// open reads the wallet if that was not done yet. It is the caller's turn.
+func (p *Purse) open(ctx context.Context) error {
+	if _, err := p.read(ctx); err != nil {
+		return err
 	}
 	return p.write(ctx, p.wallet.Forget(p.cfg.Now()))
+}
+
+// read is the wallet, which is read first if need be.
+func (p *Purse) read(ctx context.Context) (_ *passes.Wallet, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wallet == nil {
+		if p.wallet, err = p.cfg.Store.Wallet(ctx); err != nil {
+			return nil, fmt.Errorf("the wallet cannot be read: %w", err)
+		}
+	}
+	return p.wallet, nil
 }
 
 // write makes a change durable, and then does it.
@@ -82,6 +92,8 @@ func (p *Purse) write(ctx context.Context, c passes.Change) error {
 	if c.Empty() {
 		return nil
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err := p.cfg.Store.WriteWallet(ctx, c); err != nil {
 		p.wallet = nil // nobody knows what is written
 		return fmt.Errorf("the wallet cannot be written: %w", err)
@@ -99,8 +111,8 @@ func (p *Purse) id() (id passes.RequestID, err error) {
 // Pay is what is to be sent to a depot: a payment that was begun and not answered, or else one of units,
 // if that is not 0; none if m.Passes is empty. Where only larger passes are here they are exchanged first.
 func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	if err := p.open(ctx); err != nil {
 		return m, err
 	}
@@ -167,8 +179,8 @@ func final(r depot.Reason) bool {
 // Paid enters what a depot has answered to a payment: its passes are gone, or here again, but for those that
 // were spent before. It says how much was paid. After any other answer the payment stands, and Pay brings it again.
 func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	if err := p.open(ctx); err != nil {
 		return 0, err
 	}
@@ -210,11 +222,12 @@ type Stock struct {
 
 // Stock is what is here, in the order of depots.
 func (p *Purse) Stock(ctx context.Context) (all []Stock, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.open(ctx); err != nil {
+	w, err := p.read(ctx)
+	if err != nil {
 		return nil, err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	at := map[string]*Stock{}
 	of := func(depot string) *Stock {
 		if at[depot] == nil {
@@ -222,7 +235,7 @@ func (p *Purse) Stock(ctx context.Context) (all []Stock, err error) {
 		}
 		return at[depot]
 	}
-	for _, h := range p.wallet.All() {
+	for _, h := range w.All() {
 		s := of(h.Depot)
 		switch {
 		case h.Bad || !h.Epoch.Alive(p.cfg.Now()):
@@ -236,7 +249,7 @@ func (p *Purse) Stock(ctx context.Context) (all []Stock, err error) {
 			}
 		}
 	}
-	for _, o := range p.wallet.Orders() {
+	for _, o := range w.Orders() {
 		if o.Voucher != (passes.Voucher{}) {
 			of(o.Depot).Ordered += o.Units()
 		}
