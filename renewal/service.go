@@ -36,7 +36,8 @@ type Key struct {
 // Hold is a storage lease that we hold at a depot, or are to hold there.
 type Hold struct {
 	Key
-	Want    int64         // for which it was made
+	Want    int64         // for which it was made, or which needs it since
+	Also    []int64       `json:",omitempty"` // other wants, of which it is an earlier version
 	Since   time.Time     // when it was
 	Bytes   int64         // that the lease counts, by the depot
 	Expires time.Time     // by our clock, as last heard; zero: it was not granted yet
@@ -46,6 +47,9 @@ type Hold struct {
 	Cost    int64  // passes paid so far, in units
 	Why     string // what was asked for it last was refused
 }
+
+// of says whether a hold is, or was, for a Want.
+func (h *Hold) of(want int64) bool { return h.Want == want || slices.Contains(h.Also, want) }
 
 // Account is how we stand with one depot, to be kept over a restart.
 type Account struct {

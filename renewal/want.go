@@ -42,6 +42,11 @@ func (s *Service) Want(w Want, now time.Time) {
 	w.Depots = slices.DeleteFunc(w.Depots, func(id peers.ID) bool { return id == "" })
 	w.At = slices.DeleteFunc(w.At, func(id peers.ID) bool { return !slices.Contains(w.Depots, id) })
 	if had := s.wants[w.ID]; had != nil {
+		for _, id := range had.At { // what it has is of an earlier version from now on, also if another Want made that
+			if h := s.depots[id].holds[had.Share]; h != nil && !h.of(had.ID) {
+				h.Also = append(slices.Clone(h.Also), had.ID)
+			}
+		}
 		s.forget(had)
 		s.hurryAll(had, now)
 		s.hurryAll(&w, now)
@@ -146,6 +151,7 @@ func (s *Service) plan(w *Want, now time.Time) {
 		case h == nil:
 			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes}
 		case h.Want != w.ID && !s.wants[h.Want].at(h.Key):
+			h.Also = append(slices.DeleteFunc(slices.Clone(h.Also), func(id int64) bool { return id == w.ID || s.wants[id] == nil }), h.Want)
 			h.Want = w.ID
 		default:
 			continue
@@ -163,13 +169,26 @@ func (w *Want) at(k Key) bool {
 // the lease here would end before the next visit: it has all of it, and may be the only one.
 func (s *Service) moveBack(d *depot, now time.Time) {
 	for _, h := range d.holds {
-		w := s.wants[h.Want]
-		if s.fate(h) != leave || h.State != Stable || !slices.Contains(w.Depots, d.Depot) || h.Expires.Sub(now) > s.of(d, s.cfg.longest()) {
+		if s.fate(h) != leave || h.State != Stable || h.Expires.Sub(now) > s.of(d, s.cfg.longest()) {
 			continue
 		}
-		w.At[slices.IndexFunc(w.At, func(id peers.ID) bool { return !s.stable(w, id) })] = d.Depot
-		d.again = true
+		for _, w := range s.owners(h) {
+			if s.fateBy(w, h) == leave && slices.Contains(w.Depots, d.Depot) {
+				w.At[slices.IndexFunc(w.At, func(id peers.ID) bool { return !s.stable(w, id) })] = d.Depot
+				d.again = true
+			}
+		}
 	}
+}
+
+// owners are the wants that a hold is or was for.
+func (s *Service) owners(h *Hold) (out []*Want) {
+	for _, id := range append(slices.Clone(h.Also), h.Want) {
+		if w := s.wants[id]; w != nil {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // hopeless says whether a depot cannot be relied on to keep the share of a Want: it
@@ -208,11 +227,16 @@ func (s *Service) fate(h *Hold) fate {
 	if s.needs(h) != nil {
 		return keep
 	}
-	w := s.wants[h.Want]
-	switch {
-	case w == nil:
-		return release
-	case slices.Contains(w.At, h.Depot): // of an earlier version of the share
+	what := release
+	for _, w := range s.owners(h) {
+		what = min(what, s.fateBy(w, h))
+	}
+	return what
+}
+
+// fateBy is what is to become of a hold that a Want needs no more as it is.
+func (s *Service) fateBy(w *Want, h *Hold) fate {
+	if slices.Contains(w.At, h.Depot) { // of an earlier version of the share
 		return s.earlier(w, h)
 	}
 	for _, id := range w.At {
@@ -224,13 +248,13 @@ func (s *Service) fate(h *Hold) fate {
 }
 
 // earlier is the fate of an earlier version of what a Want is for: the latest that its
-// depot has whole is kept until the Want's own is there.
+// depot has whole is kept until the Want's own is there, whoever made that.
 func (s *Service) earlier(w *Want, h *Hold) fate {
 	if h.State == Coming || h.State == Unknown {
 		return release
 	}
 	for x, o := range s.depots[h.Depot].holds {
-		if o.Want == w.ID && o.State == Stable && (x == w.Share || o.Since.After(h.Since)) {
+		if o.State == Stable && (x == w.Share || o.of(w.ID) && o.Since.After(h.Since)) {
 			return release
 		}
 	}

@@ -268,6 +268,46 @@ func TestAVersionIsKeptForWhomeverNeedsItLast(t *testing.T) {
 	}
 }
 
+// When two wants come to want the same, what each had before is released as soon as that is there.
+func TestWantsThatComeTogetherKeepNothingElse(t *testing.T) {
+	d := newDesk(t)
+	for id := range int64(2) {
+		d.s.Want(Want{ID: id + 1, Share: shareID(int(id)), Bytes: 9, Depots: abc[:1]}, d.now)
+	}
+	d.visits()
+	d.arrive("a", shareID(0))
+	d.arrive("a", shareID(1))
+	d.pass(12 * time.Hour)
+	for id := range int64(2) {
+		d.s.Want(Want{ID: id + 1, Share: shareID(2), Bytes: 9, Depots: abc[:1], At: abc[:1]}, d.now)
+	}
+	d.visits()
+	d.arrive("a", shareID(2))
+	d.pass(12 * time.Hour)
+	d.expect(shareID(0))
+	d.expect(shareID(1))
+	d.expect(shareID(2), "a")
+}
+
+// A version that another want takes up meanwhile, and drops again, is kept until the next is there.
+func TestAVersionIsKeptThoughAnotherWantDropsIt(t *testing.T) {
+	d := newDesk(t)
+	d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc[:1]}, d.now)
+	d.visits()
+	d.arrive("a", shareID(1))
+	d.pass(12 * time.Hour)
+	d.s.Want(Want{ID: 1, Share: shareID(2), Bytes: 9, Depots: abc[:1], At: abc[:1]}, d.now)
+	d.visits()
+	d.s.Want(Want{ID: 2, Share: shareID(1), Bytes: 9, Depots: abc[:1]}, d.now)
+	d.visits()
+	d.s.Unwant(2, d.now)
+	d.pass(12 * time.Hour)
+	d.expect(shareID(1), "a")
+	d.arrive("a", shareID(2))
+	d.pass(12 * time.Hour)
+	d.expect(shareID(1))
+}
+
 // What is wanted again before it was released is kept as what was wanted from the start.
 func TestAVersionThatIsWantedAgainIsKeptUntilTheNextIsThere(t *testing.T) {
 	d := newDesk(t)
