@@ -100,6 +100,12 @@ func (r *reader) do(name, line string) {
 		} else {
 			r.words[strings.ToUpper(name)] = addrs[0]
 		}
+	case strings.HasPrefix(line, "fetcher depot voucher "):
+		code, err := r.command(line).Output()
+		must(r.t, err)
+		if name == "depot" {
+			r.words["CODE"] = strings.TrimSpace(string(code))
+		}
 	default:
 		r.run(line)
 	}
