@@ -86,9 +86,14 @@ func (n *Node) meeting(id share.ID, ticket string) (secret *share.Secret, at []m
 	if len(t.Beacons) > 0 {
 		return t.Secret, slices.Concat(t.Beacons, own)
 	}
+	return n.secretOf(id), own
+}
+
+// secretOf is this node's own secret for its tickets of a share.
+func (n *Node) secretOf(id share.ID) *share.Secret {
 	h := hmac.New(sha256.New, n.meet)
 	h.Write(append([]byte("fetcher ticket 1 "), id.Bytes()...))
-	return (*share.Secret)(h.Sum(nil)[:len(share.Secret{})]), own
+	return (*share.Secret)(h.Sum(nil)[:len(share.Secret{})])
 }
 
 // asked is whom a fetch asks for sources: the beacons of its ticket, and those of the node if

@@ -314,6 +314,9 @@ func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 
 // forget takes out a transfer that has ended.
 func (c *catalog) forget(t *Transfer) {
+	if t.forget != nil {
+		t.forget()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.transfers[t.id] == t {
@@ -344,6 +347,7 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	}
 	c.stoodFor[s.ID()] = others
 	c.mu.Unlock()
+	c.offers.Guard(s.ID(), s.guard())
 	c.offers.Add(s.imported.Tree, s.allow...)
 	return before, nil
 }

@@ -94,6 +94,8 @@ type Transfer struct {
 	events feed[Event]
 	done   chan struct{}
 	listed chan struct{} // closed when the list of files is known, or the transfer has ended
+	secret *share.Secret // of the ticket; nil: none
+	forget func()        // has the host forget it
 	opened func()        // others who ask for the share meanwhile are told to come back
 
 	once     sync.Once // of saidList
@@ -154,7 +156,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if len(sources) == 0 && known == nil && n.cfg.Discovery == nil && len(beacons) == 0 {
 		return nil, ErrNoSource
 	}
-	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}}
+	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
 	if err := n.catalog.begin(ctx, t); err != nil {
 		return nil, err
 	}
@@ -164,6 +166,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		t.saidList()
 		return nil, err
 	}
+	t.forget = n.know(id, t.secret, t.guarded)
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Handle: t.handle, Sources: sources, Beacons: beacons, Manifest: known, DownloadRate: opt.DownloadRate, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,

@@ -21,6 +21,7 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	defer n.know(id, ticketSecret(ticketOrID), func() {})()
 	for {
 		if t := n.catalog.running(id); t != nil && t.Manifest() != nil {
 			return t.Manifest(), nil

@@ -84,11 +84,6 @@ func (n *Node) start(ctx context.Context) error {
 	if n.host, err = p2p.New(p); err != nil {
 		return err
 	}
-	n.meet = p.Key
-	if n.meet == nil { // tickets of this run end with it
-		n.meet = make([]byte, 32)
-		rand.Read(n.meet)
-	}
 	if n.named && len(n.cfg.Listen) == 0 {
 		n.savePort(p.Port)
 	}
@@ -130,6 +125,7 @@ func (n *Node) start(ctx context.Context) error {
 		blocks = serve(offers)
 	}
 	n.host.Serve(blocks, n.program)
+	n.host.AskFor(offers)
 	n.discover()
 	return nil
 }
@@ -155,6 +151,11 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 	}
 	if n.named && len(p.Listen) == 0 && p.Port == 0 {
 		p.Port = n.state.LoadPort()
+	}
+	n.meet = p.Key
+	if n.meet == nil { // tickets of this run end with it
+		n.meet = make([]byte, 32)
+		rand.Read(n.meet)
 	}
 	return p, nil
 }

@@ -36,6 +36,10 @@ type ShareOptions struct {
 	// are told that they are not: their transfers end with an error that wraps
 	// share.ErrNotAllowed. Nothing keeps a peer that has the share from passing it on.
 	Allow []peers.ID
+	// Secret has the share's tickets hold a secret, and the share given to those alone that
+	// know it, and to those that Allow names; others are told as above. The secret is of this
+	// node's key and the share: tickets hold the same one when it is shared again.
+	Secret bool
 	// Visible says where Config.Discovery announces that the share can be had here; default
 	// Private.
 	Visible Visibility
@@ -57,6 +61,7 @@ type Share struct {
 	node     *Node
 	entry    EntryID
 	allow    []peers.ID
+	secret   bool
 	manifest *share.Manifest
 	imported *store.Imported
 	idle     []string
@@ -93,7 +98,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 		n.unshared(ctx, e.ID, err)
 		return nil, err
 	}
-	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, idle: idle, done: make(chan struct{})}
+	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, secret: opt.Secret, idle: idle, done: make(chan struct{})}
 	e.Share, e.Name = s.ID(), imp.Manifest.Name
 	old, _ := n.catalog.entry(e.ID)
 	if s.entry, err = n.catalog.put(e); err != nil {
@@ -123,7 +128,7 @@ func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Sha
 	if err != nil {
 		return nil, err
 	}
-	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, idle: idle, done: make(chan struct{})})
+	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, secret: opt.Secret, idle: idle, done: make(chan struct{})})
 }
 
 // offer serves a share, in place of one with the same content.
@@ -284,6 +289,9 @@ func (n *Node) Ticket(id share.ID, also ...string) string {
 		return n.Ticket(id)
 	case err != nil: // our own addresses are well-formed
 		panic(fmt.Sprintf("ticket of our own addresses: %v", err))
+	}
+	if secret := n.catalog.offers.Secret(id); secret != nil {
+		t.Secret = secret
 	}
 	return t.String()
 }

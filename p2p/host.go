@@ -54,6 +54,7 @@ type Host struct {
 	messages messenger
 	dials    *dials // of peers that peers named
 	reach    reach
+	secrets  secrets
 
 	ctx    context.Context // ends when nothing may go on
 	cancel context.CancelFunc

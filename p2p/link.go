@@ -241,6 +241,7 @@ func (l *Link) run() {
 			return
 		}
 	}
+	l.h.prove(l.ctx, to, l.to.ID, l.share)
 	first, err := l.streams[0].open()
 	if err != nil {
 		l.end(err)

@@ -39,6 +39,7 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 		return fail(errCancelled)
 	}
 	defer h.asks.give(from.ID)
+	h.prove(ctx, to, from.ID, id)
 	s, err := h.open(ctx, to, from.ID, wire.ManifestProtocol)
 	if err != nil {
 		return fail(err)

@@ -26,6 +26,7 @@ type Offers struct {
 	gone    map[share.ID]wire.Code  // why
 	allowed map[share.ID][]peers.ID // of sources: who alone may have them, if not default
 	allow   []peers.ID              // who alone may have the others; empty: everybody
+	secrets map[share.ID]guard
 	onGone  func(share.ID, string)
 	more    func(share.ID) bool
 	closed  bool
@@ -76,10 +77,67 @@ var notAllowed = wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeNotA
 // allows says whether a peer may have a share; mu is held.
 func (o *Offers) allows(id share.ID, to peers.ID) bool {
 	list := o.allowed[id]
+	if g, ok := o.secrets[id]; ok {
+		return g.proven[to] || slices.Contains(list, to)
+	}
 	if len(list) == 0 {
 		list = o.allow
 	}
 	return len(list) == 0 || slices.Contains(list, to)
+}
+
+// guard is the secret of a share, and who has proven to know it.
+type guard struct {
+	secret share.Secret
+	proven map[peers.ID]bool
+}
+
+// maxProven bounds the peers that are remembered to know the secret of a share. They prove
+// it again whenever they connect.
+const maxProven = 1 << 12
+
+// Guard has a share that will be offered given to those alone that prove to know a secret, and to
+// those that Add names; nil: to whom Add says.
+func (o *Offers) Guard(id share.ID, secret *share.Secret) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old, had := o.secrets[id]
+	switch {
+	case secret == nil:
+		delete(o.secrets, id)
+	case !had || old.secret != *secret:
+		if o.secrets == nil {
+			o.secrets = map[share.ID]guard{}
+		}
+		o.secrets[id] = guard{*secret, map[peers.ID]bool{}}
+	}
+}
+
+// Secret is what a peer must know to have a share; nil: nothing.
+func (o *Offers) Secret(id share.ID) *share.Secret {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if g, ok := o.secrets[id]; ok {
+		return &g.secret
+	}
+	return nil
+}
+
+// Proved says that a peer knows the secret of a share.
+func (o *Offers) Proved(id share.ID, peer peers.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	g, ok := o.secrets[id]
+	if !ok {
+		return
+	}
+	if len(g.proven) >= maxProven {
+		for other := range g.proven {
+			delete(g.proven, other)
+			break
+		}
+	}
+	g.proven[peer] = true
 }
 
 // For is what there is for one peer to read.
@@ -266,6 +324,7 @@ func (o *Offers) Drop(p Source) bool {
 func (o *Offers) forget(id share.ID) {
 	delete(o.sources, id)
 	delete(o.allowed, id)
+	delete(o.secrets, id)
 	delete(o.leaving, id)
 }
 

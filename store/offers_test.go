@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -255,4 +257,52 @@ func TestOffersCanBeUsedByMany(t *testing.T) {
 	}
 	wg.Wait()
 	o.Close()
+}
+
+// The peers that know the secret of a share are remembered up to a bound, and for as long as it
+// has that secret.
+func TestWhoeverKnowsASecretIsRememberedForAWhile(t *testing.T) {
+	r := newRig(t, small())
+	o := store.NewOffers()
+	id := r.m.ID()
+	may := func(peer peers.ID) bool {
+		_, reply := o.Offered(id, peer)
+		return reply.Status == wire.OK
+	}
+	o.Proved(id, "early")
+	o.Guard(id, &share.Secret{1})
+	o.Add(r.im.Tree, "named")
+	if may("early") || may("stranger") || !may("named") {
+		t.Error("guarded, it is given to", may("early"), may("stranger"), may("named"))
+	}
+	o.Proved(id, "friend")
+	o.Guard(id, &share.Secret{1})
+	if !may("friend") || *o.Secret(id) != (share.Secret{1}) {
+		t.Error("the same secret again, and a friend is forgotten")
+	}
+	for i := range 5000 {
+		o.Proved(id, peers.ID(fmt.Sprint(i)))
+	}
+	held := 0
+	for i := range 5000 {
+		if may(peers.ID(fmt.Sprint(i))) {
+			held++
+		}
+	}
+	if held < 4000 || held > 4096 || !may("4999") {
+		t.Errorf("%d of 5000 are remembered", held)
+	}
+	o.Guard(id, &share.Secret{2})
+	if may("4999") {
+		t.Error("another secret, and who knew the first is let in")
+	}
+	o.Guard(id, nil)
+	if o.Secret(id) != nil || may("stranger") || !may("named") {
+		t.Error("without a secret the list does not count")
+	}
+	o.Guard(id, &share.Secret{2})
+	o.Remove(id)
+	if o.Secret(id) != nil {
+		t.Error("the secret of what was removed is remembered")
+	}
 }

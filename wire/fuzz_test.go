@@ -53,6 +53,7 @@ func FuzzParseHeader(f *testing.F) {
 	fuzz(f, "piece-header", "piece-header-busy", "piece-header-elsewhere")
 }
 func FuzzParseManifestRequest(f *testing.F) { fuzz(f, "manifest-request") }
+func FuzzParseProve(f *testing.F)           { fuzz(f, "prove-ask", "prove-source") }
 func FuzzParseManifestHeader(f *testing.F)  { fuzz(f, "manifest-header", "manifest-header-gone") }
 func FuzzParseEnvelope(f *testing.F)        { fuzz(f, "envelope") }
 func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe", "subscribe-mirror") }

@@ -148,6 +148,12 @@ var codecs = []codec{
 		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_GONE, Reason: "not yet known", Code: 200, Last: true}),
 	of("manifest-request", AppendManifestRequest, ParseManifestRequest, drawID,
 		someID, someID, &pb.ManifestRequest{Share: someID.Bytes()}),
+	of("prove-ask", AppendProve, ParseProve, drawProve,
+		Prove{Share: someID, Nonce: make([]byte, NonceSize)}, Prove{Share: someID, Nonce: make([]byte, NonceSize), Proof: make([]byte, ProofSize)},
+		&pb.Prove{Share: someID.Bytes(), Nonce: make([]byte, NonceSize)}),
+	of("prove-source", AppendProve, ParseProve, drawProve,
+		Prove{Nonce: make([]byte, NonceSize), Proof: someProof}, Prove{Share: someID, Nonce: make([]byte, NonceSize), Proof: make([]byte, ProofSize)},
+		&pb.Prove{Nonce: make([]byte, NonceSize), Proof: someProof}),
 	of("manifest-header", appendManifestHeader, parseManifestHeader, drawManifestHeader,
 		manifestHeader{size: 123_456}, manifestHeader{size: share.MaxManifest},
 		&pb.ManifestHeader{Size: 123_456}),
@@ -389,6 +395,22 @@ func codecOf(name string) codec {
 
 // Generators. Each draws only what the encoder takes as it is, so that reading
 // back gives an equal value; empty lists are nil.
+
+// someProof is that of a source which knows the secret of 16 zeros.
+var someProof = ProofOf(share.Secret{}, someID, "source", "asker", true, make([]byte, NonceSize))
+
+func drawProve(t *rapid.T) (p Prove) {
+	if rapid.Bool().Draw(t, "about a share") {
+		p.Share = drawID(t)
+	}
+	if rapid.Bool().Draw(t, "a nonce") {
+		p.Nonce = rapid.SliceOfN(rapid.Byte(), NonceSize, NonceSize).Draw(t, "nonce")
+	}
+	if rapid.Bool().Draw(t, "a proof") {
+		p.Proof = rapid.SliceOfN(rapid.Byte(), ProofSize, ProofSize).Draw(t, "proof")
+	}
+	return p
+}
 
 func drawID(t *rapid.T) share.ID {
 	b := append([]byte{0x01, 0x71, 0x1e, 0x20}, rapid.SliceOfN(rapid.Byte(), 31, 31).Draw(t, "digest")...)

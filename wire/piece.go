@@ -12,6 +12,7 @@ import (
 const (
 	PieceProtocol    = "/fetcher/piece/1"
 	ManifestProtocol = "/fetcher/manifest/1"
+	ProveProtocol    = "/fetcher/prove/1"
 	MessageProtocol  = "/fetcher/msg/1"
 )
 

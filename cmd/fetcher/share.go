@@ -24,7 +24,7 @@ type shareFlags struct {
 	listen, announce, exclude, allow []string
 	name, links, limitUp             string
 	visible                          fetcher.Visibility
-	qr                               bool
+	qr, secret                       bool
 	reach                            reachFlags
 }
 
@@ -62,6 +62,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
 	fl.reach.add(f)
 	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are told their own ID")
+	f.BoolVar(&fl.secret, "secret", false, "give it only to those who have its ticket, which then holds a secret, and to those of --allow")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
@@ -84,7 +85,7 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	if err := checkName(fl.name); err != nil {
 		return opt, 0, err
 	}
-	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude, Visible: fl.visible}
+	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude, Visible: fl.visible, Secret: fl.secret}
 	if opt.Links, err = linkMode(fl.links); err != nil {
 		return opt, 0, err
 	}

@@ -1,0 +1,34 @@
+package fetcher
+
+import "github.com/piecelease/fetcher/share"
+
+// ticketSecret is the secret of a ticket; nil if there is none.
+func ticketSecret(ticketOrID string) *share.Secret {
+	t, _ := share.Parse(ticketOrID) // ParseSource says what is wrong with it
+	return t.Secret
+}
+
+// know has the node prove to sources that it knows a secret, if there is one, until forget
+// is called. asked is called when a source asks for it.
+func (n *Node) know(id share.ID, secret *share.Secret, asked func()) (forget func()) {
+	if secret == nil {
+		return func() {}
+	}
+	return n.host.Know(id, *secret, asked)
+}
+
+// guarded has what a transfer fetches given to those alone that know the secret of its ticket,
+// as its source does.
+func (t *Transfer) guarded() {
+	if c := t.node.catalog; c.shared(t.id) == nil {
+		c.offers.Guard(t.id, t.secret)
+	}
+}
+
+// guard is what peers must know to have the share; nil: nothing.
+func (s *Share) guard() *share.Secret {
+	if !s.secret {
+		return nil
+	}
+	return s.node.secretOf(s.ID())
+}

@@ -1,0 +1,115 @@
+package fetcher
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// altered is a ticket with something else in the place of its secret.
+func altered(t *testing.T, ticket string, secret *share.Secret) string {
+	t.Helper()
+	k, err := share.ParseTicket(ticket)
+	must(t, err)
+	if k.Secret == nil {
+		t.Fatal("a ticket without a secret")
+	}
+	k.Secret = secret
+	return k.String()
+}
+
+// Whoever has the ticket has the share, and whoever knows its ID and its source alone does not,
+// whether it asks for the list of files or knows it, nor from one who has fetched it.
+func TestASecretInATicketLetsItsHoldersIn(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	n := openNode(t)
+	friend, knows := openNode(t), openNode(t)
+	s, err := n.Share(t.Context(), file, ShareOptions{Secret: true, Allow: []peers.ID{friend.ID()}})
+	must(t, err)
+	holder := openNode(t)
+	_, err = fetchInto(t, holder, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
+	must(t, err)
+	_, err = knows.Manifest(t.Context(), s.Ticket(), nil)
+	must(t, err)
+	for from, ticket := range map[string]string{"the source": s.Ticket(), "a holder": holder.Ticket(s.ID())} {
+		for what, c := range map[string]struct {
+			who    *Node
+			ticket string
+			ok     bool
+		}{
+			"no secret":                       {openNode(t), altered(t, ticket, nil), false},
+			"no secret, and the list":         {knows, altered(t, ticket, nil), from == "the source"}, // proven once
+			"another secret":                  {openNode(t), altered(t, ticket, &share.Secret{1}), false},
+			"allowed by ID, without a secret": {friend, altered(t, ticket, nil), from == "the source"},
+			"the ticket":                      {openNode(t), ticket, true},
+		} {
+			_, err := fetchInto(t, c.who, c.ticket, t.TempDir(), FetchOptions{})
+			if c.ok && err != nil || !c.ok && !errors.Is(err, share.ErrNotAllowed) {
+				t.Errorf("from %s, with %s: %v", from, what, err)
+			}
+		}
+	}
+	if _, err := openNode(t).Manifest(t.Context(), altered(t, s.Ticket(), nil), nil); !errors.Is(err, share.ErrNotAllowed) {
+		t.Error("the list of files without the secret:", err)
+	}
+}
+
+// A ticket of yesterday holds the secret of today; shared without one, nobody is asked for it.
+func TestASecretIsTheSameWhenItIsSharedAgain(t *testing.T) {
+	t.Parallel()
+	file, dir := filepath.Join(t.TempDir(), "file"), t.TempDir()
+	writeRandom(t, file, 1000, 1)
+	var tickets []string
+	for range 2 {
+		n, err := Open(t.Context(), Config{Dir: dir, Listen: loopback})
+		must(t, err)
+		s, err := n.Share(t.Context(), file, ShareOptions{Secret: true})
+		must(t, err)
+		tickets = append(tickets, s.Ticket())
+		if len(tickets) == 2 {
+			s, err = n.Share(t.Context(), file, ShareOptions{})
+			must(t, err)
+			if k, err := share.ParseTicket(s.Ticket()); err != nil || k.Secret != nil {
+				t.Error("shared without one, its ticket holds", k.Secret, err)
+			}
+			_, err = fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{})
+			must(t, err)
+		}
+		must(t, n.Close())
+	}
+	a, _ := share.ParseTicket(tickets[0])
+	b, _ := share.ParseTicket(tickets[1])
+	if *a.Secret != *b.Secret {
+		t.Error("it changed")
+	}
+	other := openNode(t)
+	s, err := other.Share(t.Context(), file, ShareOptions{Secret: true})
+	must(t, err)
+	if c, _ := share.ParseTicket(s.Ticket()); *c.Secret == *a.Secret {
+		t.Error("two nodes have one secret")
+	}
+}
+
+// A ticket may hold a secret that its source does not ask for. Then nobody does.
+func TestASecretThatNobodyAsksForKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1000, 1)
+	s := shareOf(t, file)
+	k, err := share.ParseTicket(s.Ticket())
+	must(t, err)
+	k.Secret = &share.Secret{5}
+	holder := openNode(t)
+	_, err = fetchInto(t, holder, k.String(), t.TempDir(), FetchOptions{Keep: true})
+	must(t, err)
+	plain, err := share.ParseTicket(holder.Ticket(s.ID()))
+	must(t, err)
+	plain.Secret = nil
+	_, err = fetchInto(t, openNode(t), plain.String(), t.TempDir(), FetchOptions{})
+	must(t, err)
+}
