@@ -144,6 +144,13 @@ func (c *Client) Why(ctx context.Context, id int64) ([]string, error) {
 	return l.Items, err
 }
 
+// Children is who fetches an entry from the node.
+func (c *Client) Children(ctx context.Context, id int64) ([]Child, error) {
+	var l List[Child]
+	err := c.ask(ctx, "GET", fmt.Sprintf("/v1/entries/%d/children", id), nil, &l)
+	return l.Items, err
+}
+
 // SetLimits changes the limits.
 func (c *Client) SetLimits(ctx context.Context, s SetLimits) (l Limits, err error) {
 	return l, c.ask(ctx, "PATCH", "/v1/limits", s, &l)

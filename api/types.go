@@ -22,6 +22,7 @@ type Node interface {
 	// waited for by Read, for as long as ctx lasts.
 	OpenFile(ctx context.Context, id int64, path string) (Content, error)
 	Sources(ctx context.Context, id int64) ([]Source, error)
+	Children(ctx context.Context, id int64) ([]Child, error)
 	Pieces(ctx context.Context, id int64) (Pieces, error)
 	Why(ctx context.Context, id int64) ([]string, error)
 	Peers(ctx context.Context) ([]Peer, error)
@@ -187,6 +188,21 @@ type Pieces struct {
 
 // Source is a peer that an entry is fetched from.
 type Source = fetcher.Source
+
+// Child is a peer that fetches an entry from here, and how it stands among all that fetch
+// from this node.
+type Child struct {
+	Peer     string    `json:"peer"`
+	Addr     string    `json:"addr,omitempty" doc:"where its connection comes from"`
+	Bytes    int64     `json:"bytes" doc:"of content that it was sent of the entry"`
+	Since    time.Time `json:"since" doc:"when it began to take"`
+	Set      string    `json:"set" enum:"active,passive,tracked,outside" doc:"active: it hears of new pieces and is served first; passive: served when no active one waits; tracked: when nobody else does; outside: it asks without a subscription"`
+	Tier     int       `json:"tier" doc:"by its round trip: 0, below 5 ms; 1, below 50; 2, below 100; 3, below 150; 4, the rest"`
+	Location string    `json:"location,omitempty" doc:"the /16 of its address, or /32 of IPv6"`
+	Score    float64   `json:"score" doc:"what it made of its place lately, 0 to 1; 0.3: a newcomer"`
+	Moved    time.Time `json:"moved,omitzero" doc:"when it came into its set"`
+	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,worse,moved,invalid" doc:"why it is in its set: there was room when it came; a place was free; it had a claim to one; it gave way to a claim; the set was full; it did better than another, or another better than it; its distance changed; it sent what is not valid"`
+}
 
 // Failures counts the piece leases that a source did not keep.
 type Failures = fetcher.Failures

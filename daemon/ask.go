@@ -28,7 +28,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
 		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into), Fleet: d.member != nil}
-	s.Relays, s.Depot, s.Beacon = d.relays(), d.lender != nil, beaconOf(ctx, d.node)
+	s.Relays, s.Depot, s.Beacon = relaysOf(d.node), d.lender != nil, beaconOf(ctx, d.node)
 	children, err := d.node.Children(ctx)
 	if err != nil {
 		return s, err
@@ -486,12 +486,12 @@ func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, erro
 	return api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}, nil
 }
 
-// relays is how it stands with the node's relays now.
-func (d *Daemon) relays() []api.Relay {
-	now, cancel := context.WithCancel(d.life)
+// relaysOf is how it stands with a node's relays now.
+func relaysOf(n *fetcher.Node) []api.Relay {
+	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	out := []api.Relay{}
-	for _, p := range d.node.Places(now) {
+	for _, p := range n.Places(now) {
 		out = append(out, api.Relay{Peer: string(p.Relay), Held: p.Held, Why: p.Why, Carries: p.Carries})
 	}
 	return out

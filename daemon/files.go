@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -91,6 +92,31 @@ func (d *Daemon) Sources(_ context.Context, id int64) ([]api.Source, error) {
 		return nil, err
 	}
 	return k.sources(), nil
+}
+
+// Children is who fetches an entry from here.
+func (d *Daemon) Children(ctx context.Context, id int64) ([]api.Child, error) {
+	k, err := d.keeper(id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.node.Children(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Child
+	of := k.entry().Share
+	for _, c := range all {
+		if c.Share != of {
+			continue
+		}
+		x := api.Child{Peer: string(c.Peer), Addr: c.Addr, Bytes: c.Bytes, Since: c.Since, Set: peers.Outside.String()}
+		if st := c.Standing; st.ID != "" {
+			x.Set, x.Tier, x.Location, x.Score, x.Moved, x.Why = st.Set.String(), int(st.Tier), st.Location, st.Score, st.Since, st.Why.String()
+		}
+		out = append(out, x)
+	}
+	return out, nil
 }
 
 // Why is why an entry is not done.

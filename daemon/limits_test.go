@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -81,4 +82,34 @@ func TestTheLimitsOfTwoEntriesWithTheSameContent(t *testing.T) {
 	if len(d.bounded) != 0 {
 		t.Error("the limit of a share that is gone is kept")
 	}
+}
+
+// Who fetches an entry is known with how it stands, and only there.
+func TestAChildIsToldWithHowItStands(t *testing.T) {
+	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
+		dir := t.TempDir()
+		a, b := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{}), simulated(t, net.Add(bubble.NodeConfig{Name: "b"}), filepath.Join(dir, "b"), Settings{})
+		defer func() { must(t, a.Close()) }()
+		defer func() { must(t, b.Close()) }()
+		one := added(t, a, api.Add{Paths: []string{file(t, large(1), dir, "f")}, LimitUp: 100_000})
+		other := added(t, a, api.Add{Paths: []string{file(t, large(3), dir, "g")}})
+		began := time.Now()
+		added(t, b, api.Add{Ticket: one.Ticket})
+		time.Sleep(5 * time.Second)
+		all, err := a.Children(t.Context(), one.ID)
+		must(t, err)
+		if len(all) != 1 {
+			t.Fatalf("children %+v", all)
+		}
+		c := all[0]
+		if c.Peer != string(b.node.ID()) || c.Bytes == 0 || c.Since.Before(began) || c.Set != "active" || c.Why != "refilled" || c.Location == "" || c.Score == 0.3 || c.Score <= 0 || c.Score > 1 || c.Moved.Before(began) {
+			t.Errorf("the child is %+v", c)
+		}
+		if all, err := a.Children(t.Context(), other.ID); err != nil || len(all) > 0 {
+			t.Errorf("of an entry that nobody fetches: %+v, %v", all, err)
+		}
+		if _, err := a.Children(t.Context(), 77); !errors.Is(err, api.ErrNoEntry) {
+			t.Errorf("of no entry: %v", err)
+		}
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -235,6 +236,15 @@ func nameOf(e api.Entry) string {
 		return "share " + shortly(e.Share)
 	}
 	return fmt.Sprint("entry ", e.ID)
+}
+
+// describeChild is who fetches an entry from here and how it stands, on one line.
+func describeChild(c api.Child, now time.Time) string {
+	s := fmt.Sprintf("%s, %s in %s, %s", peers.ID(c.Peer).Short(), share.Size(c.Bytes), brief(now.Sub(c.Since)), c.Set)
+	if c.Why == "" {
+		return s
+	}
+	return fmt.Sprintf("%s for %s (%s), tier %d, score %.2f", s, brief(now.Sub(c.Moved)), c.Why, c.Tier, c.Score)
 }
 
 // describeEntry is how an entry stands, on one line.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,10 @@ func (a asker) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [ENTRY...]", Short: "List what the node serves and fetches",
 		Long: `List what the node serves and fetches; or, with an ENTRY (its number, its name
-or its share ID), show all of it: its ticket, where it lies, and why it waits.`,
+or its share ID), show all of it: its ticket, where it lies, why it waits, and
+who fetches it from here: for each its set and why it is in it, its tier (0 is
+the nearest, 4 the farthest) and its score, from 0 to 1. Those who are active
+hear of new pieces and are served first, then the passive, then those tracked.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
@@ -49,14 +53,21 @@ func (a asker) listSome(ctx context.Context, c *api.Client, args []string) error
 		if err != nil {
 			return err
 		}
+		children, err := c.Children(ctx, id)
+		if err != nil {
+			return err
+		}
 		if a.flags.json {
 			a.out.write("entry", e)
+			for _, c := range children {
+				a.out.write("child", c, map[string]any{"share": e.Share, "name": e.Name})
+			}
 			continue
 		}
 		if i > 0 {
 			fmt.Fprintln(sink{a.stdout})
 		}
-		if err := a.printEntry(e, why); err != nil {
+		if err := a.printEntry(e, why, children); err != nil {
 			return err
 		}
 	}
@@ -64,7 +75,7 @@ func (a asker) listSome(ctx context.Context, c *api.Client, args []string) error
 }
 
 // printEntry prints all of an entry that people ask for.
-func (a asker) printEntry(e api.Entry, why []string) error {
+func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error {
 	var b strings.Builder
 	row := func(what, text string) {
 		if text != "" {
@@ -103,9 +114,18 @@ func (a asker) printEntry(e api.Entry, why []string) error {
 	for _, w := range e.Warnings {
 		row("warning", w)
 	}
+	for _, c := range children[:min(len(children), maxChildren)] {
+		row("child", describeChild(c, time.Now()))
+	}
+	if more := len(children) - maxChildren; more > 0 {
+		row("child", fmt.Sprintf("and %d more", more))
+	}
 	_, err := fmt.Fprint(a.prose(), b.String())
 	return err
 }
+
+// maxChildren is how many children of an entry are shown to a person.
+const maxChildren = 20
 
 func (a asker) printList(all []api.Entry) error {
 	if a.flags.json {

@@ -30,7 +30,7 @@ func TestTextOnATerminalIsWrapped(t *testing.T) {
 	defer tty.Close()
 	a := asker{&app{stdout: tty}}
 	why := strings.Repeat("a reason ", 20)
-	must(t, a.printEntry(api.Entry{ID: 1, State: api.Fetching, Name: "photos"}, []string{why}))
+	must(t, a.printEntry(api.Entry{ID: 1, State: api.Fetching, Name: "photos"}, []string{why}, nil))
 	must(t, a.printStatus(api.Status{Warnings: []string{why}}, nil))
 	a.stderr = newTerminal(io.Discard)
 	must(t, a.printList([]api.Entry{{ID: 1, State: api.Served, Name: strings.Repeat("name", 30)}}))
