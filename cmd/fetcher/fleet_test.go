@@ -254,3 +254,27 @@ func TestACoordinatorIsNamedWithItsID(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// How a fleet stands fits on a terminal of 80 columns, whatever the share is called.
+func TestFleetStatusFitsOnATerminal(t *testing.T) {
+	now := time.Now()
+	id := strings.Repeat("b", 59)
+	f := api.Fleet{
+		Members: []api.FleetMember{{Name: "a-machine-of-20-runes", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"},
+			{Name: "nas", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZM", Silent: true, At: now.Add(-49*time.Hour - time.Second)}},
+		Shares: []api.FleetShare{{Share: id, Name: strings.Repeat("n", 75), Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", Term: 1 << 20, Done: 299,
+			Members: []api.FleetProgress{{Begun: true, Bytes: 100, Verified: 99, Waits: "waits for leases of the fleet"}, {Begun: true, Bytes: 100, Verified: 40, Waits: strings.Repeat("long ago ", 20)}}}},
+	}
+	var b bytes.Buffer
+	fleetApp{&app{stdout: &b, out: &reporter{}}}.showFleet(f, now)
+	for line := range strings.Lines(b.String()) {
+		if n := columnsOf(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{id + "\n", "99 %, waits for leases of the fleet\n", "not heard of for 49h0m1s; ", "then: 40 %\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

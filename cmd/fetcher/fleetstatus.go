@@ -44,13 +44,15 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		text("nothing was added to the fleet; it has %s\n", words.Count(len(f.Members), "member"))
 	}
 	for i, x := range f.Shares {
-		text("%s%s  %s\n%d of %d done, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "not known yet"), x.Share, x.Done, len(x.Members), coordinatorOf(x, f.Members))
+		text("%s%s\n%s\n%d of %d done, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "not known yet"), x.Share, x.Done, len(x.Members), coordinatorOf(x, f.Members))
 		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "term": x.Term})
 		for j, s := range x.Members {
 			m := f.Members[j]
 			state := standing(s)
-			if m.Silent {
-				state = fmt.Sprintf("not heard of for %v; then: %s", now.Sub(m.At).Round(time.Second), state)
+			if m.Silent { // what it waited for then says nothing
+				then := s
+				then.Waits = ""
+				state = fmt.Sprintf("not heard of for %v; then: %s", now.Sub(m.At).Round(time.Second), standing(then))
 			}
 			text("  %-20s %s  %s\n", printable(m.Name), peers.ID(m.Peer).Short(), printable(state))
 			a.out.write("machine", map[string]any{"share": x.Share, "name": m.Name, "peer": m.Peer, "bytes": s.Bytes, "verified": s.Verified, "done": s.Done,
