@@ -72,7 +72,8 @@ type FetchOptions struct {
 	// WatchLeases has each grant and each end of a piece lease told among the events, as
 	// a LeaseEvent.
 	WatchLeases bool
-	// Verifiers is how many pieces are checked at once; default GOMAXPROCS.
+	// Verifiers is how many pieces are checked at once; default GOMAXPROCS, or the
+	// number of cores if that is less.
 	Verifiers int
 	// MaxSources bounds how many sources are fetched from at once; default 64.
 	MaxSources int

@@ -129,7 +129,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	n.started++
 	m.Notify = untilEnded(m.Notify)
 	self := ctx.Self()
-	m.Config.Verifiers = cmp.Or(m.Config.Verifiers, runtime.GOMAXPROCS(0))
+	m.Config.Verifiers = cmp.Or(m.Config.Verifiers, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	ration := n.ration.Within(m.DownloadRate)
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
 		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, elects: n.deps.Elections, cmd: m}

@@ -363,5 +363,5 @@ func workersOr(n int) int {
 	if n > 0 {
 		return n
 	}
-	return runtime.GOMAXPROCS(0)
+	return min(runtime.GOMAXPROCS(0), runtime.NumCPU())
 }

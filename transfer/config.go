@@ -19,7 +19,7 @@ type Config struct {
 	// and 256 MiB; the end of the process, kill -9 included, costs less, see package store.
 	SyncEvery time.Duration
 	SyncBytes int64
-	// Verifiers is the number of PieceVerifier actors; default GOMAXPROCS.
+	// Verifiers is the number of PieceVerifier actors; default GOMAXPROCS, or the number of cores if that is less.
 	Verifiers int
 	// MaxSources bounds how many sources are fetched from at once; default 64.
 	MaxSources int

@@ -40,15 +40,10 @@ func fill(t *testing.T, n *daemonProcess, entries int) {
 	}
 }
 
-// FIGURES=1: what a node with 1,000 entries costs that does nothing, and how soon it
-// answers while it fetches as fast as it can.
-func TestFigures(t *testing.T) {
-	if os.Getenv("FIGURES") == "" {
-		t.Skip("FIGURES is not set")
-	}
+// FIGURES=1: what a node with 1,000 entries costs that does nothing.
+func TestFiguresIdle(t *testing.T) {
 	http := fmt.Sprint("127.0.0.1:", rig.FreePort(t))
-	n := startNode(t, t.TempDir(), "--http", http)
-	fill(t, n, 1000)
+	n := figures(t, "--http", http)
 	const idle = time.Minute
 	time.Sleep(idle / 4)
 	before := cpu(t, n)
@@ -58,6 +53,21 @@ func TestFigures(t *testing.T) {
 	if f.anonymous > 80<<20 || used > idle/200 {
 		t.Errorf("it holds %d bytes and used %v in %v", f.anonymous, used, idle)
 	}
+}
+
+// figures starts a node with 1,000 entries.
+func figures(t *testing.T, args ...string) *daemonProcess {
+	if os.Getenv("FIGURES") == "" {
+		t.Skip("FIGURES is not set")
+	}
+	n := startNode(t, t.TempDir(), args...)
+	fill(t, n, 1000)
+	return n
+}
+
+// FIGURES=1: how soon a node with 1,000 entries answers while it fetches as fast as it can.
+func TestFiguresBusy(t *testing.T) {
+	n := figures(t)
 	origin := startNode(t, t.TempDir())
 	src := filepath.Join(t.TempDir(), "big")
 	writeRandom(t, src, 3<<30, 1)

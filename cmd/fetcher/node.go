@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -211,6 +212,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	if err != nil {
 		return err
 	}
+	schedule()
 	d, err := daemon.Open(ctx, daemon.Config{Dir: a.flags.dir, Settings: s, Logger: log})
 	switch {
 	case errors.Is(err, daemon.ErrDepot):
@@ -258,6 +260,19 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	sd.SdNotify(false, sd.SdNotifyStopping)
 	stop()
 	return errors.Join(err, d.Close())
+}
+
+// answering is how many threads of a node may run Go code at once, at least.
+const answering = 8
+
+// schedule has the system, and not Go alone, share out few cores: a thread is at work within
+// milliseconds, whereas what a full queue of Go's holds waits for all that is before it. So
+// a node answers while it checks what comes in as fast as it can. A choice of its owner, or
+// of a container that gives it a part of the cores, stays.
+func schedule() {
+	if n := runtime.GOMAXPROCS(0); n < answering && n == runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(answering)
+	}
 }
 
 // tellHow says how others use this node as a relay or a beacon.
