@@ -331,3 +331,30 @@ func TestALostLedgerBringsNoPassBack(t *testing.T) {
 		t.Errorf("for another request: %v, %v", bad, err)
 	}
 }
+
+// An order that its issuer does not answer keeps nothing else from being paid.
+func TestAnOrderThatIsStuckStopsNoPayment(t *testing.T) {
+	t.Parallel()
+	x := newPayer(t, 1)
+	x.buy(3)
+	x.purse = purse.New(purse.Config{Store: x, Self: func() peers.ID { return "account" }, Now: func() time.Time { return x.now }, Chance: crand.Reader, Known: x.ask,
+		Fresh: func(ctx context.Context, at peers.Addr, question any) (any, error) {
+			if _, ok := question.(wire.Redeem); ok {
+				return nil, errCut
+			}
+			return x.ask(ctx, at, question)
+		}})
+	v, err := x.issuer.Sell(5, x.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.purse.Redeem(t.Context(), payee, v, 5); !errors.Is(err, errCut) || len(x.orders) != 1 {
+		t.Fatalf("%v, %d orders", err, len(x.orders))
+	}
+	if _, err := x.pay(4); !errors.Is(err, purse.ErrMissing) || !errors.Is(err, errCut) {
+		t.Errorf("more than is here: %v", err)
+	}
+	if ok, err := x.pay(3); !ok || err != nil || x.credit() != 3*passTime {
+		t.Errorf("what is here: %v, %v, credit %d", ok, err, x.credit())
+	}
+}

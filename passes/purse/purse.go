@@ -119,15 +119,16 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 	if ids := p.wallet.Paying(string(at.ID)); len(ids) > 0 {
 		return p.payment(at.ID, ids[0]), nil
 	}
-	if err := p.finish(ctx, at); err != nil || units <= 0 {
-		return m, err
+	stuck := p.finish(ctx, at)
+	if units <= 0 {
+		return m, stuck
 	}
 	id, err := p.id()
 	if err == nil {
 		err = p.reserve(ctx, at, units, id)
 	}
 	if err != nil {
-		return m, err
+		return m, errors.Join(err, stuck)
 	}
 	return p.payment(at.ID, id), nil
 }
