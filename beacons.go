@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,7 +39,7 @@ func (b Beacons) validate() error {
 	case len(at) > maxBeaconsAt:
 		return fmt.Errorf("at most %d beacons", maxBeaconsAt)
 	case len(at) > 0 && !b.Use:
-		return fmt.Errorf("At needs Use")
+		return errors.New("without Use there is no At")
 	}
 	return nil
 }
