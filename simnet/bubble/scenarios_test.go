@@ -20,6 +20,7 @@ import (
 //	SIM_S2=all      every scenario that whole nodes can play
 //	SIM_S2=a,b      these
 //	SIM_SEEDS=3     so many seeds of each
+//	BUDGET=2m       after that, one
 //	SIM_FROM=1000   the first seed; default 1
 //	SIM_NODES=50    at most so many nodes, where a scenario has no fixed roles; default 12
 
@@ -57,7 +58,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			from := envInt("SIM_FROM", 1)
-			for seed := from; seed < from+envInt("SIM_SEEDS", 1); seed++ {
+			for seed := from; seed < from+envInt("SIM_SEEDS", 1) && (seed == from || rig.TimeLeft()); seed++ {
 				began := time.Now()
 				r := Run(t, s, uint64(seed), min(s.Nodes, envInt("SIM_NODES", 12)))
 				all.add(r, time.Since(began))

@@ -291,6 +291,7 @@ func play(steps int) func(*Story) {
 //
 //	DEPOT_SEEDS=10000   so many; default 30
 //	DEPOT_FROM=1000     the first; default 1
+//	BUDGET=1m           after that, no more than 30
 func TestHistories(t *testing.T) {
 	seeds, from := 30, 1
 	if rig.Raced || testing.Short() {
@@ -307,7 +308,7 @@ func TestHistories(t *testing.T) {
 	for core := range 2 {
 		t.Run(fmt.Sprint(core), func(t *testing.T) {
 			t.Parallel()
-			for i := next.Add(1); i <= int64(seeds) && failed.Load() < 5; i = next.Add(1) {
+			for i := next.Add(1); i <= int64(seeds) && failed.Load() < 5 && (i <= 30 || rig.TimeLeft()); i = next.Add(1) {
 				if r := s.Run(uint64(from)+uint64(i-1), 0); !r.OK() {
 					failed.Add(1)
 					t.Error(r.Report())

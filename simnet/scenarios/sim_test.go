@@ -20,8 +20,9 @@ import (
 //
 //	SIM_SEEDS=200   so many seeds of each scenario
 //	SIM_SEEDS=ci    200 seeds up to 5 nodes, 50 up to 20 nodes, 10 above; but no more
-//	                than take 1.5 million steps in all, though 10 at least; of depots
+//	                than take a million steps in all, though 6 at least; of depots
 //	                100, and half a million steps
+//	BUDGET=4m       after that, no more seeds of a scenario that was tried on 3
 //	SIM_FROM=1000   the first seed; default 1
 //	SIM_NODES=8     so many nodes, where a scenario has no fixed roles
 //	SIM_LARGE=1     a thousand nodes in TestThousandNodes
@@ -51,14 +52,17 @@ func envInt(name string, def int) int {
 func seedsFor(nodes int, steps uint64, depots bool) int {
 	switch env := os.Getenv("SIM_SEEDS"); {
 	case env == "ci" && depots:
-		return int(max(10, min(100, 500_000/max(1, steps)))) // whose databases take their time
+		return int(max(fewSeeds, min(100, 500_000/max(1, steps)))) // whose databases take their time
 	case env == "ci":
-		return min(ciSeeds(nodes), int(max(10, 1_500_000/max(1, steps))))
+		return min(ciSeeds(nodes), int(max(fewSeeds, 1_000_000/max(1, steps))))
 	case env != "":
 		return envInt("SIM_SEEDS", 1)
 	}
 	return 1
 }
+
+// fewSeeds are tried of any scenario in CI, and leastSeeds however long that takes.
+const fewSeeds, leastSeeds = 6, 3
 
 // fewNodes are a crowd, but not for long; CI has larger ones.
 const fewNodes = 10
@@ -90,7 +94,7 @@ func TestScenarios(t *testing.T) {
 			if small := rig.Raced || os.Getenv("SIM_SEEDS") == ""; small && nodes == 0 && s.Nodes >= 2*fewNodes {
 				nodes = max(fewNodes, s.Fewest)
 			}
-			for seed, last := from, from; seed <= last; seed++ {
+			for seed, last := from, from; seed <= last && (seed < from+leastSeeds || rig.TimeLeft()); seed++ {
 				began := time.Now()
 				r := s.Run(uint64(seed), nodes)
 				tried.add(r, time.Since(began))
