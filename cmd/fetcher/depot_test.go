@@ -188,16 +188,19 @@ func TestWhatNobodyRenewsGoes(t *testing.T) {
 	}
 
 	keeper.until("the first cycle is done", func() (bool, error) { d, err := keeper.client.Depot(t.Context()); return d.Complete, err })
-	var ended time.Time
+	ended := lease.Expires
 	keeper.until("the lease ends", func() (bool, error) {
-		ended = time.Now()
-		return len(keeper.leases("owner")) == 0, nil
+		all := keeper.leases("owner")
+		for _, l := range all {
+			ended = l.Expires
+		}
+		return len(all) == 0, nil
 	})
 	keeper.until("the grace is over", func() (bool, error) {
 		r, err := keeper.client.Rehearse(t.Context())
 		return r.Removable > 0, err
 	})
-	if kept := time.Since(ended); kept < 2*time.Second {
+	if kept := time.Since(ended); kept < 3*time.Second {
 		t.Errorf("it may go %v after its lease, within the grace", kept)
 	}
 	if size := filesBelow(t, folder); size < 6_000_000 {
