@@ -247,6 +247,9 @@ func describeChild(c api.Child, now time.Time) string {
 	return fmt.Sprintf("%s for %s (%s), tier %d, score %.2f", s, brief(now.Sub(c.Moved)), c.Why, c.Tier, c.Score)
 }
 
+// reasonOf is the reason of an entry's state, on one line.
+func reasonOf(e api.Entry) string { return printable(strings.Join(strings.Fields(e.Reason), " ")) }
+
 // describeEntry is how an entry stands, on one line.
 func describeEntry(e api.Entry) string {
 	s := e.State
@@ -254,7 +257,7 @@ func describeEntry(e api.Entry) string {
 		s = fmt.Sprintf("%d %%, %s of %s, %s/s, %s", e.Verified*100/e.Bytes, share.Size(e.Verified), share.Size(e.Bytes), share.Size(e.Rate), words.Count(e.Sources, "source"))
 	}
 	if e.Reason != "" {
-		s += ": " + printable(e.Reason)
+		s += ": " + reasonOf(e)
 	}
 	return s
 }

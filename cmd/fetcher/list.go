@@ -163,7 +163,7 @@ func (a asker) printList(all []api.Entry) error {
 	}
 	for _, e := range all {
 		if e.Reason != "" {
-			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, printable(e.Reason))
+			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, reasonOf(e))
 		}
 	}
 	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")

@@ -444,7 +444,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	}
 	for _, e := range all {
 		if e.State == api.Missing || e.State == api.Failed {
-			fmt.Fprintf(&b, "entry %d, %s, is %s: %s\n", e.ID, printable(nameOf(e)), e.State, printable(e.Reason))
+			fmt.Fprintf(&b, "entry %d, %s, is %s: %s\n", e.ID, printable(nameOf(e)), e.State, reasonOf(e))
 		}
 	}
 	_, err := fmt.Fprint(a.prose(), b.String())

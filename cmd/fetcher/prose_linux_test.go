@@ -46,3 +46,10 @@ func TestTextOnATerminalIsWrapped(t *testing.T) {
 		t.Errorf("%d of 40 words are there", seen)
 	}
 }
+
+// What is wrong with several files is said on one line.
+func TestAReasonIsOneLine(t *testing.T) {
+	if got := describeEntry(api.Entry{State: api.Missing, Reason: "cannot be shared:\n  a: not UTF-8"}); got != "missing: cannot be shared: a: not UTF-8" {
+		t.Errorf("%q", got)
+	}
+}

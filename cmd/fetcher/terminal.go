@@ -132,10 +132,10 @@ const verbatim = "    "
 
 // wrap breaks a line at spaces, so that each part has at most n columns, or is one word.
 func wrap(line string, n int) (out []string) {
-	if columnsOf(line) <= n || strings.HasPrefix(line, verbatim) {
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	if columnsOf(line) <= n || indent == verbatim {
 		return []string{line}
 	}
-	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	now := indent
 	for _, word := range strings.Fields(line) {
 		switch {

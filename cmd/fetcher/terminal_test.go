@@ -19,6 +19,7 @@ func TestLinesAreWrappedAtWords(t *testing.T) {
 		{"one two three four five six", 13, "one two three|  four five|  six"},
 		{"  set in and long", 10, "  set in|    and|    long"},
 		{"    --exclude 'to be copied' whatever it takes", 20, "    --exclude 'to be copied' whatever it takes"},
+		{"      advice that goes on", 18, "      advice that|        goes on"},
 		{"at /ip4/192.0.2.1/udp/4001/quic-v1 now", 16, "at /ip4/192.0.2.1/udp/4001/quic-v1|  now"},
 		{"日本語の 名前 です", 13, "日本語の 名前|  です"},
 		{"fünf übel üben", 9, "fünf übel|  üben"},
