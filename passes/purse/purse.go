@@ -123,6 +123,9 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 	if units <= 0 {
 		return m, stuck
 	}
+	if err := p.open(ctx); err != nil { // what finish could not write is read again
+		return m, errors.Join(err, stuck)
+	}
 	id, err := p.id()
 	if err == nil {
 		err = p.reserve(ctx, at, units, id)
