@@ -264,7 +264,10 @@ func TestNoPassIsLostAndNonePaysTwice(t *testing.T) {
 		x.open()
 		for more := true; more; {
 			var err error
-			if more, err = x.pay(0); err != nil {
+			var r *depot.Refusal
+			if more, err = x.pay(0); errors.As(err, &r) && r.Reason == depot.UsedVoucher { // an order made again for a voucher whose passes are here
+				more = true
+			} else if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
