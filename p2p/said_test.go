@@ -26,6 +26,7 @@ func listenRaw(t *testing.T, talk func(net.Conn)) string {
 			if err != nil {
 				return
 			}
+			t.Cleanup(func() { c.Close() }) // not before: one that nobody refers to is closed when memory is collected
 			talk(c)
 		}
 	}()
