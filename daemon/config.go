@@ -274,7 +274,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 			return s, fmt.Errorf("line %d: there is no setting %q", row, strings.Join(strict.Errors[0].Key(), "."))
 		case errors.As(err, &decode):
 			row, _ := decode.Position()
-			return s, fmt.Errorf("line %d: %s", row, strings.TrimPrefix(decode.Error(), "toml: "))
+			return s, fmt.Errorf("line %d cannot be read; text stands in quotes, numbers, true and false do not (%s)", row, strings.TrimPrefix(decode.Error(), "toml: "))
 		}
 		return s, err
 	}

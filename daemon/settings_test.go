@@ -92,7 +92,8 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"[[limits]]\nfrom=\"08:00\"\nto=\"25:00\"":             "a time of day is like 08:30",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "a limit is bytes",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
-		"=": "line 1",
+		"\nlimit-up = nonsense":                                "line 2 cannot be read; text stands in quotes",
+		"=":                                                    "line 1",
 	} {
 		if _, err := parseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -76,8 +76,9 @@ func (r Reach) Validate() error {
 		f.Add("RelayBytes", errors.New("it needs Relay"))
 	}
 	if r.Proxy != "" {
-		_, err := parseProxy(r.Proxy)
-		f.Add("Proxy", err)
+		if _, err := parseProxy(r.Proxy); err != nil {
+			f.Add("Proxy", fmt.Errorf("%w: %w", ErrAddress, err))
+		}
 	}
 	return f.Err()
 }

@@ -184,9 +184,12 @@ func (x allowance) read() ([]peers.ID, error) {
 			return nil, usageError{fmt.Errorf("--allow-file: %w", err)}
 		}
 		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, maxAllowFile))
+		b, err := io.ReadAll(io.LimitReader(f, maxAllowFile+1))
 		if err != nil {
 			return nil, fmt.Errorf("--allow-file: %w", err)
+		}
+		if len(b) > maxAllowFile {
+			return nil, usageError{fmt.Errorf("--allow-file: %s is longer than 1 MiB", x.file)}
 		}
 		for line := range strings.Lines(string(b)) {
 			line, _, _ = strings.Cut(line, "#")

@@ -242,9 +242,11 @@ func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
 	if _, changed, err := a.again(was); changed || err != nil {
 		t.Errorf("changed %v, %v", changed, err)
 	}
-	write("nobody\n")
-	if _, changed, err := a.again(was); changed || err == nil {
-		t.Errorf("changed %v, %v", changed, err)
+	for _, bad := range []string{"nobody\n", somebody + strings.Repeat("\n", maxAllowFile)} {
+		write(bad)
+		if _, changed, err := a.again(was); changed || err == nil {
+			t.Errorf("%.20q: changed %v, %v", bad, changed, err)
+		}
 	}
 }
 

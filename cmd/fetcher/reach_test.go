@@ -34,6 +34,9 @@ func TestPeersAreDialledThroughTheProxy(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", args[0], r.code, r.stderr)
 		}
 	}
+	if r := command(t, "fetch", s.ticket, "-o", t.TempDir(), "--proxy", "127.0.0.1:1"); r.code != exitUsage || !strings.Contains(r.stderr, "socks5://HOST:PORT") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
 	if got := (reachFlags{proxy: "socks5://h:1"}).config().Proxy; got != "socks5://h:1" {
 		t.Errorf("share and node run dial through %q", got)
 	}
