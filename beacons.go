@@ -123,8 +123,8 @@ func (c *catalog) had() map[share.ID]string {
 	out := map[share.ID]string{}
 	for _, e := range c.all() {
 		served := e.State == EntryServed || e.State == EntryFetching
-		if served && !e.Share.IsZero() && !e.Fetching.Anonymous && out[e.Share] == "" {
-			out[e.Share] = e.Ticket
+		if served && !e.Share.IsZero() && !e.Fetching.Anonymous {
+			out[e.Share] = cmp.Or(out[e.Share], e.Ticket, e.Serving.Ticket)
 		}
 	}
 	shares, _ := c.lists()

@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,6 +168,16 @@ func (c *catalog) entry(id EntryID) (Entry, bool) {
 
 // fetched is the entry that fetches a share, or has fetched it; zero: none has.
 func (c *catalog) fetched(id share.ID) Entry { return c.like(Entry{Share: id}) }
+
+// ticketOf is the ticket by which a share came here; empty if by none.
+func (c *catalog) ticketOf(id share.ID) (ticket string) {
+	for _, e := range c.all() {
+		if e.Share == id {
+			ticket = cmp.Or(ticket, e.Ticket, e.Serving.Ticket)
+		}
+	}
+	return ticket
+}
 
 // like is the entry that has the share of e from the same paths, or fetches it as e
 // does; zero: none does.
@@ -347,7 +358,7 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	}
 	c.stoodFor[s.ID()] = others
 	c.mu.Unlock()
-	c.offers.Guard(s.ID(), s.guard())
+	c.offers.Guard(s.ID(), s.guard)
 	c.offers.Add(s.imported.Tree, s.allow...)
 	return before, nil
 }

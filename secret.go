@@ -25,10 +25,19 @@ func (t *Transfer) guarded() {
 	}
 }
 
-// guard is what peers must know to have the share; nil: nothing.
-func (s *Share) guard() *share.Secret {
-	if !s.secret {
+// Guarded says whether a source gives the share to those alone that know the secret of its
+// ticket. What is here of it is then given likewise.
+func (t *Transfer) Guarded() bool {
+	return t.secret != nil && t.node.catalog.offers.Secret(t.id) != nil
+}
+
+// guardOf is what peers must know to have a share; nil: nothing.
+func (n *Node) guardOf(id share.ID, opt ShareOptions) *share.Secret {
+	switch secret := ticketSecret(opt.Ticket); {
+	case !opt.Secret:
 		return nil
+	case secret != nil:
+		return secret
 	}
-	return s.node.secretOf(s.ID())
+	return n.secretOf(id)
 }

@@ -40,6 +40,9 @@ type ShareOptions struct {
 	// know it, and to those that Allow names; others are told as above. The secret is of this
 	// node's key and the share: tickets hold the same one when it is shared again.
 	Secret bool
+	// Ticket is the ticket by which the share came to this node, if it did. Its beacons are told
+	// who has the share here, and its secret is the one of Secret.
+	Ticket string
 	// Visible says where Config.Discovery announces that the share can be had here; default
 	// Private.
 	Visible Visibility
@@ -61,7 +64,7 @@ type Share struct {
 	node     *Node
 	entry    EntryID
 	allow    []peers.ID
-	secret   bool
+	guard    *share.Secret // that peers must know to have it; nil: none
 	manifest *share.Manifest
 	imported *store.Imported
 	idle     []string
@@ -98,7 +101,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 		n.unshared(ctx, e.ID, err)
 		return nil, err
 	}
-	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, secret: opt.Secret, idle: idle, done: make(chan struct{})}
+	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, done: make(chan struct{})}
 	e.Share, e.Name = s.ID(), imp.Manifest.Name
 	old, _ := n.catalog.entry(e.ID)
 	if s.entry, err = n.catalog.put(e); err != nil {
@@ -128,7 +131,7 @@ func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Sha
 	if err != nil {
 		return nil, err
 	}
-	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, secret: opt.Secret, idle: idle, done: make(chan struct{})})
+	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, done: make(chan struct{})})
 }
 
 // offer serves a share, in place of one with the same content.
@@ -282,7 +285,7 @@ func (n *Node) Ticket(id share.ID, also ...string) string {
 	}
 	t, err := share.NewTicket(id, addrs)
 	if n.cfg.Beacons.Use && err == nil {
-		t = t.AtBeacons(n.meeting(id, n.catalog.fetched(id).Ticket))
+		t = t.AtBeacons(n.meeting(id, n.catalog.ticketOf(id)))
 	}
 	switch {
 	case err != nil && len(also) > 0: // a key that no ticket can name

@@ -101,6 +101,7 @@ type Status struct {
 	Sent     int64     // bytes of its content that others were sent
 	Verified int64     // Fetch: bytes of it that were here when it was last stopped; Bytes once it is Kept
 	Found    bool      // Fetch: some of it lay in Dir before: not all that is there now is this node's
+	Guarded  bool      // Fetch: its sources gave it to those alone that know the secret of its ticket
 	Older    []share.ID
 }
 

@@ -192,6 +192,7 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	}
 	k.become(func(s *catalog.Status) {
 		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files = catalog.Kept, "", t.ID(), t.Path(), p.Name, p.Bytes, p.Files
+		s.Guarded = s.Guarded || t.Guarded()
 		if s.Done.IsZero() {
 			s.Done = time.Now()
 		}
