@@ -119,6 +119,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 		 INSERT INTO orders(id, seed, issuer, depot, keys, counts, voucher) VALUES (zeroblob(16), zeroblob(32), 'i', 'd', x'', '[0,0,0]', zeroblob(25))`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified) VALUES ` + row + `, 1, 7);
 		 INSERT INTO hold_wants(id, want) VALUES (7, '{"Depots":["d"]}'); INSERT INTO hold_depots(depot, account) VALUES ('d', '{}')`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded) VALUES ` + row + `, 1, 7, 1)`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))
