@@ -11,20 +11,20 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// ChildEvent is what a child has taken of a share here, and how it stands.
+// ChildEvent is what a child has taken of a share here, and the state it is in.
 type ChildEvent struct {
 	Share share.ID
 	Peer  peers.ID
 	Addr  string // where its connection comes from; empty if that is not known
-	Bytes int64  // of content that it was sent
+	Bytes int64  // of content sent to it
 	Since time.Time
-	At    time.Time // of this
+	At    time.Time // of this event
 	State ChildState
-	// Standing is how it stands among all children, in an answer to ChildrenQuery.
+	// Standing is its standing among all children, in an answer to ChildrenQuery.
 	Standing peers.Standing
 }
 
-// MarshalJSON has what docs/json.md says of the line of a child, but the share's name.
+// MarshalJSON returns the child line that docs/json.md describes, without the share's name.
 func (c ChildEvent) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type    string   `json:"type"`
@@ -37,19 +37,19 @@ func (c ChildEvent) MarshalJSON() ([]byte, error) {
 	}{"child", c.Share, c.Peer, c.Addr, c.State.String(), c.Bytes, c.At.Sub(c.Since).Seconds()})
 }
 
-// ChildState is how a child stands.
+// ChildState is the state of a child.
 type ChildState uint8
 
 const (
-	ChildTakes ChildState = iota // it has begun to take
+	ChildTakes ChildState = iota // it has received its first bytes
 	ChildDone                    // it has all that it wanted, from here or elsewhere
-	ChildLeft                    // it has gone, or the share has, before that
+	ChildLeft                    // it, or the share, went away before that
 )
 
 func (s ChildState) String() string { return [...]string{"takes", "done", "left"}[s] }
 
-// accounts are what children take, each of a share: from their first byte until they
-// unsubscribe, or their connection ends. They belong to the Seeder.
+// accounts records what each child takes of each share, from its first byte until it
+// unsubscribes or its connection ends. It belongs to the Seeder.
 type accounts struct {
 	s    *system.System
 	net  Network
@@ -75,16 +75,16 @@ type account struct {
 	seq  int // order of arrival
 	jobs int // being served
 
-	measured time.Time // its round trip
+	measured time.Time // when its round trip was
 	over     bool
-	closed   bool // it was said
+	closed   bool // its end was reported
 }
 
 func newAccounts(s *system.System, net Network, tell func(ChildEvent)) *accounts {
 	return &accounts{s: s, net: net, tell: tell, of: map[accountOf]*account{}, jobs: map[peers.Job]serving{}}
 }
 
-// begin says that a job is served from now on.
+// begin records that a job is served from now on.
 func (x *accounts) begin(j peers.Job, id share.ID, peer peers.ID) {
 	a := x.of[accountOf{id, peer}]
 	if a != nil && a.over { // it has come back
@@ -100,8 +100,8 @@ func (x *accounts) begin(j peers.Job, id share.ID, peer peers.ID) {
 	x.jobs[j] = serving{a, x.s.Now()}
 }
 
-// served says that a job has ended, of which the child was sent so many bytes. It
-// says how long that took; of is nil if it was not being served.
+// served records that a job has ended after sending the child so many bytes. It
+// returns how long that took; of is nil if the job was not being served.
 func (x *accounts) served(j peers.Job, sent int) (of *account, took time.Duration) {
 	at := x.jobs[j]
 	a := at.account
@@ -121,7 +121,7 @@ func (x *accounts) served(j peers.Job, sent int) (of *account, took time.Duratio
 	return a, x.s.Now().Sub(at.since)
 }
 
-// over says that a child has ended its subscription.
+// over records that a child has ended its subscription.
 func (x *accounts) over(id share.ID, peer peers.ID, done bool) {
 	if a := x.of[accountOf{id, peer}]; a != nil && !a.over {
 		a.over, a.State = true, ChildLeft
@@ -132,17 +132,17 @@ func (x *accounts) over(id share.ID, peer peers.ID, done bool) {
 	}
 }
 
-// lost says that the connection of a peer has ended.
+// lost records that the connection of a peer has ended.
 func (x *accounts) lost(peer peers.ID) {
 	x.endAll(func(a *account) bool { return a.Peer == peer })
 }
 
-// withdrawn says that a share is not offered any more.
+// withdrawn records that a share is no longer offered.
 func (x *accounts) withdrawn(id share.ID) {
 	x.endAll(func(a *account) bool { return a.Share == id })
 }
 
-// endAll ends accounts now, whatever is being served.
+// endAll ends the matching accounts now, even if a job is still being served.
 func (x *accounts) endAll(which func(*account) bool) {
 	for _, a := range x.sorted() {
 		if which(a) {
@@ -187,7 +187,7 @@ func (x *accounts) sorted() []*account {
 	return out
 }
 
-// list is those who take something at present.
+// list returns the children that take something at present.
 func (x *accounts) list() (out ChildList) {
 	for _, a := range x.sorted() {
 		if a.Bytes > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// agenda is shares by when they are due: the earliest first, and of several the one with
-// the smallest ID. The zero value is empty.
+// agenda orders shares by when they are due, the earliest first; ties go to the smallest
+// ID. The zero value is empty.
 type agenda struct {
 	of   map[share.ID]*item
 	list items
@@ -21,7 +21,7 @@ type item struct {
 	i  int // in list
 }
 
-// set has a share due at a time, and at no other.
+// set makes a share due at a time, replacing any earlier one.
 func (a *agenda) set(id share.ID, at time.Time) {
 	if x := a.of[id]; x != nil {
 		x.at = at
@@ -36,7 +36,7 @@ func (a *agenda) set(id share.ID, at time.Time) {
 	heap.Push(&a.list, x)
 }
 
-// drop has a share not due at all.
+// drop removes a share.
 func (a *agenda) drop(id share.ID) {
 	if x := a.of[id]; x != nil {
 		delete(a.of, id)
@@ -44,7 +44,7 @@ func (a *agenda) drop(id share.ID) {
 	}
 }
 
-// first is the share that is due first, and when; ok is false if none is.
+// first returns the share that is due first, and when; ok is false if there is none.
 func (a *agenda) first() (id share.ID, at time.Time, ok bool) {
 	if len(a.list) == 0 {
 		return id, at, false

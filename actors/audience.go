@@ -9,21 +9,21 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// audience is those who have subscribed to one share.
+// audience is the set of subscribers of one share.
 type audience struct {
 	children []*child // in order of arrival
 	byPeer   map[peers.ID]*child
 	nameable int         // children
 	turns    peers.Turns // to be named
 
-	news  []share.Piece // the latest pieces that came to be had
+	news  []share.Piece // the pieces that arrived last
 	first int           // the number of the oldest of them
 
 	mirrors peers.Mirrors
-	words   map[peers.ID]*actor.PID // who said that a mirror is one
+	words   map[peers.ID]*actor.PID // the actor that announced each mirror
 }
 
-// child is one subscriber. What it was told is state, not a queue: the rest is
+// child is one subscriber. What it was told is kept as state, not as a queue: the rest is
 // sent when it is time, however often it grew.
 type child struct {
 	peer      peers.ID
@@ -31,11 +31,11 @@ type child struct {
 	endpoints []peers.Endpoint // to be named
 	nameable  bool
 	set       peers.Set
-	told      int  // so many of the news
+	told      int  // how many of the news it has been told
 	whole     bool // send a HaveMap
 }
 
-// heard takes note of a piece. Only the latest are remembered.
+// heard records a new piece. Only the latest are remembered.
 func (o *audience) heard(p share.Piece) {
 	if o.news = append(o.news, p); len(o.news) > 2*deltaPieces {
 		o.news = slices.Clone(o.news[deltaPieces:]) // others may hold parts of the old
@@ -43,10 +43,10 @@ func (o *audience) heard(p share.Piece) {
 	}
 }
 
-// end is how many news there were so far.
+// end is the number of news so far.
 func (o *audience) end() int { return o.first + len(o.news) }
 
-// untold is what a child has not heard of; not ok if that is too much to be named.
+// untold returns the news that a child has not heard; ok is false if there are too many to name.
 func (o *audience) untold(c *child) (news []share.Piece, ok bool) {
 	if c.whole || c.told < o.first || o.end()-c.told > deltaPieces {
 		return nil, false
@@ -54,8 +54,8 @@ func (o *audience) untold(c *child) (news []share.Piece, ok bool) {
 	return o.news[c.told-o.first:], true
 }
 
-// crowd is how many other children could pass a piece on to a child, none if it does
-// not know of them; and whether it passes on what it has.
+// crowd returns how many other children could pass a piece on to a child (none if it does
+// not know of them), and whether it passes on what it has.
 func (o *audience) crowd(peer peers.ID) (others int, spreads bool) {
 	c := o.byPeer[peer]
 	switch {
@@ -75,7 +75,7 @@ func (o *audience) add(c *child) {
 	}
 }
 
-// child is the one behind a PID; nil if it is another by now, or none.
+// child returns the child behind a PID; nil if there is none, or another by now.
 func (o *audience) child(who *actor.PID) *child {
 	if c := o.byPeer[peers.ID(who.Address)]; c != nil && c.pid.Equal(who) {
 		return c
@@ -92,8 +92,8 @@ func (o *audience) remove(c *child) {
 	}
 }
 
-// name is whom a peer hears of that subscribes, on a connection of this reach: up to
-// maxNamed others, half of them mirrors if there are as many.
+// name returns the peers that a new subscriber is told of, on a connection of this reach:
+// up to maxNamed others, half of them mirrors if there are that many.
 func (o *audience) name(to peers.ID, reach int) []peers.Addr {
 	var out []peers.Addr
 	seen := map[peers.ID]bool{to: true}

@@ -14,8 +14,8 @@ import (
 	"github.com/piecelease/fetcher/rounds"
 )
 
-// A ballot is what an office asks the store of its fleet: the round of the office, and
-// the members of the last run. Its methods wait for the store; they are called from
+// A ballot is an office's access to the store of its fleet: the round of the office, and
+// the members of the last run. Its methods wait for the store, so they are called from
 // tasks.
 type ballot struct {
 	kv     rounds.KV
@@ -30,21 +30,21 @@ type ballot struct {
 	round *rounds.Round
 	guard *rounds.Guard // nil: the office is not ours
 
-	unsaved *members // that the store did not take
+	unsaved *members // not yet taken by the store
 	saving  sync.Mutex
 }
 
-// members are those of a run, as they are stored.
+// members are the members of a run, as stored.
 type members struct {
 	Term    uint64     `json:"term"`
 	Members []peers.ID `json:"members"`
 }
 
-const maxMembers = 1_000 // that are stored
+const maxMembers = 1_000 // stored at most
 
 const maxHolderAddrs = 8
 
-// holderData is what the record of a round says of who coordinates.
+// holderData is what the record of a round says about the coordinator.
 type holderData struct {
 	Peer  peers.ID `json:"peer"`
 	Addrs []string `json:"addrs,omitempty"`
@@ -63,7 +63,7 @@ func newBallot(o *office) (*ballot, error) {
 	return b, err
 }
 
-// call does what a core wants asked.
+// call asks the store what the core wants asked.
 func (b *ballot) call(ctx context.Context, what fleet.Call, heard []fleet.Report, addrs []string) fleet.Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,8 +86,8 @@ func (b *ballot) data(addrs []string) string {
 	return string(b.secret.Seal(b.name, holderData{b.self, addrs[:min(len(addrs), maxHolderAddrs)]}))
 }
 
-// take asks for the office. An open guard is of one that was given up for what members
-// said.
+// take asks for the office. A guard that is still open belongs to an office that was given up
+// because of what members said.
 func (b *ballot) take(ctx context.Context, addrs []string) fleet.Answer {
 	if b.guard != nil {
 		if err := b.guard.Abandon(ctx, "a member showed a later term"); err != nil {
@@ -104,7 +104,7 @@ func (b *ballot) take(ctx context.Context, addrs []string) fleet.Answer {
 		return fleet.Answer{Why: err.Error()}
 	}
 	last, err := b.members(ctx)
-	if err != nil { // without them it would lease what they have
+	if err != nil { // without them it would lease out what they already have
 		if no := g.Abandon(ctx, "the members of the last run cannot be read"); no != nil {
 			g.Close()
 		}
@@ -131,7 +131,7 @@ func (b *ballot) keep(ctx context.Context) fleet.Answer {
 	return fleet.Answer{Outcome: fleet.Kept}
 }
 
-// others is who has the office, as its record says.
+// others returns the holder of the office according to its record.
 func (b *ballot) others(what fleet.Outcome, rec rounds.Record, again time.Duration) fleet.Answer {
 	a := fleet.Answer{Outcome: what, Seat: fleet.Seat{Term: rec.Term}, Again: again}
 	var d holderData
@@ -145,7 +145,7 @@ func (b *ballot) others(what fleet.Outcome, rec rounds.Record, again time.Durati
 	return a
 }
 
-// leave gives the office back, so that another member has it at once.
+// leave gives the office back, so that another member can take it at once.
 func (b *ballot) leave(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,8 +167,8 @@ func (b *ballot) members(ctx context.Context) (members, error) {
 	return m, err
 }
 
-// readMembers reads them, with their revision; 0: nobody has written any. What cannot
-// be read counts as none.
+// readMembers reads the members, with their revision; 0: none were ever written. A record
+// that cannot be opened counts as no members.
 func (b *ballot) readMembers(ctx context.Context) (m members, rev uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.within)
 	defer cancel()
@@ -188,7 +188,7 @@ func (b *ballot) readMembers(ctx context.Context) (m members, rev uint64, err er
 	return m, e.Rev, nil
 }
 
-// remember keeps who is a member in a term, now or with a later heartbeat.
+// remember stores the members of a term, now or with a later heartbeat.
 func (b *ballot) remember(term uint64, ids []peers.ID) {
 	b.saving.Lock()
 	defer b.saving.Unlock()
@@ -202,7 +202,7 @@ func (b *ballot) saveAgain(ctx context.Context) {
 	b.trySave(ctx)
 }
 
-// trySave writes what is not saved, unless a later run has written.
+// trySave writes the unsaved members, unless a later run has written its own.
 func (b *ballot) trySave(ctx context.Context) {
 	for range 3 {
 		if b.unsaved == nil {

@@ -16,13 +16,13 @@ import (
 // BeaconName is the name under which a beacon is exported.
 const BeaconName = "beacon"
 
-// beaconBox bounds what waits at a beacon: credit bounds what each peer sends.
+// beaconBox bounds a beacon's mailbox; credit bounds what each peer sends.
 const beaconBox = 1 << 16
 
 // BeaconStatus is what a beacon remembers.
 type BeaconStatus = beacon.Stats
 
-// beaconActor remembers for others who has which share. What, package beacon decides.
+// beaconActor remembers for others which peers have which share. Package beacon decides what to remember.
 type beaconActor struct {
 	s     *system.System
 	net   Network
@@ -48,8 +48,8 @@ func (b *beaconActor) Receive(ctx actor.Context) {
 	}
 }
 
-// where is the other end of the connection of whoever sent the message, and the addresses
-// that it gives. What this node announces at itself is its own word.
+// where returns the sender of the message, the remote end of its connection, and the addresses
+// that it gives. What this node announces to itself is taken at its word.
 func (b *beaconActor) where(ctx actor.Context, addrs []string) (id peers.ID, at peers.Endpoint, all []peers.Endpoint) {
 	id, all = senderOf(b.s, ctx), b.net.Endpoints(addrs)
 	if id != b.s.Self() {
@@ -81,8 +81,8 @@ func (b *beaconActor) announce(ctx actor.Context, m wire.Announce) {
 	}
 }
 
-// seekSize is how long the payload of a Seek is, but for its padding, and foundSize how
-// long that of a Found at most, but for its peers.
+// seekSize is the length of a Seek's payload without its padding; foundSize is the greatest
+// length of a Found's payload without its peers.
 const (
 	seekSize  = 34
 	foundSize = 34 + 5
@@ -102,7 +102,7 @@ func (b *beaconActor) seek(ctx actor.Context, m wire.Seek) {
 // BeaconQuery, API -> Node -> beacon. Answered with BeaconStatus.
 type BeaconQuery struct{}
 
-// ErrNotABeacon says that a node is no beacon.
+// ErrNotABeacon says that a node is not a beacon.
 var ErrNotABeacon = errors.New("this node is no beacon")
 
 // Beacon is what this node remembers as a beacon for others.
@@ -110,7 +110,7 @@ func (p *Program) Beacon(ctx context.Context) (BeaconStatus, error) {
 	return system.Ask[BeaconStatus](ctx, p.s, p.node, BeaconQuery{})
 }
 
-// toBeacon passes on what is for the beacon, or for what goes to others.
+// toBeacon forwards a message to the beacon, or to the actor that talks to other beacons.
 func (n *node) toBeacon(ctx actor.Context) {
 	_, changed := ctx.Message().(MeetingsChanged)
 	switch {
@@ -124,7 +124,7 @@ func (n *node) toBeacon(ctx actor.Context) {
 	}
 }
 
-// meet starts what serves as a beacon, and what goes to beacons.
+// meet starts the actor that serves as a beacon, and the one that talks to beacons.
 func (n *node) meet(ctx actor.Context) {
 	if n.deps.Beacon {
 		n.beacon = n.s.Spawn(ctx, "beacon", beaconBox, func() actor.Actor { return newBeacon(n.s, n.deps.Network) }, system.OnPanicRestart)

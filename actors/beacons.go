@@ -16,15 +16,15 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// How beacons are spoken to.
+// How this node talks to beacons.
 const (
 	maxBeacons   = 64              // at a time
 	meetSoon     = time.Second     // from a change of what is to be announced
 	seekSoonest  = 5 * time.Second // from one question about a share to the next; doubles
 	seekRarest   = time.Minute     //
 	beaconRarest = 5 * time.Minute // between attempts to reach a beacon
-	leastTTL     = time.Minute     // that is believed
-	seekPadding  = 2 << 10         // so that the answer may have a few KiB
+	leastTTL     = time.Minute     // the shortest that is believed
+	seekPadding  = 2 << 10         // so that the answer may be a few KiB long
 )
 
 // Meeting is a share at a beacon, and the key that stands for it there.
@@ -33,15 +33,15 @@ type Meeting struct {
 	Key    share.Hash
 }
 
-// beacons announces at beacons what this node has, and asks them who has what it wants.
+// beacons announces to beacons what this node has, and asks them who has what it wants.
 type beacons struct {
 	s     *system.System
 	net   Network
-	own   *actor.PID // this node as a beacon; nil: it is none
+	own   *actor.PID // this node's own beacon; nil: there is none
 	say   func() []Meeting
 	posts map[peers.ID]*beaconPost
 	links linkNumber // opened so far
-	look  time.Time  // when it is looked what is to be announced; zero: when it has changed
+	look  time.Time  // when to check what is to be announced; zero: not before it changes
 	wake  system.Alarm
 }
 
@@ -51,20 +51,20 @@ type beaconPost struct {
 	pid    *actor.PID
 	calls  *peers.Calls
 	link   Link       // nil: none
-	number linkNumber // of the link; what an older one says is of no interest
-	up     bool       // it can be spoken to
+	number linkNumber // of the link; messages of an older one are ignored
+	up     bool       // it can be sent messages
 	ttl    time.Duration
 	keys   map[share.Hash]time.Time // to be announced, and when next
 	asks   map[share.Hash]*beaconAsk
 }
 
-// beaconAsk is a share that is looked for.
+// beaconAsk is a share that is being looked for.
 type beaconAsk struct {
 	share  share.ID
 	finder *actor.PID
 	next   time.Time
 	tries  int
-	open   bool // an answer is to come
+	open   bool // an answer is awaited
 }
 
 func newBeacons(s *system.System, net Network, own *actor.PID, say func() []Meeting) *beacons {
@@ -105,7 +105,7 @@ func (b *beacons) Receive(ctx actor.Context) {
 	b.tick(ctx)
 }
 
-// peerOf is whose actor that is.
+// peerOf returns the peer that an actor belongs to.
 func (b *beacons) peerOf(pid *actor.PID) peers.ID {
 	if pid.Equal(b.own) {
 		return b.s.Self()
@@ -113,8 +113,8 @@ func (b *beacons) peerOf(pid *actor.PID) peers.ID {
 	return peers.ID(pid.Address)
 }
 
-// post is that of a beacon, made if it is not there; nil: there are too many, or the
-// beacon is this node, which is none.
+// post returns the post of a beacon, and makes it if it does not exist. It is nil if there are
+// too many, or if the beacon named is this node, which is not one.
 func (b *beacons) post(at peers.Addr) *beaconPost {
 	p := b.posts[at.ID]
 	if p == nil {
@@ -137,13 +137,13 @@ func (b *beacons) post(at peers.Addr) *beaconPost {
 	return p
 }
 
-// callAnew has a beacon called at once.
+// callAnew makes a beacon due to be called at once.
 func (b *beacons) callAnew(p *beaconPost) {
 	p.calls = peers.NewCalls([]peers.ID{p.at.ID}, b.s.Seed("beacon "+string(p.at.ID)))
 	p.calls.Rarest = beaconRarest
 }
 
-// tick looks what is to be announced, calls beacons, tells them what is due, and sets the alarm.
+// tick checks what is to be announced, calls beacons, tells them what is due, and sets the alarm.
 func (b *beacons) tick(ctx actor.Context) {
 	now := b.s.Now()
 	if !b.look.IsZero() && !b.look.After(now) {
@@ -166,7 +166,7 @@ func (b *beacons) tick(ctx actor.Context) {
 	b.wake.Set(b.s, ctx, next)
 }
 
-// compare takes up what is to be announced now, and takes back what is not any more.
+// compare adds what is now to be announced, and withdraws what no longer is.
 func (b *beacons) compare(ctx actor.Context, now time.Time) {
 	wanted := map[peers.ID]map[share.Hash]bool{}
 	for _, m := range b.say() {
@@ -194,7 +194,7 @@ func (b *beacons) compare(ctx actor.Context, now time.Time) {
 	}
 }
 
-// sorted are those of the keys to be announced that is says.
+// sorted returns, in order, the announced keys for which is returns true.
 func (p *beaconPost) sorted(is func(share.Hash, time.Time) bool) (out []share.Hash) {
 	for k, at := range p.keys {
 		if is(k, at) {
@@ -230,7 +230,7 @@ func (b *beacons) call(ctx actor.Context, p *beaconPost, now time.Time) (next ti
 	return next
 }
 
-// begin says everything anew to a beacon: it may have forgotten what it knew.
+// begin makes everything due again at a beacon, which may have forgotten what it knew.
 func (b *beacons) begin(ctx actor.Context, p *beaconPost) {
 	now := b.s.Now()
 	p.up = true
@@ -243,7 +243,7 @@ func (b *beacons) begin(ctx actor.Context, p *beaconPost) {
 	}
 }
 
-// speak tells a beacon what is due. next is when more is.
+// speak tells a beacon what is due. next is when more will be.
 func (b *beacons) speak(ctx actor.Context, p *beaconPost, now time.Time) (next time.Time) {
 	due := p.sorted(func(_ share.Hash, at time.Time) bool { return !at.After(now) })
 	b.announce(ctx, p, due, false)
@@ -265,13 +265,13 @@ func (b *beacons) speak(ctx actor.Context, p *beaconPost, now time.Time) (next t
 	return next
 }
 
-// from is the beacon that answers; nil: it is none that was asked.
+// from returns the beacon that sent the answer; nil: not one that was asked.
 func (b *beacons) from(ctx actor.Context) *beaconPost {
 	p := b.posts[senderOf(b.s, ctx)]
 	if p == nil || !p.up {
 		return nil
 	}
-	b.letGo(p) // the connection stands without it
+	b.letGo(p) // the connection stays up without it
 	p.calls.Stands(p.at.ID, b.s.Now())
 	return p
 }
@@ -350,7 +350,7 @@ func (b *beacons) linkDown(ctx actor.Context, m linkDown) {
 	}
 }
 
-// over ends what is said to a beacon, until the next call.
+// over stops talking to a beacon until the next call.
 func (b *beacons) over(ctx actor.Context, p *beaconPost) {
 	if p != nil {
 		b.hangUp(ctx, p)
@@ -380,13 +380,13 @@ func (b *beacons) stop(ctx actor.Context) {
 	}
 }
 
-// ---- what is said to it ----
+// ---- its messages ----
 
-// MeetingsChanged, API -> Node -> Beacons: what is to be announced is another.
+// MeetingsChanged, API -> Node -> Beacons: what is to be announced has changed.
 type MeetingsChanged struct{}
 
-// SeekAt, Finder -> Beacons: who has a share, according to these beacons? Answered with PeersNamed,
-// as often as they know somebody, until StopSeeking.
+// SeekAt, Finder -> Beacons: who has a share, according to these beacons? Answered with PeersNamed
+// whenever they know somebody, until StopSeeking.
 type SeekAt struct {
 	Share share.ID
 	At    []Meeting

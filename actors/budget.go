@@ -11,8 +11,8 @@ import (
 
 // A Budget bounds the blocks that a node has asked for and not yet verified, in
 // bytes and in number. It is shared by all pools of the node, safe for
-// concurrent use, and fair: who found it empty waits in line. Each pool takes
-// through its own [Budget.For]; that is how the line knows who comes.
+// concurrent use, and fair: a pool that found it empty waits in line. Each pool takes
+// through its own [Budget.For]; that is how the line tells the pools apart.
 //
 // A pool that was refused calls WaitFor. When something comes back, the first in
 // line gets its turn: it is sent budgetFree, and until it has handled that
@@ -21,10 +21,10 @@ import (
 // not free yet, keeps its place.
 type Budget struct {
 	*pot
-	who *actor.PID // nil: of nobody in particular
+	who *actor.PID // nil: no pool in particular
 }
 
-// pot is what the budgets of all pools have in common.
+// pot is what the budgets of all pools share.
 type pot struct {
 	s      *system.System
 	bytes  int64
@@ -47,15 +47,15 @@ func NewBudget(s *system.System, bytes int64, blocks int) *Budget {
 	return &Budget{pot: &pot{s: s, bytes: bytes, blocks: blocks}}
 }
 
-// For is the same budget, for one pool to take from.
+// For returns the same budget for one pool to take from.
 func (b *Budget) For(who *actor.PID) *Budget { return &Budget{b.pot, who} }
 
-// blocksIn is how many blocks n bytes are, the last one short.
+// blocksIn is the number of blocks in n bytes, the last of which may be short.
 func blocksIn(n int) int { return (n + share.BlockSize - 1) / share.BlockSize }
 
-// Take takes n bytes and the blocks they are, or nothing. One that is larger
-// than the whole budget has it alone. What is taken for nobody in particular
-// passes in anybody's turn.
+// Take takes n bytes and their blocks, or nothing. A request larger than the whole
+// budget is let through when nothing else is taken. A request for no pool in
+// particular is let through in anybody's turn.
 func (b *Budget) Take(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,8 +76,8 @@ func (b *Budget) Take(n int) bool {
 	return true
 }
 
-// Give gives n bytes back. What was taken at once may come back in parts, each
-// of them, but the last of a piece, of whole blocks.
+// Give gives n bytes back. What was taken at once may come back in parts; each
+// part is whole blocks, except the last of a piece.
 func (b *pot) Give(n int) {
 	if n == 0 {
 		return
@@ -116,7 +116,7 @@ func (b *pot) waits(who *actor.PID) bool {
 	return false
 }
 
-// next gives the first in line its turn, if there is something to be had. It
+// next gives the first in line its turn, if something is free. It
 // unlocks b.mu. A pool that has stopped has no turn.
 func (b *pot) next() {
 	for b.turn == nil && len(b.line) > 0 && (b.fresh || b.used == 0) {

@@ -75,7 +75,7 @@ func (c *coordinator) Receive(ctx actor.Context) {
 	c.do(ctx, c.core.Next(now))
 }
 
-// from is who sent the message that is being handled.
+// from is the sender of the message that is being handled.
 func (c *coordinator) from(ctx actor.Context) fleet.From {
 	return fleet.From{Peer: senderOf(c.s, ctx), Reply: portOf(ctx.Sender())}
 }
@@ -101,7 +101,7 @@ func (c *coordinator) do(ctx actor.Context, todo fleet.Todo) {
 	c.wake.Set(c.s, ctx, todo.Wake)
 }
 
-// fleetSaved is the end of the task that keeps who is a member.
+// fleetSaved is the end of the task that stores the members.
 type fleetSaved struct{}
 
 func (c *coordinator) keep(ctx actor.Context, todo fleet.Todo) {

@@ -14,8 +14,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// crawler looks at what a depot has on its disk, a slice at a time: at the names and sizes
-// of all shares, and in cycles of its own at their bytes. When, package depot decides.
+// crawler checks what a depot has on its disk, a slice at a time: the names and sizes of all
+// shares, and in separate cycles their bytes. Package depot decides when.
 type crawler struct {
 	crawl, scrub depot.Crawl
 	busy         bool   // a slice is under way
@@ -29,10 +29,10 @@ type reading struct {
 	m     *share.Manifest
 	next  share.Piece
 	bad   *share.Set
-	extra bool // it was due, and is not the next of the cycle
+	extra bool // read because it was due, not as the next of the cycle
 }
 
-// crawlPlace is the crawler as it is stored.
+// crawlPlace is the state of the crawler as stored.
 type crawlPlace struct{ Crawl, Scrub depot.Crawl }
 
 const (
@@ -40,7 +40,7 @@ const (
 	sliceBytes  = 64 << 20 // read in one slice, at most
 )
 
-// load takes the crawler up where it was stored.
+// load resumes the crawler where it was stored.
 func (c *crawler) load(place []byte) {
 	*c = crawler{}
 	var p crawlPlace
@@ -53,12 +53,12 @@ func (c *crawler) load(place []byte) {
 type crawled struct {
 	place crawlPlace
 	read  reading
-	scrub bool // it was one of these
+	scrub bool // the slice was of a scrub
 	found []visit
 	err   error
 }
 
-// visit is what a look at one share led to.
+// visit is the outcome of checking one share.
 type visit struct {
 	id    share.ID
 	was   depot.State
@@ -68,11 +68,11 @@ type visit struct {
 	again bool // it is to be read again, when damage may be believed
 }
 
-// crawl starts a slice if one is due, and says when the next is.
+// crawl starts a slice if one is due, and returns when the next is.
 func (d *depotActor) crawl(ctx actor.Context, now time.Time) time.Time {
 	c := &d.crawler
 	if c.busy {
-		return now.Add(everyHour) // its end looks again
+		return now.Add(everyHour) // the end of the slice checks again
 	}
 	wall := d.s.Wall()
 	wait := c.crawl.Next(wall)
@@ -100,14 +100,14 @@ type surveyor struct {
 	t    *depotTimes
 	s    *system.System
 	door *door
-	of   int64 // the ledger that it looks at things for
+	of   int64 // the number of the ledger that it works for
 }
 
 func (d *depotActor) surveyor() surveyor {
 	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s, d.door, d.door.ledger.Load()}
 }
 
-// errAnew says that what was seen is nothing to the ledger of now.
+// errAnew says that what was seen does not concern the present ledger.
 var errAnew = errors.New("the ledger was begun anew meanwhile")
 
 // slice looks at the next shares.
@@ -144,7 +144,7 @@ func (d *depotActor) slice(ctx actor.Context) {
 			}
 		}
 		c.Did(v.s.Wall(), v.s.Now().Sub(begin), at, done)
-		if out.err != nil { // the disk or the ledger is away: not again and again
+		if out.err != nil { // the disk or the ledger is away: do not retry at once
 			c.Rest = v.s.Wall().Add(depotRetry)
 		}
 		out.place = crawlPlace{c, scrub}
@@ -176,15 +176,15 @@ func (v surveyor) store(ctx context.Context, p crawlPlace, done bool) error {
 	return v.l.SetPlace(ctx, b)
 }
 
-// after is the next shares after an ID that the disk or the ledger knows, and all up to the
-// last of them; none: there are none.
+// after returns the next shares after an ID that the disk or the ledger knows, without a gap up
+// to the last of them; none: there are no more.
 func (v surveyor) after(ctx context.Context, at share.ID) ([]share.ID, error) {
 	out, err := v.keep.After(at)
 	known, err2 := v.l.Shares(ctx, at, sliceShares)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	var last share.ID // beyond it one of the two may know more
+	var last share.ID // beyond it either of the two may know more
 	if len(out) > 0 {
 		last = out[len(out)-1]
 	}
@@ -201,7 +201,7 @@ func (v surveyor) after(ctx context.Context, at share.ID) ([]share.ID, error) {
 	return slices.Compact(out), nil
 }
 
-// visit looks at one share. What goes wrong counts against that share alone.
+// visit checks one share. What goes wrong counts against that share alone.
 func (v surveyor) visit(ctx context.Context, id share.ID) (depot.Seen, visit) {
 	seen, x, err := v.look(ctx, id)
 	if err != nil {
@@ -259,8 +259,8 @@ func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x vis
 	return depot.Seen{Bytes: k.Bytes, Age: now.Sub(k.Since), Expired: !held && x.state != depot.Going, Corrupt: x.state == depot.Corrupt}, x, nil
 }
 
-// missing are the pieces of a share that is not whole. Of one that disappeared with its
-// manifest nobody knows how many there were.
+// missing returns the missing pieces of a share that is not whole. If its manifest disappeared
+// too, nobody knows how many pieces there were.
 func missing(disk depot.OnDisk) *share.Set {
 	switch {
 	case disk.Manifest == nil || disk.Bad.Len() == 0:
@@ -295,7 +295,7 @@ func knowsMore(disk []depot.Promise, ledger []depot.Lease, now time.Time) bool {
 
 // ---- scrub ----
 
-// pickDue has a share read that is due, and says whether one is read that was.
+// pickDue picks a due share to be read, and reports whether such a share is being read.
 func (d *depotActor) pickDue(wall time.Time) bool {
 	c := &d.crawler
 	if !c.reading.id.IsZero() {
@@ -310,7 +310,7 @@ func (d *depotActor) pickDue(wall time.Time) bool {
 	return true
 }
 
-// scrub reads on in the share that is being read, or begins with the next.
+// scrub goes on reading the present share, or begins the next.
 func (d *depotActor) scrub(ctx actor.Context) {
 	v, crawl, c, r := d.surveyor(), d.crawler.crawl, d.crawler.scrub, d.crawler.reading
 	d.s.Task(ctx, func(ctx context.Context) any {
@@ -324,7 +324,7 @@ func (d *depotActor) scrub(ctx actor.Context) {
 			x, done, out.err = v.readOn(ctx, &r, c.At, begin)
 		}
 		at := share.ID{}
-		if !x.id.IsZero() { // it is read, or cannot be
+		if !x.id.IsZero() { // it has been read, or cannot be
 			out.found = append(out.found, x)
 			if !r.extra {
 				at = x.id
@@ -342,8 +342,8 @@ func (d *depotActor) scrub(ctx actor.Context) {
 	})
 }
 
-// readOn reads for one slice. x is the share if all of it is read; done says that there
-// is none left in the cycle.
+// readOn reads for one slice. x is the share if all of it has been read; done says that none
+// is left in the cycle.
 func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin time.Time) (x visit, done bool, err error) {
 	if r.id.IsZero() {
 		next, err := v.keep.After(at)
@@ -386,7 +386,7 @@ func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin tim
 	return x, false, err
 }
 
-// ---- what a slice leads to ----
+// ---- the results of a slice ----
 
 func (d *depotActor) crawled(ctx actor.Context, m crawled) {
 	c := &d.crawler

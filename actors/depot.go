@@ -22,20 +22,20 @@ import (
 type DepotConfig struct {
 	Ledger Ledger
 	Keep   Keep
-	// Issuer takes the passes that accounts pay with, and signs them; nil: it takes none.
+	// Issuer signs the passes that accounts pay with, and takes them; nil: none are taken.
 	Issuer Issuer
-	// Reading is what the system says of the time.
+	// Reading returns the system's clock readings.
 	Reading func() depot.Reading
-	// Reserve is how many bytes of the disk are to stay free.
+	// Reserve is the number of bytes of the disk that stay free.
 	Reserve int64
-	// Open are the terms of the account that a peer gets that has none; nil: it gets none.
+	// Open are the terms of the account that a peer without one gets; nil: it gets none.
 	Open *depot.Terms
-	// Fetches is how many shares are fetched at once; default 4.
+	// Fetches is the number of shares fetched at once; default 4.
 	Fetches int
 	// Verifiers is as in TransferConfig.
 	Verifiers int
-	// Changed is told of each share that comes into another state, and of GOING and NONE
-	// with why. It must not block, and may be nil.
+	// Changed is told of each share that changes its state; for GOING and NONE it is
+	// told why. It must not block, and may be nil.
 	Changed func(id share.ID, s depot.State, why string)
 }
 
@@ -49,34 +49,34 @@ type depotActor struct {
 	time *depotTimes
 	door *door
 
-	loaded   bool // what is coming is known
+	loaded   bool // it is known which shares are coming
 	loading  bool
 	trouble  error // why the depot is not ready; nil: it is, or begins for the first time
 	early    []early
 	arrivals map[share.ID]*arrival
-	waiting  agenda     // the arrivals that do not run: what cannot be had keeps nothing else from coming
-	running  []share.ID // those that do, the one that began first first
-	here     int64      // bytes of shares that are coming which are on the disk already
+	waiting  agenda     // the arrivals that do not run: a share that cannot be had does not hold up others
+	running  []share.ID // those that do, in the order in which they began
+	here     int64      // bytes already on the disk of shares that are coming
 	watchers map[depot.Account][]*actor.PID
 	crawler  crawler
 	hourly   time.Time // when the clock is stored, and what has expired is swept and collected
 	stored   bool      // the clock was stored as frozen: at once, as a start may not see why
-	retry    time.Time // when it is tried again to load
+	retry    time.Time // when to try again to load
 	wake     system.Alarm
 }
 
 // door is held while a share is removed, while the crawler notes what it has seen, and
-// while another ledger takes the place of one that is damaged.
+// while another ledger replaces a damaged one.
 type door struct {
 	sync.Mutex
-	ledger atomic.Int64 // grows with each that was begun anew; changed while it is held
+	ledger atomic.Int64 // grows with each ledger that is begun anew; changed while the door is held
 }
 
 // depotTimes is the depot's clock. It may be asked by tasks.
 type depotTimes struct {
 	mu      sync.Mutex
 	clock   depot.Clock
-	loaded  bool // what was stored is known
+	loaded  bool // the stored clock is known
 	reading func() depot.Reading
 }
 
@@ -91,14 +91,14 @@ func (t *depotTimes) now() time.Time {
 	return t.clock.Look(t.reading())
 }
 
-// elapsed is a time that passes also while the clock is not believed: see depot.Clock.
+// elapsed is a time that passes even while the clock is not believed: see depot.Clock.
 func (t *depotTimes) elapsed() time.Time {
 	t.now()
 	c := t.state()
 	return c.Elapsed()
 }
 
-// load takes up the clock as it was stored, unless one runs; nil: none was.
+// load starts the clock as stored, unless it runs already; nil: none was stored.
 func (t *depotTimes) load(stored []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,11 +116,11 @@ func (t *depotTimes) state() depot.Clock {
 }
 
 const (
-	depotBox   = 1 << 16 // depotActor: what accounts ask, which credit bounds
+	depotBox   = 1 << 16 // depotActor: the requests of accounts, which credit bounds
 	depotRetry = time.Minute
 	everyHour  = time.Hour
-	collectMax = 256     // shares that are looked at, and perhaps collected, in one task
-	sweepMax   = 100_000 // leases that are swept in one transaction, of a second or so
+	collectMax = 256     // shares checked, and perhaps collected, in one task
+	sweepMax   = 100_000 // leases swept in one transaction, of a second or so
 )
 
 func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {
@@ -203,7 +203,7 @@ func (d *depotActor) tick(ctx actor.Context) {
 
 // ---- beginning ----
 
-// depotLoaded is what the ledger says at the beginning.
+// depotLoaded is what the ledger says at the start.
 type depotLoaded struct {
 	meta   depot.Meta
 	coming []depot.Kept // and CORRUPT, and GOING
@@ -267,7 +267,7 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 	d.s.Log().Info("the depot keeps shares", "coming", len(d.arrivals), "complete", !m.meta.CompleteSince.IsZero())
 }
 
-// sweep removes what a power cut has left of shares that were removed.
+// sweep removes what a power cut left of shares that were being removed.
 func (d *depotActor) sweep(ctx actor.Context) {
 	keep, door := d.cfg.Keep, d.door
 	d.s.Task(ctx, func(context.Context) any {
@@ -277,14 +277,14 @@ func (d *depotActor) sweep(ctx actor.Context) {
 	})
 }
 
-// again has the depot begin again: its disk went away, or its database is another.
+// again makes the depot begin again: its disk went away, or its database was replaced.
 func (d *depotActor) again(err error) {
 	if d.loaded {
 		d.loaded, d.trouble, d.retry = false, err, d.s.Now()
 	}
 }
 
-// failed looks at an error of ledger or disk, and says it.
+// failed handles and logs an error of the ledger or the disk.
 func (d *depotActor) failed(ctx actor.Context, what string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -293,7 +293,7 @@ func (d *depotActor) failed(ctx actor.Context, what string, err error) {
 	d.damaged(ctx, err)
 }
 
-// damaged sets a ledger aside that is, and has another one filled from the disk.
+// damaged sets a damaged ledger aside, and has a new one filled from the disk.
 func (d *depotActor) damaged(ctx actor.Context, err error) {
 	if !d.cfg.Ledger.Corrupt(err) {
 		return
@@ -315,20 +315,20 @@ func (d *depotActor) damaged(ctx actor.Context, err error) {
 	})
 }
 
-// depotDone is the end of a task of which nothing else is to be said.
+// depotDone is the end of a task that has no other result.
 type depotDone struct {
 	what  string
 	err   error
 	notes []note
 }
 
-// note is a share that came into another state.
+// note is a share that changed its state.
 type note struct {
 	id    share.ID
 	state depot.State
 	why   string
-	held  bool // it stays in its state, as somebody holds it
-	// outdated says that the ledger does not know what the disk does: the crawler enters it.
+	held  bool // it stays in its state, because somebody holds it
+	// outdated says that the ledger does not know something that is on the disk: the crawler enters it.
 	outdated bool
 }
 
@@ -379,7 +379,7 @@ func (n *node) keepShares(ctx actor.Context) {
 // ErrNotADepot says that a node keeps no shares for others.
 var ErrNotADepot = fmt.Errorf("this node keeps no shares for others")
 
-// toDepot passes on what is for the depot.
+// toDepot forwards a message to the depot.
 func (n *node) toDepot(ctx actor.Context) {
 	if m, ok := ctx.Message().(AskDepot); ok {
 		n.askDepot(ctx, m)

@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/transfer"
 )
 
-// arrival is a share that a depot fetches, whole or what is missing of it.
+// arrival is a share that a depot fetches, either whole or just its missing pieces.
 type arrival struct {
 	mend     bool // it was here and is CORRUPT
 	running  bool
@@ -30,8 +30,8 @@ type arrival struct {
 const (
 	arrivalRest    = time.Minute
 	maxArrivalRest = time.Hour
-	// arrivalTurn is how long a share is fetched while others wait for that. It goes on
-	// later where it was.
+	// arrivalTurn is how long a share is fetched while others wait for their turn. It
+	// resumes later where it was.
 	arrivalTurn = 10 * time.Minute
 )
 
@@ -53,7 +53,7 @@ type (
 		ended []depot.Account
 		err   error
 	}
-	// leasesEnded says that a share takes something else than was declared.
+	// leasesEnded says that the size of a share is not what was declared.
 	leasesEnded struct {
 		id    share.ID
 		ended []depot.Account
@@ -81,7 +81,7 @@ func (d *depotActor) arriving(ctx actor.Context) {
 	}
 }
 
-// want has a share fetched, now.
+// want starts to fetch a share, now.
 func (d *depotActor) want(id share.ID, mend bool) {
 	a := d.arrivals[id]
 	if a == nil {
@@ -101,7 +101,7 @@ func (d *depotActor) want(id share.ID, mend bool) {
 	}
 }
 
-// counts is how many bytes of a share that is coming are on the disk.
+// counts is the number of bytes on the disk of a share that is coming.
 func (a *arrival) counts() int64 {
 	if a.mend {
 		return 0
@@ -116,14 +116,14 @@ func (d *depotActor) begin(id share.ID, a *arrival) {
 	d.running = append(d.running, id)
 }
 
-// rest has a share whose run has ended fetched again later.
+// rest schedules the next run of a share whose run has ended.
 func (d *depotActor) rest(id share.ID, a *arrival, until time.Time) {
 	d.unrun(id)
 	a.running = false
 	d.waiting.set(id, until)
 }
 
-// forget is told that a share is not to be fetched any more.
+// forget ends the arrival of a share that is not to be fetched any more.
 func (d *depotActor) forget(id share.ID, a *arrival) {
 	d.unrun(id)
 	d.waiting.drop(id)
@@ -135,7 +135,7 @@ func (d *depotActor) unrun(id share.ID) {
 	d.running = slices.DeleteFunc(d.running, func(r share.ID) bool { return r == id })
 }
 
-// startArrivals starts those that are due, as many as may run, and says when the next is.
+// startArrivals starts the arrivals that are due, as many as may run, and returns when the next is.
 func (d *depotActor) startArrivals(ctx actor.Context, now time.Time) (next time.Time) {
 	next = now.Add(everyHour)
 	for {
@@ -147,7 +147,7 @@ func (d *depotActor) startArrivals(ctx actor.Context, now time.Time) (next time.
 			return earlier(next, at)
 		case len(d.running) >= d.cfg.Fetches:
 			over, again := d.turn(now)
-			if !over.IsZero() { // its end looks again
+			if !over.IsZero() { // its end checks again
 				ctx.Request(d.node, ToTransfer{Handle{Share: over}, StopTransfer{}})
 			}
 			return earlier(next, again)
@@ -160,8 +160,8 @@ func (d *depotActor) startArrivals(ctx actor.Context, now time.Time) (next time.
 	}
 }
 
-// turn is the run that must end, since others wait, and when to look again: else a few slow
-// sources would keep all others from coming.
+// turn returns the run that must end because others wait, and when to check again. Without
+// turns a few slow sources would hold up all other shares.
 func (d *depotActor) turn(now time.Time) (over share.ID, next time.Time) {
 	next = now.Add(everyHour)
 	for _, id := range d.running {
@@ -178,13 +178,13 @@ func (d *depotActor) turn(now time.Time) (over share.ID, next time.Time) {
 	return over, next
 }
 
-// withHolders adds the peers of the accounts that hold a share to its sources: they had it.
+// withHolders adds the peers of the accounts that hold a share to its sources, because they had it.
 func withHolders(ctx context.Context, l Ledger, now time.Time, id share.ID, from []peers.Addr) []peers.Addr {
 	leases, err := l.Leases(ctx, now, id)
 	for _, x := range leases[:min(len(leases), maxTold)] {
 		keys, err2 := l.Keys(ctx, x.Account)
 		if err = errors.Join(err, err2); err != nil {
-			break // with those that are known
+			break // go on with those that are known
 		}
 		for _, k := range keys {
 			if !slices.ContainsFunc(from, func(a peers.Addr) bool { return a.ID == k }) {
@@ -222,7 +222,7 @@ func (d *depotActor) fetch(ctx actor.Context, m toArrive) {
 	})
 }
 
-// delays are what a transfer waits for, as the accounts of a share are told of it.
+// delays maps what a transfer waits for to what the accounts of the share are told.
 var delays = map[transfer.Wait]depot.Delay{transfer.ForSource: depot.Unreachable, transfer.ForConnection: depot.Unreachable, transfer.ForHolder: depot.Nowhere,
 	transfer.ForRoom: depot.DiskFull}
 
@@ -246,7 +246,7 @@ func (d *depotActor) heard(ctx actor.Context, m arrivalEvent) {
 	}
 }
 
-// ended is told when a transfer has ended, and has the ledger know it.
+// ended handles the end of a transfer, and has it entered in the ledger.
 func (d *depotActor) ended(ctx actor.Context, id share.ID, a *arrival, err error) {
 	l, keep, t, mend := d.cfg.Ledger, d.cfg.Keep, d.time, a.mend
 	switch {
@@ -285,8 +285,8 @@ func (d *depotActor) ended(ctx actor.Context, id share.ID, a *arrival, err error
 	}
 }
 
-// forGood says whether an error of a fetch will be the same the next time: the share
-// cannot be here.
+// forGood reports whether an error of a fetch is permanent: this share can never be kept
+// here.
 func forGood(err error) bool { return errors.Is(err, share.ErrPath) || errors.Is(err, share.ErrLimit) }
 
 // later tries again after a rest that grows.
@@ -298,7 +298,7 @@ func (d *depotActor) later(ctx actor.Context, id share.ID, a *arrival, err error
 	d.remove(ctx, id) // unless somebody holds it
 }
 
-// arrived is told when the ledger knows that a share is here, or will never be.
+// arrived handles the ledger's note that a share is here, or never will be.
 func (d *depotActor) arrived(ctx actor.Context, m arrived) {
 	a := d.arrivals[m.id]
 	if a == nil {
@@ -312,7 +312,7 @@ func (d *depotActor) arrived(ctx actor.Context, m arrived) {
 	}
 	d.forget(m.id, a)
 	switch {
-	case m.err != nil: // the share went another way meanwhile
+	case m.err != nil: // the share changed its state meanwhile
 	case m.fail:
 		d.tell(ctx, m.id, m.state, m.ended)
 		d.remove(ctx, m.id)
@@ -336,7 +336,7 @@ type depotDisk struct {
 	id   share.ID
 }
 
-// Open books what the share takes, now that it is known, before anything is written.
+// Open books the space of the share, which is known now, before anything is written.
 func (x *depotDisk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (Target, error) {
 	l, now := x.cfg.Ledger, x.time.now()
 	if err := x.cfg.Keep.Ready(ctx, l); err != nil {

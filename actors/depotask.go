@@ -14,7 +14,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// ---- what accounts ask ----
+// ---- requests of accounts ----
 
 // depotAsked is the answer to an account.
 type depotAsked struct {
@@ -23,13 +23,13 @@ type depotAsked struct {
 	share   share.ID // of Hold and Release
 	state   depot.State
 	granted bool
-	ended   bool // a lease
+	ended   bool // a lease has ended
 	watch   depot.Account
 	err     error // of ledger or disk
 }
 
 // ask answers an account by a task. f gets its account. holds says that it asks to hold
-// something. What is asked while the depot begins is answered when it has.
+// something. Requests that come while the depot starts are answered once it has.
 func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusal) any, f func(context.Context, time.Time, depot.Account) (depotAsked, error)) {
 	to, peer, t := ctx.Sender(), senderOf(d.s, ctx), d.time
 	if to == nil {
@@ -62,7 +62,7 @@ func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusa
 	}
 }
 
-// early is a question that came before the depot was ready.
+// early is a request that came before the depot was ready.
 type early struct {
 	to     *actor.PID
 	refuse func(depot.Refusal) any
@@ -72,7 +72,7 @@ type early struct {
 // maxEarly bounds them.
 const maxEarly = 256
 
-// answerEarly answers what was asked while the depot began.
+// answerEarly answers the requests that came while the depot started.
 func (d *depotActor) answerEarly(ctx actor.Context) {
 	for _, q := range d.early {
 		if d.loaded {
@@ -84,8 +84,8 @@ func (d *depotActor) answerEarly(ctx actor.Context) {
 	d.early = nil
 }
 
-// account is the one for which a peer speaks. Where strangers are admitted, one that asks
-// to hold something gets one.
+// account returns the account that a peer speaks for. Where strangers are admitted, a peer
+// that asks to hold something is given one.
 func (d *depotActor) account(ctx context.Context, now time.Time, peer peers.ID, holds bool) (depot.Account, error) {
 	if d.cfg.Open == nil {
 		a, err := d.cfg.Ledger.AccountOf(ctx, peer)
@@ -101,7 +101,7 @@ func (d *depotActor) account(ctx context.Context, now time.Time, peer peers.ID, 
 	return d.cfg.Ledger.Admit(ctx, now, peer, *d.cfg.Open, room)
 }
 
-// maxStrangers bounds the accounts that peers get by themselves: a peer ID costs nothing.
+// maxStrangers bounds the accounts that are opened for strangers: a peer ID costs nothing.
 const maxStrangers = 10_000
 
 // refuseHeld makes refusals of Hold, Renew and Release.
@@ -125,7 +125,7 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 	here := d.here
 	l, keep, reserve := d.cfg.Ledger, d.cfg.Keep, d.cfg.Reserve
 	d.ask(ctx, true, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
-		if m.Bytes < depot.LeastBytes { // else what is held without end is folders, files and rows
+		if m.Bytes < depot.LeastBytes { // else an account could fill the depot with folders, files and rows
 			return a, &depot.Refusal{Reason: depot.WrongBytes, Room: depot.LeastBytes}
 		}
 		free, err := keep.Free()
@@ -143,7 +143,7 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 		if err != nil {
 			return a, err
 		}
-		k, err := l.Share(ctx, m.Share) // the answer may be an old one
+		k, err := l.Share(ctx, m.Share) // the answer may be outdated
 		if err == nil && (k.State == depot.Coming || k.State == depot.Corrupt) {
 			err = keep.SaveSources(m.Share, from)
 		}
@@ -153,8 +153,8 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 	})
 }
 
-// believe leaves of the addresses that an account named those that may be dialled
-// because it said so. The account itself is a source.
+// believe returns those addresses named by an account that may be dialled on its word
+// alone. The account itself is a source.
 func (d *depotActor) believe(by peers.ID, named []peers.Addr) (out []peers.Addr) {
 	from, _ := d.net.Where(by)
 	for _, a := range append(named, peers.Addr{ID: by}) {
@@ -187,7 +187,7 @@ func (d *depotActor) holdings(ctx actor.Context, m wire.Holdings) {
 	l, t := d.cfg.Ledger, d.time
 	refuse := func(r depot.Refusal) any {
 		if r.Reason == depot.UnknownAccount && d.cfg.Open != nil {
-			r.Reason = 0 // it holds nothing, and may
+			r.Reason = 0 // it holds nothing, which is no fault
 		}
 		return wire.HoldingsPage{At: t.now().Unix(), Refused: uint8(r.Reason)}
 	}
@@ -218,12 +218,12 @@ func (d *depotActor) usage(ctx actor.Context, m wire.Usage) {
 	})
 }
 
-// asked passes an answer on, and does what follows from it.
+// asked sends an answer, and does what follows from it.
 func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
 	if page, ok := m.answer.(wire.HoldingsPage); ok {
 		d.progress(page.Items)
 	}
-	if m.watch != 0 && !d.watch(ctx, m.watch, m.to) { // whoever watches goes on to
+	if m.watch != 0 && !d.watch(ctx, m.watch, m.to) { // those who watch already go on
 		m.answer = wire.UsageReport{At: d.time.now().Unix(), Refused: uint8(depot.TooManyRequests)}
 	}
 	ctx.Send(m.to, m.answer)
@@ -236,7 +236,7 @@ func (d *depotActor) asked(ctx actor.Context, m depotAsked) {
 	}
 }
 
-// progress says of what is to come how far it is, and what keeps it.
+// progress fills in how far each share that is coming has got, and what delays it.
 func (d *depotActor) progress(items []wire.Holding) {
 	for i := range items {
 		a := d.arrivals[items[i].Share]
@@ -250,12 +250,12 @@ func (d *depotActor) progress(items []wire.Holding) {
 	}
 }
 
-// ---- who watches ----
+// ---- watchers ----
 
-// maxWatchers bounds those of one account.
+// maxWatchers bounds the watchers of one account.
 const maxWatchers = 16
 
-// watch says whether somebody watches an account now.
+// watch adds a watcher of an account, and reports whether it watches now.
 func (d *depotActor) watch(ctx actor.Context, a depot.Account, who *actor.PID) bool {
 	if slices.ContainsFunc(d.watchers[a], func(w *actor.PID) bool { return w.Equal(who) }) {
 		return true
@@ -277,16 +277,16 @@ func (d *depotActor) unwatch(who *actor.PID) {
 	}
 }
 
-// told is what the leases of a share are, for those who watch.
+// told is the leases of a share, for those who watch.
 type told struct {
 	id     share.ID
 	state  depot.State
 	leases []depot.Lease
-	ended  []depot.Account // their leases have ended
+	ended  []depot.Account // whose leases have ended
 	err    error
 }
 
-// changed tells whoever watches that a share has come into another state.
+// changed tells the watchers that a share has changed its state.
 func (d *depotActor) changed(ctx actor.Context, id share.ID, s depot.State, why string) {
 	d.s.Log().Info("a kept share changed", "share", id.String(), "state", s.String(), "reason", why)
 	if d.cfg.Changed != nil {

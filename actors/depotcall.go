@@ -23,16 +23,16 @@ var (
 	ErrDepotAway = errors.New("it does not answer")
 )
 
-// depotTime is how long a depot may take to be connected and to answer.
+// depotTime bounds the time to connect to a depot and get its answer.
 const depotTime = 30 * time.Second
 
-// AskDepot, API -> Node -> depotCall: a question to a depot, one of the messages of
+// AskDepot, API -> Node -> depotCall: a request to a depot, one of the messages of
 // wire/depot.go and wire/passes.go. Answered with DepotAnswer.
 type AskDepot struct {
 	Depot    peers.Addr
 	Question any
-	// Changed hears what follows a wire.Usage that watches, and at last an error: then it
-	// is over. It must not block.
+	// Changed hears what follows a wire.Usage that watches, and finally an error, which
+	// ends the watch. It must not block.
 	Changed func(change wire.HoldingChanged, over error)
 }
 
@@ -56,7 +56,7 @@ func (p *Program) AskDepot(ctx context.Context, m AskDepot) (answer any, stop fu
 	return a.Answer, func() { p.s.Send(a.call, stopCall{}) }, nil
 }
 
-// askDepot starts what asks a depot.
+// askDepot starts a depotCall.
 func (n *node) askDepot(ctx actor.Context, m AskDepot) {
 	n.started++
 	asker := ctx.Sender()
@@ -148,7 +148,7 @@ func (c *depotCall) changed(ctx actor.Context, m wire.HoldingChanged) {
 	}
 }
 
-// down is told that the link is gone: nothing of it, if the answer has come.
+// down handles the end of the link, which does not matter once the answer has come.
 func (c *depotCall) down(ctx actor.Context, err error) {
 	c.link = nil
 	if !c.told {
@@ -160,7 +160,7 @@ func (c *depotCall) down(ctx actor.Context, err error) {
 	}
 }
 
-// unheard is told that nobody there has received the question, or watches any more.
+// unheard handles news that nobody received the request, or that the watch has ended there.
 func (c *depotCall) unheard(ctx actor.Context) {
 	if _, connected := c.net.Where(c.m.Depot.ID); connected && !c.told {
 		c.fail(ctx, ErrNoDepot)
@@ -169,14 +169,14 @@ func (c *depotCall) unheard(ctx actor.Context) {
 	}
 }
 
-// late is told when the depot has taken too long.
+// late handles a depot that has taken too long.
 func (c *depotCall) late(ctx actor.Context) {
 	if !c.told && !c.s.Now().Before(c.giveUp) {
 		c.fail(ctx, ErrDepotAway)
 	}
 }
 
-// fail answers with an error, or tells whoever watches, and ends the call.
+// fail answers with an error, or tells the watcher, and ends the call.
 func (c *depotCall) fail(ctx actor.Context, err error) {
 	if !c.told {
 		c.told = true

@@ -15,30 +15,30 @@ import (
 // DepotQuery, API -> Node -> depot. Answered with DepotStatus.
 type DepotQuery struct{}
 
-// DepotStatus is how a depot stands.
+// DepotStatus is the state of a depot.
 type DepotStatus struct {
 	Now      time.Time // by the depot's clock
 	Frozen   bool      // the clock is not believed: nothing expires, nothing is collected
 	Trouble  string    // why it does nothing; empty: it works
-	Arriving int       // shares that are being fetched, or wait for that
+	Arriving int       // shares that are being fetched, or wait to be
 	Crawl    depot.Crawl
 	Left     time.Duration // of the crawler's cycle; 0: not known, or it is done
 	Scrub    depot.Crawl
 }
 
-// What the owner wants of a depot, API -> Node -> depot. Each is answered with DepotStatus.
+// Commands of a depot's owner, API -> Node -> depot. Each is answered with DepotStatus.
 type (
 	ClockOK    struct{} // the wall clock is right
-	CollectNow struct{} // sweep, and remove what may go, now
+	CollectNow struct{} // sweep now, and remove what may go
 	CrawlNow   struct{} // begin a cycle, unless one runs
-	ScrubNow   struct{} // begin to read all shares, unless they are being read
+	ScrubNow   struct{} // begin to read all shares, unless that is under way
 )
 
-// LookAt, API -> Node -> depot: read this share soon, somebody found it damaged.
+// LookAt, API -> Node -> depot: read this share soon; somebody found it damaged.
 type LookAt struct{ Share share.ID }
 
-// Depot is how the depot of this node stands, after it was told what; DepotQuery tells it
-// nothing.
+// Depot sends the depot of this node a command and returns its state afterwards; DepotQuery
+// changes nothing.
 func (p *Program) Depot(ctx context.Context, what any) (DepotStatus, error) {
 	return system.Ask[DepotStatus](ctx, p.s, p.node, what)
 }
@@ -68,7 +68,7 @@ func (d *depotActor) commanded(ctx actor.Context) {
 	ctx.Respond(d.status())
 }
 
-// hurry has the next cycle begin now.
+// hurry makes the next cycle begin now.
 func hurry(c *depot.Crawl, now time.Time) {
 	if c.Done {
 		c.Rest = now
@@ -84,7 +84,7 @@ func (d *depotActor) status() DepotStatus {
 	return s
 }
 
-// clockOK is the owner's word that the wall clock is right.
+// clockOK takes the owner's word that the wall clock is right.
 func (d *depotActor) clockOK(ctx actor.Context) {
 	d.time.mu.Lock()
 	d.time.clock.OK(d.time.reading())

@@ -13,25 +13,25 @@ import (
 )
 
 // Issuer signs passes and takes them; passes/issuer has one. Its methods may take as long as
-// signing and a disk take. What it refuses is a *depot.Refusal.
+// signing and a disk take. They refuse with a *depot.Refusal.
 type Issuer interface {
-	// Keys is the list of the keys that are in use at now, as it travels.
+	// Keys is the list of the keys in use at now, as sent on the wire.
 	Keys(now time.Time) ([]byte, error)
 	// Redeem and Exchange sign what a voucher or passes pay for; the same may be asked again.
 	// bad are the names of passes that were spent before.
 	Redeem(m wire.Redeem, now time.Time) (signed [wire.PassSizes][]byte, err error)
 	Exchange(depot peers.ID, m wire.Exchange, now time.Time) (signed [wire.PassSizes][]byte, bad []byte, err error)
-	// Worth is what passes are said to be worth, in units.
+	// Worth is what passes claim to be worth, in units.
 	Worth(passes []byte) (units int64, err error)
-	// Spend takes passes, all or none, that an account spends at a depot for a payment. again:
-	// they were taken for it before. bad are the names of those that were spent for something else.
+	// Spend takes the passes that an account spends at a depot for a payment, all or none. again:
+	// they were taken for it before. bad are the names of those that were spent on something else.
 	Spend(depot, account peers.ID, m wire.Pay, units int64, now time.Time) (again bool, bad []byte, err error)
 }
 
-// errNoIssuer refuses passes where nobody issues them.
+// errNoIssuer refuses passes at a depot that has no issuer.
 var errNoIssuer = &depot.Refusal{Reason: depot.NoIssuer}
 
-// issues answers what anybody asks an issuer.
+// issues answers requests for the issuer, which anybody may make.
 func (d *depotActor) issues(ctx actor.Context) {
 	to, what, issuer, t, self := ctx.Sender(), ctx.Message(), d.cfg.Issuer, d.time, d.s.Self()
 	if to == nil {
@@ -78,7 +78,7 @@ func issues(i Issuer, ready bool) error {
 	return nil
 }
 
-// refusedFor is an error as it travels; what is left is the disk's.
+// refusedFor returns an error as a reason for the wire; any other error is a fault, of the disk.
 func refusedFor(err error) (reason uint8, fault error) {
 	var r *depot.Refusal
 	switch {
@@ -103,8 +103,8 @@ func (d *depotActor) pay(ctx actor.Context, m wire.Pay) {
 	})
 }
 
-// takePasses enters passes as credit. That they are to be entered is durable before they are spent, so a
-// crash between the two loses none, and a ledger that is older than the spending enters none a
+// takePasses enters passes as credit. The intent is durable before they are spent, so a crash
+// between the two loses none, and a ledger that is older than the spending enters none a
 // second time.
 func takePasses(ctx context.Context, l Ledger, issuer Issuer, now time.Time, at, from peers.ID, account depot.Account, m wire.Pay) (wire.Paid, error) {
 	p := depot.Payment{Account: account, Request: m.ID}

@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// remove removes a share if it may go: at once what was released or given up, and what
-// expired when its grace is over.
+// remove removes a share if it may go: at once if it was released or given up, after its
+// grace if it expired.
 func (d *depotActor) remove(ctx actor.Context, id share.ID) {
 	if a := d.arrivals[id]; a != nil && a.running {
 		l, t := d.cfg.Ledger, d.time
@@ -57,7 +57,7 @@ func (d *depotActor) remover() *remover {
 	return &remover{d.cfg.Ledger, d.cfg.Keep, d.time, d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
 }
 
-// remove takes a share through the one door, and removes it. What may not go is no error.
+// remove removes a share while it holds the door. It is no error if the share may not go.
 func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err error) {
 	r.door.Lock()
 	defer r.door.Unlock()
@@ -84,7 +84,7 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	may, err := l.Removable(ctx, t.now(), id)
 	switch {
 	case errors.Is(err, depot.ErrOff), errors.Is(err, depot.ErrFrozen), errors.Is(err, depot.ErrIncomplete):
-		return notes, nil // it stays as it is until that is over
+		return notes, nil // it stays as it is until then
 	case err != nil:
 		return notes, err
 	case !may:
@@ -99,7 +99,7 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	return append(notes, note{id: id, state: depot.None, why: "removed"}), nil
 }
 
-// held says that a share is to come, or to be mended, since somebody holds it.
+// held notes that a share is to be fetched or mended, because somebody holds it.
 func (r *remover) held(ctx context.Context, k depot.Kept) (notes []note, err error) {
 	leases, err := r.l.Leases(ctx, r.t.now(), k.Share)
 	if len(leases) > 0 && (k.State == depot.Coming || k.State == depot.Corrupt) {
@@ -111,7 +111,7 @@ func (r *remover) held(ctx context.Context, k depot.Kept) (notes []note, err err
 // collected is the end of a pass over what may go.
 type collected struct {
 	depotDone
-	last share.ID // go on behind it; zero: it was the last page
+	last share.ID // go on after it; zero: it was the last page
 }
 
 // collect sweeps what has expired, and removes what may go, a page at a time.
@@ -140,7 +140,7 @@ func (d *depotActor) collectAfter(ctx actor.Context, after share.ID) {
 	})
 }
 
-// page is some shares that may go; with the first, what has expired is swept.
+// page returns some shares that may go; the first page also sweeps what has expired.
 func (r *remover) page(ctx context.Context, after share.ID) (may []depot.Kept, last share.ID, err error) {
 	for done := !after.IsZero(); !done; {
 		if _, done, err = r.l.Sweep(ctx, r.t.now(), sweepMax); err != nil {
@@ -160,7 +160,7 @@ func (r *remover) page(ctx context.Context, after share.ID) (may []depot.Kept, l
 
 func (d *depotActor) collected(ctx actor.Context, m collected) {
 	d.done(ctx, m.depotDone)
-	if !m.last.IsZero() { // what is wrong with one share is not with the next
+	if !m.last.IsZero() { // a fault of one share does not concern the next
 		d.collectAfter(ctx, m.last)
 	}
 }

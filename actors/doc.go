@@ -1,8 +1,8 @@
-// Package actors is the running program: the actors of a node, what they say to
-// each other, and what they need of the world around them. It promises nothing to
+// Package actors is the running program: the actors of a node, the messages between
+// them, and what they need of the world around them. It promises nothing to
 // outsiders.
 //
-// Each actor has a file, and what is said to it is at the end of that file or in the one
+// Each actor has a file; its messages are at the end of that file or in the one
 // named beside it:
 //
 //	node.go           Node: the API's commands; the ranking of peers; parent of all others
@@ -14,9 +14,9 @@
 //	                  ServeDone, ServeParked; wire.Subscribe, wire.Unsubscribe
 //	finder.go         Finder: where sources are
 //	                  FindSources, StopFinding, PeersNamed
-//	beacon.go         Beacon: remembers for others who has which share; beacon's actor
+//	beacon.go         Beacon: beacon's actor, remembers for others who has which share
 //	                  wire.Announce, wire.Seek, BeaconQuery
-//	beacons.go        Beacons: announces at beacons what this node has, and asks them for sources
+//	beacons.go        Beacons: announces to beacons what this node has, and asks them for sources
 //	                  SeekAt, StopSeeking, MeetingsChanged; wire.Announced, wire.Found
 //	mirror.go         Mirror: tells the sources of a share that it can be had here too
 //	transfer.go       Transfer: transfer's actor, the fetch of one share
@@ -34,24 +34,24 @@
 //	coordinator.go    the actor of fleet's Coordinator
 //	leaseclient.go    the actor of fleet's Member; fleet.go starts both
 //	office.go         the actor of fleet's Office, which starts an elected coordinator;
-//	                  ballot.go: what it asks the store of the fleet
+//	                  ballot.go: its requests to the store of the fleet
 //	listers.go        who in a fleet gets the list of files from outside
 //
 //	depot.go          Depot: keeps shares for accounts; depotask.go answers these,
-//	                  depotarrival.go fetches, depotremove.go removes, crawler.go looks at
-//	                  what is there, depotcommands.go is what the owner asks, ledger.go what it
+//	                  depotarrival.go fetches, depotremove.go removes, crawler.go checks
+//	                  what is there, depotcommands.go has the owner's commands, ledger.go what it
 //	                  needs of the world; wire.Hold, wire.Renew, wire.Release, wire.Holdings, wire.Usage
-//	depotcall.go      depotCall: one question of this node to a depot; AskDepot
+//	depotcall.go      depotCall: one request of this node to a depot; AskDepot
 //	renewal.go        renewals: renewal's actor, what depots keep for this node;
 //	                  renewalcommands.go: KeepHold, DropHold, HoldsQuery
 //
-// A message belongs to its receiver once it is sent. What travels between nodes are messages of
-// package wire, sent as they are.
+// A message belongs to its receiver once it is sent. Between nodes the messages of package
+// wire are sent, as they are.
 //
 //	events.go         what the program tells whoever started it
 //	deps.go           the network and the disk that they need, as interfaces
 //	program.go        the edge between the actors and everything else; inspect.go
-//	                  is that of tests and simulations
+//	                  is the edge for tests and simulations
 //	budget.go         blocks in flight, shared fairly by the pools of a node
 //	ration.go         the download limit
 //

@@ -32,7 +32,7 @@ type fetchPool struct {
 	source    peers.Addr
 	number    int                // of the transfer's pools
 	at        transfer.Addresses // of the source
-	nowhere   int                // attempts that did not reach it
+	nowhere   int                // attempts that did not reach the source
 	share     share.ID
 	layout    *share.Layout
 	anonymous bool
@@ -44,14 +44,14 @@ type fetchPool struct {
 	requests  map[uint64]*request            // on the link, by the core's ID
 	unclear   map[share.Piece]leasemgr.Lease // leased, and their block state asked for
 	asked     bool                           // a LeaseRequest is under way
-	unchecked int                            // bytes that the verifiers have and have said nothing of
-	joining   bool                           // a Subscribe is
+	unchecked int                            // bytes at the verifiers, without a verdict yet
+	joining   bool                           // a Subscribe is under way
 	closed    bool                           // Stopping has come
 	told      SourceStatus                   // what the transfer heard last
 	missed    int                            // deadlines, not yet reported
 	reported  time.Time
 	earned    int64
-	excused   time.Time // when the lease manager was last told that it is us who do not ask
+	excused   time.Time // when the lease manager was last told that the delay is ours
 	wake      system.Alarm
 }
 
@@ -136,7 +136,7 @@ func (f *fetchPool) step(ctx actor.Context) {
 	f.giveBack(ctx, todo.Return)
 	if todo.Close || todo.Gone {
 		f.hangUp()
-		ctx.Request(f.leases, SourceHas{Source: f.source.ID}) // nothing, until it says so again
+		ctx.Request(f.leases, SourceHas{Source: f.source.ID}) // nothing, until it announces again
 	}
 	if todo.Dial {
 		f.dial(ctx)
@@ -179,12 +179,12 @@ func (f *fetchPool) mayAsk(n int, behind bool) fetchpool.Permission {
 	return fetchpool.Granted
 }
 
-// excuseEvery is how often it is said that a source is not late: well within what
-// the lease manager takes for overdue.
+// excuseEvery is how often the lease manager is told that a source is not late: well within
+// the time after which it would count as overdue.
 const excuseEvery = 250 * time.Millisecond
 
-// awaitTurn waits for the turn to ask for more, if it is the node's limit that it
-// takes. What is leased meanwhile is not late, and the lease manager is told so.
+// awaitTurn waits for the turn to ask for more, if the node's own limit is what holds
+// the pool up. Leases are not late meanwhile, and the lease manager is told so.
 func (f *fetchPool) awaitTurn(ctx actor.Context, paced bool) (next time.Time) {
 	now := f.s.Now()
 	if !paced {
@@ -210,10 +210,10 @@ func (f *fetchPool) subscribe(ctx actor.Context) {
 	ctx.Request(f.s.Remote(f.source.ID, SeederName), sub)
 }
 
-// unheard is told when a request to another actor reached nobody, and when the
-// exchange of messages with the source has ended. To a Subscribe that is an answer.
-// After one, the source announces nothing more, though the link may be up still:
-// it is joined anew. The local actors end with the transfer.
+// unheard handles a request that reached nobody, and the end of the exchange of
+// messages with the source. To a Subscribe that is an answer. After it, the source
+// announces nothing more, though the link may still be up: the pool subscribes
+// anew. The local actors end with the transfer.
 func (f *fetchPool) unheard(m *actor.DeadLetterResponse) {
 	switch {
 	case f.joining:
@@ -226,7 +226,7 @@ func (f *fetchPool) unheard(m *actor.DeadLetterResponse) {
 
 var errUnheard = errors.New("messages from it were lost")
 
-// end gives back what a request that is over still holds of the budget.
+// end gives back the part of the budget that a finished request still holds.
 func (f *fetchPool) end(id uint64) {
 	if r := f.requests[id]; r != nil {
 		f.budget.Give(r.left)
@@ -271,7 +271,7 @@ func (f *fetchPool) ask(ctx actor.Context, n int) {
 	ctx.Request(f.leases, LeaseRequest{Source: f.source.ID, Max: n, Rate: f.useful(rate), RTT: rtt})
 }
 
-// useful is what of a rate the node's own limit leaves.
+// useful is the part of a rate that the node's own limit leaves.
 func (f *fetchPool) useful(rate float64) float64 {
 	if limit := f.ration.Rate(); limit > 0 {
 		return min(rate, float64(limit))
@@ -279,7 +279,7 @@ func (f *fetchPool) useful(rate float64) float64 {
 	return rate
 }
 
-// leased takes new leases on: those of untouched pieces at once, the others
+// leased takes on new leases: those of untouched pieces at once, the others
 // when the verifier has said which blocks are here.
 func (f *fetchPool) leased(ctx actor.Context, m LeaseResponse) {
 	f.asked = false
@@ -360,7 +360,7 @@ func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 	}
 }
 
-// gone ends the pool of a source that does not have the share, or not any more.
+// gone ends the pool of a source that does not have the share, or no longer has it.
 func (f *fetchPool) gone(why string) {
 	f.told.Outcome = share.ErrNotFound
 	f.core.Stop(why, f.s.Now())
@@ -379,9 +379,9 @@ func (f *fetchPool) haveMap(ctx actor.Context, m wire.HaveMap) {
 	f.core.Announced(nil, f.s.Now())
 }
 
-// have passes on what the source has come to have. If there is a lease in that for a pool
-// that was refused, the lease manager wakes it: to ask after every Have would cost each
-// member of a large fleet a question for each piece of each other.
+// have passes on the new pieces of the source. If they make a lease possible for a pool
+// that was refused, the lease manager wakes it. Asking after every Have would cost each
+// member of a large fleet a request for each piece of every other member.
 func (f *fetchPool) have(ctx actor.Context, m wire.Have) {
 	switch {
 	case !f.listens(m.Share):
@@ -405,8 +405,8 @@ func (f *fetchPool) checked(m BlocksChecked) {
 	f.earned += int64(m.Good)
 }
 
-// listens says whether an announcement counts: what comes when the link is down is
-// said again when it is up.
+// listens reports whether an announcement counts: one that comes while the link is down
+// is repeated when it is up.
 func (f *fetchPool) listens(id share.ID) bool {
 	return f.mine(id) && f.core.State() == fetchpool.Ready
 }
@@ -417,12 +417,12 @@ func (f *fetchPool) verifierOf(p share.Piece) *actor.PID { return f.verifiers[in
 
 const (
 	reportEvery = time.Second
-	// maxUnchecked bounds the bytes of a source that lie before the verifiers. More
+	// maxUnchecked bounds the bytes of a source that wait for the verifiers. More
 	// would not make a slow disk faster, and is lost when the process is killed.
 	maxUnchecked = 3 << 20
 )
 
-// report tells the transfer when the pool stands differently, and now and then what it measured.
+// report tells the transfer when the state of the pool has changed, and now and then what it measured.
 func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
 	st.Pool, st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.number, f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
@@ -444,7 +444,7 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	}
 }
 
-// measured tells the node's ranking what the source is worth. rtt is the time to the
+// measured tells the node's ranking how the source performs. rtt is the time to the
 // first byte of a request that no queue of ours held up.
 func (f *fetchPool) measured(ctx actor.Context, now time.Time, rate float64, rtt time.Duration) {
 	f.reported = now

@@ -6,8 +6,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// This file is what is said to a FetchPool. Those marked (fleet) have twins in package
-// wire, said between a member of a fleet and its coordinator; see leaseclient.go.
+// This file has the messages to a FetchPool. Those marked (fleet) have twins in package
+// wire, sent between a member of a fleet and its coordinator; see leaseclient.go.
 
 // LeaseResponse, LeaseManager -> FetchPool (fleet).
 type LeaseResponse struct {
@@ -33,7 +33,7 @@ type RevokedLease struct {
 	Token share.Token
 }
 
-// PieceStates, PieceVerifier -> FetchPool: which blocks are here of pieces that had been begun.
+// PieceStates, PieceVerifier -> FetchPool: which blocks of pieces begun earlier are here.
 type PieceStates struct{ States []PieceState }
 
 // PieceState is one piece of PieceStates.

@@ -11,17 +11,17 @@ import (
 	"github.com/piecelease/fetcher/transfer"
 )
 
-// What the Finder remembers for one share, at most. Peers are named by peers,
-// so nobody may fill the memory of others with inventions.
+// Bounds of what the Finder remembers for one share. Peers are named by peers,
+// and nobody may fill the memory of others with invented ones.
 const (
 	maxKnown   = 512                   // peers of a share
-	maxNamedBy = 96                    // of these, named by one peer; words of the local network and of a beacon, also on those that are known
-	maxAddrs   = 24                    // addresses of a peer, by the user or one whom he trusts
+	maxNamedBy = 96                    // of these, named by one peer; for the LAN and a beacon, known ones count too
+	maxAddrs   = 24                    // addresses of a peer, named by the user or by a peer he trusts
 	maxNamers  = transfer.MaxAddresses // of one peer whose addresses are remembered
 )
 
-// finder knows who is said to have a share, and tells the transfer of it. It
-// dials nobody: a FetchPool does, and finds out whether it is true.
+// finder knows which peers are said to have a share, and tells the transfer of them.
+// It dials nobody: a FetchPool does, and finds out whether it is true.
 type finder struct {
 	s         *system.System
 	net       Network
@@ -34,7 +34,7 @@ type finder struct {
 // search is what is known about one wanted share.
 type search struct {
 	transfer *actor.PID
-	cancel   func()                // of what is discovered for it
+	cancel   func()                // ends the discovery for it
 	known    map[peers.ID][]naming // the newest last
 	namedBy  map[peers.ID]int      // peers that were not known before
 }
@@ -82,8 +82,8 @@ func (f *finder) find(ctx actor.Context, m FindSources) {
 	}
 }
 
-// discover has what is announced of a share, or of who was named to begin with, told to
-// this actor until cancel.
+// discover makes discovery tell this actor of the peers of a share, and of those
+// named to begin with, until cancel.
 func (f *finder) discover(self *actor.PID, m FindSources) (cancel func()) {
 	if f.discovery == nil {
 		return func() {}
@@ -97,8 +97,8 @@ func (f *finder) discover(self *actor.PID, m FindSources) (cancel func()) {
 	})
 }
 
-// onLAN stands for all who announce something on the local network: nobody knows who
-// they are, so they are bounded together.
+// onLAN stands for all peers that announce something on the local network: nobody knows
+// who they are, so they are bounded together.
 const onLAN peers.ID = "lan"
 
 func (f *finder) stop(id share.ID) {
@@ -111,8 +111,8 @@ func (f *finder) stop(id share.ID) {
 	}
 }
 
-// named passes on who is not known, and addresses of who is known that nobody named:
-// whoever named a peer first may have been wrong.
+// named passes on unknown peers, and new addresses of known ones: whoever named a
+// peer first may have been wrong.
 func (f *finder) named(ctx actor.Context, m PeersNamed) {
 	w := f.wanted[m.Share]
 	if w == nil {
@@ -131,7 +131,7 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 			}
 		case known && m.often() && w.namedBy[m.By] >= maxNamedBy:
 		case known && w.news(a, m):
-			if m.often() { // each of its words is dialled at once
+			if m.often() { // each peer that it names is dialled at once
 				w.namedBy[m.By]++
 			}
 			w.tell(ctx, a, m.Via)
@@ -144,9 +144,9 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 	}
 }
 
-// believe leaves of the addresses of a peer that was named those that may be dialled
-// because somebody said so, and says whether it can be reached by what is left. A peer
-// that came to us says itself where it is.
+// believe reduces the addresses of a named peer to those that may be dialled on the
+// word of the namer, and reports whether they suffice to reach it. A peer that came to
+// us says itself where it is.
 func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 	if a.By = m.By; m.Via == peers.ViaItself {
 		a.By = a.ID
@@ -163,9 +163,9 @@ func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 	return connected || len(a.Addrs) > 0
 }
 
-// news remembers where a peer is according to another, and says whether that is new.
-// Each has one word, but for those by whom many speak; beyond maxNamers the oldest is
-// forgotten.
+// news remembers where a peer is according to another, and reports whether that is new.
+// Only the first word of each namer counts, except for one that speaks for many; beyond
+// maxNamers the oldest is forgotten.
 func (w *search) news(a peers.Addr, m PeersNamed) bool {
 	all := w.known[a.ID]
 	addrs := a.Addrs[:min(len(a.Addrs), maxAddrs)]
@@ -188,14 +188,14 @@ func (w *search) tell(ctx actor.Context, a peers.Addr, via peers.Via) {
 	ctx.Send(w.transfer, SourceFound{Addr: a, Via: via})
 }
 
-// ---- what is said to the Finder ----
+// ---- messages to the Finder ----
 
 // FindSources, Transfer -> Finder: sources of a share are wanted; Known are those to begin with.
 // Answered with SourceFound for each, now and later.
 type FindSources struct {
 	Share   share.ID
 	Known   []peers.Addr
-	Beacons []Meeting // at which it is asked who has it
+	Beacons []Meeting // that are asked who has it
 }
 
 // StopFinding, Transfer -> Finder.
@@ -207,9 +207,9 @@ type PeersNamed struct {
 	By    peers.ID
 	Via   peers.Via
 	Peers []peers.Addr
-	Sure  bool // by a peer that the user trusts, so that what it says is believed
+	Sure  bool // named by a peer that the user trusts, and therefore believed
 }
 
-// often says whether the namer passes on what others say of themselves, and so may say
-// another thing later.
+// often reports whether the namer passes on what others say about themselves, and so may
+// say something else later.
 func (m PeersNamed) often() bool { return m.Via == peers.ViaLAN || m.Via == peers.ViaBeacon }

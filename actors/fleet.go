@@ -12,10 +12,9 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// This file starts and ends what package fleet decides: a coordinator for each share
-// that this node coordinates, and a leaseClient for each that it fetches in a fleet or
-// has fetched. Between them travel the messages of wire/lease.go and wire/fleet.go, as
-// they are.
+// This file starts and ends the actors of package fleet: a coordinator for each share
+// that this node coordinates, and a leaseClient for each that it fetches or has fetched
+// in a fleet. They exchange the messages of wire/lease.go and wire/fleet.go as they are.
 
 // coordinatorName is the name under which the coordinator of a share is exported.
 func coordinatorName(id share.ID) string { return "leases/" + id.String() }
@@ -27,10 +26,10 @@ type CoordinateShare struct {
 	// Remember keeps the members for the next run. It is called off the actors, one
 	// call at a time. It may be nil.
 	Remember func(members []peers.ID)
-	// Notify hears who comes and goes, from the coordinator: it must not block.
+	// Notify hears who joins and leaves, from the coordinator: it must not block.
 	Notify func(fleet.Event)
 
-	office *actor.PID // that it was elected through; nil: none
+	office *actor.PID // the office that elected it; nil: none
 }
 
 // Coordinating, Node -> API.
@@ -61,18 +60,18 @@ func (p *Program) Coordinate(ctx context.Context, m CoordinateShare) error {
 	return r.Err
 }
 
-// StopCoordinating ends it: the members hear, and wait.
+// StopCoordinating ends the coordination of a share: the members are told, and wait.
 func (p *Program) StopCoordinating(ctx context.Context, id share.ID) error {
 	_, err := system.Ask[Coordinating](ctx, p.s, p.node, StopCoordinating{id})
 	return err
 }
 
-// AllowMembers replaces the list of those who may lease a share that this node coordinates.
+// AllowMembers replaces the list of peers that may lease a share that this node coordinates.
 func (p *Program) AllowMembers(id share.ID, allow []peers.ID) {
 	p.s.Send(p.node, AllowMembers{id, allow})
 }
 
-// Fleet is how the fleet of a share that this node coordinates stands, with at
+// Fleet is the state of the fleet of a share that this node coordinates, with at
 // most lines lines on the missing pieces.
 func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (fleet.Status, error) {
 	return system.Ask[fleet.Status](ctx, p.s, p.node, FleetQuery{id, lines})
@@ -91,7 +90,7 @@ type coordinating struct {
 	notify func(fleet.Event)
 }
 
-// coordinates takes what is about coordinators and offices.
+// coordinates handles the messages about coordinators and offices.
 func (n *node) coordinates(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case CoordinateShare:
@@ -124,7 +123,7 @@ func (n *node) coordinate(ctx actor.Context, m CoordinateShare) {
 	ctx.Respond(Coordinating{})
 }
 
-// StayInFleet, Transfer -> Node: what was wanted of the share is here, and goes on
+// StayInFleet, Transfer -> Node: what was wanted of the share is here, and is still
 // being served.
 type StayInFleet struct {
 	Share  share.ID
@@ -133,7 +132,7 @@ type StayInFleet struct {
 	Fleet  FleetConfig
 }
 
-// stay has a node that fetches no more say what it has.
+// stay keeps a node that has done fetching in the fleet, to announce what it has.
 func (n *node) stay(ctx actor.Context, m StayInFleet) {
 	if n.fleets.seats[m.Share] != nil {
 		return
@@ -148,7 +147,7 @@ func (n *node) stay(ctx actor.Context, m StayInFleet) {
 	}, system.OnPanicRestart)
 }
 
-// leaveFleet ends that.
+// leaveFleet ends what stay began.
 func (n *node) leaveFleet(ctx actor.Context, id share.ID) {
 	if pid := n.fleets.seats[id]; pid != nil {
 		ctx.Stop(pid)
@@ -182,8 +181,8 @@ func (n *node) allowMembers(ctx actor.Context, m AllowMembers) {
 	}
 }
 
-// coordinatorFailed says whether it was a coordinator that panicked. It is not
-// begun again under the same epoch, because its tokens would not be new.
+// coordinatorFailed reports whether it was a coordinator that panicked. It is not
+// restarted under the same epoch, because its tokens would not be new.
 func (n *node) coordinatorFailed(m system.ChildFailed) bool {
 	for id, c := range n.fleets.running {
 		if c.pid.Equal(m.Who) {
@@ -197,7 +196,7 @@ func (n *node) coordinatorFailed(m system.ChildFailed) bool {
 	return false
 }
 
-// ---- what package fleet knows of actors ----
+// ---- how package fleet refers to actors ----
 
 // portOf is how package fleet names an actor; nil is nobody.
 func portOf(pid *actor.PID) fleet.Port {

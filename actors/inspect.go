@@ -9,17 +9,17 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// This file is how people and simulations look into a node, and how simulations
-// treat it badly.
+// This file lets people and simulations look into a node, and lets simulations
+// harm it.
 
-// Plan is how the plan of a transfer stands, with at most lines lines on the
-// missing pieces. It is empty when nothing has been leased yet, or nothing will be
-// any more.
+// Plan is the state of the plan of a transfer, with at most lines lines on the
+// missing pieces. It is empty while nothing has been leased yet, and when nothing
+// will be leased any more.
 func (p *Program) Plan(ctx context.Context, h Handle, lines int) (PlanStatus, error) {
 	return system.Ask[PlanStatus](ctx, p.s, p.node, ToTransfer{h, PlanQuery{Lines: lines}})
 }
 
-// InFlight is what is asked for and not yet verified, of all transfers.
+// InFlight is what is asked for and not yet verified, over all transfers.
 func (p *Program) InFlight() (bytes int64, blocks int) { return p.budget.Used() }
 
 // Transfers are the IDs of the transfers that have not stopped, and of all below them.
@@ -32,8 +32,8 @@ func (p *Program) Transfers() (ids []string) {
 	return ids
 }
 
-// Remains are what there is of a program in a World: actors, and what will happen
-// yet, is known of peers, or is known of it by them. After Close there is nothing.
+// Remains is what is left of a program in a World: actors, pending events, what it
+// knows of peers, and what they know of it. After Close nothing is left.
 func (p *Program) Remains() []string { return p.s.Remains() }
 
 // Crash ends a program of a World as kill -9 does; see [World.Crash].
@@ -45,18 +45,18 @@ func (p *Program) Freeze() { p.s.World().Freeze(p.s) }
 // Thaw ends Freeze.
 func (p *Program) Thaw() { p.s.World().Thaw(p.s) }
 
-// Hear asks the Node something without waiting, such as AskDepot or DepotQuery: then is
+// Hear asks the Node something, such as AskDepot or DepotQuery, without waiting: then is
 // called with the answer. It is for the programs of a World.
 func (p *Program) Hear(question any, then func(answer any)) { p.s.Hear(p.node, question, then) }
 
-// Begin is Fetch without waiting to hear that it has begun: what there is to
-// hear comes with the events.
+// Begin is Fetch without waiting to hear that it has begun: everything comes with
+// the events.
 func (p *Program) Begin(m FetchShare) { p.s.Send(p.node, m) }
 
 // BeginCoordinating is Coordinate without waiting to hear that it has begun.
 func (p *Program) BeginCoordinating(m CoordinateShare) { p.s.Send(p.node, m) }
 
-// Skipping is a FetchShare.Select that leaves out the entries that skip says.
+// Skipping is a FetchShare.Select that leaves out the entries for which skip is true.
 func Skipping(skip func(entry int) bool) func(*share.Manifest) ([]leasemgr.Priority, error) {
 	return func(m *share.Manifest) ([]leasemgr.Priority, error) {
 		out := make([]leasemgr.Priority, m.Len())

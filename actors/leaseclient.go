@@ -13,9 +13,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// leaseClient owns the fleet.Member of a share that this node fetches in a fleet, or
-// has fetched. It stands where the LeaseManager of a transfer stands, and has that
-// below it.
+// leaseClient owns the fleet.Member of a share that this node fetches, or has fetched, in
+// a fleet. It takes the place of the LeaseManager of a transfer, which is its child.
 type leaseClient struct {
 	s      *system.System
 	net    Network
@@ -29,10 +28,10 @@ type leaseClient struct {
 	core  *fleet.Member
 	local *actor.PID // the LeaseManager
 	seat  *actor.PID // of the coordinator; nil while there is none
-	here  bool       // seat is of this node
+	here  bool       // the seat is on this node
 	elect elector
 	link  Link
-	links linkNumber // opened so far; what an older one says is of no interest
+	links linkNumber // opened so far; messages of an older one are ignored
 	wake  system.Alarm
 }
 
@@ -107,7 +106,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 	c.step(ctx, now)
 }
 
-// hear takes what the coordinator says.
+// hear handles the messages of the coordinator.
 func (c *leaseClient) hear(ctx actor.Context, now time.Time) {
 	by := senderOf(c.s, ctx)
 	switch m := ctx.Message().(type) {
@@ -277,7 +276,7 @@ func (c *leaseClient) granted(ctx actor.Context, m LeaseResponse, now time.Time)
 	ctx.Send(pidOf(to), m)
 }
 
-// planned adds to the state of the plan how the fleet stands.
+// planned adds the state of the fleet to the state of the plan.
 func (c *leaseClient) planned(ctx actor.Context, m PlanStatus, now time.Time) {
 	to, line, stuck := c.core.Planned(now)
 	if stuck {

@@ -21,7 +21,7 @@ type leaseManager struct {
 	files    *share.Manifest // nil: nobody asks for their names
 	m        *leasemgr.Manager
 	pools    map[peers.ID]*actor.PID
-	told     leasemgr.Stats // what the transfer knows
+	told     leasemgr.Stats // as last told to the transfer
 	wake     system.Alarm
 }
 
@@ -83,8 +83,8 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 	l.wake.Set(l.s, ctx, l.m.Wake())
 }
 
-// tellEnds tells the transfer of leases that ended otherwise than with their piece, of
-// which it hears anyway; and of every event, if somebody watches.
+// tellEnds tells the transfer of leases that ended without their piece being completed, and
+// of every event if somebody watches. It hears of completed pieces anyway.
 func (l *leaseManager) tellEnds(ctx actor.Context) {
 	st, events := l.m.Stats(), l.m.Events()
 	rest := st
@@ -194,9 +194,9 @@ func (l *leaseManager) revoke(ctx actor.Context, leases []leasemgr.Lease) {
 	}
 }
 
-// tell sends something to a pool by the way that its answers go. In a fleet that is
-// through the leaseClient above, and nothing may overtake them: a wake-up before the
-// refusal that it ends would be lost.
+// tell sends a message to a pool on the same way as its answers. In a fleet that is
+// through the leaseClient above. Nothing may overtake the answers: a wake-up that came
+// before the refusal that it ends would be lost.
 func (l *leaseManager) tell(ctx actor.Context, pool *actor.PID, m any) {
 	if above := ctx.Parent(); above != nil && !sameActor(above, l.transfer) {
 		ctx.Send(above, toPool{pool, m})
@@ -231,15 +231,15 @@ func (l *leaseManager) filesOf(first, last share.Piece) string {
 	return l.files.Entry(a).Path + " to " + l.files.Entry(b).Path
 }
 
-// sameActor says whether both are there and the same.
+// sameActor reports whether a and b are not nil and the same.
 func sameActor(a, b *actor.PID) bool { return a != nil && b != nil && a.Equal(b) }
 
-// ---- what is said to the LeaseManager ----
+// ---- messages to the LeaseManager ----
 
 // SourceUp, FetchPool -> LeaseManager: the sender fetches from Source.
 type SourceUp struct{ Source peers.ID }
 
-// SourceHas, FetchPool -> LeaseManager: the whole set of a source; nil is nothing.
+// SourceHas, FetchPool -> LeaseManager: all pieces of a source; nil is none.
 type SourceHas struct {
 	Source peers.ID
 	Have   *share.Set
@@ -268,8 +268,8 @@ type LeaseRequest struct {
 	RTT    time.Duration
 }
 
-// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in, or
-// with none that the source is not late: this node does not ask it yet.
+// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in. With 0
+// bytes it says that the source is not late: this node does not ask it yet.
 type LeaseProgress struct {
 	Source peers.ID
 	Piece  share.Piece
@@ -277,7 +277,7 @@ type LeaseProgress struct {
 	Bytes  int
 }
 
-// SourceMeasured, FetchPool -> LeaseManager: what a source delivers now. A pool with
+// SourceMeasured, FetchPool -> LeaseManager: how fast a source delivers now. A pool with
 // enough leases asks for none, and the source may have become slow meanwhile.
 type SourceMeasured struct {
 	Source peers.ID
@@ -305,7 +305,7 @@ type PieceVerified struct {
 	Credits []Credit
 }
 
-// Credit is what one source gave of a piece.
+// Credit is what one source contributed to a piece.
 type Credit struct {
 	Source peers.ID
 	Token  share.Token
@@ -331,7 +331,7 @@ type PauseLeases struct {
 // SetPriorities, Transfer -> LeaseManager. Answered with PlanDone if nothing is left to fetch.
 type SetPriorities struct{ Runs []leasemgr.Run }
 
-// SetReader, Transfer -> LeaseManager: what a reader reads next, nothing if Count is 0.
+// SetReader, Transfer -> LeaseManager: the pieces that a reader reads next; none if Count is 0.
 type SetReader struct {
 	Reader leasemgr.Reader
 	First  share.Piece
@@ -341,5 +341,5 @@ type SetReader struct {
 // PlanQuery, API -> Transfer -> LeaseManager. Answered with PlanStatus of at most Lines lines.
 type PlanQuery struct {
 	Lines int
-	Quiet time.Time // since when the transfer has waited for a verified byte of its sources; zero: it does not
+	Quiet time.Time // since when the transfer has waited for a verified byte from its sources; zero: it does not
 }

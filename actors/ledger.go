@@ -9,8 +9,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Ledger is what a depot has promised, durably: each method is one transaction.
-// leasedb.DB is one, and says what the methods do.
+// Ledger is the durable record of what a depot has promised: each method is one transaction.
+// leasedb.DB is one, and documents the methods.
 type Ledger interface {
 	AccountOf(ctx context.Context, peer peers.ID) (depot.Account, error)
 	Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Terms, most int64) (depot.Account, error)
@@ -50,8 +50,8 @@ type Ledger interface {
 	SetPlace(ctx context.Context, place []byte) error
 	CycleDone(ctx context.Context, now time.Time, c depot.Cycle) error
 
-	// Corrupt says whether an error means that the database is damaged, and BeginAnew sets
-	// it aside then and begins another.
+	// Corrupt reports whether an error means that the database is damaged. BeginAnew then
+	// sets it aside and begins another.
 	Corrupt(err error) bool
 	BeginAnew(ctx context.Context) error
 }
@@ -60,31 +60,31 @@ type Ledger interface {
 type Keep interface {
 	// Ready says whether the disk is there, and is the one that the ledger speaks of.
 	Ready(ctx context.Context, l Ledger) error
-	// Forget has Ready look anew, because the ledger is another.
+	// Forget makes Ready check anew, because the ledger was replaced.
 	Forget()
-	// Free is how many bytes still fit.
+	// Free is the number of bytes that still fit.
 	Free() (int64, error)
 
-	// Sources are where a share is to be fetched from, as SaveSources kept it.
+	// Sources are the peers to fetch a share from, as stored by SaveSources.
 	Sources(id share.ID) []peers.Addr
 	SaveSources(id share.ID, from []peers.Addr) error
-	// Manifest is that of a share; nil if it is not here.
+	// Manifest is the manifest of a share; nil if it is not here.
 	Manifest(id share.ID) *share.Manifest
-	// Open opens the place of a share, to fetch what is missing of it.
+	// Open opens the place of a share, to fetch its missing pieces.
 	Open(ctx context.Context, m *share.Manifest, wanted []bool) (Target, error)
 
-	// After is the next shares on the disk after an ID, in their order, and all up to the
-	// last of them; none if there are none.
+	// After is the next shares on the disk after an ID, in order and without a gap up to
+	// the last of them; none if there are no more.
 	After(id share.ID) ([]share.ID, error)
-	// Look looks at the names and sizes of a share.
+	// Look checks the names and sizes of the files of a share.
 	Look(id share.ID) (depot.OnDisk, error)
-	// Scrub compares the pieces of a share from p on with its manifest, until enough says so;
-	// it adds to bad, and says which is next.
+	// Scrub compares the pieces of a share from p on with its manifest, until enough returns
+	// true; it adds to bad, and returns the next piece.
 	Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough func(read int) bool) (share.Piece, error)
 
-	// Withdraw ends the serving of a share, and says whether it was the depot that served it.
+	// Withdraw stops serving a share, and reports whether it was the depot that served it.
 	Withdraw(id share.ID) (ours bool)
-	// Remove removes everything of a share, and looks whether it is gone.
+	// Remove removes everything of a share, and checks that it is gone.
 	Remove(id share.ID) error
 	// Sweep removes what is left of shares that were being removed.
 	Sweep() error

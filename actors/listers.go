@@ -28,11 +28,11 @@ func (t *transferActor) askListers(ctx actor.Context, x transfer.AskListers) {
 	})
 }
 
-// listersWithin bounds the calls of one question.
+// listersWithin bounds the store calls of one askListers.
 const listersWithin = 5 * time.Second
 
-// listers are whoever coordinates the share and whoever gets its list of files, which is
-// this node if nobody else claims that, or only by the revision stale.
+// listers returns the coordinator of the share and the member that gets its list of files.
+// That is this node if nobody else claims it, or only by the revision stale.
 func (e *Elections) listers(ctx context.Context, id share.ID, self holderData, stale uint64) (out transfer.Listers) {
 	round := fleet.RoundName(id)
 	if rec, err := rounds.Current(ctx, e.KV, round); err == nil && rec.State == rounds.Running {
@@ -61,7 +61,7 @@ func (e *Elections) listers(ctx context.Context, id share.ID, self holderData, s
 	return out
 }
 
-// member adds who an entry of the store speaks of.
+// member adds the peer that an entry of the store names.
 func (e *Elections) member(to []peers.Addr, key string, value []byte) []peers.Addr {
 	var d holderData
 	if e.Secret.Open(key, value, &d) != nil || d.Peer == "" {

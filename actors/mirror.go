@@ -15,12 +15,12 @@ import (
 
 const (
 	maxTold   = 8                // peers that hear that this node serves a share on
-	notBefore = 15 * time.Minute // a peer is told again that did not want to know, or has ended
+	notBefore = 15 * time.Minute // until a peer that refused or has ended is told again
 )
 
 // mirror tells peers that this node serves a share on, so that they name it to whoever
 // asks them for the share. They believe it for as long as the connection stands, so it
-// says so again when that was lost. When, peers.Calls decides.
+// repeats this after the connection was lost. peers.Calls decides when.
 type mirror struct {
 	s     *system.System
 	net   Network
@@ -36,7 +36,7 @@ type post struct {
 	at     peers.Addr
 	seeder *actor.PID
 	link   Link       // nil: none
-	number linkNumber // of the link; what an older one says is of no interest
+	number linkNumber // of the link; messages of an older one are ignored
 }
 
 func newMirror(s *system.System, net Network, m ServeOn) *mirror {
@@ -100,8 +100,8 @@ func (x *mirror) call(ctx actor.Context) {
 	x.wake.Set(x.s, ctx, next)
 }
 
-// to is the post of a peer, on that whose link this is; nil if there is none, or it
-// has another link by now.
+// to returns the post of the peer whose link sent the message; nil if there is none, or
+// if it has another link by now.
 func (x *mirror) to(id peers.ID) *post {
 	return x.post(func(p *post) bool { return p.at.ID == id })
 }
@@ -140,14 +140,14 @@ func (x *mirror) answered(ctx actor.Context, m wire.SubscribeResult) {
 	switch {
 	case p == nil || m.Share != x.m.Share:
 	case m.Accepted:
-		x.hangUp(p) // the connection stands without it
+		x.hangUp(p) // the connection stays up without it
 		x.calls.Stands(p.at.ID, x.s.Now())
 	default:
 		x.over(ctx, p.at.ID, cmp.Or(m.Retry, notBefore))
 	}
 }
 
-// over ends what was said to a peer, until the next call.
+// over withdraws what a peer was told, until the next call.
 func (x *mirror) over(ctx actor.Context, id peers.ID, after time.Duration) {
 	if p := x.to(id); p != nil {
 		x.hangUp(p)

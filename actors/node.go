@@ -23,7 +23,7 @@ type running struct {
 }
 
 // node supervises everything on this node. It owns the one ranking of peers,
-// and hands what it says to every transfer.
+// and passes its scores to every transfer.
 type node struct {
 	s         *system.System
 	deps      Deps
@@ -31,10 +31,10 @@ type node struct {
 	ration    *Ration
 	seeder    *actor.PID
 	finder    *actor.PID
-	depot     *actor.PID // nil: it is none
+	depot     *actor.PID // nil: the node has none
 	holds     *actor.PID // nil: depots keep nothing for it
-	beacon    *actor.PID // nil: it is none
-	beacons   *actor.PID // nil: it goes to none
+	beacon    *actor.PID // nil: the node is no beacon
+	beacons   *actor.PID // nil: it uses none
 	ranking   *peers.Ranking
 	transfers map[share.ID]running
 	fleets    fleets
@@ -146,7 +146,7 @@ func (n *node) toTransfer(ctx actor.Context, m ToTransfer) {
 	}
 }
 
-// serveOn has those that a share came from hear that it can be had here.
+// serveOn has the sources of a share told that it can be had here too.
 func (n *node) serveOn(ctx actor.Context, m ServeOn) {
 	n.noMirror(ctx, m.Share)
 	n.started++
@@ -167,7 +167,7 @@ func (n *node) ended(ctx actor.Context, id share.ID) {
 	}
 }
 
-// childFailed is told when a transfer panicked: whoever waits for it must hear.
+// childFailed handles a transfer that panicked: whoever waits for it must be told.
 func (n *node) childFailed(m system.ChildFailed) {
 	if n.coordinatorFailed(m) || n.officeFailed(m) {
 		return
@@ -182,8 +182,8 @@ func (n *node) childFailed(m system.ChildFailed) {
 	}
 }
 
-// stopped is told when nothing below lives any more: those who still wait for a transfer
-// hear that it has ended.
+// stopped runs when no actor below is left: those who still wait for a transfer are told
+// that it has ended.
 func (n *node) stopped() {
 	for _, id := range sortedShares(n.transfers) {
 		n.transfers[id].fail(id, cmp.Or(n.failure, ErrStopped))
@@ -196,8 +196,8 @@ func (r running) fail(id share.ID, err error) {
 
 func internalError(reason any) error { return fmt.Errorf("internal error: %v", reason) }
 
-// untilEnded passes events on up to Ended, of which there is one, whoever says it first.
-// notify may be nil.
+// untilEnded passes events on up to the first Ended, and nothing after it. notify may be
+// nil.
 func untilEnded(notify func(Event)) func(Event) {
 	over := notify == nil
 	return func(e Event) {
@@ -240,7 +240,7 @@ func (n *node) measured(ctx actor.Context, m PeerMeasured) {
 	n.rank(ctx, ctx.Sender(), m.Peer)
 }
 
-// rank tells a transfer what is thought of a peer.
+// rank tells a transfer how a peer is ranked.
 func (n *node) rank(ctx actor.Context, to *actor.PID, peer peers.ID) {
 	if to == nil {
 		return
@@ -270,7 +270,7 @@ func (n *node) changed(now time.Time) {
 // rankingSaved is the end of the task that saves the ranking.
 type rankingSaved struct{}
 
-// save keeps what has changed of the ranking, when that is due.
+// save saves the changes of the ranking when that is due.
 func (n *node) save(ctx actor.Context) {
 	if !n.saveAt.After(n.s.Now()) {
 		n.saveNow(ctx)
@@ -293,7 +293,7 @@ func (n *node) saveNow(ctx actor.Context) {
 	})
 }
 
-// ---- what is said to the Node ----
+// ---- messages to the Node ----
 
 // Handle names one transfer of a program, and no later one of the same share. See
 // [Program.Handle].
@@ -308,7 +308,7 @@ type FetchShare struct {
 	Sources []peers.Addr
 	// Beacons are asked who else has it, if Deps.Meetings is set.
 	Beacons []Meeting
-	// Manifest, when it is known already, spares asking for it.
+	// Manifest, if known already, saves asking for it.
 	Manifest *share.Manifest
 	// DownloadRate bounds what is asked for, in bytes per second, within the limit of the
 	// node; 0 is no limit.
@@ -331,8 +331,8 @@ type TransferStarted struct {
 	Err      error // the share is being fetched already
 }
 
-// ToTransfer, API -> Node: passed on to a transfer. A question is answered with ErrFinishing
-// if that has ended.
+// ToTransfer, API -> Node: passed on to a transfer. If that has ended, a question is answered
+// with ErrFinishing.
 type ToTransfer struct {
 	Transfer Handle
 	Message  any
@@ -341,7 +341,7 @@ type ToTransfer struct {
 // PeerLied, Transfer -> Node.
 type PeerLied struct {
 	Peer  peers.ID
-	Proof bool // proven at once, where a single bad block might be chance
+	Proof bool // proven at once; without it a single bad block may be chance
 }
 
 // PeerMeasured, Transfer -> Node: what a pool saw of its source.
@@ -350,7 +350,7 @@ type PeerMeasured struct {
 	Bytes  int64   // verified since the last report
 	Rate   float64 // bytes per second; 0 when not yet known
 	First  time.Duration
-	Missed int // promises since the last report that it did not keep: a deadline, a piece that it was to have
+	Missed int // promises that it broke since the last report: a deadline, a piece that it should have had
 }
 
 // ScoresQuery, API -> Node: what some peers are worth; answered with Scores in their order.
@@ -362,8 +362,8 @@ type Scores []float64
 // AskRank, Transfer -> Node. Answered with RankSource, and PeerBanned if so.
 type AskRank struct{ Peer peers.ID }
 
-// ServeOn, Transfer -> Node: what was wanted of the share is here, and goes on being
-// served. Sources are to hear of that, so that they name this node to others.
+// ServeOn, Transfer -> Node: what was wanted of the share is here, and is still being
+// served. Sources are to be told, so that they name this node to others.
 type ServeOn struct {
 	Share   share.ID
 	Layout  *share.Layout

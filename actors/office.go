@@ -19,7 +19,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Elections is what a node needs to elect coordinators with others, and to be one.
+// Elections is what a node needs to take part in electing coordinators, and to be one.
 type Elections struct {
 	KV     rounds.KV
 	Secret fleet.Secret
@@ -47,7 +47,7 @@ type office struct {
 	run     *actor.PID                // the coordinator; nil: it is not here
 	runs    int
 	wake    system.Alarm
-	idle    time.Time // when it ends, because nobody here is a member; zero: somebody is
+	idle    time.Time // when it ends because nobody here is a member; zero: somebody is
 }
 
 // joinOffice, leaseClient -> Node -> office: I am a member.
@@ -62,7 +62,7 @@ type officeView struct{ fleet.View }
 // followSeat, office -> leaseClient.
 type followSeat struct {
 	Seat fleet.Seat
-	Why  string // nobody coordinates: why
+	Why  string // why nobody coordinates, if so
 }
 
 // deposed, office -> coordinator: tell the members, and end.
@@ -71,14 +71,14 @@ type deposed struct{ Seat fleet.Seat }
 // officeEnded, office -> Node: nobody here is a member any more.
 type officeEnded struct{ Share share.ID }
 
-// idleOffice is how long an office lasts without a member: one that is done fetching
-// goes on as another.
+// idleOffice is how long an office lasts without a member: a member that is done fetching
+// comes back as another.
 const idleOffice = time.Second
 
 // officeName is the name under which the office of a share is exported.
 func officeName(id share.ID) string { return "fleet/" + id.String() }
 
-// joinOffice has a member hear who coordinates.
+// joinOffice has a member told who coordinates.
 func (n *node) joinOffice(ctx actor.Context, m joinOffice) {
 	if n.deps.Elections == nil {
 		return
@@ -99,8 +99,8 @@ func (n *node) joinOffice(ctx actor.Context, m joinOffice) {
 	ctx.Forward(pid)
 }
 
-// officeEnded ends an office that has no members, unless it has got one meanwhile: then
-// that one asks for another.
+// officeEnded ends an office that has no members. A member that joined it meanwhile asks
+// for another office.
 func (n *node) officeEnded(ctx actor.Context, id share.ID) {
 	if pid := n.fleets.offices[id]; pid != nil {
 		ctx.Stop(pid)
@@ -251,7 +251,7 @@ func (o *office) notify(e fleet.Event) {
 	o.s.Log().Debug("fleet", "share", o.cmd.Share.String(), "member", string(e.Peer), "change", e.Change.String(), "members", e.Members)
 }
 
-// end ends it.
+// end ends the run of the coordinator.
 func (o *office) end(ctx actor.Context, seat fleet.Seat) {
 	if o.run != nil {
 		o.s.Log().Info("coordinates no more", "share", o.cmd.Share.String(), "term", seat.Term, "coordinator", string(seat.Peer.ID))
@@ -294,7 +294,7 @@ type elector struct {
 	told   fleet.View // last
 }
 
-// enrol has a leaseClient hear who coordinates, if its fleet elects.
+// enrol has a leaseClient told who coordinates, if its fleet holds elections.
 func (c *leaseClient) enrol(ctx actor.Context) {
 	c.elect = elector{}
 	if c.cfg.Secret != "" {
@@ -313,7 +313,7 @@ func (c *leaseClient) follow(ctx actor.Context, m followSeat, now time.Time) {
 	c.core.Follow(m.Seat, m.Why, now)
 }
 
-// tellOffice says how the member stands, if that has changed.
+// tellOffice tells the office the state of the member, if that has changed.
 func (c *leaseClient) tellOffice(ctx actor.Context) {
 	if c.elect.office == nil {
 		return
@@ -325,7 +325,7 @@ func (c *leaseClient) tellOffice(ctx actor.Context) {
 	}
 }
 
-// reported has the office judge a term that somebody goes by.
+// reported has the office judge the term that another member follows.
 func (c *leaseClient) reported(ctx actor.Context, r fleet.Report) {
 	if c.elect.office != nil {
 		ctx.Send(c.elect.office, r)

@@ -16,7 +16,7 @@ import (
 // pieceVerifier checks blocks and writes the good ones. A piece in progress
 // belongs to one verifier, so its state needs no lock. It is the only actor
 // that computes and writes inside Receive: that is its work, and its mailbox
-// holds at least as many blocks as the node's budget lets be in flight.
+// holds at least as many blocks as the node's budget allows in flight.
 type pieceVerifier struct {
 	s        *system.System
 	transfer *actor.PID
@@ -124,7 +124,7 @@ func (v *pieceVerifier) completed(ctx actor.Context, c *verifier.Completion) {
 	ctx.Send(v.leases, PieceVerified{c.Piece, credits})
 }
 
-// lied names the exact source and ends the lease it worked under.
+// lied reports the exact source and ends the lease it worked under.
 func (v *pieceVerifier) lied(ctx actor.Context, source peers.ID, p share.Piece, t share.Token, how transfer.Lie) {
 	ctx.Send(v.transfer, SourceLied{Source: source, Piece: p, Token: t, Kind: how})
 	v.end(ctx, source, p, t, leasemgr.BadData)
@@ -134,7 +134,7 @@ func (v *pieceVerifier) end(ctx actor.Context, source peers.ID, p share.Piece, t
 	ctx.Send(v.leases, LeaseReturned{source, []ReturnedLease{{Piece: p, Token: t, Why: why}}})
 }
 
-// ---- what is said to a PieceVerifier ----
+// ---- messages to a PieceVerifier ----
 
 // AskPieces, FetchPool -> PieceVerifier. Answered with PieceStates.
 type AskPieces struct {
@@ -160,5 +160,5 @@ type CheckBlocks struct {
 	Release func()
 }
 
-// Undelivered gives back what a message carries that is never read.
+// Undelivered releases the data of a message that is never read.
 func (m CheckBlocks) Undelivered() { m.Release() }

@@ -14,14 +14,14 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is the FetchPool at its Link: what it says there, and what it is told.
+// This file connects the FetchPool to its Link: what it sends there, and what it is told.
 
 func (f *fetchPool) hangUp() {
 	if f.link != nil {
 		f.link.Close()
 		f.link = nil
 	}
-	f.links++ // what it said last is of no interest
+	f.links++ // its last messages are ignored
 }
 
 func (f *fetchPool) dial(ctx actor.Context) {
@@ -30,8 +30,8 @@ func (f *fetchPool) dial(ctx actor.Context) {
 	f.link = f.net.Open(f.source, f.share, f.layout, &sink{f.s, ctx.Self(), f.links})
 }
 
-// also notes where else the source may be. If it waits to be dialled again, that is done
-// there, and now.
+// also notes other addresses of the source. If it waits to be dialled again, these are
+// dialled, now.
 func (f *fetchPool) also(a peers.Addr) {
 	if f.at.Also(a) && f.core.Elsewhere(f.s.Now()) {
 		f.nowhere = len(f.at) - 1
@@ -73,7 +73,7 @@ func (k *sink) Blocks(req uint64, first share.Block, data []byte, release func()
 // fromLink is what a link says to the pool that opened it.
 type fromLink interface{ from() linkNumber }
 
-// linkNumber says which of a pool's links says it.
+// linkNumber says which of a pool's links a message comes from.
 type linkNumber int
 
 func (n linkNumber) from() linkNumber { return n }
@@ -97,7 +97,7 @@ type linkBlocks struct {
 	release func()
 }
 
-// Undelivered gives back what a message carries that is never read.
+// Undelivered releases the data of a message that is never read.
 func (m linkBlocks) Undelivered() { m.release() }
 
 type linkProgress struct {
@@ -127,7 +127,7 @@ type linkDown struct {
 	err error
 }
 
-// hear takes what the link of now says; an older one's is of no interest.
+// hear handles the messages of the present link, and ignores those of an older one.
 func (f *fetchPool) hear(ctx actor.Context, m fromLink) {
 	if m.from() != f.links {
 		if x, ok := m.(linkBlocks); ok {
@@ -170,8 +170,8 @@ func (f *fetchPool) proof(ctx actor.Context, m linkProof) {
 	}
 }
 
-// blocks passes a run on to the verifier of its piece. It does so even when the
-// lease has been lost meanwhile: bytes that verify always count.
+// blocks passes a run on to the verifier of its piece, even if the lease has been
+// lost meanwhile: bytes that verify always count.
 func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 	r := f.requests[m.req]
 	if r == nil {
@@ -179,7 +179,7 @@ func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 		return
 	}
 	n := len(m.data)
-	r.left -= n // from here on it goes with the data
+	r.left -= n // from here on its budget goes with the data
 	f.unchecked += n
 	f.core.Arrived(m.req, n, f.s.Now())
 	told := min(r.early, n)

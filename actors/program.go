@@ -17,13 +17,13 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// How many messages wait in a mailbox, at most. A full one refuses, and what it
-// refuses is counted and logged: none of these is meant to fill.
+// The sizes of mailboxes, in messages. A full mailbox refuses messages, which are
+// counted and logged: none of these is meant to fill up.
 const (
 	controlBox  = 1 << 14 // Node, Transfer, Finder
-	leaseBox    = 1 << 16 // LeaseManager: every run of blocks is progress
+	leaseBox    = 1 << 16 // LeaseManager: every run of blocks is a LeaseProgress
 	seederBox   = 1 << 16 // Seeder: every request of every child asks here
-	poolBox     = 1 << 13 // FetchPool: twice the runs that the budget lets be in flight, and control
+	poolBox     = 1 << 13 // FetchPool: twice the runs that the budget allows in flight, and control
 	verifierBox = 1 << 13 // PieceVerifier: the same, so that it never refuses a block
 )
 
@@ -32,11 +32,11 @@ type Deps struct {
 	Runtime *system.Runtime
 	Network Network
 	Catalog Catalog
-	// Discovery finds peers beside those that are named; nil: nothing does.
+	// Discovery finds peers besides those that are named; nil: nothing does.
 	Discovery Discovery
-	// Beacon has the node remember for others who has which share.
+	// Beacon makes the node remember for others who has which share.
 	Beacon bool
-	// Meetings are where it is announced what the node has; nil: the node goes to no beacons.
+	// Meetings returns where to announce what the node has; nil: the node uses no beacons.
 	// It is called now and then, and soon after MeetingsChanged; it must not block.
 	Meetings func() []Meeting
 	// InFlight bounds the bytes of blocks asked for and not yet verified;
@@ -53,17 +53,17 @@ type Deps struct {
 	// called off the actors, one call at a time. Both may be nil.
 	Remembered []peers.Record
 	Remember   func([]peers.Record)
-	// Elections is for transfers whose FleetConfig has a Secret; nil: there are none.
+	// Elections is for transfers whose FleetConfig has a Secret; nil: there are no elections.
 	Elections *Elections
-	// Depot has the node keep shares for accounts; nil: it does not.
+	// Depot makes the node keep shares for accounts; nil: it does not.
 	Depot *DepotConfig
-	// Holds has the node have depots keep shares; nil: it does not.
+	// Holds lets the node have shares kept by depots; nil: it has none kept.
 	Holds *HoldsConfig
 	// Child is told of each child that takes something of a share: when it begins, and
-	// when it has ended. The calls come one at a time; it must not block, and may be nil.
+	// when it ends. The calls come one at a time; it must not block, and may be nil.
 	Child func(ChildEvent)
-	// Failed is told when a bug has ended the program: every transfer ends, and what is
-	// asked of it is answered with system.ErrNoAnswer. It must not block, and may be nil.
+	// Failed is told when a bug has ended the program: every transfer ends, and every
+	// request is answered with system.ErrNoAnswer. It must not block, and may be nil.
 	Failed func(error)
 }
 
@@ -75,11 +75,11 @@ type Program struct {
 	budget *Budget
 	ration *Ration
 
-	handles atomic.Uint64 // given out
+	handles atomic.Uint64 // number given out
 }
 
 // Start runs the actors of a node. The caller passes what arrives from the
-// network to Deliver and Lost, and must Close it.
+// network to Deliver and Lost, and must call Close.
 func Start(d Deps) *Program {
 	d.InFlight = cmp.Or(d.InFlight, 32<<20)
 	d.Buffers = cmp.Or(d.Buffers, 1024)
@@ -95,8 +95,8 @@ func Start(d Deps) *Program {
 	return &Program{s: s, node: pid, budget: n.budget, ration: n.ration}
 }
 
-// Handle is that of a transfer of a share that is still to be started: it goes with the
-// FetchShare, and with all that is said to that transfer afterwards.
+// Handle returns the handle of a transfer that is still to be started. It goes with the
+// FetchShare, and with all later messages to that transfer.
 func (p *Program) Handle(id share.ID) Handle { return Handle{id, p.handles.Add(1)} }
 
 // Fetch starts a transfer, unless ctx has ended. Its events go to m.Notify, Ended last.
@@ -106,7 +106,7 @@ func (p *Program) Fetch(ctx context.Context, m FetchShare) error {
 }
 
 // begin asks the Node, which answers at once, to begin something, unless ctx has
-// ended. It does not leave before the answer: what has begun needs an owner.
+// ended. It does not return before the answer: what has begun needs an owner.
 func begin[R any](ctx context.Context, p *Program, m any) (r R, err error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
@@ -141,8 +141,8 @@ func (p *Program) OpenReader(ctx context.Context, h Handle, m OpenReader) (Reade
 	return r, errors.Join(err, r.Err)
 }
 
-// AwaitByte waits until the byte at which a reader is has been verified. It says
-// up to where there are more.
+// AwaitByte waits until the byte at a reader's position has been verified. It returns
+// the end of the verified bytes there.
 func (p *Program) AwaitByte(ctx context.Context, h Handle, m MoveReader) (end int64, err error) {
 	m.Wait = true
 	r, err := system.Ask[ReaderReady](ctx, p.s, p.node, ToTransfer{h, m})
@@ -163,19 +163,19 @@ func (p *Program) CloseReader(h Handle, r leasemgr.Reader) {
 // Offer says that the Catalog offers a share from now on, or another copy of it.
 func (p *Program) Offer(id share.ID) { p.s.Send(p.node, OfferShare{id}) }
 
-// Withdraw says that the Catalog does not offer a share any more. The children are told,
-// with why unless it is 0: an ordinary end.
+// Withdraw says that the Catalog no longer offers a share. The children are told, with
+// why unless it is 0, an ordinary end.
 func (p *Program) Withdraw(ctx context.Context, id share.ID, why wire.Code) (children int, err error) {
 	w, err := system.Ask[Withdrawn](ctx, p.s, p.node, WithdrawShare{id, why})
 	return w.Children, err
 }
 
-// Scores is what some peers are worth, in their order: see peers.Ranking.Score.
+// Scores returns the scores of some peers, in their order: see peers.Ranking.Score.
 func (p *Program) Scores(ctx context.Context, ids []peers.ID) ([]float64, error) {
 	return system.Ask[Scores](ctx, p.s, p.node, ScoresQuery{ids})
 }
 
-// Tell passes on what has no answer: SetUploadRate, MeetingsChanged, LookAt.
+// Tell passes on a message that has no answer: SetUploadRate, MeetingsChanged, LookAt.
 func (p *Program) Tell(m any) { p.s.Send(p.node, m) }
 
 // SetTransferRate bounds what is asked for in one transfer, as SetDownloadRate does in all.
@@ -194,8 +194,8 @@ func (p *Program) Request(m AdmitRequest) { p.s.Send(p.node, m) }
 // the child was sent.
 func (p *Program) Served(j peers.Job, sent int) { p.s.Send(p.node, ServeDone{j, sent}) }
 
-// Parked says that the child takes nothing of a job that was admitted; left bytes
-// are not taken.
+// Parked says that the child has stopped reading an admitted job, with left bytes not
+// taken.
 func (p *Program) Parked(j peers.Job, left int) { p.s.Send(p.node, ServeParked{j, left}) }
 
 // Children are those that take something of a share at present.
@@ -223,8 +223,8 @@ func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire
 	}
 }
 
-// admission is one wait for a turn. Whoever leaves before it comes gives it
-// back when it does, and with it what the upload limit has counted for it.
+// admission is one wait for a turn. A caller that leaves before its turn gives it
+// back when it comes, with what the upload limit has counted for it.
 type admission struct {
 	bytes  int
 	answer chan Admission // holds one
