@@ -13,16 +13,16 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A Ration bounds how many bytes a second a node asks for, over all its transfers
-// and sources, or one of its transfers: [Ration.Within]. It is spent when bytes are asked
-// for and not when they come, so nothing that the limit does not let through piles up on
-// the way. Each pool has its own [Ration.For] of it. Both are safe for concurrent use.
+// A Ration bounds how many bytes a second a node asks for over all its transfers and
+// sources, or over one transfer: [Ration.Within]. It is spent when bytes are asked for,
+// not when they come, so no bytes beyond the limit pile up on the way. Each pool takes
+// its own part with [Ration.For]. Both are safe for concurrent use.
 //
 // A pool that may not ask now has booked its turn: turns come in the order in
 // which they were booked, so all sources that could send more get equal shares.
 type Ration struct {
 	s      *system.System
-	within *Ration // that of the node, which bounds it too; nil: it is that
+	within *Ration // the node's Ration, which bounds this one too; nil: this is the node's
 
 	mu    sync.Mutex
 	limit *rate.Limiter // nil: there is none
@@ -42,21 +42,21 @@ type turn struct {
 	bytes  int               // ... and for how much
 }
 
-// rationChanged, Ration -> FetchPool: the limit is another.
+// rationChanged, Ration -> FetchPool: the limit has changed.
 type rationChanged struct{}
 
-// burstTime is how much of the limit may be asked for at once by whoever was held up
-// for less time than that.
+// burstTime is how much of the limit may be asked for at once by a pool that was held up
+// for less than that time.
 const burstTime = 125 * time.Millisecond
 
-// NewRation is a limit of bytes per second; 0 is none.
+// NewRation makes a limit in bytes per second; 0 is none.
 func NewRation(s *system.System, bytesPerSecond int64) *Ration {
 	r := &Ration{s: s}
 	r.SetRate(bytesPerSecond)
 	return r
 }
 
-// Within is a limit of bytes per second, 0 for none, within another.
+// Within makes a limit in bytes per second within r; 0 is none.
 func (r *Ration) Within(bytesPerSecond int64) *Ration {
 	own := NewRation(r.s, bytesPerSecond)
 	own.within = r
@@ -79,7 +79,7 @@ func (r *Ration) SetRate(bytesPerSecond int64) {
 		}
 	}
 	for _, t := range r.turns {
-		t.booked = nil // of a limit that does not hold any more
+		t.booked = nil // by a limit that no longer holds
 	}
 	turns := slices.Clone(r.turns)
 	r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Ration) SetRate(bytesPerSecond int64) {
 	}
 }
 
-// Rate is the least limit that holds, in bytes per second; 0 is none.
+// Rate is the lowest limit in force, in bytes per second; 0 is none.
 func (r *Ration) Rate() int64 {
 	r.mu.Lock()
 	own := r.rate
@@ -130,7 +130,7 @@ func (p part) spend(n int, now time.Time) {
 	}
 }
 
-// wait is when the turn comes that was booked; zero if none was.
+// wait is when the booked turn comes; zero if none was booked.
 func (p part) wait() (at time.Time) {
 	for _, t := range p {
 		if w := t.wait(); w.After(at) {
@@ -169,8 +169,8 @@ func (t *turn) due(n int, now time.Time) bool {
 	return !t.at.After(now)
 }
 
-// forgo gives up what a pause has saved up: who begins to ask, or begins again, keeps
-// to the limit from the first byte on. mu is held.
+// forgo gives up what a pause has saved up: a pool that begins to ask, or begins again,
+// keeps to the limit from the first byte on. mu is held.
 func (r *Ration) forgo(now time.Time) {
 	if r.limit.TokensAt(now) >= float64(r.limit.Burst()) {
 		r.limit.ReserveN(now, r.limit.Burst())

@@ -26,30 +26,30 @@ type HoldsConfig struct {
 	Renewal renewal.Config
 	// Purse pays depots that take passes; nil: none is paid.
 	Purse Purse
-	// Visited is told of the end of each visit of a depot, and why not all went well. It
+	// Visited is told of the end of each visit to a depot, and what went wrong, if anything. It
 	// must not block, and may be nil.
 	Visited func(depot peers.ID, why string)
 }
 
-// HoldBook keeps what a node has depots keep, durably before SaveHolds returns.
+// HoldBook records what a node has depots keep, durably before SaveHolds returns.
 type HoldBook interface {
 	LoadHolds(ctx context.Context) (renewal.Book, error)
 	SaveHolds(ctx context.Context, b renewal.Book) error
 }
 
-// ErrNoHolds says that a node has depots keep nothing.
+// ErrNoHolds says that a node has nothing kept by depots.
 var ErrNoHolds = errors.New("this node has no book for what depots keep for it")
 
 var errNotServed = errors.New("this node does not serve the share now, so the depot cannot fetch it from here")
 
 const (
-	visitTime = 2 * depotTime // how long a depot may take for one question, and the way to it
+	visitTime = 2 * depotTime // how long a depot may take for one request, connecting included
 	lookEvery = time.Hour     // the clock may be set, or the machine may have slept
 	maxPages  = 1 << 10       // of what a depot says it holds for us
 )
 
-// renewals has depots keep what the owner wants: it visits them, and renews, offers and
-// releases as package renewal says.
+// renewals makes depots keep what the owner wants: it visits them, and renews, offers and
+// releases as package renewal decides.
 type renewals struct {
 	s       *system.System
 	net     Network
@@ -64,10 +64,10 @@ type renewals struct {
 	visits  map[peers.ID]*depotVisit
 	serial  int                   // of the last visit that was begun
 	ended   map[peers.ID]int      // the last visit of each depot that has ended
-	errs    map[renewal.Key]error // why what was asked last was refused; of no share: why the last visit failed
+	errs    map[renewal.Key]error // why the last request was refused; with no share: why the last visit failed
 	early   []earlyHold
 	asked   []holdAsked
-	dirty   bool // the book is to be written
+	dirty   bool // the book has to be written
 	saving  bool
 	over    bool
 	wake    system.Alarm
@@ -87,21 +87,21 @@ type depotVisit struct {
 	tasks  []renewal.Task
 	begun  bool  // it was asked what it keeps
 	paid   int64 // units, for the first of tasks
-	pays   int   // how often that was paid for
+	pays   int   // number of payments for it
 }
 
-// earlyHold is what was said before the book was read.
+// earlyHold is a message that came before the book was read.
 type earlyHold struct {
 	what any
 	who  *actor.PID
 }
 
-// holdAsked is somebody who waits until each depot with holds of a want was visited.
+// holdAsked is a request that waits until each depot with holds of a want was visited.
 type holdAsked struct {
 	who    *actor.PID
 	want   int64
 	after  int  // in visits later than this one
-	noWait bool // the book alone is waited for
+	noWait bool // it waits for the book alone
 }
 
 func (r *renewals) Receive(ctx actor.Context) {
@@ -234,7 +234,7 @@ func (r *renewals) visit(ctx actor.Context, id peers.ID) {
 	r.serial++
 	v := &depotVisit{to: peers.Addr{ID: id, Addrs: r.core.Account(id).Addrs}, serial: r.serial}
 	r.visits[id] = v
-	v.link = r.net.Open(v.to, share.ID{}, nil, &sink{r.s, ctx.Self(), linkNumber(v.serial)}) // one connection for all questions
+	v.link = r.net.Open(v.to, share.ID{}, nil, &sink{r.s, ctx.Self(), linkNumber(v.serial)}) // one connection for all requests
 	r.reserve(ctx, v, 0)
 }
 
@@ -271,7 +271,7 @@ func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
 		r.failed(v, errOtherAnswer)
 		return
 	}
-	if v.pages++; m.Refused != 0 && depot.Reason(m.Refused) != depot.UnknownAccount { // who is unknown has nothing there
+	if v.pages++; m.Refused != 0 && depot.Reason(m.Refused) != depot.UnknownAccount { // an unknown account has nothing there
 		r.failed(v, &depot.Refusal{Reason: depot.Reason(m.Refused)})
 		return
 	}
@@ -303,9 +303,9 @@ func heardOf(at int64, h wire.Holding) renewal.Heard {
 	return renewal.Heard{Share: h.Share, State: state, Bytes: h.Bytes, Left: time.Duration(left) * time.Second}
 }
 
-const maxLeft = 100 * 366 * 24 * time.Hour // of a lease, that a depot is believed
+const maxLeft = 100 * 366 * 24 * time.Hour // the longest rest of a lease that is believed
 
-// work has the next task done, or ends the visit.
+// work starts the next task, or ends the visit.
 func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 	for len(v.tasks) > 0 {
 		t := v.tasks[0]
@@ -329,7 +329,7 @@ func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 	r.end(v)
 }
 
-// request names what is asked of a depot, as nothing else that this node asks.
+// request returns a name for a request to a depot that no other request of this node has.
 func (r *renewals) request() string {
 	return fmt.Sprintf("%016x%016x", r.rng.Uint64(), r.rng.Uint64())
 }
@@ -363,7 +363,7 @@ func (r *renewals) held(ctx actor.Context, v *depotVisit, m wire.Held) {
 
 // refused goes on to the next task, or to another for the same lease.
 func (r *renewals) refused(v *depotVisit, err error) {
-	if t := &v.tasks[0]; t.Due { // what the depot has left of it is kept
+	if t := &v.tasks[0]; t.Due { // keep what the depot still has of it
 		t.Verb, t.Due = renewal.Renew, false
 		return
 	}
@@ -373,7 +373,7 @@ func (r *renewals) refused(v *depotVisit, err error) {
 	r.core.Refused(k, err.Error(), r.s.Wall())
 }
 
-// failed ends a visit without all that it was for.
+// failed ends a visit that could not do all that it was for.
 func (r *renewals) failed(v *depotVisit, err error) {
 	r.core.Failed(v.to.ID, err.Error(), r.s.Wall())
 	r.errs[renewal.Key{Depot: v.to.ID}] = err

@@ -18,11 +18,11 @@ import (
 type KeepHold struct {
 	Want   renewal.Want
 	Depots []peers.Addr // of the Want
-	NoWait bool         // the answer is not for the visits
+	NoWait bool         // the answer does not wait for the visits
 }
 
-// DropHold, API -> Node -> renewals: the owner does not want something any more, answered as
-// KeepHold is.
+// DropHold, API -> Node -> renewals: the owner no longer wants something. Answered as KeepHold
+// is.
 type DropHold struct{ Want int64 }
 
 // HoldsQuery, API -> Node -> renewals. Answered with HoldList.
@@ -34,13 +34,13 @@ type HoldList struct {
 	Wants []renewal.Want
 	Holds []renewal.Standing
 	Addrs map[peers.ID][]string
-	// Errs are why something was refused, by depot and share, and why the last visit of a depot has
-	// failed, with no share.
+	// Errs are the reasons for refusals, by depot and share, and with no share the reason why the
+	// last visit to a depot failed.
 	Errs map[renewal.Key]error
-	Dues []renewal.Due // of the next days, that are to be paid
+	Dues []renewal.Due // to be paid in the next days
 }
 
-// toHolds passes on what is for the renewals.
+// toHolds forwards a message to the renewals.
 func (n *node) toHolds(ctx actor.Context) {
 	if n.holds != nil {
 		ctx.Forward(n.holds)
@@ -60,8 +60,8 @@ func (n *node) holdShares(ctx actor.Context) {
 	}, system.OnPanicRestart)
 }
 
-// AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold or
-// HoldsQuery.
+// AskHolds sends KeepHold, DropHold or HoldsQuery, and returns what depots then keep for the
+// node.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 	return system.Ask[HoldList](ctx, p.s, p.node, what)
 }
@@ -106,7 +106,7 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 	r.asked = append(r.asked, a)
 }
 
-// answer answers those who wait for nothing any more.
+// answer answers the requests that have nothing left to wait for.
 func (r *renewals) answer(ctx actor.Context) {
 	if len(r.asked) == 0 || r.dirty || r.saving {
 		return
@@ -132,7 +132,7 @@ func (r *renewals) respond(ctx actor.Context, to *actor.PID, m any) {
 	}
 }
 
-// duesAhead is how long before a renewal is due it is said what it costs: its lease ends ten days after it.
+// duesAhead is how long before a renewal its cost is announced: its lease ends ten days after the renewal.
 const duesAhead = 7 * 24 * time.Hour
 
 func (r *renewals) list(want int64) HoldList {

@@ -12,12 +12,12 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Purse is the passes that pay depots; passes/purse has one. What it says is durable before.
+// Purse is the passes that pay depots; passes/purse has one. What it returns is durable already.
 type Purse interface {
-	// Pay is what is to be sent to a depot: a payment that was begun and not answered, or else one of
-	// units, if these are not 0; none if its Passes are empty.
+	// Pay returns what to send to a depot: a payment that was begun and not answered, or else one of
+	// units, if these are not 0; there is none if its Passes are empty.
 	Pay(ctx context.Context, at peers.Addr, units int64) (wire.Pay, error)
-	// Paid enters a depot's answer, and says how much was paid.
+	// Paid enters a depot's answer, and returns how much was paid.
 	Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64, err error)
 }
 
@@ -37,13 +37,13 @@ type (
 	}
 )
 
-// maxPaysPerTask is how often one task is paid for: what is missing may have grown meanwhile, or be too
-// much for one payment.
+// maxPaysPerTask bounds the payments for one task: the amount missing may have grown meanwhile, or be
+// too much for one payment.
 const maxPaysPerTask = 16
 
 var errPrice = errors.New("the depot asks for more passes than its leases cost, and was not paid")
 
-// owes pays what is missing for the first task.
+// owes pays the amount that is missing for the first task.
 func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
 	now := r.s.Wall()
 	a := r.core.Account(v.to.ID)
@@ -68,7 +68,7 @@ func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
 	r.work(ctx, v)
 }
 
-// reserve has the purse say what is to be sent.
+// reserve asks the purse what to send.
 func (r *renewals) reserve(ctx actor.Context, v *depotVisit, units int64) {
 	if r.cfg.Purse == nil {
 		r.goOn(ctx, v)
@@ -122,7 +122,7 @@ func (r *renewals) paid(ctx actor.Context, m payDone) {
 	r.goOn(ctx, v)
 }
 
-// unpaid goes on without the payment: what needs it is refused.
+// unpaid goes on without the payment: tasks that need it are refused.
 func (r *renewals) unpaid(ctx actor.Context, v *depotVisit, err error) {
 	if len(v.tasks) > 0 {
 		r.refused(v, err)
@@ -132,7 +132,7 @@ func (r *renewals) unpaid(ctx actor.Context, v *depotVisit, err error) {
 	r.goOn(ctx, v)
 }
 
-// goOn goes on with a visit: with what the depot keeps, and then with what is to be done.
+// goOn goes on with a visit: first it asks what the depot keeps, then it does the tasks.
 func (r *renewals) goOn(ctx actor.Context, v *depotVisit) {
 	if v.begun {
 		r.work(ctx, v)

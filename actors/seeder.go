@@ -20,16 +20,16 @@ const SeederName = "seeder"
 const (
 	maxNamed    = 32               // children named in one SubscribeResult
 	deltaPieces = 4096             // more new pieces than this are told as a whole HaveMap
-	mirrorRetry = 10 * time.Minute // when a mirror may ask again for which there is no room
+	mirrorRetry = 10 * time.Minute // after which a mirror may ask again that found no room
 
 	subscribeCost  = 1 << 10   // of a subscription, beside the bytes of its HaveMap
 	subscribeRate  = 256 << 10 // of this, per second and peer: a HaveMap of the largest share
 	subscribeBurst = 1 << 20   // ... and at once
 )
 
-// seeder owns who has subscribed to what this node offers, and who is served next.
-// What is offered, the Catalog knows. The bytes themselves flow elsewhere: p2p asks
-// here for leave, and reads from the store.
+// seeder keeps who has subscribed to what this node offers, and decides who is served
+// next. The Catalog knows what is offered. The bytes themselves flow elsewhere: p2p asks
+// here for permission, and reads from the store.
 type seeder struct {
 	s         *system.System
 	net       Network
@@ -108,7 +108,7 @@ func (d *seeder) setRate(m SetUploadRate) {
 	}
 }
 
-// offer tells those who are subscribed already the whole set, which may be another.
+// offer tells those who are already subscribed the whole set, which may have changed.
 func (d *seeder) offer(m OfferShare) {
 	if o := d.audiences[m.Share]; o != nil {
 		for _, c := range o.children {
@@ -163,8 +163,8 @@ func (d *seeder) farewell(ctx actor.Context, id share.ID, o *audience, why wire.
 	})
 }
 
-// subscribe answers every Subscribe once, and an accepted one of a child with the whole
-// set behind the answer.
+// subscribe answers every Subscribe once. If it accepts a child, the whole set follows
+// the answer.
 func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	peer := system.SenderPeer(ctx)
 	if peer == "" {
@@ -188,9 +188,9 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	}
 }
 
-// refusal is why a subscription to a share of so many pieces is refused, of which the
-// Catalog says r; 0 if it is not. What it costs is taken from what this node can
-// spare for the peer.
+// refusal returns why a subscription is refused, or 0 if it is not. pieces and r are what
+// the Catalog says of the share. The cost is taken from what this node can spare for
+// the peer.
 func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Reply) (why wire.Code, retry time.Duration) {
 	switch {
 	case r.Status == wire.Busy:
@@ -212,7 +212,7 @@ func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Rep
 
 // adopt makes a peer a child.
 func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
-	d.drop(ctx, m.Share, peer) // one subscription a peer: the new one counts
+	d.drop(ctx, m.Share, peer) // one subscription per peer: the new one counts
 	from, _ := d.net.Where(peer)
 	named := o.name(peer, from.Reach)
 	a := d.tiers.Subscribe(peer, from, d.net.RoundTrip(peer), d.s.Now())
@@ -255,7 +255,7 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 	ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Via: peers.ViaItself, Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
 }
 
-// sendMap tells a child the whole set: later, if its connection takes nothing now.
+// sendMap sends a child the whole set, or later if its connection takes nothing now.
 func (d *seeder) sendMap(id share.ID, c *child) {
 	pieces, r := d.catalog.Offered(id, c.peer)
 	bits := d.catalog.Bits(id)
@@ -287,7 +287,7 @@ func (d *seeder) drop(ctx actor.Context, id share.ID, peer peers.ID) {
 	d.unwatch(ctx, c.pid)
 }
 
-// noMirror forgets a mirror, if it is one.
+// noMirror forgets a peer as a mirror, if it is one.
 func (d *seeder) noMirror(ctx actor.Context, o *audience, peer peers.ID) {
 	if who := o.words[peer]; who != nil {
 		o.mirrors.Remove(peer)
@@ -296,8 +296,8 @@ func (d *seeder) noMirror(ctx actor.Context, o *audience, peer peers.ID) {
 	}
 }
 
-// unwatch ends the watch of who is no child of any share, and no mirror: or a peer
-// could have us watch without end.
+// unwatch stops watching an actor that is neither a child of any share nor a mirror:
+// otherwise a peer could make us watch more and more.
 func (d *seeder) unwatch(ctx actor.Context, who *actor.PID) {
 	for _, o := range d.audiences {
 		if sameActor(o.words[peers.ID(who.Address)], who) || o.child(who) != nil {
@@ -307,9 +307,9 @@ func (d *seeder) unwatch(ctx actor.Context, who *actor.PID) {
 	ctx.Unwatch(who)
 }
 
-// ended takes out a child or mirror that is no more, or that cannot be told anything.
+// ended removes a child or mirror that is gone, or that cannot be told anything.
 func (d *seeder) ended(who *actor.PID) {
-	for _, o := range d.audiences { // each is changed alone: the order does not show
+	for _, o := range d.audiences { // each is changed on its own: the order does not matter
 		if c := o.child(who); c != nil {
 			o.remove(c)
 			d.forsaken(c.peer)
@@ -410,7 +410,7 @@ func (d *seeder) stop(ctx actor.Context) {
 	for _, id := range sortedShares(d.audiences) {
 		d.farewell(ctx, id, d.audiences[id], 0)
 	}
-	for j := range d.waiting { // each asker waits alone: the order does not show
+	for j := range d.waiting { // each asker waits on its own: the order does not matter
 		d.answer(j, wire.Reply{Status: wire.Busy, Retry: time.Second})
 	}
 }

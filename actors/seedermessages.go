@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is what is said to the Seeder, besides what travels: Subscribe, Unsubscribe and
-// their answers are messages of package wire, sent as they are.
+// This file has the local messages to the Seeder. Subscribe, Unsubscribe and their answers
+// are messages of package wire, sent as they are.
 
 // OfferShare, API or Transfer -> Seeder: the Catalog offers it from now on, or anew.
 type OfferShare struct{ Share share.ID }
@@ -20,7 +20,7 @@ type PieceAvailable struct {
 	Piece share.Piece
 }
 
-// WithdrawShare, API -> Seeder: the Catalog does not offer it any more. Answered when the
+// WithdrawShare, API -> Seeder: the Catalog no longer offers it. Answered when the
 // children were told, if asked for.
 type WithdrawShare struct {
 	Share share.ID
@@ -47,7 +47,7 @@ type Admission struct {
 	Reply wire.Reply
 }
 
-// undelivered answers for a Seeder that is no more.
+// Undelivered answers for a Seeder that has ended.
 func (m AdmitRequest) Undelivered() {
 	m.Reply(Admission{Reply: wire.Reply{Status: wire.Busy, Retry: time.Second}})
 }
@@ -65,8 +65,8 @@ type ChildrenQuery struct{}
 // ChildList answers ChildrenQuery, in the order in which they began.
 type ChildList []ChildEvent
 
-// ServeParked, p2p -> Seeder: the child takes nothing of a job that was admitted, and
-// Left bytes of it are not taken. Its ServeDone is still to come.
+// ServeParked, p2p -> Seeder: the child has stopped reading an admitted job, with Left
+// bytes not taken. Its ServeDone is still to come.
 type ServeParked struct {
 	Job  peers.Job
 	Left int
@@ -75,8 +75,8 @@ type ServeParked struct {
 // ChildLost, network -> Seeder: the last connection to a peer has gone.
 type ChildLost struct{ Peer peers.ID }
 
-// SetUploadRate, API -> Seeder: bytes per second; 0 is no limit. With a Share it is a
-// limit of that one, within that of all.
+// SetUploadRate, API -> Seeder: bytes per second; 0 is no limit. With a Share it limits
+// that share, within the limit for all.
 type SetUploadRate struct {
 	Share share.ID // zero: all
 	Rate  int64

@@ -9,15 +9,15 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is what the Seeder does because a child is active, passive or tracked, which
-// peers.Tiers decides: who hears of new pieces how soon, and who is served first.
+// This file is what the Seeder does for active, passive and tracked children: how soon each
+// hears of new pieces, and who is served first. peers.Tiers decides which child is which.
 
 // flushHave is how long new pieces are gathered before the children of a set hear of
-// them. Those tracked are told so seldom that it costs next to nothing: not never, lest
-// one that knows no other source waits for ever.
+// them. Tracked children are told so seldom that it costs next to nothing, but not never:
+// one that knows no other source would wait for ever.
 var flushHave = [...]time.Duration{peers.Active: 100 * time.Millisecond, peers.Passive: time.Second, peers.Tracked: 30 * time.Second}
 
-// measureEvery is how often the round trip of a child is looked at.
+// measureEvery is how often the round trip of a child is read.
 const measureEvery = time.Second
 
 func (d *seeder) flushSoon(s peers.Set) {
@@ -26,8 +26,8 @@ func (d *seeder) flushSoon(s peers.Set) {
 	}
 }
 
-// flush tells the children of a set what is new, in an order that is the same for the same
-// history. A child whose connection takes nothing now is told later.
+// flush tells the children of a set what is new, in an order that depends on their history
+// alone. A child whose connection takes nothing now is told later.
 func (d *seeder) flush(s peers.Set) {
 	for _, id := range sortedShares(d.audiences) {
 		o := d.audiences[id]
@@ -48,7 +48,7 @@ func (d *seeder) flush(s peers.Set) {
 	}
 }
 
-// moved has the children feel that they are in another set.
+// moved applies the moves of children between sets.
 func (d *seeder) moved(ctx actor.Context) {
 	moves := d.tiers.Moves()
 	if len(moves) == 0 {
@@ -71,7 +71,7 @@ func (d *seeder) moved(ctx actor.Context) {
 	}
 }
 
-// children are those who take something at present.
+// children returns the children that take something at present.
 func (d *seeder) children() ChildList {
 	all := d.taken.list()
 	for i := range all {
@@ -80,7 +80,7 @@ func (d *seeder) children() ChildList {
 	return all
 }
 
-// forsaken takes a peer out of the tiers that is a child no more.
+// forsaken takes a peer that is no longer a child out of the tiers.
 func (d *seeder) forsaken(peer peers.ID) {
 	for _, o := range d.audiences {
 		if o.byPeer[peer] != nil {
@@ -90,7 +90,7 @@ func (d *seeder) forsaken(peer peers.ID) {
 	d.tiers.Close(peer, d.s.Now())
 }
 
-// served takes note of what a child has taken, and has the next served.
+// served records what a child has taken, and starts serving the next.
 func (d *seeder) served(m ServeDone) {
 	now := d.s.Now()
 	if a, took := d.taken.served(m.Job, m.Sent); a != nil {

@@ -33,8 +33,8 @@ type transferActor struct {
 	core        *transfer.Transfer
 	manifest    *share.Manifest
 	target      Target
-	stopHashing func()              // ends what takes long on the disk: its opening, and Finish; nil before it
-	asks        map[peers.ID]func() // end the requests for the manifest
+	stopHashing func()              // ends the long disk work, Open and Finish; nil before it
+	asks        map[peers.ID]func() // cancel the requests for the manifest
 	traffic     []traffic           // of sources
 	run         int                 // of leases and verifiers
 	leases      *actor.PID
@@ -147,7 +147,7 @@ func (t *transferActor) do(ctx actor.Context) {
 	t.wake.Set(t.s, ctx, todo.Wake)
 }
 
-// doSources does what has to do with sources, and says whether it was that.
+// doSources does what concerns sources, and reports whether what did.
 func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.FindSources:
@@ -182,7 +182,7 @@ func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	return true
 }
 
-// doLeases does what has to do with leases and verifying, and says whether it was that.
+// doLeases does what concerns leases and verifying, and reports whether what did.
 func (t *transferActor) doLeases(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.StartLeases:
@@ -209,7 +209,7 @@ func (t *transferActor) doLeases(ctx actor.Context, what any) bool {
 	return true
 }
 
-// doDisk does what has to do with the disk, and says whether it was that.
+// doDisk does what concerns the disk, and reports whether what did.
 func (t *transferActor) doDisk(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.Open:
@@ -229,7 +229,7 @@ func (t *transferActor) doDisk(ctx actor.Context, what any) bool {
 	return true
 }
 
-// tell tells others how the transfer goes, and says whether it was that which was to be done.
+// tell tells others about the transfer, and reports whether what asked for that.
 func (t *transferActor) tell(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.Offer:
@@ -251,7 +251,7 @@ func (t *transferActor) tell(ctx actor.Context, what any) bool {
 	case transfer.BeginsAgain:
 		t.s.Log().Warn("a transfer begins again from what is on disk", "share", t.cmd.Share.String(), "error", x.Why)
 	case transfer.Over:
-		// The Node first: who hears of the end may fetch the share again at once.
+		// The Node first: whoever hears of the end may fetch the share again at once.
 		ctx.Send(t.node, transferEnded{t.cmd.Share})
 		x.Ended.Last = t.withTraffic(x.Ended.Last)
 		t.cmd.Notify(x.Ended)
@@ -268,7 +268,7 @@ func (t *transferActor) notify(e Event) {
 	t.cmd.Notify(e)
 }
 
-// withTraffic adds what went between this node and the sources since the transfer began.
+// withTraffic adds the traffic between this node and the sources since the transfer began.
 func (t *transferActor) withTraffic(p Progress) Progress {
 	for _, x := range t.traffic {
 		in, out := t.net.Traffic(x.peer)
@@ -318,7 +318,7 @@ func (t *transferActor) childFailed(m system.ChildFailed) {
 	t.core.WorkerFailed(m.Name, m.Reason, t.s.Now())
 }
 
-// sourcesOf are who had a part in a piece.
+// sourcesOf returns the sources that contributed to a piece.
 func sourcesOf(credits []Credit) []peers.ID {
 	out := make([]peers.ID, len(credits))
 	for i, c := range credits {
@@ -329,7 +329,7 @@ func sourcesOf(credits []Credit) []peers.ID {
 
 // ---- leases and verifying ----
 
-// leasing is the configuration of what leases and of the pools.
+// leasing is the configuration of the LeaseManager and of the pools.
 func (t *transferActor) leasing() TransferConfig {
 	cfg := t.cmd.Config
 	if cfg.Fleet.Used() {
@@ -338,8 +338,8 @@ func (t *transferActor) leasing() TransferConfig {
 	return cfg
 }
 
-// startLeases starts what leases pieces to the pools and hears of those that are
-// verified: the LeaseManager, or in a fleet a leaseClient above it.
+// startLeases starts the actor that leases pieces to the pools and hears of verified
+// ones: the LeaseManager, or in a fleet a leaseClient above it.
 func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
 	t.run = x.Run
 	self, layout, cfg, have := ctx.Self(), t.manifest.Layout(), t.leasing(), x.Have.Clone()
@@ -427,7 +427,7 @@ func (t *transferActor) open(ctx actor.Context, x transfer.Open) {
 	})
 }
 
-// hashing is a context for what takes long on the disk. There is one such thing at a
+// hashing returns a context for long disk work. There is one such operation at a
 // time.
 func (t *transferActor) hashing(ctx actor.Context) context.Context {
 	if t.stopHashing != nil {

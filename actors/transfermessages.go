@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is what is said to a Transfer.
+// This file has the messages to a Transfer.
 
 // PeerBanned, Node -> Transfer.
 type PeerBanned struct {
@@ -45,13 +45,13 @@ type SetPriority struct {
 	Priority leasemgr.Priority
 }
 
-// SetDownloadRate, API -> Transfer: bytes per second; 0 is no limit but that of the node.
+// SetDownloadRate, API -> Transfer: bytes per second; 0 is no limit but the node's.
 type SetDownloadRate struct{ Rate int64 }
 
 // PrioritySet, Transfer -> API.
 type PrioritySet struct{ Err error }
 
-// LeasesEnded, LeaseManager -> Transfer: leases ended otherwise than with their piece, or
+// LeasesEnded, LeaseManager -> Transfer: leases ended without their piece being completed, or
 // are watched.
 type LeasesEnded struct {
 	Leases leasemgr.Stats
@@ -61,8 +61,8 @@ type LeasesEnded struct {
 // PlanDone, LeaseManager -> Transfer: nothing is left to fetch, after SetPriorities.
 type PlanDone struct{}
 
-// OpenReader, API -> Transfer: somebody will read a file, this far ahead of where
-// it is. Answered with ReaderOpened when the share is open.
+// OpenReader, API -> Transfer: somebody will read a file, wanting Ahead bytes beyond its
+// position. Answered with ReaderOpened when the share is open.
 type OpenReader struct {
 	Path  string
 	Ahead int64 // bytes
@@ -93,9 +93,9 @@ type ReaderReady struct {
 // CloseReader, API -> Transfer -> LeaseManager.
 type CloseReader struct{ Reader leasemgr.Reader }
 
-// What the transfer is told as its core takes it: SourceFound by the Finder, SourceStatus
-// by a FetchPool, SourceLied by a FetchPool or a PieceVerifier, BlocksVerified by a
-// PieceVerifier, PlanStatus by the LeaseManager when asked with PlanQuery.
+// Messages that the transfer passes to its core as they are: SourceFound from the Finder,
+// SourceStatus from a FetchPool, SourceLied from a FetchPool or a PieceVerifier, BlocksVerified
+// from a PieceVerifier, PlanStatus from the LeaseManager when asked with PlanQuery.
 type (
 	SourceFound    = transfer.SourceFound
 	SourceStatus   = transfer.SourceStatus
@@ -104,7 +104,7 @@ type (
 	PlanStatus     = transfer.PlanStatus
 )
 
-// What came of a request for the manifest, and of the tasks of the disk.
+// The results of a request for the manifest, and of disk tasks.
 
 type manifestCame struct {
 	from     peers.ID
