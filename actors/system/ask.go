@@ -42,7 +42,7 @@ func Ask[R any](ctx context.Context, s *System, to *actor.PID, msg any) (R, erro
 	return none, fmt.Errorf("ask %s: answered with %T, want %T", to.Id, answer, none)
 }
 
-// asker receives the answer to one question; more of them are dropped.
+// asker receives the answer to one question; further answers are dropped.
 type asker struct {
 	s      *System
 	answer chan any // holds one

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// receiver is what frames and losses arrive at.
+// receiver is where frames and losses arrive.
 type receiver struct {
 	frame func(from peers.ID, frame []byte)
 	lost  func(peers.ID)
@@ -25,18 +25,18 @@ type cable struct {
 	dirs   [2]direction // of what ends[0], ends[1] send
 	used   bool         // frames have passed since it was last up afresh
 	cut    bool
-	broken bool              // gone, and nobody knows yet
-	life   int               // grows when the connection ends: what is on the way dies
+	broken bool              // gone, but nobody knows yet
+	life   int               // grows when the connection ends: frames on the way are lost
 	left   map[peers.ID]bool // ends that left while it was up: they need no telling
 }
 
-// direction is what is under way from one end. Each frame has an arrival, but
-// none has its own: an arrival brings what was sent first, so that nothing
-// overtakes.
+// direction is what is under way from one end. There is one arrival per frame, but
+// an arrival delivers the oldest frame, not a certain one, so that none overtakes
+// another.
 type direction struct {
 	frames Queue[[]byte]
 	latest time.Duration // the last arrival
-	missed int           // arrivals that came to nothing, because of a cut
+	missed int           // arrivals that delivered nothing because of a cut
 }
 
 // Outbox joins the node self to all others of the world.
@@ -49,8 +49,8 @@ type end struct {
 
 func (e end) Send(to peers.ID, frame []byte) bool { return e.w.send(e.self, to, frame) }
 
-// OnMessages sets where frames for a node arrive, and the losses of its peers.
-// Without it they arrive at its system. Call it once the system is made.
+// OnMessages sets where a node's frames and the losses of its peers arrive. Without
+// it they arrive at its system. Call it after the system is made.
 func (w *World) OnMessages(self peers.ID, frame func(from peers.ID, frame []byte), lost func(peers.ID)) {
 	w.recv[self] = receiver{frame, lost}
 }
@@ -60,8 +60,8 @@ func (w *World) join(s *System) {
 	w.recv[s.self] = receiver{s.Deliver, s.Lost}
 }
 
-// leave takes a node out of the world. What it has sent still arrives, and then
-// its peers know.
+// leave takes a node out of the world. What it has sent still arrives; then its
+// peers learn that it left.
 func (w *World) leave(s *System) {
 	for _, c := range w.unplug(s) {
 		dir := slices.Index(c.ends[:], s.self)
@@ -69,8 +69,8 @@ func (w *World) leave(s *System) {
 	}
 }
 
-// crash takes a node out of the world with all it had under way. Its peers find
-// out in their time.
+// crash takes a node out of the world with all it had under way. Its peers notice
+// after Patience.
 func (w *World) crash(s *System) {
 	for _, c := range w.unplug(s) {
 		c.life++
@@ -120,7 +120,7 @@ func (w *World) send(from, to peers.ID, frame []byte) bool {
 	case from == to:
 		return false
 	case c.broken:
-		return !c.left[from] // into the void, for those who were there
+		return !c.left[from] // those who were connected send into the void
 	case c.cut && !c.used || w.nodes[to] == nil || w.nodes[from] == nil:
 		return false
 	}
@@ -177,7 +177,7 @@ func (c *cable) breaks(d time.Duration, gone peers.ID) {
 	})
 }
 
-// Cut stops all that is between two nodes. After Patience both know.
+// Cut stops all traffic between two nodes. After Patience both notice.
 func (w *World) Cut(a, b peers.ID) {
 	c, _ := w.cable(a, b)
 	if c.cut {

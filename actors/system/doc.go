@@ -4,13 +4,13 @@
 //
 // A [System] is the actors of one node. It is made from a [Runtime], through which
 // it gets the time, chance and work, and an [Outbox], through which messages leave.
-// Both have two makes: the real ones, and those of a [World], in which any number of
-// systems live on one goroutine in virtual time and replay exactly from a seed.
+// There are two kinds of both: the real ones, and those of a [World], in which any number
+// of systems live on one goroutine in virtual time and replay exactly from a seed.
 //
 //	runtime.go    the clock, alarms, seeds, goroutines: the only file that may name them
 //	virtual.go    World: the same in virtual time
 //	cable.go      ... and the links between its systems
-//	mailbox.go    the queue of one actor: bounded, refusing, never silent
+//	mailbox.go    the queue of one actor: bounded; what it refuses is reported
 //	system.go     Spawn, Send, Task, Close; ask.go: questions from outside
 //	supervise.go  what follows a panic
 //	remote.go     actors of other nodes: who may reach whom
@@ -19,11 +19,11 @@
 // # Rules
 //
 // protoactor is used for spawning, sending, watching and the life cycle of an
-// actor, and for nothing else. What its defects cost us, and where each is
-// answered, is in regress_test.go. For those who write actors:
+// actor, and for nothing else. Its defects, what they cost us, and where each is
+// worked around are in regress_test.go. For those who write actors:
 //
-//   - Ask [Runtime.Now], never the clock. One [Alarm] per actor, set again after
-//     every message to what the core's Wake says.
+//   - Ask [Runtime.Now], never the clock. Use one [Alarm] per actor, set again after
+//     every message to the core's Wake.
 //   - Blocking work is a [System.Task]; an actor starts no goroutine.
 //   - Send to others with ctx.Send and ctx.Request. A message that cannot be
 //     queued becomes a dead letter, and a request that will never be answered is

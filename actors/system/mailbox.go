@@ -10,20 +10,20 @@ import (
 )
 
 // A mailbox is the queue of one actor, and what its shell must know about it.
-// Where the library's mailboxes spin, crash or forget, this one answers at once:
+// The library's mailboxes may spin, crash or lose messages; this one answers at once:
 //
 //	queueing --Start--> idle <--> busy --Stopped--> closed
 //
 // It queues from before the start, so that a message to a name that is just
 // being spawned waits; it refuses when full, so that no sender ever waits; and
 // what it holds when the actor stops becomes dead letters, so that nothing
-// vanishes. While suspended (its actor has panicked, its supervisor decides) it
-// keeps taking messages and hands out only the library's own.
+// vanishes. While suspended (its actor has panicked, and its supervisor decides) it
+// still takes messages but hands out only the library's own.
 //
 // The limit bounds what local senders may queue. Two kinds of message do not
-// count: those of peers, which their credit bounds, and those whose number their
-// one sender bounds by itself (an alarm, a task, a failed child). To refuse one
-// of these would lose it for good.
+// count: those of peers, which are bounded by credit, and those whose only sender
+// bounds their number (an alarm, a task, a failed child). One of these, if refused,
+// would be lost for good.
 type mailbox struct {
 	sys    *System
 	pid    *actor.PID // of the actor
@@ -81,8 +81,8 @@ func (m *mailbox) post(l letter) bool {
 	return true
 }
 
-// PostUserMessage queues what protoactor's own senders send. They cannot hear a
-// refusal, so it becomes a dead letter.
+// PostUserMessage queues what protoactor's own senders send. They cannot be told of a
+// refusal, so a refused message becomes a dead letter.
 func (m *mailbox) PostUserMessage(msg any) {
 	_, poison := msg.(*actor.PoisonPill)
 	if !m.post(letter{msg: msg, assured: poison}) {
@@ -101,14 +101,14 @@ func (m *mailbox) PostSystemMessage(msg any) {
 // RegisterHandlers is called once, before Start.
 func (m *mailbox) RegisterHandlers(inv actor.MessageInvoker, _ actor.Dispatcher) { m.inv = inv }
 
-// Start ends the time in which messages only queue.
+// Start ends the queueing state, in which messages only wait.
 func (m *mailbox) Start() {
 	m.mu.Lock()
 	m.started = true
 	m.wake()
 }
 
-// UserMessageCount is how many messages wait, those of the library apart.
+// UserMessageCount is the number of waiting messages, without the library's own.
 func (m *mailbox) UserMessageCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,7 +213,7 @@ func (m *mailbox) drain() {
 	}
 }
 
-// gone ends the life of the actor and of all it was known by.
+// gone ends the life of the actor and of all names it was known by.
 func (m *mailbox) gone() {
 	m.end()
 	m.drain()

@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// receive does what an envelope asks for. The error is of a peer that breaks
-// the protocol.
+// receive does what an envelope asks for. An error means that the peer broke the
+// protocol.
 func (s *session) receive(e wire.Envelope) (verdict, error) {
 	s.mu.Lock()
 	isOver, greeted := s.over, s.theirs != 0
@@ -91,8 +91,8 @@ func (s *session) unread(t recipient, size int) {
 	}
 }
 
-// accept counts a message against the peer's credit and finds whom it is for.
-// Not ok: nobody the peer may reach, or there is no room for it.
+// accept counts a message against the peer's credit and finds its recipient.
+// Not ok: the peer may not reach it, or there is no room for the message.
 func (s *session) accept(e wire.Envelope) (t recipient, ok bool, err error) {
 	t = recipient{kind: boundToken}
 	if e.To != "" {
@@ -162,8 +162,8 @@ func (s *session) undelivered(reply uint64) {
 	}
 }
 
-// late drops a frame of a session that was not heard of. The peer may think that
-// it was, so it is told, once.
+// late drops a frame of a session that is not known here. The peer may think that it
+// is, so it is told, once.
 func (s *session) late() {
 	s.r.counts.late.Add(1)
 	s.mu.Lock()
@@ -173,8 +173,8 @@ func (s *session) late() {
 	}
 }
 
-// hello is told of the session that the peer has with us, and of the one of ours
-// that it knows.
+// hello handles the peer's message about its session with us, and about the session of
+// ours that it knows.
 func (s *session) hello(e wire.Envelope) (verdict, error) {
 	if e.Token == 0 {
 		return done, errors.New("session 0")
@@ -249,8 +249,8 @@ func (s *session) peerUnwatches(token uint64) {
 	}
 }
 
-// terminated is told that who was watched has ended, or that a message with a
-// token was received by nobody.
+// terminated handles news that a watched actor has ended, or that nobody received a
+// message with a token.
 func (s *session) terminated(token uint64) {
 	s.mu.Lock()
 	t, ok := s.take(token)
@@ -260,7 +260,7 @@ func (s *session) terminated(token uint64) {
 	}
 }
 
-// fails tells whom a token stands for that nothing more will come of it.
+// fails tells the actor behind a token that nothing more will come of it.
 func (s *session) fails(t recipient, why actor.TerminatedReason) {
 	if t.kind == watchToken {
 		s.r.sys.system(t.to, &actor.Terminated{Who: t.who, Why: why})
@@ -269,8 +269,8 @@ func (s *session) fails(t recipient, why actor.TerminatedReason) {
 	}
 }
 
-// end tells everybody who waits for the peer, in the order in which they began
-// to.
+// end tells everybody who waits for the peer, in the order in which they began to
+// wait.
 func (s *session) end() {
 	s.mu.Lock()
 	if s.over {

@@ -36,7 +36,7 @@ type Codec interface {
 	Decode(typ uint32, payload []byte) (any, error)
 }
 
-// Limits of what one peer may hold here, and we of what waits for it.
+// Limits on what one peer may hold here, and on what we hold for it.
 const (
 	creditWindow = 256     // messages of one direction sent and not yet processed
 	creditBatch  = 64      // processed messages are reported in batches of this
@@ -66,7 +66,7 @@ type remote struct {
 	onProtocol func(peers.ID, error)
 	counts     struct{ refused, unreachable, unknown, unsupported, malformed, late atomic.Int64 }
 
-	token atomic.Uint64 // made last; never made twice, so that what is late fits nothing new
+	token atomic.Uint64 // the last one made; none is made twice, so a late message fits nothing new
 
 	mu       sync.Mutex
 	shut     bool

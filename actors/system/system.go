@@ -58,8 +58,8 @@ func NewSystem(rt *Runtime, self peers.ID, out Outbox, c Codec) *System {
 	s := &System{Runtime: rt}
 	s.active.idle = make(chan struct{}, 1)
 	s.disp = rt.dispatcher(s)
-	// What the library logs of ordinary life is ours to log, and better; its
-	// complaints are kept.
+	// We log ordinary events ourselves, and better than the library; only its
+	// warnings and errors are kept.
 	lib := slog.New(atLeast{rt.log.Handler(), slog.LevelWarn})
 	s.ActorSystem = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return lib }))
 	s.ProcessRegistry.Address = string(self) // before any actor has a PID
@@ -143,7 +143,7 @@ func (s *System) stopping(parent *actor.PID) bool {
 	return s.closing
 }
 
-// claim notes an actor before it is spawned, because it may run before that
+// claim registers an actor before it is spawned, because it may run before Spawn
 // returns. False: the system has begun to close.
 func (s *System) claim(box *mailbox) bool {
 	if _, taken := s.boxes.LoadOrStore(box.pid.Id, box); taken {
@@ -178,7 +178,7 @@ func (s *System) box(pid *actor.PID) *mailbox {
 }
 
 // outside is where roots are spawned: the library's root context, but with our
-// guardian as the parent. The library's own restarts by the real clock.
+// guardian as the parent. The library's own guardian counts restarts by the real clock.
 type outside struct {
 	*actor.RootContext
 	top *actor.PID
@@ -205,7 +205,7 @@ func (s *System) deliver(to *actor.PID, l letter) bool {
 	switch {
 	case to.Address != s.Address():
 		if !s.remote.send(to, l.msg) {
-			return false // said by it
+			return false // the remote has reported it
 		}
 	case box != nil && box.post(l):
 		return true
@@ -219,7 +219,7 @@ func (s *System) deliver(to *actor.PID, l letter) bool {
 	return true
 }
 
-// toProcess delivers to what is no actor: an asker.
+// toProcess delivers to a process that is not an actor: an asker.
 func (s *System) toProcess(to *actor.PID, msg any) bool {
 	proc, ok := s.ProcessRegistry.GetLocal(to.Id)
 	if ok {
@@ -244,8 +244,8 @@ func (s *System) DeadLetters() int64 { return s.letters.Load() }
 // nobody will ever receive it, from any goroutine.
 type Undeliverable interface{ Undelivered() }
 
-// deadLetter sees to it that whoever waits for an undelivered message hears of
-// its end.
+// deadLetter makes sure that whoever waits for an undelivered message is told that
+// it was lost.
 func (s *System) deadLetter(event any) {
 	d, ok := event.(*actor.DeadLetterEvent)
 	if !ok {
@@ -267,8 +267,8 @@ func (s *System) deadLetter(event any) {
 	}
 }
 
-// noAnswer tells who waits for an answer that there will be none. Who asks that
-// much has room for it.
+// noAnswer tells an asker that there will be no answer. An actor that asks that much
+// has room for it.
 func (s *System) noAnswer(asker, from *actor.PID) {
 	s.Assure(asker, &actor.DeadLetterResponse{Target: from}, nil)
 }
@@ -401,8 +401,8 @@ func (a *activity) wait(ctx context.Context) error {
 }
 
 // Unexpected reports a message that an actor has no case for: a bug of ours, unless
-// a peer sent it. That a message of its own became a dead letter is no such
-// message: who has no case for it does not care.
+// a peer sent it. It does not report the news that a message of the actor became a
+// dead letter: an actor without a case for that does not care.
 func Unexpected(ctx actor.Context) {
 	if _, ok := ctx.Message().(*actor.DeadLetterResponse); ok {
 		return

@@ -167,8 +167,8 @@ func (w *World) Run(d time.Duration) {
 	w.RunUntil(func() bool { return false }, d)
 }
 
-// RunUntil runs until done says so, looking after every step, or until d has
-// passed. It returns what done said last.
+// RunUntil runs until done returns true, checking after every step, or until d has
+// passed. It returns the last result of done.
 func (w *World) RunUntil(done func() bool, d time.Duration) bool {
 	end := w.now + d
 	for {
@@ -214,7 +214,7 @@ func (w *World) runLater(s *System, f func()) {
 	s.tasks = append(s.tasks, e)
 }
 
-// finishTasks runs what tasks of a system are left, now.
+// finishTasks runs the remaining tasks of a system now.
 func (w *World) finishTasks(s *System) {
 	for len(s.tasks) > 0 {
 		e := s.tasks[0]
@@ -225,8 +225,8 @@ func (w *World) finishTasks(s *System) {
 
 // ---- looking in ----
 
-// Hear asks an actor something from inside the world's loop, where nobody may
-// wait, and has then called there with the one answer.
+// Hear asks an actor something from inside the world's loop, where nobody may wait.
+// then is called there with the one answer.
 func (s *System) Hear(to *actor.PID, msg any, then func(answer any)) {
 	h := &hearer{s: s, then: then}
 	h.pid, _ = s.ProcessRegistry.Add(h, "ask"+s.ProcessRegistry.NextId())
@@ -248,7 +248,7 @@ func (h *hearer) SendUserMessage(_ *actor.PID, m any) {
 func (*hearer) SendSystemMessage(*actor.PID, any) {}
 func (*hearer) Stop(*actor.PID)                   {}
 
-// Pending is in how long the tasks and timers of a system of a world are due.
+// Pending returns the times until the tasks and timers of a system of a world are due.
 func (s *System) Pending() (due []time.Duration) {
 	for _, e := range s.world.events {
 		if e.owner == s {
@@ -258,8 +258,8 @@ func (s *System) Pending() (due []time.Duration) {
 	return due
 }
 
-// Remains are what there is of a system of a world: actors, and what will happen
-// yet, is known of peers, or is known of it by them. After Close there is nothing.
+// Remains is what is left of a system of a world: actors, pending events, what it
+// knows of peers, and what they know of it. After Close nothing is left.
 func (s *System) Remains() (what []string) {
 	what = s.Running()
 	for _, d := range s.Pending() {
@@ -302,7 +302,7 @@ func (d drawn) Schedule(run func()) {
 func (drawn) Throughput() int { return 1 }
 
 // Crash ends a system between two steps, as kill -9 ends a process: no actor
-// hears of it, no task ends, nothing more is sent. Its peers find out.
+// is told, no task ends, nothing more is sent. Its peers find out.
 func (w *World) Crash(s *System) {
 	s.crashed = true
 	delete(w.frozen, s)
@@ -322,7 +322,7 @@ type frost struct {
 }
 
 // Freeze stops a system between two steps, as SIGSTOP stops a process: what is
-// sent to it waits, its alarms ring late, and it knows nothing of it.
+// sent to it waits, its alarms ring late, and it does not notice.
 func (w *World) Freeze(s *System) {
 	if w.frozen[s] != nil || s.crashed {
 		return
