@@ -85,13 +85,13 @@ func newRemote(s *System, self peers.ID, out Outbox, c Codec) *remote {
 	return r
 }
 
-// RemoteStats counts what did not go well between this node and others.
+// RemoteStats counts what went wrong between this node and others.
 type RemoteStats struct {
 	Refused     int64 // messages not sent or not taken: no connection, no credit and a full queue, too many bytes
-	Unreachable int64 // messages of peers to what they cannot reach
+	Unreachable int64 // messages of peers to actors that they may not reach
 	Unknown     int64 // ... of a type not known here
 	Malformed   int64 // frames that no honest peer sends
-	Unsupported int64 // our messages of a type not known there
+	Unsupported int64 // our messages of a type that the peer does not know
 	Late        int64 // frames of connections that are gone
 }
 
@@ -123,9 +123,9 @@ func SenderPeer(ctx actor.Context) peers.ID {
 // the first frame.
 func (r *remote) OnProtocolError(f func(peer peers.ID, err error)) { r.onProtocol = f }
 
-// Unreadable takes the place of a message that a peer sent to an actor and that cannot be
-// read. Err wraps peers.ErrProtocol. Of an answer to a question of ours it is
-// *actor.DeadLetterResponse that does.
+// Unreadable takes the place of a message of a peer that cannot be read. Err wraps
+// peers.ErrProtocol. An unreadable answer to a question of ours is replaced by
+// *actor.DeadLetterResponse instead.
 type Unreadable struct{ Err error }
 
 // Export lets every peer reach an actor under name.
@@ -147,20 +147,20 @@ func (r *remote) ExportTo(peer peers.ID, pid *actor.PID) {
 	}
 }
 
-// Unexport takes back every name and token of an actor but those of questions it
+// Unexport takes back every name and token of an actor except those of questions it
 // asked. It happens by itself when the actor stops.
 func (r *remote) Unexport(pid *actor.PID) {
 	r.mu.Lock()
 	maps.DeleteFunc(r.exports, func(_ string, p *actor.PID) bool { return p.Equal(pid) })
 	all := slices.Collect(maps.Values(r.sessions))
 	r.mu.Unlock()
-	for _, s := range all { // each alone: the order does not show
+	for _, s := range all { // each on its own: the order does not matter
 		s.unbind(pid)
 	}
 }
 
-// session is the one with a peer; it is made if there is none. Once the remote
-// is shut it is a session that is over.
+// session returns the session with a peer, and makes it if there is none. Once the
+// remote is shut it returns a session that is over.
 func (r *remote) session(peer peers.ID) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,10 +196,10 @@ func (r *remote) replace(s *session, theirs uint64) {
 	}
 }
 
-// Lost says that the connection to a peer has gone, and frames with it. Who watches
-// an actor there is told *actor.Terminated. Who waits for an answer from there,
-// and who was exported to the peer alone, is told *actor.DeadLetterResponse: the
-// answer will not come, the export has ended. What waited to be sent is dead.
+// Lost says that the connection to a peer has gone, and frames with it. Actors that
+// watch an actor there are sent *actor.Terminated. Actors that wait for an answer from
+// there, or were exported to that peer alone, are sent *actor.DeadLetterResponse: the
+// answer will not come, the export has ended. Unsent messages become dead letters.
 func (r *remote) Lost(peer peers.ID) {
 	r.mu.Lock()
 	s := r.sessions[peer]
@@ -221,7 +221,7 @@ func (r *remote) close() {
 
 // ---- out ----
 
-// SendUserMessage sends what local actors send; refused is dead.
+// SendUserMessage sends a message of a local actor; if refused it is a dead letter.
 func (r *remote) SendUserMessage(to *actor.PID, message any) { r.send(to, message) }
 
 // send encodes a message and sends it, or queues it for credit. False: refused,
@@ -245,7 +245,7 @@ func (r *remote) send(to *actor.PID, message any) bool {
 	return ok
 }
 
-// verdict is what became of an attempt on a session.
+// verdict is the outcome of an attempt on a session.
 type verdict int
 
 const (
@@ -254,7 +254,7 @@ const (
 	over // the session has ended meanwhile: try the next one
 )
 
-// toSession does f to the present session of a peer.
+// toSession calls f on the present session of a peer.
 func (r *remote) toSession(to *actor.PID, f func(*session) verdict) bool {
 	for {
 		s := r.session(peers.ID(to.Address))
@@ -298,8 +298,8 @@ func tokenOf(pid *actor.PID) (token uint64, ok bool) {
 	return token, err == nil
 }
 
-// address begins an envelope to a PID: of the one kind if it is a name, of the
-// other if it is a token. Nobody is behind token 0.
+// address begins an envelope to a PID: of kind name if its Id is a name, of kind token
+// if it is a token. Nobody is behind token 0.
 func address(to *actor.PID, name, token wire.EnvelopeKind) (wire.Envelope, bool) {
 	if t, ok := tokenOf(to); ok {
 		return wire.Envelope{Kind: token, Token: t}, t != 0
@@ -307,8 +307,8 @@ func address(to *actor.PID, name, token wire.EnvelopeKind) (wire.Envelope, bool)
 	return wire.Envelope{Kind: name, To: to.Id}, to.Id != "" && len(to.Id) <= wire.MaxName
 }
 
-// unanswered tells a peer that its question, or its subscriber's message, was
-// received by nobody.
+// unanswered tells a peer that nobody received its question, or its subscriber's
+// message.
 func (r *remote) unanswered(to *actor.PID) {
 	if t, ok := tokenOf(to); ok && t != 0 {
 		r.toSession(to, func(s *session) verdict {
@@ -374,7 +374,7 @@ func (r *remote) broken(peer peers.ID, err error) {
 	}
 }
 
-// breach is an error of a message of a peer as one that wraps peers.ErrProtocol.
+// breach wraps an error of a peer's message in peers.ErrProtocol.
 func breach(err error) error {
 	if errors.Is(err, peers.ErrProtocol) {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// A Runtime is one node's door to time, chance and work. It has two makes:
+// A Runtime is one node's door to time, chance and work. There are two kinds:
 // [Real], and [World.Runtime] on a virtual clock. No other file of this package,
 // nor of package actors, reads a clock, sets a timer or starts a goroutine.
 type Runtime struct {
@@ -56,13 +56,13 @@ func (r *Runtime) Wall() time.Time {
 // the runtime is used.
 func (r *Runtime) SetWall(wall func() time.Time) { r.wall = wall }
 
-// Seed derives a seed for one use of chance. The same runtime gives the same
-// use the same seed, so let what name the user too ("leases of " + share ID).
+// Seed derives a seed for one use of chance. The same runtime gives the same use
+// the same seed, so what should name the user too ("leases of " + share ID).
 // Two real runtimes differ; in a World the seed follows from the world's seed,
 // the runtime's name and what.
 func (r *Runtime) Seed(what string) uint64 { return derive(r.seed, r.name, what) }
 
-// World is the world that the runtime is of; nil when it is real.
+// World is the world that the runtime belongs to; nil when it is real.
 func (r *Runtime) World() *World { return r.world }
 
 // Log is the node's logger.
@@ -102,7 +102,7 @@ func (r *Runtime) after(owner *System, d time.Duration, f func()) stopper {
 	return time.AfterFunc(d, f)
 }
 
-// beside runs f off the actors: on a goroutine, or later on the world's loop.
+// beside runs f outside the actors: on a goroutine, or later on the world's loop.
 func (s *System) beside(f func()) {
 	if s.world != nil {
 		s.world.runLater(s, f)
@@ -124,7 +124,7 @@ func (s *System) await(ctx context.Context, answer <-chan any) (any, error) {
 	}
 }
 
-// errInside says that something waits for the world inside one of its steps.
+// errInside says that a step of the world waits for the world.
 var errInside = errors.New("called from inside the world's loop")
 
 // awaitGone waits until a root has stopped.
@@ -173,7 +173,7 @@ type spawned struct{}
 func (spawned) Schedule(run func()) { go run() }
 func (spawned) Throughput() int     { return 0 } // until it is empty; Go shares the cores out
 
-// WakeDue is a hint to look at the clock; it carries nothing. Alarm -> own actor.
+// WakeDue is a hint to check the clock; it carries nothing. Alarm -> own actor.
 type WakeDue struct{}
 
 // ringAgain is the least time between two rings for one and the same instant.
@@ -191,7 +191,7 @@ const ringAgain = time.Millisecond
 type Alarm struct {
 	at   time.Time
 	bell *bell
-	over bool // it is never set again
+	over bool // it cannot be set again
 }
 
 // bell is one setting of an alarm.

@@ -12,27 +12,27 @@ import (
 
 // A session is all that two nodes know of each other's actors, from the first
 // frame to the loss of the connection. Nothing of it outlives that: tokens,
-// watches, credit and what waits end together, and what still holds a session
-// that is over finds out and takes the next.
+// watches, credit and waiting messages end together, and whatever still holds a
+// session that is over notices and takes the next.
 //
 // The two sides may learn of a loss at different times, or only one of them, if
 // the other saw the new connection before the end of the old one. So each says
 // hello with its first frame: a credit envelope of 0 messages, whose token is the
-// number of its session and whose reply is that of the peer's, as far as it has
-// heard of one. What comes before a hello is late and dropped, so each session is
-// received from its beginning or not at all. A hello of a peer that we knew by
-// another session tells what became of ours: if it has heard of us since it began
-// anew, ours is or will be received whole, and goes on; if it has not, ours ends
-// too. And a second hello that still has not heard of us says that frames of ours
-// were dropped; ours ends as well. A session that began because the other ended
+// number of its session and whose reply is the number of the peer's session, if it
+// has heard of one. What comes before a hello is late and dropped, so each session is
+// received from its beginning or not at all. When a peer that we knew by another
+// session says hello, that tells us about ours: if the peer has heard of us since it
+// began anew, ours is or will be received whole, and goes on; if it has not, ours ends
+// too. A second hello that still has not heard of us means that frames of ours were
+// dropped; then ours ends as well. A session that began because the other ended
 // says so in its hello, so neither can make the other begin anew for ever.
 //
-// Credit: each side may have creditWindow messages under way to the other. One
-// counts from when it is sent until it has been processed (or has become a dead
-// letter) there, which is reported in batches. A sender without credit queues up
-// to maxWaiting messages and then refuses. So no mailbox can be flooded over the
-// network, and no actor ever waits for one. Watches, ends and credit itself take
-// no credit; their number is bounded by what they are about.
+// Credit: each side may have creditWindow messages under way to the other. A message
+// counts from when it is sent until it has been processed there (or has become a dead
+// letter), which is reported in batches. A sender without credit queues up to
+// maxWaiting messages and then refuses. So no mailbox can be flooded over the
+// network, and no actor ever waits for one. Watches, ends and credit itself take no
+// credit; their number is bounded by what they are about.
 //
 // No lock is held while actors are told anything, and the outbox does not block.
 type session struct {
@@ -58,15 +58,15 @@ type session struct {
 	waitBytes int
 
 	unreported int // messages of the peer, received and not yet reported as processed
-	processed  int // ... of these, those that are
+	processed  int // ... and how many of these have been processed
 	held       *holding
 
 	pending Queue[wire.Envelope] // control envelopes that the outbox refused
 	retry   stopper
 }
 
-// holding is what is held of a peer's messages until they are processed. It goes on
-// from session to session, or a peer could have us hold more by beginning anew.
+// holding counts a peer's messages that are held until they are processed. It goes on
+// from session to session; otherwise a peer could make us hold more by beginning anew.
 type holding struct{ messages, bytes atomic.Int64 }
 
 func (h *holding) add(messages, bytes int) (ok bool) {
@@ -74,11 +74,11 @@ func (h *holding) add(messages, bytes int) (ok bool) {
 	return m <= maxHeld && b <= maxHeldBytes
 }
 
-// recipient is whom a token stands for.
+// recipient is what a token stands for.
 type recipient struct {
 	kind    tokenKind
-	to      *actor.PID // is told
-	who     *actor.PID // watchToken: whose end it is about
+	to      *actor.PID // the actor that is told
+	who     *actor.PID // watchToken: the actor that is watched
 	session uint64     // the peer's, of the message that uses it
 }
 
@@ -110,7 +110,7 @@ func (s *session) token(t recipient) uint64 {
 	return token
 }
 
-// take uses a token up, if it is one that is. Called with mu.
+// take looks a token up, and uses it up if it is of a kind that is. Called with mu.
 func (s *session) take(token uint64) (recipient, bool) {
 	t, ok := s.tokens[token]
 	switch {
@@ -191,8 +191,8 @@ func (s *session) tell(o outgoing, e wire.Envelope, sender *actor.PID) verdict {
 	return done
 }
 
-// answerTo is the token under which a peer may answer a local actor: the one it
-// has for good, or one for this question. Called with mu.
+// answerTo returns the token under which a peer may answer a local actor: its
+// permanent one, or one for this question. Called with mu.
 func (s *session) answerTo(sender *actor.PID) (token, question uint64, ok bool) {
 	if token = s.bound[sender.Id]; token != 0 {
 		return token, 0, true
@@ -277,7 +277,7 @@ func (s *session) pump() {
 	}
 }
 
-// later has flush try again what the outbox refused. Called with mu.
+// later makes flush retry what the outbox refused. Called with mu.
 func (s *session) later() {
 	if s.retry == nil {
 		s.retry = s.r.sys.after(s.r.sys, retryAfter, s.flush)

@@ -17,7 +17,7 @@ import (
 // Both tell the parent with ChildFailed.
 type RestartPolicy int // restarts in a minute
 
-// The policies there are.
+// The policies.
 const (
 	OnPanicStop    RestartPolicy = 0
 	OnPanicRestart RestartPolicy = 3
@@ -32,8 +32,8 @@ type ChildFailed struct {
 	Restarted bool   // it goes on, as a new value; else it stops
 }
 
-// supervisor decides what follows a panic, by the policy of who panicked. It
-// counts by the runtime's clock; the library's strategies read the real one.
+// supervisor decides what follows a panic, by the policy of the actor that panicked.
+// It counts by the runtime's clock; the library's strategies read the real one.
 type supervisor struct{ s *System }
 
 var _ actor.SupervisorStrategy = supervisor{}
