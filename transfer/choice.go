@@ -11,10 +11,10 @@ import (
 // What is to be fetched of a share, and in what order. The transfer knows the
 // priority of each entry; the LeaseManager that of each piece.
 
-// ErrFinishing is why a choice came too late to be changed.
+// ErrFinishing says that it is too late to change the choice.
 var ErrFinishing = errors.New("the transfer is finishing, or has ended")
 
-// ErrOpening is why a choice came too early to be changed.
+// ErrOpening says that it is too early to change the choice.
 var ErrOpening = errors.New("the transfer has no list of files yet")
 
 // Choice is the priority of each entry of a share; nil: Normal for all.

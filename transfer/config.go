@@ -25,15 +25,15 @@ type Config struct {
 	MaxSources int
 	// Anonymous keeps this node from being named to others as a source.
 	Anonymous bool
-	// Keep says that what is wanted is served on when it is here, until the share is
-	// withdrawn. The sources hear of that, unless Anonymous is set.
+	// Keep says that the share is still served once what is wanted of it is here, until it
+	// is withdrawn. The sources are told of that, unless Anonymous is set.
 	Keep bool
-	// OnDemand says that nothing is fetched but what readers will read soon. The time
-	// without one that waits counts for no stall.
+	// OnDemand says that only what readers will read soon is fetched. Time during which
+	// no reader waits does not count as a stall.
 	OnDemand bool
 	// Leases is the configuration of the lease manager.
 	Leases leasemgr.Config
-	// WatchLeases has each grant and end of a lease told, as a LeaseEvent.
+	// WatchLeases reports each grant and end of a lease, as a LeaseEvent.
 	WatchLeases bool
 	// Fleet is how the transfer takes part in a fleet.
 	Fleet Fleet
@@ -41,13 +41,13 @@ type Config struct {
 
 // Fleet is how a transfer takes part in a fleet. The zero value does not.
 type Fleet struct {
-	// Coordinator is the node to lease from; it may be this one. With Secret it is who was
-	// elected, and the node must be able to elect.
+	// Coordinator is the node to lease from; it may be this one. With Secret it is the elected
+	// node, and this node must be able to take part in elections.
 	Coordinator peers.Addr
 	Secret      fleet.Secret
-	// Alone is after how long without the coordinator, or with it and without a
-	// verified byte, the transfer goes on by itself, as one without a fleet, until it
-	// joins again. 0 is never: it waits.
+	// Alone is the time without the coordinator, or with it but without a verified
+	// byte, after which the transfer goes on by itself, as one without a fleet, until
+	// it joins again. 0 is never: it waits.
 	Alone time.Duration
 }
 

@@ -11,9 +11,9 @@ type content struct {
 	chosen   Choice
 	have     *share.Set // complete pieces
 	begun    map[share.Piece]*begun
-	count    Progress // the counters of it; the rest is filled in by Progress
+	count    Progress // its counters; the rest is filled in by Progress
 	rate     meter
-	newest   share.Piece // that a block was verified of; none if rate has none
+	newest   share.Piece // the piece whose block was verified last; none if rate has none
 }
 
 // begun is what is here of a piece that is not complete.
@@ -48,8 +48,8 @@ func (c *content) wants(p share.Piece) bool {
 // allHere says whether everything that was chosen is verified.
 func (c *content) allHere() bool { return c.count.Done == c.count.Pieces }
 
-// recount makes the counters right that depend on the choice. In between they are
-// kept up to date with each block and piece.
+// recount recomputes the counters that depend on the choice. Otherwise they are
+// updated with each block and piece.
 func (c *content) recount() {
 	l := c.manifest.Layout()
 	n := &c.count
@@ -86,7 +86,7 @@ func (c *content) recount() {
 	c.changed = true
 }
 
-// blocksVerified takes note of what is here of a piece, until the piece is complete.
+// blocksVerified records which blocks of a piece are here, until the piece is complete.
 func (c *content) blocksVerified(m BlocksVerified) {
 	c.rate.add(m.Bytes, c.now)
 	c.newest, c.changed = m.Piece, true
@@ -112,14 +112,14 @@ func (c *content) pieceDone(p share.Piece) {
 	}
 }
 
-// maxReady is how many bytes are looked over for one answer to a reader.
+// maxReady bounds the bytes scanned for one answer to a reader.
 const maxReady = 64 << 20
 
 // verifiedTo is the end of the verified bytes of a file from off on, as far as one
-// answer looks; off itself if there are none.
+// answer scans; off itself if there are none.
 func (c *content) verifiedTo(entry int, off int64) int64 {
 	if c.again || !c.placed {
-		return off // some of it may be lost; Opened says
+		return off // some of it may be lost; Opened will tell
 	}
 	l, at := c.manifest.Layout(), off
 	for at < min(off+maxReady, c.manifest.Entry(entry).Size) {
@@ -135,7 +135,7 @@ func (c *content) verifiedTo(entry int, off int64) int64 {
 	return at
 }
 
-// lastFile is the path of the file whose block came last.
+// lastFile is the path of the file that the last block belongs to.
 func (c *content) lastFile() string {
 	if c.rate.first.IsZero() {
 		return ""

@@ -6,7 +6,7 @@ import "time"
 type core struct {
 	cfg   Config
 	fetch Fetch
-	limit int64 // of what this node asks for, bytes per second; 0: none
+	limit int64 // of this node's requests, in bytes per second; 0: none
 
 	now     time.Time
 	state   State
@@ -24,14 +24,14 @@ type core struct {
 
 func (c *core) then(action any) { c.do = append(c.do, action) }
 
-// notify tells who asked for the share; he hears nothing after the end.
+// notify tells whoever asked for the share; nothing is told after the end.
 func (c *core) notify(e Event) {
 	if !c.over {
 		c.then(Tell{e})
 	}
 }
 
-// toLeases has the LeaseManager told something, if there is one.
+// toLeases sends an action to the LeaseManager, if there is one.
 func (c *core) toLeases(action any) {
 	if c.working {
 		c.then(action)

@@ -9,14 +9,14 @@ import (
 
 const lookEvery = 5 * time.Second // for room on a full disk
 
-// disk is what is done on the disk.
+// disk is the work on the disk.
 type disk struct {
 	*core
 	busy      bool // something is under way
 	dirty     dirt
 	verifiers int       // that may still write
 	roomAt    time.Time // when to look for room again
-	roomTried time.Time // when there was some last, zero: never
+	roomTried time.Time // when there last was some; zero: never
 	roomHad   int64     // ... and how much was verified then
 }
 
@@ -35,7 +35,7 @@ func (d *dirt) add(n int, now time.Time, cfg Config) {
 	}
 }
 
-// work has the disk do something. There is one such thing at a time, so that opening,
+// work starts work on the disk. There is one such operation at a time, so that opening,
 // syncing, finishing and closing never overlap.
 func (d *disk) work(action any) {
 	d.busy = true
@@ -110,7 +110,7 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 	if !t.diskIdle() {
 		return
 	}
-	if t.state == Finishing { // what was missing is not wanted any more
+	if t.state == Finishing { // what was missing is no longer wanted
 		t.finish()
 		return
 	}
@@ -124,7 +124,7 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 		t.roomAt = again
 		return
 	}
-	if t.count.Verified != t.roomHad || t.roomTried.IsZero() { // else it has waited for the disk all the time
+	if t.count.Verified != t.roomHad || t.roomTried.IsZero() { // otherwise it has waited for the disk all the time
 		t.moved = now
 	}
 	t.roomTried, t.roomHad = now, t.count.Verified
@@ -135,11 +135,11 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 	}
 	t.enter(Fetching)
 	t.startWaiting()  // if it was to be the end, and more was chosen since
-	t.dirty.due = now // what could not be synced before
+	t.dirty.due = now // for what could not be synced before
 	t.toLeases(Pause{})
 }
 
-// diskIdle takes note that what the disk did is over. It says whether the
+// diskIdle records that the disk has finished its work. It reports whether the
 // transfer goes on; if it is ending, or begins again, the disk is closed now.
 func (t *Transfer) diskIdle() bool {
 	t.busy = false

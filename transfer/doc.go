@@ -19,22 +19,22 @@
 //	             ──Synced, ...──▶ │          │ ──Offer, Available──▶ Seeder
 //	                              └──────────┘ ──Tell──▶ whoever asked for the share
 //
-// Its parts are the sources (sources.go, manifest.go), what is wanted and here of the
-// content (content.go), readers (readers.go), the work of the disk (disk.go) and what is
-// said while nothing moves (quiet.go). Which source fetches which piece is none of its
-// business: package leasemgr decides that.
+// Its parts are the sources (sources.go, manifest.go), which content is wanted and here
+// (content.go), readers (readers.go), the work of the disk (disk.go) and what is reported
+// while nothing moves (quiet.go). Package leasemgr decides which piece is fetched from
+// which source.
 //
 // # What holds, whatever happens
 //
-//   - Of opening, syncing, looking for room, finishing and closing one is under way at a
-//     time. The disk is closed behind the last verifier.
-//   - Whatever began ends: there is one Over, and by then there is neither a pool nor a
-//     worker, an open question or a reader that waits. After it questions are answered,
-//     lies are passed on, and nothing else is done.
+//   - Only one of opening, syncing, looking for room, finishing and closing is under way
+//     at a time. The disk is closed after the last verifier has ended.
+//   - Whatever began ends: there is one Over, and by then there is no pool, no worker,
+//     no open question and no waiting reader. After it questions are still answered and
+//     lies passed on, and nothing else is done.
 //   - Every byte of content is verified by others before it counts here; a piece that was
 //     done is forgotten only when the place on disk is opened anew.
-//   - At most Config.MaxSources pools run. A source that is banned is given up, and one
-//     that is given up comes back only if it could not be reached.
+//   - At most Config.MaxSources pools run. A banned source is given up. A source that was
+//     given up comes back only if the reason was that it could not be reached.
 //   - Every wait has an end: a time, a message that is owed, or Config.Stall.
 //
 // Its actor: actors/transfer.go.

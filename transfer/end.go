@@ -14,7 +14,7 @@ func (t *Transfer) finishIfHere() {
 	}
 }
 
-// finish makes the share whole. What the disk is at work on comes back here.
+// finish makes the share whole. If the disk is at work, the end of that work comes back here.
 func (t *Transfer) finish() {
 	t.enter(Finishing)
 	t.because(NoWait, "making the last data durable")

@@ -29,7 +29,7 @@ type Progress struct {
 	State     State     `json:"state"`
 	Wait      Wait      `json:"wait"`              // what it waits for; Reason says it in words
 	Reason    string    `json:"reason"`            // why nothing moves, or what is being done; empty while bytes flow
-	Since     time.Time `json:"since"`             // of the reason
+	Since     time.Time `json:"since"`             // since when the reason holds
 	At        time.Time `json:"at"`                // of all this
 	Moved     time.Time `json:"moved"`             // when the last byte was verified, or the transfer began
 	GivesUp   time.Time `json:"gives_up,omitzero"` // if no byte comes until then; zero: not at all
@@ -37,8 +37,8 @@ type Progress struct {
 	Bytes     int64     `json:"bytes"`           // of the content; 0 until the manifest is here
 	Verified  int64     `json:"verified_bytes"`  // bytes here and verified, those of unfinished pieces too
 	Resumed   int64     `json:"resumed_bytes"`   // of these, from an earlier run
-	Duplicate int64     `json:"duplicate_bytes"` // bytes that came twice, of all
-	Hashed    int64     `json:"hashed_bytes"`    // bytes hashed, of all
+	Duplicate int64     `json:"duplicate_bytes"` // bytes that came twice, of the whole share
+	Hashed    int64     `json:"hashed_bytes"`    // bytes hashed, of the whole share
 	WireIn    int64     `json:"wire_in_bytes"`   // stream bytes from sources, framing included
 	WireOut   int64     `json:"wire_out_bytes"`  // ... and to them
 	Files     int       `json:"files"`
@@ -71,7 +71,7 @@ type Source struct {
 	Way       string        `json:"way" doc:"how it is connected now: direct, punched or relayed; empty: not"` // filled in by the node
 }
 
-// Failures counts the piece leases that a source did not keep, by why.
+// Failures counts the piece leases that a source did not fulfil, by reason.
 type Failures struct {
 	Bad  int `json:"bad_data" doc:"it sent wrong data"`
 	Late int `json:"late" doc:"the piece did not come in time"`
@@ -100,8 +100,8 @@ type Ended struct {
 // Leases counts the piece leases of a transfer, by how they ended.
 type Leases = leasemgr.Stats
 
-// LeaseEvent is the beginning or the end of one piece lease. It is told only to who
-// asks for it.
+// LeaseEvent is the beginning or the end of one piece lease. It is told only to those
+// who ask for it.
 type LeaseEvent leasemgr.LeaseEvent
 
 func (Planned) event()       {}
@@ -141,9 +141,9 @@ const (
 	NoWait        Wait = iota // for nothing: bytes flow, or this node is at work itself
 	ForSource                 // none is known, or none is left
 	ForConnection             // no source is connected
-	ForHolder                 // sources are connected, and none has what is missing
+	ForHolder                 // sources are connected, but none has what is missing
 	ForLease                  // what is missing is not leased to any source
-	ForBytes                  // what is leased, from its sources
+	ForBytes                  // sources have not sent what is leased to them
 	ForLimit                  // the download limit
 	ForReader                 // on demand, and nobody reads what is missing
 	ForRoom                   // on the disk
@@ -153,7 +153,7 @@ func (w Wait) String() string {
 	return [...]string{"none", "source", "connection", "holder", "lease", "bytes", "limit", "reader", "room"}[w]
 }
 
-// SourceState is how a source stands.
+// SourceState is the state of a source.
 type SourceState uint8
 
 const (

@@ -13,7 +13,7 @@ type SourceFound struct {
 	Via  peers.Via
 }
 
-// SourceStatus is how a pool stands, when that has changed.
+// SourceStatus is the state of a pool, when that has changed.
 type SourceStatus struct {
 	Pool      int // its number
 	Source    peers.ID
@@ -61,11 +61,11 @@ type BlocksVerified struct {
 	Hashed    int
 }
 
-// PlanStatus is how the plan of a LeaseManager stands.
+// PlanStatus is the state of the plan of a LeaseManager.
 type PlanStatus struct {
 	Wanted, Leased, Verified int
 	Why                      []string // one line per missing piece or run of pieces
-	Lacking                  bool     // the first of these waits for a source that has it: none that is connected does
+	Lacking                  bool     // the first of these waits for a source that has it: no connected one does
 	Fleet                    string   // why the fleet lets this node fetch nothing, if that is so
 }
 

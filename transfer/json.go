@@ -12,13 +12,13 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// An event in JSON is what docs/json.md says of the line of its type: the command and
-// the API of a node write these same values.
+// Events in JSON are the lines that docs/json.md describes for their types: the command
+// and the API of a node write the same values.
 
 // MarshalText is the state's word.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// MarshalText is the word.
+// MarshalText returns the word.
 func (w Wait) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // MarshalText is the state's word.
@@ -34,7 +34,7 @@ func (s *SourceState) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalJSON has what was chosen of the share, and the whole of it.
+// MarshalJSON writes what was chosen of the share, and all of it.
 func (p Planned) MarshalJSON() ([]byte, error) {
 	m := p.Manifest
 	files, _, _ := m.Count()
@@ -53,7 +53,7 @@ func (p Planned) MarshalJSON() ([]byte, error) {
 	}{"plan", m.ID(), m.Name, p.Bytes, p.Files, p.Dirs, p.Links, p.Pieces, p.Resumed, m.Layout().Bytes(), files})
 }
 
-// MarshalJSON counts the sources that are connected.
+// MarshalJSON writes the number of connected sources.
 func (p Progress) MarshalJSON() ([]byte, error) {
 	type plain Progress
 	connected := 0
@@ -71,7 +71,7 @@ func (p Progress) MarshalJSON() ([]byte, error) {
 	}{"progress", plain(p), p.WireIn + p.WireOut, connected})
 }
 
-// plainSource is a Source as it is written: whole bytes per second, and milliseconds.
+// plainSource is a Source as written: whole bytes per second, and milliseconds.
 type plainSource Source
 
 func (s Source) plain() plainSource {
@@ -79,7 +79,7 @@ func (s Source) plain() plainSource {
 	return plainSource(s)
 }
 
-// MarshalJSON has whole bytes per second, and milliseconds.
+// MarshalJSON writes whole bytes per second, and milliseconds.
 func (s Source) MarshalJSON() ([]byte, error) { return json.Marshal(s.plain()) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -89,7 +89,7 @@ func (s *Source) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// MarshalJSON is the source's.
+// MarshalJSON writes the fields of the source.
 func (e SourceChanged) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type string `json:"type"`
@@ -127,7 +127,7 @@ func (e LeaseEvent) MarshalJSON() ([]byte, error) {
 	}{"lease", e.Piece, e.Source, e.Token, e.At, e.End.String(), e.Hedge, e.Held.Seconds(), e.Bytes, why})
 }
 
-// MarshalJSON has the sentence of the error.
+// MarshalJSON writes the text of the error.
 func (e Ended) MarshalJSON() ([]byte, error) {
 	why := ""
 	if e.Err != nil {

@@ -8,27 +8,27 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// AskListers has the store of the fleet asked who of the members has the list of files, or
-// is getting it; Listers says. If nobody is, or the claim is still that of revision Stale,
-// this node claims to.
+// AskListers asks the store of the fleet which members have the list of files or are getting
+// it; Listers is the answer. If none is, or the claim is still that of revision Stale, this
+// node claims it.
 type AskListers struct{ Stale uint64 }
 
 // Listers are who may have the list of files.
 type Listers struct {
 	Members []peers.Addr
-	Claim   uint64 // revision of what says who gets it from outside the fleet; 0: the store did not say
-	Mine    bool   // it is this node
+	Claim   uint64 // revision of the claim to get it from outside the fleet; 0: the store did not say
+	Mine    bool   // the claim is this node's
 }
 
-// How long a claim stands that its owner does not renew, and how long a store may say
-// nothing before the list is asked for outside all the same.
+// How long a claim stands that its owner does not renew, and how long the store may be
+// silent before the list is asked for outside the fleet regardless.
 const (
 	claimTime   = 3 * fleet.DefaultHeartbeat
 	silentStore = 5 * fleet.DefaultHeartbeat
 )
 
-// listers has one member of a fleet that elects ask for the list of files outside, and the
-// others ask that one: a list is more than nothing, and each member needs it.
+// listers makes one member of an electing fleet ask for the list of files outside, and the
+// others ask that member: a list takes some traffic, and each member needs it.
 type listers struct {
 	asking  bool
 	askAt   time.Time
@@ -39,14 +39,14 @@ type listers struct {
 	members map[peers.ID]bool
 }
 
-// askListers asks the store once a heartbeat, and says when there is more to do.
+// askListers asks the store once a heartbeat, and returns when there is more to do.
 func (s *sources) askListers() time.Time {
 	l := &s.listers
 	if s.cfg.Fleet.Secret == "" {
 		return time.Time{}
 	}
 	if l.heard.IsZero() {
-		l.heard = s.now // it has as long as one that falls silent
+		l.heard = s.now // it is given as long as a store that falls silent
 	}
 	if !l.asking && !l.askAt.After(s.now) {
 		l.asking, l.askAt = true, s.now.Add(fleet.DefaultHeartbeat)

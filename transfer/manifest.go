@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxManifestAsks = 3 // peers asked for the manifest at once, those apart that take long
+	maxManifestAsks = 3 // peers asked for the manifest at once, slow ones not counted
 	slowManifest    = 5 * time.Second
 	maxBusy         = 30 * time.Second // before a busy source is asked again, whatever it says
 )
@@ -32,7 +32,7 @@ func (s *sources) findManifest() (next time.Time) {
 		if src.asking {
 			at = src.slowAt
 		}
-		if at.After(s.now) { // what has passed waits for an answer, or for one to be slow
+		if at.After(s.now) { // a time that has passed waits for an answer, or for one to be slow
 			next = times.Earliest(next, at)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *sources) stopAsking() {
 	}
 }
 
-// Rule is which rule an error that wraps peers.ErrProtocol says was broken.
+// Rule returns the broken rule that an error wrapping peers.ErrProtocol names.
 func Rule(err error) string {
 	return strings.TrimPrefix(err.Error(), peers.ErrProtocol.Error()+": ")
 }

@@ -18,12 +18,12 @@ const (
 	whyLines   = 100             // runs of missing pieces explained in one event
 )
 
-// quiet is what is said while nothing moves, and when a transfer is given up for that.
+// quiet decides what is reported while nothing moves, and when a transfer is given up for that.
 type quiet struct {
 	*core
 	sources   *sources
 	reads     *readers
-	unread    bool      // nobody waited for a byte when it was looked last
+	unread    bool      // nobody waited for a byte at the last check
 	moved     time.Time // when a byte was last verified, or the transfer began
 	stalled   string    // the reason last told in Stalled
 	stalledAt time.Time
@@ -31,8 +31,8 @@ type quiet struct {
 	planAt    time.Time
 }
 
-// watch says why nothing moves. It says when to look again, and how the transfer ends
-// if it has waited for the time it was given.
+// watch reports why nothing moves. It returns when to check again, and the error that ends
+// the transfer once its patience is over.
 func (q *quiet) watch() (next time.Time, end error) {
 	if was := q.unread; was != q.isUnread() {
 		q.unread, q.moved = !was, q.now
@@ -69,18 +69,18 @@ func (q *quiet) watch() (next time.Time, end error) {
 	return times.Earliest(q.now.Add(time.Second), q.givesUp()), nil
 }
 
-// canStall says whether it is peers that are waited for, or room on the disk: what
-// the disk is at work on cannot be hurried.
+// canStall reports whether the transfer waits for peers or for room on the disk. Work of
+// the disk cannot be hurried, and does not count.
 func (q *quiet) canStall() bool {
 	return q.state == Finding || q.state == Fetching && !q.isUnread() || q.state == DiskFull
 }
 
-// isUnread says whether only readers have something fetched, and none waits.
+// isUnread reports whether only readers cause fetching, and none of them waits.
 func (q *quiet) isUnread() bool {
 	return q.cfg.OnDemand && q.state == Fetching && !slices.ContainsFunc(q.reads.list, (*reader).waiting)
 }
 
-// givesUp is when a transfer ends of which no byte is verified any more.
+// givesUp is when the transfer ends if no further byte is verified.
 func (q *quiet) givesUp() time.Time {
 	from := q.moved
 	if q.sources.excused.After(from) {
@@ -89,8 +89,8 @@ func (q *quiet) givesUp() time.Time {
 	return from.Add(q.cfg.Stall + patience(q.limit))
 }
 
-// quietSince is since when the sources could have sent something and have not; zero if
-// it is not they that are waited for.
+// quietSince is since when the sources could have sent something but have not; zero if
+// the transfer does not wait for them.
 func (q *quiet) quietSince() (since time.Time) {
 	if q.state != Fetching {
 		return since
@@ -98,7 +98,7 @@ func (q *quiet) quietSince() (since time.Time) {
 	return q.givesUp().Add(-q.cfg.Stall)
 }
 
-// patience is how long a transfer without a new byte has only our limit to blame.
+// patience is how long our own limit alone may explain a transfer without a new byte.
 func patience(limit int64) time.Duration {
 	if limit == 0 {
 		return 0
@@ -117,8 +117,8 @@ func (q *quiet) stallError(quiet time.Duration) error {
 	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), why)
 }
 
-// why is what is waited for while no byte comes in, and one sentence on it; word is what
-// a source says.
+// why returns what the transfer waits for while no byte comes in, and a sentence on it;
+// word is what a source says.
 func (q *quiet) why(word string) (Wait, string) {
 	var active, left int
 	for _, src := range q.sources.order {

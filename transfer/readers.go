@@ -12,8 +12,8 @@ import (
 )
 
 // Files may be read while they are fetched. Nobody waits with a goroutine of ours:
-// a reader says where it is, and is answered when the byte there is verified. The
-// bytes themselves it reads from the store.
+// a reader says where it is, and is answered when the byte there is verified. It reads
+// the bytes themselves from the store.
 //
 //	reader ──OpenReader──► Transfer ──Steer──► LeaseManager
 //	       ◄─ReaderOpened─    │
@@ -21,12 +21,12 @@ import (
 //	       ◄─ReaderReady──    │   when a block there is verified, or never will be
 //	       ──CloseReader─►    │
 
-// ErrSkipped is why a file cannot be read that was not chosen.
+// ErrSkipped says that a file cannot be read because it was not chosen.
 var ErrSkipped = errors.New("the file is not selected to be fetched")
 
 const maxAhead = 256 // pieces; more than a LeaseManager looks at
 
-// readers are all who read a file.
+// readers are all readers of files.
 type readers struct {
 	*core
 	content  *content
@@ -35,7 +35,7 @@ type readers struct {
 	last     leasemgr.Reader
 }
 
-// reader is one who reads a file.
+// reader is one reader of a file.
 type reader struct {
 	id    leasemgr.Reader
 	from  peers.Port // who opened it
@@ -57,7 +57,7 @@ type opening struct {
 	ahead int64
 }
 
-// admitAll answers those who came before the share was open, and those who
+// admitAll answers the readers that came before the share was open, and those that
 // have been waiting since before it was opened anew.
 func (x *readers) admitAll() {
 	for _, r := range x.list {
@@ -131,7 +131,7 @@ func (x *readers) close(id leasemgr.Reader) {
 	}
 }
 
-// steer tells the LeaseManager what a reader needs next, if that is news.
+// steer tells the LeaseManager what a reader needs next, if that has changed.
 func (x *readers) steer(r *reader) {
 	size := x.content.manifest.Entry(r.entry).Size
 	if r.at < 0 || r.at >= size {
@@ -170,7 +170,7 @@ func (x *readers) serve(r *reader) {
 	}
 }
 
-// serveAll serves those who wait for a piece of which something came.
+// serveAll serves the readers that wait for a piece when some of it came.
 func (x *readers) serveAll(p share.Piece) {
 	for _, r := range x.list {
 		if r.waiting() && r.piece == p {

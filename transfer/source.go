@@ -8,14 +8,14 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// source is one peer that is fetched from, or may be.
+// source is one peer that the share is fetched from, or may be.
 type source struct {
 	addr  peers.Addr // as it was found first
 	at    Addresses
 	again int // taken up again because another peer named it
 	pool  int // its number; 0: there is none
 	pools int // started so far
-	turns int // places given up to others
+	turns int // how often it gave its place to another
 	info  Source
 	rate  meter // of what is verified
 
@@ -34,14 +34,14 @@ type source struct {
 	lost     bool      // ... unless it comes by itself: it could not be reached
 }
 
-// seen is what others are told of the source now.
+// seen is the present state of the source, as others are told.
 func (src *source) seen(now time.Time) Source {
 	s := src.info
 	s.Rate = src.rate.perSecond(now)
 	return s
 }
 
-// stands notes how a source is.
+// stands records the state of a source.
 func (src *source) stands(now time.Time, state SourceState, why string) {
 	if src.info.State != state || src.info.Since.IsZero() {
 		src.info.Since = now
@@ -55,18 +55,17 @@ func (src *source) retry(now time.Time, after time.Duration, why string) {
 	src.stands(now, Resting, why+words.Duration(after))
 }
 
-// connected says whether anything took a connection at a source's addresses, ever.
+// connected reports whether anything ever took a connection at a source's addresses.
 func (src *source) connected() bool { return src.up || src.answered }
 
-// waits says whether it could be fetched from, if there were a place.
+// waits reports whether the source could have a pool, if there were a place.
 func (src *source) waits() bool { return src.pool == 0 && !src.out }
 
-// Addresses are where one source is by whoever named it, the first and the newest of the
-// others. What comes of the first may be another's lie, so they are
-// tried in turn.
+// Addresses are where one source is according to those that named it: the first, and the
+// newest of the others. Any of them may be a lie, so they are tried in turn.
 type Addresses []peers.Addr
 
-// MaxAddresses is how many of them are remembered.
+// MaxAddresses is the number of Addresses remembered.
 const MaxAddresses = 4
 
 // Also adds addresses, and says whether they are new.
@@ -81,5 +80,5 @@ func (p *Addresses) Also(a peers.Addr) bool {
 	return true
 }
 
-// Try is where to try after so many attempts that failed.
+// Try returns where to try after the given number of failed attempts.
 func (p Addresses) Try(failed int) peers.Addr { return p[failed%len(p)] }

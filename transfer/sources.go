@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	enoughDials = 4 // failed in a row, for a source to count as unreachable
-	namedDials  = 6 // ... for one that only another peer named to be given up
+	enoughDials = 4 // failed in a row, after which a source counts as unreachable
+	namedDials  = 6 // ... after which one that only another peer named is given up
 )
 
-// sources are all that a share is fetched from, or may be.
+// sources are all the peers that a share is fetched from, or may be.
 type sources struct {
 	*core
 	byID    map[peers.ID]*source
@@ -40,15 +40,15 @@ func (s *sources) found(m SourceFound) {
 	s.startPool(src)
 }
 
-// foundAgain takes note of other addresses of a source, and takes it up again if it was
-// given up because it could not be reached: always if it has come to us, and else only
-// so often, as who is named need not exist.
+// foundAgain notes other addresses of a source, and takes it up again if it was given up
+// as unreachable: always if it has come to us, otherwise only a few times, because a peer
+// that is named need not exist.
 func (s *sources) foundAgain(src *source, m SourceFound) {
 	if src.at.Also(m.Addr) {
 		if src.pool != 0 {
 			s.then(TellPool{src.pool, m.Addr})
 		}
-		if src.dials > 0 && !src.asking { // it is tried there next, and now
+		if src.dials > 0 && !src.asking { // it is tried at the new address, and now
 			src.asks, src.askAt = len(src.at)-1, time.Time{}
 		}
 	}
@@ -70,7 +70,7 @@ func (s *sources) foundAgain(src *source, m SourceFound) {
 
 func (s *sources) tell(src *source) { s.notify(SourceChanged{src.seen(s.now)}) }
 
-// good are those that the share came from, first of all those that it was begun with.
+// good returns the sources that the share came from, those that it began with first.
 func (s *sources) good() []peers.Addr {
 	out := slices.DeleteFunc(slices.Clone(s.fetch.Sources), func(a peers.Addr) bool { return s.byID[a.ID] != nil && s.byID[a.ID].info.Banned })
 	for _, src := range s.order {
@@ -146,7 +146,7 @@ func (s *sources) giveUp(src *source, why string) {
 	s.tell(src)
 }
 
-// status takes note of how a pool stands. It says whether it is one that counts.
+// status records the state of a pool. It reports whether it is one that counts.
 func (s *sources) status(m SourceStatus) bool {
 	src := s.byID[m.Source]
 	if src == nil || src.pool != m.Pool {
@@ -179,8 +179,8 @@ func (s *sources) status(m SourceStatus) bool {
 	return true
 }
 
-// excuse takes note of a source that waits for other links of this node: the transfer
-// does not end for that.
+// excuse notes that a source waits for other links of this node: the transfer does not
+// end because of that.
 func (s *sources) excuse(src *source) {
 	if src.held {
 		s.excused = s.now
@@ -192,7 +192,7 @@ func (s *sources) someWait() bool {
 	return slices.ContainsFunc(s.order, (*source).waits)
 }
 
-// makeRoom has a source that cannot be reached wait in place of one that has waited.
+// makeRoom gives the place of a source that cannot be reached to one that waits.
 func (s *sources) makeRoom(src *source) {
 	s.stop(src)
 	src.turns++
@@ -201,8 +201,8 @@ func (s *sources) makeRoom(src *source) {
 	s.startWaiting()
 }
 
-// startWaiting gives places that are free to sources that have none: to those first
-// that have given up theirs least often.
+// startWaiting gives free places to sources that have none, first to those that have
+// given up theirs least often.
 func (s *sources) startWaiting() {
 	waiting := slices.DeleteFunc(slices.Clone(s.order), func(src *source) bool { return !src.waits() })
 	slices.SortStableFunc(waiting, func(a, b *source) int { return cmp.Compare(a.turns, b.turns) })
@@ -224,7 +224,7 @@ func (s *sources) lied(m SourceLied) {
 	s.then(Blame{m.Source, m.Kind == BadProof || m.Kind == Broken})
 }
 
-// ban gives a source up that is banned. It says whether that is news.
+// ban gives up a banned source. It reports whether the ban is new.
 func (s *sources) ban(peer peers.ID, until time.Time) bool {
 	src := s.byID[peer]
 	if src == nil || src.info.State == Banned {
@@ -238,7 +238,7 @@ func (s *sources) ban(peer peers.ID, until time.Time) bool {
 	return true
 }
 
-// failed takes note of a lease that its source did not keep.
+// failed counts a lease that its source did not fulfil.
 func (s *sources) failed(e leasemgr.LeaseEvent) {
 	src := s.byID[e.Source]
 	if src == nil {
@@ -258,7 +258,7 @@ func (s *sources) failed(e leasemgr.LeaseEvent) {
 	}
 }
 
-// gave takes note of bytes from a source that were verified.
+// gave counts verified bytes from a source.
 func (s *sources) gave(peer peers.ID, bytes int) {
 	if src := s.byID[peer]; src != nil {
 		src.rate.add(bytes, s.now)
@@ -266,7 +266,7 @@ func (s *sources) gave(peer peers.ID, bytes int) {
 	}
 }
 
-// hadAPart takes note of who had a part in a piece.
+// hadAPart counts a piece for the sources that contributed to it.
 func (s *sources) hadAPart(of []peers.ID) {
 	for _, id := range of {
 		if src := s.byID[id]; src != nil {

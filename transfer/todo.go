@@ -11,26 +11,26 @@ import (
 // Todo is what the owner of a Transfer has to do.
 type Todo struct {
 	Do   []any     // in this order: values of the types below
-	Wake time.Time // when to call Next though nothing happens; zero: never
+	Wake time.Time // when to call Next even if nothing happens; zero: never
 }
 
-// What has to do with sources.
+// Actions that concern sources.
 type (
-	// FindSources asks who finds sources for those of the share; StopFinding no longer.
+	// FindSources asks the Finder for sources of the share; StopFinding ends that.
 	FindSources struct{}
 	StopFinding struct{}
-	// Rank asks what is thought of a peer.
+	// Rank asks for the ranking of a peer.
 	Rank struct{ Peer peers.ID }
 	// Blame says that a peer lied, and whether that is proven.
 	Blame struct {
 		Peer  peers.ID
 		Proof bool
 	}
-	// AskManifest asks a peer for the manifest; ManifestCame says what came of it.
+	// AskManifest asks a peer for the manifest; ManifestCame is called with the result.
 	// StopAsking gives that up.
 	AskManifest struct{ From peers.Addr }
 	StopAsking  struct{ Peer peers.ID }
-	// StartPool starts what fetches from a source; At are its addresses. StopPool ends it.
+	// StartPool starts a pool that fetches from a source; At are its addresses. StopPool ends it.
 	StartPool struct {
 		Pool   int // its number, in this transfer
 		Source peers.Addr
@@ -42,11 +42,11 @@ type (
 		Pool int
 		Addr peers.Addr
 	}
-	// Unsubscribe tells a source that all is here.
+	// Unsubscribe tells a source that everything is here.
 	Unsubscribe struct{ Peer peers.ID }
 )
 
-// What has to do with leases and verifying.
+// Actions that concern leases and verifying.
 type (
 	// StartLeases starts the LeaseManager; StartVerifiers the verifiers; both end with
 	// StopWorkers, and VerifierGone is told of each verifier that has ended.
@@ -57,16 +57,16 @@ type (
 	}
 	StartVerifiers struct{ Count int }
 	StopWorkers    struct{}
-	// AskPlan asks how the plan stands; Planned is told.
+	// AskPlan asks for the state of the plan; Planned is told.
 	AskPlan struct {
 		Lines int
-		Quiet time.Time // since when a verified byte is waited for; zero: it is not
+		Quiet time.Time // since when the transfer waits for a verified byte; zero: it does not
 	}
 	// Prioritise tells the LeaseManager how urgent some pieces are.
 	Prioritise struct{ Runs []leasemgr.Run }
-	// Pause has it grant nothing while Why is not empty.
+	// Pause makes it grant nothing while Why is not empty.
 	Pause struct{ Why string }
-	// DropSource has it take back what a source was leased.
+	// DropSource makes it take back what a source was leased.
 	DropSource struct{ Peer peers.ID }
 	// Steer tells it what a reader reads next, nothing if Count is 0; DropReader that it
 	// has ended.
@@ -78,19 +78,19 @@ type (
 	DropReader struct{ Reader leasemgr.Reader }
 )
 
-// What has to do with the disk.
+// Actions that concern the disk.
 type (
-	// Open opens the place on disk, with what is chosen of the share; nil: to be asked
-	// for. Opened is told.
+	// Open opens the place on disk, with what is chosen of the share; nil: the choice is
+	// still to be asked for. Opened is told.
 	Open struct {
 		Manifest *share.Manifest
 		Chosen   Choice
 	}
-	// StopHashing ends early what takes long on the disk: Open, and Finish.
+	// StopHashing cuts short the long disk work: Open, and Finish.
 	StopHashing struct{}
-	// Select has the place know what is wanted.
+	// Select tells the place what is wanted.
 	Select struct{ Wanted []bool }
-	// OnDisk is work for the disk. There is one such thing under way at a time, Open too.
+	// OnDisk is work for the disk. One is under way at a time, and Open counts too.
 	OnDisk struct{ Work Work }
 )
 
@@ -104,14 +104,14 @@ const (
 	Close                   // Closed is
 )
 
-// What others are told.
+// Actions that tell others something.
 type (
 	// Offer says that the share can be had from now on, as far as it is here.
 	Offer struct{}
 	// Available says that one more piece can be had.
 	Available struct{ Piece share.Piece }
-	// StayInFleet and ServeOn say that the share is here and goes on being served, and
-	// ServeOn where it came from.
+	// StayInFleet and ServeOn say that the share is here and is still being served;
+	// ServeOn also says where it came from.
 	StayInFleet struct{ Have *share.Set } // the transfer's own: to be cloned
 	ServeOn     struct{ Sources []peers.Addr }
 	// PrioritySet answers SetPriority.

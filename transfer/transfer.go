@@ -17,7 +17,7 @@ const (
 	maxRestarts = 3                      // how often a transfer begins again from what is on disk
 )
 
-// ErrStopped is why a transfer ended that was told to.
+// ErrStopped is the end of a transfer that was stopped on request.
 var ErrStopped = errors.New("stopped; what is verified is kept")
 
 // Transfer decides how one share is fetched. Its states are those of [State].
@@ -29,7 +29,7 @@ type Transfer struct {
 	disk
 	quiet
 	restarts int
-	told     time.Time // when Progress was, last
+	told     time.Time // when Progress was last told
 }
 
 // New is a transfer that begins.
@@ -275,7 +275,7 @@ func (t *Transfer) choose(entries []int, priority leasemgr.Priority) error {
 	}
 	t.then(Select{t.chosen.Wanted()})
 	t.recount()
-	t.moved = t.now // what is new has not kept anybody waiting yet
+	t.moved = t.now // nobody has waited for the new entries yet
 	t.dropSkipped()
 	t.toLeases(Prioritise{t.chosen.runs(t.manifest.Layout(), func(entry int) bool { return touched[entry] })})
 	return nil

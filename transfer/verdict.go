@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// hopeless is why no source is left that could ever help; nil: one may.
+// hopeless returns why no source is left that could ever help; nil: one may.
 func (s *sources) hopeless() error {
 	var out, notFound, unreachable, liars, denied int
 	for _, src := range s.order {
@@ -45,7 +45,7 @@ func (s *sources) hopeless() error {
 	return nil
 }
 
-// noConnection is the end of a transfer none of whose sources took a connection.
+// noConnection is the error that ends a transfer when no source took a connection.
 func (s *sources) noConnection() error {
 	word := s.lastLoss()
 	if src := s.last(); src != nil && src.lastLoss == "" { // it has not even failed
@@ -62,7 +62,7 @@ func (s *sources) neverConnected() bool {
 	return len(s.order) > 0 && !slices.ContainsFunc(s.order, (*source).connected)
 }
 
-// lastWord is what the most recent source that says anything says.
+// lastWord is the message of the most recent source that has one.
 func (s *sources) lastWord() string {
 	src := s.last()
 	if src == nil {
@@ -71,7 +71,7 @@ func (s *sources) lastWord() string {
 	return src.addr.ID.Short() + ": " + src.info.Why
 }
 
-// lastLoss is lastWord at the end, when nothing is tried again.
+// lastLoss is lastWord at the end, when nothing is retried.
 func (s *sources) lastLoss() string {
 	src := s.last()
 	if src == nil || src.lastLoss == "" {
