@@ -7,12 +7,12 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A member is believed what it says it has, until another member could not get it
+// What a member says it has is believed until another member could not get it
 // there. Such a report concerns the reporter alone: it may then fetch the piece from
-// outside, as it could anyhow, and nobody else may. So who says that nobody has
-// anything makes no other member fetch anything twice.
+// outside, as it could anyhow, and nobody else may. So a member that claims that
+// nobody has anything makes no other member fetch anything twice.
 
-// claims is how many members say that they have each piece, and who doubts it.
+// claims counts the members that say they have each piece, and knows who doubts them.
 type claims struct {
 	copies   []uint16 // of each piece: members that say they have it
 	doubting []*member
@@ -20,8 +20,8 @@ type claims struct {
 
 // doubts are what one member could not get from others that say they have it.
 type doubts struct {
-	all     map[peers.ID]bool       // nothing can be had of these
-	some    map[peers.ID]*share.Set // these pieces cannot
+	all     map[peers.ID]bool       // nothing can be had from these
+	some    map[peers.ID]*share.Set // these pieces cannot be had
 	trusted []uint16                // of each piece: the members that have it and are not doubted
 	free    *share.Set              // pieces that some have, all of them doubted
 }
@@ -30,7 +30,7 @@ func (d *doubts) about(id peers.ID, p share.Piece) bool {
 	return d.all[id] || d.some[id] != nil && d.some[id].Has(p)
 }
 
-// of are the doubts of a member; it begins to have some.
+// of returns the doubts of a member, made if it had none.
 func (c *claims) of(mb *member) *doubts {
 	if mb.doubts == nil {
 		mb.doubts = &doubts{map[peers.ID]bool{}, map[peers.ID]*share.Set{}, slices.Clone(c.copies), share.NewSet(mb.have.Len())}
@@ -45,7 +45,7 @@ func (c *claims) end(mb *member) {
 	mb.doubts = nil
 }
 
-// count notes that a member says that it has a piece, or has it no more.
+// count notes that a member says that it has a piece, or no longer has it.
 func (c *claims) count(mb *member, p share.Piece, has bool) {
 	n := uint16(1)
 	if !has {
@@ -59,7 +59,7 @@ func (c *claims) count(mb *member, p share.Piece, has bool) {
 	}
 }
 
-// judge says anew for whom a piece is free.
+// judge works out anew for which members a piece is free.
 func (c *claims) judge(p share.Piece) {
 	for _, mb := range c.doubting {
 		if d := mb.doubts; c.copies[p] > 0 && d.trusted[p] == 0 {
@@ -70,8 +70,8 @@ func (c *claims) judge(p share.Piece) {
 	}
 }
 
-// fetchers are the members for which a piece is free; nil: it is for none, and all
-// may fetch it if nobody has it.
+// fetchers returns the members for which a piece is free; nil: none, and all may
+// fetch it if nobody has it.
 func (c *claims) fetchers(p share.Piece) (out map[*member]bool) {
 	for _, mb := range c.doubting {
 		if mb.doubts.free.Has(p) {

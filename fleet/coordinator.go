@@ -15,13 +15,13 @@ import (
 
 const (
 	maxOutlets   = 256 // sources of one member
-	maxStrangers = 64  // peers that are not allowed, and that somebody is told of
+	maxStrangers = 64  // peers that are not allowed and that are reported
 	maxAdmitted  = 4096
 	retryJoin    = 10 * time.Second
 	retrySoon    = time.Second
 )
 
-// Config is what a Coordinator leases, and to whom.
+// Config says what a Coordinator leases, and to whom.
 type Config struct {
 	Share  share.ID
 	Layout leasemgr.Geometry
@@ -31,20 +31,20 @@ type Config struct {
 	// other peers that may.
 	Self  peers.ID
 	Allow []peers.ID
-	// Secret admits every peer, too, that proves that it knows it. Epoch is then the
+	// Secret also admits every peer that proves that it knows it. Epoch is then the
 	// term of the office: see Office.
 	Secret Secret
 	// Members are those of the last run. Until they are back, or for Settle (default
 	// 10 s), nothing is leased but what a member is fetching already: they may have
-	// what would be leased. What a member has counts for as long after it is gone.
+	// what would be leased. What a member has counts for the same time after it is gone.
 	Members []peers.ID
 	Settle  time.Duration
 	// Leases is the configuration of the leases. Its zero value is not that of a
-	// transfer: it does not hedge, because that fetches bytes twice, and it leaves
-	// it to the members, who see every byte, to notice within seconds that a source
-	// is slow: First and Slack of its Patience are 15 s.
+	// transfer: it does not hedge, because that fetches bytes twice. And First and
+	// Slack of its Patience are 15 s, because the members, which see every byte,
+	// notice within seconds that a source is slow.
 	Leases leasemgr.Config
-	// Seed is where the choice of pieces comes from.
+	// Seed determines the choice of pieces.
 	Seed uint64
 }
 
@@ -65,9 +65,9 @@ func patient(p peers.Patience, otherwise time.Duration) peers.Patience {
 }
 
 // MemberPatience is the patience of a transfer in a fleet. Where many members share a
-// thin line to one source, each of them hears nothing for seconds now and then. Whoever
-// gave up would lose what is on its way, and the next would ask for the piece anew. It
-// is shorter than that of a [Coordinator].
+// thin line to one source, each of them receives nothing for seconds now and then. A
+// member that gave up would lose what is on its way, and the next would ask for the
+// piece anew. It is shorter than the patience of a [Coordinator].
 func MemberPatience(p peers.Patience) peers.Patience { return patient(p, 10*time.Second) }
 
 // Coordinator leases the pieces of one share to the members of a fleet.
@@ -84,11 +84,11 @@ func MemberPatience(p peers.Patience) peers.Patience { return patient(p, 10*time
 type Coordinator struct {
 	ledger
 	absent map[peers.ID]bool // members of the last run that are not ready yet
-	settle time.Time         // until when they are waited for
+	settle time.Time         // how long to wait for them
 
 	refused   int64
 	strangers map[peers.ID]bool
-	unsaved   bool // who is a member has changed
+	unsaved   bool // the members have changed
 	saving    bool
 }
 
@@ -96,13 +96,13 @@ type Coordinator struct {
 type Todo struct {
 	Send   []Send  // in this order
 	Events []Event // for whoever watches the fleet
-	// Keep says that Members are to be kept for the next run; the owner calls Kept when
+	// Keep says that Members are to be stored for the next run; the owner calls Kept when
 	// that is done.
 	Keep    bool
 	Members []peers.ID
-	// Reports are terms that members go by, for the Office.
+	// Reports are terms that members follow, for the Office.
 	Reports []Report
-	Wake    time.Time // when to call Next though nothing happens; zero: never
+	Wake    time.Time // when to call Next even if nothing happens; zero: never
 }
 
 // NewCoordinator begins a run.
@@ -141,9 +141,9 @@ func (c *Coordinator) Next(now time.Time) Todo {
 	return out
 }
 
-// ---- who is a member ----
+// ---- membership ----
 
-// member is the member that sent a message. Nil: it is none, and is told.
+// member returns the member that sent a message. Nil: the sender is no member, and is told.
 func (c *Coordinator) member(by From, id share.ID, now time.Time) *member {
 	c.now = now
 	mb := c.members[by.Peer]
@@ -158,7 +158,7 @@ func (c *Coordinator) member(by From, id share.ID, now time.Time) *member {
 	return mb
 }
 
-// Allow is told anew which peers may be members. One that may be no longer is lost.
+// Allow is told which peers may be members from now on. A member that no longer may is lost.
 func (c *Coordinator) Allow(list []peers.ID, now time.Time) {
 	c.now = now
 	clear(c.allowed)
@@ -180,7 +180,7 @@ func (c *Coordinator) Allow(list []peers.ID, now time.Time) {
 	}
 }
 
-// refuse counts what a peer sent that is not allowed to.
+// refuse counts a message of a peer that is not allowed.
 func (c *Coordinator) refuse(peer peers.ID) {
 	c.refused++
 	if c.allowed[peer] || c.strangers[peer] || len(c.strangers) >= maxStrangers {
@@ -199,7 +199,7 @@ func (c *Coordinator) decline(by From, why wire.Code, retry time.Duration) {
 // Unknown is told that a peer sent what no member sends.
 func (c *Coordinator) Unknown(by From) { c.refuse(by.Peer) }
 
-// Term is told the term that a peer goes by, and whether it is a member.
+// Term is told the term that a peer follows, and whether it is a member.
 func (c *Coordinator) Term(by From, m wire.FleetTerm, now time.Time) {
 	c.now = now
 	switch {
@@ -214,7 +214,7 @@ func (c *Coordinator) Term(by From, m wire.FleetTerm, now time.Time) {
 	}
 }
 
-// Deposed is told who coordinates from now on: the members are to hear of it.
+// Deposed is told who coordinates from now on, and tells the members.
 func (c *Coordinator) Deposed(seat Seat, now time.Time) {
 	c.now = now
 	for _, mb := range c.order {
@@ -261,8 +261,8 @@ func (c *Coordinator) notAllowed() wire.Code {
 	return wire.CodeNotListed
 }
 
-// introduce names a new member and the others to each other. A member is no
-// source outside the fleet any more.
+// introduce tells a new member and the others about each other. A member is no
+// longer a source outside the fleet.
 func (c *Coordinator) introduce(mb *member) {
 	var others []peers.Addr
 	for _, o := range c.order {
@@ -300,7 +300,7 @@ func (c *Coordinator) Unsubscribe(by From, id share.ID, now time.Time) {
 	}
 }
 
-// Ended is told that somebody has ended that was watched.
+// Ended is told that a watched actor has ended.
 func (c *Coordinator) Ended(who Port, now time.Time) {
 	c.now = now
 	for _, mb := range c.order {
@@ -311,14 +311,14 @@ func (c *Coordinator) Ended(who Port, now time.Time) {
 	}
 }
 
-// goes takes the leases of a member back; what it has counts for a while.
+// goes takes back the leases of a member; what it has counts for a while longer.
 func (c *Coordinator) goes(mb *member, how Change) {
 	c.takeBack(mb)
 	mb.until = c.now.Add(c.cfg.Settle)
 	c.notify(mb.peer, how)
 }
 
-// forgetGone forgets the members that have been gone for long, and says when that is
+// forgetGone forgets the members that have been gone for long, and returns when that is
 // due next.
 func (c *Coordinator) forgetGone() (next time.Time) {
 	for _, mb := range slices.Clone(c.order) {
@@ -333,7 +333,7 @@ func (c *Coordinator) forgetGone() (next time.Time) {
 	return next
 }
 
-// forget takes a member for gone, with all it has.
+// forget forgets a member and all it has.
 func (c *Coordinator) forget(mb *member) {
 	delete(c.members, mb.peer)
 	c.order = slices.DeleteFunc(c.order, func(o *member) bool { return o == mb })
@@ -352,7 +352,7 @@ func (c *Coordinator) broken(mb *member) {
 	c.notify(mb.peer, MemberLost)
 }
 
-// ---- the beginning of a run ----
+// ---- the start of a run ----
 
 // waiting is why nothing new is leased to a member yet.
 func (c *Coordinator) waiting(mb *member) wire.Code {
@@ -365,7 +365,7 @@ func (c *Coordinator) waiting(mb *member) wire.Code {
 	return 0
 }
 
-// back notes that a member of the last run has said what it has, or will not.
+// back notes that a member of the last run has said what it has, or never will.
 func (c *Coordinator) back(peer peers.ID) {
 	if c.absent[peer] {
 		delete(c.absent, peer)
@@ -374,7 +374,7 @@ func (c *Coordinator) back(peer peers.ID) {
 }
 
 // endSettling ends the wait for the members of the last run when it has been long
-// enough, and says when that is.
+// enough, and returns when that is.
 func (c *Coordinator) endSettling() (next time.Time) {
 	switch {
 	case len(c.absent) == 0:
@@ -397,7 +397,7 @@ func (c *Coordinator) settled() {
 	}
 }
 
-// unpark has a member ask again that was told to wait for the beginning.
+// unpark tells a member to ask again that was told to wait for the start of the run.
 func (c *Coordinator) unpark(mb *member) {
 	if c.waiting(mb) != 0 {
 		return
@@ -410,7 +410,7 @@ func (c *Coordinator) unpark(mb *member) {
 	}
 }
 
-// keep has the members kept for the next run, if they are others than before.
+// keep has the members stored for the next run, if they have changed.
 func (c *Coordinator) keep() {
 	if c.saving || !c.unsaved {
 		return
@@ -427,5 +427,5 @@ func (c *Coordinator) keep() {
 	slices.Sort(c.todo.Members)
 }
 
-// Kept is told that the members are kept that were to be.
+// Kept is told that the members have been stored.
 func (c *Coordinator) Kept() { c.saving = false }

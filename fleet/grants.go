@@ -10,8 +10,8 @@ import (
 
 // This file is what a Coordinator grants to members, and what it hears of these leases.
 
-// refusals are the reasons of the lease manager as they travel. A coordinator neither pauses its
-// leases nor has readers.
+// refusals maps the reasons of the lease manager to their wire codes. A coordinator neither pauses
+// its leases nor has readers.
 var refusals = map[leasemgr.Why]wire.Code{
 	leasemgr.UnknownSource: wire.CodeNoSource,
 	leasemgr.AllVerified:   wire.CodeWhole,
@@ -22,7 +22,7 @@ var refusals = map[leasemgr.Why]wire.Code{
 	leasemgr.Spared:        wire.CodeSpared,
 }
 
-// returns are the reasons for which leases end as they travel.
+// returns are the wire codes of the reasons for which leases end.
 var returns = [...]wire.Code{
 	leasemgr.GaveBack:  wire.CodeGaveBack,
 	leasemgr.BadData:   wire.CodeBadData,
@@ -38,7 +38,7 @@ func reasonOf(code wire.Code) leasemgr.Reason {
 	return leasemgr.Reason(max(0, slices.Index(returns[:], code)))
 }
 
-// LeaseRequest is answered with one LeaseResponse, if a member asks.
+// LeaseRequest is answered with one LeaseResponse if a member sent it.
 func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) {
 	mb := c.member(by, m.Share, now)
 	if mb == nil {
@@ -46,7 +46,7 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 	}
 	answer := wire.LeaseResponse{Share: m.Share, Source: m.Source}
 	o := c.outlets[outletID(mb.peer, m.Source)]
-	if o == nil { // it may have been introduced a moment ago
+	if o == nil { // the source may have become a member a moment ago
 		answer.Refused, answer.Never = wire.Why(wire.CodeNoSource), true
 		c.send(by.Reply, answer)
 		return

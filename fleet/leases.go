@@ -17,8 +17,8 @@ import (
 // This file is what a Member does about leases: those of the lease manager of its
 // node, and those of the fleet.
 
-// question is one to the lease manager, which answers in order: of a pool for leases,
-// or of anybody for the plan.
+// question is a question to the lease manager, which answers in order: from a pool for
+// leases, or from anybody for the plan.
 type question struct {
 	from Port
 	src  *origin // nil: for the plan, or for a source inside the fleet
@@ -50,8 +50,8 @@ func (m *Member) Request(from Port, source peers.ID, max int, rate float64, trip
 	m.ask(question{from, src, max})
 }
 
-// Granted is told what the lease manager answered to a Request. It says which pool is
-// to hear that, and with which refusal. More is asked for if there were too few.
+// Granted is told what the lease manager answered to a Request. It returns the pool that
+// gets the answer, and the refusal for it. It asks for more if there were too few leases.
 func (m *Member) Granted(leases []leasemgr.Lease, no leasemgr.Refusal, now time.Time) (Port, leasemgr.Refusal) {
 	m.now = now
 	q := m.answered()
@@ -79,8 +79,8 @@ func (m *Member) Granted(leases []leasemgr.Lease, no leasemgr.Refusal, now time.
 	return q.from, no
 }
 
-// Progress is told that n bytes came in under a lease, or with none that it is this
-// node that waits.
+// Progress is told that n bytes came in under a lease; 0 means that this node itself
+// causes the wait.
 func (m *Member) Progress(source peers.ID, p share.Piece, lease share.Token, n int, now time.Time) {
 	m.now = now
 	m.then(Forward{})
@@ -108,7 +108,7 @@ func (m *Member) Returned(source peers.ID, p share.Piece, lease share.Token, why
 		return
 	}
 	if h := src.held[p]; h == nil || h.lease != lease {
-		return // not good any more
+		return // no longer valid
 	}
 	if why == leasemgr.NotFound && src.have != nil {
 		src.have.Remove(p)
@@ -138,7 +138,7 @@ func (m *Member) Verified(p share.Piece, now time.Time) {
 		m.news.more = append(m.news.more, p)
 	}
 	if m.seat.state != seated {
-		m.news.done, m.news.more = nil, nil // the next HaveMap says it
+		m.news.done, m.news.more = nil, nil // the next HaveMap has it
 		return
 	}
 	within(&m.news.tellAt, now, gatherDone)
@@ -146,7 +146,7 @@ func (m *Member) Verified(p share.Piece, now time.Time) {
 
 // ---- leases of the fleet ----
 
-// askAll asks for leases where some are wanted and could be had.
+// askAll asks for leases for each source that wants some and could get them.
 func (m *Member) askAll() (next time.Time) {
 	if m.seat.state != seated {
 		return next
@@ -171,7 +171,7 @@ func (m *Member) askAll() (next time.Time) {
 	return next
 }
 
-// LeaseResponse is told what the coordinator leased. What it did not let us keep ends.
+// LeaseResponse is told what the coordinator leased. Pieces that it did not let us keep end.
 func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time) {
 	src := m.byID[r.Source]
 	switch {
@@ -203,7 +203,7 @@ func (m *Member) LeaseResponse(by peers.ID, r wire.LeaseResponse, now time.Time)
 		}
 	}
 	m.take(src, slices.DeleteFunc(src.keep, func(p share.Piece) bool { return granted[p] || src.held[p] == nil }))
-	if len(back) > 0 { // what is here and was not told yet would be leased to us again at once
+	if len(back) > 0 { // pieces here that it has not been told of would be leased to us again at once
 		m.tellAll(m.news.pieces(m.cfg.Share))
 		m.tellSeat(wire.LeaseReturned{Share: m.cfg.Share, Source: src.id, Items: back})
 	}
@@ -241,8 +241,8 @@ func (m *Member) LeaseRevoked(by peers.ID, r wire.LeaseRevoked, now time.Time) {
 
 // ---- for people ----
 
-// Planned is told that the lease manager has answered a PlanQuery. It says who is to
-// hear the answer, how the fleet stands, and whether that keeps this node from leasing.
+// Planned is told that the lease manager has answered a PlanQuery. It returns who gets the
+// answer, the state of the fleet, and whether that keeps this node from leasing.
 func (m *Member) Planned(now time.Time) (to Port, line string, stuck bool) {
 	m.now = now
 	line, stuck = m.status()

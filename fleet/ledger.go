@@ -18,7 +18,7 @@ type ledger struct {
 	m       *leasemgr.Manager
 	allowed map[peers.ID]bool
 	members map[peers.ID]*member
-	order   []*member // as they came
+	order   []*member // in the order of arrival
 	outlets map[peers.ID]*outlet
 	claims  claims
 	todo    Todo
@@ -32,7 +32,7 @@ type member struct {
 	have    *share.Set
 	ready   bool
 	until   time.Time // gone: when it is forgotten
-	outlets []*outlet // as they came
+	outlets []*outlet // in the order of arrival
 	doubts  *doubts   // nil: none
 	doubted bool      // by another member
 }
@@ -45,7 +45,7 @@ type outlet struct {
 	source peers.ID
 	id     peers.ID   // for the manager
 	has    *share.Set // what the member says that it has
-	parked bool       // was refused before anything is leased at all
+	parked bool       // was refused before the run began to lease
 }
 
 // outletID is the name of an outlet for the manager.
@@ -65,7 +65,7 @@ func (l *ledger) notify(peer peers.ID, change Change) {
 
 // ---- sources and leases ----
 
-// open is an outlet, a new one if there is none. Nil: the source is inside the
+// open returns an outlet, a new one if there is none. Nil: the source is inside the
 // fleet, or the member has too many.
 func (l *ledger) open(mb *member, source peers.ID) *outlet {
 	id := outletID(mb.peer, source)
@@ -89,7 +89,7 @@ func (l *ledger) close(o *outlet) {
 	l.do(l.m.RemoveSource(o.id, l.now))
 }
 
-// do has the members told what the manager decided.
+// do tells the members what the manager decided.
 func (l *ledger) do(todo leasemgr.Todo) {
 	l.revoke(todo.Expired)
 	l.revoke(todo.Revoked)
@@ -99,7 +99,7 @@ func (l *ledger) do(todo leasemgr.Todo) {
 	}
 }
 
-// revoke has the holders of some leases told, neighbours together.
+// revoke tells the holders of some leases that these have ended, neighbours together.
 func (l *ledger) revoke(leases []leasemgr.Lease) {
 	for len(leases) > 0 {
 		n := 1
@@ -129,8 +129,8 @@ func (l *ledger) claim(mb *member, p share.Piece, has bool, tokens ...share.Toke
 	l.weigh(p, func() { l.claims.count(mb, p, has) }, tokens...)
 }
 
-// weigh changes who has a piece, or whom somebody doubts. What a member has is leased
-// to nobody, and what all that have it are doubted to have to those who doubt them.
+// weigh changes who has a piece, or who is doubted. A piece that a member has is leased
+// to nobody, except to members that doubt all that say they have it.
 func (l *ledger) weigh(p share.Piece, change func(), tokens ...share.Token) {
 	was := l.claims.fetchers(p)
 	change()
@@ -149,7 +149,7 @@ func (l *ledger) weigh(p share.Piece, change func(), tokens ...share.Token) {
 	}
 }
 
-// lend lets a member fetch a piece from its sources that have it, or no longer.
+// lend lets a member fetch a piece from those of its sources that have it, or ends that.
 func (l *ledger) lend(mb *member, p share.Piece, may bool) {
 	for _, o := range mb.outlets {
 		switch one := []share.Piece{p}; {
@@ -162,9 +162,9 @@ func (l *ledger) lend(mb *member, p share.Piece, may bool) {
 	}
 }
 
-// ---- what the members could not get from each other ----
+// ---- pieces that members could not get from each other ----
 
-// missing takes what a member could not get from one other, or from any.
+// missing records what a member could not get from one other, or from any.
 func (l *ledger) missing(mb *member, m wire.SourceDown) {
 	if len(m.Pieces) == 0 {
 		l.doubtAll(mb, m.Source)
@@ -181,13 +181,13 @@ func (l *ledger) missing(mb *member, m wire.SourceDown) {
 	}
 }
 
-// mayDoubt says whether what a member says of a peer can matter.
+// mayDoubt reports whether a member's report on a peer can matter.
 func (l *ledger) mayDoubt(mb *member, about peers.ID) bool {
 	return about != mb.peer && l.allowed[about]
 }
 
-// doubt notes that a member did not get a piece from another. That holds for as long
-// as it is a member, whatever the other says later.
+// doubt notes that a member did not get a piece from another. The doubt holds for as
+// long as it is a member, whatever the other says later.
 func (l *ledger) doubt(mb *member, about peers.ID, p share.Piece) {
 	if !l.mayDoubt(mb, about) {
 		return
@@ -235,7 +235,7 @@ func (l *ledger) distrust(d *doubts, about peers.ID, p share.Piece) {
 	l.weigh(p, func() { d.trusted[p]-- })
 }
 
-// believe ends what a member doubts.
+// believe ends the doubts of a member.
 func (l *ledger) believe(mb *member) {
 	d := mb.doubts
 	if d == nil {

@@ -16,10 +16,10 @@ const (
 	joinWithin  = 10 * time.Second       // an attempt to join
 	answerIn    = 15 * time.Second       // a LeaseRequest
 	askAnyway   = 15 * time.Second       // after a refusal that nobody took back
-	linger      = 10 * time.Second       // how long what is leased goes on without the coordinator
+	linger      = 10 * time.Second       // how long leases go on without the coordinator
 	firstRejoin = 250 * time.Millisecond // wait before another attempt; doubles
 	lastRejoin  = 2 * time.Second        // well below the time that a new run waits for members
-	doubtAfter  = 10 * time.Second       // without a verified byte: other members do not give what they say they have
+	doubtAfter  = 10 * time.Second       // without a verified byte, to doubt what other members say they have
 )
 
 // MemberConfig is a share that a node fetches in a fleet, and the fleet.
@@ -29,51 +29,51 @@ type MemberConfig struct {
 	Self        peers.ID
 	Coordinator peers.ID // may be Self; empty: Follow says who it is
 	Secret      Secret   // of a fleet that elects its coordinator
-	// Alone is after how long without the coordinator, or with it and without a
-	// verified byte, the member goes on by itself, until it joins again; 0 is never.
+	// Alone is the time without the coordinator, or with it but without a verified
+	// byte, after which the member goes on by itself, until it joins again; 0 is never.
 	Alone time.Duration
-	// Mine are the pieces that are verified here, Wanted those that are to be; nil is
-	// all. Both belong to the member from then on.
+	// Mine are the pieces verified here, Wanted those to be fetched; nil is all. Both
+	// belong to the member from then on.
 	Mine, Wanted *share.Set
 }
 
-// Member decides for a node what it fetches from outside its fleet. It keeps the lease
-// manager of the node from what the fleet has not leased to this node: to that manager
-// an outside source has only the pieces that the coordinator granted. All else the
-// owner passes on.
+// Member decides for a node what it fetches from outside its fleet. It hides from the
+// lease manager of the node what the fleet has not leased to this node: to that manager
+// an outside source has only the pieces that the coordinator granted. The owner passes
+// on everything else.
 //
 //	away --time--> dialing --Linked--> subscribing --accepted--> seated
 //	 ^                |                   |                         |
 //	 +--- refused, unreachable, silent, lost -----------------------+
 //
-// When the coordinator is lost, what is leased goes on for linger; then, if
-// MemberConfig says so, the node goes on alone. At the next joining all that is being
-// fetched is asked for again, and what somebody else has got meanwhile ends.
+// When the coordinator is lost, leases go on for linger; then, if MemberConfig says so,
+// the node goes on alone. When it joins again it asks again for all that it is fetching,
+// and pieces that somebody else has got meanwhile end.
 type Member struct {
 	sources
-	stop    time.Time  // not seated: when what is leased ends; zero when nothing is
+	stop    time.Time  // not seated: when the leases end; zero when there are none
 	over    bool       // it has left for good
-	office  Seat       // that was followed last
+	office  Seat       // the one followed last
 	epoch   Epoch      // of the last lease
-	doubted time.Time  // when the others were last said to give nothing
+	doubted time.Time  // when the others were last reported to send nothing
 	asked   []question // of the lease manager, which answers in order
 }
 
 // MemberTodo is what the owner of a Member has to do.
 type MemberTodo struct {
 	Do   []any     // in this order: one of the types below, or Send with Watch or Unwatch for a pool
-	Wake time.Time // when to call Next though nothing happens; zero: never
+	Wake time.Time // when to call Next even if nothing happens; zero: never
 }
 
-// What an owner may have to do.
+// Actions for the owner.
 type (
-	// Forward is to pass what is being handled on to the lease manager.
+	// Forward is to pass the message that is being handled on to the lease manager.
 	Forward struct{}
 	// Question is to pass it on so that the answer comes to the owner, which tells it
 	// with Granted or Planned.
 	Question struct{}
 	// Allow tells the lease manager all that may be fetched from a source; nil is
-	// nothing, as the source is not connected. AllowMore adds to it, Forbid takes away.
+	// nothing, because the source is not connected. AllowMore adds to it, Forbid takes away.
 	Allow struct {
 		Source peers.ID
 		Pieces *share.Set
@@ -88,16 +88,16 @@ type (
 	}
 	// Dial is to connect with the coordinator, and to say Linked or Lost.
 	Dial struct{}
-	// Join is to subscribe to the coordinator and to watch it, and to say Lost if this
-	// node is to coordinate and does not. First, if not nil, goes before the Subscribe.
+	// Join is to subscribe to the coordinator and to watch it, and to call Lost if this
+	// node should coordinate but does not. First, if not nil, is sent before the Subscribe.
 	Join struct{ First *wire.FleetTerm }
 	// Tell is a message of package wire for the coordinator.
 	Tell struct{ Message any }
-	// Unseat is to let go of the coordinator: nothing that it says is of interest until
-	// Join. Resign is to unsubscribe, if it came to that, and to let go for good.
+	// Unseat is to let go of the coordinator: its messages are ignored until Join.
+	// Resign is to unsubscribe, if subscribed, and to let go for good.
 	Unseat struct{}
 	Resign struct{}
-	// Name tells who finds sources of the other members.
+	// Name tells the Finder of the other members.
 	Name struct{ Members []peers.Addr }
 )
 
@@ -111,7 +111,7 @@ func NewMember(cfg MemberConfig, now time.Time) *Member {
 func (m *Member) Next(now time.Time) MemberTodo {
 	m.now = now
 	out := MemberTodo{}
-	if !m.over { // else what is below it ends yet
+	if !m.over { // else only what is below it is still ending
 		out.Wake = times.Earliest(m.keepJoining(), m.endLeases(), m.goAlone(), m.askAll(), m.tell())
 	}
 	out.Do, m.do = m.do, nil
@@ -121,7 +121,7 @@ func (m *Member) Next(now time.Time) MemberTodo {
 // Leave ends the membership for good.
 func (m *Member) Leave(now time.Time) {
 	m.now, m.over = now, true
-	m.tellAll(m.news.pieces(m.cfg.Share)) // or the last pieces would be leased to others
+	m.tellAll(m.news.pieces(m.cfg.Share)) // otherwise the last pieces would be leased to others
 	m.then(Resign{})
 }
 
@@ -163,12 +163,12 @@ func (m *Member) subscribe() {
 	m.then(join)
 }
 
-// term is the term that this node goes by, as it is told to the coordinator.
+// term is the term that this node follows, as a message to the coordinator.
 func (m *Member) term() *wire.FleetTerm {
 	return &wire.FleetTerm{Share: m.cfg.Share, Term: m.office.Term, Coordinator: m.office.Peer, Proof: m.cfg.Secret.Proof(m.cfg.Share, m.cfg.Self, m.cfg.Coordinator)}
 }
 
-// Follow is told who coordinates from now on, or, if that is nobody, why.
+// Follow is told who coordinates from now on, or why nobody does.
 func (m *Member) Follow(to Seat, why string, now time.Time) {
 	m.now = now
 	if to.Peer.ID == "" {
@@ -182,15 +182,15 @@ func (m *Member) Follow(to Seat, why string, now time.Time) {
 	}
 	m.office = to
 	if m.seat.state == seated {
-		m.then(Tell{*m.term()}) // it may not know
+		m.then(Tell{*m.term()}) // the coordinator may not know
 	}
 	m.lost("another coordinator was elected")
 	m.cfg.Coordinator, m.seat.retry, m.seat.tries = to.Peer.ID, now, 0
 	m.fellow(to.Peer.ID)
 }
 
-// Standing says whether it has joined, and how many other members it knows. Fellows
-// are these.
+// Standing returns whether the member has joined, and the number of other members it
+// knows. Fellows returns their IDs.
 func (m *Member) Standing() (joined bool, fellows int) {
 	return m.seat.state == seated, len(m.fellows)
 }
@@ -247,7 +247,7 @@ func (m *Member) SubscribeResult(by peers.ID, r wire.SubscribeResult, now time.T
 	}
 }
 
-// join says all there is to know of this node: its sources with what is being
+// join tells the coordinator everything about this node: its sources with what is being
 // fetched from them, and last, because that makes it a member, its pieces.
 func (m *Member) join() {
 	m.seat.joined(m.now)
@@ -292,8 +292,8 @@ func (m *Member) endLeases() time.Time {
 	return m.stop
 }
 
-// goAlone lets the lease manager lease what it likes when there has been no
-// coordinator for long.
+// goAlone lets the lease manager lease whatever it likes after a long time without a
+// coordinator.
 func (m *Member) goAlone() (next time.Time) {
 	if m.seat.state == seated || m.alone || m.cfg.Alone <= 0 {
 		return next
@@ -315,7 +315,7 @@ func (m *Member) startAlone() {
 	}
 }
 
-// FleetMembers is told other members: they are sources that need no leave.
+// FleetMembers is told of other members: they are sources that need no permission.
 func (m *Member) FleetMembers(by peers.ID, f wire.FleetMembers, now time.Time) {
 	if !m.hears(by, f.Share, now) {
 		return
@@ -326,7 +326,7 @@ func (m *Member) FleetMembers(by peers.ID, f wire.FleetMembers, now time.Time) {
 	m.then(Name{f.Members})
 }
 
-// fellow notes another member: it is no source outside the fleet any more.
+// fellow notes another member: it is no longer a source outside the fleet.
 func (m *Member) fellow(id peers.ID) {
 	if id == m.cfg.Self {
 		return
@@ -341,9 +341,9 @@ func (m *Member) fellow(id peers.ID) {
 	}
 }
 
-// PlanQuery is told that somebody asks how the plan stands, and since when no byte has
-// been verified, if that is waited for. A member whose coordinator leases it nothing
-// waits for what other members say they have.
+// PlanQuery is told that somebody asks for the state of the plan, and since when the
+// transfer has waited for a verified byte, if it does. A member whose coordinator leases
+// it nothing waits for what other members say they have.
 func (m *Member) PlanQuery(from Port, quiet, now time.Time) {
 	m.now = now
 	m.quiet(quiet)
@@ -371,7 +371,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// ---- what the coordinator is told ----
+// ---- news for the coordinator ----
 
 // tell sends what was gathered and is due.
 func (m *Member) tell() time.Time {

@@ -16,11 +16,11 @@ const (
 	singleDones = 32                     // completions told one by one; more are told as a Have
 )
 
-// news is what the coordinator is to be told soon.
+// news is what the coordinator will be told soon.
 type news struct {
 	done    []wire.PieceDone
 	more    []share.Piece     // pieces that came otherwise
-	lacks   []wire.SourceDown // pieces that other members did not give
+	lacks   []wire.SourceDown // pieces that other members did not send
 	tellAt  time.Time         // ... when; zero: there is nothing
 	bytesAt time.Time         // when progress is to be told
 }
@@ -32,7 +32,7 @@ func within(at *time.Time, now time.Time, d time.Duration) {
 	}
 }
 
-// due says whether a time has come, and ends the wait for it.
+// due reports whether a time has come, and clears it if so.
 func due(at *time.Time, now time.Time) bool {
 	if at.IsZero() || at.After(now) {
 		return false
@@ -41,7 +41,7 @@ func due(at *time.Time, now time.Time) bool {
 	return true
 }
 
-// pieces hands over what says that pieces are here.
+// pieces hands over the messages that say which pieces are here.
 func (n *news) pieces(id share.ID) (out []any) {
 	for i, d := range n.done {
 		if i < singleDones {
@@ -57,7 +57,7 @@ func (n *news) pieces(id share.ID) (out []any) {
 	return out
 }
 
-// lacking hands over what other members did not give, neighbours together.
+// lacking hands over the reports on what other members did not send, neighbours together.
 func (n *news) lacking() (out []any) {
 	for len(n.lacks) > 0 {
 		m, k := n.lacks[0], 1
@@ -91,7 +91,7 @@ type fellows map[peers.ID]*fellow
 
 // fellow is one of them.
 type fellow struct {
-	lacks *share.Set // pieces that it did not give though it says that it has them; nil: none
+	lacks *share.Set // pieces that it did not send though it says that it has them; nil: none
 	down  bool       // nothing is fetched from it any more
 }
 
@@ -101,8 +101,8 @@ func (f fellows) add(id peers.ID) {
 	}
 }
 
-// lacks is all that is known to be lacking, for a new coordinator; what is here since
-// does not matter.
+// lacks is all that is known to be lacking, for a new coordinator, except pieces that
+// have since arrived here.
 func (f fellows) lacks(id share.ID, mine *share.Set) (out []any) {
 	for _, peer := range slices.Sorted(maps.Keys(f)) {
 		if x := f[peer]; x.down {

@@ -18,13 +18,13 @@ import (
 const DefaultHeartbeat = 2 * time.Second
 
 const (
-	deputies   = 5 // members that look most often whether the office is free
+	deputies   = 5 // members that check most often whether the office is free
 	askAtOnce  = 8 // members that are asked who coordinates, while the store is silent
 	maxReports = 64
 )
 
-// Seat is who coordinates a share, in which term. Without a peer it is nobody that we
-// could find.
+// Seat is who coordinates a share, and in which term. Without a peer it is nobody that
+// we could find.
 type Seat struct {
 	Term uint64
 	Peer peers.Addr
@@ -40,7 +40,7 @@ type OfficeConfig struct {
 
 // Office decides for one node who coordinates a share, and whether it is this node.
 // The round in the store of the fleet says who it is, for as long as the store
-// answers. While it is silent the highest term counts that a member shows.
+// answers. While it is silent, the highest term that a member shows counts.
 //
 //	following --Won--> holding --Lost, or a later term while the store is silent--+
 //	    ^                                                                        |
@@ -66,8 +66,8 @@ type Office struct {
 	todo OfficeTodo
 }
 
-// Call is what the owner of an Office has to ask the store; it tells with Answer what
-// came of it. There is one call at a time.
+// Call is what the owner of an Office has to ask the store; it passes the result to
+// Answer. There is one call at a time.
 type Call uint8
 
 const (
@@ -77,7 +77,7 @@ const (
 	LeaveOffice      // give it back
 )
 
-// Outcome is what came of a Call.
+// Outcome is the result of a Call.
 type Outcome uint8
 
 const (
@@ -88,8 +88,8 @@ const (
 	Lost                      // it was ours
 )
 
-// Answer is what came of a Call: with Won our new seat and the members of the run
-// before, with Held and Lost who has it.
+// Answer is the answer to a Call: with Won our new seat and the members of the run
+// before, with Held and Lost the holder.
 type Answer struct {
 	Outcome Outcome
 	Seat    Seat
@@ -98,7 +98,7 @@ type Answer struct {
 	Why     string        // CallFailed, or a seat that cannot be read: for people
 }
 
-// View is how the members of this node stand to the coordinator.
+// View is the standing of this node's members with the coordinator.
 type View struct {
 	Of      Port // the member
 	Seated  bool
@@ -106,7 +106,7 @@ type View struct {
 	Fellows []peers.ID // the other members
 }
 
-// Report is a term that a member goes by.
+// Report is a term that a member follows.
 type Report struct {
 	From peers.ID
 	Term wire.FleetTerm
@@ -119,18 +119,18 @@ type OfficeTodo struct {
 	// Begin a run of the coordinator, with these members of the run before.
 	Begin   bool
 	Members []peers.ID
-	// Follow says that the members of this node are to lease from the seat, or, if it is
-	// nobody, why.
+	// Follow tells the members of this node to lease from the seat, or why there is
+	// nobody to lease from.
 	Follow bool
 	Seat   Seat
 	Why    string
-	// Heard are terms that the round is to know of before the call, and Absurd those
-	// that do not count.
+	// Heard are terms that the round is told of before the call, and Absurd those that do
+	// not count.
 	Heard, Absurd []Report
 	Call          Call
 	// Tell the offices of other members which term counts here.
 	Tell []Told
-	Wake time.Time // when to call Next though nothing happens; zero: never
+	Wake time.Time // when to call Next even if nothing happens; zero: never
 }
 
 // Told is a message for the office of another member.
@@ -139,7 +139,7 @@ type Told struct {
 	Term wire.FleetTerm
 }
 
-// NewOffice is an office of which nothing is known yet.
+// NewOffice makes an office that knows nothing yet.
 func NewOffice(cfg OfficeConfig, now time.Time) *Office {
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, DefaultHeartbeat)
 	return &Office{cfg: cfg, now: now, next: now, ask: now.Add(cfg.Heartbeat), why: "no coordinator is known"}
@@ -148,7 +148,7 @@ func NewOffice(cfg OfficeConfig, now time.Time) *Office {
 // TTL is how long the office lasts without a heartbeat.
 func (c OfficeConfig) TTL() time.Duration { return cmp.Or(c.Heartbeat, DefaultHeartbeat) * 3 / 2 }
 
-// Why says, while nobody coordinates that we could find, why.
+// Why is the reason why we could find nobody that coordinates, while that is so.
 func (o *Office) Why() string { return o.why }
 
 // Seat is who coordinates, as far as this node knows, and whether it is this node.
@@ -184,7 +184,7 @@ func (o *Office) silent() bool {
 
 // ---- the store ----
 
-// Answer is told what came of the call.
+// Answer is told the result of the call.
 func (o *Office) Answer(a Answer, now time.Time) {
 	o.now, o.calling = now, false
 	if a.Outcome != CallFailed {
@@ -197,7 +197,7 @@ func (o *Office) Answer(a Answer, now time.Time) {
 		o.won(a)
 	case Kept:
 		o.next = o.last.Add(o.cfg.Heartbeat)
-		if !o.held { // it was given up for what a member said
+		if !o.held { // it was given up because of what a member said
 			o.next = now
 		}
 	case Lost:
@@ -228,8 +228,8 @@ func (o *Office) won(a Answer) {
 	o.todo.Begin, o.todo.Members, o.todo.Follow = true, a.Members, true
 }
 
-// pause is how long the store need not be asked who has the office. Some members look
-// often, so that it is not free for long; the others too when they have lost it.
+// pause is how long the store need not be asked who has the office. Some members check
+// often, so that it is not free for long; so do the others once they have lost it.
 func (o *Office) pause(again time.Duration) time.Duration {
 	often := max(min(again, o.cfg.Heartbeat/4), 10*time.Millisecond)
 	if o.held || !o.seated() || o.rank() < deputies {
@@ -245,8 +245,8 @@ func (o *Office) seated() bool {
 	return slices.ContainsFunc(o.views, func(v View) bool { return v.Seated })
 }
 
-// rank is this node's place among the members that it knows: another order for each
-// share, the same for all of them.
+// rank is this node's place among the members that it knows. The order differs from share
+// to share, and is the same for all members.
 func (o *Office) rank() (before int) {
 	own := o.weight(o.cfg.Self)
 	for _, id := range o.fellows() {
@@ -274,7 +274,7 @@ func (o *Office) fellows() (all []peers.ID) {
 
 func same(a, b Seat) bool { return a.Term == b.Term && a.Peer.ID == b.Peer.ID }
 
-// turn has everybody here turn to another coordinator.
+// turn makes all members of this node follow another coordinator.
 func (o *Office) turn(to Seat) {
 	o.end()
 	o.seat, o.todo.Follow = to, true
@@ -287,8 +287,8 @@ func (o *Office) end() {
 	}
 }
 
-// Failed is told that the run of the coordinator has ended by a bug. The next one has
-// another term.
+// Failed is told that a bug has ended the run of the coordinator. The next run has another
+// term.
 func (o *Office) Failed(now time.Time) {
 	o.now = now
 	if o.held {
@@ -297,8 +297,8 @@ func (o *Office) Failed(now time.Time) {
 	}
 }
 
-// Leave ends the part that this node takes. An office that it has is given back, once
-// the call that is under way has been answered.
+// Leave ends this node's part in the office. If it holds it, it gives it back once the
+// call under way has been answered.
 func (o *Office) Leave(now time.Time) {
 	o.now, o.over = now, true
 	o.todo.Call = LeaveOffice
@@ -306,7 +306,7 @@ func (o *Office) Leave(now time.Time) {
 
 // ---- the members ----
 
-// Seen is told how a member of this node stands; ended: it is none any more.
+// Seen is told the standing of a member of this node; ended: it is no longer one.
 func (o *Office) Seen(v View, ended bool, now time.Time) {
 	o.now = now
 	was := o.seated()
@@ -328,8 +328,8 @@ func (o *Office) soon() {
 	o.next = times.Earliest(o.next, at)
 }
 
-// Report is told the term that a peer goes by. A later one than ours counts if the
-// store is silent; else the store is asked.
+// Report is told the term that a peer follows. If it is later than ours, it counts while
+// the store is silent; otherwise the store is asked.
 func (o *Office) Report(from peers.ID, m wire.FleetTerm, now time.Time) {
 	o.now = now
 	r := Report{from, m}
@@ -358,7 +358,7 @@ func (o *Office) Report(from peers.ID, m wire.FleetTerm, now time.Time) {
 	}
 }
 
-// Term is the seat as it is told to a peer.
+// term is the seat as a message to a peer.
 func (o *Office) term(to peers.ID) wire.FleetTerm {
 	return wire.FleetTerm{Share: o.cfg.Share, Term: o.seat.Term, Coordinator: o.seat.Peer, Proof: o.cfg.Secret.Proof(o.cfg.Share, o.cfg.Self, to)}
 }
@@ -366,7 +366,7 @@ func (o *Office) term(to peers.ID) wire.FleetTerm {
 func (o *Office) tell(peer peers.ID) { o.todo.Tell = append(o.todo.Tell, Told{peer, o.term(peer)}) }
 
 // askOthers asks some of the other members who coordinates, when neither the
-// coordinator nor the store is to be had. Whoever knows a later term says so.
+// coordinator nor the store can be reached. Those that know a later term say so.
 func (o *Office) askOthers() {
 	if o.over || o.ask.After(o.now) {
 		return
@@ -376,7 +376,7 @@ func (o *Office) askOthers() {
 		return
 	}
 	all := o.fellows()
-	if n := len(all); n > askAtOnce { // others each time
+	if n := len(all); n > askAtOnce { // different ones each time
 		first := o.asked % n
 		o.asked = (first + askAtOnce) % n
 		all = slices.Concat(all[first:], all[:first])[:askAtOnce]

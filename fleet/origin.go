@@ -16,7 +16,7 @@ import (
 func (m *Member) SourceUp(id peers.ID, pool Port, now time.Time) {
 	m.now = now
 	if m.fellows[id] == nil && id != m.cfg.Coordinator {
-		if src := m.byID[id]; src != nil { // its pool is another one now
+		if src := m.byID[id]; src != nil { // it has another pool now
 			m.close(src)
 		}
 		src := &origin{id: id, pool: pool, held: map[share.Piece]*hold{}}
@@ -52,7 +52,7 @@ func (m *Member) SourceHas(id peers.ID, have *share.Set, now time.Time) {
 	m.govern(src)
 }
 
-// SourceHasMore is told pieces that a source has come to have.
+// SourceHasMore is told new pieces of a source.
 func (m *Member) SourceHasMore(id peers.ID, pieces []share.Piece, now time.Time) {
 	m.now = now
 	src := m.byID[id]
@@ -86,7 +86,7 @@ func (m *Member) SourceDown(id peers.ID, now time.Time) {
 	m.then(Forward{})
 }
 
-// Ended is told that a pool has ended without a word; the lease manager knows.
+// Ended is told that a pool has ended without notice; the lease manager knows.
 func (m *Member) Ended(pool Port, now time.Time) {
 	m.now = now
 	for _, src := range m.order {
@@ -97,8 +97,8 @@ func (m *Member) Ended(pool Port, now time.Time) {
 	}
 }
 
-// SetPriorities is told what is selected from now on: the coordinator leases nothing
-// else.
+// SetPriorities is told what is selected from now on; the coordinator leases only
+// that.
 func (m *Member) SetPriorities(runs []leasemgr.Run, now time.Time) {
 	m.now = now
 	m.then(Forward{})

@@ -7,7 +7,7 @@ import "github.com/piecelease/fetcher/share"
 // RoundName is the name of the round whose holder coordinates a share.
 func RoundName(id share.ID) string { return "fleet." + id.String() }
 
-// ListerKey is the key of who gets the list of files from outside, or has got it.
+// ListerKey is the key of the member that gets the list of files from outside, or has got it.
 func ListerKey(round string) string { return "lister.v1." + round }
 
 // MembersKey is the key of the members of the last run of a round.

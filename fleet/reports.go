@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is what members tell a Coordinator of what they have and of their sources.
+// This file is what members tell a Coordinator about their pieces and their sources.
 
 // HaveMap is told all the pieces that a member has. That makes it ready.
 func (c *Coordinator) HaveMap(by From, id share.ID, pieces int, bits []byte, now time.Time) {
@@ -33,7 +33,7 @@ func (c *Coordinator) HaveMap(by From, id share.ID, pieces int, bits []byte, now
 	c.unpark(mb)
 }
 
-// Have is told pieces that a member has come to have.
+// Have is told new pieces of a member.
 func (c *Coordinator) Have(by From, id share.ID, pieces []share.Piece, now time.Time) {
 	if mb := c.member(by, id, now); mb != nil {
 		for _, p := range pieces {
@@ -42,7 +42,7 @@ func (c *Coordinator) Have(by From, id share.ID, pieces []share.Piece, now time.
 	}
 }
 
-// PieceDone is told that a piece is done that was leased.
+// PieceDone is told that a leased piece is done.
 func (c *Coordinator) PieceDone(by From, m wire.PieceDone, now time.Time) {
 	if mb := c.member(by, m.Share, now); mb != nil {
 		c.gain(mb, m.Piece, m.Token)
@@ -66,7 +66,7 @@ func (c *Coordinator) SourceHas(by From, m wire.SourceHas, now time.Time) {
 	}
 }
 
-// SourceHasMore is told pieces that a source of a member has come to have.
+// SourceHasMore is told new pieces of a member's source.
 func (c *Coordinator) SourceHasMore(by From, m wire.SourceHasMore, now time.Time) {
 	o := c.outlet(by, m.Share, m.Source, now)
 	if o == nil {
@@ -94,7 +94,7 @@ func (c *Coordinator) SourceDown(by From, m wire.SourceDown, now time.Time) {
 	}
 }
 
-// outlet is the one that a message of a member is about.
+// outlet returns the outlet that a member's message is about.
 func (c *Coordinator) outlet(by From, id share.ID, source peers.ID, now time.Time) *outlet {
 	if mb := c.member(by, id, now); mb != nil {
 		return c.outlets[outletID(mb.peer, source)]

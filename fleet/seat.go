@@ -2,7 +2,7 @@ package fleet
 
 import "time"
 
-// seating is how a Member stands to its coordinator.
+// seating is the standing of a Member with its coordinator.
 type seating uint8
 
 const (
@@ -17,7 +17,7 @@ type seat struct {
 	state seating
 	tries int       // failed in a row
 	since time.Time // of being seated, or not
-	why   string    // not seated: why
+	why   string    // why it is not seated, if so
 	retry time.Time // away: when to try again
 	late  time.Time // dialing, subscribing: when it takes too long
 }

@@ -23,13 +23,13 @@ const (
 	MaxSecret = 1 << 10
 )
 
-// Proof is what one peer shows another to be taken for a member in the fleet of a
-// share. It is of no use to a third: connections prove who the two are.
+// Proof is what one peer shows another to be accepted as a member of the fleet of a
+// share. It is of no use to a third peer: connections prove who the two are.
 func (s Secret) Proof(id share.ID, from, to peers.ID) [sha256.Size]byte {
 	return s.sum("fetcher fleet member 1", id.Bytes(), []byte(from), []byte(to))
 }
 
-// Proves says whether a proof is that of the peer it comes from.
+// Proves reports whether a proof is valid for the peer it comes from.
 func (s Secret) Proves(proof [sha256.Size]byte, id share.ID, from, to peers.ID) bool {
 	want := s.Proof(id, from, to)
 	return s != "" && hmac.Equal(proof[:], want[:])
@@ -55,7 +55,7 @@ type sealed struct {
 // ErrSeal means that an entry was not written with the secret of the fleet.
 var ErrSeal = errors.New("it was not written with the secret of this fleet")
 
-// Seal is v, which JSON must be able to say, as it is stored under a key.
+// Seal returns v, which JSON must be able to encode, as it is stored under a key.
 func (s Secret) Seal(key string, v any) []byte {
 	is, err := json.Marshal(v)
 	if err != nil {

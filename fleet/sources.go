@@ -20,8 +20,8 @@ type sources struct {
 	alone   bool
 	trip    time.Duration // to the coordinator
 	byID    map[peers.ID]*origin
-	order   []*origin        // as they came
-	stale   map[peers.ID]int // answers under way to requests that are of no interest
+	order   []*origin        // in the order of arrival
+	stale   map[peers.ID]int // answers under way to requests that were taken back
 	fellows fellows
 	news    news
 	do      []any
@@ -36,7 +36,7 @@ type origin struct {
 	rate float64
 	trip time.Duration
 
-	want    int           // leases that the pool would take and the lease manager does not have
+	want    int           // leases that the pool would take but the lease manager does not have
 	asking  time.Time     // since when an answer is awaited; zero: none is
 	keep    []share.Piece // what that request asked to keep
 	again   time.Time     // refused: when to ask again
@@ -45,14 +45,14 @@ type origin struct {
 
 // hold is a piece that may be fetched from a source.
 type hold struct {
-	token share.Token // the coordinator's; 0: taken without its leave
+	token share.Token // the coordinator's; 0: taken without its permission
 	lease share.Token // the lease manager's; 0: not yet
 	bytes int         // not yet told
-	alive bool        // ... nor that it came on, if only because it is we who wait
+	alive bool        // a sign of life not yet told, even if only that this node causes the wait
 }
 
-// pieces are those held, in the order in which they are fetched, which is that of their
-// leases; those without one come last.
+// pieces returns the held pieces in the order in which they are fetched, which is that
+// of their leases; those without a lease come last.
 func (o *origin) pieces() []share.Piece {
 	place := func(p share.Piece) share.Token { return o.held[p].lease - 1 } // of no lease: the greatest
 	return slices.SortedFunc(maps.Keys(o.held), func(p, q share.Piece) int {
@@ -60,7 +60,7 @@ func (o *origin) pieces() []share.Piece {
 	})
 }
 
-// progress hands over what came in and was not told.
+// progress hands over the progress that was not yet told.
 func (o *origin) progress(id share.ID) (out []any) {
 	var items []wire.Progress
 	for _, p := range o.pieces() {
@@ -77,7 +77,7 @@ func (o *origin) progress(id share.ID) (out []any) {
 
 func (s *sources) then(action any) { s.do = append(s.do, action) }
 
-// tellSeat tells the coordinator what only a member says.
+// tellSeat tells the coordinator something, if this node is a member.
 func (s *sources) tellSeat(message any) {
 	if s.seat.state == seated {
 		s.then(Tell{message})
@@ -112,7 +112,7 @@ func (s *sources) close(src *origin) {
 	}
 }
 
-// down has the coordinator take the leases of a source back; first it hears what
+// down makes the coordinator take back the leases of a source, after telling it what
 // they have brought.
 func (s *sources) down(src *origin) {
 	s.tellAll(s.news.pieces(s.cfg.Share))
@@ -133,7 +133,7 @@ func (s *sources) unask(src *origin) {
 	src.asking, src.keep, src.again = time.Time{}, nil, time.Time{}
 }
 
-// announce tells the coordinator what a source has of what is wanted here.
+// announce tells the coordinator which wanted pieces a source has.
 func (s *sources) announce(src *origin) {
 	if src.have == nil || s.seat.state != seated {
 		return
@@ -145,7 +145,7 @@ func (s *sources) announce(src *origin) {
 	s.tellSeat(wire.SourceHas{Share: s.cfg.Share, Source: src.id, Pieces: has.Len(), Bits: has.Bytes()})
 }
 
-// govern tells the lease manager what a source has as far as this node may fetch it.
+// govern tells the lease manager which pieces of a source this node may fetch.
 func (s *sources) govern(src *origin) {
 	var may *share.Set
 	switch {
@@ -161,7 +161,7 @@ func (s *sources) govern(src *origin) {
 	s.then(Allow{src.id, may})
 }
 
-// take takes pieces from a source that this node may not fetch from there any more.
+// take takes away pieces that this node may no longer fetch from a source.
 func (s *sources) take(src *origin, pieces []share.Piece) {
 	if len(pieces) == 0 {
 		return
@@ -190,8 +190,8 @@ func (s *sources) giveBack(src *origin, pieces []share.Piece, why leasemgr.Reaso
 	}
 }
 
-// unleased is some of what is missing here, could be fetched from outside, and is not
-// leased: as much as one message holds.
+// unleased returns missing pieces that could be fetched from outside and are not leased,
+// as many as one message holds.
 func (s *sources) unleased() *share.Set {
 	n := s.cfg.Pieces
 	could, held, some := share.NewSet(n), share.NewSet(n), share.NewSet(n)
@@ -216,7 +216,7 @@ func (s *sources) unleased() *share.Set {
 	return some
 }
 
-// lease asks the coordinator for leases, first of all those that are to be kept.
+// lease asks the coordinator for leases, those to be kept first.
 func (s *sources) lease(src *origin, keep []share.Piece) {
 	if src.have == nil || src.want <= 0 && len(keep) == 0 {
 		return
@@ -240,7 +240,7 @@ func (s *sources) refusal(src *origin) string {
 	return "waits for leases of the fleet"
 }
 
-// missed notes what a source inside the fleet did not give, or gave wrong.
+// missed notes a piece that a source inside the fleet did not send, or sent wrong.
 func (s *sources) missed(f *fellow, source peers.ID, p share.Piece) {
 	if f.lacks == nil {
 		f.lacks = share.NewSet(s.cfg.Pieces)

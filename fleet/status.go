@@ -12,20 +12,20 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Status is how a fleet stands.
+// Status is the state of a fleet.
 type Status struct {
 	Epoch   Epoch
 	Members []MemberStatus // by their IDs
-	// Wanted pieces are had by no member and leased to none; Verified ones a member
-	// has.
+	// Wanted is the number of pieces that no member has or leases, Verified of those that
+	// a member has.
 	Wanted, Leased, Verified int
 	Refused                  int64    // messages of peers that are not allowed
 	Absent                   int      // members of the last run that are waited for, before anything is leased
-	Waiting                  string   // why nothing is leased at all; else empty
+	Waiting                  string   // why nothing is leased at all; empty otherwise
 	Why                      []string // one line per missing piece or run of pieces
 }
 
-// MemberStatus is how one member stands.
+// MemberStatus is the state of one member.
 type MemberStatus struct {
 	Peer    peers.ID
 	Pieces  int  // that it says it has
@@ -34,11 +34,11 @@ type MemberStatus struct {
 	Doubted bool // another member could not get from it what it says it has
 }
 
-// Event says that somebody came or went.
+// Event says that a member joined or left.
 type Event struct {
 	Peer    peers.ID
 	Change  Change
-	Members int // there are now
+	Members int // how many there are now
 }
 
 // Change is what happened to a member.
@@ -49,7 +49,7 @@ const (
 	MemberLeft               // it said so
 	MemberLost               // its leases have returned
 	NotAllowed               // it is not on the list; told once for each peer
-	CoordinatorFailed        // the coordinator itself has ended, by a bug
+	CoordinatorFailed        // a bug has ended the coordinator itself
 	MemberDoubted            // another member could not get from it what it says it has; told once
 )
 
@@ -57,7 +57,7 @@ func (c Change) String() string {
 	return [...]string{"joined", "left", "was lost", "is not allowed", "failed", "says it has pieces that another member could not get"}[c]
 }
 
-// Status is how the fleet stands, with at most so many lines on the missing pieces.
+// Status returns the state of the fleet, with at most lines lines on the missing pieces.
 func (c *Coordinator) Status(lines int, now time.Time) Status {
 	c.now = now
 	st := Status{Epoch: c.cfg.Epoch, Refused: c.refused}

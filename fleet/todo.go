@@ -19,7 +19,7 @@ type Send struct {
 	Message any
 }
 
-// Watch has the owner say when the receiver has ended; Unwatch no longer.
+// Watch asks the owner to say when the receiver has ended; Unwatch ends that.
 type (
 	Watch   struct{}
 	Unwatch struct{}
