@@ -3,8 +3,8 @@ package leasemgr
 import "github.com/piecelease/fetcher/share"
 
 // cursor is how far a source has got through the wanted pieces in order of rank.
-// Below rank, and in it behind pos, there is nothing for the source, except what
-// came back since: that stands in the manager's log, from where it moves to extra.
+// Below rank, and within it behind pos, there is nothing for the source, except pieces
+// that came back since: those are in the manager's log, from where they move to extra.
 type cursor struct {
 	gen    uint64 // of the ranks it walks through
 	rank   int
@@ -13,7 +13,7 @@ type cursor struct {
 	lapped bool   // it passed the last piece and goes on from the first to start
 	walks  bool   // start, pos and lapped belong to rank
 
-	run      int    // pieces until the next lot, in a swarm
+	run      int    // pieces until the next lot is drawn, in a swarm
 	spot     uint32 // where the run is
 	spotRank int
 	strays   bool // the run is at spot, not at pos
@@ -40,7 +40,7 @@ func (m *Manager) want(p uint32) {
 	m.note(p, rank)
 }
 
-// note tells all cursors that p is in a rank they may have left behind.
+// note tells all cursors that p is in a rank they may have passed.
 func (m *Manager) note(p uint32, rank int) {
 	if len(m.log) >= max(256, m.space.words) {
 		m.restart()
@@ -54,7 +54,7 @@ func (m *Manager) restart() {
 	m.log = m.log[:0]
 }
 
-// rank is where a wanted piece stands now.
+// rank is the present rank of a wanted piece.
 func (m *Manager) rank(p uint32) int {
 	base := m.level(p) * perLevel
 	if m.begun.has(p) {
@@ -126,7 +126,7 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 }
 
 // rarestOfAll is the next piece for a source that has the whole share: first one that
-// we are to ask for, and not another who fetches the share.
+// is ours to ask for, and not another peer's that fetches the share.
 func (m *Manager) rarestOfAll(s *source) (p uint32, rank int, ok bool) {
 	if rivals := m.rivals(s); len(rivals) > 0 {
 		fed := m.fed(s)
@@ -138,10 +138,10 @@ func (m *Manager) rarestOfAll(s *source) (p uint32, rank int, ok bool) {
 	return m.rarest(s, nil, false)
 }
 
-// rarest is the next piece for it, without those that are for rivals: any of the lowest
-// rank will do, so there is nothing to remember but where to go on. What is urgent or
-// begun is for nobody else; and unless they are relied on, nothing of ours goes before
-// what has priority.
+// rarest is the next piece for such a source, without those left to rivals: any of the
+// lowest rank will do, so there is nothing to remember but where to go on. Urgent or begun
+// pieces are left to nobody; and unless the rivals are relied on, no piece of ours goes
+// before one of higher priority.
 func (m *Manager) rarest(s *source, rivals []uint64, relied bool) (uint32, int, bool) {
 	c, tries, level := &s.cursor, mostTries, 0
 	for r := m.pool.first(0); r >= 0; r = m.pool.first(r + 1) {
@@ -227,7 +227,7 @@ func (m *Manager) walk(s *source) (uint32, bool) {
 	c, n := &s.cursor, uint32(m.space.n)
 	for r := m.pool.first(c.rank); r >= 0; r = m.pool.first(r + 1) {
 		if r%perLevel == 1 && !m.unsorted {
-			continue // pieces no such source has
+			continue // a rank of pieces that no such source has
 		}
 		if r != c.rank || !c.walks {
 			c.rank, c.start, c.lapped, c.walks = r, m.lot(s, r), false, true
@@ -263,18 +263,17 @@ func (m *Manager) nextOf(s *source, l *layer, from, to uint32) (uint32, bool) {
 	return p, ok
 }
 
-// Those of a swarm who walk through the same layer in the same order end up side
-// by side, and then each asks the one source of the next piece for it at the same
-// time. So in a swarm every source's walk is cut into runs: a run begins at a place
-// drawn by lot, and is shorter the fewer pieces there are to meet at. Without
-// anybody who has part of the share there is no swarm, and walking in order suits
-// disks better.
+// Peers of a swarm that walk through the same layer in the same order end up side by
+// side, and then all ask the one source of the next piece for it at the same time. So
+// in a swarm every source's walk is cut into runs: a run begins at a place drawn by
+// lot, and is shorter the fewer pieces there are. If no source has just part of the
+// share there is no swarm, and walking in order suits disks better.
 const (
 	longestRun = 64  // pieces
-	runShare   = 256 // a run is no more than one in so many of a layer's pieces
+	runShare   = 256 // a run is at most one in this many of a layer's pieces
 )
 
-// jumps says whether a run begins, and draws where.
+// jumps reports whether a run begins, and draws where.
 func (m *Manager) jumps(s *source, l *layer, rank int) bool {
 	c := &s.cursor
 	if m.rarity.count == 0 {
@@ -291,9 +290,9 @@ func (m *Manager) jumps(s *source, l *layer, rank int) bool {
 	return true
 }
 
-// strayWords is how far from its lot a run of a source that has part of the share
-// looks for a piece, in words. If there is none, the source walks on where it was
-// for the length of a run.
+// strayWords is how far from its lot, in words, a run of a source that has part of the
+// share looks for a piece. If there is none, the source walks on where it was for the
+// length of a run.
 const strayWords = 8
 
 // strayed is the next piece of a run, for a source that has part of the share. It
@@ -321,13 +320,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// may says whether a source could be granted p, room apart.
+// may reports whether a source could be granted p, leaving aside room.
 func (m *Manager) may(s *source, p uint32) bool {
 	return s.have.has(p, m.space.n) && !s.shuns(p) && !s.defers(p)
 }
 
-// Begun says that some blocks of p are verified, so that p goes out before pieces
-// nothing is known of. Progress says it too.
+// Begun says that some blocks of p are verified, so that p is leased before untouched
+// pieces. Progress implies it too.
 func (m *Manager) Begun(p share.Piece) {
 	if int64(p) >= int64(m.space.n) || m.begun.has(uint32(p)) {
 		return

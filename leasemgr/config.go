@@ -11,11 +11,11 @@ import (
 // Config is how leases are handed out. The zero value of each field means its
 // default.
 type Config struct {
-	// LeaseDuration is the backstop of a deadline: no lease outlives the last
-	// sign of life of its source by more. Default 300 s.
+	// LeaseDuration bounds every deadline: no lease outlives the last sign of life
+	// of its source by more. Default 300 s.
 	LeaseDuration time.Duration
 	// Patience is how late a source may be, besides the time its bytes take at its
-	// rate. The pools of a transfer go by it as well.
+	// rate. The pools of a transfer use it as well.
 	Patience peers.Patience
 
 	// MaxLeasesPerPeer caps the leases of a source that has not been measured.
@@ -39,8 +39,8 @@ type Config struct {
 	// so that what it does wrong costs little and is plainly its own doing.
 	// Default 0.2; negative means never.
 	MinPeerScore float64
-	// Explore is the share of wake-ups in which not the best source is named
-	// first but one drawn by lot. Default 0.05; negative means none.
+	// Explore is the fraction of wake-ups that name a random source first instead
+	// of the best. Default 0.05; negative means none.
 	Explore float64
 
 	// ShunFor is how long a source is not asked again for a piece on which it
@@ -49,10 +49,9 @@ type Config struct {
 	// asked again at once.
 	ShunFor time.Duration
 
-	// SpareFor is how long a source is spared after it sent us elsewhere for a
-	// piece, and SpareFactor how many times as much as it could send the others
-	// must bring for that. Defaults 10 s and 3; a negative SpareFor means that no
-	// source is.
+	// SpareFor is how long a source is spared after it sent us elsewhere for a piece.
+	// That needs the others to bring SpareFactor times what the source could send.
+	// Defaults 10 s and 3; a negative SpareFor means that no source is spared.
 	SpareFor    time.Duration
 	SpareFactor float64
 

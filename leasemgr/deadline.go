@@ -38,11 +38,11 @@ func (c *clock) time(i instant) time.Time {
 //
 //	life + min(slack + ahead/rate, LeaseDuration)
 //
-// A sign of life is the grant, progress on the lease itself, and progress on or
-// completion of the head of the queue. Progress on other leases is none: a piece
-// that is passed over reaches the head and then runs out of time. So the head has
-// the earliest deadline of its queue, and one progress on the head extends all.
-// Nothing else moves while a source is silent, so every lease ends.
+// Signs of life are the grant, progress on the lease itself, and progress on or
+// completion of the head of the queue. Progress on other leases is not one: a piece
+// that is passed over reaches the head and then runs out of time. So the head has the
+// earliest deadline of its queue, and progress on the head extends all deadlines.
+// While a source is silent no deadline moves, so every lease ends.
 
 // life is the last sign of life that counts for a lease.
 func (s *source) life(l *lease) instant { return max(s.base, l.seen) }
@@ -61,7 +61,7 @@ func (m *Manager) ahead(s *source, l *lease) int64 {
 	return int64(l.start-head.start) - int64(head.got) + int64(l.length-l.got)
 }
 
-// takes is the time a measured source needs for n bytes. An unmeasured one gets
+// takes is the time a measured source needs for n bytes. An unmeasured one is given
 // Patience.First between two signs of life instead, whatever its queue.
 func (s *source) takes(n int64) time.Duration {
 	if !s.measured {
@@ -70,7 +70,7 @@ func (s *source) takes(n int64) time.Duration {
 	return seconds(float64(n) / s.rate)
 }
 
-// seconds is a duration that does not overflow.
+// seconds converts s to a Duration without overflow.
 func seconds(s float64) time.Duration {
 	if s > 1e9 {
 		return 1e9 * time.Second
@@ -163,7 +163,7 @@ func (h alarms) down(ss []*source, at int) {
 }
 
 // Wake is when Expire next has something to do; zero if never. It may lie in the
-// past, when the last call left something over.
+// past if the last call left something over.
 func (m *Manager) Wake() time.Time {
 	at := never
 	if len(m.alarms) > 0 {
@@ -181,8 +181,8 @@ func (m *Manager) Wake() time.Time {
 	return m.clock.time(at)
 }
 
-// Expire takes back what has run out by now: leases, and the time for which a
-// source is not asked again for a piece.
+// Expire ends what has run out by now: leases, and the times for which a source is
+// not asked again for a piece.
 func (m *Manager) Expire(now time.Time) Todo {
 	m.clock.tick(now)
 	for len(m.alarms) > 0 {

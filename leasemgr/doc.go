@@ -41,17 +41,17 @@
 // sources that hold only part of the share (all others add the same to every
 // piece), and may lag behind the have-maps by one rebuild. A piece with which a
 // source has just failed goes to others for a while, unless all have failed with it.
-// One that a source has just given to others is fetched from those; and the source
+// A piece that a source has just given to others is fetched from them; and the source
 // of a crowd is asked for nothing that others have, while they bring enough. See
-// elsewhere.go. Of what is equally urgent, a source that has the whole share is asked first
-// for pieces that nobody else who fetches it is to ask for. See ours.go.
+// elsewhere.go. Among equally urgent pieces, a source that has the whole share is asked
+// first for those that are ours to ask for, and not another peer's. See ours.go.
 //
 // # Who is told
 //
-// What comes back is offered to the sources that wait, the best first, and now and
-// then one drawn by lot. When thousands wait, some are told at once and twice as
-// many every 50 ms until the piece is taken. Those that could only hedge ask again
-// at times that are spread out.
+// Pieces that come back are offered to the sources that wait, the best first, and now
+// and then to one drawn by lot. When thousands wait, some are told at once and twice
+// as many every 50 ms until the piece is taken. Sources that could only hedge ask
+// again at times that are spread out.
 //
 // # How it is fast
 //

@@ -8,31 +8,31 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A node that many fetch from gives a piece to one of them at a time, and sends the
-// others elsewhere for it (peers.Uploads). Three things follow for who is sent.
+// A node that many peers fetch from gives a piece to one of them at a time, and sends
+// the others elsewhere for it (peers.Uploads). Three things follow for a peer that is sent.
 //
 // The piece is not asked for there until the time that the source names: Defer. It
 // is fetched from another source as soon as one announces it.
 //
 // A source that has the whole share is spared for a while: as long as the other
-// sources bring us SpareFactor times what it could, it is asked only for what
-// nobody else has. What others bring is what really came, so nobody can have a
-// source spared by what they claim; when it ebbs away, the source is asked again.
-// A piece that another source failed with is asked for in any case.
+// sources bring us SpareFactor times what it could, it is asked only for what nobody
+// else has. Only bytes that really came count, so claims cannot get a source spared;
+// when they ebb away, the source is asked again. A piece that another source failed
+// with is asked for in any case.
 //
 // And when the others bring us less although they had pressAfter to begin, we are
-// pressed, and leases say so (Lease.Pressed): such a source does not send us
+// pressed, and leases say so (Lease.Pressed): a source that is told so does not send us
 // elsewhere for what it has sent already.
 const (
 	elsewhereFor = time.Second      // when the source names no time
 	maxElsewhere = 10 * time.Second // the longest that is believed
 	maxDeferred  = 4096             // pieces of one source; with more it starts over
-	flowMemory   = 2 * time.Second  // over which what others bring is smoothed
+	flowMemory   = 2 * time.Second  // over which the rate of the others is smoothed
 	lookAgain    = instant(500 * time.Millisecond)
 	pressAfter   = instant(4 * time.Second)
 	maxFailed    = 256 // pieces that others failed with, in one search
-	// leastRate is what a source could bring of which nothing is known, in bytes per
-	// second: a block in pressAfter. What others bring ebbs away, and is never nothing.
+	// leastRate is the assumed rate of a source of which nothing is known, in bytes per
+	// second: a block in pressAfter. The rate of the others ebbs away but never reaches 0.
 	leastRate = share.BlockSize / 4
 )
 
@@ -62,9 +62,9 @@ func (m *Manager) elsewhere(s *source, p uint32, retry time.Duration) {
 	s.spareTo = m.clock.at + instant(m.cfg.SpareFor)
 }
 
-// recall lets a source be asked again for what it gave to others long enough ago, and
-// once for all of it when the others bring nothing to speak of: pressed, we may be
-// answered differently.
+// recall lets a source be asked again for pieces that it gave to others long enough
+// ago. When the others bring next to nothing it lets it be asked once for all of them:
+// because we are pressed, the answer may differ.
 func (m *Manager) recall(s *source) {
 	starved := !s.recalled && m.starved(s)
 	if len(s.deferred) == 0 || m.clock.at < s.recallAt && !starved {
@@ -72,7 +72,7 @@ func (m *Manager) recall(s *source) {
 	}
 	s.recalled = s.recalled || starved
 	s.recallAt = never
-	for p, until := range s.deferred { // each is judged alone: the order does not show
+	for p, until := range s.deferred { // each is judged on its own: the order does not matter
 		if starved || until <= m.clock.at {
 			delete(s.deferred, p)
 		} else {
@@ -117,7 +117,7 @@ func (m *Manager) flows(s *source, n uint32) {
 	}
 }
 
-// flowing is what the sources bring that are not to be spared, in bytes per second.
+// flowing is the rate of all sources that are not to be spared, in bytes per second.
 func (m *Manager) flowing() float64 { return m.flow.now(m.clock.at) }
 
 // spared says whether a source is asked only for what nobody else has.
@@ -134,7 +134,7 @@ func (m *Manager) pressed(s *source) bool {
 	return m.clock.at < s.spareTo && m.clock.at >= s.spareAt+pressAfter && !m.spared(s)
 }
 
-// starved says whether a source that sends us elsewhere is all we have.
+// starved reports whether a source that sends us elsewhere is all we have.
 func (m *Manager) starved(s *source) bool {
 	return m.pressed(s) && m.flowing() < leastRate
 }
@@ -145,7 +145,7 @@ func (m *Manager) onlyHere(s *source) (p uint32, rank int, ok bool) {
 	if m.othersWhole(s) {
 		return m.failedElsewhere(s)
 	}
-	own := 0 // what the source adds to the rarity
+	own := 0 // the source's own part of the rarity count
 	if s.have.n < m.space.n {
 		own = 1
 	}
@@ -176,7 +176,7 @@ func (m *Manager) rareOf(s *source, l *layer, own int, from, to uint32) (uint32,
 	return p, ok
 }
 
-// othersWhole says whether another source has everything, and is neither banned nor
+// othersWhole reports whether another source has everything, and is neither banned nor
 // to be spared itself.
 func (m *Manager) othersWhole(s *source) bool {
 	if m.fulls == 0 {
@@ -200,8 +200,8 @@ func (m *Manager) failedElsewhere(s *source) (p uint32, rank int, ok bool) {
 	return 0, 0, false
 }
 
-// spare refuses a source that is spared, or that sent us elsewhere. next is when it
-// could share a lease.
+// spare refuses a lease to a source that is spared, or that sent us elsewhere. next is when
+// it could share a lease.
 func (m *Manager) spare(s *source, next instant) Refusal {
 	if len(s.deferred) > 0 {
 		next = min(next, s.recallAt)

@@ -50,9 +50,9 @@ func (sp *space) isFull(c int, chunk []uint64) bool {
 	return len(chunk) > 0 && &chunk[0] == &sp.full(c)[0]
 }
 
-// haves is the have-set of one source. A chunk it lacks is nil, one it has whole
-// is shared, and a set that is whole has no chunks at all, so a thousand sources
-// that have everything take no room.
+// haves is the have-set of one source. An empty chunk is nil, a full one is shared,
+// and a set that is whole has no chunks at all, so a thousand sources that have
+// everything take no room.
 type haves struct {
 	n      int // pieces in it
 	chunks [][]uint64
@@ -140,7 +140,7 @@ func (sp *space) parse(s *share.Set) haves {
 	return h
 }
 
-// set puts p in or takes it out and says whether that changed anything.
+// set puts p in or takes it out and reports whether that changed anything.
 func (h *haves) set(p uint32, in bool, sp *space) bool {
 	if h.has(p, sp.n) == in {
 		return false

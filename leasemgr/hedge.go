@@ -15,11 +15,11 @@ import (
 // The waste is bounded: the pieces held twice and what hedges fetched twice
 // before never exceed m.allowance() together.
 
-// hedgeLag keeps hedges away from holders that are slower by no more than chance.
+// hedgeLag keeps hedges away from holders that are slower only by chance.
 const hedgeLag = 20 * time.Millisecond
 
-// Bounds of one search for a hedge: sources looked at, and leases of each. What is
-// missed is found at the next try, or by the others.
+// Bounds of one search for a hedge: sources examined, and leases of each. What it
+// misses is found at the next try, or by the others.
 const (
 	maxHolders = 64
 	maxProbes  = 16
@@ -39,7 +39,7 @@ func (m *Manager) allowance() int64 {
 	return max(share, m.cfg.HedgeFloor)
 }
 
-// needs is how long a source would take for n more bytes.
+// needs is the time a source would take for n more bytes.
 func (s *source) needs(n int64) time.Duration {
 	if !s.measured {
 		return math.MaxInt64 / 4
@@ -47,7 +47,7 @@ func (s *source) needs(n int64) time.Duration {
 	return s.trip + s.takes(s.pending+n)
 }
 
-// speed is a source's rate, measured or told from what came in so far.
+// speed is a source's rate, measured or estimated from what came in so far.
 func (m *Manager) speed(s *source) float64 {
 	if s.measured {
 		return s.rate
@@ -56,7 +56,7 @@ func (m *Manager) speed(s *source) float64 {
 	return float64(s.busyGot+share.BlockSize) / busy.Seconds()
 }
 
-// left is how long a holder is expected to take yet. One that should be done is
+// left is how much longer a holder is expected to take. One that should be done is
 // expected to stay silent for as long again as it has been.
 func (m *Manager) left(s *source, l *lease) time.Duration {
 	life := s.life(l)
@@ -71,7 +71,7 @@ type offer struct {
 	left time.Duration
 }
 
-// standing is how a lease stands to a source that would share it.
+// standing says whether a source may share a lease.
 type standing uint8
 
 const (
@@ -80,7 +80,7 @@ const (
 	open                   // it can be shared now
 )
 
-// weigh says whether source i could share a lease or take it over, and when it
+// weigh returns whether source i could share a lease or take it over, and when it
 // will be overdue if not now.
 func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	l := &m.leases[at]
@@ -108,8 +108,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	return offer{at, take, left}, open, due
 }
 
-// stake is what a second holder, or another second one, adds to the waste that
-// is possible.
+// stake is what a second holder, or another second one, adds to the possible waste.
 func (m *Manager) stake(l *lease, take bool) int64 {
 	switch {
 	case !take:
@@ -135,9 +134,9 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 		return how
 	}
 	m.holders(func(s *source) {
-		// The last of a queue is the one that would wait longest; the first is
-		// the first to be overdue. Those between are looked at only while those
-		// outside are shared already, or not for this source.
+		// The last of a queue would wait longest; the first will be overdue first.
+		// Those between are examined only while the outer ones are shared already,
+		// or not for this source.
 		probes := maxProbes
 		for at := s.tail; at != 0 && probes > 0 && try(at) == closed; at = m.leases[at].prev {
 			probes--
@@ -163,8 +162,8 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	return 0, Refusal{Reason: AllLeased, Until: m.clock.time(m.retry(next))}
 }
 
-// retry is when a source may try to hedge that would like to at next: so that
-// those who wait do not all come at once.
+// retry is when a source that would like to hedge at next may try, so that those that
+// wait do not all come at once.
 func (m *Manager) retry(next instant) instant {
 	latest := next + instant(m.sleepers)*retryGap
 	m.retryAt = min(max(m.retryAt+retryGap, next), latest)

@@ -7,7 +7,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// End is how a lease ended, as far as it has.
+// End is how a lease ended, or that it has begun.
 type End uint8
 
 // The ends of a lease.
@@ -36,8 +36,8 @@ type LeaseEvent struct {
 	Bytes  int64         // that came in under it
 }
 
-// Watch has what goes wrong noted from now on, for Events: every lease that has failed or
-// expired; with all, every grant and every end.
+// Watch notes from now on, for Events, every lease that fails or expires; with all, every
+// grant and every end.
 func (m *Manager) Watch(all bool) { m.watched, m.all = true, all }
 
 // Events are what was noted since the last call, in order. Nothing is noted unless

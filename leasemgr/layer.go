@@ -175,7 +175,7 @@ func (q *pool) rankOf(p uint32) int {
 	panic("leasemgr: a wanted piece without a rank")
 }
 
-// in says whether p is wanted and has this rank.
+// in reports whether p is wanted and has this rank.
 func (q *pool) in(p uint32, rank int) bool {
 	l := q.layers[rank]
 	return l != nil && bitmap(l.words).has(p)

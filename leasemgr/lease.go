@@ -34,7 +34,7 @@ const (
 	Elsewhere               // the source gave the piece to others, and it is to be fetched from them; see Defer
 )
 
-// reasons is how reasons are said to people.
+// reasons are the reasons in words for people.
 var reasons = [...]string{"gave it back", "sent wrong data", "missed its deadline", "does not have the piece",
 	"connection lost", "could not be written", "gave it to others"}
 
@@ -60,13 +60,13 @@ type outcome uint8
 
 const (
 	finished outcome = iota // its piece is verified, through its source
-	alone                   // its piece is verified, by nobody's credit, and it was the only lease on it
+	alone                   // its piece is verified without credit to anybody, and it was the only lease on it
 	failed                  // the source failed
 	silent                  // its deadline passed
 	revoked                 // taken away; nobody's fault
 )
 
-// tally adds the end of a lease to the statistics, and is how others call it.
+// tally adds the end of a lease to the statistics, and returns its public name.
 func (m *Manager) tally(how outcome) End {
 	switch how {
 	case finished:
@@ -127,7 +127,7 @@ func (m *Manager) newLease(i, p uint32, hedge bool) uint32 {
 func (m *Manager) end(at uint32, how outcome) {
 	l := m.leases[at]
 	s := m.sources[l.source]
-	if e := m.tally(how); e != Failed { // of which fail has noted why
+	if e := m.tally(how); e != Failed { // Fail has recorded that with its reason
 		m.record(at, e, 0)
 	}
 	m.unlink(s, at, how)
@@ -149,7 +149,7 @@ func (m *Manager) end(at uint32, how outcome) {
 	m.free = append(m.free, at)
 }
 
-// revoke ends a live lease through no fault of its source, and has it said.
+// revoke ends a live lease through no fault of its source, and lists it in the Todo.
 func (m *Manager) revoke(at uint32) {
 	m.todo.Revoked = append(m.todo.Revoked, m.public(at))
 	m.end(at, revoked)

@@ -69,7 +69,7 @@ type Manager struct {
 	draws    uint64
 	turn     int
 	retryAt  instant  // when the last refused source may try to hedge
-	offered  []uint32 // pieces that came back, and of which not all who wait were told
+	offered  []uint32 // pieces that came back, while not all waiting sources have been told
 	offerAt  instant  // when more are told
 	offers   int      // how many are told then
 
@@ -78,7 +78,7 @@ type Manager struct {
 
 	self    peers.ID
 	ownLots uint64   // see lotsOf
-	lots    []uint64 // of rivals, kept for the next time
+	lots    []uint64 // of rivals, kept for reuse
 
 	offerTurn int // where in asleep that goes on
 }
@@ -107,8 +107,8 @@ type source struct {
 	serial uint64 // no other source of this manager has it, then or now
 	lots   uint64 // see lotsOf
 	have   haves
-	told   bool // what it has
-	left   bool // what is wanted of it was left to others, when last looked at
+	told   bool // whether it has said what it has
+	left   bool // what is wanted of it was left to others at the last check
 	cursor cursor
 
 	head, tail uint32 // its leases, in the order of grants
@@ -132,7 +132,7 @@ type source struct {
 	recallAt instant            // when the first of them may be asked for again
 	spareAt  instant            // it sent us elsewhere: since
 	spareTo  instant            // ... and is to be spared until
-	recalled bool               // asked again for all of it, as others bring nothing
+	recalled bool               // asked again for all of it, because others bring nothing
 }
 
 // New starts the leases of a transfer.
@@ -176,7 +176,7 @@ func New(cfg Config, plan Plan, now time.Time) *Manager {
 	return m
 }
 
-// recount makes the pool and the counts what plan, verified and held say.
+// recount rebuilds the pool and the counts from plan, verified and held.
 func (m *Manager) recount() {
 	m.total, m.have, m.pool.count = m.plan.count(), 0, 0
 	for w := range m.plan {
@@ -193,8 +193,8 @@ func (m *Manager) recount() {
 	}
 }
 
-// AddSource makes a peer a source that has nothing yet. One that is there
-// already stays as it is.
+// AddSource makes a peer a source that has nothing yet. An existing source stays as
+// it is.
 func (m *Manager) AddSource(id peers.ID, now time.Time) {
 	m.clock.tick(now)
 	if _, ok := m.byID[id]; ok {
@@ -268,7 +268,7 @@ func (m *Manager) Acquire(id peers.ID, max int, now time.Time) ([]Lease, Refusal
 	return out, Refusal{}
 }
 
-// barred says why a source gets nothing, whatever there is.
+// barred returns why a source gets nothing at all, if so.
 func (m *Manager) barred(s *source) Refusal {
 	switch {
 	case m.have == m.total:
@@ -314,8 +314,8 @@ func (m *Manager) lease(i, p uint32, rank int) uint32 {
 	return at
 }
 
-// Progress says that n bytes of p came in under a lease, or with none that it is
-// not the source that is waited for. It extends deadlines.
+// Progress says that n bytes of p came in under a lease; 0 says that the delay is not the
+// source's. It extends deadlines.
 func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int, now time.Time) Todo {
 	m.clock.tick(now)
 	at := m.live(id, p, token)
@@ -432,8 +432,8 @@ func (m *Manager) Done() bool { return m.have == m.total }
 // Stats are the counts so far.
 func (m *Manager) Stats() Stats { return m.stats }
 
-// Pause stops all grants; why stands in refusals and explanations, for example
-// "disk full: need 3 GiB, have 1 GiB". Leases that are out stay.
+// Pause stops all grants; why appears in refusals and explanations, for example
+// "disk full: need 3 GiB, have 1 GiB". Existing leases stay.
 func (m *Manager) Pause(why string) {
 	if why == "" {
 		why = "paused"

@@ -6,33 +6,33 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Those who fetch a share together ask who has all of it for different pieces, so that
-// each comes once over a line that they share, and is passed on from there. No word is
-// needed for that: for each piece every peer has a lot, which follows from its ID, and
-// of ourselves and the sources that miss some of the share themselves whoever has the
-// least is to ask for it. A piece of ours goes out before any that is another's.
+// Peers that fetch a share together ask a source that has all of it for different pieces,
+// so that each piece comes once over a line that they share, and is passed on from there.
+// This takes no messages: for each piece every peer has a lot, which follows from its ID,
+// and among ourselves and the sources that miss some of the share the one with the least
+// lot is to ask for it. A piece of ours is leased before any that is another's.
 //
-// It is an order, and nobody is relied on. What is another's is asked for when nothing
-// of ours is found; and left to the others as long as those who miss some bring us
-// SpareFactor times what the source could. What they bring is what really came.
+// It is only an order; nobody is relied on. Another's piece is asked for when none of
+// ours is found, and left to the others as long as those that miss some bring us
+// SpareFactor times what the source could. Only bytes that really came count.
 const (
 	mostTries = 256  // pieces of others that one search passes over
-	lotPieces = 4096 // lots that are drawn for a share, where it has as many pieces: else disks would jump at each
+	lotPieces = 4096 // most lots drawn for a share: one for each piece would make disks jump at each
 )
 
-// lotsOf is what all lots of a peer follow from.
+// lotsOf is the number from which all lots of a peer follow.
 func lotsOf(id peers.ID) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	return h.Sum64()
 }
 
-// lotFor is a peer's lot for a piece; neighbours have the same in large shares.
+// lotFor is a peer's lot for a piece; in large shares neighbouring pieces have the same.
 func (m *Manager) lotFor(lots uint64, p uint32) uint64 {
 	return mix(lots ^ mix(uint64(p/min(longestRun, 1+uint32(m.space.n)/lotPieces))))
 }
 
-// rivals are the lots of those who fetch the share from s beside us.
+// rivals are the lots of the other peers that fetch the share from s.
 func (m *Manager) rivals(s *source) []uint64 {
 	m.lots = m.lots[:0]
 	if m.self == "" || m.fulls == len(m.byID) {
@@ -46,7 +46,7 @@ func (m *Manager) rivals(s *source) []uint64 {
 	return m.lots
 }
 
-// another says whether one of them is to ask for p, and not we.
+// another reports whether one of the rivals, not this node, is to ask for p.
 func (m *Manager) another(rivals []uint64, p uint32) bool {
 	own := m.lotFor(m.ownLots, p)
 	for _, lots := range rivals {
@@ -57,7 +57,7 @@ func (m *Manager) another(rivals []uint64, p uint32) bool {
 	return false
 }
 
-// ourNext is nextOf without the pieces that are for others, for as many as may be passed over.
+// ourNext is nextOf without the pieces left to others; tries bounds how many it passes over.
 func (m *Manager) ourNext(s *source, l *layer, from, to uint32, rivals []uint64, tries *int) (uint32, bool) {
 	p, ok := m.nextOf(s, l, from, to)
 	for ok && m.another(rivals, p) {
@@ -69,7 +69,7 @@ func (m *Manager) ourNext(s *source, l *layer, from, to uint32, rivals []uint64,
 	return p, ok
 }
 
-// fed says whether the rest may be left to others.
+// fed reports whether the rest may be left to others.
 func (m *Manager) fed(s *source) bool {
 	return m.fromParts.now(m.clock.at) >= m.cfg.SpareFactor*max(s.rate, leastRate)
 }

@@ -2,11 +2,10 @@ package leasemgr
 
 import "math/bits"
 
-// rarity counts, for each piece, the sources that have it. The counters lie on
-// their side: plane j holds bit j of 64 counters in one word, and the planes of a
-// word are neighbours. Adding a have-set to a million counters is then a ripple
-// of carries through some 15,625 words, and sorting them by rarity a walk over
-// the same words.
+// rarity counts, for each piece, the sources that have it. The counters are stored as
+// bit planes: plane j holds bit j of 64 counters in one word, and the planes of a word
+// are neighbours. Adding a have-set to a million counters is then a ripple of carries
+// through some 15,625 words, and sorting them by rarity a walk over the same words.
 type rarity struct {
 	planes int
 	bits   []uint64 // words * planes
@@ -35,7 +34,7 @@ func (r *rarity) add(w int, x uint64) {
 	}
 }
 
-// sub counts them once less.
+// sub counts the pieces x of word w once less.
 func (r *rarity) sub(w int, x uint64) {
 	for i := w * r.planes; x != 0; i++ {
 		r.bits[i], x = r.bits[i]^x, x&^r.bits[i]

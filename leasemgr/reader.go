@@ -106,17 +106,17 @@ func (m *Manager) setPlanned(p uint32, in bool) {
 	}
 }
 
-// Reader names one who reads the share while it is fetched.
+// Reader names a reader of the share while it is fetched.
 type Reader uint32
 
-// reader is what a reader waits for.
+// reader is the range that a reader waits for.
 type reader struct {
 	id Reader
-	at uint32 // the piece it waits for, or will next
+	at uint32 // the piece it waits for, or will wait for next
 	to uint32 // the end of what it will read soon
 }
 
-// maxAhead bounds what is looked through for a reader at each grant.
+// maxAhead bounds the pieces examined for a reader at each grant.
 const maxAhead = 256
 
 // SetReader says that a reader is at a piece and will read the pieces after it, n
@@ -134,7 +134,7 @@ func (m *Manager) SetReader(id Reader, at share.Piece, n int, now time.Time) Tod
 	slices.SortFunc(m.readers, func(a, b reader) int { return cmp.Compare(a.id, b.id) })
 	for q := uint32(from); m.onDemand && q < uint32(to); q++ {
 		if m.pool.wanted.has(q) {
-			m.returned = append(m.returned, q) // for those who wait to hear of it
+			m.returned = append(m.returned, q) // so that waiting sources are told of it
 		}
 	}
 	if m.held[from] != 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// This file is what a Manager needs besides when it leases to sources of other
-// nodes, or is leased to by one that does.
+// This file is what a Manager also needs when it leases to sources of other nodes, or
+// depends on one that does.
 
 // Restore leases the piece p to a source that is fetching it already, under a lease
 // that an earlier Manager granted or that ended with a connection. It is granted

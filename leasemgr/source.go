@@ -9,8 +9,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// SetHave replaces what a source has. The set is not kept. What the source has no
-// more it is not asked for: its leases on that end.
+// SetHave replaces what a source has. The set is not kept. The source's leases on pieces
+// that it no longer has end.
 func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	m.clock.tick(now)
 	i, ok := m.byID[id]
@@ -100,7 +100,7 @@ func (m *Manager) gain(s *source, p uint32) bool {
 	}
 	if m.pool.wanted.has(p) {
 		rank := m.pool.rankOf(p)
-		if rank%perLevel == 1 { // nobody had it, and nobody looks there
+		if rank%perLevel == 1 { // no partial source had it, so none searches that rank
 			m.rerank(p)
 		} else {
 			m.remember(s, ranked{p, uint16(rank)})
@@ -148,7 +148,7 @@ func (m *Manager) Measured(id peers.ID, rate float64, trip time.Duration, now ti
 	return m.settle()
 }
 
-// Rank says what a source is worth: its score, and whether it is banned. A score
+// Rank sets the score of a source and whether it is banned. A score
 // below Config.MinPeerScore leaves it one lease at a time; scores also order
 // wake-ups. A ban takes its leases away and lasts until Rank says otherwise.
 func (m *Manager) Rank(id peers.ID, score float64, banned bool, now time.Time) Todo {
@@ -190,7 +190,7 @@ func (m *Manager) pardon(i uint32) {
 	}
 }
 
-// shun is that a source is not asked for a piece for a while.
+// shun keeps a source from being asked for a piece for a while.
 type shun struct {
 	source uint32
 	serial uint64
@@ -198,7 +198,7 @@ type shun struct {
 	until  instant
 }
 
-// maxShun is how many pieces are kept from one source.
+// maxShun bounds the pieces kept from one source.
 const maxShun = 64
 
 // shuns says whether p is kept from the source for now.
@@ -217,9 +217,9 @@ func (m *Manager) shun(i, p uint32) {
 	m.relent(p)
 }
 
-// relent asks again who failed with p, if all did that have it: somebody who
-// failed before is a better bet than nobody. Who failed last stays out, unless it
-// is the only one.
+// relent lets sources that failed with p be asked again if all that have it failed: a
+// source that failed before is better than none. The one that failed last stays out,
+// unless it is the only one.
 func (m *Manager) relent(p uint32) {
 	last, count := -1, 0
 	for k, e := range m.shunned {
@@ -252,7 +252,7 @@ func (m *Manager) barsHolder(e shun) bool {
 	return s != nil && s.serial == e.serial && !s.banned && s.have.has(e.piece, m.space.n)
 }
 
-// relentAll does so for every piece, because a source has less than before.
+// relentAll calls relent for every piece, because a source has less than before.
 func (m *Manager) relentAll() {
 	if len(m.shunned) == 0 {
 		return
@@ -273,7 +273,7 @@ func (m *Manager) relentAll() {
 	}
 }
 
-// unshun ends what is over.
+// unshun ends the shuns whose time is over.
 func (m *Manager) unshun() {
 	n := 0
 	for n < len(m.shunned) && m.shunned[n].until <= m.clock.at {

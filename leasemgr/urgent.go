@@ -1,9 +1,9 @@
 package leasemgr
 
-// The piece a reader waits for is fetched first by whoever holds it: its lease goes
-// to the head of its source's queue, and the pool that works through that queue is
-// told, by Lease.Urgent with the grant or by Todo.Urgent later. The leases it
-// passes get the time it takes.
+// The piece a reader waits for is fetched first by whichever source holds it: its lease
+// goes to the head of the source's queue, and the pool that works through that queue is
+// told, by Lease.Urgent with the grant or by Todo.Urgent later. The leases it passes
+// are given the time it takes.
 
 // awaited says whether a reader waits for p.
 func (m *Manager) awaited(p uint32) bool {
@@ -15,7 +15,7 @@ func (m *Manager) awaited(p uint32) bool {
 	return false
 }
 
-// hurry puts a lease first in its source's queue. It says whether it was not.
+// hurry puts a lease first in its source's queue. It reports whether that moved it.
 func (m *Manager) hurry(at uint32) bool {
 	l := &m.leases[at]
 	s := m.sources[l.source]
@@ -37,7 +37,7 @@ func (m *Manager) hurry(at uint32) bool {
 	return true
 }
 
-// hurryHolders hurries those who hold p.
+// hurryHolders hurries the leases on p.
 func (m *Manager) hurryHolders(p uint32) {
 	for at := m.held[p]; at != 0; at = m.twinOf(p, at) {
 		if m.hurry(at) {

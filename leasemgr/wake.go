@@ -42,11 +42,11 @@ func (w Why) String() string {
 		"nobody reads what we miss"}[w]
 }
 
-// Refusal is why a source got fewer leases than it asked for. Its zero value is
-// that it got all.
+// Refusal is why a source got fewer leases than it asked for. Its zero value means that
+// it got all.
 type Refusal struct {
 	Reason Why
-	Fleet  string    // what a fleet says of it, for people, if it is the fleet that grants no more
+	Fleet  string    // the fleet's reason, for people, if it is the fleet that grants no more
 	Until  time.Time // when to ask again unless woken before; zero: wait for the wake-up
 	Never  bool      // asking again makes no sense
 }
@@ -82,7 +82,7 @@ func (m *Manager) rouse(i uint32) {
 	}
 }
 
-// rouseAll wakes the waiting sources that which holds for.
+// rouseAll wakes the waiting sources for which which is true.
 func (m *Manager) rouseAll(which func(*source) bool) {
 	for i := range m.asleep.all() {
 		if which(m.sources[i]) {
@@ -98,7 +98,7 @@ func (m *Manager) freed(i uint32) {
 	}
 }
 
-// couldUse says whether a piece we miss is one the source has.
+// couldUse reports whether the source has a piece that we lack.
 func (m *Manager) couldUse(s *source) bool {
 	for w := range m.plan {
 		if m.plan[w]&^m.verified[w]&s.have.word(w, m.space) != 0 {
@@ -108,13 +108,13 @@ func (m *Manager) couldUse(s *source) bool {
 	return false
 }
 
-// owed says whether there is something to tell that no Todo has told.
+// owed reports whether there is something to tell that no Todo has told.
 func (m *Manager) owed() bool {
 	return len(m.todo.Revoked) > 0 || len(m.wake) > 0 || len(m.returned) > 0 && m.sleepers > 0
 }
 
-// settle ends a call: it wakes who could use what came back, and hands over
-// everything there is to do.
+// settle ends a call: it wakes the sources that could use what came back, and hands
+// over everything there is to do.
 func (m *Manager) settle() Todo {
 	if len(m.returned) > 0 {
 		m.offer()
@@ -132,9 +132,9 @@ func (m *Manager) settle() Todo {
 	return out
 }
 
-// firstOffers is how many sources are told of a piece that came back. When
-// thousands wait it would be a waste to tell all of one piece; but if it stays
-// wanted, twice as many more are told every offerEvery, until all were.
+// firstOffers is how many sources are told of a piece that came back. When thousands
+// wait it would be a waste to tell all of them of one piece; but if it stays wanted,
+// twice as many more are told every offerEvery, until all have been.
 const (
 	firstOffers = 32
 	offerEvery  = instant(50 * time.Millisecond)
@@ -164,8 +164,8 @@ func (m *Manager) offerMore() {
 	}
 }
 
-// rouseSome wakes up to n of the waiting sources that which holds for, going on
-// where it stopped, and says whether it has seen all that wait.
+// rouseSome wakes up to n of the waiting sources for which which is true, going on
+// where it stopped, and reports whether it has seen all that wait.
 func (m *Manager) rouseSome(n int, which func(*source) bool) bool {
 	words := len(m.asleep)
 	for k := range words {
@@ -199,7 +199,7 @@ func (m *Manager) wantsOffered(s *source) bool {
 	return false
 }
 
-// orderWake puts the best sources first: who is woken first asks first. Now and
+// orderWake puts the best sources first: the source woken first asks first. Now and
 // then one drawn by lot goes before them, so that no source stays unknown because
 // others are better.
 func (m *Manager) orderWake() {

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// State is what a piece is.
+// State is the state of a piece.
 type State string
 
 const (
@@ -35,11 +35,11 @@ type Holder struct {
 }
 
 // Explanation is who has a piece, who holds it, until when, and what happens
-// next. It may stand for a run of pieces of which the same is true; Since is then
-// the earliest of the run, Until the latest, and bytes are those of all.
+// next. It may stand for a run of pieces for which the same is true; then Since is
+// the earliest of the run, Until the latest, and bytes are summed.
 type Explanation struct {
 	First, Last share.Piece
-	Files       string // which files they are of, for people; the caller may set it
+	Files       string // the files of the pieces, for people; the caller may set it
 	State       State
 	At          time.Time // of the explanation
 	Connected   int       // sources that have any piece
@@ -73,8 +73,8 @@ func (m *Manager) Why(p share.Piece, now time.Time) Explanation {
 	return e
 }
 
-// connected is how many sources have anything: one that is not connected has said
-// nothing.
+// connected counts the sources that have anything: one that is not connected has
+// announced nothing.
 func (m *Manager) connected() (n int) {
 	for _, s := range m.sources {
 		if s != nil && s.have.n > 0 {
@@ -110,7 +110,7 @@ func (m *Manager) holder(at uint32) Holder {
 	}
 }
 
-// findings is how the sources stand to a piece.
+// findings is what the sources have to do with a piece.
 type findings struct {
 	piece   uint32
 	have    []*source // that have it, by ID
@@ -207,7 +207,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	}
 }
 
-// asked says when sources are asked again for a piece that they failed with, or gave
+// asked tells when sources will be asked again for a piece that they failed with, or gave
 // to others.
 func (m *Manager) asked(f findings) (text string) {
 	if len(f.shunned) > 0 {
@@ -265,13 +265,13 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Missing explains every piece of the plan that is not verified, in runs of which
+// Missing explains every piece of the plan that is not verified, in runs for which
 // the same is true: the same sources have them and the same hold them. It stops
 // after limit runs. It takes time in proportion to the share.
 func (m *Manager) Missing(limit int, now time.Time) []Explanation {
 	m.clock.tick(now)
 	var out []Explanation
-	edge, edges := -1, uint64(0) // of which word, and where in it have-sets differ
+	edge, edges := -1, uint64(0) // the word, and where in it have-sets differ
 	for p := range m.plan.all() {
 		if m.verified.has(p) {
 			continue
@@ -290,7 +290,7 @@ func (m *Manager) Missing(limit int, now time.Time) []Explanation {
 	return out
 }
 
-// edges marks the pieces of word w that not the same sources have as the piece
+// edges marks the pieces of word w whose sources differ from those of the piece
 // before.
 func (m *Manager) edges(w int) (x uint64) {
 	for _, s := range m.sources {
@@ -320,7 +320,7 @@ func (m *Manager) edges(w int) (x uint64) {
 	return x
 }
 
-// joins makes p part of a run if the same is true of it.
+// joins makes p part of a run if the same is true for it.
 func (m *Manager) joins(e *Explanation, p uint32) bool {
 	if uint32(e.Last)+1 != p || m.state(p) != e.State {
 		return false
