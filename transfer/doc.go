@@ -1,8 +1,8 @@
 // Package transfer decides how one share is fetched, from the first source to the
-// whole share on disk: whom to ask for the list of files and to fetch from, what of the
-// share is wanted and who reads it meanwhile, when to sync, when the disk is too full,
-// and when to give up. It always knows why nothing moves. It promises nothing to
-// outsiders.
+// whole share on disk: which peers to ask for the list of files and to fetch from, which
+// parts of the share are wanted and who reads them meanwhile, when to sync, when the disk
+// is too full, and when to give up. It always knows why nothing moves. It promises nothing
+// to outsiders.
 //
 // # Driving it
 //
