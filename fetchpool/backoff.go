@@ -6,11 +6,11 @@ import (
 )
 
 // backoff is the waits between the attempts of one operation: min, twice that,
-// and so on to max, each drawn from the three quarters below to a quarter above,
+// and so on to max, each drawn between three quarters and five quarters of that,
 // so that many pools that failed together do not come back together.
 type backoff struct {
 	min, max time.Duration
-	failed   int // attempts in a row
+	failed   int // failed attempts in a row
 }
 
 func (b *backoff) next(rng *rand.Rand) time.Duration {

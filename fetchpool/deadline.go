@@ -8,15 +8,15 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// longest is the most bytes that may come without a sign in between: one run of the wire.
+// longest is the most bytes that can come without a sign of life in between: one run on the wire.
 const longest = 4 * share.BlockSize
 
-// latest bounds a deadline that was set before the source was measured, and is set again.
+// latest bounds a deadline that was set before the source was measured, and is to be set again.
 const latest = time.Minute
 
-// grace is how long nothing at all may come. A source gets twice the time after
-// each link that gave nothing, up to eight times: its next block may really take
-// that long, and what was measured may be of better times.
+// grace is how long a source may send nothing at all. It doubles after each link
+// that gave nothing, up to eight times: the next block may really take that long,
+// and the measurements may be from better times.
 func (p *Pool) grace() time.Duration {
 	return p.cfg.Patience.Of(p.win.rate > 0, p.win.rtt) << min(p.redial.failed, 3)
 }
@@ -33,8 +33,8 @@ func (p *Pool) takes(bytes int, rate float64) time.Duration {
 	return time.Duration(min(2*float64(bytes)/rate, 3600) * float64(time.Second))
 }
 
-// silentAt is when the source is taken for dead, unless it says something before. What
-// counts is how it was when it was heard last: a source that has stopped is not slow.
+// silentAt is when the source is taken for dead, unless it gives a sign of life before.
+// The rate when it was last heard counts: a source that has stopped is not slow.
 func (p *Pool) silentAt() time.Time {
 	return p.heard.Add(p.grace() + max(p.takes(min(p.inFlight, longest), p.pace), 2*p.gap))
 }
@@ -53,8 +53,8 @@ func (p *Pool) alive(l *lease) {
 	}
 }
 
-// overdue gives up what has taken too long. It looks at all leases, but only
-// when the earliest deadline there was at the last look has passed.
+// overdue gives up what has taken too long. It checks all leases, but only when
+// the earliest deadline of the last check has passed.
 func (p *Pool) overdue() {
 	if p.state != Ready || len(p.requests) == 0 || p.now.Before(p.check) {
 		return
@@ -73,7 +73,7 @@ func (p *Pool) overdue() {
 	}
 }
 
-// late returns l if its deadline has passed, else notes when to look again.
+// late returns l if its deadline has passed, else notes when to check again.
 func (p *Pool) late(l *lease) {
 	if !p.now.Before(l.deadline) && l.guessed {
 		p.guessAgain(l)
@@ -91,8 +91,8 @@ func (p *Pool) late(l *lease) {
 	}
 }
 
-// guessAgain sets a deadline anew that was set when nothing was known: bytes
-// that were asked for before those of l have come since, and perhaps a rate.
+// guessAgain resets a deadline that was set when nothing was known: since then bytes
+// that were asked for before those of l have come, and perhaps the rate is known.
 func (p *Pool) guessAgain(l *lease) {
 	if p.win.rate > 0 {
 		l.deadline, l.guessed = p.now.Add(min(p.allowed(p.inFlight), latest)), false

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// forget ends a request, whatever has come of it.
+// forget ends a request, however much of it has arrived.
 func (p *Pool) forget(r *request) {
 	l := r.lease
 	p.inFlight -= r.Bytes - r.got
@@ -22,7 +22,7 @@ func (p *Pool) cancel(r *request) {
 	p.todo.Cancel = append(p.todo.Cancel, r.ID)
 }
 
-// settle ends a lease of which nothing is left to ask for or to wait for.
+// settle ends a lease that has nothing left to ask for or to wait for.
 func (p *Pool) settle(l *lease) {
 	if !l.over && len(l.reqs) == 0 && l.todo.empty() {
 		p.drop(l, false)
@@ -58,8 +58,8 @@ func (p *Pool) dropAll(busy, others Reason) {
 	p.queue = nil
 }
 
-// trim gives back leases that are more than the source can begin soon: because
-// it turned out slower, or because it is busy.
+// trim gives back leases beyond those that the source can begin soon, because it turned
+// out slower or is busy.
 func (p *Pool) trim() {
 	if p.now.Before(p.pause) && p.wait > p.cfg.HoldBusy {
 		p.returnIdle(0, SourceBusy)
@@ -69,9 +69,9 @@ func (p *Pool) trim() {
 	}
 }
 
-// returnIdle gives back leases that were not begun, the newest first, as long as
-// at least keep bytes still wait to be asked for: a single lease may be more than
-// that, and would come again at once.
+// returnIdle gives back leases that were not begun, the newest first, as long as at
+// least keep bytes are still to be asked for: a single lease may be more than that,
+// and would come back at once.
 func (p *Pool) returnIdle(keep int, why Reason) {
 	for l := p.list.prev; l != &p.list; {
 		prev := l.prev

@@ -7,7 +7,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Work is a piece lease as the pool gets it.
+// Work is a piece lease as given to the pool.
 type Work struct {
 	Piece   share.Piece
 	Token   share.Token
@@ -15,7 +15,7 @@ type Work struct {
 	Proven  bool   // the piece's proof is known already
 	Hedge   bool   // another source works on it too: begin at the other end
 	Urgent  bool   // ask for it before what was leased earlier
-	Pressed bool   // say that others bring us less than the source could
+	Pressed bool   // tell the source that others bring us less than it could
 }
 
 // Request asks for a run of blocks of one piece.
@@ -40,7 +40,7 @@ const (
 	LinkLost                     // the link is down, or was when the lease came
 	Stopped                      // the pool has ended
 	Unneeded                     // more than the source can do soon, or a lease that makes no sense
-	GivenToOthers                // the source has just given the piece to others: to be fetched from them
+	GivenToOthers                // the source has just given the piece to others: fetch it from them
 )
 
 func (r Reason) String() string {
@@ -112,7 +112,7 @@ func (m *mask) first() int {
 	return i*64 + bits.TrailingZeros64(m[i])
 }
 
-// last is the highest.
+// last is the highest block of a set that is not empty.
 func (m *mask) last() int {
 	i := len(m) - 1
 	for m[i] == 0 {
@@ -121,7 +121,7 @@ func (m *mask) last() int {
 	return i*64 + 63 - bits.LeadingZeros64(m[i])
 }
 
-// run is the next at most n blocks to ask for: side by side, from the front, or
+// run returns the next blocks to ask for, at most n: side by side, from the front, or
 // for a hedge from the back, so that two holders meet in the middle.
 func (l *lease) run(n int) (first share.Block, count int) {
 	if !l.Hedge {

@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// State is where a pool stands with its source.
+// State is the state of a pool towards its source.
 type State uint8
 
 const (
@@ -35,10 +35,10 @@ const (
 	NotFound                 // the source does not have the piece
 	NoShare                  // GONE: the source no longer has the share
 	Refused                  // the source will not serve us
-	Elsewhere                // the source has just given the piece to others: to be fetched from them
+	Elsewhere                // the source has just given the piece to others: fetch it from them
 )
 
-// Permission is whether bytes may be asked for, as the owner of a Pool knows it.
+// Permission says whether bytes may be asked for. The owner of a Pool gives it.
 type Permission uint8
 
 const (
@@ -59,9 +59,9 @@ type Todo struct {
 	Subscribe bool          // ask for the have-map
 	Believe   []share.Piece // that the source has these after all: it said so, and NOT_FOUND was long ago
 	Requests  []Request     // to be sent; their bytes were taken from the budget
-	Want      int           // how many more pieces could be used. A level, not an event: ask once, and anew after the answer
-	Starved   bool          // there was NoMemory: call Next again when there is
-	Paced     bool          // it was TooSoon: call Next again when it is not
+	Want      int           // how many more pieces could be used. A level, not an event: ask once, and again after the answer
+	Starved   bool          // the answer was NoMemory: call Next again when there is room
+	Paced     bool          // the answer was TooSoon: call Next again when it is time
 	Wake      time.Time     // call Next again then; zero: not before something happens
 	Gone      bool          // the pool has ended; Why says how
 }
@@ -106,11 +106,11 @@ type Pool struct {
 	pause   time.Time     // ask for nothing before: the source is busy
 	starved bool
 	paced   bool
-	pacedAt time.Time // last
+	pacedAt time.Time // when it was last Paced
 	most    float64   // bytes a second that the node may ask for, of all sources; 0: no limit
 
-	refused bool      // there are no leases for us
-	askAt   time.Time // ... until then; zero: until we are woken
+	refused bool      // there are no leases for this pool
+	askAt   time.Time // ... until then; zero: until it is woken
 	refusal string
 
 	absent   map[share.Piece]time.Time // NOT_FOUND: do not ask before
@@ -120,7 +120,7 @@ type Pool struct {
 	todo, spare Todo
 }
 
-// New is a Pool for one source of a share. The first Next dials.
+// New makes a Pool for one source of a share. The first Next dials.
 func New(cfg Config, layout *share.Layout, seed uint64, now time.Time) *Pool {
 	cfg = cfg.withDefaults()
 	p := &Pool{
@@ -142,7 +142,7 @@ func New(cfg Config, layout *share.Layout, seed uint64, now time.Time) *Pool {
 	return p
 }
 
-// State is where the pool stands.
+// State is the state of the pool.
 func (p *Pool) State() State { return p.state }
 
 // Dials is how many links in a row gave nothing: none since bytes last arrived.
@@ -169,8 +169,8 @@ func (p *Pool) Measure() (rate float64, rtt time.Duration, known bool) {
 	return p.win.rate, p.win.rtt, p.win.rate > 0
 }
 
-// Held says that the link that is being made waits for others of this node, and why:
-// the source is not late.
+// Held says that the link being made waits for other links of this node, and why. The
+// source is not late.
 func (p *Pool) Held(why string, now time.Time) {
 	p.now = now
 	if p.state == Dialing {
@@ -178,7 +178,7 @@ func (p *Pool) Held(why string, now time.Time) {
 	}
 }
 
-// IsHeld says whether it waits so.
+// IsHeld reports whether the link waits because of Held.
 func (p *Pool) IsHeld() bool { return p.state == Dialing && p.until.IsZero() }
 
 // Opened says that the link is up. rtt is its round trip, 0 when it is not known.
@@ -245,8 +245,8 @@ func (p *Pool) Lost(err error, now time.Time) {
 	p.lose(err.Error(), LinkLost)
 }
 
-// Elsewhere says that the source may be somewhere else: if it could not be reached, or was
-// lost, it is dialled now, and dials is true.
+// Elsewhere says that the source may have another address: if it could not be reached, or
+// was lost, it is dialled now, and dials is true.
 func (p *Pool) Elsewhere(now time.Time) (dials bool) {
 	if p.now = now; p.state == Waiting {
 		p.until = now
@@ -271,7 +271,7 @@ func (p *Pool) end(why string) {
 // lose gives up the link and waits for the next dial.
 func (p *Pool) lose(cause string, busyLeases Reason) {
 	if p.state == Ready && p.now.Sub(p.ready) >= p.cfg.RedialMax {
-		p.redial.reset() // it held long enough to be called a success
+		p.redial.reset() // the link held long enough to count as a success
 	}
 	p.dropAll(busyLeases, LinkLost)
 	p.state, p.lost = Waiting, cause
@@ -281,15 +281,15 @@ func (p *Pool) lose(cause string, busyLeases Reason) {
 }
 
 // Limit says how many bytes a second the node may ask for, of all its sources; 0
-// is no limit. The pool then asks for little at a time and holds few leases. When
-// it may ask at all is for take to say, and a source is never blamed for it.
+// is no limit. With a limit the pool asks for little at a time and holds few leases.
+// Next's take decides when it may ask at all, and a source is never blamed for that.
 func (p *Pool) Limit(bytesPerSecond float64, now time.Time) {
 	p.now = now
 	p.most = max(bytesPerSecond, 0)
-	p.refused = false // there may be more for us than there was
+	p.refused = false // there may be more leases for this pool than before
 }
 
-// Next is what to do now. take asks whether it may request some bytes; it is called
+// Next returns what to do now. It calls take to ask whether it may request some bytes,
 // for each request and only when that would be sent.
 func (p *Pool) Next(now time.Time, take func(bytes int) Permission) Todo {
 	p.now = now
@@ -334,7 +334,7 @@ func (p *Pool) dial() {
 	p.todo.Dial = true
 }
 
-// wake is when Next has something to do although nothing happened.
+// wake is when Next has something to do even if nothing happens.
 func (p *Pool) wake() (at time.Time) {
 	switch p.state {
 	case Dialing, Waiting:

@@ -39,7 +39,7 @@ type window struct {
 	delivered   int64 // bytes arrived, ever
 	deliveredAt time.Time
 	limitedTo   int64 // requests sent before this much was delivered were limited
-	slowedTo    int64 // ... by ourselves, so that they say nothing of a slow path either
+	slowedTo    int64 // ... by ourselves, so that they say nothing about a slow path either
 
 	rate     float64 // bytes per second, smoothed; 0 until measured
 	rateAt   time.Time
@@ -82,8 +82,8 @@ func (w *window) init(cfg *Config, now time.Time) {
 	w.deliveredAt, w.rttAt, w.openedAt = now, now, now
 }
 
-// opened begins a new connection: the path may be another, so its round trip and
-// the size of the window are found anew, from size on; the rate stays as a first guess.
+// opened begins a new connection: the path may have changed, so its round trip and
+// the window are found anew, from size on; the rate stays as a first guess.
 func (w *window) opened(rtt time.Duration, size int, now time.Time) {
 	w.rtt, w.least, w.probe = max(rtt, 0), max(rtt, 0), 0
 	w.rttAt = now.Add(-w.cfg.Recheck * 9 / 10) // it is only what another said
@@ -113,7 +113,7 @@ func (w *window) request() int {
 	return max(n/share.BlockSize, 1) * share.BlockSize
 }
 
-// send is what a request must remember that is sent with inFlight bytes before it.
+// send returns what a request sent with inFlight bytes before it must remember.
 func (w *window) send(inFlight int, now time.Time) sent {
 	if inFlight == 0 {
 		w.deliveredAt = now // time without work is not the source's
@@ -124,7 +124,7 @@ func (w *window) send(inFlight int, now time.Time) sent {
 // lacked says that there was room for more requests than there was to ask for.
 func (w *window) lacked(inFlight int) { w.limitedTo = w.delivered + int64(inFlight) + 1 }
 
-// slowed says, after lacked, that it was by our own will.
+// slowed says, after lacked, that this was our own choice.
 func (w *window) slowed() { w.slowedTo = w.limitedTo }
 
 // arrived counts n bytes; s is of their request, and first says that they are its first.
@@ -136,11 +136,11 @@ func (w *window) arrived(s sent, n int, first bool, now time.Time) {
 	}
 }
 
-// sawTrip takes the time to the first n bytes of a request for a round trip.
+// sawTrip takes the time to the first n bytes of a request as a round trip.
 //
-// It holds the time of the bytes themselves, which is known only when the rate is
-// the path's and not our window's. So it may lower what is known as it is; to
-// confirm that, or in a probe to raise it, the bytes' own time is left out.
+// It includes the time of the bytes themselves, which is known only when the rate is
+// the path's and not our window's. So as it is it may only lower the known round trip;
+// to confirm that, or in a probe to raise it, the bytes' own time is subtracted.
 func (w *window) sawTrip(s sent, n int, now time.Time) {
 	trip := max(now.Sub(s.at), 50*time.Microsecond)
 	if w.rtt == 0 || trip < w.rtt {
@@ -173,7 +173,7 @@ func (w *window) finished(s sent, n int, now time.Time) {
 	if limited && !s.slowed {
 		alone := took - w.rtt
 		if most := bytes / alone.Seconds(); alone > 0 && most < top/2 {
-			rate, limited = most, false // slower than it was, whatever it lacked
+			rate, limited = most, false // the path is slower than it was, whatever was lacking
 		}
 	}
 	w.peaks[w.peak] = max(w.peaks[w.peak], rate)
@@ -194,8 +194,8 @@ func (w *window) finished(s sent, n int, now time.Time) {
 	}
 }
 
-// late takes a request that did not come in time for a sample: if what did come
-// since is much less than was thought, that is the rate now.
+// late takes a sample from a request that did not come in time: if what has come
+// since is much less than expected, that is the rate now.
 func (w *window) late(s sent, now time.Time) {
 	rate := float64(w.delivered-s.delivered) / max(now.Sub(s.deliveredAt), time.Millisecond).Seconds()
 	if rate >= w.top()/2 {

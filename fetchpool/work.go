@@ -8,9 +8,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Grant gives the pool leases. Those it cannot use come back at once; one for a
-// piece that is held already takes the place of the older, whose requests are
-// cancelled.
+// Grant gives the pool leases. Those it cannot use come back at once; one for a piece
+// that is held already replaces the older lease, whose requests are cancelled.
 func (p *Pool) Grant(work []Work, now time.Time) {
 	p.now = now
 	if len(work) > 0 {
@@ -63,7 +62,7 @@ func (p *Pool) grant(w Work) {
 	p.enqueue(l)
 }
 
-// pieceMemory is how many leases ago the size of a piece still tells of the next.
+// pieceMemory is the number of leases over which the size of a piece is averaged.
 const pieceMemory = 8
 
 func (p *Pool) enqueue(l *lease) {
@@ -96,8 +95,8 @@ func (p *Pool) giveBack(w Work, why Reason) {
 	p.todo.Return = append(p.todo.Return, Return{Work: w, Why: why})
 }
 
-// Refused says that there are no leases for us: until a time, or when that is
-// zero until Grant or Available. why is for people.
+// Refused says that there are no leases for this pool until a time, or if that is zero
+// until Grant or Available. why is for people.
 func (p *Pool) Refused(why string, until, now time.Time) {
 	p.now = now
 	p.refused, p.askAt, p.refusal = true, until, why
@@ -109,8 +108,8 @@ func (p *Pool) Available(now time.Time) {
 	p.refused = false
 }
 
-// Announced says that the source now claims these pieces, or with none that it
-// sent a whole have-map: an earlier NOT_FOUND is forgotten.
+// Announced says that the source now claims these pieces, or if there are none that it
+// sent a whole have-map. An earlier NOT_FOUND is forgotten.
 func (p *Pool) Announced(pieces []share.Piece, now time.Time) {
 	p.now = now
 	if len(pieces) == 0 {
@@ -132,9 +131,9 @@ func (p *Pool) Revoke(piece share.Piece, token share.Token, now time.Time) {
 	}
 }
 
-// Verified says that n blocks of a piece from first on are here, whoever sent
-// them: they are not asked for any more, and a request of which nothing else is
-// missing is cancelled. It makes hedges cheap; without it they fetch a little more.
+// Verified says that n blocks of a piece from first on are here, whoever sent them:
+// they are no longer asked for, and a request that lacks nothing else is cancelled.
+// It makes hedges cheap; without it they fetch a little more.
 func (p *Pool) Verified(piece share.Piece, first share.Block, n int, now time.Time) {
 	p.now = now
 	l := p.leases[piece]
@@ -198,11 +197,11 @@ func (p *Pool) ask(take func(int) Permission) {
 	}
 }
 
-// limitTime is how much of the node's limit is in one request.
+// limitTime bounds one request, as time at the node's limit.
 const limitTime = 50 * time.Millisecond
 
-// request is the bytes to ask for in one request: whole blocks, and no more than
-// the limit lets through in a moment, so that all sources have their turn.
+// request is the bytes to ask for in one request: whole blocks, and no more than the
+// limit lets through in limitTime, so that all sources get their turn.
 func (p *Pool) request() int {
 	n := p.win.request()
 	if p.most > 0 {
@@ -211,8 +210,8 @@ func (p *Pool) request() int {
 	return n
 }
 
-// size is the bytes that are worth being asked for and leased: the window, or
-// what the node's limit lets through in half a second.
+// size is the bytes that are worth asking for and leasing: the window, or what the
+// node's limit lets through in half a second.
 func (p *Pool) size() int {
 	if p.most > 0 {
 		return min(p.win.size, max(int(p.most/2), p.cfg.MinWindow))
@@ -263,7 +262,7 @@ func (p *Pool) send(l *lease, first share.Block, count int) {
 	p.todo.Requests = append(p.todo.Requests, r.Request)
 }
 
-// Arrived says that bytes of the blocks of a request came in, beside those told
+// Arrived says that bytes of the blocks of a request came in, besides those reported
 // before. The proof does not count.
 func (p *Pool) Arrived(req uint64, bytes int, now time.Time) {
 	p.now = now
@@ -288,8 +287,8 @@ func (p *Pool) arrived(r *request, bytes int) {
 	p.alive(r.lease)
 }
 
-// Partial says that some bytes of a run came in that is not whole yet. They
-// extend deadlines and count for nothing else: Arrived counts them again.
+// Partial says that some bytes of an incomplete run came in. They extend deadlines
+// and count for nothing else: Arrived counts them again.
 func (p *Pool) Partial(req uint64, bytes int, now time.Time) {
 	p.now = now
 	if r := p.requests[req]; r != nil && bytes > 0 {
@@ -317,9 +316,8 @@ func (p *Pool) Finished(req uint64, now time.Time) {
 }
 
 // Failed says that a request is over without all of its blocks. retry is how
-// long a Busy source asks us to wait; 0 leaves it to the back-off. One that says
-// Elsewhere asks so for the piece alone: its lease comes back, and the pool goes on
-// with others.
+// long a Busy source asks us to wait; 0 leaves it to the back-off. With Elsewhere it
+// is for the piece alone: its lease comes back, and the pool goes on with others.
 func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Time) {
 	p.now = now
 	r := p.requests[req]
@@ -350,7 +348,7 @@ func (p *Pool) givenAway(r *request, retry time.Duration) {
 	p.todo.Return = append(p.todo.Return, Return{l.Work, GivenToOthers, retry})
 }
 
-// putBack ends a request whose blocks, but for those that came, are to be asked for again.
+// putBack ends a request whose blocks, except those that came, are to be asked for again.
 func (p *Pool) putBack(r *request) {
 	l := r.lease
 	p.forget(r)
@@ -367,7 +365,7 @@ func (p *Pool) putBack(r *request) {
 // rest waits for a busy source and asks it for less at a time.
 func (p *Pool) rest(retry time.Duration) {
 	if p.now.Before(p.pause) {
-		return // said already
+		return // reported already
 	}
 	p.wait = p.busy.next(p.rng)
 	if retry > 0 {
@@ -397,7 +395,7 @@ func (p *Pool) notFound(l *lease) {
 	}
 }
 
-// findAbsent finds out when a piece is believed in again.
+// findAbsent works out when the next absent piece is believed to be there again.
 func (p *Pool) findAbsent() {
 	p.absentAt = time.Time{}
 	for _, until := range p.absent {
@@ -405,8 +403,8 @@ func (p *Pool) findAbsent() {
 	}
 }
 
-// believe lists the pieces that were not there long ago. The source announced
-// them, and what it announces holds until it says otherwise.
+// believe lists the pieces that were reported absent long ago. The source announced
+// them, and its announcements hold until it says otherwise.
 func (p *Pool) believe() {
 	if p.state != Ready || p.absentAt.IsZero() || p.now.Before(p.absentAt) {
 		return
