@@ -1,6 +1,6 @@
 // Package verifier judges blocks as they arrive: which are good and may be
-// written, which are bad and whose they are, which piece is complete and who
-// sent it.
+// written, which are bad and who sent them, which piece is complete and who
+// contributed to it.
 //
 // # The idea
 //
@@ -12,8 +12,8 @@
 // again because of it, and bytes that are right count even when their lease has
 // long ended. A piece of one block is its own proof.
 //
-// The package touches no disk. Its owner writes what Check lets through and
-// says so with Wrote; only then is a block had. A write that did not happen
+// The package does not use the disk. Its owner writes what Check lets through and
+// then calls Wrote; only then does a block count as had. A write that did not happen
 // leaves the block missing.
 //
 //	                 Proof              Check          (write)         Wrote, the last
@@ -25,8 +25,8 @@
 //
 // # The states
 //
-// The state of a piece is in memory only and outlives a change of lease: who
-// takes over a piece asks State for what is still missing. It does not outlive a
+// The state of a piece is in memory only and outlives a change of lease: whoever
+// takes over a piece asks State what is still missing. It does not outlive a
 // restart. It costs 32 bytes a block and is bounded by Config.MaxBlocks: when a
 // new piece would pass the bound, the pieces that were touched least recently
 // are forgotten, as if nobody had begun them.

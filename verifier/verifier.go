@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Why a run was not looked at. Neither is a lie of its source.
+// Why a run was not checked. Neither is a lie of its source.
 var (
 	ErrNoProof = errors.New("no proof of the piece")      // it was never sent, or was forgotten: ask for it again
 	ErrRun     = errors.New("run does not fit its piece") // wrong length, or outside the share
@@ -41,7 +41,7 @@ type Verifier struct {
 	ends   piece // of the list of pieces in progress: next is the one touched last, prev the one to forget first
 	blocks int   // of all pieces in progress
 	done   *share.Set
-	free   *piece // states to use again, linked by next
+	free   *piece // states to reuse, linked by next
 	runs   []Run  // Verdict.Write of the last Check
 	bad    []share.Block
 }
@@ -51,7 +51,7 @@ type piece struct {
 	prev, next *piece
 	id         share.Piece
 	values     []share.Hash // the proof
-	passed     mask         // checked and not yet said to be written
+	passed     mask         // checked and not yet reported as written
 	had        mask
 	left       int // blocks not had
 	credits    []Credit
@@ -64,7 +64,7 @@ func (m *mask) has(b share.Block) bool { return m[b/64]>>(b%64)&1 != 0 }
 func (m *mask) add(b share.Block)      { m[b/64] |= 1 << (b % 64) }
 func (m *mask) remove(b share.Block)   { m[b/64] &^= 1 << (b % 64) }
 
-// Credit is what one source gave to a piece under one lease.
+// Credit is what one source contributed to a piece under one lease.
 type Credit struct {
 	Source peers.ID
 	Token  share.Token
@@ -89,16 +89,16 @@ func (r Run) Blocks() int { return (len(r.Data) + share.BlockSize - 1) / share.B
 
 // Verdict is what Check found in a run. Its slices are good until the next Check.
 type Verdict struct {
-	Write     []Run         // good and new: to be written, then told to Wrote
-	Duplicate int           // bytes of blocks that were had already; not looked at
+	Write     []Run         // good and new: to be written, then passed to Wrote
+	Duplicate int           // bytes of blocks that were had already; not checked
 	Bad       []share.Block // lies of the source
-	Err       error         // ErrNoProof or ErrRun: nothing was looked at, nobody is blamed
+	Err       error         // ErrNoProof or ErrRun: nothing was checked, nobody is blamed
 }
 
-// New is a Verifier of m with the default Config.
+// New returns a Verifier of m with the default Config.
 func New(m *share.Manifest) *Verifier { return Config{}.New(m) }
 
-// New is a Verifier of m, with nothing in progress and nothing complete.
+// New returns a Verifier of m, with nothing in progress and nothing complete.
 func (c Config) New(m *share.Manifest) *Verifier {
 	v := &Verifier{
 		cfg:    c.withDefaults(),
@@ -111,9 +111,9 @@ func (c Config) New(m *share.Manifest) *Verifier {
 	return v
 }
 
-// Skip says that the pieces of done are complete from before, so that nothing
-// of them is written again. It is meant for a transfer that goes on after a
-// restart, and drops what is in progress of them.
+// Skip says that the pieces of done were complete before, so that nothing of them is
+// written again. It is meant for a transfer that goes on after a restart, and drops
+// their state if they are in progress.
 func (v *Verifier) Skip(done *share.Set) {
 	v.done.Union(done)
 	for p := range v.pieces {
@@ -123,8 +123,8 @@ func (v *Verifier) Skip(done *share.Set) {
 	}
 }
 
-// State is what of p is written, one bool a block, and whether its proof is
-// known. have is nil when nothing is written; the caller owns it. It does not
+// State returns which blocks of p are written, one bool per block, and whether its proof
+// is known. have is nil when nothing is written; the caller owns it. It does not
 // count as touching the piece.
 func (v *Verifier) State(p share.Piece) (have []bool, proven bool) {
 	if !v.l.Valid(p) {
@@ -152,13 +152,13 @@ func (v *Verifier) State(p share.Piece) (have []bool, proven bool) {
 	return have, true
 }
 
-// Complete says whether p is complete.
+// Complete reports whether p is complete.
 func (v *Verifier) Complete(p share.Piece) bool { return v.done.Has(p) }
 
-// Proof takes the values of the blocks of p as source sent them. A bad one is an
+// Proof takes the values of the blocks of p as source sent them. A bad proof is an
 // error that wraps share.ErrProof and names p and source; it changes nothing.
-// One for a piece that is proven or complete is checked as well and then dropped:
-// a lie is a lie. values stays the caller's.
+// A proof for a piece that is proven or complete is checked as well and then dropped:
+// a lie is a lie. The caller keeps values.
 func (v *Verifier) Proof(p share.Piece, source peers.ID, values []share.Hash) error {
 	if !v.l.Valid(p) {
 		return fmt.Errorf("proof of piece %d from %s: %w", p, source.Short(), ErrRun)
@@ -180,8 +180,8 @@ func (v *Verifier) Proof(p share.Piece, source peers.ID, values []share.Hash) er
 // Check judges data, the blocks of p from first on as source sent them: whole
 // blocks, the piece's last one may be short. It marks nothing as had; see Wrote.
 //
-// A block that is had is not hashed, only counted. So a run costs one hash of
-// each block that is new and nothing else, and allocates nothing.
+// A block that is had is not hashed, only counted. So a run costs one hash for each
+// new block, and allocates nothing.
 func (v *Verifier) Check(p share.Piece, first share.Block, source peers.ID, data []byte) Verdict {
 	n := (len(data) + share.BlockSize - 1) / share.BlockSize
 	if n == 0 || !v.l.ValidRun(p, first, n) || v.l.RunSpan(p, first, n).Len != len(data) {
@@ -202,7 +202,7 @@ func (v *Verifier) Check(p share.Piece, first share.Block, source peers.ID, data
 
 	v.runs, v.bad = v.runs[:0], v.bad[:0]
 	var out Verdict
-	start := -1 // of the run of good blocks that is being gathered, in data
+	start := -1 // offset in data of the run of good blocks that is being gathered
 	for at := 0; at < len(data); at += share.BlockSize {
 		b := first + share.Block(at/share.BlockSize)
 		block := data[at:min(at+share.BlockSize, len(data))]
@@ -239,7 +239,7 @@ func (v *Verifier) gather(first share.Block, data []byte, from, to int) {
 
 // Wrote says that the n blocks of p from first on, which Check let through, are
 // written, and that source sent them under token. What Check did not let through,
-// or what is had already, is left out: a block is credited once, to whom it was
+// or what is had already, is left out: a block is credited once, to the source it was
 // first written for. With the last block the piece is complete: done is not nil,
 // once in a piece's life.
 func (v *Verifier) Wrote(p share.Piece, first share.Block, n int, source peers.ID, token share.Token) (done *Completion) {
