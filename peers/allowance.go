@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Allowance bounds what each peer may make this node do: so much at once, and from
-// then on so much in a second. What does not fit has to wait, so whoever asks too
+// Allowance bounds what each peer may make this node do: a burst at once, and from
+// then on a rate per second. What does not fit has to wait, so a peer that asks too
 // often waits, and nobody else. It has one owner; the time is an argument.
 type Allowance struct {
 	rate, burst float64
 	owes        map[ID]debt
-	many        int // peers after which those that owe nothing are forgotten
+	many        int // number of peers after which those that owe nothing are forgotten
 }
 
 // debt is what a peer has taken and time has not paid back.
@@ -27,9 +27,8 @@ func NewAllowance(rate, burst int) *Allowance {
 	return &Allowance{rate: float64(rate), burst: float64(burst), owes: map[ID]debt{}, many: fewPeers}
 }
 
-// Take takes cost from a peer's allowance. If wait is not 0 it has taken nothing, and
-// there is enough after that. What costs more than the burst may be taken when nothing
-// is owed.
+// Take takes cost from a peer's allowance. If wait is not 0 it has taken nothing, and there
+// is enough after that time. A cost above the burst may be taken when nothing is owed.
 func (a *Allowance) Take(id ID, cost int, now time.Time) (wait time.Duration) {
 	owes := a.left(a.owes[id], now)
 	if over := owes + min(float64(cost), a.burst) - a.burst; over > 0 {

@@ -5,14 +5,14 @@ import (
 	"container/heap"
 )
 
-// branch is a part of the tree in which Tiers shares places out: all peers, those of one
+// branch is a part of the tree in which Tiers shares out places: all peers, those of one
 // tier and location (a cell), or those of one network in it.
 type branch struct {
 	up       *branch
 	tier     Tier
 	location string
 	net      string
-	seq      uint64 // of its coming
+	seq      uint64 // order of arrival
 	target   [sets]int
 	n        [sets]int
 
@@ -77,7 +77,7 @@ func (t *Tiers) branchOf(tier Tier, location, net string) *branch {
 	return b
 }
 
-// prune forgets a network without peers, and its cell if that has none.
+// prune forgets a network without peers, and its cell if that has none left.
 func (t *Tiers) prune(b *branch) {
 	if b.n != [sets]int{} {
 		return
@@ -90,7 +90,7 @@ func (t *Tiers) prune(b *branch) {
 	}
 }
 
-// ordered brings one of those below to its places after a change.
+// ordered moves one of those below to its place in each order after a change.
 func (b *branch) ordered(kid *branch) {
 	for s := range Set(sets) {
 		here := kid.n[s] > 0
@@ -107,7 +107,7 @@ func (b *branch) ordered(kid *branch) {
 	}
 }
 
-// bestOf is who of a set is to go up first: of those with a claim, if there are any. nil: nobody.
+// bestOf returns the member of a set that goes up first: one with a claim, if there is any. nil: nobody.
 func (b *branch) bestOf(s Set) *member {
 	if m := b.members[s].best.top(); m != nil {
 		return m
@@ -121,7 +121,7 @@ func (b *branch) bestOf(s Set) *member {
 	return nil
 }
 
-// claimant is who of a set has a claim to a place in the one before. nil: nobody.
+// claimant returns the member of a set with a claim to a place in the set before. nil: nobody.
 func (b *branch) claimant(s Set) *member {
 	if kid := b.claims[s].top(); kid != nil {
 		return kid.bestOf(s)
@@ -129,7 +129,7 @@ func (b *branch) claimant(s Set) *member {
 	return nil
 }
 
-// worstOf is the one of a set with the least score. nil: nobody.
+// worstOf returns the member of a set with the lowest score. nil: nobody.
 func (b *branch) worstOf(s Set) *member {
 	if m := b.members[s].worst.top(); m != nil {
 		return m
@@ -140,8 +140,8 @@ func (b *branch) worstOf(s Set) *member {
 	return nil
 }
 
-// victim is who of a set gives way first: the worst of the network that is farthest over
-// its target, in the cell that is. There is one.
+// victim returns the member of a set that gives way first: the worst of the network farthest
+// over its target, in the cell farthest over its own. There always is one.
 func (b *branch) victim(s Set) *member {
 	for b.over[s].top() != nil {
 		b = b.over[s].top()
@@ -149,8 +149,8 @@ func (b *branch) victim(s Set) *member {
 	return b.worstOf(s)
 }
 
-// claim is who has a claim to a place in a set that another has beyond its share: a cell,
-// or within a cell a network. nil: nobody.
+// claim returns the member up that has a claim to a place in a set, and the member down that
+// holds it beyond the share of its cell, or of its network within a cell. nil: nobody.
 func (b *branch) claim(s Set) (up, down *member) {
 	if up, down = b.claimBelow(s); up != nil {
 		return up, down
@@ -161,7 +161,7 @@ func (b *branch) claim(s Set) (up, down *member) {
 	return nil, nil
 }
 
-// claimBelow is claim for those right below.
+// claimBelow is claim for the branches right below.
 func (b *branch) claimBelow(s Set) (up, down *member) {
 	if o := b.over[s].top(); o == nil || o.n[s] <= o.target[s] {
 		return nil, nil
@@ -172,8 +172,8 @@ func (b *branch) claimBelow(s Set) (up, down *member) {
 	return up, b.victim(s)
 }
 
-// swap is who of a cell's next set could take whose place in s. No network loses a place
-// in it that it has a claim to, to one that has its share.
+// swap returns the member up of a cell's next set that could take the place of down in s.
+// No network loses a place that it has a claim to, to a network that has its share.
 func (b *branch) swap(s Set) (up, down *member) {
 	if down = b.worstOf(s); down == nil || b.n[s+1] == 0 {
 		return nil, nil
@@ -188,8 +188,8 @@ func (b *branch) swap(s Set) (up, down *member) {
 	return b.best[s+1].top().bestOf(s + 1), down
 }
 
-// order has the one on top that none is before. Whatever changes what is compared is
-// followed by set.
+// order keeps the first element on top. After each change to what is compared, set must
+// be called.
 type order[T comparable] struct {
 	before func(a, b T) bool
 	items  []T
@@ -198,7 +198,7 @@ type order[T comparable] struct {
 
 func (o *order[T]) has(x T) bool { _, yes := o.at[x]; return yes }
 
-// top is the first, the zero T if there is none.
+// top is the first element, the zero T if there is none.
 func (o *order[T]) top() (x T) {
 	if len(o.items) > 0 {
 		x = o.items[0]
@@ -206,7 +206,7 @@ func (o *order[T]) top() (x T) {
 	return x
 }
 
-// set puts x in, or to its place, or takes it out.
+// set puts x in, moves it to its place, or takes it out.
 func (o *order[T]) set(x T, in bool) {
 	i, has := o.at[x]
 	switch {

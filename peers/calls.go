@@ -7,16 +7,16 @@ import (
 
 // Times of Calls.
 const (
-	callWithin  = 30 * time.Second // without a word a call has failed
-	soonestCall = 10 * time.Second // after one that failed, or did not last; doubles
+	callWithin  = 30 * time.Second // without an answer a call has failed
+	soonestCall = 10 * time.Second // after a call that failed, or did not last; doubles
 	rarestCall  = 30 * time.Minute
-	lasting     = 10 * time.Minute // what has held for so long begins anew with the soonest
+	lasting     = 10 * time.Minute // a call that stood this long starts again with soonestCall
 )
 
-// Calls says when to call on each of a few peers: at once, and again when a call
-// fails, when what it brought has ended, and when the peer says so. Some time,
-// drawn, is added to each wait, so that many who lost the same peer do not
-// come back together. It has one owner; the time is an argument.
+// Calls says when to call each of a few peers: at once, and again when a call
+// fails, when what it brought has ended, and when the peer says so. A random time
+// is added to each wait, so that many callers that lost the same peer do not come
+// back together. It has one owner; the time is an argument.
 //
 //	waits --Due--> calls --Stands--> stands
 //	  ^              |                  |
@@ -44,7 +44,7 @@ const (
 	callStands
 )
 
-// NewCalls calls on these peers as soon as it is asked.
+// NewCalls makes Calls to these peers, all due at once.
 func NewCalls(ids []ID, seed uint64) *Calls {
 	c := &Calls{Rarest: rarestCall, rng: rand.New(rand.NewPCG(seed, 0x63616c6c))}
 	for _, id := range ids {
@@ -53,8 +53,8 @@ func NewCalls(ids []ID, seed uint64) *Calls {
 	return c
 }
 
-// Due are those to be called now, and late those of whom nothing was heard for too
-// long since they were called. next is when to ask again; zero: when something is told.
+// Due returns the peers to be called now, and in late those that have not answered a call
+// for too long. next is when to ask again; zero: after the next Stands or Ended.
 func (c *Calls) Due(now time.Time) (due, late []ID, next time.Time) {
 	for i := range c.each {
 		x := &c.each[i]

@@ -2,32 +2,32 @@ package peers
 
 import "time"
 
-// What whoever names peers can make this node dial.
+// Bounds of what a peer that names others can make this node dial.
 const (
-	namedPerSecond = 16           // peers that one peer named, by the second
-	namedAtOnce    = 64           // ... and until it shows whether they are there
+	namedPerSecond = 16           // peers that one peer named, per second
+	namedAtOnce    = 64           // ... and at a time, until it is known whether they are there
 	dialledOfNet   = MaxEndpoints // addresses of one network at once, whoever named them
 )
 
-// Dials bounds how addresses are dialled that a peer named. They are a claim: nobody
-// may be there, or somebody who is to be harmed by being dialled. So each peer that
-// names others has so many dials, and addresses of one network that can be reached
-// from anywhere count together, whoever named them. A dial counts until it succeeds or
-// fails. It has one owner; the time is an argument.
+// Dials bounds the dialling of addresses that a peer named. They are a claim: there may
+// be nobody, or somebody whom the dials are meant to harm. So each peer that names others
+// has a limited number of dials, and addresses of one network that can be reached from
+// anywhere count together, whoever named them. A dial counts until it succeeds or fails.
+// It has one owner; the time is an argument.
 type Dials struct {
 	often *Allowance
 	by    map[ID]int
 	of    map[string]int
 }
 
-// NewDials is Dials without any.
+// NewDials makes Dials with none under way.
 func NewDials() *Dials {
 	return &Dials{often: NewAllowance(namedPerSecond, namedPerSecond), by: map[ID]int{}, of: map[string]int{}}
 }
 
-// Begin is whether a peer may be dialled now, at no more than MaxEndpoints, that another
-// named who is in the network home itself. If it may, End is to be called when the dial
-// has succeeded or failed. If it may not, ask again after wait, or when wait is 0 when
+// Begin reports whether a peer may be dialled now, at no more than MaxEndpoints addresses.
+// Peer by named it, and is itself in the network home. If it may, End is to be called when
+// the dial has succeeded or failed. If not, ask again after wait, or if wait is 0 after
 // another dial has ended.
 func (d *Dials) Begin(by ID, home string, at []Endpoint, now time.Time) (wait time.Duration, ok bool) {
 	of := counted(home, at)
@@ -49,7 +49,7 @@ func (d *Dials) Begin(by ID, home string, at []Endpoint, now time.Time) (wait ti
 	return 0, true
 }
 
-// End ends a dial that Begin allowed, of the same.
+// End ends a dial that Begin allowed with the same arguments.
 func (d *Dials) End(by ID, home string, at []Endpoint) {
 	if d.by[by]--; d.by[by] == 0 {
 		delete(d.by, by)
@@ -61,7 +61,7 @@ func (d *Dials) End(by ID, home string, at []Endpoint) {
 	}
 }
 
-// counted is how many addresses of each network count.
+// counted is the number of addresses of each network that count.
 func counted(home string, at []Endpoint) map[string]int {
 	of := map[string]int{}
 	for _, p := range at {

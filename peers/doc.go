@@ -1,5 +1,5 @@
-// Package peers is what we know of others: who they are, what they are worth as
-// sources, and who of them is served next.
+// Package peers is what we know of other peers: who they are, how good they are as
+// sources, and which of them is served next.
 //
 // # Ranking
 //
@@ -20,28 +20,28 @@
 //
 //	integrity · (0.5 + speed)
 //
-// so a peer of which nothing is known has 1, and being slow costs at most half,
-// which is never as bad as lying. All of it is bounded, one more success never
-// lowers a score and one more failure never raises it, whatever else happened or
-// happens later: every event is a non-decreasing function of the state, and
-// successes lie above the identity, failures below.
+// so an unknown peer has 1, and being slow costs at most half, which is never as bad
+// as lying. All values are bounded. One more success never lowers a score and one more
+// failure never raises it, whatever else happened or happens later: every event is a
+// non-decreasing function of the state, and successes lie above the identity, failures
+// below.
 //
 // Only a proven liar is banned: by a proof that does not match the manifest, or a
-// breach of the protocol, at once; by a bad block when there was another not long before. A ban ends; the
-// memory of the offences behind it halves every BanFor. Apart from bans nothing is
-// for ever: a source of low score still gets one lease at a time (see
-// leasemgr.Config), one good MiB lifts it, and so do a few idle hours.
+// breach of the protocol, at once; by a bad block if there was another not long before.
+// A ban ends; the memory of the offences behind it halves every BanFor. Otherwise a
+// low score does not shut a source out: it still gets one lease at a time (see
+// leasemgr.Config), one good MiB raises its score, and so do a few idle hours.
 //
 // A source that failed without lying is used again within seconds: package
-// fetchpool says when. One that is banned is not, whatever it does meanwhile:
-// neither a new connection nor a restart of this node ends a ban, because the
-// ranking goes by the key that a connection proves and is kept on disk.
+// fetchpool says when. A banned one is not, whatever it does: neither a new
+// connection nor a restart of this node ends a ban, because the ranking uses the key
+// that a connection proves and is kept on disk.
 //
 // # Uploads
 //
 // Uploads admits the requests of children one by one: as many at once as there
-// are slots and as the limit in bytes per second allows, the child first that was
-// given least, and of its requests the piece first that was sent least.
+// are slots and as the limit in bytes per second allows. The child that was given
+// least comes first, and of its requests the piece that was sent least.
 //
 //	          Ask                  its turn: slot and rate                Done
 //	request ───────▶ queued ──────────────────────────────▶ being served ───────▶
@@ -49,31 +49,31 @@
 //	   │ queue full    │ └──────────▶ BUSY                       │
 //	   └──▶ BUSY       └─────────────────────────────────────────┘ (at once when nobody waits)
 //
-// A request whose child takes none of it is parked: its slot goes to others, and to
-// the child it counts until it is done. What is left is asked for anew.
+// A request is parked when its child stops reading: its slot goes to others, but still
+// counts for the child until the request is done. The rest is asked for anew.
 //
-// In a crowd a piece goes to one child at a time, and those who ask for it meanwhile
+// In a crowd a piece goes to one child at a time, and children that ask for it meanwhile
 // are sent elsewhere: to the child that gets it. See spread.go for how long.
 //
 // # Tiers
 //
 // Tiers keeps peers in three sets by how far away they are, where they are, and what
-// they did, so that neither one place nor many identities fill them while others wait.
+// they did, so that neither one location nor many identities fill them while others wait.
 //
 //	          Subscribe            better, or a place falls free
 //	newcomer ──────────▶ active ◀──────────────────────────────── passive ◀──── tracked
 //	   │ full              └──────────────────────────────────────▶  └───────────▶ │
 //	   └──▶ come again           worse, or others claim the place                  └──▶ outside
 //
-// # Whom to name, and to dial
+// # Naming and dialling
 //
-// Turns, Mirrors and Named decide whom a newcomer hears of and where, and Calls when
-// a node that serves a share on says so. Whatever a peer says of itself or of others
+// Turns, Mirrors and Named decide which peers and addresses a newcomer is told, and Calls
+// when a node that serves a share on says so. Whatever a peer says of itself or of others
 // is a claim, and costs it nothing. So each of these has a bound, and Dials bounds what
 // is dialled because of it.
 //
-// An Allowance is what a peer may ask for that costs this node more than the peer, and
-// Silent counts the connections on which nobody has said anything yet.
+// An Allowance bounds requests that cost this node more than the peer, and Silent counts
+// the connections on which the peer has not yet said who it is.
 //
 // All are plain values with one owner each. They take the time as an argument,
 // start nothing, and give the same answers to the same calls.

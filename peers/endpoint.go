@@ -6,8 +6,8 @@ import "slices"
 type Endpoint struct {
 	Addr  string // the address, without a peer ID
 	Host  string // its IP address
-	Reach int    // from how far it can be dialled, as share.Reach has it: less is farther
-	Net   string // what it shares with its neighbours: the /24 of IPv4, the /48 of IPv6
+	Reach int    // from how far it can be dialled, as in share.Reach: less is farther
+	Net   string // its network: the /24 of IPv4, the /48 of IPv6
 	// Location is a wider neighbourhood: the /16 of IPv4, the /32 of IPv6.
 	Location string
 	Port     int
@@ -15,18 +15,18 @@ type Endpoint struct {
 	IPv6     bool
 }
 
-// MaxEndpoints is how many addresses of one peer are named to others, or believed.
+// MaxEndpoints bounds the addresses of one peer that are named to others, or believed.
 const MaxEndpoints = 4
 
-// Named are the endpoints of a peer that are worth naming on a connection of this reach,
-// or dialling when somebody names them on it: none of nearer reach, or whoever names
-// them could have the other's own network dialled from within; no port at which
-// services of other kinds listen; and MaxEndpoints at most, one of each family and
-// transport before there is a second, QUIC first.
+// Named returns the endpoints of a peer that are worth naming on a connection of this
+// reach, or dialling when somebody names them on it. None is of nearer reach, because
+// the peer that names them could otherwise have the other's own network dialled from
+// within. None has a port at which other kinds of services listen. There are at most
+// MaxEndpoints, one of each family and transport before there is a second, QUIC first.
 func Named(all []Endpoint, reach int) []Endpoint {
 	type kind struct{ quic, ipv6 bool }
 	seen := map[kind]int{}
-	rounds := map[string]int{} // of an address: how many of its kind stand before it
+	rounds := map[string]int{} // by address: how many of its kind come before it
 	var out []Endpoint
 	for _, p := range all {
 		if _, twice := rounds[p.Addr]; twice || p.Reach > reach || p.Port < 1024 && p.Port != 80 && p.Port != 443 {

@@ -1,6 +1,6 @@
 package peers
 
-// childHeap has the child on top whose clock is behind, of those in the best set.
+// childHeap has on top the child whose clock is farthest behind, of those in the best set.
 type childHeap []*child
 
 func (h childHeap) Len() int { return len(h) }
@@ -21,7 +21,7 @@ func (h *childHeap) Pop() any {
 	return c
 }
 
-// jobHeap has the request on top whose piece was sent least, the oldest of equals.
+// jobHeap has on top the request whose piece was sent least, the oldest of equals.
 type jobHeap []*job
 
 func (h jobHeap) Len() int { return len(h) }

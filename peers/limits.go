@@ -9,12 +9,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// gate bounds what is sent of one share. Its requests wait here, and are no turn of
-// their child's meanwhile: what else the child asks for goes before them.
+// gate bounds what is sent of one share. Its requests wait here, and meanwhile take no
+// turn of their child: its other requests go before them.
 type gate struct {
 	limit *rate.Limiter
 	held  []*job    // in order of arrival
-	at    time.Time // when the limit lets one of them through
+	at    time.Time // when the limit lets the next of them through
 
 	// Its children share by start-time fair queueing, as those of Uploads do.
 	clock float64        // of the child that was let through last
@@ -33,8 +33,8 @@ func (g *gate) gave(j *job) {
 	}
 }
 
-// limited is l at so many bytes per second, or a new limiter if l is nil. A burst of 0 is
-// the default.
+// limited sets l to bytesPerSecond, or makes a new limiter if l is nil. A burst of 0 is the
+// default.
 func limited(l *rate.Limiter, bytesPerSecond int64, burst int, now time.Time) *rate.Limiter {
 	if burst <= 0 {
 		burst = int(min(max(bytesPerSecond/4, 256<<10), math.MaxInt32))
@@ -47,7 +47,7 @@ func limited(l *rate.Limiter, bytesPerSecond int64, burst int, now time.Time) *r
 	return l
 }
 
-// take takes n bytes from a limit, or the burst if that is less, or says when they can be had.
+// take takes n bytes from a limit, or the burst if that is less, or returns when they are available.
 func take(l *rate.Limiter, n int, now time.Time) (paid int, at time.Time) {
 	n = min(n, l.Burst())
 	r := l.ReserveN(now, n)
@@ -58,8 +58,8 @@ func take(l *rate.Limiter, n int, now time.Time) (paid int, at time.Time) {
 	return n, time.Time{}
 }
 
-// SetRate changes the limit in bytes per second; 0 or less is none. It holds for
-// whatever is not yet being served.
+// SetRate changes the limit in bytes per second; 0 or less is none. It applies to
+// requests that are not yet being served.
 func (u *Uploads) SetRate(bytesPerSecond int64, now time.Time) {
 	u.tokenAt = time.Time{}
 	if bytesPerSecond <= 0 {
@@ -90,7 +90,7 @@ func (u *Uploads) SetShareRate(key string, bytesPerSecond int64, now time.Time) 
 	return u.run(now)
 }
 
-// Withdraw forgets what was sent of a share that is served no more. Its limit stays.
+// Withdraw forgets what was sent of a share that is no longer served. Its limit stays.
 func (u *Uploads) Withdraw(key string) { u.sent.forget(key) }
 
 // pass lets a request through the gate of its share, or holds it there.
@@ -143,7 +143,7 @@ func (u *Uploads) open(now time.Time) {
 	}
 }
 
-// refund gives back what of a request's toll was not sent.
+// refund gives back the part of a request's toll that was not sent.
 func (j *job) refund(left int, now time.Time) {
 	if n := min(left, j.toll); n > 0 {
 		j.gate.limit.ReserveN(now, -n) // adds to what may be sent

@@ -9,9 +9,9 @@ const (
 )
 
 // Mirrors are the peers that serve a share on and fetch no more of it. They are
-// named to whoever asks for the share. That a peer is one is its own word, and words
-// cost nothing: so there are few of one network, and when there are as many as there
-// may be, the network with the most gives way. The zero value is ready.
+// named to whoever asks for the share. That a peer is a mirror is only its own claim,
+// which costs nothing: so there are few of one network, and when the Mirrors are full,
+// the network with the most gives way. The zero value is ready.
 type Mirrors struct {
 	each  []mirror // in the order in which they came
 	turns Turns
@@ -23,9 +23,9 @@ type mirror struct {
 	endpoints []Endpoint
 }
 
-// Add takes a peer in, at the end if it was there, with the network that it comes
-// from and where it may be reached. Not ok: there is no room for it. gone had to give
-// way to it; empty: nobody had to.
+// Add adds a peer, or moves it to the end if it was there, with the network that it
+// comes from and where it may be reached. Not ok: there is no room for it. gone is the
+// peer that had to give way to it; empty: none had to.
 func (m *Mirrors) Add(id ID, net string, endpoints []Endpoint) (gone ID, ok bool) {
 	m.Remove(id)
 	of := map[string]int{}
@@ -62,7 +62,7 @@ func (m *Mirrors) Remove(id ID) {
 // Len is how many there are.
 func (m *Mirrors) Len() int { return len(m.each) }
 
-// Pick is up to most of them, each in its turn, that name says yes to.
+// Pick offers mirrors to name, each in its turn, until it has accepted most of them.
 func (m *Mirrors) Pick(most int, name func(id ID, endpoints []Endpoint) bool) {
 	m.turns.Pick(len(m.each), most, func(i int) bool { return name(m.each[i].id, m.each[i].endpoints) })
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/piecelease/fetcher/internal/bounds"
 )
 
-// Patience is how long nothing may come from a source before it counts as late: its pool
-// goes by it with every request, and the lease manager with every lease, each beside the
-// time that what is under way takes at the source's rate. The zero value of each field
-// means its default.
+// Patience is how long nothing may come from a source before it counts as late. Its pool
+// applies it to every request, and the lease manager to every lease, besides the time that
+// the bytes under way take at the source's rate. The zero value of each field means its
+// default.
 type Patience struct {
-	// First is that with a source that has not been measured. Default 5 s.
+	// First is the patience with a source that has not been measured. Default 5 s.
 	First time.Duration
-	// Slack is that with one that has been, besides Trips round trips. Default 2 s.
+	// Slack is the patience with a measured one, besides Trips round trips. Default 2 s.
 	Slack time.Duration
 	// Trips is the number of round trips that a measured source may be late. Default 4.
 	Trips int
@@ -36,7 +36,7 @@ func (p Patience) Validate() error {
 	return f.Err()
 }
 
-// WithDefaults has the defaults in place of what is zero.
+// WithDefaults returns p with the defaults in place of zero values.
 func (p Patience) WithDefaults() Patience {
 	bounds.Default(&p.First, 5*time.Second)
 	bounds.Default(&p.Slack, 2*time.Second)

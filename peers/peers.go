@@ -16,8 +16,8 @@ func (id ID) Short() string { return string(id[max(0, len(id)-8):]) }
 type Addr struct {
 	ID    ID
 	Addrs []string // multiaddrs, without /p2p/ID; may be empty
-	// By is the peer that says so, which bounds how the addresses are dialled (see
-	// Dials). Empty: the user does. It does not travel.
+	// By is the peer that named it, which bounds how the addresses are dialled (see
+	// Dials). Empty: the user did. It is not sent to others.
 	By ID
 }
 

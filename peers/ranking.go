@@ -13,8 +13,8 @@ import (
 // three names and their defaults come from the design this project began with;
 // they concern integrity only. Its fourth, MinPeerScore, is leasemgr's.
 type RankingConfig struct {
-	// RankingDecay is what is left after an idle hour of the distance from
-	// neutral, of integrity and of speed. In (0, 1]; default 0.95: half is gone
+	// RankingDecay is the part of the distance from neutral, of integrity and of
+	// speed, that is left after an idle hour. In (0, 1]; default 0.95: half is gone
 	// after 13.5 hours.
 	RankingDecay float64
 	// SuccessBonus is the share of the way to the best integrity that one MiB of
@@ -36,12 +36,12 @@ type RankingConfig struct {
 	// GoodFirst is the time to first byte that halves the speed. Default 1 s.
 	GoodFirst time.Duration
 
-	// BanFor is how long the first ban lasts; a later one lasts longer by the
-	// offences that are remembered, 8 times at most. They halve every BanFor.
+	// BanFor is how long the first ban lasts; a later one lasts longer with the
+	// offences that are remembered, at most 8 times as long. They halve every BanFor.
 	// Default 24 h.
 	BanFor time.Duration
-	// MaxPeers bounds the peers remembered. The one that was heard of longest ago
-	// is forgotten first, banned ones last. Default 131,072, some 30 MiB.
+	// MaxPeers bounds the peers remembered. The one heard of least recently is
+	// forgotten first, banned ones last. Default 131,072, some 30 MiB.
 	MaxPeers int
 }
 
@@ -85,8 +85,8 @@ const (
 	maxOffences  = 16.0
 )
 
-// Record is what is known of one peer, to be kept over a restart. Every value is
-// of the time At; Restore accepts any bytes that decode to it.
+// Record is what is known of one peer, to be kept over a restart. Every value is as
+// of At; Restore accepts any bytes that decode to it.
 type Record struct {
 	ID        ID            `json:"id"`
 	At        time.Time     `json:"at"`        // wall time of the last event
@@ -99,9 +99,9 @@ type Record struct {
 	Until     time.Time     `json:"until,omitzero"` // of the ban
 }
 
-// Ranking knows what peers are worth as sources. It has one owner; it is not
-// safe for concurrent use. Times should grow from call to call; one that does not
-// counts as no time gone by.
+// Ranking knows how good peers are as sources. It has one owner; it is not safe for
+// concurrent use. Times should grow from call to call; if one does not, no time is
+// taken to have passed.
 type Ranking struct {
 	cfg    RankingConfig
 	peers  map[ID]*peer
@@ -123,8 +123,8 @@ func NewRanking(cfg RankingConfig) *Ranking {
 	return r
 }
 
-// Verified counts bytes of data that proved good. It does not matter in how many
-// calls they are told.
+// Verified counts bytes of data that proved good. The number of calls they are spread
+// over does not matter.
 func (r *Ranking) Verified(id ID, bytes int64, now time.Time) {
 	if bytes <= 0 {
 		return
@@ -158,8 +158,8 @@ func (r *Ranking) Lied(id ID, proof bool, now time.Time) (banned bool) {
 	return true
 }
 
-// Missed counts a promise that was not kept: a deadline that passed without the bytes, or
-// a piece that the peer was to have. It concerns the speed alone.
+// Missed counts a broken promise: a deadline that passed without the bytes, or a piece
+// that the peer should have had. It concerns the speed alone.
 func (r *Ranking) Missed(id ID, now time.Time) {
 	p := r.event(id, now)
 	p.Prompt *= 1 - r.cfg.MissPenalty
@@ -195,7 +195,7 @@ func (r *Ranking) Banned(id ID, now time.Time) (until time.Time, banned bool) {
 	return time.Time{}, false
 }
 
-// Score is what a peer is worth, in [0, 3]: 1 for one that is unknown, 0 for one that is banned.
+// Score is the score of a peer, in [0, 3]: 1 for an unknown one, 0 for a banned one.
 func (r *Ranking) Score(id ID, now time.Time) float64 {
 	p := r.peers[id]
 	if p == nil {
@@ -218,7 +218,7 @@ func (r *Ranking) Speed(id ID, now time.Time) (rate float64, first time.Duration
 	return p.Rate, p.First, true
 }
 
-// at is what a peer is at a later time without further events.
+// at is the record of a peer at a later time without further events.
 func (r *Ranking) at(p *peer, now time.Time) Record {
 	rec := p.Record
 	idle := now.Sub(p.At)
@@ -244,9 +244,9 @@ func (r *Ranking) Records(now time.Time) []Record {
 	return out
 }
 
-// Restore adds what was known before. Of a peer that is known already the record
-// is ignored. Values out of bounds are brought into them: a time that is not yet
-// is now, and no ban lasts longer than one that begins now.
+// Restore adds what was known before. The record of a peer that is known already is
+// ignored. Values out of bounds are brought within them: a time in the future becomes
+// now, and no ban lasts longer than one that begins now.
 func (r *Ranking) Restore(records []Record, now time.Time) {
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b Record) int { return a.At.Compare(b.At) })

@@ -3,9 +3,9 @@ package peers
 import "maps"
 
 // sentMap counts how often each piece was sent. A child that gets a piece in many
-// requests gets it once, and for that child it does not count yet: the rest of a
-// piece is not behind pieces that are new. (Two children that take turns at a
-// piece count more often; it is only a preference.)
+// requests counts once, and for that child it does not count yet: the rest of a
+// piece does not rank behind new pieces. (Two children that take turns at a piece
+// count more often; it is only a preference.)
 //
 // It is kept on pages of 512 pieces: a share of 2,000,000 pieces takes 8 MiB.
 // When there are too many pages all is forgotten.
@@ -55,7 +55,7 @@ func (m sentMap) add(key string, piece uint32, tag uint16) (counted bool) {
 	}
 	p := &page[piece%sentPieces]
 	if p.times == 0 || p.last != tag {
-		p.times = max(p.times, p.times+1) // full: it stays so
+		p.times = max(p.times, p.times+1) // it saturates
 		counted = true
 	}
 	p.last = tag

@@ -10,12 +10,12 @@ type SilentConfig struct {
 	All   int           // of them at once
 	OfNet int           // ... from one network
 	OfOne int           // ... from one address
-	For   time.Duration // how long one may take: after that it is gone, whether anybody says so or not
+	For   time.Duration // how long one may take: after that it counts as gone
 }
 
-// Silent counts the connections that came in and have not said yet who they are, so
-// that those that never will keep no place from others. One address, and one network,
-// has only some of the places. It has one owner; the time is an argument.
+// Silent counts the connections that came in and have not yet said who they are, so
+// that those that never will do not take the places of others. One address, and one
+// network, has only some of the places. It has one owner; the time is an argument.
 type Silent struct {
 	cfg  SilentConfig
 	each []newcomer // the oldest first
@@ -29,7 +29,7 @@ type newcomer struct {
 // NewSilent counts nobody yet.
 func NewSilent(cfg SilentConfig) *Silent { return &Silent{cfg: cfg} }
 
-// Came is whether a connection from an address in a network may stay.
+// Came reports whether a connection from an address in a network may stay.
 func (s *Silent) Came(addr, net string, now time.Time) bool {
 	ofNet, ofOne := 0, 0
 	s.each = slices.DeleteFunc(s.each, func(x newcomer) bool {

@@ -8,28 +8,28 @@ import (
 
 // A piece that is on its way to one child is not sent to another at the same time:
 // the other is told "elsewhere", and fetches it from the first as soon as that has
-// it. Two who take turns at a line both have their piece when the second could have
-// had it anyway; one after the other, the first passes it on meanwhile.
+// it. If two children share a line, both finish only when the second would have
+// finished anyway; if served one after the other, the first passes it on meanwhile.
 //
-// The source of a share goes further when a crowd comes: it has each piece get
-// around before it sends it again, so that every byte leaves it about once. It is
-// what BitTorrent's super-seeding is for (BEP 16), decided per request and not per
-// announcement: a child may ask for whatever it likes, and knows the truth.
+// The source of a share goes further when a crowd comes: it lets each piece get
+// around before it sends it again, so that every byte leaves it about once. This is
+// the aim of BitTorrent's super-seeding (BEP 16), but decided per request and not per
+// announcement: a child may ask for whatever it likes, and knows what the source has.
 //
 //	free --a request begins--> on its way --it is served--> getting around --> free
 //	          at most 4 usual services, at least 2 s     Spread * (log2(crowd) - 2)
 //
-// While a piece is held back, only those who were given it may ask for more of it.
+// While a piece is held back, only children that were given it may ask for more of it.
 // That ends by itself, within longestSpread whatever a child does or claims; at once
-// when those who were given it are gone; and, once it is served, for a child that is
-// pressed: that has gone elsewhere and gets less there than here. Whoever does not
-// pass things on holds nothing back, nor does who asks again for what it was given
-// before; and a child that knows few others, or none, is not sent away.
+// when the children that were given it are gone; and, once it is served, for a child
+// that is pressed, because it gets less elsewhere than it could here. A child that does
+// not pass pieces on holds nothing back, nor does one that asks again for what it was
+// given before; and a child that knows few others, or none, is not sent away.
 //
-// A source with a limit has less to give than those who ask could take, however few
-// they are: whatever it sends twice, they wait for. So there it takes one other to be
-// sent to; and because a piece is asked for in parts, and each part waits for its turn,
-// a piece is held back for as long as it takes to send one to each child.
+// A source with a limit has less to give than its children could take, however few
+// they are: they wait for whatever it sends twice. So there one other child is enough to
+// be sent to; and because a piece is asked for in parts, and each part waits for its
+// turn, a piece is held back for as long as it takes to send one to each child.
 const (
 	shortestOnWay = 2 * time.Second
 	onWayServices = 4
@@ -37,9 +37,9 @@ const (
 	soonestRetry  = 100 * time.Millisecond
 	smallCrowd    = 6       // with fewer others nobody is sent elsewhere: much of what helps is here
 	typicalPiece  = 1 << 20 // bytes
-	headSteps     = 2       // of a piece's way around, which the time it takes to send it covers
-	// rememberSpread is how long a piece is remembered when it is not held back any
-	// more: for children who ask for a piece in parts.
+	headSteps     = 2       // first doublings of a piece, which the time to send it covers
+	// rememberSpread is how long a piece is remembered once it is no longer held
+	// back, for children that ask for a piece in parts.
 	rememberSpread = 2 * time.Second
 )
 
@@ -66,14 +66,14 @@ type pieceKey struct {
 // spread is one piece that is held back.
 type spread struct {
 	at     pieceKey
-	to     []*child  // who were given it
+	to     []*child  // the children that were given it
 	onWay  int       // requests being served
 	since  time.Time // when the last of them was
 	until  time.Time
 	fading bool // in spreads.fading
 }
 
-// elsewhere says whether a child is to get a piece from others, and when it may ask again.
+// elsewhere reports whether a child is to get a piece from others, and when it may ask again.
 func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duration, yes bool) {
 	if a.Crowd < u.fewest(a.Key) {
 		return 0, false
@@ -145,7 +145,7 @@ func (u *Uploads) served(j *job, now time.Time) {
 	}
 }
 
-// letGo ends what a request holds back that is being served and comes to nothing.
+// letGo ends the hold of a request that was being served and has come to nothing.
 func (u *Uploads) letGo(j *job) {
 	s := j.spread
 	if j.spread = nil; s == nil {
@@ -169,8 +169,8 @@ func (s *spread) hold(now time.Time, d time.Duration) {
 	}
 }
 
-// around is how long a piece takes to get around in a crowd: those who have it
-// double with each step. Below a limit the rest of it has to be sent first.
+// around is how long a piece takes to get around in a crowd: the number that have it
+// doubles with each step. With a limit the rest of it has to be sent first.
 func (u *Uploads) around(a *Ask) time.Duration {
 	if !a.Whole {
 		return 0
@@ -201,9 +201,9 @@ func (u *Uploads) fade(now time.Time) {
 	q.fading = nil
 }
 
-// unspread forgets a child that has gone: what only it was given is free.
+// unspread forgets a child that has gone: pieces given to it alone are free.
 func (u *Uploads) unspread(c *child) {
-	for _, s := range u.spreads.each { // each is changed alone: the order does not show
+	for _, s := range u.spreads.each { // each is changed on its own: the order does not matter
 		n := len(s.to)
 		s.to = slices.DeleteFunc(s.to, func(x *child) bool { return x == c })
 		if n > 0 && len(s.to) == 0 {
@@ -212,8 +212,8 @@ func (u *Uploads) unspread(c *child) {
 	}
 }
 
-// Elsewhere are the waiting requests that calls since the last one of it found not
-// to be served. It is to be called after each of Ask, Done, Tick and Forget.
+// Elsewhere returns the waiting requests that, since its last call, were found not to
+// be served. It is to be called after each of Ask, Done, Tick and Forget.
 func (u *Uploads) Elsewhere() []Deferral {
 	out := u.spreads.refused
 	u.spreads.refused = nil

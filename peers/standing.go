@@ -6,13 +6,13 @@ import (
 	"github.com/piecelease/fetcher/internal/bounds"
 )
 
-// Set is one of the three in which Tiers keeps peers, or none of them.
+// Set is one of the three sets in which Tiers keeps peers, or none of them.
 type Set uint8
 
 // The sets, best first.
 const (
 	Active  Set = iota // blocks flow
-	Passive            // hears of pieces, and is asked or served when nobody active is
+	Passive            // hears of pieces, and is asked or served when no active peer is
 	Tracked            // hears of pieces every 30 s, and is served last
 	Outside            // not known, or refused
 )
@@ -27,12 +27,12 @@ const (
 	sets      = 3
 )
 
-// tierEnds are the round trips at which the next tier begins. What is farther than the
-// last, or not measured, is of the last tier.
+// tierEnds are the round trips at which the next tier begins. A peer beyond the last, or
+// not measured, is in the last tier.
 var tierEnds = [tierCount - 1]time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 150 * time.Millisecond}
 
-// tierTargets are how many peers each set holds of a tier and location when others want
-// its places, and half of them, rounded up, of one network in it.
+// tierTargets are how many peers of a tier and location each set holds when others want
+// the places. One network in it may have half of them, rounded up.
 var tierTargets = [tierCount][sets]int{{1, 5, 5}, {3, 15, 15}, {3, 15, 15}, {1, 5, 5}, {1, 5, 5}}
 
 func tierOf(rtt time.Duration) Tier {
@@ -51,10 +51,10 @@ type TierConfig struct {
 	MaxActive, MaxPassive, MaxTracked int
 	// Tick is how often sets are improved. Default 1 s.
 	Tick time.Duration
-	// Dwell is how long a peer keeps its place from another of better score, and how long
-	// it is measured elsewhere before it is of another tier. Default 10 s.
+	// Dwell is how long a peer keeps its place against one with a better score, and how long
+	// it must be measured in another tier before it moves there. Default 10 s.
 	Dwell time.Duration
-	// Retry is when a peer may come again for which there was no room. Default 10 s.
+	// Retry is when a peer that found no room may come again. Default 10 s.
 	Retry time.Duration
 }
 
@@ -81,7 +81,7 @@ func (c TierConfig) withDefaults() TierConfig {
 	return c
 }
 
-// Answer is what becomes of a Subscribe: a set, or Outside and when to come again.
+// Answer is the result of a Subscribe: a set, or Outside and when to come again.
 type Answer struct {
 	Set   Set
 	Retry time.Duration
@@ -99,22 +99,23 @@ const (
 	Crowded               // the set held as many as it may
 	Better                // it did better than another
 	Worse                 // another did better
-	Moved                 // it is of another tier or location
-	Invalid               // it sent what is not valid
+	Moved                 // it is now in another tier or location
+	Invalid               // it sent something invalid
 )
 
 func (c Cause) String() string {
 	return [...]string{"arrived", "refilled", "claimed", "gave-way", "crowded", "better", "worse", "moved", "invalid"}[c]
 }
 
-// Move is a peer that another's coming or going, or a tick, brought into another set.
+// Move is a peer that came into another set because of another peer's arrival or departure,
+// or a tick.
 type Move struct {
 	ID       ID
 	From, To Set
 	Why      Cause
 }
 
-// Standing is how a peer stands.
+// Standing is the standing of a peer.
 type Standing struct {
 	ID       ID
 	Set      Set

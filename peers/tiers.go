@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Keys grow by half-lives since an epoch: to so many. Less than the least is nothing.
+// Keys grow with the half-lives since an epoch, up to keyMost. Less than keyLeast is nothing.
 const (
 	keyMost  = 256
 	keyLeast = 1e-60
@@ -15,10 +15,10 @@ const (
 // The score of a peer.
 const (
 	InitialScore  = 0.3         // of a newcomer
-	scoreStep     = 0.1         // of the way to what is new
+	scoreStep     = 0.1         // of the way to a new value
 	scoreHalf     = time.Minute // in which half of what sets a score apart is forgotten
 	usualStep     = 0.01        // of the way to a new rate
-	scoreDamping  = 0.9         // a peer takes another's place if so much of its score is more
+	scoreDamping  = 0.9         // a peer takes another's place if this part of its score is still higher
 	rttSmoothing  = 8
 	exploredEvery = 8 // of the places that fall free, one goes to whoever has waited longest
 )
@@ -34,14 +34,14 @@ const (
 //	      │                       └── 198.51.7/24
 //	      └── tier 3, 203.0/16 ─────  203.0.113/24
 //
-// A claim is to be had, not to be kept: a place that nobody claims goes to whoever waits,
-// those below their targets first, then by score; and who has more than its share gives
-// way as soon as somebody claims it, however short it was there. Only the bounds in all
-// refuse anybody. So identities are of no use in filling a set while others wait.
+// A claim reserves nothing: a place that nobody claims goes to a peer that waits, those
+// below their targets first, then by score. A branch with more than its share gives way as
+// soon as another claims the place, however briefly its peer was there. A peer is refused
+// only when all sets are full. So many identities do not help to fill a set while others wait.
 //
-// The score is a smoothed worth of what a peer did, in [0, 1] (see Early and Tiers.Flowed). It fades:
-// while a peer waits towards that of a newcomer, so that it is tried again; and while it
-// is active towards 0, so that who does nothing with a place loses it.
+// The score is the smoothed worth of what a peer did, in [0, 1] (see Early and Tiers.Flowed). It
+// fades: while a peer waits, towards that of a newcomer, so that it is tried again; while it
+// is active, towards 0, so that a peer that does nothing with its place loses it.
 type Tiers struct {
 	cfg    TierConfig
 	each   map[ID]*member
@@ -59,18 +59,18 @@ type Tiers struct {
 // member is one peer.
 type member struct {
 	id     ID
-	net    *branch // in which it is
+	net    *branch // the network it is in
 	set    Set
 	why    Cause
 	since  time.Time
 	seq    uint64 // of when it came into the set
 	key    float64
 	rtt    time.Duration // smoothed
-	to     Tier          // where it is measured, if that is another
+	to     Tier          // the tier it is measured in, if that is another
 	toFrom time.Time     // since then
 }
 
-// NewTiers is Tiers without peers.
+// NewTiers makes Tiers without peers.
 func NewTiers(cfg TierConfig) *Tiers {
 	t := &Tiers{cfg: cfg.withDefaults(), each: map[ID]*member{}}
 	t.all = newBranch(nil, 0, [sets]int{t.cfg.MaxActive, t.cfg.MaxPassive, t.cfg.MaxTracked})
@@ -80,11 +80,11 @@ func NewTiers(cfg TierConfig) *Tiers {
 	return t
 }
 
-// Len is how many peers there are in a set.
+// Len is the number of peers in a set.
 func (t *Tiers) Len(s Set) int { return t.all.n[s] }
 
-// Subscribe takes a peer in that comes from there, or finds its place anew, and is the one
-// answer to it. Who had to move for it, Moves says.
+// Subscribe adds a peer that comes from the endpoint from, or finds its place anew, and
+// returns the one answer to it. Moves returns the peers that had to move for it.
 func (t *Tiers) Subscribe(id ID, from Endpoint, rtt time.Duration, now time.Time) Answer {
 	t.begin(now)
 	m := t.each[id]
@@ -105,7 +105,7 @@ func (t *Tiers) Subscribe(id ID, from Endpoint, rtt time.Duration, now time.Time
 	return Answer{Set: m.set}
 }
 
-// Close takes a peer out that has gone. Its place is refilled at once.
+// Close removes a peer that has gone. Its place is refilled at once.
 func (t *Tiers) Close(id ID, now time.Time) {
 	if m := t.each[id]; m != nil {
 		t.begin(now)
@@ -114,8 +114,8 @@ func (t *Tiers) Close(id ID, now time.Time) {
 	}
 }
 
-// Invalid takes a peer out that sent what is not valid. The best of the next set takes
-// its place at once. Whether it may come again, the Ranking says.
+// Invalid removes a peer that sent something invalid. The best of the next set takes its
+// place at once. The Ranking decides whether it may come again.
 func (t *Tiers) Invalid(id ID, now time.Time) {
 	if m := t.each[id]; m != nil {
 		t.moves = append(t.moves, Move{id, m.set, Outside, Invalid})
@@ -123,7 +123,7 @@ func (t *Tiers) Invalid(id ID, now time.Time) {
 	}
 }
 
-// Leave takes all peers out, and says who they were, those active first.
+// Leave removes all peers and returns them, the active ones first.
 func (t *Tiers) Leave() (out []ID) {
 	for s := range t.oldest {
 		for o := &t.oldest[s]; len(o.items) > 0; {
@@ -136,12 +136,12 @@ func (t *Tiers) Leave() (out []ID) {
 	return out
 }
 
-// Early is what a copy is worth of which rank others are known already, when need copies
-// are enough: 1 for the first, 0 for one that comes too late.
+// Early is the worth of a copy when rank others are already known and need copies are
+// enough: 1 for the first, 0 for one that comes too late.
 func Early(rank, need int) float64 { return bounded(1-float64(rank)/float64(need), 1, 0) }
 
-// Flowed counts bytes that took so long from us to a peer, or from it to us. They are
-// worth the more the faster they went, and a half at the usual rate of all.
+// Flowed counts bytes that went from us to a peer, or from it to us, in the time took. The
+// faster they went the more they are worth: a half at the usual rate of all peers.
 func (t *Tiers) Flowed(id ID, bytes int, took time.Duration, now time.Time) {
 	if t.each[id] == nil || bytes <= 0 {
 		return
@@ -154,7 +154,7 @@ func (t *Tiers) Flowed(id ID, bytes int, took time.Duration, now time.Time) {
 	t.usual += (rate - t.usual) * usualStep
 }
 
-// Did counts something of use, or of none, that a peer did: worth is in [0, 1]; see Early.
+// Did counts something that a peer did, useful or not: worth is in [0, 1]; see Early.
 func (t *Tiers) Did(id ID, worth float64, now time.Time) {
 	m := t.each[id]
 	if m == nil || math.IsNaN(worth) {
@@ -166,8 +166,8 @@ func (t *Tiers) Did(id ID, worth float64, now time.Time) {
 	t.refresh(m)
 }
 
-// Measured takes a round trip to a peer. It is of another tier when its smoothed round
-// trip has been there for a dwell.
+// Measured takes a round trip to a peer. The peer changes its tier when its smoothed round
+// trip has been in the other for Dwell.
 func (t *Tiers) Measured(id ID, rtt time.Duration, now time.Time) {
 	m := t.each[id]
 	if m == nil || rtt <= 0 {
@@ -223,7 +223,7 @@ func (t *Tiers) Wake() time.Time {
 	return t.tickAt
 }
 
-// Moves are the peers that calls since the last one of it brought into another set.
+// Moves returns the peers that came into another set since it was last called.
 func (t *Tiers) Moves() []Move {
 	out := t.moves
 	t.moves = nil
@@ -238,8 +238,8 @@ func (t *Tiers) Set(id ID) Set {
 	return Outside
 }
 
-// Guest is the set as which a peer is served that never subscribed, which nobody need do:
-// active, while there are places for more.
+// Guest is the set as which a peer that never subscribed is served; nobody has to
+// subscribe. It is Active while that has free places.
 func (t *Tiers) Guest() Set {
 	if t.all.n[Active] < t.cfg.MaxActive {
 		return Active
@@ -247,7 +247,7 @@ func (t *Tiers) Guest() Set {
 	return Outside
 }
 
-// Standing is how a peer stands; not ok if it is not known.
+// Standing returns the standing of a peer; not ok if it is not known.
 func (t *Tiers) Standing(id ID, now time.Time) (st Standing, ok bool) {
 	m := t.each[id]
 	if m == nil {
@@ -256,14 +256,14 @@ func (t *Tiers) Standing(id ID, now time.Time) (st Standing, ok bool) {
 	return Standing{ID: id, Set: m.set, Tier: m.net.up.tier, Location: m.net.up.location, Score: t.score(m, now), Since: m.since, Why: m.why}, true
 }
 
-// settle shares the places out anew, until nobody may claim one and none is free that
-// somebody waits for.
+// settle shares out the places anew, until nobody may claim one and no place is free that
+// a peer waits for.
 func (t *Tiers) settle(now time.Time) {
 	for t.fill(Active, now) || t.spill(Passive, now) || t.fill(Passive, now) || t.spill(Tracked, now) {
 	}
 }
 
-// fill gives places of a set to those who wait for them in the next, and says whether
+// fill gives places of a set to peers that wait for them in the next, and reports whether
 // that changed anything.
 func (t *Tiers) fill(s Set, now time.Time) (changed bool) {
 	for ; ; changed = true {
@@ -281,7 +281,7 @@ func (t *Tiers) fill(s Set, now time.Time) (changed bool) {
 	}
 }
 
-// next is who of a set gets a place in the one before that has fallen free.
+// next returns the member of a set that gets a place that fell free in the set before.
 func (t *Tiers) next(s Set) *member {
 	if m := t.all.claimant(s); m != nil {
 		return m
@@ -292,7 +292,7 @@ func (t *Tiers) next(s Set) *member {
 	return t.all.bestOf(s)
 }
 
-// spill has those go to the next set that are too many for one, and says whether there were any.
+// spill moves the peers that are too many for a set to the next, and reports whether there were any.
 func (t *Tiers) spill(s Set, now time.Time) (changed bool) {
 	for ; t.all.n[s] > t.all.target[s]; changed = true {
 		t.move(t.all.victim(s), s+1, Crowded, now)
@@ -300,7 +300,7 @@ func (t *Tiers) spill(s Set, now time.Time) (changed bool) {
 	return changed
 }
 
-// move brings a peer into a set, or out of all.
+// move moves a peer to a set, or out of all sets.
 func (t *Tiers) move(m *member, to Set, why Cause, now time.Time) {
 	from, score := m.set, t.score(m, now)
 	t.moves = append(t.moves, Move{m.id, from, to, why})
@@ -314,8 +314,8 @@ func (t *Tiers) move(m *member, to Set, why Cause, now time.Time) {
 	t.put(m, true)
 }
 
-// rehouse gives a peer a new tier, location or network. It has no more of a claim there
-// than a newcomer.
+// rehouse gives a peer a new tier, location or network, where it has no more claim than a
+// newcomer.
 func (t *Tiers) rehouse(m *member, tier Tier, location, net string, now time.Time) {
 	from, score := m.set, t.score(m, now)
 	t.leave(m)
@@ -327,7 +327,7 @@ func (t *Tiers) rehouse(m *member, tier Tier, location, net string, now time.Tim
 	}
 }
 
-// enter puts a peer that is nowhere into a set.
+// enter puts a peer that is in no set into one.
 func (t *Tiers) enter(m *member, tier Tier, location, net string, s Set, why Cause, now time.Time) {
 	m.net = t.branchOf(tier, location, net)
 	m.set, m.why, m.since = s, why, now
@@ -357,7 +357,7 @@ func (t *Tiers) put(m *member, in bool) {
 	t.refresh(m)
 }
 
-// refresh has every order above a peer know what has become of it.
+// refresh updates every order above a peer after a change to it.
 func (t *Tiers) refresh(m *member) {
 	if m.net.members[m.set].has(m) {
 		m.net.members[m.set].set(m, true)
@@ -367,8 +367,8 @@ func (t *Tiers) refresh(m *member) {
 	}
 }
 
-// begin notes the time. Keys are of an epoch, that their order stays while all fade; now
-// and then they get another, or they would grow without end.
+// begin notes the time. Keys are relative to an epoch, so that their order stays while all
+// fade; now and then the epoch is moved, or they would grow without end.
 func (t *Tiers) begin(now time.Time) {
 	if t.epoch.IsZero() {
 		t.epoch, t.tickAt = now, now
@@ -382,7 +382,7 @@ func (t *Tiers) begin(now time.Time) {
 			m.key *= math.Exp2(-keyMost)
 		}
 		for s := range t.oldest {
-			for _, m := range t.oldest[s].items { // one by one, as those of next to nothing become equal
+			for _, m := range t.oldest[s].items { // one by one, because tiny keys become equal
 				if math.Abs(m.key) < keyLeast {
 					m.key = 0
 					t.refresh(m)
@@ -393,7 +393,7 @@ func (t *Tiers) begin(now time.Time) {
 	t.epoch = now
 }
 
-// rest is the score to which that of a peer in a set fades.
+// rest is the score towards which the score of a peer in a set fades.
 func rest(s Set) float64 {
 	if s == Active {
 		return 0
@@ -409,7 +409,7 @@ func (t *Tiers) score(m *member, now time.Time) float64 {
 	return bounded(rest(m.set)+m.key*math.Exp2(-float64(now.Sub(t.epoch))/float64(scoreHalf)), 1, 0)
 }
 
-// dropMoves leaves out what is said of one peer.
+// dropMoves leaves out the moves of one peer.
 func dropMoves(moves []Move, id ID) []Move {
 	out := moves[:0]
 	for _, m := range moves {
@@ -420,7 +420,7 @@ func dropMoves(moves []Move, id ID) []Move {
 	return out
 }
 
-// byScore orders peers of one set, those of equal score by who was there first.
+// byScore orders peers of one set by score, and those of equal score by arrival.
 func byScore(a, b *member) int {
 	return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.seq, b.seq))
 }

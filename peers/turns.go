@@ -1,8 +1,8 @@
 package peers
 
-// Turns picks a few of many that stand in the order in which they came, such as the
-// children that a source names: each in its turn, and of all ages, as those who came
-// long ago and are here yet are slow, or gone without a word. The zero value is ready.
+// Turns picks a few of many in the order in which they came, such as the children that a
+// source names: each in its turn, and of all ages, because those that came long ago and
+// are still here are slow, or gone without notice. The zero value is ready.
 type Turns struct{ next int }
 
 // Pick offers places below n to take until it has taken most of them; take says

@@ -22,19 +22,19 @@ type UploadConfig struct {
 	PerChild int
 	// Queue is how many requests may wait in all. Default 8,192.
 	Queue int
-	// QueueFor is how long a request waits before it is told to come again.
+	// QueueFor is how long a request waits before its child is told to come again.
 	// Default 1.5 s: less than the 2 s after which a fetcher gives up.
 	QueueFor time.Duration
 	// Rate is the limit in bytes per second for all together; 0 is none. At least
-	// 1 KiB/s: a block then takes a minute, and what is slower looks dead to others.
+	// 1 KiB/s: a block then takes a minute, and a slower node looks dead to others.
 	Rate int64
 	// Burst is the bytes that may be served at once after a pause when there is a
 	// Rate. Default a quarter of a second of it, at least 256 KiB.
 	Burst int
 	// Spread is how long a piece takes from child to child: to be sent, verified,
-	// announced and asked for. The source of a share has each piece get around
-	// before it sends it again. Default 1.5 s; negative: neither it nor what is on
-	// its way is held back.
+	// announced and asked for. The source of a share lets each piece get around
+	// before it sends it again. Default 1.5 s; negative: no piece is held back,
+	// neither while it gets around nor while it is on its way.
 	Spread time.Duration
 }
 
@@ -63,7 +63,7 @@ func (c UploadConfig) withDefaults() UploadConfig {
 	return c
 }
 
-// Job names a request to be served; the asker chooses it, and never twice.
+// Job names a request to be served; the asker chooses it, and never the same one twice.
 type Job uint64
 
 // Ask is a request of a child.
@@ -78,32 +78,33 @@ type Ask struct {
 	// Spreads says that this one passes on what it has. See spread.go.
 	Crowd   int
 	Spreads bool
-	Whole   bool // this node has the share from the start: others came for it
+	Whole   bool // this node had the share from the start: it is the source for the others
 	Pressed bool // the child was sent elsewhere, and gets less there than it could here
-	Set     Set  // of the child: nobody of a set is served while one of a better set waits
+	Set     Set  // of the child: no child of a set is served while one of a better set waits
 }
 
 // Verdict answers an Ask: exactly one of Go, Queued, Busy, Elsewhere and Refused is set.
 type Verdict struct {
 	Go      bool          // serve it, then say Done
-	Queued  bool          // wait: it comes up in what Done, Tick or Forget return, or in Elsewhere
+	Queued  bool          // wait: Done, Tick or Forget will return it, or Elsewhere
 	Busy    bool          // tell the child to ask again after Retry
 	Retry   time.Duration // for Busy and Elsewhere
 	Refused bool          // never: it asks for more than a piece at once, for nothing, or twice
 
-	// Elsewhere: another child was just given the piece. It is to be had there
-	// soon; tell the child to ask here again after Retry, if need be.
+	// Elsewhere: another child was just given the piece, and will soon have it to
+	// give; tell the child to ask here again after Retry, if need be.
 	Elsewhere bool
 }
 
-// typicalAsk is the bytes of a request, for guesses.
+// typicalAsk is the size of a request in bytes, for estimates.
 const typicalAsk = 128 << 10
 
 // maxAsk bounds the bytes of one request: the largest piece.
 const maxAsk = 16 << 20
 
 // headStart is how many bytes a child that had nothing waiting may lag behind the
-// others without losing them: the time between a reply and its next request is not idle.
+// others without losing them: the time between a reply and the next request is not
+// counted as idle.
 const headStart = 1 << 20
 
 // Uploads decides who is served when. It has one owner; it is not safe for
@@ -118,11 +119,11 @@ type Uploads struct {
 	limit    *rate.Limiter    // nil: no limit
 	gates    map[string]*gate // of shares that have a limit of their own
 	holding  []*gate          // ... those that hold requests, in the order in which they began to
-	children map[ID]*child    // those idle may be forgotten
+	children map[ID]*child    // idle ones may be forgotten
 	ready    childHeap        // children that have something waiting and a slot to spare
-	clock    float64          // of the child that was served last
+	clock    float64          // the clock of the child served last
 	jobs     map[Job]*job
-	fifo     []*job // waiting, by time; some may wait no more
+	fifo     []*job // waiting, by time; some may no longer wait
 	waiting  int
 	serving  int
 	seq      uint64
@@ -135,21 +136,21 @@ type Uploads struct {
 type child struct {
 	id      ID
 	clock   float64
-	seq     uint64 // since when ready, to break ties
+	seq     uint64 // order of becoming ready, to break ties
 	at      int    // in the heap; -1: not
 	set     Set
 	jobs    jobHeap
 	queue   []*job // the same in order of arrival; those that are served or gone are dropped when met
-	serving int    // those parked too
-	held    int    // by the gates of shares
+	serving int    // being served, parked ones included
+	held    int    // held by the gates of shares
 	tag     uint16
 }
 
 type job struct {
 	Ask
 	child  *child
-	until  time.Time // told to come again then
-	sent   uint16    // how often its piece was sent, when last looked at
+	until  time.Time // when the child is told to come again
+	sent   uint16    // how often its piece was sent, as of the last check
 	seq    uint64
 	began  time.Time // to be served
 	paid   int       // bytes taken from the limit
@@ -165,18 +166,18 @@ type job struct {
 // waits says whether a request is neither served nor over.
 func (j *job) waits() bool { return j.at >= 0 || j.held }
 
-// NewUploads is an Uploads that serves nobody yet.
+// NewUploads makes an Uploads that serves nobody yet.
 func NewUploads(cfg UploadConfig) *Uploads {
 	u := &Uploads{cfg: cfg.withDefaults(), children: map[ID]*child{}, jobs: map[Job]*job{}, gates: map[string]*gate{}, sent: sentMap{}, spreads: spreads{each: map[pieceKey]*spread{}}}
 	u.SetRate(cfg.Rate, time.Time{})
 	return u
 }
 
-// Waiting and Serving are how many requests wait and are being served, those parked apart.
+// Waiting and Serving are the numbers of requests that wait and are being served, without parked ones.
 func (u *Uploads) Waiting() int { return u.waiting }
 func (u *Uploads) Serving() int { return u.serving }
 
-// Ask is whether a request may be served now.
+// Ask returns whether a request may be served now.
 func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 	if a.Bytes <= 0 || a.Bytes > maxAsk {
 		return Verdict{Refused: true}
@@ -205,10 +206,10 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 	return Verdict{Queued: true}
 }
 
-// enter puts a request among those of its child whose turn may come.
+// enter adds a request to those of its child whose turn may come.
 func (u *Uploads) enter(j *job) {
 	c := j.child
-	if c.set != j.Set { // it saved nothing up in the other
+	if c.set != j.Set { // it saved nothing up in the other set
 		c.set, c.clock = j.Set, max(c.clock, u.clock)
 	}
 	if len(c.jobs) == 0 && c.serving == 0 {
@@ -254,18 +255,18 @@ func (u *Uploads) Done(id Job, now time.Time) (next []Job) {
 	return u.run(now)
 }
 
-// Park gives the slot of a request to others: its child takes nothing of it at
-// present. left bytes were not taken, and do not count as sent. It is still one of
-// its child's SlotsPerChild, so that who takes nothing gets no other slots in place
-// of these; and the child's clock stands where its turn has put it. When it takes
-// bytes again, say Done, and Ask for what is left.
+// Park gives the slot of a request to others, because its child takes nothing of it at
+// present. left bytes were not taken, and do not count as sent. The request is still one
+// of its child's SlotsPerChild, so that a child that takes nothing gets no other slots
+// in place of these; and the child's clock stays where its turn has put it. When it
+// takes bytes again, call Done, and Ask for what is left.
 func (u *Uploads) Park(id Job, left int, now time.Time) (next []Job) {
 	if j := u.jobs[id]; j != nil && !j.waits() && !j.parked {
 		j.parked = true
 		u.serving--
 		j.refund(left, now)
 		if u.limit != nil && j.paid > 0 {
-			u.limit.ReserveN(now, -min(left, j.paid)) // adds to what may be sent
+			u.limit.ReserveN(now, -min(left, j.paid)) // gives bytes back to the limit
 		}
 		if j.counts {
 			u.sent.undo(j.Key, j.Piece, j.child.tag)
@@ -275,7 +276,7 @@ func (u *Uploads) Park(id Job, left int, now time.Time) (next []Job) {
 	return u.run(now)
 }
 
-// Tick does what time brings about: next may be served now, and busy have waited too long.
+// Tick does what is due: next may be served now, and busy have waited too long.
 func (u *Uploads) Tick(now time.Time) (next, busy []Job) {
 	for len(u.fifo) > 0 {
 		j := u.fifo[0]
@@ -303,7 +304,7 @@ func (u *Uploads) Wake() (at time.Time) {
 	if len(u.ready) > 0 && u.serving < u.cfg.Slots && u.tokenAt.Before(at) {
 		at = u.tokenAt
 		if at.IsZero() {
-			at = u.fifo[0].until.Add(-u.cfg.QueueFor) // already
+			at = u.fifo[0].until.Add(-u.cfg.QueueFor) // in the past
 		}
 	}
 	for _, g := range u.holding {
@@ -321,8 +322,8 @@ func (u *Uploads) shift() {
 	}
 }
 
-// Forget ends all requests of a child that has disconnected. Its clock is kept
-// while that matters, so that it gains nothing by coming back.
+// Forget ends all requests of a child that has disconnected. Its clock is kept as
+// long as it matters, so that the child gains nothing by coming back.
 func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
 	c := u.children[id]
 	if c == nil {
@@ -339,7 +340,7 @@ func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
 			}
 		}
 		slices.SortFunc(over, func(a, b *job) int { return cmp.Compare(a.Job, b.Job) })
-		for _, j := range over { // in an order: the usual service is smoothed over them
+		for _, j := range over { // in a fixed order, because the usual service is smoothed over them
 			u.remove(j, now)
 		}
 	}
@@ -347,7 +348,7 @@ func (u *Uploads) Forget(id ID, now time.Time) (next []Job) {
 	return u.run(now)
 }
 
-// maxClocks bounds the children that are known, in parts of the longest queue.
+// maxClocks bounds the children that are known, as a multiple of the longest queue.
 const maxClocks = 2
 
 // sweep drops the clocks of children that ask for nothing, gone or not: those that
