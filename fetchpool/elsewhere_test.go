@@ -6,7 +6,7 @@ import (
 )
 
 // A piece that the source gave to others comes back with all its requests; the rest
-// goes on as if nothing had been.
+// goes on as if nothing had happened.
 func TestPieceGivenToOthersComesBackAlone(t *testing.T) {
 	h := ready(t, Config{MaxRequest: 64 << 10, FirstWindow: 8 << 20}, 256<<10, 256<<10)
 	reqs := h.grant(0, 1).Requests

@@ -13,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// model is what must be true of a pool, kept by its owner's rules alone: it is
-// driven with any events in any order and looks at every Todo.
+// model is what must be true of a pool whose owner keeps the rules: it is driven with
+// any events in any order and checks every Todo.
 type model struct {
 	t      *rapid.T
 	p      *Pool
@@ -211,7 +211,7 @@ func (m *model) finish(token share.Token, how string) {
 	m.ended[token] = true
 }
 
-// settle ends the leases of which all is here.
+// settle ends the leases whose blocks are all here.
 func (m *model) settle() {
 	for p, l := range m.leases {
 		if !slices.ContainsFunc(l.blocks, func(b blockState) bool { return b != here }) {

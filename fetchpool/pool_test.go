@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// hand drives a pool by hand, with a budget that never ends.
+// hand drives a pool by hand, with an unlimited budget.
 type hand struct {
 	t   *testing.T
 	p   *Pool
@@ -932,7 +932,7 @@ func TestConfigOfTimes(t *testing.T) {
 		}
 		now = wake
 	}
-	// Slack and Recheck are about the window.
+	// Slack and Recheck concern the window.
 	used := func(cfg Config) *world {
 		w := newWorld(t, cfg, bigLayout(t), 50e6, time.Millisecond)
 		w.to(start.Add(30 * time.Second))
@@ -1094,7 +1094,7 @@ func TestWhyNamesTheLimitAsLongAsItHolds(t *testing.T) {
 	}
 }
 
-// What is slow because of our own limit is no sign of a slow path.
+// Slowness caused by our own limit is no sign of a slow path.
 func TestALimitDoesNotLowerTheMeasuredRate(t *testing.T) {
 	w := newWorld(t, Config{}, layoutOf(t, 1<<30), 50e6, 20*time.Millisecond)
 	w.to(start.Add(3 * time.Second))
@@ -1147,7 +1147,7 @@ func TestTheLongestWaitsDiffer(t *testing.T) {
 	}
 }
 
-// What comes in a state in which it means nothing changes nothing.
+// An event in a state in which it means nothing changes nothing.
 func TestEventsOutOfPlaceChangeNothing(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.grant(0)
@@ -1219,7 +1219,7 @@ func TestWhyAReadyPoolDoesNotAsk(t *testing.T) {
 	}
 }
 
-// Nothing is no sign of life.
+// Zero bytes are no sign of life.
 func TestNoBytesExtendNoDeadline(t *testing.T) {
 	h := ready(t, Config{}, 1<<20)
 	todo := h.grant(0)
@@ -1287,8 +1287,8 @@ func TestTheEndOfAnUnknownRequestMeansNothing(t *testing.T) {
 	}
 }
 
-// Many pieces that are not there cost one wait at a time, and nothing is believed
-// of a source that is not connected.
+// Many absent pieces cost one wait at a time, and a source that is not connected is
+// believed nothing.
 func TestManyMissesAreOneWaitAndNotBelievedWhileAway(t *testing.T) {
 	h := ready(t, Config{FirstWindow: 16 << 20}, 64<<20)
 	todo := h.grant(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)

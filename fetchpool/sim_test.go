@@ -310,7 +310,7 @@ func (w *world) send(j *job, now time.Time) {
 	})
 }
 
-// bring carries what left the bottleneck at a time to the pool.
+// bring carries what has left the bottleneck to the pool.
 func (w *world) bring(j *job, at time.Time, do func()) {
 	at = at.Add(w.rtt / 2)
 	if w.jitter != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What a pool asks for next when it may is an urgent lease, whether it was granted
-// as one or became one; what it passes is asked for afterwards.
+// A pool asks for an urgent lease next, whether it was granted as one or became one;
+// the leases that it passes come afterwards.
 func TestUrgentLeasesAreAskedForFirst(t *testing.T) {
 	for how, begin := range map[string]func(*hand){
 		"granted": func(h *hand) { h.p.Grant([]Work{{Piece: 3, Token: 7, Urgent: true}}, h.now) },

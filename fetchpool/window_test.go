@@ -37,8 +37,8 @@ func TestOnlyATripLikeTheKnownOneConfirmsIt(t *testing.T) {
 	}
 }
 
-// A sample that was limited by what there was to ask for lowers the rate only when
-// it is slow even without its round trip.
+// A sample taken while there was too little to ask for lowers the rate only when it is
+// slow even without its round trip.
 func TestALimitedSampleLowersTheRateOnlyIfThePathIsSlow(t *testing.T) {
 	now := start.Add(time.Minute)
 	for took, lowers := range map[time.Duration]bool{22 * time.Millisecond: false, 60 * time.Millisecond: true} {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// at is an address of a network, of each of some.
+// at makes one address in each of the networks.
 func at(nets ...string) (out []Endpoint) {
 	for _, net := range nets {
 		out = append(out, Endpoint{Net: net})

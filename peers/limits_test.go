@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// served has children ask for all they may, for some seconds, and counts what each is
-// sent of each share; each request takes no time.
+// served lets children ask for all they may, for some seconds, and counts what each is
+// sent of each share; a request takes no time.
 func served(u *Uploads, asks []Ask, d time.Duration) map[Ask]int {
 	got, of := map[Ask]int{}, map[Job]Ask{}
 	job, now := Job(0), epoch
@@ -45,8 +45,8 @@ func served(u *Uploads, asks []Ask, d time.Duration) map[Ask]int {
 
 func about(got int, want float64) bool { return float64(got) > 0.9*want && float64(got) < 1.1*want }
 
-// What is sent of a share keeps to its own limit and to that of all, its children have
-// equal parts, and what else there is to send takes the rest.
+// What is sent of a share keeps to its own limit and to the overall one, its children get
+// equal parts, and other shares get the rest.
 func TestAShareHasALimitOfItsOwn(t *testing.T) {
 	u := NewUploads(UploadConfig{Rate: 2e6, Burst: 64 << 10})
 	u.SetShareRate("slow", 3e5, epoch)
@@ -88,7 +88,7 @@ func TestTheLimitOfAShareChanges(t *testing.T) {
 	}
 }
 
-// What is given up before its turn is not paid for.
+// A request given up before its turn costs nothing.
 func TestTheLimitOfAShareIsNotSpentOnWhatIsNotSent(t *testing.T) {
 	u := NewUploads(UploadConfig{Slots: 1, Burst: 64 << 10})
 	u.SetShareRate("s", 1<<10, epoch)

@@ -181,7 +181,7 @@ func TestInvariant22MissedDeadlineCostsLessThanALie(t *testing.T) {
 }
 
 func TestSeedTrapsAreNoMore(t *testing.T) {
-	// Each line is a row of the table of what was wrong with the formula this began with.
+	// Each line is a row of the table of faults of the formula this began with.
 	t.Run("a first failure is no ban", func(t *testing.T) {
 		r := NewRanking(RankingConfig{})
 		r.Missed("p", epoch)

@@ -71,8 +71,8 @@ func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
 	}
 }
 
-// A source with a limit sends a piece to one child at a time though only one other
-// could pass it on, and until it had time to send all of it. Whoever is alone is served.
+// A source with a limit sends a piece to one child at a time even if only one other
+// could pass it on, until it has had time to send all of it. A child alone is served.
 func TestALimitedSourceSendsAPieceToOneChild(t *testing.T) {
 	const held = 1500*time.Millisecond + 2<<20*time.Second/250_000 // a piece to each of two
 	few := func(a *Ask) { a.Crowd, a.Bytes = 1, share64K }
@@ -207,8 +207,8 @@ func TestWaitingRequestIsSentElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever others did before, and whatever they claimed: who comes back when it was
-// told to is served before long, unless others are given the piece meanwhile.
+// Whatever others did or claimed before: a child that comes back when it was told to
+// is served before long, unless others are given the piece meanwhile.
 func TestNobodyIsSentElsewhereForLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDesk(UploadConfig{})

@@ -16,7 +16,7 @@ func from(location, net int) Endpoint {
 	return Endpoint{Location: fmt.Sprint("10.", location), Net: fmt.Sprint("10.", location, ".", net)}
 }
 
-// club is Tiers of a few places and what was told of each peer.
+// club is Tiers with a few places, and where its moves put each peer.
 type club struct {
 	*Tiers
 	t    interface{ Fatalf(string, ...any) }

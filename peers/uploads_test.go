@@ -158,8 +158,8 @@ func sortedJobs(m map[Job]bool) []Job {
 	return out
 }
 
-// waitFor has a job of x hold the only slot, asks for pieces of a child, and
-// tells in which order they are then served.
+// waitFor lets a job of x hold the only slot, asks for pieces for a child, and
+// returns the order in which they are then served.
 func (d *desk) waitFor(child ID, pieces ...uint32) (order []uint32) {
 	d.hold = true
 	d.ask("x", 999, 1)
@@ -589,7 +589,7 @@ func BenchmarkAskAndDone(b *testing.B) {
 	}
 }
 
-// A child that is being served has not paused: it keeps what it is behind by.
+// A child that is being served has not paused: its clock stays as far behind as it was.
 func TestWhoIsBeingServedLosesNoTime(t *testing.T) {
 	u := NewUploads(UploadConfig{Slots: 2})
 	ask := func(j Job, c ID, bytes int) {
@@ -625,7 +625,7 @@ func TestWhoWaitsInVainHearsItInTime(t *testing.T) {
 	}
 }
 
-// Who had more than the others and has gone is remembered before those who had less.
+// A child that had more than the others and has gone is remembered rather than those that had less.
 func TestSweepingKeepsTheClocksThatMatter(t *testing.T) {
 	u := NewUploads(UploadConfig{Queue: 4})
 	for j := range Job(5) {

@@ -347,8 +347,8 @@ func TestPieceOf256BlocksIsCompleteWithItsLast(t *testing.T) {
 	}
 }
 
-// Invariant 27: the have-map may say so once a piece is complete, which is not
-// before its last byte is written. (Its bits are durable later: that is the store's.)
+// Invariant 27: the have-map may include a piece once it is complete, which is not
+// before its last byte is written. (Its bits become durable later: see the store.)
 func TestInvariant27NothingIsHadThatIsNotWritten(t *testing.T) {
 	v := New(small.m)
 	if err := v.Proof(3, "a", small.proof(3)); err != nil {
@@ -505,10 +505,9 @@ func TestOldestPiecesAreForgottenWhenThereAreTooMany(t *testing.T) {
 	}
 }
 
-// Invariant 28, for the part that is ours: whatever liars, failing disks and
-// forgotten states do, what a completion names is on the disk as the manifest
-// says, every byte of it is credited once to who sent it, and blame falls on
-// liars alone.
+// Invariant 28, the verifier's part: whatever liars, failing disks and forgotten
+// states do, what a completion names is on the disk as the manifest says, every
+// byte of it is credited once to its sender, and blame falls on liars alone.
 func TestInvariant28CompletePiecesAreTrueOnDisk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := Config{MaxBlocks: rapid.IntRange(1, 60).Draw(t, "max")}.New(small.m)
