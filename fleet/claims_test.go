@@ -55,8 +55,8 @@ func TestAClaimThatDoesNotHoldCountsForNobodyWhoSawIt(t *testing.T) {
 	}
 }
 
-// However much somebody says that nobody has anything, what others have is leased to
-// none but to itself; and what is leased to others stays theirs.
+// However often a member reports that nobody has anything, pieces that others have are
+// leased to it alone; and pieces leased to others stay theirs.
 func TestWhoSaysThatNobodyHasAnythingCostsNobodyElse(t *testing.T) {
 	f, k := newTable(t, "a", "b", "c")
 	a, b, liar := k[0], k[1], k[2]
@@ -105,8 +105,8 @@ func liarDoubts(f *table) []peers.ID {
 	return slices.AppendSeq(slices.Collect(maps.Keys(d.all)), maps.Keys(d.some))
 }
 
-// A report costs who sends it, and not everybody for ever: what is said again is
-// passed over.
+// A report costs its sender, and not everybody for ever: a repeated one is
+// ignored.
 func TestAReportIsTakenOnce(t *testing.T) {
 	f, k := newTable(t, "a", "b")
 	a, b := k[0], k[1]
@@ -297,8 +297,8 @@ func TestWhatIsClaimedAndDoubtedSaysWhoMayFetch(t *testing.T) {
 	})
 }
 
-// What is leased to one that doubts stays leased to it while others say what they
-// like, until it could get the piece from somebody that it does not doubt.
+// A piece leased to a member that doubts stays leased to it whatever others say, until
+// it could get the piece from a member that it does not doubt.
 func TestALeaseOutlivesWhatOthersSay(t *testing.T) {
 	f, k := newTable(t, "a", "b", "c")
 	a, b, c := k[0], k[1], k[2]

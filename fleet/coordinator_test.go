@@ -35,7 +35,7 @@ func TestTwoSourcesOfAFleetGetDisjointPieces(t *testing.T) {
 	if r := b.granted(b.ask("y", 4)); len(r.Leases) != 0 || r.Refused != wire.Why(wire.CodeAllLeased) || r.Never {
 		t.Errorf("granted %+v", r)
 	}
-	// What comes back is told to who was refused.
+	// Members that were refused are told of what comes back.
 	a.say(a.returned("x", wire.CodeGaveBack, one[0]))
 	if !b.woken("y", 0) {
 		t.Error("nobody was told of a lease that came back")
@@ -267,8 +267,8 @@ func TestTheMembersAreKeptOneAtATime(t *testing.T) {
 	}
 }
 
-// Who joins is no source outside the fleet any more: what was leased of it returns,
-// though the member that leased it says nothing.
+// A node that joins is no longer a source outside the fleet: leases on it return, even
+// if the member that holds them says nothing.
 func TestASourceThatJoinsLosesItsLeases(t *testing.T) {
 	f, k := newTable(t, "a", "b")
 	a, b := k[0], k[1]

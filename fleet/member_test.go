@@ -88,7 +88,7 @@ func TestAMemberTriesAgainEverMoreRarely(t *testing.T) {
 	}
 }
 
-// Whoever does not answer is given up, whichever step it is that takes too long.
+// A coordinator that does not answer is given up, whichever step takes too long.
 func TestACoordinatorThatIsSilentIsLost(t *testing.T) {
 	steps := []func(d *desk){
 		func(d *desk) { d.lose(time.Second).run(time.Second) },
@@ -353,7 +353,7 @@ func TestAMemberAwaitsNothingOfAnOldSeat(t *testing.T) {
 	}
 }
 
-// What a member asks to keep and is not let keep, it stops fetching.
+// A member stops fetching pieces that it asked to keep but may not.
 func TestAMemberStopsWhatItMayNotKeep(t *testing.T) {
 	d := newDesk(t)
 	d.ask(3)
@@ -419,7 +419,7 @@ func TestAMemberKeepsNoMoreThanARequestHolds(t *testing.T) {
 	}
 }
 
-// What it has no use for it gives back at once.
+// A member gives back at once leases that it has no use for.
 func TestAMemberGivesBackWhatItCannotUse(t *testing.T) {
 	d := newDesk(t, func(c *MemberConfig) { c.Wanted = setOf(8, 0, 1, 2, 3, 4) })
 	d.do(func() { d.m.SourceHas("x", setOf(8, 0, 1, 2, 3, 6), d.now) })
@@ -433,8 +433,8 @@ func TestAMemberGivesBackWhatItCannotUse(t *testing.T) {
 	d.holds(1)
 }
 
-// What a member has and has not told is leased to it again: it tells that first, or the
-// coordinator would lease it once more.
+// If a piece that a member has but has not reported is leased to it again, it reports
+// that first, or the coordinator would lease it once more.
 func TestAMemberTellsWhatItHasBeforeItGivesItBack(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
@@ -492,7 +492,7 @@ func TestAMemberGoesOnAloneAndComesBack(t *testing.T) {
 	if len(d.requests) != 1 || fmt.Sprint(d.requests[0].Keep) != "[3 6]" {
 		t.Errorf("asked %+v", d.requests)
 	}
-	// One that was never told to goes on alone never.
+	// A member without Alone never goes on alone.
 	d = newDesk(t)
 	d.lose(time.Hour).run(2 * time.Hour)
 	d.holds()
@@ -565,7 +565,7 @@ func TestASourceThatIsNotConnectedHoldsNothing(t *testing.T) {
 	d.holds()
 }
 
-// Who turns out a member needs no leave; what the coordinator leased of it is void.
+// A source that turns out to be a member needs no permission; leases on it are void.
 func TestASourceThatTurnsOutAMember(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
@@ -727,8 +727,8 @@ func TestProgressIsGathered(t *testing.T) {
 	}
 }
 
-// What another member says it has and does not give is reported, at once and to the
-// next coordinator; so is that nothing can be had of it.
+// A piece that another member says it has but does not send is reported, at once and
+// to the next coordinator; so is a member that sends nothing at all.
 func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
 	d := newDesk(t)
 	lied := func(source peers.ID, p share.Piece, why leasemgr.Reason) {
@@ -764,7 +764,7 @@ func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
 	d.hears(has, lacks("b", 1, 6), lacks("c"), d.mine(4)) // what is here does not matter any more
 }
 
-// However much is lacking, it is told in messages that may be sent.
+// However much is lacking, the reports fit into messages that may be sent.
 func TestReportsFitIntoMessages(t *testing.T) {
 	const n = wire.MaxHave + 3
 	d := newDesk(t, func(c *MemberConfig) { c.Pieces, c.Mine = n, share.NewSet(n) })

@@ -52,7 +52,7 @@ func (m *Manager) ids() []peers.ID {
 	return out
 }
 
-// check says what is wrong inside, whoever asks and whatever came before.
+// check returns what is wrong inside the manager, if anything.
 func (m *Manager) check() error {
 	var errs []string
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }

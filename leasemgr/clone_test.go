@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What the exploration of small plans stands on: a clone shares nothing that
-// changes with its original.
+// The exploration of small plans relies on this: a clone shares nothing that changes
+// with its original.
 func TestCloneForgetsNothing(t *testing.T) {
 	r := newRig(t, 300, Config{})
 	r.add("a", "b", "c").full("a").has("b", 1, 2, 3, 4, 5).has("c", 1, 2)

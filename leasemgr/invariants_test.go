@@ -56,7 +56,7 @@ func TestInvariant06ValidDataIsNeverDiscarded(t *testing.T) {
 // rate or a lower score shrink the cap below what is out; nothing is granted then.
 func TestInvariant07LeasesOfASourceAreCountedAndCapped(t *testing.T) { hold(t, 7, nil) }
 
-// Our own peer is no source: nobody adds it. A source that has just failed with a
+// Our own peer is not a source: nobody adds it. A source that has just failed with a
 // piece is not asked for it again for Config.ShunFor.
 func TestInvariant08GrantsAreWantedHadAndAllowed(t *testing.T) { hold(t, 8, nil) }
 

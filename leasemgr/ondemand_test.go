@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// On demand nothing is leased but what a reader will read soon, nearest first; who asks
-// for more waits, and is woken when a reader moves on.
+// On demand nothing is leased but what a reader will read soon, nearest first; a source
+// that asks for more waits, and is woken when a reader moves on.
 func TestOnDemandOnlyWhatIsReadIsLeased(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := &rig{t: t, m: New(Config{MaxLeasesPerPeer: 100}, Plan{Layout: even{20, share.MinPiece}, Epoch: 1, Seed: 1, OnDemand: true}, now), n: 20, now: now}

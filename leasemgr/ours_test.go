@@ -146,7 +146,7 @@ func TestUrgentAndBegunPiecesAreLeftToNobody(t *testing.T) {
 	}
 }
 
-// What is of less priority waits, though it is ours and the other is not.
+// A piece of lower priority waits, even if it is ours and the other is not.
 func TestPriorityGoesBeforeLots(t *testing.T) {
 	r := beside(t, "a", 60)
 	r.m.SetPriority(0, 30, Low, r.now)

@@ -32,7 +32,7 @@ func TestWhatASourceNoLongerHasIsTakenFromIt(t *testing.T) {
 	if todo := r.m.HaveNot("nobody", []share.Piece{0}, r.now); len(todo.Revoked) != 0 {
 		t.Errorf("a stranger lost %v", todo.Revoked)
 	}
-	// What it comes to have again it is woken for.
+	// It is woken for a piece that it has again.
 	r.m.HaveNot("a", []share.Piece{0, 1, 2}, r.now)
 	if got := r.get("a", 1); len(got) != 0 {
 		t.Errorf("granted %v to a source that has nothing", got)

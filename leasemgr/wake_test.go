@@ -295,8 +295,8 @@ func TestShunEndsInItsOwnTimeAlsoInTheSamePlace(t *testing.T) {
 	r.woken(r.m.Expire(r.now), "c")
 }
 
-// What a source comes to have is found though its cursor is past it, and the order
-// of rarity is from before.
+// A source's new piece is found even if its cursor has passed it and the order of
+// rarity is older.
 func TestNewPiecesAreFoundBehindTheCursor(t *testing.T) {
 	const n = 20_000
 	for _, all := range []bool{false, true} {
