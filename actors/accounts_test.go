@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// A source knows who takes how much of it, and who has all that it wanted.
+// A source knows how much each child takes of it, and which have all that they wanted.
 func TestASourceIsToldOfItsChildren(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 16<<20+5)

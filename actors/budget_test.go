@@ -201,7 +201,7 @@ func TestLineMovesInOrderAndPastTheDead(t *testing.T) {
 	log.None(t)
 }
 
-// Who waits when all has come back meanwhile is not forgotten.
+// A pool that begins to wait after everything has come back is not forgotten.
 func TestWaitingForAFreeBudgetIsNoWait(t *testing.T) {
 	w, n, _ := newWorld(1, "a")
 	got := 0

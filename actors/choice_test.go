@@ -186,7 +186,7 @@ func TestSkippingWhatIsMissingFinishes(t *testing.T) {
 	}
 }
 
-// Whoever asks why pieces are missing hears of which files.
+// An explanation of missing pieces names their files.
 func TestMissingPiecesAreOfFiles(t *testing.T) {
 	for want, skipped := range map[string][]string{
 		"00 to 02, pieces 0-5: ":          nil,

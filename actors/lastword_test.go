@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Why a connection failed is said while it is tried again, and at the end.
+// The reason why a connection failed is shown while it is retried, and at the end.
 func TestWhyAConnectionFailedIsSaidToTheEnd(t *testing.T) {
 	said := func(words string, is error) error { return fmt.Errorf("%s (%w)", words, is) }
 	for name, c := range map[string]struct {

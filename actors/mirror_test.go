@@ -31,7 +31,7 @@ func (p *puppet) subscribes(to *simNode, m wire.Subscribe) (r wire.SubscribeResu
 	return r
 }
 
-// named is whom a newcomer hears of.
+// named returns the peers that a newcomer is told of.
 func (sw *swarm) named(source *simNode, id share.ID) (ids []peers.ID) {
 	sw.t.Helper()
 	r := sw.puppet(fmt.Sprint("newcomer", len(sw.order)), source).subscribes(source, wire.Subscribe{Share: id})
@@ -139,7 +139,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	if n := p.told(8).Count(); n > 0 {
 		t.Errorf("it heard of %d pieces", n)
 	}
-	// What it says last as a child may come after its first word as a mirror.
+	// Its last message as a child may come after its first as a mirror.
 	p.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: m.ID()})})
 	if got := sw.named(source, m.ID()); !slices.Equal(got, []peers.ID{"mirror"}) {
 		t.Errorf("%v are named", got)
@@ -155,7 +155,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	log.None(t)
 }
 
-// Those who only pretend are few of one network, and honest ones are named beside them.
+// Of mirrors that only pretend, few are of one network, and honest ones are named beside them.
 func TestPretendersDoNotCrowdOutMirrors(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)

@@ -192,7 +192,7 @@ func TestATinyDownloadLimitLosesNoLease(t *testing.T) {
 	}
 }
 
-// What a source does wrong is seen below a limit as well.
+// Faults of a source are seen under a limit as well.
 func TestADownloadLimitExcusesNoSource(t *testing.T) {
 	l := newLimited(t, 1e6, 8e6, 2, 50e6, TransferConfig{})
 	l.w.After(2*time.Second, func() { l.order[0].mute = true })

@@ -300,7 +300,7 @@ func TestAReaderThatWaitsForNothingIsTold(t *testing.T) {
 	sw.run(time.Minute, n)
 }
 
-// Who gave up before a reader was opened has none: its pieces are not fetched first.
+// A caller that gave up before its reader was opened has none: its pieces are not fetched first.
 func TestAReaderThatNobodyWaitsForIsClosed(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testFolder(t, 2<<20, 4<<20)

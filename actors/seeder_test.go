@@ -23,7 +23,7 @@ type puppet struct {
 	heard []wire.Envelope
 }
 
-// puppet adds a peer of which to has heard.
+// puppet adds a peer that to knows of.
 func (sw *swarm) puppet(name string, to *simNode) *puppet {
 	p := &puppet{simNode: sw.add(name, 1e6)}
 	sw.w.OnMessages(p.id, func(_ peers.ID, frame []byte) {
@@ -223,7 +223,7 @@ func TestALostChildIsNoChild(t *testing.T) {
 	}
 }
 
-// Who leaves says so to its children: they need not find it out.
+// A node that leaves tells its children, so they need not find out by themselves.
 func TestChildrenAreToldThatANodeLeaves(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)

@@ -243,7 +243,7 @@ func TestAShareThatIsWithdrawnFreesItsPlaces(t *testing.T) {
 	}
 }
 
-// What a child was told is told to it once, however many come between.
+// A child is told each piece once, however many come in between.
 func TestMoreNewsThanCanBeNamedAreAMap(t *testing.T) {
 	o := &audience{}
 	slow, fast := &child{}, &child{}

@@ -129,8 +129,8 @@ func TestAnnouncementsOfAnotherShareAreALie(t *testing.T) {
 	}
 }
 
-// Who does not keep what it promised may have lost it. That costs its speed, which
-// decides who is asked first, and nothing that would keep it from being asked at all.
+// A peer that breaks a promise may have lost the piece. That costs it speed, which
+// decides who is asked first, but nothing that would keep it from being asked at all.
 func TestAClaimThatDoesNotHoldIsNoLie(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 16<<20)
@@ -252,7 +252,7 @@ func TestAStoppedTransferLeavesNothingLeased(t *testing.T) {
 	}
 }
 
-// Who hears that a transfer has ended may fetch the share again at once.
+// Whoever hears that a transfer has ended may fetch the share again at once.
 func TestTheEndIsTheEndForTheNodeToo(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)

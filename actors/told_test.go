@@ -121,7 +121,7 @@ func poolAlone(n *simNode, net Network, source *simNode, others *actor.PID, m *s
 	}, system.OnPanicStop)
 }
 
-// What an old link says changes nothing, and what it carries is given back.
+// Messages of an old link change nothing, and their data is released.
 func TestAPoolBelievesItsLinkOfNowAlone(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)

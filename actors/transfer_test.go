@@ -294,7 +294,7 @@ func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
 	n.complete(content)
 }
 
-// What was said to a transfer that has ended is not heard by the next one of the share.
+// A message to a transfer that has ended does not reach the next one of the share.
 func TestAHandleMeansOneTransfer(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 4<<20)

@@ -87,7 +87,7 @@ func TestWithoutAWordOfTheStoreTheListComesFromOutside(t *testing.T) {
 	w.claim(w.asks["out"], "after %v it asks %v", silentStore, w.asks)
 }
 
-// Who cannot be reached outside ends nothing while members may have the list.
+// Unreachable sources outside do not end the transfer while members may have the list.
 func TestNobodyOutsideIsNeeded(t *testing.T) {
 	w := inFleet(t)
 	w.hear(Listers{Claim: 7, Mine: true, Members: []peers.Addr{member("first")}})

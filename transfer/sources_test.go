@@ -70,7 +70,7 @@ func TestAtMostSoManySourcesAreFetchedFrom(t *testing.T) {
 	}
 }
 
-// Who cannot be reached waits in place of one that has waited, and takes its turn again.
+// A source that cannot be reached gives its place to one that waits, and gets its turn again.
 func TestWhoCannotBeReachedMakesRoom(t *testing.T) {
 	w := fetching(t, Config{MaxSources: 1}, "a", "b", "c")
 	var had []peers.ID
@@ -236,7 +236,7 @@ func TestWhatIsKnownOfASource(t *testing.T) {
 	}
 }
 
-// What a pool that has been replaced says late counts no more.
+// Late messages of a pool that has been replaced do not count.
 func TestAnOldPoolIsNotHeard(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	old := w.poolOf("a")
@@ -407,7 +407,7 @@ func TestTheListIsAskedForEverMoreRarely(t *testing.T) {
 	}
 }
 
-// A transfer ends when nobody is left who could help, and says who is to blame.
+// A transfer ends when no source is left that could help, and says which are to blame.
 func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 	gone := func(id peers.ID, outcome error) func(*world) {
 		return func(w *world) {

@@ -268,7 +268,7 @@ func TestFailuresAreCountedByWhy(t *testing.T) {
 	}
 }
 
-// What comes late of a piece that is done does not count again.
+// Late blocks of a piece that is done do not count again.
 func TestAPieceCountsOnce(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	w.piece("a", 0)
@@ -282,7 +282,7 @@ func TestAPieceCountsOnce(t *testing.T) {
 	}
 }
 
-// What was verified twice, or not written, moves nothing.
+// Blocks that were verified twice, or not written, move nothing.
 func TestBytesThatCameTwiceDoNotCount(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	w.blocksOf("a", 0, 0, 1)
@@ -294,7 +294,7 @@ func TestBytesThatCameTwiceDoNotCount(t *testing.T) {
 	}
 }
 
-// While nothing moves it is said why, now and then, and in the end it is given up.
+// While nothing moves the reason is reported now and then, and in the end the transfer gives up.
 func TestWhyNothingMovesIsSaid(t *testing.T) {
 	for name, x := range map[string]struct {
 		plan   PlanStatus
@@ -395,7 +395,7 @@ func TestTheEndOfTheWaitIsPutOff(t *testing.T) {
 	w.isOver()
 }
 
-// Who waits for links of ours, and is given up, holds nothing up any more.
+// A source that waits for links of ours and is given up no longer holds anything up.
 func TestWhoIsGoneHoldsNothingUp(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"banned": func(w *world) { w.x.Banned("a", w.now.Add(time.Hour), w.now) },

@@ -44,7 +44,7 @@ const (
 	thePieces              = 5
 )
 
-// fataler is who is told that something does not hold.
+// fataler is told that something does not hold.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)

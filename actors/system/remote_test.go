@@ -107,7 +107,7 @@ func (l *lab) sent(want ...wire.Envelope) {
 	}
 }
 
-// keeper is an actor that keeps what it is sent, and by whom.
+// keeper is an actor that keeps the messages it is sent, with their senders.
 type keeper struct {
 	got  []any
 	from []*actor.PID
@@ -295,7 +295,7 @@ func TestUnknownTypeIsCountedAnsweredAndForgiven(t *testing.T) {
 	if len(k.got) != 1 || l.RemoteStats().Unknown != 1 || len(l.broken) > 0 {
 		t.Errorf("got %v, stats %+v, broken %v", k.got, l.RemoteStats(), l.broken)
 	}
-	// And the other side of it: who asked is told.
+	// And the other side of it: the asker is told.
 	l.do(pid, func(ctx actor.Context) { ctx.Request(l.Remote("peer", "y"), later{}) })
 	token := l.out.take()[0].Reply
 	l.from("peer", wire.Envelope{Kind: wire.KindUnsupported, Type: typeLater, Token: token})

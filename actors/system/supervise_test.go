@@ -60,7 +60,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// What waits in the queue of an actor that panicked is for its next life.
+// Messages in the queue of an actor that panicked are for its next life.
 func TestQueueSurvivesARestart(t *testing.T) {
 	w, n, log := newWorld(1, "a")
 	var got []uint32
