@@ -2,14 +2,13 @@ package rounds
 
 import "time"
 
-// Now is what the two clocks of a machine show.
+// Now is a reading of a machine's two clocks.
 type Now struct {
-	Wall time.Time     // what people go by; it may be wrong, and jump
-	Mono time.Duration // since some moment of this process; it never jumps
+	Wall time.Time     // what people go by; it may be wrong, and may jump
+	Mono time.Duration // since some moment in this process; it never jumps
 }
 
-// ClockOf makes the clock of a [Config] from the one of this machine: its argument
-// is time.Now.
+// ClockOf makes the clock of a [Config] from this machine's clock: pass it time.Now.
 func ClockOf(now func() time.Time) func() Now {
 	start := now()
 	return func() Now {
@@ -22,8 +21,8 @@ func ClockOf(now func() time.Time) func() Now {
 // one and a half of them.
 func Heartbeat(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
 
-// aheadBy is by how much a record may be ahead of our clock before that is
-// reported: more than clocks differ that are set at all.
+// aheadBy is how far a record may be ahead of our clock before that is reported. It is
+// more than set clocks differ.
 const aheadBy = 5 * time.Minute
 
 // A finding is what a reader makes of an entry.
@@ -33,27 +32,27 @@ const (
 	never     finding = iota // nobody has held the round
 	corrupt                  // its record cannot be read
 	abandoned                // its holder gave it back
-	ownOffice                // our own, of an earlier run
+	ownOffice                // our own, from an earlier run
 	expired                  // its time is over
-	held                     // it is somebody's
+	held                     // somebody has it
 )
 
 func (f finding) free() bool { return f != held }
 
-// seen is what one reader knows of how long a record has stood.
+// seen is what one reader knows about how long a record has stood.
 type seen struct {
 	rev   uint64
 	term  uint64
-	since time.Duration // of the first answer that counts, by our monotonic clock
-	last  time.Duration // of the last answer
+	since time.Duration // when the first answer that counts came, by our monotonic clock
+	last  time.Duration // when the last answer came
 }
 
-// answered notes that a read was answered at that time. For an office, a longer
-// silence than a heartbeat begins the count anew: who could not read may not
-// conclude that the holder could write.
+// answered notes that a read was answered at that time. For an office, a silence longer
+// than a heartbeat restarts the count: a reader that could not read may not conclude
+// that the holder could write.
 func (s *seen) answered(e Entry, rec Record, office bool, at time.Duration) {
 	same := s.rev == e.Rev
-	if !office { // completing a job changes its record and not its time
+	if !office { // completing a job changes its record but not its time
 		same = s.rev != 0 && s.term == rec.Term
 	}
 	if !same || office && at-s.last > Heartbeat(rec.TTL) {
@@ -62,9 +61,8 @@ func (s *seen) answered(e Entry, rec Record, office bool, at time.Duration) {
 	s.rev, s.term, s.last = e.Rev, rec.Term, at
 }
 
-// left is how long a round lasts yet for a reader that asked at now, whose answer
-// was rec; 0 if it is over. ask is when a reader should ask again, later or
-// sooner, so as to notice.
+// left returns how long a round still lasts for a reader that asked at now and got rec;
+// 0 if it is over. ask is when to ask again so as to notice; it may be sooner or later.
 func (s *seen) left(rec Record, c *Config, now Now) (left, ask time.Duration) {
 	left = rec.TTL - (now.Mono - s.since)
 	if c.Office {
@@ -72,14 +70,14 @@ func (s *seen) left(rec Record, c *Config, now Now) (left, ask time.Duration) {
 	}
 	wall := rec.Expires().Sub(now.Wall)
 	if wall > c.MaxTTL+aheadBy {
-		wall = 0 // one of the clocks is wrong by far: it must not block the round
+		wall = 0 // one of the clocks is far off: that must not block the round
 	}
 	left = max(min(left, wall), 0)
 	return left, left
 }
 
-// judge says whether a round is free for the reader that c describes, and if not,
-// when to ask again. now is when the read that gave rec was sent; rec.TTL is
+// judge decides whether a round is free for the reader that c describes, and if not,
+// when to ask again. now is when the read that returned rec was sent; rec.TTL is
 // within MaxTTL.
 func (s *seen) judge(rec Record, c *Config, now Now) (finding, time.Duration) {
 	switch left, ask := s.left(rec, c, now); {
@@ -98,8 +96,8 @@ func (s *seen) judge(rec Record, c *Config, now Now) (finding, time.Duration) {
 // store.
 const maxAhead = 1 << 32
 
-// Plausible says whether a term that a member reports counts, given the highest that
-// is known otherwise: it may be up to 2^32 above.
+// Plausible reports whether a term that a member reports counts, given the highest term
+// known otherwise: it may be up to 2^32 above.
 func Plausible(reported, highest uint64) bool {
 	return reported <= highest || reported-highest <= maxAhead
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Guard is proof of a round that was won. End every guard with [Guard.Complete],
+// A Guard is proof that a round was won. End every guard with [Guard.Complete],
 // [Guard.Abandon] or [Guard.Close].
 type Guard struct {
 	round *Round
@@ -17,7 +17,7 @@ type Guard struct {
 	ended bool
 }
 
-// guard makes the guard of a record that is ours.
+// guard makes the guard for a record of ours.
 func (r *Round) guard(rec Record, rev uint64, since time.Duration) *Guard {
 	r.mine, r.high = rec.Term, max(r.high, rec.Term)
 	r.tried.any = false
@@ -25,15 +25,15 @@ func (r *Round) guard(rec Record, rev uint64, since time.Duration) *Guard {
 	return r.open
 }
 
-// ErrEnded is returned by a guard that was ended.
+// ErrEnded is returned by a guard that has ended.
 var ErrEnded = errors.New("the guard was ended")
 
-// A LostError says that a round was taken over by somebody else. What the guard
-// was to write was not written, and the guard is ended.
+// A LostError says that somebody else took the round over. What the guard was about
+// to write was not written, and the guard has ended.
 type LostError struct {
 	Round  string
 	Term   uint64 // ours
-	Record Record // of whoever has it now; zero if it cannot be read
+	Record Record // of the holder now; zero if it cannot be read
 }
 
 func (e *LostError) Error() string {
@@ -46,18 +46,18 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("round %s: term %d is over, %q has term %d", e.Round, e.Term, e.Record.Holder, e.Record.Term)
 }
 
-// Term is the number of the round: send it with whatever the holder does.
+// Term is the number of the round: send it with everything the holder does.
 func (g *Guard) Term() uint64 { return g.rec.Term }
 
-// Token is the term for systems that compare texts: of two tokens, the one of the
-// later term is the greater, and no two are equal.
+// Token is the term for systems that compare strings: the token of a later term is
+// greater, and no two are equal.
 func (g *Guard) Token() string { return fmt.Sprintf("%016x-%s", g.rec.Term, g.rec.Run) }
 
 // Record is what the guard last wrote.
 func (g *Guard) Record() Record { return g.rec }
 
-// Left is for how long the round is surely ours, as far as our clocks can tell; 0
-// if somebody may have taken it over. The holder of a job stops then. The holder
+// Left returns how long the round is sure to stay ours, as far as our clocks can tell;
+// 0 if somebody may have taken it over. The holder of a job stops then. The holder
 // of an office may go on: see the package comment.
 func (g *Guard) Left() time.Duration {
 	now := g.round.c.Clock()
@@ -68,9 +68,9 @@ func (g *Guard) Left() time.Duration {
 	return max(left, 0)
 }
 
-// Complete ends the guard of a job that was done. Its record keeps what came of
-// it; its time is not over sooner. After a [LostError] somebody else has the
-// round, and nothing was changed; after another error, try again.
+// Complete ends the guard of a job that was done. Its record keeps the outcome; its
+// time does not end sooner. After a [LostError] somebody else has the round, and
+// nothing was changed; after another error, try again.
 func (g *Guard) Complete(ctx context.Context, outcome string) error {
 	if g.round.c.Office {
 		return fmt.Errorf("round %s: an office is not completed, but abandoned", g.round.c.Name)
@@ -79,14 +79,14 @@ func (g *Guard) Complete(ctx context.Context, outcome string) error {
 }
 
 // Abandon ends the guard and frees the round at once; why is kept as its outcome.
-// Errors are those of Complete.
+// Errors are the same as for Complete.
 func (g *Guard) Abandon(ctx context.Context, why string) error {
 	return g.end(ctx, Abandoned, why)
 }
 
-// Extend lets the time of an office begin anew. After a [LostError] somebody else
-// has it. After another error it is not known whether the time was extended; a
-// coordinator goes on until somebody shows it a higher term.
+// Extend restarts the time of an office. After a [LostError] somebody else has it.
+// After another error it is not known whether the time was extended; a coordinator
+// goes on until somebody shows it a higher term.
 func (g *Guard) Extend(ctx context.Context) error {
 	if !g.round.c.Office {
 		return fmt.Errorf("round %s: a job is not extended", g.round.c.Name)
@@ -104,8 +104,8 @@ func (g *Guard) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the guard without a word to the store, if it has not ended: nobody
-// gets the round before its time is over, and a [Notice] says so. It is made to be
+// Close ends the guard, if it has not ended, without telling the store: nobody gets
+// the round before its time is over, and a [Notice] says so. It is meant to be
 // deferred.
 func (g *Guard) Close() {
 	if !g.ended {
@@ -135,11 +135,11 @@ func (g *Guard) end(ctx context.Context, s State, outcome string) error {
 	return nil
 }
 
-// attempts is how often a write is tried, if what is there is still ours.
+// attempts is how often a write is tried while the record there is still ours.
 const attempts = 3
 
-// write replaces our record by rec. If the store says that it has another
-// revision, or does not say whether it has written, what is there tells.
+// write replaces our record with rec. If the store has another revision, or does not say
+// whether it wrote, the record that is there decides.
 func (g *Guard) write(ctx context.Context, rec Record, within time.Duration) (err error) {
 	r := g.round
 	value := rec.encode()
@@ -155,13 +155,13 @@ func (g *Guard) write(ctx context.Context, rec Record, within time.Duration) (er
 		}
 		is, damaged := decodeRecord(e.Value)
 		switch own := damaged == nil && e.Rev > g.rev && is.Term == g.rec.Term && is.by(&r.c); {
-		case own && is.State == rec.State && rec.State != Running: // it did happen, now or when we tried before
+		case own && is.State == rec.State && rec.State != Running: // it was written, now or by an earlier attempt
 			g.rec, g.rev = is, e.Rev
 			return nil
-		case own: // an earlier write did, whose answer was lost
+		case own: // an earlier write succeeded, but its answer was lost
 			g.rec, g.rev = is, e.Rev
 			continue
-		case e.Rev == g.rev: // nothing happened yet
+		case e.Rev == g.rev: // nothing was written yet
 			continue
 		}
 		return g.lost(is)
@@ -169,7 +169,7 @@ func (g *Guard) write(ctx context.Context, rec Record, within time.Duration) (er
 	return fmt.Errorf("round %s: %w", r.c.Name, err)
 }
 
-// lost ends the guard: is has the round now.
+// lost ends the guard: the holder that is names now has the round.
 func (g *Guard) lost(is Record) error {
 	r := g.round
 	g.over()

@@ -7,40 +7,41 @@ import (
 	"time"
 )
 
-// A KV is a store of small values that many processes share. Each key has a
-// history of its own, whose latest revision can be read and replaced. What an
-// answered call has written, every later call sees, from whichever process. A
-// call may wait for as long as its context lasts. A KV is safe for concurrent use.
+// A KV is a store of small values that many processes share. Each key has its own
+// history, whose latest revision can be read and replaced. Once a call is answered,
+// every later call from any process sees what it wrote. A call may wait for as long
+// as its context lasts. A KV is safe for concurrent use.
 //
 // Keys are 1 to 200 bytes: words of A-Z, a-z, 0-9, "_" and "-", with single dots
 // between them. Values are 1 to [MaxValue] bytes.
 //
 // Create, Update and Delete return the revision that they made, or say why they
 // made none with [ErrExists], [ErrConflict], [ErrKey] or [ErrTooLarge]. After any
-// other error nobody knows whether it happened, or will: read the key again.
+// other error it is unknown whether the write happened, or still will: read the key
+// again.
 type KV interface {
-	// Get returns the latest revision of a key, also if that is a tombstone, or
+	// Get returns the latest revision of a key, even if it is a tombstone, or
 	// [ErrNotFound] if the key has none.
 	Get(ctx context.Context, key string) (Entry, error)
 
-	// Create writes the first revision of a key. [ErrExists] is returned if there
-	// is one, a tombstone included.
+	// Create writes the first revision of a key. It returns [ErrExists] if there is
+	// one, even a tombstone.
 	Create(ctx context.Context, key string, value []byte) (rev uint64, err error)
 
-	// Update replaces revision rev of a key. [ErrConflict] is returned if that is
-	// not the latest, or there is none.
+	// Update replaces revision rev of a key. It returns [ErrConflict] if that is not
+	// the latest, or the key has none.
 	Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error)
 
-	// Delete replaces revision rev by a tombstone: an entry without a value. The
-	// key remains. Errors are those of Update.
+	// Delete replaces revision rev with a tombstone: an entry without a value. The
+	// key remains. Errors are the same as for Update.
 	Delete(ctx context.Context, key string, rev uint64) (uint64, error)
 
-	// Watch calls f with the latest revisions of what the key names, which may be
-	// none, and then with those that change, until ctx ends or something breaks;
-	// it returns why. A key that ends in a dot names all keys that begin with it.
-	// Between two calls of f a key may change more than once; then only its latest
-	// revision is sure to come. None comes after a later one of its key, and the
-	// latest always comes, however often the connection is lost between.
+	// Watch calls f first with the latest revisions of the keys it watches, which
+	// may be none, and then with each change, until ctx ends or something breaks; it
+	// returns why. A key that ends in a dot stands for all keys that begin with it.
+	// A key may change more than once between two calls of f; then only its latest
+	// revision is sure to come. No revision comes after a later one of its key, and
+	// the latest always comes, however often the connection is lost.
 	Watch(ctx context.Context, key string, f func([]Entry)) error
 }
 
@@ -51,15 +52,15 @@ type Entry struct {
 	Rev   uint64 // at least 1; grows with each write to any key of the store
 }
 
-// MaxValue is how many bytes a value of a [KV] may have.
+// MaxValue is the largest value of a [KV], in bytes.
 const MaxValue = 64 << 10
 
 const (
 	maxKey      = 200
-	callTimeout = 30 * time.Second // of every call that this package makes
+	callTimeout = 30 * time.Second // for each call that this package makes
 )
 
-// Errors that a [KV] returns, with more said around them.
+// Errors that a [KV] returns, wrapped with details.
 var (
 	ErrNotFound = errors.New("there is no such key")
 	ErrExists   = errors.New("the key exists")
@@ -68,7 +69,7 @@ var (
 	ErrTooLarge = errors.New("the value is too large")
 )
 
-// CheckKey returns an [ErrKey] if no [KV] takes the key.
+// CheckKey returns an [ErrKey] if the key is not valid in any [KV].
 func CheckKey(key string) error {
 	if len(key) == 0 || len(key) > maxKey {
 		return fmt.Errorf("%w: %d bytes, not 1 to %d", ErrKey, len(key), maxKey)
@@ -85,7 +86,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckValue returns an error if no [KV] takes the value.
+// CheckValue returns an error if the value is not valid in any [KV].
 func CheckValue(value []byte) error {
 	switch {
 	case len(value) == 0:

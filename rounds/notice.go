@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Notice is something that an operator should know and that changes nothing.
+// A Notice tells an operator something worth knowing; it changes nothing.
 type Notice struct {
 	Kind   NoticeKind
 	Round  string
@@ -32,8 +32,8 @@ const (
 	// round waits until its time is over.
 	Unresolved
 
-	// Implausible: a member reported a term that is too far above all that the
-	// store knows. It does not count.
+	// Implausible: a member reported a term that is too far above every term in the
+	// store. The report does not count.
 	Implausible
 )
 

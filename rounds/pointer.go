@@ -18,7 +18,7 @@ type Target struct {
 // MaxTarget bounds Target.Value, in bytes.
 const MaxTarget = 4 << 10
 
-// after says whether t comes later than o.
+// after reports whether t comes later than o.
 func (t Target) after(o Target) bool {
 	return t.Term > o.Term || t.Term == o.Term && t.Seq > o.Seq
 }
@@ -44,15 +44,15 @@ func decodeTarget(value []byte) (Target, error) {
 	return t, nil
 }
 
-// A Pointer names the latest result of a round. It moves forward only: by term,
-// and by sequence within a term. That holds whoever moves it, whether or not the
-// round was theirs. Write the result first: whatever the pointer names exists.
+// A Pointer names the latest result of a round. It moves forward only: by term, and by
+// sequence within a term, whoever moves it, and whether or not they hold the round.
+// Write the result first, so that what the pointer names exists.
 type Pointer struct {
 	kv   KV
 	name string
 }
 
-// NewPointer returns the pointer of the round of that name.
+// NewPointer returns the pointer of the round with that name.
 func NewPointer(kv KV, name string) (*Pointer, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -60,10 +60,10 @@ func NewPointer(kv KV, name string) (*Pointer, error) {
 	return &Pointer{kv, name}, nil
 }
 
-// A StaleError says that a pointer was not moved, since that would be back.
+// A StaleError says that a pointer was not moved, since it would have gone back.
 type StaleError struct {
 	Pointer string
-	Current Target // what stands against it; without a Value, a record of that term
+	Current Target // the later target; without a Value, a record of that term
 }
 
 func (e *StaleError) Error() string {
@@ -94,8 +94,8 @@ func (p *Pointer) read(ctx context.Context) (rev uint64, t Target, err error) {
 // pointerAttempts bounds the calls of a Publish: others may move the pointer too.
 const pointerAttempts = 8
 
-// Publish moves the pointer to t, or returns a [StaleError]. To publish the same
-// again does nothing. After another error nobody knows: publish again.
+// Publish moves the pointer to t, or returns a [StaleError]. Publishing the same target
+// again does nothing. After another error the outcome is unknown: publish again.
 //
 // A pointer that cannot be read is replaced, unless the round itself has a later
 // term.
@@ -105,7 +105,7 @@ func (p *Pointer) Publish(ctx context.Context, t Target) error {
 	}
 	value, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // numbers and text
+		panic(err) // cannot fail: numbers and text
 	}
 	var wrote error
 	for range pointerAttempts {

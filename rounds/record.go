@@ -25,14 +25,14 @@ type Record struct {
 	Data     string    // what others should know about the holder
 }
 
-// State is how far a round has come.
+// State is how far a round has got.
 type State int
 
 // The states of a round.
 const (
 	Running   State = iota // or its holder died
-	Completed              // and lasts until its time is over
-	Abandoned              // and is free
+	Completed              // the round lasts until its time is over
+	Abandoned              // the round is free
 )
 
 func (s State) String() string { return [...]string{"running", "completed", "abandoned"}[s] }
@@ -44,13 +44,13 @@ const (
 	MaxData    = 4 << 10 // bytes
 	MaxTerm    = 1 << 62
 
-	maxRecord = 40 << 10 // JSON may take six bytes for one
+	maxRecord = 40 << 10 // JSON may take six bytes for each one
 )
 
 // ErrNever means that a round was never held, or a pointer never set.
 var ErrNever = errors.New("nobody has written it yet")
 
-// ErrCorrupt means that what is there cannot be read. For a round, it is free.
+// ErrCorrupt means that the stored value cannot be read. Such a round is free.
 var ErrCorrupt = errors.New("what is there is damaged")
 
 // recordJSON is the form of a record in the store.
@@ -77,13 +77,13 @@ func (r Record) encode() []byte {
 	}
 	out, err := json.Marshal(j)
 	if err != nil {
-		panic(err) // stamp keeps the years that JSON has
+		panic(err) // cannot fail: stamp keeps to the years that JSON can hold
 	}
 	return out
 }
 
-// stamp is a wall clock's time as it is stored: UTC, whole milliseconds, not
-// before 1970 and within the years that RFC 3339 can say.
+// stamp returns a wall clock's time as it is stored: UTC, whole milliseconds, not before
+// 1970 and within the years that RFC 3339 can express.
 func stamp(t time.Time) time.Time {
 	t = t.UTC().Round(0).Truncate(time.Millisecond)
 	if epoch := time.Unix(0, 0).UTC(); t.Before(epoch) {
@@ -95,8 +95,8 @@ func stamp(t time.Time) time.Time {
 	return t
 }
 
-// decodeRecord reads what encode wrote. The error, always an ErrCorrupt, says
-// what is wrong with it.
+// decodeRecord reads what encode wrote. The error is always an ErrCorrupt and says what is
+// wrong.
 func decodeRecord(value []byte) (Record, error) {
 	var j recordJSON
 	if err := decodeJSON(value, &j); err != nil {
@@ -142,13 +142,13 @@ func decodeJSON(value []byte, v any) error {
 	return nil
 }
 
-// Expires is when a job's round is over, by the wall clock.
+// Expires returns when a job's round is over, by the wall clock.
 func (r Record) Expires() time.Time { return r.Acquired.Add(r.TTL) }
 
-// by says whether the record is of that run of that holder.
+// by reports whether the record was written by that run of that holder.
 func (r Record) by(c *Config) bool { return r.Holder == c.Holder && r.Run == c.Run }
 
-// cut is a text that fits into max bytes and into JSON.
+// cut shortens a text to max bytes and makes it fit for JSON.
 func cut(s string, max int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= max {

@@ -9,37 +9,37 @@ import (
 	"time"
 )
 
-// Config says which round, and who asks.
+// Config describes a round and the process that asks for it.
 type Config struct {
-	// Name is that of the round: a key (see [KV]) of at most 128 bytes.
+	// Name is the name of the round: a key (see [KV]) of at most 128 bytes.
 	Name string
 
-	// Office makes the round an office; else it is a job. All who ask for a round
-	// must agree.
+	// Office makes the round an office; otherwise it is a job. All processes that
+	// ask for a round must agree.
 	Office bool
 
-	// Holder is who asks, for people to read, at most [MaxHolder] bytes. In an
-	// office it names one process at a time, over all its restarts: a holder takes
-	// an office from an earlier run of its own at once.
+	// Holder names the process that asks, for people to read, in at most
+	// [MaxHolder] bytes. In an office it names one process at a time, over all its
+	// restarts: a holder takes over an office from its own earlier run at once.
 	Holder string
 
-	// Run is a random text, another one in each process and after each restart,
-	// at most [MaxHolder] bytes: rand.Text() of crypto/rand. It tells whose record
-	// it is when an answer of the store was lost.
+	// Run is a random text of at most [MaxHolder] bytes, different in each process
+	// and after each restart, such as rand.Text() of crypto/rand. It tells whose
+	// record it is when an answer of the store was lost.
 	Run string
 
 	// Data is what others should know about the holder, such as its addresses, at
 	// most [MaxData] bytes.
 	Data string
 
-	// MaxTTL is the longest ttl there is, by default 31 days for a job and 5
-	// minutes for an office. A record that says more counts as if it said this.
+	// MaxTTL is the longest ttl allowed, by default 31 days for a job and 5
+	// minutes for an office. A longer ttl in a record is read as MaxTTL.
 	MaxTTL time.Duration
 
 	// Clock is usually ClockOf(time.Now).
 	Clock func() Now
 
-	// Notice is told what an operator should know; nil: nobody is.
+	// Notice receives what an operator should know; may be nil.
 	Notice func(Notice)
 }
 
@@ -83,7 +83,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// A new meaning of a record or a pointer gets another key.
+// A new meaning of a record or a pointer needs another key.
 func roundKey(name string) string   { return "round.v1." + name }
 func pointerKey(name string) string { return "pointer.v1." + name }
 
@@ -94,11 +94,11 @@ type Round struct {
 	kv    KV
 	c     Config
 	seen  seen
-	open  *Guard            // the one that was neither completed, abandoned nor closed
-	mine  uint64            // the highest term that had a guard here
-	high  uint64            // the highest term that was read
+	open  *Guard            // neither completed, abandoned nor closed
+	mine  uint64            // the highest term for which this process had a guard
+	high  uint64            // the highest term read
 	told  uint64            // the term whose holder's clock was reported
-	heard map[string]uint64 // terms that members report
+	heard map[string]uint64 // terms reported by members
 
 	tried struct { // the first write that was to replace a revision; its answer may have been lost
 		any bool
@@ -129,7 +129,7 @@ func (r *Round) SetData(data string) error {
 // ErrHolding is returned by a Round whose last guard is still open.
 var ErrHolding = errors.New("the round is held by this process; end its guard first")
 
-// A HeldError says that somebody else has the round.
+// A HeldError says that somebody else holds the round.
 type HeldError struct {
 	Round  string
 	Record Record
@@ -143,8 +143,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("round %s is held by %q, term %d", e.Round, e.Record.Holder, e.Record.Term)
 }
 
-// Current returns the record of a round as it stands in the store, or [ErrNever],
-// or [ErrCorrupt].
+// Current returns the record of a round as it is in the store, or [ErrNever], or
+// [ErrCorrupt].
 func Current(ctx context.Context, kv KV, name string) (Record, error) {
 	if err := checkName(name); err != nil {
 		return Record{}, err
@@ -163,7 +163,7 @@ func Current(ctx context.Context, kv KV, name string) (Record, error) {
 	return rec, nil
 }
 
-// get reads a key within a time. A key that nobody has written has revision 0.
+// get reads a key within a time limit. A key that nobody has written has revision 0.
 func get(ctx context.Context, kv KV, key string, within time.Duration) (Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -174,8 +174,7 @@ func get(ctx context.Context, kv KV, key string, within time.Duration) (Entry, e
 	return e, err
 }
 
-// put replaces an entry within a time; revision 0 is a key that nobody has
-// written.
+// put replaces an entry within a time limit; revision 0 is a key that nobody has written.
 func put(ctx context.Context, kv KV, key string, value []byte, rev uint64, within time.Duration) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -185,8 +184,8 @@ func put(ctx context.Context, kv KV, key string, value []byte, rev uint64, withi
 	return kv.Update(ctx, key, value, rev)
 }
 
-// limit is how long one call of the store may take: in an office a heartbeat, so
-// that its holder can try again before its time is over.
+// limit is how long one call to the store may take: in an office a heartbeat, so that its
+// holder can try again before its time is over.
 func (r *Round) limit(ttl time.Duration) time.Duration {
 	if r.c.Office {
 		return min(Heartbeat(ttl), callTimeout)
@@ -228,12 +227,12 @@ func (r *Round) read(ctx context.Context, within time.Duration) (reading, error)
 	return reading{e, rec, f, again}, nil
 }
 
-// TryAcquire takes the round for ttl if it is free, with a term above all earlier
-// ones; else it returns a [HeldError]. Another error means that the store did not
-// say: call again, and if the write did happen, that call finds it.
+// TryAcquire takes the round for ttl if it is free, with a term above all earlier ones;
+// else it returns a [HeldError]. After any other error it is unknown whether the round
+// was taken: call again, and if it was, that call finds the record.
 //
-// The ttl of a job is its period, whatever becomes of its holder. That of an
-// office is one and a half heartbeats.
+// The ttl of a job is its period, whatever happens to its holder. The ttl of an office
+// is one and a half heartbeats.
 func (r *Round) TryAcquire(ctx context.Context, ttl time.Duration) (*Guard, error) {
 	if r.open != nil {
 		return nil, fmt.Errorf("round %s: %w", r.c.Name, ErrHolding)
@@ -273,7 +272,7 @@ func (r *Round) acquire(ctx context.Context, ttl time.Duration) (*Guard, error) 
 	if wrote == nil {
 		return r.guard(rec, rev, now.Mono), nil
 	}
-	// Somebody else won, or the answer was lost: what is there says which.
+	// Somebody else won, or the answer was lost: the record there says which.
 	is, err := r.read(ctx, within)
 	switch {
 	case err != nil:
@@ -286,8 +285,8 @@ func (r *Round) acquire(ctx context.Context, ttl time.Duration) (*Guard, error) 
 	return nil, wrote
 }
 
-// unclaimed says whether a record is one that we wrote and never had a guard for,
-// because the answer was lost.
+// unclaimed reports whether we wrote the record but never had a guard for it, because
+// the answer was lost.
 func (r *Round) unclaimed(is reading) bool {
 	return is.rec.State == Running && is.rec.Term > r.mine && is.rec.by(&r.c)
 }
@@ -296,10 +295,10 @@ func (r *Round) heldBy(is reading) error {
 	return &HeldError{Round: r.c.Name, Record: is.rec, Again: is.again}
 }
 
-// nextTerm is one more than all terms there are signs of. Of a record or a pointer
-// that cannot be read, its revision is one: each term was one write at least.
+// nextTerm returns one more than every known term. If a record or a pointer cannot be
+// read, its revision counts as its term: each term took at least one write.
 func (r *Round) nextTerm(ctx context.Context, was reading, within time.Duration) (uint64, error) {
-	high := r.high // of the record, too
+	high := r.high // includes the record's term
 	if was.finding == corrupt {
 		high = max(high, was.Rev)
 	}
@@ -329,9 +328,9 @@ func (r *Round) nextTerm(ctx context.Context, was reading, within time.Duration)
 // maxHeard is how many members' reports are kept.
 const maxHeard = 1024
 
-// Heard notes a term that a member of a fleet has seen, which the store may have
-// lost. The next term that is acquired here is above it, unless it is more than
-// 2^32 above all that the store knows: then the member is named in a [Notice].
+// Heard notes a term that a member of a fleet has seen, which the store may have lost. The
+// next term acquired here is above it, unless it is more than 2^32 above all that the
+// store knows: then a [Notice] names the member.
 func (r *Round) Heard(member string, term uint64) {
 	if old, known := r.heard[member]; !known && len(r.heard) == maxHeard || term <= old {
 		return
@@ -339,9 +338,9 @@ func (r *Round) Heard(member string, term uint64) {
 	r.heard[member] = term
 }
 
-// Resume returns the guard of a job whose holder was restarted and has kept its
-// term, or a [LostError] if that is not the holder's any more, or its time is
-// over. A guard that an earlier run still has changes nothing from then on.
+// Resume returns the guard of a job whose holder was restarted and has kept its term, or a
+// [LostError] if the holder no longer has the round, or its time is over. If an earlier
+// run still has a guard, that guard changes nothing from then on.
 func (r *Round) Resume(ctx context.Context, term uint64) (*Guard, error) {
 	switch {
 	case r.open != nil:

@@ -21,15 +21,15 @@ import (
 
 // Config says where a store is.
 type Config struct {
-	// Endpoints are the servers of a cluster: HOST:PORT each.
+	// Endpoints are the cluster's servers, each as HOST:PORT.
 	Endpoints []string
 
-	// Name is that of the store among others in one cluster: letters, digits, _ and
-	// -. Its keys are fetcher/NAME/KEY.
+	// Name sets the store apart from others in the same cluster: letters, digits, _
+	// and -. Its keys are fetcher/NAME/KEY.
 	Name string
 
 	User, Password string
-	TLS            *tls.Config // nil: without
+	TLS            *tls.Config // nil: no TLS
 }
 
 // KV is a store in etcd.
@@ -44,7 +44,7 @@ const (
 	openWithin = 30 * time.Second
 	retryAfter = 100 * time.Millisecond // after the connection was lost; then less and less often
 	retryMost  = 2 * time.Second
-	alive      = 5 * time.Second // a connection that is silent for twice this is dead
+	alive      = 5 * time.Second // a connection that is silent for twice this long is dead
 )
 
 // Open connects to a cluster and waits until it answers, for at most 30 seconds.
@@ -77,7 +77,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 // Close ends the connection.
 func (k *KV) Close() error { return k.client.Close() }
 
-// Get is that of [rounds.KV]. The cluster's majority answers it.
+// Get implements [rounds.KV]. The cluster's majority answers it.
 func (k *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	if err := rounds.CheckKey(key); err != nil {
 		return rounds.Entry{}, err
@@ -96,7 +96,7 @@ func (k *KV) entry(kv *mvccpb.KeyValue) rounds.Entry {
 	return rounds.Entry{Key: strings.TrimPrefix(string(kv.Key), k.prefix), Value: kv.Value, Rev: uint64(kv.ModRevision)}
 }
 
-// ended is why ctx ended, which gRPC does not return; or err.
+// ended returns why ctx ended, which gRPC does not report, or else err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
@@ -104,7 +104,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// Create is that of [rounds.KV].
+// Create implements [rounds.KV].
 func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
 	if err := rounds.CheckValue(value); err != nil {
 		return 0, err
@@ -112,7 +112,7 @@ func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, erro
 	return k.write(ctx, key, value, 0, rounds.ErrExists)
 }
 
-// Update is that of [rounds.KV].
+// Update implements [rounds.KV].
 func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
 	if err := rounds.CheckValue(value); err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (
 	return k.replace(ctx, key, value, rev)
 }
 
-// Delete is that of [rounds.KV]. The key keeps an empty value: what etcd deletes,
-// it does not show.
+// Delete implements [rounds.KV]. The key keeps an empty value, since etcd does not
+// show what it deleted.
 func (k *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
 	return k.replace(ctx, key, nil, rev)
 }
@@ -130,7 +130,7 @@ func (k *KV) replace(ctx context.Context, key string, value []byte, rev uint64) 
 	if err := rounds.CheckKey(key); err != nil {
 		return 0, err
 	}
-	if rev == 0 { // for etcd: there is none yet
+	if rev == 0 { // to etcd, 0 means that the key does not exist
 		return 0, fmt.Errorf("%s: %w", key, rounds.ErrConflict)
 	}
 	return k.write(ctx, key, value, rev, rounds.ErrConflict)
@@ -157,8 +157,8 @@ func (k *KV) write(ctx context.Context, key string, value []byte, rev uint64, ot
 	return 0, fmt.Errorf("write %s: %w", key, ended(ctx, err))
 }
 
-// Watch is that of [rounds.KV]. It goes on after the last revision that it has
-// seen; if the cluster has compacted that away, it looks at all keys again.
+// Watch implements [rounds.KV]. It resumes after the last revision that it has seen; if
+// the cluster has compacted that away, it reads all keys again.
 func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
 		return err
@@ -186,8 +186,8 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 
 var errBack = errors.New("the store has gone back: it was replaced, or restored from a backup")
 
-// follow passes on the entries after revision last, and what changes, until
-// something breaks. It returns how far it came.
+// follow passes on the entries after revision last, and later changes, until something
+// breaks. It returns the last revision it passed on.
 func (k *KV) follow(ctx context.Context, key string, last int64, options []clientv3.OpOption, f func([]rounds.Entry)) (int64, error) {
 	all, err := k.client.Get(ctx, key, options...)
 	if err != nil {
@@ -229,16 +229,16 @@ func (k *KV) follow(ctx context.Context, key string, last int64, options []clien
 	}
 }
 
-// lookAgain is how often a watch sees whether the store has gone back: then it would
+// lookAgain is how often a watch checks whether the store has gone back: the watch would
 // wait for a revision that is far ahead.
 var lookAgain = 5 * time.Second
 
-// pass calls f with what changed, and returns the last revision of it.
+// pass calls f with what changed, and returns its last revision.
 func (k *KV) pass(events []*clientv3.Event, last int64, f func([]rounds.Entry)) int64 {
 	var news []rounds.Entry
 	for _, e := range events {
 		last = max(last, e.Kv.ModRevision)
-		if e.Type == clientv3.EventTypePut { // what an operator deletes is as if it had never been
+		if e.Type == clientv3.EventTypePut { // what an operator deletes counts as never written
 			news = append(news, k.entry(e.Kv))
 		}
 	}

@@ -26,7 +26,7 @@ type op struct {
 
 // A result of an op.
 type result struct {
-	value   string // what get returned; "" if there was none
+	value   string // what get returned; "" if the key had no value
 	happens verdict
 }
 
@@ -38,7 +38,7 @@ const (
 	unknown
 )
 
-// register is one key: the value that it has.
+// register models one key: the value that it has.
 var register = (&porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		at := map[string]int{}
@@ -76,7 +76,7 @@ var register = (&porcupine.NondeterministicModel{
 	},
 }).ToModel()
 
-// ops is how many calls a client makes in a history.
+// ops is how many calls each client makes in a history.
 func ops() int {
 	if n, err := strconv.Atoi(os.Getenv("KV_OPS")); err == nil {
 		return n
@@ -84,8 +84,8 @@ func ops() int {
 	return 15
 }
 
-// linearizable has clients read and write two keys, while their connections are
-// lost, and looks for an order of all calls that explains every answer.
+// linearizable has clients read and write two keys while they lose their connections,
+// and looks for an order of all calls that explains every answer.
 func linearizable(t *testing.T, e Engine) {
 	const clients = 4
 	base := newKey()
@@ -135,7 +135,7 @@ type client struct {
 	kv   rounds.KV
 	link *Link
 	rng  *rand.Rand
-	revs map[string]rounds.Entry // what it read last
+	revs map[string]rounds.Entry // what it last read
 }
 
 func (c *client) step(t *testing.T) (op, result) {

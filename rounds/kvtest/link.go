@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A Link is a TCP proxy before a server, to lose what a test wants lost. While it
-// loses something, connections stay open; then they are cut, since their bytes
-// have a hole.
+// A Link is a TCP proxy in front of a server that loses what a test wants lost. While
+// it loses something, connections stay open; afterwards they are cut, since bytes are
+// missing from them.
 type Link struct {
 	Addr string // for clients
 
@@ -30,7 +30,7 @@ const (
 	Nothing Loss = iota
 	Requests
 	Answers
-	Connections // there are none
+	Connections // every connection is refused
 )
 
 // NewLink returns a link to a server that loses nothing yet.

@@ -16,15 +16,15 @@ import (
 	"github.com/piecelease/fetcher/rounds"
 )
 
-// A mutant is a store that breaks one rule, whatever the engine below it, and the test
-// that has to find out.
+// A mutant is a store that breaks one rule, whatever engine is below it, and the test
+// that must find out.
 type mutant struct {
 	caught string // by this test of [Run]
-	server bool   // which needs a connection that can be lost
+	server bool   // whether the test needs a connection that can be lost
 	broken func(rounds.KV) rounds.KV
 }
 
-// mutants are those of each rule.
+// mutants maps each rule to its mutant.
 var mutants = map[string]mutant{
 	"create over what is there": {caught: "CreateOnly", broken: func(kv rounds.KV) rounds.KV { return overwrites{KV: kv, create: true} }},
 	"update of any revision":    {caught: "CompareAndSet", broken: func(kv rounds.KV) rounds.KV { return overwrites{KV: kv, update: true} }},
@@ -46,24 +46,24 @@ var mutants = map[string]mutant{
 	"two may win":               {caught: "Rounds", broken: func(kv rounds.KV) rounds.KV { return overwrites{KV: kv, create: true, update: true} }},
 }
 
-// mutantVar names the mutant that [Run] tests in place of the engine.
+// mutantVar names the mutant that [Run] tests instead of the engine.
 const mutantVar = "KV_MUTANT"
 
-// mutated is the engine, or the mutant of it that was asked for.
+// mutated is the engine, or its mutant if one was asked for.
 func (e Engine) mutated() Engine {
 	m, ok := mutants[os.Getenv(mutantVar)]
 	if !ok {
 		return e
 	}
-	long = 3 * time.Second // what a mutant does not do is not waited for
+	long = 3 * time.Second // there is no use in waiting for what a mutant does not do
 	open := e.Open
 	e.Open = func(t testing.TB, addr string) rounds.KV { return m.broken(open(t, addr)) }
 	return e
 }
 
-// Mutants has each rule broken on an engine, and fails unless the test of that rule, a
-// part of the test that calls [Run], finds out. Each is a process of this test binary, and
-// starts what the engine needs: KV_MUTANTS has them run.
+// Mutants breaks each rule on an engine, and fails unless the test of that rule, a part of
+// the test that calls [Run], finds out. Each mutant runs in a process of this test binary,
+// which starts what the engine needs. Mutants runs only if KV_MUTANTS is set.
 func Mutants(t *testing.T, test string, server bool) {
 	if os.Getenv("KV_MUTANTS") == "" {
 		t.Skip("KV_MUTANTS=1: seconds, and a process for each of them")
@@ -85,7 +85,7 @@ func Mutants(t *testing.T, test string, server bool) {
 	}
 }
 
-// overwrites writes over what it should not.
+// overwrites replaces values that it should not.
 type overwrites struct {
 	rounds.KV
 	create, update, remove, graves bool
@@ -125,7 +125,7 @@ func (k zeroCreates) Update(ctx context.Context, key string, value []byte, rev u
 	return k.KV.Update(ctx, key, value, rev)
 }
 
-// forgetful shows nothing after a delete.
+// forgetful shows nothing of a key after a delete.
 type forgetful struct{ rounds.KV }
 
 func (k forgetful) Get(ctx context.Context, key string) (rounds.Entry, error) {
@@ -136,7 +136,7 @@ func (k forgetful) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	return e, err
 }
 
-// falling has revisions that fall.
+// falling has revisions that go down.
 type falling struct{ rounds.KV }
 
 const top = 1 << 60
@@ -151,7 +151,7 @@ func (k falling) Update(ctx context.Context, key string, value []byte, rev uint6
 	return top - rev, err
 }
 
-// lax cuts large values.
+// lax truncates large values.
 type lax struct{ rounds.KV }
 
 func (k lax) Create(ctx context.Context, key string, value []byte) (uint64, error) {
@@ -165,7 +165,7 @@ func (k stubborn) Create(ctx context.Context, key string, value []byte) (uint64,
 	return k.KV.Create(context.WithoutCancel(ctx), key, value)
 }
 
-// blind has watches that do not see everything, or something twice.
+// blind has watches that miss some changes, or report some twice.
 type blind struct {
 	rounds.KV
 	graves, past, twice, gap, late, deaf bool
@@ -214,7 +214,7 @@ func (k blind) Watch(ctx context.Context, key string, f func([]rounds.Entry)) er
 	})
 }
 
-// certain says of a write that got no answer that it was refused.
+// certain reports a write that got no answer as refused.
 type certain struct{ rounds.KV }
 
 func (k certain) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
@@ -225,7 +225,7 @@ func (k certain) Update(ctx context.Context, key string, value []byte, rev uint6
 	return rev, err
 }
 
-// old reads a key once, and goes by that.
+// old reads a key once, and keeps to that answer.
 type old struct {
 	rounds.KV
 	mu   sync.Mutex

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/rounds"
 )
 
-// A Clock is what a test says the time is.
+// A Clock shows the time that a test sets.
 type Clock struct {
 	mu  sync.Mutex
 	now rounds.Now
@@ -45,7 +45,7 @@ func (c *Clock) Jump(d time.Duration) {
 // Noon is when the tests begin.
 var Noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// NewRound is a round on a store, with a clock that shows noon.
+// NewRound returns a round on a store, with a clock that shows noon.
 func NewRound(t testing.TB, kv rounds.KV, c rounds.Config) (*rounds.Round, *Clock) {
 	t.Helper()
 	clock := NewClock(Noon)
@@ -70,7 +70,7 @@ func Free(t testing.TB, r *rounds.Round, ttl time.Duration) *rounds.Guard {
 	return g
 }
 
-// Held fails unless the round is somebody else's, and returns what is said of it.
+// Held fails unless somebody else has the round, and returns the error that says so.
 func Held(t testing.TB, r *rounds.Round, ttl time.Duration) *rounds.HeldError {
 	t.Helper()
 	g, err := r.TryAcquire(within(t, long), ttl)
@@ -81,8 +81,8 @@ func Held(t testing.TB, r *rounds.Round, ttl time.Duration) *rounds.HeldError {
 	return held
 }
 
-// overEngine has rounds on the engine: that their rules hold is tested with the
-// store in memory, and here that the engine gives them what they need.
+// overEngine runs rounds on the engine. Their rules are tested with the store in
+// memory; this tests that the engine gives them what they need.
 func overEngine(t *testing.T, e Engine) {
 	t.Run("OneWinner", func(t *testing.T) {
 		t.Parallel()
@@ -145,8 +145,8 @@ func oneWinner(t *testing.T, e Engine) {
 	}
 }
 
-// clockSkew has a machine whose clock is an hour ahead: it never takes an office
-// from a live holder, and a job it may run early.
+// clockSkew has a machine whose clock is an hour ahead: it never takes an office from a
+// live holder, but it may run a job early.
 func clockSkew(t *testing.T, e Engine) {
 	name := newKey()
 	const ttl = 3 * time.Second
@@ -231,14 +231,14 @@ func termsGrow(t *testing.T, e Engine) {
 		if _, err := rounds.Current(ctx, kv, name); !errors.Is(err, rounds.ErrCorrupt) {
 			t.Errorf("current of %q: %v", bad, err)
 		}
-		// Another process, which has not seen the terms before.
+		// Another process, which has not seen the earlier terms.
 		fresh, _ := NewRound(t, kv, rounds.Config{Name: name, Holder: "b"})
 		acquire(fmt.Sprintf("%q", bad), fresh).Close()
 	}
 }
 
-// lostAnswer loses the answer to each call of an acquisition in turn: when the
-// connection is back, who asked has the round, with the term it would have had.
+// lostAnswer loses the answer to each call of an acquisition in turn: when the connection
+// is back, the caller has the round, with the term it would have had.
 func lostAnswer(t *testing.T, e Engine) {
 	for call := 1; call <= 3; call++ { // the record, the pointer, the write
 		name, direct := newKey(), e.open(t)

@@ -14,13 +14,13 @@ import (
 	"github.com/piecelease/fetcher/rounds"
 )
 
-// An Engine is a kind of store, to be tested.
+// An Engine is a kind of store to test.
 type Engine struct {
-	// Open connects a further client to the store, for as long as the test runs.
+	// Open connects another client to the store, for as long as the test runs.
 	Open func(t testing.TB, addr string) rounds.KV
 
-	// Addr is where the store's server listens, for Open. Without a server it is
-	// empty, and so are the tests about lost connections.
+	// Addr is where the store's server listens, for Open. It is empty for a store
+	// without a server; then the tests about lost connections are left out.
 	Addr string
 }
 
@@ -53,12 +53,12 @@ func Run(t *testing.T, e Engine) {
 
 var keys atomic.Uint64
 
-// newKey is a key that no other test has.
+// newKey returns a key that no other test has.
 func newKey() string { return fmt.Sprintf("test.k%d", keys.Add(1)) }
 
 func (e Engine) open(t testing.TB) rounds.KV { return e.Open(t, e.Addr) }
 
-// long is more than any call takes that is answered.
+// long is more time than any answered call takes.
 var long = 30 * time.Second
 
 func within(t testing.TB, d time.Duration) context.Context {
@@ -76,7 +76,7 @@ func create(t testing.TB, kv rounds.KV, key, value string) uint64 {
 	return rev
 }
 
-// has fails unless a key has that value and revision; revision 0: it has none.
+// has fails unless a key has that value and revision; revision 0 means that it has none.
 func has(t testing.TB, kv rounds.KV, key, value string, rev uint64) {
 	t.Helper()
 	e, err := kv.Get(within(t, long), key)
@@ -98,8 +98,8 @@ func wants(t testing.TB, what string, got, want error) {
 	}
 }
 
-// race runs f in n clients at once and returns how many did it; all others must
-// return want.
+// race runs f in n clients at once and returns how many succeeded; all others must return
+// want.
 func race(t *testing.T, e Engine, n int, want error, f func(rounds.KV, int) error) int {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -280,8 +280,8 @@ func contexts(t *testing.T, e Engine) {
 	has(t, kv, fresh, "", 0)
 }
 
-// lostConnection loses the connection in each call: the call ends with an error
-// that does not claim to know what happened, and reading it back tells.
+// lostConnection loses the connection in each call: the call ends with an error that does
+// not claim to know what happened, and reading the key again tells.
 func lostConnection(t *testing.T, e Engine) {
 	if e.Addr == "" {
 		t.Skip("no connection that could be lost")
@@ -341,7 +341,7 @@ func lostConnection(t *testing.T, e Engine) {
 	}
 }
 
-// latest is what a call was about, read back.
+// latest reads back the key that a call was about.
 func latest(t testing.TB, kv rounds.KV, call, key string) rounds.Entry {
 	if call == "Create" {
 		key += ".new"
@@ -353,8 +353,8 @@ func latest(t testing.TB, kv rounds.KV, call, key string) rounds.Entry {
 	return e
 }
 
-// givenUp makes a call that gets no answer, and gives it up once it has happened; if
-// it cannot happen, after a while.
+// givenUp makes a call that gets no answer, and cancels it once it has taken effect; if it
+// cannot take effect, after a while.
 func givenUp(t testing.TB, happened func() bool, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/rounds"
 )
 
-// A viewer watches, and knows the latest revisions.
+// A viewer watches a key, and knows the latest revisions.
 type viewer struct {
 	news chan []rounds.Entry
 	done chan error
@@ -98,8 +98,8 @@ func watch(t *testing.T, e Engine) {
 	newViewer(t, kv, base).until(t, one) // a tombstone from the start
 }
 
-// watchWhileOthersWrite has clients write while watches begin: none may miss what
-// is written between its first look and the rest.
+// watchWhileOthersWrite has clients write while watches begin: none may miss what is
+// written between its first reading and the rest.
 func watchWhileOthersWrite(t *testing.T, e Engine) {
 	base := newKey()
 	const writers, writes = 3, 15

@@ -1,4 +1,4 @@
-// Package kvurl opens the store of rounds that a URL names. Whoever imports it
+// Package kvurl opens the store of rounds that a URL names. A program that imports it
 // links the clients of all kinds of stores.
 package kvurl
 
@@ -19,7 +19,7 @@ import (
 	"github.com/piecelease/fetcher/rounds/sqlitekv"
 )
 
-// Store is a store that was opened.
+// Store is an open store.
 type Store interface {
 	rounds.KV
 	io.Closer
@@ -32,7 +32,7 @@ const Forms = `  sqlite:PATH                              a file, for one machin
   etcd://[USER:PASSWORD@]HOST[:PORT]/NAME  etcd
 With TLS: nats+tls:// and etcd+tls://. Several hosts have commas between them.`
 
-// ErrURL is returned for what is no URL of a store.
+// ErrURL is returned for text that is not the URL of a store.
 var ErrURL = errors.New("not the URL of a store")
 
 // Open opens the store that a URL names; see [Forms]. Close it.
@@ -53,8 +53,8 @@ func Open(ctx context.Context, at string) (Store, error) {
 	return opened(etcdkv.Open(ctx, u.etcd()))
 }
 
-// Absolute is the URL as it means the same store in every working directory: the path
-// of a file in it is absolute.
+// Absolute returns the URL with the path of a file in it made absolute, so that it means
+// the same store in every working directory.
 func Absolute(at string) (string, error) {
 	path, ok := strings.CutPrefix(at, "sqlite:")
 	if !ok || path == "" {
@@ -64,7 +64,7 @@ func Absolute(at string) (string, error) {
 	return "sqlite:" + path, err
 }
 
-// opened is what a package opened, or nil: a nil pointer in an interface is not nil.
+// opened returns what a package opened, or nil: a nil pointer in an interface is not nil.
 func opened[S Store](s S, err error) (Store, error) {
 	if err != nil {
 		return nil, err

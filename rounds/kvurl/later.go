@@ -14,9 +14,9 @@ import (
 // retryAfter is how often a store that cannot be reached is tried.
 const retryAfter = 2 * time.Second
 
-// Later is the store that a URL names, also if it cannot be reached yet: it is tried until
-// it can be. Calls fail meanwhile, from when it was tried once. Only what is no URL of a
-// store is an error. Close it.
+// Later is the store that a URL names, even if it cannot be reached yet: Later keeps trying
+// until it can. Until then calls fail once the first attempt has failed. The only error is
+// a text that is not the URL of a store. Close it.
 func Later(at string) (Store, error) {
 	if at == "sqlite:" {
 		return nil, fmt.Errorf("%w: sqlite: needs a path", ErrURL)
@@ -37,14 +37,14 @@ type later struct {
 	life  context.Context
 	end   context.CancelFunc
 	run   sync.WaitGroup
-	tried chan struct{} // closed when the first try has come to something
+	tried chan struct{} // closed when the first attempt has ended
 
 	mu    sync.Mutex // guards the fields below
 	store Store      // nil: not reached yet
-	err   error      // why
+	err   error      // why it was not reached
 }
 
-// connect opens the store, which ends it.
+// connect opens the store, trying until that succeeds.
 func (l *later) connect(at string) {
 	for first := true; ; first = false {
 		s, err := Open(l.life, at)
@@ -117,7 +117,7 @@ func (l *later) Watch(ctx context.Context, key string, f func([]rounds.Entry)) e
 	return s.Watch(ctx, key, f)
 }
 
-// errClosed is what calls of a closed store fail with.
+// errClosed is returned by calls to a closed store.
 var errClosed = errors.New("the store was closed")
 
 func (l *later) Close() error {

@@ -1,5 +1,5 @@
-// Package memkv is a store of rounds in memory, for tests and simulations: what a
-// [rounds.KV] has to be, in few lines.
+// Package memkv is a store of rounds in memory, for tests and simulations: all that a
+// [rounds.KV] must do, in few lines.
 package memkv
 
 import (
@@ -29,7 +29,7 @@ func New() *KV {
 	return &KV{latest: map[string]rounds.Entry{}, changed: make(chan struct{})}
 }
 
-// Get is that of [rounds.KV].
+// Get implements [rounds.KV].
 func (m *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key)); err != nil {
 		return rounds.Entry{}, err
@@ -43,7 +43,7 @@ func (m *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	return e, nil
 }
 
-// Create is that of [rounds.KV].
+// Create implements [rounds.KV].
 func (m *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key), rounds.CheckValue(value)); err != nil {
 		return 0, err
@@ -51,7 +51,7 @@ func (m *KV) Create(ctx context.Context, key string, value []byte) (uint64, erro
 	return m.write(key, value, 0, rounds.ErrExists)
 }
 
-// Update is that of [rounds.KV].
+// Update implements [rounds.KV].
 func (m *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key), rounds.CheckValue(value), known(rev)); err != nil {
 		return 0, err
@@ -59,7 +59,7 @@ func (m *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (
 	return m.write(key, value, rev, rounds.ErrConflict)
 }
 
-// Delete is that of [rounds.KV].
+// Delete implements [rounds.KV].
 func (m *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
 	if err := first(ctx.Err(), rounds.CheckKey(key), known(rev)); err != nil {
 		return 0, err
@@ -103,7 +103,7 @@ func (m *KV) Overwrite(key string, value []byte) {
 	m.put(key, value)
 }
 
-// Watch is that of [rounds.KV].
+// Watch implements [rounds.KV].
 func (m *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
 		return err

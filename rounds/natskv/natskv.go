@@ -18,31 +18,31 @@ import (
 
 // Config says where a store is.
 type Config struct {
-	// URL is that of a server, or several with commas between: nats://HOST:PORT or
-	// tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before the host.
+	// URL is the server's, or those of several servers, separated by commas:
+	// nats://HOST:PORT or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before the host.
 	URL string
 
 	// Bucket is the name of the store: letters, digits, _ and -.
 	Bucket string
 
-	// Replicas is how many servers keep a bucket that is made here; 0 means 1. A
-	// bucket that exists stays as it is.
+	// Replicas is how many servers keep a bucket that Open makes; 0 means 1. A bucket
+	// that exists stays as it is.
 	Replicas int
 }
 
-// KV is a store in a bucket. A server that syncs each message ("sync_interval:
-// always") or keeps three replicas loses nothing that was answered in a power cut.
+// KV is a store in a bucket. In a power cut, a server that syncs each message
+// ("sync_interval: always") or keeps three replicas loses nothing that it answered.
 type KV struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	stream jetstream.Stream
-	prefix string         // of the subjects
-	calls  sync.WaitGroup // that are under way
+	prefix string         // prefix of the subjects
+	calls  sync.WaitGroup // calls under way
 
 	mu   sync.Mutex
-	conn context.Context // ends with the connection there is now
+	conn context.Context // ends with the present connection
 	lost func()          // ends conn
-	told error           // what the server last said against us, such as that we may not write
+	told error           // the server's last complaint, such as that we may not write
 }
 
 var _ rounds.KV = (*KV)(nil)
@@ -54,8 +54,8 @@ const (
 	retryAfter    = 100 * time.Millisecond
 )
 
-// Open connects to a server, and makes the bucket if there is none. A bucket that
-// forgets, or may answer with what is old, is refused.
+// Open connects to a server, and makes the bucket if it does not exist. A bucket that
+// drops old values, or may answer with outdated ones, is refused.
 func Open(ctx context.Context, c Config) (*KV, error) {
 	if err := rounds.CheckKey(c.Bucket); err != nil {
 		return nil, fmt.Errorf("bucket: %w", err)
@@ -81,7 +81,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 	return k, nil
 }
 
-// hosts are those of the URLs, without the passwords and tokens before them.
+// hosts returns the URLs without the passwords and tokens before the hosts.
 func hosts(urls string) string {
 	var out []string
 	for at := range strings.SplitSeq(urls, ",") {
@@ -131,7 +131,7 @@ func (k *KV) Close() error {
 	return nil
 }
 
-// disconnected ends what waits for answers, which do not come any more.
+// disconnected ends the calls that wait for answers, which will not come any more.
 func (k *KV) disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,8 +139,8 @@ func (k *KV) disconnected() {
 	k.conn, k.lost = context.WithCancel(context.Background())
 }
 
-// complained keeps what the server said of no call in particular: the call gets no
-// answer at all.
+// complained keeps what the server said about no call in particular: the call itself gets
+// no answer.
 func (k *KV) complained(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,7 +149,7 @@ func (k *KV) complained(err error) {
 	}
 }
 
-// unanswered is why a call was not answered in time.
+// unanswered returns why a call was not answered in time.
 func (k *KV) unanswered(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,15 +166,15 @@ func (k *KV) connection() context.Context {
 }
 
 var (
-	errLost    = errors.New("the connection to NATS was lost") // nobody knows what became of the call
-	errNotSent = nats.ErrReconnectBufExceeded                  // there was none just now
+	errLost    = errors.New("the connection to NATS was lost") // nobody knows whether the call took effect
+	errNotSent = nats.ErrReconnectBufExceeded                  // there was no connection at that moment
 )
 
-// within makes a call, and returns when ctx or the connection ends: the client of
-// NATS would wait for the answer, or for an attempt to connect.
+// within makes a call, and returns when ctx or the connection ends: the NATS client would
+// go on waiting for the answer, or for an attempt to connect.
 func within[R any](ctx context.Context, k *KV, call func(context.Context) (R, error)) (r R, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // nothing is sent for a caller who has gone
+	defer cancel() // nothing is sent for a caller that has gone
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
@@ -203,8 +203,7 @@ func within[R any](ctx context.Context, k *KV, call func(context.Context) (R, er
 	return answer, failed
 }
 
-// ready waits until there is a connection: the client of NATS fails at once
-// without one.
+// ready waits until there is a connection: without one the NATS client fails at once.
 func (k *KV) ready(ctx context.Context) error {
 	for !k.nc.IsConnected() {
 		if k.nc.IsClosed() {
@@ -219,7 +218,7 @@ func (k *KV) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Get is that of [rounds.KV]. The leader of the stream answers it.
+// Get implements [rounds.KV]. The leader of the stream answers it.
 func (k *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	if err := rounds.CheckKey(key); err != nil {
 		return rounds.Entry{}, err
@@ -240,8 +239,8 @@ func (k *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	return rounds.Entry{Key: key, Value: value(m.Header, m.Data), Rev: m.Sequence}, nil
 }
 
-// operation is the header of a message that is no value: a delete, or a purge by
-// one of NATS's own tools.
+// operation is the header of a message that is not a value: a delete, or a purge by one of
+// NATS's own tools.
 const operation = "KV-Operation"
 
 func value(h nats.Header, data []byte) []byte {
@@ -251,7 +250,7 @@ func value(h nats.Header, data []byte) []byte {
 	return data
 }
 
-// Create is that of [rounds.KV].
+// Create implements [rounds.KV].
 func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
 	if err := rounds.CheckValue(value); err != nil {
 		return 0, err
@@ -259,7 +258,7 @@ func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, erro
 	return k.write(ctx, &nats.Msg{Data: value}, key, 0, rounds.ErrExists)
 }
 
-// Update is that of [rounds.KV].
+// Update implements [rounds.KV].
 func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
 	if err := rounds.CheckValue(value); err != nil {
 		return 0, err
@@ -267,7 +266,7 @@ func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (
 	return k.replace(ctx, &nats.Msg{Data: value}, key, rev)
 }
 
-// Delete is that of [rounds.KV].
+// Delete implements [rounds.KV].
 func (k *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
 	return k.replace(ctx, &nats.Msg{Header: nats.Header{operation: {"DEL"}}}, key, rev)
 }
@@ -276,7 +275,7 @@ func (k *KV) replace(ctx context.Context, m *nats.Msg, key string, rev uint64) (
 	if err := rounds.CheckKey(key); err != nil {
 		return 0, err
 	}
-	if rev == 0 { // for NATS: there is none yet
+	if rev == 0 { // to NATS, 0 means that the key does not exist
 		return 0, fmt.Errorf("%s: %w", key, rounds.ErrConflict)
 	}
 	return k.write(ctx, m, key, rev, rounds.ErrConflict)

@@ -14,9 +14,9 @@ import (
 
 const (
 	pullFor   = 5 * time.Second // one request for messages
-	heartbeat = time.Second     // by which the server shows that it has not forgotten the request
+	heartbeat = time.Second     // how often the server shows that it still has the request
 	forget    = time.Minute     // after which it forgets a watch whose client has gone
-	most      = 256             // messages of one request
+	most      = 256             // messages in one request
 )
 
 var errBack = errors.New("the store has gone back: it was replaced, or restored from a backup")
@@ -24,9 +24,9 @@ var errBack = errors.New("the store has gone back: it was replaced, or restored 
 // errGap means that a message of a watch was lost, or may have been.
 var errGap = errors.New("a message was lost")
 
-// Watch is that of [rounds.KV]. A message that the server has sent may be lost with
-// the connection, and it is not sent again; so after every doubt the watch begins
-// anew, with the latest of all keys, and passes on what is new of them.
+// Watch implements [rounds.KV]. A message that the server has sent may be lost with the
+// connection, and it is not sent again; so after any doubt the watch starts again with
+// the latest revisions of all keys, and passes on those that are new.
 func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 	}
 }
 
-// A watch is what one call of Watch has passed on.
+// A watch records what one call of Watch has passed on.
 type watch struct {
 	*KV
 	subject string
@@ -66,8 +66,8 @@ type watch struct {
 	begun   bool   // f was called
 	after   uint64 // the last revision it was called with
 
-	// Of this consumer: the messages that were there at first, those that came, and
-	// what of them is yet to be passed on.
+	// Of this consumer: how many messages there were at first, how many came, and those
+	// that are yet to be passed on.
 	first, got uint64
 	news       []rounds.Entry
 }
@@ -132,7 +132,7 @@ func (w *watch) pull(ctx context.Context, c jetstream.Consumer) error {
 	return nil
 }
 
-// pass calls f with what is new, once it has all that was there at the beginning.
+// pass calls f with what is new, once it has everything that was there at the beginning.
 func (w *watch) pass() {
 	if w.got < w.first || len(w.news) == 0 && w.begun {
 		return
@@ -144,12 +144,12 @@ func (w *watch) pass() {
 	w.begun, w.news = true, nil
 }
 
-// remove spares the server a consumer that nobody asks any more.
+// remove deletes a consumer that nobody uses any more, to spare the server.
 func (w *watch) remove(ctx context.Context, stream string, c jetstream.Consumer) {
 	if !w.nc.IsConnected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeat)
 	defer cancel()
-	_ = w.js.DeleteConsumer(ctx, stream, c.CachedInfo().Name) // or it forgets it by itself
+	_ = w.js.DeleteConsumer(ctx, stream, c.CachedInfo().Name) // if this fails, the server forgets it by itself
 }

@@ -22,14 +22,14 @@ type KV struct{ db *sqlitedb.DB }
 var _ rounds.KV = (*KV)(nil)
 
 // schema: a write moves its key to the next revision. No key is ever removed, so
-// the highest revision there is is the highest there was.
+// the highest revision in the table is the highest that ever was.
 var schema = sqlitedb.Schema{App: 0x66744b56, Steps: []string{ // "ftKV"
 	`CREATE TABLE entries(rev INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)`,
 }}
 
 // Open opens the store in a file, or makes one. A damaged file is an error, and
 // left alone: a new one would know nothing of the terms that were given. To begin
-// anew, end all processes that use it, move the file away together with those
+// again, end all processes that use it, move the file away together with those
 // named like it that end in -wal and -shm, and open again.
 func Open(ctx context.Context, path string) (*KV, error) {
 	db, err := sqlitedb.Open(ctx, path, schema)
@@ -45,7 +45,7 @@ func Open(ctx context.Context, path string) (*KV, error) {
 // Close closes the store in this process.
 func (k *KV) Close() error { return k.db.Close() }
 
-// Get is that of [rounds.KV].
+// Get implements [rounds.KV].
 func (k *KV) Get(ctx context.Context, key string) (e rounds.Entry, err error) {
 	if err := rounds.CheckKey(key); err != nil {
 		return e, err
@@ -63,7 +63,7 @@ func (k *KV) Get(ctx context.Context, key string) (e rounds.Entry, err error) {
 	return e, err
 }
 
-// Create is that of [rounds.KV].
+// Create implements [rounds.KV].
 func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
 	if err := rounds.CheckValue(value); err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, erro
 	return k.write(ctx, key, value, `INSERT OR IGNORE INTO entries(rev, key, value) VALUES (`+next+`, ?1, ?2)`, rounds.ErrExists)
 }
 
-// Update is that of [rounds.KV].
+// Update implements [rounds.KV].
 func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
 	if err := rounds.CheckValue(value); err != nil {
 		return 0, err
@@ -79,7 +79,7 @@ func (k *KV) Update(ctx context.Context, key string, value []byte, rev uint64) (
 	return k.write(ctx, key, value, replace, rounds.ErrConflict, int64(rev))
 }
 
-// Delete is that of [rounds.KV].
+// Delete implements [rounds.KV].
 func (k *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
 	return k.write(ctx, key, []byte{}, replace, rounds.ErrConflict, int64(rev))
 }
@@ -89,7 +89,7 @@ const (
 	replace = `UPDATE entries SET rev = ` + next + `, value = ?2 WHERE key = ?1 AND rev = ?3`
 )
 
-// write runs a statement that changes one row, or none: then it fails with
+// write runs a statement that changes one row; if it changes none, write fails with
 // otherwise.
 func (k *KV) write(ctx context.Context, key string, value []byte, query string, otherwise error, args ...any) (rev uint64, err error) {
 	if err := rounds.CheckKey(key); err != nil {
@@ -108,10 +108,10 @@ func (k *KV) write(ctx context.Context, key string, value []byte, query string, 
 	return rev, err
 }
 
-// look is how often Watch looks for what other processes wrote.
+// look is how often Watch checks for changes by other processes.
 const look = 50 * time.Millisecond
 
-// Watch is that of [rounds.KV].
+// Watch implements [rounds.KV].
 func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 	}
 }
 
-// entries are the rows of a query for rev, key and value.
+// entries returns the rows of a query for rev, key and value.
 func entries(c *sqlite.Conn, query string, args ...any) (out []rounds.Entry, err error) {
 	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(row *sqlite.Stmt) error {
 		value := make([]byte, row.ColumnLen(2))
