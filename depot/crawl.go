@@ -9,48 +9,48 @@ import (
 )
 
 const (
-	// Slice is how much work the crawler does at a time.
+	// Slice is how long the crawler works at a time.
 	Slice = 100 * time.Millisecond
-	// Duty is the share of the time that it works: one in Duty.
+	// Duty is the fraction of the time that it works: one in Duty.
 	Duty = 10
-	// ShortestCycle is the time from the start of a cycle to that of the next.
+	// ShortestCycle is the least time from the start of one cycle to that of the next.
 	ShortestCycle = 3 * 24 * time.Hour
-	// longestRest bounds the rest after a slice, so that a machine that slept in the
-	// middle of one does not rest for days.
+	// longestRest bounds the rest after a slice, so that a machine that slept during
+	// one does not rest for days.
 	longestRest = time.Hour
 )
 
-// A Crawl is where the crawler is. It visits all shares on the disk in the order of
-// their IDs, a slice at a time. It is stored after each slice, so that a crawler that
-// was killed does at most one again.
+// A Crawl is the position of the crawler. It visits all shares on the disk in the order
+// of their IDs, a slice at a time. The position is stored after each slice, so that a
+// crawler that was killed repeats at most one.
 //
-// Its fields are exported to be stored alone; the zero value has never run.
+// Its fields are exported only to be stored; the zero value has never run.
 type Crawl struct {
-	Cycle  int64     // counted from 1
-	Began  time.Time // the cycle
-	At     share.ID  // the last share that was looked at; zero: none yet
-	Rest   time.Time // no slice before
-	Done   bool      // the cycle is, and the next begins at Rest
+	Cycle  int64     // number of the cycle, from 1
+	Began  time.Time // when the cycle began
+	At     share.ID  // the last share visited; zero: none yet
+	Rest   time.Time // no slice before this time
+	Done   bool      // the cycle is done, and the next begins at Rest
 	Report Report
 }
 
 // A Report is what the crawler has seen in a cycle. Bytes are those of shares.
 type Report struct {
-	Examined, Expired, Corrupt, Failed int           // shares; Expired: nobody holds them any more; Failed: could not be looked at
-	Bytes, ExpiredBytes                int64         // of those examined, and of those nobody holds
-	Ages                               [13]int       // shares by the weeks since they came into their state; the last: longer
+	Examined, Expired, Corrupt, Failed int           // shares; Expired: nobody holds them any more; Failed: not examined
+	Bytes, ExpiredBytes                int64         // of the shares examined, and of those nobody holds
+	Ages                               [13]int       // shares by weeks since they entered their state; the last: longer
 	Worked                             time.Duration // in all slices
 }
 
-// Seen is what a look at one share found. Several are added up in a slice.
+// Seen is the result of a visit to one share. A slice has several.
 type Seen struct {
 	Bytes            int64
-	Age              time.Duration // since it came into its state
+	Age              time.Duration // since it entered its state
 	Expired, Corrupt bool
-	Failed           bool // the look ended in an error: a strike, and nothing else is known
+	Failed           bool // the visit ended in an error: it counts in Failed, and nothing else is known
 }
 
-// Add counts what a look at the next share found.
+// Add counts the result of the visit to the next share.
 func (r *Report) Add(s Seen) {
 	r.Examined++
 	if s.Failed {
@@ -69,9 +69,9 @@ func (r *Report) Add(s Seen) {
 	r.Ages[min(max(int(week), 0), len(r.Ages)-1)]++
 }
 
-// Next says how long to wait until the next slice; 0: it begins now, with the first
-// share after c.At. A cycle begins with its first slice. A rest that lies further
-// ahead than any can be, because the clock was set back, is no rest.
+// Next returns how long to wait until the next slice; 0: it begins now, with the first
+// share after c.At. A cycle begins with its first slice. A rest further ahead than any
+// can be, because the clock was set back, is ignored.
 func (c *Crawl) Next(now time.Time) time.Duration {
 	most := longestRest
 	if c.Done {
@@ -86,8 +86,8 @@ func (c *Crawl) Next(now time.Time) time.Duration {
 	return 0
 }
 
-// Did takes in a slice that ended at now, took so long, and looked at all shares up
-// to at. done says that these were the last: then Report is that of the cycle.
+// Did records a slice that ended at now, took that long, and visited all shares up to
+// at. done says that these were the last: then Report is complete for the cycle.
 func (c *Crawl) Did(now time.Time, took time.Duration, at share.ID, done bool) {
 	took = max(took, 0)
 	c.Report.Worked += took
@@ -102,7 +102,7 @@ func (c *Crawl) Did(now time.Time, took time.Duration, at share.ID, done bool) {
 	}
 }
 
-// Left is how long the rest of the cycle will take at the rate so far; 0 if that is
+// Left returns how long the rest of the cycle will take at the rate so far; 0 if that is
 // not known yet, or the cycle is done.
 func (c *Crawl) Left(now time.Time) time.Duration {
 	if c.Done || c.At.IsZero() {

@@ -7,8 +7,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Delay is why a share that is to come to a depot, or to be mended, gets no further. The
-// numbers travel.
+// Delay is why a share that is coming to a depot, or being repaired there, makes no
+// progress. The numbers are sent to peers.
 type Delay uint8
 
 // The delays. 0 is none.
@@ -16,9 +16,9 @@ const (
 	Queued      Delay = iota + 1 // others are fetched first
 	Unreachable                  // no source can be reached
 	Nowhere                      // no source has it
-	NotAllowed                   // the sources do not give it to the depot
+	NotAllowed                   // the sources do not let the depot have it
 	DiskFull                     // the depot's disk is full
-	Useless                      // what the sources send is wrong, or nothing
+	Useless                      // the sources send wrong data, or nothing
 	Failing                      // something else
 )
 
@@ -32,7 +32,7 @@ func (d Delay) String() string {
 	return fmt.Sprintf("delay %d", uint8(d))
 }
 
-// DelayOf is the delay that an error of a fetch is.
+// DelayOf returns the delay that stands for an error of a fetch.
 func DelayOf(err error) Delay {
 	for _, x := range []struct {
 		err error

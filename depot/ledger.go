@@ -8,11 +8,11 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Account names an account inside of one database.
+// Account names an account within one database.
 type Account int64
 
 // StarterAccount is the account that holds what the crawler found. It has no quota and no
-// keys: nobody can ask for it.
+// keys: nobody can ask on its behalf.
 const StarterAccount Account = 1
 
 // Terms are what an account may have.
@@ -41,7 +41,7 @@ var (
 	ErrInUse     = errors.New("the account holds leases: release them, or wait for their end")
 )
 
-// Why a share is not collected: nothing was changed.
+// Why a share is not collected. Nothing was changed.
 var (
 	ErrIncomplete = errors.New("the database is not complete: the first cycle of the crawler is not done")
 	ErrOff        = errors.New("collecting is off")
@@ -59,14 +59,14 @@ type AccountInfo struct {
 	Credit int64 // paid and not used up, in MiB-seconds
 }
 
-// Usage is what the live leases of an account count.
+// Usage is what the live leases of an account take.
 type Usage struct {
 	Used     int64 // bytes
 	Complete bool  // false until the first cycle of the crawler is done: there may be more
 }
 
-// An Ask is what an account wants. Request names it: the same Ask with the same
-// Request is done once and answered alike, until the lease that it made ends.
+// An Ask is a request of an account. Request names it: the same Ask with the same
+// Request is done once and gets the same answer, until the lease that it made ends.
 type Ask struct {
 	Account Account
 	Request string // 1 to 32 bytes
@@ -81,7 +81,7 @@ type Granted struct {
 	State   State
 	Bytes   int64
 	Expires time.Time     // zero after Release
-	Added   time.Duration // how much longer the share is leased than it was
+	Added   time.Duration // how much longer the share is leased than before
 }
 
 // A Payment is what an account pays with passes, once for each request.
@@ -91,26 +91,26 @@ type Payment struct {
 	Units   int64
 }
 
-// A Replace asks that a name stand for Ask.Share once that is stable.
+// A Replace asks that a name point to Ask.Share once that is stable.
 type Replace struct {
 	Ask
 	Name string // 1 to 256 bytes
-	// Expect is what the name stands for now; zero: nothing. If it is another
-	// share, or another replacement runs, the refusal says so.
+	// Expect is the share that the name points to now; zero: none. If it is another
+	// share, or another replacement is under way, the refusal says so.
 	Expect share.ID
-	// Supersedes is the share that is coming under this name and shall not; zero if
-	// none is.
+	// Supersedes is a share that is coming under this name and is to be cancelled; zero
+	// if there is none.
 	Supersedes share.ID
 }
 
-// A Name stands for one share of an account after the other. Coming takes the place
-// of Share as soon as it is stable; until then both are leased.
+// A Name points to one share of an account after the other. Coming replaces Share as
+// soon as it is stable; until then both are leased.
 type Name struct {
 	Name          string
 	Share, Coming share.ID // zero if there is none
 }
 
-// A Lease is one that is live.
+// A Lease is a live lease.
 type Lease struct {
 	Share   share.ID
 	Account Account
@@ -121,43 +121,43 @@ type Lease struct {
 	Expires time.Time
 }
 
-// A Promise is a lease as it lies beside the data: by the account's name, which
+// A Promise is a lease as stored beside the data: by the account's name, which
 // outlives the database.
 type Promise struct {
 	Account string
 	Expires time.Time
 }
 
-// Kept is a share as the database knows it.
+// Kept is a share as recorded in the database.
 type Kept struct {
 	Share  share.ID
 	State  State
 	Bytes  int64     // what it takes, or the most that was declared if its manifest is not here
-	Since  time.Time // when it came into its state
-	Struck bool      // the last look found it damaged
+	Since  time.Time // when it entered its state
+	Struck bool      // the last visit found it damaged
 }
 
 // A Tally counts shares, and the bytes that they take.
 type Tally struct{ Shares, Bytes int64 }
 
-// OnDisk is what a look at a share on the disk found.
+// OnDisk is the result of a visit to a share on the disk.
 type OnDisk struct {
 	Gone     bool            // not even its folder is there
 	Manifest *share.Manifest // nil: there is none
-	Whole    bool            // it has its name: all of it was here once
-	Bad      *share.Set      // pieces of files that are missing, or of another size; with a Manifest
+	Whole    bool            // it has its final name: it was complete once
+	Bad      *share.Set      // pieces of files that are missing, or have another size; with a Manifest
 	Leases   []Promise
 }
 
-// Meta is what the database knows of itself.
+// Meta is what the database knows about itself.
 type Meta struct {
-	CompleteSince time.Time // zero: it is not
+	CompleteSince time.Time // zero: it is not complete
 	GC, Frozen    bool
 	Clock, Place  []byte // as they were set; nil: never
 	Depot, Self   string // the names of the depot and of this database; empty: not yet
 }
 
-// A Cycle is the report of a cycle of the crawler, whose words are its own.
+// A Cycle is the crawler's report of a cycle, in the crawler's own encoding.
 type Cycle struct {
 	Cycle  int64
 	Report []byte

@@ -7,10 +7,10 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// State is what a depot has of a share. The numbers are in databases.
+// State is how a depot has a share. The numbers are stored in databases.
 type State uint8
 
-// The states. None is that of a share which the database does not know.
+// The states. None is the state of a share that the database does not know.
 const (
 	None    State = iota
 	Coming        // leased, and not all of it is here
@@ -37,10 +37,10 @@ const (
 	FoundWhole                  // the crawler found it complete
 	FoundPart                   // the crawler found it incomplete
 	Completed                   // all pieces are verified and durable
-	Damaged                     // pieces are missing or wrong, perhaps all, and were an hour ago
+	Damaged                     // pieces are missing or wrong, perhaps all, and were so an hour ago
 	Mended                      // they were fetched again and verified
 	Collected                   // no lease is live, and the grace is over
-	Removed                     // everything of it was seen to be gone
+	Removed                     // everything of it was found to be gone
 	Outdated                    // the database is older than the leases beside the data
 )
 
@@ -53,14 +53,14 @@ func (c Cause) String() string {
 	return fmt.Sprintf("cause %d", uint8(c))
 }
 
-// An Edge is a change of state that may happen.
+// An Edge is a possible change of state.
 type Edge struct {
 	From State
 	Why  Cause
 	To   State
 }
 
-// Edges are all that may happen.
+// Edges are all the possible changes.
 var Edges = [...]Edge{
 	{None, Held, Coming},
 	{None, FoundWhole, Stable},
@@ -75,8 +75,8 @@ var Edges = [...]Edge{
 	{Going, Outdated, None},
 }
 
-// An EdgeError refuses a change of state that is not in Edges. It is a mistake of
-// the caller, or the share has changed since the caller looked.
+// An EdgeError refuses a change of state that is not in Edges. Either the caller made a
+// mistake, or the share has changed since the caller looked.
 type EdgeError struct {
 	From State
 	Why  Cause
@@ -86,7 +86,7 @@ func (e *EdgeError) Error() string {
 	return fmt.Sprintf("a share that is %v cannot be %v", e.From, e.Why)
 }
 
-// Next is the state after from, or an *EdgeError.
+// Next returns the state that follows from, or an *EdgeError.
 func Next(from State, why Cause) (State, error) {
 	for _, e := range Edges {
 		if e.From == from && e.Why == why {
@@ -97,26 +97,26 @@ func Next(from State, why Cause) (State, error) {
 }
 
 const (
-	// Starter is how long a share that the crawler found is kept, so that those
-	// who hold it can say so.
+	// Starter is how long a share that the crawler found is kept, so that its holders
+	// have time to say so.
 	Starter = 2 * 31 * 24 * time.Hour
-	// Grace is how long a share is kept after its last lease expired, unless its owner says
-	// otherwise.
+	// Grace is how long a share is kept after its last lease expired, unless the owner of
+	// the depot says otherwise.
 	Grace = 24 * time.Hour
-	// StrikeGap is how far apart two looks must be for damage to be believed.
+	// StrikeGap is how far apart two visits must be for damage to be believed.
 	StrikeGap = time.Hour
 )
 
-// A Strike is what a look at a share found wrong. Bad is nil if there is none.
+// A Strike is the damage that a visit to a share found. Bad is nil if there is none.
 type Strike struct {
 	At  time.Time
 	Bad *share.Set
 }
 
-// Struck judges a look at now that found the pieces bad missing or wrong. Those
-// that an earlier look at least StrikeGap ago found as well are lost; the set is
-// nil if there are none. The Strike is what to remember. A look that finds
-// nothing ends what is remembered.
+// Struck judges a visit at now that found the pieces bad missing or wrong. The returned
+// set has those that an earlier visit, at least StrikeGap ago, found as well: they are
+// lost; nil if there are none. The Strike is what to remember. A visit that finds nothing
+// clears it.
 func (s Strike) Struck(now time.Time, bad *share.Set) (Strike, *share.Set) {
 	if bad.Count() == 0 {
 		return Strike{}, nil

@@ -1,4 +1,4 @@
-// Package disk is what a depot has on its disk: the folder that it was given, and in it
+// Package disk is a depot's data on its disk: the folder that it was given, and in it
 // the shares that it keeps, each with its leases beside it. It promises nothing to
 // outsiders.
 //
@@ -7,12 +7,12 @@
 //	shares/XX/ID/       a share; XX is the first byte of its hash, in hex
 //	    manifest        its list of files
 //	    leases          account names and ends; written before the database commits
-//	    sources         where it is to be fetched from, as JSON
-//	    data/NAME         its file or folder, once all of it is here
-//	    data/NAME.partial until then, as of any transfer
+//	    sources         where to fetch it from, as JSON
+//	    data/NAME         its file or folder, once it is complete
+//	    data/NAME.partial until then, as in any transfer
 //	going/ID/           a share that is being removed
 //
-// So a share, its state and its leases can be told from the disk alone. Nothing is
-// written, removed or believed while the identity is not there, or is another: then the
-// disk is not mounted, or is somebody else's.
+// So a share, its state and its leases can be read from the disk alone. Nothing is
+// written, removed or believed while the identity is missing or another depot's: then
+// the disk is not mounted, or belongs to somebody else.
 package disk

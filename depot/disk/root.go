@@ -17,29 +17,29 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// ErrAway says that the disk is not there: the folder is not, has no identity, or that
-// of another depot. It may come back.
+// ErrAway means that the disk is not there: the folder is missing, or has no identity, or
+// another depot's. It may come back.
 var ErrAway = errors.New("the depot cannot use its folder")
 
-// Identity is what the folder says of itself.
+// Identity is what the folder says about itself.
 type Identity struct {
 	Depot    string // never changes
-	Database string // the one that wrote here last
+	Database string // the database that wrote here last
 }
 
-// Book is what Ready needs of the database.
+// Book is what Ready needs from the database.
 type Book interface {
 	Meta(ctx context.Context) (depot.Meta, error)
 	SetIdentity(ctx context.Context, depot, self string) error
 }
 
-// Root is the folder of a depot. Its methods are safe for concurrent use, but one
+// Root is the folder of a depot. Its methods are safe for concurrent use, but with one
 // writer at a time for each share.
 type Root struct {
 	Workers int // files and pieces hashed at once when a share is opened; default one per core
 
 	open func() (vfs.FS, error)
-	name func() string // makes names that were never made before
+	name func() string // makes a new random name
 
 	mu   sync.Mutex // guards the fields below
 	dir  vfs.FS     // nil: Ready has not succeeded yet
@@ -47,11 +47,11 @@ type Root struct {
 	is   Identity
 }
 
-// New is the folder that open opens, which may fail until the disk is there. name
+// New returns the folder that open opens, which may fail until the disk is there. name
 // makes random names for new depots and databases.
 func New(open func() (vfs.FS, error), name func() string) *Root { return &Root{open: open, name: name} }
 
-// Close lets go of the folder.
+// Close releases the folder.
 func (r *Root) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,10 +67,10 @@ func (r *Root) letGo() error {
 	return err
 }
 
-// Ready says whether the disk is there and is the one that the database speaks of. A
-// new depot gets its identity; so does a new database of a depot that was there
-// before, and one that is not the last to have written here: it is incomplete from
-// then on. The error wraps ErrAway, or share.ErrHeld if another process has the folder.
+// Ready returns nil if the disk is there and is the one that the database belongs to. A
+// new depot gets its identity. So does a new database of an existing depot, and one that
+// is not the last to have written here: it is incomplete from then on. The error wraps
+// ErrAway, or share.ErrHeld if another process has the folder.
 func (r *Root) Ready(ctx context.Context, b Book) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *Root) Ready(ctx context.Context, b Book) error {
 		if r.same() == nil {
 			return nil
 		}
-		r.letGo() // a disk that is mounted again is another folder at the same place
+		r.letGo() // a disk that was mounted again is a new folder at the same path
 	}
 	meta, err := b.Meta(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Root) Ready(ctx context.Context, b Book) error {
 	return nil
 }
 
-// take makes dir the folder, if it is.
+// take uses dir as the folder, if it is the right one.
 func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) error {
 	is, err := ReadIdentity(dir)
 	switch {
@@ -126,19 +126,19 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 	return nil
 }
 
-// adopt has folder and database name each other.
+// adopt makes the folder and the database name each other.
 func (r *Root) adopt(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS, is *Identity) error {
 	if meta.Depot == is.Depot && meta.Self == is.Database {
 		return nil
 	}
-	is.Database = r.name() // on the disk first: a database that speaks of a folder without a name never finds it
+	is.Database = r.name() // on the disk first: a database that names a folder without a name never finds it
 	if err := vfs.WriteFile(dir, "depot", "depot.new", vfs.EncodeRecord(vfs.DepotRecord, []byte(is.Depot+"\n"+is.Database)), true); err != nil {
 		return err
 	}
 	return b.SetIdentity(ctx, is.Depot, is.Database)
 }
 
-// ReadIdentity is what a folder says of itself.
+// ReadIdentity reads what a folder says about itself.
 func ReadIdentity(dir vfs.FS) (is Identity, err error) {
 	b, err := vfs.ReadRecord(dir, "depot", vfs.DepotRecord, 256)
 	if err != nil {
@@ -148,7 +148,7 @@ func ReadIdentity(dir vfs.FS) (is Identity, err error) {
 	return is, nil
 }
 
-// same says whether the folder still has the identity that it had.
+// same returns an error unless the folder still has its identity.
 func (r *Root) same() error {
 	if is, err := ReadIdentity(r.dir); err != nil || is != r.is {
 		return fmt.Errorf("%w: its identity is not what it was (%v)", ErrAway, err)
@@ -156,10 +156,10 @@ func (r *Root) same() error {
 	return nil
 }
 
-// Forget has Ready look at folder and database anew: the database is another.
+// Forget makes Ready check folder and database again: the database is a new one.
 func (r *Root) Forget() error { return r.Close() }
 
-// there is the folder, whose identity was looked at.
+// there returns the folder after a check of its identity.
 func (r *Root) there() (vfs.FS, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *Root) there() (vfs.FS, error) {
 	return r.dir, r.same()
 }
 
-// Free is how many bytes still fit.
+// Free returns how many bytes still fit.
 func (r *Root) Free() (int64, error) {
 	dir, err := r.there()
 	if err != nil {
@@ -178,10 +178,10 @@ func (r *Root) Free() (int64, error) {
 	return dir.Free()
 }
 
-// Folder is where a share lies, below the depot's own.
+// Folder returns where a share lies, below the depot's own folder.
 func Folder(id share.ID) string { return path.Join("shares", shard(id), id.String()) }
 
-// content is where the files of a share lie, whose names are its owner's.
+// content returns where the files of a share lie, whose names its owner chose.
 func content(id share.ID) string { return Folder(id) + "/data" }
 
 func shard(id share.ID) string { return hex.EncodeToString(id.Bytes()[digestAt : digestAt+1]) }
@@ -189,8 +189,8 @@ func shard(id share.ID) string { return hex.EncodeToString(id.Bytes()[digestAt :
 // digestAt is where the hash begins in the bytes of a share ID.
 const digestAt = 4
 
-// made makes the folder of a share, durably. That a folder is there does not mean that it
-// still is after a power cut; that leases lie in it does: they were written later.
+// made makes the folder of a share, durably. A folder that exists may still be lost in a
+// power cut; one with leases in it cannot: they were written later.
 func made(dir vfs.FS, id share.ID) (string, error) {
 	at := Folder(id)
 	if _, err := dir.Lstat(at + "/leases"); err == nil {
@@ -204,8 +204,8 @@ func made(dir vfs.FS, id share.ID) (string, error) {
 	return at, nil
 }
 
-// After is the next shares after an ID, in the order of IDs, and all up to the last of
-// them; none: there are none.
+// After returns shares that follow an ID, in the order of IDs, with none left out between
+// them; it returns none if there are no more.
 func (r *Root) After(id share.ID) ([]share.ID, error) {
 	dir, err := r.there()
 	if err != nil {
@@ -230,7 +230,7 @@ func (r *Root) After(id share.ID) ([]share.ID, error) {
 	return nil, nil
 }
 
-// list is the shares of a folder, in the order of their IDs.
+// list returns the shares of a folder, in the order of their IDs.
 func list(dir vfs.FS, at string) (out []share.ID, err error) {
 	all, err := dir.ReadDir(at)
 	if errors.Is(err, fs.ErrNotExist) {

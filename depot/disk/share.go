@@ -22,7 +22,7 @@ const (
 	maxSources = 64 << 10
 )
 
-// Write makes leases all that lie beside the data of a share, durably.
+// Write replaces the leases beside the data of a share, durably.
 func (r *Root) Write(id share.ID, leases []depot.Promise) error {
 	dir, err := r.there()
 	if err != nil {
@@ -46,8 +46,8 @@ func (r *Root) Write(id share.ID, leases []depot.Promise) error {
 
 var errMany = errors.New("a share has more leases than lie beside its data")
 
-// Promises are the leases beside the data of a share. A file that is damaged is an
-// error: nobody may think that there is no lease.
+// Promises returns the leases beside the data of a share. A damaged file is an error:
+// nobody may think that there is no lease.
 func (r *Root) Promises(id share.ID) ([]depot.Promise, error) {
 	dir, err := r.there()
 	if err != nil {
@@ -84,7 +84,7 @@ func parseLeases(id share.ID, b []byte) (out []depot.Promise, err error) {
 	return out, nil
 }
 
-// Last is the latest end of a lease beside the data of a share; zero if there is none.
+// Last returns the latest end of a lease beside the data of a share; zero if there is none.
 func (r *Root) Last(id share.ID) (last time.Time, err error) {
 	all, err := r.Promises(id)
 	for _, p := range all {
@@ -95,7 +95,7 @@ func (r *Root) Last(id share.ID) (last time.Time, err error) {
 	return last, err
 }
 
-// SaveSources keeps where a share, which has leases, is to be fetched from.
+// SaveSources stores where to fetch a share that has leases.
 func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
 	dir, err := r.there()
 	if err != nil {
@@ -108,12 +108,12 @@ func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
 	at := Folder(id)
 	err = vfs.WriteFile(dir, at+"/sources", at+"/sources.new", b, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was removed meanwhile, and shall not come back
+		return nil // the share was removed meanwhile, and must not come back
 	}
 	return err
 }
 
-// Sources are those that SaveSources kept; none if they cannot be read.
+// Sources returns what SaveSources stored; none if it cannot be read.
 func (r *Root) Sources(id share.ID) (out []peers.Addr) {
 	dir, err := r.there()
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *Root) Sources(id share.ID) (out []peers.Addr) {
 	return out
 }
 
-// Manifest is that of a share; the error is fs.ErrNotExist if it is not here, whole.
+// Manifest returns a share's manifest; the error wraps fs.ErrNotExist if it is not here intact.
 func (r *Root) Manifest(id share.ID) (*share.Manifest, error) {
 	dir, err := r.there()
 	if err != nil {
@@ -142,8 +142,8 @@ func (r *Root) Manifest(id share.ID) (*share.Manifest, error) {
 	return share.DecodeManifest(b)
 }
 
-// Open opens the place of a share, to fetch what is missing of it. What is there is
-// hashed and kept where it is right.
+// Open opens the folder of a share, to fetch what is missing of it. Data that is already
+// there is hashed, and kept where it is right.
 func (r *Root) Open(ctx context.Context, m *share.Manifest, wanted []bool) (*store.Partial, error) {
 	dir, err := r.there()
 	if err != nil {
@@ -168,8 +168,7 @@ func (r *Root) Open(ctx context.Context, m *share.Manifest, wanted []bool) (*sto
 	return store.OpenPartial(ctx, content(id), m, store.PartialOptions{Workers: r.Workers, Wanted: wanted, Repair: true, FS: dir})
 }
 
-// Tree opens a share that is whole, to be read. What is read of it is compared with
-// its hashes.
+// Tree opens a complete share for reading. All that is read is checked against its hashes.
 func (r *Root) Tree(id share.ID) (*store.Tree, error) {
 	dir, err := r.there()
 	if err != nil {
@@ -182,7 +181,7 @@ func (r *Root) Tree(id share.ID) (*store.Tree, error) {
 	return store.OpenTree(dir, content(id), m)
 }
 
-// Look looks at the names and sizes of a share.
+// Look examines the names and sizes of a share.
 func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 	dir, err := r.there()
 	if err != nil {
@@ -227,7 +226,7 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 	return s, nil
 }
 
-// fileOf is where a file of a share lies.
+// fileOf returns where a file of a share lies.
 func fileOf(at string, m *share.Manifest, e share.Entry) string {
 	if m.Single() {
 		return path.Join(at, m.Name)
@@ -235,9 +234,8 @@ func fileOf(at string, m *share.Manifest, e share.Entry) string {
 	return path.Join(at, m.Name, e.Path)
 }
 
-// Scrub reads pieces of a share from p on and compares them with the manifest, until
-// enough says so or the last. It adds to bad those that are not what they should be, and
-// says which is next.
+// Scrub compares pieces of a share with the manifest, from p until enough says so or the
+// last. It adds those that are missing or wrong to bad, and returns the piece to go on with.
 func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough func(read int) bool) (next share.Piece, err error) {
 	dir, err := r.there()
 	if err != nil {
@@ -264,8 +262,8 @@ func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough fu
 	return p, nil
 }
 
-// same says whether a piece on the disk is what the manifest says. A disk that cannot
-// read it has lost it.
+// same reports whether a piece on the disk matches the manifest. A piece that the disk
+// cannot read is lost.
 func same(dir vfs.FS, name string, m *share.Manifest, p share.Piece, s share.Span, buf []byte) (bool, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && vfs.NotDir(err) {
@@ -283,7 +281,7 @@ func same(dir vfs.FS, name string, m *share.Manifest, p share.Piece, s share.Spa
 	return value == m.PieceValue(p), nil
 }
 
-// Remove removes everything of a share, and looks whether it is gone.
+// Remove removes everything of a share, and checks that it is gone.
 func (r *Root) Remove(id share.ID) error {
 	dir, err := r.there()
 	if err != nil {
@@ -315,8 +313,8 @@ func (r *Root) Remove(id share.ID) error {
 	return nil
 }
 
-// syncNames makes the names in folders durable, of those that there are: an earlier life may
-// have moved something, and ended before that.
+// syncNames makes the names in those folders that exist durable: an earlier process may have
+// moved something and ended before its sync.
 func syncNames(dir vfs.FS, folders ...string) error {
 	for _, d := range folders {
 		if err := dir.SyncDir(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -326,7 +324,7 @@ func syncNames(dir vfs.FS, folders ...string) error {
 	return nil
 }
 
-// clear removes a name and all below it. That there is none is fine.
+// clear removes a name and everything below it. It may be missing.
 func clear(dir vfs.FS, name string) error {
 	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package keep is the disk of a depot as its actors see it, and what is served from it:
-// a share while it comes, and later from when somebody asks for it.
+// Package keep is a depot's disk as its actors see it, and what is served from it: a share
+// while it arrives, and later once somebody asks for it.
 package keep
 
 import (
@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	maxLooking = 4    // shares that are looked for at once
-	maxAbsent  = 4096 // shares of which it is remembered that they are not kept
+	maxLooking = 4    // shares looked for at once
+	maxAbsent  = 4096 // shares remembered as not kept
 )
 
-// Config is what a Keep is made of. Its parts belong to whoever made them.
+// Config is the parts of a Keep. They belong to whoever made them.
 type Config struct {
 	Root   *disk.Root
 	Ledger actors.Ledger
 	Offers *store.Offers
-	// Elsewhere says that a share is served from another place of the node; nil: none is.
+	// Elsewhere reports whether the node serves a share from another place; may be nil.
 	Elsewhere func(share.ID) bool
-	// Later runs f soon, not before it has returned. It is not called after Stop.
+	// Later runs f soon, but only after Later has returned. It is not called after Stop.
 	Later func(f func())
-	// Program is what the actors are told through. It is not asked before Later.
+	// Program delivers messages to the actors. It is not used before the first call of Later.
 	Program func() *actors.Program
 }
 
@@ -39,31 +39,31 @@ type Keep struct {
 	mu      sync.Mutex // guards the fields below
 	ours    map[share.ID]store.Source
 	looking map[share.ID]bool
-	absent  map[share.ID]bool // looked for, and not kept
+	absent  map[share.ID]bool // looked for, but not kept
 	closed  bool
 }
 
-// New is a Keep that looks for what its Offers miss.
+// New returns a Keep that looks for shares that its Offers lack.
 func New(cfg Config) *Keep {
 	k := &Keep{Root: cfg.Root, cfg: cfg, ours: map[share.ID]store.Source{}, absent: map[share.ID]bool{}, looking: map[share.ID]bool{}}
 	cfg.Offers.OnMissing(k.look)
 	return k
 }
 
-// Stop ends the looking: nothing more is run Later.
+// Stop ends the search for shares: Later is not called any more.
 func (k *Keep) Stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
 }
 
-// Ready is Root's, of the actors' ledger.
+// Ready is Root.Ready with the actors' ledger.
 func (k *Keep) Ready(ctx context.Context, l actors.Ledger) error { return k.Root.Ready(ctx, l) }
 
-// Forget is Root's; what it could not close is of no use any more.
+// Forget is Root.Forget; whatever could not be closed is useless by then.
 func (k *Keep) Forget() { k.Root.Forget() }
 
-// Manifest is that of a share; nil if it is not here.
+// Manifest returns a share's manifest; nil if it is not here.
 func (k *Keep) Manifest(id share.ID) *share.Manifest {
 	m, err := k.Root.Manifest(id)
 	if err != nil {
@@ -72,7 +72,7 @@ func (k *Keep) Manifest(id share.ID) *share.Manifest {
 	return m
 }
 
-// Open opens the place of a share, and serves from it at once.
+// Open opens the folder of a share, and serves from it at once.
 func (k *Keep) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
 	k.cfg.Offers.Yield(m.ID())
 	p, err := k.Root.Open(ctx, m, wanted)
@@ -83,7 +83,7 @@ func (k *Keep) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	return p, nil
 }
 
-// serve offers what the depot has of a share, unless it is served otherwise.
+// serve offers what the depot has of a share, unless another place of the node serves it.
 func (k *Keep) serve(id share.ID, s store.Source) bool {
 	if k.cfg.Elsewhere != nil && k.cfg.Elsewhere(id) {
 		return false
@@ -96,7 +96,7 @@ func (k *Keep) serve(id share.ID, s store.Source) bool {
 	return true
 }
 
-// Withdraw ends the serving of a share, and says whether it was the depot that served it.
+// Withdraw stops serving a share, and reports whether the depot served it.
 func (k *Keep) Withdraw(id share.ID) bool {
 	s := k.unserve(id)
 	return s != nil && k.cfg.Offers.Drop(s)
@@ -110,14 +110,14 @@ func (k *Keep) unserve(id share.ID) store.Source {
 	return s
 }
 
-// Changed forgets that a share is not here, as it is in another state now.
+// Changed forgets that a share is not here, since its state has changed.
 func (k *Keep) Changed(id share.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.absent, id)
 }
 
-// look looks for a share that somebody asks for, and says whether it does.
+// look starts to look for a share that a peer asks for, and reports whether it is being looked for.
 func (k *Keep) look(id share.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,8 +163,8 @@ func (k *Keep) open(id share.ID) bool {
 	return true
 }
 
-// Damaged is told that what was read of a share is not what it should be, and that it is
-// offered no more.
+// Damaged handles data of a share that was read and found wrong, and that is no longer
+// offered.
 func (k *Keep) Damaged(id share.ID) {
 	if k.unserve(id) == nil {
 		return
