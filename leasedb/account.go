@@ -30,8 +30,8 @@ func (t *tx) account(id depot.Account) (account, error) {
 	return a, err
 }
 
-// AddAccount makes an account. The name, which is not empty, is how leases beside
-// the data speak of it.
+// AddAccount makes an account. The name must not be empty; leases beside the data refer to
+// the account by it.
 func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot.Terms) (id depot.Account, err error) {
 	if err := s.Check(); err != nil {
 		return 0, err
@@ -53,7 +53,7 @@ func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot
 	return id, err
 }
 
-// SetAccount changes the terms of an account. Leases that it holds stand.
+// SetAccount changes the terms of an account. Its leases stay as they are.
 func (d *DB) SetAccount(ctx context.Context, id depot.Account, s depot.Terms) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -90,11 +90,11 @@ func removeAccounts(t *tx, ids ...int64) error {
 	return nil
 }
 
-// Admit is the account for which a peer speaks; a stranger gets one. It also gets the
-// account of its name if nobody has a key to that: it was made of leases that the crawler
-// found. There are at most most accounts of strangers, 0: no new ones; those that hold
-// nothing give way to others. The error is a *depot.Refusal when there is no room, or the owner has taken the
-// peer's key away.
+// Admit returns the account for which a peer speaks; a stranger gets one. If there is an
+// account of its name to which nobody has a key, the peer gets that: it was made from leases
+// that the crawler found. There are at most most accounts of strangers (0: no new ones);
+// those that hold nothing are removed to make room. The error is a *depot.Refusal when there
+// is no room, or the owner has taken the peer's key away.
 func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Terms, most int64) (id depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		if found, err := t.ints(`SELECT account FROM keys WHERE peer = ?1`, []any{string(peer)}, (*int64)(&id)); err != nil || found {
@@ -123,7 +123,7 @@ func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Te
 	return id, err
 }
 
-// makeRoom sees to it that there are fewer than most accounts of strangers.
+// makeRoom makes sure that there are fewer than most accounts of strangers.
 func (t *tx) makeRoom(most int64) error {
 	if most == 0 {
 		return &depot.Refusal{Reason: depot.UnknownAccount}
@@ -143,7 +143,7 @@ func (t *tx) makeRoom(most int64) error {
 	return removeAccounts(t, idle...)
 }
 
-// AddKey says that a peer speaks for an account.
+// AddKey lets a peer speak for an account.
 func (d *DB) AddKey(ctx context.Context, id depot.Account, peer peers.ID) error {
 	if id == depot.StarterAccount {
 		return depot.ErrNoAccount
@@ -160,12 +160,12 @@ func (d *DB) AddKey(ctx context.Context, id depot.Account, peer peers.ID) error 
 	})
 }
 
-// RemoveKey says that a peer no longer speaks for its account.
+// RemoveKey ends a peer's right to speak for its account.
 func (d *DB) RemoveKey(ctx context.Context, peer peers.ID) error {
 	return d.change(ctx, depot.ErrNoKey, `DELETE FROM keys WHERE peer = ?1`, string(peer))
 }
 
-// MoveKey puts a new key, which no account has, in the place of one that was lost.
+// MoveKey replaces a key that was lost with a new one, which no account has.
 func (d *DB) MoveKey(ctx context.Context, old, new peers.ID) error {
 	return d.write(ctx, time.Time{}, func(t *tx) error {
 		if taken, err := t.ints(`SELECT 1 FROM keys WHERE peer = ?1`, []any{string(new)}); err != nil || taken {
@@ -179,7 +179,7 @@ func (d *DB) MoveKey(ctx context.Context, old, new peers.ID) error {
 	})
 }
 
-// change runs a statement that changes one row, or none: then it fails with
+// change runs a statement that changes one row; if it changes none, change fails with
 // otherwise.
 func (d *DB) change(ctx context.Context, otherwise error, query string, args ...any) error {
 	return d.write(ctx, time.Time{}, func(t *tx) error {
@@ -193,7 +193,7 @@ func (d *DB) change(ctx context.Context, otherwise error, query string, args ...
 	})
 }
 
-// AccountOf is the account for which a peer speaks, or ErrNoKey.
+// AccountOf returns the account for which a peer speaks, or ErrNoKey.
 func (d *DB) AccountOf(ctx context.Context, peer peers.ID) (id depot.Account, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		found, err := t.ints(`SELECT account FROM keys WHERE peer = ?1`, []any{string(peer)}, (*int64)(&id))
@@ -205,12 +205,12 @@ func (d *DB) AccountOf(ctx context.Context, peer peers.ID) (id depot.Account, er
 	return id, err
 }
 
-// used is an SQL expression for the usage of the account that a row of accounts is.
+// used is an SQL expression for the usage of the account in a row of accounts.
 const used = `used - (SELECT coalesce(sum(bytes), 0) FROM leases WHERE account = accounts.id AND expires <= ?1)`
 
 const complete = `(SELECT complete_since IS NOT NULL FROM meta)`
 
-// Usage is that of an account at now.
+// Usage returns the usage of an account at now.
 func (d *DB) Usage(ctx context.Context, now time.Time, id depot.Account) (u depot.Usage, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		var whole int64
@@ -232,7 +232,7 @@ func readInfo(s *sqlite.Stmt) depot.AccountInfo {
 		Credit: s.ColumnInt64(6), Usage: depot.Usage{Used: s.ColumnInt64(7), Complete: s.ColumnBool(8)}}
 }
 
-// Info is an account at now, or ErrNoAccount.
+// Info returns an account as it is at now, or ErrNoAccount.
 func (d *DB) Info(ctx context.Context, now time.Time, id depot.Account) (a depot.AccountInfo, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		if err := t.rows(infoColumns+`WHERE id = ?2`, func(s *sqlite.Stmt) error {
@@ -246,7 +246,7 @@ func (d *DB) Info(ctx context.Context, now time.Time, id depot.Account) (a depot
 	return a, err
 }
 
-// Accounts are all accounts, the starter first.
+// Accounts returns all accounts, the starter first.
 func (d *DB) Accounts(ctx context.Context, now time.Time) (out []depot.AccountInfo, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		return t.rows(infoColumns+`ORDER BY id`, func(s *sqlite.Stmt) error {
@@ -257,7 +257,7 @@ func (d *DB) Accounts(ctx context.Context, now time.Time) (out []depot.AccountIn
 	return out, err
 }
 
-// Keys are the peers that speak for an account.
+// Keys returns the peers that speak for an account.
 func (d *DB) Keys(ctx context.Context, id depot.Account) (out []peers.ID, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		return t.rows(`SELECT peer FROM keys WHERE account = ?1 ORDER BY peer`, func(s *sqlite.Stmt) error {
@@ -268,7 +268,7 @@ func (d *DB) Keys(ctx context.Context, id depot.Account) (out []peers.ID, err er
 	return out, err
 }
 
-// Named is the account of a name, or ErrNoAccount.
+// Named returns the account with that name, or ErrNoAccount.
 func (d *DB) Named(ctx context.Context, name string) (id depot.Account, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		found, err := t.ints(`SELECT id FROM accounts WHERE name = ?1`, []any{name}, (*int64)(&id))

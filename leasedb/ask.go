@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// The verbs of requests, as they are in databases.
+// The verbs of requests, as stored in databases.
 const (
 	verbHold byte = iota + 1
 	verbRenew
@@ -21,14 +21,14 @@ const (
 	verbReplace
 )
 
-// Hold makes or renews the account's lease of a share, which comes if it is not
-// here. It never ends a lease earlier than it did.
+// Hold makes or renews the account's lease of a share, which is fetched if it is not
+// here. It never makes a lease end earlier than it did.
 func (d *DB) Hold(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
 	return d.ask(ctx, now, verbHold, "", a, func(t *tx, acc account) (depot.Granted, error) { return t.grant(a, acc, 1) })
 }
 
 // Renew moves the end of a live lease, whatever the quota is now. Bytes and Space
-// are of no interest.
+// are ignored.
 func (d *DB) Renew(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
 	return d.ask(ctx, now, verbRenew, "", a, func(t *tx, acc account) (depot.Granted, error) {
 		l, err := t.held(a)
@@ -40,7 +40,7 @@ func (d *DB) Renew(ctx context.Context, now time.Time, a depot.Ask) (depot.Grant
 	})
 }
 
-// held is the account's lease of a share, or a refusal.
+// held returns the account's lease of a share, or a refusal.
 func (t *tx) held(a depot.Ask) (lease, error) {
 	r, err := t.share(a.Share)
 	if err != nil {
@@ -53,8 +53,8 @@ func (t *tx) held(a depot.Ask) (lease, error) {
 	return l, err
 }
 
-// Release ends the account's lease of a share. Names of the account that stand for
-// it, or were to, do no more.
+// Release ends the account's lease of a share. Names of the account that point to it, or
+// were about to, no longer do.
 func (d *DB) Release(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
 	return d.ask(ctx, now, verbRelease, "", a, func(t *tx, _ account) (depot.Granted, error) {
 		l, err := t.held(a)
@@ -69,8 +69,8 @@ func (d *DB) Release(ctx context.Context, now time.Time, a depot.Ask) (depot.Gra
 	})
 }
 
-// ask runs f for a request that was not answered yet, and stores the answer with
-// what f did.
+// ask runs f for a request that was not answered yet, and stores the answer together with
+// the changes that f made.
 func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a depot.Ask, f func(*tx, account) (depot.Granted, error)) (g depot.Granted, err error) {
 	if len(a.Request) == 0 || len(a.Request) > 32 || a.Account == depot.StarterAccount {
 		return g, &depot.Refusal{Reason: depot.BadRequest}
@@ -104,7 +104,7 @@ func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a d
 	return g, nil
 }
 
-// answered reads the answer to a request that was made before and is remembered.
+// answered reads the answer to an earlier request, if it is remembered.
 func (t *tx) answered(a depot.Ask, about []byte, g *depot.Granted) (bool, error) {
 	var b []byte
 	err := t.rows(`SELECT answer FROM requests WHERE account = ?1 AND request = ?2 AND until > ?3`, func(s *sqlite.Stmt) error {
@@ -122,7 +122,7 @@ func (t *tx) answered(a depot.Ask, about []byte, g *depot.Granted) (bool, error)
 	return true, err
 }
 
-// mayAsk refuses an account of which too many requests are remembered.
+// mayAsk refuses an account if too many of its requests are remembered.
 func (t *tx) mayAsk(acc account) error {
 	if acc.asked < int64(t.asked) {
 		return nil
@@ -134,8 +134,8 @@ func (t *tx) mayAsk(acc account) error {
 	return &depot.Refusal{Reason: depot.TooManyRequests, Retry: time.Duration(max(first-t.now, 1)) * time.Second}
 }
 
-// answer remembers the answer to a request until the lease ends; to one that ended
-// a lease for as long as depot.Starter.
+// answer remembers the answer to a request until the lease ends, or, if the request ended a
+// lease, for depot.Starter.
 func (t *tx) answer(a depot.Ask, about []byte, g depot.Granted) error {
 	until := g.Expires
 	if until.IsZero() {

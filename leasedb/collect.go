@@ -12,8 +12,8 @@ import (
 )
 
 // Collect marks a share as GOING if no lease is live, here or beside its data, and
-// the grace is over. From then on holds of it are refused. Errors wrap ErrKept,
-// ErrIncomplete, ErrOff and ErrFrozen; nothing is changed then.
+// the grace is over. From then on holds of it are refused. If an error wraps ErrKept,
+// ErrIncomplete, ErrOff or ErrFrozen, nothing was changed.
 func (d *DB) Collect(ctx context.Context, now time.Time, id share.ID) error {
 	return d.write(ctx, now, func(t *tx) error {
 		if err := t.mayCollect(); err != nil {
@@ -35,8 +35,8 @@ func (d *DB) Collect(ctx context.Context, now time.Time, id share.ID) error {
 	})
 }
 
-// kept says whether a lease of a share is live, or the grace is not over of the last
-// that ended, which the caller knows of those that are settled.
+// kept reports whether a lease of a share is live, or the grace after the last one is not
+// over. lapsed is when the last of the settled leases ended.
 func (t *tx) kept(r row, lapsed int64) (bool, error) {
 	if live, err := t.ints(`SELECT 1 FROM leases WHERE share = ?1 AND expires > ?2 LIMIT 1`, []any{r.id, t.now}); err != nil || live {
 		return true, err
@@ -61,10 +61,10 @@ func (t *tx) mayCollect() error {
 	return nil
 }
 
-// Removable says whether the data of a share that is GOING may be removed, and must
-// be asked before anything is. If the leases beside the data say otherwise, the
-// database is older than the disk: the share is forgotten, and the crawler will find
-// it with its leases.
+// Removable reports whether the data of a share that is GOING may be removed. Ask it
+// before removing anything. If the leases beside the data say otherwise, the database is
+// older than the disk: the share is forgotten, and the crawler will find it with its
+// leases.
 func (d *DB) Removable(ctx context.Context, now time.Time, id share.ID) (may bool, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		if err := t.mayCollect(); err != nil {
@@ -86,13 +86,13 @@ func (d *DB) Removable(ctx context.Context, now time.Time, id share.ID) (may boo
 	return may && err == nil, err
 }
 
-// Removed says that everything of a share that was GOING was seen to be gone.
+// Removed records that everything of a share that was GOING has been seen to be gone.
 func (d *DB) Removed(ctx context.Context, now time.Time, id share.ID) error {
 	return d.takeShare(ctx, now, id, depot.Removed, nil)
 }
 
 // Sweep removes leases that have expired, and answers that need not be remembered,
-// account by account until it has removed at least limit leases. It says how many,
+// account by account until it has removed at least limit leases. It returns how many,
 // and whether it is done. While the clock is frozen it removes nothing.
 func (d *DB) Sweep(ctx context.Context, now time.Time, limit int) (n int, done bool, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
@@ -116,9 +116,9 @@ func (r row) public() depot.Kept {
 	return depot.Kept{Share: r.share, State: r.state, Bytes: r.bytes, Since: time.Unix(r.since, 0), Struck: r.struck}
 }
 
-// Candidates are the shares that Collect would take, if collecting were on and the
-// clock believed: those with an ID after after, of the first limit that the database
-// knows. last is where to go on; zero if there are no more.
+// Candidates returns the shares that Collect would take if collecting were on and the
+// clock believed. It examines the first limit shares in the database with an ID above
+// after. last is where to go on; zero if there are no more.
 func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limit int) (out []depot.Kept, last share.ID, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		rows, err := t.page(rowColumns+`WHERE share > ?1 ORDER BY share LIMIT ?2`, after, limit)
@@ -133,7 +133,7 @@ func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limi
 			if _, err := t.ints(`SELECT coalesce(max(expires), 0) FROM leases WHERE share = ?1`, []any{r.id}, &lapsed); err != nil {
 				return err
 			}
-			// Whatever cannot be asked of one share, Collect says.
+			// If a share cannot be examined, include it: Collect will return the error.
 			if kept, err := t.kept(r, max(lapsed, r.lapsed)); err != nil || !kept {
 				out = append(out, r.public())
 			}
@@ -146,7 +146,7 @@ func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limi
 	return out, last, err
 }
 
-// page reads the rows of shares after an ID.
+// page reads the rows of shares that follow an ID.
 func (t *tx) page(query string, after share.ID, limit int, args ...any) (out []row, err error) {
 	from := []byte{}
 	if !after.IsZero() {
@@ -160,7 +160,7 @@ func (t *tx) page(query string, after share.ID, limit int, args ...any) (out []r
 	return out, err
 }
 
-// In are the shares in a state with an ID after after, at most limit of them.
+// In returns the shares in a state with an ID above after, at most limit of them.
 func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit int) (out []depot.Kept, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		rows, err := t.page(rowColumns+`WHERE state = ?3 AND share > ?1 ORDER BY share LIMIT ?2`, after, limit, int64(state))
@@ -172,7 +172,7 @@ func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit in
 	return out, err
 }
 
-// Shares are those with an ID after after, in any state, at most limit of them.
+// Shares returns those with an ID above after, in any state, at most limit of them.
 func (d *DB) Shares(ctx context.Context, after share.ID, limit int) (out []depot.Kept, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		rows, err := t.page(rowColumns+`WHERE share > ?1 ORDER BY share LIMIT ?2`, after, limit)
@@ -184,7 +184,7 @@ func (d *DB) Shares(ctx context.Context, after share.ID, limit int) (out []depot
 	return out, err
 }
 
-// Share is one share; its State is None if the database does not know it.
+// Share returns one share; its State is None if the database does not know it.
 func (d *DB) Share(ctx context.Context, id share.ID) (s depot.Kept, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		r, err := t.share(id)
@@ -196,12 +196,12 @@ func (d *DB) Share(ctx context.Context, id share.ID) (s depot.Kept, err error) {
 
 const leaseColumns = `SELECT s.share, l.account, s.state, l.bytes, l.granted, l.renewed, l.expires FROM leases l JOIN shares s ON s.id = l.share WHERE l.expires > ?1 `
 
-// Leases are the live ones of a share.
+// Leases returns the live leases of a share.
 func (d *DB) Leases(ctx context.Context, now time.Time, id share.ID) ([]depot.Lease, error) {
 	return d.leases(ctx, now, leaseColumns+`AND s.share = ?2 ORDER BY l.account`, id.Bytes())
 }
 
-// Holdings are the live leases of an account on shares with an ID after after, at
+// Holdings returns the live leases of an account on shares with an ID above after, at
 // most limit of them.
 func (d *DB) Holdings(ctx context.Context, now time.Time, account depot.Account, after share.ID, limit int) ([]depot.Lease, error) {
 	from := []byte{}
@@ -223,7 +223,7 @@ func (d *DB) leases(ctx context.Context, now time.Time, query string, args ...an
 	return out, err
 }
 
-// States are how many shares are in each state, and their bytes.
+// States returns how many shares are in each state, and their bytes.
 func (d *DB) States(ctx context.Context) (out map[depot.State]depot.Tally, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		out = map[depot.State]depot.Tally{depot.Coming: {}, depot.Stable: {}, depot.Corrupt: {}, depot.Going: {}}

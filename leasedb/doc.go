@@ -2,28 +2,28 @@
 // storage leases and the names that move from share to share, in a SQLite file. It
 // promises nothing to outsiders.
 //
-// Every method is one transaction; if it returns no error, what it did survives a
-// power cut. What may happen to a share is decided by package depot, which each
-// transaction asks. Times are told by the caller, count in whole seconds, and an end
-// is exclusive: a lease is live while now < expires.
+// Every method is one transaction; if it returns no error, its changes survive a
+// power cut. Package depot decides what may happen to a share; each transaction asks
+// it. The caller passes the time. Times are whole seconds, and an end is exclusive: a
+// lease is live while now < expires.
 //
-// # What holds
+// # Invariants
 //
 // The usage of an account is a counter that is changed with its leases. An expired
-// lease counts no more from its second on, whether [DB.Sweep] has removed it yet or
-// not. A name stands for a share only while its account holds a lease of it.
+// lease counts no more from the second of its end, whether or not [DB.Sweep] has
+// removed it. A name points to a share only while its account holds a lease of it.
 //
-// A request is answered once: asked again with its ID it gets the same answer, which
-// is stored with what it did. What was refused is not stored.
+// A request is answered once: if it is repeated with its ID it gets the same answer, which
+// is stored together with its changes. Refusals are not stored.
 //
-// Beside the data of a share lie its leases (see [Beside]). They are written before
-// the transaction commits, so they are never older than the database; whether a share
-// may be collected is for the later of the two to say.
+// The leases of a share are also stored beside its data (see [Beside]). They are written
+// before the transaction commits, so they are never older than the database; of the two,
+// the later end decides whether a share may be collected.
 //
 // # Losing it
 //
-// Losing the database loses no data. One that is damaged is set aside by [Open] and
-// made anew; so is one of which a method says [Corrupt], when it is opened again.
-// Until a whole cycle of the crawler has entered what is on the disk, Usage says so
-// and nothing is collected.
+// Losing the database loses no data. [Open] sets a damaged one aside and makes a new
+// one; [DB.BeginAnew] does the same once [DB.Corrupt] has said that it is damaged. Until a
+// whole cycle of the crawler has entered what is on the disk, Usage says so and nothing is
+// collected.
 package leasedb

@@ -18,14 +18,14 @@ func (t *tx) lease(id, account int64) (l lease, err error) {
 	return l, err
 }
 
-// touch notes that the leases of a share are to be written beside its data.
+// touch notes that the leases of a share must be written beside its data.
 func (t *tx) touch(id int64) {
 	if !slices.Contains(t.touched, id) {
 		t.touched = append(t.touched, id)
 	}
 }
 
-// enter makes a lease that is not there.
+// enter makes a lease that does not exist yet.
 func (t *tx) enter(id, account, bytes, expires, own int64) error {
 	t.touch(id)
 	if err := t.exec(`INSERT INTO leases(share, account, bytes, granted, renewed, expires, own) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)`,
@@ -35,7 +35,7 @@ func (t *tx) enter(id, account, bytes, expires, own int64) error {
 	return t.exec(`UPDATE accounts SET used = used + ?2 WHERE id = ?1`, account, bytes)
 }
 
-// extend moves the end of a lease that is there.
+// extend moves the end of an existing lease.
 func (t *tx) extend(id, account, expires, own int64) error {
 	t.touch(id)
 	return t.exec(`UPDATE leases SET renewed = ?3, expires = ?4, own = max(own, ?5) WHERE share = ?1 AND account = ?2`,
@@ -59,8 +59,8 @@ func (t *tx) end(id, account int64) error {
 	return t.exec(`UPDATE accounts SET used = used - ?2 WHERE id = ?1`, account, l.bytes)
 }
 
-// forget makes the names of an account stand no more for the shares that which
-// says, an SQL condition with ?1 for the account and ?2 for arg.
+// forget removes names of an account that point to certain shares. which is an SQL
+// condition on the share, with ?1 for the account and ?2 for arg.
 func (t *tx) forget(account int64, which string, arg any) error {
 	changed := 0
 	for _, column := range []string{"share", "next"} {
@@ -75,13 +75,13 @@ func (t *tx) forget(account int64, which string, arg any) error {
 	return t.exec(`DELETE FROM names WHERE account = ?1 AND share IS NULL AND next IS NULL`, account)
 }
 
-// expired is a lease that has.
+// expired is a lease that has expired.
 type expired struct{ share, account, expires, bytes int64 }
 
 // settle removes what has expired of some accounts: their leases, and the answers to their
-// requests. It goes on to the next account until it has limit leases, and says how many it
-// removed, and whether it did all accounts. Leases go in the order of shares, whatever account
-// they are of, so that each page of the table is touched once.
+// requests. It goes on to the next account until it has limit leases, and returns how many it
+// removed, and whether it did all accounts. Leases are removed in the order of shares,
+// whatever their accounts, so that each page of the table is touched once.
 func (t *tx) settle(limit int, accounts ...int64) (n int, done bool, err error) {
 	var all []expired
 	done = true
@@ -102,7 +102,7 @@ func (t *tx) settle(limit int, accounts ...int64) (n int, done bool, err error) 
 	return len(all), done, each(t, `DELETE FROM leases WHERE share = ?1 AND account = ?2`, all, func(e expired) [2]int64 { return [2]int64{e.share, e.account} })
 }
 
-// settleAccount is the part of settle that is about one account. It adds its leases to all.
+// settleAccount does for one account what settle does. It adds its leases to all.
 func settleAccount(t *tx, account int64, all []expired) ([]expired, error) {
 	if err := t.exec(`DELETE FROM requests WHERE account = ?1 AND until <= ?2`, account, t.now); err != nil {
 		return all, err
@@ -126,7 +126,7 @@ func settleAccount(t *tx, account int64, all []expired) ([]expired, error) {
 	return all, t.exec(`UPDATE accounts SET used = used - ?2 WHERE id = ?1`, account, bytes)
 }
 
-// settleShare removes the leases of a share that have expired.
+// settleShare removes the expired leases of a share.
 func (t *tx) settleShare(r *row) error {
 	type gone struct{ account, expires int64 }
 	var all []gone
@@ -172,7 +172,7 @@ func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 	}
 	if l.expires == 0 {
 		err = t.admit(&r, a, acc, until.Unix(), own)
-	} else if l.bytes != 0 && a.Bytes != l.bytes { // 0: it was found, and is not measured yet
+	} else if l.bytes != 0 && a.Bytes != l.bytes { // 0: the lease was found, and is not measured yet
 		err = &depot.Refusal{Reason: depot.WrongBytes, Room: l.bytes}
 	} else {
 		err = t.extend(r.id, int64(a.Account), until.Unix(), own)
@@ -194,7 +194,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// admit books a new lease; the share comes if it is not here.
+// admit enters a new lease; the share is COMING if it is not here.
 func (t *tx) admit(r *row, a depot.Ask, acc account, expires, own int64) error {
 	if r.measured && a.Bytes != r.bytes {
 		return &depot.Refusal{Reason: depot.WrongBytes, Room: r.bytes}

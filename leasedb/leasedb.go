@@ -19,14 +19,14 @@ import (
 )
 
 // Beside keeps the leases of each share beside its data. Its methods are called
-// inside of transactions and must not use the database.
+// inside transactions and must not use the database.
 type Beside interface {
-	// Write makes leases all that is kept of a share, synced. No error of it
-	// lets the transaction commit.
+	// Write replaces the leases kept for a share, and syncs them. If it fails, the
+	// transaction does not commit.
 	Write(id share.ID, leases []depot.Promise) error
-	// Promises are the leases that are kept.
+	// Promises returns the leases that are kept.
 	Promises(id share.ID) ([]depot.Promise, error)
-	// Last is the latest end of a lease that is kept; zero if there is none.
+	// Last returns the latest end of a lease that is kept; zero if there is none.
 	Last(id share.ID) (time.Time, error)
 }
 
@@ -35,30 +35,30 @@ type DB struct {
 	path   string
 	mu     sync.RWMutex // held while db is used, and for writing while it is replaced
 	db     *sqlitedb.DB
-	bad    atomic.Bool // db has said that it is damaged
+	bad    atomic.Bool // db has reported that it is damaged
 	beside Beside
-	asked  int // the most requests of an account that are remembered
+	asked  int // the most requests that are remembered for an account
 
 	// Grace is how long a share is kept after its last lease expired; default depot.Grace. It
 	// is set while nothing uses the database.
 	Grace time.Duration
 
-	// Fault, if not nil, is asked before each statement and, as "COMMIT", before a
-	// transaction ends; an error is its outcome. It is for tests and simulations, and set
-	// while nothing uses the database.
+	// Fault, if not nil, is called with each statement before it runs and, as "COMMIT",
+	// before a transaction ends; an error makes it fail. It is for tests and simulations, and
+	// set while nothing uses the database.
 	Fault func(query string) error
 }
 
-// maxAsked requests of some 60 bytes each are remembered for an account. Each of
-// its renewals is one, until the lease ends.
+// maxAsked requests of some 60 bytes each are remembered for an account. Each of its
+// renewals takes one, until the lease ends.
 const maxAsked = 1 << 18
 
 // cache is 64 MiB: with SQLite's own 2, a sweep of a large database reads most pages
 // many times.
 const cache = "PRAGMA cache_size = -65536"
 
-// Open opens the database at path, or makes one. If it is damaged it is set aside,
-// and aside is its name now. The context bounds the opening alone.
+// Open opens the database at path, or makes one. A damaged one is set aside, and its new
+// name is returned as aside. The context applies only to the opening.
 func Open(ctx context.Context, path string, b Beside) (d *DB, aside string, err error) {
 	d = &DB{path: path, beside: b, asked: maxAsked, Grace: depot.Grace}
 	if d.db, aside, err = open(ctx, path); err != nil {
@@ -79,26 +79,26 @@ func open(ctx context.Context, path string) (*sqlitedb.DB, string, error) {
 	return db, aside, nil
 }
 
-// Close waits for the transaction that runs.
+// Close waits for the running transaction.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.db.Close()
 }
 
-// Corrupt says whether err means that the database is damaged. BeginAnew then.
+// Corrupt reports whether err means that the database is damaged. If so, call BeginAnew.
 func (d *DB) Corrupt(err error) bool { return sqlitedb.Corrupt(err) }
 
-// BeginAnew closes a database that is damaged, sets it aside, and makes another one. If
-// it fails, the database is closed. One that has not said that it is damaged stays: it is
-// the one that was made when somebody else heard of the damage.
+// BeginAnew closes a damaged database, sets it aside, and makes a new one. If it fails, the
+// database is closed. A database that has not reported damage stays: another caller has
+// already replaced the damaged one.
 func (d *DB) BeginAnew(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.bad.Load() {
 		return nil
 	}
-	d.db.Close() // what it says of the damage is known
+	d.db.Close() // the damage is known; ignore what it reports
 	if _, err := sqlitedb.SetAside(d.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -110,7 +110,7 @@ func (d *DB) BeginAnew(ctx context.Context) error {
 	return err
 }
 
-// hear notes whether the database that is in use is damaged.
+// hear notes whether the open database is damaged.
 func (d *DB) hear(err error) error {
 	if d.Corrupt(err) {
 		d.bad.Store(true)
@@ -145,7 +145,7 @@ func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error 
 	}))
 }
 
-// CopyTo makes another database what this one is, as a backup does that is put back.
+// CopyTo turns another database into a copy of this one, as if from a backup.
 func (d *DB) CopyTo(ctx context.Context, other *DB) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -199,8 +199,8 @@ func each(t *tx, query string, all []expired, args func(expired) [2]int64) error
 	return nil
 }
 
-// ints is the first row of an answer, of as many integers as there are places, and
-// whether there is one.
+// ints reads the first row of an answer into to, which has a place for each integer, and
+// reports whether there is one.
 func (t *tx) ints(query string, args []any, to ...*int64) (found bool, err error) {
 	err = t.rows(query, func(s *sqlite.Stmt) error {
 		if !found {
@@ -214,7 +214,7 @@ func (t *tx) ints(query string, args []any, to ...*int64) (found bool, err error
 	return found, err
 }
 
-// column is the first column of each row of an answer.
+// column returns the first column of each row of an answer.
 func (t *tx) column(query string, args ...any) (out []int64, err error) {
 	err = t.rows(query, func(s *sqlite.Stmt) error {
 		out = append(out, s.ColumnInt64(0))
@@ -223,7 +223,7 @@ func (t *tx) column(query string, args ...any) (out []int64, err error) {
 	return out, err
 }
 
-// promise writes the leases of the shares that were touched beside their data.
+// promise writes the leases of the touched shares beside their data.
 func (t *tx) promise() error {
 	if t.beside == nil {
 		return nil
@@ -234,7 +234,7 @@ func (t *tx) promise() error {
 			return err
 		}
 		if s.state == depot.None {
-			continue // it is gone, with what lay beside it
+			continue // the share is gone, with what lay beside it
 		}
 		ps, err := t.promises(id)
 		if err == nil {
@@ -250,9 +250,9 @@ func (t *tx) promise() error {
 	return nil
 }
 
-// besides adds to the leases of a share those that the disk alone knows, because the
-// database is new, or a copy that is older: only what this transaction ended is gone. What
-// cannot be read is written anew, if the database is complete.
+// besides adds to the leases of a share those that only the disk knows, because the
+// database is new or an older copy, except those that this transaction ended. If the disk
+// cannot be read, its leases are overwritten, provided that the database is complete.
 func (t *tx) besides(s row, ps []depot.Promise) ([]depot.Promise, error) {
 	disk, err := t.beside.Promises(s.share)
 	if err != nil {
@@ -291,7 +291,7 @@ func (t *tx) promises(id int64) (out []depot.Promise, err error) {
 	return out, err
 }
 
-// last is the latest end of a lease beside the data, in seconds; 0 if there is none.
+// last returns the latest end of a lease beside the data, in seconds; 0 if there is none.
 func (t *tx) last(id share.ID) (int64, error) {
 	if t.beside == nil {
 		return 0, nil
@@ -306,7 +306,7 @@ func (t *tx) last(id share.ID) (int64, error) {
 	return at.Unix(), nil
 }
 
-// row is a share as it is in the database. Its state is None if it is not there.
+// row is a share as stored in the database. Its state is None if it is not there.
 type row struct {
 	id                   int64
 	share                share.ID

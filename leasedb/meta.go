@@ -10,10 +10,10 @@ import (
 	"github.com/piecelease/fetcher/depot"
 )
 
-// keptCrawls are the reports of cycles that are kept.
+// keptCrawls is how many reports of cycles are kept.
 const keptCrawls = 10
 
-// CycleDone stores the report of a whole cycle, of which ten are kept. With the
+// CycleDone stores the report of a whole cycle; the last ten are kept. After the
 // first the database is complete.
 func (d *DB) CycleDone(ctx context.Context, now time.Time, c depot.Cycle) error {
 	return d.write(ctx, now, func(t *tx) error {
@@ -27,7 +27,7 @@ func (d *DB) CycleDone(ctx context.Context, now time.Time, c depot.Cycle) error 
 	})
 }
 
-// Crawls are the reports that are kept, the newest first.
+// Crawls returns the reports that are kept, the newest first.
 func (d *DB) Crawls(ctx context.Context) (out []depot.Cycle, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		return t.rows(`SELECT cycle, report FROM crawls ORDER BY cycle DESC`, func(s *sqlite.Stmt) error {
@@ -40,7 +40,7 @@ func (d *DB) Crawls(ctx context.Context) (out []depot.Cycle, err error) {
 	return out, err
 }
 
-// Meta reads it.
+// Meta returns what the database knows about itself.
 func (d *DB) Meta(ctx context.Context) (m depot.Meta, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		return t.rows(`SELECT coalesce(complete_since, 0), gc, frozen, clock, place, depot, self FROM meta`, func(s *sqlite.Stmt) error {
@@ -61,8 +61,8 @@ func (d *DB) Meta(ctx context.Context) (m depot.Meta, err error) {
 	return m, err
 }
 
-// Struck is how many shares were seen damaged once, and are looked at again before it is
-// believed.
+// Struck returns how many shares were found damaged once, and are examined again before
+// that is believed.
 func (d *DB) Struck(ctx context.Context) (n int64, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		_, err := t.ints(`SELECT count(*) FROM strikes`, nil, &n)
@@ -80,13 +80,13 @@ func (d *DB) SetClock(ctx context.Context, clock []byte, frozen bool) error {
 	return d.set(ctx, `clock = ?1, frozen = ?2`, clock, frozen)
 }
 
-// SetPlace stores where the crawler is. CycleDone clears it.
+// SetPlace stores the position of the crawler. CycleDone clears it.
 func (d *DB) SetPlace(ctx context.Context, place []byte) error {
 	return d.set(ctx, `place = ?1`, place)
 }
 
-// SetIdentity says whose shares these are, by the name of the depot and that of this
-// database. Until a whole cycle of the crawler is done, the database is not complete.
+// SetIdentity stores the names of the depot whose shares these are, and of this database.
+// Until a whole cycle of the crawler is done, the database is not complete.
 func (d *DB) SetIdentity(ctx context.Context, depot, self string) error {
 	return d.set(ctx, `depot = ?1, self = ?2, complete_since = NULL, place = NULL`, depot, self)
 }

@@ -47,7 +47,7 @@ func (t *tx) replace(r depot.Replace, acc account) (depot.Granted, error) {
 		}
 	}
 	switch {
-	case s.id == had.id: // it stands for this share already: nothing is to come
+	case s.id == had.id: // the name points to this share already: nothing is to come
 		return g, t.exec(`UPDATE names SET next = NULL WHERE account = ?1 AND name = ?2`, acc.id, r.Name)
 	case s.state == depot.Stable:
 		return g, t.arrive(s.id, acc.id)
@@ -55,7 +55,7 @@ func (t *tx) replace(r depot.Replace, acc account) (depot.Granted, error) {
 	return g, nil
 }
 
-// maybe is an ID as it is in the database: NULL if there is none.
+// maybe returns an ID as stored in the database: NULL if there is none.
 func maybe(id int64) any {
 	if id == 0 {
 		return nil
@@ -63,7 +63,7 @@ func maybe(id int64) any {
 	return id
 }
 
-// named is what a name stands for, and is to stand for.
+// named returns the share that a name points to, and the one that it is to point to.
 func (t *tx) named(account int64, name string) (had, next row, err error) {
 	var a, b int64
 	if _, err := t.ints(`SELECT coalesce(share, 0), coalesce(next, 0) FROM names WHERE account = ?1 AND name = ?2`, []any{account, name}, &a, &b); err != nil {
@@ -76,8 +76,8 @@ func (t *tx) named(account int64, name string) (had, next row, err error) {
 	return had, next, err
 }
 
-// arrive moves the names of an account that were to stand for a share, and ends
-// the leases that nothing needs then.
+// arrive moves the names of an account that were waiting for a share, and ends the leases
+// that nothing needs any more.
 func (t *tx) arrive(id, account int64) error {
 	old, err := t.column(`SELECT coalesce(share, 0) FROM names WHERE next = ?1 AND account = ?2 ORDER BY name`, id, account)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *tx) drop(id, account int64) error {
 	return t.end(id, account)
 }
 
-// Names are those of an account that come after a name, at most limit of them.
+// Names returns those of an account that follow a name, at most limit of them.
 func (d *DB) Names(ctx context.Context, now time.Time, account depot.Account, after string, limit int) (out []depot.Name, err error) {
 	err = d.read(ctx, now, func(t *tx) error {
 		return t.rows(`SELECT n.name, s.share, x.share FROM names n

@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/renewal"
 )
 
-// charge takes of an account's credit what it costs to keep bytes for added longer. It is
-// the last that a grant asks, so whoever pays what is missing was refused nothing else.
+// charge takes the cost of keeping bytes for added longer from an account's credit. It is
+// the last check of a grant, so an account that has to pay was refused for nothing else.
 func charge(t *tx, acc account, bytes int64, added time.Duration) error {
 	if acc.paid == 0 {
 		return nil
@@ -24,9 +24,9 @@ func charge(t *tx, acc account, bytes int64, added time.Duration) error {
 // paymentTime is how long a payment is remembered: longer than a pass can be spent.
 const paymentTime = 400 * 24 * time.Hour
 
-// Intend notes, before passes are spent, that an account pays with them. done says that the payment
-// was entered before: its passes need not be looked at again. known says that it was
-// noted before, and may have been cut short since.
+// Intend notes, before passes are spent, that an account pays with them. done says that the
+// payment was entered before: its passes need no check. known says that it was noted before,
+// and may have been interrupted since.
 func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done, known bool, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		acc, err := t.account(p.Account)
@@ -55,14 +55,14 @@ func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done, 
 	return done, known, err
 }
 
-// Forgo forgets a payment of which no pass was spent.
+// Forgo forgets a payment if none of its passes was spent.
 func (d *DB) Forgo(ctx context.Context, p depot.Payment) error {
 	return d.write(ctx, time.Time{}, func(t *tx) error {
 		return t.exec(`DELETE FROM payments WHERE account = ?1 AND request = ?2 AND units = 0`, int64(p.Account), p.Request[:])
 	})
 }
 
-// Deposit enters a payment that Intend has noted and whose passes were spent, once.
+// Deposit enters a payment that Intend has noted and whose passes were spent. It does so once.
 func (d *DB) Deposit(ctx context.Context, now time.Time, p depot.Payment) error {
 	return d.write(ctx, now, func(t *tx) error {
 		if err := t.exec(`UPDATE payments SET units = ?3 WHERE account = ?1 AND request = ?2 AND units = 0`, int64(p.Account), p.Request[:], p.Units); err != nil || t.c.Changes() == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// takeShare takes a share along an edge, and then does then unless it is nil.
+// takeShare takes a share along an edge, and then calls then unless it is nil.
 func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depot.Cause, then func(*tx, *row) error) error {
 	return d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
@@ -26,12 +26,12 @@ func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depo
 	})
 }
 
-// Found enters what the crawler found on the disk: a share, what it takes, whether
-// all of it is here, and the leases that lie beside it. If the database does not
-// know the share, the starter account holds it for depot.Starter, or as long as it
-// did according to those leases: losing the database again and again keeps nothing
-// for ever. Leases that only the disk knows are entered, also beyond a quota; an
-// account that is not known is made, with no quota. It says the state.
+// Found enters what the crawler found on the disk: a share, its size, whether it is
+// complete, and the leases beside it. If the database does not know the share, the
+// starter account holds it for depot.Starter, or, if those leases include one of the
+// starter, until that ends: losing the database again and again keeps nothing for ever.
+// Leases that only the disk knows are entered, even beyond a quota; an unknown account is
+// made, with no quota. Found returns the state.
 func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (state depot.State, err error) {
 	if bytes < 0 || bytes > depot.MaxBytes {
 		return depot.None, fmt.Errorf("%v takes %d bytes: it must be from 0 to %d", id, bytes, int64(depot.MaxBytes))
@@ -66,7 +66,7 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 	return state, err
 }
 
-// starter is the lease of the starter account on a share that was found.
+// starter returns the lease of the starter account on a share that was found.
 func starter(now time.Time, leases []depot.Promise) depot.Promise {
 	for _, p := range leases {
 		if p.Account == "starter" {
@@ -76,8 +76,8 @@ func starter(now time.Time, leases []depot.Promise) depot.Promise {
 	return depot.Promise{Account: "starter", Expires: now.Add(depot.Starter).Truncate(time.Second)}
 }
 
-// reenter makes sure of a lease that the disk knows. One that is over counts for the
-// grace only.
+// reenter makes sure that a lease from the disk is in the database. One that has ended only
+// counts for the grace.
 func (t *tx) reenter(r *row, p depot.Promise) error {
 	at := p.Expires.Unix()
 	if at <= t.now {
@@ -103,8 +103,8 @@ func (t *tx) reenter(r *row, p depot.Promise) error {
 	return nil
 }
 
-// Measure says what a share takes, now that its manifest is here. The leases for
-// which something else was declared end, and no others; their accounts are returned.
+// Measure records what a share takes, now that its manifest is here. Leases for which a
+// different size was declared end, and no others; their accounts are returned.
 func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int64) (ended []depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
@@ -129,8 +129,8 @@ func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int6
 	return ended, err
 }
 
-// resize makes the leases that nobody declared count what the share takes: the starter's,
-// and those that were found without a manifest, which count nothing.
+// resize makes leases for which nobody declared a size count what the share takes: the
+// starter's, and those that were found without a manifest, which count nothing.
 func (t *tx) resize(id, bytes int64) error {
 	if err := t.exec(`UPDATE accounts SET used = used + ?2 - l.bytes FROM leases l
 	  WHERE l.share = ?1 AND l.account = accounts.id AND (l.account = 1 OR l.bytes = 0)`, id, bytes); err != nil {
@@ -139,8 +139,8 @@ func (t *tx) resize(id, bytes int64) error {
 	return t.exec(`UPDATE leases SET bytes = ?2 WHERE share = ?1 AND (account = 1 OR bytes = 0)`, id, bytes)
 }
 
-// endAll ends the leases of a share that which says, an SQL condition with ?2 for
-// arg, but not the starter's.
+// endAll ends leases of a share, except the starter's. which is an SQL condition that
+// selects them, with ?2 for arg.
 func (t *tx) endAll(id int64, which string, arg int64) (ended []depot.Account, err error) {
 	accounts, err := t.column(`SELECT account FROM leases WHERE share = ?1 AND account <> 1 AND `+which+` ORDER BY account`, id, arg)
 	if err != nil {
@@ -155,9 +155,9 @@ func (t *tx) endAll(id int64, which string, arg int64) (ended []depot.Account, e
 	return ended, nil
 }
 
-// Fail says that a share that was coming cannot be fetched, for good. Its leases end,
-// but for the starter's: what was found stays as long as it would have. Its accounts
-// are returned. Collect may take it now.
+// Fail records that a share that was coming cannot be fetched, for good. Its leases end,
+// except the starter's: what was found stays as long as it would have. The accounts of the
+// leases are returned. Collect may take the share now.
 func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
@@ -178,8 +178,8 @@ func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depo
 
 var errUnmeasured = errors.New("a share is complete that was not measured")
 
-// Complete says that all of a share is verified and durable. Names that waited for
-// it move.
+// Complete records that all of a share is verified and durable. Names that waited for it
+// move.
 func (d *DB) Complete(ctx context.Context, now time.Time, id share.ID) error {
 	return d.takeShare(ctx, now, id, depot.Completed, func(t *tx, r *row) error {
 		if !r.measured {
@@ -189,10 +189,10 @@ func (d *DB) Complete(ctx context.Context, now time.Time, id share.ID) error {
 	})
 }
 
-// Mended says that what was missing of a share is verified and durable.
+// Mended records that the missing pieces of a share are verified and durable again.
 func (d *DB) Mended(ctx context.Context, now time.Time, id share.ID) error {
 	return d.takeShare(ctx, now, id, depot.Mended, func(t *tx, r *row) error {
-		t.touch(r.id) // its leases may have been lost with it
+		t.touch(r.id) // its leases may have been lost with the pieces
 		if err := t.exec(`UPDATE shares SET missing = NULL WHERE id = ?1`, r.id); err != nil {
 			return err
 		}
@@ -210,9 +210,9 @@ func (t *tx) arrived(r *row) error {
 	return t.arriveAll(r.id)
 }
 
-// Looked says what a look at a share found missing or wrong, perhaps nothing. What
-// was found twice, an hour of elapsed time apart, makes it CORRUPT and is noted as missing; so is
-// what a CORRUPT one loses further. It says the state.
+// Looked records what a visit found missing or wrong in a share, perhaps nothing. Pieces
+// found twice, an hour of elapsed time apart, make the share CORRUPT and are noted as missing;
+// so are further losses of a CORRUPT share. It returns the state.
 func (d *DB) Looked(ctx context.Context, now, elapsed time.Time, id share.ID, bad *share.Set) (state depot.State, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
@@ -257,8 +257,8 @@ func (t *tx) lose(r *row, lost *share.Set) error {
 	return t.exec(`UPDATE shares SET missing = ?2 WHERE id = ?1`, r.id, lost.Bytes())
 }
 
-// set reads a set of pieces of a share of n; nil if there is none, or one of another
-// number, which was found while the share's manifest was not known.
+// set reads a set of pieces of a share of n; nil if there is none, or it is for another
+// number of pieces, since it was found while the share's manifest was not known.
 func (t *tx) set(query string, id int64, n int) (set *share.Set, err error) {
 	err = t.rows(query, func(s *sqlite.Stmt) error {
 		b := make([]byte, s.ColumnLen(0))
@@ -286,7 +286,7 @@ func (t *tx) setStrike(id int64, s depot.Strike) error {
 	return t.exec(`INSERT OR REPLACE INTO strikes(share, at, bad) VALUES (?1, ?2, ?3)`, id, s.At.Unix(), s.Bad.Bytes())
 }
 
-// Missing are the pieces that a CORRUPT share of n pieces lacks; nil if it lacks none.
+// Missing returns the pieces that a CORRUPT share of n pieces lacks; nil if it lacks none.
 func (d *DB) Missing(ctx context.Context, id share.ID, n int) (set *share.Set, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
 		r, err := t.share(id)

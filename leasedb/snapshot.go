@@ -13,10 +13,10 @@ import (
 	"github.com/piecelease/fetcher/internal/sqlitedb"
 )
 
-// Snapshot writes all that the depot has promised at this moment to a file that is not
-// there yet. Opened as a depot's database it is one that was not the last to write to the
-// depot's folder: incomplete until the crawler has entered what only the folder knows, so
-// that nothing is removed that was promised since.
+// Snapshot writes all that the depot has promised at this moment to a new file. Opened as a
+// depot's database it counts as one that was not the last to write to the depot's folder:
+// incomplete until the crawler has entered what only the folder knows, so that nothing
+// promised since is removed.
 func (d *DB) Snapshot(ctx context.Context, path string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -25,11 +25,11 @@ func (d *DB) Snapshot(ctx context.Context, path string) error {
 	}))
 }
 
-// ErrSnapshot says that a file is no snapshot of a depot's database.
+// ErrSnapshot means that a file is not a snapshot of a depot's database.
 var ErrSnapshot = errors.New("it is no snapshot of this depot's leases")
 
-// Restore puts a snapshot of the depot of that name in place of the database at path, which
-// nobody may have open. What was there is called aside now; empty: nothing was.
+// Restore puts a snapshot of the depot with that name in place of the database at path, which
+// nobody may have open. The old database is renamed to aside; empty if there was none.
 func Restore(ctx context.Context, snapshot, path, name string) (aside string, err error) {
 	db, err := sqlitedb.Open(ctx, snapshot, schema)
 	if err != nil {
