@@ -7,24 +7,24 @@ import (
 	"github.com/piecelease/fetcher/internal/bounds"
 )
 
-// DefaultLength is how long leases are asked for unless said otherwise.
+// DefaultLength is the length of leases unless said otherwise.
 const DefaultLength = 31 * 24 * time.Hour
 
-// Config says when visits are made. The zero value is the default; whatever has no
-// value of its own follows from Length.
+// Config says when visits are made. The zero value is the default; fields that are not
+// set follow from Length.
 type Config struct {
-	// Length is what leases are granted for, from the day of the renewal. A depot
-	// that grants less needs a Config of its own. Default DefaultLength.
+	// Length is the length of leases, from the day of the renewal. A depot that grants
+	// less needs a Config of its own. Default DefaultLength.
 	Length time.Duration
-	// Mean and Range say how long it is from one visit of a depot to the next: from
-	// Mean - Range/2 to Mean + Range/2, all equally likely. Defaults Length/15 and
+	// Mean and Range give the time from one visit of a depot to the next: from
+	// Mean - Range/2 to Mean + Range/2, uniformly distributed. Defaults Length/15 and
 	// Length/30.
 	Mean, Range time.Duration
 	// RetryMin and RetryMax bound the back-off after a visit that failed; it doubles
 	// from one to the other. Defaults 10 min and 6 h, for a Length of 31 days.
 	RetryMin, RetryMax time.Duration
-	// Misses is how many visits in a row may fail, at their worst times and without
-	// any retry, and still no lease lapses. Default 2.
+	// Misses is how many visits in a row may fail, at the worst times and without any
+	// retry, before a lease lapses. Default 2.
 	Misses int
 }
 
@@ -38,18 +38,18 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// scaled is what d is to DefaultLength, of length.
+// scaled is d, a time for DefaultLength, scaled to length.
 func scaled(d, length time.Duration) time.Duration {
 	return max(time.Duration(float64(d)*float64(length)/float64(DefaultLength)), time.Millisecond)
 }
 
-// renewWithin is how much of a lease is left when it is renewed: its last third.
+// renewWithin is how much of a lease is left when its renewal begins: the last third.
 func (c Config) renewWithin() time.Duration { return c.Length / 3 }
 
 // longest is the longest time between two visits.
 func (c Config) longest() time.Duration { return c.Mean + c.Range/2 }
 
-// backOff is how long after the n-th time in a row the depot is asked again, from first on.
+// backOff is the delay after the n-th failure in a row; the first delay is first.
 func (c Config) backOff(first time.Duration, n int) time.Duration {
 	d := first
 	for ; n > 1 && d < c.RetryMax; n-- {
@@ -58,11 +58,11 @@ func (c Config) backOff(first time.Duration, n int) time.Duration {
 	return min(d, c.RetryMax)
 }
 
-// A CoverageError says that leases could lapse: Misses failed visits and one that
-// succeeds may take longer than the third of a lease in which it is renewed.
+// A CoverageError says that leases could lapse: Misses failed visits and one that succeeds
+// may take longer than the last third of a lease, in which it is renewed.
 type CoverageError struct {
 	Length time.Duration // of a lease
-	Window time.Duration // from when it is renewed until it ends
+	Window time.Duration // from the start of its renewal to its end
 	Needs  time.Duration // (Misses + 1) times the longest time between visits
 	Misses int
 }
@@ -72,8 +72,8 @@ func (e *CoverageError) Error() string {
 		e.Length, e.Window, e.Misses, e.Needs)
 }
 
-// Validate names the fields that are out of range, and is a *CoverageError if leases
-// could lapse. New takes a Config that Validate has not refused.
+// Validate returns an error that names the fields that are out of range, or a *CoverageError
+// if leases could lapse. New requires a Config that Validate accepts.
 func (c Config) Validate() error {
 	var f bounds.Fields
 	bounds.In(&f, "Length", c.Length, time.Second, 366*24*time.Hour)

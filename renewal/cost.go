@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A unit of cost is 1 MiB for 31 days: what a pass of the smallest kind pays.
+// A unit of cost is 1 MiB for 31 days: what the smallest pass pays for.
 const (
 	UnitBytes = 1 << 20
 	UnitTime  = DefaultLength
 )
 
 // Credit is what an account has paid at a depot and not used up, in MiB-seconds. After a
-// renewal whose missing units alone were paid it is less than a unit.
+// renewal for which only the missing units were paid it is less than a unit.
 type Credit int64
 
-// Paid is the credit that units make.
+// Paid returns the credit that units give.
 func Paid(units int64) Credit { return Credit(units * unit) }
 
-// MaxUnits bounds what is paid at a time, and MaxCredit what an account may have: far above what
-// it can use up, and far below what an int64 holds.
+// MaxUnits bounds one payment, and MaxCredit the credit of an account: far more than it can
+// use up, and far less than an int64 holds.
 const (
 	MaxUnits  = 1 << 24
 	MaxCredit = Credit(1 << 60)
@@ -27,13 +27,13 @@ const (
 
 const unit = int64(UnitTime / time.Second) // MiB-seconds in a unit
 
-// Cost is what it costs to keep bytes bytes for added longer than is paid for
-// already, in the units that are missing for it, and what is left of credit when they are paid. Sizes count in whole MiB and
-// times in whole seconds, both rounded up. Whatever adds no time costs nothing, and so
-// does nothing at all. added is new end - the later of old end and now: time is never
+// Cost returns the units that are missing to keep bytes bytes for added longer than is
+// already paid for, and the credit left once they are paid. Sizes are rounded up to whole MiB,
+// times to whole seconds. What adds no time costs nothing, and neither do 0 bytes. added is the
+// new end - the later of old end and now: time is never paid twice, and a lapse is not paid for.
 // paid twice, and a lapse is not paid for.
-//
 // Over any sequence of renewals of a lease the units add up to the size times all
+// time that was added, rounded up once.
 // time that was added, rounded up once.
 func Cost(bytes int64, added time.Duration, credit Credit) (units int64, left Credit) {
 	if bytes <= 0 || added <= 0 {
@@ -55,7 +55,7 @@ func Cost(bytes int64, added time.Duration, credit Credit) (units int64, left Cr
 	return int64(q) + 1, Credit(uint64(unit) - rest)
 }
 
-// Added is the time that a renewal to until adds to a lease that ends at end.
+// Added returns the time that a renewal to until adds to a lease that ends at end.
 func Added(end, until, now time.Time) time.Duration {
 	if now.After(end) {
 		end = now

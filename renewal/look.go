@@ -8,13 +8,13 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Standing is one hold as people see it.
+// Standing is one hold as shown to people.
 type Standing struct {
 	Hold
-	Left time.Duration // until it lapses; 0: it has
+	Left time.Duration // until it lapses; 0: it has lapsed
 	Next time.Time     // when its depot is visited next
-	Why  string        // the last visit failed, or did not do what it was to do for this hold
-	Kept bool          // it is needed; else it ends, or is released when it can be
+	Why  string        // why the last visit failed, or did not do its task for this hold
+	Kept bool          // it is needed; else it ends, or is released when possible
 	// OnBy is the latest moment at which this node must run again and reach the
 	// depot, or the lease lapses.
 	OnBy time.Time
@@ -22,13 +22,13 @@ type Standing struct {
 	Late bool
 }
 
-// Holds are all holds, those that lapse first at the front.
+// Holds returns all holds, those that lapse first at the front.
 func (s *Service) Holds(now time.Time) []Standing {
 	var out []Standing
 	for _, d := range s.depots {
 		why := d.Why
 		for _, h := range d.holds {
-			if h.Why == why { // it was refused for one hold, and that says it
+			if h.Why == why { // one hold was refused; its own Why says so
 				why = ""
 			}
 		}
@@ -46,7 +46,7 @@ func (s *Service) Holds(now time.Time) []Standing {
 	return out
 }
 
-// Book is what a restart needs.
+// Book returns what a restart needs.
 func (s *Service) Book() Book {
 	b := Book{Wants: s.Wants(), Accounts: s.Accounts(), Last: s.last}
 	for _, d := range s.depots {
@@ -60,7 +60,7 @@ func (s *Service) Book() Book {
 	return b
 }
 
-// Account is how we stand with a depot.
+// Account returns our account at a depot.
 func (s *Service) Account(id peers.ID) Account {
 	if d := s.depots[id]; d != nil {
 		return d.Account
@@ -68,7 +68,7 @@ func (s *Service) Account(id peers.ID) Account {
 	return Account{Depot: id}
 }
 
-// Accounts are how we stand with each depot, in their order.
+// Accounts returns our accounts at all depots, in the order of the depots.
 func (s *Service) Accounts() []Account {
 	var out []Account
 	for _, d := range s.depots {
@@ -78,15 +78,15 @@ func (s *Service) Accounts() []Account {
 	return out
 }
 
-// A Due is a renewal that is to be paid.
+// A Due is a renewal that has to be paid.
 type Due struct {
 	Key
 	Expires time.Time // of the lease
-	Units   int64     // that it costs
+	Units   int64     // its cost
 }
 
-// Dues are the renewals of leases that are paid for and due until a day, in the order of their ends, so
-// that a wallet that has too few passes is known before a lease lapses.
+// Dues returns the renewals that are paid with passes and due before until, those of the
+// earliest leases first, so that a lack of passes is known before a lease lapses.
 func (s *Service) Dues(until, now time.Time) (all []Due) {
 	credits := map[peers.ID]Credit{}
 	for _, x := range s.Holds(now) {

@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// State is what a depot says of a share that it keeps for us.
+// State is what a depot says about a share that it keeps for us.
 type State uint8
 
 // The states of a held share, as far as they matter here.
@@ -33,66 +33,66 @@ type Key struct {
 	Share share.ID
 }
 
-// Hold is a storage lease that we hold at a depot, or are to hold there.
+// Hold is a storage lease that we hold at a depot, or want to hold there.
 type Hold struct {
 	Key
-	Want    int64         // for which it was made, or which needs it since
-	Also    []int64       `json:",omitempty"` // other wants, of which it is an earlier version
-	Since   time.Time     // when it was
-	Bytes   int64         // that the lease counts, by the depot
-	Expires time.Time     // by our clock, as last heard; zero: it was not granted yet
-	Granted time.Duration // how long it was when it was granted or renewed last; 0: not known
-	Maybe   time.Time     // until when it may last, as it was offered and the depot did not answer; zero: that is known
+	Want    int64         // the Want for which it was made, or that needs it now
+	Also    []int64       `json:",omitempty"` // other wants for which it is an earlier version
+	Since   time.Time     // when it was made
+	Bytes   int64         // size of the lease, according to the depot
+	Expires time.Time     // by our clock, as last reported; zero: not granted yet
+	Granted time.Duration // its length when it was last granted or renewed; 0: not known
+	Maybe   time.Time     // how long it may last after an offer that the depot did not answer; zero: not in doubt
 	State   State
 	Cost    int64  // passes paid so far, in units
-	Why     string // what was asked for it last was refused
+	Why     string // why the last request for it was refused
 }
 
-// of says whether a hold is, or was, for a Want.
+// of reports whether a hold is, or was, for a Want.
 func (h *Hold) of(want int64) bool { return h.Want == want || slices.Contains(h.Also, want) }
 
-// Account is how we stand with one depot, to be kept over a restart.
+// Account is our account at one depot, to be kept over a restart.
 type Account struct {
 	Depot  peers.ID
-	Addrs  []string  // where it is
+	Addrs  []string  // the depot's addresses
 	Paid   bool      // it takes passes
 	Next   time.Time // when it is visited next
-	Good   time.Time // when a visit last went well; zero: never
+	Good   time.Time // when a visit last succeeded; zero: never
 	Failed int       // visits since then
 	Why    string    // ... the last of them failed
 	Credit Credit
 }
 
-// Verb is what is to be done about a lease.
+// Verb is what to do about a lease.
 type Verb uint8
 
-// What there is.
+// The verbs.
 const (
 	Renew   Verb = iota + 1 // move its end
-	Offer                   // have the depot fetch the share: it does not have it, or lost some of it
+	Offer                   // have the depot fetch the share: it does not have it, or has lost some of it
 	Release                 // end it
 )
 
-// Task is what a visit is to do about one lease. A lease is asked for until Length from
-// now, in the depot's clock.
+// Task is what a visit is to do about one lease. A lease is requested until Length from
+// now, by the depot's clock.
 type Task struct {
 	Verb
 	Share  share.ID
-	Bytes  int64 // that the lease counts
+	Bytes  int64 // size of the lease
 	Length time.Duration
-	Units  int64 // that it costs, if the depot grants all of it
-	Due    bool  // of an Offer: the lease that stands is near its end, and renewed also if the share cannot be offered
+	Units  int64 // its cost, if the depot grants all of it
+	Due    bool  // of an Offer: the present lease is near its end, and is renewed even if the share cannot be offered
 }
 
-// Heard is what a depot says of one hold. Left is until the lease ends, by the
-// depot's own clock.
+// Heard is what a depot says about one hold. Left is the time until the lease ends, by
+// the depot's own clock.
 type Heard struct {
 	Share share.ID
 	State State
 	Bytes int64
 	Left  time.Duration
-	// Of what was renewed or made: how much longer the depot has it than it had, and what was
-	// paid for that, in units.
+	// After a renewal or an offer: how much longer the lease is than before, and the units paid
+	// for that.
 	Added time.Duration
 	Units int64
 }
@@ -112,18 +112,18 @@ type depot struct {
 	Account
 	holds map[share.ID]*Hold
 	busy  bool // being visited
-	again bool // ... and something was asked for meanwhile
+	again bool // ... and something was requested meanwhile
 	owed  map[share.ID]Task
-	fault string // why the visit under way has failed, as far as it has
+	fault string // why the visit under way has failed so far; empty: it has not
 	looks int    // visits in a row that found a share still coming
 }
 
-// New is a Service with no holds. The seed draws the delays.
+// New returns a Service with no holds. The seed determines the delays.
 func New(cfg Config, seed uint64) *Service {
 	return &Service{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(seed, 0x72656e65)), depots: map[peers.ID]*depot{}, wants: map[int64]*Want{}, byShare: map[share.ID][]*Want{}}
 }
 
-// Book is what a Service knows, to be kept over a restart.
+// Book is the state of a Service, to be kept over a restart.
 type Book struct {
 	Wants    []Want
 	Holds    []Hold
@@ -131,7 +131,7 @@ type Book struct {
 	Last     int64 // the greatest ID of a Want so far
 }
 
-// Resume takes up what was known before a restart. What was due meanwhile is due at
+// Resume restores the state from before a restart. What became due meanwhile is due at
 // once.
 func (s *Service) Resume(b Book, now time.Time) {
 	for _, a := range b.Accounts {
@@ -146,12 +146,12 @@ func (s *Service) Resume(b Book, now time.Time) {
 	s.last = max(s.last, b.Last)
 }
 
-// Know enters how we stand with a depot.
+// Know enters our account at a depot.
 func (s *Service) Know(a Account, now time.Time) { s.depot(a.Depot, now).Account = a }
 
-// add enters a hold as it was before a restart, before what it is wanted for. One of
-// which the depot has said nothing yet is visited at once, any other no later than the
-// longest time between visits, whatever was planned before.
+// add enters a hold from before a restart; the wants are entered later. If the depot has said
+// nothing about the hold yet, it is visited at once, otherwise within the longest time
+// between visits, whatever was planned before.
 func (s *Service) add(h Hold, now time.Time) {
 	d := s.depot(h.Depot, now)
 	d.holds[h.Share] = &h
@@ -171,7 +171,7 @@ func (s *Service) depot(id peers.ID, now time.Time) *depot {
 	return d
 }
 
-// length is what a hold is asked for.
+// length returns the length of lease to request for a hold.
 func (s *Service) length(h *Hold) time.Duration {
 	w := s.needs(h)
 	if w == nil {
@@ -183,9 +183,9 @@ func (s *Service) length(h *Hold) time.Duration {
 	return w.Length
 }
 
-// shortest is the shortest lease that a depot grants us. One that grants less than
-// was asked for is visited as much more often, but no more than a thousand times: what
-// it grants is its own affair, and what we do for it is ours.
+// shortest returns the length of the shortest lease that a depot grants us. A depot that
+// grants less than was requested is visited correspondingly more often, but at most a
+// thousand times as often: what it grants is its own affair, what we do for it is ours.
 func (s *Service) shortest(d *depot) time.Duration {
 	shortest := time.Duration(0)
 	for _, h := range d.holds {
@@ -203,7 +203,7 @@ func (s *Service) shortest(d *depot) time.Duration {
 	return cmp.Or(shortest, s.cfg.Length)
 }
 
-// of is what a time of the Config is for a depot.
+// of scales a time of the Config to the leases of a depot.
 func (s *Service) of(d *depot, t time.Duration) time.Duration {
 	return time.Duration(float64(t) * (float64(s.shortest(d)) / float64(s.cfg.Length)))
 }
@@ -214,10 +214,10 @@ func (s *Service) sample(d *depot, now time.Time) time.Time {
 	return now.Add(low + time.Duration(s.rng.Int64N(int64(between)+1)))
 }
 
-// window is how much is left of a lease of a depot when it is renewed.
+// window returns how much of a lease at a depot is left when its renewal begins.
 func (s *Service) window(d *depot) time.Duration { return s.of(d, s.cfg.renewWithin()) }
 
-// Wake is when Due has something to say; zero if never.
+// Wake returns when a depot becomes due; zero if never.
 func (s *Service) Wake() (at time.Time) {
 	for _, d := range s.depots {
 		if !d.busy && len(d.holds) > 0 {
@@ -227,12 +227,12 @@ func (s *Service) Wake() (at time.Time) {
 	return at
 }
 
-// Due are the depots to be visited now. Each visit ends with Failed, or with Visited
-// and then Renewed, Released or Refused for each Task of it.
+// Due returns the depots to visit now. Each visit ends with Failed, or with Visited
+// and then Renewed, Released or Refused for each of its tasks.
 func (s *Service) Due(now time.Time) (visit []peers.ID) {
 	s.planAll(now)
 	for id, d := range s.depots {
-		tooFar := d.Next.Sub(now) > s.of(d, s.cfg.longest())+time.Second // the clock was put back since
+		tooFar := d.Next.Sub(now) > s.of(d, s.cfg.longest())+time.Second // the clock was set back since
 		if d.busy || len(d.holds) == 0 || now.Before(d.Next) && !tooFar {
 			continue
 		}
@@ -250,7 +250,7 @@ func (s *Service) planAll(now time.Time) {
 	}
 }
 
-// Failed ends a visit without a word from the depot.
+// Failed ends a visit in which the depot gave no answer.
 func (s *Service) Failed(id peers.ID, why string, now time.Time) {
 	if d := s.depots[id]; d != nil && d.busy {
 		for x, t := range d.owed {
@@ -263,8 +263,8 @@ func (s *Service) Failed(id peers.ID, why string, now time.Time) {
 	}
 }
 
-// Visited takes what a depot says of all our holds there; one of which it says
-// nothing is missing. tasks are what is to be done there, the most urgent first.
+// Visited takes what a depot says about all our holds there; a hold that it does not mention
+// is missing. It returns the tasks for that depot, the most urgent first.
 func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task) {
 	d := s.depots[id]
 	if d == nil || !d.busy {
@@ -282,7 +282,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 			h.Expires = now
 		}
 	}
-	for _, h := range d.holds { // all of them are known by now
+	for _, h := range d.holds { // all states are known by now
 		if t := s.task(d, h, now); t.Verb != 0 {
 			tasks = append(tasks, t)
 		}
@@ -301,7 +301,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 	return tasks
 }
 
-// task is what is to be done about a hold of which a depot has just spoken; none if its
+// task returns what to do about a hold on which a depot has just reported; nothing if its
 // Verb is 0.
 func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	t = Task{Share: h.Share, Bytes: h.Bytes, Length: s.length(h)}
@@ -335,8 +335,8 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	return t
 }
 
-// Renewed says how a lease stands that was renewed or made. It is charged for the time
-// that this added.
+// Renewed records the state of a lease that was renewed or made. It is charged for the added
+// time.
 func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	d := s.depots[id]
 	if d == nil {
@@ -349,14 +349,14 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 		}
 		left := max(heard.Left, 0)
 		h.State, h.Bytes, h.Expires, h.Why = heard.State, heard.Bytes, now.Add(left), ""
-		if t, ok := d.owed[heard.Share]; !ok || t.Length == s.length(h) { // else it was mended, and its end stays
+		if t, ok := d.owed[heard.Share]; !ok || t.Length == s.length(h) { // else it was repaired, and its end stays
 			h.Granted = max(left, 1)
 		}
 	}
 	s.settle(d, heard.Share, now)
 }
 
-// Released says that a lease has ended, as it was to.
+// Released records that a lease has ended, as requested.
 func (s *Service) Released(k Key, now time.Time) {
 	if d := s.depots[k.Depot]; d != nil {
 		if h := d.holds[k.Share]; h != nil && s.fate(h) != keep {
@@ -366,8 +366,8 @@ func (s *Service) Released(k Key, now time.Time) {
 	}
 }
 
-// Refused says that what was asked of a lease was not granted, and why: passes are missing,
-// or the depot will not. The visit does not count as one that went well.
+// Refused records that a request for a lease was not granted, and why: passes are missing,
+// or the depot refuses. The visit does not count as successful.
 func (s *Service) Refused(k Key, why string, now time.Time) {
 	if d := s.depots[k.Depot]; d != nil && d.busy {
 		d.fault = why
@@ -378,7 +378,7 @@ func (s *Service) Refused(k Key, why string, now time.Time) {
 	}
 }
 
-// settle takes one task off a visit, and ends the visit with the last.
+// settle marks one task of a visit as done, and ends the visit after the last.
 func (s *Service) settle(d *depot, x share.ID, now time.Time) {
 	if _, ok := d.owed[x]; !ok {
 		return
@@ -389,8 +389,8 @@ func (s *Service) settle(d *depot, x share.ID, now time.Time) {
 	}
 }
 
-// close ends a visit: the next one is drawn, or comes soon after a failure, and while
-// a share is coming or being mended.
+// close ends a visit: the next one is drawn, or comes soon after a failure, and while a
+// share is coming or being repaired.
 func (s *Service) close(d *depot, now time.Time) {
 	d.busy = false
 	d.Why = d.fault
@@ -412,14 +412,14 @@ func (s *Service) close(d *depot, now time.Time) {
 		s.moveBack(d, now)
 	}
 	s.tidy(d, now)
-	over := func(h *Hold) bool { return h.State != Missing && s.fate(h) == release } // it became so by this visit
+	over := func(h *Hold) bool { return h.State != Missing && s.fate(h) == release } // this visit made it so
 	if d.again || d.fault == "" && d.some(over) {
 		d.again, d.Next = false, now
 	}
 }
 
-// untold is how soon a depot that has failed is told of what is to be released there: well before
-// that would have ended anyway, and not faster than is fair to one that grants next to nothing.
+// untold returns how soon to retry a failed depot that does not know yet what to release: well
+// before that would end anyway, but not too often for a depot that grants very short leases.
 func (s *Service) untold(d *depot) time.Duration {
 	soon := s.cfg.RetryMax
 	for _, h := range d.holds {
@@ -430,7 +430,7 @@ func (s *Service) untold(d *depot) time.Duration {
 	return soon
 }
 
-// some says whether there is such a hold at a depot.
+// some reports whether a depot has such a hold.
 func (d *depot) some(such func(*Hold) bool) bool {
 	for _, h := range d.holds {
 		if such(h) {

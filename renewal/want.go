@@ -9,29 +9,29 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Want is what the owner asked for: that some depots keep a share, until the Want is
+// Want is a request of the owner: that some depots keep a share, until the Want is
 // dropped.
 type Want struct {
 	ID     int64
-	Share  share.ID      // what is to be kept now
-	Bytes  int64         // that a lease of it counts
-	Length time.Duration // of its leases; 0: Config.Length
-	Depots []peers.ID    // that may keep it, the most wanted first
-	Copies int           // how many of them do; 0: all
-	// At are those that were chosen of them. One that cannot keep the share gives way to
+	Share  share.ID      // the share to keep now
+	Bytes  int64         // size of a lease of it
+	Length time.Duration // length of its leases; 0: Config.Length
+	Depots []peers.ID    // the depots that may keep it, the preferred first
+	Copies int           // how many of them keep it; 0: all
+	// At are the depots chosen from them. One that cannot keep the share is replaced by
 	// another.
 	At []peers.ID
 
-	Entry int64 // of the owner's catalog that it follows; 0: none
-	Pin   bool  // it keeps its Share, whatever becomes of the entry
+	Entry int64 // the entry of the owner's catalog that it follows; 0: none
+	Pin   bool  // it keeps its Share, whatever happens to the entry
 }
 
 func (w *Want) copies() int {
 	return min(cmp.Or(w.Copies, len(w.Depots)), len(w.Depots))
 }
 
-// Want enters what the owner wants, or changes it. Where something of it is not there
-// yet, that is due at once.
+// Want enters what the owner wants, or changes it. Depots that do not have it yet are due at
+// once.
 func (s *Service) Want(w Want, now time.Time) {
 	w.Depots, w.At = slices.Clone(w.Depots), slices.Clone(w.At)
 	for i, id := range w.Depots {
@@ -42,7 +42,7 @@ func (s *Service) Want(w Want, now time.Time) {
 	w.Depots = slices.DeleteFunc(w.Depots, func(id peers.ID) bool { return id == "" })
 	w.At = slices.DeleteFunc(w.At, func(id peers.ID) bool { return !slices.Contains(w.Depots, id) })
 	if had := s.wants[w.ID]; had != nil {
-		for _, id := range had.At { // what it has is of an earlier version from now on, also if another Want made that
+		for _, id := range had.At { // what it has is an earlier version from now on, even if another Want made that
 			if h := s.depots[id].holds[had.Share]; h != nil && !h.of(had.ID) {
 				h.Also = append(slices.Clone(h.Also), had.ID)
 			}
@@ -60,11 +60,11 @@ func (s *Service) Want(w Want, now time.Time) {
 	s.plan(&w, now)
 }
 
-// NextID is an ID that no Want had before.
+// NextID returns an ID that no Want had before.
 func (s *Service) NextID() int64 { return s.last + 1 }
 
-// Unwant forgets what the owner wanted. The leases that nothing needs any more are
-// released at once, or when their depots are heard of again.
+// Unwant drops a Want. Leases that nothing needs any more are released at once, or when their
+// depots answer again.
 func (s *Service) Unwant(id int64, now time.Time) {
 	w := s.wants[id]
 	if w == nil {
@@ -77,7 +77,7 @@ func (s *Service) Unwant(id int64, now time.Time) {
 	s.replan(w.Share, now)
 }
 
-// replan plans the wants of a share of which another does not want it any more: its holds are theirs.
+// replan plans the wants of a share that another Want has left: they take over its holds.
 func (s *Service) replan(x share.ID, now time.Time) {
 	for _, o := range s.byShare[x] {
 		s.plan(o, now)
@@ -92,7 +92,7 @@ func (s *Service) forget(w *Want) {
 	}
 }
 
-// Wants are what the owner wants, in the order of their IDs.
+// Wants returns all wants, in the order of their IDs.
 func (s *Service) Wants() (out []Want) {
 	for _, w := range s.wants {
 		out = append(out, *w)
@@ -101,7 +101,7 @@ func (s *Service) Wants() (out []Want) {
 	return out
 }
 
-// hurry has a depot visited at once, if there is anything to ask.
+// hurry makes a depot due at once, if we have holds there.
 func (s *Service) hurry(id peers.ID, now time.Time) {
 	if d := s.depots[id]; d != nil && len(d.holds) > 0 {
 		if d.busy {
@@ -112,7 +112,7 @@ func (s *Service) hurry(id peers.ID, now time.Time) {
 	}
 }
 
-// hurryAll has the depots of a Want visited at once, and those that have something of it still.
+// hurryAll makes the depots of a Want due at once, and those that still have a hold for it.
 func (s *Service) hurryAll(w *Want, now time.Time) (all []*depot) {
 	for id, d := range s.depots {
 		has := slices.Contains(w.Depots, id)
@@ -127,8 +127,8 @@ func (s *Service) hurryAll(w *Want, now time.Time) (all []*depot) {
 	return all
 }
 
-// plan chooses the depots of a Want, and enters the holds that are to be made. A hold that
-// is there already, and not needed by what it was made for, is this Want's from now on.
+// plan chooses the depots of a Want, and enters the holds to be made. An existing hold that
+// its own Want does not need belongs to this Want from now on.
 func (s *Service) plan(w *Want, now time.Time) {
 	for i, id := range w.At {
 		if s.hopeless(w, id, now) {
@@ -139,7 +139,7 @@ func (s *Service) plan(w *Want, now time.Time) {
 	}
 	for len(w.At) < w.copies() {
 		next := s.spare(w, now)
-		if next == "" { // those that are left have failed lately: what they do now, they are asked
+		if next == "" { // all the others have failed lately: ask them anyway
 			next = w.Depots[slices.IndexFunc(w.Depots, func(id peers.ID) bool { return !slices.Contains(w.At, id) })]
 		}
 		w.At = append(w.At, next)
@@ -160,13 +160,13 @@ func (s *Service) plan(w *Want, now time.Time) {
 	}
 }
 
-// at says whether a Want, if it is not nil, needs a hold.
+// at reports whether a Want needs a hold; w may be nil.
 func (w *Want) at(k Key) bool {
 	return w != nil && w.Share == k.Share && slices.Contains(w.At, k.Depot)
 }
 
-// moveBack has a depot that was visited keep what was moved elsewhere and is not there yet, when
-// the lease here would end before the next visit: it has all of it, and may be the only one.
+// moveBack makes a depot that was visited keep a share that was moved elsewhere but is not there
+// yet, when the lease here would end before the next visit: this may be the only whole copy.
 func (s *Service) moveBack(d *depot, now time.Time) {
 	for _, h := range d.holds {
 		if s.fate(h) != leave || h.State != Stable || h.Expires.Sub(now) > s.of(d, s.cfg.longest()) {
@@ -181,7 +181,7 @@ func (s *Service) moveBack(d *depot, now time.Time) {
 	}
 }
 
-// owners are the wants that a hold is or was for.
+// owners returns the wants that a hold is or was for.
 func (s *Service) owners(h *Hold) (out []*Want) {
 	for _, id := range append(slices.Clone(h.Also), h.Want) {
 		if w := s.wants[id]; w != nil {
@@ -191,8 +191,8 @@ func (s *Service) owners(h *Hold) (out []*Want) {
 	return out
 }
 
-// hopeless says whether a depot cannot be relied on to keep the share of a Want: it
-// has refused it, or is away and the lease ends soon.
+// hopeless reports whether a depot cannot be relied on to keep the share of a Want: it has
+// refused it, or is away and the lease ends soon.
 func (s *Service) hopeless(w *Want, id peers.ID, now time.Time) bool {
 	d := s.depots[id]
 	if d == nil || d.busy || d.Failed == 0 {
@@ -202,8 +202,8 @@ func (s *Service) hopeless(w *Want, id peers.ID, now time.Time) bool {
 	return h != nil && h.Expires.Sub(now) <= s.window(d)/2
 }
 
-// spare is a depot that may keep the share of a Want, and is not asked to yet; empty: there is
-// none.
+// spare returns a depot that may keep the share of a Want and is not asked to yet; empty if
+// there is none.
 func (s *Service) spare(w *Want, now time.Time) peers.ID {
 	for _, id := range w.Depots {
 		d := s.depots[id]
@@ -214,12 +214,12 @@ func (s *Service) spare(w *Want, now time.Time) peers.ID {
 	return ""
 }
 
-// fate is what is to become of a hold.
+// fate is what happens to a hold.
 type fate uint8
 
 const (
 	keep    fate = iota // it is needed: renewed, and made again if it was lost
-	leave               // it was moved elsewhere, and what takes its place is not there yet: not renewed, unless it is moved back
+	leave               // it was moved elsewhere, and its replacement is not there yet: not renewed unless moved back
 	release             // nothing needs it
 )
 
@@ -234,9 +234,9 @@ func (s *Service) fate(h *Hold) fate {
 	return what
 }
 
-// fateBy is what is to become of a hold that a Want needs no more as it is.
+// fateBy returns the fate of a hold, as far as a Want that no longer needs it as it is decides.
 func (s *Service) fateBy(w *Want, h *Hold) fate {
-	if slices.Contains(w.At, h.Depot) { // of an earlier version of the share
+	if slices.Contains(w.At, h.Depot) { // an earlier version of the share
 		return s.earlier(w, h)
 	}
 	for _, id := range w.At {
@@ -247,8 +247,8 @@ func (s *Service) fateBy(w *Want, h *Hold) fate {
 	return release
 }
 
-// earlier is the fate of an earlier version of what a Want is for: the latest that its
-// depot has whole is kept until the Want's own is there, whoever made that.
+// earlier returns the fate of an earlier version of a Want's share: the latest version that
+// its depot has whole is kept until the Want's own share is there, whichever Want made it.
 func (s *Service) earlier(w *Want, h *Hold) fate {
 	if h.State == Coming || h.State == Unknown {
 		return release
@@ -261,7 +261,7 @@ func (s *Service) earlier(w *Want, h *Hold) fate {
 	return keep
 }
 
-// needs is a Want that needs a hold as it is, nil if none does.
+// needs returns a Want that needs a hold as it is, nil if none does.
 func (s *Service) needs(h *Hold) (found *Want) {
 	for _, w := range s.byShare[h.Share] {
 		if w.at(h.Key) && (found == nil || w.ID < found.ID) {
@@ -271,13 +271,13 @@ func (s *Service) needs(h *Hold) (found *Want) {
 	return found
 }
 
-// stable says whether a depot has all of the share of a Want.
+// stable reports whether a depot has all of the share of a Want.
 func (s *Service) stable(w *Want, id peers.ID) bool {
 	d := s.depots[id]
 	return d != nil && d.holds[w.Share] != nil && d.holds[w.Share].State == Stable
 }
 
-// tidy forgets holds that have ended anyway, and a depot with which nothing is to do.
+// tidy forgets holds that have ended anyway, and a depot that has no tasks left.
 func (s *Service) tidy(d *depot, now time.Time) {
 	if d == nil || d.busy {
 		return
