@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What an issuer refuses.
+// The refusals of an issuer.
 var (
 	ErrSpent    = errors.New("a pass was spent before, for another request")
 	ErrRedeemed = errors.New("the voucher was redeemed before, by another order")
@@ -17,7 +17,7 @@ var (
 	ErrUnits    = errors.New("the passes are not worth what they are to pay for")
 )
 
-// A Kind is what an Entry tells.
+// A Kind is what an Entry records.
 type Kind byte
 
 const (
@@ -26,22 +26,22 @@ const (
 	Redeemed                 // a voucher was used, for one batch
 )
 
-// An Entry is one line of a Book: what must be durable before the answer is sent that
-// follows from it.
+// An Entry is one line of a Book. It must be durable before any answer that follows from it
+// is sent.
 type Entry struct {
 	Kind  Kind
-	Epoch Epoch             // of the pass's key, or in which the voucher was made: what is forgotten with it
+	Epoch Epoch             // of the pass's key, or in which the voucher was made; the entry is forgotten with it
 	Name  Name              // of the pass, or of the voucher
 	For   [sha256.Size]byte // Spent: the Name of the binding, and zeros. Redeemed: the batch. Sold: units
 }
 
 // A Name is half of a pass's nonce or of a voucher's hash, which is enough to tell honest
-// ones apart. Whoever makes two nonces alike has one pass less.
+// ones apart. A wallet that makes two equal nonces has one pass less.
 type Name [16]byte
 
 func nameOf(h [32]byte) Name { return Name(h[:16]) }
 
-// EntryBytes is the size of an entry as it is written.
+// EntryBytes is the encoded size of an entry.
 const EntryBytes = 1 + 2 + 16 + sha256.Size + 4
 
 var table = crc32.MakeTable(crc32.Castagnoli)
@@ -80,9 +80,9 @@ type voucher struct {
 	batch [sha256.Size]byte
 }
 
-// A Book is what an issuer never forgets while it matters: which passes were spent, for
-// which request, and which vouchers were redeemed, with which batch. Its methods say what
-// is to be written, and Enter follows once that is durable.
+// A Book is what an issuer must not forget while it matters: which passes were spent, for
+// which request, and which vouchers were redeemed, with which batch. Its methods return the
+// entries to write; call Enter once they are durable.
 //
 // A Book is a plain value with one owner. A million spent passes take some 60 MB.
 type Book struct {
@@ -90,12 +90,12 @@ type Book struct {
 	vouchers map[Name]voucher
 }
 
-// NewBook is a book without entries.
+// NewBook returns a book without entries.
 func NewBook() *Book {
 	return &Book{spent: map[Epoch]map[Name]RequestID{}, vouchers: map[Name]voucher{}}
 }
 
-// Enter takes in what was written, in the order of writing.
+// Enter adds an entry that was written, in the order of writing.
 func (b *Book) Enter(e Entry) {
 	switch e.Kind {
 	case Spent:
@@ -112,11 +112,11 @@ func (b *Book) Enter(e Entry) {
 	}
 }
 
-// Spend says what is to be written when checked spends pay units for a request. Either
-// all are taken or none: ErrSpent comes with those that were spent for another request.
-// The same spends for the same request, which id is to tell from all others as
-// Binding.Name does, are taken again, and nothing new is written.
-// keys names the key of each spend.
+// Spend returns the entries to write when checked spends pay units for a request. Either
+// all are taken or none: with ErrSpent come the names of those that were spent for another
+// request. The same spends are accepted again for the same request, and nothing new is
+// written. id must tell the request from all others, as Binding.Name does. keys has the key
+// of each spend.
 func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestID) (write []Entry, bad []Name, err error) {
 	var sum int64
 	seen := make(map[Name]bool, len(spends))
@@ -149,7 +149,7 @@ func spent(e Epoch, n Name, id RequestID) Entry {
 	return entry
 }
 
-// Sell says what is to be written when a voucher is made.
+// Sell returns the entry to write when a voucher is made.
 func (b *Book) Sell(v Voucher, units int64, now time.Time) Entry {
 	return sold(EpochAt(now), nameOf(v.Hash()), units)
 }
@@ -160,8 +160,8 @@ func sold(e Epoch, n Name, units int64) Entry {
 	return entry
 }
 
-// Redeem says what is to be written when a voucher pays for requests, if anything. The
-// same requests may be signed again; a voucher never pays for others.
+// Redeem returns the entries to write when a voucher pays for requests, if any. The same
+// requests may be signed again; a voucher never pays for others.
 func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
 	name, batch := nameOf(v.Hash()), r.Hash()
 	units, err := r.Units()
@@ -182,7 +182,7 @@ func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
 	return []Entry{{Kind: Redeemed, Epoch: had.epoch, Name: name, For: batch}}, nil
 }
 
-// Entries are what makes the same book, entered in this order.
+// Entries yields entries that make the same book, if entered in this order.
 func (b *Book) Entries(yield func(Entry) bool) {
 	for epoch, names := range b.spent {
 		for name, id := range names {
@@ -198,7 +198,7 @@ func (b *Book) Entries(yield func(Entry) bool) {
 	}
 }
 
-// Forget drops what is of no use any more at now, and says whether there was any.
+// Forget drops what is no longer needed at now, and reports whether there was any.
 func (b *Book) Forget(now time.Time) (some bool) {
 	for e := range b.spent {
 		if !now.Before(e.Forget()) {

@@ -14,7 +14,7 @@ import (
 // tokenType is VOPRF(ristretto255, SHA-512) in the registry of RFC 9577.
 const tokenType = 5
 
-// MaxBatch is how many passes are signed at a time.
+// MaxBatch is how many passes of one size are signed at a time.
 const MaxBatch = 500
 
 const (
@@ -24,7 +24,7 @@ const (
 	codeBytes    = 64 // an authenticator
 )
 
-// ErrProof: what the issuer sent was not signed with the key that it lists.
+// ErrProof: the issuer's response was not signed with the key that it lists.
 var ErrProof = errors.New("the issuer signed with another key than it lists")
 
 // Challenge is the digest of a TokenChallenge of RFC 9577 that names a depot: a pass is
@@ -38,19 +38,19 @@ func Challenge(depot string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// A Seed is all that a wallet must remember of a request, and keep to itself.
+// A Seed is all that a wallet must remember about a request, and must keep secret.
 type Seed [32]byte
 
-// derive makes the i-th nonce and blind of a request to a key. No two keys get the same.
+// derive makes the i-th nonce and blind of a request to a key. They differ between keys.
 func (s Seed) derive(key KeyID, i int) (nonce [nonceBytes]byte, blind oprf.Blind) {
 	at := binary.BigEndian.AppendUint32(append(s[:], key[:]...), uint32(i))
 	nonce = sha256.Sum256(append([]byte("nonce"), at...))
 	return nonce, group.Ristretto255.HashToScalar(at, []byte("fetcher pass blind"))
 }
 
-// A Pending is a request and what is needed to make passes of its response.
+// A Pending is a request with what is needed to make passes from its response.
 type Pending struct {
-	Request []byte // what the issuer is sent
+	Request []byte // what to send to the issuer
 
 	key       *PublicKey
 	challenge [sha256.Size]byte
@@ -89,7 +89,7 @@ func prepare(key *PublicKey, challenge [sha256.Size]byte, nonces [][nonceBytes]b
 	return p, err
 }
 
-// input is what a pass is the authenticator of: RFC 9577's authenticator input.
+// input is what a pass authenticates: RFC 9577's authenticator input.
 func input(nonce [nonceBytes]byte, challenge [sha256.Size]byte, key KeyID) []byte {
 	b := binary.BigEndian.AppendUint16(make([]byte, 0, 2+nonceBytes+2*sha256.Size), tokenType)
 	b = append(b, nonce[:]...)
@@ -97,11 +97,11 @@ func input(nonce [nonceBytes]byte, challenge [sha256.Size]byte, key KeyID) []byt
 	return append(b, key[:]...)
 }
 
-// requestHead is the type and the last byte of the key's ID.
+// requestHead is the size of a request's type and of the last byte of the key's ID.
 const requestHead = 3
 
-// count is how many passes a request asks for. Whether its elements are any is not
-// looked at.
+// count returns how many passes a request asks for. It does not check that its elements are
+// valid.
 func count(request []byte) (int, error) {
 	if len(request) < requestHead || binary.BigEndian.Uint16(request) != tokenType {
 		return 0, fmt.Errorf("%w: a request of another type", ErrMessage)
@@ -116,18 +116,18 @@ func count(request []byte) (int, error) {
 	return len(raw) / elementBytes, nil
 }
 
-// Tag is what requests name the key by: the last byte of its ID.
+// Tag is the last byte of the key's ID, by which requests name the key.
 func (k *PublicKey) Tag() byte {
 	id := k.ID()
 	return id[len(id)-1]
 }
 
-// Asked says whether a request names the key.
+// Asked reports whether a request names the key.
 func (k *PublicKey) Asked(request []byte) bool {
 	return len(request) >= requestHead && request[2] == k.Tag()
 }
 
-// Sign signs what a request asks for. It draws chance for the proof.
+// Sign signs what a request asks for. It draws randomness for the proof.
 func (k *PrivateKey) Sign(request []byte) (response []byte, err error) {
 	if _, err := count(request); err != nil {
 		return nil, err
@@ -150,8 +150,8 @@ func (k *PrivateKey) Sign(request []byte) (response []byte, err error) {
 	return append(response, proof...), err
 }
 
-// Finish makes passes of the issuer's response, in the order of the request. What the
-// listed key has not signed is ErrProof.
+// Finish makes passes from the issuer's response, in the order of the request. If the listed
+// key did not sign it, the error is ErrProof.
 func (p *Pending) Finish(response []byte) ([]Pass, error) {
 	elements, rest, err := parseElements(response)
 	if err != nil {
@@ -178,8 +178,8 @@ func (p *Pending) Finish(response []byte) ([]Pass, error) {
 	return passes, nil
 }
 
-// appendElements writes how many bytes follow, as a QUIC variable-length integer (RFC
-// 9000, section 16), and the elements.
+// appendElements writes the number of bytes that follow, as a QUIC variable-length integer
+// (RFC 9000, section 16), and the elements.
 func appendElements(b []byte, elements []group.Element) ([]byte, error) {
 	n := len(elements) * elementBytes
 	if n >= 64 {
@@ -196,7 +196,7 @@ func appendElements(b []byte, elements []group.Element) ([]byte, error) {
 	return b, nil
 }
 
-// splitElements cuts the bytes of the elements from what follows them.
+// splitElements separates the bytes of the elements from what follows them.
 func splitElements(b []byte) (raw, rest []byte, err error) {
 	if len(b) < 2 || b[0] >= 0x80 {
 		return nil, nil, fmt.Errorf("%w: no list of elements", ErrMessage)
@@ -211,8 +211,8 @@ func splitElements(b []byte) (raw, rest []byte, err error) {
 	return b[:n], b[n:], nil
 }
 
-// parseElements reads what appendElements wrote, and what follows it. As RFC 9497
-// demands, no element is the identity.
+// parseElements reads what appendElements wrote, and returns what follows it. As RFC 9497
+// demands, it refuses the identity as an element.
 func parseElements(b []byte) (elements []group.Element, rest []byte, err error) {
 	raw, rest, err := splitElements(b)
 	for ; len(raw) > 0; raw = raw[elementBytes:] {

@@ -18,36 +18,36 @@ var suite = oprf.SuiteRistretto255
 // A Size is what a pass is good for, in MiB, for 31 days.
 type Size uint16
 
-// Sizes are the sizes that there are, the largest first. Each divides the one before.
+// Sizes are all the sizes, the largest first. Each divides the one before.
 var Sizes = [...]Size{4096, 64, 1}
 
 func (s Size) valid() bool { return slices.Contains(Sizes[:], s) }
 
-// EpochDays is how long a key signs, in days. Its passes are good in the epoch after it
-// too, so two epochs are alive at any time.
+// EpochDays is how long a key signs, in days. Its passes are good in the next epoch too, so
+// two epochs are alive at any time.
 const EpochDays = 183
 
-// An Epoch is a stretch of EpochDays days since 1970.
+// An Epoch is a period of EpochDays days, counted from 1970.
 type Epoch uint16
 
-// EpochAt is the epoch of a moment.
+// EpochAt returns the epoch of a moment.
 func EpochAt(t time.Time) Epoch {
 	return Epoch(max(t.Unix(), 0) / (EpochDays * 86400))
 }
 
-// Signs says whether keys of the epoch sign at now.
+// Signs reports whether keys of the epoch sign at now.
 func (e Epoch) Signs(now time.Time) bool { return e == EpochAt(now) }
 
-// Alive says whether passes of the epoch are taken at now.
+// Alive reports whether passes of the epoch are accepted at now.
 func (e Epoch) Alive(now time.Time) bool {
 	at := EpochAt(now)
 	return e == at || e+1 == at
 }
 
-// End is when passes of the epoch are worth nothing any more.
+// End returns when passes of the epoch become worthless.
 func (e Epoch) End() time.Time { return time.Unix((int64(e)+2)*EpochDays*86400, 0) }
 
-// Forget is when nobody needs to know any more which passes of the epoch were spent.
+// Forget returns when nobody needs to know any more which passes of the epoch were spent.
 func (e Epoch) Forget() time.Time { return e.End().AddDate(0, 0, 31) }
 
 // A KeyID names a key: the SHA-256 of its public half, as in RFC 9578.
@@ -57,7 +57,7 @@ func (id KeyID) String() string { return hex.EncodeToString(id[:8]) }
 
 const publicBytes = 32
 
-// A PublicKey is what wallets know of a key.
+// A PublicKey is what wallets know about a key.
 type PublicKey struct {
 	Size  Size
 	Epoch Epoch
@@ -65,7 +65,7 @@ type PublicKey struct {
 	raw   [publicBytes]byte
 }
 
-// ID names the key.
+// ID returns the key's ID.
 func (k *PublicKey) ID() KeyID { return sha256.Sum256(k.raw[:]) }
 
 // ParsePublic reads the 32 bytes of a public key.
@@ -87,7 +87,7 @@ type PrivateKey struct {
 	private oprf.PrivateKey
 }
 
-// NewKey makes a key of 32 bytes that chance gives, as RFC 9497 derives it.
+// NewKey makes a key from 32 bytes of chance, as RFC 9497 derives it.
 func NewKey(size Size, epoch Epoch, chance io.Reader) (*PrivateKey, error) {
 	seed := make([]byte, 32)
 	if _, err := io.ReadFull(chance, seed); err != nil {
@@ -125,23 +125,23 @@ func ParsePrivate(size Size, epoch Epoch, b []byte) (*PrivateKey, error) {
 	return k, nil
 }
 
-// Secret is the private half, 32 bytes.
+// Secret returns the private half, 32 bytes.
 func (k *PrivateKey) Secret() []byte {
 	b, err := k.private.MarshalBinary()
 	if err != nil {
-		panic(err) // circl returns none for a key that it made
+		panic(err) // circl returns no error for a key that it made
 	}
 	return b
 }
 
-// ErrTagged: an issuer that shows some wallets other keys than others could tell whose
+// ErrTagged: an issuer that shows different keys to different wallets could tell whose
 // passes are whose.
 var ErrTagged = errors.New("the issuer lists other keys for this account than for others, and could tell its passes from theirs")
 
-// ErrMessage wraps what is wrong with a message or key.
+// ErrMessage wraps errors about a malformed message or key.
 var ErrMessage = errors.New("passes: bad message")
 
-// A Listing is the keys that an issuer says it uses.
+// A Listing has the keys that an issuer says it uses.
 type Listing []*PublicKey
 
 // listed is the size of a key in a listing: size, epoch, key.
@@ -150,7 +150,7 @@ const listed = 2 + 2 + publicBytes
 // MaxListing bounds the keys of a listing: two epochs are alive.
 const MaxListing = 2 * len(Sizes)
 
-// Append writes the listing: each key's size and epoch in two bytes each, and its 32.
+// Append writes the listing: two bytes of size, two of epoch and 32 of key for each.
 func (l Listing) Append(b []byte) []byte {
 	for _, k := range l {
 		b = append(b, byte(k.Size>>8), byte(k.Size), byte(k.Epoch>>8), byte(k.Epoch))
@@ -159,8 +159,8 @@ func (l Listing) Append(b []byte) []byte {
 	return b
 }
 
-// ParseListing reads a listing. No two keys have the same size and epoch, and none is
-// listed twice: one key for two sizes would make small passes worth as much as large
+// ParseListing reads a listing. No two keys may have the same size and epoch, and no key may
+// be listed twice: one key for two sizes would make small passes worth as much as large
 // ones.
 func ParseListing(b []byte) (Listing, error) {
 	if len(b)%listed != 0 || len(b)/listed > MaxListing {
@@ -182,7 +182,7 @@ func ParseListing(b []byte) (Listing, error) {
 	return l, nil
 }
 
-// Same compares what is listed to an account with what is listed to a stranger.
+// Same compares the keys listed to an account with those listed to a stranger.
 func (l Listing) Same(o Listing) error {
 	if !bytes.Equal(l.Append(nil), o.Append(nil)) {
 		return ErrTagged
@@ -190,7 +190,7 @@ func (l Listing) Same(o Listing) error {
 	return nil
 }
 
-// Key is the listed key with an ID; nil: it is not listed.
+// Key returns the listed key with an ID; nil if it is not listed.
 func (l Listing) Key(id KeyID) *PublicKey {
 	for _, k := range l {
 		if k.ID() == id {
@@ -200,7 +200,7 @@ func (l Listing) Key(id KeyID) *PublicKey {
 	return nil
 }
 
-// Signing is the listed key that signs passes of a size at now; nil: none does.
+// Signing returns the listed key that signs passes of a size at now; nil if none does.
 func (l Listing) Signing(size Size, now time.Time) *PublicKey {
 	for _, k := range l {
 		if k.Size == size && k.Epoch.Signs(now) {

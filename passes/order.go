@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A Voucher buys passes at its issuer, once: 125 bits that somebody was told. The issuer
-// keeps no more of it than its hash.
+// A Voucher buys passes at its issuer, once: 125 bits, told to the buyer. The issuer keeps
+// only its hash.
 type Voucher [25]byte
 
 var voucherText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -32,12 +32,12 @@ func (v Voucher) String() string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", v[:5], v[5:10], v[10:15], v[15:20], v[20:])
 }
 
-// Hash is what an issuer knows a voucher by.
+// Hash returns the hash by which an issuer knows the voucher.
 func (v Voucher) Hash() [sha256.Size]byte {
 	return sha256.Sum256(append([]byte("fetcher voucher\x00"), v[:]...))
 }
 
-// ErrVoucher: what was typed is no voucher.
+// ErrVoucher: the text is not a voucher.
 var ErrVoucher = errors.New("a voucher is five groups of five letters and digits")
 
 // ParseVoucher reads a voucher in any case, with spaces or hyphens anywhere.
@@ -55,13 +55,13 @@ func ParseVoucher(s string) (v Voucher, err error) {
 	return v, nil
 }
 
-// Requests ask for passes of each size, as in Sizes; empty: for none of it.
+// Requests ask for passes of each size, in the order of Sizes; empty: none of that size.
 type Requests [len(Sizes)][]byte
 
-// Responses are what an issuer has signed, of each size.
+// Responses are what an issuer has signed, for each size.
 type Responses [len(Sizes)][]byte
 
-// Hash is what a voucher or an exchange is bound to: what it was first sent with.
+// Hash identifies the requests that a voucher or an exchange is bound to once it was first sent.
 func (r Requests) Hash() [sha256.Size]byte {
 	h := sha256.New()
 	for _, one := range r {
@@ -71,7 +71,7 @@ func (r Requests) Hash() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Units is what the passes are worth that the requests ask for.
+// Units returns the value of the passes that the requests ask for.
 func (r Requests) Units() (units int64, err error) {
 	for i, one := range r {
 		if len(one) == 0 {
@@ -89,20 +89,20 @@ func (r Requests) Units() (units int64, err error) {
 	return units, nil
 }
 
-// An Order asks an issuer for passes for a depot. A wallet keeps it until the passes are
-// here: the same order asks for the same passes again.
+// An Order asks an issuer for passes for a depot. A wallet keeps it until the passes have
+// arrived: the same order asks for the same passes again.
 type Order struct {
-	ID      RequestID // in an exchange, also the request that the passes which pay are reserved for
+	ID      RequestID // in an exchange, also the request for which the paying passes are reserved
 	Seed    Seed
 	Issuer  string                 // its peer ID
 	Depot   string                 // where the passes will be good
-	Keys    [len(Sizes)]*PublicKey // what signs; nil where Counts is 0
+	Keys    [len(Sizes)]*PublicKey // the keys that sign; nil where Counts is 0
 	Counts  [len(Sizes)]int64
 	Voucher Voucher // zero in an exchange
 }
 
-// NewOrder is an order of passes worth units, in the fewest that there are, of sizes up
-// to most. What needs more than MaxBatch of one size is too much for one order.
+// NewOrder returns an order of passes worth units, as few as possible, of sizes up to most.
+// One that needs more than MaxBatch of one size is too large.
 func NewOrder(id RequestID, seed Seed, issuer, depot string, listed Listing, units int64, most Size, now time.Time) (Order, error) {
 	o := Order{ID: id, Seed: seed, Issuer: issuer, Depot: depot}
 	if units <= 0 {
@@ -126,7 +126,7 @@ func NewOrder(id RequestID, seed Seed, issuer, depot string, listed Listing, uni
 	return o, nil
 }
 
-// Units is what the passes of the order are worth.
+// Units returns the value of the passes of the order.
 func (o *Order) Units() (units int64) {
 	for i, n := range o.Counts {
 		units += n * int64(Sizes[i])
@@ -134,14 +134,14 @@ func (o *Order) Units() (units int64) {
 	return units
 }
 
-// A Purchase is an order on its way.
+// A Purchase is an order under way.
 type Purchase struct {
 	Requests
 	order   Order
 	pending [len(Sizes)]*Pending
 }
 
-// Prepare makes what the issuer is sent.
+// Prepare makes the message for the issuer.
 func (o Order) Prepare() (*Purchase, error) {
 	p := &Purchase{order: o}
 	for i, key := range o.Keys {

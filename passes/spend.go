@@ -11,16 +11,16 @@ import (
 	"github.com/cloudflare/circl/oprf"
 )
 
-// A Pass is a signed pass. Whoever knows Code can spend it: it leaves the wallet only
-// as what Spend makes of it.
+// A Pass is a signed pass. Whoever knows Code can spend it: only what Spend makes from it leaves
+// the wallet.
 type Pass struct {
 	Nonce     [nonceBytes]byte
-	Challenge [sha256.Size]byte // the depot where it is good
+	Challenge [sha256.Size]byte // of the depot where it is good
 	Key       KeyID
 	Code      [codeBytes]byte
 }
 
-// Token is the pass as RFC 9577 writes it.
+// Token returns the pass as RFC 9577 writes it.
 func (p *Pass) Token() []byte {
 	return append(input(p.Nonce, p.Challenge, p.Key), p.Code[:]...)
 }
@@ -38,28 +38,28 @@ func ParseToken(b []byte) (p Pass, err error) {
 	return p, nil
 }
 
-// A RequestID is what a wallet calls one change that it pays for. A depot answers the
-// same request again as it did before.
+// A RequestID is a wallet's name for one change that it pays for. A depot gives the same answer
+// to the same request again.
 type RequestID [16]byte
 
-// A Binding is what a pass is spent for: one request of one account at one depot. What
-// was made for it is good for nothing else.
+// A Binding is what a pass is spent for: one request of one account at one depot. A spend made
+// for it is good for nothing else.
 type Binding struct {
 	Depot, Account string // peer IDs
 	Share          string // a share ID; empty in an exchange
 	Until          time.Time
 	Request        RequestID
-	Batch          [sha256.Size]byte // in an exchange: the hash of what is to be signed
+	Batch          [sha256.Size]byte // in an exchange: the hash of the requests to sign
 }
 
-// PaymentOf is what a pass is spent for that an account pays a depot with: its credit there, which its
-// leases are taken from.
+// PaymentOf is the binding for passes with which an account pays a depot: they become its credit
+// there, from which its leases are paid.
 func PaymentOf(depot, account string, id RequestID) Binding {
 	return Binding{Depot: depot, Account: account, Until: time.Unix(0, 0), Request: id}
 }
 
-// Name is what a book knows a binding by: the same request ID for something else is
-// another.
+// Name is what a book calls a binding: the same request ID for something else has another
+// name.
 func (b Binding) Name() RequestID { return RequestID(b.digest()[:16]) }
 
 func (b Binding) digest() []byte {
@@ -78,8 +78,8 @@ func (b Binding) digest() []byte {
 	return h.Sum(nil)
 }
 
-// A Spend is a pass as a depot gets to see it: enough to check it, too little to spend it
-// for anything else.
+// A Spend is a pass as a depot sees it: enough to check it, too little to spend it for
+// anything else.
 type Spend struct {
 	Nonce     [nonceBytes]byte
 	Challenge [sha256.Size]byte
@@ -87,7 +87,7 @@ type Spend struct {
 	Proof     [sha256.Size]byte // HMAC-SHA-256 of the binding under the pass's code
 }
 
-// Spend makes of a pass what is sent for a binding.
+// Spend makes from a pass what is sent for a binding.
 func (p *Pass) Spend(b Binding) Spend {
 	return Spend{Nonce: p.Nonce, Challenge: p.Challenge, Key: p.Key, Proof: prove(p.Code[:], b)}
 }
@@ -98,15 +98,15 @@ func prove(code []byte, b Binding) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// What is wrong with a spend. None of these has used the pass up.
+// Why a spend is refused. None of these uses up the pass.
 var (
 	ErrForeign = errors.New("the pass is for another depot")
 	ErrKey     = errors.New("the pass has a key that is not, or no longer, in use")
 	ErrForged  = errors.New("the pass was not signed by this issuer, or was spent for something else")
 )
 
-// Check says whether a spend was made, for this very binding, with a pass that the key
-// signed and that is good at now. Whether it was spent before, the issuer's log knows.
+// Check returns an error unless a spend was made, for this very binding, with a pass that the key
+// signed and that is good at now. Only the issuer's log knows whether it was spent before.
 func (k *PrivateKey) Check(s Spend, b Binding, now time.Time) error {
 	switch {
 	case s.Key != k.ID() || !k.Epoch.Alive(now):
@@ -127,11 +127,11 @@ func (k *PrivateKey) Check(s Spend, b Binding, now time.Time) error {
 // spendBytes is the size of a spend: nonce, challenge, key, proof.
 const spendBytes = nonceBytes + 3*sha256.Size
 
-// MaxSpends is how many passes pay for one request.
+// MaxSpends is the most passes that may pay for one request.
 const MaxSpends = 4096
 
-// AppendSpends writes spends one after the other, 128 bytes each. The challenge and the
-// key are those of the pass, so that a depot that is not the issuer can pass it on.
+// AppendSpends writes spends one after the other, 128 bytes each. They include the pass's challenge
+// and key, so that a depot that is not the issuer can pass them on.
 func AppendSpends(b []byte, spends []Spend) []byte {
 	for _, s := range spends {
 		b = append(b, s.Nonce[:]...)
@@ -142,7 +142,7 @@ func AppendSpends(b []byte, spends []Spend) []byte {
 	return b
 }
 
-// ParseSpends reads spends. A pass that is in it twice is an error: it would pay twice.
+// ParseSpends reads spends. A pass that occurs twice is an error: it would pay twice.
 func ParseSpends(b []byte) ([]Spend, error) {
 	if len(b)%spendBytes != 0 || len(b)/spendBytes > MaxSpends {
 		return nil, fmt.Errorf("%w: spends of %d bytes", ErrMessage, len(b))

@@ -17,15 +17,15 @@ type Held struct {
 	Issuer  string    // its peer ID
 	Depot   string    // where the pass is good
 	Request RequestID // what it is reserved for; zero: nothing
-	Bad     bool      // an issuer said that it was spent, or is none of its own
+	Bad     bool      // an issuer said that it was spent, or is not the issuer's own
 }
 
 func (h *Held) free(depot string, now time.Time) bool {
 	return h.Depot == depot && h.Request == RequestID{} && !h.Bad && h.Epoch.Alive(now)
 }
 
-// A Change is what must be durable before anything that follows from it is sent: passes
-// and orders as they are from now on, and those that are gone.
+// A Change must be durable before anything that follows from it is sent: new states of passes
+// and orders, and those that are gone.
 type Change struct {
 	Put       []Held
 	Drop      [][nonceBytes]byte
@@ -33,15 +33,15 @@ type Change struct {
 	DropOrder RequestID // zero: none
 }
 
-// Empty says that there is nothing to be written.
+// Empty reports whether there is nothing to write.
 func (c *Change) Empty() bool {
 	return len(c.Put) == 0 && len(c.Drop) == 0 && c.Order == nil && c.DropOrder == RequestID{}
 }
 
-// A Wallet decides which pass pays what. It changes nothing itself: its methods say what
-// is to be written, and Apply follows once that is durable. What was written at any
-// moment makes, with Load, a wallet that goes on from there: what is reserved then
-// is sent again under the same request, which is answered as it was before.
+// A Wallet decides which pass pays for what. Its methods change nothing: they return what must be
+// written; call Apply once that is durable. Load makes a wallet from what was written at any
+// moment, and it goes on from there: what is reserved is sent again under the same request,
+// which gets the same answer.
 //
 // A Wallet is a plain value with one owner.
 type Wallet struct {
@@ -49,7 +49,7 @@ type Wallet struct {
 	orders map[RequestID]Order
 }
 
-// Load is a wallet of what was written.
+// Load makes a wallet from what was written.
 func Load(held []Held, orders []Order) *Wallet {
 	w := &Wallet{held: make(map[[nonceBytes]byte]Held, len(held)), orders: map[RequestID]Order{}}
 	for _, h := range held {
@@ -61,7 +61,7 @@ func Load(held []Held, orders []Order) *Wallet {
 	return w
 }
 
-// Apply does what has been written.
+// Apply applies a change that has been written.
 func (w *Wallet) Apply(c Change) {
 	for _, h := range c.Put {
 		w.held[h.Nonce] = h
@@ -75,7 +75,7 @@ func (w *Wallet) Apply(c Change) {
 	delete(w.orders, c.DropOrder)
 }
 
-// Units is what can be spent at a depot.
+// Units returns what can be spent at a depot.
 func (w *Wallet) Units(depot string, now time.Time) (units int64) {
 	for _, h := range w.held {
 		if h.free(depot, now) {
@@ -85,7 +85,7 @@ func (w *Wallet) Units(depot string, now time.Time) (units int64) {
 	return units
 }
 
-// Orders are those of which the passes are not here yet, by ID.
+// Orders returns those whose passes have not arrived yet, by ID.
 func (w *Wallet) Orders() []Order {
 	var all []Order
 	for _, o := range w.orders {
@@ -95,10 +95,10 @@ func (w *Wallet) Orders() []Order {
 	return all
 }
 
-// All are the passes that are here, by nonce.
+// All returns the passes in the wallet, by nonce.
 func (w *Wallet) All() []Held { return w.those(func(*Held) bool { return true }) }
 
-// Paying are the requests that passes for a depot are reserved for and that are no orders, by ID:
+// Paying returns the requests, by ID, that have passes for a depot reserved and are not orders:
 // payments that were not answered.
 func (w *Wallet) Paying(depot string) (ids []RequestID) {
 	for _, h := range w.held {
@@ -111,7 +111,7 @@ func (w *Wallet) Paying(depot string) (ids []RequestID) {
 	return ids
 }
 
-// Reserved are the passes that are reserved for a request, by nonce.
+// Reserved returns the passes that are reserved for a request, by nonce.
 func (w *Wallet) Reserved(id RequestID) []Held {
 	return w.those(func(h *Held) bool { return h.Request == id && !h.Bad })
 }
@@ -132,20 +132,20 @@ type ShortError struct{ Missing int64 }
 
 func (e *ShortError) Error() string { return fmt.Sprintf("%d passes are missing", e.Missing) }
 
-// A ChangeError says that the sum cannot be made up of the passes that there are: Break
-// is to be exchanged for smaller ones first.
+// A ChangeError says that the passes cannot make up the sum: Break must be exchanged for smaller
+// ones first.
 type ChangeError struct{ Break Held }
 
 func (e *ChangeError) Error() string {
 	return fmt.Sprintf("a pass of %d MiB must be exchanged for smaller ones first", e.Break.Size)
 }
 
-// ErrReserved: a request pays for one thing, and never twice.
+// ErrReserved: a request pays for one thing only.
 var ErrReserved = errors.New("passes are reserved for this request already, of another sum")
 
-// Reserve sets passes aside that are worth units exactly, for a request. Which of equal
-// ones, chance decides, so that their order tells nothing. Those of the epoch that ends
-// first go first. A request for which the same sum is reserved already keeps what it has.
+// Reserve sets passes aside that are worth exactly units, for a request. Of each size, passes of
+// the epoch that ends first go first; among equal ones chance decides, so that their order reveals
+// nothing. A request for which the same sum is already reserved keeps what it has.
 func (w *Wallet) Reserve(depot string, units int64, id RequestID, now time.Time, chance *rand.Rand) (Change, error) {
 	if had := w.Reserved(id); len(had) > 0 {
 		if worth(had) != units {
@@ -164,13 +164,13 @@ func (w *Wallet) Reserve(depot string, units int64, id RequestID, now time.Time,
 	slices.SortStableFunc(all, func(a, b Held) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Epoch, b.Epoch))
 	})
-	// Each size divides the one before. So whatever can be paid exactly is paid by taking
-	// of each size as much as fits, the largest first.
+	// Each size divides the one before. So if a sum can be paid exactly, it can be paid by taking
+	// as many as fit of each size, the largest first.
 	var c Change
 	var next *Held
 	for _, h := range all {
 		if int64(h.Size) > units {
-			next = &h // the smallest that is too large comes last
+			next = &h // the last one found is the smallest that is too large
 			continue
 		}
 		units -= int64(h.Size)
@@ -190,7 +190,7 @@ func worth(held []Held) (units int64) {
 	return units
 }
 
-// Break sets one pass aside to be exchanged, and keeps the order that it pays.
+// Break sets one pass aside to be exchanged, and keeps the order that it pays for.
 func (w *Wallet) Break(h Held, o Order) Change {
 	if had := w.held[h.Nonce]; had != h || had.Request != (RequestID{}) {
 		return Change{} // it was spent or reserved meanwhile
@@ -199,7 +199,7 @@ func (w *Wallet) Break(h Held, o Order) Change {
 	return Change{Put: []Held{h}, Order: &o}
 }
 
-// Spent is what follows when a request was granted: what was reserved for it is gone.
+// Spent is the change when a request was granted: what was reserved for it is gone.
 func (w *Wallet) Spent(id RequestID) (c Change) {
 	for _, h := range w.Reserved(id) {
 		c.Drop = append(c.Drop, h.Nonce)
@@ -207,8 +207,8 @@ func (w *Wallet) Spent(id RequestID) (c Change) {
 	return c
 }
 
-// Refused is what follows when a request was refused for good: what was reserved for it
-// is free again, but for what the issuer would not take. An order of this ID is gone.
+// Refused is the change when a request was refused for good: what was reserved for it is free
+// again, except what the issuer would not take. An order of this ID is gone.
 func (w *Wallet) Refused(id RequestID, bad func(Name) bool) (c Change) {
 	for _, h := range w.Reserved(id) {
 		h.Request, h.Bad = RequestID{}, bad(nameOf(h.Nonce))
@@ -223,9 +223,9 @@ func (w *Wallet) Refused(id RequestID, bad func(Name) bool) (c Change) {
 // Ask keeps an order, before it is sent.
 func (w *Wallet) Ask(o Order) Change { return Change{Order: &o} }
 
-// Got is what follows when the passes of an order are here: they are kept, and the order
-// and what paid for it are gone. A second answer to an order changes nothing: its passes
-// may have been spent.
+// Got is the change when the passes of an order have arrived: they are kept, and the order and
+// what paid for it are gone. A second answer to an order changes nothing: its passes may have
+// been spent.
 func (w *Wallet) Got(id RequestID, passes []Held) Change {
 	if _, ok := w.orders[id]; !ok {
 		return Change{}

@@ -1,13 +1,13 @@
-// Package issuer keeps what an issuer of passes must never lose: its keys, and its book
-// of vouchers sold and passes spent. Whatever it answers is durable before. It promises
+// Package issuer keeps what an issuer of passes must never lose: its keys, and its book of
+// vouchers sold and passes spent. Everything is durable before it is answered. It promises
 // nothing to outsiders.
 //
 //	issuer.go  Issuer: sells, signs, takes
 //	log.go     the book on disk, in frames that a power cut keeps whole or not at all
 //	keys.go    the keys on disk, made when they are needed
 //
-// The book lies in a file of its own, not in a database of leases: one that is lost, and
-// restored from an older copy, brings no pass back to life.
+// The book is in a file of its own, not in a database of leases: if that database is lost
+// and restored from an older copy, no spent pass becomes valid again.
 package issuer
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// MaxUnits bounds what one voucher is worth: 500 of the largest passes.
+// MaxUnits bounds the value of one voucher: 500 of the largest passes.
 const MaxUnits = passes.MaxBatch * 4096
 
-// An Issuer may be used from several goroutines; its answers come one at a time. It holds
-// a lock on its folder, so that two processes cannot both take a pass.
+// An Issuer may be used from several goroutines; it answers one call at a time. It holds a
+// lock on its folder, so that two processes cannot both take a pass.
 type Issuer struct {
 	mu     sync.Mutex // guards the fields below
 	dir    vfs.FS
@@ -38,8 +38,8 @@ type Issuer struct {
 }
 
 // Open opens the issuer in a folder, or makes one. It owns dir from then on. An error that
-// wraps share.ErrHeld says that another process has it. chance is what keys and vouchers
-// are made of: crypto/rand.Reader.
+// wraps share.ErrHeld means that another process has it. chance is the source of keys and
+// vouchers: crypto/rand.Reader.
 func Open(dir vfs.FS, chance io.Reader) (_ *Issuer, err error) {
 	lock, err := dir.Lock("lock")
 	if err != nil {
@@ -64,8 +64,8 @@ func Open(dir vfs.FS, chance io.Reader) (_ *Issuer, err error) {
 	return i, i.rewrite()
 }
 
-// rewrite begins the log anew: after a power cut or a failed sync, nobody knows what of
-// the old one is on the disk.
+// rewrite starts a new log: after a power cut or a failed sync, nobody knows how much of the
+// old one is on the disk.
 func (i *Issuer) rewrite() error {
 	if i.log != nil {
 		i.log.close()
@@ -80,7 +80,7 @@ func (i *Issuer) rewrite() error {
 
 var errAnew = errors.New("the book of spent passes could not be written anew; nothing is taken or signed until it is opened again")
 
-// Close waits for the answer that is being made.
+// Close waits for the answer under way.
 func (i *Issuer) Close() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -90,7 +90,7 @@ func (i *Issuer) Close() error {
 	return errors.Join(i.lock.Close(), i.dir.Close())
 }
 
-// Listing is the keys that are in use at now, the same for everybody who asks.
+// Listing returns the keys in use at now, the same for every peer that asks.
 func (i *Issuer) Listing(now time.Time) (passes.Listing, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -107,7 +107,7 @@ func (i *Issuer) Listing(now time.Time) (passes.Listing, error) {
 }
 
 // renew makes the keys of a new epoch, and forgets those that nobody needs any more, with
-// what was spent under them.
+// the record of what was spent under them.
 func (i *Issuer) renew(now time.Time) error {
 	keys, changed, err := renewed(i.keys, now, i.chance)
 	if err != nil || !changed {
@@ -117,7 +117,7 @@ func (i *Issuer) renew(now time.Time) error {
 		return err
 	}
 	i.keys = keys
-	i.book.Forget(now) // only with the keys: a clock that is wrong brings no pass back to life
+	i.book.Forget(now) // only together with the keys: then a wrong clock makes no spent pass valid again
 	return i.rewrite()
 }
 
@@ -135,7 +135,7 @@ func (i *Issuer) Sell(units int64, now time.Time) (passes.Voucher, error) {
 	return v, i.enter([]passes.Entry{i.book.Sell(v, units, now)})
 }
 
-// Redeem signs what a voucher pays for. The same requests may be sent again.
+// Redeem signs the requests that a voucher pays for. The same requests may be sent again.
 func (i *Issuer) Redeem(v passes.Voucher, r passes.Requests, now time.Time) (passes.Responses, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -146,7 +146,7 @@ func (i *Issuer) Redeem(v passes.Voucher, r passes.Requests, now time.Time) (pas
 	return i.signed(r, entries, now)
 }
 
-// signed signs requests, and answers once entries are durable.
+// signed signs requests, and returns once entries are durable.
 func (i *Issuer) signed(r passes.Requests, entries []passes.Entry, now time.Time) (passes.Responses, error) {
 	signed, err := i.sign(r, now)
 	if err == nil {
@@ -158,8 +158,8 @@ func (i *Issuer) signed(r passes.Requests, entries []passes.Entry, now time.Time
 	return signed, nil
 }
 
-// Exchange signs requests that passes of the same sum pay for. With passes.ErrSpent come
-// the names of those that were spent for something else.
+// Exchange signs requests that passes of the same sum pay for. With passes.ErrSpent it returns
+// the names of passes that were spent for something else.
 func (i *Issuer) Exchange(spends []passes.Spend, b passes.Binding, r passes.Requests, now time.Time) (_ passes.Responses, bad []passes.Name, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -178,8 +178,9 @@ func (i *Issuer) Exchange(spends []passes.Spend, b passes.Binding, r passes.Requ
 	return signed, nil, err
 }
 
-// Spend takes passes that pay units for what they are bound to, all or none. again says that they were
-// taken for that before. With passes.ErrSpent come the names of those that were spent for something else.
+// Spend takes passes that pay units for their binding, all or none. again says that they were
+// taken for it before. With passes.ErrSpent it returns the names of passes that were spent for
+// something else.
 func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, units int64, now time.Time) (again bool, bad []passes.Name, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -190,7 +191,7 @@ func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, units int64, now
 	return len(entries) == 0, nil, i.enter(entries)
 }
 
-// check says what is to be entered when the spends are taken.
+// check returns the entries to write if the spends are taken.
 func (i *Issuer) check(spends []passes.Spend, b passes.Binding, units int64, now time.Time) (entries []passes.Entry, bad []passes.Name, err error) {
 	keys := make([]*passes.PublicKey, len(spends))
 	for at, s := range spends {
@@ -215,8 +216,8 @@ func (i *Issuer) key(id passes.KeyID) *passes.PrivateKey {
 	return nil
 }
 
-// sign signs each request with the living key of its size that it names: the one of now,
-// or, for an order from before, the one of the epoch before.
+// sign signs each request with the living key of its size that it names: the one of now, or,
+// for an older order, the one of the epoch before.
 func (i *Issuer) sign(r passes.Requests, now time.Time) (signed passes.Responses, err error) {
 	for at, one := range r {
 		if len(one) == 0 {
@@ -238,7 +239,7 @@ func (i *Issuer) sign(r passes.Requests, now time.Time) (signed passes.Responses
 	return signed, nil
 }
 
-// enter makes entries durable, and then enters them.
+// enter makes entries durable, and then adds them to the book.
 func (i *Issuer) enter(entries []passes.Entry) error {
 	if len(entries) == 0 {
 		return nil

@@ -18,9 +18,9 @@ const (
 	logTemp = "book.new"
 )
 
-// A frame is what one sync makes durable: its number, how many entries, the entries,
-// and the SHA-256 of all that. Frame n+1 is written when frame n is durable. So after a
-// power cut the last frame alone may be torn, anywhere in it, and it answered nothing.
+// A frame is what one sync makes durable: its number, the number of entries, the entries, and
+// the SHA-256 of all that. Frame n+1 is written once frame n is durable. So after a power cut
+// only the last frame may be torn, anywhere in it, and nothing was answered from it.
 const (
 	frameHead = 8 + 4
 	frameSum  = sha256.Size
@@ -37,14 +37,14 @@ func frame(number uint64, entries []passes.Entry) []byte {
 	return append(b, sum[:]...)
 }
 
-// A cutter reads frames one after the other.
+// A cutter reads one frame after the other.
 type cutter struct {
 	f    vfs.File
 	size int64
 	at   int64
 }
 
-// next reads frame number; ok is false if what is there is none.
+// next reads the frame with that number; ok is false if there is no valid frame.
 func (c *cutter) next(number uint64) (entries []passes.Entry, ok bool, err error) {
 	head := make([]byte, frameHead)
 	if c.size-c.at < frameHead+frameSum {
@@ -77,8 +77,8 @@ func (c *cutter) next(number uint64) (entries []passes.Entry, ok bool, err error
 	return entries, true, nil
 }
 
-// ErrDamaged is a book with something unreadable before its end. To go on without it
-// would be to take passes twice.
+// ErrDamaged is a book with something unreadable before its end. Going on without it would mean
+// accepting passes twice.
 var ErrDamaged = errors.New("the book of spent passes is damaged; put back a copy of it, or give up its keys by moving both files away: then nobody can spend the passes that they signed")
 
 // read reads the book in dir, up to a torn frame.
@@ -110,8 +110,8 @@ func read(dir vfs.FS, enter func(passes.Entry)) error {
 	}
 }
 
-// torn says whether what follows can be the frame that a power cut tore: no more than
-// one, and nothing of the next.
+// torn returns an error unless what follows can be the frame that a power cut tore: at most
+// one frame, and nothing of the next.
 func (c *cutter) torn(number uint64) error {
 	rest := c.size - c.at
 	if rest > frameHead+maxFrame*passes.EntryBytes+frameSum {
@@ -134,8 +134,8 @@ type log struct {
 	failed error
 }
 
-// begin writes a book of these entries in the place of the one that is there, when it
-// is durable.
+// begin writes a book of these entries, and puts it in place of the existing one once it is
+// durable.
 func begin(dir vfs.FS, entries iter.Seq[passes.Entry]) (_ *log, err error) {
 	if err := vfs.RemoveFile(dir, logTemp); err != nil {
 		return nil, err
@@ -177,8 +177,8 @@ func (l *log) write(entries []passes.Entry) error {
 	return nil
 }
 
-// append makes entries durable, all or none. After an error nobody knows which, and
-// nothing more is written until the book is opened anew.
+// append makes entries durable, all or none. After an error nobody knows which, and nothing
+// more is written until the book is reopened.
 func (l *log) append(entries []passes.Entry) error {
 	if l.failed != nil {
 		return l.failed

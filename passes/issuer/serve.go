@@ -10,22 +10,22 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// A Counter is an Issuer as actors see it: an actors.Issuer.
+// A Counter is an Issuer in the form that actors use: an actors.Issuer.
 type Counter struct{ *Issuer }
 
-// Keys is Listing as it travels.
+// Keys returns the Listing as it is sent.
 func (c Counter) Keys(now time.Time) ([]byte, error) {
 	l, err := c.Listing(now)
 	return l.Append(nil), err
 }
 
-// Redeem signs what a voucher pays for.
+// Redeem signs the requests that a voucher pays for.
 func (c Counter) Redeem(m wire.Redeem, now time.Time) ([wire.PassSizes][]byte, error) {
 	signed, err := c.Issuer.Redeem(m.Voucher, m.Requests, now)
 	return signed, refusal(err)
 }
 
-// Exchange signs what passes for a depot pay for.
+// Exchange signs the requests that passes for a depot pay for.
 func (c Counter) Exchange(at peers.ID, m wire.Exchange, now time.Time) (signed [wire.PassSizes][]byte, bad []byte, err error) {
 	spends, err := passes.ParseSpends(m.Passes)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c Counter) Exchange(at peers.ID, m wire.Exchange, now time.Time) (signed [
 	return signed, joined(names), refusal(err)
 }
 
-// Worth is what passes are said to be worth.
+// Worth returns what passes claim to be worth.
 func (c Counter) Worth(b []byte) (units int64, err error) {
 	spends, err := passes.ParseSpends(b)
 	if err != nil {
@@ -72,7 +72,7 @@ func joined(names []passes.Name) (b []byte) {
 	return b
 }
 
-// refusal is what an error means to whoever asked; what is left is a fault of the disk.
+// refusal turns an error into what the peer is told; any other error is a fault of the disk.
 func refusal(err error) error {
 	for _, x := range []struct {
 		is error

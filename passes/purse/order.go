@@ -15,7 +15,7 @@ import (
 
 func cmpID(a, b peers.ID) int { return cmp.Compare(a, b) }
 
-// Redeem gets the passes of a voucher for units from the issuer that is the depot at an address.
+// Redeem gets the passes of a voucher worth units from the depot at that address, its issuer.
 func (p *Purse) Redeem(ctx context.Context, at peers.Addr, v passes.Voucher, units int64) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -35,7 +35,7 @@ func (p *Purse) Redeem(ctx context.Context, at peers.Addr, v passes.Voucher, uni
 	return p.finish(ctx, at)
 }
 
-// exchange gets smaller passes for one.
+// exchange gets smaller passes for one pass.
 func (p *Purse) exchange(ctx context.Context, at peers.Addr, h passes.Held) error {
 	smaller := slices.Index(passes.Sizes[:], h.Size) + 1
 	if h.Issuer != string(at.ID) || smaller == len(passes.Sizes) {
@@ -51,8 +51,8 @@ func (p *Purse) exchange(ctx context.Context, at peers.Addr, h passes.Held) erro
 	return p.deliver(ctx, at, o)
 }
 
-// order is one for passes of the keys that an issuer lists to everybody. When it signs with which of
-// them, our clock says, not the issuer's.
+// order makes an order under the keys that an issuer lists to everybody. Our clock, not the
+// issuer's, says which of them signs now.
 func (p *Purse) order(ctx context.Context, at peers.Addr, units int64, most passes.Size) (o passes.Order, err error) {
 	known, err := p.keys(ctx, at, p.cfg.Known)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *Purse) order(ctx context.Context, at peers.Addr, units int64, most pass
 	return passes.NewOrder(id, passes.Seed(append(seed[:], more[:]...)), string(at.ID), string(at.ID), known, units, most, p.cfg.Now())
 }
 
-// keys are those that an issuer lists to whoever asks.
+// keys returns the keys that an issuer lists to the identity that ask uses.
 func (p *Purse) keys(ctx context.Context, at peers.Addr, ask func(context.Context, peers.Addr, any) (any, error)) (passes.Listing, error) {
 	answer, err := ask(ctx, at, wire.PassKeys{})
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Purse) keys(ctx context.Context, at peers.Addr, ask func(context.Contex
 
 var errAnswer = fmt.Errorf("%w: the issuer answered another question", peers.ErrProtocol)
 
-// finish delivers what was ordered of an issuer and is not here.
+// finish delivers the orders at an issuer whose passes have not arrived.
 func (p *Purse) finish(ctx context.Context, at peers.Addr) error {
 	for _, o := range p.wallet.Orders() {
 		if o.Issuer != string(at.ID) {
@@ -111,7 +111,7 @@ func (p *Purse) finish(ctx context.Context, at peers.Addr) error {
 	return nil
 }
 
-// deliver sends an order, over an identity of its own, and enters the passes.
+// deliver sends an order over an identity used only for it, and enters the passes.
 func (p *Purse) deliver(ctx context.Context, at peers.Addr, o passes.Order) error {
 	buy, err := o.Prepare()
 	if err != nil {

@@ -1,11 +1,11 @@
 // Package purse keeps a wallet of passes and speaks with issuers: it redeems vouchers,
-// exchanges passes, and says what is to be sent to a depot. It promises nothing to outsiders.
+// exchanges passes, and makes the payments to depots. It promises nothing to outsiders.
 //
 //	purse.go   Purse: pays, and enters what depots answer
 //	order.go   vouchers and exchanges
 //
-// What is sent is durable before. A payment or an order that was cut short, by a crash or by an
-// answer that was lost, is sent again as it was.
+// Everything is durable before it is sent. A payment or an order that was interrupted, by a
+// crash or a lost answer, is sent again unchanged.
 package purse
 
 import (
@@ -31,32 +31,32 @@ type Store interface {
 	WriteWallet(ctx context.Context, c passes.Change) error
 }
 
-// Config is what a Purse is made of.
+// Config is what a Purse needs.
 type Config struct {
 	Store  Store
 	Self   func() peers.ID // the account that pays
 	Now    func() time.Time
 	Chance io.Reader // crypto/rand.Reader
-	// Known asks a depot or issuer as this node, and Fresh over an identity of which nobody
-	// knows whose it is. The answers are of wire/passes.go.
+	// Known asks a depot or issuer as this node, and Fresh as an identity that nobody can link to
+	// it. The answers are messages of wire/passes.go.
 	Known, Fresh func(ctx context.Context, at peers.Addr, question any) (any, error)
 }
 
-// Purse may be used from several goroutines; what it does comes one after the other.
+// Purse may be used from several goroutines; its operations run one after the other.
 type Purse struct {
 	cfg    Config
-	turn   sync.Mutex     // held from a decision until it is written and sent; what changes wallet holds mu too
-	mu     sync.Mutex     // guards wallet, for those whose turn it is not
-	wallet *passes.Wallet // nil: it is to be read
+	turn   sync.Mutex     // held from a decision until it is written and sent; changes to wallet also hold mu
+	mu     sync.Mutex     // guards wallet for those that do not hold turn
+	wallet *passes.Wallet // nil: not read yet
 }
 
-// New is a purse, whose Store is not asked yet.
+// New returns a purse. It does not use the Store yet.
 func New(cfg Config) *Purse { return &Purse{cfg: cfg} }
 
-// ErrMissing is that the wallet has too few passes for a depot.
+// ErrMissing means that the wallet has too few passes for a depot.
 var ErrMissing = errors.New("passes are missing")
 
-// A MissingError says how many, for what is due. It wraps ErrMissing.
+// A MissingError says how many are missing for what is due. It wraps ErrMissing.
 type MissingError struct{ Missing int64 }
 
 func (e *MissingError) Error() string {
@@ -67,7 +67,7 @@ func (e *MissingError) Error() string {
 }
 func (e *MissingError) Unwrap() error { return ErrMissing }
 
-// open reads the wallet if that was not done yet. It is the caller's turn.
+// open reads the wallet if that was not done yet. The caller holds turn.
 func (p *Purse) open(ctx context.Context) error {
 	if _, err := p.read(ctx); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *Purse) open(ctx context.Context) error {
 	return p.write(ctx, p.wallet.Forget(p.cfg.Now()))
 }
 
-// read is the wallet, which is read first if need be.
+// read returns the wallet, and reads it first if need be.
 func (p *Purse) read(ctx context.Context) (_ *passes.Wallet, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *Purse) read(ctx context.Context) (_ *passes.Wallet, err error) {
 	return p.wallet, nil
 }
 
-// write makes a change durable, and then does it.
+// write makes a change durable, and then applies it.
 func (p *Purse) write(ctx context.Context, c passes.Change) error {
 	if c.Empty() {
 		return nil
@@ -95,21 +95,22 @@ func (p *Purse) write(ctx context.Context, c passes.Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.cfg.Store.WriteWallet(ctx, c); err != nil {
-		p.wallet = nil // nobody knows what is written
+		p.wallet = nil // what is on the disk is unknown
 		return fmt.Errorf("the wallet cannot be written: %w", err)
 	}
 	p.wallet.Apply(c)
 	return nil
 }
 
-// id is a number that nothing else has.
+// id returns a new random number.
 func (p *Purse) id() (id passes.RequestID, err error) {
 	_, err = io.ReadFull(p.cfg.Chance, id[:])
 	return id, err
 }
 
-// Pay is what is to be sent to a depot: a payment that was begun and not answered, or else one of units,
-// if that is not 0; none if m.Passes is empty. Where only larger passes are here they are exchanged first.
+// Pay returns the payment to send to a depot: one that was begun and not answered, or else a new
+// one of units; m.Passes is empty if there is nothing to pay. If there are only larger passes they
+// are exchanged first.
 func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay, err error) {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -123,7 +124,7 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 	if units <= 0 {
 		return m, stuck
 	}
-	if err := p.open(ctx); err != nil { // what finish could not write is read again
+	if err := p.open(ctx); err != nil { // finish may have failed to write: read the wallet again
 		return m, errors.Join(err, stuck)
 	}
 	id, err := p.id()
@@ -136,8 +137,8 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 	return p.payment(at.ID, id), nil
 }
 
-// reserve sets passes aside, of which some may be exchanged first. No more of them than can be sent at a time:
-// then the depot says again what is missing.
+// reserve sets passes aside, after exchanging some if need be, but at most as many as one message
+// holds; then the depot says again what is missing.
 func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id passes.RequestID) error {
 	var seed [16]byte
 	if _, err := io.ReadFull(p.cfg.Chance, seed[:]); err != nil {
@@ -165,7 +166,7 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id pass
 	return errors.New("passes were exchanged, and are still too large for what is due")
 }
 
-// payment is what a request pays with.
+// payment returns the payment with the passes that are reserved for a request.
 func (p *Purse) payment(at peers.ID, id passes.RequestID) wire.Pay {
 	b := passes.PaymentOf(string(at), string(p.cfg.Self()), id)
 	var spends []passes.Spend
@@ -175,13 +176,14 @@ func (p *Purse) payment(at peers.ID, id passes.RequestID) wire.Pay {
 	return wire.Pay{ID: id, Passes: passes.AppendSpends(nil, spends)}
 }
 
-// final says that a refusal will not become anything else.
+// final reports whether a refusal will never become anything else.
 func final(r depot.Reason) bool {
 	return slices.Contains([]depot.Reason{depot.BadPasses, depot.SpentPasses, depot.WrongSum, depot.BadRequest}, r)
 }
 
-// Paid enters what a depot has answered to a payment: its passes are gone, or here again, but for those that
-// were spent before. It says how much was paid. After any other answer the payment stands, and Pay brings it again.
+// Paid enters a depot's answer to a payment: its passes are gone, or free again except those that
+// were spent before. It returns how much was paid. After any other answer the payment stands, and Pay
+// returns it again.
 func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64, err error) {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -205,7 +207,7 @@ func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64
 	return 0, r
 }
 
-// named says which passes a list of names has.
+// named reports which passes are in a list of names.
 func named(b []byte) func(passes.Name) bool {
 	all := map[passes.Name]bool{}
 	for ; len(b) >= wire.PassNames; b = b[wire.PassNames:] {
@@ -214,17 +216,17 @@ func named(b []byte) func(passes.Name) bool {
 	return func(n passes.Name) bool { return all[n] }
 }
 
-// A Stock is what is here for one depot.
+// A Stock describes the passes for one depot.
 type Stock struct {
 	Depot    peers.ID
 	Units    int64     // that can be spent
-	Reserved int64     // of payments and exchanges that are not answered yet
-	Bad      int64     // that the issuer does not take
-	Ordered  int64     // of vouchers that are not signed yet
-	Until    time.Time // when the first of Units are worth nothing any more
+	Reserved int64     // in payments and exchanges that are not answered yet
+	Bad      int64     // worthless, or refused by the issuer
+	Ordered  int64     // for vouchers that are not signed yet
+	Until    time.Time // when the first of Units become worthless
 }
 
-// Stock is what is here, in the order of depots.
+// Stock returns the passes of each depot, in the order of depots.
 func (p *Purse) Stock(ctx context.Context) (all []Stock, err error) {
 	w, err := p.read(ctx)
 	if err != nil {
