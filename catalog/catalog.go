@@ -20,8 +20,8 @@ type DB struct {
 	fault func(query string) error // for tests: fails before a statement
 }
 
-// Open opens the catalog at path, or makes one. If it is damaged it is set aside, and
-// aside is its name now. The context bounds the opening alone.
+// Open opens the catalog at path, or makes one. A damaged one is set aside, and its new name
+// is returned as aside. The context applies only to the opening.
 func Open(ctx context.Context, path string) (d *DB, aside string, err error) {
 	db, aside, err := sqlitedb.OpenAnew(ctx, path, schema)
 	if err != nil {
@@ -30,11 +30,11 @@ func Open(ctx context.Context, path string) (d *DB, aside string, err error) {
 	return &DB{db: db}, aside, nil
 }
 
-// Close waits for the transaction that runs.
+// Close waits for the running transaction.
 func (d *DB) Close() error { return d.db.Close() }
 
-// Add makes an entry of a wish. An error that wraps ErrTwice comes with the entry that
-// has the same paths, or the same share for the same folder; nothing of it was changed.
+// Add makes an entry from a wish. With an error that wraps ErrTwice it returns the entry that
+// has the same paths, or the same share for the same folder; nothing was changed.
 func (d *DB) Add(ctx context.Context, now time.Time, w Wish) (e Entry, err error) {
 	if err := w.Check(); err != nil {
 		return Entry{}, err
@@ -68,9 +68,9 @@ func (d *DB) Add(ctx context.Context, now time.Time, w Wish) (e Entry, err error
 	return e, err
 }
 
-// Set has f change what an entry's owner wants of it, as far as that can change, and
-// says what the entry is now. What is to be fetched in another choice, or repaired, is Asked again. An
-// error of f changes nothing.
+// Set lets f change an entry's wish, as far as that can change, and returns the changed entry.
+// An entry whose selection has changed, or that is to be repaired, is Asked again. If f fails,
+// nothing is changed.
 func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err error) {
 	err = d.write(ctx, func(t tx) error {
 		if e, err = t.entry(id); err != nil {
@@ -98,9 +98,8 @@ func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err 
 	return e, err
 }
 
-// Note has f change what became of an entry, and says what the entry is now. Since is
-// set to now if the state changes. An entry that has more than MaxOlder earlier versions
-// forgets the oldest.
+// Note lets f change an entry's status, and returns the changed entry. Since is set to now if
+// the state changes. An entry with more than MaxOlder earlier versions forgets the oldest.
 func (d *DB) Note(ctx context.Context, now time.Time, id ID, f func(*Status)) (e Entry, err error) {
 	err = d.write(ctx, func(t tx) error {
 		if e, err = t.entry(id); err != nil {
@@ -112,7 +111,7 @@ func (d *DB) Note(ctx context.Context, now time.Time, id ID, f func(*Status)) (e
 			s.Since = time.Unix(now.Unix(), 0)
 		}
 		s.Older = s.Older[max(0, len(s.Older)-MaxOlder):]
-		s.Done = timeAt(seconds(s.Done)) // as it will be read
+		s.Done = timeAt(seconds(s.Done)) // rounded, as it will be read
 		s.Why = s.Why[:min(len(s.Why), maxWhy)]
 		var id any
 		if !s.Share.IsZero() {
@@ -125,8 +124,8 @@ func (d *DB) Note(ctx context.Context, now time.Time, id ID, f func(*Status)) (e
 	return e, err
 }
 
-// Sent adds to what others were sent of each of some entries, in bytes. Those that are
-// not there any more are left out.
+// Sent adds bytes that others were sent to some entries. Entries that no longer exist are left
+// out.
 func (d *DB) Sent(ctx context.Context, bytes map[ID]int64) error {
 	return d.write(ctx, func(t tx) error {
 		for id, n := range bytes {
@@ -138,7 +137,7 @@ func (d *DB) Sent(ctx context.Context, bytes map[ID]int64) error {
 	})
 }
 
-// Remove forgets an entry, and says what it was.
+// Remove forgets an entry, and returns it as it was.
 func (d *DB) Remove(ctx context.Context, id ID) (e Entry, err error) {
 	err = d.write(ctx, func(t tx) error {
 		if e, err = t.entry(id); err != nil {
@@ -149,7 +148,7 @@ func (d *DB) Remove(ctx context.Context, id ID) (e Entry, err error) {
 	return e, err
 }
 
-// Get is one entry, or ErrNoEntry.
+// Get returns one entry, or ErrNoEntry.
 func (d *DB) Get(ctx context.Context, id ID) (e Entry, err error) {
 	err = d.read(ctx, func(t tx) error {
 		e, err = t.entry(id)
@@ -158,7 +157,7 @@ func (d *DB) Get(ctx context.Context, id ID) (e Entry, err error) {
 	return e, err
 }
 
-// List is all entries, in the order in which they were added.
+// List returns all entries, in the order in which they were added.
 func (d *DB) List(ctx context.Context) (all []Entry, err error) {
 	err = d.read(ctx, func(t tx) error {
 		all, err = t.entries(``)

@@ -13,30 +13,30 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// ID names an entry for as long as the database lives; none is used twice.
+// ID names an entry for as long as the database lives; no ID is used twice.
 type ID int64
 
 // Kind is what an entry is about.
 type Kind uint8
 
-// The kinds there are.
+// The kinds.
 const (
 	Serve Kind = iota + 1 // paths of this machine, served from where they are
-	Fetch                 // a share to be fetched, and then served on
+	Fetch                 // a share to be fetched, and served afterwards
 )
 
 func (k Kind) String() string { return name(kinds, int(k)) }
 
-// State is how an entry stands.
+// State is the state of an entry.
 type State uint8
 
-// The states there are. Whether an entry is paused is part of its Wish, beside them.
+// The states. Whether an entry is paused is part of its Wish.
 const (
-	Asked   State = iota + 1 // not done yet: to be read, or being fetched
+	Asked   State = iota + 1 // not done yet: its files are still to be read, or it is being fetched
 	Serving                  // Serve: it is served
-	Kept                     // Fetch: it is here, whole or as much as was chosen, and served on
+	Kept                     // Fetch: all that was chosen is here, and is served
 	Ended                    // Fetch: it is here, and was served for as long as was asked
-	Missing                  // what it is about is not on the disk, or not as it was
+	Missing                  // its files are not on the disk, or are not as they were
 	Failed                   // it cannot go on without its owner
 )
 
@@ -63,49 +63,49 @@ type Entry struct {
 	Status
 }
 
-// Wish is what the owner asked for. What stands before the empty line never changes
-// for an entry.
+// Wish is what the owner asked for. Fields before the empty line never change for an
+// entry.
 type Wish struct {
 	Paths   []string `json:"paths,omitempty"`   // Serve: absolute; one, or several and a name
 	Exclude []string `json:"exclude,omitempty"` // Serve: patterns of what is left out
-	Links   string   `json:"links,omitempty"`   // Serve: what becomes of symbolic links; empty: kept
-	Name    string   `json:"name,omitempty"`    // Serve: what the share is called; empty: as the path
+	Links   string   `json:"links,omitempty"`   // Serve: what to do with symbolic links; empty: keep them
+	Name    string   `json:"name,omitempty"`    // Serve: the name of the share; empty: that of the path
 	Source  string   `json:"source,omitempty"`  // Fetch: a ticket or a share ID
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
 	Fleet   bool     `json:"fleet,omitempty"`   // Fetch: it is here because the node's fleet has it
 
-	Visible   string        `json:"visible,omitempty"`    // where it is announced: "lan"; empty: nowhere
-	Repair    bool          `json:"repair,omitempty"`     // Fetch: what differs in Dir is replaced, until it is here
+	Visible   string        `json:"visible,omitempty"`    // where the share is announced: "lan"; empty: nowhere
+	Repair    bool          `json:"repair,omitempty"`     // Fetch: replace what differs in Dir, until the share is here
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
-	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what is fetched; none: all
-	Skip      []string      `json:"skip,omitempty"`       // Fetch: patterns of what is not
+	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what to fetch; none: all
+	Skip      []string      `json:"skip,omitempty"`       // Fetch: patterns of what to leave out
 	Priority  int           `json:"priority,omitempty"`   // from -1, low, to 1, high
 	Paused    bool          `json:"paused,omitempty"`     // nothing is done for it
-	SeedRatio float64       `json:"seed_ratio,omitempty"` // Fetch: serve on until so many times its size was sent; 0: no such end
-	SeedTime  time.Duration `json:"seed_time,omitempty"`  // Fetch: serve on for so long; 0: no such end
-	Up        int64         `json:"up,omitempty"`         // bytes per second that others are sent of it; 0: no limit of its own
-	Down      int64         `json:"down,omitempty"`       // Fetch: bytes per second that are asked for
+	SeedRatio float64       `json:"seed_ratio,omitempty"` // Fetch: serve on until this many times its size was sent; 0: no limit
+	SeedTime  time.Duration `json:"seed_time,omitempty"`  // Fetch: serve on for this long; 0: no limit
+	Up        int64         `json:"up,omitempty"`         // bytes per second sent to others; 0: no limit of its own
+	Down      int64         `json:"down,omitempty"`       // Fetch: bytes per second requested; 0: no limit of its own
 }
 
-// Status is what became of an entry.
+// Status is what has become of an entry.
 type Status struct {
 	State    State
 	Why      string    // a sentence, for Missing, Failed and Ended; may be empty
 	Since    time.Time // of the state
 	Share    share.ID  // zero until it is known
-	Title    string    // what the share is called; empty until it is known
-	Path     string    // Fetch: where it lies, once it is Kept or Ended
+	Title    string    // the name of the share; empty until it is known
+	Path     string    // Fetch: where the share is, once it is Kept or Ended
 	Bytes    int64     // of the share, or of what was chosen of it
 	Files    int
-	Done     time.Time // Fetch: when it was here; zero before
-	Sent     int64     // bytes of its content that others were sent
+	Done     time.Time // Fetch: when it was complete; zero before
+	Sent     int64     // bytes of its content sent to others
 	Verified int64     // Fetch: bytes of it that were here when it was last stopped; Bytes once it is Kept
-	Found    bool      // Fetch: some of it lay in Dir before: not all that is there now is this node's
-	Guarded  bool      // Fetch: its sources gave it to those alone that know the secret of its ticket
+	Found    bool      // Fetch: some of it was in Dir before: this node has not made all that is there now
+	Guarded  bool      // Fetch: its sources gave it only to peers that know the secret of its ticket
 	Older    []share.ID
 }
 
-// Limits of what an entry may hold. They are far above what people need.
+// Limits of an entry. They are far above what people need.
 const (
 	MaxEntries = 100_000
 	MaxOlder   = 16 // earlier versions that are remembered
@@ -123,7 +123,7 @@ var (
 	ErrFull    = fmt.Errorf("the catalog has %d entries, and takes no more; remove some", MaxEntries)
 )
 
-// Kind is Serve or Fetch.
+// kind is Serve or Fetch.
 func (w *Wish) kind() Kind {
 	if len(w.Paths) > 0 {
 		return Serve
@@ -131,7 +131,7 @@ func (w *Wish) kind() Kind {
 	return Fetch
 }
 
-// Check says what is wrong with a wish.
+// Check returns an error that says what is wrong with a wish.
 func (w *Wish) Check() error {
 	if err := w.sized(); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (w *Wish) Check() error {
 	return w.checkFetch()
 }
 
-// What limits may be, in bytes per second.
+// The range of limits, in bytes per second.
 const (
 	minRate = 1 << 10
 	maxRate = 1 << 50
@@ -213,7 +213,7 @@ func (w *Wish) checkFetch() error {
 	return nil
 }
 
-// sized holds every text and list to a cap.
+// sized checks the size of every text and list.
 func (w *Wish) sized() error {
 	texts := []string{w.Links, w.Name, w.Source, w.Dir}
 	for _, list := range [][]string{w.Paths, w.Exclude, w.Peers, w.Only, w.Skip} {
@@ -235,13 +235,13 @@ func (w *Wish) sized() error {
 	return nil
 }
 
-// key is what no two entries may have in common.
+// key identifies the wish: no two entries may have the same key.
 func (w *Wish) key() string {
 	if w.kind() == Serve {
 		return strings.Join(append([]string{"serve", w.Name}, w.Paths...), "\x00")
 	}
 	t, err := share.Parse(w.Source)
-	if err != nil { // Check has read it
+	if err != nil { // cannot happen: Check has read it
 		return w.Source
 	}
 	return strings.Join([]string{"fetch", t.ID.String(), w.Dir}, "\x00")

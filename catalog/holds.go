@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/renewal"
 )
 
-// LoadHolds is what this node has depots keep, as SaveHolds kept it.
+// LoadHolds returns what this node has depots keep, as SaveHolds stored it.
 func (d *DB) LoadHolds(ctx context.Context) (b renewal.Book, err error) {
 	err = d.read(ctx, func(t tx) error {
 		if err := t.rows(`SELECT seq FROM sqlite_sequence WHERE name = 'hold_wants'`, func(s *sqlite.Stmt) error {
@@ -32,7 +32,7 @@ func (d *DB) LoadHolds(ctx context.Context) (b renewal.Book, err error) {
 	return b, err
 }
 
-// SaveHolds keeps what this node has depots keep, in place of what was kept.
+// SaveHolds stores what this node has depots keep, in place of what was stored before.
 func (d *DB) SaveHolds(ctx context.Context, b renewal.Book) error {
 	return d.write(ctx, func(t tx) error {
 		for _, table := range []string{"hold_wants", "hold_leases", "hold_depots"} {

@@ -2,11 +2,11 @@ package catalog
 
 import "github.com/piecelease/fetcher/internal/sqlitedb"
 
-// schema: times are seconds since 1970, 0 for none. entries.key is what no two may have
-// in common; wish is the JSON of a Wish; older is the earlier share IDs, 36 bytes each.
-// AUTOINCREMENT has no ID used twice. passes.token is the pass as RFC 9577 writes it;
-// orders.keys is a listing of those keys that an order uses, and counts, the JSON of how
-// many passes of each. hold_* are the JSON of what a renewal.Book holds.
+// schema: times are seconds since 1970, 0 for none. No two entries may have the same
+// entries.key; wish is the JSON of a Wish; older has the earlier share IDs, 36 bytes each.
+// AUTOINCREMENT makes sure that no ID is used twice. passes.token is the pass as RFC 9577 writes
+// it; orders.keys is a listing of the keys that an order uses, and counts the JSON of how many
+// passes of each it asks for. hold_* are the JSON of the parts of a renewal.Book.
 var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
 	`CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL CHECK(kind BETWEEN 1 AND 2),
 	   key TEXT NOT NULL UNIQUE, wish TEXT NOT NULL, added INTEGER NOT NULL,

@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/passes"
 )
 
-// Wallet is the passes and orders that are here.
+// Wallet returns the wallet with the stored passes and orders.
 func (d *DB) Wallet(ctx context.Context) (*passes.Wallet, error) {
 	var held []passes.Held
 	var orders []passes.Order
@@ -36,7 +36,7 @@ func (d *DB) Wallet(ctx context.Context) (*passes.Wallet, error) {
 }
 
 // WriteWallet makes a change of the wallet durable. The wallet itself is changed by its
-// owner, after this.
+// owner, afterwards.
 func (d *DB) WriteWallet(ctx context.Context, c passes.Change) error {
 	return d.write(ctx, func(t tx) error {
 		for _, n := range c.Drop {
