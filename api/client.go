@@ -18,18 +18,18 @@ import (
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// Client asks a node through its unix socket. Its errors are problems that wrap what
-// package fetcher's do.
+// Client talks to a node through its unix socket. Its errors are problems that wrap the
+// errors of package fetcher.
 type Client struct {
 	http *http.Client
 	path string
 }
 
-// ErrNoNode says that no node answers at a socket.
+// ErrNoNode means that no node answers at a socket.
 var ErrNoNode = errors.New("no node is running")
 
-// Dial is a client of the node at a socket, which is asked whether it is there. If
-// nobody answers, the error wraps ErrNoNode.
+// Dial returns a client of the node at a socket, after checking that the node answers. If
+// none does, the error wraps ErrNoNode.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	c := &Client{path: socket}
 	c.http = &http.Client{Transport: &http.Transport{
@@ -44,7 +44,7 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	return c, conn.Close()
 }
 
-// Close lets go of the connections.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // ask sends a request, and reads the answer into out.
@@ -65,7 +65,7 @@ func (c *Client) ask(ctx context.Context, method, path string, in, out any) erro
 	return json.NewDecoder(res.Body).Decode(out)
 }
 
-// maxProblem bounds what is read of a problem.
+// maxProblem bounds how much of a problem is read, in bytes.
 const maxProblem = 64 << 10
 
 func (c *Client) open(ctx context.Context, method, path string, send io.Reader, header http.Header) (*http.Response, error) {
@@ -97,12 +97,12 @@ func (c *Client) open(ctx context.Context, method, path string, send io.Reader, 
 	return nil, p
 }
 
-// Status is what the node does.
+// Status returns the status of the node.
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, c.ask(ctx, "GET", "/v1/node", nil, &s)
 }
 
-// Entries is the whole catalog.
+// Entries returns the whole catalog.
 func (c *Client) Entries(ctx context.Context) (all []Entry, err error) {
 	for after := int64(0); ; {
 		var part List[Entry]
@@ -117,7 +117,7 @@ func (c *Client) Entries(ctx context.Context) (all []Entry, err error) {
 	}
 }
 
-// Entry is one entry.
+// Entry returns one entry.
 func (c *Client) Entry(ctx context.Context, id int64) (e Entry, err error) {
 	return e, c.ask(ctx, "GET", fmt.Sprint("/v1/entries/", id), nil, &e)
 }
@@ -137,14 +137,14 @@ func (c *Client) Remove(ctx context.Context, id int64, data bool) (r Removed, er
 	return r, c.ask(ctx, "DELETE", fmt.Sprintf("/v1/entries/%d?data=%t", id, data), nil, &r)
 }
 
-// Why is why an entry is not done.
+// Why says why an entry is not done.
 func (c *Client) Why(ctx context.Context, id int64) ([]string, error) {
 	var l List[string]
 	err := c.ask(ctx, "GET", fmt.Sprintf("/v1/entries/%d/why", id), nil, &l)
 	return l.Items, err
 }
 
-// Children is who fetches an entry from the node.
+// Children returns the peers that fetch an entry from the node.
 func (c *Client) Children(ctx context.Context, id int64) ([]Child, error) {
 	var l List[Child]
 	err := c.ask(ctx, "GET", fmt.Sprintf("/v1/entries/%d/children", id), nil, &l)
@@ -156,7 +156,7 @@ func (c *Client) SetLimits(ctx context.Context, s SetLimits) (l Limits, err erro
 	return l, c.ask(ctx, "PATCH", "/v1/limits", s, &l)
 }
 
-// Content is a file of an entry, from its beginning. The caller must close it.
+// Content opens a file of an entry, at its beginning. The caller must close it.
 func (c *Client) Content(ctx context.Context, id int64, path string) (io.ReadCloser, error) {
 	res, err := c.open(ctx, "GET", filePath(id, path), nil, nil)
 	if err != nil {
@@ -165,11 +165,11 @@ func (c *Client) Content(ctx context.Context, id int64, path string) (io.ReadClo
 	return res.Body, nil
 }
 
-// maxEvent bounds one line of the stream of events.
+// maxEvent bounds one line of the stream of events, in bytes.
 const maxEvent = 4 << 20
 
-// Events calls f for each event from now on, or behind the one of the ID since, until
-// f says that it has enough or ctx ends.
+// Events calls f for each event from now on, or after the event with the ID since, until f
+// returns true or ctx ends.
 func (c *Client) Events(ctx context.Context, since string, f func(Event) (enough bool)) error {
 	res, err := c.open(ctx, "GET", "/v1/events?since="+url.QueryEscape(since), nil, nil)
 	if err != nil {

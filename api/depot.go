@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// DepotNode is the part of a Node that keeps shares for accounts, and has others keep its own.
+// DepotNode is the part of a Node that keeps shares for accounts, and has depots keep its own.
 type DepotNode interface {
 	Depot(ctx context.Context) (Depot, error)
 	DepotDo(ctx context.Context, what string) (Depot, error)
@@ -28,7 +28,7 @@ type DepotNode interface {
 	Passes(ctx context.Context) ([]Passes, error)
 }
 
-// Depot is how the depot of a node stands.
+// Depot is the status of a node's depot.
 type Depot struct {
 	Dir        string    `json:"dir" doc:"where the shares lie"`
 	Now        time.Time `json:"now" doc:"by the depot's clock"`
@@ -49,7 +49,7 @@ type Depot struct {
 	Scrubbed   int       `json:"scrubbed" doc:"shares that were read in it"`
 }
 
-// Kept is the shares of a depot that are in one state.
+// Kept counts the shares of a depot that are in one state.
 type Kept struct {
 	State  string `json:"state" enum:"coming,stable,corrupt,going"`
 	Shares int64  `json:"shares"`
@@ -83,7 +83,7 @@ type Removable struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Account is one that may hold leases here.
+// Account is an account that may hold leases here.
 type Account struct {
 	Name     string    `json:"name"`
 	Keys     []string  `json:"keys" doc:"peer IDs that speak for it"`
@@ -105,8 +105,8 @@ type AddAccount struct {
 	Price    string `json:"price,omitempty" enum:"free,passes" doc:"what its leases cost; default as the depot says"`
 }
 
-// SetAccount changes an account; what is not there stays as it is. Both keys together put
-// the one in the place of the other.
+// SetAccount changes an account; fields that are not set stay as they are. If both keys are
+// set, the one replaces the other.
 type SetAccount struct {
 	Quota     *int64  `json:"quota,omitempty" minimum:"0"`
 	MaxLease  *string `json:"max_lease,omitempty"`
@@ -115,7 +115,7 @@ type SetAccount struct {
 	RemoveKey string  `json:"remove_key,omitempty" maxLength:"128"`
 }
 
-// Lease is one that is live here.
+// Lease is a live lease at this depot.
 type Lease struct {
 	Share   string    `json:"share"`
 	Account string    `json:"account"`
@@ -127,7 +127,7 @@ type Lease struct {
 }
 
 // Hold has depots elsewhere keep what an entry serves, until it is released. A depot that
-// keeps it already goes on to.
+// already keeps it continues to.
 type Hold struct {
 	Entry  int64    `json:"entry" minimum:"1"`
 	Depots []string `json:"depots" minItems:"1" maxItems:"64" doc:"multiaddrs that end in /p2p/ID"`
@@ -136,7 +136,7 @@ type Hold struct {
 	Pin    bool     `json:"pin,omitempty" doc:"keep this version, and do not follow the entry to later ones"`
 }
 
-// StandingHold is a share that is kept at a depot elsewhere, or is to be.
+// StandingHold is a share that a depot elsewhere keeps, or is to keep.
 type StandingHold struct {
 	ID      int64     `json:"hold"`
 	Entry   int64     `json:"entry,omitempty" doc:"that it follows"`
@@ -154,7 +154,7 @@ type StandingHold struct {
 	Late    bool      `json:"late,omitempty" doc:"it should have been renewed by now"`
 }
 
-// Release ends what depots elsewhere keep of a share.
+// Release ends the holds of a share at depots elsewhere.
 type Release struct {
 	Share string `json:"share"`
 	Depot string `json:"depot,omitempty" doc:"at this one alone; a multiaddr that ends in /p2p/ID"`
@@ -174,7 +174,7 @@ type Held struct {
 	Ticket  string    `json:"ticket,omitempty" doc:"hold: for others to fetch it, from this node and from the depot"`
 }
 
-// OfAccount is the request about one account.
+// OfAccount is a request about one account.
 type OfAccount struct {
 	Name string `path:"name" maxLength:"256"`
 }
@@ -235,7 +235,7 @@ func (s *Server) depot(a huma.API) {
 	})
 }
 
-// Depot is how the depot of the node stands.
+// Depot returns the status of the node's depot.
 func (c *Client) Depot(ctx context.Context) (d Depot, err error) {
 	return d, c.ask(ctx, "GET", "/v1/depot", nil, &d)
 }
@@ -245,12 +245,12 @@ func (c *Client) DepotDo(ctx context.Context, what string) (d Depot, err error) 
 	return d, c.ask(ctx, "POST", "/v1/depot/do", map[string]string{"what": what}, &d)
 }
 
-// Rehearse is what a crawl and a removal would find now.
+// Rehearse returns what a crawl and a removal would find now.
 func (c *Client) Rehearse(ctx context.Context) (r Crawl, err error) {
 	return r, c.ask(ctx, "GET", "/v1/depot/rehearsal", nil, &r)
 }
 
-// Accounts are those of the depot.
+// Accounts returns the accounts of the depot.
 func (c *Client) Accounts(ctx context.Context) ([]Account, error) {
 	var l List[Account]
 	err := c.ask(ctx, "GET", "/v1/depot/accounts", nil, &l)
@@ -272,7 +272,7 @@ func (c *Client) RemoveAccount(ctx context.Context, name string) (out Account, e
 	return out, c.ask(ctx, "DELETE", "/v1/depot/accounts/"+url.PathEscape(name), nil, &out)
 }
 
-// Leases are the live ones of an account.
+// Leases returns the live leases of an account.
 func (c *Client) Leases(ctx context.Context, account string) (all []Lease, err error) {
 	for after := ""; ; {
 		var l List[Lease]
@@ -294,21 +294,21 @@ func (c *Client) Hold(ctx context.Context, h Hold) ([]Held, error) {
 	return l.Items, err
 }
 
-// Holds is what depots elsewhere are to keep for the node.
+// Holds returns what depots elsewhere are to keep for the node.
 func (c *Client) Holds(ctx context.Context) ([]StandingHold, error) {
 	var l List[StandingHold]
 	err := c.ask(ctx, "GET", "/v1/holds", nil, &l)
 	return l.Items, err
 }
 
-// Release ends what depots elsewhere keep of a share.
+// Release ends the holds of a share at depots elsewhere.
 func (c *Client) Release(ctx context.Context, r Release) ([]Held, error) {
 	var l List[Held]
 	err := c.ask(ctx, "POST", "/v1/holds/release", r, &l)
 	return l.Items, err
 }
 
-// Holdings is what the node's account holds at a depot elsewhere.
+// Holdings returns what the node's account holds at a depot elsewhere.
 func (c *Client) Holdings(ctx context.Context, depot string) ([]Held, error) {
 	var l List[Held]
 	err := c.ask(ctx, "GET", "/v1/holdings?depot="+url.QueryEscape(depot), nil, &l)

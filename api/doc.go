@@ -1,5 +1,5 @@
-// Package api is the HTTP API of a node that runs on its own: what travels, the server
-// around a [Node], and a client. It promises nothing to outsiders but what it serves at
+// Package api is the HTTP API of a node that runs on its own: its messages, the server
+// around a [Node], and a client. It promises nothing to outsiders except what it serves at
 // /v1/openapi.json.
 //
 //	types.go    what travels: entries, files, sources, limits, events

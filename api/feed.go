@@ -19,19 +19,19 @@ type Event struct {
 // feedLength is how many events are kept for readers that come back or are slow.
 const feedLength = 2048
 
-// Feed is the latest events, numbered. A reader that is slow costs nothing and holds
-// nobody up: what it misses is lost for it, and it is told so.
+// Feed has the latest events, numbered. A slow reader costs nothing and delays nobody: it
+// loses the events that it misses, and is told so.
 type Feed struct {
 	run string // tells the numbers of one run from those of another
 
 	mu     sync.Mutex
 	ring   [feedLength]Event
 	next   uint64        // number of the next event
-	more   chan struct{} // closed with the next event
+	more   chan struct{} // closed when the next event comes
 	closed bool
 }
 
-// NewFeed is a feed without events. run is another in each run of the program.
+// NewFeed returns a feed without events. run must differ in each run of the program.
 func NewFeed(run string) *Feed { return &Feed{run: run, more: make(chan struct{})} }
 
 // Publish adds an event, whose ID it sets.
@@ -48,7 +48,7 @@ func (f *Feed) Publish(e Event) {
 	f.more = make(chan struct{})
 }
 
-// Close ends the feed, and the readers that wait.
+// Close ends the feed, and wakes the readers that wait.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,15 +58,15 @@ func (f *Feed) Close() {
 	}
 }
 
-// Cursor is where a reader of a feed is.
+// Cursor is the position of a reader in a feed.
 type Cursor struct {
 	feed *Feed
 	at   uint64
 	lost bool
 }
 
-// From is a cursor behind the event of that ID; empty: behind the latest. If that event
-// is not known any more, the first that is read is a reset.
+// From returns a cursor after the event with that ID; empty: after the latest. If that event
+// is no longer known, the first event read is a reset.
 func (f *Feed) From(id string) *Cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,8 +81,8 @@ func (f *Feed) From(id string) *Cursor {
 	return &Cursor{feed: f, at: n + 1}
 }
 
-// Next is the next event, if there is one; if not, more is closed when there may be.
-// ended says that there will be none.
+// Next returns the next event, if there is one; if not, more is closed when there may be one,
+// and ended says that there will be none.
 func (c *Cursor) Next() (e Event, ok bool, more <-chan struct{}, ended bool) {
 	f := c.feed
 	f.mu.Lock()

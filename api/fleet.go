@@ -15,7 +15,7 @@ type FleetNode interface {
 	RemoveFromFleet(ctx context.Context, share string) (FleetShare, error)
 }
 
-// Fleet is how far the machines of a fleet are with what all of them are to have.
+// Fleet is the progress of the machines of a fleet with the shares of its list.
 type Fleet struct {
 	At      time.Time     `json:"at" doc:"when it was so"`
 	Away    string        `json:"away,omitempty" doc:"a sentence: why the store of the fleet cannot be reached; the rest is what was known before"`
@@ -31,7 +31,7 @@ type FleetMember struct {
 	Silent bool      `json:"silent" doc:"it was not heard of for a while"`
 }
 
-// FleetShare is how far a fleet is with a share.
+// FleetShare is the progress of a fleet with one share.
 type FleetShare struct {
 	Share       string          `json:"share"`
 	Name        string          `json:"name,omitempty" doc:"empty: nobody knows it yet"`
@@ -42,7 +42,7 @@ type FleetShare struct {
 	Members     []FleetProgress `json:"members" doc:"how far each is, in the order of the fleet's members"`
 }
 
-// FleetProgress is how far a member is with a share, as it says itself.
+// FleetProgress is the progress of a member with a share, as it reports itself.
 type FleetProgress struct {
 	Peer     string `json:"peer"`
 	Begun    bool   `json:"begun"`
@@ -52,7 +52,7 @@ type FleetProgress struct {
 	Waits    string `json:"waits,omitempty" doc:"for what, if nothing moves"`
 }
 
-// AddToFleet is what every member is to have.
+// AddToFleet asks that every member fetch a share.
 type AddToFleet struct {
 	Ticket string `json:"ticket" maxLength:"16384"`
 }
@@ -70,7 +70,7 @@ func (s *Server) fleet(a huma.API) {
 	})
 }
 
-// Fleet is how far the fleet of the node is.
+// Fleet returns the progress of the node's fleet.
 func (c *Client) Fleet(ctx context.Context) (f Fleet, err error) {
 	return f, c.ask(ctx, "GET", "/v1/fleet", nil, &f)
 }
@@ -80,7 +80,7 @@ func (c *Client) AddToFleet(ctx context.Context, ticket string) (s FleetShare, e
 	return s, c.ask(ctx, "POST", "/v1/fleet/shares", AddToFleet{ticket}, &s)
 }
 
-// RemoveFromFleet takes a share from the fleet.
+// RemoveFromFleet removes a share from the fleet.
 func (c *Client) RemoveFromFleet(ctx context.Context, share string) (s FleetShare, err error) {
 	return s, c.ask(ctx, "DELETE", "/v1/fleet/shares/"+url.PathEscape(share), nil, &s)
 }

@@ -13,7 +13,7 @@ type NewVoucher struct {
 	For    string `json:"for,omitempty" maxLength:"256" doc:"the account that it is sold to, which is told to nobody: it must be one that pays"`
 }
 
-// Voucher is what buys passes, once.
+// Voucher is a code that buys passes, once.
 type Voucher struct {
 	Code   string `json:"voucher" doc:"the code for whoever is to redeem it"`
 	Passes int64  `json:"passes"`
@@ -25,7 +25,7 @@ type RedeemPasses struct {
 	Code string `json:"code" maxLength:"1024"`
 }
 
-// Passes is what the wallet of the node has for one depot, each keeping 1 MiB for 31 days.
+// Passes is what the node's wallet has for one depot; a pass keeps 1 MiB for 31 days.
 type Passes struct {
 	Depot    string    `json:"depot" doc:"its peer ID"`
 	Passes   int64     `json:"passes" doc:"that can be spent"`
@@ -55,14 +55,14 @@ func (c *Client) Voucher(ctx context.Context, v NewVoucher) (out Voucher, err er
 	return out, c.ask(ctx, "POST", "/v1/depot/vouchers", v, &out)
 }
 
-// RedeemPasses gets the passes of a voucher, and says what the wallet has then.
+// RedeemPasses gets the passes of a voucher, and returns what the wallet has then.
 func (c *Client) RedeemPasses(ctx context.Context, r RedeemPasses) ([]Passes, error) {
 	var l List[Passes]
 	err := c.ask(ctx, "POST", "/v1/passes/redeem", r, &l)
 	return l.Items, err
 }
 
-// Passes is what the wallet of the node has.
+// Passes returns what the node's wallet has.
 func (c *Client) Passes(ctx context.Context) ([]Passes, error) {
 	var l List[Passes]
 	err := c.ask(ctx, "GET", "/v1/passes", nil, &l)

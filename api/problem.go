@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Problem is an error as it travels: RFC 9457, with the name of the command's exit code.
+// Problem is an error as it is sent: RFC 9457, with the name of the command's exit code.
 type Problem struct {
 	Title  string   `json:"title"`
 	Status int      `json:"status"`
@@ -25,16 +25,16 @@ type Problem struct {
 	class  error
 }
 
-// Error is the sentence.
+// Error returns the sentence.
 func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title) }
 
-// GetStatus is the status of the answer.
+// GetStatus returns the HTTP status of the answer.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is that of a problem.
+// ContentType returns the content type of a problem.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// Unwrap is the error that the code stands for, on both sides.
+// Unwrap returns the error that the code stands for, on both sides.
 func (p *Problem) Unwrap() error {
 	if p.class != nil {
 		return p.class
@@ -46,24 +46,24 @@ func (p *Problem) Unwrap() error {
 }
 
 var (
-	// ErrNoEntry says that the catalog has no such entry, or the entry no such file.
+	// ErrNoEntry means that the catalog has no such entry, or the entry no such file.
 	ErrNoEntry = errors.New("there is no such entry")
-	// ErrHave says that the catalog has what was to be added.
+	// ErrHave means that the catalog already has what was to be added.
 	ErrHave = errors.New("the node has that already")
-	// ErrDenied says that the asker may not.
+	// ErrDenied means that the client is not allowed to do this.
 	ErrDenied = errors.New("not allowed")
-	// ErrRequest says that what was asked makes no sense.
+	// ErrRequest means that the request makes no sense.
 	ErrRequest = errors.New("the request cannot be read")
 )
 
-// class is a kind of error: its code, and the status that it travels with.
+// class is a kind of error: its code, and its HTTP status.
 type class struct {
 	err    error
 	code   string
 	status int
 }
 
-// classes has the names of the command's exit codes, and in their order.
+// classes has the names of the command's exit codes, in their order.
 var classes = []class{
 	{ErrDenied, "denied", http.StatusForbidden},
 	{ErrNoEntry, "no_entry", http.StatusNotFound},
@@ -88,7 +88,7 @@ var classes = []class{
 	{fs.ErrPermission, "missing", http.StatusConflict},
 }
 
-// ProblemOf is an error as it travels.
+// ProblemOf returns an error in the form in which it is sent.
 func ProblemOf(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
@@ -104,21 +104,21 @@ func ProblemOf(err error) *Problem {
 	return p
 }
 
-// Refuse is a problem of a class, with a sentence of its own.
+// Refuse returns a problem of a class, with a sentence of its own.
 func Refuse(class error, sentence string, args ...any) *Problem {
 	p := ProblemOf(class)
 	p.Detail = fmt.Sprintf(sentence, args...)
 	return p
 }
 
-// codes are those of problems that the server finds by itself, by status.
+// codes maps the status of problems that the server itself finds to their codes.
 var codes = map[int]string{
 	http.StatusUnauthorized: "denied", http.StatusForbidden: "denied", http.StatusMisdirectedRequest: "denied",
 	http.StatusNotFound: "no_entry", http.StatusRequestEntityTooLarge: "too_large", http.StatusServiceUnavailable: "too_many",
 	http.StatusInternalServerError: "other",
 }
 
-// newProblem makes the problems that the library finds.
+// newProblem makes the problems that package huma finds.
 func newProblem(status int, detail string, errs ...error) huma.StatusError {
 	p := &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: cmp.Or(codes[status], "usage")}
 	for _, err := range errs {

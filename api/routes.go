@@ -13,12 +13,12 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// OfEntry is the request about one entry.
+// OfEntry is a request about one entry.
 type OfEntry struct {
 	ID int64 `path:"id" minimum:"1" doc:"of the entry"`
 }
 
-// List is an answer of several.
+// List is an answer with several items.
 type List[T any] struct {
 	Items []T  `json:"items"`
 	More  bool `json:"more,omitempty" doc:"there are more; ask again with after"`
@@ -26,7 +26,7 @@ type List[T any] struct {
 
 type body[T any] struct{ Body T }
 
-// add registers an operation. What goes wrong travels as a problem.
+// add registers an operation. Errors are sent as problems.
 func add[I, O any](a huma.API, method, path, name, summary string, f func(context.Context, *I) (O, error)) {
 	op := huma.Operation{Method: method, Path: path, OperationID: name, Summary: summary, MaxBodyBytes: maxBody, Security: []map[string][]string{{"token": {}}}}
 	if method == http.MethodPost && path == "/v1/entries" {
@@ -41,7 +41,7 @@ func add[I, O any](a huma.API, method, path, name, summary string, f func(contex
 	})
 }
 
-// listed makes a list of what f gives for an entry.
+// listed returns a handler that makes a list of what f returns for an entry.
 func listed[T any](f func(context.Context, int64) ([]T, error)) func(context.Context, *OfEntry) (List[T], error) {
 	return func(ctx context.Context, in *OfEntry) (List[T], error) {
 		items, err := f(ctx, in.ID)
@@ -129,7 +129,7 @@ func (s *Server) entries(a huma.API) {
 	})
 }
 
-// Link is a path of this server.
+// Link is a path on this server.
 type Link struct {
 	Path  string    `json:"path"`
 	Until time.Time `json:"until"`
@@ -148,7 +148,7 @@ func (s *Server) link(ctx context.Context, in *struct {
 	return Link{path, now.Add(linkTime)}, nil
 }
 
-// filePath is where a file of an entry is served.
+// filePath returns the path at which a file of an entry is served.
 func filePath(id int64, path string) string {
 	return fmt.Sprintf("/v1/entries/%d/files/%s", id, url.PathEscape(path))
 }

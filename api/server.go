@@ -20,26 +20,26 @@ import (
 	"time"
 )
 
-// What one asker may cost.
+// Limits on what one client may cost.
 const (
 	maxBody      = 1 << 20
 	maxHeader    = 16 << 10
 	headerTime   = 5 * time.Second
-	requestTime  = 30 * time.Second // for a request with its body, and for an answer that does not stream
+	requestTime  = 30 * time.Second // for a request with its body, and for an answer that is not a stream
 	idleTime     = time.Minute
-	streamTime   = 20 * time.Second // for a reader of a stream to take what it was sent
+	streamTime   = 20 * time.Second // for the reader of a stream to accept each write
 	shutdownTime = 3 * time.Second
 )
 
-// Access says who may ask at a listener. The zero value is for a socket that only
-// people who may do all can open.
+// Access says who may use a listener. The zero value is for a socket that only people who
+// may do everything can open.
 type Access struct {
-	// Token is what an asker must know to do all, Read to look. Empty: nothing is asked for.
+	// Token gives full access, Read only lets a client look. If Token is empty, no token is needed.
 	Token, Read string
-	// Hosts are the names, with ports, by which the listener may be called, so that no
-	// page of another name reaches it through a browser. Empty: any.
+	// Hosts are the names, with ports, by which the listener may be addressed, so that a page
+	// from another name cannot reach it through a browser. Empty: any.
 	Hosts []string
-	// MaxConns bounds the connections; those beyond are closed. Default 256.
+	// MaxConns bounds the connections; more are closed at once. Default 256.
 	MaxConns int
 }
 
@@ -50,8 +50,8 @@ type Server struct {
 	handler http.Handler
 }
 
-// NewServer makes the server of a node. metrics answers at /metrics, and page at all
-// that is not of the API; either may be nil.
+// NewServer returns the server of a node. metrics answers at /metrics, and page at all
+// paths that are not part of the API; either may be nil.
 func NewServer(n Node, log *slog.Logger, metrics, page http.Handler) *Server {
 	s := &Server{node: n, log: log}
 	mux := http.NewServeMux()
@@ -66,13 +66,13 @@ func NewServer(n Node, log *slog.Logger, metrics, page http.Handler) *Server {
 	return s
 }
 
-// Serve answers at l until ctx ends, or l fails. It closes l, and waits for its
-// connections for a few seconds.
+// Serve answers at l until ctx ends, or l fails. It closes l, and waits a few seconds for its
+// connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener, a Access) error {
 	if a.MaxConns == 0 {
 		a.MaxConns = 256
 	}
-	base, cut := context.WithCancel(context.WithoutCancel(ctx)) // of the requests: streams end with it
+	base, cut := context.WithCancel(context.WithoutCancel(ctx)) // parent of the requests' contexts: streams end with it
 	defer cut()
 	h := &http.Server{
 		Handler: s.guarded(a), ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -91,7 +91,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, a Access) error {
 	})
 	closing.Add(1)
 	err := h.Serve(&bounded{Listener: l, free: int64(a.MaxConns)})
-	if stop() { // l has failed by itself
+	if stop() { // l itself has failed
 		closing.Done()
 		h.Close()
 		return err
@@ -136,10 +136,10 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// policy is what a page may do: load what is served here, and nothing else.
+// policy is what a page may do: load what this server serves, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guarded is the handler behind the guards of a listener.
+// guarded wraps the handler in the guards of a listener.
 func (s *Server) guarded(a Access) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func (s *Server) guarded(a Access) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if r.Method != http.MethodDelete { // it may read all that it removes
+		if r.Method != http.MethodDelete { // it may need time to read all that it removes
 			http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTime))
 		}
 		switch {
@@ -169,7 +169,7 @@ func (s *Server) guarded(a Access) http.Handler {
 	})
 }
 
-// secret says whether a path needs the token: all but the files of the page.
+// secret reports whether a path needs the token: all but the files of the page.
 func secret(path string) bool { return strings.HasPrefix(path, "/v1/") || path == "/metrics" }
 
 func bearer(r *http.Request) string {
@@ -182,20 +182,20 @@ func bearer(r *http.Request) string {
 
 func equal(a, b string) bool { return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// knows says whether the asker knows one of the tokens, or has a link that somebody
-// made who does.
+// knows reports whether the client has one of the tokens, or a link made by someone who
+// has.
 func (a Access) knows(r *http.Request) bool {
 	return equal(bearer(r), a.Token) || equal(bearer(r), a.Read) || a.linked(r)
 }
 
-// only says whether the asker may only look.
+// only reports whether the client may only look.
 func (a Access) only(r *http.Request) bool { return !equal(bearer(r), a.Token) }
 
 // linkTime is how long a link to a file works.
 const linkTime = 12 * time.Hour
 
-// link is the path of a file with a key that takes the place of the token, for what can
-// send none: players, and what a browser saves.
+// link returns the path of a file with a key that replaces the token, for clients that can
+// send none: players, and a browser that saves a file.
 func (a Access) link(path string, now time.Time) string {
 	until := strconv.FormatInt(now.Add(linkTime).Unix(), 10)
 	return path + "?until=" + until + "&key=" + a.sign(path, until)
@@ -227,5 +227,5 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 func answer(w http.ResponseWriter, p *Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	json.NewEncoder(w).Encode(p) // an asker that has gone is not our error
+	json.NewEncoder(w).Encode(p) // an error here means that the client has gone
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// streams registers what does not end at once.
+// streams registers the operations that stream their answers.
 func (s *Server) streams(a huma.API, mux *http.ServeMux) {
 	security := []map[string][]string{{"token": {}}}
 	event := a.OpenAPI().Components.Schemas.Schema(typeOf[Event](), true, "Event")
@@ -58,7 +58,7 @@ func (s *Server) streams(a huma.API, mux *http.ServeMux) {
 	})
 }
 
-// beatEvery keeps a stream without events from being taken for dead.
+// beatEvery is how often a stream without events writes something, to show that it is alive.
 const beatEvery = 15 * time.Second
 
 // follow writes events until the reader has gone, or the feed ends.
@@ -110,11 +110,11 @@ func (p patient) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
-// shown are the kinds of content that a browser may show by itself; others are saved.
-// None of them can run a script.
+// shown are the kinds of content that a browser may display; others are saved. None of
+// them can run a script.
 var shown = []string{"audio/", "video/", "image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"}
 
-// content writes a file, or the range of it that is asked for.
+// content writes a file, or the requested range of it.
 func (s *Server) content(w http.ResponseWriter, r *http.Request, id int64, file string) {
 	f, err := s.node.OpenFile(r.Context(), id, file)
 	if err != nil {

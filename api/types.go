@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// Node is what the API is about. Its methods may be called at the same time. An error
-// that is a *Problem travels as it is, others with the code that Code finds.
+// Node is what the API serves. Its methods may be called concurrently. An error that is
+// a *Problem is sent as it is, others with the code that ProblemOf finds.
 type Node interface {
 	Status(ctx context.Context) (Status, error)
 	Entries(ctx context.Context) ([]Entry, error)
@@ -18,8 +18,8 @@ type Node interface {
 	Set(ctx context.Context, id int64, s Set) (Entry, error)
 	Remove(ctx context.Context, id int64, data bool) (Removed, error)
 	Files(ctx context.Context, id int64) ([]File, error)
-	// OpenFile opens a file of an entry by its path in the share. What is not here yet is
-	// waited for by Read, for as long as ctx lasts.
+	// OpenFile opens a file of an entry by its path in the share. Read waits for data that is
+	// not here yet, for as long as ctx lasts.
 	OpenFile(ctx context.Context, id int64, path string) (Content, error)
 	Sources(ctx context.Context, id int64) ([]Source, error)
 	Children(ctx context.Context, id int64) ([]Child, error)
@@ -38,10 +38,10 @@ type Node interface {
 type Content struct {
 	io.ReadSeekCloser
 	Name    string
-	ModTime time.Time // zero if it is not known
+	ModTime time.Time // zero if not known
 }
 
-// Status is what the node does.
+// Status is the status of the node.
 type Status struct {
 	Version   string    `json:"version" doc:"of the program"`
 	Peer      string    `json:"peer" doc:"the node's peer ID"`
@@ -67,7 +67,7 @@ type Status struct {
 	Warnings  []string  `json:"warnings" doc:"sentences on what its owner should know"`
 }
 
-// Beacon is what a beacon remembers.
+// Beacon counts what a beacon remembers.
 type Beacon struct {
 	Peers  int `json:"peers" doc:"that have announced something"`
 	Shares int `json:"shares" doc:"that they have"`
@@ -93,7 +93,7 @@ const (
 	Failed   = "failed"
 )
 
-// Entry is one line of the catalog: what the owner asked for, and how it stands.
+// Entry is one line of the catalog: what the owner asked for, and its status.
 type Entry struct {
 	ID        int64      `json:"id"`
 	Kind      string     `json:"kind" enum:"serve,fetch"`
@@ -128,7 +128,7 @@ type Entry struct {
 	Warnings  []string   `json:"warnings,omitempty"`
 }
 
-// Add asks for an entry: either a ticket or paths.
+// Add asks for a new entry, from either a ticket or paths.
 type Add struct {
 	Ticket    string   `json:"ticket,omitempty" doc:"fetch: a ticket or a share ID"`
 	Dir       string   `json:"dir,omitempty" doc:"fetch: the folder to put it into, absolute; default as configured"`
@@ -149,7 +149,7 @@ type Add struct {
 	Paused    bool     `json:"paused,omitempty"`
 }
 
-// Set changes an entry; what is not there stays as it is.
+// Set changes an entry; fields that are not set stay as they are.
 type Set struct {
 	Paused    *bool     `json:"paused,omitempty"`
 	Priority  *string   `json:"priority,omitempty" enum:"low,normal,high"`
@@ -179,7 +179,7 @@ type File struct {
 	Priority string `json:"priority,omitempty" enum:"skip,low,normal,high"`
 }
 
-// Pieces is which pieces of a share are here.
+// Pieces says which pieces of a share are here.
 type Pieces struct {
 	Pieces int    `json:"pieces" doc:"of the share"`
 	Here   int    `json:"here" doc:"of them, verified"`
@@ -189,8 +189,7 @@ type Pieces struct {
 // Source is a peer that an entry is fetched from.
 type Source = fetcher.Source
 
-// Child is a peer that fetches an entry from here, and how it stands among all that fetch
-// from this node.
+// Child is a peer that fetches an entry from this node, and its rank among all that do.
 type Child struct {
 	Peer     string    `json:"peer"`
 	Addr     string    `json:"addr,omitempty" doc:"where its connection comes from"`
@@ -207,7 +206,7 @@ type Child struct {
 // Failures counts the piece leases that a source did not keep.
 type Failures = fetcher.Failures
 
-// Peer is a peer that takes something from this node, or gives to it, now.
+// Peer is a peer that fetches from this node, or sends to it, now.
 type Peer struct {
 	Peer     string `json:"peer"`
 	Addr     string `json:"addr,omitempty"`
@@ -218,7 +217,7 @@ type Peer struct {
 	Banned   bool   `json:"banned"`
 }
 
-// Moment is how a peer stood at a time.
+// Moment is the state of a peer over an interval.
 type Moment struct {
 	At        time.Time `json:"t"`
 	InBytes   int64     `json:"in_bytes" doc:"from it, since the moment before"`
@@ -229,7 +228,7 @@ type Moment struct {
 	Score     float64   `json:"score" doc:"what it is worth as a source: 0, banned, to 3; 1: not known"`
 }
 
-// Limits are those that hold now, in bytes per second; 0 is none.
+// Limits are the limits in force, in bytes per second; 0 is none.
 type Limits struct {
 	Up       int64     `json:"up"`
 	Down     int64     `json:"down"`
@@ -237,7 +236,7 @@ type Limits struct {
 	Until    time.Time `json:"until,omitzero" doc:"when the schedule changes them next"`
 }
 
-// SetLimits changes the limits that hold outside of the schedule, until the node ends.
+// SetLimits changes the limits outside the schedule, until the settings are read again.
 type SetLimits struct {
 	Up   *int64 `json:"up,omitempty" minimum:"0" doc:"bytes per second; 0: none"`
 	Down *int64 `json:"down,omitempty" minimum:"0" doc:"bytes per second; 0: none"`
