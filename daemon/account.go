@@ -15,8 +15,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// depotError is an error about an account as it travels: without what the database says
-// around it.
+// depotError returns an error about an account in the form in which it is sent: without what
+// the database adds to it.
 func depotError(err error, account string) error {
 	switch {
 	case errors.Is(err, depot.ErrNoAccount):
@@ -31,8 +31,8 @@ func depotError(err error, account string) error {
 	return err
 }
 
-// named is the account of a name, or for whose peer ID somebody says it, or the only one
-// whose name or a key of it ends so.
+// named returns the account with that name, or for which the peer with that ID speaks, or the
+// only one whose name, or one of whose keys, ends in name.
 func (l *lender) named(ctx context.Context, now time.Time, name string) (depot.Account, error) {
 	id, err := l.db.Named(ctx, name)
 	if errors.Is(err, depot.ErrNoAccount) {
@@ -63,10 +63,10 @@ func (l *lender) named(ctx context.Context, now time.Time, name string) (depot.A
 	return found[0], nil
 }
 
-// shortID is how long the end of a name or a key is at least.
+// shortID is the least length of the end of a name or a key.
 const shortID = 8
 
-// depotNow is the time by the depot's clock.
+// depotNow returns the lender, and the time by the depot's clock.
 func (d *depots) depotNow(ctx context.Context) (*lender, time.Time, error) {
 	l, err := d.lends()
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *depots) depotNow(ctx context.Context) (*lender, time.Time, error) {
 	return l, s.Now, err
 }
 
-// accountNamed is an account, and the time by the depot's clock.
+// accountNamed returns the lender, the time by the depot's clock, and an account.
 func (d *depots) accountNamed(ctx context.Context, name string) (*lender, time.Time, depot.Account, error) {
 	l, now, err := d.depotNow(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *depots) accountNamed(ctx context.Context, name string) (*lender, time.T
 	return l, now, id, depotError(err, name)
 }
 
-// Accounts are those that may hold leases here.
+// Accounts returns the accounts that may hold leases here.
 func (d *depots) Accounts(ctx context.Context) (out []api.Account, err error) {
 	l, now, err := d.depotNow(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *lender) view(ctx context.Context, a depot.AccountInfo) (api.Account, er
 	return v, err
 }
 
-// account is one as it is now.
+// account returns an account as it is now.
 func (d *depots) account(ctx context.Context, l *lender, now time.Time, id depot.Account) (api.Account, error) {
 	a, err := l.db.Info(ctx, now, id)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *depots) account(ctx context.Context, l *lender, now time.Time, id depot
 	return l.view(ctx, a)
 }
 
-// longest reads a longest lease.
+// longest parses the length of a lease; empty is defaultLease.
 func longest(s string) (time.Duration, error) {
 	if s == "" {
 		return defaultLease, nil
@@ -162,7 +162,7 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 	}
 	id, err := l.db.AddAccount(ctx, now, cmp.Or(a.Name, a.Key), terms)
 	if err == nil {
-		if err = l.db.AddKey(ctx, id, peers.ID(a.Key)); err != nil { // the name is free again
+		if err = l.db.AddKey(ctx, id, peers.ID(a.Key)); err != nil { // if this fails, the name becomes free again
 			err = errors.Join(err, l.db.RemoveAccount(context.WithoutCancel(ctx), now, id))
 		}
 	}
@@ -212,7 +212,7 @@ func (d *depots) SetAccount(ctx context.Context, name string, s api.SetAccount) 
 	return d.account(ctx, l, now, id)
 }
 
-// setKeys changes who speaks for an account.
+// setKeys changes which peers speak for an account.
 func (l *lender) setKeys(ctx context.Context, id depot.Account, s api.SetAccount) error {
 	if s.RemoveKey != "" {
 		if a, err := l.db.AccountOf(ctx, peers.ID(s.RemoveKey)); err != nil || a != id {
@@ -248,7 +248,7 @@ func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, e
 	return v, depotError(l.db.RemoveAccount(ctx, now, id), name)
 }
 
-// Leases are the live ones of an account.
+// Leases returns the live leases of an account.
 func (d *depots) Leases(ctx context.Context, account, after string, limit int) (out []api.Lease, err error) {
 	l, now, id, err := d.accountNamed(ctx, account)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 
 var _ api.Node = (*Daemon)(nil)
 
-// Feed is what changes.
+// Feed returns the feed of changes.
 func (d *Daemon) Feed() *api.Feed { return d.feed }
 
-// Status is what the node does.
+// Status returns the status of the node.
 func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
@@ -59,8 +59,8 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	return s, nil
 }
 
-// free is what is free on the disk of a folder, or of the one it will be made in; -1 if
-// that is not known.
+// free returns the free bytes on the disk of a folder, or of the one in which it will be made;
+// -1 if not known.
 func free(dir string) int64 {
 	for {
 		if fsys, err := vfs.Dir(dir); err == nil {
@@ -78,7 +78,7 @@ func free(dir string) int64 {
 	}
 }
 
-// Entries is the catalog.
+// Entries returns the catalog.
 func (d *Daemon) Entries(context.Context) ([]api.Entry, error) {
 	all := d.all()
 	out := make([]api.Entry, len(all))
@@ -88,7 +88,7 @@ func (d *Daemon) Entries(context.Context) ([]api.Entry, error) {
 	return out, nil
 }
 
-// Entry is one entry of it.
+// Entry returns one entry of it.
 func (d *Daemon) Entry(_ context.Context, id int64) (api.Entry, error) {
 	k, err := d.keeper(id)
 	if err != nil {
@@ -121,11 +121,11 @@ func parseTime(s string) (time.Duration, error) {
 	return t, nil
 }
 
-// addTime is how long Add waits for what becomes of a new entry.
+// addTime is how long Add waits to see what becomes of a new entry.
 const addTime = 20 * time.Second
 
-// Add makes an entry, durably, and gives it a moment to begin. What the catalog has
-// already is an error that wraps share.ErrHeld.
+// Add makes an entry, durably, and gives it a moment to begin. If the catalog already has it,
+// the error wraps share.ErrHeld.
 func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
 		Skip: a.Skip, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
@@ -149,7 +149,7 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	return k.view(), nil
 }
 
-// readable says whether the user of this process may read a file, or list a folder.
+// readable returns an error unless the user of this process may read the file, or list the folder.
 func readable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
@@ -162,7 +162,7 @@ func readable(path string) error {
 	return f.Close()
 }
 
-// complete fills in and checks what an entry needs.
+// complete fills in the fields that an entry needs, and checks them.
 func (d *Daemon) complete(w *catalog.Wish) error {
 	if len(w.Paths) == 0 && w.Source == "" {
 		return api.Refuse(api.ErrRequest, "an entry is either paths to serve or a ticket to fetch")
@@ -220,13 +220,13 @@ func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
 	return d.keep(e), nil
 }
 
-// fetchable refuses to fetch a share into two folders, or from this node alone. It
-// needs mu.
+// fetchable refuses to fetch a share into two folders, or from this node alone. The caller
+// holds mu.
 func (d *Daemon) fetchable(w catalog.Wish) error {
 	id, sources, err := fetcher.ParseSource(w.Source, w.Peers)
 	switch {
 	case err != nil:
-		return nil // it is no fetch
+		return nil // not a fetch
 	case len(sources) == 1 && sources[0].ID == d.node.ID():
 		return api.Refuse(api.ErrHave, "that is a ticket of this node itself, for share %s; another machine can fetch it", id.Short())
 	}
@@ -239,10 +239,10 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 	return nil
 }
 
-// setTime is how long Set waits until the entry is as it was changed.
+// setTime is how long Set waits for a change to take effect.
 const setTime = 5 * time.Second
 
-// Set changes what is wanted of an entry, durably, and gives it a moment to become so.
+// Set changes an entry's wish, durably, and waits a moment for the change to take effect.
 func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error) {
 	k, err := d.keeper(id)
 	if err != nil {
@@ -288,7 +288,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 	return k.view(), nil
 }
 
-// until waits until the entry is as it should be, for a moment.
+// until waits a moment for the entry to become as is wants it.
 func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(api.Entry) bool) {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()
@@ -308,7 +308,7 @@ func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(api.Entry) bo
 	}
 }
 
-// change takes over what of s is said.
+// change copies the fields that are set in s.
 func change(w *catalog.Wish, s api.Set) (err error) {
 	if s.Paused != nil {
 		w.Paused = *s.Paused
@@ -348,7 +348,7 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 	return err
 }
 
-// private is how people call what is announced nowhere, for which a wish says nothing.
+// private is the name for a share that is announced nowhere; a wish leaves it empty.
 var private = fetcher.Private.String()
 
 func wishVisible(said string) string {
@@ -358,14 +358,14 @@ func wishVisible(said string) string {
 	return said
 }
 
-// visible is where an entry wants to be announced.
+// visible returns where an entry is to be announced.
 func visible(w catalog.Wish) (v fetcher.Visibility) {
-	_ = v.UnmarshalText([]byte(cmp.Or(w.Visible, private))) // Check has looked
+	_ = v.UnmarshalText([]byte(cmp.Or(w.Visible, private))) // Check has validated it
 	return v
 }
 
-// revisible has a share be announced as its owner wants by now: that may have changed since what
-// was wanted was looked at, before the share was there.
+// revisible changes where a share is announced, if its owner has changed that since was was
+// read, before the share was there.
 func (k *keeper) revisible(id share.ID, was catalog.Wish) {
 	now := visible(k.entry().Wish)
 	if now == visible(was) {
@@ -376,8 +376,8 @@ func (k *keeper) revisible(id share.ID, was catalog.Wish) {
 	}
 }
 
-// Remove stops an entry and forgets it, durably. With data, the files that this node
-// made for it go too.
+// Remove stops an entry and forgets it, durably. With data, it also removes the files that
+// this node made for it.
 func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, error) {
 	k, err := d.keeper(id)
 	if err != nil {
@@ -395,7 +395,7 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 		return r, api.Refuse(api.ErrRequest, "entry %d serves files that this node did not make; remove the entry alone, and the files by hand", k.id)
 	}
 	k.stop()
-	e, m := k.entry(), k.list() // it may have arrived until it stopped
+	e, m := k.entry(), k.list() // the share may have arrived before it stopped
 	if _, err := d.db.Remove(ctx, k.id); err != nil && !errors.Is(err, catalog.ErrNoEntry) {
 		d.mu.Lock()
 		if !d.closed {
@@ -409,14 +409,14 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 	d.bound(e)
 	d.mu.Unlock()
 	if data {
-		r.Data, r.Kept = d.removeFiles(d.life, e, m) // also if nobody waits for it any more
+		r.Data, r.Kept = d.removeFiles(d.life, e, m) // even if the client no longer waits
 	}
 	d.log.Info("an entry was removed", "id", e.ID, "name", e.Title, "files", len(r.Data))
 	d.feed.Publish(api.Event{At: time.Now(), Type: "removed", Entry: &r.Entry})
 	return r, nil
 }
 
-// Peers is who gives to this node and takes from it.
+// Peers returns the peers that send to this node or fetch from it.
 func (d *Daemon) Peers(ctx context.Context) ([]api.Peer, error) {
 	children, err := d.node.Children(ctx)
 	if err != nil {
@@ -448,7 +448,7 @@ func (d *Daemon) Peers(ctx context.Context) ([]api.Peer, error) {
 	return out, nil
 }
 
-// History is how a peer stood in the last 24 hours.
+// History returns how a peer did in the last 24 hours.
 func (d *Daemon) History(ctx context.Context, peer string) ([]api.Moment, error) {
 	m := d.tally.moments(peers.ID(peer), time.Now())
 	if m == nil {
@@ -458,15 +458,14 @@ func (d *Daemon) History(ctx context.Context, peer string) ([]api.Moment, error)
 	return m, nil
 }
 
-// Limits are those that hold now.
+// Limits returns the limits in force.
 func (d *Daemon) Limits(context.Context) (api.Limits, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.limits, nil
 }
 
-// SetLimits changes the limits that hold outside of the schedule, until the settings are
-// read again.
+// SetLimits changes the limits outside the schedule, until the settings are read again.
 func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, error) {
 	for _, rate := range []*int64{l.Up, l.Down} {
 		if rate != nil && *rate != 0 && (*rate < 1<<10 || *rate > 1<<50) {
@@ -486,7 +485,7 @@ func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, erro
 	return api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}, nil
 }
 
-// relaysOf is how it stands with a node's relays now.
+// relaysOf returns the present state of a node's relays.
 func relaysOf(n *fetcher.Node) []api.Relay {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -19,49 +19,48 @@ import (
 	"github.com/piecelease/fetcher/internal/bounds"
 )
 
-// Config is how a daemon behaves. The zero value works.
+// Config configures a daemon. The zero value works.
 type Config struct {
 	// Dir is the state directory; default fetcher.DefaultDir. One daemon at a time has it.
 	Dir string
-	// Settings are what a file may say, and a reload may change.
+	// Settings are what node.toml may contain, and a reload may change.
 	Settings
-	// Logger hears what an operator should know; default none.
+	// Logger gets what an operator should know; default none.
 	Logger *slog.Logger
 
-	simulated func(*fetcher.Config) // for tests: puts the node into a pretend network, where the system tells of no changes
+	simulated func(*fetcher.Config) // for tests: puts the node into a simulated network, without reports of changed files
 }
 
 // Settings are the part of the configuration that node.toml holds.
 type Settings struct {
-	// Into is the folder that shares are put into if nothing else is said; absolute.
-	// Default "Downloads" in the home of the user, or "shares" in Dir if there is none.
+	// Into is the default folder for shares; absolute. If it is empty, it is "Downloads" in the
+	// home of the user, or "shares" in Dir if there is none.
 	Into string
 	// Listen and Announce are as in fetcher.Config. A reload does not change them.
 	Listen, Announce []string
-	// Via are relays through which others reach the node, MapPort has the router asked to
-	// pass its port on, and with Relay it is a relay itself, which carries RelayCarries
-	// bytes of content for a connection each way; see fetcher.Reach. A reload does not
-	// change them.
+	// Via are relays through which others reach the node; MapPort asks the router to forward
+	// its port; with Relay it is a relay itself, which carries RelayCarries bytes of content
+	// for a connection each way. See fetcher.Reach. A reload does not change them.
 	Via            []string
 	MapPort, Relay bool
 	RelayCarries   int64
 	// Proxy is as in fetcher.Reach. A reload does not change it.
 	Proxy string
-	// BeaconAt are beacons that tickets of the node name, and with Beacon it is one itself;
-	// see fetcher.Beacons. A reload does not change them.
+	// BeaconAt are beacons that the node's tickets name; with Beacon it is one itself. See
+	// fetcher.Beacons. A reload does not change them.
 	BeaconAt []string
 	Beacon   bool
 	// NoLAN keeps the node from looking for peers on the local network, and from being
 	// found there. A reload does not change it.
 	NoLAN bool
-	// Up and Down bound what is sent and asked for, in bytes per second; 0 is no bound.
+	// Up and Down limit uploads and downloads, in bytes per second; 0 is no limit.
 	Up, Down int64
-	// Schedule is when other limits hold.
+	// Schedule says when other limits apply.
 	Schedule []Slot
 	// Fetches is how many shares are fetched at once; default 5.
 	Fetches int
-	// Rescan is how often served files are looked at for changes that the system did
-	// not tell of; default 1 h.
+	// Rescan is how often served files are checked for changes that the system did not
+	// report; default 1 h.
 	Rescan time.Duration
 	// Depot is a folder in which shares are kept for accounts, absolute; empty is none. It
 	// must be empty the first time. A reload does not change it, nor the next three.
@@ -75,21 +74,21 @@ type Settings struct {
 	DepotGrace time.Duration
 	// DepotPaid says that new accounts there, and peers that have none, pay with passes.
 	DepotPaid bool
-	// Fleet is the URL of the store of a fleet that the node is a member of, and FleetSecret
-	// a file with the secret of its members; default those of the fleet that was joined (see
-	// Membership), or none. A reload does not change them.
+	// Fleet is the URL of the store of the node's fleet, and FleetSecret a file with the
+	// secret of its members. They default to the fleet that was joined (see Membership), or
+	// none. A reload does not change them.
 	Fleet, FleetSecret string
-	// Socket is the path of a further unix socket at which the API answers all members
-	// of the process's group; empty is none. A reload does not change it, nor what follows.
+	// Socket is the path of another unix socket, at which the API answers all members of
+	// the process's group; empty is none. A reload does not change it, nor what follows.
 	Socket string
-	// HTTP is an IP address and port at which the API answers too, to whoever knows the token;
+	// HTTP is an IP address and port at which the API also answers those who know the token;
 	// empty is none.
 	HTTP string
-	// Hosts are further names, with ports, by which HTTP may be called.
+	// Hosts are more names, with ports, by which HTTP may be addressed.
 	Hosts []string
 	// Cert and Key are PEM files for TLS at HTTP.
 	Cert, Key string
-	// Insecure allows an HTTP that others can reach without TLS.
+	// Insecure allows an HTTP address that others can reach without TLS.
 	Insecure bool
 }
 
@@ -98,17 +97,17 @@ const (
 	defaultRescan  = time.Hour
 )
 
-// reach is how the node reaches others, and is reached: tickets may name relays at any time.
+// reach says how the node reaches others, and is reached: tickets may name relays at any time.
 func (s Settings) reach() fetcher.Reach {
 	return fetcher.Reach{Traverse: true, MapPorts: s.MapPort, Relays: s.Via, Relay: s.Relay, RelayBytes: s.RelayCarries, Proxy: s.Proxy}
 }
 
-// beacons is how the node uses beacons: tickets may name some at any time.
+// beacons says how the node uses beacons: tickets may name some at any time.
 func (s Settings) beacons() fetcher.Beacons {
 	return fetcher.Beacons{Use: true, At: s.BeaconAt, Serve: s.Beacon}
 }
 
-// discovery is how the node finds others, and is found; nil: not at all.
+// discovery says how the node finds others, and is found; nil: not at all.
 func (c Config) discovery() fetcher.Discovery {
 	if c.NoLAN || c.simulated != nil {
 		return nil
@@ -116,7 +115,7 @@ func (c Config) discovery() fetcher.Discovery {
 	return discovery.NewLAN(c.Logger)
 }
 
-// withDefaults fills in what is not said, and names what is out of range.
+// withDefaults fills in the defaults, and returns an error that names what is out of range.
 func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -179,7 +178,7 @@ func (s Settings) withDefaults(dir string) (Settings, error) {
 	return s, nil
 }
 
-// checkHTTP refuses to serve the API in the clear to others who are not asked for.
+// checkHTTP refuses to serve the API to other machines without TLS, unless Insecure allows it.
 func (s Settings) checkHTTP() error {
 	if s.HTTP == "" {
 		return nil
@@ -200,7 +199,7 @@ func (s Settings) checkHTTP() error {
 	return nil
 }
 
-// settingsFile is node.toml.
+// settingsFile is the form of node.toml.
 type settingsFile struct {
 	Into     string     `toml:"into"`
 	Listen   []string   `toml:"listen"`
@@ -241,10 +240,10 @@ type slotFile struct {
 	Down string   `toml:"down"`
 }
 
-// maxFile bounds node.toml.
+// maxFile bounds node.toml, in bytes.
 const maxFile = 1 << 20
 
-// ReadSettings reads node.toml. A file that is not there is empty settings.
+// ReadSettings reads node.toml. A missing file means empty settings.
 func ReadSettings(path string) (Settings, error) {
 	b, err := os.ReadFile(path)
 	switch {

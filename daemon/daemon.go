@@ -30,23 +30,23 @@ type Daemon struct {
 	db     *catalog.DB
 	feed   *api.Feed
 	queue  *queue
-	reads  chan struct{} // one for each import that runs at once
+	reads  chan struct{} // one for each import under way
 	watch  *watch
 	tally  *tally
 	holds  *holds
 	purse  *purse.Purse
 
-	life context.Context // of all that runs in the background
+	life context.Context // the parent of all background work
 	end  context.CancelFunc
 	runs sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below
 	settings Settings
-	base     rates // the limits outside of the schedule
+	base     rates // the limits outside the schedule
 	limits   api.Limits
-	look     chan struct{} // closed when the limits are to be looked at again
+	look     chan struct{} // closed when the limits must be checked again
 	keepers  map[catalog.ID]*keeper
-	bounded  map[share.ID]int64 // the limits of those that have their own
+	bounded  map[share.ID]int64 // the limits of shares that have their own
 	warnings []string
 	closed   bool
 }
@@ -54,9 +54,9 @@ type Daemon struct {
 // imports is how many paths are read at once.
 const imports = 2
 
-// Open starts the node of a state directory, and all that stands in its catalog. The
-// context is for the start alone. If another process has the directory, the error wraps
-// share.ErrHeld; others are those of fetcher.Open.
+// Open starts the node of a state directory, and all entries of its catalog. The context is
+// for the start only. If another process has the directory, the error wraps share.ErrHeld;
+// other errors are those of fetcher.Open.
 func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -95,7 +95,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	return d, nil
 }
 
-// start opens the catalog and has its entries kept.
+// start opens the catalog and starts the keepers of its entries.
 func (d *Daemon) start(ctx context.Context) error {
 	path := filepath.Join(d.dir, "catalog.db")
 	db, aside, err := catalog.Open(ctx, path)
@@ -128,7 +128,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
-// warn tells the owner something, in the log and with the status.
+// warn tells the owner something, in the log and in the status.
 func (d *Daemon) warn(text string) {
 	d.log.Warn(text)
 	d.mu.Lock()
@@ -136,7 +136,7 @@ func (d *Daemon) warn(text string) {
 	d.mu.Unlock()
 }
 
-// keep starts the keeper of an entry. It needs mu.
+// keep starts the keeper of an entry. The caller holds mu.
 func (d *Daemon) keep(e catalog.Entry) *keeper {
 	k := newKeeper(d, e)
 	d.keepers[e.ID] = k
@@ -145,7 +145,7 @@ func (d *Daemon) keep(e catalog.Entry) *keeper {
 	return k
 }
 
-// keeper is that of an entry.
+// keeper returns the keeper of an entry.
 func (d *Daemon) keeper(id int64) (*keeper, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,7 +156,7 @@ func (d *Daemon) keeper(id int64) (*keeper, error) {
 	return k, nil
 }
 
-// all is the keepers, in the order of their entries.
+// all returns the keepers, in the order of their entries.
 func (d *Daemon) all() []*keeper {
 	d.mu.Lock()
 	out := make([]*keeper, 0, len(d.keepers))
@@ -168,15 +168,15 @@ func (d *Daemon) all() []*keeper {
 	return out
 }
 
-// touched is told that files of an entry may have changed.
+// touched handles a report that files of an entry may have changed.
 func (d *Daemon) touched(id catalog.ID) {
 	if k, err := d.keeper(int64(id)); err == nil {
 		k.touch()
 	}
 }
 
-// replaced has the other entries of a share look again: one of them has stopped to
-// serve what all of them have.
+// replaced makes the other entries of a share check it again: one of them no longer serves
+// what all of them have.
 func (d *Daemon) replaced(by *keeper, id share.ID) {
 	if id.IsZero() {
 		return
@@ -188,11 +188,11 @@ func (d *Daemon) replaced(by *keeper, id share.ID) {
 	}
 }
 
-// limitEvery bounds how late a schedule is heeded when the clock was set, or went from or
-// to summer time.
+// limitEvery is how late a schedule may take effect after the clock was set, or went to or
+// from summer time.
 const limitEvery = time.Minute
 
-// limit has the limits of the hour hold, until the end.
+// limit applies the limits of the hour, until the end.
 func (d *Daemon) limit() {
 	for {
 		d.mu.Lock()
@@ -224,8 +224,8 @@ func (d *Daemon) limit() {
 	}
 }
 
-// bound has what is sent of the share of an entry keep to the least limit that its entries
-// have. It needs mu.
+// bound limits the upload rate of an entry's share to the lowest limit of the entries that
+// have it. The caller holds mu.
 func (d *Daemon) bound(e catalog.Entry) {
 	if e.Share.IsZero() || e.Up == 0 && d.bounded[e.Share] == 0 {
 		return
@@ -242,13 +242,13 @@ func (d *Daemon) bound(e catalog.Entry) {
 	}
 }
 
-// relook has the limits looked at again. It needs mu.
+// relook makes limit check the limits again. The caller holds mu.
 func (d *Daemon) relook() {
 	close(d.look)
 	d.look = make(chan struct{})
 }
 
-// Reload takes other settings, and says which of them wait for the next start.
+// Reload takes new settings, and returns the names of those that wait for the next start.
 func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	if s, err = s.withDefaults(d.dir); err != nil {
 		return nil, err
@@ -308,7 +308,7 @@ func (d *Daemon) Close() error {
 	return err
 }
 
-// beaconOf is what a node remembers as a beacon; nil: it is none.
+// beaconOf returns what a node remembers as a beacon; nil: it is not one.
 func beaconOf(ctx context.Context, n *fetcher.Node) *api.Beacon {
 	b, err := n.Beacon(ctx)
 	if err != nil {

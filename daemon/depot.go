@@ -20,14 +20,14 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// depots is the part of a Daemon that is about depots: its own, if it is one, and those
-// that keep for it.
+// depots is the part of a Daemon that deals with depots: its own, if it has one, and those
+// that keep shares for it.
 type depots struct {
 	*Daemon
 	lender *lender // nil: it keeps nothing for others
 }
 
-// lender is what a node keeps shares for others with.
+// lender has what a node needs to keep shares for others.
 type lender struct {
 	dir    string
 	root   *disk.Root
@@ -35,8 +35,8 @@ type lender struct {
 	issuer *issuer.Issuer
 }
 
-// defaultLease is the longest lease of an account, and how long one is asked for, if
-// nothing else is said.
+// defaultLease is the longest lease of an account, and the length of a requested lease, unless
+// they are given.
 const defaultLease = 31 * 24 * time.Hour
 
 // openLender opens the database of a depot; its folder may come later.
@@ -56,7 +56,7 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 	if aside != "" {
 		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; accounts have no quota until they are set again. The damaged one is in %s", aside))
 	}
-	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new one; the folder of any other must be there
+	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new depot; the folder of any other is not made here
 		os.MkdirAll(cfg.Depot, 0o700)
 		if err := l.begin(ctx, true); err != nil { // before the node runs
 			return nil, errors.Join(err, l.close())
@@ -73,8 +73,8 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 	return c, nil
 }
 
-// openIssuer opens what a depot issues passes with, in a folder of its own: whoever restores the database
-// of leases from an older copy brings no pass back to life.
+// openIssuer opens the issuer of a depot's passes, in a folder of its own: if the database of leases
+// is restored from an older copy, no spent pass becomes valid again.
 func openIssuer(dir string) (*issuer.Issuer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -86,10 +86,10 @@ func openIssuer(dir string) (*issuer.Issuer, error) {
 	return issuer.Open(f, rand.Reader)
 }
 
-// ErrDepot says that a depot cannot begin in its folder.
+// ErrDepot means that a depot cannot start in its folder.
 var ErrDepot = errors.New("the depot cannot begin")
 
-// begin looks at the folder. A fresh depot, which never used one, must be able to use it; the disk
+// begin checks the folder. A fresh depot, which never used one, must be able to use it; the disk
 // of another may come later, unless another process has it.
 func (l *lender) begin(ctx context.Context, fresh bool) error {
 	if l == nil {
@@ -129,7 +129,7 @@ func (l *lender) close() error {
 	return errors.Join(err, l.db.Close(), l.root.Close())
 }
 
-// lends is the depot of this node, or a refusal.
+// lends returns the depot of this node, or a refusal.
 func (d *depots) lends() (*lender, error) {
 	if d.lender == nil {
 		return nil, api.Refuse(api.ErrRequest, "this node keeps no shares for others; run it with a folder for that: fetcher node run, and depot in its settings")
@@ -137,7 +137,7 @@ func (d *depots) lends() (*lender, error) {
 	return d.lender, nil
 }
 
-// Depot is how the depot stands.
+// Depot returns the status of the depot.
 func (d *depots) Depot(ctx context.Context) (api.Depot, error) {
 	if _, err := d.lends(); err != nil {
 		return api.Depot{}, err
@@ -146,7 +146,7 @@ func (d *depots) Depot(ctx context.Context) (api.Depot, error) {
 	return d.depotView(ctx, s, err)
 }
 
-// DepotDo has the depot do something.
+// DepotDo makes the depot do something.
 func (d *depots) DepotDo(ctx context.Context, what string) (api.Depot, error) {
 	l, err := d.lends()
 	if err != nil {
@@ -203,7 +203,7 @@ func crawlView(c depot.Crawl) api.Crawl {
 		Corrupt: r.Corrupt, Failed: r.Failed, Weeks: r.Ages[:]}
 }
 
-// Rehearse is what a crawl and a removal would find now; it changes nothing.
+// Rehearse returns what a crawl and a removal would find now; it changes nothing.
 func (d *depots) Rehearse(ctx context.Context) (api.Crawl, error) {
 	l, err := d.lends()
 	if err != nil {

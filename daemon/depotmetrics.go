@@ -24,11 +24,11 @@ var (
 
 var depotDescs = []*prometheus.Desc{descKept, descKeptBytes, descAges, descExpired, descUnseen, descLeft, descNext, descSuspect, descQuotas, descUsed, descQuota, descDepotFree, descIs}
 
-// quotaBuckets are parts of a quota.
+// quotaBuckets are fractions of a quota.
 var quotaBuckets = []float64{0, 0.25, 0.5, 0.75, 0.9, 1}
 
-// depot tells how the node's depot stands, if it has one. Accounts are a histogram, so that
-// their number does not show in that of the series.
+// depot reports the state of the node's depot, if it has one. Accounts are a histogram, so that
+// the number of series does not depend on theirs.
 func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
 	if c.d.lender == nil {
 		return
@@ -61,7 +61,7 @@ func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float
 	weeks, seen, sum := map[float64]uint64{}, uint64(0), 0.0
 	for w, n := range d.Crawl.Weeks {
 		seen, sum = seen+uint64(n), sum+float64(w*n)
-		if w < len(d.Crawl.Weeks)-1 { // the last has no end
+		if w < len(d.Crawl.Weeks)-1 { // the last has no upper bound
 			weeks[float64(w+1)] = seen
 		}
 	}

@@ -1,6 +1,6 @@
-// Package daemon is a node that runs on its own: it does what stands in its catalog,
-// brings everything back after a kill, and is asked through package api. It promises
-// nothing to outsiders.
+// Package daemon is a node that runs on its own: it carries out what its catalog contains,
+// restores everything after a kill, and is controlled through package api. It promises nothing
+// to outsiders.
 //
 //	config.go    Config, and the file that it is read from
 //	schedule.go  limits by day and hour

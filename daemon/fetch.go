@@ -14,8 +14,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// fetch fetches the share of an entry when it is its turn, and then serves it on, until
-// something else is wanted.
+// fetch fetches the share of an entry when its turn comes, and then serves it, until something
+// else is wanted.
 func (k *keeper) fetch(e catalog.Entry) {
 	release, ok := k.enter(e)
 	if !ok {
@@ -53,29 +53,29 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.stumble(err)
 	default:
 		k.arrived(t)
-		if !sameChoice(k.entry().Wish, e.Wish) { // by now something else is wanted, and not here yet
+		if !sameChoice(k.entry().Wish, e.Wish) { // the wish has changed meanwhile, and that is not here yet
 			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
 			k.unshare(t.ID())
-		} else if k.asTransfer(e) { // else it is served as what lies there, so that changes are noticed
+		} else if k.asTransfer(e) { // else it is served from where it lies, so that changes are noticed
 			k.seed(e, nil, func() { k.unshare(t.ID()) })
 		}
 	}
 }
 
-// fleetStall is for how long a member waits for its fleet.
+// fleetStall is how long a member waits for its fleet.
 const fleetStall = 30 * 24 * time.Hour
 
-// asTransfer says whether what is here of an entry is served by the transfer that has
-// fetched it, and not from where it lies: a part of a share, and what is a fleet's, whose
-// members know each other by their transfers.
+// asTransfer reports whether an entry is served by the transfer that fetched it, not from where
+// it lies: so are a part of a share, and shares of a fleet, whose members know each other by
+// their transfers.
 func (k *keeper) asTransfer(e catalog.Entry) bool {
 	return len(e.Only)+len(e.Skip) > 0 || k.d.member.owns(e)
 }
 
-// enter waits for the entry's turn. ok is false if something else is wanted first.
-// release gives the turn back, once.
+// enter waits for the entry's turn. ok is false if something else is wanted first. release
+// gives the turn back, once.
 func (k *keeper) enter(e catalog.Entry) (release func(), ok bool) {
-	if k.d.member.owns(e) { // its turn is the fleet's to say
+	if k.d.member.owns(e) { // the fleet decides on its turn
 		return func() {}, true
 	}
 	k.show(api.Waiting, "")
@@ -103,8 +103,8 @@ func (k *keeper) enter(e catalog.Entry) (release func(), ok bool) {
 	}, err == nil
 }
 
-// follow hears of a transfer of e until it has ended. stopped says that something else is
-// wanted.
+// follow handles the events of a transfer of e until it has ended. stopped says that something
+// else is wanted.
 func (k *keeper) follow(e catalog.Entry, t *fetcher.Transfer) (stopped bool, err error) {
 	life := k.life.Done()
 	events := t.Events(context.Background())
@@ -129,7 +129,7 @@ func (k *keeper) follow(e catalog.Entry, t *fetcher.Transfer) (stopped bool, err
 	}
 }
 
-// halt stops a transfer, and keeps what is verified.
+// halt stops a transfer, and keeps the verified data.
 func (k *keeper) halt(t *fetcher.Transfer) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
@@ -138,7 +138,7 @@ func (k *keeper) halt(t *fetcher.Transfer) {
 	}
 }
 
-// sameChoice says whether two wishes are fetched alike.
+// sameChoice reports whether two wishes are fetched in the same way.
 func sameChoice(a, b catalog.Wish) bool {
 	same := func(x, y []string) bool { return fmt.Sprint(len(x), x) == fmt.Sprint(len(y), y) }
 	return same(a.Only, b.Only) && same(a.Skip, b.Skip) && same(a.Peers, b.Peers)
@@ -169,7 +169,7 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 	}
 }
 
-// moved takes note of where the transfer stands.
+// moved records the progress of a transfer.
 func (k *keeper) moved(p fetcher.Progress) {
 	k.mu.Lock()
 	before := k.progress
@@ -178,14 +178,14 @@ func (k *keeper) moved(p fetcher.Progress) {
 	k.d.tally.moved(before, p)
 }
 
-// arrived notes that all that was wanted is here.
+// arrived records that all that was wanted is here.
 func (k *keeper) arrived(t *fetcher.Transfer) {
 	p := t.Progress()
 	k.moved(p)
 	k.mu.Lock()
 	k.troubles, k.manifest = 0, t.Manifest()
 	k.mu.Unlock()
-	if k.entry().Repair { // that is done: what is changed from now on is its owner's
+	if k.entry().Repair { // the repair is done: later changes are the owner's
 		if err := k.set(context.WithoutCancel(k.life), func(w *catalog.Wish) error { w.Repair = false; return nil }); err != nil {
 			k.d.log.Warn("the catalog was not written", "entry", k.id, "error", err)
 		}
@@ -200,10 +200,10 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	k.d.log.Info("a share is here", "id", k.id, "name", p.Name, "bytes", p.Bytes, "path", t.Path())
 }
 
-// final are the errors that will be the same when it is tried again.
+// final are the errors that a retry would only repeat.
 var final = []error{share.ErrTicket, fetcher.ErrNoSource, fetcher.ErrNothingSelected, path.ErrBadPattern, share.ErrPath, share.ErrExists}
 
-// stumble is what follows a try that failed: another one later, or the owner must help.
+// stumble handles a failed attempt: there will be another one later, or the owner must help.
 func (k *keeper) stumble(err error) {
 	if k.life.Err() != nil {
 		return
@@ -222,11 +222,11 @@ func (k *keeper) stumble(err error) {
 	k.rest(wait)
 }
 
-// seedEvery is how often it is looked whether an entry was served for long enough.
+// seedEvery is how often seed checks whether an entry was served for long enough.
 const seedEvery = 10 * time.Second
 
-// seed serves what is here on, until something else is wanted, it was served for as
-// long as was asked, or over is closed. stop ends the serving.
+// seed serves what is here until something else is wanted, it was served for as long as
+// requested, or over is closed. stop ends the serving.
 func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
 	k.calm()
 	look := time.NewTicker(seedEvery)
@@ -245,19 +245,19 @@ func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
 				stop()
 				return
 			}
-		case <-k.files: // its owner wants them looked at
+		case <-k.files: // its owner wants the files to be checked
 			stop()
 			return
 		case <-k.life.Done():
 			stop()
 			return
 		case <-over:
-			return // its files have changed, or another entry serves the same: look again
+			return // its files have changed, or another entry serves the same: check again
 		}
 	}
 }
 
-// enough says why an entry needs not be served any more; empty: it goes on.
+// enough says why an entry need not be served any more; empty: it must be.
 func enough(e catalog.Entry, sent int64, now time.Time) string {
 	switch {
 	case e.SeedTime > 0 && !e.Done.IsZero() && now.Sub(e.Done) >= e.SeedTime:
@@ -268,7 +268,7 @@ func enough(e catalog.Entry, sent int64, now time.Time) string {
 	return ""
 }
 
-// unshare ends the serving of what a transfer has fetched.
+// unshare stops serving what a transfer has fetched.
 func (k *keeper) unshare(id share.ID) {
 	if k.d.life.Err() != nil {
 		return
@@ -281,8 +281,8 @@ func (k *keeper) unshare(id share.ID) {
 	k.d.replaced(k, id)
 }
 
-// unkept ends the serving of what a fetch has left open, unless it is served from its
-// place by now.
+// unkept stops serving what a fetch has left open, unless it is served from its place by
+// now.
 func (k *keeper) unkept() {
 	e := k.entry()
 	served := func(s *fetcher.Share) bool { return s.ID() == e.Share }

@@ -22,7 +22,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// listOf is the list of files of an entry.
+// listOf returns an entry's keeper and its list of files.
 func (d *Daemon) listOf(ctx context.Context, id int64) (*keeper, *share.Manifest, error) {
 	k, err := d.keeper(id)
 	if err != nil {
@@ -39,7 +39,7 @@ func (d *Daemon) listOf(ctx context.Context, id int64) (*keeper, *share.Manifest
 	return k, nil, api.Refuse(share.ErrHeld, "the list of files of entry %d is not here yet", id)
 }
 
-// Files is the list of files of an entry.
+// Files returns the list of files of an entry.
 func (d *Daemon) Files(ctx context.Context, id int64) ([]api.File, error) {
 	k, m, err := d.listOf(ctx, id)
 	if err != nil {
@@ -62,8 +62,8 @@ func (d *Daemon) Files(ctx context.Context, id int64) ([]api.File, error) {
 	return out, nil
 }
 
-// Pieces is which pieces of an entry's share are here, while it is fetched or when all of
-// it is here.
+// Pieces returns which pieces of an entry's share are here, while it is fetched or once it is
+// complete.
 func (d *Daemon) Pieces(ctx context.Context, id int64) (api.Pieces, error) {
 	k, m, err := d.listOf(ctx, id)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *Daemon) Pieces(ctx context.Context, id int64) (api.Pieces, error) {
 	return api.Pieces{Pieces: n, Here: here.Count(), Map: here.Bytes()}, nil
 }
 
-// Sources is whom an entry is fetched from.
+// Sources returns the peers that an entry is fetched from.
 func (d *Daemon) Sources(_ context.Context, id int64) ([]api.Source, error) {
 	k, err := d.keeper(id)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *Daemon) Sources(_ context.Context, id int64) ([]api.Source, error) {
 	return k.sources(), nil
 }
 
-// Children is who fetches an entry from here.
+// Children returns the peers that fetch an entry from here.
 func (d *Daemon) Children(ctx context.Context, id int64) ([]api.Child, error) {
 	k, err := d.keeper(id)
 	if err != nil {
@@ -119,7 +119,7 @@ func (d *Daemon) Children(ctx context.Context, id int64) ([]api.Child, error) {
 	return out, nil
 }
 
-// Why is why an entry is not done.
+// Why says why an entry is not done.
 func (d *Daemon) Why(_ context.Context, id int64) ([]string, error) {
 	k, err := d.keeper(id)
 	if err != nil {
@@ -132,8 +132,8 @@ func (d *Daemon) Why(_ context.Context, id int64) ([]string, error) {
 	return []string{strings.TrimSuffix(v.State+": "+v.Reason, ": ")}, nil
 }
 
-// OpenFile opens a file of an entry by its path in the share, exactly as the list of
-// files has it: what is not in the list is nowhere.
+// OpenFile opens a file of an entry by its path in the share, exactly as in the list of
+// files: no other path can be opened.
 func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Content, error) {
 	k, m, err := d.listOf(ctx, id)
 	if err != nil {
@@ -192,7 +192,7 @@ func openInside(e catalog.Entry, m *share.Manifest, path string) (*localFile, er
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(path) // which waits for nobody, whatever lies there now
+	f, err := root.Open(path) // does not block, whatever is there now
 	if err != nil {
 		return nil, err
 	}
@@ -204,15 +204,15 @@ func openInside(e catalog.Entry, m *share.Manifest, path string) (*localFile, er
 	return &localFile{io.NewSectionReader(f, 0, info.Size), f, time.Unix(0, info.MTime)}, nil
 }
 
-// localFile is an open file of this machine.
+// localFile is an open file on this machine.
 type localFile struct {
 	*io.SectionReader
 	io.Closer
 	changed time.Time
 }
 
-// removeFiles removes what this node made for an entry: files that are still what was
-// fetched, and folders that are empty then. kept says why something stays.
+// removeFiles removes what this node made for an entry: files that are still as they were
+// fetched, and folders that are then empty. kept says why something stays.
 func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Manifest) (gone []string, kept string) {
 	gone, kept = discarded(e)
 	switch {
@@ -269,7 +269,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	return gone, kept
 }
 
-// discarded removes what an entry has fetched of a share that is not all here.
+// discarded removes what an entry has fetched of an incomplete share.
 func discarded(e catalog.Entry) (gone []string, kept string) {
 	gone = []string{}
 	found, err := store.Find(e.Dir, e.Share)
@@ -291,12 +291,12 @@ func discarded(e catalog.Entry) (gone []string, kept string) {
 	return append(gone, at), ""
 }
 
-// unchanged says whether a file was not written to since it was looked at.
+// unchanged returns a function that reports whether a file was not written to since looked.
 func unchanged(looked time.Time) func(os.FileInfo, error) bool {
 	return func(info os.FileInfo, err error) bool { return err == nil && !info.ModTime().After(looked) }
 }
 
-// besides is another entry that has files at the place of a fetch.
+// besides returns another entry that has files in the place of a fetch.
 func (d *Daemon) besides(e catalog.Entry) (other catalog.ID, ok bool) {
 	for _, k := range d.all() {
 		o := k.entry()
@@ -307,7 +307,7 @@ func (d *Daemon) besides(e catalog.Entry) (other catalog.ID, ok bool) {
 		if o.Kind == catalog.Fetch {
 			if o.Path != "" {
 				at = []string{o.Path}
-			} else if o.Title != "" { // it is on its way
+			} else if o.Title != "" { // it is being fetched
 				at = []string{filepath.Join(o.Dir, o.Title)}
 			}
 		}
@@ -320,7 +320,7 @@ func (d *Daemon) besides(e catalog.Entry) (other catalog.ID, ok bool) {
 	return 0, false
 }
 
-// dropEmpty removes the folders of a share that have nothing in them any more.
+// dropEmpty removes the empty folders of a share.
 func dropEmpty(root *os.Root, m *share.Manifest) {
 	dirs := map[string]bool{}
 	for _, f := range m.Entries() {
@@ -329,7 +329,7 @@ func dropEmpty(root *os.Root, m *share.Manifest) {
 		}
 	}
 	for _, at := range slices.Backward(slices.Sorted(maps.Keys(dirs))) { // the inner ones first
-		root.Remove(filepath.FromSlash(at)) // what is not empty stays
+		root.Remove(filepath.FromSlash(at)) // folders that are not empty stay
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// member is the part of a Daemon that belongs to a fleet: what the fleet's list has are
+// member is the part of a Daemon that belongs to a fleet: the shares of the fleet's list are
 // entries of the catalog.
 type member struct {
 	d     *Daemon
@@ -28,28 +28,28 @@ type member struct {
 	mu   sync.Mutex // guards list
 	list map[share.ID]*listed
 
-	asking sync.Mutex // held while the store is asked for what follows
+	asking sync.Mutex // held while the store is asked for the fields below
 	last   api.Fleet
 }
 
-// listed is a share of the list.
+// listed is a share on the list.
 type listed struct {
 	fetcher.ListedShare
-	err   error // why there is no entry of it
+	err   error // why there is no entry for it
 	again time.Time
 }
 
-// addAgain is how often a share is tried of which no entry could be made.
+// addAgain is how often an entry that could not be made for a share is tried again.
 const addAgain = 15 * time.Second
 
-// fleetTime is how long the store has to say how the fleet stands, and fleetFresh how
-// long that counts.
+// fleetTime is how long the store has to report the state of the fleet, and fleetFresh how
+// long that report counts.
 const (
 	fleetTime  = 5 * time.Second
 	fleetFresh = time.Second
 )
 
-// openMember is the membership that the settings or the state directory say; nil: none.
+// openMember returns the membership given by the settings or the state directory; nil: none.
 // The store may be away.
 func openMember(d *Daemon, cfg Config) (*member, error) {
 	m, ok, err := membershipFor(cfg)
@@ -64,8 +64,8 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 	return &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}}, nil
 }
 
-// membershipFor is that of the settings, or of the state directory; ok is false if there is
-// none.
+// membershipFor returns the membership given by the settings, or by the state directory; ok is
+// false if there is none.
 func membershipFor(cfg Config) (m Membership, ok bool, err error) {
 	if cfg.Fleet == "" {
 		return Joined(cfg.Dir)
@@ -81,7 +81,7 @@ func (m *member) close() error {
 	return m.kv.Close()
 }
 
-// fleet is that of the node's configuration.
+// fleet returns the fleet of the node's configuration.
 func (m *member) fleet() fetcher.Fleet {
 	if m == nil {
 		return fetcher.Fleet{}
@@ -89,17 +89,17 @@ func (m *member) fleet() fetcher.Fleet {
 	return fetcher.Fleet{Store: m.store}
 }
 
-// follow does what the list says, until the end.
+// follow carries out the list, until the end.
 func (m *member) follow() {
 	me := fetcher.MemberReport{Peer: m.d.node.ID(), Name: m.name}
 	m.store.Follow(m.d.life, me, m.d.log, m) // ends with life
 }
 
-// owns says whether an entry is there because the fleet has its share.
+// owns reports whether an entry is there because the fleet has its share.
 func (m *member) owns(e catalog.Entry) bool { return m != nil && e.Fleet }
 
-// index is the keepers by the shares of their entries. Those that the fleet has made go
-// before others.
+// index maps shares to the keepers of their entries. Entries made for the fleet take
+// precedence.
 func (m *member) index() map[share.ID]*keeper {
 	out := map[share.ID]*keeper{}
 	for _, k := range m.d.all() {
@@ -112,7 +112,7 @@ func (m *member) index() map[share.ID]*keeper {
 	return out
 }
 
-// shareOf is the share of an entry, also if it has only begun to be fetched.
+// shareOf returns the share of an entry, even if its fetch has only just begun.
 func shareOf(e catalog.Entry) share.ID {
 	if !e.Share.IsZero() {
 		return e.Share
@@ -121,7 +121,7 @@ func shareOf(e catalog.Entry) share.ID {
 	return t.ID
 }
 
-// Update makes entries of what is on the list, and removes those of what is not.
+// Update makes entries for shares added to the list, and removes those of shares taken off it.
 func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone []share.ID) {
 	has := m.index()
 	m.mu.Lock()
@@ -158,7 +158,7 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 	}
 }
 
-// add makes an entry of a share of the list.
+// add makes an entry for a share on the list.
 func (m *member) add(ctx context.Context, l *listed) {
 	w := catalog.Wish{Source: l.Ticket, Fleet: true}
 	err := m.d.complete(&w)
@@ -173,7 +173,7 @@ func (m *member) add(ctx context.Context, l *listed) {
 	}
 }
 
-// sources has an entry of the fleet's use the sources of the ticket that is on the list.
+// sources gives an entry of the fleet the sources of the ticket on the list.
 func (m *member) sources(ctx context.Context, k *keeper, l fetcher.ListedShare) {
 	e := k.entry()
 	_, sources, err := fetcher.ParseSource(l.Ticket, nil)
@@ -198,7 +198,7 @@ func addrsOf(sources []peers.Addr) (out []string) {
 	return out
 }
 
-// Report is how far this machine is with each share of the list.
+// Report returns the progress of this machine with each share on the list.
 func (m *member) Report() (out []fetcher.ShareReport) {
 	has := m.index()
 	m.mu.Lock()
@@ -237,7 +237,7 @@ func (m *member) keeps(e catalog.Entry) error {
 
 // ---- as an api.Node ----
 
-// belongs is the fleet of this node, or a refusal.
+// belongs returns the fleet of this node, or a refusal.
 func (d *Daemon) belongs() (*member, error) {
 	if d.member == nil {
 		return nil, api.Refuse(api.ErrNoEntry, "this node belongs to no fleet; fetcher fleet join makes it a member, from its next start on")
@@ -245,7 +245,7 @@ func (d *Daemon) belongs() (*member, error) {
 	return d.member, nil
 }
 
-// Fleet is how far the fleet is. What was heard last is said while the store is away.
+// Fleet returns the progress of the fleet. While the store is away it returns the last report.
 func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 	m, err := d.belongs()
 	if err != nil {
@@ -268,7 +268,7 @@ func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 	return m.last, nil
 }
 
-// AddToFleet has every member fetch a share.
+// AddToFleet makes every member fetch a share.
 func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare, error) {
 	m, err := d.belongs()
 	if err != nil {
@@ -279,7 +279,7 @@ func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare,
 	return api.FleetShare{Share: id.String()}, err
 }
 
-// RemoveFromFleet has every member stop fetching and serving a share.
+// RemoveFromFleet makes every member stop fetching and serving a share.
 func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetShare, error) {
 	m, err := d.belongs()
 	if err != nil {
@@ -294,18 +294,18 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 	return api.FleetShare{Share: text}, err
 }
 
-// forget has the store asked again.
+// forget discards the last report, so that the store is asked again.
 func (m *member) forget() {
 	m.asking.Lock()
 	m.last.At = time.Time{}
 	m.asking.Unlock()
 }
 
-// unheardAfter is after how long a member is said to be silent. It says something every
-// 10 s, and clocks differ.
+// unheardAfter is the time after which a member counts as silent. A member reports every 10 s,
+// and clocks differ.
 const unheardAfter = 30 * time.Second
 
-// FleetView is a rollout as the API tells of it.
+// FleetView converts a rollout to the form of the API.
 func FleetView(r fetcher.Rollout, now time.Time) api.Fleet {
 	f := api.Fleet{At: now, Shares: []api.FleetShare{}, Members: []api.FleetMember{}}
 	for _, m := range r.Members {

@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Holdings is what this node's account holds at a depot elsewhere.
+// Holdings returns what this node's account holds at a depot elsewhere.
 func (d *depots) Holdings(ctx context.Context, depot string) (out []api.Held, err error) {
 	at, err := d.node.Depot(depot)
 	if err != nil {
@@ -40,7 +40,7 @@ func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error)
 	return api.Held{Share: h.Share.String(), Depot: string(at.ID()), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: h.At, Here: h.Here, Delay: h.Delay.String()}, nil
 }
 
-// heldError says what a depot refuses, and what to do. Any other error names the depot already.
+// heldError says what a depot refused, and what to do. Any other error already names the depot.
 func heldError(at peers.ID, err error) error {
 	var r *fetcher.HoldRefused
 	switch {
@@ -66,8 +66,8 @@ func heldError(at peers.ID, err error) error {
 	return err
 }
 
-// refusals are the reasons of a depot: the kind of error that each is, and what to say; %s
-// stands for the room that is left.
+// refusals maps the reasons of a depot to a kind of error and what to say; %s stands for the room
+// that is left.
 var refusals = map[fetcher.HoldReason]struct {
 	class error
 	what  string

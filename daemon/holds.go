@@ -17,12 +17,12 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// holds is what depots elsewhere are to keep for this node: the node renews it.
+// holds is what depots elsewhere are to keep for this node, which renews the leases.
 type holds struct {
 	d     *Daemon
 	ready chan struct{} // closed when the catalog is open
 
-	changing sync.Mutex // held from the look at what is wanted until that is changed
+	changing sync.Mutex // held while the wants are read and changed
 
 	mu           sync.Mutex // guards the fields below
 	good, failed uint64     // visits
@@ -43,10 +43,10 @@ func (h *holds) LoadHolds(ctx context.Context) (renewal.Book, error) {
 	}
 }
 
-// SaveHolds writes the catalog.
+// SaveHolds writes the holds into the catalog.
 func (h *holds) SaveHolds(ctx context.Context, b renewal.Book) error { return h.d.db.SaveHolds(ctx, b) }
 
-// visited is told of each visit of a depot.
+// visited records the outcome of a visit of a depot.
 func (h *holds) visited(depot peers.ID, why string) {
 	h.mu.Lock()
 	was := h.why[depot]
@@ -67,14 +67,14 @@ func (h *holds) visited(depot peers.ID, why string) {
 	h.d.feed.Publish(api.Event{At: time.Now(), Type: "holds"})
 }
 
-// counts are the visits so far.
+// counts returns the number of visits so far.
 func (h *holds) counts() (good, failed uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.good, h.failed
 }
 
-// StandingHolds is what depots are to keep for this node, and how that stands.
+// StandingHolds returns what depots are to keep for this node, and the state of each hold.
 func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err error) {
 	l, err := d.node.Holds(ctx)
 	for _, h := range l.Holds {
@@ -88,7 +88,7 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 	return out, err
 }
 
-// standingWhy is what went wrong last with a hold, with what the depot said of it, if that is known.
+// standingWhy says what went wrong last with a hold, in the depot's own words if they are known.
 func standingWhy(l fetcher.HoldList, h fetcher.HoldStanding) string {
 	if r := (*fetcher.HoldRefused)(nil); errors.As(l.Errs[h.Key], &r) && h.Why == r.Error() {
 		return heldError(h.Depot, r).Error()
@@ -131,7 +131,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 		return nil, api.Refuse(api.ErrRequest, "%v", err)
 	}
 	out, err := d.heldAt(l, m, depots, h.Depots)
-	if len(out) == 0 { // none does, so nothing was asked for
+	if len(out) == 0 { // no depot granted anything: undo the request
 		d.unhold(ctx, l, before)
 		return nil, err
 	}
@@ -139,8 +139,8 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	return out, nil
 }
 
-// wanted is what is wanted of an entry so far, with the addresses of its depots, and what
-// is to be changed: if nothing is, as new says.
+// wanted returns what is wanted of an entry so far, with the addresses of its depots, and the
+// want to change: new, if there is none.
 func wanted(l fetcher.HoldList, h api.Hold, new fetcher.Hold) (before *fetcher.Hold, want fetcher.Hold, addrs []string) {
 	for _, w := range l.Wants {
 		if w.Entry != h.Entry || w.Pin != h.Pin || w.Pin && w.Share != new.Share {
@@ -151,7 +151,7 @@ func wanted(l fetcher.HoldList, h api.Hold, new fetcher.Hold) (before *fetcher.H
 	return nil, new, nil
 }
 
-// depotAddrs are the addresses of depots.
+// depotAddrs returns the addresses of depots.
 func depotAddrs(l fetcher.HoldList, depots []peers.ID) (out []string) {
 	for _, id := range depots {
 		if len(l.Addrs[id]) == 0 {
@@ -164,7 +164,7 @@ func depotAddrs(l fetcher.HoldList, depots []peers.ID) (out []string) {
 	return out
 }
 
-// unhold undoes what was just asked for.
+// unhold undoes the request just made.
 func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold) {
 	ctx = context.WithoutCancel(ctx)
 	var err error
@@ -178,7 +178,7 @@ func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher
 	}
 }
 
-// heldAt is what some depots have granted of a share; if none has, why.
+// heldAt returns what some depots have granted of a share; if none has, why.
 func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID, addrs []string) (out []api.Held, err error) {
 	for i, id := range depots {
 		k := renewal.Key{Depot: id, Share: m.ID()}
@@ -202,7 +202,7 @@ func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID
 	return out, err
 }
 
-// Release ends what depots keep of a share: at all of them, or at one.
+// Release ends the holds of a share: at all depots, or at one.
 func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error) {
 	id, err := share.ParseID(r.Share)
 	if err != nil {
@@ -242,7 +242,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	return releasedOf(l, was), nil
 }
 
-// without ends a hold, or what one depot keeps of it.
+// without ends a hold, or the part of it at one depot.
 func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
 	d.log.Info("depots are to keep a share no more", "hold", w.ID, "share", w.Share.String())
 	if at != nil && len(w.Depots) > 1 {
@@ -252,7 +252,7 @@ func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold
 	return d.node.DropHold(ctx, w.ID)
 }
 
-// releasedOf is what became of holds that were to end.
+// releasedOf returns what became of holds that were to end.
 func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held) {
 	for _, h := range was {
 		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes}
@@ -268,7 +268,7 @@ func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held)
 	return out
 }
 
-// follow has depots keep what an entry serves by now.
+// follow makes depots keep the version that an entry serves now.
 func (d *depots) follow(ctx context.Context, entry int64, m *share.Manifest) {
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
@@ -291,7 +291,7 @@ func (d *depots) follow(ctx context.Context, entry int64, m *share.Manifest) {
 
 const followTime = 30 * time.Second
 
-// holdStatus adds what depots keep for this node, and says which leases end soon.
+// holdStatus adds the holds to the status, and returns warnings about leases that end soon.
 func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
 	l, err := d.node.Holds(ctx)
 	if err != nil {
@@ -308,7 +308,7 @@ func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
 	return append(d.holdWarnings(l), d.shortWarnings(ctx, l)...)
 }
 
-// holdWarnings say which leases end soon, and why they were not renewed.
+// holdWarnings returns which leases end soon, and why they were not renewed.
 func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 	for _, h := range l.Holds {
 		if !h.Late {
@@ -327,7 +327,7 @@ func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 	return out
 }
 
-// heldName is what people call a share that a depot keeps.
+// heldName returns a name for people of a share that a depot keeps.
 func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
 	for _, h := range l.Holds {
 		for _, w := range l.Wants {
@@ -339,8 +339,8 @@ func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
 	return key.Share.Short()
 }
 
-// lacking are the renewals for which the wallet has too few passes, with how many are missing for them, each besides
-// those before.
+// lacking returns the renewals for which the wallet has too few passes, with how many are missing
+// for each, in addition to those before.
 func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
 	left := map[peers.ID]int64{}
 	for _, s := range stock {
@@ -355,7 +355,7 @@ func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
 	return out
 }
 
-// shortWarnings say for what passes are missing, days before it lapses.
+// shortWarnings says, days before a lease lapses, for what passes are missing.
 func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []string) {
 	stock, err := d.purse.Stock(ctx)
 	if err != nil {

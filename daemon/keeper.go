@@ -16,13 +16,13 @@ type keeper struct {
 	record
 	end    context.CancelFunc
 	done   chan struct{}   // closed when run has returned
-	wake   chan struct{}   // the wish has changed, or all is to be looked at again
+	wake   chan struct{}   // the wish has changed, or everything must be checked again
 	files  chan struct{}   // the files may have changed
 	anew   chan struct{}   // the settings were read again
-	settle chan struct{}   // closed when the first try has come to something
-	shared fetcher.EntryID // of what run has shared last, as the node counts
+	settle chan struct{}   // closed when the first attempt has had a result
+	shared fetcher.EntryID // what run shared last, as the node numbers it
 
-	found catalog.State // the state in which run has found the entry
+	found catalog.State // the state in which run found the entry
 
 	settled bool // guarded by mu
 }
@@ -36,10 +36,10 @@ func newKeeper(d *Daemon, e catalog.Entry) *keeper {
 	return k
 }
 
-// poke has the keeper look at its entry again.
+// poke makes the keeper check its entry again.
 func (k *keeper) poke() { signal(k.wake) }
 
-// touch has it look at the files.
+// touch makes it check the files.
 func (k *keeper) touch() { signal(k.files) }
 
 func signal(c chan struct{}) {
@@ -49,7 +49,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run does what is wanted, again and again, until the entry is removed or the daemon
+// run carries out the wish, again and again, until the entry is removed or the daemon
 // ends.
 func (k *keeper) run() {
 	defer close(k.done)
@@ -77,7 +77,7 @@ func (k *keeper) run() {
 	}
 }
 
-// forget ends what the node has of an entry that is removed.
+// forget ends what the node does for an entry that is removed.
 func (k *keeper) forget() {
 	if k.d.life.Err() != nil || k.shared == 0 {
 		return
@@ -89,11 +89,10 @@ func (k *keeper) forget() {
 	}
 }
 
-// rest waits until somebody wants something else, and no longer than d if that is not
-// 0.
+// rest waits until something else is wanted, for at most d unless that is 0.
 func (k *keeper) rest(d time.Duration) { k.restUnless(nil, d) }
 
-// restUnless is rest until files is told of a change too, and of no other for a while.
+// restUnless is like rest, but a change of files also ends it, once they are quiet.
 func (k *keeper) restUnless(files <-chan struct{}, d time.Duration) {
 	k.calm()
 	var late <-chan time.Time
@@ -111,7 +110,7 @@ func (k *keeper) restUnless(files <-chan struct{}, d time.Duration) {
 	}
 }
 
-// calm says that the first try has come to something.
+// calm records that the first attempt has had a result.
 func (k *keeper) calm() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,13 +120,13 @@ func (k *keeper) calm() {
 	}
 }
 
-// askedAgain says whether the owner has asked for what is here to be fetched again, while
-// it was looked at: that stands.
+// askedAgain reports whether the owner has asked for a new fetch while the files were being
+// checked: that request stands.
 func (k *keeper) askedAgain(s *catalog.Status) bool {
 	return s.State == catalog.Asked && k.found != catalog.Asked
 }
 
-// fail notes that the entry cannot go on.
+// fail records that the entry cannot go on.
 func (k *keeper) fail(state catalog.State, why string) {
 	was := k.entry()
 	k.become(func(s *catalog.Status) {
@@ -140,7 +139,7 @@ func (k *keeper) fail(state catalog.State, why string) {
 	}
 }
 
-// set has the wish changed, and the keeper do what it is now.
+// set changes the wish, and makes the keeper carry it out.
 func (k *keeper) set(ctx context.Context, f func(*catalog.Wish) error) error {
 	if _, err := k.write(false, func() (catalog.Entry, error) { return k.d.db.Set(ctx, k.id, f) }); err != nil {
 		return err
@@ -152,13 +151,13 @@ func (k *keeper) set(ctx context.Context, f func(*catalog.Wish) error) error {
 	return nil
 }
 
-// stop ends what the keeper does, and waits for it.
+// stop ends the keeper, and waits for it.
 func (k *keeper) stop() {
 	k.end()
 	<-k.done
 }
 
-// settledIn waits until the first try has come to something.
+// settledIn waits until the first attempt has had a result.
 func (k *keeper) settledIn(ctx context.Context) {
 	select {
 	case <-k.settle:

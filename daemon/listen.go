@@ -26,19 +26,19 @@ import (
 // Names in the state directory.
 const (
 	SocketName   = "node.sock"  // where the API answers
-	TokenName    = "token"      // what whoever asks over HTTP must know
-	ReadName     = "token-read" // the same, for those who only look
+	TokenName    = "token"      // what a client over HTTP must know
+	ReadName     = "token-read" // the same, for clients that may only look
 	SettingsName = "node.toml"  // Settings
-	PageName     = "page"       // the address of the page, with the token, while the node runs
+	PageName     = "page"       // the address of the page, with the token; only while the node runs
 )
 
-// maxSocket is how many bytes of the path of a socket every system takes.
+// maxSocket is the longest path of a socket, in bytes, that every system takes.
 const maxSocket = 100
 
-// Socket is where the API of the node of a state directory answers.
+// Socket returns where the API answers for the node of a state directory.
 func Socket(dir string) string { return filepath.Join(dir, SocketName) }
 
-// Listening is where a daemon is asked.
+// Listening is the listeners of a daemon.
 type Listening struct {
 	d    *Daemon
 	unix []net.Listener
@@ -48,8 +48,8 @@ type Listening struct {
 	full api.Access // of tcp
 }
 
-// Listen opens what the settings say: the socket in the state directory always. What a
-// killed daemon left of it is replaced; a daemon that lives has the directory's key.
+// Listen opens the listeners that the settings ask for, and always the socket in the state directory.
+// A socket left by a killed daemon is replaced; a live daemon holds the lock of the directory.
 func (d *Daemon) Listen() (*Listening, error) {
 	l := &Listening{d: d, conf: d.setting()}
 	err := l.openUnix(Socket(d.dir), 0o600)
@@ -75,8 +75,8 @@ func (l *Listening) close() {
 	}
 }
 
-// openUnix listens at a path, which is this process's for as long as it has the lock
-// beside it. Until it has its mode, nobody but its owner may connect.
+// openUnix listens at a path, which belongs to this process for as long as it holds the lock beside
+// it. Until the socket has its mode, only its owner may connect.
 func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	if len(path) > maxSocket {
 		return fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
@@ -111,7 +111,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// answered says whether some program listens at a socket, of whatever type, busy or not.
+// answered reports whether some program listens at a socket, of whatever type, busy or not.
 func answered(path string) bool {
 	c, err := net.Dial("unix", path)
 	if err == nil {
@@ -120,9 +120,9 @@ func answered(path string) bool {
 	return err == nil || errors.Is(err, syscall.EPROTOTYPE) || errors.Is(err, syscall.EAGAIN)
 }
 
-// ownersListener listens at a path. Where a system goes by the mode of a socket that is
-// not bound yet, only its owner may connect from the beginning; elsewhere the umask says
-// who else may, until it has another mode.
+// ownersListener listens at a path. Where a system respects the mode of a socket that is not bound
+// yet, only its owner may connect from the start; elsewhere the umask decides who else may, until the
+// mode is changed.
 func ownersListener(path string) (net.Listener, error) {
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { ownersAlone(fd) })
@@ -150,7 +150,7 @@ func (l *Listening) openHTTP() (err error) {
 		l.full.Hosts = append(l.full.Hosts, "localhost:"+port)
 	}
 	for i, h := range l.full.Hosts {
-		l.full.Hosts[i] = strings.ToLower(h) // as the Host of a request is compared
+		l.full.Hosts[i] = strings.ToLower(h) // the form in which the Host of a request is compared
 	}
 	if l.conf.Cert == "" {
 		return nil
@@ -163,8 +163,8 @@ func (l *Listening) openHTTP() (err error) {
 	return nil
 }
 
-// URL is the address of the page, with the token behind the # where a browser keeps it
-// to itself; empty if HTTP is off.
+// URL returns the address of the page, with the token after the #, which a browser does not send;
+// empty if HTTP is off.
 func (l *Listening) URL() string {
 	if l.tcp == nil {
 		return ""
@@ -176,11 +176,11 @@ func (l *Listening) URL() string {
 	return fmt.Sprintf("%s://%s/#token=%s", scheme, l.tcp.Addr(), l.full.Token)
 }
 
-// Serve answers until ctx ends. page answers at all that is not of the API.
+// Serve answers until ctx ends. page answers at all paths that are not part of the API.
 func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
 	defer l.close()
 	at := filepath.Join(l.d.dir, PageName)
-	os.Remove(at) // of a node that was killed
+	os.Remove(at) // left by a node that was killed
 	if l.tcp != nil && page != nil {
 		if err := os.WriteFile(at, []byte(l.URL()+"\n"), 0o600); err != nil {
 			return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
@@ -195,7 +195,7 @@ func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
 	serve := func(i int, at net.Listener, a api.Access) {
 		all.Go(func() {
 			errs[i] = s.Serve(ctx, at, a)
-			cancel() // one that fails ends the others
+			cancel() // a listener that fails ends the others
 		})
 	}
 	for i, u := range l.unix {
@@ -208,7 +208,7 @@ func (l *Listening) Serve(ctx context.Context, page http.Handler) error {
 	return errors.Join(errs[:]...)
 }
 
-// secretIn is the secret that a file keeps, which is made if it is not there.
+// secretIn returns the secret in a file. If there is none, or its length is wrong, it makes one.
 func secretIn(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if s := strings.TrimSpace(string(b)); err == nil && len(s) >= 20 && len(s) <= 256 {

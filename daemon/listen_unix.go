@@ -4,7 +4,7 @@ package daemon
 
 import "golang.org/x/sys/unix"
 
-// ownersAlone gives a socket that is to be bound a mode.
+// ownersAlone sets the mode of a socket that is about to be bound.
 func ownersAlone(fd uintptr) {
-	unix.Fchmod(int(fd), 0o600) // a system that knows no mode of it says so
+	unix.Fchmod(int(fd), 0o600) // fails on a system where an unbound socket has no mode
 }

@@ -1,4 +1,4 @@
 package daemon
 
-// ownersAlone does nothing: the folder says who may connect.
+// ownersAlone does nothing: the folder decides who may connect.
 func ownersAlone(uintptr) {}

@@ -14,10 +14,10 @@ import (
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
 
-// Membership is what a machine knows of its fleet: what a token says.
+// Membership is what a machine knows about its fleet, and what a token contains.
 type Membership struct {
 	URL    string `json:"url"`    // of the store
-	Secret string `json:"secret"` // that the members know
+	Secret string `json:"secret"` // known to the members
 }
 
 // MembershipName is the file of a state directory that keeps the membership.
@@ -29,10 +29,10 @@ const (
 	maxSecretFile = 4 << 10  // bytes
 )
 
-// ErrMembership is wrapped by errors of what is no membership of a fleet.
+// ErrMembership is wrapped by errors about text that is not a membership of a fleet.
 var ErrMembership = errors.New("not a membership of a fleet")
 
-// Joined is the membership that a state directory keeps; ok is false if there is none.
+// Joined returns the membership stored in a state directory; ok is false if there is none.
 func Joined(dir string) (m Membership, ok bool, err error) {
 	path := filepath.Join(dir, MembershipName)
 	b, err := readUpTo(path, maxMembership)
@@ -48,7 +48,7 @@ func Joined(dir string) (m Membership, ok bool, err error) {
 	return m, true, nil
 }
 
-// MembershipOf is the membership that a URL and a file with the secret say.
+// MembershipOf returns the membership with a URL and the secret in a file.
 func MembershipOf(url, file string) (m Membership, err error) {
 	if m.URL, err = kvurl.Absolute(url); err != nil {
 		return m, err
@@ -83,11 +83,11 @@ func (m Membership) check() error {
 	return nil
 }
 
-// Token is the membership as one word, with which other machines join.
+// Token returns the membership as one word, with which other machines join.
 func (m Membership) Token() string {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // text
+		panic(err) // cannot fail: text
 	}
 	return tokenMark + base64.RawURLEncoding.EncodeToString(b)
 }
@@ -105,8 +105,8 @@ func ParseToken(s string) (m Membership, err error) {
 	return m, nil
 }
 
-// Save keeps the membership in a state directory, for this user alone. One of another
-// fleet that is there is not lost by mistake.
+// Save stores the membership in a state directory, readable only by this user. It does not
+// overwrite the membership of another fleet.
 func (m Membership) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

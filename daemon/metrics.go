@@ -17,7 +17,7 @@ import (
 	"github.com/piecelease/fetcher/renewal"
 )
 
-// collector tells Prometheus how the node stands at the moment it asks. No label names
+// collector gives Prometheus the state of the node at the moment of the request. No label names
 // a peer, a share or an entry, so that there are never more series than are listed here.
 type collector struct{ d *Daemon }
 
@@ -60,7 +60,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// metricsTime bounds how long the node is asked.
+// metricsTime bounds how long the node may take to answer.
 const metricsTime = 5 * time.Second
 
 func (c collector) Collect(out chan<- prometheus.Metric) {
@@ -138,7 +138,7 @@ func holdMetrics(gauge func(*prometheus.Desc, float64, ...string), l fetcher.Hol
 	gauge(descHoldEnds, ends)
 }
 
-// rateBuckets are those of the histogram of sources: from 10 kB/s to 1 GB/s.
+// rateBuckets are the bounds of the histogram of sources: from 10 kB/s to 1 GB/s.
 var rateBuckets = []float64{1e4, 1e5, 1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9}
 
 var scoreBuckets = []float64{0, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3}
@@ -196,7 +196,7 @@ func (c collector) entries(ctx context.Context, gauge func(*prometheus.Desc, flo
 	out <- histogram(descScore, scoreBuckets, slices.Collect(maps.Values(scores(ctx, c.d.node, slices.Collect(maps.Keys(from))))))
 }
 
-// metrics answers Prometheus, from a registry of its own.
+// metrics returns the handler for Prometheus, with a registry of its own.
 func (d *Daemon) metrics() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector{d}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

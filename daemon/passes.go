@@ -24,7 +24,7 @@ const (
 	pricePasses = "passes"
 )
 
-// ParsePrice reads a price; empty is free. paid says that it is passes.
+// ParsePrice parses a price; empty is free. paid is true if the price is passes.
 func ParsePrice(s string) (paid bool, err error) {
 	switch s {
 	case "", priceFree:
@@ -42,7 +42,7 @@ func priceOf(paid bool) string {
 	return priceFree
 }
 
-// openPurse is what pays the depots that take passes.
+// openPurse returns the purse that pays the depots that take passes.
 func openPurse(d *Daemon) *purse.Purse {
 	t := till{d}
 	return purse.New(purse.Config{Store: t, Self: func() peers.ID { return d.node.ID() }, Now: time.Now, Chance: rand.Reader,
@@ -52,7 +52,8 @@ func openPurse(d *Daemon) *purse.Purse {
 		Fresh: t.askFresh})
 }
 
-// till is what a purse has of a node: the wallet in the catalog, which opens after it, and ways to issuers.
+// till gives a purse what it needs from a node: the wallet in the catalog, which opens later, and
+// connections to issuers.
 type till struct{ d *Daemon }
 
 func (w till) Wallet(ctx context.Context) (*passes.Wallet, error) {
@@ -76,7 +77,7 @@ func (w till) ask(ctx context.Context, n *fetcher.Node, at peers.Addr, question 
 	return depot.AskIssuer(ctx, question)
 }
 
-// askFresh asks an issuer as a node that nobody has seen, and that ends with the answer.
+// askFresh asks an issuer as a node that nobody has seen before, and that ends with the answer.
 func (w till) askFresh(ctx context.Context, at peers.Addr, question any) (answer any, err error) {
 	reach := w.d.setting().reach()
 	reach.MapPorts, reach.Relay = false, false
@@ -88,7 +89,7 @@ func (w till) askFresh(ctx context.Context, at peers.Addr, question any) (answer
 	return w.ask(ctx, n, at, question)
 }
 
-// multiaddrs are those of a peer.
+// multiaddrs returns the multiaddrs of a peer.
 func multiaddrs(at peers.Addr) (out []string) {
 	for _, a := range at.Addrs {
 		out = append(out, a+"/p2p/"+string(at.ID))
@@ -102,12 +103,12 @@ func multiaddrs(at peers.Addr) (out []string) {
 // maxCode bounds a voucher's code, in bytes.
 const maxCode = 1024
 
-// code is a voucher as its buyer gets it: with what it is worth, and where.
+// code returns a voucher as its buyer gets it: with its value, and where to redeem it.
 func code(v passes.Voucher, units int64, at string) string {
 	return fmt.Sprintf("%s.%d%s", v, units, at)
 }
 
-// parseCode reads what code has made.
+// parseCode parses what code returned.
 func parseCode(s string) (v passes.Voucher, units int64, at string, err error) {
 	s = strings.TrimSpace(s)
 	text, rest, ok := strings.Cut(s, ".")
@@ -178,7 +179,7 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 	return d.Passes(ctx)
 }
 
-// Passes is what the wallet has for each depot.
+// Passes returns what the wallet has for each depot.
 func (d *depots) Passes(ctx context.Context) (out []api.Passes, err error) {
 	all, err := d.purse.Stock(ctx)
 	for _, s := range all {

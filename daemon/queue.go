@@ -7,7 +7,7 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 )
 
-// queue bounds how many entries are fetched at once. Of those that wait, the one of the
+// queue bounds how many entries are fetched at once. Of those that wait, the one with the
 // highest priority is next, and of equals the one that has waited longest.
 type queue struct {
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type waiting struct {
 
 func newQueue(max int) *queue { return &queue{max: max} }
 
-// enter waits for a turn, until ctx ends. The turn is given back with leave.
+// enter waits for a turn, until ctx ends. leave gives the turn back.
 func (q *queue) enter(ctx context.Context, id catalog.ID, priority int) error {
 	w := &waiting{id, priority, make(chan struct{})}
 	q.mu.Lock()
@@ -54,7 +54,7 @@ func (q *queue) leave() {
 	q.call()
 }
 
-// setMax changes the bound; those that are at it go on.
+// setMax changes the bound; entries that have a turn go on.
 func (q *queue) setMax(max int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +62,7 @@ func (q *queue) setMax(max int) {
 	q.call()
 }
 
-// call lets in who fits. It needs mu.
+// call gives turns to those that fit. The caller holds mu.
 func (q *queue) call() {
 	for q.used < q.max && len(q.waits) > 0 {
 		best := 0
@@ -77,7 +77,7 @@ func (q *queue) call() {
 	}
 }
 
-// before is how many wait and come before an entry.
+// before returns how many waiting entries come before an entry.
 func (q *queue) before(id catalog.ID) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 )
 
-// bootID names the present start of the system.
+// bootID names the present boot of the system.
 var bootID = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -20,7 +20,7 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(b))
 })
 
-// reading is what the system says of the time: CLOCK_BOOTTIME counts suspension too.
+// reading returns what the system says about the time: CLOCK_BOOTTIME counts suspension too.
 func reading() depot.Reading {
 	r := depot.Reading{Boot: bootID(), Wall: time.Now().Round(0)}
 	var ts unix.Timespec

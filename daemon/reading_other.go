@@ -11,10 +11,10 @@ import (
 
 var (
 	began  = time.Now()
-	bootID = rand.Text() // each process is a start: what lies between counts as not measured
+	bootID = rand.Text() // each process counts as a boot: the time between two is not measured
 )
 
-// reading is what the system says of the time.
+// reading returns what the system says about the time.
 func reading() depot.Reading {
 	return depot.Reading{Boot: bootID, Wall: time.Now().Round(0), Passed: time.Since(began)}
 }

@@ -13,26 +13,26 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// record is how an entry stands: as the catalog has it, and as it is shown.
+// record is the state of an entry: as the catalog has it, and as it is shown.
 type record struct {
 	d    *Daemon
 	id   catalog.ID
-	life context.Context // of its keeper
+	life context.Context // ends with its keeper
 
-	telling sync.Mutex // held from the look to the telling; taken before mu
-	writing sync.Mutex // held while the entry is changed in the catalog, until it is changed here; taken before mu
+	telling sync.Mutex // held while the entry is read and published; taken before mu
+	writing sync.Mutex // held while the entry is changed in the catalog and then here; taken before mu
 
 	mu       sync.Mutex // guards the fields below
 	e        catalog.Entry
-	state    string // of api; what e says if empty
+	state    string // of package api; empty: as e says
 	reason   string
 	warnings []string
 	manifest *share.Manifest
 	transfer *fetcher.Transfer
 	progress fetcher.Progress
-	told     time.Time // when the last event was
-	takers   int       // of its share, as that event had it
-	troubles int       // tries in a row that failed
+	told     time.Time // when the last event was published
+	takers   int       // peers that took its share, in that event
+	troubles int       // failed attempts in a row
 }
 
 func (r *record) entry() catalog.Entry {
@@ -41,15 +41,15 @@ func (r *record) entry() catalog.Entry {
 	return r.e
 }
 
-// rests says whether the entry waits for its next try.
+// rests reports whether the entry waits for its next attempt.
 func (r *record) rests() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state == api.Waiting && r.reason != ""
 }
 
-// backOff is how long to wait after a try that failed: a minute, and twice as long each
-// time, to an hour.
+// backOff returns how long to wait after a failed attempt: a minute, doubling with each failure,
+// up to an hour.
 func (r *record) backOff() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *record) backOff() time.Duration {
 	return min(time.Minute<<min(r.troubles-1, 6), time.Hour)
 }
 
-// show says how the entry stands, for people; an empty state is what the catalog says.
+// show sets how the entry is shown to people; if state is empty, as the catalog says.
 func (r *record) show(state, reason string) {
 	r.mu.Lock()
 	changed := r.state != state || r.reason != reason
@@ -68,7 +68,7 @@ func (r *record) show(state, reason string) {
 	}
 }
 
-// tell publishes the entry as it is. Whoever tells, what is published last was seen last.
+// tell publishes the entry as it is. The last event always has the latest state, whoever calls.
 func (r *record) tell() {
 	r.telling.Lock()
 	defer r.telling.Unlock()
@@ -79,7 +79,7 @@ func (r *record) tell() {
 	r.d.feed.Publish(api.Event{At: time.Now(), Type: "entry", Entry: &v})
 }
 
-// tellEvery is how often an entry that moves is told of.
+// tellEvery is how often progress of an entry is published.
 const tellEvery = time.Second
 
 func (r *record) tellSometimes() {
@@ -91,7 +91,7 @@ func (r *record) tellSometimes() {
 	}
 }
 
-// recount tells of the entry again if others take it now who did not, or the other way round.
+// recount publishes the entry again if the number of peers that take it has changed.
 func (r *record) recount() {
 	r.mu.Lock()
 	same := r.takers == r.d.tally.taking(r.e.Share)
@@ -101,10 +101,10 @@ func (r *record) recount() {
 	}
 }
 
-// note writes into the catalog what became of the entry; how it is shown stays.
+// note writes a new status of the entry into the catalog; how it is shown stays.
 func (r *record) note(f func(*catalog.Status)) { r.noted(f, false) }
 
-// become writes into the catalog what became of the entry, and shows it so from now on.
+// become writes a new status of the entry into the catalog, and shows the entry so from now on.
 func (r *record) become(f func(*catalog.Status)) { r.noted(f, true) }
 
 func (r *record) noted(f func(*catalog.Status), show bool) {
@@ -113,11 +113,11 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 		before = r.entry()
 		e, err := r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, f)
 		if err != nil {
-			if r.life.Err() == nil { // else it was removed
+			if r.life.Err() == nil { // else the entry was removed
 				r.d.log.Error("the catalog was not written", "entry", r.id, "error", err)
 			}
 			e = before
-			f(&e.Status) // as it is, if not as it will be remembered
+			f(&e.Status) // as it is, even if it was not stored
 		}
 		return e, nil
 	})
@@ -127,8 +127,8 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 	r.tell()
 }
 
-// write has f change the entry in the catalog, one at a time, and takes over what f says
-// it is then; show has it shown so.
+// write lets f change the entry in the catalog, one caller at a time, and keeps the entry that f
+// returns; with show it is also shown so.
 func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entry, error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -152,7 +152,7 @@ func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entr
 	return e, nil
 }
 
-// stateNow is the entry's state in the API. It needs mu.
+// stateNow returns the entry's state in the API. The caller holds mu.
 func (r *record) stateNow() string {
 	switch {
 	case r.state != "":
@@ -173,7 +173,7 @@ func (r *record) stateNow() string {
 	return api.Opening
 }
 
-// view is the entry as the API tells of it.
+// view returns the entry in the form of the API.
 func (r *record) view() api.Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,14 +225,14 @@ func (r *record) view() api.Entry {
 	return v
 }
 
-// list is the list of files of the entry's share; nil until it is known.
+// list returns the list of files of the entry's share; nil until it is known.
 func (r *record) list() *share.Manifest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.manifest
 }
 
-// sources is whom the entry is fetched from.
+// sources returns the peers that the entry is fetched from.
 func (r *record) sources() []fetcher.Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,15 +11,15 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 )
 
-// Slot is a time of the week in which other limits hold: from From to To on Days, and
-// past midnight if To is not after From. Of several that hold, the first counts.
+// Slot is a time of the week in which other limits apply: from From to To on Days, and past
+// midnight if To is not after From. If several apply, the first counts.
 type Slot struct {
 	Days     []time.Weekday // the days on which it begins; none: every day
 	From, To time.Duration  // since midnight, local time
 	Up, Down int64          // bytes per second; 0 is none
 }
 
-// holds says whether the slot holds at now.
+// holds reports whether the slot applies at now.
 func (s Slot) holds(now time.Time) bool {
 	day := func(d time.Weekday) bool { return len(s.Days) == 0 || slices.Contains(s.Days, d) }
 	at := time.Duration(now.Hour())*time.Hour + time.Duration(now.Minute())*time.Minute + time.Duration(now.Second())*time.Second
@@ -32,7 +32,7 @@ func (s Slot) holds(now time.Time) bool {
 // rates is a limit each way, in bytes per second; 0 is none.
 type rates struct{ up, down int64 }
 
-// limitsAt is what holds at now: base, unless a slot does; and when to look again.
+// limitsAt returns the limits at now, base unless a slot applies, and when to check again.
 func limitsAt(base rates, slots []Slot, now time.Time) (r rates, scheduled bool, next time.Time) {
 	for _, s := range slots {
 		if s.holds(now) {
@@ -59,7 +59,7 @@ func limitsAt(base rates, slots []Slot, now time.Time) (r rates, scheduled bool,
 	return r, scheduled, next
 }
 
-// ParseRate reads bytes per second, as words.ParseRate does. Empty is no limit, and so is 0.
+// ParseRate parses bytes per second, as words.ParseRate does. Empty and 0 mean no limit.
 func ParseRate(s string) (int64, error) {
 	if s == "" || s == "0" {
 		return 0, nil
@@ -71,7 +71,7 @@ func ParseRate(s string) (int64, error) {
 	return rate, nil
 }
 
-// ParseSize reads a number of bytes such as 500M or 10G; nothing is 0.
+// ParseSize parses a number of bytes such as 500M or 10G; empty is 0.
 func ParseSize(s string) (int64, error) {
 	if s == "" || s == "0" {
 		return 0, nil
@@ -83,7 +83,7 @@ func ParseSize(s string) (int64, error) {
 	return n, nil
 }
 
-// ParseGrace reads a time such as 36h or 7d, from 1 s to a year; nothing is 0.
+// ParseGrace parses a time such as 36h or 7d, from 1 s to a year; empty is 0.
 func ParseGrace(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
@@ -108,7 +108,7 @@ func parseDays(names []string) (out []time.Weekday, err error) {
 	return out, nil
 }
 
-// parseClock reads a time of day, as 08:30; 24:00 is the end of the day.
+// parseClock parses a time of day, such as 08:30; 24:00 is the end of the day.
 func parseClock(s string) (time.Duration, error) {
 	if s == "24:00" {
 		return 24 * time.Hour, nil

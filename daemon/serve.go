@@ -16,16 +16,16 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// quiet is how long files must not have changed before they are read again.
+// quiet is how long files must stay unchanged before they are read again.
 const quiet = 2 * time.Second
 
-// stopTime bounds how long children are told that a share ends.
+// stopTime bounds how long it may take to tell children that a share ends.
 const stopTime = 5 * time.Second
 
 // serve imports the paths of an entry and serves them, until something else is wanted.
 func (k *keeper) serve(e catalog.Entry) {
 	opt := fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish)}
-	// Before they are read: what changes afterwards is heard of.
+	// Before they are read, so that later changes are noticed.
 	k.d.watch.add(k.id, e.Paths)
 	defer k.d.watch.remove(k.id)
 	s, err := k.load(e.Paths[0], opt)
@@ -47,8 +47,8 @@ func linkMode(s string) store.LinkMode {
 	return store.LinksKeep
 }
 
-// load shares a path, when it is its turn. What is served already stays so while its
-// files are read again.
+// load shares a path, when its turn comes. What is already served stays so while its files are
+// read again.
 func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, error) {
 	if k.view().State != api.Served {
 		k.show(api.Opening, "")
@@ -77,8 +77,8 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 	return s, err
 }
 
-// unlessPaused is a context that ends when the entry is paused, or with the keeper. What
-// else wakes the keeper meanwhile does so when it is released.
+// unlessPaused returns a context that ends when the entry is paused, or with the keeper. If
+// anything else wakes the keeper meanwhile, release wakes it again.
 func (k *keeper) unlessPaused() (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancel(k.life)
 	woken := make(chan bool, 1)
@@ -105,8 +105,8 @@ func (k *keeper) unlessPaused() (ctx context.Context, release func()) {
 	}
 }
 
-// missing notes why the files at some paths cannot be served, and waits until that may be
-// over.
+// missing records why the files at some paths cannot be served, and waits until that may have
+// changed.
 func (k *keeper) missing(paths []string, err error) {
 	if errors.Is(err, context.Canceled) { // something else is wanted
 		return
@@ -125,8 +125,8 @@ func (k *keeper) missing(paths []string, err error) {
 	k.lookOut(paths, errors.Is(err, fs.ErrNotExist), min(k.backOff(), k.d.setting().Rescan))
 }
 
-// lookOut rests until something changes at some paths, or where they were, and no longer
-// than d. gone says that one was not there.
+// lookOut rests until something changes at some paths, or where they were, for at most d. gone
+// says that one of them was missing.
 func (k *keeper) lookOut(paths []string, gone bool, d time.Duration) {
 	k.d.watch.add(k.id, paths)
 	defer k.d.watch.remove(k.id)
@@ -142,7 +142,7 @@ func absent(path string) bool {
 	return err != nil
 }
 
-// serving notes what is served now.
+// serving records what is served now.
 func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 	m, state := s.Manifest(), catalog.Serving
 	if e.Kind == catalog.Fetch {
@@ -169,7 +169,7 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 	})
 	k.revisible(s.ID(), e.Wish)
 	if was != s.ID() {
-		k.d.replaced(k, was) // another entry may have the same as it was
+		k.d.replaced(k, was) // another entry may serve the earlier version
 	}
 	if e := k.entry(); len(e.Only)+len(e.Skip) == 0 {
 		k.d.follow(k.life, int64(k.id), m)
@@ -177,20 +177,20 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 	k.calm()
 }
 
-// guard serves until something else is wanted, or the files have changed. What is new
-// takes the place of the old version when it has been read.
+// guard serves until something else is wanted, or the files have changed. A new version replaces
+// the old one once it has been read.
 func (k *keeper) guard(s *fetcher.Share) {
 	every := k.d.setting().Rescan
 	rescan := time.NewTicker(every)
 	defer rescan.Stop()
 	for {
-		if now := k.d.setting().Rescan; now != every { // it was read again
+		if now := k.d.setting().Rescan; now != every { // the settings were read again
 			every = now
 			rescan.Reset(every)
 		}
 		select {
 		case <-k.life.Done():
-			k.withdraw(s) // a removal; at the end of the daemon the node tells all at once
+			k.withdraw(s) // the entry is removed; at the end of the daemon the node tells all peers at once
 			return
 		case <-k.wake:
 			if e := k.entry(); e.Paused || e.State == catalog.Ended {
@@ -219,8 +219,8 @@ func (k *keeper) guard(s *fetcher.Share) {
 	}
 }
 
-// pause waits until no file has changed for d, and for ten times that at most; not while
-// its owner has the entry paused. Whatever wakes the keeper does so again afterwards.
+// pause waits until no file has changed for d, but at most ten times that, and ends at once if
+// the owner pauses the entry. If anything wakes the keeper meanwhile, pause wakes it again.
 func (k *keeper) pause(d time.Duration) {
 	still, late := time.NewTimer(d), time.NewTimer(10*d)
 	defer still.Stop()
@@ -244,7 +244,7 @@ func (k *keeper) pause(d time.Duration) {
 	}
 }
 
-// renew looks at the files again, and serves what they are now; nil if that cannot be.
+// renew checks the files again, and serves what they are now; it returns nil if it cannot.
 func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
 	e := k.entry()
 	s, err := k.load(e.Paths[0], fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish)})
@@ -261,7 +261,7 @@ func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
 	return s
 }
 
-// withdraw ends the serving of a share in good order.
+// withdraw stops serving a share, and tells its children.
 func (k *keeper) withdraw(s *fetcher.Share) {
 	if k.d.life.Err() != nil {
 		return // Close of the node does it
@@ -274,7 +274,7 @@ func (k *keeper) withdraw(s *fetcher.Share) {
 	k.d.replaced(k, s.ID())
 }
 
-// alone says whether no other entry has a share.
+// alone reports whether no other entry serves a share.
 func (k *keeper) alone(id share.ID) bool {
 	for _, o := range k.d.all() {
 		if e := o.entry(); o != k && e.Share == id && !e.Paused && (e.State == catalog.Serving || e.State == catalog.Kept) {
@@ -284,8 +284,8 @@ func (k *keeper) alone(id share.ID) bool {
 	return true
 }
 
-// others waits while another entry serves the same share, which says when it ends, and
-// these files are still the same.
+// others waits while another entry serves the same share and these files stay unchanged; that
+// entry says when it ends.
 func (k *keeper) others() {
 	k.show("", "the same content is served for another entry")
 	k.restUnless(k.files, k.d.setting().Rescan)

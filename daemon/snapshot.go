@@ -20,21 +20,21 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// A depot that belongs to a fleet has it keep a snapshot of what it has promised: once in
-// each round a file is written, served, put onto the fleet's list, and named by the pointer
-// of the round when another member has it. The one before is kept until the next.
+// A depot in a fleet has the fleet keep a snapshot of what it has promised. In each round a file
+// is written, served, put on the fleet's list, and named by the round's pointer once another
+// member has it. The one before is kept until the next.
 const (
 	snapshotRound = 24 * time.Hour
 	snapshotRetry = 10 * time.Minute
-	snapshotKept  = 10 * time.Minute // how long another member has to fetch it
+	snapshotKept  = 10 * time.Minute // how long other members have to fetch it
 	snapshotsName = "snapshots"      // in the state directory
 	leasesName    = "leases.db"
 )
 
-// roundOf is the round in which the depot of that name writes its snapshot.
+// roundOf returns the name of the round in which the depot with that name writes its snapshot.
 func roundOf(depot string) string { return "leases." + depot }
 
-// snapshots writes one in each round, until the end.
+// snapshots writes a snapshot in each round, until the end.
 func (m *member) snapshots() {
 	var round *rounds.Round
 	for wait := time.Second; ; {
@@ -61,7 +61,7 @@ func (m *member) snapshots() {
 	}
 }
 
-// snapshotIn writes a snapshot if the round is free, and says when to look again.
+// snapshotIn writes a snapshot if the round is free, and returns when to try again.
 func (m *member) snapshotIn(ctx context.Context, round *rounds.Round, depot string) (again time.Duration, err error) {
 	g, err := round.TryAcquire(ctx, snapshotRound)
 	var held *rounds.HeldError
@@ -80,7 +80,7 @@ func (m *member) snapshotIn(ctx context.Context, round *rounds.Round, depot stri
 	return snapshotRound, g.Complete(ctx, id.String())
 }
 
-// snapshot writes one, has the fleet keep it, and has the pointer name it.
+// snapshot writes one, makes the fleet keep it, and makes the pointer name it.
 func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (share.ID, error) {
 	folder := filepath.Join(m.d.dir, snapshotsName, fmt.Sprintf("%016x-%d", t.Term, t.Seq))
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
@@ -113,7 +113,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (s
 	return id, nil
 }
 
-// awaitCopy waits until another member has a share, for a while.
+// awaitCopy waits a while for another member to have a share.
 func (m *member) awaitCopy(ctx context.Context, id share.ID) {
 	ctx, cancel := context.WithTimeout(ctx, snapshotKept)
 	defer cancel()
@@ -166,12 +166,12 @@ func (m *member) forgetSnapshots(ctx context.Context, latest share.ID) {
 type Restored struct {
 	Share share.ID
 	Term  uint64
-	Aside string // what the database that was there is called now; empty: there was none
+	Aside string // the new name of the database that was there; empty: there was none
 }
 
-// RestoreLeases gives the depot of cfg.Depot the database of leases that its fleet keeps:
-// that of the last round. No node may run. When one runs next, it enters what was promised
-// since from the depot's folder, and removes nothing before.
+// RestoreLeases gives the depot of cfg.Depot the database of leases from its fleet's last
+// snapshot. No node may be running. The next node to run enters later promises from the depot's
+// folder, and removes nothing before that.
 func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	if cfg, err = cfg.withDefaults(); err != nil {
 		return r, err
@@ -219,7 +219,7 @@ func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	return r, err
 }
 
-// depotName is the name of the depot in a folder.
+// depotName returns the name of the depot in a folder.
 func depotName(dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("which depot it is stands in its folder: name that")

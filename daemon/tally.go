@@ -14,27 +14,27 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// tally counts what children were sent of each share, and keeps how each peer stood in
+// tally counts what children were sent of each share, and keeps the history of each peer for
 // the last 24 hours.
 type tally struct {
 	mu       sync.Mutex
-	children map[account]taken      // what is counted already
-	over     []account              // of these, whose child has gone
-	takes    map[share.ID]int       // how many take something of a share now
+	children map[account]taken      // what is already counted
+	over     []account              // those of them whose child has gone
+	takes    map[share.ID]int       // how many children take each share now
 	shares   map[share.ID]int64     // bytes that are not in the catalog yet
-	unsaved  map[catalog.ID]int64   // of these, by entry, as the last count found it
+	unsaved  map[catalog.ID]int64   // of entries, not in the catalog yet, as of the last count
 	history  map[peers.ID]*standing // of at most maxStandings peers
 	total    totals
 }
 
-// totals is what happened since the node began.
+// totals counts what happened since the node started.
 type totals struct {
 	verified, duplicate, sent int64 // bytes of content
 	leases                    fetcher.Leases
 	failures                  api.Failures
 }
 
-// account is one child's taking of one share; a later one of the same begins anew.
+// account identifies one child's taking of one share; if it comes again, that is a new one.
 type account struct {
 	share share.ID
 	peer  peers.ID
@@ -44,13 +44,13 @@ type account struct {
 // taken is what a child took.
 type taken struct {
 	bytes int64
-	over  bool // it has gone
+	over  bool // the child has gone
 }
 
-// standing is how a peer stood, moment by moment.
+// standing is the history of a peer, moment by moment.
 type standing struct {
 	moments []api.Moment // the last maxMoments
-	now     api.Moment   // what was since the last of them
+	now     api.Moment   // what has happened since the last of them
 	seen    time.Time
 }
 
@@ -65,7 +65,7 @@ func newTally() *tally {
 	return &tally{children: map[account]taken{}, takes: map[share.ID]int{}, shares: map[share.ID]int64{}, unsaved: map[catalog.ID]int64{}, history: map[peers.ID]*standing{}}
 }
 
-// child counts what a child was sent. It is told of its beginning, its end, and between.
+// child counts what a child was sent. It is called when the child begins, ends, and in between.
 func (t *tally) child(c fetcher.Child) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +90,7 @@ func (t *tally) child(c fetcher.Child) {
 	}
 }
 
-// gone is the children that have gone. Those are forgotten a count later, when no list of
+// gone returns the children that have gone. They are forgotten one count later, when no list of
 // children has them any more.
 func (t *tally) gone() []account {
 	t.mu.Lock()
@@ -108,7 +108,7 @@ func (t *tally) forget(gone []account) {
 	}
 }
 
-// of is the standing of a peer. It needs mu.
+// of returns the standing of a peer. The caller holds mu.
 func (t *tally) of(p peers.ID, now time.Time) *standing {
 	s := t.history[p]
 	if s == nil {
@@ -122,7 +122,7 @@ func (t *tally) of(p peers.ID, now time.Time) *standing {
 	return s
 }
 
-// forgetOne forgets the peer that was seen the longest ago. It needs mu.
+// forgetOne forgets the peer seen longest ago. The caller holds mu.
 func (t *tally) forgetOne() {
 	var oldest peers.ID
 	for p, s := range t.history {
@@ -133,7 +133,7 @@ func (t *tally) forgetOne() {
 	delete(t.history, oldest)
 }
 
-// source counts what a source has done since it stood as before. It needs mu.
+// source counts what a source has done since before. The caller holds mu.
 func (t *tally) source(before, src fetcher.Source, now time.Time) {
 	m, b, f := &t.of(src.Peer, now).now, before.Failures, src.Failures
 	m.InBytes += max(0, src.Bytes-before.Bytes)
@@ -147,21 +147,21 @@ func (t *tally) source(before, src fetcher.Source, now time.Time) {
 	}
 }
 
-// taking is how many take something of a share now.
+// taking returns how many children take a share now.
 func (t *tally) taking(id share.ID) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.takes[id]
 }
 
-// known is the peers that were met in the last 24 hours.
+// known returns the peers met in the last 24 hours.
 func (t *tally) known() []peers.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.history))
 }
 
-// moment ends a moment of all peers, of which some have scores.
+// moment ends a moment of all peers; scores has those of some of them.
 func (t *tally) moment(now time.Time, scores map[peers.ID]float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,7 +179,7 @@ func (t *tally) moment(now time.Time, scores map[peers.ID]float64) {
 	}
 }
 
-// moments is how a peer stood, the oldest first; the last is of now.
+// moments returns the history of a peer, the oldest first; the last is the present one.
 func (t *tally) moments(p peers.ID, now time.Time) []api.Moment {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,11 +192,11 @@ func (t *tally) moments(p peers.ID, now time.Time) []api.Moment {
 	return append(slices.Clone(s.moments), last)
 }
 
-// moved counts what a transfer has done since it stood as before.
+// moved counts what a transfer has done since before.
 func (t *tally) moved(before, now fetcher.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, src := range now.Sources { // which stay in their order
+	for i, src := range now.Sources { // sources keep their order
 		if i < len(before.Sources) && before.Sources[i].Peer == src.Peer {
 			t.source(before.Sources[i], src, now.At)
 		} else {
@@ -219,7 +219,7 @@ func (t *tally) totals() totals {
 	return t.total
 }
 
-// take is the bytes of shares that no entry has yet.
+// take returns and clears the bytes of shares that are not credited to an entry yet.
 func (t *tally) take() map[share.ID]int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -228,21 +228,21 @@ func (t *tally) take() map[share.ID]int64 {
 	return out
 }
 
-// credit gives bytes to an entry, which the catalog has not yet.
+// credit adds bytes to an entry that are not in the catalog yet.
 func (t *tally) credit(id catalog.ID, bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unsaved[id] += bytes
 }
 
-// sent is what the catalog does not have yet of what was sent of an entry.
+// sent returns the bytes sent of an entry that are not in the catalog yet.
 func (t *tally) sent(id catalog.ID) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.unsaved[id]
 }
 
-// saved is what is to be saved. What it says is gone then.
+// saved returns and clears what is to be saved.
 func (t *tally) saved() map[catalog.ID]int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,7 +251,7 @@ func (t *tally) saved() map[catalog.ID]int64 {
 	return out
 }
 
-// count counts what moves, until the end.
+// count counts what peers take and give, until the end.
 func (d *Daemon) count() {
 	tick := time.NewTicker(countEvery)
 	defer tick.Stop()
@@ -271,7 +271,7 @@ func (d *Daemon) count() {
 	}
 }
 
-// counted counts what has moved since the last count.
+// counted counts what has happened since the last count.
 func counted(d *Daemon) {
 	gone := d.tally.gone()
 	if children, err := d.node.Children(d.life); err == nil {
@@ -286,7 +286,7 @@ func counted(d *Daemon) {
 	d.flush(d.life)
 }
 
-// scores is what some peers are worth; none if the node is ending.
+// scores returns the scores of some peers as sources; none if the node is ending.
 func scores(ctx context.Context, n *fetcher.Node, of []peers.ID) map[peers.ID]float64 {
 	out := map[peers.ID]float64{}
 	if all, err := n.Scores(ctx, of); err == nil {
@@ -297,14 +297,14 @@ func scores(ctx context.Context, n *fetcher.Node, of []peers.ID) map[peers.ID]fl
 	return out
 }
 
-// flush writes into the catalog what was sent.
+// flush writes what was sent into the catalog.
 func (d *Daemon) flush(ctx context.Context) {
 	shares := d.tally.take()
 	for _, k := range d.all() {
 		e := k.entry()
 		if n := shares[e.Share]; n > 0 {
 			d.tally.credit(e.ID, n)
-			delete(shares, e.Share) // of several with the same content, the first has it
+			delete(shares, e.Share) // if several have the same content, the first gets it
 		}
 	}
 	saved := d.tally.saved()

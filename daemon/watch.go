@@ -15,9 +15,9 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 )
 
-// watch hears from the system which served files change. It is there to be quick: what
-// it misses, because a tree has too many folders or the system tells nothing, the next
-// scheduled look finds.
+// watch learns from the system which served files change. It is there for speed: what it misses,
+// because a tree has too many folders or the system reports nothing, the next scheduled check
+// finds.
 type watch struct {
 	w       *fsnotify.Watcher
 	changed func(catalog.ID)
@@ -25,16 +25,16 @@ type watch struct {
 
 	mu    sync.Mutex // guards the fields below
 	dirs  map[string]map[catalog.ID]bool
-	paths map[catalog.ID][]string // what is served; beside it there may be much that changes
+	paths map[catalog.ID][]string // the served paths; much else may change beside them
 }
 
 // maxFolders is how many folders are watched for all entries together.
 const maxFolders = 20_000
 
-// newWatch starts to hear; a nil watch hears nothing.
+// newWatch starts watching; a nil watch reports nothing.
 func newWatch(changed func(catalog.ID)) (*watch, error) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
-		return nil, nil // elsewhere each file in a folder would be held open
+		return nil, nil // elsewhere each file in a folder would be kept open
 	}
 	w, err := fsnotify.NewBufferedWatcher(256)
 	if err != nil {
@@ -45,7 +45,7 @@ func newWatch(changed func(catalog.ID)) (*watch, error) {
 	return h, nil
 }
 
-// add has the entry told of changes below its paths.
+// add starts reporting changes below its paths to an entry.
 func (h *watch) add(id catalog.ID, paths []string) {
 	if h == nil {
 		return
@@ -63,7 +63,7 @@ func (h *watch) add(id catalog.ID, paths []string) {
 		filepath.WalkDir(p, func(at string, e fs.DirEntry, err error) error {
 			switch {
 			case err != nil || !e.IsDir():
-				return nil // the import says what cannot be read
+				return nil // the import reports what cannot be read
 			case !h.folder(id, at):
 				return fs.SkipAll
 			}
@@ -72,11 +72,11 @@ func (h *watch) add(id catalog.ID, paths []string) {
 	}
 }
 
-// folder watches one folder; false: no more can be.
+// folder watches one folder; false means that no more can be watched.
 func (h *watch) folder(id catalog.ID, at string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dirs[at] == nil && len(h.dirs) >= maxFolders || h.w.Add(at) != nil { // also if it is watched: it may be another folder by now
+	if h.dirs[at] == nil && len(h.dirs) >= maxFolders || h.w.Add(at) != nil { // even if watched: it may be another folder by now
 		return false
 	}
 	if h.dirs[at] == nil {
@@ -86,7 +86,7 @@ func (h *watch) folder(id catalog.ID, at string) bool {
 	return true
 }
 
-// remove has the entry told of nothing any more.
+// remove stops all reports to an entry.
 func (h *watch) remove(id catalog.ID) {
 	if h == nil {
 		return
@@ -97,7 +97,7 @@ func (h *watch) remove(id catalog.ID) {
 	for at, ids := range h.dirs {
 		if delete(ids, id); len(ids) == 0 {
 			delete(h.dirs, at)
-			h.w.Remove(at) // one that has gone is not watched anyway
+			h.w.Remove(at) // fails for a folder that has gone, which is not watched anyway
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (h *watch) run() {
 	}
 }
 
-// tell tells those whose folder the file is in, or all if it is not known which.
+// tell reports a change to the entries whose folder has the file, or to all if that is unknown.
 func (h *watch) tell(file string) {
 	if info, err := os.Lstat(file); err == nil && info.IsDir() && strings.HasSuffix(file, ".partial") {
 		return // of a fetch into the same folder
@@ -147,7 +147,7 @@ func (h *watch) tell(file string) {
 	}
 }
 
-// within says whether a path is another, or lies below it.
+// within reports whether a path is another, or lies below it.
 func within(at, above string) bool {
 	return at == above || strings.HasPrefix(at, strings.TrimSuffix(above, string(filepath.Separator))+string(filepath.Separator))
 }
