@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// clockwork is a machine: how its clocks go on.
+// clockwork is a machine with its clocks.
 type clockwork struct {
 	Reading
 	Clock
@@ -17,14 +17,14 @@ func newClockwork() *clockwork {
 	return w
 }
 
-// run lets time pass, and the wall clock jump by more than that.
+// run lets time pass, and makes the wall clock jump in addition.
 func (w *clockwork) run(d, jump time.Duration) time.Time {
 	w.Reading.Passed += d
 	w.Reading.Wall = w.Reading.Wall.Add(d + jump)
 	return w.Look(w.Reading)
 }
 
-// restart is the system's, after being off for d.
+// restart restarts the system, after it was off for d.
 func (w *clockwork) restart(d time.Duration, synced bool) time.Time {
 	w.Reading.Boot += "1"
 	w.Reading.Passed = 0
@@ -104,7 +104,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	}
 }
 
-// What must be an hour apart is, whatever the wall clock does meanwhile.
+// Events that must be an hour apart are so, whatever the wall clock does meanwhile.
 func TestElapsedTimeIsMeasured(t *testing.T) {
 	w := newClockwork()
 	for _, jump := range []time.Duration{0, 6 * time.Hour, -6 * time.Hour, 365 * day, -400 * day} {

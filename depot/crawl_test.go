@@ -19,8 +19,8 @@ func someIDs(n int) (out []share.ID) {
 	return out
 }
 
-// Each share is looked at at least once a cycle under any kills, and a kill repeats
-// one slice at most.
+// Each share is visited at least once a cycle under any kills, and a kill repeats at most one
+// slice.
 func TestInvariant46EachShareIsVisitedAndProgressIsNotLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := someIDs(rapid.IntRange(0, 30).Draw(t, "shares"))

@@ -19,7 +19,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// spent is the processor time that this process has had.
+// spent returns the processor time that this process has used.
 func spent(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -30,8 +30,8 @@ func spent(b *testing.B) time.Duration {
 
 var benchNow = time.Unix(1_000_000_000, 0)
 
-// answered is how many seconds longer than the leases the answers are kept, so that the
-// sweeps of both are measured apart.
+// answered is how many seconds the answers are kept after the leases, so that the sweeps of
+// the two are measured separately.
 const answered = 200
 
 // fill makes a database of accounts, shares and ten leases of each share, one in ten
@@ -78,8 +78,8 @@ func fill(b *testing.B, shares, accounts int) (*DB, string) {
 	return d, path
 }
 
-// BenchmarkMillion is Usage, admission and the sweep with 1,000,000 leases of
-// 100,000 shares by 1,000 accounts, and the size of that.
+// BenchmarkMillion measures Usage, admission and the sweep with 1,000,000 leases of 100,000
+// shares by 1,000 accounts, and the size of the database.
 func BenchmarkMillion(b *testing.B) {
 	d, path := fill(b, 100_000, 1000)
 	for i, name := range []string{"sweep 100,000 leases", "sweep their answers"} {

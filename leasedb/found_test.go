@@ -2,8 +2,8 @@ package leasedb
 
 import "testing"
 
-// A lease that the crawler found before the manifest came does not end when it comes:
-// its account declared what is right, and nobody wrote that down.
+// A lease that the crawler found before the manifest came does not end when it comes: its
+// account declared the right size, and nobody stored that.
 func TestALeaseThatWasFoundIsMeasured(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

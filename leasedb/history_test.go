@@ -81,8 +81,8 @@ func (h *history) open() {
 	h.db = db
 }
 
-// do runs f, which is one transaction. It may crash at any statement of it: then
-// nothing has happened, and it is run again.
+// do runs f, which is one transaction. It may crash at any of its statements: then nothing has
+// happened, and it is run again.
 func (h *history) do(f func() error) error {
 	h.Helper()
 	if at := rapid.IntRange(0, 40).Draw(h.T, "crash"); at > 0 {
@@ -118,7 +118,7 @@ func (h *history) draw() depot.Ask {
 // answer compares the answer of the database with that of the model.
 func (h *history) answer(what string, got func() (depot.Granted, error), g depot.Granted, why depot.Reason) {
 	h.Helper()
-	for range pick(h, "times", 1, 2) { // the answer may be lost, and asked for again
+	for range pick(h, "times", 1, 2) { // the answer may be lost, and the request repeated
 		var have depot.Granted
 		err := h.do(func() (err error) { have, err = got(); return err })
 		var r *depot.Refusal
@@ -163,7 +163,7 @@ func (h *history) step() {
 		}))
 	case "crash":
 		h.open()
-	case "bare": // what lay beside the data is gone: the database keeps its word alone
+	case "bare": // what lay beside the data is gone: only the database still has the leases
 		delete(*h.m.disk, a.Share)
 	default:
 		h.keep(kind, a.Share, s)
@@ -186,7 +186,7 @@ func (h *history) edge(kind string, may bool, err error) {
 	}
 }
 
-// keep is what the depot itself does, or its disk.
+// keep does what the depot itself does, or its disk.
 func (h *history) keep(kind string, id share.ID, s *mShare) {
 	ctx, m := h.ctx.Context(), h.m
 	switch kind {
@@ -324,7 +324,7 @@ func (h *history) remove(id share.ID, s *mShare) {
 	}
 }
 
-// compare fails unless the database says what the model does.
+// compare fails unless the database agrees with the model.
 func (h *history) compare() {
 	ctx, m := h.ctx.Context(), h.m
 	for _, a := range append(people, depot.StarterAccount) {

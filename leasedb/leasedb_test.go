@@ -119,9 +119,9 @@ func TestInvariant38NothingGoesThatIsLeasedOrInItsGrace(t *testing.T) {
 	r := newRig(t)
 	end := start.Add(10 * day)
 	r.stable(ids[0])
-	_, err := r.Hold(t.Context(), start, r.ask(3, ids[1], 100)) // COMING counts as leased
+	_, err := r.Hold(t.Context(), start, r.ask(3, ids[1], 100)) // COMING counts like any lease
 	r.ok(err)
-	clear(r.disk) // the database keeps its word alone
+	clear(r.disk) // only the database still has the leases
 	for _, id := range ids[:2] {
 		for _, now := range []time.Time{start, end.Add(-1), end, end.Add(depot.Grace - 1)} {
 			if err := r.Collect(t.Context(), now, id); !errors.Is(err, depot.ErrKept) {
@@ -133,7 +133,7 @@ func TestInvariant38NothingGoesThatIsLeasedOrInItsGrace(t *testing.T) {
 	}
 }
 
-// What a depot's owner says is the grace, and whoever asks what would go is told by that.
+// The grace is what the depot's owner says, and it decides what a rehearsal reports.
 func TestGraceIsAsLongAsItsOwnerSays(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -151,8 +151,8 @@ func TestGraceIsAsLongAsItsOwnerSays(t *testing.T) {
 	r.ok(r.Collect(t.Context(), end.Add(time.Hour), ids[0]))
 }
 
-// The check and the mark are one transaction: killed at any statement of it, the
-// share is as it was, and a hold that comes then is granted.
+// The check and the mark are one transaction: if it is killed at any statement, the share is
+// as it was, and a hold that comes then is granted.
 func TestInvariant39HoldBeforeGoingPreventsIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -238,7 +238,7 @@ func TestInvariant41WhatComesOrGoesArrivesSomewhere(t *testing.T) {
 		r.ok(err)
 		end(ids[i])
 		r.used(start, 2, 0)
-		r.ok(r.Collect(t.Context(), start, ids[i])) // at once: no grace is for what was ended
+		r.ok(r.Collect(t.Context(), start, ids[i])) // at once: there is no grace for leases that were ended
 		r.open()
 		may, err := r.Removable(t.Context(), start, ids[i])
 		if err != nil || !may {
@@ -318,7 +318,7 @@ func TestStarterLeaseIsGivenOnce(t *testing.T) {
 	}
 }
 
-// A database that was restored from an old backup ends nothing that was promised since.
+// A database restored from an old backup ends nothing that was promised since.
 func TestDatabaseOlderThanTheDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -382,7 +382,7 @@ func TestInvariant43OneLeaseForEachAccountAndShareAndUsageIsTheirSum(t *testing.
 	r.sums()
 }
 
-// sums fails unless the counters of all accounts are what they count.
+// sums fails unless the counters of all accounts are right.
 func (r *rig) sums() { r.Helper(); r.ok(sums(r.Context(), r.DB)) }
 
 func sums(ctx context.Context, d *DB) error {
@@ -436,8 +436,8 @@ func TestInvariant44OffMeansNothingGoesAndADryRunSaysWhatWould(t *testing.T) {
 	}
 }
 
-// Invariant 45 knows expiry by age and by cut-off dates, which do not exist here: a
-// lease ends at the second that was granted, and no setting ends it earlier or later.
+// Invariant 45 knows expiry by age and by cut-off dates, which do not exist here: a lease ends
+// at the second that was granted, and no setting makes it end earlier or later.
 func TestInvariant45OverriddenTheLengthGrantedIsThePolicy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -610,7 +610,7 @@ func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 		_, err := r.Looked(t.Context(), start, at, ids[3], share.FullSet(pieces))
 		r.ok(err)
 	}
-	r.ok(replace(ids[3], ids[3], none)) // what it stands for is not to come, not even when CORRUPT
+	r.ok(replace(ids[3], ids[3], none)) // it is the name's share already, and is not to come, not even when CORRUPT
 	names(depot.Name{Name: "n", Share: ids[3], Coming: none})
 }
 
@@ -710,7 +710,7 @@ func TestListsAreOfLiveLeasesAndOfOneState(t *testing.T) {
 	}
 }
 
-// The grace counts from the end of what has expired, whoever removed the lease.
+// The grace counts from the end of what has expired, whichever call removed the lease.
 func TestGraceOutlivesTheLease(t *testing.T) {
 	t.Parallel()
 	end := start.Add(10 * day)
@@ -800,8 +800,8 @@ func TestDatabaseKnowsWhoseItIs(t *testing.T) {
 	}
 }
 
-// A share that disappeared with its manifest is found missing as one piece: what was
-// noted of its pieces before is no error.
+// If a share disappeared with its manifest, one piece is found missing: earlier notes about
+// its pieces are no error.
 func TestDamageOfAnUnknownNumberOfPieces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// model says who may rely on which share until when, in the plainest way: nothing is
-// counted, nothing is put off. Histories compare the database with it.
+// model says who may rely on which share until when, in the simplest way: nothing is counted,
+// and nothing is deferred. Histories compare the database with it.
 type model struct {
 	now      int64
 	quota    map[depot.Account]int64
@@ -49,7 +49,7 @@ func (m *model) get(id share.ID) *mShare {
 	return &mShare{leases: map[depot.Account]*mLease{}}
 }
 
-// tick lets time pass: what expires is gone at its second.
+// tick lets time pass: a lease is gone at the second of its end.
 func (m *model) tick(now int64) {
 	m.now = now
 	for id, s := range m.shares {
@@ -184,7 +184,7 @@ func (m *model) drop(id share.ID, a depot.Account) {
 	}
 }
 
-// arrive moves the names that waited for a share which is stable now.
+// arrive moves the names that waited for a share which is now stable.
 func (m *model) arrive(id share.ID) {
 	for k, n := range m.names {
 		if n.next == id {
@@ -195,7 +195,7 @@ func (m *model) arrive(id share.ID) {
 	}
 }
 
-// collectable says whether nobody relies on a share any more.
+// collectable reports whether nobody relies on a share any more.
 func (m *model) collectable(id share.ID) bool {
 	s := m.get(id)
 	kept := max(s.lapsed, m.disk.last(id)) + 24*3600

@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What is known under the number of an account, such as who watches it, is not the next
-// account's.
+// What is stored under the number of an account, such as who watches it, never passes to a
+// later account.
 func TestNumbersOfAccountsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -43,8 +43,8 @@ func TestAShareOfNoBytesIsNotHeld(t *testing.T) {
 	}
 }
 
-// Accounts of strangers have an end: those that hold nothing give way, the others do not,
-// and nobody whom the owner has let in does.
+// The number of strangers' accounts is limited: those that hold nothing are removed, the others
+// are not, and neither is any account that the owner has let in.
 func TestStrangersGiveWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -87,7 +87,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	}
 }
 
-// What is gone within a transaction keeps no other share's leases from lying beside it.
+// A share that goes within a transaction does not keep other shares' leases from being written.
 func TestLeasesLieBesideEachShareThatWasTouched(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// lose has the rig begin with an empty database, as after the loss of the old one, in
-// which the owner has entered both accounts again.
+// lose makes the rig start with an empty database, as after the loss of the old one; the owner
+// has entered both accounts again.
 func (r *rig) lose() {
 	r.Helper()
 	r.DB.Close()
@@ -31,7 +31,7 @@ func (r *rig) leased(id share.ID, account string) bool {
 	return slices.ContainsFunc(r.disk[id], func(p depot.Promise) bool { return p.Account == account && p.Expires.Equal(start.Add(10*day)) })
 }
 
-// Whoever is the first to ask after a loss wipes out nobody's lease that only the disk knows.
+// The first to ask after a loss wipes out no lease that only the disk knows.
 func TestAHoldBeforeTheCrawlerComesKeepsTheLeasesOnTheDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

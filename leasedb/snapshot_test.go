@@ -10,9 +10,8 @@ import (
 	"github.com/piecelease/fetcher/depot"
 )
 
-// What a snapshot says is what was promised when it was made, whatever came later; the
-// database that was there is set aside, and the restored one removes nothing before the
-// folder was looked at.
+// A snapshot has what was promised when it was made, whatever came later. The database that
+// was there is set aside, and the restored one removes nothing before the folder was crawled.
 func TestASnapshotIsTheDatabaseAtItsMoment(t *testing.T) {
 	r := newRig(t)
 	r.ok(r.SetIdentity(t.Context(), "ours", "self"))

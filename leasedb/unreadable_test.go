@@ -22,7 +22,7 @@ func (u *unreadable) Last(id share.ID) (time.Time, error) {
 	return u.disk.Last(id)
 }
 
-// One file that went bad does not stop all collecting.
+// One damaged file does not stop all collecting.
 func TestUnreadableLeasesOfOneShareKeepThatShareAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

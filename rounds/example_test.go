@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
-// Everybody who may do a job asks for its round. One gets it.
+// Every process that may do a job asks for its round. One gets it.
 func Example() {
 	ctx := context.Background()
 	kv := memkv.New() // or sqlitekv.Open, natskv.Open, etcdkv.Open
@@ -47,7 +47,7 @@ func Example() {
 func writeReport(term uint64, within time.Duration) string { return "42 lines" }
 
 // A result is published with the term of its round: a holder that was paused for
-// too long cannot put its old result over a newer one.
+// too long cannot replace a newer result with its old one.
 func ExamplePointer() {
 	ctx := context.Background()
 	latest, err := rounds.NewPointer(memkv.New(), "nightly-report")

@@ -6,5 +6,5 @@ var (
 	DecodeTarget = decodeTarget
 )
 
-// Encode is what the store gets.
+// Encode returns the record as it is stored.
 func (r Record) Encode() []byte { return r.encode() }

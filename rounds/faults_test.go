@@ -10,13 +10,13 @@ import (
 	"github.com/piecelease/fetcher/rounds/memkv"
 )
 
-// callsTake lets time pass for a party whenever it calls the store.
+// callsTake makes time pass for a party whenever it calls the store.
 func callsTake(p *party, d *time.Duration) func(string, context.Context) {
 	return func(string, context.Context) { p.Pass(*d) }
 }
 
-// Every call may fail, before it happened or after: who tries again gets what it
-// would have got, nobody gets it twice, and no term is used twice.
+// Every call may fail, before or after it takes effect: a caller that tries again gets what
+// it would have got, nobody gets it twice, and no term is used twice.
 func TestEveryCallMayFail(t *testing.T) {
 	for _, kind := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
@@ -91,8 +91,8 @@ func TestAResumptionMayFail(t *testing.T) {
 	}
 }
 
-// A lateKV lets a write happen only after its caller was told that it failed, and
-// has read it back.
+// A lateKV performs a write only after its caller was told that it failed, and has read the
+// key again.
 type lateKV struct {
 	rounds.KV
 	n    int // writes until the late one
@@ -131,7 +131,7 @@ func TestAWriteMayHappenLate(t *testing.T) {
 	}
 	ok(t, g.Complete(t.Context(), "done"))
 
-	// Two writes for one term are under way: only one of them happens.
+	// Two writes for one term are under way: only one of them takes effect.
 	m = memkv.New()
 	kv = &lateKV{KV: m, n: 1}
 	a = job(t, kv, "a")
@@ -143,7 +143,7 @@ func TestAWriteMayHappenLate(t *testing.T) {
 		t.Errorf("it happened too: %v", err)
 	}
 
-	// Somebody else wins meanwhile: the late write cannot happen any more.
+	// Somebody else wins meanwhile: the late write cannot take effect any more.
 	m = memkv.New()
 	kv = &lateKV{KV: m, n: 1}
 	a, b = job(t, kv, "a"), job(t, m, "b")
@@ -157,7 +157,7 @@ func TestAWriteMayHappenLate(t *testing.T) {
 	a.held(t, time.Hour)
 }
 
-// What a write found late is over already, a new term is taken.
+// If a write found late is over already, a new term is taken.
 func TestALateWriteThatIsOverIsNotResumed(t *testing.T) {
 	m := memkv.New()
 	kv := &lateKV{KV: m, n: 1}
@@ -208,8 +208,8 @@ func TestEveryCallIsBounded(t *testing.T) {
 	}
 }
 
-// Neither the answer of a heartbeat came, nor could it be read back: abandoning the
-// office then writes what it says, over the heartbeat that did happen.
+// A heartbeat's answer was lost, and the record could not be read again: abandoning the office
+// then writes its own record over the heartbeat that did take effect.
 func TestAnOfficeIsAbandonedOverAHeartbeatWhoseAnswerWasLost(t *testing.T) {
 	m := memkv.New()
 	calls := 0
@@ -219,7 +219,7 @@ func TestAnOfficeIsAbandonedOverAHeartbeatWhoseAnswerWasLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	kv.n, kv.before = 1, func(string, context.Context) {
 		if calls++; calls == 2 {
-			cancel() // the reading back
+			cancel() // the second reading
 		}
 	}
 	if err := g.Extend(ctx); err == nil {

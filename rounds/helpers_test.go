@@ -55,8 +55,7 @@ func (p *party) held(t testing.TB, ttl time.Duration) *rounds.HeldError {
 	return kvtest.Held(t, p.Round, ttl)
 }
 
-// told fails unless the party has had exactly these notices since it was last
-// asked.
+// told fails unless the party has had exactly these notices since the last call.
 func (p *party) told(t testing.TB, kinds ...rounds.NoticeKind) {
 	t.Helper()
 	if len(p.notices) != len(kinds) {
@@ -92,10 +91,10 @@ func current(t testing.TB, kv rounds.KV) rounds.Record {
 	return rec
 }
 
-// overwrite puts a record where no process would.
+// overwrite writes a record that no process would write.
 func overwrite(m *memkv.KV, rec rounds.Record) { m.Overwrite(recordKey, rec.Encode()) }
 
-// A faultyKV has its n-th call from now fail, before it happens or after.
+// A faultyKV makes its n-th call from now fail, before or after it takes effect.
 type faultyKV struct {
 	rounds.KV
 	n      int
@@ -136,7 +135,7 @@ func (k *faultyKV) Update(ctx context.Context, key string, value []byte, rev uin
 	return call(k, ctx, "update", func() (uint64, error) { return k.KV.Update(ctx, key, value, rev) })
 }
 
-// A movingKV has somebody move the pointer before each of our first writes.
+// A movingKV makes somebody move the pointer before each of our first writes.
 type movingKV struct {
 	inner *memkv.KV
 	move  func()

@@ -49,7 +49,7 @@ const (
 	lateness = time.Minute
 )
 
-// A revision is what the store's own log says.
+// A revision is an entry of the store's own log.
 type revision struct {
 	at   time.Duration
 	rec  rounds.Record
@@ -57,8 +57,8 @@ type revision struct {
 	whom int
 }
 
-// seeds is how many histories of each kind are made; virtual minutes, how long
-// each of them is.
+// seeds returns how many histories of each kind are made, and how many virtual minutes each
+// of them lasts.
 func seeds() (n int, minutes int) {
 	if n, err := strconv.Atoi(os.Getenv("ROUNDS_SEEDS")); err == nil {
 		return n, 30
@@ -66,7 +66,7 @@ func seeds() (n int, minutes int) {
 	return 6, 8
 }
 
-// Histories of many clients, whose records, guards and pointer are looked at one by one. The
+// Histories of many clients, whose records, guards and pointer are checked one by one. The
 // invariants 54 to 59 of rounds have tests by these names.
 func TestInvariant54OneWinsARoundThatIsFree(t *testing.T) {
 	n, minutes := seeds()
@@ -118,7 +118,7 @@ func (h *history) count(what string) {
 	h.mu.Unlock()
 }
 
-// wrote is told every revision of the store.
+// wrote records every revision of the store.
 func (h *history) wrote(e rounds.Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *history) wrote(e rounds.Entry) {
 	}
 }
 
-// play runs the clients and what disturbs them.
+// play runs the clients and the disturbances.
 func (h *history) play() {
 	var wg sync.WaitGroup
 	for i := range clients {
@@ -189,12 +189,12 @@ func upTo(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(d))) + 1
 }
 
-// A wire is how a client reaches the store.
+// A wire is a client's connection to the store.
 type wire struct {
 	*history
 	who   int
 	rng   *rand.Rand
-	terms []uint64 // that it tried to write since they were last asked for
+	terms []uint64 // terms that it tried to write since the last question
 }
 
 func (w *wire) isCut() bool {
@@ -203,7 +203,7 @@ func (w *wire) isCut() bool {
 	return w.cut[w.who]
 }
 
-// travel calls the store; any part of the way may be long, or lead nowhere.
+// travel calls the store; any part of the way may take long, or lose the message.
 func travel[R any](w *wire, ctx context.Context, f func(context.Context) (R, error)) (R, error) {
 	var none R
 	silence := func() (R, error) {
@@ -267,10 +267,10 @@ func (w *wire) tries(key string, value []byte) {
 	}
 }
 
-// client lives, crashes and lives again.
+// client runs, crashes and runs again.
 func (h *history) client(who int) {
 	w := &wire{history: h, who: who, rng: h.chance(uint64(who))}
-	var term uint64 // of the guard it had when it crashed, if it keeps that
+	var term uint64 // of the guard it had when it crashed, if it remembers that
 	for n := 0; h.now() < h.end; n++ {
 		ctx, cancel := context.WithTimeout(context.Background(), upTo(w.rng, 3*time.Minute))
 		l := &life{wire: w, ctx: ctx, crash: cancel, run: fmt.Sprintf("run %d of %d", n, who)}
@@ -334,7 +334,7 @@ func (l *life) live(saved uint64) {
 	}
 }
 
-// done notes a call, and what is known of it.
+// done records a call, and what is known about it.
 func (l *life) done(began time.Duration, in input, err error, out output) {
 	in.run, in.tried = l.run, l.terms
 	l.terms = nil
@@ -356,11 +356,11 @@ func (h *history) op(who int, began time.Duration, in input, out output) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if out.kind == "unknown" && len(in.tried) == 0 {
-		return // it has changed nothing, and says nothing
+		return // it has changed nothing, and tells nothing
 	}
 	o := porcupine.Operation{ClientId: who, Input: in, Output: out, Call: int64(began), Return: int64(h.now())}
 	if out.kind == "unknown" {
-		o.Return += int64(2 * lateness) // it may yet happen
+		o.Return += int64(2 * lateness) // it may still take effect
 	}
 	h.ops = append(h.ops, o)
 }
@@ -388,7 +388,7 @@ func (l *life) resume(r *rounds.Round, term uint64) {
 	l.took(began, input{kind: "resume", term: term}, g, err)
 }
 
-// took notes a guard: no two runs may have one of the same term, unless the second
+// took records a guard: no two runs may have one of the same term, unless the second
 // resumed it.
 func (l *life) took(began time.Duration, in input, g *rounds.Guard, err error) {
 	var out output
@@ -415,7 +415,7 @@ func (l *life) current() {
 	l.done(began, input{kind: "current"}, err, out)
 }
 
-// work does a job, publishes what came of it and says so, often too late.
+// work does a job, publishes the result and completes the round, often too late.
 func (l *life) work(p *rounds.Pointer) {
 	if l.nap(upTo(l.rng, jobTTL*3/2)) {
 		return
@@ -479,7 +479,7 @@ func (l *life) finish() {
 	l.guard = nil
 }
 
-// check looks at what the store has seen, and for an order of all calls.
+// check examines what the store has seen, and looks for an order of all calls.
 func (h *history) check() {
 	high, last := uint64(0), revision{}
 	since := time.Duration(0) // when the term of last began
@@ -504,7 +504,7 @@ func (h *history) check() {
 	}
 }
 
-// explain shows where the longest order of calls ends that explains their answers.
+// explain shows the end of the longest order of calls that explains their answers.
 func (h *history) explain(info porcupine.LinearizationInfo) {
 	var longest []porcupine.Operation
 	for _, order := range info.PartialLinearizationsOperations()[0] {
@@ -553,7 +553,7 @@ func (h *history) justified(last, next revision, since time.Duration) {
 	}
 }
 
-// What was called, and what it returned.
+// A call, and its result.
 type input struct {
 	kind  string
 	run   string
@@ -567,7 +567,7 @@ type output struct {
 	rec  rounds.Record
 }
 
-// A state is that of the round.
+// A state is the state of the round.
 type state struct {
 	term  uint64 // 0 if the record cannot be read
 	run   string
@@ -575,8 +575,8 @@ type state struct {
 	high  uint64 // of all terms
 }
 
-// acquisition is a round as one process at a time would see it. When its time is
-// over is not in it: see justified.
+// acquisition is a round as seen by one process at a time. It does not model when the
+// round's time is over: see justified.
 var acquisition = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{state{}} },
 	Step: func(s, i, o any) []any { return s.(state).step(i.(input), o.(output)) },
@@ -591,7 +591,7 @@ func (s state) step(in input, out output) (next []any) {
 	case out.kind == "ok" && in.kind != "current":
 		return after
 	case out.kind == "held" || out.kind == "ok":
-		// What it tried may have happened, and be over by the time it looked again.
+		// The write may have taken effect, and be over by the time the caller read again.
 		if out.rec.Term == s.term && out.rec.Run == s.run && out.rec.State == s.state {
 			after = append(after, s)
 		}
@@ -605,8 +605,7 @@ func (s state) step(in input, out output) (next []any) {
 	return append(after, s)
 }
 
-// after are the states in which a call may leave the round that did what it was to
-// do.
+// after returns the states in which a call that succeeded may leave the round.
 func (s state) after(in input, won uint64, mine bool) (next []any) {
 	to := func(term uint64, became rounds.State) {
 		next = append(next, state{term, in.run, became, max(s.high, term)})

@@ -69,7 +69,7 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 	})
 }
 
-// A clock may show anything; what is written can be read.
+// A clock may show anything; what is written can still be read.
 func TestClocksThatAreWrongByCenturies(t *testing.T) {
 	for _, jump := range []time.Duration{-290 * 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour} {
 		m := memkv.New()

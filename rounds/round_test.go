@@ -66,7 +66,7 @@ func TestARecordOfTheFuture(t *testing.T) {
 	b.held(t, time.Hour)
 	b.told(t, rounds.ClockAhead)
 	b.Pass(30 * time.Minute)
-	ok(t, g.Complete(t.Context(), "done")) // does not let the time begin anew
+	ok(t, g.Complete(t.Context(), "done")) // does not restart the time
 	b.held(t, time.Hour)
 	b.told(t) // once
 	b.Pass(30*time.Minute - time.Millisecond)
@@ -305,7 +305,7 @@ func TestInvariant55DamagedAndDeletedRecordsAreFreeAndTermsGrow(t *testing.T) {
 	}
 }
 
-// Terms follow from all that is known of them.
+// A term is above all known terms.
 func TestATermIsAboveAllSigns(t *testing.T) {
 	publish := func(m *memkv.KV, term uint64) {
 		p, err := rounds.NewPointer(m, name)
@@ -394,7 +394,7 @@ func TestInvariant56AnOvertakenGuardChangesNothing(t *testing.T) {
 		if err := g.Complete(t.Context(), ""); !errors.Is(err, rounds.ErrEnded) {
 			t.Errorf("ended twice: %v", err)
 		}
-		a.held(t, time.Hour) // and asks as anybody
+		a.held(t, time.Hour) // and asks like any other process
 	}
 }
 

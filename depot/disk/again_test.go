@@ -39,7 +39,7 @@ func TestAFirstStartThatFailedIsRepeated(t *testing.T) {
 	}
 }
 
-// A disk that was away and is mounted again is another folder at the same place.
+// A disk that was away and is mounted again is a new folder at the same path.
 func TestADiskThatIsMountedAgainIsUsedAgain(t *testing.T) {
 	disk, b, names := storetest.New(1<<20), &book{}, 0
 	gone := false
@@ -55,7 +55,7 @@ func TestADiskThatIsMountedAgainIsUsedAgain(t *testing.T) {
 	if err := r.Ready(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	gone = true // what is open of it is dead for good
+	gone = true // all files open on it are dead for good
 	r.Ready(t.Context(), b)
 	if err := r.Ready(t.Context(), b); err != nil {
 		t.Error("mounted again:", err)

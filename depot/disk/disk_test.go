@@ -19,7 +19,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// book is what a database knows of itself.
+// book is what a database knows about itself.
 type book struct{ is Identity }
 
 func (b *book) Meta(context.Context) (depot.Meta, error) {
@@ -134,7 +134,7 @@ func TestLeasesAndSourcesLieBesideAShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range b { // a bit that rots is no end of a lease
+	for i := range b { // bit rot must not end a lease
 		b[i] ^= 1
 		os.WriteFile(at, b, 0o600)
 		if last, err := r.Last(id); err == nil {
@@ -274,7 +274,7 @@ func TestRemovedIsSeenToBeGone(t *testing.T) {
 	os.MkdirAll(filepath.Join(at, "data", "x", "deep"), 0o755)
 	os.WriteFile(filepath.Join(at, "data", "x", "deep", "file"), []byte("1"), 0o600)
 	os.Symlink("/etc", filepath.Join(at, "data", "x", "link"))
-	os.MkdirAll(filepath.Join(dir, "going", id.String(), "left"), 0o755) // by a kill
+	os.MkdirAll(filepath.Join(dir, "going", id.String(), "left"), 0o755) // left by a kill
 	for range 2 {
 		if err := r.Remove(id); err != nil {
 			t.Fatal(err)
@@ -310,8 +310,8 @@ func FuzzParseLeases(f *testing.F) {
 	})
 }
 
-// A lease that was written is there after a power cut, also when an earlier try was cut
-// off anywhere: its folder may be there, and not durably.
+// A lease that was written is there after a power cut, even if an earlier attempt was
+// interrupted anywhere: the share's folder may exist without being durable.
 func TestALeaseSurvivesThePowerWhateverFailedBefore(t *testing.T) {
 	for whole, at := false, 0; !whole; at++ {
 		for seed := range uint64(8) {
@@ -320,8 +320,8 @@ func TestALeaseSurvivesThePowerWhateverFailedBefore(t *testing.T) {
 	}
 }
 
-// leaseAfterFailure writes a lease, of which everything fails from its change at on, writes
-// it again, and cuts the power. whole says that the first try went well.
+// leaseAfterFailure writes a lease, where everything from change number at on fails, writes it
+// again, and cuts the power. whole says that the first attempt succeeded.
 func leaseAfterFailure(t *testing.T, at int, seed uint64) (whole bool) {
 	id, until := share.IDOf([]byte("x")), time.Unix(1e9, 0)
 	disk, b, names := storetest.New(1<<20), &book{}, 0
@@ -358,8 +358,8 @@ func leaseAfterFailure(t *testing.T, at int, seed uint64) (whole bool) {
 	return whole
 }
 
-// A share that was removed does not come back with the power, also when an earlier life was
-// killed anywhere while it removed it.
+// A share that was removed does not come back after a power cut, even if an earlier process
+// was killed anywhere while removing it.
 func TestWhatWasRemovedStaysGoneWhateverFailedBefore(t *testing.T) {
 	for _, sweeps := range []bool{false, true} {
 		for whole, at := false, 0; !whole; at++ {

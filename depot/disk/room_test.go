@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What is written can be read: else one share is never looked at nor removed again.
+// What is written can be read: otherwise one share would never be examined or removed again.
 func TestLeasesAreWrittenOnlyIfTheyCanBeRead(t *testing.T) {
 	r, _ := ready(t)
 	id := share.IDOf([]byte("x"))

@@ -29,7 +29,7 @@ import (
 	"github.com/piecelease/fetcher/rounds/kvtest"
 )
 
-// TestMain has more tests run at once than there are CPUs: they wait.
+// TestMain lets more tests run at once than there are CPUs, since they mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "16")
@@ -64,7 +64,7 @@ func start(t *testing.T, dir, scheme, addr string, flags ...string) (stop func()
 	return stop
 }
 
-// free is an address that nobody listens on.
+// free returns an address that nobody listens on.
 func free(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprint("127.0.0.1:", rig.FreePort(t))
@@ -80,7 +80,7 @@ func open(t testing.TB, addr string) *etcdkv.KV {
 	return kv
 }
 
-// raw is a client as any other program has it.
+// raw returns a client such as any other program uses.
 func raw(t *testing.T, addr string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}})
@@ -117,8 +117,8 @@ func TestEtcd(t *testing.T) {
 	})
 }
 
-// removed deletes a record with etcd's own tools: it is as if it had never been, but
-// for the pointer.
+// removed deletes a record with etcd's own tools: it is as if it had never been, except for
+// the pointer.
 func removed(t *testing.T, addr string) {
 	kv := open(t, addr)
 	r, _ := kvtest.NewRound(t, kv, rounds.Config{Name: "removed", Holder: "a"})
@@ -137,7 +137,7 @@ func removed(t *testing.T, addr string) {
 	}
 }
 
-// compacted has the cluster forget what a watch has missed.
+// compacted makes the cluster forget what a watch has missed.
 func compacted(t *testing.T, addr string) {
 	link := kvtest.NewLink(t, addr)
 	kv, direct := open(t, link.Addr), open(t, addr)
@@ -162,7 +162,7 @@ func compacted(t *testing.T, addr string) {
 	}
 }
 
-// names are those of stores in one cluster, which know nothing of each other.
+// names opens stores with different names in one cluster, which must not see each other's keys.
 func names(t *testing.T, addr string) {
 	kv := open(t, addr)
 	other, err := etcdkv.Open(t.Context(), etcdkv.Config{Endpoints: []string{addr}, Name: "fleet2"})
@@ -178,8 +178,8 @@ func names(t *testing.T, addr string) {
 	}
 }
 
-// A server that was killed and begins again has forgotten nothing, nor have those
-// who watch it; one that begins anew is told apart.
+// A server that was killed and started again has forgotten nothing, and neither have its
+// watchers; one that starts empty is recognised.
 func TestTheServerMayBeginAgain(t *testing.T) {
 	t.Parallel()
 	dir, addr := t.TempDir(), free(t)
@@ -208,7 +208,7 @@ func TestTheServerMayBeginAgain(t *testing.T) {
 	}
 }
 
-// A store may ask who we are, and we who it is.
+// A store may authenticate us, and we the store.
 func TestPasswordsAndTLS(t *testing.T) {
 	t.Parallel()
 	addr := free(t)
@@ -249,7 +249,7 @@ func TestPasswordsAndTLS(t *testing.T) {
 	}
 }
 
-// certificate makes one for 127.0.0.1.
+// certificate makes a certificate for 127.0.0.1.
 func certificate(t *testing.T) (certFile, keyFile string, trusted *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -272,5 +272,5 @@ func certificate(t *testing.T) (certFile, keyFile string, trusted *x509.CertPool
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private), trusted
 }
 
-// Each rule of the suite, broken on this engine, is found to be.
+// Each rule of the suite, broken on this engine, is caught.
 func TestMutants(t *testing.T) { kvtest.Mutants(t, "TestEtcd", true) }

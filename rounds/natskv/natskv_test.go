@@ -20,7 +20,7 @@ import (
 	"github.com/piecelease/fetcher/rounds/natskv"
 )
 
-// TestMain has more tests run at once than there are CPUs: they wait.
+// TestMain lets more tests run at once than there are CPUs, since they mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "16")
@@ -68,8 +68,7 @@ func TestNATS(t *testing.T) {
 	kvtest.Run(t, kvtest.Engine{Addr: addr, Open: func(t testing.TB, addr string) rounds.KV { return open(t, addr, "fleet") }})
 }
 
-// A server that ends and begins again has forgotten nothing, nor have those who
-// watch it.
+// A server that ends and starts again has forgotten nothing, and neither have its watchers.
 func TestTheServerMayBeginAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,7 +109,7 @@ func TestTheServerMayBeginAgain(t *testing.T) {
 	}
 }
 
-// A bucket that was replaced by another has other revisions: who watches it is told.
+// A bucket that was replaced has other revisions: its watchers are told.
 func TestAWatchOfAnotherBucketEnds(t *testing.T) {
 	t.Parallel()
 	addr, _ := start(t, t.TempDir(), -1)
@@ -135,7 +134,7 @@ func TestAWatchOfAnotherBucketEnds(t *testing.T) {
 	}
 }
 
-// A bucket that was made by others must be one that forgets nothing.
+// A bucket that others made must be one that forgets nothing.
 func TestBucketsThatForgetAreRefused(t *testing.T) {
 	t.Parallel()
 	addr, _ := start(t, t.TempDir(), -1)
@@ -234,7 +233,7 @@ func TestKeysThatOperatorsRemove(t *testing.T) {
 	}
 }
 
-// Whoever may not use a bucket is told so: the server itself does not answer.
+// A client that may not use a bucket is told so: the server itself does not answer.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	may := func(subjects ...string) *server.Permissions {
@@ -255,7 +254,7 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
-// told fails unless a call soon says why it is not answered.
+// told fails unless a call soon says why it was not answered.
 func told(t *testing.T, call func(context.Context) error) {
 	t.Helper()
 	var err error
@@ -279,5 +278,5 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// Each rule of the suite, broken on this engine, is found to be.
+// Each rule of the suite, broken on this engine, is caught.
 func TestMutants(t *testing.T) { kvtest.Mutants(t, "TestNATS", true) }

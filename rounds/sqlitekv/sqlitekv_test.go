@@ -39,5 +39,5 @@ func TestADamagedStoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Each rule of the suite, broken on this engine, is found to be.
+// Each rule of the suite, broken on this engine, is caught.
 func TestMutants(t *testing.T) { kvtest.Mutants(t, "TestSQLite", false) }
