@@ -78,7 +78,7 @@ func (f *fake) OpenFile(_ context.Context, id int64, path string) (Content, erro
 	return Content{memory{bytes.NewReader([]byte("0123456789"))}, path, time.Time{}}, nil
 }
 
-// served is a server on a unix socket, or with an access on TCP.
+// served starts a server on a unix socket, or with an access on TCP.
 func served(t testing.TB, a *Access) (f *fake, address string, c *http.Client) {
 	t.Helper()
 	f = &fake{feed: NewFeed("run")}
@@ -193,7 +193,7 @@ func TestAReaderThatIsSlowIsToldWhatItMissed(t *testing.T) {
 	}
 }
 
-// request asks with headers, and says the status and the problem.
+// request sends a request with headers, and returns the response and the problem.
 func request(t testing.TB, c *http.Client, method, url, body string, header ...string) (*http.Response, Problem) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -348,7 +348,7 @@ func TestJSONWithoutAnEndIsRefused(t *testing.T) {
 	}
 }
 
-// slowConns is how many connections are tried: 10,000 if this process may have them.
+// slowConns returns how many connections to try: 10,000 if this process may have them.
 func slowConns(t *testing.T) int {
 	if testing.Short() || rig.Raced {
 		return 500
@@ -381,7 +381,7 @@ func TestConnectionsAreBoundedAndTheOthersServed(t *testing.T) {
 	}()
 	closed := 0
 	many := slowConns(t)
-	for range many { // each begins a request and says no more
+	for range many { // each begins a request and sends no more
 		s, err := net.Dial("tcp", at)
 		must(t, err)
 		open = append(open, s)
@@ -400,7 +400,7 @@ func TestConnectionsAreBoundedAndTheOthersServed(t *testing.T) {
 	for _, s := range open {
 		s.Close()
 	}
-	for end := time.Now().Add(10 * time.Second); ; { // when the server has seen that they are closed
+	for end := time.Now().Add(10 * time.Second); ; { // once the server has seen that they are closed
 		res, err := c.Get("http://" + at + "/")
 		if err == nil {
 			res.Body.Close()
@@ -450,7 +450,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "x", Net: "unix"} }
 
-// A reader of events that takes nothing is cut off when it was given its time.
+// A reader of events that reads nothing is cut off when its time is up.
 func TestAReaderThatNeverReadsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{feed: NewFeed("run")}

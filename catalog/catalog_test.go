@@ -107,8 +107,8 @@ func TestAFullCatalogSaysSo(t *testing.T) {
 	}
 }
 
-// Every version of the database that was ever released is opened, and its entries are
-// there. A new step of the schema adds a row here.
+// A database of every released version can be opened, with its entries. A new step of the schema
+// adds a row here.
 func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 	row := `(2, 'k', '{"source":"` + share.IDOf(nil).String() + `","dir":"` + filepath.ToSlash(abs("d")) + `","seed_ratio":1.5}', 5, 3, 6, x'%x', x'%x'`
 	fill := []string{

@@ -29,8 +29,8 @@ type history struct {
 	now  time.Time
 }
 
-// crash opens what a kill at this moment leaves behind: a copy of the files as they
-// are, while the database is open.
+// crash opens what a kill at this moment leaves behind: a copy of the files as they are while
+// the database is open.
 func (h *history) crash() {
 	to := filepath.Join(h.ctx.TempDir(), "catalog.db")
 	for _, part := range []string{"", "-wal"} {
@@ -57,8 +57,8 @@ func (h *history) open() {
 	h.db = db
 }
 
-// do runs f, which is one transaction. It may crash before any statement of it: then
-// nothing has happened, and it is run again.
+// do runs f, which is one transaction. It may crash before any of its statements: then nothing
+// has happened, and it is run again.
 func (h *history) do(f func() error) error {
 	if at := rapid.IntRange(0, 12).Draw(h.T, "crash"); at > 0 {
 		h.db.fault = func(string) error {
@@ -234,8 +234,8 @@ func abs(name string) string {
 	return p
 }
 
-// Whatever is done, and wherever it is cut off, the catalog has what was answered for
-// and nothing else.
+// Whatever is done, and wherever it is interrupted, the catalog has what was confirmed to its
+// owner and nothing else.
 func TestTheCatalogIsWhatItsOwnerWasTold(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		h := &history{T: r, ctx: t, path: filepath.Join(t.TempDir(), "catalog.db"), now: time.Unix(1e9, 0)}

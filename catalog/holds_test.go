@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What depots keep is the same after a restart; what was dropped is gone, and its number is
-// not given again.
+// The holds are the same after a restart; those that were dropped are gone, and their numbers are
+// not used again.
 func TestHoldsSurvive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	db, _, err := Open(t.Context(), path)

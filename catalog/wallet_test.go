@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/passes"
 )
 
-// What is written of a wallet is what is read of it after a restart.
+// A wallet that was written is read as it was after a restart.
 func TestAWalletSurvives(t *testing.T) {
 	db := fresh(t)
 	now := time.Unix(1e9, 0)

@@ -19,7 +19,7 @@ import (
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
-// held is what a process holds.
+// held is what a process uses.
 type held struct {
 	heap                    uint64
 	entries                 int
@@ -39,14 +39,14 @@ type churn struct {
 	files  int                // made so far
 }
 
-// neighbour is another node, which is there or not.
+// neighbour is another node, which may be running or not.
 type neighbour struct {
 	at  *bubble.Node
 	dir string
 	d   *Daemon // nil: it is away
 }
 
-// simulated is a daemon at a place of a pretend network, to be closed in its bubble.
+// simulated starts a daemon in a simulated network; close it in its bubble.
 func simulated(t testing.TB, at *bubble.Node, dir string, s Settings) *Daemon {
 	t.Helper()
 	s.Into = filepath.Join(dir, "in")
@@ -66,18 +66,18 @@ func (c *churn) content(bytes int) string {
 	return string(b)
 }
 
-// step is something that befalls the node.
+// step does one thing to the node.
 func (c *churn) step() {
 	yes, no := true, false
 	switch p := c.peers[c.rng.IntN(len(c.peers))]; c.rng.IntN(9) {
-	case 0, 1: // somebody comes, or goes
+	case 0, 1: // a peer comes or goes
 		if p.d == nil {
 			p.d = simulated(c, p.at, p.dir, Settings{})
 		} else {
 			must(c, p.d.Close())
 			p.d = nil
 		}
-	case 2, 3: // it serves more, and somebody wants it
+	case 2, 3: // it serves more, and a peer wants it
 		c.files++
 		at := file(c, c.content(1+c.rng.IntN(200_000)), c.dir, "mine", fmt.Sprint(c.files), "f")
 		e := added(c, c.node, api.Add{Paths: []string{filepath.Dir(at)}})
@@ -117,7 +117,7 @@ func (c *churn) entries() []int64 {
 	return append(slices.Sorted(maps.Keys(c.served)), slices.Sorted(maps.Keys(c.got))...)
 }
 
-// one is some entry; 0: there is none.
+// one returns some entry; 0 if there is none.
 func (c *churn) one() int64 {
 	if ids := c.entries(); len(ids) > 0 {
 		return ids[c.rng.IntN(len(ids))]
@@ -135,8 +135,8 @@ func (c *churn) remove(id int64) {
 	delete(c.got, id)
 }
 
-// rest has all but a few entries removed and all neighbours gone, and the node left alone
-// until it has forgotten them.
+// rest removes all but a few entries and stops all neighbours, and leaves the node alone until it
+// has forgotten them.
 func (c *churn) rest(d time.Duration) {
 	for len(c.served)+len(c.got) > 6 {
 		c.remove(c.one())
@@ -169,7 +169,7 @@ func (c *churn) rest(d time.Duration) {
 	time.Sleep(d)
 }
 
-// settle has everybody there and everything go on, and compares.
+// settle starts all neighbours, lets everything go on, and compares.
 func (c *churn) settle() {
 	for _, p := range c.peers {
 		if p.d == nil {
@@ -180,7 +180,7 @@ func (c *churn) settle() {
 	for _, id := range c.entries() {
 		set(c, c.node, id, api.Set{Paused: new(bool), Rescan: true})
 	}
-	time.Sleep(90 * time.Minute) // and not just when files are looked at again
+	time.Sleep(90 * time.Minute) // and not only when files are checked again
 	all, err := c.node.Entries(c.Context())
 	must(c, err)
 	if len(all) != len(c.served)+len(c.got) {
@@ -215,10 +215,10 @@ func (c *churn) held() (h held) {
 	return h
 }
 
-// A node that is never left alone, for CHURN_DAYS: entries come and go, are paused and
-// changed, are fetched and served while peers come and go, and the limits of the hour change. What
-// it holds when it is left alone for a while is the same at the end as after a quarter, and
-// all that was asked for stands.
+// A node that is never left alone, for CHURN_DAYS: entries come and go, are paused and changed,
+// are fetched and served while peers come and go, and the limits change with the hour. What it
+// uses once it is left alone for a while is the same at the end as after a quarter of the time,
+// and every request still stands.
 func TestChurn(t *testing.T) {
 	days, err := strconv.Atoi(os.Getenv("CHURN_DAYS"))
 	steps, long, around := 100, 24*time.Hour, 6
@@ -258,7 +258,7 @@ func TestChurn(t *testing.T) {
 	})
 }
 
-// How often files are looked at is as the settings say that were read last.
+// Files are checked as often as the settings read last say.
 func TestFilesAreLookedAtAsOftenAsTheSettingsSay(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()

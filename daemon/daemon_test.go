@@ -25,7 +25,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// begun is a daemon on this machine alone, which the test may end and begin again.
+// begun starts a daemon on this machine alone, which the test may stop and start again.
 func begun(t testing.TB, dir string, change ...func(*Config)) *Daemon {
 	t.Helper()
 	cfg := Config{Dir: dir, Settings: Settings{Into: filepath.Join(dir, "in"), Listen: []string{"127.0.0.1:0"}, NoLAN: true}}
@@ -87,7 +87,7 @@ func same(t testing.TB, path, want string) {
 	}
 }
 
-// large is some content with several pieces.
+// large returns content of several pieces.
 func large(seed byte) string {
 	b := make([]byte, 3<<20+5)
 	for i := range b {
@@ -125,8 +125,8 @@ func TestAShareGoesFromNodeToNodeAndStaysOverARestart(t *testing.T) {
 	same(t, filepath.Join(third.Path, "a", "f"), content)
 }
 
-// Who waits until an entry is served may rely on it: that its files are read once more,
-// to be served from where they lie, is no other state.
+// A client that waits until an entry is served may rely on it: the files are read once more, to be
+// served from where they lie, but that is not another state.
 func TestWhatHasArrivedStaysServed(t *testing.T) {
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	cursor := b.Feed().From("")
@@ -156,7 +156,7 @@ func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {
 	if len(now.Older) != 1 || now.Older[0] != e.Share || now.Bytes != 11 {
 		t.Errorf("the new version: %+v", now)
 	}
-	// And by itself, if somebody asks for it.
+	// It also happens without the watch, if its owner asks for it.
 	d.watch.close()
 	d.watch = nil
 	file(t, "three, longest", src, "f")
@@ -341,8 +341,8 @@ func TestRemoveTakesOnlyWhatTheNodeMade(t *testing.T) {
 	}
 }
 
-// What lay at its place before an entry was added is its owner's, although it is just
-// what the share is, or a part of it.
+// What was at its place before an entry was added belongs to the owner, even if it is exactly the
+// share, or a part of it.
 func TestRemoveLeavesWhatLayThereBefore(t *testing.T) {
 	src := t.TempDir()
 	file(t, large(1), src, "tree", "big")
@@ -359,7 +359,7 @@ func TestRemoveLeavesWhatLayThereBefore(t *testing.T) {
 		b := begun(t, state)
 		got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket, Dir: to, Repair: repair}).ID, "here", in(api.Served))
 		must(t, b.Close())
-		b = begun(t, state) // and it is remembered
+		b = begun(t, state) // and that is remembered
 		r, err := b.Remove(t.Context(), got.ID, true)
 		must(t, err)
 		if len(r.Data) > 0 || !strings.Contains(r.Kept, "before") {
@@ -445,7 +445,7 @@ func TestADamagedCatalogIsSaid(t *testing.T) {
 	must(t, begun(t, dir).Close())
 	db := filepath.Join(dir, "catalog.db")
 	must(t, os.WriteFile(db, bytes.Repeat([]byte("x"), 9999), 0o600))
-	os.Remove(db + "-wal") // if there is one still, all of the catalog is in it
+	os.Remove(db + "-wal") // if there still is one, it has the whole catalog
 	s, err := begun(t, dir).Status(t.Context())
 	if err != nil || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "catalog.db.bad-1") {
 		t.Errorf("%q, %v", s.Warnings, err)

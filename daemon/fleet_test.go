@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 )
 
-// inFleet has a daemon be a member of the fleet of a store.
+// inFleet makes a daemon a member of the fleet of a store.
 func inFleet(m Membership) func(*Config) {
 	return func(c *Config) {
 		if err := m.Save(c.Dir); err != nil {
@@ -37,7 +37,7 @@ func rolled(t testing.TB, d *Daemon, what string, is func(api.Fleet) bool) api.F
 	}
 }
 
-// entriesOf waits until a daemon has so many entries.
+// entriesOf waits until a daemon has n entries.
 func entriesOf(t testing.TB, d *Daemon, n int) []api.Entry {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -52,8 +52,8 @@ func entriesOf(t testing.TB, d *Daemon, n int) []api.Entry {
 	}
 }
 
-// What is added to a fleet is an entry of each member, also after a restart, and what is
-// taken from it while a member is not there is none any more.
+// A share added to a fleet is an entry of each member, even after a restart; when it is taken off
+// the list while a member is away, that member's entry goes too.
 func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
@@ -93,8 +93,8 @@ func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 	same(t, filepath.Join(dirs[1], "in", "film"), content)
 }
 
-// What a member's owner has asked for is his, also if the fleet has it, and a fleet's entry
-// that the list does not have any more may be removed.
+// What a member's owner has asked for stays the owner's, even if the fleet has it too; and a fleet's
+// entry that is no longer on the list may be removed.
 func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
@@ -111,7 +111,7 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 	}
 	k, err := a.added(t.Context(), catalog.Wish{Source: own.Ticket, Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN"}, Dir: t.TempDir(), Fleet: true})
 	must(t, err)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // it hears that the list is empty, and may remove it itself
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // it learns that the list is empty, and may remove it itself
 		if _, err = a.Remove(t.Context(), int64(k.id), false); err == nil || errors.Is(err, api.ErrNoEntry) || time.Now().After(end) {
 			break
 		}
@@ -121,8 +121,8 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 	}
 }
 
-// A node whose fleet's store is away runs all the same, and says so; one that belongs to
-// no fleet says that.
+// A node runs even if its fleet's store is away, and says so; one that belongs to no fleet says
+// that.
 func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")

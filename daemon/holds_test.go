@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/renewal"
 )
 
-// What was refused is said with the room that is left, for as long as that is the last word.
+// A refusal is shown with the room that is left, as long as it is the last answer.
 func TestAStandingHoldSaysTheRoomThatIsLeft(t *testing.T) {
 	r := &fetcher.HoldRefused{Reason: fetcher.HoldOverQuota, Room: 17_000_000}
 	h := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d"}}, Why: r.Error()}
@@ -24,7 +24,8 @@ func TestAStandingHoldSaysTheRoomThatIsLeft(t *testing.T) {
 	}
 }
 
-// What is missing is said for the first lease that is not paid, and for each after it what it needs besides.
+// The passes missing for the first unpaid lease are shown, and for each later one what it needs
+// besides.
 func TestWhatPassesAreMissingForIsSaid(t *testing.T) {
 	due := func(depot string, units int64) renewal.Due {
 		return renewal.Due{Key: renewal.Key{Depot: peers.ID(depot)}, Units: units}

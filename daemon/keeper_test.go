@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 )
 
-// What is published last of an entry is how it stands, whoever publishes it and when:
-// who follows the events is never left with what was.
+// The last event of an entry has its present state, whoever publishes it and when: a reader of the
+// events is never left with an old state.
 func TestTheLastEventIsTheLatest(t *testing.T) {
 	d := begun(t, t.TempDir())
 	k := &record{d: d, id: 7}
@@ -34,8 +34,8 @@ func TestTheLastEventIsTheLatest(t *testing.T) {
 	}
 }
 
-// An entry here is as the catalog has it: nobody changes it in the catalog while somebody
-// else has done so there, and not here yet.
+// An entry here is as the catalog has it: nobody changes it in the catalog between another caller's
+// change there and here.
 func TestWhatIsKnownOfAnEntryIsWhatTheCatalogHas(t *testing.T) {
 	d := begun(t, t.TempDir())
 	e, err := d.db.Add(t.Context(), time.Now(), catalog.Wish{Paths: []string{t.TempDir()}})

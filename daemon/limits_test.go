@@ -10,8 +10,8 @@ import (
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
-// An entry has limits of its own, on what is sent of it and on what is asked for. They
-// change while it is fetched, and stay over a restart.
+// An entry has limits of its own, for uploads and downloads. They change while it is fetched, and
+// survive a restart.
 func TestAnEntryHasLimitsOfItsOwn(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
@@ -58,8 +58,8 @@ func TestAnEntryHasLimitsOfItsOwn(t *testing.T) {
 	})
 }
 
-// Of two entries with the same content, what is sent keeps to the least of their limits;
-// when that entry is removed, to the other.
+// If two entries have the same content, uploads keep to the lower of their limits; when that entry is
+// removed, to the other.
 func TestTheLimitsOfTwoEntriesWithTheSameContent(t *testing.T) {
 	d := begun(t, t.TempDir())
 	one := added(t, d, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}, LimitUp: 5000})
@@ -84,7 +84,7 @@ func TestTheLimitsOfTwoEntriesWithTheSameContent(t *testing.T) {
 	}
 }
 
-// Who fetches an entry is known with how it stands, and only there.
+// A child of an entry is listed with its rank, and only for that entry.
 func TestAChildIsToldWithHowItStands(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()

@@ -50,7 +50,7 @@ func TestOneSocketIsOfOneDaemon(t *testing.T) {
 	l.close()
 }
 
-// What another program listens at is not ours to replace, though it keeps no lock of ours.
+// A socket on which another program listens is not replaced, though that program holds no lock of ours.
 func TestASocketTakesThePlaceOfNoOtherPrograms(t *testing.T) {
 	for _, network := range []string{"unix", "unixgram"} {
 		at := filepath.Join(t.TempDir(), "s")
@@ -86,7 +86,7 @@ func TestAPipeInThePlaceOfAFileHoldsNobodyUp(t *testing.T) {
 		at := file(t, "content", dir, name)
 		d := begun(t, t.TempDir())
 		e := added(t, d, api.Add{Paths: []string{filepath.Join(dir, strings.Split(name, "/")[0])}})
-		d.watch.close() // it is not to be noticed before it is opened
+		d.watch.close() // the change must not be noticed before the file is opened
 		d.watch = nil
 		must(t, os.Remove(at))
 		must(t, unix.Mkfifo(at, 0o600))

@@ -50,7 +50,7 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	}
 }
 
-// Alerts and dashboards ask for figures that there are.
+// Alerts and dashboards use only figures that exist.
 func TestWhatIsAskedForIsTold(t *testing.T) {
 	text := scraped(t, begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") }))
 	for _, at := range []string{"../deploy/prometheus/alerts.yml", "../deploy/grafana/node.json"} {
@@ -120,7 +120,7 @@ func TestTheHistoryOfPeersIsBounded(t *testing.T) {
 	}
 }
 
-// An entry says how many others take it, and that is told as it changes.
+// An entry shows how many others take it, and changes of that are published.
 func TestAnEntryHasItsChildren(t *testing.T) {
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, large(3), t.TempDir(), "zebra")}})
@@ -157,7 +157,7 @@ func TestWhatChildrenTookIsCountedOnce(t *testing.T) {
 	}
 	say(9, fetcher.ChildTakes)
 	say(12, fetcher.ChildDone)
-	say(9, fetcher.ChildTakes) // a list that was asked for before
+	say(9, fetcher.ChildTakes) // a list that was requested before
 	gone := y.gone()
 	say(12, fetcher.ChildTakes)
 	say(12, fetcher.ChildDone)

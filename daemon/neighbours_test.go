@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
-// Two versions of a share in one place: what both have is still that of the later one.
+// Two versions of a share in one place: what both have still belongs to the later one.
 func TestRemoveLeavesWhatAnotherEntryHas(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, large(1), src, "common")
@@ -37,7 +37,7 @@ func TestRemoveLeavesWhatAnotherEntryHas(t *testing.T) {
 	same(t, filepath.Join(second.Path, "common"), large(1))
 }
 
-// What was fetched is not served any more once its entry has gone, whatever else is read.
+// What was fetched is not served any more once its entry has gone, whatever else is being read.
 func TestARemovedEntryIsNotServed(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestASocketTakesThePlaceOfNoFile(t *testing.T) {
 	same(t, mine, "mine")
 }
 
-// Of two paths with the same content one stands for both, until either changes.
+// One of two paths with the same content stands for both, until either changes.
 func TestAPathThatAnotherStandsForMayChange(t *testing.T) {
 	dir := t.TempDir()
 	one, two := file(t, large(1), dir, "1", "f"), file(t, large(1), dir, "2", "f")
@@ -107,7 +107,7 @@ func TestTheKeyOfTheNodeIsNotShared(t *testing.T) {
 	}
 }
 
-// What is chosen while a fetch begins is what is fetched, also if all is wanted then.
+// A selection made while a fetch begins is the one fetched, even if it selects everything.
 func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, "one", src, "x")
@@ -120,7 +120,7 @@ func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 		got := added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"x"}})
 		k, err := b.keeper(got.ID)
 		must(t, err)
-		k.telling.Lock() // what says that it is its turn is held up
+		k.telling.Lock() // what would report its turn is held up
 		b.queue.leave()
 		for look, state := time.NewTicker(time.Millisecond), ""; state != api.Fetching; <-look.C {
 			k.mu.Lock()
@@ -136,7 +136,7 @@ func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 	}
 }
 
-// A depot fetches all of a share from whoever has it held: not from one who chose a part.
+// A depot fetches all of a share from the node that asks for the hold: one that chose a part is refused.
 func TestAPartOfAShareIsNotHeld(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, "one", src, "x")
@@ -150,7 +150,7 @@ func TestAPartOfAShareIsNotHeld(t *testing.T) {
 	}
 }
 
-// A copy of what an entry has fetched so far is not said to be removed with it.
+// A copy of what an entry has fetched so far is not reported as removed with it.
 func TestWhatStaysIsNotCalledRemoved(t *testing.T) {
 	from := slow(t)
 	b := begun(t, t.TempDir())

@@ -12,8 +12,8 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-// A purge removes what the node knew, and nothing that it fetched or keeps for others,
-// wherever in the state directory of the package its owner had that put.
+// A purge removes what the node knew, and nothing that it fetched or keeps for others, wherever in
+// the package's state directory its owner put that.
 func TestAPurgeLeavesWhatWasFetched(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join("..", "deploy", "packages", "postremove"))
 	must(t, err)

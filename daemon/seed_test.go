@@ -20,8 +20,8 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-// What was fetched is served until its time has passed, or its size was sent so often, and
-// not longer; and again when its owner wants more.
+// What was fetched is served until its time is up, or its size was sent as often as requested, and not
+// longer; and again when its owner wants more.
 func TestWhatWasFetchedIsServedForAsLongAsWasAsked(t *testing.T) {
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
@@ -37,7 +37,7 @@ func TestWhatWasFetchedIsServedForAsLongAsWasAsked(t *testing.T) {
 				if time.Now().After(end) {
 					t.Fatalf("%d bytes of %d are counted", b.keepers[1].entry().Sent, e.Bytes)
 				}
-				<-time.After(10 * time.Millisecond) // the end of a child is told when it is known
+				<-time.After(10 * time.Millisecond) // the end of a child is reported once it is known
 			}
 			b.keepers[1].poke()
 		}

@@ -25,7 +25,7 @@ func set(t testing.TB, d *Daemon, id int64, s api.Set) api.Entry {
 
 func paused(is bool) api.Set { return api.Set{Paused: &is} }
 
-// slow is a daemon that serves a share of several pieces, and takes long to send it.
+// slow starts a daemon that serves a share of several pieces, and takes long to send it.
 func slow(t testing.TB) api.Entry {
 	d := begun(t, t.TempDir(), func(c *Config) { c.Up = 1 << 20 })
 	return added(t, d, api.Add{Paths: []string{file(t, large(1)+large(2)+large(3), t.TempDir(), "f")}})
@@ -34,7 +34,7 @@ func slow(t testing.TB) api.Entry {
 func TestAPauseDoesNotWaitForAnImport(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(at, nil, 0o600))
-	if err := os.Truncate(at, 1<<40); err != nil { // nobody reads that in the time of a test
+	if err := os.Truncate(at, 1<<40); err != nil { // too large to be read in the time of a test
 		t.Skip(err)
 	}
 	d := begun(t, t.TempDir())
@@ -45,7 +45,7 @@ func TestAPauseDoesNotWaitForAnImport(t *testing.T) {
 	if e := set(t, d, id, paused(true)); e.State != api.Paused {
 		t.Errorf("paused: %+v", e)
 	}
-	for range imports { // nor for its turn to be imported
+	for range imports { // every turn to import is taken
 		d.reads <- struct{}{}
 	}
 	if e := set(t, d, id, paused(false)); e.State != api.Opening {
@@ -128,7 +128,7 @@ func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
 	}
 }
 
-// Also if the folders above it went, and whoever waits longest for a rescan.
+// Even if the folders above it went, and the next rescan is far away.
 func TestAPathThatComesBackIsNoticed(t *testing.T) {
 	src, away := t.TempDir(), t.TempDir()
 	at := file(t, "one", src, "a", "b", "tree", "f")
@@ -159,7 +159,7 @@ func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
 	if _, err := a.Add(t.Context(), api.Add{Ticket: ticket}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "of this node itself") {
 		t.Errorf("its own ticket: %v", err)
 	}
-	must(t, a.Close()) // so that nothing of it is known
+	must(t, a.Close()) // so that it does not know the share
 	b := begun(t, t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -174,7 +174,7 @@ func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
 	}
 }
 
-// However often a program writes, what it writes is read when it has ended, or after a while.
+// However often a program writes, the files are read when it has finished, or after a while.
 func TestFilesAreReadWhenNothingWritesToThem(t *testing.T) {
 	for _, c := range []struct{ writes, want time.Duration }{{3 * time.Second, 5 * time.Second}, {time.Minute, 20 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -196,11 +196,11 @@ func TestFilesAreReadWhenNothingWritesToThem(t *testing.T) {
 	}
 }
 
-// A pause is heard of while the files are still written to.
+// A pause takes effect while the files are still written to.
 func TestAPauseDoesNotWaitForWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(&Daemon{life: t.Context()}, catalog.Entry{})
-		k.poke() // of something else
+		k.poke() // because of something else
 		began := time.Now()
 		time.AfterFunc(time.Second, func() {
 			k.mu.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A depot that has lost its state directory gets from its fleet the accounts and leases of
-// the last round; what is no snapshot of it, and a node that runs, are refused.
+// A depot that has lost its state directory gets the accounts and leases of the last round from its
+// fleet; a file that is not its snapshot, and a node that is running, are refused.
 func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}

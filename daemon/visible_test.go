@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-// announced says whether a daemon's node announces anything, or would.
+// announced reports whether a daemon's node announces anything, or would.
 func announced(d *Daemon) bool {
 	for _, e := range d.node.Entries() {
 		if e.Serving.Visible != fetcher.Private || e.Fetching.Visible != fetcher.Private {
@@ -18,7 +18,7 @@ func announced(d *Daemon) bool {
 	return false
 }
 
-// Who says that a share is private before it is served, or here, has it announced nowhere.
+// A share that its owner makes private before it is served, or here, is announced nowhere.
 func TestWhatIsMadePrivateMeanwhileIsNotAnnounced(t *testing.T) {
 	t.Parallel()
 	private := "private"

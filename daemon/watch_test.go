@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 )
 
-// What changes beside a served path, in the same folder, is no reason to look at it again.
+// A change beside a served path, in the same folder, is no reason to read it again.
 func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

@@ -13,9 +13,9 @@ import (
 
 var seeds = flag.Int("seeds", 100, "random histories of wallets that crash")
 
-// A purse is a wallet, what is durable of it, and an issuer, without any cryptography:
-// what is told apart here is who has which pass. Every step may be the last before a
-// crash, and every message may be lost on either way.
+// A purse is a wallet, its durable state, and an issuer, without any cryptography: only who has
+// which pass matters here. Every step may be the last before a crash, and every message may be
+// lost in either direction.
 type purse struct {
 	t       *testing.T
 	chance  *rand.Rand
@@ -35,7 +35,7 @@ var errCrashed = errors.New("crashed")
 
 func (p *purse) maybe(n int) bool { return p.chance.IntN(n) == 0 }
 
-// write makes a change durable, and then does it; or there is a crash before or between.
+// write makes a change durable, and then applies it; or there is a crash before or between.
 func (p *purse) write(c Change) error {
 	if p.maybe(12) {
 		return errCrashed
@@ -89,7 +89,7 @@ func (p *purse) enter(entries []Entry) error {
 	return nil
 }
 
-// requests are the order's, with elements that are none.
+// requests are the order's, with elements that are not valid.
 func (o Order) requests() (r Requests) {
 	for i, n := range o.Counts {
 		if n == 0 {
@@ -130,7 +130,7 @@ func (p *purse) spends(id RequestID) (spends []Spend, keys []*PublicKey) {
 	return spends, keys
 }
 
-// deliver sends an order until its passes are here.
+// deliver sends an order until its passes have arrived.
 func (p *purse) deliver(o Order) error {
 	if p.maybe(5) {
 		return errCrashed // the request is lost
@@ -223,7 +223,7 @@ func (p *purse) pay(id RequestID) error {
 	}
 	if _, had := p.granted[id]; !had && p.maybe(4) { // refused by the depot: the issuer was not asked
 		if slices.ContainsFunc(p.log, func(e Entry) bool { return e.Kind == Spent && RequestID(e.For[:16]) == id }) {
-			return errCrashed // it was, and the depot asks again
+			return errCrashed // the issuer was asked, and the depot asks again
 		}
 		if err := p.write(p.wallet.Refused(id, func(Name) bool { return false })); err != nil {
 			return err
@@ -253,7 +253,7 @@ func (p *purse) pay(id RequestID) error {
 	return nil
 }
 
-// settle does again what is not finished, as after a start.
+// settle finishes what is unfinished, as after a start.
 func (p *purse) settle() error {
 	p.restart()
 	for _, o := range p.wallet.Orders() {
@@ -266,7 +266,7 @@ func (p *purse) settle() error {
 			if _, done := p.granted[id]; done {
 				delete(p.wanted, id)
 			}
-			continue // it was not begun
+			continue // it was never begun
 		}
 		if err := p.pay(id); err != nil {
 			return err
@@ -275,8 +275,8 @@ func (p *purse) settle() error {
 	return nil
 }
 
-// TestNoPassIsLostOrPaidTwice: whatever crashes and whatever gets lost, in the end each
-// pass that was paid for is in the wallet or pays for one request.
+// TestNoPassIsLostOrPaidTwice: whatever crashes and whatever is lost, in the end each pass that
+// was paid for is in the wallet or has paid for one request.
 func TestNoPassIsLostOrPaidTwice(t *testing.T) {
 	var keys [len(Sizes)]*PublicKey
 	for i, s := range Sizes {

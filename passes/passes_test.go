@@ -25,14 +25,14 @@ func must[V any](t testing.TB) func(V, error) V {
 	}
 }
 
-// now is in an epoch, and not at its edge.
+// now is inside an epoch, not at its edge.
 var now = time.Unix(100*EpochDays*86400+86400*20, 0)
 
 func newKey(t testing.TB, size Size, seed byte) *PrivateKey {
 	return must[*PrivateKey](t)(NewKey(size, EpochAt(now), rand.NewChaCha8([32]byte{seed})))
 }
 
-// issued are n passes for a depot.
+// issued returns n passes for a depot.
 func issued(t testing.TB, k *PrivateKey, depot string, n int, seed Seed) []Pass {
 	t.Helper()
 	p := must[*Pending](t)(Prepare(&k.PublicKey, depot, n, seed))
@@ -86,8 +86,8 @@ func vectors(t *testing.T, name string) []vector {
 	return all.Vectors
 }
 
-// The vectors of RFC 9578's type 5: what is sent, what comes of it, and the passes.
-// A single request is a batch of one without the count before it.
+// The vectors of RFC 9578's type 5: the messages, the result, and the passes. A single request
+// is a batch of one without the count before it.
 func TestPublishedVectors(t *testing.T) {
 	play := func(t *testing.T, v vector, single bool) {
 		key := must[*PrivateKey](t)(ParsePrivate(1, EpochAt(now), v.Secret))
@@ -180,8 +180,8 @@ func TestAPassIsGoodOnceThereForThat(t *testing.T) {
 	}
 }
 
-// Nothing of what was sent or answered stands in a pass or in what it is spent as, and
-// two wallets that ask alike do not send alike.
+// Nothing of what was sent or answered occurs in a pass or in a spend of it, and two wallets
+// with the same request do not send the same bytes.
 func TestWhatIsSpentWasNeverSeen(t *testing.T) {
 	key := newKey(t, 1, 1)
 	p := must[*Pending](t)(Prepare(&key.PublicKey, "depot", 5, Seed{1}))
@@ -213,7 +213,7 @@ func TestTheSameSeedAsksTheSame(t *testing.T) {
 	if !bytes.Equal(a.Request, b.Request) {
 		t.Error("the request differs")
 	}
-	// The response to the first is good for the second: as after a crash.
+	// A second response to the same request is good too: as after a crash.
 	first, second := must[[]byte](t)(key.Sign(a.Request)), must[[]byte](t)(key.Sign(b.Request))
 	if x, y := must[[]Pass](t)(a.Finish(second)), must[[]Pass](t)(b.Finish(first)); x[0] != y[0] || x[MaxBatch-1] != y[MaxBatch-1] {
 		t.Error("the passes differ")
@@ -228,7 +228,7 @@ func TestTheSameSeedAsksTheSame(t *testing.T) {
 func TestAnIssuerCannotTellItsPassesApart(t *testing.T) {
 	key, other := newKey(t, 1, 1), newKey(t, 1, 2)
 	p := must[*Pending](t)(Prepare(&key.PublicKey, "depot", 2, Seed{1}))
-	// It signs with a key for this wallet alone.
+	// The issuer signs with a key for this wallet alone.
 	elements, _, err := parseElements(p.Request[3:])
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestAnIssuerCannotTellItsPassesApart(t *testing.T) {
 	if _, err := p.Finish(must[[]byte](t)(other.Sign(request))); !errors.Is(err, ErrProof) {
 		t.Errorf("signed with another key: %v", err)
 	}
-	// It lists other keys for this wallet.
+	// The issuer lists different keys for this wallet.
 	listed := Listing{&key.PublicKey}
 	if err := listed.Same(Listing{&other.PublicKey}); !errors.Is(err, ErrTagged) {
 		t.Errorf("other keys: %v", err)
@@ -267,7 +267,7 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// What is wrong in a message is an error that names it; nothing is signed.
+// An error names what is wrong in a message; nothing is signed.
 func TestBadMessages(t *testing.T) {
 	key := newKey(t, 1, 1)
 	p := must[*Pending](t)(Prepare(&key.PublicKey, "depot", 2, Seed{1}))

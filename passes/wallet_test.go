@@ -63,7 +63,7 @@ func TestReserveTakesWhatCanBeSpent(t *testing.T) {
 	}
 }
 
-// Passes that end first are spent first; of equal ones, chance decides.
+// Of one size, passes that end first are spent first; of equal ones, chance decides.
 func TestTheOldestPassesGoFirst(t *testing.T) {
 	later := now.AddDate(0, 0, EpochDays)
 	first := map[byte]bool{}
@@ -98,7 +98,7 @@ func TestLateAnswersChangeNothing(t *testing.T) {
 	}
 	w.Apply(c)
 	w.Apply(w.Spent(RequestID{7}))
-	w.Apply(w.Got(o.ID, small)) // the answer once more
+	w.Apply(w.Got(o.ID, small)) // the same answer again
 	if u := w.Units("depot", now); u != 0 {
 		t.Errorf("%d units are back", u)
 	}

@@ -134,7 +134,7 @@ func TestInvariant50FailureIsRetriedSoonAndIsNoSuccess(t *testing.T) {
 	}
 }
 
-// One refused renewal makes the visit no success; what was renewed stays so.
+// One refused renewal makes the visit unsuccessful; what was renewed stays renewed.
 func TestInvariant50OneRefusedRenewalIsNoSuccess(t *testing.T) {
 	s := New(Config{}, 1)
 	a, b := Key{"d", shareID(1)}, Key{"d", shareID(2)}
@@ -187,7 +187,7 @@ func TestInvariant51AfterAGoodVisitMoreIsLeftThanTheWindow(t *testing.T) {
 	})
 }
 
-// A visit that is under way when its holds are dropped, or that ends twice, arms nothing.
+// If its holds are dropped while a visit is under way, or a visit ends twice, nothing is scheduled.
 func TestInvariant52NothingIsArmedForWhatIsGone(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
@@ -231,8 +231,8 @@ func TestLeavingIsNotRenewedAndMissingIsOfferedAgain(t *testing.T) {
 	}
 }
 
-// The depot's word replaces ours: what it does not have lapses now, not on the day that
-// we believed in.
+// The depot's answer replaces our record: what the depot does not have has lapsed now, not on
+// the day that we expected.
 func TestAHoldThatTheDepotDoesNotHaveHasLapsed(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
@@ -269,7 +269,7 @@ func TestAHoldIsVisitedInTimeWhateverWasPlanned(t *testing.T) {
 	if wait := s.Wake().Sub(epoch); wait != 0 {
 		t.Errorf("a new hold is visited after %v", wait)
 	}
-	// A short lease that is leaving hurries nobody.
+	// A short lease that nothing needs does not make visits more frequent.
 	s = New(Config{}, 1)
 	s.add(Hold{Key: known, Expires: epoch.Add(day), Granted: day, State: Stable}, epoch)
 	if wait := s.Wake().Sub(epoch); wait < day {
@@ -277,8 +277,8 @@ func TestAHoldIsVisitedInTimeWhateverWasPlanned(t *testing.T) {
 	}
 }
 
-// A depot whose clock is off by an hour, or that grants less, is renewed in time: what
-// is left counts, not the date.
+// A depot whose clock is off by an hour, or that grants less, is renewed in time: the time left
+// counts, not the date.
 func TestADepotThatGrantsLessIsVisitedMoreOften(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}
@@ -291,11 +291,11 @@ func TestADepotThatGrantsLessIsVisitedMoreOften(t *testing.T) {
 		}
 		s.Due(now)
 		for range s.Visited("d", []Heard{{Share: k.Share, State: Stable, Bytes: 1, Left: end.Sub(now)}}, now) {
-			end = now.Add(5 * day) // though 31 days were asked for
+			end = now.Add(5 * day) // though 31 days were requested
 			renewed(s, k, 5*day, now)
 		}
 	}
-	renewed(s, k, time.Nanosecond, now) // a depot that mocks us does not keep us busy
+	renewed(s, k, time.Nanosecond, now) // a depot that grants next to nothing does not keep us busy
 	if wait := s.Wake().Sub(now); wait < 0 {
 		t.Error(wait)
 	}

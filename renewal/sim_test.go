@@ -26,13 +26,13 @@ func shareID(n int) share.ID {
 	return id
 }
 
-// A world is one node and its depots: what they promised, and what befalls them.
+// A world is one node and its depots: what they promised, and what happens to them.
 type world struct {
 	rng   *rand.Rand
 	cfg   Config
 	s     *Service
 	now   time.Time
-	ends  map[Key]time.Time // by the depot
+	ends  map[Key]time.Time // by the depot's clock
 	down  map[peers.ID]time.Time
 	night bool // this machine sleeps at night
 
@@ -54,7 +54,7 @@ func newWorld(cfg Config, seed uint64, depots, holds int) *world {
 	return w
 }
 
-// hold enters a hold at a depot that takes passes, and what it is wanted for.
+// hold enters a hold at a depot that takes passes, and the Want for it.
 func hold(s *Service, h Hold, now time.Time) {
 	h.Want = int64(len(s.wants) + 1)
 	s.add(h, now)
@@ -62,7 +62,7 @@ func hold(s *Service, h Hold, now time.Time) {
 	s.Want(Want{ID: h.Want, Share: h.Share, Bytes: h.Bytes, Depots: []peers.ID{h.Depot}, At: []peers.ID{h.Depot}}, now)
 }
 
-// renewed says that a lease has left to go, for which what was missing has been paid.
+// renewed reports that a lease has left to run, and that what was missing has been paid.
 func renewed(s *Service, k Key, left time.Duration, now time.Time) {
 	d := s.depots[k.Depot]
 	h := d.holds[k.Share]
@@ -71,7 +71,7 @@ func renewed(s *Service, k Key, left time.Duration, now time.Time) {
 	s.Renewed(k.Depot, Heard{Share: k.Share, State: Stable, Bytes: h.Bytes, Left: left, Added: added, Units: units}, now)
 }
 
-// step goes on to when something happens next, at most an hour.
+// step goes on to the next event, at most an hour ahead.
 func (w *world) step() {
 	next := w.now.Add(time.Hour)
 	if at := w.s.Wake(); at.After(w.now) && at.Before(next) {
@@ -102,7 +102,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// restart is the end of the process: what it keeps is the accounts and the holds.
+// restart ends the process and starts it again: only the accounts and the holds are kept.
 func (w *world) restart() {
 	w.restarts++
 	book := w.s.Book()
@@ -160,8 +160,8 @@ func TestNoLeaseLapses(t *testing.T) {
 	t.Logf("%d years, %d depots: %d restarts, %d visits failed, no lapse", *years, depots, w.restarts, w.failures)
 }
 
-// What the design that this began with does by default: visits 24 to 28 days apart,
-// and a renewal only of what has lapsed.
+// The defaults of the design that this began with: visits 24 to 28 days apart, and a renewal only
+// of what has lapsed.
 func TestTheFoundingDefaultsLapse(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Mean: 26 * day, Range: 4 * day}

@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A desk is depots that do what they are asked, unless they are away or refuse.
+// A desk is a set of depots that do what they are asked, unless they are away or refuse.
 type desk struct {
 	*testing.T
 	s       *Service
@@ -66,7 +66,7 @@ func (d *desk) visit(id peers.ID) {
 	}
 }
 
-// pass lets time go by, with all visits, until then.
+// pass lets the time t go by, with all visits in it.
 func (d *desk) pass(t time.Duration) {
 	d.Helper()
 	for end := d.now.Add(t); ; d.visits() {
@@ -94,7 +94,7 @@ func (d *desk) arrive(id peers.ID, x share.ID) {
 	d.has[k] = h
 }
 
-// at are the depots that keep a share by now.
+// at returns the depots that keep a share now.
 func (d *desk) at(x share.ID) (out []peers.ID) {
 	for k := range d.has {
 		if k.Share == x {
@@ -150,8 +150,8 @@ func TestAVersionIsKeptUntilTheNextIsThere(t *testing.T) {
 	}
 }
 
-// A depot that refuses, or is away until the lease nearly ends, gives way to another; the
-// first is not renewed, and released when the other has the share.
+// A depot that refuses, or is away until the lease nearly ends, is replaced by another; the
+// first is not renewed, and is released when the other has the share.
 func TestACopyMovesToAnotherDepot(t *testing.T) {
 	d := newDesk(t)
 	x := shareID(1)
@@ -183,8 +183,8 @@ func TestACopyMovesToAnotherDepot(t *testing.T) {
 	}
 }
 
-// Of three depots two keep it; one that loses it gets it again, and one that is damaged
-// is mended without a longer lease.
+// Two of three depots keep the share; one that loses it gets it again, and one that is damaged
+// is repaired without a longer lease.
 func TestCopiesAreRepaired(t *testing.T) {
 	d := newDesk(t)
 	x := shareID(1)
@@ -237,8 +237,8 @@ func TestASharedHoldStaysUntilNobodyNeedsIt(t *testing.T) {
 	}
 }
 
-// A hold that a want made which is no more, or wants something else by now, is kept for the
-// one that needs it still as if that had made it: until its next version is there.
+// If the want that made a hold is gone, or wants something else, the hold is kept for the want
+// that still needs it as if that had made it: until its next version is there.
 func TestAVersionIsKeptForWhomeverNeedsItLast(t *testing.T) {
 	for _, first := range []func(*desk){
 		func(d *desk) { d.s.Unwant(1, d.now) },
@@ -268,7 +268,7 @@ func TestAVersionIsKeptForWhomeverNeedsItLast(t *testing.T) {
 	}
 }
 
-// When two wants come to want the same, what each had before is released as soon as that is there.
+// When two wants change to the same share, what each had before is released once that is there.
 func TestWantsThatComeTogetherKeepNothingElse(t *testing.T) {
 	d := newDesk(t)
 	for id := range int64(2) {
@@ -289,7 +289,7 @@ func TestWantsThatComeTogetherKeepNothingElse(t *testing.T) {
 	d.expect(shareID(2), "a")
 }
 
-// A version that another want takes up meanwhile, and drops again, is kept until the next is there.
+// A version that another want takes up and drops again is kept until the next is there.
 func TestAVersionIsKeptThoughAnotherWantDropsIt(t *testing.T) {
 	d := newDesk(t)
 	d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc[:1]}, d.now)
@@ -308,7 +308,7 @@ func TestAVersionIsKeptThoughAnotherWantDropsIt(t *testing.T) {
 	d.expect(shareID(1))
 }
 
-// What is wanted again before it was released is kept as what was wanted from the start.
+// What is wanted again before it was released is treated as if it had been wanted all along.
 func TestAVersionThatIsWantedAgainIsKeptUntilTheNextIsThere(t *testing.T) {
 	d := newDesk(t)
 	x := shareID(1)
@@ -327,8 +327,8 @@ func TestAVersionThatIsWantedAgainIsKeptUntilTheNextIsThere(t *testing.T) {
 	d.expect(x, "a")
 }
 
-// The only depot that has all of a share keeps it, also when its copy was to move and what
-// should take its place never gets there.
+// The only depot that has all of a share keeps it, even if its copy was to move and the
+// replacement never gets there.
 func TestTheOnlyWholeCopyIsKept(t *testing.T) {
 	d := newDesk(t)
 	x := shareID(1)
@@ -345,8 +345,8 @@ func TestTheOnlyWholeCopyIsKept(t *testing.T) {
 	d.expect(x, "a")
 }
 
-// Whoever changes or ends a want has each depot that has something of it visited at once,
-// also one that was taken from it before.
+// A change or the end of a want makes each depot that has something for it due at once, even
+// one that was removed from it before.
 func TestEachDepotOfAWantIsVisitedAtOnce(t *testing.T) {
 	for _, change := range []func(*desk){
 		func(d *desk) { d.s.Unwant(1, d.now) },
@@ -364,8 +364,8 @@ func TestEachDepotOfAWantIsVisitedAtOnce(t *testing.T) {
 	}
 }
 
-// What a depot was asked to keep and did not answer about may be kept there, and is released
-// when it is not wanted any more.
+// A depot that did not answer an offer may have granted it; the lease is released when it is
+// not wanted any more.
 func TestWhatMayHaveBeenGrantedIsReleased(t *testing.T) {
 	d := newDesk(t)
 	x := shareID(1)
@@ -380,7 +380,7 @@ func TestWhatMayHaveBeenGrantedIsReleased(t *testing.T) {
 	d.expect(x)
 }
 
-// What is wanted anew of a depot that failed before, or refused another share, is asked of it at once.
+// A new want is offered at once to a depot that failed before, or refused another share.
 func TestADepotThatFailedIsAskedForWhatIsWantedAnew(t *testing.T) {
 	for name, fails := range map[string]func(*desk){
 		"away":    func(d *desk) { d.away["a"] = true },
@@ -398,7 +398,7 @@ func TestADepotThatFailedIsAskedForWhatIsWantedAnew(t *testing.T) {
 	}
 }
 
-// Of depots that may keep a share, one that failed lately comes last.
+// Among depots that may keep a share, one that failed lately comes last.
 func TestADepotThatFailedIsChosenLast(t *testing.T) {
 	d := newDesk(t)
 	d.away["a"] = true
@@ -409,7 +409,7 @@ func TestADepotThatFailedIsChosenLast(t *testing.T) {
 	d.expect(shareID(2), "b")
 }
 
-// A depot that is away when a short lease is released is asked again long before that has ended.
+// A depot that is away when a short lease is released is asked again long before that ends.
 func TestAReleaseIsNotLeftToTheEndOfAShortLease(t *testing.T) {
 	for _, length := range []time.Duration{30 * time.Second, 10 * time.Minute} {
 		d := newDesk(t)
@@ -432,7 +432,7 @@ func TestAReleaseIsNotLeftToTheEndOfAShortLease(t *testing.T) {
 	}
 }
 
-// A refusal is of one hold, and said of that alone; a depot that is away is so for all.
+// A refusal concerns one hold, and is shown for that alone; a depot that is away is shown for all.
 func TestARefusalIsSaidOfItsHoldAlone(t *testing.T) {
 	d := newDesk(t)
 	for n := range 2 {

@@ -41,7 +41,7 @@ func order(t testing.TB, i *Issuer, units int64, id byte, at time.Time) *passes.
 	return must[*passes.Purchase](t)(o.Prepare())
 }
 
-// bought are passes for units.
+// bought returns passes worth units.
 func bought(t testing.TB, i *Issuer, units int64, id byte) []passes.Held {
 	t.Helper()
 	v := must[passes.Voucher](t)(i.Sell(units, now))
@@ -135,7 +135,7 @@ func TestAVoucherPaysForOneOrder(t *testing.T) {
 	if _, err := i.Redeem(v, other.Requests, now); !errors.Is(err, passes.ErrRedeemed) {
 		t.Errorf("another order: %v", err)
 	}
-	// The order is answered again, in the next half year too.
+	// The order is answered again, even in the next half year.
 	later := now.Add(epoch)
 	must[passes.Listing](t)(i.Listing(later))
 	if held := must[[]passes.Held](t)(p.Finish(must[passes.Responses](t)(i.Redeem(v, p.Requests, later)))); len(held) != 2 {
@@ -196,7 +196,7 @@ func TestKeysAreOfTheirTime(t *testing.T) {
 	}
 }
 
-// Whatever is answered was durable: power cuts and failed writes anywhere.
+// Every answer was durable: power cuts and failed writes anywhere.
 func TestWhatWasAnsweredIsRemembered(t *testing.T) {
 	for seed := range uint64(20) {
 		chance := rand.New(rand.NewPCG(seed, 1))
@@ -229,7 +229,7 @@ func TestWhatWasAnsweredIsRemembered(t *testing.T) {
 				case err == nil:
 					answered[name] = b.Request
 				case slices.Contains(bad, name) && !known:
-					answered[name] = passes.RequestID{} // it was written, and not answered
+					answered[name] = passes.RequestID{} // it was written, but not answered
 				}
 			}
 			if cut {
@@ -255,7 +255,7 @@ func TestWhatWasAnsweredIsRemembered(t *testing.T) {
 	}
 }
 
-// A pass may not be taken twice because what is in the middle of the book cannot be read.
+// A pass must not be taken twice because the middle of the book cannot be read.
 func TestADamagedBookIsNotUsed(t *testing.T) {
 	d := storetest.New(1 << 24)
 	i := opened(t, d, now)

@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
-// A clock that was wrong for a moment brings no pass back to life, and loses no voucher.
+// A clock that was wrong for a moment makes no spent pass valid again, and loses no voucher.
 func TestAClockThatJumpsForgetsNothing(t *testing.T) {
 	d := storetest.New(1 << 24)
 	i := opened(t, d, now)
@@ -34,7 +34,7 @@ func TestAClockThatJumpsForgetsNothing(t *testing.T) {
 	}
 }
 
-// Synchronisation sets a clock back by a second all the time.
+// Synchronisation often sets a clock back by a second.
 func TestAKeyStaysWhenTheClockIsSetBack(t *testing.T) {
 	i := opened(t, storetest.New(1<<24), now)
 	begin := time.Unix(0, 0).Add(101 * epoch)

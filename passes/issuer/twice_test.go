@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
-// A request ID that is used again for something else is another spend, though the account
+// A request ID that is used again for something else is another spend, even though the account
 // chose the same ID.
 func TestAPassPaysOnceWhateverTheRequestIsCalled(t *testing.T) {
 	i := opened(t, storetest.New(1<<24), now)
@@ -26,7 +26,7 @@ func TestAPassPaysOnceWhateverTheRequestIsCalled(t *testing.T) {
 	if _, _, err := i.Spend(again, other, units, now); !errors.Is(err, passes.ErrSpent) {
 		t.Errorf("one pass pays for two shares: %v", err)
 	}
-	for n := range byte(2) { // whoever has one pass makes as many as he likes
+	for n := range byte(2) { // whoever has one pass can make as many as they like
 		p := order(t, i, 64, 2+n, now)
 		b := passes.Binding{Depot: "depot", Request: passes.RequestID{1}, Batch: p.Hash()}
 		s, _ := spends(held, b)
@@ -36,7 +36,7 @@ func TestAPassPaysOnceWhateverTheRequestIsCalled(t *testing.T) {
 	}
 }
 
-// A pass that is in a request twice pays once.
+// A pass that occurs twice in a request pays once.
 func TestAPassTwiceInOneRequest(t *testing.T) {
 	i := opened(t, storetest.New(1<<24), now)
 	held := bought(t, i, 1, 1)
