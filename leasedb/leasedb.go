@@ -251,8 +251,8 @@ func (t *tx) promise() error {
 }
 
 // besides adds to the leases of a share those that only the disk knows, because the
-// database is new or an older copy, except those that this transaction ended. If the disk
-// cannot be read, its leases are overwritten, provided that the database is complete.
+// database is new or an older copy, except those that this transaction ended. If the leases
+// on the disk cannot be read, they are overwritten, provided that the database is complete.
 func (t *tx) besides(s row, ps []depot.Promise) ([]depot.Promise, error) {
 	disk, err := t.beside.Promises(s.share)
 	if err != nil {

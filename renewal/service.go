@@ -38,7 +38,7 @@ type Hold struct {
 	Key
 	Want    int64         // the Want for which it was made, or that needs it now
 	Also    []int64       `json:",omitempty"` // other wants for which it is an earlier version
-	Since   time.Time     // when it was made
+	Since   time.Time     // when it was entered
 	Bytes   int64         // size of the lease, according to the depot
 	Expires time.Time     // by our clock, as last reported; zero: not granted yet
 	Granted time.Duration // its length when it was last granted or renewed; 0: not known
@@ -250,7 +250,7 @@ func (s *Service) planAll(now time.Time) {
 	}
 }
 
-// Failed ends a visit in which the depot gave no answer.
+// Failed ends a visit when the depot does not answer, or stops answering.
 func (s *Service) Failed(id peers.ID, why string, now time.Time) {
 	if d := s.depots[id]; d != nil && d.busy {
 		for x, t := range d.owed {
