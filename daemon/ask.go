@@ -125,7 +125,7 @@ func parseTime(s string) (time.Duration, error) {
 const addTime = 20 * time.Second
 
 // Add makes an entry, durably, and gives it a moment to begin. If the catalog already has it,
-// the error wraps share.ErrHeld.
+// the error wraps api.ErrHave.
 func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
 		Skip: a.Skip, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
@@ -288,7 +288,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 	return k.view(), nil
 }
 
-// until waits a moment for the entry to become as is wants it.
+// until waits a moment until is accepts the entry.
 func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(api.Entry) bool) {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()
@@ -364,8 +364,8 @@ func visible(w catalog.Wish) (v fetcher.Visibility) {
 	return v
 }
 
-// revisible changes where a share is announced, if its owner has changed that since was was
-// read, before the share was there.
+// revisible announces a share as its owner wants now. That may differ from was, the wish as it
+// was read before the share was there.
 func (k *keeper) revisible(id share.ID, was catalog.Wish) {
 	now := visible(k.entry().Wish)
 	if now == visible(was) {

@@ -78,7 +78,7 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 }
 
 // unlessPaused returns a context that ends when the entry is paused, or with the keeper. If
-// anything else wakes the keeper meanwhile, release wakes it again.
+// anything wakes the keeper meanwhile, release wakes it again.
 func (k *keeper) unlessPaused() (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancel(k.life)
 	woken := make(chan bool, 1)
