@@ -9,8 +9,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Behaviour is how a node that is not honest treats others. Below it runs the
-// real program; only what leaves the node, or is let in, is changed. The zero
+// Behaviour is how a node that is not honest treats others. Underneath runs the
+// real program; only what leaves the node, or enters it, is changed. The zero
 // Behaviour is honest.
 type Behaviour struct {
 	Name string // for the timeline
@@ -21,19 +21,19 @@ type Behaviour struct {
 	Proof func(to peers.ID, p share.Piece, values []share.Hash, rng *rand.Rand)
 	// Frame may replace a message that is sent to a peer, by any number of others.
 	Frame func(to peers.ID, frame []byte, rng *rand.Rand) [][]byte
-	// Claims makes it announce every piece of what it seeds, though it has none.
+	// Claims makes it announce every piece of what it seeds, though it has none of them.
 	Claims bool
-	// MuteAfter makes it answer no request any more once it has sent so many
-	// bytes; negative: from the first.
+	// MuteAfter makes it answer no more requests once it has sent this many
+	// bytes; negative: from the beginning.
 	MuteAfter int64
 	// Rate bounds each stream of what it sends, in bytes per second; 0 is no bound.
 	Rate float64
-	// Deaf makes it read nothing of the replies to what it asks for.
+	// Deaf makes it read none of the replies to its requests.
 	Deaf bool
 	// Flood is how many messages it sends to each connected peer per second.
 	Flood int
-	// Dishonest says that it may be blamed, though nothing above is wrong with it: what
-	// it has, or what it asks for, is.
+	// Dishonest says that it may be blamed although nothing above is set: what
+	// it has, or what it asks for, is wrong.
 	Dishonest bool
 
 	rng *rand.Rand
@@ -53,7 +53,7 @@ func (b *Behaviour) frames(to peers.ID, f []byte) [][]byte {
 	return b.Frame(to, f, b.rng)
 }
 
-// Liar changes one bit in a share of the runs that it sends, from the start on.
+// Liar changes one bit in a share of the runs that it sends, from the beginning.
 func Liar(often float64) Behaviour {
 	return Behaviour{Name: "lies in blocks", Block: func(_ peers.ID, _ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
 		if rng.Float64() < often {
@@ -62,7 +62,7 @@ func Liar(often float64) Behaviour {
 	}}
 }
 
-// LateLiar is honest for so many runs, and then lies in every one.
+// LateLiar is honest for this many runs, and then lies in every one.
 func LateLiar(runs int) Behaviour {
 	return Behaviour{Name: "lies later", Block: func(_ peers.ID, _ share.Piece, _ share.Block, data []byte, rng *rand.Rand) {
 		if runs--; runs < 0 {
@@ -96,7 +96,7 @@ func ProofLiar() Behaviour {
 func Claimer() Behaviour { return Behaviour{Name: "claims all", Claims: true} }
 
 // Mute accepts connections and subscriptions and never answers a request once it
-// has sent so many bytes; 0 is from the first.
+// has sent this many bytes; 0 is from the beginning.
 func Mute(after int64) Behaviour {
 	if after == 0 {
 		after = -1
@@ -104,17 +104,17 @@ func Mute(after int64) Behaviour {
 	return Behaviour{Name: "mute", MuteAfter: after}
 }
 
-// Trickle sends at most so many bytes per second on a stream.
+// Trickle sends at most this many bytes per second on a stream.
 func Trickle(rate float64) Behaviour { return Behaviour{Name: "trickles", Rate: rate} }
 
-// Deaf asks, and reads nothing of what comes.
+// Deaf asks, and reads none of the replies.
 func Deaf() Behaviour { return Behaviour{Name: "takes nothing", Deaf: true} }
 
-// Flooder sends every peer so many useless messages per second.
+// Flooder sends every peer this many useless messages per second.
 func Flooder(perSecond int) Behaviour { return Behaviour{Name: "floods", Flood: perSecond} }
 
-// bending is a behaviour that sends other payloads than its program does, where
-// other knows one.
+// bending is a behaviour that replaces its program's payloads with those of
+// other, where that returns one.
 func bending(name string, other func(e *wire.Envelope) error) Behaviour {
 	return Behaviour{Name: name, Frame: func(_ peers.ID, f []byte, _ *rand.Rand) [][]byte {
 		if e, err := wire.ParseEnvelope(f); err == nil && other(&e) == nil {
@@ -124,12 +124,12 @@ func bending(name string, other func(e *wire.Envelope) error) Behaviour {
 	}}
 }
 
-// MapLiar sends have-maps of another length, as if of another share.
+// MapLiar sends have-maps of a wrong length, as if of another share.
 func MapLiar() Behaviour {
 	return bending("lies in have-maps", func(e *wire.Envelope) error { return fillMap(e, 9) })
 }
 
-// Boaster says in its have-maps that it has everything: to all, or only to the
+// Boaster claims in its have-maps to have everything: to all, or only to the
 // coordinator of its fleet.
 func Boaster(toAll bool) Behaviour {
 	return bending("claims all", func(e *wire.Envelope) error {
@@ -140,7 +140,7 @@ func Boaster(toAll bool) Behaviour {
 	})
 }
 
-// fillMap has a have-map say that all pieces are there, and so many more.
+// fillMap has a have-map say that all pieces are there, and this many more.
 func fillMap(e *wire.Envelope, more int) error {
 	if e.Type != wire.TypeHaveMap {
 		return nil
@@ -169,7 +169,7 @@ func Slanderer(pieces int) Behaviour {
 	})
 }
 
-// Upstart is a member of a fleet, self, that says it coordinates in a term.
+// Upstart is a member of a fleet, self, that claims to coordinate in a term.
 func Upstart(self peers.ID, term uint64) Behaviour {
 	return bending("goes by a term of its own", func(e *wire.Envelope) error {
 		if e.Type != wire.TypeFleetTerm {
@@ -183,7 +183,7 @@ func Upstart(self peers.ID, term uint64) Behaviour {
 }
 
 // Namer names peers that do not exist, as many as one message may hold. Their IDs
-// end alike.
+// have the same ending.
 func Namer() Behaviour {
 	return naming("names inventions", func(named []peers.Addr) []peers.Addr {
 		for len(named) < wire.MaxChildren {
@@ -193,10 +193,10 @@ func Namer() Behaviour {
 	})
 }
 
-// nowhere is an address at which nobody is.
+// nowhere is an address at which there is nobody.
 const nowhere = "/ip4/2.0.0.1/udp/4001/quic-v1"
 
-// Misplacer names its children, but where they are not.
+// Misplacer names its children, but at wrong addresses.
 func Misplacer() Behaviour {
 	return naming("names wrong places", func(named []peers.Addr) []peers.Addr {
 		for i := range named {
@@ -206,7 +206,7 @@ func Misplacer() Behaviour {
 	})
 }
 
-// naming is a behaviour that names others than its program does.
+// naming is a behaviour that names other peers than its program does.
 func naming(name string, others func(named []peers.Addr) []peers.Addr) Behaviour {
 	return Behaviour{Name: name, Frame: func(_ peers.ID, f []byte, rng *rand.Rand) [][]byte {
 		e, err := wire.ParseEnvelope(f)
@@ -223,7 +223,7 @@ func naming(name string, others func(named []peers.Addr) []peers.Addr) Behaviour
 	}}
 }
 
-// Oversize sends frames longer than may be, every now and then.
+// Oversize now and then sends frames that are too long.
 func Oversize() Behaviour {
 	return Behaviour{Name: "sends oversize frames", Frame: func(_ peers.ID, f []byte, rng *rand.Rand) [][]byte {
 		if rng.IntN(4) == 0 {

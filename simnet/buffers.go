@@ -15,7 +15,7 @@ func (n *Net) buffer(size int) []byte {
 	return make([]byte, size)
 }
 
-// free takes a buffer back. Who still reads it finds other bytes in each block.
+// free takes a buffer back. A reader that still has it finds other bytes in each block.
 func (n *Net) free(b []byte) {
 	for at := 0; at < len(b); at += share.BlockSize {
 		b[at]++

@@ -15,14 +15,14 @@ const (
 	dialTimeout = 10 * time.Second // as p2p.Timeouts.Dial
 	dialTrips   = 3                // round trips of TCP, TLS and the choice of protocols
 	dialAgain   = time.Second      // a SYN that is not answered is sent again, each time after twice as long
-	unacked     = 256 << 10        // bytes sent into silence before a stream stands still
+	unacked     = 256 << 10        // bytes sent into silence before a stream stalls
 
-	// When both ends of a connection know that the other is gone: yamux asks
+	// When both ends of a connection know that the other is gone: yamux pings
 	// every 30 s and waits 10 s.
 	patienceMin = 10 * time.Second
 	patienceMax = 40 * time.Second
 
-	// As in p2p: what waits for one peer, and how fast messages of one are read.
+	// As in p2p: how much waits for one peer, and how fast its messages are read.
 	queueFrames = 1024
 	queueBytes  = 4 << 20
 	messageRate = 8 << 20
@@ -40,9 +40,9 @@ type conn struct {
 	ends   [2]*Node // in order of IDs
 	lives  [2]int   // of the nodes
 	ways   [2]*way  // from each end
-	knows  [2]bool  // the end knows that it is over
+	knows  [2]bool  // the end knows that the connection is over
 	users  [2][]user
-	doubt_ func() // takes the patience back
+	doubt_ func() // cancels the timer of doubt
 }
 
 // user is told when its end of the connection is over.
@@ -57,9 +57,9 @@ type way struct {
 	reads    model.Pipe // how fast the receiver takes messages
 	last     time.Duration
 	held     []travel
-	silent   int // bytes sent since nothing comes back
-	frames   int // sent and not taken by the receiver
-	bytes    int // ... of them
+	silent   int // bytes sent since nothing has come back
+	frames   int // sent and not yet taken by the receiver
+	bytes    int // ... their bytes
 }
 
 // travel is a parcel under way.
@@ -84,7 +84,7 @@ func (c *conn) side(x *Node) int {
 	return 1
 }
 
-// believes says whether a node takes the connection for good.
+// believes says whether a node considers the connection good.
 func (c *conn) believes(x *Node) bool {
 	i := c.side(x)
 	return !c.knows[i] && c.lives[i] == x.life && x.program != nil
@@ -105,8 +105,8 @@ func (n *Net) newConn(a, b *Node) *conn {
 	return c
 }
 
-// connect calls then with the connection to a peer, dialling if need be. It is
-// called later, never from inside, and not at all once the caller's life is over.
+// connect calls then with the connection to a peer, dialling if necessary. It does
+// so later, never from inside, and not at all once the caller's life is over.
 func (x *Node) connect(to peers.ID, then func(*conn, error)) {
 	n, life := x.net, x.life
 	mine := func(c *conn, err error) {
@@ -130,7 +130,7 @@ func (x *Node) connect(to peers.ID, then func(*conn, error)) {
 	}
 }
 
-// connectAt is connect that finds nobody where nobody is.
+// connectAt is connect at an address where there may be nobody.
 func (x *Node) connectAt(to peers.Addr, then func(*conn, error)) {
 	n, life := x.net, x.life
 	if c := n.conns[pair(x.id, to.ID)]; !slices.Contains(to.Addrs, nowhere) || c != nil && c.believes(x) {
@@ -160,7 +160,7 @@ type dialing struct {
 	to    peers.ID
 	y     *Node
 	life  int           // of x
-	left  time.Duration // until it is given up
+	left  time.Duration // until it gives up
 	again time.Duration // after which the next SYN is sent
 }
 
@@ -195,7 +195,7 @@ func (d *dialing) fail(after time.Duration, why string) {
 	d.n.After(after, func() { d.end(nil, err) })
 }
 
-// end tells those who wait for the connection.
+// end tells those that wait for the connection.
 func (d *dialing) end(c *conn, err error) {
 	if d.x.life != d.life {
 		return
@@ -207,8 +207,8 @@ func (d *dialing) end(c *conn, err error) {
 	}
 }
 
-// establish makes the connection of two nodes. If there is one already, it is
-// that one; if only one end believes in it, that end learns better.
+// establish makes the connection of two nodes. If there is one already, it returns
+// that one; if only one end believes in it, that end is told.
 func (n *Net) establish(x, y *Node) *conn {
 	key := pair(x.id, y.id)
 	if c := n.conns[key]; c != nil {
@@ -223,7 +223,7 @@ func (n *Net) establish(x, y *Node) *conn {
 	return c
 }
 
-// end ends one end of a connection: all that uses it, then the messages.
+// end ends one end of a connection: its users first, then the messages.
 func (c *conn) end(x *Node, err error) {
 	i := c.side(x)
 	if c.knows[i] {
@@ -247,7 +247,7 @@ func (c *conn) end(x *Node, err error) {
 	x.program.Lost(c.ends[1-i].id)
 }
 
-// hangUp has the other end hear that x is gone.
+// hangUp tells the other end that x is gone.
 func (c *conn) hangUp(x *Node) {
 	y := c.ends[1-c.side(x)]
 	if c.n.blocked(x, y) {
@@ -260,7 +260,7 @@ func (c *conn) hangUp(x *Node) {
 	})
 }
 
-// doubt has both ends find out that nothing passes, unless that has changed by then.
+// doubt makes both ends find out that nothing passes, unless that changes first.
 func (c *conn) doubt() {
 	if c.doubt_ != nil || c.knows[0] && c.knows[1] {
 		return
@@ -274,7 +274,7 @@ func (c *conn) doubt() {
 			return
 		}
 		for _, x := range c.ends {
-			if x.state == frozen { // it knows nothing of time; it finds out when it goes on
+			if x.state == frozen { // time does not pass for it; it finds out when it is thawed
 				x.onThaw = append(x.onThaw, func() { c.end(x, fmt.Errorf("no answer: %w", peers.ErrLost)) })
 				continue
 			}
@@ -304,7 +304,7 @@ func (w *way) resume() {
 	}
 }
 
-// stuck says whether what is sent now is held.
+// stuck says whether what is sent now is held back.
 func (w *way) stuck() bool {
 	n := w.c.n
 	if n.blocked(w.from, w.to) {
@@ -349,7 +349,7 @@ func (w *way) hop(i int, t travel) {
 	}
 }
 
-// message sends one frame. False: too much waits already.
+// message sends one frame. It returns false if too much is waiting already.
 func (w *way) message(size int, arrive func()) bool {
 	if w.frames >= queueFrames || w.bytes+size > queueBytes || !w.c.believes(w.from) {
 		return false
@@ -406,7 +406,7 @@ func (x *Node) sendFrame(c *conn, to peers.ID, frame []byte) bool {
 	})
 }
 
-// passed has the trace know what bytes were handed over.
+// passed enters the bytes that were delivered in the trace.
 func (n *Net) passed(b []byte) { n.Mark(uint64(len(b)), uint64(crc32.ChecksumIEEE(b))) }
 
 func (x *Node) count(to *Node, bytes int) {

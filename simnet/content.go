@@ -19,13 +19,13 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// Content is a share that exists in a Net: made-up files, imported by the real
-// store. A node that seeds it has it whole. Nothing in it changes, so that runs
-// side by side may have the same.
+// Content is a share that exists in a Net: generated files, imported by the real
+// store. A node that seeds it has all of it. Nothing in it changes, so runs
+// side by side may share it.
 type Content struct {
 	Manifest *share.Manifest
 	tree     *store.Tree
-	files    vfs.FS // where the files lie
+	files    vfs.FS // where the files are
 	pages    *storetest.Pages
 	paths    []string // of each file
 	bytes    int64
@@ -37,15 +37,15 @@ func (c *Content) Bytes() int64 { return c.bytes }
 // ID is the share ID.
 func (c *Content) ID() share.ID { return c.Manifest.ID() }
 
-// File is a share of one file of so many bytes.
+// File is a share of one file of this many bytes.
 func (n *Net) File(name string, size int) *Content { return n.with(made.get(spec{name, 0, size})) }
 
-// Folder is a share of so many files of one size.
+// Folder is a share of this many files of one size.
 func (n *Net) Folder(name string, files, size int) *Content {
 	return n.with(made.get(spec{name, files, size}))
 }
 
-// with has the disks of all nodes keep the content's pages in common.
+// with makes the disks of all nodes share the content's pages.
 func (n *Net) with(c *Content) *Content {
 	if !slices.Contains(n.contents, c) {
 		n.contents = append(n.contents, c)
@@ -56,7 +56,7 @@ func (n *Net) with(c *Content) *Content {
 	return c
 }
 
-// spec is all that decides what a content is. No seed is part of it.
+// spec is everything that determines a content. The seed is not part of it.
 type spec struct {
 	name  string
 	files int // 0: one file, which is the share
@@ -66,10 +66,10 @@ type spec struct {
 func (s spec) bytes() int64 { return int64(max(1, s.files)) * int64(s.size) }
 
 // made has the contents that were made last, for all runs of this process:
-// making one costs more than to send it through a simulation.
+// making one costs more than sending it through a simulation.
 var made = contents{most: 256 << 20}
 
-// contents keeps contents of so many bytes at most, the latest used. Its methods
+// contents keeps contents of this many bytes at most, the latest used. Its methods
 // may be called concurrently.
 type contents struct {
 	most int64
@@ -78,7 +78,7 @@ type contents struct {
 	have []*making // the latest used last
 }
 
-// making is a content that is there as soon as it has been waited for once.
+// making is a content that exists once it has been waited for.
 type making struct {
 	spec
 	content func() *Content
@@ -145,7 +145,7 @@ func must(err error) {
 	}
 }
 
-// bytesOf are the bytes of a file, the same in every run.
+// bytesOf returns the bytes of a file, the same in every run.
 func bytesOf(name, path string, size int) []byte {
 	sum := sha256.Sum256([]byte(name + "\x00" + path))
 	b := make([]byte, size+8)
@@ -156,7 +156,7 @@ func bytesOf(name, path string, size int) []byte {
 	return b[:size]
 }
 
-// CopyTo puts the files into a folder, where they are not there yet.
+// CopyTo puts the files into a folder, except those that are there already.
 func (c *Content) CopyTo(d vfs.FS) error {
 	for _, path := range c.paths {
 		if err := c.copy(d, path); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -193,10 +193,10 @@ func (c *Content) copy(d vfs.FS, path string) error {
 	return errors.Join(err, to.Close())
 }
 
-// Files are the paths of the files, the share's name first.
+// Files returns the paths of the files, each beginning with the share's name.
 func (c *Content) Files() []string { return c.paths }
 
-// Check compares the files that a node has in a folder with those that were made,
+// Check compares the files that a node has in a folder with the generated ones,
 // byte by byte.
 func (c *Content) Check(fs vfs.FS) error {
 	for _, path := range c.paths {
@@ -223,5 +223,5 @@ func (c *Content) same(fs vfs.FS, path string) error {
 	return err
 }
 
-// borrowed is a tree that many nodes serve, and none closes.
+// borrowed is a tree that many nodes serve, and that none closes.
 type borrowed struct{ store.Source }

@@ -12,21 +12,21 @@ type Doing uint8
 
 const (
 	Off      Doing = iota // not started yet, stopped, killed or without power
-	Frozen                // its program stands still
+	Frozen                // its program is suspended
 	Serving               // it fetches nothing, or has fetched all
-	Looking               // it looks for somebody who has the list of files
-	Fetching              // bytes come in
-	Pausing               // for a moment nothing comes in
+	Looking               // it looks for a peer that has the list of files
+	Fetching              // bytes are arriving
+	Pausing               // for a moment nothing arrives
 	Writing               // it prepares or finishes its files
-	Full                  // its disk is
+	Full                  // its disk is full
 	Alone                 // no source is connected
 	Lacking               // there are sources, and none has what is missing
-	Waiting               // sources hold leases, and do not deliver
+	Waiting               // sources hold leases, and deliver nothing
 	Idle                  // there are sources, and none holds a lease
-	Failed                // a fetch of it has ended, and not with the whole
+	Failed                // a fetch of it has ended incomplete
 )
 
-// AllDoings are all, in the order in which a legend lists them.
+// AllDoings lists them all, in the order of a legend.
 var AllDoings = []Doing{Fetching, Serving, Pausing, Looking, Writing, Waiting, Idle, Lacking, Alone, Full, Frozen, Off, Failed}
 
 func (d Doing) String() string {
@@ -43,10 +43,10 @@ func (d Doing) Quiet() bool {
 	return false
 }
 
-// aMoment is how long nothing may come in before a node is said to pause.
+// aMoment is how long nothing may arrive before a node counts as pausing.
 const aMoment = 500 * time.Millisecond
 
-// doing sums up a node, with the reason that it gives itself.
+// doing sums up a node, with the reason that the node itself gives.
 func (x *Node) doing() (Doing, string) {
 	switch {
 	case x.state == stopped:

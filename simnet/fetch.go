@@ -18,10 +18,10 @@ type FetchOptions struct {
 	Want error
 	// MayFail is any other end that is no fault of the program.
 	MayFail bool
-	// Manifest spares asking for it.
+	// Manifest, if set, need not be asked for.
 	Manifest bool
-	// Skip leaves out entries of the manifest, until Choose says otherwise. What is
-	// left out when all is over is a fault: scenarios end with the whole.
+	// Skip leaves out entries of the manifest, until Choose says otherwise. An entry
+	// still left out at the end is a fault: scenarios end with the whole share.
 	Skip func(entry int) bool
 }
 
@@ -38,27 +38,27 @@ type Fetch struct {
 	started time.Duration // of the last life's run
 	ended   *actors.Ended // of the last life
 	endedAt time.Duration
-	wholeAt time.Duration // the first time that it was; 0: never yet
+	wholeAt time.Duration // the first time that it was whole; 0: not yet
 	last    actors.Progress
 	resumed int64 // bytes, in all lives
 
 	toCome   int           // pieces of the plan that are not done
-	revoked  int           // leases that were taken from its pools
-	moved    time.Duration // when a byte was last verified, or it began
+	revoked  int           // leases that were revoked from its pools
+	moved    time.Duration // when a byte was last verified, or the fetch began
 	bytes    int64         // verified, in all lives
 	twice    int64         // of duplicates, in all lives
 	leases   LeaseEnds     // in lives that are over
 	stalled  time.Duration // when it last said why nothing moves
 	why      actors.Stalled
 	needless bool
-	helpers  map[*Node]time.Duration // who could have helped, and since when
-	boasts   bool                    // serves what it has not verified
+	helpers  map[*Node]time.Duration // which could have helped, and since when
+	boasts   bool                    // it serves pieces that it has not verified
 }
 
-// Fetches are all that the node was told to fetch, in that order.
+// Fetches returns everything that the node was told to fetch, in that order.
 func (x *Node) Fetches() []*Fetch { return x.fetches }
 
-// Fetch starts fetching content from nodes that it knows of.
+// Fetch starts fetching content from nodes that it knows.
 func (x *Node) Fetch(c *Content, from ...*Node) *Fetch {
 	return x.FetchWith(c, FetchOptions{}, from...)
 }
@@ -88,7 +88,7 @@ func (f *Fetch) begin() {
 	x.host.Fetch(f)
 }
 
-// resume goes on in the node's next life.
+// resume continues in the node's next life.
 func (f *Fetch) resume() {
 	switch {
 	case f.ended == nil || f.ended.Err != nil:
@@ -111,7 +111,7 @@ func (f *Fetch) Notify(e actors.Event) {
 	n.ref.told(f, e)
 	switch e := e.(type) {
 	case actors.Progress:
-		if n.tier != nil { // where nobody sees the messages of actors
+		if n.tier != nil { // where simnet does not see the messages of actors
 			f.advanced(e.Verified)
 		}
 		f.last = e
@@ -152,7 +152,7 @@ func (f *Fetch) Notify(e actors.Event) {
 	}
 }
 
-// advanced notes how much is verified.
+// advanced records how much is verified.
 func (f *Fetch) advanced(verified int64) {
 	if verified != f.last.Verified {
 		f.moved = f.x.net.Elapsed()
@@ -190,22 +190,22 @@ func (f *Fetch) EndedAt() time.Duration { return f.endedAt }
 // Resumed is the bytes that its runs found on disk, together.
 func (f *Fetch) Resumed() int64 { return f.resumed }
 
-// Revoked is how many leases were taken from its pools.
+// Revoked is how many leases were revoked from its pools.
 func (f *Fetch) Revoked() int { return f.revoked }
 
-// Stalled is what it said last of why nothing moves.
+// Stalled is the last reason that it gave for making no progress.
 func (f *Fetch) Stalled() actors.Stalled { return f.why }
 
-// Progress is what the fetch said last of itself.
+// Progress is the last progress that it reported.
 func (f *Fetch) Progress() actors.Progress { return f.last }
 
 // Node is where the fetch happens.
 func (f *Fetch) Node() *Node { return f.x }
 
-// Content is what is fetched, Sources from whom, and Options how.
+// Content is what is fetched, Sources from which nodes, and Options how.
 func (f *Fetch) Content() *Content     { return f.c }
 func (f *Fetch) Sources() []*Node      { return f.from }
 func (f *Fetch) Options() FetchOptions { return f.opt }
 
-// Verified is the pieces that are here, to look at; nil while that is not known.
+// Verified is the pieces that are here, for reading only; nil while that is not known.
 func (f *Fetch) Verified() *share.Set { return f.x.host.Verified(f) }

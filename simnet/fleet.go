@@ -12,10 +12,10 @@ type Fleet struct {
 	c       *Content
 	allow   []peers.ID
 	runs    uint64     // of the coordinator
-	members []peers.ID // whom the last run remembered
+	members []peers.ID // the members that the last run remembered
 }
 
-// Coordinate has the node lease the pieces of content to members, from now on.
+// Coordinate makes the node lease the pieces of content to members, from now on.
 func (x *Node) Coordinate(c *Content, members ...*Node) *Fleet {
 	f := &Fleet{seat: x, c: c}
 	for _, y := range members {
@@ -44,7 +44,7 @@ func (f *Fleet) Notify(e fleet.Event) {
 	}
 }
 
-// Content is what the fleet fetches, and Allowed who may lease.
+// Content is what the fleet fetches, and Allowed which nodes may lease.
 func (f *Fleet) Content() *Content   { return f.c }
 func (f *Fleet) Allowed() []peers.ID { return f.allow }
 
@@ -54,6 +54,6 @@ func (f *Fleet) Join(x *Node, opt FetchOptions, sources ...*Node) *Fetch {
 	return x.FetchWith(f.c, opt, sources...)
 }
 
-// Status is how the fleet stands. It is for the end of a run: it lets the world go
+// Status is the state of the fleet. It is for the end of a run: it lets the world go
 // on until the coordinator has answered.
 func (f *Fleet) Status() (fleet.Status, error) { return f.seat.host.FleetStatus(f) }

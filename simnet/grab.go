@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Grab makes a node ask another for content over so many links, many requests on
+// Grab makes a node ask another for content over this many links, many requests on
 // each, again and again and without regard to leases, budgets or what it is told,
 // until stop is called. In another [Tier] it does nothing.
 func (x *Node) Grab(c *Content, from *Node, links int) (stop func()) {
@@ -31,7 +31,7 @@ func (x *Node) Grab(c *Content, from *Node, links int) (stop func()) {
 	}
 }
 
-// grabbed is how many requests a grabber keeps under way on a link.
+// grabbed is how many requests a grabber keeps in flight on a link.
 const grabbed = 16
 
 // grabber is the Sink of one such link.

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file stands for p2p.Link and p2p's serving: requests one way and replies
+// This file models p2p.Link and p2p's serving: requests one way and replies
 // in the same order the other, on two streams. It decides nothing: the Seeder of
 // the other node admits, and its store answers.
 
@@ -44,7 +44,7 @@ type link struct {
 	peak    int // most requests outstanding
 }
 
-// stream is one of its data streams. The fields below now are the source's.
+// stream is one of its data streams. The fields below the line are the source's.
 type stream struct {
 	l      *link
 	owed   int                 // bytes
@@ -73,7 +73,7 @@ type ask struct {
 
 	stop bool // at the source
 	job  peers.Job
-	held bool // job is
+	held bool // job is held
 	size int
 	sent int // of it
 }
@@ -83,7 +83,7 @@ func (x *Node) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actor
 	return x.link(to, id, layout, sink, (*link).queue)
 }
 
-// link is Open that goes on with then when the nodes are connected.
+// link is Open that calls then when the nodes are connected.
 func (x *Node) link(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink, then func(*link, *conn)) *link {
 	l := &link{x: x, to: to.ID, share: id, layout: layout, sink: sink, life: x.life, asks: map[uint64]*ask{}}
 	x.net.links++
@@ -91,7 +91,7 @@ func (x *Node) link(to peers.Addr, id share.ID, layout *share.Layout, sink actor
 	return l
 }
 
-// connected goes on with then, if there is a connection and the link is wanted yet.
+// connected continues with then, if there is a connection and the link is still wanted.
 func (l *link) connected(then func(*link, *conn)) func(*conn, error) {
 	return func(c *conn, err error) {
 		switch {
@@ -104,7 +104,7 @@ func (l *link) connected(then func(*link, *conn)) func(*conn, error) {
 	}
 }
 
-// queue opens the link when fewer than may be are open to the same peer.
+// queue opens the link when fewer than the maximum are open to the same peer.
 func (l *link) queue(c *conn) {
 	line := append(l.x.lines[l.to], l)
 	l.x.lines[l.to] = line
@@ -115,7 +115,7 @@ func (l *link) queue(c *conn) {
 	l.open(c)
 }
 
-// leave gives the place of a link in line up.
+// leave gives up the place of a link in line.
 func (l *link) leave() {
 	line := l.x.lines[l.to]
 	i := slices.Index(line, l)
@@ -192,7 +192,7 @@ func (l *link) Request(r wire.PieceRequest) bool {
 	if l.closed || len(l.asks) >= linkQueue || l.asks[r.ID] != nil || !l.layout.ValidRun(p, first, r.Count) {
 		return false
 	}
-	if l.c == nil { // p2p queues; a pool does not ask before it is up
+	if l.c == nil { // p2p queues; a pool does not ask before the link is up
 		return false
 	}
 	s := l.streamFor(r.Piece)
@@ -210,7 +210,7 @@ func (l *link) Request(r wire.PieceRequest) bool {
 	return true
 }
 
-// streamFor is p2p's choice: the stream with requests for the piece, or that owes least.
+// streamFor is p2p's choice: the stream with requests for the piece, or the one that owes least.
 func (l *link) streamFor(piece share.Piece) *stream {
 	on := l.streams[0]
 	for _, s := range l.streams {
@@ -267,7 +267,7 @@ func (s *stream) broken(error) {
 	s.life = -1
 }
 
-// live says whether the source's end still stands.
+// live says whether the source's end is still open.
 func (s *stream) live() bool {
 	return s.life == s.y.life && s.y.program != nil && s.l.c.believes(s.y)
 }
@@ -311,7 +311,7 @@ func (s *stream) answer() {
 	s.admit(a, size, func() { s.prove(a) })
 }
 
-// admit asks the Seeder for a turn, and goes on with then when it comes.
+// admit asks the Seeder for a turn, and continues with then when it comes.
 func (s *stream) admit(a *ask, size int, then func()) {
 	p, life := a.Piece, s.y.life
 	s.y.program.Request(actors.AdmitRequest{Child: s.l.x.id, Share: s.l.share, Piece: p, Bytes: size, Pressed: a.Pressed, Reply: func(d actors.Admission) {
@@ -333,10 +333,10 @@ func (s *stream) admit(a *ask, size int, then func()) {
 	}})
 }
 
-// full says whether the asker takes no more bytes. One that never reads has a window.
+// full says whether the asker accepts no more bytes. One that never reads has a window.
 func (s *stream) full(bytes int) bool { return s.l.x.acts.Deaf && s.taken+bytes > window }
 
-// stall is what becomes of a reply that is not taken: its turn goes to others, and in
+// stall handles a reply that is not accepted: its turn goes to others, and in
 // the end the stream is reset.
 func (s *stream) stall(a *ask, left int) {
 	n := s.l.x.net
@@ -353,7 +353,7 @@ func (s *stream) stall(a *ask, left int) {
 	})
 }
 
-// refuse ends a reply with a status; with OK when the asker took it back.
+// refuse ends a reply with a status; with OK when the asker cancelled it.
 func (s *stream) refuse(a *ask, r wire.Reply) {
 	s.done(a)
 	s.now = nil
@@ -361,7 +361,7 @@ func (s *stream) refuse(a *ask, r wire.Reply) {
 	s.answer()
 }
 
-// back sends something to the asker behind what was sent before.
+// back sends something to the asker, after what was sent before.
 func (s *stream) back(size int, arrive func()) {
 	w := s.l.c.ways[s.l.c.side(s.y)]
 	s.flow.Send(size, func() {
@@ -426,7 +426,7 @@ func (s *stream) runs(a *ask, first share.Block, left, size int) {
 	}
 }
 
-// next goes on after a run has left.
+// next continues after a run has left.
 func (s *stream) next(a *ask, first share.Block, left, size int) {
 	switch {
 	case left == 0:
@@ -471,7 +471,7 @@ func (s *stream) arrived(a *ask, first share.Block, run []byte, n int, last bool
 	}
 }
 
-// ended is the end of a reply.
+// ended handles the end of a reply.
 func (s *stream) ended(a *ask, r wire.Reply) {
 	s.heard = s.l.x.net.Elapsed()
 	s.sent = slices.DeleteFunc(s.sent, func(x *ask) bool { return x == a })

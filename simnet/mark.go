@@ -10,7 +10,7 @@ type Mark struct {
 	Text string
 }
 
-// MarkKind is what sort of moment it was.
+// MarkKind is the kind of a moment.
 type MarkKind uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	MarkBan                   // a node bans a source
 	MarkStall                 // a node says why nothing moves
 	MarkEnd                   // a fetch ends
-	MarkNote                  // a word of the scenario's own
+	MarkNote                  // a note of the scenario's own
 )
 
 func (k MarkKind) String() string {

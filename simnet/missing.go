@@ -6,8 +6,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Missing is what a fetch lacks at the end of a run that does not hold, and why: of
-// every missing piece, or run of pieces, who has it, who holds it, and what would
+// Missing is what a fetch lacks at the end of a run that does not hold, and why: for
+// every missing piece, or run of pieces, which node has it, which holds it, and what would
 // happen next.
 type Missing struct {
 	Node  string
@@ -30,7 +30,7 @@ func (r *referee) missing() (out []Missing) {
 	return out
 }
 
-// lacks is a line for each missing piece or run of pieces. Its plan explains them
+// lacks returns a line for each missing piece or run of pieces. Its plan explains them
 // while there is one.
 func (f *Fetch) lacks() []string {
 	if f.ended == nil && f.life == f.x.life && f.x.state == running {
@@ -63,7 +63,7 @@ func (f *Fetch) lacks() []string {
 	return out
 }
 
-// now is how a fetch without a plan stands.
+// now describes a fetch that has no plan.
 func (f *Fetch) now() string {
 	switch {
 	case f.ended != nil:

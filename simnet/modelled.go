@@ -25,7 +25,7 @@ type parts struct {
 	program *actors.Program // nil: not running
 	offers  *store.Offers
 	dials   map[peers.ID][]func(*conn, error)
-	lines   map[peers.ID][]*link // to each peer, those that wait for others last
+	lines   map[peers.ID][]*link // to each peer, the waiting ones last
 	onThaw  []func()
 	ranking []peers.Record
 
@@ -66,7 +66,7 @@ func (x *Node) Endpoints(addrs []string) (out []peers.Endpoint) {
 	return out
 }
 
-// Where implements actors.Network. Nodes are neighbours if they are in one site.
+// Where implements actors.Network. Nodes are neighbours if they are in the same site.
 func (x *Node) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	c, y := x.net.conns[pair(x.id, id)], x.net.byID[id]
 	if c == nil || y == nil || !c.believes(x) {
@@ -141,7 +141,7 @@ func (m modelled) Offer(c *Content) {
 	m.program.Offer(c.ID())
 }
 
-// claimed is a share of which nothing is there.
+// claimed is a share of which it has nothing.
 type claimed struct{ store.Source }
 
 func (claimed) Proof(share.Piece) ([]share.Hash, error) { return nil, store.ErrNotYet }
@@ -210,7 +210,7 @@ func (x *Node) leave() {
 	x.net.After(0, x.drained)
 }
 
-// close ends the program, and notes what is wrong with it then.
+// close ends the program, and then reports what is wrong with it.
 func (x *Node) close() {
 	if err := x.program.Close(context.Background()); err != nil {
 		x.net.ref.broken(x.id, "close", "%v", err)
@@ -221,7 +221,7 @@ func (x *Node) close() {
 	x.net.ref.closed(x)
 }
 
-// drained goes on with a Stop once nothing is being served.
+// drained continues a Stop once nothing is being served.
 func (x *Node) drained() {
 	if x.state != leaving || x.drains == nil {
 		return
@@ -239,7 +239,7 @@ func (x *Node) drained() {
 	x.drains()
 }
 
-// vanish ends a life. tell has the other ends of its connections know, or not.
+// vanish ends a life. tell says whether the other ends of its connections are told.
 func (x *Node) vanish(tell func(*conn)) {
 	x.program, x.drains = nil, nil
 	x.offers.Close()
@@ -303,7 +303,7 @@ func (m modelled) SetUploadRate(rate int64) {
 	}
 }
 
-// served is the bytes it has sent to anybody.
+// served is the bytes that it has sent to any node.
 func (x *Node) served() (n int64) {
 	for _, b := range x.out {
 		n += b
@@ -337,7 +337,7 @@ func (m modelled) Fetch(f *Fetch) {
 	f.partial = nil
 	x, life := m.Node, m.life
 	f.handle = m.program.Handle(f.c.ID())
-	opened := x.offers.Opening(f.c.ID()) // others who ask for the share meanwhile are told to come back
+	opened := x.offers.Opening(f.c.ID()) // others that ask for the share meanwhile are told to come back
 	fetch := actors.FetchShare{Handle: f.handle, Sources: from, Disk: opener{f, opened}, Config: f.opt.Config, Notify: func(e actors.Event) {
 		if x.life != life {
 			return

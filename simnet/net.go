@@ -31,14 +31,14 @@ type Net struct {
 	ref    *referee
 	pages  pages
 
-	contents []*Content // that there have been
+	contents []*Content // all so far
 	rec      *recorder  // nil: nothing is recorded
 }
 
-// cut is that nothing passes from one node to another.
+// cut says that nothing passes from one node to another.
 type cut struct {
 	since time.Duration
-	count int // of cuts in force
+	count int // number of cuts in force
 }
 
 // New is a world without nodes.
@@ -59,7 +59,7 @@ func NewOn(tier Tier, seed uint64) *Net {
 // Timeline is what has happened so far.
 func (n *Net) Timeline() *Timeline { return n.log }
 
-// Modelled says whether simnet itself runs the nodes, over modelled links, and no [Tier].
+// Modelled says whether simnet itself runs the nodes, over modelled links, without a [Tier].
 func (n *Net) Modelled() bool { return n.tier == nil }
 
 // Links is how many links were opened so far.
@@ -130,8 +130,8 @@ func (n *Net) rtt(a, b *Node) time.Duration {
 
 // ---- faults of the network ----
 
-// Cut stops everything between each of a and each of b. What is under way or
-// sent meanwhile is held. Who has a connection through the cut finds out in ten to
+// Cut stops everything between each of a and each of b. What is in flight or
+// sent meanwhile is held. A node with a connection through the cut finds out in ten to
 // forty seconds, as TCP does.
 func (n *Net) Cut(a, b []*Node) {
 	n.log.add(MarkCut, "", "cut: %s | %s", names(a), names(b))
@@ -154,8 +154,8 @@ func (n *Net) Heal(a, b []*Node) {
 	}
 }
 
-// CutOneWay stops what is sent by each of from to each of to. The other way a
-// little more gets through: without acknowledgements a stream soon stands still.
+// CutOneWay stops what is sent by each of from to each of to. In the other direction a
+// little more gets through: without acknowledgements a stream soon stalls.
 func (n *Net) CutOneWay(from, to []*Node) {
 	n.log.add(MarkCut, "", "cut one way: %s > %s", names(from), names(to))
 	for _, x := range from {
@@ -175,7 +175,7 @@ func (n *Net) HealOneWay(from, to []*Node) {
 	}
 }
 
-// Partition cuts every group of nodes from every other, and returns what heals that.
+// Partition cuts every group of nodes from every other, and returns a function that undoes it.
 func (n *Net) Partition(groups ...[]*Node) (heal func()) {
 	each := func(f func(a, b []*Node)) {
 		for i, a := range groups {
@@ -224,15 +224,15 @@ func (n *Net) unblock(from, to *Node) {
 	}
 }
 
-// healed notes that a node's surroundings have changed: it has a moment to recover.
+// healed records that a node's surroundings have changed: it has a moment to recover.
 func (n *Net) healed(x *Node) { x.disturbed = n.Elapsed() }
 
-// blocked says whether nothing gets from one node to another now.
+// blocked says whether nothing passes from one node to another now.
 func (n *Net) blocked(from, to *Node) bool {
 	return n.cuts[[2]peers.ID{from.id, to.id}].count > 0 || from.state == frozen || from.dark || to.dark
 }
 
-// pair is the key of two nodes in either order.
+// pair is the key of two nodes, whatever their order.
 func pair(a, b peers.ID) [2]peers.ID {
 	if b < a {
 		a, b = b, a
@@ -240,7 +240,7 @@ func pair(a, b peers.ID) [2]peers.ID {
 	return [2]peers.ID{a, b}
 }
 
-// called is the name of the node with a peer ID, or the start of the ID.
+// called returns the name of the node with a peer ID, or the start of the ID.
 func (n *Net) called(id peers.ID) string {
 	if x := n.byID[id]; x != nil {
 		return x.cfg.Name
@@ -263,7 +263,7 @@ func names(nodes []*Node) (s string) {
 
 // ---- time ----
 
-// After calls f once d has passed. The returned function takes that back.
+// After calls f once d has passed. The returned function cancels it.
 func (n *Net) After(d time.Duration, f func()) (stop func()) {
 	if n.tier != nil {
 		return n.tier.After(d, f)
@@ -271,7 +271,7 @@ func (n *Net) After(d time.Duration, f func()) (stop func()) {
 	return n.World.After(d, f)
 }
 
-// Pass lets d of virtual time pass, or less when until says so.
+// Pass lets d of virtual time pass, or less if until returns true first.
 func (n *Net) Pass(until func() bool, d time.Duration) bool {
 	if n.tier != nil {
 		return n.tier.Pass(until, d)
@@ -285,10 +285,10 @@ type condition struct {
 	then func()
 }
 
-// lookEvery is how often a condition of When is looked at.
+// lookEvery is how often a condition of When is checked.
 const lookEvery = 10 * time.Millisecond
 
-// When calls then once is says true, looking every 10 ms.
+// When calls then once is returns true, checking every 10 ms.
 func (n *Net) When(is func() bool, then func()) {
 	n.conds = append(n.conds, &condition{is, then})
 	if len(n.conds) == 1 {

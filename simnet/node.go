@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
-// NodeConfig is how a node is made. Only the name is needed.
+// NodeConfig describes a node. Only the name is required.
 type NodeConfig struct {
 	Name string
 	Site *Site // nil: on its own in the world
@@ -26,10 +26,10 @@ type NodeConfig struct {
 	// InFlight and Buffers are as in fetcher.Config.
 	InFlight int64
 	Buffers  int
-	// Store is by what it elects coordinators with others; nil: it does not.
+	// Store is the one by which it elects coordinators with others; nil: it elects none.
 	Store *Store
-	// Deps may change what its program is made of, each time it starts; Closed is called
-	// when that has ended in good order. Either may be nil.
+	// Deps may change the dependencies of its program, each time it starts; Closed is called
+	// when the program has ended in good order. Either may be nil.
 	Deps   func(*actors.Deps)
 	Closed func()
 }
@@ -47,15 +47,15 @@ type Node struct {
 	dark  bool // without power
 	life  int
 
-	wall time.Duration // what its wall clock is ahead
+	wall time.Duration // how far its wall clock is ahead
 
 	seeds   []*Content
 	fetches []*Fetch
 	fleets  []*Fleet // that it coordinates
 
 	closing   bool          // Stop was called in this life
-	complains bool          // what it logs as an error is no fault
-	disturbed time.Duration // since when nothing was done to it
+	complains bool          // errors that it logs are not faults
+	disturbed time.Duration // when something was last done to it
 
 	parts
 }
@@ -102,13 +102,13 @@ func (x *Node) Name() string { return x.cfg.Name }
 // ID is the node's peer ID.
 func (x *Node) ID() peers.ID { return x.id }
 
-// Config is how the node was made, with its line as it is now.
+// Config is the configuration of the node, with its line as it is now.
 func (x *Node) Config() NodeConfig { return x.cfg }
 
 // Acts is how the node treats others.
 func (x *Node) Acts() Behaviour { return x.acts }
 
-// Ahead is what the node's wall clock is ahead of the world's.
+// Ahead is how far the node's wall clock is ahead of the world's.
 func (x *Node) Ahead() time.Duration { return x.wall }
 
 // Disk is the node's disk: give it faults, or another size.
@@ -117,7 +117,7 @@ func (x *Node) Disk() *storetest.Disk { return x.disk }
 // Program is what runs on it; nil: nothing does, or a [Tier] runs it.
 func (x *Node) Program() *actors.Program { return x.program }
 
-// MayComplain says whether errors that the node logs are no faults from now on, because
+// MayComplain says whether errors that the node logs are not faults from now on, because
 // something is done to it.
 func (x *Node) MayComplain(yes bool) { x.complains = yes }
 
@@ -141,7 +141,7 @@ func (x *Node) start() {
 	}
 }
 
-// Seed lets the node have content whole, and serve it as long as it runs.
+// Seed gives the node all of content, to serve as long as it runs.
 func (x *Node) Seed(c *Content) *Node {
 	x.seeds = append(x.seeds, c)
 	if x.Alive() {
@@ -150,7 +150,7 @@ func (x *Node) Seed(c *Content) *Node {
 	return x
 }
 
-// Part lets the node have the pieces that has says of content, and serve them.
+// Part gives the node the pieces of content for which has returns true, to serve.
 func (x *Node) Part(c *Content, has func(p share.Piece) bool) *Node {
 	p, err := store.OpenPartialIn(context.Background(), x.disk.FS(), c.Manifest, store.PartialOptions{Workers: 1})
 	must(err)
@@ -173,7 +173,7 @@ func (x *Node) Part(c *Content, has func(p share.Piece) bool) *Node {
 	return x
 }
 
-// Withdraw ends the offer of content for good, as a file of it changes.
+// Withdraw ends the offer of content for good, as when a file of it changes.
 func (x *Node) Withdraw(c *Content) {
 	x.net.log.add(MarkTurn, x.id, "withdraws %s", c.Manifest.Name)
 	x.seeds = slices.DeleteFunc(x.seeds, func(o *Content) bool { return o == c })
@@ -214,7 +214,7 @@ func (x *Node) Gone() {
 	}
 }
 
-// Kill ends the node's process at once, without a word: kill -9. Its disk keeps
+// Kill ends the node's process at once, without notice: kill -9. Its disk keeps
 // what was written; the machine resets its connections.
 func (x *Node) Kill() {
 	if x.state == stopped {
@@ -224,8 +224,8 @@ func (x *Node) Kill() {
 	x.host.Kill()
 }
 
-// PowerOff ends the node's machine at once. Its disk keeps what was synced, and of
-// the rest what luck would have; nobody is told.
+// PowerOff ends the node's machine at once. Its disk keeps what was synced, and a
+// random part of the rest; nobody is told.
 func (x *Node) PowerOff() {
 	if x.dark {
 		return
@@ -253,7 +253,7 @@ func (x *Node) Start() {
 	if x.dark {
 		x.disk.Restart(x.net.chance.Uint64())
 	} else {
-		x.disk.Kill() // for what the last life left open
+		x.disk.Kill() // closes what the last life left open
 	}
 	x.start()
 	for _, f := range x.fetches {
@@ -290,7 +290,7 @@ func (x *Node) Become(b Behaviour) {
 	x.host.Changed()
 }
 
-// SetLine changes the node's line; connections that stand keep the losses and delays
+// SetLine changes the node's line; existing connections keep the losses and delays
 // they began with, but not the rates.
 func (x *Node) SetLine(l Line) {
 	x.net.log.add(MarkTurn, x.id, "its line is now %.0f up, %.0f down", l.Up, l.Down)
@@ -305,7 +305,7 @@ func (x *Node) SetClock(ahead time.Duration) {
 	x.host.Changed()
 }
 
-// DriftClock makes the node's wall clock gain so much in every second from now on, or
+// DriftClock makes the node's wall clock gain this much in every second from now on, or
 // lose it.
 func (x *Node) DriftClock(gain time.Duration) {
 	x.net.log.add(MarkTurn, x.id, "its clock drifts by %v in a second", gain)

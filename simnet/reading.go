@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/actors"
 )
 
-// Reading is somebody who reads a file of a share while it is fetched, and looks at
+// Reading is a reader of a file of a share while it is fetched, who checks
 // every byte.
 type Reading struct {
 	f     *Fetch
@@ -17,12 +17,12 @@ type Reading struct {
 	at    int64
 	to    int64
 	began time.Duration
-	first time.Duration // until the first bytes were there; 0: they are not
-	took  time.Duration // until all were; 0: they are not
+	first time.Duration // until the first bytes were there; 0: not yet
+	took  time.Duration // until all were; 0: not yet
 	err   error
 }
 
-// Read has somebody read n bytes of a file from off on, as they come.
+// Read begins to read n bytes of a file from off on, as they come.
 func (f *Fetch) Read(entry int, off, n int64) *Reading {
 	e := f.c.Manifest.Entry(entry)
 	r := &Reading{f: f, entry: entry, path: f.c.paths[entry], at: off, to: min(off+n, e.Size), began: f.x.net.Elapsed()}
@@ -30,7 +30,7 @@ func (f *Fetch) Read(entry int, off, n int64) *Reading {
 	return r
 }
 
-// ReadAhead is how many bytes ahead of itself a Reading wants.
+// ReadAhead is how many bytes a Reading requests ahead of its position.
 const ReadAhead = 4 << 20
 
 // Of is the fetch that is read from, Path the file's path in the share, and Left the
@@ -40,7 +40,7 @@ func (r *Reading) Path() string           { return r.f.c.Manifest.Entry(r.entry)
 func (r *Reading) Left() (from, to int64) { return r.at, r.to }
 
 // First is how long it took until the first bytes were there, and Took until all
-// were; 0: they are not. Err is why no more can be read.
+// were; 0: not yet. Err is why no more can be read.
 func (r *Reading) First() time.Duration { return r.first }
 func (r *Reading) Took() time.Duration  { return r.took }
 func (r *Reading) Err() error           { return r.err }
@@ -83,7 +83,7 @@ func (m modelled) Read(r *Reading) {
 	})
 }
 
-// goOn waits for the next bytes, looks at them, and goes on.
+// goOn waits for the next bytes, checks them, and continues.
 func (r *Reading) goOn(m actors.MoveReader) {
 	f, life := r.f, r.f.life
 	m.Offset = r.at
@@ -109,7 +109,7 @@ func (r *Reading) goOn(m actors.MoveReader) {
 	})
 }
 
-// Choose has entries of the share fetched from now on, or no more.
+// Choose adds entries of the share to what is fetched, or removes them.
 func (f *Fetch) Choose(wanted bool, entries ...int) {
 	f.x.host.Choose(f, wanted, entries)
 }

@@ -29,22 +29,22 @@ type NodeRecord struct {
 	Acts    string // how it treats others; empty: honestly
 	Seeds   bool   // it had content from the start
 	Fetches bool
-	Wanted  int64         // bytes of what it fetches
+	Wanted  int64         // bytes of all that it fetches
 	Began   time.Duration // its first fetch
-	Ended   time.Duration // when all that it fetches had been whole, or had failed; 0: never
-	Err     error         // how a fetch of it failed that never was whole
+	Ended   time.Duration // when all that it fetches was whole, or had failed; 0: never
+	Err     error         // how a fetch that never became whole failed
 	Samples []Sample
 }
 
-// Sample is a node at one time. Counts are of all its lives.
+// Sample is a node at one time. Counts include all its lives.
 type Sample struct {
 	Verified int64 // bytes here and verified
 	Sent     int64
 	Received int64
 	Twice    int64 // bytes that came twice
-	Wasted   int64 // bytes that came when nobody wanted them any more
+	Wasted   int64 // bytes that came when they were no longer wanted
 	Doing    Doing
-	Reason   int // why it waits, of Recording.Reasons; 0 is no reason
+	Reason   int // why it waits, in Recording.Reasons; 0 is no reason
 }
 
 // ContentRecord is where the pieces of a share were.
@@ -52,7 +52,7 @@ type ContentRecord struct {
 	Name   string
 	Pieces int
 	Rows   int // of Holders
-	// Holders is, per row and sample, how many honest nodes that run have the
+	// Holders is, per row and sample, how many honest running nodes have the
 	// rarest piece of the row.
 	Holders [][]uint16
 }
@@ -69,12 +69,12 @@ type LeaseRecord struct {
 type LeaseEnd uint8
 
 const (
-	LeaseOpen     LeaseEnd = iota // it stood at the end of the run
+	LeaseOpen     LeaseEnd = iota // it was open at the end of the run
 	LeaseVerified                 // with its piece
 	LeaseReturned                 // given back by its pool
 	LeaseRevoked                  // it was late
-	LeaseBeaten                   // another holder was first
-	LeaseLost                     // its source or its node was
+	LeaseBeaten                   // another holder finished first
+	LeaseLost                     // its source or its node was lost
 )
 
 func (e LeaseEnd) String() string {

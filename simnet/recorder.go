@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// recorder makes a Recording. It watches a run without touching it: it schedules
-// nothing and draws no chance.
+// recorder makes a Recording. It watches a run without affecting it: it schedules
+// nothing and draws no random numbers.
 type recorder struct {
 	n        *Net
 	over     bool
@@ -29,7 +29,7 @@ type watched struct {
 	x      *Node
 	index  int
 	life   int
-	up     bool // what it has to offer counts
+	up     bool // what it offers counts
 	offers []offered
 	leases map[leaseKey]time.Duration // since when
 	rec    NodeRecord
@@ -65,8 +65,8 @@ func newRecorder(n *Net) *recorder {
 	return r
 }
 
-// observe sees every message before its actor does: until then all is as it was
-// at every sample that is due, which are those before the present.
+// observe sees every message before its actor does: until then everything is as it was
+// at every sample that is due before now.
 func (r *recorder) observe(d system.Delivery) {
 	if r.over {
 		return
@@ -118,7 +118,7 @@ func (r *recorder) at(addr string) *watched {
 	return w
 }
 
-// meet begins to watch nodes that are new.
+// meet begins to watch new nodes.
 func (r *recorder) meet() {
 	for i := len(r.nodes); i < min(len(r.n.nodes), maxWatched); i++ {
 		x := r.n.nodes[i]
@@ -129,7 +129,7 @@ func (r *recorder) meet() {
 	}
 }
 
-// notice sees whether a node runs, and whether it is the same life.
+// notice checks whether a node runs, and whether it is the same life.
 func (r *recorder) notice(w *watched) {
 	if w.life != w.x.life {
 		w.life = w.x.life
@@ -161,7 +161,7 @@ func (r *recorder) content(id share.ID, pieces int) *located {
 
 // ---- who has what ----
 
-// count has what a node offers counted, or not.
+// count adds a node's offers to the counts, or removes them.
 func (w *watched) count(up bool) {
 	if w.up == up {
 		return
@@ -182,7 +182,7 @@ func (o offered) add(up bool) {
 	}
 }
 
-// offer notes what a node's catalog offers of a share now.
+// offer records what a node's catalog now offers of a share.
 func (r *recorder) offer(w *watched, id share.ID) {
 	if w.x.offers == nil {
 		return
@@ -276,7 +276,7 @@ func (r *recorder) sample() {
 	r.out.Samples++
 }
 
-// look is how a node stands.
+// look returns the present state of a node.
 func (r *recorder) look(x *Node) Sample {
 	s := Sample{Sent: x.Sent(), Received: x.Received(), Wasted: x.waste}
 	for _, f := range x.fetches {
@@ -334,13 +334,13 @@ func everySecond[T any](s []T) []T {
 
 // ---- marks and the end ----
 
-// mark sees every entry of the timeline before what it says comes about.
+// mark sees every entry of the timeline before the event takes effect.
 func (r *recorder) mark(e Entry) {
 	if !r.over {
 		r.sampleUntil(e.At)
 	}
 	switch {
-	case e.Kind == MarkNone, r.over && e.Kind != MarkFault && e.Kind != MarkNote: // what ends the world is no part of the story
+	case e.Kind == MarkNone, r.over && e.Kind != MarkFault && e.Kind != MarkNote: // what ends the world is not part of the story
 	case len(r.out.Marks) >= maxMarks+maxFaults, len(r.out.Marks) >= maxMarks && e.Kind != MarkFault:
 		r.out.MarksLeftOut++
 	default:
@@ -348,8 +348,8 @@ func (r *recorder) mark(e Entry) {
 	}
 }
 
-// end is called when all has ended that the run waited for. The last sample is how
-// that looks.
+// end is called when everything that the run waited for has ended. The last sample is
+// the state then.
 func (r *recorder) end() {
 	r.sampleUntil(r.n.Elapsed())
 	if r.out.Samples == maxSamples {
@@ -369,7 +369,7 @@ func (r *recorder) end() {
 	}
 }
 
-// sum is what there is to say of a node when all is over.
+// sum completes the record of a node when all is over.
 func (w *watched) sum() {
 	x, rec := w.x, &w.rec
 	rec.Acts, rec.Seeds, rec.Fetches = x.acts.Name, len(x.seeds) > 0, len(x.fetches) > 0

@@ -14,18 +14,18 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// referee looks at every message and at every node, and knows what must hold
+// referee checks every message and every node, and knows what must hold
 // whatever a scenario does:
 //
-//   - the pieces of a plan are wanted, leased or verified, and no other: with each
-//     that completes one less is left, and who sent it adds up to it;
-//   - who waits longer than five seconds has said why;
-//   - nobody waits long while somebody could help;
+//   - each piece of a plan is wanted, leased or verified, and no other is: with each
+//     that completes one less is left, and the counts per sender add up to it;
+//   - a node that waits longer than five seconds has said why;
+//   - no node waits long while another could help;
 //   - no honest node is blamed;
-//   - a share that is whole has the bytes that were made up, each of them;
+//   - a share that is whole has exactly the bytes that were generated;
 //   - nobody serves what it has not verified;
 //   - a fetch ends once, soon when it is told to, and says nothing after that;
-//   - when all is over nothing is leased or in flight, no actor of a fetch lives, no
+//   - at the end nothing is leased or in flight, no actor of a fetch lives, no
 //     link or file is open, no lock held, and nothing lies beside a share that is
 //     whole;
 //   - no program logs an error, panics, fails to end, or runs in circles.
@@ -35,9 +35,9 @@ type referee struct {
 	byNode map[string]*Node
 
 	patience time.Duration // how long a wait may be that somebody could end
-	exempt   bool          // ... and whether that is looked at
+	exempt   bool          // ... and whether that is not checked
 
-	serving map[served]*share.Set // what nodes served at the present look, of those that were asked about
+	serving map[served]*share.Set // what nodes served at the present check, of those that were asked about
 
 	second    time.Duration // when the present second began
 	steps     uint64        // ... and the steps until then
@@ -64,7 +64,7 @@ func (f Fault) String() string {
 
 const (
 	sayWhyIn   = 5 * time.Second
-	lookAt     = time.Second // how often waits are looked at
+	lookAt     = time.Second // how often waits are checked
 	maxFaults  = 50
 	helpWithin = 40 * time.Second // default of referee.patience: the longest redial, 30 s and its jitter, and the dial
 )
@@ -115,8 +115,8 @@ func (r *referee) observe(d system.Delivery) {
 	}
 }
 
-// pieceDone checks what a lease manager says when a piece is verified. A node that
-// fetches two shares at once does not say of which.
+// pieceDone checks what a lease manager reports when a piece is verified. A node that
+// fetches two shares at once does not say which one it means.
 func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
 	if m.Last != (m.Remaining == 0) {
 		r.broken(x.id, "conservation", "piece %d is the last: %v, and %d remain", m.Piece, m.Last, m.Remaining)
@@ -127,7 +127,7 @@ func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
 	}
 	if f.toCome--; m.Remaining != f.toCome {
 		r.broken(x.id, "conservation", "piece %d is done: %d remain of what was planned, and %d are wanted or leased", m.Piece, f.toCome, m.Remaining)
-		f.toCome = m.Remaining // once is enough
+		f.toCome = m.Remaining // report it only once
 	}
 	sum := 0
 	for _, c := range m.Credits {
@@ -138,7 +138,7 @@ func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
 	}
 }
 
-// only is the one fetch that a node is at; nil if there are none or several.
+// only is the one fetch that a node is running; nil if there are none or several.
 func (x *Node) only() (one *Fetch) {
 	for _, f := range x.fetches {
 		if f.life != x.life || f.ended != nil {
@@ -152,7 +152,7 @@ func (x *Node) only() (one *Fetch) {
 	return one
 }
 
-// plan checks what a lease manager says of itself.
+// plan checks what a lease manager reports of itself.
 func (r *referee) plan(f *Fetch, wanted, leased, verified int) {
 	if all := f.c.Manifest.Layout().Pieces(); wanted+leased+verified != all && wanted+leased+verified > 0 {
 		r.broken(f.x.id, "conservation", "%d wanted, %d leased and %d verified are not %d", wanted, leased, verified, all)
@@ -175,7 +175,7 @@ func (r *referee) look() {
 	}
 }
 
-// unverified looks at what a node gives to others while it fetches.
+// unverified checks what a node serves while it fetches.
 func (r *referee) unverified(f *Fetch) {
 	if r.n.tier != nil || f.partial == nil || f.boasts {
 		return
@@ -186,7 +186,7 @@ func (r *referee) unverified(f *Fetch) {
 	}
 }
 
-// waits looks at a fetch that goes on.
+// waits checks a fetch that is running.
 func (r *referee) waits(f *Fetch) {
 	now := r.n.Elapsed()
 	since := max(f.moved, f.x.disturbed)
@@ -197,7 +197,7 @@ func (r *referee) waits(f *Fetch) {
 	}
 	if quiet > sayWhyIn+lookAt && f.stalled < f.moved {
 		r.broken(f.x.id, "silent wait", "nothing for %v and not a word why", quiet)
-		f.stalled = now // once is enough
+		f.stalled = now // report it only once
 	}
 	if f.needless || r.exempt || f.last.State == actors.DiskFull {
 		return
@@ -209,8 +209,8 @@ func (r *referee) waits(f *Fetch) {
 	}
 }
 
-// helper is an honest node that could have helped a fetch for longer than anybody
-// should wait, and a piece that it has. A fetch that moves forgets who could.
+// helper is an honest node that could have helped a fetch for longer than a node
+// should wait, and a piece that it has. When a fetch moves, this time starts again.
 func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
 	now := r.n.Elapsed()
 	before := f.helpers
@@ -244,15 +244,15 @@ func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
 	return nil, 0
 }
 
-// could says whether an honest node can send to another now what it has.
+// could says whether an honest node can now send another what it has.
 func (n *Net) could(y, x *Node) bool {
 	return y.state == running && y.acts.honest() && y.acts.MuteAfter == 0 && y.acts.Rate == 0 && !y.cfg.NAT && !n.blocked(y, x) && !n.blocked(x, y)
 }
 
-// serves is the first piece that a node serves and that is not among those.
+// serves is the first piece that a node serves and that is not among those given.
 func (r *referee) serves(y *Node, c *Content, have *share.Set) (share.Piece, bool) {
 	all := r.serving[served{y, c}]
-	if all == nil { // found out once: in a large fleet every node has every other for a source
+	if all == nil { // computed once: in a large fleet every node is a source of every other
 		all = share.NewSet(have.Len())
 		for p := range share.Piece(have.Len()) {
 			if y.host.Serves(c, p) {
@@ -291,7 +291,7 @@ func (r *referee) told(f *Fetch, e actors.Event) {
 	}
 }
 
-// ended looks at a fetch that is over.
+// ended checks a fetch that is over.
 func (r *referee) ended(f *Fetch) {
 	for _, s := range f.last.Sources {
 		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && (s.BadBlocks > 0 || s.Banned) {
@@ -315,7 +315,7 @@ func (r *referee) ended(f *Fetch) {
 
 func second[T any](_ T, err error) error { return err }
 
-// closed looks at a node whose program has ended.
+// closed checks a node whose program has ended.
 func (r *referee) closed(x *Node) {
 	if bytes, blocks := x.host.InFlight(); bytes != 0 || blocks != 0 {
 		r.broken(x.id, "in flight", "%d bytes in %d blocks are left when it has ended", bytes, blocks)
@@ -329,14 +329,14 @@ func (r *referee) closed(x *Node) {
 	})
 }
 
-// left looks at a node that has ended in peace.
+// left checks a node that has ended in good order.
 func (r *referee) left(x *Node) {
 	if open, _ := x.disk.Open(); open > 0 || x.disk.Held() > 0 {
 		r.broken(x.id, "left", "it has ended, and %d files are open and %d locks held", open, x.disk.Held())
 	}
 }
 
-// spinning is how many steps of one node in a second are no work any more.
+// spinning is how many steps of one node in a second can no longer be useful work.
 const spinning = 200_000
 
 // spins says whether the nodes run in circles: there is always something to do, and
@@ -354,7 +354,7 @@ func (r *referee) spins() bool {
 	return r.inCircles
 }
 
-// final looks at everything when all is over.
+// final checks everything when all is over.
 func (r *referee) final() {
 	for _, x := range r.n.nodes {
 		for _, f := range x.fetches {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Scenario is a story that must end well: nodes, what befalls them, and what must
-// hold besides what always must.
+// Scenario is a story that must end well: nodes, what happens to them, and what must
+// hold besides the referee's rules.
 type Scenario struct {
 	Name string // as it is typed
 	Says string // one sentence
 	// Nodes is how many nodes there are that can be more or fewer; 0: the story
 	// has fixed roles.
 	Nodes int
-	// Fewest is with how few of them the story still makes sense; default 1.
+	// Fewest is the smallest number of nodes with which the story makes sense; default 1.
 	Fewest int
 	// Limit is how long it may take in virtual time; default 10 minutes.
 	Limit time.Duration
@@ -27,7 +27,7 @@ type Scenario struct {
 	// Worst bounds runs with the seeds and numbers of nodes that were measured; see
 	// [Worst].
 	Worst []Worst
-	// Only says why whole nodes cannot tell the story; empty: they can. See
+	// Only says why whole nodes cannot play the story; empty: they can. See
 	// package bubble.
 	Only string
 	// Set makes the nodes and says what happens.
@@ -45,7 +45,7 @@ type Run struct {
 // Finally has f called when every fetch has ended.
 func (r *Run) Finally(f func()) { r.checks = append(r.checks, f) }
 
-// Expect notes a fault unless ok.
+// Expect reports a fault unless ok.
 func (r *Run) Expect(ok bool, format string, args ...any) {
 	if !ok {
 		r.ref.broken("", "expected", format, args...)
@@ -68,10 +68,10 @@ func (r *Run) Soon(took, bound time.Duration) bool {
 // The default is 40 s; negative: for ever.
 func (r *Run) Patience(d time.Duration) { r.ref.patience, r.ref.exempt = d, d < 0 }
 
-// AtLeast has the run go on until then, though every fetch has ended.
+// AtLeast makes the run go on until then, even if every fetch has ended.
 func (r *Run) AtLeast(d time.Duration) { r.until = d }
 
-// Result is how a run went.
+// Result is the result of a run.
 type Result struct {
 	Scenario string
 	Says     string // what the scenario is about
@@ -124,13 +124,13 @@ type RunOptions struct {
 	// Nodes is how many nodes there are, in scenarios whose size can be chosen; 0
 	// is the scenario's own.
 	Nodes int
-	// Record keeps what a page about the run draws. The run is the same without.
+	// Record keeps what a page about the run draws. It does not change the run.
 	Record bool
-	// Tell is called after each second of virtual time; default nobody.
+	// Tell is called after each second of virtual time; default: nothing is called.
 	Tell func(now time.Duration)
 }
 
-// Run runs the scenario with a seed, with so many nodes where that can be chosen;
+// Run runs the scenario with a seed, with this many nodes where that can be chosen;
 // 0 is the scenario's own.
 func (s *Scenario) Run(seed uint64, nodes int) *Result { return s.RunOn(New(seed), nodes) }
 
@@ -189,7 +189,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	if r.rec != nil {
 		r.rec.end()
 	}
-	r.Pass(r.ref.spins, 2*time.Second) // what is under way arrives
+	r.Pass(r.ref.spins, 2*time.Second) // what is in flight arrives
 	r.ref.final()
 	for _, f := range r.checks {
 		f()
@@ -208,7 +208,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	return res, nil
 }
 
-// result is what a run that took so long has come to, while its nodes are still there.
+// result is the result of a run that took this long, while its nodes still exist.
 func (s *Scenario) result(r *Run, took time.Duration) *Result {
 	res := &Result{Scenario: s.Name, Says: s.Says, Seed: r.seed, Nodes: len(r.nodes), Virtual: took, Timeline: r.log, Net: r.Net}
 	res.Copies = r.copies()
@@ -231,7 +231,7 @@ func (s *Scenario) result(r *Run, took time.Duration) *Result {
 }
 
 // over says whether the run need not wait for the fetch any more. One that failed
-// and should not have may be begun anew: the power may go a moment later.
+// and should not have may be begun again: the power may go a moment later.
 func (f *Fetch) over() bool {
 	switch {
 	case f.ended == nil:
@@ -242,7 +242,7 @@ func (f *Fetch) over() bool {
 	return f.x.net.Elapsed() >= f.endedAt+2*time.Second
 }
 
-// copies is how often those that had content from the start have sent it.
+// copies is how often the nodes that had content from the start have sent it.
 func (n *Net) copies() float64 {
 	var sent, had int64
 	seen := map[*Content]bool{}

@@ -16,15 +16,15 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Store is a store of rounds in a world, by which nodes elect who coordinates what
-// they fetch; see NodeConfig.Store. Answers come at once; who cannot reach it hears so
-// at once.
+// Store is a store of rounds in a world, by which nodes elect the coordinators of what
+// they fetch; see NodeConfig.Store. Answers come at once; a node that cannot reach it
+// is told so at once.
 type Store struct {
 	net   *Net
 	kv    *memkv.KV
 	down  bool
 	cut   map[*Node]bool
-	loses float64 // of the answers
+	loses float64 // share of the answers
 	rng   *rand.Rand
 	terms []Term
 }
@@ -46,7 +46,7 @@ func (n *Net) Store() *Store {
 	return s
 }
 
-// wrote notes who takes an office.
+// wrote records which node takes an office.
 func (s *Store) wrote(e rounds.Entry) {
 	var rec struct {
 		Term   uint64
@@ -64,10 +64,10 @@ func (s *Store) wrote(e rounds.Entry) {
 	s.net.log.add(MarkNone, s.net.nodes[i].id, "is elected, term %d", rec.Term)
 }
 
-// Terms are the offices that were won so far, of whatever share.
+// Terms returns the offices that were won so far, of any share.
 func (s *Store) Terms() []Term { return s.terms }
 
-// Holder has the latest of them; nil: nobody had one yet.
+// Holder is the node with the latest of them; nil: there was none yet.
 func (s *Store) Holder() *Node {
 	if len(s.terms) == 0 {
 		return nil
@@ -75,11 +75,11 @@ func (s *Store) Holder() *Node {
 	return s.terms[len(s.terms)-1].Holder
 }
 
-// Stop makes the store answer nobody, until Start.
+// Stop makes the store answer no node, until Start.
 func (s *Store) Stop()  { s.say("is down"); s.down = true }
 func (s *Store) Start() { s.say("is up"); s.down = false }
 
-// Cut keeps some nodes from the store, and Heal lets all reach it.
+// Cut separates some nodes from the store, and Heal lets all reach it.
 func (s *Store) Cut(nodes ...*Node) {
 	for _, x := range nodes {
 		s.net.log.add(MarkNone, x.id, "cannot reach the store")
@@ -88,12 +88,12 @@ func (s *Store) Cut(nodes ...*Node) {
 }
 func (s *Store) Heal() { s.say("can be reached by all"); clear(s.cut) }
 
-// Lose loses some of the answers from now on: what was asked for happens.
+// Lose loses a share of the answers from now on: the requests still take effect.
 func (s *Store) Lose(often float64) { s.loses = often }
 
 func (s *Store) say(what string) { s.net.log.Note("the store %s", what) }
 
-// For is the store as a node reaches it.
+// For is the store as seen by a node.
 func (s *Store) For(x *Node) rounds.KV { return storeView{s, x} }
 
 // elections is what a node needs to elect by the store.
@@ -101,13 +101,13 @@ func (s *Store) elections(x *Node) *actors.Elections {
 	return &actors.Elections{KV: s.For(x), Secret: FleetSecret}
 }
 
-// Elect has a node fetch content in the fleet that elects by its NodeConfig.Store.
+// Elect makes a node fetch content in the fleet that elects with its NodeConfig.Store.
 func (x *Node) Elect(c *Content, opt FetchOptions, sources ...*Node) *Fetch {
 	opt.Config.Fleet.Secret = FleetSecret
 	return x.FetchWith(c, opt, sources...)
 }
 
-// OnLease has f told the term of each answer by which a coordinator leases something.
+// OnLease calls f with the term of each answer by which a coordinator leases something.
 func (n *Net) OnLease(f func(term uint64)) {
 	observed := n.Observe
 	n.Observe = func(d system.Delivery) {
@@ -154,5 +154,5 @@ func (v storeView) Delete(ctx context.Context, key string, rev uint64) (uint64, 
 	return through(v, func() (uint64, error) { return v.s.kv.Delete(ctx, key, rev) })
 }
 
-// Watch fails: a world has nobody who could wait.
+// Watch fails: a world has nobody that could wait.
 func (v storeView) Watch(context.Context, string, func([]rounds.Entry)) error { return errAway }

@@ -41,10 +41,10 @@ func (t *Timeline) add(kind MarkKind, node peers.ID, format string, args ...any)
 	}
 }
 
-// Note puts a line of the scenario's own into the timeline.
+// Note adds a line of the scenario's own to the timeline.
 func (t *Timeline) Note(format string, args ...any) { t.add(MarkNote, "", format, args...) }
 
-// Entries are the lines that are kept.
+// Entries returns the lines that are kept.
 func (t *Timeline) Entries() []Entry { return t.entries }
 
 // String is the last lines, each with its time; All is all that are kept.

@@ -7,15 +7,15 @@ import (
 	"github.com/piecelease/fetcher/actors"
 )
 
-// Worst is the worst that was measured of a scenario over seeds 1 to Seeds, with so many
-// nodes. A run with one of these seeds may be worse by a margin:
+// Worst is the worst result measured for a scenario over seeds 1 to Seeds, with this
+// many nodes. A run with one of these seeds may be worse by a margin:
 //
 //	virtual time      a quarter and 3 s
 //	bytes twice       a half, and 1 % of all that is fetched
 //	leases, each end  a half, and 5
 //
-// The referee has loose bounds for what no run may do; these see that expiry or redialling
-// mends what should not break.
+// The referee has loose bounds for what no run may do; these show expiry or redialling
+// hiding what should not break.
 type Worst struct {
 	Nodes, Seeds int
 	Virtual      time.Duration
@@ -43,7 +43,7 @@ func (w Worst) With(r *Result) Worst {
 	return w
 }
 
-// exceeded says by what a run is worse than w allows.
+// exceeded says in what a run is worse than w allows.
 func (w Worst) exceeded(r *Result) (how []string) {
 	is := Worst{}.With(r)
 	if most := w.Virtual + w.Virtual/4 + 3*time.Second; is.Virtual > most {
@@ -67,7 +67,7 @@ func (w Worst) exceeded(r *Result) (how []string) {
 	return how
 }
 
-// bounded notes what is worse in a run than it ever was with its seeds.
+// bounded reports what is worse in a run than it ever was with its seeds.
 func (s *Scenario) bounded(r *Run, res *Result) {
 	if !r.Modelled() {
 		return
