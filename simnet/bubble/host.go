@@ -106,7 +106,7 @@ func (h *host) Freeze() { h.node.Freeze() }
 // Thaw implements simnet.Host.
 func (h *host) Thaw() { h.node.Thaw() }
 
-// seeds is where a node has what it seeds.
+// seeds is where a node keeps what it seeds.
 const seeds = "seeds"
 
 // Offer implements simnet.Host.
@@ -140,7 +140,7 @@ func (h *host) copy(c *simnet.Content) error {
 	return errors.Join(c.CopyTo(d), root.SyncAll())
 }
 
-// Withdraw implements simnet.Host: the node has to find out that the file has changed.
+// Withdraw implements simnet.Host: the node has to notice that the file has changed.
 func (h *host) Withdraw(c *simnet.Content) {
 	if h.shared[c] == nil {
 		return
@@ -226,7 +226,7 @@ func (h *host) Coordinate(f *simnet.Fleet) {
 }
 
 // join makes the node part of a fleet, which is decided when a node is opened. So
-// one that has begun nothing yet is opened anew.
+// a node that has not begun anything yet is opened again.
 func (h *host) join(change func(c *fetcher.Fleet)) {
 	c := h.node.cfg.Config.Fleet
 	change(&c)
@@ -361,13 +361,13 @@ func (h *host) Choose(f *simnet.Fetch, wanted bool, entries []int) {
 		p = fetcher.PriorityNormal
 	}
 	for _, i := range entries {
-		if tr != nil { // an error is that the fetch is over
+		if tr != nil { // an error means that the fetch is over
 			tr.SetPriority(context.Background(), f.Content().Manifest.Entry(i).Path, p)
 		}
 	}
 }
 
-// selector is what a fetch leaves out, as fetcher asks for it.
+// selector selects what a fetch leaves out, in fetcher's terms.
 func selector(f *simnet.Fetch) func(share.Entry) fetcher.Priority {
 	skip := f.Options().Skip
 	if skip == nil {
@@ -403,7 +403,7 @@ func (h *host) Verified(f *simnet.Fetch) *share.Set {
 	return set
 }
 
-// kept is what a fetch that failed has left on the disk; nil if that cannot be read.
+// kept is what a failed fetch has left on the disk; nil if that cannot be read.
 func (h *host) kept(m *share.Manifest) *share.Set {
 	p, err := store.OpenPartialIn(context.Background(), h.x.Disk().FS(), m, store.PartialOptions{Workers: 1})
 	if err != nil {

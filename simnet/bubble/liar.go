@@ -10,8 +10,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// liar stands between what a node has and one who asks for it, and does what the
-// node's behaviour says. Of an honest node it changes nothing.
+// liar stands between what a node has and the peers that ask for it, and does what the
+// node's behaviour says. It changes nothing of an honest node.
 type liar struct {
 	p2p.Blocks
 	x    *Node
@@ -85,8 +85,8 @@ func (x *Node) lie(f func()) {
 	f()
 }
 
-// bend changes the messages of the node on their way out. What a flooder adds goes
-// with what it has to say anyway, ten times a second while it fetches.
+// bend changes the messages of the node on their way out. What a flooder adds is sent
+// along with its other messages, ten times a second while it fetches.
 func (x *Node) bend(to peers.ID, frame []byte) [][]byte {
 	b := x.behaviour()
 	out := [][]byte{frame}

@@ -23,9 +23,9 @@ type Net struct {
 	seed    uint64
 	dir     string // of the nodes that have no Disk
 	packets *packets
-	// log hears what nodes log at level Info and above.
+	// log receives what nodes log at level Info and above.
 	log func(x *Node, r slog.Record)
-	// story is told when a test fails.
+	// story is printed when a test fails.
 	story timeline
 
 	mu    sync.Mutex
@@ -34,10 +34,10 @@ type Net struct {
 	leaving sync.WaitGroup // nodes that were killed and still end
 }
 
-// Test runs f as a subtest in a bubble, with a network that is made from the
-// seed. When f returns, all nodes are closed; what does not end then fails the
+// Test runs f as a subtest in a bubble, with a network made from the
+// seed. When f returns, all nodes are closed; whatever does not end then fails the
 // test. Errors that a node logs fail it too. A test that fails prints its seed and its
-// timeline: what befell each node, and what it logged.
+// timeline: what happened to each node, and what it logged.
 func Test(t *testing.T, seed uint64, f func(t *testing.T, net *Net)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func (n *Net) close() error {
 	}
 	ending.Wait()
 	n.leaving.Wait()
-	time.Sleep(time.Minute) // what libraries start and nobody can wait for ends
+	time.Sleep(time.Minute) // what libraries start, and nobody can wait for, ends
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (n *Net) Site(name string, line simnet.Line) *Site {
 func (s *Site) Name() string { return s.name }
 
 // Cut stops everything between each of a and each of b, until the returned
-// function is called. Who has a connection through the cut finds out in time.
+// function is called. A node with a connection through the cut finds out in time.
 func (n *Net) Cut(a, b []*Node) (heal func()) {
 	n.story.add("", "cut: %s | %s", names(a), names(b))
 	one, other := n.block(a, b), n.block(b, a)
@@ -160,7 +160,7 @@ func (n *Net) Partition(groups ...[]*Node) (heal func()) {
 }
 
 // Packets is how many packets have arrived so far, and how many were lost: to a
-// line, a full queue, a cut or nobody there.
+// line, a full queue, a cut, or because nobody was there.
 func (n *Net) Packets() (arrived, lost int64) {
 	n.packets.mu.Lock()
 	defer n.packets.mu.Unlock()
@@ -193,7 +193,7 @@ func (n *Net) Add(cfg NodeConfig) *Node {
 	return x
 }
 
-// key is a node's, from its name and the seed.
+// key is a node's key, made from its name and the seed.
 func (n *Net) key(name string) ed25519.PrivateKey {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte(name), n.seed))
 	return ed25519.NewKeyFromSeed(sum[:])

@@ -23,27 +23,27 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// NodeConfig is how a node is made. Only the name is needed.
+// NodeConfig describes a node. Only the name is required.
 type NodeConfig struct {
 	Name string
 	Site *Site // nil: on its own in the world
 	// Line is its line; default 100 Mbit/s each way, 10 ms away.
 	Line simnet.Line
-	NAT  bool // nobody gets in to whom it has not sent
-	// Router is what it is behind; nil: an address that all the world knows.
+	NAT  bool // it gets packets only from addresses to which it has sent
+	// Router is the one that it is behind; nil: it has a public address.
 	Router *Router
 	Acts   simnet.Behaviour // default honest
 	// Disk is a disk in memory that the node has in place of a folder of this
 	// machine, to give it faults. Names in FetchOptions and Share are then names
-	// on it. With one, what is killed writes nothing any more.
+	// on it. With one, a killed node writes nothing any more.
 	Disk *storetest.Disk
-	// Config is for all else: limits, fleets, a clock. What is the network's, the
-	// disk's or the node's identity is set over it.
+	// Config is for everything else: limits, fleets, a clock. Its fields for the network, the
+	// disk and the node's identity are overwritten.
 	Config fetcher.Config
 }
 
 // Node is a place in the network for one fetcher node at a time, which keeps its
-// identity, its address and its disk from one to the next. Its methods are safe
+// identity, its address and its disk when one replaces another. Its methods are safe
 // for concurrent use.
 type Node struct {
 	net *Net
@@ -55,9 +55,9 @@ type Node struct {
 	mu     sync.Mutex
 	node   *fetcher.Node // made by Open; nil: none
 	life   *life         // the last; nil: none yet
-	blocks p2p.Blocks    // what it has to serve
+	blocks p2p.Blocks    // what it serves
 	acts   simnet.Behaviour
-	sent   int64 // in former lives
+	sent   int64 // by former lives
 	got    int64
 
 	chanceMu sync.Mutex
@@ -66,8 +66,8 @@ type Node struct {
 
 // life is one fetcher node from its Config to its end.
 type life struct {
-	over   chan struct{} // closed when it ends: nobody need be kept waiting
-	killed atomic.Bool   // what it says now is not heeded
+	over   chan struct{} // closed when it ends: nothing need be kept waiting
+	killed atomic.Bool   // what it says now is ignored
 	once   sync.Once
 }
 
@@ -80,8 +80,8 @@ func (l *life) end() {
 // Name is the node's name.
 func (x *Node) Name() string { return x.cfg.Name }
 
-// Folder is the node's folder on this machine, if it has no Disk: its state is in
-// it, and there is room for what a test wants to share or fetch.
+// Folder is the node's folder on this machine, if it has no Disk: it holds its state,
+// and whatever a test wants to share or fetch.
 func (x *Node) Folder() string { return x.dir }
 
 // ID is the peer ID of every node here.
@@ -98,7 +98,7 @@ func must[T any](v T, err error) T {
 }
 
 // Config is a configuration for one fetcher.Open that puts a node here: its network,
-// identity, state directory and, if it has one, its disk. Open does it itself.
+// identity, state directory and, if it has one, its disk. Open applies it itself.
 func (x *Node) Config() fetcher.Config {
 	x.net.story.add(x.Name(), "starts")
 	c := x.cfg.Config
@@ -123,7 +123,7 @@ func (x *Node) Config() fetcher.Config {
 	return c
 }
 
-// Open starts a node here, unless one runs that Open made.
+// Open starts a node here, unless one that Open made is running.
 func (x *Node) Open() (*fetcher.Node, error) {
 	if f := x.Fetcher(); f != nil {
 		return f, nil
@@ -139,7 +139,7 @@ func (x *Node) Open() (*fetcher.Node, error) {
 }
 
 // Serve writes a file into the node's folder, or onto its Disk, starts a node
-// here unless one runs, and shares the file from it. It is what a test does to
+// here unless one is running, and shares the file from it. A test uses it to
 // have something to fetch; an app under test shares with fetcher's own Share.
 func (x *Node) Serve(name string, content []byte) (ticket string, err error) {
 	f, err := x.Open()
@@ -172,14 +172,14 @@ func write(d vfs.FS, name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Fetcher is the node that Open made and that still runs; nil if there is none.
+// Fetcher is the node that Open made, while it runs; nil if there is none.
 func (x *Node) Fetcher() *fetcher.Node {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.node
 }
 
-// Close closes the node that Open made, in good order, if one runs.
+// Close closes the node that Open made, in good order, if one is running.
 func (x *Node) Close() error {
 	f, life := x.take()
 	life.end()
@@ -194,7 +194,7 @@ func (x *Node) Close() error {
 	return nil
 }
 
-// take is the node that runs, which does not count as running any more.
+// take returns the running node, which no longer counts as running.
 func (x *Node) take() (*fetcher.Node, *life) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -203,7 +203,7 @@ func (x *Node) take() (*fetcher.Node, *life) {
 	return f, x.life
 }
 
-// count remembers what a node has sent that has ended.
+// count adds what a node that has ended has sent.
 func (x *Node) count(f *fetcher.Node) {
 	in, out := f.Traffic()
 	x.mu.Lock()
@@ -212,9 +212,9 @@ func (x *Node) count(f *fetcher.Node) {
 	x.sent += out
 }
 
-// Kill takes the node off the network and off its Disk at once and without a word,
-// as kill -9 does: that which Open made, or which the app under test did.
-// The first then ends on its own, with nobody listening; Open may be called at
+// Kill takes the node off the network and off its Disk at once and without notice,
+// as kill -9 does, whether Open or the app under test made it.
+// A node that Open made then ends on its own, cut off; Open may be called at
 // once if it has a Disk. Without one, its last writes still reach the folder.
 func (x *Node) Kill() {
 	x.net.story.add(x.Name(), "is killed")
@@ -225,7 +225,7 @@ func (x *Node) Kill() {
 	x.abandon()
 }
 
-// abandon lets a node end that nobody hears any more.
+// abandon lets a node end that is cut off from everything.
 func (x *Node) abandon() {
 	f, life := x.take()
 	if life != nil {
@@ -237,12 +237,12 @@ func (x *Node) abandon() {
 	}
 	x.count(f)
 	x.net.leaving.Go(func() {
-		f.Close() // an error is what is to be expected of a dead disk and network
+		f.Close() // an error is to be expected of a dead disk and network
 	})
 }
 
-// Freeze lets no packet in or out, until Thaw. The node itself runs on: to stop
-// that between two steps is for simnet's own worlds, and for SIGSTOP.
+// Freeze lets no packet in or out, until Thaw. The node itself keeps running: to stop
+// it between two steps takes simnet's own worlds, or SIGSTOP.
 func (x *Node) Freeze() {
 	x.net.story.add(x.Name(), "freezes")
 	x.at.freeze(true)
@@ -268,7 +268,7 @@ func (x *Node) Become(b simnet.Behaviour) {
 	x.acts = b
 }
 
-// Addrs are the addresses of a node here, as a ticket has them.
+// Addrs returns the addresses of a node here, as a ticket has them.
 func (x *Node) Addrs() []string {
 	return []string{fmt.Sprintf("/ip4/%s/udp/4001/quic-v1/p2p/%s", x.at.ip, x.ID())}
 }

@@ -18,12 +18,12 @@ const (
 	queueTime = 100 * time.Millisecond // what a line's queue holds at its rate
 	queueMin  = 32 * mtu               // ... and at least, in bytes
 	inbox     = 1024                   // packets that wait to be read on one socket
-	natMemory = 2 * time.Minute        // how long the way back through a NAT stays open
+	natMemory = 2 * time.Minute        // how long a NAT keeps the return path open
 )
 
 // packets carries packets between sockets. It has no goroutine: one timer, a heap
-// of what is under way, and a lock that is never held while anything waits. Who
-// does not read loses packets, and nobody else does.
+// of what is under way, and a lock that is never held while anything waits. A socket
+// that does not read loses packets; no other does.
 type packets struct {
 	mu      sync.Mutex
 	chance  *rand.Rand
@@ -49,7 +49,7 @@ type place struct {
 	nat      bool
 	dark     bool // frozen: nothing gets in or out
 	cut      map[*place]int
-	opened   map[netip.AddrPort]time.Time // whom a node behind NAT has sent to
+	opened   map[netip.AddrPort]time.Time // the addresses to which a node behind NAT has sent
 	ports    uint16
 }
 
@@ -61,14 +61,14 @@ type Site struct {
 	up, down *pipe
 }
 
-// pipe passes packets on at a rate, first in, first out, with a queue that is
-// bounded.
+// pipe passes packets on at a rate, first in, first out, with a bounded
+// queue.
 type pipe struct {
 	rate float64   // bytes per second; 0 is no limit
 	free time.Time // when all that is in it will be out
 }
 
-// pass is when n bytes are through; not ok: the queue is full.
+// pass returns when n bytes are through; not ok: the queue is full.
 func (p *pipe) pass(now time.Time, n int) (at time.Time, ok bool) {
 	if p.rate == 0 {
 		return now, true
@@ -91,7 +91,7 @@ type travel struct {
 	at       time.Time
 	seq      uint64
 	from, to *socket
-	src, dst netip.AddrPort // as they stand on the packet, in the network within in
+	src, dst netip.AddrPort // as they are on the packet, in the network within in
 	in       *Router
 	pipes    [4]*pipe
 	count    int
@@ -143,7 +143,7 @@ func (n *packets) send(from *socket, to netip.AddrPort, b []byte) {
 	n.arm(now)
 }
 
-// lost draws whether a packet is.
+// lost draws whether a packet is lost.
 func (n *packets) lost(a, b *place) bool {
 	stays := (1 - a.line.Loss) * (1 - b.line.Loss)
 	if a.site != b.site {
@@ -182,8 +182,8 @@ func (t *travel) route(n *packets) {
 	}
 }
 
-// step takes a packet through its next pipe, and through all that let it pass at
-// once. The distance lies before the last.
+// step takes a packet through its next pipe, and through any that let it pass at
+// once. The delay of the distance comes before the last pipe.
 func (n *packets) step(t *travel) {
 	for {
 		if t.next == t.count {
@@ -197,7 +197,7 @@ func (n *packets) step(t *travel) {
 		}
 		if t.next++; t.next == t.count-1 {
 			at = at.Add(t.latency)
-			if last := t.from.last[t.to.at]; last.After(at) { // jitter puts nothing out of order
+			if last := t.from.last[t.to.at]; last.After(at) { // jitter does not reorder packets
 				at = last
 			}
 			t.from.last[t.to.at] = at
@@ -238,7 +238,7 @@ func (n *packets) drop(t *travel) {
 	n.release(t.b)
 }
 
-// fire is the timer's: what is due moves on.
+// fire is called by the timer: packets that are due move on.
 func (n *packets) fire() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -249,7 +249,7 @@ func (n *packets) fire() {
 	n.arm(now)
 }
 
-// arm sets the timer to what is due first.
+// arm sets the timer to the earliest that is due.
 func (n *packets) arm(now time.Time) {
 	switch {
 	case len(n.way) == 0:
@@ -308,8 +308,8 @@ func (p *place) ListenUDP(a *net.UDPAddr) (net.PacketConn, error) {
 // SourceIP implements p2p.Packets.
 func (p *place) SourceIP(*net.UDPAddr) (net.IP, error) { return p.ip.AsSlice(), nil }
 
-// die takes what listens there off the network, as the end of its process would:
-// nobody hears of it, and the addresses are free. What is frozen may die too.
+// die takes the sockets there off the network, as the end of its process would:
+// no peer is told, and the addresses are free. A frozen place may die too.
 func (p *place) die() {
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
@@ -323,7 +323,7 @@ func (p *place) die() {
 	}
 }
 
-// freeze has nothing get in or out, or ends that.
+// freeze lets nothing in or out, or ends that.
 func (p *place) freeze(frozen bool) {
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
@@ -360,12 +360,12 @@ type socket struct {
 	moved  chan struct{} // the deadline moved
 	closed chan struct{}
 
-	// guarded by packets.mu
+	// the fields below are guarded by packets.mu
 	in       []*travel
-	last     map[*place]time.Time // when the last packet to there arrives
+	last     map[*place]time.Time // when the last packet to that place arrives
 	deadline time.Time
 	shut     bool
-	dead     bool // its process is
+	dead     bool // its process has ended
 }
 
 func signal(c chan struct{}) {
@@ -402,7 +402,7 @@ func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// take is the first packet that has come, if there is one.
+// take returns the first packet that has come, if there is one.
 func (s *socket) take(b []byte) (int, net.Addr, time.Time) {
 	n := s.at.n
 	n.mu.Lock()
@@ -479,6 +479,6 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 func (s *socket) SetDeadline(t time.Time) error    { return s.SetReadDeadline(t) }
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
-// SetReadBuffer and SetWriteBuffer are asked for by quic-go, which else warns.
+// SetReadBuffer and SetWriteBuffer are for quic-go, which would otherwise warn.
 func (s *socket) SetReadBuffer(int) error  { return nil }
 func (s *socket) SetWriteBuffer(int) error { return nil }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Mapping is how long the address lasts that a router gives to what is behind it (RFC 4787, 4.1).
+// Mapping says for which destinations a router reuses the address that it gives to a host behind it (RFC 4787, 4.1).
 type Mapping int
 
 // The mappings.
 const (
-	OneForAll     Mapping = iota // endpoint-independent: one port, to whomever is sent
+	OneForAll     Mapping = iota // endpoint-independent: one port for all destinations
 	OneForEach                   // address-and-port-dependent: another port for each
 	OneForAddress                // address-dependent: another port for each address
 )
 
-// Filter is whom a router lets in to a port that it has given (RFC 4787, 5).
+// Filter says from whom a router lets packets in to a port that it has given (RFC 4787, 5).
 type Filter int
 
 // The filters.
 const (
-	FromSentTo  Filter = iota // address-and-port-dependent: from where was sent to
-	FromAddress               // address-dependent: from any port of an address that was sent to
+	FromSentTo  Filter = iota // address-and-port-dependent: from where packets were sent to
+	FromAddress               // address-dependent: from any port of an address that packets were sent to
 	FromAll                   // endpoint-independent
 )
 
@@ -31,8 +31,8 @@ const (
 type RouterConfig struct {
 	Mapping Mapping
 	Filter  Filter
-	Hairpin bool          // what is behind it can reach itself by the outer address
-	Memory  time.Duration // how long a port stays that nothing is sent from; default 2 min
+	Hairpin bool          // hosts behind it can reach themselves by the outer address
+	Memory  time.Duration // how long a port lasts from which nothing is sent; default 2 min
 	Behind  *Router       // the router that this one is behind, as at a carrier; nil: none
 	Forward bool          // port 4001 is passed on to the first node behind it
 }
@@ -160,7 +160,7 @@ func (r *Router) in(from netip.AddrPort, port uint16, now time.Time) (netip.Addr
 }
 
 // leave takes a packet out of the routers that its sender is behind, until it is in the
-// network that its destination is in: nil is that of all the world.
+// network of its destination: nil is the public network.
 func (n *packets) leave(from *socket, to netip.AddrPort, now time.Time) (src netip.AddrPort, in *Router, ok bool) {
 	src, in = from.addr, from.at.router
 	for !n.has(in, to) {
@@ -176,7 +176,7 @@ func (n *packets) leave(from *socket, to netip.AddrPort, now time.Time) (src net
 	return src, in, true
 }
 
-// has says whether an address is one of the network within a router.
+// has says whether an address is in the network within a router.
 func (n *packets) has(in *Router, to netip.AddrPort) bool {
 	if r := n.routers[to.Addr()]; r != nil {
 		return r.cfg.Behind == in
@@ -186,7 +186,7 @@ func (n *packets) has(in *Router, to netip.AddrPort) bool {
 }
 
 // enter takes a packet in through the routers that its destination is behind. Without
-// filters it is only asked where the packet would go.
+// filters it only finds out where the packet would go.
 func (n *packets) enter(src, to netip.AddrPort, in *Router, now time.Time, filters bool) *socket {
 	for {
 		r := n.routers[to.Addr()]

@@ -10,7 +10,7 @@ import (
 )
 
 // Run runs a scenario with whole nodes in a bubble of its own, as part of the
-// test, which fails if something does not hold: it says the seed, the faults, why
+// test, which fails if something does not hold: it prints the seed, the faults, why
 // each missing piece is missing, the timeline, and how to run the scenario with
 // modelled links. nodes is as in simnet.Scenario.Run. It skips a scenario that is
 // not for whole nodes.
@@ -26,7 +26,7 @@ func Run(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) *simnet.Resul
 	return res
 }
 
-// play is Run that leaves it to the caller whether it holds.
+// play is Run that leaves judging the result to the caller.
 func play(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) (res *simnet.Result) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func play(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) (res *simnet
 	return res
 }
 
-// twin says how a run is done again with modelled links, where a seed replays
+// twin says how to repeat a run with modelled links, where a seed replays
 // exactly. It may well hold there.
 func twin(s *simnet.Scenario, seed uint64, nodes int) string {
 	again := fmt.Sprintf("fetcher sim run %s --seed %d", s.Name, seed)

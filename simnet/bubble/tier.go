@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// tier runs the nodes of a simnet.Net in a Net. The world of the former has no
-// actors then, only what the scenario wants to happen and when; Pass keeps it in
+// tier runs the nodes of a simnet.Net in a Net. The simnet.Net's world has no
+// actors then, only the scenario's events and their times; Pass keeps it in
 // step with the clock of the bubble, on one goroutine.
 type tier struct {
 	net   *Net
@@ -35,7 +35,7 @@ func newTier(n *Net) *tier {
 	return t
 }
 
-// post has f called by Pass as soon as may be.
+// post has f called by Pass as soon as possible.
 func (t *tier) post(f func()) {
 	t.mu.Lock()
 	t.calls = append(t.calls, f)
@@ -119,7 +119,7 @@ func (t *tier) Add(x *simnet.Node) (simnet.Host, peers.ID) {
 	return h, h.node.ID()
 }
 
-// node is the one with a peer ID; nil if there is none.
+// node returns the one with a peer ID; nil if there is none.
 func (t *tier) node(id peers.ID) *Node {
 	for _, h := range t.nodes {
 		if h.node.ID() == id {

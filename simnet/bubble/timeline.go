@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeline is what befell the nodes of a Net and what they said of it: the last of it,
+// timeline is what happened to the nodes of a Net and what they logged: the last lines,
 // for a test that fails.
 type timeline struct {
 	began time.Time
@@ -43,7 +43,7 @@ func (t *timeline) String() string {
 	return b.String()
 }
 
-// names are those of nodes, for a timeline.
+// names are the nodes' names, for a timeline.
 func names(nodes []*Node) string {
 	var all []string
 	for _, x := range nodes {

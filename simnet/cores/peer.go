@@ -17,13 +17,13 @@ const (
 	maxSources  = 12
 	maxChildren = 4096
 	maxNamed    = 32
-	gather      = 100 * time.Millisecond // of new pieces, before children hear of them
+	gather      = 100 * time.Millisecond // new pieces are gathered this long before children hear of them
 	noAnswer    = 3 * time.Second        // to a dial
-	noticedMin  = 10 * time.Second       // after a death, by those who had a connection
+	noticedMin  = 10 * time.Second       // after a death, by peers that had a connection
 	noticedMax  = 40 * time.Second
 )
 
-// peer is one member of the swarm. Its cores are its alone.
+// peer is one member of the swarm. Its cores belong to it alone.
 type peer struct {
 	w              *world
 	n              int32
@@ -60,7 +60,7 @@ type conn struct {
 	to       int32
 	id       peers.ID
 	pool     *fetchpool.Pool
-	link     int // of those opened so far; what an older one says is of no interest
+	link     int // the number of links opened so far; what an older one reports is ignored
 	requests map[uint64]fetchpool.Request
 	wake     time.Time
 	look     bool // its pool is to be asked what to do
@@ -102,7 +102,7 @@ func (p *peer) trip(to int32) time.Duration {
 	return p.latency
 }
 
-// tell has something happen to another peer when a message has reached it.
+// tell makes something happen at another peer when a message has reached it.
 func (p *peer) tell(to int32, do func(*peer)) { p.w.after(p.trip(to), to, do) }
 
 // settle does what the cores want done, until they want nothing more.
@@ -202,7 +202,7 @@ func (p *peer) giveBack(c *conn, b fetchpool.Return) {
 	}
 }
 
-// do is what the actor of the leases does with a Todo.
+// do does what the actor of the leases does with a Todo.
 func (p *peer) do(todo leasemgr.Todo) {
 	now := p.w.time()
 	for _, l := range todo.Expired {
@@ -264,7 +264,7 @@ func (p *peer) on(c *conn, link int, do func()) {
 	}
 }
 
-// from finds the link over which a peer talks to us.
+// from finds the link over which a peer sends to us.
 func (p *peer) from(n int32, link int, do func(*conn)) {
 	if p.fetch == nil {
 		return
@@ -279,12 +279,12 @@ func (p *peer) from(n int32, link int, do func(*conn)) {
 
 const anyLink = -1
 
-// arrived is what comes in for a request.
+// arrived handles what comes in for a request.
 func (p *peer) arrived(c *conn, id uint64, data []byte) {
 	f, now := p.fetch, p.w.time()
 	r, ok := c.requests[id]
 	if !ok {
-		p.w.twice += int64(len(data)) // it came in spite of a Cancel
+		p.w.twice += int64(len(data)) // it came despite a Cancel
 		return
 	}
 	c.pool.Arrived(id, len(data), now)
@@ -348,7 +348,7 @@ func (p *peer) lied(c *conn, r fetchpool.Request) {
 	c.look = true
 }
 
-// finish ends the fetching of a peer that is whole, and looks at what is left.
+// finish ends the fetching of a peer that is whole, and checks what is left.
 func (p *peer) finish() {
 	f, now, w := p.fetch, p.w.time(), p.w
 	if wanted, leased, verified := f.leases.Counts(); wanted != 0 || leased != 0 || verified != w.c.pieces() {
@@ -356,7 +356,7 @@ func (p *peer) finish() {
 	}
 	for _, c := range f.conns {
 		c.pool.Stop("all is here", now)
-		for range 2 { // what ends, and that nothing is left
+		for range 2 { // once for what ends, once to see that nothing is left
 			p.step(c)
 		}
 		if bytes, _ := c.pool.InFlight(); bytes != 0 || c.pool.Leases() != 0 || len(c.requests) != 0 {
@@ -388,7 +388,7 @@ func (p *peer) leave() {
 	p.gone()
 }
 
-// die says nothing. Those who had a connection find out some time later.
+// die says nothing. Peers that had a connection find out some time later.
 func (p *peer) die() {
 	if p.fetch == nil {
 		return // it is whole: it will leave
@@ -417,7 +417,7 @@ func (p *peer) gone() {
 	p.w.peers[p.n] = nil
 }
 
-// setAlarm sees to it that time is told when a core wants it.
+// setAlarm makes sure that a core is told the time when it wants it.
 func (p *peer) setAlarm() {
 	at := time.Duration(math.MaxInt64)
 	sooner := func(t time.Time) {

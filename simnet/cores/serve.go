@@ -22,7 +22,7 @@ type job struct {
 	served bool
 }
 
-// subscribe takes a child on, and names others to it.
+// subscribe accepts a child, and names others to it.
 func (q *peer) subscribe(n int32, link int) {
 	if len(q.order) >= maxChildren {
 		q.tell(n, func(p *peer) {
@@ -48,10 +48,10 @@ func (q *peer) subscribe(n int32, link int) {
 			}
 		})
 	})
-	q.find(n) // it has some of it soon
+	q.find(n) // it will have some of it soon
 }
 
-// nameables are up to maxNamed other children.
+// nameables returns up to maxNamed other children.
 func (q *peer) nameables(n int32) (out []int32) {
 	q.turns.Pick(len(q.order), maxNamed, func(i int) bool {
 		if q.order[i] == n {
@@ -63,7 +63,7 @@ func (q *peer) nameables(n int32) (out []int32) {
 	return out
 }
 
-// lost is told that a child is gone.
+// lost handles the loss of a child.
 func (q *peer) lost(n int32) {
 	if !q.children[n] {
 		return
@@ -86,7 +86,7 @@ func (q *peer) lost(n int32) {
 	q.sendElsewhere()
 }
 
-// flush tells the children what is new.
+// flush tells the children of new pieces.
 func (q *peer) flush() {
 	q.flushes = false
 	news := q.news
@@ -105,7 +105,7 @@ func (q *peer) flush() {
 	}
 }
 
-// asked is a request of a child.
+// asked handles a request of a child.
 func (q *peer) asked(a asker, r fetchpool.Request) {
 	if q.uploads == nil {
 		q.uploads, q.jobs, q.byAsker = peers.NewUploads(peers.UploadConfig{}), map[peers.Job]*job{}, map[asker]peers.Job{}
@@ -156,7 +156,7 @@ func (q *peer) refuse(j peers.Job, how fetchpool.Outcome, retry time.Duration) {
 	})
 }
 
-// serve sends what may be sent, one after the other down the line.
+// serve sends what may be sent, one request after another down the line.
 func (q *peer) serve(jobs []peers.Job) {
 	w := q.w
 	for _, j := range jobs {
@@ -167,7 +167,7 @@ func (q *peer) serve(jobs []peers.Job) {
 	}
 }
 
-// served is when the last byte has left.
+// served is called when the last byte has left.
 func (q *peer) served(j peers.Job) {
 	x, w := q.jobs[j], q.w
 	q.end(j)
@@ -189,7 +189,7 @@ func (q *peer) served(j peers.Job) {
 	q.sendElsewhere()
 }
 
-// cancelled is told that a request is not wanted any more.
+// cancelled handles the cancellation of a request.
 func (q *peer) cancelled(a asker) {
 	j, ok := q.byAsker[a]
 	if !ok || q.jobs[j].served {

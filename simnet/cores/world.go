@@ -9,15 +9,15 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Config is a swarm. The zero value of each field but Peers means its default.
+// Config describes a swarm. The zero value of each field but Peers means its default.
 type Config struct {
 	Seed  uint64
-	Peers int // that come, beside the source
+	Peers int // that come, besides the source
 	// PerSecond is how many come in a second. Default: all within a hundred
 	// seconds, at least 50.
 	PerSecond int
-	// Liars, Deaths and Leavers are of a hundred peers how many send wrong bytes,
-	// die at a random moment without a word, and leave as soon as they are done.
+	// Liars, Deaths and Leavers are how many of a hundred peers send wrong bytes,
+	// die at a random moment without notice, and leave as soon as they are done.
 	// Others serve for Stay first.
 	Liars, Deaths, Leavers int
 	Stay                   time.Duration // default 20 s
@@ -27,7 +27,7 @@ type Config struct {
 	Limit time.Duration
 }
 
-// Result is what became of a swarm.
+// Result is the outcome of a swarm.
 type Result struct {
 	Virtual   time.Duration
 	Events    uint64
@@ -35,7 +35,7 @@ type Result struct {
 	Died      int // before they had
 	Faults    []string
 	Copies    float64       // of the share, sent by the source
-	Twice     float64       // of what arrived, the part that was there already
+	Twice     float64       // the share of what arrived that was already there
 	Slowest   time.Duration // from coming to whole
 	Mean      time.Duration
 	MostAtOne int    // peers that were there at the same time
@@ -44,7 +44,7 @@ type Result struct {
 
 const maxFaults = 20
 
-// world is the time and everybody in it.
+// world is the time and all peers in it.
 type world struct {
 	cfg    Config
 	c      *Content
@@ -90,7 +90,7 @@ func (e *events) Pop() any {
 	return last
 }
 
-// after has do happen to a peer in a while, if it is still there then.
+// after calls do for a peer after some time, if it still exists then.
 func (w *world) after(d time.Duration, who int32, do func(*peer)) {
 	w.seq++
 	heap.Push(&w.events, event{w.now + max(0, d), w.seq, who, do})

@@ -24,24 +24,24 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// Config is how a depot is made.
+// Config describes a depot.
 type Config struct {
 	Name    string
 	Disk    int64        // its size in bytes; default 1 GiB
 	Reserve int64        // bytes of it that stay free
-	Open    *depot.Terms // of peers that have no account; nil: they get none
+	Open    *depot.Terms // for peers that have no account; nil: they get none
 	Line    simnet.Line
-	// Folder is another depot whose folder it is given by mistake; nil: it has its own.
+	// Folder is another depot whose folder this one is given by mistake; nil: it has its own.
 	Folder *Depot
 }
 
-// Depot is a node that keeps shares, with the machine that it runs on. Its methods are for
+// Depot is a node that keeps shares, with the machine on which it runs. Its methods are for
 // the world around it.
 type Depot struct {
 	*simnet.Node
 	// DB is its database, which outlives its programs.
 	DB *leasedb.DB
-	// Trouble, if not nil, is asked before each operation of its disk; an error is its outcome.
+	// Trouble, if not nil, is called before each operation of its disk, which fails with its error.
 	Trouble func(storetest.Op) error
 	// Synced says that the machine knows its wall clock to be right when it starts.
 	Synced bool
@@ -50,13 +50,13 @@ type Depot struct {
 	cfg  Config
 	keep *keep.Keep
 
-	excused bool // errors that it logs are no faults: something is done to it
+	excused bool // errors that it logs are not faults: something is done to it
 	told    map[share.ID][]depot.State
 	boots   int
 	slept   time.Duration
 	made    int // names
 
-	corrupt bool // the database finds out, at its next statement, that it is damaged
+	corrupt bool // the database finds, at its next statement, that it is damaged
 	left    int  // steps until it crashes; 0: it does not
 	crash   func()
 	dying   bool
@@ -79,7 +79,7 @@ func must(err error) {
 	}
 }
 
-// database is a new one.
+// database makes a new one.
 func (d *Depot) database() *leasedb.DB {
 	db, _, err := leasedb.Open(context.Background(), ":memory:", beside{d})
 	must(err)
@@ -87,7 +87,7 @@ func (d *Depot) database() *leasedb.DB {
 	return db
 }
 
-// beside is the disk of whichever life the machine is in.
+// beside is the disk of the machine's present life.
 type beside struct{ d *Depot }
 
 func (b beside) Write(id share.ID, leases []depot.Promise) error {
@@ -96,7 +96,7 @@ func (b beside) Write(id share.ID, leases []depot.Promise) error {
 func (b beside) Promises(id share.ID) ([]depot.Promise, error) { return b.d.keep.Root.Promises(id) }
 func (b beside) Last(id share.ID) (time.Time, error)           { return b.d.keep.Root.Last(id) }
 
-// deps has the program of a life keep shares.
+// deps makes the program of a life keep shares.
 func (d *Depot) deps(p *actors.Deps) {
 	d.Node = p.Network.(*simnet.Node)
 	d.Disk().Fault = d.operation
@@ -134,18 +134,18 @@ func (d *Depot) changed(id share.ID, s depot.State, why string) {
 
 func (d *Depot) closed() { must(d.keep.Root.Close()) }
 
-// name is one that was never made before.
+// name returns one that was never used before.
 func (d *Depot) name() string {
 	d.made++
 	return fmt.Sprint(d.cfg.Name, "-", d.made)
 }
 
-// Reading is what the machine says of the time.
+// Reading is the time as the machine reports it.
 func (d *Depot) Reading() depot.Reading {
 	return depot.Reading{Boot: fmt.Sprint(d.boots), Wall: d.net.Now().Add(d.Ahead()), Passed: d.net.Elapsed() + d.slept, Synced: d.Synced}
 }
 
-// Sleep has the machine be suspended for so long, in no time of the world.
+// Sleep suspends the machine for this long, in no time of the world.
 func (d *Depot) Sleep(dur time.Duration) {
 	d.Freeze()
 	d.slept += dur
@@ -153,13 +153,13 @@ func (d *Depot) Sleep(dur time.Duration) {
 	d.Thaw()
 }
 
-// PowerOff ends the machine at once; what is measured of time ends with it.
+// PowerOff ends the machine at once, and with it the measuring of time.
 func (d *Depot) PowerOff() {
 	d.boots++
 	d.Node.PowerOff()
 }
 
-// Lose has the database gone when the depot starts again; collecting is on in the new one.
+// Lose removes the database before the depot starts again; collecting is on in the new one.
 func (d *Depot) Lose() {
 	d.DB = d.database()
 	d.GC()
@@ -175,13 +175,13 @@ func (d *Depot) Backup() *leasedb.DB {
 // Restore puts back what Backup made, while the depot does not run.
 func (d *Depot) Restore(old *leasedb.DB) { d.DB = old }
 
-// Damage has the database in use say, at its next statement, that it is damaged.
+// Damage makes the database in use report, at its next statement, that it is damaged.
 func (d *Depot) Damage() { d.corrupt = true }
 
 // ---- crashes ----
 
-// CrashIn ends the machine at the nth change of its disk or database from now, by then if
-// it does not come to that, and starts it again a second later.
+// CrashIn ends the machine at the nth change of its disk or database from now, or at by if
+// there are fewer, and starts it again a second later.
 func (d *Depot) CrashIn(n int, power bool) {
 	d.left, d.crash = n, func() {
 		if power {
@@ -193,7 +193,7 @@ func (d *Depot) CrashIn(n int, power bool) {
 	}
 }
 
-// Dying says whether it has come to that, and the machine does not run again yet.
+// Dying says whether it has crashed, and the machine does not run again yet.
 func (d *Depot) Dying() bool { return d.dying }
 
 // step counts what could be the last thing that the machine does.
@@ -208,7 +208,7 @@ func (d *Depot) step() error {
 		return nil
 	}
 	d.dying = true
-	d.MayComplain(true) // of what is only for this instant
+	d.MayComplain(true) // of errors at this instant only
 	d.net.After(0, d.crash)
 	return storetest.ErrPower
 }
@@ -236,9 +236,9 @@ func (d *Depot) statement(query string) error {
 	return nil
 }
 
-// ---- looking in ----
+// ---- inspection ----
 
-// Account has nodes speak for an account, which is made if there is none of that name.
+// Account lets nodes use an account, which is made if there is none of that name.
 func (d *Depot) Account(name string, quota int64, nodes ...*simnet.Node) depot.Account {
 	ctx, terms := context.Background(), depot.Terms{Quota: quota, MaxLease: 31 * 24 * time.Hour}
 	id, err := d.DB.AddAccount(ctx, d.net.Now(), name, terms)
@@ -254,7 +254,7 @@ func (d *Depot) Account(name string, quota int64, nodes ...*simnet.Node) depot.A
 	return id
 }
 
-// quietly asks the database something that is no step of the depot's.
+// quietly queries the database without counting a step of the depot.
 func (d *Depot) quietly(ask func()) {
 	fault := d.DB.Fault
 	defer func() { d.DB.Fault = fault }()
@@ -262,7 +262,7 @@ func (d *Depot) quietly(ask func()) {
 	ask()
 }
 
-// State is that of a share, by the database.
+// State is that of a share, according to the database.
 func (d *Depot) State(c *simnet.Content) (s depot.State) {
 	d.quietly(func() {
 		k, err := d.DB.Share(context.Background(), c.ID())
@@ -272,14 +272,14 @@ func (d *Depot) State(c *simnet.Content) (s depot.State) {
 	return s
 }
 
-// HoldAs has an account that nobody speaks for hold a share that is here.
+// HoldAs makes an account that no node uses hold a share that is here.
 func (d *Depot) HoldAs(account string, c *simnet.Content, until time.Time) {
 	_, err := d.DB.Hold(context.Background(), d.Reading().Wall, depot.Ask{Account: d.Account(account, 1e9), Request: "1", Share: c.ID(), Bytes: depot.Bytes(c.Manifest),
 		Until: until, Space: depot.Space{Free: 1 << 40}})
 	must(err)
 }
 
-// Sum is what all accounts use together, but the starter's.
+// Sum is what all accounts use together, except the starter's.
 func (d *Depot) Sum() (bytes int64) {
 	all, err := d.DB.Accounts(context.Background(), d.Reading().Wall)
 	must(err)
@@ -289,13 +289,13 @@ func (d *Depot) Sum() (bytes int64) {
 	return bytes
 }
 
-// Excuse is for a story in which it will have to complain.
+// Excuse is for a story in which it will have to log errors.
 func (d *Depot) Excuse() {
 	d.excused = true
 	d.MayComplain(true)
 }
 
-// Told are the states that a share has come into, in this order.
+// Told returns the states that a share has entered, in order.
 func (d *Depot) Told(c *simnet.Content) []depot.State { return d.told[c.ID()] }
 
 // Meta is what the database knows of itself.
@@ -305,7 +305,7 @@ func (d *Depot) Meta() depot.Meta {
 	return m
 }
 
-// Here compares what lies on the disk with a share, byte by byte.
+// Here compares the files on the disk with a share, byte by byte.
 func (d *Depot) Here(c *simnet.Content) error {
 	at, err := d.Disk().FS().Sub(path.Join(disk.Folder(c.ID()), "data"))
 	if err != nil {
@@ -314,7 +314,7 @@ func (d *Depot) Here(c *simnet.Content) error {
 	return errors.Join(c.Check(at), at.Close())
 }
 
-// Left are the names that there are of a share on the disk.
+// Left returns the names of a share's files on the disk.
 func (d *Depot) Left(c *simnet.Content) (names []string) {
 	fs := d.Disk().FS()
 	var walk func(at string)
@@ -333,7 +333,7 @@ func (d *Depot) Left(c *simnet.Content) (names []string) {
 	return names
 }
 
-// Copy puts a share on the disk by hand: its list of files, and its files.
+// Copy puts a share on the disk directly: its list of files, and its files.
 func (d *Depot) Copy(c *simnet.Content) {
 	fs, at := d.Disk().FS(), disk.Folder(c.ID())
 	for i, r := range at + "/data/" {
@@ -359,7 +359,7 @@ func (d *Depot) Drop(c *simnet.Content, file string) {
 	must(d.Disk().FS().Remove(path.Join(disk.Folder(c.ID()), "data", file)))
 }
 
-// Vanish removes all of a share, and what lies beside its data.
+// Vanish removes all of a share, including the files beside its data.
 func (d *Depot) Vanish(c *simnet.Content) {
 	all := d.Left(c)
 	for _, name := range slices.Backward(all) {
@@ -370,8 +370,8 @@ func (d *Depot) Vanish(c *simnet.Content) {
 // GC turns collecting on.
 func (d *Depot) GC() { must(d.DB.SetGC(context.Background(), true)) }
 
-// Unmount has the disk away, of which only the folder is left that it was mounted on; what
-// is returned mounts it again.
+// Unmount takes the disk away, leaving only the folder on which it was mounted; the
+// returned function mounts it again.
 func (d *Depot) Unmount() (mount func()) {
 	names := []string{"depot", "shares"}
 	for _, name := range names {
@@ -384,7 +384,7 @@ func (d *Depot) Unmount() (mount func()) {
 	}
 }
 
-// Rot turns a bit in one of the files of a share, and leaves no other trace.
+// Rot flips a bit in one of the files of a share, and leaves no other trace.
 func (d *Depot) Rot(c *simnet.Content, rng *rand.Rand) {
 	files := c.Files()
 	name := path.Join(disk.Folder(c.ID()), "data", files[rng.IntN(len(files))])

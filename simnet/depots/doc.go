@@ -1,6 +1,6 @@
 // Package depots puts depots into worlds of package simnet: the real actors, database and
-// disk layout, on a machine that is made up. Its disk forgets at a power cut what was not
-// synced; what its database committed survives everything, as SQLite promises. It promises
+// disk layout, on a simulated machine. At a power cut its disk forgets what was not
+// synced; what its database has committed survives everything, as SQLite promises. It promises
 // nothing to outsiders.
 //
 // A [Depot] can be killed or deprived of power at each change of its disk and each

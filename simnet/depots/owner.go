@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// Owner is a node that has depots keep one thing for it, with the machine that it runs on: what
+// Owner is a node that has depots keep one thing for it, with the machine on which it runs: what
 // its catalog says outlives its programs.
 type Owner struct {
 	*simnet.Node
@@ -55,13 +55,13 @@ func (o *Owner) deps(p *actors.Deps) {
 	}}
 }
 
-// Start starts it again, as Node.Start does, and has it look at what it serves by now.
+// Start starts it again, as Node.Start does, with what it now serves.
 func (o *Owner) Start() {
 	o.Node.Start()
 	o.tell()
 }
 
-// Edit has what it serves, and has depots keep, be another version from now on.
+// Edit replaces what it serves, and has depots keep, with another version from now on.
 func (o *Owner) Edit(c *simnet.Content) {
 	o.Withdraw(o.now)
 	o.now = c
@@ -69,7 +69,7 @@ func (o *Owner) Edit(c *simnet.Content) {
 	o.tell()
 }
 
-// tell has its program know what depots are to keep.
+// tell tells its program what depots are to keep.
 func (o *Owner) tell() {
 	o.want.Share, o.want.Bytes = o.now.ID(), depot.Bytes(o.now.Manifest)
 	if o.Program() != nil {
@@ -77,10 +77,10 @@ func (o *Owner) tell() {
 	}
 }
 
-// Release has depots keep nothing for it any more.
+// Release makes depots keep nothing for it any more.
 func (o *Owner) Release() { o.Program().Hear(actors.DropHold{Want: o.want.ID}, func(any) {}) }
 
-// Promised is when the lease of an account ends, by the depot's clock; zero: it has none.
+// Promised is when the lease of an account ends, by the depot's clock; zero: there is none.
 func (d *Depot) Promised(account string, c *simnet.Content) (end time.Time) {
 	d.quietly(func() {
 		id, err := d.DB.Named(context.Background(), account)
@@ -97,7 +97,7 @@ func (d *Depot) Promised(account string, c *simnet.Content) (end time.Time) {
 }
 
 // Has says whether an account can rely on a depot to have all of some content: there is a live
-// lease, and all of it lies on the disk.
+// lease, and all of it is on the disk.
 func (d *Depot) Has(account string, c *simnet.Content) error {
 	if end := d.Promised(account, c); !d.Reading().Wall.Before(end) {
 		return fmt.Errorf("%s has no lease of %s", account, c.Manifest.Name)

@@ -25,10 +25,10 @@ type Story struct {
 	requests int
 }
 
-// errOver ends a story that was not told to its end.
+// errOver ends a story before its end.
 var errOver = errors.New("the run is over")
 
-// Tell has a run last as long as its story, which begins with it.
+// Tell makes a run last as long as its story, which begins with it.
 func Tell(r *simnet.Run, tell func(*Story)) {
 	over := false
 	next, stop := iter.Pull(func(yield func(func(resume func())) bool) {
@@ -56,7 +56,7 @@ func Tell(r *simnet.Run, tell func(*Story)) {
 	})
 }
 
-// wait has the story go on as soon as resume is called.
+// wait suspends the story until resume is called.
 func (s *Story) wait(arm func(resume func())) {
 	if !s.yield(arm) {
 		panic(errOver)
@@ -66,8 +66,8 @@ func (s *Story) wait(arm func(resume func())) {
 // Pass lets d of time pass.
 func (s *Story) Pass(d time.Duration) { s.wait(func(resume func()) { s.After(d, resume) }) }
 
-// Until lets time pass until something is so, for within at most: then that is a fault. It
-// looks every second, and less often when it has waited for long.
+// Until lets time pass until a condition is true, for within at most: after that it is a fault. It
+// checks every second, and less often when it has waited for long.
 func (s *Story) Until(what string, within time.Duration, is func() bool) bool {
 	for began := s.Elapsed(); !is(); s.Pass(max(time.Second, (s.Elapsed()-began)/30)) {
 		if s.Elapsed() >= began+within {
@@ -78,8 +78,8 @@ func (s *Story) Until(what string, within time.Duration, is func() bool) bool {
 	return true
 }
 
-// Sleep has depots be suspended for d, and be awake for a little more than an hour then, so
-// that what they do every hour is done.
+// Sleep suspends depots for d, and then keeps them awake for a little more than an hour, so
+// that they do what they do every hour.
 func (s *Story) Sleep(d time.Duration, depots ...*Depot) {
 	for _, x := range depots {
 		x.Sleep(d)
@@ -87,7 +87,7 @@ func (s *Story) Sleep(d time.Duration, depots ...*Depot) {
 	s.Pass(61 * time.Minute)
 }
 
-// errSilent says that nothing was answered, because who was asked or who asks is gone.
+// errSilent says that there was no answer, because the asker or the asked node is gone.
 var errSilent = errors.New("no answer")
 
 // hear asks the program of a node.
@@ -135,7 +135,7 @@ func AskLater(x *simnet.Node, d *Depot, question any, then func(any, error)) {
 	x.Program().Hear(asking(d, question), func(a any) { then(answer(a)) })
 }
 
-// Do has a depot do something for its owner, such as actors.CrawlNow; it says how it stands.
+// Do has a depot do something for its owner, such as actors.CrawlNow; it returns its status.
 func (s *Story) Do(d *Depot, what any) (st actors.DepotStatus, err error) {
 	switch a := s.hear(d.Node, what).(type) {
 	case actors.DepotStatus:
@@ -147,13 +147,13 @@ func (s *Story) Do(d *Depot, what any) (st actors.DepotStatus, err error) {
 	}
 }
 
-// Request is the ID of a request that was never made before.
+// Request is the ID of a request that was never used before.
 func (s *Story) Request() string {
 	s.requests++
 	return fmt.Sprint("request ", s.requests)
 }
 
-// Held asks what is answered with wire.Held; a refusal is a *depot.Refusal.
+// Held sends a request that is answered with wire.Held; a refusal is a *depot.Refusal.
 func (s *Story) Held(x *simnet.Node, d *Depot, question any) (wire.Held, error) {
 	a, err := s.Ask(x, d, question)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Story) Held(x *simnet.Node, d *Depot, question any) (wire.Held, error) 
 	return h, nil
 }
 
-// HoldOf asks for a lease of content that ends so long from now, by the depot's wall clock.
+// HoldOf asks for a lease of content that ends this long from now, by the depot's wall clock.
 func (s *Story) HoldOf(d *Depot, c *simnet.Content, length time.Duration) wire.Hold {
 	return wire.Hold{Share: c.ID(), Request: s.Request(), Bytes: depot.Bytes(c.Manifest), Until: d.Reading().Wall.Add(length).Unix()}
 }
@@ -185,7 +185,7 @@ func (s *Story) Replace(x *simnet.Node, d *Depot, name string, expect, c *simnet
 	return s.Granted(x, d, s.ReplaceOf(d, name, expect, c, length))
 }
 
-// ReplaceOf is what Replace asks.
+// ReplaceOf is the request that Replace sends.
 func (s *Story) ReplaceOf(d *Depot, name string, expect, c *simnet.Content, length time.Duration) wire.Hold {
 	h := s.HoldOf(d, c, length)
 	h.Name = name
@@ -195,7 +195,7 @@ func (s *Story) ReplaceOf(d *Depot, name string, expect, c *simnet.Content, leng
 	return h
 }
 
-// Granted has a node ask what must be granted.
+// Granted sends a request of a node that must be granted.
 func (s *Story) Granted(x *simnet.Node, d *Depot, question any) wire.Held {
 	h, err := s.Held(x, d, question)
 	s.Expect(err == nil, "%s asks %+v: %v", x.Name(), question, err)
@@ -207,7 +207,7 @@ func (s *Story) Release(x *simnet.Node, d *Depot, c *simnet.Content) {
 	s.Granted(x, d, wire.Release{Share: c.ID(), Request: s.Request()})
 }
 
-// Refused has a node ask what must be refused, for that reason.
+// Refused sends a request of a node that must be refused, for that reason.
 func (s *Story) Refused(x *simnet.Node, d *Depot, why depot.Reason, question any) depot.Refusal {
 	_, err := s.Held(x, d, question)
 	var r *depot.Refusal
@@ -224,7 +224,7 @@ func (s *Story) Is(d *Depot, c *simnet.Content, want depot.State) bool {
 	return s.Until(fmt.Sprintf("%s is %v at %s", c.Manifest.Name, want, d.Name()), time.Hour, func() bool { return d.State(c) == want })
 }
 
-// Kept waits until a share is STABLE, and looks at each byte of it.
+// Kept waits until a share is STABLE, and checks each byte of it.
 func (s *Story) Kept(d *Depot, all ...*simnet.Content) {
 	for _, c := range all {
 		if s.Is(d, c, depot.Stable) {
@@ -239,7 +239,7 @@ func (s *Story) Gone(d *Depot, c *simnet.Content) {
 	s.Until(fmt.Sprintf("%s is gone from %s", c.Manifest.Name, d.Name()), 2*time.Hour, func() bool { return d.State(c) == depot.None && len(d.Left(c)) == 0 })
 }
 
-// Used is what an account uses, by the depot's word.
+// Used is what an account uses, according to the depot.
 func (s *Story) Used(x *simnet.Node, d *Depot) wire.UsageReport {
 	a, err := s.Ask(x, d, wire.Usage{})
 	u, ok := a.(wire.UsageReport)
@@ -247,7 +247,7 @@ func (s *Story) Used(x *simnet.Node, d *Depot) wire.UsageReport {
 	return u
 }
 
-// Holdings are the leases of an account, by the depot's word.
+// Holdings returns the leases of an account, according to the depot.
 func (s *Story) Holdings(x *simnet.Node, d *Depot) (out []wire.Holding, err error) {
 	for after := (share.ID{}); ; {
 		a, err := s.Ask(x, d, wire.Holdings{After: after})

@@ -17,16 +17,16 @@ const (
 	maxStep = 64 << 10
 )
 
-// Path is what lies between two nodes, in one direction.
+// Path is the way from one node to another, in one direction.
 type Path struct {
 	Latency time.Duration
 	Jitter  time.Duration
 	Loss    float64
-	Pipes   []*Pipe // behind the sender's own line
+	Pipes   []*Pipe // after the sender's own line
 }
 
-// Delay draws how long n bytes take besides the time in pipes. rtt is for what
-// is sent again.
+// Delay draws how long n bytes take besides the time in pipes. rtt is for packets
+// that are sent again.
 func (p *Path) Delay(n int, rtt time.Duration, rng *rand.Rand) time.Duration {
 	d := p.Latency
 	if p.Jitter > 0 {
@@ -47,7 +47,7 @@ func (p *Path) Delay(n int, rtt time.Duration, rng *rand.Rand) time.Duration {
 }
 
 // Step is how many bytes travel as one: what the slowest pipe passes in a
-// twentieth of a second, in bounds.
+// twentieth of a second, within bounds.
 func (p *Path) Step(up, pace float64) int {
 	slowest := up
 	for _, r := range append([]float64{pace}, p.rates()...) {
@@ -76,16 +76,16 @@ func (p *Path) Limit(rtt time.Duration) float64 {
 	return Packet * mathis / (max(rtt, time.Millisecond).Seconds() * math.Sqrt(p.Loss))
 }
 
-// Pipe passes bytes on at a rate: what is urgent goes first, else first in, first out.
-// So nothing small waits behind a queue of bulk, which in a real network is short: a
-// sender's window bounds it, and fair queues let through whoever sends little (RFC 8290).
+// Pipe passes bytes on at a rate: urgent ones first, otherwise first in, first out.
+// So nothing small waits behind a queue of bulk, which is short in a real network: a
+// sender's window bounds it, and fair queues let through senders that send little (RFC 8290).
 type Pipe struct {
 	World *system.World
 	Rate  float64       // bytes per second; 0 is no limit
 	Burst time.Duration // how much idle time counts as work done ahead
 
 	free   time.Duration // when what passes will be out
-	busy   bool          // something passes
+	busy   bool          // something is passing
 	urgent []parcel
 	bulk   []parcel
 }
@@ -104,7 +104,7 @@ func (p *Pipe) Pass(n int, urgent bool, then func()) {
 	p.next()
 }
 
-// next passes what comes next, if nothing passes now.
+// next passes the next bytes, if none are passing now.
 func (p *Pipe) next() {
 	for !p.busy {
 		line := &p.urgent
@@ -136,11 +136,11 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 // parcel is bytes that travel as one.
 type parcel struct {
 	size int
-	sent func() // called when it is through
+	sent func() // called when they are through
 }
 
-// Uplink is a node's line out. Messages go first; of the streams each sends a
-// parcel in its turn.
+// Uplink is a node's line out. Messages go first; then each stream sends a
+// parcel in turn.
 type Uplink struct {
 	World  *system.World
 	Rate   float64
@@ -164,7 +164,7 @@ func (u *Uplink) Message(size int, sent func()) {
 	u.pump()
 }
 
-// Send sends bytes when the turn of the stream comes, and calls sent when they have left.
+// Send sends bytes when the stream's turn comes, and calls sent when they have left.
 func (f *Flow) Send(size int, sent func()) {
 	f.queue = append(f.queue, parcel{size, sent})
 	f.list()

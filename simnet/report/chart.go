@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// All charts are as wide, and time is at the same place in each.
+// All charts have the same width, and a time is at the same place in each.
 const (
 	width  = 1200
 	left   = 130 // of the axis of time
@@ -18,7 +18,7 @@ const (
 	bottom = 20 // below the axis of time, for its figures
 )
 
-// chart is one picture with its words.
+// chart is one picture with its text.
 type chart struct {
 	Title, Help string
 	Width       int
@@ -31,7 +31,7 @@ type chart struct {
 // key is one entry of a legend.
 type key struct{ Class, Text string }
 
-// shape is one thing drawn. Which of its fields count depends on its kind.
+// shape is one thing drawn. Its kind decides which of its fields count.
 type shape struct {
 	Kind       string // rect, path, line, text, dot
 	Class      string
@@ -62,7 +62,7 @@ func (c *chart) text(class, anchor string, x, y num, text string) {
 	c.add(shape{Kind: "text", Class: class, Anchor: anchor, X: x, Y: y, Text: text})
 }
 
-// plot is the room of a chart in which time goes from left to right.
+// plot is the area of a chart in which time goes from left to right.
 type plot struct {
 	*chart
 	v    *view
@@ -75,15 +75,15 @@ func (v *view) plot(title, help string, h num) plot {
 	return plot{c, v, top, h}
 }
 
-// x is where a time is.
+// x is the position of a time.
 func (p plot) x(t time.Duration) num {
 	return left + num(float64(width-left-right)*t.Seconds()/p.v.end.Seconds())
 }
 
-// at is where a sample is.
+// at is the position of a sample.
 func (p plot) at(sample int) num { return p.x(p.v.at(sample)) }
 
-// frame draws the axis of time, and the moments that matter through all charts.
+// frame draws the axis of time, and the important moments through all charts.
 func (p plot) frame() {
 	step := nice(p.v.end.Seconds() / 9)
 	for t := 0.0; t <= p.v.end.Seconds()*1.0001; t += step {
@@ -94,7 +94,7 @@ func (p plot) frame() {
 	p.line("axis", left, p.y+p.h, width-right, p.y+p.h, "")
 }
 
-// moments draws a line at each mark that changed what nodes could do. Where there
+// moments draws a line at each mark that changed what nodes could do. If there
 // are many of a kind, they would hide the picture, and are left to the first chart.
 func (p plot) moments() {
 	count := map[simnet.MarkKind]int{}
@@ -133,7 +133,7 @@ func (p plot) scale(top float64, text func(float64) string) func(float64) num {
 	return y
 }
 
-// nice is a round number not below x: 1, 2 or 5 times a power of ten.
+// nice is a round number of at least x: 1, 2 or 5 times a power of ten.
 func nice(x float64) float64 {
 	if x <= 0 {
 		return 1
@@ -162,7 +162,7 @@ type trail struct {
 	started bool
 }
 
-// to goes on to a point. Of many on one level only the first and the last are kept.
+// to continues to a point. Of many on one level only the first and the last are kept.
 func (t *trail) to(x, y num) {
 	switch {
 	case !t.started:
@@ -177,7 +177,7 @@ func (t *trail) to(x, y num) {
 	t.x, t.y = x, y
 }
 
-// flush puts the end of a level run.
+// flush adds the end of a level run.
 func (t *trail) flush() {
 	if t.level {
 		t.level = false

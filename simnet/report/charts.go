@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxStrips = 60  // nodes whose doings are shown
+	maxStrips = 60  // nodes whose activity is shown
 	maxTable  = 200 // nodes in the table
 )
 
@@ -47,7 +47,7 @@ var classOf = map[simnet.MarkKind]string{
 	simnet.MarkTurn: "m-turn", simnet.MarkNote: "m-turn", simnet.MarkBan: "m-ban", simnet.MarkStall: "m-stall", simnet.MarkEnd: "m-end",
 }
 
-// events is every mark, in a lane for each sort.
+// events is every mark, in a lane for each kind.
 func (v *view) events() *chart {
 	const row = 15
 	marks := map[simnet.MarkKind][]simnet.Mark{}
@@ -96,7 +96,7 @@ func (v *view) events() *chart {
 	return p.chart
 }
 
-// verified is a line for each node, from nothing to the whole.
+// verified is a line for each node, from nothing to the whole share.
 func (v *view) verified() *chart {
 	p := v.plot("Verified on each node", "", 220)
 	p.Help = "A line per node, of what it wants; the slowest is bold. Behind it, in the colours of the next chart, what the slowest did while nothing came in."
@@ -133,14 +133,14 @@ func (v *view) verified() *chart {
 	return p.chart
 }
 
-// band is samples in which a node did the same.
+// band is a run of samples in which a node did the same thing.
 type band struct {
-	from, to int // to is the first in which it did not
+	from, to int // to is the first sample in which it did not
 	doing    simnet.Doing
-	reason   string // the last it gave
+	reason   string // the last that it gave
 }
 
-// bands are what a node did, one after the other.
+// bands are what a node did, one after another.
 func (v *view) bands(node int) (out []band) {
 	for i, s := range v.rec.Nodes[node].Samples {
 		why := v.rec.Reasons[s.Reason]
@@ -222,7 +222,7 @@ func doingClass(d simnet.Doing) string {
 	return [...]string{"d-off", "d-frozen", "d-serving", "d-looking", "d-fetching", "d-pausing", "d-writing", "d-full", "d-alone", "d-lacking", "d-waiting", "d-idle", "d-failed"}[d]
 }
 
-// sent is who sends, over time: those that had it from the start, and the others.
+// sent is which nodes sent, over time: those that had the share from the start, and the others.
 func (v *view) sent() *chart {
 	p := v.plot("Sent per second", "By the nodes that had the content from the start, and on top of that by all others. Framing and messages count.", 110)
 	const slots = 120
@@ -341,7 +341,7 @@ func holders(from, to uint16) string {
 	return fmt.Sprintf("%d, then %d have it", from, to)
 }
 
-// waste is what came for nothing, over time.
+// waste is the bytes that came for nothing, over time.
 func (v *view) waste() *chart {
 	p := v.plot("Came for nothing", "All nodes, in sum: bytes that came twice, and on top bytes of requests that had been cancelled.", 90)
 	twice, all := make([]float64, v.rec.Samples), make([]float64, v.rec.Samples)

@@ -55,7 +55,7 @@ func (v *view) leases(node int) *chart {
 	return p.chart
 }
 
-// leaseLanes draws lanes that are so high together, of total leases.
+// leaseLanes draws lanes with this total height, of total leases.
 func (v *view) leaseLanes(n *simnet.NodeRecord, lanes []lane, high num, total int) plot {
 	p := v.plot("Leases of "+n.Name, "A lane per source, those with the most leases on top; a bar is a piece that the source held. Point at it for the piece.", high)
 	p.frame()

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// page is HTML that is being written. html/template would keep the linker from leaving
-// out methods that nothing calls, of every type in the program: 15 % of its size.
+// page is HTML that is being written. html/template would keep the linker from removing
+// methods that nothing calls, of every type in the program: 15 % of its size.
 type page struct{ strings.Builder }
 
-// markup is text that is HTML or CSS already.
+// markup is text that is already HTML or CSS.
 type markup string
 
 // put writes format, whose verbs are %v, with its arguments escaped for elements and
-// for attributes in double quotes, but for markup.
+// for attributes in double quotes, except markup.
 func (p *page) put(format string, args ...any) {
 	for i, a := range args {
 		if _, ok := a.(markup); !ok {
@@ -31,7 +31,7 @@ func (p *page) some(format, text string) {
 	}
 }
 
-// write writes all of the page. again is as Write has it.
+// write writes the whole page. again is as in Write.
 func (p *page) write(v *view, again string) {
 	verdict, class := "does not hold", "bad"
 	if v.OK() {
@@ -74,7 +74,7 @@ func (p *page) write(v *view, again string) {
 `, v.Timeline.String())
 }
 
-// summary writes what is read first: what went wrong, the figures, and the story.
+// summary writes what is read first: faults, figures, and the story.
 func (p *page) summary(v *view) {
 	if faults := v.faults(); len(faults) > 0 {
 		p.put("<section class=\"faults\">\n<table>")

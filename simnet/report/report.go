@@ -16,7 +16,7 @@ import (
 var pageCSS string
 
 // Write writes the page of a run that was recorded. again is the command that
-// does the run again; empty: none is shown.
+// repeats the run; empty: none is shown.
 func Write(w io.Writer, r *simnet.Result, again string) error {
 	if r.Recording == nil {
 		return errors.New("report: the run was not recorded")
@@ -27,7 +27,7 @@ func Write(w io.Writer, r *simnet.Result, again string) error {
 	return err
 }
 
-// view is what all parts of a page look at.
+// view is the data that all parts of a page use.
 type view struct {
 	*simnet.Result
 	rec   *simnet.Recording
@@ -53,7 +53,7 @@ func newView(r *simnet.Result) *view {
 func (v *view) at(i int) time.Duration { return time.Duration(max(i, 0)) * v.rec.Step }
 
 // took is how long a node took for all that it fetches; longer than any run if it
-// never had it.
+// never finished.
 func (v *view) took(node int) time.Duration {
 	n := &v.rec.Nodes[node]
 	if n.Ended == 0 {
@@ -103,7 +103,7 @@ func (v *view) faults() (out []faultRow) {
 	return out
 }
 
-// story is what a person should know first, in a few sentences.
+// story is what the reader should know first, in a few sentences.
 func (v *view) story() (out []string) {
 	if len(v.order) == 0 {
 		return nil
@@ -132,13 +132,13 @@ func (v *view) story() (out []string) {
 	return out
 }
 
-// stretch is samples in which a node got nothing.
+// stretch is a run of samples in which a node got nothing.
 type stretch struct {
 	from, to int
 	why      string
 }
 
-// flat is the longest time in which nothing came in to a node that wanted it.
+// flat is the longest time in which a node that wanted something got nothing.
 func (v *view) flat(node int) (f stretch, ok bool) {
 	n := &v.rec.Nodes[node]
 	from := int(n.Began / v.rec.Step)
@@ -160,14 +160,14 @@ func (v *view) flat(node int) (f stretch, ok bool) {
 	return f, true
 }
 
-// mostly is what a node did between two samples, what took longest first, and the
-// reason that it gave last for each.
+// mostly is what a node did between two samples, in order of time taken, and the
+// last reason that it gave for each.
 func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
 	count := map[simnet.Doing]int{}
 	said := map[simnet.Doing]string{}
 	for _, s := range n.Samples[from+1 : to+1] {
 		if s.Doing == simnet.Fetching {
-			continue // not for as long as it takes to say so
+			continue // too short to mention
 		}
 		count[s.Doing]++
 		if r := v.rec.Reasons[s.Reason]; r != "" {

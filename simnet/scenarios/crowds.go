@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// crowds are scenarios of crowds that come bit by bit, or of which some give nothing.
+// crowds are scenarios of crowds that come bit by bit, or in which some give nothing.
 var crowds = []*simnet.Scenario{
 	{
 		Name:  "crowd-one-by-one",
@@ -14,7 +14,7 @@ var crowds = []*simnet.Scenario{
 		Nodes: 10,
 		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)
-			const gap = 8 * time.Second // one alone takes 6
+			const gap = 8 * time.Second // one alone takes 6 s
 			rng := r.Rand("crowd")
 			for i := range r.Nodes {
 				x := simnet.NodeConfig{Name: fmt.Sprint("node", i), Line: homeLine(rng.IntN(50))}
@@ -88,7 +88,7 @@ var crowds = []*simnet.Scenario{
 	},
 }
 
-// homeSource is all that a crowd knows of, on a line as people have it at home.
+// homeSource is the only source that a crowd knows, on a typical home line.
 func homeSource(r *simnet.Run) (*simnet.Content, *simnet.Node) {
 	c := r.Folder("photos", 96, 128<<10)
 	return c, r.Add(simnet.NodeConfig{Name: "source", Line: homeLine(15)}).Seed(c)

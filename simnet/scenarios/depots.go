@@ -19,7 +19,7 @@ import (
 const day = 24 * time.Hour
 
 // ofDepot is a scenario about depots, which whole nodes do not play: the machine under them
-// is made up.
+// is simulated.
 func ofDepot(name, says string, tell func(*depots.Story)) *simnet.Scenario {
 	return &simnet.Scenario{Name: name, Says: says, Limit: depots.Limit, Only: "its depots run on a machine that is made up",
 		Set: func(r *simnet.Run) { depots.Tell(r, tell) }}
@@ -227,7 +227,7 @@ var holding = []*simnet.Scenario{
 	},
 }
 
-// manyAccounts hold shares that were copied there, as none need come.
+// manyAccounts hold shares that were copied there, so none needs to be fetched.
 func manyAccounts(s *depots.Story) {
 	d := depots.New(s.Net, depots.Config{Name: "depot"})
 	n := s.Run.Nodes

@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// frozen expects the clock of a depot to be believed, or not.
+// frozen expects the clock of a depot to be disbelieved, or not.
 func frozen(s *depots.Story, d *depots.Depot, want bool) actors.DepotStatus {
 	st, err := s.Do(d, actors.CollectNow{})
 	s.Expect(err == nil && st.Frozen == want, "the clock is not believed: %v; %v", st.Frozen, err)

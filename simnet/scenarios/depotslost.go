@@ -15,19 +15,19 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// complete waits until a depot has looked at all that it has since its database began.
+// complete waits until a depot has checked everything that it has had since its database began.
 func complete(s *depots.Story, d *depots.Depot) {
 	s.Until("all that is on the disk is in the database", time.Hour, func() bool { return !d.Meta().CompleteSince.IsZero() })
 }
 
-// until expects a lease of a share to end when it was granted for.
+// until expects a lease of a share to end at the time for which it was granted.
 func until(s *depots.Story, x *simnet.Node, d *depots.Depot, h wire.Held) {
 	all, err := s.Holdings(x, d)
 	i := slices.IndexFunc(all, func(l wire.Holding) bool { return l.Share == h.Share })
 	s.Expect(err == nil && i >= 0 && all[i].Expires == h.Expires, "a lease ends at %d, and the depot says %+v, %v", h.Expires, all, err)
 }
 
-// losing are scenarios in which a depot loses some of what it has, and keeps its word.
+// losing are scenarios in which a depot loses some of its data, and keeps its promises.
 var losing = []*simnet.Scenario{
 	ofDepot("bit-rot-found-and-mended", "Bits rot in what a depot keeps: it finds that out twice, an hour apart, and fetches the pieces again.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -65,7 +65,7 @@ var losing = []*simnet.Scenario{
 		d.Vanish(c)
 		d.Sleep(4 * day) // when the next cycle is due
 		mended()
-		d.Kill() // its leases lie beside it again
+		d.Kill() // its leases are beside it again
 		d.Lose()
 		d.Start()
 		d.Account("anna", 1e9, a)
@@ -98,7 +98,7 @@ var losing = []*simnet.Scenario{
 		s.Kept(d, c)
 		to(d, time.Unix(h.Expires, 0).Add(2*depot.Grace))
 		s.Pass(61 * time.Minute)
-		s.Kept(d, c) // for those who did not know of it
+		s.Kept(d, c) // for accounts that did not know of it
 		holds(s, a, d)
 		d.Sleep(depot.Starter)
 		s.Gone(d, c)

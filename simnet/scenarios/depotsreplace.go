@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// versions are a depot, an account there, and three versions of what it keeps there; it
+// versions is a depot, an account there, and three versions of what it keeps there; it
 // holds the first by the name "photos".
 func versions(s *depots.Story) (d *depots.Depot, a *simnet.Node, v []*simnet.Content) {
 	d = depots.New(s.Net, depots.Config{Name: "depot"})
@@ -26,7 +26,7 @@ func versions(s *depots.Story) (d *depots.Depot, a *simnet.Node, v []*simnet.Con
 	return d, a, v
 }
 
-// replacing are scenarios in which one version takes the place of another. The old one is
+// replacing are scenarios in which one version replaces another. The old one is
 // there until the new one is, whatever happens.
 var replacing = []*simnet.Scenario{
 	ofDepot("replace-races", "Two nodes of an account replace the same version by different ones at once: one does, the other is told what is there now.", func(s *depots.Story) {
@@ -75,7 +75,7 @@ var replacing = []*simnet.Scenario{
 	}),
 	ofDepot("replace-superseded", "A version that is coming is superseded by the next: it goes at once, and the old one stays until the next is there.", func(s *depots.Story) {
 		d, a, v := versions(s)
-		nobody := s.Folder("nobody", 2, 200_000) // has it
+		nobody := s.Folder("nobody", 2, 200_000) // no node has it
 		s.Replace(a, d, "photos", v[0], nobody, 10*day)
 		s.Pass(10 * time.Minute)
 		s.Kept(d, v[0])
@@ -109,7 +109,7 @@ var replacing = []*simnet.Scenario{
 	}),
 }
 
-// again asks until it is granted, as whoever is told nothing does.
+// again repeats a request until it is granted, as a client does that gets no answer.
 func again(s *depots.Story, d *depots.Depot, a *simnet.Node, question any) {
 	for range 20 {
 		_, err := s.Held(a, d, question)

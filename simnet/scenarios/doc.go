@@ -1,7 +1,7 @@
 // Package scenarios has the scenarios that come with fetcher: the values that
 // `fetcher sim run` finds by name, and CI runs with hundreds of seeds. Each is a story
-// told to package simnet. It promises nothing to outsiders but [All] and [Find]: a
-// scenario may become another from one version to the next.
+// told to package simnet. It promises nothing to outsiders except [All] and [Find]: a
+// scenario may change from one version to the next.
 //
 //	ordinary.go   what happens every day, and what is asked of every fetch
 //	crowds.go     crowds that come bit by bit, or of which some give nothing

@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// electing are scenarios of fleets that elect, beside those of one mishap each: many
-// members, every way of being cut off, and how soon somebody leases.
+// electing are scenarios of fleets that elect, besides those of one mishap each: many
+// members, every way of being cut off, and how soon a member leases.
 var electing = []*simnet.Scenario{
 	{
 		Name:   "election-fleet",
@@ -65,11 +65,11 @@ var electing = []*simnet.Scenario{
 	},
 }
 
-// settling is how long a new coordinator waits for the members of before.
+// settling is how long a new coordinator waits for the previous members.
 const settling = 10 * time.Second
 
-// fleetOfMany has one copy over the line take 100 s. The share is small: what enters
-// beside one copy is the list of files, once, and what three members were fetching when they
+// fleetOfMany makes one copy over the line take 100 s. The share is small: besides one
+// copy, the list of files enters once, and what three members were fetching when they
 // were killed, two pieces each.
 func fleetOfMany(r *simnet.Run) {
 	f := newElectors(r, 1, r.Nodes)
@@ -114,9 +114,9 @@ func fleetOfMany(r *simnet.Run) {
 // cuttable is how many paths there are between three members and the store of cutOff.
 const cuttable = 6
 
-// cutOff has three members of whom, for 25 s, some cannot reach the store (bits 0 to 2)
-// and some not each other (3 to 5). Parts that cannot reach one another fetch a copy
-// each at most, and of what was fetched when they can again nothing enters any more.
+// cutOff has three members. For 25 s, some of them cannot reach the store (bits 0 to 2)
+// and some cannot reach each other (3 to 5). Parts that cannot reach one another fetch a copy
+// each at most, and once they can, nothing that was already fetched enters again.
 func cutOff(r *simnet.Run, which int) {
 	f := newElectors(r, 6, 3)
 	f.slowly(1.2 * simnet.Mbit)
@@ -149,8 +149,8 @@ func cutOff(r *simnet.Run, which int) {
 	})
 }
 
-// leases expects that from now it takes no longer until another coordinator leases what
-// was leased to nobody.
+// leases expects that from now it takes no longer than this until another coordinator leases
+// what was leased to nobody.
 func (f *electors) leases(within time.Duration) {
 	began, last := f.r.Elapsed(), f.store.Terms()[len(f.store.Terms())-1].Term
 	done := false
@@ -166,7 +166,7 @@ func (f *electors) leases(within time.Duration) {
 	f.r.Finally(func() { f.r.Expect(done, "nobody leased anything") })
 }
 
-// everyCut are scenarios of each way of being cut off.
+// everyCut is a scenario for each way of being cut off.
 func everyCut() (all []*simnet.Scenario) {
 	for which := range 1 << cuttable {
 		all = append(all, &simnet.Scenario{Name: fmt.Sprintf("cut %06b", which), Only: storeIsModelled, Set: func(r *simnet.Run) { cutOff(r, which) }})

@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// elections are scenarios of fleets that elect who coordinates: whoever is killed,
-// paused or cut off, what enters one enters it about once, and terms only grow.
+// elections are scenarios of fleets that elect a coordinator: whichever node is killed,
+// paused or cut off, what enters a fleet enters it about once, and terms only grow.
 var elections = []*simnet.Scenario{
 	{
 		Name:  "election",
@@ -113,7 +113,7 @@ var elections = []*simnet.Scenario{
 			f.slowly(3 * simnet.Mbit)
 			f.joinAll(simnet.FetchOptions{Config: patient()})
 			rng := r.Rand("parted")
-			for i := range 3 { // each combination of members, one after the other
+			for i := range 3 { // each combination of members, one after another
 				at := time.Duration(1+10*i)*time.Second + time.Duration(rng.IntN(2000))*time.Millisecond
 				r.After(at, func() {
 					f.store.Heal()
@@ -150,7 +150,7 @@ var elections = []*simnet.Scenario{
 			rng := r.Rand("upstart")
 			x, term := f.members[rng.IntN(len(f.members))], uint64(1000)
 			absurd := rng.IntN(2) == 0
-			if absurd { // it counts for nothing even without the store, which a later one needs
+			if absurd { // it is ignored even without the store, which a later term needs
 				term = 1<<64 - 1
 				r.After(4*time.Second, f.store.Stop)
 				r.After(30*time.Second, f.store.Start)
@@ -241,7 +241,7 @@ type electors struct {
 	fetches []*simnet.Fetch
 }
 
-// newElectors is a share of so many MiB outside, and members.
+// newElectors makes a share of this many MiB outside, and members.
 func newElectors(r *simnet.Run, size, members int) *electors {
 	f := &electors{r: r, c: r.Folder("photos", 4*size, 256<<10), store: r.Store()}
 	f.source = r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(f.c)
@@ -258,7 +258,7 @@ func (f *electors) joinAll(opt simnet.FetchOptions) {
 	}
 }
 
-// copies expects that no more than so many came from the source, and that terms grew.
+// copies expects that no more than this many came from the source, and that terms grew.
 func (f *electors) copies(most float64) {
 	f.r.Finally(func() {
 		sent := float64(f.source.Sent()) / float64(f.c.Bytes())
@@ -281,14 +281,14 @@ func (f *electors) takeover(within time.Duration) {
 	})
 }
 
-// elected expects that so many were elected in all.
+// elected expects that this many were elected in all.
 func (f *electors) elected(n int) {
 	f.r.Finally(func() {
 		f.r.Expect(len(f.store.Terms()) == n, "%d were elected", len(f.store.Terms()))
 	})
 }
 
-// slowly has the source send slowly, so that there is time for what befalls the fleet.
+// slowly makes the source send slowly, so that there is time for what happens to the fleet.
 func (f *electors) slowly(up float64) {
 	f.source.SetLine(simnet.Line{Up: up, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond})
 }

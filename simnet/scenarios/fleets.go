@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// fleets are scenarios of fleets: what enters one enters it about once, whatever happens to
-// whom, and nobody waits without a word or for ever.
+// fleets are scenarios of fleets: what enters a fleet enters it about once, whatever happens to
+// any node, and no node waits without a reason or for ever.
 var fleets = []*simnet.Scenario{
 	{
 		Name:  "fleet",
@@ -179,7 +179,7 @@ var fleets = []*simnet.Scenario{
 			f, source, members, _ := newFleet(r, 8, 4)
 			rng := r.Rand("claims")
 			boaster, toAll, bound := members[rng.IntN(len(members))], rng.IntN(2) == 0, 25*time.Second
-			if toAll { // whoever asks it for a piece is told that it is not there
+			if toAll { // a peer that asks it for a piece is told that it does not have it
 				bound = 10 * time.Second
 			}
 			boaster.Become(simnet.Boaster(toAll))
@@ -201,7 +201,7 @@ var fleets = []*simnet.Scenario{
 			slanderer := members[r.Rand("slanders").IntN(len(members))]
 			slanderer.Become(simnet.Slanderer(f.Content().Manifest.Layout().Pieces()))
 			for _, x := range members {
-				if x == slanderer { // it knows no source, so what it may fetch it does not
+				if x == slanderer { // it knows no source, so it does not fetch what it may
 					f.Join(x, simnet.FetchOptions{Config: patient(), Manifest: true})
 				} else {
 					f.Join(x, simnet.FetchOptions{Config: patient()}, source)
@@ -228,7 +228,7 @@ var fleets = []*simnet.Scenario{
 	},
 }
 
-// newFleet is a share of so many MiB outside, a coordinator, and members.
+// newFleet makes a share of this many MiB outside, a coordinator, and members.
 func newFleet(r *simnet.Run, size, members int) (f *simnet.Fleet, source *simnet.Node, all []*simnet.Node, seat *simnet.Node) {
 	c := r.Folder("photos", 4*size, 256<<10)
 	source = r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 30*time.Millisecond)}).Seed(c)
@@ -239,14 +239,14 @@ func newFleet(r *simnet.Run, size, members int) (f *simnet.Fleet, source *simnet
 	return seat.Coordinate(c, all...), source, all, seat
 }
 
-// slowly has members send slowly: what one has the others do not get at once.
+// slowly makes members send slowly: the others do not get at once what one has.
 func slowly(members []*simnet.Node) {
 	for _, x := range members {
 		x.SetLine(simnet.Line{Up: 6 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond})
 	}
 }
 
-// joinAll has all members fetch.
+// joinAll makes all members fetch.
 func joinAll(f *simnet.Fleet, members []*simnet.Node, opt simnet.FetchOptions, source *simnet.Node) (out []*simnet.Fetch) {
 	for _, x := range members {
 		out = append(out, f.Join(x, opt, source))
@@ -255,14 +255,14 @@ func joinAll(f *simnet.Fleet, members []*simnet.Node, opt simnet.FetchOptions, s
 }
 
 // whole expects that the fleet has everything, that nothing is leased any more, and
-// that from the source came no more than so many copies.
+// no more than this many copies came from the source.
 func whole(r *simnet.Run, f *simnet.Fleet, source *simnet.Node, copies float64) {
 	r.Finally(func() {
 		sent := float64(source.Sent()) / float64(f.Content().Bytes())
 		r.Timeline().Note("%.3f copies entered the fleet", sent)
 		r.Expect(sent <= copies, "%.3f copies entered the fleet, %.2f are allowed", sent, copies)
 		st, err := f.Status()
-		// A coordinator that began again a moment ago does not know yet what its members have.
+		// A coordinator that has just restarted does not know yet what its members have.
 		begun := st.Absent > 0
 		r.Expect(err == nil && (begun || st.Wanted == 0 && st.Leased == 0 && st.Waiting == ""), "in the end of the fleet %d pieces are wanted and %d leased (%v, %q)",
 			st.Wanted, st.Leased, err, st.Waiting)

@@ -13,7 +13,7 @@ func even(rate float64, latency time.Duration) simnet.Line {
 	return simnet.Line{Up: rate, Down: rate, Latency: latency}
 }
 
-// swarm is a source, and as many nodes as the run has that fetch from it and go on for long.
+// swarm is a source, and as many nodes as the run has, which fetch from it and keep serving for long.
 func swarm(r *simnet.Run, c *simnet.Content) []*simnet.Node {
 	all := []*simnet.Node{r.Add(simnet.NodeConfig{Name: "source", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)}
 	for i := range r.Nodes {
@@ -33,7 +33,7 @@ func over(f *simnet.Fetch) bool {
 	return done
 }
 
-// sourceIn is what a fetch says of one of its sources.
+// sourceIn is what a fetch reports of one of its sources.
 func sourceIn(f *simnet.Fetch, source *simnet.Node) actors.Source {
 	for _, s := range f.Progress().Sources {
 		if s.Peer == source.ID() {

@@ -62,7 +62,7 @@ func edited(s *depots.Story, n int) {
 	holds(s, o.Node, d)
 }
 
-// wholeness is what is looked at all the time: that a depot has one whole version.
+// wholeness is checked all the time: that a depot has one whole version.
 type wholeness struct {
 	*depots.Story
 	d     *depots.Depot
@@ -101,11 +101,11 @@ func (w *wholeness) look() {
 			return
 		}
 	}
-	w.over = true // once is enough
+	w.over = true // report it only once
 	w.Expect(false, "no version of %d is whole: %v", len(*w.all), err)
 }
 
-// longHeld is what becomes of leases in a long time.
+// longHeld is what happens to leases over a long time.
 type longHeld struct {
 	years                float64 // of leases, in all
 	lapsed               time.Duration
@@ -113,8 +113,8 @@ type longHeld struct {
 	good, failed, starts int
 }
 
-// heldForLong has owners hold something at two depots of four, by the defaults, and one more
-// by what this began with: a visit every 24 to 28 days, which renews what has lapsed.
+// heldForLong has owners hold something at two of four depots, with the defaults, and one more
+// with the founding design: a visit every 24 to 28 days, which renews what has lapsed.
 func heldForLong(s *depots.Story, owners int, long time.Duration) *longHeld {
 	y, rng, ends := &longHeld{}, s.Rand("years"), s.Elapsed()+long
 	var all []*depots.Depot
@@ -162,7 +162,7 @@ func heldForLong(s *depots.Story, owners int, long time.Duration) *longHeld {
 
 func inYears(d time.Duration) float64 { return d.Hours() / 24 / 365 }
 
-// recurs does something after a while, and then after as long as it says, until all is over.
+// recurs does something after a while, and then again after the time that it returns, until all is over.
 func recurs(s *depots.Story, ends, first time.Duration, do func() time.Duration) {
 	s.After(first, func() {
 		if s.Elapsed() < ends {
@@ -171,7 +171,7 @@ func recurs(s *depots.Story, ends, first time.Duration, do func() time.Duration)
 	})
 }
 
-// befalls has an owner sleep at night, restart, and have a clock that is off.
+// befalls makes an owner sleep at night, restart, and have a clock that is off.
 func (y *longHeld) befalls(s *depots.Story, o *depots.Owner, rng *rand.Rand, ends time.Duration) {
 	recurs(s, ends, chance(rng, day), func() time.Duration {
 		o.Freeze()
@@ -201,7 +201,7 @@ func (y *longHeld) watch(s *depots.Story, d *depots.Depot, account string, c *si
 	s.After(left, func() { y.watch(s, d, account, c, lapsed) })
 }
 
-// founds has a node hold something in the way that this began with.
+// founds has a node hold something by the founding design.
 func (y *longHeld) founds(s *depots.Story, d *depots.Depot, rng *rand.Rand, long time.Duration) {
 	c := s.File("founding", 20_000)
 	x := s.Add(simnet.NodeConfig{Name: "founding"}).Seed(c)
@@ -212,7 +212,7 @@ func (y *longHeld) founds(s *depots.Story, d *depots.Depot, rng *rand.Rand, long
 	y.founding = long
 	recurs(s, s.Elapsed()+long, 24*day+chance(rng, 4*day), func() time.Duration {
 		if left := d.Promised(x.Name(), c).Sub(d.Reading().Wall); left <= 0 {
-			depots.AskLater(x, d, s.HoldOf(d, c, renewal.DefaultLength), func(any, error) {}) // done, whatever came of it
+			depots.AskLater(x, d, s.HoldOf(d, c, renewal.DefaultLength), func(any, error) {}) // done, whatever the result
 		}
 		return 24*day + chance(rng, 4*day)
 	})

@@ -118,7 +118,7 @@ var hostile = []*simnet.Scenario{
 					data[0] ^= 1
 				}
 			}})
-			alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other
+			alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not learn of each other
 			f, g := a.FetchWith(c, alone, good, bad), b.FetchWith(c, alone, good, bad)
 			r.Finally(func() {
 				r.Expect(sourceIn(f, bad).Banned && sourceIn(f, bad).BadBlocks > 0, "a does not say that bad lied to it")
@@ -159,8 +159,8 @@ var hostile = []*simnet.Scenario{
 	},
 }
 
-// badDay is everything at once. It fails where what a kill left of unfinished pieces
-// is counted as room that is taken and as room that is needed.
+// badDay is everything at once. It fails if what a kill left of unfinished pieces
+// is counted both as room taken and as room needed.
 var badDay = &simnet.Scenario{
 	Name: "bad-day",
 	Says: "Half the sources lie, one stalls, the disk just holds the share, and the node is killed twice; the disk of another fills up.",
@@ -203,7 +203,7 @@ var badDay = &simnet.Scenario{
 	},
 }
 
-// greedyChild is about shares of a limited upload.
+// greedyChild is about shares of a limited upload rate.
 var greedyChild = &simnet.Scenario{
 	Name: "greedy-child",
 	Says: "Of four children of a source with a limited upload one asks a hundred times as hard.",
@@ -213,7 +213,7 @@ var greedyChild = &simnet.Scenario{
 		c := r.File("film", 16*mib)
 		source := r.Add(simnet.NodeConfig{Name: "source", Line: even(200*simnet.Mbit, 5*time.Millisecond)}).Seed(c)
 		source.SetUploadRate(rate)
-		alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not meet each other
+		alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not learn of each other
 		var children []*simnet.Node
 		for i := range 3 {
 			x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("child", i), NAT: true})

@@ -114,7 +114,7 @@ var networks = []*simnet.Scenario{
 			var f *simnet.Fetch
 			r.After(3*time.Second, func() { f = x.Fetch(film, source) })
 			r.AtLeast(4 * time.Second)
-			r.Finally(func() { // whole nodes are slowed by the acknowledgements that a full queue drops
+			r.Finally(func() { // whole nodes are slowed down because a full queue drops acknowledgements
 				r.Expect(!r.Modelled() || f.Took() < 10*time.Second, "took %v; the source's line needs 7 s", f.Took())
 			})
 		},

@@ -29,7 +29,7 @@ var ordinary = []*simnet.Scenario{
 		Set: func(r *simnet.Run) {
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(1.25*simnet.Mbit, 20*time.Millisecond)})
 			x := r.Add(simnet.NodeConfig{Name: "node"})
-			r.Patience(4 * time.Minute) // longer than a fetch that stalls goes on
+			r.Patience(4 * time.Minute) // longer than a stalled fetch goes on
 			for i := range 110 {
 				c := r.File(fmt.Sprint("film", i), 100<<10+i)
 				source.Seed(c)
@@ -298,7 +298,7 @@ func crowd(r *simnet.Run, leaving bool) {
 		copies := float64(source.Sent()) / float64(c.Bytes())
 		r.Timeline().Note("the source sent %.2f copies", copies)
 		most := 2.0
-		if r.Nodes < 16 { // few can pass anything on
+		if r.Nodes < 16 { // too few to pass pieces on
 			most = 3
 		}
 		r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes", copies, r.Nodes)

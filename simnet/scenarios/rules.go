@@ -13,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
-// rules are scenarios of one rule each: what is rare goes first, a ban outlives a restart,
-// what was kept is kept, and so on. Without that rule they do not hold.
+// rules are scenarios of one rule each: rare pieces go first, a ban outlives a restart,
+// what was kept stays, and so on. Without that rule they do not hold.
 var rules = []*simnet.Scenario{
 	{
 		Name: "rare-pieces",
@@ -73,7 +73,7 @@ var rules = []*simnet.Scenario{
 			c := r.File("film", 48*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
 			x := r.Add(simnet.NodeConfig{Name: "node"})
-			rare := patient() // hardly ever a sync: what is left is what was noted
+			rare := patient() // hardly ever a sync: only what was noted is left
 			rare.SyncEvery, rare.SyncBytes = time.Minute, 1<<40
 			x.FetchWith(c, simnet.FetchOptions{Config: rare}, source)
 			for i := range 5 {

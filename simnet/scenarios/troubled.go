@@ -114,7 +114,7 @@ var troubled = []*simnet.Scenario{
 			often.SyncEvery = time.Duration(800+r.Rand("sync").IntN(400)) * time.Millisecond
 			middle.FetchWith(c, simnet.FetchOptions{Config: often}, source)
 			var below []*simnet.Fetch
-			r.After(time.Second, func() { // when it offers something
+			r.After(time.Second, func() { // when it has something to offer
 				for i := range 2 {
 					below = append(below, r.Add(simnet.NodeConfig{Name: fmt.Sprint("child", i), Line: line}).Fetch(c, middle))
 				}
@@ -274,7 +274,7 @@ var troubled = []*simnet.Scenario{
 			c := r.File("film", 8*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 			first := r.Add(simnet.NodeConfig{Name: "first"})
-			first.FetchWith(c, simnet.FetchOptions{Manifest: true}, source) // which lies beside what it has fetched
+			first.FetchWith(c, simnet.FetchOptions{Manifest: true}, source) // the manifest is beside what it has fetched
 			r.After(4*time.Second, first.Stop)
 			r.After(6*time.Second, source.Kill)
 			r.After(8*time.Second, first.Start)

@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// measured is the worst that was seen of each scenario. Written by
+// measured is the worst result seen for each scenario. Written by
 //
 //	go test ./simnet/scenarios -run TestWorst -update 200               # minutes
 //	go test ./simnet/scenarios -run TestWorst -update 200 -only churn
