@@ -42,7 +42,7 @@ Nothing is kept, unless -o says where.`,
 	return c
 }
 
-// errPipe is what is said of a stdout that nobody reads any more.
+// errPipe is reported when nobody reads stdout any more.
 var errPipe = errors.New("stdout was closed by its reader")
 
 func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error {
@@ -63,7 +63,7 @@ func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error
 	if err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGPIPE) // a write fails instead, and we tidy up
+	signal.Ignore(syscall.SIGPIPE) // a write fails instead, and we clean up
 	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Beacons: fetcher.Beacons{Use: true}, Discovery: onLAN(fl.lan, true, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down})
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (c *catting) copy(ctx context.Context, t *fetcher.Transfer, path string) er
 	return err
 }
 
-// prose is stdout for text: if a person looks at it, lines are wrapped.
+// prose is stdout for text: on a terminal, lines are wrapped.
 func (a *app) prose() io.Writer { return sink{newTerminal(a.stdout)} }
 
 // sink is stdout, with errors that say what they mean.
@@ -169,7 +169,7 @@ func diskFull(err error) error {
 	return err
 }
 
-// tell says on stderr what a person should know, until the transfer ends.
+// tell reports on stderr what a person should know, until the transfer ends.
 func (c *catting) tell(t *fetcher.Transfer) {
 	for e := range t.Events(context.Background()) {
 		switch e := e.(type) {
@@ -183,7 +183,7 @@ func (c *catting) tell(t *fetcher.Transfer) {
 	}
 }
 
-// fileOf finds a file by its path in the share, or by that with the share's name before it.
+// fileOf finds a file by its path in the share, with or without the share's name before it.
 func fileOf(m *share.Manifest, file string) (share.Entry, error) {
 	if file == "" {
 		if !m.Single() {

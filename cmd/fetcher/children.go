@@ -11,13 +11,13 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// audience tells a person, or a program, who fetches from this node.
+// audience tells a person, or a program, which peers fetch from this node.
 type audience struct {
 	*app
 	node   *fetcher.Node
 	events chan fetcher.Child
 	shares map[share.ID]*share.Manifest
-	before map[child]fetcher.Child // when they were last looked at
+	before map[child]fetcher.Child // at the last check
 }
 
 // child is a peer that fetches a share.
@@ -30,7 +30,7 @@ func newAudience(a *app) *audience {
 	return &audience{app: a, events: make(chan fetcher.Child, 256), shares: map[share.ID]*share.Manifest{}}
 }
 
-// heard is for fetcher.Config.OnChild. What nobody takes in time is dropped.
+// heard is for fetcher.Config.OnChild. Events that are not taken in time are dropped.
 func (x *audience) heard(c fetcher.Child) {
 	select {
 	case x.events <- c:
@@ -38,7 +38,7 @@ func (x *audience) heard(c fetcher.Child) {
 	}
 }
 
-// follow tells who comes and goes, until ctx ends.
+// follow reports which children come and go, until ctx ends.
 func (x *audience) follow(ctx context.Context) {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
@@ -55,7 +55,7 @@ func (x *audience) follow(ctx context.Context) {
 	}
 }
 
-// tell says what became of a child.
+// tell reports what a child has done.
 func (x *audience) tell(c fetcher.Child) {
 	m := x.shares[c.Share]
 	if m == nil {
@@ -85,7 +85,7 @@ func who(c fetcher.Child) string {
 	return "peer " + c.Peer.Short()
 }
 
-// show draws those who fetch at present, if a person looks at the terminal.
+// show draws the children that fetch now, on a terminal.
 func (x *audience) show(ctx context.Context) {
 	if x.stderr.columns() == 0 {
 		return
@@ -117,7 +117,7 @@ func (x *audience) show(ctx context.Context) {
 	x.before = now
 }
 
-// row is a child that fetches, on a line.
+// row is one line about a child that fetches.
 func (x *audience) row(c fetcher.Child) string {
 	m := x.shares[c.Share]
 	if m == nil {

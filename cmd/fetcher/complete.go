@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-// flagValues completes the flags of which the values are known.
+// flagValues completes the flags whose values are known.
 var flagValues = map[string][]string{
 	"links":     {"keep", "skip", "refuse"},
 	"log-level": {"debug", "info", "warn", "error"},
@@ -19,7 +19,7 @@ var flagValues = map[string][]string{
 	"priority":  {"low", "normal", "high"},
 }
 
-// complete has a shell offer what fits. Files are offered for nothing but a path.
+// complete makes a shell offer what fits. Files are offered only for paths.
 func complete(c *cobra.Command) {
 	add := func(f *pflag.Flag) {
 		offer := cobra.FixedCompletions(flagValues[f.Name], cobra.ShellCompDirectiveNoFileComp)
@@ -31,7 +31,7 @@ func complete(c *cobra.Command) {
 		case "allow-file", "fleet-secret", "http-cert", "http-key", "socket":
 			offer = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 		}
-		c.RegisterFlagCompletionFunc(f.Name, offer) // fails for one that has one: a command is completed once
+		c.RegisterFlagCompletionFunc(f.Name, offer) // fails for a flag that has one: a command is completed once
 	}
 	c.PersistentFlags().VisitAll(add)
 	c.Flags().VisitAll(add)

@@ -54,7 +54,7 @@ it keeps its identity, its port and its members in the state directory.`,
 	return c
 }
 
-// fleetFlags are the flags of a member.
+// fleetFlags are the flags of a fleet member.
 type fleetFlags struct {
 	from  string
 	store storeFlags
@@ -71,7 +71,7 @@ func (fl *fleetFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
 }
 
-// fleet is what the flags say; close the store.
+// fleet is what the flags ask for; close closes the store.
 func (a *app) fleet(ctx context.Context, fl fleetFlags) (f fetcher.Fleet, close func() error, err error) {
 	close = func() error { return nil }
 	switch {
@@ -107,7 +107,7 @@ func peerOf(addr string) (peers.ID, error) {
 	return peers.ID(id), nil
 }
 
-// allowed are the IDs of peers, however they are written.
+// allowed are the IDs of peers, in any of their forms.
 func allowed(list []string) ([]peers.ID, error) {
 	var out []peers.ID
 	for _, s := range list {
@@ -167,7 +167,7 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, mor
 	return a.watchFleet(ctx, node, c, allow)
 }
 
-// allowance is who may be a member: peers, and a file with more.
+// allowance says which nodes may be members: peers, and a file with more.
 type allowance struct {
 	list []string
 	file string
@@ -175,7 +175,7 @@ type allowance struct {
 
 const maxAllowFile = 1 << 20 // bytes
 
-// read reads it as it is now. In the file, what follows a # is a comment.
+// read reads the file as it is now. In it, everything after a # is a comment.
 func (x allowance) read() ([]peers.ID, error) {
 	list := slices.Clone(x.list)
 	if x.file != "" {
@@ -202,11 +202,11 @@ func (x allowance) read() ([]peers.ID, error) {
 	return allowed(list)
 }
 
-// allowEvery is how often the file is looked at.
+// allowEvery is how often the file is checked.
 const allowEvery = time.Second
 
-// again reads it again and says whether it differs from what it was. A file that
-// cannot be read, or has a line that is no peer, changes nothing.
+// again reads the file again and says whether it has changed. A file that
+// cannot be read, or has a line that is not a peer, changes nothing.
 func (x allowance) again(was []peers.ID) (is []peers.ID, changed bool, err error) {
 	if x.file == "" {
 		return was, false, nil
@@ -215,7 +215,7 @@ func (x allowance) again(was []peers.ID) (is []peers.ID, changed bool, err error
 	return is, err == nil && !slices.Equal(is, was), err
 }
 
-// watchFleet says who comes and goes, until the end.
+// watchFleet reports which members come and go, until the end.
 func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coordination, allow allowance) error {
 	look := time.NewTicker(allowEvery)
 	defer look.Stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// depots is the commands about depots: that of this node, and those that keep for it.
+// depots is the commands about depots: this node's own, and those that keep shares for it.
 type depots struct{ asker }
 
 // commands are fetcher depot, hold, holds, holdings, release and passes.
@@ -45,7 +45,7 @@ whoever minds should encrypt it first.`,
 	return c
 }
 
-// depotFlags are those of node run that make a node a depot.
+// depotFlags are the flags of node run that make a node a depot.
 func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
 	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
@@ -54,7 +54,7 @@ func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.grace, "depot-grace", "", "keep a share for this `TIME` after its last lease expired, such as 7d (default 24h)")
 }
 
-// depotSettings takes them over.
+// depotSettings copies them into the settings.
 func (fl nodeFlags) depotSettings(s *daemon.Settings) (err error) {
 	if fl.depot != "" {
 		if s.Depot, err = filepath.Abs(fl.depot); err != nil {
@@ -85,7 +85,7 @@ func (fl nodeFlags) depotSettings(s *daemon.Settings) (err error) {
 	return nil
 }
 
-// doCommand has the depot do something, and shows how it stands then.
+// doCommand has the depot do something, and shows its status.
 func (a depots) doCommand(use, what, short string) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
@@ -167,7 +167,7 @@ func crawlText(r api.Crawl) string {
 		words.Count(r.Expired, "share"), share.Size(r.ExpiredBytes), r.Corrupt, r.Failed)
 }
 
-// rehearsalText is what a removal would do now: what it would take, each share if they are few.
+// rehearsalText is what a removal would do now: what it would remove, listing the shares if they are few.
 func rehearsalText(r api.Crawl) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%sremovable %s, %s\n", crawlText(r), words.Count(r.Removable, "share"), share.Size(r.RemovableB))
@@ -215,7 +215,7 @@ func (a depots) printDepot(d api.Depot) error {
 	return a.print(b.String())
 }
 
-// cycleText is how the crawler's cycle stands.
+// cycleText is the state of the crawler's cycle.
 func cycleText(d api.Depot) string {
 	switch {
 	case d.Crawl.Done:
@@ -345,8 +345,8 @@ func (a depots) printAccounts(all []api.Account) error {
 	return a.print(b.String())
 }
 
-// accountName is what an account is called, in a table: of a peer ID or another long name
-// the end, by which commands know it too.
+// accountName is the name of an account in a table: for a peer ID or another long name
+// it is the end, which commands accept too.
 func accountName(name string) string {
 	if len(name) > 24 {
 		name = shortly(name)

@@ -36,15 +36,15 @@ alone; what is said of that goes by its addresses.`,
 	}
 }
 
-// finding is one thing that was looked at.
+// finding is the result of one check.
 type finding struct {
 	what   string
 	well   bool
 	text   string // what was found
-	advice string // what to do, if it is not well; or what may be done
+	advice string // what to do, if something is wrong; or what may be done
 }
 
-// errUnwell says that something was found.
+// errUnwell says that something is wrong.
 var errUnwell = errors.New("something needs attention; see the lines above")
 
 func (a asker) doctor(ctx context.Context) error {
@@ -118,7 +118,7 @@ func checkState(dir string) finding {
 	return f
 }
 
-// leastFree is how much free disk is too little to run a node.
+// leastFree is the free disk space below which a node cannot run well.
 const leastFree = 256 << 20
 
 func checkDisk(dir string) finding {
@@ -142,8 +142,8 @@ func checkDisk(dir string) finding {
 	return f
 }
 
-// checkClock says whether the clock may be right: not before this program was made, or
-// its state directory was last written; and not a year after the latter.
+// checkClock says whether the clock may be right: not before this program was built, or
+// its state directory was last written; and not more than a year after the latter.
 func checkClock(dir string, now time.Time) finding {
 	f := finding{what: "clock", well: true, text: "it says " + now.Format("2006-01-02 15:04:05 MST")}
 	var last time.Time
@@ -168,7 +168,7 @@ func checkClock(dir string, now time.Time) finding {
 	return f
 }
 
-// builtAt is when the commit was made that this program is of; zero if it does not know.
+// builtAt is when this program's commit was made; zero if that is not known.
 func builtAt() (at time.Time) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -206,7 +206,7 @@ func checkNetwork() finding {
 	return f
 }
 
-// checkReach says by the addresses of a node, and its places at relays, from where it can
+// checkReach says, from the addresses of a node and its places at relays, from where it can
 // be reached.
 func checkReach(addrs []string, places []fetcher.Place) finding {
 	f := finding{what: "reach"}
@@ -237,7 +237,7 @@ func checkReach(addrs []string, places []fetcher.Place) finding {
 	return f
 }
 
-// placesOf is how a node that runs says it stands with its relays.
+// placesOf is what a running node says about its relays.
 func placesOf(s *api.Status) (out []fetcher.Place) {
 	for _, r := range s.Relays {
 		out = append(out, fetcher.Place{Relay: peers.ID(r.Peer), Held: r.Held, Why: r.Why, Carries: r.Carries})
@@ -257,7 +257,7 @@ func checkEntries(s *api.Status) finding {
 	return f
 }
 
-// checkPort says whether the node could listen where it did, and from where it could be
+// checkPort says whether the node could listen on its last port, and from where it could be
 // reached then.
 func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	f := finding{what: "port", advice: "End the program that has it (ss -lnp shows which), or choose another with --listen. Tickets that were handed out name the old one."}

@@ -73,7 +73,7 @@ or until its size has been sent a number of times (2).`,
 
 const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2; may be repeated"
 
-// seedUntil reads the values of --seed-until; "never" is neither.
+// seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {
 	for _, v := range values {
 		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {
@@ -180,12 +180,12 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 	return out, nil
 }
 
-// await waits until an entry is here, and says how it stands meanwhile.
+// await waits until an entry is here, and reports its state meanwhile.
 func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry, error) {
 	defer a.stderr.clear()
 	was := ""
 	is := func(e api.Entry) bool {
-		anew := e.State != was || e.State == api.Waiting // and what it waits for
+		anew := e.State != was || e.State == api.Waiting // and its reason
 		was = e.State
 		a.stderr.show(fmt.Sprintf("%s: %s", printable(nameOf(e)), describeEntry(e)), nil, anew)
 		return e.State != api.Opening && e.State != api.Waiting && e.State != api.Fetching
@@ -197,7 +197,7 @@ func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry
 	defer cancel()
 	var last api.Entry
 	first := true
-	err := c.Events(ctx, "0-0", func(ev api.Event) bool { // an unknown ID: the first event says to read again
+	err := c.Events(ctx, "0-0", func(ev api.Event) bool { // an unknown ID: the first event says to read everything again
 		switch {
 		case first || ev.Type == "reset":
 			first = false
@@ -225,7 +225,7 @@ func failed(e api.Entry) error {
 	return nil
 }
 
-// nameOf is what an entry is called, as far as that is known.
+// nameOf is the name of an entry, as far as that is known.
 func nameOf(e api.Entry) string {
 	switch {
 	case e.Name != "":
@@ -238,7 +238,7 @@ func nameOf(e api.Entry) string {
 	return fmt.Sprint("entry ", e.ID)
 }
 
-// describeChild is who fetches an entry from here and how it stands, on one line.
+// describeChild says which peer fetches an entry from here, and its progress, on one line.
 func describeChild(c api.Child, now time.Time) string {
 	s := fmt.Sprintf("%s, %s in %s, %s", peers.ID(c.Peer).Short(), share.Size(c.Bytes), brief(now.Sub(c.Since)), c.Set)
 	if c.Why == "" {
@@ -250,7 +250,7 @@ func describeChild(c api.Child, now time.Time) string {
 // reasonOf is the reason of an entry's state, on one line.
 func reasonOf(e api.Entry) string { return printable(strings.Join(strings.Fields(e.Reason), " ")) }
 
-// describeEntry is how an entry stands, on one line.
+// describeEntry is the state of an entry, on one line.
 func describeEntry(e api.Entry) string {
 	s := e.State
 	if e.State == api.Fetching && e.Bytes > 0 {
@@ -308,7 +308,7 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 	return ids, nil
 }
 
-// nameless says which entries cannot be called by a name yet.
+// nameless says which entries have no known name yet.
 func nameless(all []api.Entry) string {
 	var ids []int64
 	for _, e := range all {
@@ -346,7 +346,7 @@ then those are removed that the node made and that nobody changed since.`,
 	return c
 }
 
-// fetched fails if one of some entries has files that the node did not make, and says so.
+// fetched fails if one of some entries has files that the node did not make, and says which.
 func fetched(ctx context.Context, c *api.Client, ids []int64, says string) error {
 	for _, id := range ids {
 		e, err := c.Entry(ctx, id)

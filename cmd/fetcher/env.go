@@ -14,8 +14,8 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// envName is the twin of a command's flag in the environment. What the flags of sim
-// and round say has nothing to do with those of the same names that other commands
+// envName is the environment variable of a command's flag. The flags of sim
+// and round have nothing to do with those of the same names that other commands
 // have.
 func envName(cmd *cobra.Command, flag string) string {
 	name := "FETCHER_"
@@ -30,7 +30,7 @@ func envBool(name string) bool {
 	return err == nil && v
 }
 
-// fromEnvironment gives every flag that was not set the value of its twin. Flags
+// fromEnvironment gives every flag that was not set the value of its variable. Flags
 // that may be given several times take theirs separated by spaces.
 func fromEnvironment(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -58,7 +58,7 @@ func (a *app) logLevel() (level slog.Level, err error) {
 	return level, err
 }
 
-// logger writes to stderr what is at least at the level asked for.
+// logger writes to stderr what is at least at the requested level.
 func (a *app) logger() (*slog.Logger, error) {
 	level, err := a.logLevel()
 	if err != nil {

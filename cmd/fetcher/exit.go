@@ -34,7 +34,7 @@ const (
 
 var errInterrupted = errors.New("interrupted")
 
-// outcomes says which error is which code, in the order in which the first that holds counts.
+// outcomes maps errors to codes; the first that matches counts.
 var outcomes = []struct {
 	code int
 	name string
@@ -87,7 +87,7 @@ func exitCode(err error) int {
 	return code
 }
 
-// sentence is an error for a person: what follows its first line is set in.
+// sentence is an error for a person: the lines after the first are indented.
 func sentence(err error) string {
 	lines := strings.Split(strings.TrimRight(err.Error(), "\n "), "\n")
 	for i, s := range lines[1:] {
@@ -98,7 +98,7 @@ func sentence(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// advices say what a person can do about an error; the first that holds counts.
+// advices say what a person can do about an error; the first that matches counts.
 var advices = []struct {
 	err  error
 	what string
@@ -122,10 +122,10 @@ var advices = []struct {
 	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
 }
 
-// errUnfound marks that nobody was found who has a share of which the ID alone is known.
+// errUnfound marks that no node was found that has a share of which only the ID is known.
 var errUnfound = errors.New("no source was found")
 
-// unfound marks the error of a command that was given what and further peers.
+// unfound marks the error of a command that was called with what and further peers.
 func unfound(err error, what string, peers []string) error {
 	if _, sources, _ := fetcher.ParseSource(what, peers); len(sources) == 0 && errors.Is(err, share.ErrStalled) {
 		return marked{err, errUnfound}
@@ -133,7 +133,7 @@ func unfound(err error, what string, peers []string) error {
 	return err
 }
 
-// advice is what a person can do about an error, as a line; "" if the error says it.
+// advice says, in a line, what a person can do about an error; "" if the error says it itself.
 func advice(err error) string {
 	if errors.As(err, new(usageError)) || errors.As(err, new(*api.Problem)) {
 		return "" // the node has said what to do
@@ -151,10 +151,10 @@ func advice(err error) string {
 	return ""
 }
 
-// maxSuggested is how many files a command is suggested for that leaves them out.
+// maxSuggested is the largest number of files for which a command that leaves them out is suggested.
 const maxSuggested = 8
 
-// leaveOut says how to share the rest, where some files or folders cannot be.
+// leaveOut says how to share the rest, if some files or folders cannot be shared.
 func leaveOut(err error) string {
 	var bad *store.ProblemsError
 	var names *share.PathError

@@ -18,7 +18,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// identityHelp is that of --identity.
+// identityHelp is the help of --identity.
 const identityHelp = "use the stored identity of this node instead of a fresh one"
 
 // fetchFlags are the flags of fetch.
@@ -40,7 +40,7 @@ type fetchFlags struct {
 	fleet     fleetFlags
 }
 
-// seedForever is what --seed without a time means.
+// seedForever is the value of --seed without a time.
 const seedForever = "forever"
 
 func (a *app) fetchCommand() *cobra.Command {
@@ -88,7 +88,7 @@ on doing so when it is done.`,
 	return c
 }
 
-// sources are the flags about whom to fetch from.
+// sources are the flags that say from where to fetch.
 func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
@@ -103,7 +103,7 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 // rates are the limits in bytes per second; 0 is none.
 type rates struct{ up, down int64 }
 
-// check is the flags' meaning; seed is how long to serve afterwards, negative for ever.
+// check interprets the flags; seed is how long to serve afterwards, negative for ever.
 func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	for _, at := range fl.like {
 		if _, err := os.Stat(at); err != nil {
@@ -180,7 +180,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	}
 	fmt.Fprintf(a.stderr, "done: %s\n%s\n", printable(t.Path()), achieved(t.Progress(), time.Since(began)))
 	files, _, _ := t.Manifest().Count()
-	if _, err := os.Lstat(t.Path() + ".partial"); err == nil && t.Progress().Files < files { // what lay there before needs none
+	if _, err := os.Lstat(t.Path() + ".partial"); err == nil && t.Progress().Files < files { // files that were there before need none
 		fmt.Fprintf(a.stderr, "%s.partial stays, for when more of its %d files are wanted\n", printable(t.Path()), files)
 	}
 	if seed != 0 {
@@ -191,7 +191,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	return w.leave()
 }
 
-// ticket is the argument, or for "-" what is on stdin: as many lines as it takes, so
+// ticket is the argument, or for "-" what is read from stdin: as many lines as it takes, so
 // that a pipe need not end.
 func (a *app) ticket(arg string) (string, error) {
 	if arg != "-" {
@@ -206,7 +206,7 @@ func (a *app) ticket(arg string) (string, error) {
 			continue
 		}
 		if _, err := share.Parse(text); !errors.Is(err, share.ErrCut) {
-			return text, nil // a whole one, or none at all
+			return text, nil // a whole ticket, or none at all
 		}
 	}
 	if text == "" {
@@ -250,7 +250,7 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// watcher tells a person, or a program, how a transfer goes.
+// watcher reports a transfer's progress to a person, or a program.
 type watcher struct {
 	*app
 	node     *fetcher.Node
@@ -275,10 +275,10 @@ func (w *watcher) follow(ctx context.Context) error {
 			}
 		case <-interrupted:
 			interrupted = nil
-			w.t.Stop(ctx) // which has ended: the end is among the events
+			w.t.Stop(ctx) // it has ended: the end is among the events
 		case e, ok := <-events:
 			if !ok {
-				return errors.New("internal error: the transfer ended without a result") // cannot be: Ended comes first
+				return errors.New("internal error: the transfer ended without a result") // cannot happen: Ended comes first
 			}
 			if end, ok := e.(fetcher.Ended); ok {
 				if errors.Is(end.Err, fetcher.ErrStopped) {
@@ -334,7 +334,7 @@ func (w *watcher) plan(e fetcher.Planned) {
 	w.out.write("plan", e, map[string]any{"replaces": replaces, "pieces": w.t.Progress().Pieces})
 }
 
-// summarize is what the last line says of the transfer.
+// summarize is the last line about the transfer.
 func (w *watcher) summarize() {
 	p := w.t.Progress()
 	in, out := w.node.Traffic()
@@ -345,7 +345,7 @@ func (w *watcher) summarize() {
 	}
 }
 
-// seed serves on for a time, or until it is interrupted.
+// seed keeps serving for a time, or until it is interrupted.
 func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 	if err := w.offer(); err != nil {
 		return err
@@ -360,7 +360,7 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// offer prints the ticket of what is served on: alone on stdout, as share does.
+// offer prints the ticket of what it keeps serving: alone on stdout, as share does.
 func (w *watcher) offer() error {
 	m, addrs, ticket := w.t.Manifest(), w.node.Addrs(), w.node.Ticket(w.t.ID())
 	files, dirs, links := m.Count()

@@ -18,7 +18,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// fleetApp is an invocation of a command of fleets.
+// fleetApp is an invocation of a fleet command.
 type fleetApp struct{ *app }
 
 func (a *app) fleetCommand() *cobra.Command {
@@ -48,8 +48,8 @@ once. The machines elect who coordinates, by a store that all of them reach:
 	return c
 }
 
-// storeFlags name the store of a fleet, and its secret. Without them the fleet counts
-// that this machine has joined.
+// storeFlags name the store of a fleet, and its secret. Without them, the fleet that
+// this machine has joined is used.
 type storeFlags struct{ url, secret string }
 
 func (fl *storeFlags) add(f *pflag.FlagSet) {
@@ -64,7 +64,7 @@ func (a fleetApp) stateDir() (string, error) {
 	return fetcher.DefaultDir()
 }
 
-// membership is that of the flags, or of the fleet that was joined.
+// membership is that of the flags, or of the fleet that this machine has joined.
 func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 	if fl.url == "" && fl.secret == "" {
 		dir, err := a.stateDir()
@@ -86,7 +86,7 @@ func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 	return m, err
 }
 
-// open opens the store of a fleet, which must be reached. Close it.
+// open opens the store of a fleet, which must be reachable. The caller closes it.
 func (a fleetApp) open(ctx context.Context, fl storeFlags) (s fetcher.FleetStore, close func() error, err error) {
 	m, err := a.membership(fl)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a fleetApp) open(ctx context.Context, fl storeFlags) (s fetcher.FleetStore
 	})
 }
 
-// openLater is open for what runs for long: the store may come later.
+// openLater is open for long-running commands: the store may come later.
 func (a fleetApp) openLater(fl storeFlags) (s fetcher.FleetStore, close func() error, err error) {
 	m, err := a.membership(fl)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	return nil
 }
 
-// tryStore reads the list in a store, so that nobody is invited to one that is not there.
+// tryStore reads the list in a store, so that nobody is invited to a store that does not exist.
 func tryStore(ctx context.Context, m daemon.Membership) error {
 	s, done, err := openStore(m, func(at string) (kvurl.Store, error) { return kvurl.Open(ctx, at) })
 	if err != nil {
@@ -199,7 +199,7 @@ token of "-" is read from stdin.`,
 	}
 }
 
-// join has the state directory keep a membership.
+// join keeps a membership in the state directory.
 func (a fleetApp) join(m daemon.Membership) error {
 	dir, err := a.stateDir()
 	if err == nil {
@@ -211,7 +211,7 @@ func (a fleetApp) join(m daemon.Membership) error {
 	return err
 }
 
-// tellOfStart says that a node that runs has to be started again.
+// tellOfStart says that a running node has to be restarted.
 func (a fleetApp) tellOfStart(ctx context.Context) {
 	dir, err := asker(a).stateDir()
 	if err != nil {
@@ -223,7 +223,7 @@ func (a fleetApp) tellOfStart(ctx context.Context) {
 	}
 }
 
-// fleetDoor is by what commands reach the fleet: the node that runs and belongs to it, or
+// fleetDoor is how commands reach the fleet: through the running node that belongs to it, or
 // the store itself.
 type fleetDoor interface {
 	Fleet(ctx context.Context) (api.Fleet, error)
@@ -252,7 +252,7 @@ func (d directly) RemoveFromFleet(ctx context.Context, text string) (api.FleetSh
 	return api.FleetShare{Share: text}, d.Remove(ctx, id)
 }
 
-// through calls f with the way to the fleet. What flags say goes before a node.
+// through calls f with the way to the fleet. Flags take precedence over a node.
 func (a fleetApp) through(ctx context.Context, fl storeFlags, f func(fleetDoor) error) error {
 	if fl == (storeFlags{}) {
 		if c, err := asker(a).dial(ctx); err == nil {
@@ -408,7 +408,7 @@ func (a fleetApp) run(ctx context.Context, fl fleetRun) error {
 	return err
 }
 
-// followed says what happens to a share of the fleet.
+// followed reports what happens to a share of the fleet.
 func (a fleetApp) followed(e fetcher.FollowEvent) {
 	fields := map[string]any{"share": e.Share.String(), "state": e.What, "name": e.Name}
 	line := e.What + " " + e.Share.String()

@@ -49,7 +49,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		for j, s := range x.Members {
 			m := f.Members[j]
 			state := standing(s)
-			if m.Silent { // what it waited for then says nothing
+			if m.Silent { // what it was waiting for then means nothing now
 				then := s
 				then.Waits = ""
 				state = fmt.Sprintf("not heard of for %v; then: %s", now.Sub(m.At).Round(time.Second), standing(then))
@@ -74,7 +74,7 @@ func coordinatorOf(x api.FleetShare, members []api.FleetMember) string {
 	return fmt.Sprintf("coordinated by %s in term %d", name, x.Term)
 }
 
-// standing is how far a member is with a share.
+// standing is the progress of a member with a share.
 func standing(s api.FleetProgress) string {
 	switch {
 	case !s.Begun:

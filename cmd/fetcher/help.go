@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// usage is what stands below the description in the help of a command, for a terminal
+// usage is the text below the description in the help of a command, for a terminal
 // of 80 columns. A template would make the program a sixth larger: see the page type in
 // simnet/report.
 func usage(c *cobra.Command) error {

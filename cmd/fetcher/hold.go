@@ -76,7 +76,7 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 		return err
 	}
 	all, err := c.Hold(ctx, ask)
-	if err != nil && added { // it was for this alone
+	if err != nil && added { // it was added for this alone
 		_, err2 := c.Remove(context.WithoutCancel(ctx), ask.Entry, false)
 		return errors.Join(err, err2)
 	}
@@ -93,7 +93,7 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 	return a.printHeld(ctx, c, all)
 }
 
-// held is the entry that a depot is to keep: one that is there, or a new one for a path.
+// held is the entry that a depot is to keep: an existing one, or a new one for a path.
 func (a depots) held(ctx context.Context, c *api.Client, what, on string) (id int64, added bool, err error) {
 	ids, err := entriesOf(ctx, c, []string{what})
 	if err == nil {
@@ -126,7 +126,7 @@ func (a depots) held(ctx context.Context, c *api.Client, what, on string) (id in
 	return e.ID, true, err
 }
 
-// awaitHeld waits until a depot has all of a share, and says how far it is.
+// awaitHeld waits until a depot has all of a share, and reports its progress.
 func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on string) (api.Held, error) {
 	defer a.stderr.clear()
 	again := time.NewTicker(time.Second)
@@ -161,7 +161,7 @@ func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on str
 	return h, nil
 }
 
-// comingText is how far a depot is with a share.
+// comingText is the progress of a depot with a share.
 func comingText(h api.Held) string {
 	s := fmt.Sprintf("the depot has %s of %s", share.Size(h.Here), share.Size(h.Bytes))
 	if h.Delay != "" {
@@ -170,7 +170,7 @@ func comingText(h api.Held) string {
 	return s
 }
 
-// named says whether the depot that a command asks is named, as it can be.
+// named checks that a command was given the address of a depot.
 func named(cmd *cobra.Command, on string) error {
 	switch _, err := share.ParseAddr(on); {
 	case on == "":
@@ -181,7 +181,7 @@ func named(cmd *cobra.Command, on string) error {
 	return nil
 }
 
-// granted says what depots have granted, if it is not what was asked for, and how others
+// granted says what depots have granted, if that differs from the request, and how others
 // get the share from there.
 func (a depots) granted(all []api.Held, ask api.Hold) {
 	for _, h := range all {
@@ -312,8 +312,8 @@ ends before has expired, and the depot keeps its share for a day more.`,
 	return c
 }
 
-// heldShare is the share that a command names: its ID, or that of an entry, or the one at a
-// depot whose ID ends so.
+// heldShare is the share that a command names: by its ID, that of an entry, or the end of the
+// ID of one at a depot.
 func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (string, error) {
 	if _, err := share.ParseID(what); err == nil {
 		return what, nil
@@ -345,7 +345,7 @@ func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (
 	return ids[0], nil
 }
 
-// shortID is how many characters of an ID tables have: its end, where IDs differ.
+// shortID is how many characters of an ID tables show: its end, where IDs differ.
 const shortID = 8
 
 // shortly is the end of an ID.
@@ -379,7 +379,7 @@ func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held) er
 	w.Flush()
 	for _, h := range all {
 		switch {
-		case h.Delay != "" && h.Here == 0 && h.Hold != 0: // of a release
+		case h.Delay != "" && h.Here == 0 && h.Hold != 0: // applies to a release
 			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), printable(h.Delay))
 		case h.Delay != "":
 			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), comingText(h))

@@ -74,7 +74,7 @@ func (a asker) listSome(ctx context.Context, c *api.Client, args []string) error
 	return nil
 }
 
-// printEntry prints all of an entry that people ask for.
+// printEntry prints everything about an entry that people ask for.
 func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error {
 	var b strings.Builder
 	row := func(what, text string) {
@@ -124,7 +124,7 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 	return err
 }
 
-// maxChildren is how many children of an entry are shown to a person.
+// maxChildren is the largest number of an entry's children that is shown to a person.
 const maxChildren = 20
 
 func (a asker) printList(all []api.Entry) error {
@@ -156,7 +156,7 @@ func (a asker) printList(all []api.Entry) error {
 	}
 	w.Flush()
 	columns := newTerminal(a.stdout).columns()
-	for line := range strings.Lines(b.String()) { // of which a long name is cut, so that rows stay rows
+	for line := range strings.Lines(b.String()) { // long names are cut, so that rows stay rows
 		if _, err := fmt.Fprintln(sink{a.stdout}, clip(strings.TrimSpace(line), columns)); err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 	}
 	reach := toReach(what, fl.peers, fl.proxy)
 	if reach.Traverse && !cmd.Flags().Changed("listen") {
-		fl.listen = nil // a hole is punched from where a node listens
+		fl.listen = nil // hole punching needs a listening node
 	}
 	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: reach, Beacons: fetcher.Beacons{Use: true}, Discovery: onLAN(fl.lan, true, log), Logger: log})
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 	return m, err
 }
 
-// manifest asks for the list of files of a share, and says so when that takes long.
+// manifest asks for the list of files of a share, and says so if that takes long.
 func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, peers []string) (*share.Manifest, error) {
 	slow := time.AfterFunc(time.Second, func() {
 		fmt.Fprintln(a.stderr, "nobody has sent the list of files yet; it is waited for up to a minute")

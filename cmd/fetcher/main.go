@@ -24,20 +24,20 @@ func main() {
 }
 
 // tune bounds the memory of the process: the blocks in flight are a fixed
-// budget, so a collector that waits for the heap to double would hold twice it.
+// budget, so a collector that waits for the heap to double would use twice that.
 func tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
 }
 
-// sameSignal is how soon after the first signal a further one is the same: timeout and
+// sameSignal is how soon after the first signal a further one counts as the same: timeout and
 // service managers send one to the process and to its group.
 const sameSignal = 500 * time.Millisecond
 
-// interrupts cancels a context at the first Ctrl-C, SIGTERM or SIGHUP; a further one ends
-// the process at once, but a SIGHUP, of which a closed terminal may send several. Under
-// nohup SIGHUP is nothing.
+// interrupts cancels a context at the first Ctrl-C, SIGTERM or SIGHUP. A further one ends the
+// process at once, except SIGHUP, of which a closing terminal may send several. Under
+// nohup SIGHUP is ignored.
 func interrupts() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -63,7 +63,7 @@ func interrupts() context.Context {
 	return ctx
 }
 
-// hangup is what SIGHUP means to a command that does not end by it.
+// hangup is the effect of SIGHUP on a command that does not end by it.
 var hangup atomic.Pointer[func()]
 
 // signalled is the cause of a context that a signal cancelled.
@@ -71,13 +71,13 @@ type signalled struct{ os.Signal }
 
 func (s signalled) Error() string { return s.String() }
 
-// endings are what is said of the signals that ended us; of Ctrl-C nothing.
+// endings are the messages for signals that ended us; Ctrl-C has none.
 var endings = map[os.Signal]struct{ name, says string }{
 	syscall.SIGTERM: {"SIGTERM", "ended by SIGTERM"},
 	syscall.SIGHUP:  {"SIGHUP", "ended by SIGHUP, because its terminal was closed; nohup or tmux would have kept it"},
 }
 
-// app is one invocation: what it reads, writes and was told.
+// app is one invocation: its input, output and arguments.
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -212,7 +212,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// flagError is a mistake with a flag, in words of ours.
+// flagError is a mistake with a flag, in our own words.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var none *pflag.ValueRequiredError
@@ -227,7 +227,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			such = "a number"
 		case "bool":
 			such = "true or false"
-		case "": // a type of ours, with words of its own
+		case "": // a type of ours, with its own words
 			return usageError{fmt.Errorf("--%s: %w", f.Name, errors.Unwrap(value))}
 		}
 		err = fmt.Errorf("--%s takes %s, not %q", value.GetFlag().Name, such, value.GetValue())
@@ -246,12 +246,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// called is what a command is called below fetcher.
+// called is the name of a command below fetcher.
 func called(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
-// exactly wants one argument of the given name.
+// exactly requires one argument of the given name.
 func exactly(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch len(args) {
@@ -264,7 +264,7 @@ func exactly(what string) cobra.PositionalArgs {
 	}
 }
 
-// cause is why ctx ended, as the exit code wants it.
+// cause is why ctx ended, for the exit code.
 func cause(ctx context.Context) error {
 	var s signalled
 	if errors.As(context.Cause(ctx), &s) {

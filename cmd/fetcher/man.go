@@ -12,8 +12,8 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// manCommand writes the manual pages, which packages contain. They are the help of the
-// commands, and so never say anything else.
+// manCommand writes the manual pages that packages contain. They are made from the help of
+// the commands, so the two always agree.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the manual pages of all commands into a folder", Hidden: true, Args: exactly("DIR"),
@@ -43,7 +43,7 @@ func manPages(c *cobra.Command, dir string) error {
 
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// roff escapes text that may stand anywhere on a line.
+// roff escapes text for any position on a line.
 var roff = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`)
 
 // manPage is the page of a command in man's macros of roff.
@@ -125,7 +125,7 @@ func manFlags(put func(string, ...any), title string, c *cobra.Command, flags *p
 	})
 }
 
-// manRelated are the pages of the command above and of those below.
+// manRelated lists the pages of the command above and of those below.
 func manRelated(c *cobra.Command) (out []string) {
 	if c.HasParent() {
 		out = append(out, fmt.Sprintf(`\fB%s\fR(1)`, roff.Replace(manName(c.Parent()))))

@@ -24,10 +24,10 @@ import (
 	"github.com/piecelease/fetcher/web"
 )
 
-// asker is the commands that run a node, or ask one that runs.
+// asker is the commands that run a node, or query a running one.
 type asker struct{ *app }
 
-// commands are fetcher node, and those that ask the node that it runs.
+// commands are fetcher node, and those that query the node that it runs.
 func (a asker) commands() []*cobra.Command {
 	node := &cobra.Command{
 		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
@@ -46,7 +46,7 @@ depot, hold, holds, holdings and release.`,
 	return []*cobra.Command{node, a.addCommand(), a.listCommand(), a.setCommand(), a.rmCommand(), a.idCommand(), a.doctorCommand()}
 }
 
-// nodeFlags are the flags of node run. What is given goes before node.toml.
+// nodeFlags are the flags of node run. They take precedence over node.toml.
 type nodeFlags struct {
 	listen, announce, hosts  []string
 	into, limitUp, limitDown string
@@ -137,7 +137,7 @@ func (fl *nodeFlags) relayFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.relayCarries, "relay-carries", "", "as a relay, carry content too where no direct way is found: `SIZE` bytes each way for a connection, such as 500M")
 }
 
-// settings are those of node.toml, with the flags before them.
+// settings are those of node.toml, overridden by the flags.
 func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	dir, err := a.stateDir()
 	if err != nil {
@@ -255,20 +255,20 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	if u := l.URL(); u != "" {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
 	}
-	sd.SdNotify(false, sd.SdNotifyReady) // nobody there is no error
+	sd.SdNotify(false, sd.SdNotifyReady) // it is not an error if nobody listens
 	err = l.Serve(ctx, web.Page())
 	sd.SdNotify(false, sd.SdNotifyStopping)
 	stop()
 	return errors.Join(err, d.Close())
 }
 
-// answering is how many threads of a node may run Go code at once, at least.
+// answering is the smallest number of threads of a node that may run Go code at once.
 const answering = 8
 
-// schedule has the system, and not Go alone, share out few cores: a thread is at work within
-// milliseconds, whereas what a full queue of Go's holds waits for all that is before it. So
-// a node answers while it checks what comes in as fast as it can. A choice of its owner, or
-// of a container that gives it a part of the cores, stays.
+// schedule lets the system, and not Go alone, share out few cores: a thread gets to run within
+// milliseconds, whereas a goroutine in a full queue of Go's waits for all that are before it. So
+// a node answers while it checks incoming pieces as fast as it can. A choice of its owner, or
+// of a container that gives it a part of the cores, is kept.
 func schedule() {
 	if n := runtime.GOMAXPROCS(0); n < answering && n == runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(answering)
@@ -302,7 +302,7 @@ func (a asker) reload(d *daemon.Daemon, fl nodeFlags, log *slog.Logger) {
 	}
 }
 
-// beat tells systemd that the node answers, if it wants to know.
+// beat tells systemd that the node answers, if systemd asks for that.
 func beat(ctx context.Context, d *daemon.Daemon) {
 	every, err := sd.SdWatchdogEnabled(false)
 	if err != nil || every == 0 {
@@ -348,7 +348,7 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 }
 
 // tellOfNode says, if a node runs with this state directory, how it could do the same
-// for good.
+// permanently.
 func (a *app) tellOfNode(ctx context.Context, command string) {
 	dir, err := asker{a}.stateDir()
 	if err != nil {

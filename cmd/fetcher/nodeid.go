@@ -40,7 +40,7 @@ func (a asker) id(ctx context.Context) error {
 	return err
 }
 
-// identity asks the node, or if none runs opens one for a moment.
+// identity asks the node, or if none is running opens one for a moment.
 func (a asker) identity(ctx context.Context) (peer string, addrs []string, err error) {
 	c, err := a.dial(ctx)
 	if err == nil {

@@ -19,8 +19,8 @@ const (
 	lookHelp = "find peers on the local network"
 )
 
-// onLAN finds peers on the local network, unless lan is false; with quiet, without being
-// found there.
+// onLAN finds peers on the local network, unless lan is false; with quiet, without announcing
+// itself there.
 func onLAN(lan, quiet bool, log *slog.Logger) fetcher.Discovery {
 	if !lan {
 		return nil
@@ -30,17 +30,17 @@ func onLAN(lan, quiet bool, log *slog.Logger) fetcher.Discovery {
 	return l
 }
 
-// errListen says that an address of --listen cannot be had, errHTTP that of --http.
+// errListen says that an address of --listen is not available, errHTTP that of --http.
 var (
 	errListen = errors.New("listen")
 	errHTTP   = errors.New("http")
 )
 
-// open starts a node, and tells an address of --listen that cannot be had from a
+// open starts a node, and distinguishes an unavailable address of --listen from a
 // peer that cannot be reached.
 func open(ctx context.Context, cfg fetcher.Config) (*fetcher.Node, error) {
 	node, err := fetcher.Open(ctx, cfg)
-	if errors.Is(err, share.ErrNetwork) { // it has not dialled anybody
+	if errors.Is(err, share.ErrNetwork) { // it has not dialled any peer yet
 		err = marked{err, errListen}
 	}
 	return node, err

@@ -14,7 +14,7 @@ import (
 
 const priceHelp = "what its leases cost: free within the quota, or passes (`PRICE`)"
 
-// voucherCommand is what the owner of a depot sells passes with.
+// voucherCommand lets the owner of a depot sell passes.
 func (a depots) voucherCommand() *cobra.Command {
 	var v api.NewVoucher
 	c := &cobra.Command{Use: "voucher", Short: "Make a voucher for passes, and print its code", Args: noArgs,
@@ -40,7 +40,7 @@ year, and once. The depot cannot tell later which voucher a pass came from.`,
 	return c
 }
 
-// passesCommand is about the passes that this node has.
+// passesCommand is about the passes of this node.
 func (a depots) passesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "passes", Short: "Redeem and list the passes that pay depots", Args: noArgs,
 		Long: `Redeem and list the passes that pay depots. A depot's owner sells vouchers; the

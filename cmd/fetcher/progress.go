@@ -21,16 +21,16 @@ func active(p fetcher.Progress) (n int) {
 	return n
 }
 
-// planned says whether it is known what is to be fetched.
+// planned says whether it is known what will be fetched.
 func planned(p fetcher.Progress) bool { return p.Bytes > 0 || p.Pieces > 0 }
 
-// describe is a transfer on one line.
+// describe sums up a transfer on one line.
 func describe(p fetcher.Progress) string {
 	if !planned(p) {
 		return strings.TrimSuffix(p.State.String()+": "+printable(p.Reason), ": ")
 	}
 	s := doneOf(p) + fmt.Sprintf("%s of %s", share.Size(p.Verified), share.Size(p.Bytes))
-	if p.Reason != "" { // nothing moves; why is what matters
+	if p.Reason != "" { // nothing moves; the reason is what matters
 		return s + ": " + printable(p.Reason)
 	}
 	return s + speed(p) + ", " + words.Count(active(p), "source")
@@ -72,7 +72,7 @@ func doneOf(p fetcher.Progress) string {
 	return fmt.Sprintf("%d %%, ", p.Verified*100/p.Bytes)
 }
 
-// speed is how fast a transfer is and how long it will take.
+// speed is the rate of a transfer and the time it will take.
 func speed(p fetcher.Progress) string {
 	s := fmt.Sprintf(", %s/s", share.Size(int64(p.Rate)))
 	if left := p.Bytes - p.Verified; p.Rate > 1 && left > 0 {
@@ -81,7 +81,7 @@ func speed(p fetcher.Progress) string {
 	return s
 }
 
-// achieved is what a transfer that is complete has done in a time.
+// achieved is what a complete transfer has done in a time.
 func achieved(p fetcher.Progress, took time.Duration) string {
 	s, fetched := share.Size(p.Bytes), p.Verified-p.Resumed
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// qrQuiet is how many modules around a QR code must be light.
+// qrQuiet is the width of the light margin around a QR code, in modules.
 const qrQuiet = 4
 
 // qrCode is text as a QR code, a row of half blocks for each two rows of modules,
@@ -42,7 +42,7 @@ func qrCode(text string) (rows []string, err error) {
 	return rows, nil
 }
 
-// showQR shows a ticket as a QR code. In capitals it takes the fewest modules.
+// showQR shows a ticket as a QR code. In upper case it takes the fewest modules.
 func (s *sharer) showQR(ticket string) error {
 	rows, err := qrCode(strings.ToUpper(ticket))
 	if err != nil {

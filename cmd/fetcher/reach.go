@@ -40,13 +40,13 @@ func (fl reachFlags) config() fetcher.Reach {
 	return fetcher.Reach{Traverse: len(fl.via) > 0, Relays: fl.via, MapPorts: fl.mapPort, Proxy: fl.proxy}
 }
 
-// beacons is what the flags ask of beacons.
+// beacons is what the flags ask for about beacons.
 func (fl reachFlags) beacons() fetcher.Beacons { return fetcher.Beacons{Use: true, At: fl.beaconAt} }
 
-// reachWait is how long others may take to make this node reachable before it says how it is.
+// reachWait is how long others may take to make this node reachable before it reports its state.
 const reachWait = 10 * time.Second
 
-// settled waits until it is known whether what the flags ask for has come of it: a router
+// settled waits until the result of what the flags ask for is known: a router
 // answers within seconds or never does.
 func (fl reachFlags) settled(ctx context.Context, node *fetcher.Node) []fetcher.Place {
 	ctx, cancel := context.WithTimeout(ctx, reachWait)
@@ -64,8 +64,8 @@ func (fl reachFlags) settled(ctx context.Context, node *fetcher.Node) []fetcher.
 	return places
 }
 
-// toReach is what it takes to reach the sources of a ticket: nothing, unless one may have to be
-// reached through a relay, or all through a proxy.
+// toReach is the configuration needed to reach the sources of a ticket: none, unless one may
+// have to be reached through a relay, or all through a proxy.
 func toReach(ticket string, more []string, proxy string) fetcher.Reach {
 	_, sources, _ := fetcher.ParseSource(ticket, more)
 	return fetcher.Reach{Proxy: proxy, Traverse: slices.ContainsFunc(sources, func(a peers.Addr) bool { return slices.ContainsFunc(a.Addrs, overRelay) })}
@@ -77,7 +77,7 @@ func overRelay(addr string) bool { return strings.Contains(addr, "/p2p-circuit")
 // left out; 3 if there is none.
 func nearest(addrs []string) int { return nearestOf(addrs, false) }
 
-// nearestOf is that of the addresses over relays, or of the others.
+// nearestOf is nearest for the addresses over relays, or for the others.
 func nearestOf(addrs []string, relayed bool) int {
 	reach := 3
 	for _, s := range addrs {
@@ -93,7 +93,7 @@ func heldAny(places []fetcher.Place) bool {
 	return slices.ContainsFunc(places, func(p fetcher.Place) bool { return p.Held })
 }
 
-// where says from where a ticket with these addresses works.
+// where says where a ticket with these addresses works.
 func where(addrs []string, places []fetcher.Place) string {
 	reach := nearest(addrs)
 	if heldAny(places) {
@@ -124,8 +124,8 @@ func relayText(p fetcher.Place) string {
 	return s + " if both routers allow it"
 }
 
-// reachWarnings are what a person should know of who can fetch from these addresses; none
-// if all the world can.
+// reachWarnings are what a person should know about who can fetch from these addresses; none
+// if everybody can.
 func reachWarnings(addrs []string, places []fetcher.Place) (out []string) {
 	for _, p := range places {
 		if !p.Held {

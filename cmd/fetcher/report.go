@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// reporter writes one JSON object a line: first hello, last summary, whatever
-// happens between. Readers must ignore types and fields that they do not know.
+// reporter writes one JSON object per line: first hello, last summary, events in
+// between. Readers must ignore types and fields that they do not know.
 // docs/json.md has the schema. It is safe for concurrent use, and silent when
 // JSON was not asked for.
 type reporter struct {
@@ -33,8 +33,8 @@ func newReporter(w io.Writer, on bool) *reporter {
 	return r
 }
 
-// write is one line of a type, with the fields that encoding/json makes of some values;
-// a later one counts. Every line has v, type, seq and t.
+// write writes one line of a type, with the fields that encoding/json makes of some values;
+// a later one takes precedence. Every line has v, type, seq and t.
 func (r *reporter) write(typ string, values ...any) {
 	if !r.on {
 		return

@@ -166,7 +166,7 @@ func openKV(ctx context.Context, url string) (kvurl.Store, error) {
 	return kv, err
 }
 
-// notice is told by the round what an operator should know.
+// notice receives from the round what an operator should know.
 func (r *roundRunner) notice(n rounds.Notice) {
 	name := map[rounds.NoticeKind]string{rounds.ClockAhead: "clock_ahead", rounds.Overtaken: "overtaken", rounds.Unresolved: "unresolved", rounds.Implausible: "implausible"}[n.Kind]
 	r.counts[name]++
@@ -174,7 +174,7 @@ func (r *roundRunner) notice(n rounds.Notice) {
 	r.out.write("round", map[string]any{"round": r.fl.name, "state": name, "term": n.Record.Term, "holder": n.Record.Holder, "text": n.String()})
 }
 
-// loop tries in each period. Errors are of the store, or of the command: both may be
+// loop tries once in each period. Errors are those of the store or of the command: either may be
 // gone the next time.
 func (r *roundRunner) loop(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -195,12 +195,12 @@ func (r *roundRunner) loop(ctx context.Context) {
 	}
 }
 
-// spare is what a round lasts less than its period, so that one that begins a little
+// spare is how much shorter than its period a round is, so that one that begins a little
 // early is not refused.
 func spare(every time.Duration) time.Duration { return every / 20 }
 
 // period says how long a round lasts that begins now, until a little before the next
-// multiple of every; 0 if that is too late in this period. next is when the next
+// multiple of every; 0 if it is too late in this period. next is when the next
 // period begins.
 func period(now time.Time, every time.Duration) (lasts time.Duration, next time.Time) {
 	began := now.Truncate(every)
@@ -211,7 +211,7 @@ func period(now time.Time, every time.Duration) (lasts time.Duration, next time.
 	return next.Sub(now) - spare(every), next
 }
 
-// wait waits for that time, or until somebody else abandons the round before, if that
+// wait waits until that time, or until another process abandons the previous round, if that
 // is of interest.
 func (r *roundRunner) wait(ctx context.Context, until time.Time, look bool) {
 	every := min(max(r.fl.every/10, 100*time.Millisecond), 10*time.Second)
@@ -248,7 +248,7 @@ func (r *roundRunner) try(ctx context.Context, lasts time.Duration) (again time.
 	return 0, r.job(ctx, g)
 }
 
-// tell reports what became of the round.
+// tell reports the result of the round.
 func (r *roundRunner) tell(state string, rec rounds.Record) {
 	r.counts[state]++
 	r.log.Info("round "+state, "term", rec.Term, "holder", rec.Holder, "outcome", rec.Outcome)
@@ -274,10 +274,10 @@ func (r *roundRunner) job(ctx context.Context, g *rounds.Guard) error {
 	return err
 }
 
-// endWithin bounds the tries to end a round; retryEnd is between them.
+// endWithin bounds the attempts to end a round; retryEnd is the time between them.
 const endWithin, retryEnd = 30 * time.Second, 500 * time.Millisecond
 
-// end writes the end of a round, though we may have been told to stop. That it was
+// end writes the end of a round, even if we were told to stop. That it was
 // overtaken changes nothing for the command, and was reported.
 func (r *roundRunner) end(g *rounds.Guard, state string, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), min(endWithin, max(g.Left(), retryEnd)))

@@ -14,7 +14,7 @@ import (
 
 var errRoundOver = errors.New("the round was over, and the command was stopped")
 
-// command runs the command of a round that was won. If ctx ends, or the round, it is
+// command runs the command of a round that was won. If ctx or the round ends, the command is
 // asked to stop, and killed if it does not.
 func (r *roundRunner) command(ctx context.Context, g *rounds.Guard) error {
 	left := g.Left()
@@ -32,7 +32,7 @@ func (r *roundRunner) command(ctx context.Context, g *rounds.Guard) error {
 	c.Env = append(os.Environ(), "FETCHER_ROUND_NAME="+r.fl.name, fmt.Sprint("FETCHER_ROUND_TERM=", g.Term()), "FETCHER_ROUND_TOKEN="+g.Token())
 	c.WaitDelay = grace
 	tied(c)
-	// The kernel takes the thread that starts it for its parent.
+	// The kernel treats the thread that starts it as its parent.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := c.Run()

@@ -2,5 +2,5 @@ package main
 
 import "syscall"
 
-// dyingWithUs has the kernel kill a command whose parent was killed.
+// dyingWithUs makes the kernel kill a command whose parent was killed.
 func dyingWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -14,7 +14,7 @@ func tied(c *exec.Cmd) {
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 }
 
-// killRest ends what the command has left running.
+// killRest ends the processes that the command has left running.
 func killRest(c *exec.Cmd) {
 	if c.Process != nil {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)

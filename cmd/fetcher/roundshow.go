@@ -101,7 +101,7 @@ func over(rec rounds.Record, now time.Time) string {
 
 func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
 
-// showTarget writes the latest result that was published, if there is one.
+// showTarget writes the last published result, if there is one.
 func (a *app) showTarget(name string, t rounds.Target, why error) {
 	if errors.Is(why, rounds.ErrNever) {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// scratch is a folder in the state directory for what nobody will want again. A
-// lock in it says that it is ours, and whether its process lives.
+// scratch is a folder in the state directory for files that are not kept. A
+// lock in it says that it is ours, and whether its process is alive.
 type scratch struct {
 	dir  string
 	lock io.Closer
@@ -29,7 +29,7 @@ const (
 )
 
 // newScratch makes a scratch, and removes those of processes that were killed. A folder
-// that has such a name and no lock of ours is somebody else's, and stays.
+// that has such a name and no lock of ours belongs to somebody else, and stays.
 func newScratch(state string) (*scratch, error) {
 	if state == "" {
 		var err error
@@ -37,7 +37,7 @@ func newScratch(state string) (*scratch, error) {
 			return nil, err
 		}
 	}
-	old, _ := filepath.Glob(filepath.Join(quoteMeta(state), scratchPattern)) // the pattern is good
+	old, _ := filepath.Glob(filepath.Join(quoteMeta(state), scratchPattern)) // the pattern is valid
 	for _, dir := range old {
 		if _, err := os.Lstat(filepath.Join(dir, scratchLock)); err != nil {
 			os.Remove(dir) // unless something is in it
@@ -54,7 +54,7 @@ func newScratch(state string) (*scratch, error) {
 		if err == nil || tries == 0 {
 			return s, err
 		}
-		// Another process took it for one that was left; it is gone now.
+		// Another process treated it as left over; it is gone now.
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *scratch) remove() {
 	os.RemoveAll(s.dir) // an open file cannot be removed on every system
 }
 
-// stdinName is what is kept of stdin in a scratch.
+// stdinName is the name under which stdin is kept in a scratch.
 const stdinName = "stdin"
 
 // keepStdin reads stdin to its end into a scratch.
@@ -107,7 +107,7 @@ func (a *app) readStdin(ctx context.Context, to string) error {
 	defer a.stderr.clear()
 	in := &counted{r: a.stdin}
 	read := make(chan error, 1)
-	go func() { // ends with the process, if need be: a read of stdin cannot be cut short
+	go func() { // ends with the process, at the latest: a read of stdin cannot be cut short
 		_, err := io.Copy(f, in)
 		read <- err
 	}()
@@ -131,7 +131,7 @@ func (a *app) readStdin(ctx context.Context, to string) error {
 	}
 }
 
-// counted is a reader that says how far it is.
+// counted is a reader that knows how far it is.
 type counted struct {
 	r io.Reader
 	n atomic.Int64 // bytes

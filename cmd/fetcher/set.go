@@ -53,7 +53,7 @@ and --limit-down change those of the node until its settings are read again.`,
 	return c
 }
 
-// said is what a flag says; nil: nothing.
+// said is the value of a flag; nil: not given.
 func said(s string) *string {
 	if s == "" {
 		return nil
@@ -61,7 +61,7 @@ func said(s string) *string {
 	return &s
 }
 
-// words checks the flags that take one of some words.
+// words checks the flags that take one of a few words.
 func (fl setFlags) words() error {
 	if err := new(fetcher.Visibility).UnmarshalText([]byte(fl.visible)); fl.visible != "" && err != nil {
 		return usageError{fmt.Errorf("--visible: %w", err)}
@@ -69,7 +69,7 @@ func (fl setFlags) words() error {
 	return isPriority(fl.priority)
 }
 
-// check is what the flags mean.
+// check interprets the flags.
 func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err error) {
 	if err := fl.words(); err != nil {
 		return s, l, err

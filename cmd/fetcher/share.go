@@ -69,10 +69,10 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	return c
 }
 
-// shareStdin is the PATH that means it.
+// shareStdin is the PATH that means stdin.
 const shareStdin = "-"
 
-// check is what the flags and paths mean: the options, and what goes into each share.
+// check interprets the flags and paths: the options, and what goes into each share.
 func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp int64, err error) {
 	switch stdin := slices.Contains(paths, shareStdin); {
 	case stdin && len(paths) > 1:
@@ -171,13 +171,13 @@ type sharer struct {
 	places   []fetcher.Place
 }
 
-// served is a share, and how long it took to import it.
+// served is a share, and the time it took to import it.
 type served struct {
 	*fetcher.Share
 	took time.Duration
 }
 
-// importAll begins to share the paths: each for itself, or with a name all as one.
+// importAll begins to share the paths: each as its own share, or with a name all as one.
 func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.ShareOptions) error {
 	defer s.stderr.clear()
 	of := ""
@@ -205,12 +205,12 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 	return nil
 }
 
-// importError is an error of several files, some of which could be left out.
+// importError is an error about several files, some of which could be left out.
 type importError struct{ error }
 
 func (e importError) Unwrap() error { return e.error }
 
-// describe tells what is shared: the tickets on stdout, the rest on stderr.
+// describe reports what is shared: the tickets on stdout, the rest on stderr.
 func (s *sharer) describe() error {
 	addrs := s.node.Addrs()
 	var names []string
@@ -296,7 +296,7 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	}
 }
 
-// serve waits until it is told to end, or nothing is left that could be served.
+// serve waits until it is told to end, or nothing is left to serve.
 func (s *sharer) serve(ctx context.Context) error {
 	ended := make(chan served)
 	done := make(chan struct{})
@@ -330,7 +330,7 @@ func (s *sharer) serve(ctx context.Context) error {
 		case one := <-ended:
 			s.shares = slices.DeleteFunc(s.shares, func(x served) bool { return x == one })
 			err := one.Err()
-			if err == nil { // another of the same content took its place
+			if err == nil { // another of the same content replaced it
 				continue
 			}
 			s.out.write("gone", map[string]any{"share": one.ID().String(), "name": one.Manifest().Name, "why": err.Error()})
@@ -350,7 +350,7 @@ func either(is bool, yes, no string) string {
 	return no
 }
 
-// parseRate reads bytes per second, as words.ParseRate does. Empty is no limit.
+// parseRate reads bytes per second, as words.ParseRate does. Empty means no limit.
 func parseRate(flag, s string) (int64, error) {
 	if s == "" {
 		return 0, nil

@@ -102,7 +102,7 @@ with which the scenario does not hold.`,
 	return c
 }
 
-// scenarioNames completes the name of one.
+// scenarioNames completes the name of a scenario.
 func scenarioNames(*cobra.Command, []string, string) (out []string, _ cobra.ShellCompDirective) {
 	for _, s := range scenarios.All() {
 		out = append(out, cobra.CompletionWithDesc(s.Name, s.Says))
@@ -110,7 +110,7 @@ func scenarioNames(*cobra.Command, []string, string) (out []string, _ cobra.Shel
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// check finds the scenario and looks whether the flags go with it.
+// check finds the scenario and checks that the flags fit it.
 func (fl simFlags) check(name string) (*simnet.Scenario, error) {
 	s := scenarios.Find(name)
 	switch {
@@ -162,8 +162,8 @@ func nearTo(name string) string {
 	return "; perhaps " + strings.Join(names, ", ")
 }
 
-// distance is how many characters must be put in, left out or changed to make b
-// of a (Levenshtein).
+// distance is how many characters must be inserted, deleted or changed to turn a
+// into b (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/simnet/report"
 )
 
-// writePage writes the page about a run. One that was not recorded is done once
-// more.
+// writePage writes the page about a run. A run that was not recorded is
+// repeated.
 func (a *app) writePage(ctx context.Context, s *simnet.Scenario, fl simFlags, x *seen) error {
 	r := x.Result
 	if r.Recording == nil {

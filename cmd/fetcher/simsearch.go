@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// search runs a scenario with one seed after the other, a world on each core at a
+// search runs a scenario with one seed after another, a world on each core at a
 // time, until one does not hold or all are tried. The worlds share nothing.
 type search struct {
 	scenario *simnet.Scenario
@@ -20,8 +20,8 @@ type search struct {
 	seeds    int
 	nodes    int
 	record   bool
-	tell     func(now time.Duration) // how far a run is; only with one seed; may be nil
-	told     func(seen)              // of each run that ended, one call at a time
+	tell     func(now time.Duration) // the progress of a run; only with one seed; may be nil
+	told     func(seen)              // called with each run that ended, one call at a time
 
 	mu      sync.Mutex                 // guards the fields below
 	next    int                        // of the seeds
@@ -30,7 +30,7 @@ type search struct {
 	running map[int]context.CancelFunc // by number of the seed
 }
 
-// seen is one run, and how long it took here.
+// seen is one run, and how long it took in real time.
 type seen struct {
 	*simnet.Result
 	wall time.Duration
@@ -51,7 +51,7 @@ func (s *search) run(ctx context.Context) (failed *seen, err error) {
 	return s.failed, cmp.Or(s.broken, ctx.Err())
 }
 
-// one runs the next seed. False: there is none, or no need.
+// one runs the next seed. It returns false if there is none, or no need.
 func (s *search) one(ctx context.Context) bool {
 	s.mu.Lock()
 	if s.failed != nil || s.broken != nil || s.next == s.seeds || ctx.Err() != nil {
@@ -92,8 +92,8 @@ func (s *search) one(ctx context.Context) bool {
 	return true
 }
 
-// world is one run. A panic in it is an error with its seed, so that it can be had
-// again.
+// world is one run. A panic in it is an error with its seed, so that it can be
+// reproduced.
 func (s *search) world(ctx context.Context, seed uint64) (r *simnet.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

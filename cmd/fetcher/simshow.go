@@ -12,10 +12,10 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// errFaults is that a scenario does not hold.
+// errFaults says that a scenario does not hold.
 var errFaults = errors.New("does not hold")
 
-// simulate runs a scenario with one seed or many, and says what was seen.
+// simulate runs a scenario with one seed or many, and reports the results.
 func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) error {
 	began := time.Now()
 	var all tally
@@ -65,7 +65,7 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 	return fmt.Errorf("%s %w with seed %d: %s", s.Name, errFaults, failed.Seed, words.Count(len(failed.Faults), "fault"))
 }
 
-// tally is many runs in sum.
+// tally sums up many runs.
 type tally struct {
 	runs           int
 	virtual        time.Duration
@@ -80,7 +80,7 @@ func (t *tally) add(x seen) {
 	t.virtual += x.Virtual
 	t.fetched += x.Fetched
 	t.twice += x.Twice
-	light := seen{&simnet.Result{Seed: x.Seed, Virtual: x.Virtual, Copies: x.Copies}, x.wall} // not its whole world
+	light := seen{&simnet.Result{Seed: x.Seed, Virtual: x.Virtual, Copies: x.Copies}, x.wall} // without its whole world
 	if t.slowest.Result == nil || x.Virtual > t.slowest.Virtual {
 		t.slowest = light
 	}
@@ -92,7 +92,7 @@ func (t *tally) add(x seen) {
 	}
 }
 
-// replay is the command that does a run again.
+// replay is the command that repeats a run.
 func replay(s *simnet.Scenario, fl simFlags, seed uint64) string {
 	c := fmt.Sprintf("fetcher sim run %s --seed %d", s.Name, seed)
 	if fl.nodes > 0 {
@@ -101,7 +101,7 @@ func replay(s *simnet.Scenario, fl simFlags, seed uint64) string {
 	return c
 }
 
-// show tells people, and programs, of one run, and of all of them.
+// show reports one run, and all of them, to people and programs.
 func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall time.Duration) error {
 	if a.flags.json {
 		a.showJSON(fl, x)
@@ -139,7 +139,7 @@ func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall tim
 	return w.err
 }
 
-// failure is what a person needs to find out why.
+// failure is what a person needs to find the cause.
 func (w *catcher) failure(s *simnet.Scenario, fl simFlags, x *seen) {
 	fmt.Fprintf(w, "\nfaults\n")
 	for _, f := range x.Faults {

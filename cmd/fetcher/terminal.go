@@ -14,24 +14,24 @@ import (
 	"golang.org/x/text/width"
 )
 
-// terminal is stderr. If a person looks at it, lines are wrapped at words, and below
-// them stands what happens at present, rewritten in place; else lines are as they
-// are, and that is a line now and then. It is safe for concurrent use.
+// terminal is stderr. On a terminal, lines are wrapped at words, and below
+// them is the current status, rewritten in place; otherwise lines are as they
+// are, and the status is a line now and then. It is safe for concurrent use.
 type terminal struct {
 	w       io.Writer
-	columns func() int // 0: it is no terminal
+	columns func() int // 0: it is not a terminal
 
 	mu    sync.Mutex // guards the fields below
-	part  []byte     // of a line that has not ended
-	rows  int        // of what is shown at present
+	part  []byte     // of an unfinished line
+	rows  int        // of the current status
 	last  string
-	since time.Time // when it was shown
+	since time.Time // when it was last shown
 }
 
 const (
 	redrawEvery = 100 * time.Millisecond // on a terminal
 	printEvery  = 5 * time.Second        // elsewhere
-	maxRows     = 4                      // of what is shown at present
+	maxRows     = 4                      // of the current status
 )
 
 func newTerminal(w io.Writer) *terminal {
@@ -47,7 +47,7 @@ func newTerminal(w io.Writer) *terminal {
 	return t
 }
 
-// Write prints what are whole lines by now, above what is shown at present.
+// Write prints the lines that are now complete, above the current status.
 func (t *terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,8 +71,8 @@ func (t *terminal) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// show is what happens at present: plain in one line, or on a terminal what draw
-// makes for its width, if it is set. Unless now is set, it may be left out when the
+// show updates the status: plain in one line, or on a terminal what draw
+// makes for its width, if it is set. Unless now is set, it may be left out if the
 // last was shown a moment ago.
 func (t *terminal) show(plain string, draw func(columns int) []string, now bool) {
 	t.mu.Lock()
@@ -105,7 +105,7 @@ func (t *terminal) show(plain string, draw func(columns int) []string, now bool)
 	}
 }
 
-// clear takes away what is shown at present.
+// clear removes the current status.
 func (t *terminal) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,7 +113,7 @@ func (t *terminal) clear() {
 	t.last = ""
 }
 
-// erased is what takes away the rows that are shown.
+// erased is the sequence that removes the rows that are shown.
 func (t *terminal) erased() string {
 	up := ""
 	switch t.rows {
@@ -127,7 +127,7 @@ func (t *terminal) erased() string {
 	return "\r" + up + "\x1b[J"
 }
 
-// verbatim is how a line begins that is to be copied, and so never wrapped.
+// verbatim begins a line that is to be copied, and so is never wrapped.
 const verbatim = "    "
 
 // wrap breaks a line at spaces, so that each part has at most n columns, or is one word.
@@ -165,7 +165,7 @@ func columnsOf(s string) (n int) {
 	return n
 }
 
-// tail is the end of s that fits into n columns, with a mark if that is not all.
+// tail is the end of s that fits into n columns, with a mark if it was cut.
 func tail(s string, n int) string {
 	if columnsOf(s) <= n {
 		return s
@@ -181,7 +181,7 @@ func tail(s string, n int) string {
 	return "…" + string(r[from:])
 }
 
-// clip is the beginning of s that fits into n columns, with a mark if that is not all; 0 is no bound.
+// clip is the beginning of s that fits into n columns, with a mark if it was cut; 0 is no bound.
 func clip(s string, n int) string {
 	if n == 0 || columnsOf(s) <= n {
 		return s
@@ -193,7 +193,7 @@ func clip(s string, n int) string {
 	return string(r) + "…"
 }
 
-// bar is a picture of how much is done, n columns wide; "" if that is too narrow.
+// bar is a progress bar, n columns wide; "" if that is too narrow.
 func bar(done, total int64, n int) string {
 	if n -= 2; n < 8 || total <= 0 {
 		return ""
@@ -206,7 +206,7 @@ func bar(done, total int64, n int) string {
 	return "[" + strings.Repeat("=", full-len(head)) + head + strings.Repeat(" ", n-full) + "]"
 }
 
-// printable is a name that came from elsewhere, safe for a terminal.
+// printable is a name from elsewhere, made safe for a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

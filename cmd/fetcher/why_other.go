@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// whyAsked never is: this system has no SIGUSR1.
+// whyAsked never fires: this system has no SIGUSR1.
 func whyAsked() (asked <-chan os.Signal, stop func()) { return nil, func() {} }

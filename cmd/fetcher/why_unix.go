@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// whyAsked is sent to when somebody wants to know why a fetch waits: SIGUSR1.
+// whyAsked receives a value when somebody asks why a fetch waits, with SIGUSR1.
 func whyAsked() (asked <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGUSR1)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Mapping says for which destinations a router reuses the address that it gives to a host behind it (RFC 4787, 4.1).
+// Mapping says for which destinations a router reuses an address that it has given (RFC 4787, 4.1).
 type Mapping int
 
 // The mappings.
