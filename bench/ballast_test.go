@@ -15,7 +15,7 @@ import (
 )
 
 // ballast is memory that a benchmark keeps for the page cache of the files it
-// is about to have written. Free memory that lies still for two seconds may go
+// is about to have written. Free memory that is idle for two seconds may go
 // back to the host of a virtual machine; freed just ahead of the writer, it is
 // still there.
 //
@@ -35,8 +35,8 @@ const (
 
 const releaseStep = 2 << 20
 
-// newBallast is for files of size bytes. Without enough memory, or without
-// the wish for it, it is empty and does nothing.
+// newBallast is for files of size bytes. Without enough memory, or if it is
+// not wanted, it is empty and does nothing.
 func newBallast(tb testing.TB, size int64) *ballast {
 	b := &ballast{}
 	if !cfg.hot {
@@ -62,7 +62,7 @@ func (b *ballast) take(tb testing.TB, n int) {
 	b.fill()
 }
 
-// fill takes back all that was let go. Call it right after the written files were removed.
+// fill takes back everything that was released. Call it right after the written files were removed.
 func (b *ballast) fill() {
 	for ; b.held < len(b.mem); b.held += os.Getpagesize() {
 		b.mem[b.held] = 1
@@ -104,7 +104,7 @@ func (b *ballast) feed(p *proc) (stop func()) {
 	}
 }
 
-// memAvailable is what the system could give without swapping, in bytes.
+// memAvailable is how much memory the system could give without swapping, in bytes.
 func memAvailable() int64 {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

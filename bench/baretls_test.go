@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// bareTLSServe prints an address and sends to one connection what it asks for.
+// bareTLSServe prints an address and sends one connection as many bytes as it asks for.
 func bareTLSServe() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
 	if err != nil {
@@ -56,7 +56,7 @@ func bareTLSServe() error {
 	return nil
 }
 
-// bareTLSFetch reads size bytes and throws them away.
+// bareTLSFetch reads size bytes and discards them.
 func bareTLSFetch(addr string, size int64) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -19,19 +19,19 @@ const (
 	smallSize = 100 << 10
 )
 
-// benchmark is what the transfers of one benchmark share.
+// benchmark is the state that the transfers of one benchmark share.
 type benchmark struct {
 	*testing.B
-	dir    string // for what is written; removed at the end
+	dir    string // for output; removed at the end
 	src    string // what is fetched
 	size   int64  // its bytes
 	warmth *ballast
 	rows   rows
-	keep   bool // what is written stays until the end, as many deleted files slow down making new ones
+	keep   bool // outputs stay until the end, as many deleted files slow down making new ones
 	n      int  // of outputs so far
 }
 
-// begin prints what follows. src is where the caller makes what is to be fetched.
+// begin prints the heading. src is where the caller makes what is to be fetched.
 func begin(b *testing.B, size int64, title string) *benchmark {
 	b.Helper()
 	dir, err := os.MkdirTemp(scratch, "")
@@ -147,7 +147,7 @@ func (b *benchmark) ceilingRow(n int) {
 	}, nil)
 }
 
-// tlsRow measures a bare TLS stream whose bytes are thrown away.
+// tlsRow measures a bare TLS stream whose bytes are discarded.
 func (b *benchmark) tlsRow() {
 	b.Helper()
 	s := child(b.B, "tls-serve")

@@ -25,14 +25,14 @@ import (
 	"lukechampine.com/blake3/guts"
 )
 
-// ceiling is how the bare libp2p stream is run.
+// ceiling is the configuration of the bare libp2p stream.
 type ceiling struct {
 	Streams int    // in all, but at least one per source
 	Unit    int    // bytes of one Write of a source; and what a receiver reads, hashes and writes to its file at a time
 	Window  uint32 // yamux: bytes in flight per stream
 	Frame   uint32 // yamux: the largest frame
 	Procs   int    // GOMAXPROCS of both ends; 0 leaves Go's own
-	Flush   int64  // bytes after which the kernel is asked to begin writing them to the disk; 0 leaves all to the final sync
+	Flush   int64  // bytes after which the kernel is asked to begin writing them to the disk; 0 leaves everything to the final sync
 }
 
 // best is the fastest setting found where both ends share two cores. Tried
@@ -175,7 +175,7 @@ func (c ceiling) fetch(sources []string, file string, size int64) error {
 	return f.Sync()
 }
 
-// drain is where the streams of one fetch end: a file, and what its blocks must be.
+// drain is where the streams of one fetch end: a file, and the expected values of its blocks.
 type drain struct {
 	f       *os.File
 	want    [][8]uint32
@@ -183,7 +183,7 @@ type drain struct {
 	written atomic.Int64
 }
 
-// stream receives its part of size bytes: of all units, each streams-th from i on.
+// stream receives its part of size bytes: every streams-th unit, from i on.
 func (d *drain) stream(s network.Stream, i, streams, size int64, unit int) error {
 	if _, err := s.Write(binary.BigEndian.AppendUint64(nil, uint64(size/streams))); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (d *drain) stream(s network.Stream, i, streams, size int64, unit int) error
 	return nil
 }
 
-// push asks the kernel now and then to begin with writing to the disk, and waits for nothing.
+// push asks the kernel now and then to begin writing to the disk, and does not wait.
 func (d *drain) push(n int64) {
 	if now := d.written.Add(n); d.flush > 0 && now/d.flush != (now-n)/d.flush {
 		unix.SyncFileRange(int(d.f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE) // a hint

@@ -1,5 +1,5 @@
 // Package bench measures the fetcher command from outside, as a person would
-// run it: real processes over loopback, beside what the same machine does
+// run it: real processes over loopback, compared with what the same machine does
 // without us in the same minute. It holds tests only; run it with
 //
 //	make bench
@@ -23,15 +23,15 @@
 //     random moment, beside the fast one alone.
 //   - BenchmarkLastHundredth: the end of 512 MiB from five sources of random rates.
 //   - BenchmarkPeers: a file of 1 GiB beside the ceiling and what a user would
-//     take instead: plain HTTP with SHA-256 in Go, curl, aria2 and
-//     anacrolix/torrent. "make bench-peers" builds what is needed for the last.
+//   - BenchmarkPeers: a file of 1 GiB beside the ceiling and what a user would
+//     use instead: plain HTTP with SHA-256 in Go, curl, aria2 and
 //   - BenchmarkResume: kill -9 in the middle, then the same command again.
 //
 // The ceiling is the least that could be called a verified fetch over libp2p: a
 // bare stream (TCP, TLS, yamux) from memory, BLAKE3 of every 64 KiB compared
 // with what it must be, the same writes to the same directory, one sync at the
 // end. It has no manifest, requests, leases or resume. Bare TLS has no libp2p
-// either and throws its bytes away. Both live in the test binary, which runs
+// either and discards its bytes. Both are in the test binary, which runs
 // itself as a child process.
 //
 // # How to read the figures
@@ -46,13 +46,13 @@
 //
 // A virtual machine may hand free memory back to its host, and getting it again
 // costs up to three seconds per GiB, charged to whoever writes a file next.
+// costs up to three seconds per GiB, charged to the process that writes a file next.
 // With BENCH_HOT=1 the harness keeps as much memory of its own as will be
-// written, and frees it just ahead of the writer. Without it, a row begins with
 // the memory of the file that the row before has just deleted.
 //
 // ext4 passes over inodes that were deleted within the last minutes, one by one:
-// where many files have just been removed, making one may cost ten times as much.
-// So nothing of BenchmarkSmallFiles is removed before its end; it takes room for
+// ext4 skips inodes that were deleted within the last minutes, one by one:
+// if many files have just been removed, making one may cost ten times as much.
 // all rounds, and should not be run again at once on the same file system.
 //
 // # Settings

@@ -38,7 +38,7 @@ type source struct {
 	ticket string
 }
 
-// share runs fetcher share until its ticket is there. state is its state
+// share runs fetcher share until it prints its ticket. state is its state
 // directory: with one that has seen path, nothing is hashed.
 func share(tb testing.TB, bin, path, state string) source {
 	tb.Helper()
@@ -48,7 +48,7 @@ func share(tb testing.TB, bin, path, state string) source {
 
 var fullAddr = regexp.MustCompile(`/ip4/127\.0\.0\.1/tcp/\d+/p2p/\w+`)
 
-// addr is the source's address, as it tells people.
+// addr is the source's address, as printed for people.
 func (s source) addr() string {
 	s.tb.Helper()
 	for range 100 {
@@ -105,7 +105,7 @@ func makeFile(tb testing.TB, path string, size int64) {
 	}
 }
 
-// same fails if two files, or two trees, differ. A benchmark of wrong bytes is worth nothing.
+// same fails if two files, or two trees, differ. A benchmark of wrong bytes is worthless.
 func same(tb testing.TB, a, b string) {
 	tb.Helper()
 	x, y := make([]byte, 1<<20), make([]byte, 1<<20)

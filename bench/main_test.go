@@ -22,7 +22,7 @@ type config struct {
 	dir     string
 	hot     bool
 	fetcher string
-	peers   string // what bench/peers builds; empty: go without it
+	peers   string // the binary that bench/peers builds; empty: go without it
 	ceiling ceiling
 }
 
@@ -127,7 +127,7 @@ func configFrom(env func(string) string) (config, error) {
 	return c, nil
 }
 
-// sizeStep is what every size is rounded up to, so that it parts evenly.
+// sizeStep is what every size is rounded up to, so that it divides evenly.
 const sizeStep = 64 << 20
 
 // parseSize reads "512MiB", "4GiB" or plain bytes.

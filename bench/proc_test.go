@@ -34,7 +34,7 @@ type proc struct {
 	used    usage         // once ended
 }
 
-// usage is what a process used in all its life.
+// usage is what a process used in its whole life.
 type usage struct {
 	wall time.Duration
 	cpu  time.Duration // user and system
@@ -114,7 +114,7 @@ func (p *proc) line() string {
 	return ""
 }
 
-// wait waits for the process to end by itself, reading what it says.
+// wait waits for the process to end by itself, reading its output.
 func (p *proc) wait() usage {
 	for s := range p.lines {
 		p.last = s
@@ -146,7 +146,7 @@ func (p *proc) mustWait() usage {
 	return u
 }
 
-// stop asks the process to end, and waits until it did. Children of ours end
+// stop asks the process to end, and waits until it has. Our own children end
 // when their standard input does, others by SIGTERM.
 func (p *proc) stop() usage {
 	p.tb.Helper()
@@ -188,7 +188,7 @@ func (p *proc) cpu() time.Duration {
 	return time.Duration(ticks) * (time.Second / 100) // USER_HZ
 }
 
-// wrote is how many bytes a running process gave to write(2) so far: to files,
+// wrote is how many bytes a running process has given to write(2) so far: to files,
 // pipes and sockets.
 func (p *proc) wrote() int64 {
 	n, err := procNumber(p.cmd.Process.Pid, "io", "wchar:")
@@ -218,7 +218,7 @@ func procNumber(pid int, file, name string) (int64, error) {
 	return strconv.ParseInt(f[0], 10, 64)
 }
 
-// output is what a process says, readable while it speaks.
+// output is what a process writes, readable while it runs.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -15,7 +15,7 @@ import (
 type run struct {
 	payload          int64 // bytes
 	wall             time.Duration
-	recv, send       time.Duration // CPU; several sources are added up
+	recv, send       time.Duration // CPU; several sources are summed
 	recvMem, sendMem int64         // peaks of anonymous memory, in bytes; the largest source
 	wire             int64         // what the sources wrote to their sockets, in bytes
 }
@@ -94,7 +94,7 @@ func each(runs []run, of func(run) float64) []float64 {
 	return out
 }
 
-// spread is the median and the ends of some figures.
+// spread is the median and the extremes of some figures.
 type spread struct{ median, min, max float64 }
 
 func spreadOf(x []float64) spread {
@@ -118,7 +118,7 @@ func (s spread) text(format string) string {
 	return fmt.Sprintf("%s (%s-%s)", m, lo, hi)
 }
 
-// goal prints whether a figure is where it should be. It fails nothing: the
+// goal prints whether a figure meets its goal. It fails nothing: the
 // machine may have been busy.
 func goal(w io.Writer, what string, s spread, atMost bool, limit float64) {
 	word, good := "at least", s.median >= limit

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// uneven is fetches from sources that are not alike: what a slow, a stopped or a
-// strange one costs. The sources are limited, so that the machine does not rule.
+// uneven is fetches from sources that differ: what a slow, a stopped or an
+// odd one costs. The sources are limited, so that the machine is not the bottleneck.
 type uneven struct {
 	*benchmark
 	bin    string
@@ -36,14 +36,14 @@ func beginUneven(tb *testing.B, sources int, size int64, title string) *uneven {
 	return b
 }
 
-// moment is where a fetch stood, and when.
+// moment is the state of a fetch at a time.
 type moment struct {
 	at       time.Time
 	verified int64
 }
 
 // fetchFrom fetches from a source for each rate in bytes per second, and returns
-// how it went on. during, if there is one, is called with the sources when the
+// its progress. during, if not nil, is called with the sources when the
 // fetch has begun.
 func (b *uneven) fetchFrom(row string, rates []int64, during func([]*proc)) (history []moment, total time.Duration) {
 	b.Helper()

@@ -1,5 +1,5 @@
-// Command peers is what fetcher is measured beside that has no command of its own:
-// anacrolix/torrent. It is a module of its own, so that nobody who builds fetcher pays
+// Command peers runs the program that fetcher is compared with and that has no command of its own:
+// anacrolix/torrent. It is a separate module, so that nobody who builds fetcher pays
 // for it.
 //
 //	peers seed FILE               serves a file until SIGTERM; prints TORRENT ADDR
@@ -37,7 +37,7 @@ func run(args []string) error {
 	return errors.New("usage: peers seed FILE | peers fetch TORRENT ADDR DIR")
 }
 
-// client is a client that finds nobody by itself. Files lie in dir.
+// client is a client that finds no peers by itself. Files are in dir.
 func client(dir string, seeds bool) (*torrent.Client, error) {
 	cfg := torrent.NewDefaultClientConfig()
 	cfg.NoDHT, cfg.DisableUTP, cfg.DisablePEX, cfg.DisableTrackers, cfg.NoDefaultPortForwarding = true, true, true, true, true

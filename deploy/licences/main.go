@@ -1,4 +1,4 @@
-// Command licences writes the licences of all that a build of fetcher contains, for the
+// Command licences writes the licences of everything that a build of fetcher contains, for the
 // system and processor that GOOS and GOARCH name, to stdout. Its arguments are those of
 // go build. It fails if a module has none.
 package main
@@ -31,10 +31,10 @@ func main() {
 	}
 }
 
-// licences are texts, each with what it covers.
+// licences are texts, each with the names of what it covers.
 type licences map[string][]string
 
-// named are the files of a folder that a licence asks to be passed on.
+// named are the files of a folder that a licence requires to be passed on.
 var named = regexp.MustCompile(`(?i)^(licen[sc]e|copying|copyright|notice|patents|unlicense)`)
 
 // read adds the licences in a folder, which covers names, and says whether there are any.
@@ -57,7 +57,7 @@ func (l licences) read(dir, covers string) (bool, error) {
 	return any, err
 }
 
-// pkg is a package, as go list tells it.
+// pkg is a package, as go list reports it.
 type pkg struct {
 	Dir, ImportPath string
 	Module          *struct {
@@ -115,7 +115,7 @@ func collect(build []string) (licences, error) {
 	return l, nil
 }
 
-// write writes each text once, below what it covers.
+// write writes each text once, below the names of what it covers.
 func (l licences) write(to io.Writer) error {
 	for _, covers := range l {
 		slices.Sort(covers)

@@ -32,7 +32,7 @@ func main() {
 	fmt.Println(path)
 }
 
-// download fetches a share and says where it is.
+// download fetches a share and returns where it is.
 func download(ctx context.Context, state, ticket, dir string, bar io.Writer) (path string, err error) {
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: state})
 	if err != nil {
@@ -52,13 +52,13 @@ func download(ctx context.Context, state, ticket, dir string, bar io.Writer) (pa
 		}
 	}
 	if err := t.Wait(ctx); err != nil {
-		return "", err // what is verified is kept: the next run goes on from there
+		return "", err // what is verified is kept: the next run continues from there
 	}
 	fmt.Fprintln(bar, "\r"+picture(t.Progress(), 30))
 	return t.Path(), nil
 }
 
-// picture is a bar of so many characters, and what it means.
+// picture is a bar of this many characters, and its meaning in words.
 func picture(p fetcher.Progress, width int) string {
 	done := 1.0
 	if p.Bytes > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// The tests run this program as others would: the test binary is it, when told to.
+// The tests run this program as others would: the test binary runs as the program when told to.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUN_MAIN") != "" {
 		main()
@@ -38,7 +38,7 @@ func TestADownloadIsWhatWasShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for range 2 { // the second finds that all is here
+	for range 2 { // the second finds that everything is here
 		var bar bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-state", filepath.Join(dir, "state"), s.Ticket(), dir)
 		cmd.Env, cmd.Stderr = append(os.Environ(), "RUN_MAIN=1"), &bar

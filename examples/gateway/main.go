@@ -1,5 +1,5 @@
-// Command gateway serves the files of a share over HTTP while it has none of them yet:
-// what is asked for is fetched, verified and passed on, ranges too, and nothing else.
+// Command gateway serves the files of a share over HTTP before it has any of them:
+// what is asked for is fetched, verified and passed on, including ranges, and nothing else.
 //
 //	gateway [-state DIR] [-cache DIR] [-http ADDR] TICKET
 package main
@@ -61,7 +61,7 @@ func run(ctx context.Context, state, cache, addr, ticket string) error {
 	return nil
 }
 
-// files serves those of a transfer.
+// files serves the files of a transfer.
 type files struct{ t *fetcher.Transfer }
 
 func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer file.Close()
-	// The content never changes under a share ID, so that names it for caches.
+	// The content under a share ID never changes, so the ID is a name for caches.
 	w.Header().Set("Etag", `"`+f.t.ID().String()+`"`)
 	http.ServeContent(w, r, name, time.Time{}, file)
 }

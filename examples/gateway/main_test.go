@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// The tests run this program as others would: the test binary is it, when told to.
+// The tests run this program as others would: the test binary runs as the program when told to.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUN_MAIN") != "" {
 		main()
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Ranges and whole files are what was shared, and what nobody asked for is not fetched.
+// Ranges and whole files are what was shared, and files that nobody asked for are not fetched.
 func TestAGatewayPassesOnWhatIsAskedFor(t *testing.T) {
 	const size = 64 << 20
 	want, text := make([]byte, size), []byte("hello\n")
@@ -84,7 +84,7 @@ func TestAGatewayPassesOnWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// startGateway starts the gateway and says where it is. It ends with the test.
+// startGateway starts the gateway and returns its address. It ends with the test.
 func startGateway(t *testing.T, ticket string) (url string) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-state", filepath.Join(dir, "state"), "-cache", dir, "-http", "127.0.0.1:0", ticket)

@@ -1,4 +1,4 @@
-// Package manifests checks those of deploy/fleet: each as strictly as the API server of
+// Package manifests checks those in deploy/fleet: each as strictly as the API server of
 // Kubernetes does, or docker compose, and what they refer to.
 package manifests
 
@@ -71,7 +71,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// pods fails unless a selector finds the pods, and what they mount is there.
+// pods fails unless a selector finds the pods, and what they mount exists.
 func pods(t *testing.T, selector *meta.LabelSelector, pod core.PodTemplateSpec, claims []core.PersistentVolumeClaim) {
 	t.Helper()
 	s, err := meta.LabelSelectorAsSelector(selector)
@@ -94,7 +94,7 @@ func pods(t *testing.T, selector *meta.LabelSelector, pod core.PodTemplateSpec, 
 	}
 }
 
-// taken fails unless fetcher takes these arguments.
+// taken fails unless fetcher accepts these arguments.
 func taken(t *testing.T, args []string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "fetcher")

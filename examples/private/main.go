@@ -1,4 +1,4 @@
-// Command private shares a file or folder with peers that are named, and nobody else:
+// Command private shares a file or folder with named peers, and nobody else:
 //
 //	private [-state DIR] id                     says who this node is
 //	private [-state DIR] share PATH PEER PEER   serves until Ctrl-C, and prints the ticket
@@ -35,7 +35,7 @@ func main() {
 }
 
 func run(ctx context.Context, state string, args []string) error {
-	// The others know this node by its key, so it must be the one that the state keeps.
+	// The others know this node by its key, so it must be the key in its state.
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: state, Sole: true})
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func serve(ctx context.Context, node *fetcher.Node, path string, friends ...peer
 }
 
 func fetch(ctx context.Context, node *fetcher.Node, ticket, dir string) error {
-	// While it is fetched it is served to nobody: no peer may have it of this node.
+	// While it is fetched it is served to no peer: none may have it from this node.
 	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: dir, Anonymous: true, Allow: []peers.ID{node.ID()}})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The tests run this program as others would: the test binary is it, when told to.
+// The tests run this program as others would: the test binary runs as the program when told to.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUN_MAIN") != "" {
 		main()
@@ -62,7 +62,7 @@ func TestAPrivateShareIsForTwoPeers(t *testing.T) {
 	}
 }
 
-// serving shares a file with two peers until the test ends, and says its ticket.
+// serving shares a file with two peers until the test ends, and returns its ticket.
 func serving(t *testing.T, file, a, b string) (ticket string) {
 	cmd := command(t, t.TempDir(), "share", file, a, b)
 	cmd.Stderr = os.Stderr
