@@ -7,7 +7,7 @@
 # make interop    the binary and an implementation in JavaScript, both ways
 # make page       the page of a node in a browser; needs Node 20, npm and Chromium
 # make alerts     the alerts on nodes; needs promtool
-# make fleet-trial  20 processes in network namespaces, behind a thin line: root, minutes
+# make fleet-trial  20 processes in network namespaces, behind a slow line: root, minutes
 # make reach      who can reach whom through which routers: the table of docs/reach.md
 # make soak       two nodes at work for SOAK, 20m: memory, goroutines, descriptors
 # make bench      the benchmarks: minutes, and a quiet machine
@@ -20,12 +20,12 @@
 GO       ?= go
 FUZZTIME ?= 1000x
 
-# What runs here is not looked for on the network of whoever runs it.
+# Nodes that run here do not look for peers on the local network.
 export FETCHER_LAN ?= false
 
 .PHONY: build demo test check race vet lint fuzz bench generate generated interop services fleet-trial page alerts examples reach
 
-# As deploy/dist has it, but for symbols. grpcnotrace leaves out pages that nothing here serves,
+# As in deploy/dist, except for symbols. grpcnotrace leaves out pages that nothing here serves,
 # and html/template with them: with it, the linker keeps methods that nothing calls, 15 % of all.
 build:
 	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -o bin/fetcher ./cmd/fetcher
@@ -36,7 +36,7 @@ demo: build
 	until [ -s bin/demo/ticket ]; do kill -0 $$share || exit 1; sleep 0.1; done; \
 	bin/fetcher fetch --dir bin/demo/state -o bin/demo - <bin/demo/ticket && diff -r docs bin/demo/docs && echo "bin/demo/docs is what docs is"
 
-# What keys they have is in bin/nats and bin/etcd.
+# Their data is in bin/nats and bin/etcd.
 services:
 	$(GO) build -o bin/nats-server github.com/nats-io/nats-server/v2
 	@mkdir -p bin/nats && echo 'host: 127.0.0.1, jetstream { store_dir: bin/nats, sync_interval: always }' >bin/nats/conf
@@ -52,17 +52,17 @@ examples:
 
 check: lint vet generated test race
 
-# Without pure packages, which share nothing and have no unsafe code: what those that use
-# them share is looked at there.
+# Without pure packages, which share nothing and have no unsafe code: the packages that use
+# them are checked instead.
 RACELESS = leasemgr|fetchpool|verifier|fleet|transfer|peers|renewal|passes|depot|wire|internal/bounds|internal/times|internal/words
 
-# Whose tests are one goroutine, or measure.
+# Packages whose tests are one goroutine, or measure.
 ALONE = internal/rig|internal/sqlitedb|simnet/cores|simnet/model|simnet/report|simnet/depots|bench|web|deploy/licences
 
 race:
 	CGO_ENABLED=1 GO=$(GO) .ci/race $$($(GO) list ./... | grep -vE '/fetcher/($(RACELESS)|$(ALONE))$$')
 
-# For this system; TestOtherSystems has the types checked for the others, at a twentieth of the cost.
+# For this system; TestOtherSystems checks the types for the others, at a twentieth of the cost.
 vet:
 	$(GO) vet ./...
 
@@ -71,7 +71,7 @@ lint:
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
 
-# Fetches between all kinds of standing, twenty seeds of each.
+# Fetches between all kinds of network situations, twenty seeds of each.
 reach:
 	@REACH_SEEDS=20 $(GO) test -count=1 -timeout 20m -v -run '^TestReach$$' ./simnet/bubble | grep -E '^ +\||FAIL|want|ok'
 
