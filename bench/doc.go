@@ -23,8 +23,8 @@
 //     random moment, beside the fast one alone.
 //   - BenchmarkLastHundredth: the end of 512 MiB from five sources of random rates.
 //   - BenchmarkPeers: a file of 1 GiB beside the ceiling and what a user would
-//   - BenchmarkPeers: a file of 1 GiB beside the ceiling and what a user would
 //     use instead: plain HTTP with SHA-256 in Go, curl, aria2 and
+//     anacrolix/torrent. "make bench-peers" builds what is needed for the last.
 //   - BenchmarkResume: kill -9 in the middle, then the same command again.
 //
 // The ceiling is the least that could be called a verified fetch over libp2p: a
@@ -45,14 +45,14 @@
 // round; tables show medians and, in brackets, the smallest and largest.
 //
 // A virtual machine may hand free memory back to its host, and getting it again
-// costs up to three seconds per GiB, charged to whoever writes a file next.
 // costs up to three seconds per GiB, charged to the process that writes a file next.
 // With BENCH_HOT=1 the harness keeps as much memory of its own as will be
+// written, and frees it just ahead of the writer. Without it, a row begins with
 // the memory of the file that the row before has just deleted.
 //
-// ext4 passes over inodes that were deleted within the last minutes, one by one:
 // ext4 skips inodes that were deleted within the last minutes, one by one:
 // if many files have just been removed, making one may cost ten times as much.
+// So nothing of BenchmarkSmallFiles is removed before its end; it takes room for
 // all rounds, and should not be run again at once on the same file system.
 //
 // # Settings
