@@ -80,7 +80,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// What cannot be written to stdout is said once, and is no success.
+// A failure to write to stdout is reported once, and is not a success.
 func TestAFullStdoutIsSaid(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -119,7 +119,7 @@ func TestAdviceFollowsTheError(t *testing.T) {
 	}
 }
 
-// A share whose file is edited ends, and says which file, once, and what to do.
+// A share whose file is edited ends, and reports which file, once, and what to do.
 func TestAShareThatIsEditedEndsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")

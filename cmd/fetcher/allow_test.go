@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A share for named peers is for nobody else, and who is refused is told what to do.
+// A share for named peers is for nobody else, and a peer that is refused is told what to do.
 func TestAShareForNamedPeers(t *testing.T) {
 	t.Parallel()
 	src, dir := filepath.Join(t.TempDir(), "f"), t.TempDir()

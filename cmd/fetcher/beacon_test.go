@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Real processes: the source of a ticket has gone, or is at another address, and somebody who
-// fetched it serves on. A beacon that the ticket names leads to whoever has the share.
+// Real processes: the source of a ticket has gone, or has another address, and a node that
+// fetched it still serves it. A beacon that the ticket names leads to the nodes that have the share.
 func TestAnOldTicketLeadsThroughItsBeacon(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "film")

@@ -116,7 +116,7 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Who reads only the beginning ends the transfer, and nothing is left of it.
+// A reader that reads only the beginning ends the transfer, and nothing is left of it.
 func TestCatEndsWhenNobodyReads(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGPIPE")
@@ -170,7 +170,7 @@ func TestCatCanBeInterrupted(t *testing.T) {
 	}
 }
 
-// What a killed cat left is removed by the next, and what another uses is not.
+// Files that a killed cat left are removed by the next, and those that another uses are not.
 func TestScratchesOfTheDeadAreRemoved(t *testing.T) {
 	state := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(state, "scratch-dead", "x.partial"), 0o700))

@@ -19,8 +19,8 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// A crawl over many shares of which nothing has changed keeps to its tenth of the time, and a
-// node that is killed in it goes on where it was. DEPOT_SHARES is how many shares there are.
+// A crawl over many unchanged shares keeps to its tenth of the time, and a
+// node that is killed during it continues where it was. DEPOT_SHARES is how many shares there are.
 func TestACrawlKeepsToItsPartOfTheTime(t *testing.T) {
 	t.Parallel()
 	n, _ := strconv.Atoi(os.Getenv("DEPOT_SHARES"))

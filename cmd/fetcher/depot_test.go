@@ -63,8 +63,8 @@ func (n *daemonProcess) until(what string, f func() (bool, error)) {
 	}
 }
 
-// A client holds a folder on a depot; both are killed at random, the client's machine goes
-// away, and another fetches the folder from the depot alone. When it is released the
+// A client holds a folder on a depot; both are killed at random, the client's machine disappears,
+// and another fetches the folder from the depot alone. When it is released the
 // disk is empty, and the rehearsal before it said exactly that.
 func TestADepotKeepsWhatItPromised(t *testing.T) {
 	t.Parallel()
@@ -157,9 +157,9 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	keeper.sure("depot", "account", "rm", "owner")
 }
 
-// A client whose machine goes away renews nothing: a folder that it held goes after its last
+// A client whose machine disappears renews nothing: a folder that it held is removed after its last
 // lease and the grace, and no earlier, although both were killed ten times at random. The rehearsal
-// says exactly what goes, and then the disk is empty and nobody uses anything.
+// says exactly what will be removed, and then the disk is empty and no account uses anything.
 func TestWhatNobodyRenewsGoes(t *testing.T) {
 	t.Parallel()
 	if !rig.Long {
@@ -229,7 +229,7 @@ func TestWhatNobodyRenewsGoes(t *testing.T) {
 	}
 }
 
-// output is what a command prints, which must succeed.
+// output is the output of a command, which must succeed.
 func (n *daemonProcess) output(args ...string) []byte {
 	n.t.Helper()
 	out, err := exec.Command(built(n.t), append(args, "--json", "--dir", n.dir)...).Output()
@@ -341,7 +341,7 @@ func TestCommandsOfADepot(t *testing.T) {
 	}
 }
 
-// A folder that no depot can begin in is said at once, and not only in the log.
+// A folder in which no depot can start is reported at once, and not only in the log.
 func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
 	t.Parallel()
 	used, taken := t.TempDir(), t.TempDir()

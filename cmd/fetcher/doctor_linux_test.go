@@ -43,7 +43,7 @@ func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
 	}
 }
 
-// A disk that is mounted read-only refuses root too, who may write anywhere else.
+// A disk that is mounted read-only refuses even root, who may write anywhere else.
 func TestDoctorKnowsADiskThatIsReadOnly(t *testing.T) {
 	dir := smallDisk(t, "8M")
 	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))

@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// examined is what doctor says of a state directory, and its exit code.
+// examined is the output of doctor about a state directory, and its exit code.
 func examined(t *testing.T, dir string) (string, int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -42,7 +42,7 @@ func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
 	finds(t, said, "well", "node", "fetcher node run starts one")
 	finds(t, said, "well", "port", "has not listened")
 
-	st, err := store.OpenState(dir) // a port of last time, which another program has now
+	st, err := store.OpenState(dir) // the last port, which another program has now
 	must(t, err)
 	l, err := net.Listen("tcp", ":0")
 	must(t, err)

@@ -51,7 +51,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	fill := func(l line) {
 		if l.Type == "progress" && l.Verified > 4<<20 && !filled {
 			filled = true
-			os.WriteFile(filepath.Join(dir, "other"), make([]byte, 20<<20), 0o600) // takes what there is
+			os.WriteFile(filepath.Join(dir, "other"), make([]byte, 20<<20), 0o600) // uses up the free space
 		}
 	}
 	cmd, asked := fetchCommand(t, s.ticket, dir, "--stall", "10s"), false
@@ -85,7 +85,7 @@ big.bin, pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
 	}
 }
 
-// A process that may have only a few files open shares and fetches all the same.
+// A process that may have only a few files open still shares and fetches.
 func TestFewOpenFilesAreEnough(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")

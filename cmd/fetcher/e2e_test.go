@@ -46,17 +46,17 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	waitTogether()
-	if signal.Ignored(syscall.SIGHUP) { // as under nohup: what we catch, the commands do not inherit
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: the commands do not inherit what we catch
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	os.Setenv("FETCHER_LAN", "false") // but for the tests that say otherwise
+	os.Setenv("FETCHER_LAN", "false") // except for the tests that say otherwise
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
-// built is the command. The race detector does not watch other processes: tests of them
-// prove nothing more with it.
+// built is the path of the command. It skips the test under the race detector, which does not
+// watch other processes: such tests prove nothing more with it.
 func built(t testing.TB) string {
 	t.Helper()
 	if rig.Raced {
@@ -74,7 +74,7 @@ func build(to string) (out []byte, err error) {
 	return exec.Command("go", "build", "-o", to, ".").CombinedOutput()
 }
 
-// waitTogether has more tests run at once than there are CPUs: they wait for rates
+// waitTogether makes more tests run at once than there are CPUs: they wait for rates
 // and timeouts far more than they compute. -parallel says otherwise.
 func waitTogether() {
 	flag.Parse()
@@ -212,7 +212,7 @@ func TestWhatIsServedOnHasATicketOfItsOwn(t *testing.T) {
 	}
 }
 
-// stop asks the process to end, which it does with 0.
+// stop asks the process to end, which it must do with code 0.
 func (s *sharing) stop(t testing.TB) {
 	if s.cmd.ProcessState != nil {
 		return
@@ -223,7 +223,7 @@ func (s *sharing) stop(t testing.TB) {
 	}
 }
 
-// result is what a command did.
+// result is the result of a command.
 type result struct {
 	code   int
 	lines  []line
@@ -300,7 +300,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// fingerprint is what a share promises to keep of a folder.
+// fingerprint is everything that a share promises to keep of a folder.
 func fingerprint(t testing.TB, root string) string {
 	t.Helper()
 	var b strings.Builder
@@ -480,8 +480,8 @@ func killed(t *testing.T, ticket, dir string, total, percent int64) (had int64) 
 	return had
 }
 
-// Somebody changes four bytes of what was fetched, after a kill -9 or while it is
-// fetched: in the end the bytes are right, and what is shared is what was asked for.
+// Somebody changes four bytes of the fetched files, after a kill -9 or while they are
+// fetched: in the end the bytes are right, and what is shared is the original.
 func TestAnEditedPartialEndsRight(t *testing.T) {
 	t.Parallel()
 	const total = 16 << 20

@@ -20,7 +20,7 @@ func cpu(t *testing.T, n *daemonProcess) time.Duration {
 	must(t, err)
 	var all time.Duration
 	for _, at := range tasks {
-		if b, err := os.ReadFile(at); err == nil { // else the thread has ended
+		if b, err := os.ReadFile(at); err == nil { // otherwise the thread has ended
 			var ns int64
 			fmt.Sscan(string(b), &ns)
 			all += time.Duration(ns)
@@ -29,7 +29,7 @@ func cpu(t *testing.T, n *daemonProcess) time.Duration {
 	return all
 }
 
-// fill has a node serve a number of small folders.
+// fill makes a node serve a number of small folders.
 func fill(t *testing.T, n *daemonProcess, entries int) {
 	src := t.TempDir()
 	for i := range entries {
@@ -40,7 +40,7 @@ func fill(t *testing.T, n *daemonProcess, entries int) {
 	}
 }
 
-// FIGURES=1: what a node with 1,000 entries costs that does nothing.
+// FIGURES=1: what an idle node with 1,000 entries costs.
 func TestFiguresIdle(t *testing.T) {
 	http := fmt.Sprint("127.0.0.1:", rig.FreePort(t))
 	n := figures(t, "--http", http)
@@ -65,7 +65,7 @@ func figures(t *testing.T, args ...string) *daemonProcess {
 	return n
 }
 
-// FIGURES=1: how soon a node with 1,000 entries answers while it fetches as fast as it can.
+// FIGURES=1: how quickly a node with 1,000 entries answers while it fetches as fast as it can.
 func TestFiguresBusy(t *testing.T) {
 	n := figures(t)
 	origin := startNode(t, t.TempDir())

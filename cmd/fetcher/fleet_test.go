@@ -81,7 +81,7 @@ type fleetMember struct {
 	out string
 }
 
-// Leases of a manager in another process, which is killed in the middle and begun
+// Leases of a manager in another process, which is killed in the middle and started
 // again: every member has every byte, and each came in once.
 func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 }
 
 // written is how many bytes a process wrote to sockets and files, 0 where that is
-// not told.
+// not known.
 func written(pid int) (n int64) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
@@ -198,7 +198,7 @@ func TestFleetFlagsAreChecked(t *testing.T) {
 	}
 }
 
-// Somebody who is not on the list reads in the error what to give to --allow.
+// A peer that is not on the list reads in the error what to give to --allow.
 func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
@@ -216,7 +216,7 @@ func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 	}
 }
 
-// A node that is not in the file of those allowed becomes a member when it is written there.
+// A node that is not in the file of allowed peers becomes a member when it is added there.
 func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
@@ -257,7 +257,7 @@ func TestACoordinatorIsNamedWithItsID(t *testing.T) {
 	}
 }
 
-// How a fleet stands fits on a terminal of 80 columns, whatever the share is called.
+// The status of a fleet fits on a terminal of 80 columns, whatever the share is called.
 func TestFleetStatusFitsOnATerminal(t *testing.T) {
 	now := time.Now()
 	id := strings.Repeat("b", 59)

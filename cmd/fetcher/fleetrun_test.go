@@ -48,7 +48,7 @@ func newMachines(t *testing.T, n int) *machines {
 	return m
 }
 
-// start begins a machine, or begins it again.
+// start starts a machine, or restarts it.
 func (m *machines) start(i int) {
 	m.t.Helper()
 	cmd := exec.Command(built(m.t), "fleet", "run", "-o", m.outs[i], "--dir", m.dirs[i], "--listen", "/ip4/127.0.0.1/tcp/0", "--heartbeat", "300ms", "--name", "machine"+string(rune('a'+i)), "--json")
@@ -74,7 +74,7 @@ func (m *machines) kill(i int) {
 	m.runs[i].Wait()
 }
 
-// rolledOut is what fleet status says.
+// rolledOut is what fleet status prints.
 type rolledOut struct {
 	Type, Name, Coordinator, Peer string
 	Done                          any
@@ -82,7 +82,7 @@ type rolledOut struct {
 	Term                          uint64
 }
 
-// says is what fleet status says. It is asked often, and so in this process.
+// says is what fleet status prints. It is called often, and so runs in this process.
 func (m *machines) says(args ...string) string {
 	m.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -236,7 +236,7 @@ func TestAMachineBelongsToOneFleet(t *testing.T) {
 	}
 }
 
-// What a token says holds in every folder, and nobody is invited to a store that is not there.
+// What a token says holds in every folder, and nobody is invited to a store that does not exist.
 func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	t.Parallel()
 	dir, work := t.TempDir(), t.TempDir()
@@ -265,7 +265,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 }
 
 // A node is a member of the fleet that its machine has joined: what is added to the fleet
-// is in its catalog, and the commands of the fleet ask the node. Killed, it goes on.
+// is in its catalog, and the commands of the fleet ask the node. After a kill it continues.
 func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "film.bin")

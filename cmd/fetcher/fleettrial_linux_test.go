@@ -16,7 +16,7 @@ import (
 )
 
 // trial is a fleet of processes, each in a network namespace of its own, on one bridge,
-// with NATS there too; the share is behind a thin line.
+// with NATS there too; the share is behind a slow line.
 type trial struct {
 	t       *testing.T
 	ns      string // begins the names of all namespaces
@@ -31,8 +31,8 @@ type trial struct {
 	source  *sharing
 }
 
-// TestFleetTrial is for a person: make fleet-trial. It kills two coordinators and a
-// member, and the store for a minute, and says how much came over the line.
+// TestFleetTrial is run by hand: make fleet-trial. It kills two coordinators and a
+// member, and stops the store for a minute, and prints how much came over the line.
 func TestFleetTrial(t *testing.T) {
 	if os.Getenv("FLEET_TRIAL") == "" {
 		t.Skip("make fleet-trial: a minute or more, and all of the machine")
@@ -137,7 +137,7 @@ func (f *trial) kill(i int) {
 	f.runs[i].Wait()
 }
 
-// rollout is what the fleet says of itself.
+// rollout is what the fleet reports of itself.
 func (f *trial) rollout() (share rolledOut, verified int64, each []rolledOut) {
 	out, err := f.in(1, built(f.t), "fleet", "status", "--dir", f.state("0"), "--json").Output()
 	must(f.t, err)
@@ -161,7 +161,7 @@ func (f *trial) entered() float64 {
 	return float64(written(f.source.cmd.Process.Pid)) / float64(f.size)
 }
 
-// until waits until so much of the share has entered.
+// until waits until this much of the share has entered.
 func (f *trial) until(part float64) {
 	for f.entered() < part {
 		time.Sleep(200 * time.Millisecond)
@@ -197,7 +197,7 @@ func (f *trial) story() {
 		f.t.Logf("at %2.0f %%: member%d, which coordinated in term %d, was killed; another was elected within %.1f s", 100*part, i, term, time.Since(killed).Seconds())
 		time.AfterFunc(5*time.Second, func() { f.start(i) })
 	}
-	time.Sleep(12 * time.Second) // the last coordinator has waited for the members of before
+	time.Sleep(12 * time.Second) // the last coordinator has waited for the previous members
 	i, term := f.coordinator()
 	victim := (i + 1) % f.members
 	f.kill(victim)

@@ -17,15 +17,15 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// reader is a person who does what the guide says, in one shell after another, at one machine of
-// several.
+// reader is a person who does what the guide says, in one shell after another, at one of several
+// machines.
 type reader struct {
 	t      *testing.T
 	home   string
 	port   string
 	ticket string
 	said   string            // by commands that set a variable of the shell
-	words  map[string]string // that stand for something which only a run can say; of all machines
+	words  map[string]string // placeholders for what only a run can say; of all machines
 	ctrlC  func()            // ends what serves
 }
 
@@ -111,7 +111,7 @@ func (r *reader) do(name, line string) {
 	}
 }
 
-// The guide is true: whoever types its commands, one after the other, gets what it says.
+// The guide is true: whoever types its commands, one after another, gets the output that it shows.
 func TestTheGuideWorks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("its commands are for a Unix shell")

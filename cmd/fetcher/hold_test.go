@@ -16,9 +16,9 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// A hold whose leases are of seconds stands for many of them, while its node and the
+// A hold with leases of some seconds is kept for many of them, while its node and the
 // depot are killed at random and the depot removes what nobody holds. It follows the files, and
-// when it is released nothing is left. HOLD_SECONDS has it stand for so long, with leases of 31 s.
+// when it is released nothing is left. HOLD_SECONDS is how long it is kept, with leases of 31 s.
 func TestAHoldOutlivesItsLeases(t *testing.T) {
 	t.Parallel()
 	length, stands := "12s", 14*time.Second

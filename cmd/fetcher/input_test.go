@@ -17,7 +17,7 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// A ticket is read however it was copied: in capitals, wrapped over lines, and from
+// A ticket is read however it was copied: in upper case, wrapped over lines, and from
 // a pipe that does not end.
 func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
 	}
 }
 
-// Paths are taken as ls prints them.
+// Paths are accepted as ls prints them.
 func TestOnlyTakesWhatLsPrints(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "movie")
@@ -111,7 +111,7 @@ func TestALogLevelThatIsNoneIsRefusedEverywhere(t *testing.T) {
 	}
 }
 
-// Something that takes connections and never says a word is named, and given up after
+// A peer that accepts connections and sends nothing is named, and given up after
 // --stall: by fetch, and by cat, which asks for the list of files first.
 func TestASilentSourceIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestVersionIsAFlagToo(t *testing.T) {
 	}
 }
 
-// A mistake in a flag is told in words, not in those of the libraries.
+// A mistake in a flag is reported in our own words, not in those of the libraries.
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
 		`--stall takes a time such as 30s or 5m, not "x"`:                                          "fetch T --stall x",

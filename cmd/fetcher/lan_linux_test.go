@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// Two machines on one network, each a namespace: whoever knows the ID of a share that is
-// announced there needs no address, and nor does whoever has a ticket with an old one.
+// Two machines on one network, each a namespace: a node that knows the ID of a share that is
+// announced there needs no address, nor does one that has a ticket with an old address.
 func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 	t.Parallel()
 	rig.Need(t)
@@ -59,7 +59,7 @@ func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 	})
 }
 
-// Two machines that have IPv6 alone, or both, but reach each other over IPv6 alone.
+// Two machines that have only IPv6, or have both but reach each other only over IPv6.
 func TestIPv6AloneIsEnough(t *testing.T) {
 	t.Parallel()
 	rig.Need(t)

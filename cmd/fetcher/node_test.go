@@ -26,7 +26,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// daemonProcess is a node that runs, as a process.
+// daemonProcess is a running node, as a process.
 type daemonProcess struct {
 	t      testing.TB
 	dir    string
@@ -96,7 +96,7 @@ type wanted struct {
 	print string // of the content
 }
 
-// scripted is a day of a node: what is asked of it, and what must come of it.
+// scripted is a day of a node: the requests to it, and what must come of them.
 type scripted struct {
 	testing.TB
 	rng     *rand.Rand
@@ -106,8 +106,8 @@ type scripted struct {
 	kills   int
 }
 
-// do asks the node, and kills it meanwhile if it is time. What was under way then has
-// been done or not; it is asked again.
+// do sends a request to the node, and kills it meanwhile if it is time. A request in progress then may
+// have been done or not; it is sent again.
 func (s *scripted) do(what string, kill bool, f func(*api.Client) error) {
 	s.Helper()
 	for try := 0; ; try++ {
@@ -190,7 +190,7 @@ func (s *scripted) change(kill bool) {
 	}
 }
 
-// settle has everything go on, waits until all is here, and compares.
+// settle lets everything continue, waits until all is here, and compares.
 func (s *scripted) settle() {
 	no, none := false, int64(0)
 	s.do("limits", false, func(c *api.Client) error { _, err := c.SetLimits(s.Context(), api.SetLimits{Down: &none}); return err })
@@ -376,7 +376,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 	}
 }
 
-// The first SIGTERM ends a node in good order, which waits for those it answers; a second
+// The first SIGTERM ends a node in good order, which waits for requests in progress; a second
 // one at once.
 func TestASecondSignalEndsANodeAtOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-// What a person reads on a terminal is no wider than it.
+// What a person reads on a terminal is no wider than the terminal.
 func TestTextOnATerminalIsWrapped(t *testing.T) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -47,7 +47,7 @@ func TestTextOnATerminalIsWrapped(t *testing.T) {
 	}
 }
 
-// What is wrong with several files is said on one line.
+// An error about several files is on one line.
 func TestAReasonIsOneLine(t *testing.T) {
 	if got := describeEntry(api.Entry{State: api.Missing, Reason: "cannot be shared:\n  a: not UTF-8"}); got != "missing: cannot be shared: a: not UTF-8" {
 		t.Errorf("%q", got)

@@ -21,8 +21,8 @@ import (
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
 
-// A command that does not end with its round is asked to, and then killed, with all
-// that it began.
+// A command that does not end with its round is asked to, and then killed, with all the
+// processes that it started.
 func TestACommandIsStoppedWhenItsRoundIsOver(t *testing.T) {
 	t.Parallel()
 	kv, dir := newStore(t), t.TempDir()
@@ -186,7 +186,7 @@ func TestManyProcessesRunOneJob(t *testing.T) {
 	}
 }
 
-// killOne kills the process whose command runs, or at times any.
+// killOne kills the process whose command runs, or sometimes any.
 func (k *ticking) killOne(rng *rand.Rand) {
 	ticks := k.ticks()
 	if n := len(ticks); n > 0 && ticks[n-1].what == "begin" && rng.IntN(4) > 0 && k.live[ticks[n-1].pid] != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // town is a few networks, each behind a router of its own, and a relay that all can reach.
-// Addresses of the world are of 11.0.0.0/16, as machines would else take them for private.
+// Public addresses are of 11.0.0.0/16, as machines would otherwise treat them as private.
 type town struct {
 	t     *testing.T
 	world string // namespace
@@ -121,7 +121,7 @@ func (w *town) relay(carries string) {
 
 // Over TCP, two homes whose routers keep a port fetch directly once a relay has introduced them;
 // one whose router gives each destination another port fetches through the relay, if that
-// carries content, and else reads why not.
+// carries content, and otherwise is told why it cannot.
 func TestHomesBehindRoutersReachEachOther(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A node on few cores has threads to answer with; what its owner says stays.
+// A node on few cores has threads to answer with; a choice of its owner is kept.
 func TestANodeHasThreadsToAnswerWith(t *testing.T) {
 	was := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(was)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A state directory may be a folder that a person has other things in.
+// A state directory may be a folder in which a person keeps other things.
 func TestScratchOfSomebodyElseStays(t *testing.T) {
 	state := t.TempDir()
 	thesis := filepath.Join(state, "scratch-notes", "thesis.txt")

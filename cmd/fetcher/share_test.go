@@ -201,7 +201,7 @@ func TestShareOfAnOpenStdinCanBeInterrupted(t *testing.T) {
 	}
 }
 
-// A sharer sees who fetches, how much, and how it ended.
+// A sharer sees which peers fetch, how much, and how it ended.
 func TestShareSeesWhoFetches(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")

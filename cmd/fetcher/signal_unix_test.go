@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A closed terminal ends a server with a word, and under nohup not at all; and a signal
-// that is sent twice at once is one.
+// A closed terminal ends a server in good order, and under nohup not at all; and a signal
+// that is sent twice at once counts once.
 func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")

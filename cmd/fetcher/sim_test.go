@@ -292,7 +292,7 @@ func TestCtrlCEndsASearch(t *testing.T) {
 	}
 }
 
-// Worlds share nothing: many at once are what each is alone. Under -race this is
+// Worlds share nothing: each of many at once runs as it does alone. Under -race this is
 // where it would show.
 func TestWorldsAtOnceAreTheSame(t *testing.T) {
 	const seeds = 6

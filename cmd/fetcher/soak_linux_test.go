@@ -56,7 +56,7 @@ func held(t *testing.T, n *daemonProcess, metrics string) (f footprint) {
 }
 
 // worked has a node fetch a share from another, pause and resume it meanwhile, and forget
-// it with its files.
+// it and its files.
 func worked(t *testing.T, from, to *daemonProcess, src string) {
 	t.Helper()
 	served, err := from.client.Add(t.Context(), api.Add{Paths: []string{src}})
@@ -78,8 +78,8 @@ func worked(t *testing.T, from, to *daemonProcess, src string) {
 	must(t, err)
 }
 
-// Two nodes at work for SOAK, such as 20m. What they hold after a quarter of it they hold
-// at the end: a leak shows as a slope.
+// Two nodes at work for SOAK, such as 20m. They hold no more at the end than after a
+// quarter of it: a leak shows as a slope.
 func TestSoak(t *testing.T) {
 	long, err := time.ParseDuration(os.Getenv("SOAK"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A slow source, and one that freezes with its connection up, cost no byte twice
-// worth mentioning, and none that is wrong. How long they cost is measured in bench.
+// A slow source, and one that freezes with its connection up, cost no duplicate bytes
+// worth mentioning, and no wrong ones. How much time they cost is measured in bench.
 func TestSlowAndFrozenSourcesCostFewBytesTwice(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20

@@ -120,7 +120,7 @@ func TestTheTerminalKeepsMessagesAboveWhatHappens(t *testing.T) {
 	}
 }
 
-// What is no terminal gets whole lines, and each once.
+// A file gets whole lines, and each once.
 func TestAFileGetsLines(t *testing.T) {
 	var b bytes.Buffer
 	term := newTerminal(&b)

@@ -125,7 +125,7 @@ func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
 	must(t, st.SaveRanking(record))
 	must(t, st.Close())
 
-	// Alone it is no source at all.
+	// Alone it is not a source at all.
 	r := finish(t, fetchCommand(t, origin.ticket, t.TempDir(), "--dir", state), nil)
 	if r.code != 5 || !strings.Contains(r.stderr, "lied (") || !strings.Contains(r.stderr, "banned for ") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
