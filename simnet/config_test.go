@@ -38,7 +38,7 @@ func anyValue(rng *rand.Rand, config any) {
 	}
 }
 
-// Whatever the numbers of the configuration are, they are refused, or the transfer ends with
+// Whatever the numbers of the configuration, they are refused or the transfer ends with
 // the whole share.
 func TestAnyConfigIsRefusedOrItsTransferEnds(t *testing.T) {
 	t.Parallel()
@@ -73,8 +73,8 @@ func TestAnyConfigIsRefusedOrItsTransferEnds(t *testing.T) {
 	}
 }
 
-// A source with a limit sends at that limit, however low: requests that were taken back
-// while they waited cost it nothing, and its silence is not taken for its end.
+// A source with a limit sends at that limit, however low: requests that were cancelled
+// while they waited cost it nothing, and its silence is not treated as its end.
 func TestLowUploadLimitsAreUsed(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []int64{4000, 12000, 24000, 32000} {

@@ -7,9 +7,9 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// A scenario of one's own: two offices share a film over a thin line, which breaks
-// in the middle. What must always hold is checked by itself; what must hold here is
-// said with Expect.
+// A scenario of one's own: two offices share a film over a slow line, which breaks
+// in the middle. The referee's rules are checked by themselves; what else must hold here is
+// stated with Expect.
 func ExampleScenario() {
 	offices := &simnet.Scenario{
 		Name:  "broken-wan",

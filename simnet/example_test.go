@@ -15,14 +15,14 @@ import (
 
 // ---- the app: it knows nothing of simulations ----
 
-// A mirror keeps a copy of a share in a folder, and tells its user how that goes.
+// A mirror keeps a copy of a share in a folder, and reports its progress to its user.
 type mirror struct {
 	config fetcher.Config
 	folder string
 	tell   func(string)
 }
 
-// get fetches a share, for as long as it takes, and is where it lies then.
+// get fetches a share, for as long as it takes, and returns where it is then.
 func (m mirror) get(ctx context.Context, ticket string, peers ...string) (string, error) {
 	node, err := fetcher.Open(ctx, m.config)
 	if err != nil {

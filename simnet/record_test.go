@@ -104,7 +104,7 @@ func TestARecordingSaysWhatHappened(t *testing.T) {
 	}
 }
 
-// Every way of doing nothing, and every kind of mark, is seen for what it is.
+// Every way of doing nothing, and every kind of mark, is recognised.
 func TestDoingsAndMarks(t *testing.T) {
 	doings, marks, ends := map[simnet.Doing]string{}, map[simnet.MarkKind]string{}, map[simnet.LeaseEnd]string{}
 	stories := []*simnet.Scenario{scenarios.Find("disk-full"), scenarios.Find("restarts"), scenarios.Find("only-liars"), scenarios.Find("one-silent"), scenarios.Find("last-holder-stalls"), {
@@ -147,7 +147,7 @@ func TestDoingsAndMarks(t *testing.T) {
 		}
 	}
 	for _, d := range simnet.AllDoings {
-		if doings[d] == "" && d != simnet.Writing { // which takes next to no time on this disk
+		if doings[d] == "" && d != simnet.Writing { // it takes next to no time on this disk
 			t.Errorf("nobody was %q", d)
 		}
 	}
@@ -184,7 +184,7 @@ func TestARecordingIsBounded(t *testing.T) {
 	}
 }
 
-// What is missing is explained, whatever became of the fetch.
+// Missing pieces are explained, whatever happened to the fetch.
 func TestMissingPiecesAreExplained(t *testing.T) {
 	some := func(p share.Piece) bool { return p != 2 && p != 5 && p != 6 }
 	for _, test := range []struct {

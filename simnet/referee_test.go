@@ -19,8 +19,8 @@ func ruled(r *Result, rule string) (out []Fault) {
 	return out
 }
 
-// A fetch waits for a piece that nobody has. Whoever brings it then has just
-// come: that it does not have the piece the next second is no needless wait.
+// A fetch waits for a piece that no node has. A node that then brings it has just
+// come: that it does not have the piece the next second is not a needless wait.
 func TestAWaitIsNeedlessOnlySinceSomebodyCouldHelp(t *testing.T) {
 	s := &Scenario{Name: "late", Set: func(r *Run) {
 		c := r.File("film", 8<<20)
@@ -43,7 +43,7 @@ func TestAWaitIsNeedlessOnlySinceSomebodyCouldHelp(t *testing.T) {
 	}
 }
 
-// A source that could send what is missing, and does not, is found out.
+// A source that could send what is missing, and does not, is detected.
 func TestAWaitIsNeedlessWhenSomebodyCouldHelp(t *testing.T) {
 	s := &Scenario{Name: "stingy", Limit: 2 * time.Minute, Set: func(r *Run) {
 		c := r.File("film", 8<<20)
@@ -57,7 +57,7 @@ func TestAWaitIsNeedlessWhenSomebodyCouldHelp(t *testing.T) {
 	}
 }
 
-// Who is marked may be blamed, and a wait for it is not needless; nobody else may.
+// A marked node may be blamed, and a wait for it is not needless; this holds for no other.
 func TestWhoIsMarkedAsDishonestMayBeBlamed(t *testing.T) {
 	for _, marked := range []bool{true, false} {
 		s := &Scenario{Name: "marked", Limit: 2 * time.Minute, Set: func(r *Run) {

@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// A source that is reached from anywhere names peers inside the fetcher's own network
+// A source with a public address names peers inside the fetcher's own network
 // and at ports of other services: none of them becomes a source.
 func TestASourceCannotHaveNodesDialledWhereItCannotReach(t *testing.T) {
 	var named []peers.Addr

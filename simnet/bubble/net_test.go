@@ -22,7 +22,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// seed opens a node that shares a file of seeded bytes, and is the ticket.
+// seed opens a node that shares a file of seeded bytes, and returns its ticket.
 func seed(t *testing.T, x *Node, size int) (ticket string, content []byte) {
 	t.Helper()
 	content = make([]byte, size)
@@ -32,7 +32,7 @@ func seed(t *testing.T, x *Node, size int) (ticket string, content []byte) {
 	return ticket, content
 }
 
-// fetch begins to fetch to a node's folder.
+// fetch begins to fetch into a node's folder.
 func fetch(t *testing.T, x *Node, ticket string, more ...*Node) *fetcher.Transfer {
 	t.Helper()
 	f, err := x.Open()

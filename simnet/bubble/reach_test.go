@@ -15,13 +15,13 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// A standing is how a node stands to the rest of the world.
+// A standing is the network situation of a node.
 type standing struct {
 	name string
 	add  func(net *Net, cfg NodeConfig) *Node
-	// what a router does, to foretell what can be
+	// what a router does, to predict what is possible
 	oneForEach, fromAll, fromAddress bool
-	open                             bool // reached by whoever knows the address
+	open                             bool // reached by any node that knows the address
 }
 
 func behind(routers ...RouterConfig) func(*Net, NodeConfig) *Node {
@@ -51,7 +51,7 @@ var standings = []standing{
 
 // best is the best way that theory allows from a fetcher to a source.
 func best(source, fetch standing) fetcher.Way {
-	lets := func(x, y standing) bool { // x lets in what comes from a port of y that it has not sent to
+	lets := func(x, y standing) bool { // x lets in packets from a port of y to which it has not sent
 		return x.open || x.fromAll || x.fromAddress
 	}
 	switch {
@@ -68,7 +68,7 @@ func best(source, fetch standing) fetcher.Way {
 }
 
 // trial is one fetch that takes a quarter of a minute, with a relay that carries content:
-// how the two are connected in the end, and when the first block had come.
+// how the two are connected in the end, and when the first block came.
 func trial(t *testing.T, source, fetching standing, seedOf uint64) (way fetcher.Way, first time.Duration) {
 	Test(t, seedOf, func(t *testing.T, net *Net) {
 		line := simnet.Line{Up: 20 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 20 * time.Millisecond}
@@ -112,7 +112,7 @@ func truth(b bool) int {
 
 // TestReach fetches between all kinds of standing. It prints the table of docs/reach.md:
 //
-//	REACH_SEEDS=20  so many seeds of each; default one, of some pairs
+//	REACH_SEEDS=20  this many seeds of each; default one, of some pairs
 func TestReach(t *testing.T) {
 	seeds := envInt("REACH_SEEDS", 0)
 	type cell struct {
@@ -180,7 +180,7 @@ func TestReach(t *testing.T) {
 	t.Log(b.String())
 }
 
-// strangers are two nodes that no hole can be punched between, and a relay of which one
+// strangers are two nodes between which no hole can be punched, and a relay at which one
 // has a place.
 func strangers(t *testing.T, net *Net, carries int64) (relay, a, b *Node) {
 	t.Helper()

@@ -12,7 +12,7 @@ var (
 	seeds = flag.Uint64("seeds", 1, "seeds of each swarm in TestSwarmsBecomeWhole")
 )
 
-// TestSwarmsBecomeWhole wants everybody whole who lives: without a fault, and soon.
+// TestSwarmsBecomeWhole requires that every surviving peer becomes whole, without a fault, and soon.
 func TestSwarmsBecomeWhole(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"all at once":      {Peers: 60, PerSecond: 10_000},

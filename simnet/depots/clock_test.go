@@ -29,7 +29,7 @@ func tell(t *testing.T, f func(*Story, *Depot, *simnet.Content)) {
 	}
 }
 
-// What rots while the clock is wrong is mended: for that it need not be believed.
+// What rots while the clock is wrong is repaired: for that it need not be believed.
 func TestDamageIsMendedWhileTheClockIsNotBelieved(t *testing.T) {
 	for _, ahead := range []time.Duration{365 * 24 * time.Hour, -20 * time.Hour, -6 * time.Hour} {
 		tell(t, func(s *Story, d *Depot, c *simnet.Content) {
@@ -47,7 +47,7 @@ func TestDamageIsMendedWhileTheClockIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A clock that is found to be wrong is not believed after a power cut either, though the
+// A clock that was found to be wrong is not believed after a power cut either, even if the
 // machine says by then that it is synchronised.
 func TestAPowerCutDoesNotMakeAClockBelieved(t *testing.T) {
 	tell(t, func(s *Story, d *Depot, _ *simnet.Content) {

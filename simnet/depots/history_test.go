@@ -32,7 +32,7 @@ func idOf(c *simnet.Content) share.ID {
 	return c.ID()
 }
 
-// A history is a depot, two accounts that ask of it, and the model beside it.
+// A history is a depot, two accounts that send it requests, and the model beside it.
 type history struct {
 	*Story
 	d      *Depot
@@ -40,7 +40,7 @@ type history struct {
 	rng    *rand.Rand
 	nodes  map[string]*simnet.Node
 	all    []*simnet.Content
-	jumped time.Duration // since the owner's last word
+	jumped time.Duration // since the owner last confirmed it
 	rotten map[*simnet.Content]bool
 }
 
@@ -122,7 +122,7 @@ func (h *history) hold(account string, c *simnet.Content, q wire.Hold) {
 	}
 }
 
-// near expects a lease to end when the model says; one whose answer was lost was made
+// near expects a lease to end when the model says; one whose answer was lost was granted
 // a moment earlier.
 func (h *history) near(a wire.Held, until time.Time) {
 	got := time.Unix(a.Expires, 0)
@@ -150,7 +150,7 @@ func (h *history) renew(account string, c *simnet.Content, length time.Duration)
 	}
 }
 
-// jump sets the clock, or has its owner set it right and say so: not where the model could
+// jump sets the clock, or has its owner set it right and confirm it: not where the model could
 // not say what is held from then on.
 func (h *history) jump() {
 	h.d.CrashIn(0, false)
@@ -169,7 +169,7 @@ func (h *history) jump() {
 	h.Pass(61 * time.Minute)
 }
 
-// stands asks the depot how it stands, until it says so.
+// stands asks the depot for its status, until it answers.
 func (h *history) stands() actors.DepotStatus {
 	for range 60 {
 		if st, err := h.Do(h.d, actors.CollectNow{}); err == nil && !h.d.Dying() {
@@ -225,7 +225,7 @@ func (h *history) compare() {
 	}
 }
 
-// kept expects a share to be here, but for what rotted and is not mended yet.
+// kept expects a share to be here, except for what rotted and is not repaired yet.
 func (h *history) kept(c *simnet.Content) {
 	if !h.m.held(c) && h.d.State(c) == depot.Coming {
 		return // it never came, and its grace is not over
@@ -240,7 +240,7 @@ func (h *history) kept(c *simnet.Content) {
 // same expects an account to hold what the model says, and to use what that takes.
 func (h *history) same(account string, x *simnet.Node) {
 	got, err := h.Holdings(x, h.d)
-	for range 60 { // who lost its power is not seen to be there again at once
+	for range 60 { // after a power cut, it takes a while to be seen again
 		if err == nil {
 			break
 		}
@@ -289,7 +289,7 @@ func play(steps int) func(*Story) {
 // replacements, renewals, expiry, kills and power cuts at any change of disk and database,
 // clocks that jump, and bits that rot.
 //
-//	DEPOT_SEEDS=10000   so many; default 30
+//	DEPOT_SEEDS=10000   how many; default 30
 //	DEPOT_FROM=1000     the first; default 1
 //	BUDGET=1m           after that, no more than 30
 func TestHistories(t *testing.T) {

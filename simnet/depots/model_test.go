@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// model says who may rely on which share until when, in the plainest way: by what accounts
-// were told, and the time. Histories compare the whole depot with it.
+// model says which account may rely on which share until when, in the simplest way: from what
+// accounts were told, and the time. Histories compare the whole depot with it.
 type model struct {
 	now    time.Time // by the depot's clock
 	leases map[mHeld]*mLease
@@ -36,7 +36,7 @@ func newModel() *model {
 	return &model{leases: map[mHeld]*mLease{}, names: map[mName]*mNamed{}, lapsed: map[*simnet.Content]time.Time{}, quota: map[string]int64{}}
 }
 
-// tick lets time pass: what expires is over at its second.
+// tick lets time pass: a lease expires exactly at its second.
 func (m *model) tick(now time.Time) {
 	if now.After(m.now) {
 		m.now = now
@@ -78,7 +78,7 @@ func (m *model) used(account string) (n int64) {
 	return n
 }
 
-// held says whether anybody holds a share, and relied whether anybody may rely on it: the
+// held says whether any account holds a share, and relied whether any may rely on it: the
 // grace counts.
 func (m *model) held(c *simnet.Content) bool {
 	for h := range m.leases {
@@ -96,8 +96,8 @@ func (m *model) relied(c *simnet.Content) bool {
 
 const longest = 31 * 24 * time.Hour
 
-// hold is what is to be answered to a Hold at a time: 0, and the end of the lease, or why
-// not. It happens.
+// hold is the expected answer to a Hold at a time: 0, and the end of the lease, or the reason
+// for a refusal. It takes effect.
 func (m *model) hold(account string, c *simnet.Content, q wire.Hold) (time.Time, depot.Reason) {
 	k := mName{account, q.Name}
 	n := m.names[k]
@@ -162,7 +162,7 @@ func (m *model) drop(h mHeld) {
 	}
 }
 
-// arrived moves the names that waited for a share which is STABLE.
+// arrived moves the names that waited for a share that is now STABLE.
 func (m *model) arrived(c *simnet.Content) {
 	for k, n := range m.names {
 		if n.next == c {
@@ -186,7 +186,7 @@ func (m *model) revives(at time.Time) bool {
 	return false
 }
 
-// awaited says whether a name is to stand for a share when it is whole.
+// awaited says whether a name is to point to a share when it is whole.
 func (m *model) awaited(c *simnet.Content) bool {
 	for _, n := range m.names {
 		if n.next == c {

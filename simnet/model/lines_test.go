@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/actors/system"
 )
 
-// Two lines of the same rate in a row, far apart, and a parcel for somebody else between
-// two: what comes last comes to the second line in the very moment in which it is free.
+// Two lines of the same rate in a row, far apart, and a parcel for another node between
+// two: the last one reaches the second line at the very moment at which it becomes free.
 func TestNothingOvertakesInAPipe(t *testing.T) {
 	w := system.NewWorld(1)
 	up, down := &Uplink{World: w, Rate: 125_000}, &Pipe{World: w, Rate: 125_000}
@@ -29,7 +29,7 @@ func TestNothingOvertakesInAPipe(t *testing.T) {
 	}
 }
 
-// A request comes through a line at once, however much bulk waits there.
+// A request passes through a line at once, however much bulk waits there.
 func TestWhatIsUrgentDoesNotWaitBehindBulk(t *testing.T) {
 	w := system.NewWorld(1)
 	p := &Pipe{World: w, Rate: 125_000}
