@@ -14,8 +14,8 @@ import (
 //	bytes twice       a half, and 1 % of all that is fetched
 //	leases, each end  a half, and 5
 //
-// The referee has loose bounds for what no run may do; these show expiry or redialling
-// hiding what should not break.
+// The referee has loose bounds for what no run may do; these detect faults
+// that expiry or redialling hides.
 type Worst struct {
 	Nodes, Seeds int
 	Virtual      time.Duration

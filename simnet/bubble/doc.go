@@ -6,7 +6,7 @@
 // [Net] has nodes in places, with lines, cuts, partitions and liars, and
 // [Node.Config] is a fetcher.Config for a node there. The app is given that in
 // place of its own and does what it always does; simnet/example_test.go is an example. The other is
-// is of simnet's scenarios: [Run] runs one with whole nodes, where simnet itself
+// one of simnet's scenarios: [Run] runs it with whole nodes, where simnet itself
 // runs the actors over modelled links.
 //
 // What is real here is everything above the packets: QUIC, TLS, libp2p, package

@@ -254,8 +254,8 @@ func joinAll(f *simnet.Fleet, members []*simnet.Node, opt simnet.FetchOptions, s
 	return out
 }
 
-// whole expects that the fleet has everything, that nothing is leased any more, and
-// no more than this many copies came from the source.
+// whole expects that the fleet has everything, that nothing is leased any more, and that
+// no more copies than this came from the source.
 func whole(r *simnet.Run, f *simnet.Fleet, source *simnet.Node, copies float64) {
 	r.Finally(func() {
 		sent := float64(source.Sent()) / float64(f.Content().Bytes())
