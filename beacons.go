@@ -15,20 +15,20 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Beacons is how a node uses beacons: nodes that remember who has which share, so that a
-// ticket works when its source has gone or has another address. The zero value uses none.
+// Beacons configures a node's use of beacons: nodes that remember who has which share, so that a
+// ticket still works when its source has gone or changed its address. The zero value uses none.
 type Beacons struct {
-	// Use has fetches ask the beacons that their tickets name, and what this node has of
-	// such a share announced there.
+	// Use makes fetches ask the beacons that their tickets name, and announces there what
+	// this node has of such a share.
 	Use bool
-	// At are beacons that the tickets of this node name, and that are asked too, at most two:
-	// multiaddrs that end in /p2p/ID. It needs Use.
+	// At lists the beacons, at most two, that this node's tickets name and that fetches ask too:
+	// multiaddrs that end in /p2p/ID. It requires Use.
 	At []string
-	// Serve has this node be a beacon, for everybody. Others must be able to reach it.
+	// Serve makes this node a beacon, for everybody. Others must be able to reach it.
 	Serve bool
 }
 
-// maxBeaconsAt is how many Beacons.At may be: as many as a ticket names.
+// maxBeaconsAt is the maximum length of Beacons.At: as many as a ticket names.
 const maxBeaconsAt = 2
 
 func (b Beacons) validate() error {
@@ -59,7 +59,7 @@ func (b Beacons) at() (out []ma.Multiaddr, err error) {
 	return out, nil
 }
 
-// meetings is where a node announces what it has; nil: nowhere, and it asks nobody.
+// meetings returns where a node announces what it has; nil: nowhere, and it asks nobody.
 func (b Beacons) meetings(n *Node) func() []actors.Meeting {
 	if !b.Use {
 		return nil
@@ -67,10 +67,10 @@ func (b Beacons) meetings(n *Node) func() []actors.Meeting {
 	return n.meetings
 }
 
-// meetings are the shares that this node has, each at the beacons that its ticket of it names.
+// meetings are the shares that this node has, each with the beacons that its ticket names.
 func (n *Node) meetings() (out []actors.Meeting) {
 	if len(n.host.Addrs()) == 0 {
-		return nil // nobody could come
+		return nil // nobody could connect
 	}
 	for id, ticket := range n.catalog.had() {
 		secret, at := n.meeting(id, ticket)
@@ -79,10 +79,10 @@ func (n *Node) meetings() (out []actors.Meeting) {
 	return out
 }
 
-// meeting is where a share that this node has is to be found, and under which secret: where the
-// ticket that it came by says, or else by a secret of this node's own.
+// meeting returns at which beacons a share that this node has is announced, and under which secret:
+// those of the ticket it was fetched by, or else this node's own.
 func (n *Node) meeting(id share.ID, ticket string) (secret *share.Secret, at []ma.Multiaddr) {
-	own, _ := n.cfg.Beacons.at() // Validate has looked
+	own, _ := n.cfg.Beacons.at() // checked by Validate
 	t, _ := share.Parse(ticket)
 	if len(t.Beacons) > 0 {
 		return t.Secret, slices.Concat(t.Beacons, own)
@@ -97,8 +97,8 @@ func (n *Node) secretOf(id share.ID) *share.Secret {
 	return (*share.Secret)(h.Sum(nil)[:len(share.Secret{})])
 }
 
-// asked is whom a fetch asks for sources: the beacons of its ticket, and those of the node if
-// the ticket names one, as then those who have the share by it announce it there.
+// asked lists whom a fetch asks for sources: the beacons of its ticket, and if it names any, those
+// of the node too, as peers that have the share by that ticket announce it there.
 func (n *Node) asked(ticketOrID string) []actors.Meeting {
 	t, _ := share.Parse(ticketOrID)
 	if !n.cfg.Beacons.Use || len(t.Beacons) == 0 {
@@ -110,15 +110,15 @@ func (n *Node) asked(ticketOrID string) []actors.Meeting {
 
 func meetAt(id share.ID, secret *share.Secret, at []ma.Multiaddr) (out []actors.Meeting) {
 	key := id.AtBeacon(secret)
-	all, _ := groupPeers(at) // they were read from tickets, and options that were looked at
+	all, _ := groupPeers(at) // they come from parsed tickets and validated options
 	for _, b := range all {
 		out = append(out, actors.Meeting{Beacon: b, Key: key})
 	}
 	return out
 }
 
-// had are the shares of which others may have something here, each with the ticket that it
-// came by, if it did; but for those that are fetched anonymously.
+// had are the shares that others may fetch from here, each with the ticket that it was fetched by,
+// if any; those that are fetched anonymously are left out.
 func (c *catalog) had() map[share.ID]string {
 	out := map[share.ID]string{}
 	for _, e := range c.all() {
@@ -137,5 +137,5 @@ func (c *catalog) had() map[share.ID]string {
 // BeaconStatus is what a beacon remembers.
 type BeaconStatus = actors.BeaconStatus
 
-// Beacon is what this node remembers as a beacon, if it is one.
+// Beacon returns what this node remembers as a beacon, if it is one.
 func (n *Node) Beacon(ctx context.Context) (BeaconStatus, error) { return n.program.Beacon(ctx) }

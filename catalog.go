@@ -16,16 +16,16 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// Catalog keeps the entries of a node across restarts: what its owner asked of it. Each
-// change is durable before the call that makes it returns. A node calls its methods one at
-// a time; they may take as long as a disk takes. Without one, entries end with the node.
+// Catalog keeps the entries of a node, which are what its owner asked of it, across restarts.
+// Each change is durable before the call that makes it returns. A node calls its methods one at
+// a time; they may take as long as a disk takes. Without a catalog, entries end with the node.
 type Catalog interface {
-	// Load is every entry, in the order of their IDs. Open calls it once.
+	// Load returns all entries, in the order of their IDs. Open calls it once.
 	Load() ([]Entry, error)
-	// Put keeps an entry, in place of the one that has its ID, and durably before it
-	// returns. An entry without an ID gets one that was never given before.
+	// Put stores an entry durably, in place of the one that has its ID, if any. An entry
+	// without an ID gets one that was never given before.
 	Put(e Entry) (EntryID, error)
-	// Delete forgets an entry, durably before it returns. It is no error if there is none.
+	// Delete durably removes an entry. It is no error if there is none.
 	Delete(id EntryID) error
 }
 
@@ -33,10 +33,10 @@ type Catalog interface {
 type EntryID int64
 
 // Entry is one line of a node's catalog: a path that is served, or a share that is
-// fetched and, with FetchOptions.Keep, served on. encoding/json writes and reads it.
+// fetched and, with FetchOptions.Keep, served afterwards. encoding/json writes and reads it.
 type Entry struct {
 	ID    EntryID
-	Share share.ID   // what is here now; zero: not known yet. A new version changes it, and not ID
+	Share share.ID   // what is here now; zero: not known yet. A new version changes it, but not ID
 	Name  string     // of the share; empty until it is known
 	State EntryState //
 	Why   string     // for people, with EntryMissing and EntryFailed
@@ -56,8 +56,8 @@ type EntryState uint8
 
 // The states of an entry.
 const (
-	EntryOpening  EntryState = iota // being imported or looked at; or not begun since the node was opened, or since what stood for it ended
-	EntryFetching                   // what is verified of it is served
+	EntryOpening  EntryState = iota // being imported or checked; or not begun since the node was opened, or since what stood for it ended
+	EntryFetching                   // being fetched; what is verified of it is served
 	EntryServed                     // whole here, and served
 	EntryPaused                     // neither fetched nor served until Resume
 	EntryMissing                    // the path is not there, has changed, or cannot be read
@@ -86,22 +86,22 @@ func (s *EntryState) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// ErrNoEntry says that the catalog has no entry of an ID.
+// ErrNoEntry says that the catalog has no entry with an ID.
 var ErrNoEntry = errors.New("there is no such entry")
 
 var errClosed = errors.New("the node is closed")
 
-// catalog is the one owner of which shares a node has: what was asked of it, what of
-// that runs, and what of it is open for peers to take.
+// catalog owns the list of shares that a node has: what was asked of it, which of that
+// runs, and which is open for peers to fetch.
 type catalog struct {
 	offers  *store.Offers
-	kept    Catalog // nil: nothing is
+	kept    Catalog // nil: nothing is kept
 	hear    func(Entry)
-	found   Discovery // nil: there is none
-	changed func()    // told of each change of an entry; nil: nobody is
+	found   Discovery // nil: none
+	changed func()    // called on each change of an entry; may be nil
 	log     *slog.Logger
 
-	writing sync.Mutex // held over each change of an entry, until it is kept
+	writing sync.Mutex // held during each change of an entry, until it is kept
 
 	mu        sync.Mutex // guards the fields below
 	entries   map[EntryID]Entry
@@ -126,15 +126,15 @@ func openCatalog(cfg Config) (*catalog, error) {
 	}
 	for _, e := range all {
 		if e.State == EntryFetching || e.State == EntryServed {
-			e.State = EntryOpening // it was, and will be
+			e.State = EntryOpening // it was fetched or served, and will be
 		}
 		c.entries[e.ID] = e
 	}
 	return c, nil
 }
 
-// close ends what the catalog takes in, and says what runs. Entries stay as they are:
-// what is to be kept is kept when it returns.
+// close makes the catalog take in nothing more, and returns the transfers that run. Entries
+// stay as they are; pending writes are done when it returns.
 func (c *catalog) close() []*Transfer {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -166,7 +166,7 @@ func (c *catalog) entry(id EntryID) (Entry, bool) {
 	return e, ok
 }
 
-// fetched is the entry that fetches a share, or has fetched it; zero: none has.
+// fetched is the entry that fetches or has fetched a share; zero: none.
 func (c *catalog) fetched(id share.ID) Entry { return c.like(Entry{Share: id}) }
 
 // ticketOf is the ticket by which a share came here; empty if by none.
@@ -179,8 +179,7 @@ func (c *catalog) ticketOf(id share.ID) (ticket string) {
 	return ticket
 }
 
-// like is the entry that has the share of e from the same paths, or fetches it as e
-// does; zero: none does.
+// like is the entry that serves the same paths as e, or fetches the same share; zero: none.
 func (c *catalog) like(e Entry) (found Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,7 +235,7 @@ func (c *catalog) write(e Entry) (EntryID, error) {
 	return e.ID, nil
 }
 
-// tellChanged tells those who announce what is here.
+// tellChanged tells those that announce what is here.
 func (c *catalog) tellChanged() {
 	if c.found != nil {
 		c.found.Changed()
@@ -259,7 +258,7 @@ func (c *catalog) change(id EntryID, f func(e *Entry)) error {
 	return err
 }
 
-// set is change to a state that is so already: if it cannot be kept, that is logged.
+// set records a state that has come about already: if it cannot be kept, that is logged.
 func (c *catalog) set(id EntryID, s EntryState, why error) {
 	err := c.change(id, func(e *Entry) {
 		if e.State, e.Why = s, ""; why != nil {
@@ -295,7 +294,7 @@ func (c *catalog) remove(id EntryID) error {
 
 // ---- what runs ----
 
-// begin takes a transfer in: one of each share at a time. It waits while somebody asks
+// begin registers a transfer: one of each share at a time. It waits while somebody asks
 // for the share's list of files alone.
 func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	c.mu.Lock()
@@ -323,7 +322,7 @@ func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	return nil
 }
 
-// forget takes out a transfer that has ended.
+// forget removes a transfer that has ended.
 func (c *catalog) forget(t *Transfer) {
 	if t.forget != nil {
 		t.forget()
@@ -342,7 +341,7 @@ func (c *catalog) offerPart(t *Transfer, p *store.Partial) {
 	}
 }
 
-// offer puts a Share in, and says which one it takes the place of. It stands for the
+// offer registers a Share, and returns the one that it replaces. It stands for the
 // entry of that one from then on.
 func (c *catalog) offer(s *Share) (before *Share, err error) {
 	c.mu.Lock()
@@ -363,8 +362,8 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	return before, nil
 }
 
-// drop takes a Share out: only, or with nil whichever there is. ok says whether it did,
-// or there was none.
+// drop removes a Share: only, or with nil whichever there is. ok says that it did, or that
+// there was none.
 func (c *catalog) drop(id share.ID, only *Share) (s *Share, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -376,7 +375,7 @@ func (c *catalog) drop(id share.ID, only *Share) (s *Share, ok bool) {
 	return s, true
 }
 
-// withdrawn says that nothing stands for an entry any more, if something did.
+// withdrawn notes that a share no longer stands for an entry, and reports whether it did.
 func (c *catalog) withdrawn(id share.ID, entry EntryID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -385,7 +384,7 @@ func (c *catalog) withdrawn(id share.ID, entry EntryID) bool {
 	return len(c.stoodFor[id]) < before
 }
 
-// left has the entries that a Share stood for, which is dropped, be opened again.
+// left marks the entries that a dropped Share stood for as to be opened again.
 func (c *catalog) left(id share.ID) {
 	c.mu.Lock()
 	others := c.stoodFor[id]
@@ -416,7 +415,7 @@ func (c *catalog) running(id share.ID) *Transfer {
 	return c.transfers[id]
 }
 
-// lists are all that runs, in the order of their share IDs.
+// lists returns all that runs, in the order of share IDs.
 func (c *catalog) lists() (shares []*Share, transfers []*Transfer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,70 +15,70 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Config is how a Node behaves. The zero value works.
+// Config configures a Node. The zero value works.
 type Config struct {
 	// Dir is the state directory: the node's key, what was imported, and the
-	// ranking of peers. Default: DefaultDir. Several nodes may use one; the first
-	// has its key, the others a fresh one each.
+	// ranking of peers. Default: DefaultDir. Several nodes may share one; the first
+	// gets its key, the others a fresh one each.
 	Dir string
-	// FreshIdentity gives the node a key of its own that ends with it, so that it
-	// does not meet itself under the key that Dir keeps.
+	// FreshIdentity gives the node a key for this run only, so that it can connect
+	// to a node that uses the key in Dir.
 	FreshIdentity bool
-	// Sole has Open fail, with an error that wraps share.ErrHeld, if another process has
-	// the key that Dir keeps.
+	// Sole makes Open fail, with an error that wraps share.ErrHeld, if another process
+	// uses the key in Dir.
 	Sole bool
 	// Listen are the addresses to listen on, all of which must be available: multiaddrs;
 	// "PORT", for TCP and QUIC on all interfaces; or "IP:PORT". Default all interfaces, on
-	// the previous port if the node has the same key as before and the port is free. The
-	// single word "none" turns listening off.
+	// the previous port if the node has the same key as before and the port is free.
+	// A single "none" turns listening off.
 	Listen []string
-	// Announce are multiaddrs that are named to others instead of those listened on.
+	// Announce are multiaddrs that are given to others instead of those listened on.
 	Announce []string
-	// Reach is how the node reaches peers behind routers, and is reached behind one; default none.
+	// Reach is how the node reaches peers behind routers, and is reached behind one; default not at all.
 	Reach Reach
-	// Discovery finds peers that nobody named, and has this node found. The node closes
-	// it. Default none.
+	// Discovery finds peers that nobody named, and makes this node known to them. The node
+	// closes it. Default none.
 	Discovery Discovery
 	// Beacons is how the node uses beacons, which remember who has which share; default not at all.
 	Beacons Beacons
-	// InFlight bounds the bytes of blocks asked for and not yet verified, over all
+	// InFlight bounds the bytes of blocks requested and not yet verified, over all
 	// transfers; default 32 MiB. Buffers bounds their number; default 1,024.
 	InFlight int64
 	Buffers  int
-	// UploadRate bounds what others are sent, in bytes per second, at least 1,024; 0 is
+	// UploadRate bounds what is sent to others, in bytes per second, at least 1,024; 0 is
 	// no bound.
 	UploadRate int64
-	// DownloadRate bounds what this node asks others for, in bytes per second of
+	// DownloadRate bounds what this node requests from others, in bytes per second of
 	// file content over all transfers; 0 is no bound.
 	DownloadRate int64
 	// Allow are the peers that may have what this node serves; default everybody. A share
-	// may have a list of its own, which counts in its place.
+	// may have a list of its own, which applies instead.
 	Allow []peers.ID
 	// Fleet is how the node cooperates with others of its owner; default none.
 	Fleet Fleet
 	// Depot makes the node keep shares for accounts, under storage leases; default none.
 	Depot *DepotConfig
-	// Holds has the node keep its shares at depots, for as long as it is asked to; default
-	// not. The Book must work until Close has returned.
+	// Holds makes the node keep its shares at depots, for as long as it is asked to; default
+	// off. The Book must work until Close has returned.
 	Holds *HoldsConfig
-	// Leases, Ranking, Uploads and P2P are the configuration of those packages. What
-	// stands above takes precedence: Uploads.Rate counts if UploadRate is 0; Listen,
-	// Announce, Reach and Logger of P2P never count. P2P.Key, if set, is the node's identity.
+	// Leases, Ranking, Uploads and P2P are the configuration of those packages. The fields
+	// above take precedence: Uploads.Rate applies only if UploadRate is 0; Listen, Announce,
+	// Reach and Logger of P2P are ignored. P2P.Key, if set, is the node's identity.
 	Leases  leasemgr.Config
 	Ranking peers.RankingConfig
 	Uploads peers.UploadConfig
 	P2P     p2p.Config
-	// OnChild is told of each child, which is a peer that takes something of a share from
-	// this node: when it begins, and when it has ended. The calls come one at a time; it
-	// must not block. Default nobody. Node.Children lists them.
+	// OnChild is called for each child, which is a peer that fetches something of a share
+	// from this node: when it begins, and when it has ended. The calls come one at a time;
+	// it must not block. May be nil. Node.Children lists the children.
 	OnChild func(Child)
 	// Catalog keeps what is asked of the node across restarts; default none. Open starts
 	// none of its entries: Resume does. It must work until Close has returned.
 	Catalog Catalog
-	// OnEntry is told of each entry of the catalog that is new or has changed. The calls
-	// come one at a time; it must not block, nor call the node. Default nobody.
+	// OnEntry is called for each entry of the catalog that is new or has changed. The calls
+	// come one at a time; it must not block, nor call the node. May be nil.
 	OnEntry func(Entry)
-	// Logger hears what an operator should know; default none.
+	// Logger gets what an operator should know; default none.
 	Logger *slog.Logger
 	// Wall is the wall clock, for times that are stored; default time.Now.
 	Wall func() time.Time
@@ -87,7 +87,7 @@ type Config struct {
 	Simulation Simulation
 }
 
-// Reach says how a node reaches peers behind routers, and is reached behind one itself.
+// Reach configures how a node reaches peers behind routers, and is reached behind one itself.
 type Reach = p2p.Reach
 
 // ErrStateDir says that the state directory cannot be used.
@@ -117,7 +117,7 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "fetcher"), nil
 }
 
-// Validate names the fields that are out of range, with their ranges; nil if there
+// Validate returns an error that names the fields out of range, with their ranges; nil if there
 // are none. Open calls it.
 func (c Config) Validate() error {
 	var f bounds.Fields
@@ -164,5 +164,5 @@ func (c Config) withDefaults() (Config, error) {
 
 // LogLibraries makes libp2p log to l, one level lower than it asks for. It applies to
 // the whole process, and only if called before the first Open; so it is for programs,
-// and libraries leave it to them.
+// not for libraries.
 func LogLibraries(l *slog.Logger) { p2p.LogLibraries(l.Handler()) }

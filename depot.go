@@ -17,9 +17,9 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Depot is a node elsewhere that keeps shares for accounts under storage leases. Which
-// account asks is proven by the connection: it is the one for which the key of this node
-// speaks there. Its methods are safe for concurrent use.
+// Depot is a node elsewhere that keeps shares for accounts under storage leases. The
+// connection proves which account asks: the one to which this node's key belongs
+// there. Its methods are safe for concurrent use.
 //
 // Errors wrap ErrNoDepot or ErrDepotAway, or are a *HoldRefused.
 type Depot struct {
@@ -30,19 +30,19 @@ type Depot struct {
 var (
 	// ErrNoDepot says that a peer keeps no shares for others.
 	ErrNoDepot = actors.ErrNoDepot
-	// ErrDepotAway says that a depot cannot be reached, or does not answer.
+	// ErrDepotAway says that a depot cannot be reached or does not answer.
 	ErrDepotAway = actors.ErrDepotAway
 )
 
-// HoldRefused is why a depot does not grant what it was asked for.
+// HoldRefused says why a depot does not grant a request.
 //
 //	Reason           HoldReason
-//	Room             int64          bytes that are left, of quota or disk; or what the share takes
+//	Room             int64          bytes left, of quota or disk; or the bytes the share takes
 //	Retry            time.Duration  ask again after; 0: when something has changed
 //	Current, Coming  share.ID       what the name stands for, and what is to come under it
 type HoldRefused = depot.Refusal
 
-// HoldReason is why a depot refuses; String is its words.
+// HoldReason is why a depot refuses; String returns it in words.
 type HoldReason = depot.Reason
 
 // Why a depot refuses.
@@ -67,7 +67,7 @@ const (
 	HoldNoIssuer        = depot.NoIssuer
 )
 
-// HoldState is how a share stands at a depot; String is its word.
+// HoldState is the state of a share at a depot; String returns its name.
 type HoldState = depot.State
 
 // The states of a share at a depot.
@@ -79,10 +79,10 @@ const (
 	HoldGoing   = depot.Going
 )
 
-// HoldDelay is why a share that is to come to a depot gets no further; String is its words.
+// HoldDelay is why a depot makes no progress with a share; String returns it in words.
 type HoldDelay = depot.Delay
 
-// Why a share does not come. 0 is that nothing keeps it.
+// Why a depot makes no progress with a share. 0: nothing holds it up.
 const (
 	HoldQueued      = depot.Queued
 	HoldUnreachable = depot.Unreachable
@@ -93,22 +93,22 @@ const (
 	HoldFailing     = depot.Failing
 )
 
-// HoldBytes is what a lease of a share counts, and what a depot must be told.
+// HoldBytes is how many bytes a lease of a share counts, which a depot must be told.
 func HoldBytes(m *share.Manifest) int64 { return depot.Bytes(m) }
 
 // HoldRequest asks a depot to keep a share.
 type HoldRequest struct {
 	Share share.ID
 	Bytes int64     // HoldBytes of its manifest
-	Until time.Time // by the depot's clock; one that is too late for the account is shortened
-	// Request names what is asked, in at most 32 bytes: asked again, it is done once. Default
-	// a random one.
+	Until time.Time // by the depot's clock; cut to the longest lease of the account
+	// Request identifies this request, in at most 32 bytes: if it is sent again, it is still
+	// done only once. Default a random one.
 	Request string
 	// Sources are multiaddrs to fetch the share from, of at most 8 peers, besides this node.
 	Sources []string
-	// Name, if not empty, is to stand for Share as soon as that is stable, and the lease of
-	// what it stood for before ends then. Expect is what it stands for now, Supersedes what
-	// was to come under it and shall not.
+	// Name, if not empty, is to stand for Share as soon as that is stable; the lease of the
+	// share it stood for before ends then. Expect is the share it stands for now, Supersedes
+	// the one that was to come under it and no longer is.
 	Name               string
 	Expect, Supersedes share.ID
 }
@@ -119,9 +119,9 @@ type Holding struct {
 	State   HoldState
 	Bytes   int64
 	Expires time.Time // zero: the lease has ended
-	At      time.Time // the depot's clock when it said so
-	// Of Holdings alone, while the share is to come or to be mended: how many bytes of its
-	// files the depot has, and why it gets no further.
+	At      time.Time // the depot's clock when it answered
+	// From Holdings only, while the share is being fetched or repaired: how many bytes of its
+	// files the depot has, and why it makes no progress.
 	Here  int64
 	Delay HoldDelay
 }
@@ -136,7 +136,7 @@ type Held struct {
 type DepotUsage struct {
 	Used, Quota int64         // bytes
 	MaxLease    time.Duration // the longest lease
-	Complete    bool          // false: the depot still looks what it has, and there may be more
+	Complete    bool          // false: the depot is still counting what it has, and there may be more
 	At          time.Time     // the depot's clock
 }
 
@@ -149,8 +149,8 @@ func PeerAddr(addr string) (peers.Addr, error) {
 	return who[0], nil
 }
 
-// Depot is the depot at some addresses, multiaddrs that end in the same /p2p/ID. It is not asked
-// whether it is there. Errors wrap ErrAddress.
+// Depot returns the depot at some addresses, multiaddrs that end in the same /p2p/ID. It does not
+// contact it. Errors wrap ErrAddress.
 func (n *Node) Depot(addrs ...string) (*Depot, error) {
 	who, err := depotsAt(addrs)
 	if err == nil && len(who) != 1 {
@@ -193,13 +193,13 @@ func (d *Depot) ask(ctx context.Context, question any) (any, error) {
 	return answer, nil
 }
 
-// AskIssuer asks what issues passes there, or takes them: a question of package wire, with its answer.
-// Package passes/purse knows which.
+// AskIssuer sends a question of package wire to the depot's issuer of passes, and returns the answer.
+// Package passes/purse knows which question has which.
 func (d *Depot) AskIssuer(ctx context.Context, question any) (any, error) {
 	return d.ask(ctx, question)
 }
 
-// errAnswer says that a depot has answered something else than it was asked.
+// errAnswer says that a depot's answer does not fit the question.
 var errAnswer = fmt.Errorf("%w: the depot answered another question", peers.ErrProtocol)
 
 func newRequest(r string) string {
@@ -209,8 +209,8 @@ func newRequest(r string) string {
 	return r
 }
 
-// Hold has the depot keep a share: it fetches that from this node, which must serve it,
-// and from the sources named. It returns as soon as the lease is granted.
+// Hold asks the depot to keep a share: the depot fetches it from this node, which must serve it,
+// and from r.Sources. Hold returns as soon as the lease is granted.
 func (d *Depot) Hold(ctx context.Context, r HoldRequest) (Held, error) {
 	sources, err := d.sources(r.Sources)
 	if err != nil {
@@ -238,7 +238,7 @@ func (d *Depot) sources(more []string) ([]peers.Addr, error) {
 	return append([]peers.Addr{{ID: own.Self(), Addrs: own.Addrs()}}, others...), nil
 }
 
-// seconds is a time as it travels.
+// seconds is a time as it is sent.
 func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), 1<<40) }
 
 // Renew moves the end of a lease.
@@ -251,7 +251,7 @@ func (d *Depot) Release(ctx context.Context, id share.ID, request string) (Held,
 	return d.held(ctx, id, wire.Release{Share: id, Request: newRequest(request)}, len(request), 0)
 }
 
-// held asks what is answered with wire.Held.
+// held asks a question that is answered with wire.Held.
 func (d *Depot) held(ctx context.Context, id share.ID, question any, request, name int) (h Held, err error) {
 	if id.IsZero() || request > wire.MaxRequestID || name > wire.MaxHoldName {
 		return h, &HoldRefused{Reason: HoldBadRequest}
@@ -294,7 +294,7 @@ func (d *Depot) Holdings(ctx context.Context) (out []Holding, err error) {
 		}
 		for _, h := range page.Items {
 			if !after.IsZero() && h.Share.Compare(after) <= 0 {
-				return nil, errAnswer // it would never end
+				return nil, errAnswer // the loop would never end
 			}
 			after = h.Share
 			out = append(out, holding(page.At, h))
@@ -326,8 +326,8 @@ func usageOf(answer any) (DepotUsage, error) {
 }
 
 // Watch calls changed for each change of a share of the account, and for each lease that
-// ends unasked, one call at a time, until ctx ends or the depot is lost. Changes that come
-// while it is lost are not told: look at Holdings then.
+// ends unasked, one call at a time, until ctx ends or the depot is lost. Changes that happen
+// while it is lost are not reported: look at Holdings then.
 func (d *Depot) Watch(ctx context.Context, changed func(Holding)) error {
 	var mu sync.Mutex
 	over := false

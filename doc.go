@@ -10,24 +10,24 @@
 //	err = t.Wait(ctx)                                             // or watch t.Progress()
 //	err = node.Close()                                            // ends what is under way, then stops
 //
-// Nothing is global: any number of nodes fit in one process.
+// Nothing is global: one process may run any number of nodes.
 //
 //	node.ShareFS(ctx, files, opt)           shares an fs.FS, which need not be on a disk
 //	FetchOptions.Only, Skip, Select         some files, and which of them first
-//	FetchOptions.OnDemand                   nothing but what is read
+//	FetchOptions.OnDemand                   only what is read
 //	FetchOptions.Keep                       goes on serving what was fetched
 //	Config.Allow, and that of each share    for named peers only
 //	Config.Catalog, node.Resume             what was asked of a node, after its restart
-//	node.Shares, Transfers, Entries         what there is
+//	node.Shares, Transfers, Entries         what the node has
 //	t.Events(ctx), Config.OnEntry, OnChild  what happens
 //
-// Whatever has a Stop method is ended by it. Stop(ctx) waits until that is done or ctx ends; in
-// either case it will end. Errors that callers branch on are those of package share, and the
+// A Stop method ends what it is called on. Stop(ctx) waits until that is done or ctx ends; it
+// takes effect in either case. Errors that callers branch on are those of package share, and the
 // variables here.
 //
 // # Words
 //
-// One word, one thing. "Lease" alone is never enough: write the adjective.
+// Each word means one thing. "Lease" alone is ambiguous: write which kind.
 //
 //	share          an immutable, content-addressed set of files, named by its share ID
 //	manifest       the list of a share's files with sizes and hash roots; the share ID is its CID
@@ -37,19 +37,19 @@
 //	piece lease    the right of one source's pool to fetch one piece, for a bounded time; in memory
 //	storage lease  an account's claim that a depot keeps a share until a date; on disk
 //	round          a period in which at most one node of a fleet does a piece of work
-//	token, term    fencing numbers: they only grow, so a late holder is recognized by its own
+//	token, term    fencing numbers: they only grow, so a late holder is recognized by its number
 //	transfer       the fetching of one share on one node, from start to verified on disk
 //	source, child  a peer we fetch from; a peer that fetches from us
-//	account        who holds storage leases at a depot: a name, a quota and any number of keys
-//	fleet          nodes of one owner that cooperate: each byte enters it once
+//	account        a holder of storage leases at a depot: a name, a quota and any number of keys
+//	fleet          nodes of one owner that cooperate: each byte enters the fleet once
 //
 // # Map
 //
 // Imports go down only. The pure packages decide: values and the time in, values out, without I/O,
-// goroutines, a clock or randomness of their own. Around them actors, p2p and store are the shells
-// that touch the world; this package wires them, and cmd/fetcher and daemon use it. simnet and
-// simnet/bubble run the same program on a simulated network, in virtual time, for tests of yours too.
+// goroutines, a clock or randomness of their own. Around them, actors, p2p and store are the shells
+// that do the I/O; this package wires them, and cmd/fetcher and daemon use it. simnet and
+// simnet/bubble run the same program on a simulated network, in virtual time; your tests may use them too.
 //
-// docs/architecture.md lists every package and tells how they work together, docs/formats.md has
-// every byte that they promise.
+// docs/architecture.md lists every package and explains how they work together; docs/formats.md
+// specifies every format that they promise.
 package fetcher

@@ -12,19 +12,19 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Entries are the entries of the node's catalog, by ID.
+// Entries returns the entries of the node's catalog, by ID.
 func (n *Node) Entries() []Entry { return n.catalog.all() }
 
-// Entry is the entry of an ID; false if there is none.
+// Entry returns the entry with an ID; false if there is none.
 func (n *Node) Entry(id EntryID) (Entry, bool) { return n.catalog.entry(id) }
 
-// Shares are the shares that are served from their own paths, by share ID.
+// Shares returns the shares that are served from their own paths, by share ID.
 func (n *Node) Shares() []*Share {
 	shares, _ := n.catalog.lists()
 	return shares
 }
 
-// Transfers are the transfers that have not ended, by share ID.
+// Transfers returns the transfers that have not ended, by share ID.
 func (n *Node) Transfers() []*Transfer {
 	_, transfers := n.catalog.lists()
 	return transfers
@@ -57,10 +57,10 @@ func (n *Node) Add(e Entry) (EntryID, error) {
 	return n.catalog.put(e)
 }
 
-// Resume starts what an entry asks for. What is served from its own place is looked at
-// again, and offered as it is now: under the same entry, with another share ID if it has
-// changed. What is fetched already, or kept and served, goes on. Errors are ErrNoEntry
-// and those of Share and Fetch; a path that cannot be shared is EntryMissing from then on.
+// Resume starts what an entry asks for. A path that is served is imported again, and
+// offered as it is now: under the same entry, with another share ID if it has
+// changed. A transfer that was begun goes on, and a share that was kept is served. Errors are
+// ErrNoEntry and those of Share and Fetch; a path that cannot be shared is EntryMissing from then on.
 func (n *Node) Resume(ctx context.Context, id EntryID) error {
 	e, ok := n.catalog.entry(id)
 	switch {
@@ -133,7 +133,7 @@ func (n *Node) endShare(old Entry) {
 }
 
 // unshared notes that the path of an entry cannot be shared; what was shared of it before
-// ends. That whoever asked has given up says nothing about the path.
+// ends. If only ctx has ended, that says nothing about the path.
 func (n *Node) unshared(ctx context.Context, id EntryID, why error) {
 	if old, ok := n.catalog.entry(id); ok && ctx.Err() == nil {
 		n.catalog.set(id, EntryMissing, why)
@@ -169,7 +169,7 @@ func (n *Node) settle(t *Transfer, err error, then func()) {
 	}
 }
 
-// peerIDs says which of these is no ID of a peer.
+// peerIDs returns an error that names the first of these that is not a peer ID.
 func peerIDs(ids []peers.ID) error {
 	for _, id := range ids {
 		m, err := ma.NewMultiaddr("/p2p/" + string(id))

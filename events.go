@@ -35,8 +35,8 @@ type Planned = transfer.Planned
 //	Bytes      int64          of the content; 0 until the list of files is here
 //	Verified   int64          bytes here and verified, those of unfinished pieces too
 //	Resumed    int64          bytes of these, from an earlier run
-//	Duplicate  int64          bytes that came twice, of all
-//	Hashed     int64          bytes hashed, of all
+//	Duplicate  int64          bytes that came twice, of the whole share
+//	Hashed     int64          bytes hashed, of the whole share
 //	WireIn     int64          stream bytes from sources, framing included
 //	WireOut    int64          stream bytes to them
 //	Files      int
@@ -45,7 +45,7 @@ type Planned = transfer.Planned
 //	Pieces     int
 //	Done       int            pieces verified
 //	Rate       float64        verified bytes per second, over the last seconds
-//	File       string         path of the file of which a block came last; empty before the first
+//	File       string         path of the file that the last block was of; empty before the first
 //	Leases     Leases         how the piece leases fared, since the process began
 //	Sources    []Source       in the order in which they were found
 //	Path       string         where the share is, once State is Complete
@@ -124,7 +124,7 @@ type Stalled = transfer.Stalled
 //	Last  Progress
 type Ended = transfer.Ended
 
-// State is the phase of a transfer; String is its word.
+// State is the phase of a transfer; String returns its name.
 //
 //	Finding -> Opening -> Fetching -> Finishing -> Complete
 //	   |          |         |  ^         |
@@ -133,13 +133,13 @@ type Ended = transfer.Ended
 //	                       DiskFull
 type State = transfer.State
 
-// Wait is what a transfer waits for, if no byte comes in; String is its word.
+// Wait is what a transfer waits for, if no byte comes in; String returns it in words.
 type Wait = transfer.Wait
 
-// SourceState is how a source stands; String is its word.
+// SourceState is the state of a source; String returns its name.
 type SourceState = transfer.SourceState
 
-// Child is what a peer takes of a share from this node.
+// Child is what a peer fetches of a share from this node.
 //
 //	Share  share.ID
 //	Peer   peers.ID
@@ -152,7 +152,7 @@ type SourceState = transfer.SourceState
 // [Node.Children] also fills Standing, a peers.Standing: how it stands among all children.
 type Child = actors.ChildEvent
 
-// ChildState is how a child stands; String is its word.
+// ChildState is the state of a child; String returns its name.
 type ChildState = actors.ChildState
 
 // The phases of a transfer.
@@ -171,7 +171,7 @@ const (
 	NoWait        = transfer.NoWait        // for nothing: bytes flow, or this node is at work itself
 	ForSource     = transfer.ForSource     // none is known, or none is left
 	ForConnection = transfer.ForConnection // no source is connected
-	ForHolder     = transfer.ForHolder     // sources are connected, and none has what is missing
+	ForHolder     = transfer.ForHolder     // sources are connected, but none has what is missing
 	ForLease      = transfer.ForLease      // what is missing is not leased to any source
 	ForBytes      = transfer.ForBytes      // what is leased, from its sources
 	ForLimit      = transfer.ForLimit      // the download limit
@@ -179,7 +179,7 @@ const (
 	ForRoom       = transfer.ForRoom       // on the disk
 )
 
-// How a source stands.
+// The states of a source.
 const (
 	Connecting = transfer.Connecting // a link is being made
 	Joining    = transfer.Joining    // connected, subscribing
@@ -189,7 +189,7 @@ const (
 	Banned     = transfer.Banned     // over, proven to have lied
 )
 
-// How a piece lease ended, as far as it has.
+// How a piece lease ended, if it has.
 const (
 	LeaseGranted  = leasemgr.Granted
 	LeaseFinished = leasemgr.Finished
@@ -198,12 +198,12 @@ const (
 	LeaseRevoked  = leasemgr.Revoked
 )
 
-// How a child stands.
+// The states of a child.
 const (
-	ChildTakes = actors.ChildTakes // it takes something of a share
+	ChildTakes = actors.ChildTakes // it fetches something of a share
 	ChildDone  = actors.ChildDone  // it has all that it wanted, from here or elsewhere
-	ChildLeft  = actors.ChildLeft  // it has gone, or the share has, before that
+	ChildLeft  = actors.ChildLeft  // it is gone, or the share is, before that
 )
 
-// ErrStopped is why a transfer ended that was told to; what is verified is kept.
+// ErrStopped is the error of a transfer that was told to stop; what is verified is kept.
 var ErrStopped = transfer.ErrStopped

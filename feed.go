@@ -6,12 +6,11 @@ import (
 	"sync"
 )
 
-// maxEvents is how many events wait for a reader, and how many of those before it a new
-// reader is told.
+// maxEvents is how many events wait for a reader, and how many past events a new reader gets.
 const maxEvents = 256
 
-// feed passes events on to any number of readers. What a reader does not take in time it
-// loses, but for the last event of all.
+// feed passes events on to any number of readers. A reader loses what it does not take in time,
+// except for the last event of all.
 type feed[E any] struct {
 	mu      sync.Mutex
 	before  []E // the last maxEvents
@@ -21,10 +20,10 @@ type feed[E any] struct {
 
 type eventReader[E any] struct {
 	events chan E
-	stop   func() bool // of waiting for the end of its context
+	stop   func() bool // stops waiting for the end of its context
 }
 
-// read is a new reader, until ctx or the feed ends. It begins with what was before.
+// read adds a reader, until ctx or the feed ends. It begins with the past events.
 func (f *feed[E]) read(ctx context.Context) <-chan E {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,8 +77,8 @@ func (f *feed[E]) end(last ...E) {
 	f.readers = nil
 }
 
-// pass gives an event to all readers; if they must have it, in place of the oldest that
-// waits. mu is held, so that nobody else gives them any.
+// pass gives an event to all readers; if they must have it, a full reader loses its oldest
+// for it. mu is held, so that nobody else gives them any.
 func (f *feed[E]) pass(e E, must bool) {
 	if len(f.before) == maxEvents {
 		f.before = slices.Delete(f.before, 0, 1)

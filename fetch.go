@@ -20,45 +20,45 @@ import (
 // ErrNoSource says that a share ID was given without a peer to fetch from.
 var ErrNoSource = errors.New("no peer to fetch from: give a ticket, or the ID with a peer")
 
-// FetchOptions are what Fetch may be told. The zero value works.
+// FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {
 	// Dir is where the share's file or folder is made; default the working directory.
 	// It is made if it is not there.
 	Dir string
 	// Peers are further sources: multiaddrs that end in /p2p/ID.
 	Peers []string
-	// Only and Skip choose what is fetched: what matches a pattern of Only, or all
-	// if there is none, and none of Skip. A pattern is matched against the path in
-	// the share as path.Match does, part by part; ** stands for any number of
-	// parts, and a pattern that matches a folder for all that is in it. If nothing
+	// Only and Skip choose what is fetched: whatever matches a pattern of Only, or
+	// everything if there is none, but no pattern of Skip. A pattern is matched against
+	// the path in the share as path.Match does, part by part; ** matches any number of
+	// parts, and a pattern that matches a folder matches all that is in it. If nothing
 	// is left, the transfer ends with ErrNothingSelected.
 	//
-	// What is not chosen is not made. The rest is put below Dir/NAME when it is
+	// What is not chosen is not created. The rest is put below Dir/NAME when it is
 	// complete; Dir/NAME.partial stays, for a later Fetch that chooses more.
 	Only, Skip []string
-	// Repair makes what lies at Dir/NAME and differs what the share is. What is right stays
-	// as it is, pieces that are right are kept, and a file is replaced when the right one
-	// is here whole; Transfer.Replaces says which. What the share does not have, and what
-	// is not chosen, is not touched. Without it, a target that differs is an error that
-	// wraps store.ErrRepairable, if Repair could mend that.
+	// Repair makes what lies at Dir/NAME equal to the share. Files that are right stay as
+	// they are, pieces that are right are kept, and a file that differs is replaced when the
+	// right one is complete; Transfer.Replaces lists those. What the share does not have, and
+	// what is not chosen, is not touched. Without Repair, a target that differs is an error,
+	// which wraps store.ErrRepairable if Repair could fix that.
 	Repair bool
-	// Like are files and folders with older versions of the share: pieces that are equal,
-	// by their hash, are taken from there, whatever the files are called.
+	// Like are files and folders with older versions of the share: pieces with the same
+	// hash are taken from there, whatever the files are called.
 	Like []string
-	// Select says how urgent each entry is that Only and Skip leave; default
+	// Select returns how urgent each entry is that Only and Skip leave; default
 	// PriorityNormal.
 	Select func(share.Entry) Priority `json:"-"`
-	// DownloadRate bounds what is asked for, in bytes per second of file content, within
+	// DownloadRate bounds what is requested, in bytes per second of file content, within
 	// Config.DownloadRate; 0 is no bound. See Transfer.SetDownloadRate.
 	DownloadRate int64
-	// Stall ends the transfer after so long without a verified byte; default 60 s.
+	// Stall is how long without a verified byte ends the transfer; default 60 s.
 	Stall time.Duration
-	// OnDemand has nothing fetched but what a Reader will read soon: see Transfer.Open
-	// and Reader.SetReadAhead, whose default is 4 MiB then. The transfer lasts until all
-	// is here or it is stopped; the time in which nobody reads counts for no stall. It is
-	// not for nodes of a fleet.
+	// OnDemand fetches only what a Reader will read soon: see Transfer.Open and
+	// Reader.SetReadAhead, whose default is 4 MiB then. The transfer lasts until all
+	// is here or it is stopped; time in which nobody reads does not count towards Stall.
+	// It is not for nodes of a fleet.
 	OnDemand bool
-	// Allow are the peers that may have of this node what it has of the share; default
+	// Allow are the peers that may get from this node what it has of the share; default
 	// those of Config.Allow.
 	Allow []peers.ID
 	// Anonymous keeps this node from being named to others as a source.
@@ -69,7 +69,7 @@ type FetchOptions struct {
 	// Keep goes on serving the share when it is whole, until the node is closed
 	// or StopSharing is called.
 	Keep bool
-	// WatchLeases has each grant and each end of a piece lease told among the events, as
+	// WatchLeases reports each grant and each end of a piece lease among the events, as
 	// a LeaseEvent.
 	WatchLeases bool
 	// Verifiers is how many pieces are checked at once; default GOMAXPROCS, or the
@@ -80,8 +80,8 @@ type FetchOptions struct {
 	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 2 s and 256 MiB.
 	SyncEvery time.Duration
 	SyncBytes int64
-	// Entry is the entry of the node's catalog that is taken up again; default that of an
-	// earlier fetch of the share, or a new one.
+	// Entry is the entry of the node's catalog to continue; default that of an earlier
+	// fetch of the share, or a new one.
 	Entry EntryID `json:"-"`
 }
 
@@ -96,8 +96,8 @@ type Transfer struct {
 	done   chan struct{}
 	listed chan struct{} // closed when the list of files is known, or the transfer has ended
 	secret *share.Secret // of the ticket; nil: none
-	forget func()        // has the host forget it
-	opened func()        // others who ask for the share meanwhile are told to come back
+	forget func()        // makes the host forget it
+	opened func()        // until it is called, peers that ask for the share are told to come back
 
 	once     sync.Once // of saidList
 	mu       sync.Mutex
@@ -121,11 +121,11 @@ func (o FetchOptions) validate() error {
 
 // Fetch starts to fetch a share, given by a ticket or a share ID, into
 // opt.Dir/NAME. What an earlier run left there is kept, and not hashed
-// again. Several transfers may run at once, each of another share. ctx is for the
+// again. Several transfers may run at once, each of a different share. ctx is for the
 // start alone; Stop ends the transfer.
 //
 // Errors wrap share.ErrTicket for a string that is neither ticket nor ID, ErrNoSource for an
-// ID without a peer, path.ErrBadPattern for a pattern, and share.ErrHeld if this node
+// ID without a peer, path.ErrBadPattern for a bad pattern, and share.ErrHeld if this node
 // fetches the share already. Wait returns every later error.
 func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (*Transfer, error) {
 	id, sources, err := ParseSource(ticketOrID, opt.Peers)
@@ -182,7 +182,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, err
 	}
 	if n.catalog.isClosed() {
-		t.stop() // Close has done so, but perhaps before there was something to stop
+		t.stop() // Close has called it, but perhaps before there was anything to stop
 	}
 	return t, nil
 }
@@ -249,10 +249,11 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	return p, nil
 }
 
-// compareEvery is how often it is said what is compared with the share.
+// compareEvery is how often comparing reports its progress.
 const compareEvery = 100 * time.Millisecond
 
-// comparing tells which file is compared with the share, and how much was read.
+// comparing returns a function that reports which file is compared with the share, and how
+// much of it was read.
 func (t *Transfer) comparing() func(path string, read int64) {
 	var mu sync.Mutex
 	var last time.Time
@@ -293,7 +294,7 @@ func (t *Transfer) setLast(p Progress) {
 	t.mu.Unlock()
 }
 
-// ended is the last event: what was opened for the transfer is let go, or kept and served.
+// ended handles the last event: what was opened for the transfer is released, or kept and served.
 func (t *Transfer) ended(e Ended) {
 	t.mu.Lock()
 	t.last, t.err = e.Last, e.Err
@@ -307,16 +308,16 @@ func (t *Transfer) ended(e Ended) {
 	t.node.settle(t, e.Err, func() { t.over(e) })
 }
 
-// over says the last event.
+// over passes the last event on.
 func (t *Transfer) over(e Ended) {
 	t.events.end(e)
 	close(t.done)
 }
 
-// saidList tells those who wait for the list of files that it is known, or will not be.
+// saidList tells whoever waits for the list of files that it is known, or will not be.
 func (t *Transfer) saidList() { t.once.Do(func() { close(t.listed) }) }
 
-// ID is the share that is being fetched.
+// ID is the ID of the share that is being fetched.
 func (t *Transfer) ID() share.ID { return t.id }
 
 // Manifest is the list of files; nil until it is known.
@@ -364,8 +365,8 @@ func (t *Transfer) Progress() Progress {
 	return t.last
 }
 
-// Pieces is which pieces of the share are here and verified, those that others have
-// brought and those that were here before; nil before its place on the disk is open. The
+// Pieces returns which pieces of the share are here and verified, both those that were
+// fetched and those that were here before; nil before its place on disk is open. The
 // set is the caller's.
 func (t *Transfer) Pieces() *share.Set {
 	if p := t.place(); p != nil {
@@ -419,14 +420,14 @@ func headline(p Progress) string {
 	return s
 }
 
-// Events are the transfer's events in order, beginning with the last 256 before the call.
-// Each call is a reader of its own, until ctx or the transfer ends. The channel is
-// bounded: whoever does not read it loses events, but never the last, Ended, after
+// Events returns the transfer's events in order, beginning with the last 256 before the call.
+// Each call makes a reader of its own, until ctx or the transfer ends. The channel is
+// bounded: a caller that does not read it loses events, but never the last, Ended, after
 // which it is closed.
 func (t *Transfer) Events(ctx context.Context) <-chan Event { return t.events.read(ctx) }
 
 // Stop ends the transfer and keeps what is verified; Wait then returns ErrStopped. Its
-// entry goes. Stop waits until it has ended; if ctx ends first, it ends all the same.
+// entry is removed. Stop waits until the transfer has ended; if ctx ends first, it ends all the same.
 func (t *Transfer) Stop(ctx context.Context) error {
 	if t.node.catalog.running(t.id) == t {
 		if err := t.node.catalog.remove(t.entry); err != nil && !errors.Is(err, errClosed) {
@@ -449,16 +450,16 @@ func (t *Transfer) halt(ctx context.Context) error {
 
 func (t *Transfer) stop() { t.node.program.StopTransfer(t.handle) }
 
-// SetDownloadRate bounds what others are asked for in this transfer, in bytes per second
+// SetDownloadRate bounds what this transfer requests from others, in bytes per second
 // of file content, from now on; 0 is no bound but that of the node.
 func (t *Transfer) SetDownloadRate(rate int64) { t.node.program.SetTransferRate(t.handle, rate) }
 
 // Entry is the transfer's entry in the node's catalog.
 func (t *Transfer) Entry() EntryID { return t.entry }
 
-// Replaces is what lies at the target, differs from the share, and is replaced when the
-// right bytes are here, by its path in the share: known once the place on disk is open,
-// with Planned. Only FetchOptions.Repair has any.
+// Replaces returns the paths in the share of what lies at the target, differs from the share,
+// and is replaced when the right bytes are here: known once the place on disk is open,
+// with Planned. There are some only with FetchOptions.Repair.
 func (t *Transfer) Replaces() []string {
 	if p := t.place(); p != nil {
 		return p.Replaces()

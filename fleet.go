@@ -19,48 +19,48 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// Fleet is how a node works together with other nodes of its owner, so that each
+// Fleet configures how a node cooperates with other nodes of its owner, so that each
 // byte of a share enters the fleet once: a coordinator leases to its members what
-// they may fetch from outside, and they fetch the rest from each other. The zero
-// value does not.
+// they may fetch from outside, and they fetch the rest from each other. With the zero
+// value it does not.
 type Fleet struct {
 	// Coordinator is the node that all fetches of this node lease from: a multiaddr
-	// that ends in /p2p/ID. It may be this node. Without it nothing is fetched from
+	// that ends in /p2p/ID. It may be this node. While it is away, nothing is fetched from
 	// outside the fleet; a fetch says so while it waits. Members must know the
-	// coordinator's ID, and it theirs, so neither has a use for FreshIdentity.
+	// coordinator's ID, and it theirs, so FreshIdentity is of no use to either.
 	Coordinator string
-	// Alone is after how long without the coordinator a fetch goes on by itself,
-	// until it is back, and after how long without a verified byte while it is there,
-	// until it joins again; 0 is never. What it fetches then may enter the fleet twice.
+	// Alone is how long a fetch waits for a coordinator that is away, or for a verified byte
+	// while it is there, before it goes on by itself until the coordinator is back, or until
+	// it joins again; 0 is forever. What it fetches then may enter the fleet twice.
 	Alone time.Duration
-	// Store is by what the members elect who coordinates, in place of Coordinator. What is
-	// fetched then is fetched in the fleet, and every member may be elected.
+	// Store is where the members elect a coordinator, in place of Coordinator. All shares are
+	// then fetched within the fleet, and every member may be elected.
 	Store FleetStore
-	// Heartbeat is how often a coordinator that was elected says that it lives, the same on
-	// all members; default 2 s. When it is lost, another is elected within two.
+	// Heartbeat is how often an elected coordinator says that it is alive, the same on
+	// all members; default 2 s. When it is lost, another is elected within two heartbeats.
 	Heartbeat time.Duration
 	// Allow are the peers that may lease what this node coordinates.
 	Allow []peers.ID
-	// Settle is how long a coordinator that begins again waits for the members it
-	// had, before it leases what they may have already; default 10 s. What a member
-	// has counts for as long after it is gone.
+	// Settle is how long a restarted coordinator waits for the members it had, before it
+	// leases what they may have already; default 10 s. What a member has still counts
+	// for as long after it is gone.
 	Settle time.Duration
 	// Leases is the configuration of what this node coordinates.
 	Leases leasemgr.Config
 }
 
-// FleetStatus is how a fleet stands.
+// FleetStatus is the state of a fleet.
 //
 //	Epoch                      of the coordinator: it grows with each run
 //	Members                    []FleetMember, by their IDs
 //	Wanted, Leased, Verified   int: pieces that no member has and none fetches; that one fetches; that one has
 //	Refused                    int64: messages of peers that are not allowed
-//	Absent                     int: members of the last run that are waited for, before anything is leased
+//	Absent                     int: members of the last run that it waits for before it leases anything
 //	Waiting                    string, for people: why nothing is leased at all; else empty
 //	Why                        []string, for people: per missing piece or run of pieces
 type FleetStatus = fleet.Status
 
-// FleetMember is how a member of a fleet stands.
+// FleetMember is the state of a member of a fleet.
 //
 //	Peer     peers.ID
 //	Pieces   int   that it says it has
@@ -69,14 +69,14 @@ type FleetStatus = fleet.Status
 //	Doubted  bool  another member could not get from it what it says it has
 type FleetMember = fleet.MemberStatus
 
-// FleetEvent says that somebody came or went.
+// FleetEvent says that a member came or went.
 //
 //	Peer     peers.ID
 //	Change   FleetChange
-//	Members  int  there are now
+//	Members  int  how many there are now
 type FleetEvent = fleet.Event
 
-// FleetChange is what happened to a member; String is its words.
+// FleetChange is what happened to a member; String returns it in words.
 type FleetChange = fleet.Change
 
 // What happens in a fleet.
@@ -103,7 +103,7 @@ func (f Fleet) validate() error {
 	return faults.Err()
 }
 
-// forTransfer is the part of it that the actors of one transfer need.
+// forTransfer is the part of f that the actors of one transfer need.
 func (f Fleet) forTransfer() (actors.FleetConfig, error) {
 	if f.Store.KV != nil {
 		return actors.FleetConfig{Secret: f.Store.secret(), Alone: f.Alone}, nil
@@ -122,7 +122,7 @@ func (f Fleet) forTransfer() (actors.FleetConfig, error) {
 	return actors.FleetConfig{Coordinator: who[0], Alone: f.Alone}, nil
 }
 
-// elections is what the actors need to elect.
+// elections is what the actors need to elect a coordinator.
 func (f Fleet) elections() *actors.Elections {
 	if f.Store.KV == nil {
 		return nil
@@ -145,12 +145,12 @@ type Coordination struct {
 }
 
 // Coordinate leases the pieces of a share, given by a ticket or a share ID, to the
-// members of a fleet, which Config.Fleet.Allow lists, until the node is closed. The
-// node needs the list of files, which it asks the ticket's peers and more for if
-// it does not have it; it fetches nothing else, and need not have the share. It may
+// members of a fleet, which Config.Fleet.Allow lists, until the node is closed. If the
+// node does not have the list of files, it asks the ticket's peers and more for
+// it; it fetches nothing else, and need not have the share. It may
 // fetch it as well, if its Fleet.Coordinator is itself.
 //
-// One process at a time coordinates a share for one state directory; for another
+// One process at a time coordinates a share for one state directory; in another
 // one the error wraps share.ErrHeld.
 func (n *Node) Coordinate(ctx context.Context, ticketOrID string, more []string) (*Coordination, error) {
 	m, err := n.Manifest(ctx, ticketOrID, more)
@@ -197,7 +197,7 @@ func (c *Coordination) notify(e FleetEvent) {
 	c.events.say(e)
 }
 
-// end lets go of what was opened.
+// end releases what was opened.
 func (c *Coordination) end(err error) {
 	n := c.node
 	n.mu.Lock()
@@ -219,24 +219,24 @@ func (c *Coordination) end(err error) {
 // Manifest is the list of files of the share.
 func (c *Coordination) Manifest() *share.Manifest { return c.manifest }
 
-// Epoch is the number of this run, which has grown since the last: the upper 24
+// Epoch is the number of this run, which is higher than the last: the upper 24
 // bits of its tokens.
 func (c *Coordination) Epoch() uint64 { return c.kept.Epoch() }
 
-// Events are who comes and goes, beginning with the last 256 that happened before. Each
-// call is a reader of its own, until ctx ends or the coordination, when the channel is
-// closed. It is bounded: whoever does not read it loses events.
+// Events returns what happens to the members, beginning with the last 256 events before the
+// call. Each call makes a reader of its own, until ctx or the coordination ends, when the
+// channel is closed. It is bounded: a caller that does not read it loses events.
 func (c *Coordination) Events(ctx context.Context) <-chan FleetEvent { return c.events.read(ctx) }
 
-// Status is how the fleet stands, with at most lines lines on the missing pieces.
+// Status returns the state of the fleet, with at most lines lines on the missing pieces.
 func (c *Coordination) Status(lines int) (FleetStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return c.node.program.Fleet(ctx, c.manifest.ID(), lines)
 }
 
-// Allow replaces the list of the peers that may be members. The leases of one that may
-// be no longer return.
+// Allow replaces the list of the peers that may be members. A peer that is no longer on it
+// loses its leases.
 func (c *Coordination) Allow(list []peers.ID) {
 	c.node.program.AllowMembers(c.manifest.ID(), slices.Clone(list))
 }
@@ -244,7 +244,7 @@ func (c *Coordination) Allow(list []peers.ID) {
 // Done is closed when the coordination has ended; Err then says why, nil if it was told to.
 func (c *Coordination) Done() <-chan struct{} { return c.done }
 
-// Err is why it ended.
+// Err is why the coordination ended.
 func (c *Coordination) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

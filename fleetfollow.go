@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// FollowOptions are what FollowFleet may be told.
+// FollowOptions are the options of FollowFleet.
 type FollowOptions struct {
 	// Dir is where the shares are put; default the working directory.
 	Dir string
@@ -23,8 +23,8 @@ type FollowOptions struct {
 	Name string
 	// Fetch is how each share is fetched; Dir, Keep and Stall are filled in.
 	Fetch FetchOptions
-	// Told hears what happens: a share that begins, is done, or failed and is tried again.
-	// It must not block, and may be nil.
+	// Told is called when the fetch of a share begins, is done, or has failed and will be
+	// retried. It must not block, and may be nil.
 	Told func(FollowEvent)
 }
 
@@ -41,7 +41,7 @@ const (
 	followEvery = time.Second
 	retryFetch  = 15 * time.Second // of a share that could not be fetched
 	retryWatch  = 2 * time.Second  // after the store was lost
-	tellEvery   = 2 * time.Second  // how far this node is, if that has changed
+	tellEvery   = 2 * time.Second  // reports how far this node is, if that has changed
 	tellAnyway  = 10 * time.Second
 	noStall     = 30 * 24 * time.Hour // a member waits for its fleet
 )
@@ -49,17 +49,17 @@ const (
 // FleetWork is what a member does about the list of its fleet; see [FleetStore.Follow].
 // Its methods are called one at a time.
 type FleetWork interface {
-	// Update is told what has come onto the list or has another ticket there, in the order
-	// in which it was added, and what was taken from the list; first of all there is on it.
-	// It is called about once a second, with nothing if nothing has changed, and must not
-	// block for long.
+	// Update gets the shares that are new on the list or have another ticket there, in the
+	// order in which they were added, and those that were removed; the first call gets the
+	// whole list. It is called about once a second, with nothing if nothing has changed, and
+	// must not block for long.
 	Update(ctx context.Context, listed []ListedShare, gone []share.ID)
-	// Report is how far this member is with each share.
+	// Report returns how far this member is with each share.
 	Report() []ShareReport
 }
 
-// Follow has work done as the list of the fleet says, and tells the fleet how far it is in
-// the name of me, until ctx ends; it returns why that was. While the store cannot be
+// Follow keeps work up to date with the list of the fleet, and tells the fleet how far it is,
+// in the name of me, until ctx ends; it returns why ctx ended. While the store cannot be
 // reached, nothing changes. log may be nil.
 func (s FleetStore) Follow(ctx context.Context, me MemberReport, log *slog.Logger, work FleetWork) error {
 	if log == nil {
@@ -120,7 +120,7 @@ func (f *follower) watch(ctx context.Context) {
 	}
 }
 
-// read is what changes of the list say: of each share the last.
+// read decodes changes of the list: of each share the last.
 func (f *follower) read(entries []rounds.Entry) (listed []ListedShare, gone []share.ID) {
 	last := map[string]uint64{}
 	for _, e := range entries {
@@ -169,10 +169,9 @@ func (f *follower) tell(ctx context.Context) {
 	}
 }
 
-// FollowFleet fetches what the list of the fleet names, serves it on, and tells the
-// fleet how far it is, until ctx ends; Config.Fleet.Store says which fleet. What was
-// begun goes on until the node is closed. While the store cannot be reached, so does
-// what was begun.
+// FollowFleet fetches what the list of the fleet names, serves it from then on, and tells the
+// fleet how far it is, until ctx ends; Config.Fleet.Store says which fleet. Transfers that
+// were begun go on until the node is closed, and also while the store cannot be reached.
 func (n *Node) FollowFleet(ctx context.Context, opt FollowOptions) error {
 	if n.cfg.Fleet.Store.KV == nil {
 		return errors.New("the node has no store of a fleet")
@@ -240,7 +239,7 @@ func (f *followed) remove(x *followedShare) {
 	f.opt.Told(FollowEvent{Share: x.ID, Name: nameOf(x.t), What: "removed", Transfer: x.t})
 }
 
-// look begins what is to be begun, and notes what has ended.
+// look begins the transfers that are due, and notes which have ended.
 func (f *followed) look(ctx context.Context) {
 	for _, id := range f.order {
 		x := f.list[id]
@@ -257,7 +256,7 @@ func (f *followed) begin(ctx context.Context, x *followedShare) {
 	opt := f.opt.Fetch
 	opt.Dir, opt.Keep, opt.Stall = f.opt.Dir, true, noStall
 	t, err := f.n.Fetch(ctx, x.Ticket, opt)
-	if errors.Is(err, share.ErrHeld) { // by what was asked of the node otherwise
+	if errors.Is(err, share.ErrHeld) { // by a transfer that the node was asked for otherwise
 		all := f.n.Transfers()
 		if i := slices.IndexFunc(all, func(t *Transfer) bool { return t.ID() == x.ID }); i >= 0 {
 			t, err = all[i], nil
@@ -315,7 +314,7 @@ func (x *followedShare) report() ShareReport {
 	return r
 }
 
-// clip is the beginning of a text.
+// clip cuts a text to at most that many bytes.
 func clip(s string, bytes int) string {
 	return strings.ToValidUTF8(s[:min(len(s), bytes)], "")
 }

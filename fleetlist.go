@@ -15,12 +15,12 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// FleetStore is the store by which the members of a fleet elect who coordinates, with
-// what it lists: the shares that every member is to have, and how far each is. Its
+// FleetStore is the store in which the members of a fleet elect a coordinator. It also
+// lists the shares that every member is to have, and how far each member is. Its
 // methods are safe for concurrent use.
 type FleetStore struct {
 	KV rounds.KV
-	// Secret is what the members know, 16 to 1,024 bytes. Whoever knows it and reaches
+	// Secret is what the members know, 16 to 1,024 bytes. Whoever knows it and can reach
 	// the store is a member.
 	Secret string
 }
@@ -34,7 +34,7 @@ const (
 // storeWithin bounds each call of a store.
 const storeWithin = 30 * time.Second
 
-// ErrNotListed is wrapped by the error of a share that is not on the list of a fleet.
+// ErrNotListed says that a share is not on the list of a fleet.
 var ErrNotListed = errors.New("not on the list of the fleet")
 
 // ListedShare is a share that every member of a fleet is to have.
@@ -56,13 +56,13 @@ type MemberReport struct {
 type ShareReport struct {
 	ID       string `json:"share"`
 	Name     string `json:"name,omitempty"`
-	Bytes    int64  `json:"bytes,omitempty"` // that are wanted; 0: not known yet
+	Bytes    int64  `json:"bytes,omitempty"` // how many are wanted; 0: not known yet
 	Verified int64  `json:"verified"`
 	Done     bool   `json:"done,omitempty"`
 	Waits    string `json:"waits,omitempty"` // for what, if nothing moves
 }
 
-// Most that is believed of one member.
+// Limits on what is believed of one member.
 const (
 	maxReported = 200 // shares
 	maxWaits    = 200 // bytes
@@ -79,7 +79,7 @@ type ShareRollout struct {
 	ListedShare
 	Name        string   // empty: nobody knows it yet
 	Done        int      // members that have it
-	Coordinator peers.ID // empty: nobody has the office
+	Coordinator peers.ID // empty: none is elected
 	Term        uint64   // of the latest
 }
 
@@ -122,7 +122,7 @@ func (s FleetStore) Remove(ctx context.Context, id share.ID) error {
 	return err
 }
 
-// put writes an entry, whoever else does.
+// put writes an entry, even if others write it too.
 func (s FleetStore) put(ctx context.Context, key string, v any) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
@@ -159,7 +159,7 @@ func (s FleetStore) entries(ctx context.Context, prefix string) (out []rounds.En
 	return nil, err
 }
 
-// listed reads an entry of the list; not ok if it was taken from it. An entry that is
+// listed reads an entry of the list; not ok if it was removed. An entry that is
 // not sealed with the secret, or not about the share of its key, is an error.
 func (s FleetStore) listed(e rounds.Entry) (l ListedShare, ok bool, err error) {
 	if l.ID, err = share.ParseID(strings.TrimPrefix(e.Key, listKey)); err != nil || len(e.Value) == 0 {
@@ -175,7 +175,7 @@ func (s FleetStore) listed(e rounds.Entry) (l ListedShare, ok bool, err error) {
 	return l, err == nil, err
 }
 
-// report reads what a member says; not ok if it is not what a member says.
+// report reads what a member says; not ok if no member wrote it.
 func (s FleetStore) report(e rounds.Entry) (r MemberReport, ok bool) {
 	if s.secret().Open(e.Key, e.Value, &r) != nil || statusKey+string(r.Peer) != e.Key {
 		return r, false
@@ -184,8 +184,8 @@ func (s FleetStore) report(e rounds.Entry) (r MemberReport, ok bool) {
 	return r, true
 }
 
-// Rollout reads how far the fleet is. What somebody else has written into the store
-// counts as nothing.
+// Rollout reads how far the fleet is. What others than members have written into the store
+// is ignored.
 func (s FleetStore) Rollout(ctx context.Context) (Rollout, error) {
 	var out Rollout
 	list, err := s.entries(ctx, listKey)

@@ -10,23 +10,22 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// DepotConfig has a node keep shares for accounts, under storage leases. Its parts belong
-// to whoever made them, and must work until Close has returned; package
-// daemon puts them together.
+// DepotConfig makes a node keep shares for accounts, under storage leases. Its parts stay
+// the caller's, and must work until Close has returned; package daemon puts them together.
 type DepotConfig struct {
 	Ledger  Ledger          // what was promised, such as a leasedb.DB
 	Disk    *depotdisk.Root // where the shares lie
 	Reading func() DepotReading
-	// Issuer takes the passes that accounts pay with, and signs them, such as an issuer.Counter; default:
-	// it takes none.
+	// Issuer signs the passes that accounts pay with, and takes them, such as an issuer.Counter; default:
+	// no passes are taken.
 	Issuer Issuer
 	// Reserve is how many bytes of the disk are to stay free.
 	Reserve int64
-	// Open are the terms of the account that a peer gets that has none; default: it gets none.
+	// Open are the terms of the account that a peer without one gets; default: it gets none.
 	Open *DepotTerms
 	// Fetches is how many shares are fetched at once; default 4.
 	Fetches int
-	// Changed is told of each share that comes into another state. It must not block.
+	// Changed is called when a share changes its state. It must not block.
 	Changed func(id share.ID, s HoldState, why string)
 }
 
@@ -36,29 +35,29 @@ type Ledger = actors.Ledger
 // Issuer signs passes and takes them.
 type Issuer = actors.Issuer
 
-// DepotReading is what the system says of the time.
+// DepotReading is a reading of the system's clocks.
 type DepotReading = depot.Reading
 
 // DepotTerms are what an account may have of a depot.
 type DepotTerms = depot.Terms
 
-// DepotStatus is how the depot of a node stands.
+// DepotStatus is the state of a node's depot.
 type DepotStatus = actors.DepotStatus
 
-// What DepotDo may be told.
+// What DepotDo may be asked to do.
 type (
 	DepotClockOK = actors.ClockOK    // the wall clock is right
-	DepotCollect = actors.CollectNow // remove what may go, now
-	DepotCrawl   = actors.CrawlNow   // look at all shares, now
+	DepotCollect = actors.CollectNow // remove what may be removed, now
+	DepotCrawl   = actors.CrawlNow   // check all shares, now
 	DepotScrub   = actors.ScrubNow   // read all shares, now
 )
 
 // ErrNotADepot says that this node keeps no shares for others.
 var ErrNotADepot = actors.ErrNotADepot
 
-// DepotDo has the depot of this node do something: a DepotClockOK, DepotCollect, DepotCrawl
-// or DepotScrub, whose end it does not wait for; nil is nothing. It says how the depot
-// stands. The error wraps ErrNotADepot.
+// DepotDo tells the depot of this node to do something: a DepotClockOK, DepotCollect, DepotCrawl
+// or DepotScrub, whose end it does not wait for; nil is nothing. It returns the depot's
+// status. The error wraps ErrNotADepot.
 func (n *Node) DepotDo(ctx context.Context, what any) (DepotStatus, error) {
 	if what == nil {
 		what = actors.DepotQuery{}

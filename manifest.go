@@ -11,9 +11,9 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Manifest is the list of files of a share: the one that this node knows, or that of
+// Manifest returns the list of files of a share: the one that this node knows, or that of
 // the first peer that sends it, within a minute. Nothing else is fetched. more are
-// further peers, as in FetchOptions.Peers. Errors are as those of Fetch and of Wait.
+// further peers, as in FetchOptions.Peers. Errors are those of Fetch and of Wait.
 func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (*share.Manifest, error) {
 	id, sources, err := ParseSource(ticketOrID, more)
 	if err != nil {
@@ -47,8 +47,8 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 // listing is a question for a list of files; closed when it has been answered.
 type listing chan struct{}
 
-// list begins a question for a list of files, which whoever begins it must end; if there
-// is one, or a transfer that asks for the same, it says when that is over.
+// list begins a question for a list of files, which the caller must end; if there is one already,
+// or a transfer that asks for the same list, others is closed when that is over.
 func (c *catalog) list(id share.ID) (mine listing, others <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *catalog) endListing(id share.ID, l listing) {
 	close(l)
 }
 
-// errListed ends the transfer of a list of files.
+// errListed ends a transfer that fetches only the list of files.
 var errListed = errors.New("the list of files is here")
 
 // lister is the disk of a transfer that fetches the list of files and nothing else.
@@ -80,16 +80,16 @@ func (l *lister) Open(_ context.Context, m *share.Manifest, _ []bool) (actors.Ta
 	return nil, errListed
 }
 
-// askForManifest has a transfer find the list of files of a share.
+// askForManifest fetches the list of files of a share by a transfer.
 func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sources []peers.Addr, beacons []actors.Meeting) (*share.Manifest, error) {
 	defer n.catalog.endListing(id, l)
 	var got lister
 	ended := make(chan error, 1)
 	h := n.program.Handle(id)
-	var stall time.Duration // a word of the transfer says more than the end of ctx
+	var stall time.Duration // the transfer's own error says more than the end of ctx
 	if end, ok := ctx.Deadline(); ok {
 		left := time.Until(end)
-		stall = max(left-2*time.Second, left/2) // it is looked at each second
+		stall = max(left-2*time.Second, left/2) // it is checked each second
 	}
 	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Beacons: beacons, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
 		if e, ok := e.(Ended); ok {
@@ -113,8 +113,8 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 	return got.list, nil
 }
 
-// outOfTime ends a question after the end of ctx. On a busy machine the transfer looks at
-// its own limit late, and its word says more than a deadline: it is waited for, 2 s.
+// outOfTime ends a question after the end of ctx. On a busy machine the transfer checks its own
+// limit late, and its error says more than a deadline: outOfTime waits for it, 2 s.
 func outOfTime(ctx context.Context, ended <-chan error, stop func()) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		select {

@@ -40,15 +40,15 @@ type Node struct {
 	catalog  *catalog
 	program  *actors.Program
 	keep     *keep.Keep     // what is kept for others; nil: the node is no depot
-	finds    sync.WaitGroup // what keep looks for
-	meet     []byte         // what the secrets of its tickets are made with
-	named    bool           // its key is one that others know it by, and not made for this run
+	finds    sync.WaitGroup // searches of keep
+	meet     []byte         // the key that the secrets of its tickets are derived from
+	named    bool           // its key is one that others know it by, not made for this run
 
 	mu       sync.Mutex
 	fleets   map[share.ID]*Coordination
 	closed   bool
 	closing  chan struct{} // closed when Close begins
-	ended    chan struct{} // closed when Close is through
+	ended    chan struct{} // closed when Close is done
 	closeErr error         // what Close returns; good once ended is closed
 	leaving  sync.WaitGroup
 }
@@ -153,7 +153,7 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 		p.Port = n.state.LoadPort()
 	}
 	n.meet = p.Key
-	if n.meet == nil { // tickets of this run end with it
+	if n.meet == nil { // tickets of this run are good for this run only
 		n.meet = make([]byte, 32)
 		rand.Read(n.meet)
 	}
@@ -165,7 +165,7 @@ type network struct{ *p2p.Host }
 
 func (w network) Self() peers.ID { return w.ID() }
 
-// Addrs are those of the host as they travel: who they belong to is said beside them.
+// Addrs are those of the host as they are sent: without the peer ID, which is sent beside them.
 func (w network) Addrs() []string {
 	out := w.Host.Addrs()
 	for i, a := range out {
@@ -200,13 +200,13 @@ func (n *Node) remember(records []peers.Record) {
 	}
 }
 
-// failed is told when a bug has ended the actors: nothing is served or coordinated any
+// failed is called when a bug has ended the actors: nothing is served or coordinated any
 // more. The transfers end by themselves.
 func (n *Node) failed(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return // and all is ended anyway
+		return // all is ended anyway
 	}
 	shares, _ := n.catalog.lists()
 	fleets := slices.Collect(maps.Values(n.fleets))
@@ -220,7 +220,7 @@ func (n *Node) failed(err error) {
 	})
 }
 
-// gone is told by the offers when a file changed under a share.
+// gone is called by the offers when a file of a share has changed.
 func (n *Node) gone(id share.ID, why string) {
 	n.log.Info("a share is no longer offered", "share", id.String(), "reason", why)
 	if n.keep != nil {
@@ -241,7 +241,7 @@ func (n *Node) gone(id share.ID, why string) {
 	}
 }
 
-// changed is share.ErrChanged, in the words that already say so.
+// changed is share.ErrChanged with a text that already says so.
 type changed string
 
 func (e changed) Error() string { return string(e) }
@@ -250,12 +250,12 @@ func (e changed) Unwrap() error { return share.ErrChanged }
 // ID is the node's peer ID.
 func (n *Node) ID() peers.ID { return n.host.ID() }
 
-// Addrs are the full multiaddrs under which this node can be reached: first those
+// Addrs returns the full multiaddrs under which this node can be reached: first those
 // of Config.Announce, then those it listens on, the machine's own last. Each can be
-// given to another node as a peer; one of the loopback only on this machine.
+// given to another node as a peer; a loopback address only on this machine.
 func (n *Node) Addrs() []string { return n.host.Addrs() }
 
-// Children are the peers that take something of a share from this node at present, in
+// Children returns the peers that fetch something of a share from this node at present, in
 // the order in which they began.
 func (n *Node) Children(ctx context.Context) ([]Child, error) { return n.program.Children(ctx) }
 
@@ -270,38 +270,38 @@ const (
 	Relayed     = p2p.Relayed
 )
 
-// Way is how a peer is connected at present.
+// Way returns how a peer is connected at present.
 func (n *Node) Way(peer peers.ID) Way { return n.host.Way(peer) }
 
-// Place is how it stands with one of Reach.Relays.
+// Place is the state of this node's reservation at one of Reach.Relays.
 type Place = p2p.Place
 
-// Places is how it stands with each of Reach.Relays, once each was asked, or ctx has ended.
+// Places returns the state at each of Reach.Relays, once each was asked or ctx has ended.
 func (n *Node) Places(ctx context.Context) []Place { return n.host.Places(ctx) }
 
-// Scores is what the node has found peers to be worth as sources, in their order: from 0
-// for one that is banned to 3; 1 for one that is not known.
+// Scores returns how the node rates peers as sources, in the order given: from 0
+// for a banned one to 3; 1 for one that is not known.
 func (n *Node) Scores(ctx context.Context, of []peers.ID) ([]float64, error) {
 	return n.program.Scores(ctx, of)
 }
 
-// Traffic is the bytes of all streams so far, framing included.
+// Traffic returns the bytes of all streams so far, framing included.
 func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }
 
-// InFlight is what is asked for and not verified yet, over all transfers: bytes,
+// InFlight returns what is requested and not verified yet, over all transfers: bytes,
 // and the buffers they need. Config.InFlight and Config.Buffers bound it.
 func (n *Node) InFlight() (bytes int64, buffers int) { return n.program.InFlight() }
 
-// SetUploadRate bounds what others are sent, in bytes per second, from now on; 0 is no bound.
+// SetUploadRate bounds what is sent to others, in bytes per second, from now on; 0 is no bound.
 func (n *Node) SetUploadRate(rate int64) { n.program.Tell(actors.SetUploadRate{Rate: rate}) }
 
-// SetShareUploadRate bounds what others are sent of a share, in bytes per second within
-// the bound of all, from now on and whether it is served at present or not; 0 is no bound.
+// SetShareUploadRate bounds what is sent of a share, in bytes per second within the bound
+// for all, from now on, whether the share is served at present or not; 0 is no bound.
 func (n *Node) SetShareUploadRate(id share.ID, rate int64) {
 	n.program.Tell(actors.SetUploadRate{Share: id, Rate: rate})
 }
 
-// SetDownloadRate bounds what others are asked for, in bytes per second of file
+// SetDownloadRate bounds what is requested from others, in bytes per second of file
 // content over all transfers, from now on; 0 is no bound.
 func (n *Node) SetDownloadRate(rate int64) { n.program.SetDownloadRate(rate) }
 
@@ -366,13 +366,13 @@ func (n *Node) close() error {
 // partingTime is how long the replies in flight may take after a share was withdrawn.
 const partingTime = 5 * time.Second
 
-// leave ends what a transfer offered in good order: the children are told, and what
-// they have asked for before is still sent.
+// leave withdraws what a transfer offered, in good order: the children are told, and what
+// they have requested before is still sent.
 func (n *Node) leave(t *Transfer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.catalog.shared(t.id) != nil {
-		return // Close does it for all; what is shared is shared
+		return // Close does it for all; what is shared from its own path stays
 	}
 	n.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
@@ -389,13 +389,13 @@ func (n *Node) leave(t *Transfer) {
 			}
 		}
 		if p != nil {
-			n.catalog.offers.Drop(p) // unless the share is offered anew
+			n.catalog.offers.Drop(p) // unless the share is offered again
 		}
 	})
 }
 
-// savePort keeps the port for the next time, as soon as it is bound: tickets name it.
-// before is that of last time, 0 if there was none.
+// savePort keeps the port for the next run, as soon as it is bound: tickets name it.
+// before is that of the last run, 0 if there was none.
 func (n *Node) savePort(before int) {
 	port := portOf(n)
 	if port == 0 || port == before {
@@ -409,7 +409,7 @@ func (n *Node) savePort(before int) {
 	}
 }
 
-// portOf is the first that is listened on over TCP; 0 if there is none.
+// portOf is the first TCP port that the node listens on; 0 if there is none.
 func portOf(n *Node) int {
 	addrs := n.host.Addrs()
 	for _, a := range addrs[min(len(addrs), len(n.cfg.Announce)):] {

@@ -14,8 +14,7 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// How far ahead of a reader pieces are fetched before others, or of those that nothing
-// but readers have fetched.
+// How far ahead of a reader pieces are fetched before others, and how far on demand.
 const (
 	readAhead     = 64 << 20
 	onDemandAhead = 4 << 20
@@ -35,7 +34,7 @@ type Reader struct {
 
 	off      int64
 	from, to int64       // bytes that can be read now
-	told     share.Piece // where the transfer believes us to be
+	told     share.Piece // where the transfer believes the reader to be
 
 	mu     sync.Mutex // guards the fields below
 	file   finished   // the finished file, once the transfer has ended
@@ -75,7 +74,7 @@ func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 	return r, nil
 }
 
-// fileAt is the entry of a file of a share that has been fetched.
+// fileAt returns the index of the entry of a file of the share.
 func (t *Transfer) fileAt(path string) (int, error) {
 	m := t.Manifest()
 	i, ok := m.Find(path)
@@ -88,11 +87,11 @@ func (t *Transfer) fileAt(path string) (int, error) {
 	return i, nil
 }
 
-// Size is the file's, in bytes.
+// Size is the file's size in bytes.
 func (r *Reader) Size() int64 { return r.size }
 
-// SetReadAhead says how many bytes ahead of where it is will soon be read; the
-// default is 64 MiB, and 4 MiB with FetchOptions.OnDemand. At most 256 pieces are heeded.
+// SetReadAhead says how many bytes ahead of the reader will soon be read; the
+// default is 64 MiB, and 4 MiB with FetchOptions.OnDemand. At most 256 pieces are used.
 func (r *Reader) SetReadAhead(bytes int64) {
 	r.ahead = max(bytes, 1)
 	r.tell()
@@ -147,7 +146,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		r.from, r.to = 0, 0
-		if !errors.Is(err, fs.ErrClosed) { // which means: the transfer ends, or begins again
+		if !errors.Is(err, fs.ErrClosed) { // which means that the transfer ends, or begins again
 			return 0, err
 		}
 	}
@@ -189,7 +188,7 @@ func (r *Reader) await() error {
 			return err
 		}
 	}
-	// Nobody there knows us: the transfer is over, or will be in a moment.
+	// Nothing knows this reader any more: the transfer is over, or will be in a moment.
 	if err := r.t.Wait(r.life); err != nil {
 		if r.life.Err() != nil {
 			err = context.Cause(r.life)

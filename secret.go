@@ -8,7 +8,7 @@ func ticketSecret(ticketOrID string) *share.Secret {
 	return t.Secret
 }
 
-// know has the node prove to sources that it knows a secret, if there is one, until forget
+// know makes the node prove to sources that it knows a secret, if there is one, until forget
 // is called. asked is called when a source asks for it.
 func (n *Node) know(id share.ID, secret *share.Secret, asked func()) (forget func()) {
 	if secret == nil {
@@ -17,8 +17,8 @@ func (n *Node) know(id share.ID, secret *share.Secret, asked func()) (forget fun
 	return n.host.Know(id, *secret, asked)
 }
 
-// guarded has what a transfer fetches given to those alone that know the secret of its ticket,
-// as its source does.
+// guarded makes the node give what a transfer fetches only to peers that know the secret of its
+// ticket, as its source does.
 func (t *Transfer) guarded() {
 	if c := t.node.catalog; c.shared(t.id) == nil {
 		c.offers.Guard(t.id, t.secret)

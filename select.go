@@ -15,7 +15,7 @@ import (
 // any of less urgent ones.
 type Priority = leasemgr.Priority
 
-// The priorities there are. A file with PrioritySkip is not fetched, and not made.
+// The priorities. A file with PrioritySkip is not fetched, and not created.
 const (
 	PrioritySkip   = leasemgr.Skip
 	PriorityLow    = leasemgr.Low
@@ -30,7 +30,7 @@ var (
 	ErrSkipped = actors.ErrSkipped
 )
 
-// selector is what the options choose of a share; nil is all of it.
+// selector returns what the options choose of a share; nil is all of it.
 func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), error) {
 	only, err := share.ParseGlobs(o.Only)
 	skip, err2 := share.ParseGlobs(o.Skip)
@@ -59,7 +59,7 @@ func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), err
 	}, nil
 }
 
-// noneOf says why nothing of a share is selected.
+// noneOf returns the error that says why nothing of a share is selected.
 func (o FetchOptions) noneOf(m *share.Manifest) error {
 	why := "none of its %d entries is wanted"
 	switch {
@@ -73,7 +73,7 @@ func (o FetchOptions) noneOf(m *share.Manifest) error {
 	return fmt.Errorf("%w: %s: "+why, ErrNothingSelected, m.Name, m.Len())
 }
 
-// quoted is patterns in words, safe in a format.
+// quoted lists patterns in words, safe in a format string.
 func quoted(globs []string) string {
 	var out []string
 	for _, g := range globs {
@@ -82,7 +82,7 @@ func quoted(globs []string) string {
 	return strings.Join(out, ", ")
 }
 
-// SetPriority sets how urgent the files are whose paths match a pattern, as in
+// SetPriority sets the priority of the files whose paths match a pattern, as in
 // FetchOptions.Only. Skipping all that is missing finishes the transfer. It is an
 // error before the list of files is here, and once the transfer is finishing.
 func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) error {

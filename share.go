@@ -25,20 +25,20 @@ type ShareOptions struct {
 	// Name is the name of the share; default that of the file or folder.
 	Name string
 	// Also are further files and folders. The share is then a folder called Name,
-	// which must be given, that holds each under its own name.
+	// which is required then, that holds each under its own name.
 	Also []string
 	// Exclude leaves out whatever matches one of these patterns, by its path in the
-	// share, and everything below it. They are as in FetchOptions.Only, but one
-	// without a slash matches at any depth, and one that begins with a slash only
-	// where it says.
+	// share, and everything below it. They are as in FetchOptions.Only, but a pattern
+	// without a slash matches at any depth, and one that begins with a slash matches
+	// only from the top.
 	Exclude []string
 	// Allow are the peers that may have the share; default those of Config.Allow. Others
-	// are told that they are not: their transfers end with an error that wraps
+	// are told that they may not: their transfers end with an error that wraps
 	// share.ErrNotAllowed. Nothing keeps a peer that has the share from passing it on.
 	Allow []peers.ID
-	// Secret has the share's tickets hold a secret, and the share given to those alone that
-	// know it, and to those that Allow names; others are told as above. The secret is of this
-	// node's key and the share: tickets hold the same one when it is shared again.
+	// Secret puts a secret into the share's tickets. Only peers that know it, and those that
+	// Allow names, may have the share; others are told as above. The secret is derived from
+	// this node's key and the share: tickets hold the same one when it is shared again.
 	Secret bool
 	// Ticket is the ticket by which the share came to this node, if it did. Its beacons are told
 	// who has the share here, and its secret is the one of Secret.
@@ -48,14 +48,14 @@ type ShareOptions struct {
 	Visible Visibility
 	// Passing says that the files will not be shared again: nothing of them is remembered.
 	Passing bool
-	// Links says how symbolic links are treated; default keep.
+	// Links says how symbolic links are treated; default they are kept.
 	Links store.LinkMode
 	// Workers is how many cores hash; default all.
 	Workers int
 	// Progress is called now and then with how far the import is.
 	Progress func(store.ImportProgress) `json:"-"`
-	// Entry is the entry of the node's catalog that this is the new version of; default a
-	// new one.
+	// Entry is the entry of the node's catalog of which this is a new version; default a
+	// new entry.
 	Entry EntryID `json:"-"`
 }
 
@@ -76,8 +76,8 @@ type Share struct {
 // Share imports a file or folder and serves it, straight from where it is, until
 // the node is closed or the share stopped. The files must not change meanwhile: a change
 // ends the share. Files that have not changed since they were last shared are not
-// read again. What has the same content, and so the same ID, as an earlier Share
-// takes its place, and ends it; the entry of that one stays EntryServed until this
+// read again. A share with the same content, and so the same ID, as an earlier Share
+// replaces and ends it; the earlier one's entry stays EntryServed until the new one
 // ends too, and is EntryOpening then, to be resumed. ctx is for the import alone.
 //
 // Errors wrap path.ErrBadPattern for a pattern of Exclude; *store.ProblemsError and
@@ -93,7 +93,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 			return nil, err
 		}
 	}
-	if was, _ := n.catalog.entry(e.ID); n.catalog.shared(was.Share) == nil { // else it is served meanwhile as it was
+	if was, _ := n.catalog.entry(e.ID); n.catalog.shared(was.Share) == nil { // else the old version is served meanwhile
 		defer n.catalog.offers.Reading()()
 	}
 	imp, idle, err := n.importAll(ctx, n.cfg.Simulation.FS, path, opt)
@@ -114,10 +114,10 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	return n.offer(s)
 }
 
-// ShareFS is Share for the files of an fs.FS, which opt.Name names together: those that
-// are embedded in a program, an archive, or what a program makes up. It is asked for the
-// files for as long as they are served, from many goroutines, and nothing is kept of
-// them: the share has no entry in the catalog, and opt.Also and opt.Entry are errors.
+// ShareFS is Share for the files of an fs.FS: files embedded in a program, an archive, or
+// whatever a program generates. opt.Name names the share. The fs.FS is read from many
+// goroutines for as long as the share is served, and nothing is stored of it: the share has
+// no entry in the catalog, and opt.Also and opt.Entry are errors.
 func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Share, error) {
 	if opt.Name == "" || len(opt.Also) > 0 || opt.Entry != 0 {
 		return nil, errors.New("what is shared of an fs.FS needs a name, and takes neither further paths nor an entry")
@@ -148,8 +148,8 @@ func (n *Node) offer(s *Share) (*Share, error) {
 	return s, nil
 }
 
-// importAll imports what is to be shared, of this machine if from is nil, and says which
-// patterns left nothing out.
+// importAll imports what is to be shared, from this machine if from is nil, and returns the
+// patterns that left nothing out.
 func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt ShareOptions) (imp *store.Imported, idle []string, err error) {
 	ex, err := newExcluding(opt.Exclude)
 	if err != nil {
@@ -182,7 +182,7 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 	return imp, ex.idle(), err
 }
 
-// ownIn is where the state directory lies in a share of paths: it has the node's key, and
+// ownIn returns where the state directory lies in a share of paths: it holds the node's key, and
 // is left out.
 func ownIn(paths []string, state string) (out []string, err error) {
 	dir, err := filepath.EvalSymlinks(state)
@@ -195,7 +195,7 @@ func ownIn(paths []string, state string) (out []string, err error) {
 			real, err = filepath.EvalSymlinks(real)
 		}
 		if err != nil {
-			continue // the import says why
+			continue // the import reports why
 		}
 		rel, err := filepath.Rel(real, dir)
 		switch {
@@ -212,8 +212,8 @@ func ownIn(paths []string, state string) (out []string, err error) {
 	return out, nil
 }
 
-// largeImport is from how many entries on an import leaves memory behind that is worth
-// a tenth of a second to give back.
+// largeImport is the number of entries from which an import leaves enough memory behind to be
+// worth a tenth of a second to give it back.
 const largeImport = 100_000
 
 // excluding is what is to be left out of a share.
@@ -264,18 +264,18 @@ func (s *Share) ID() share.ID { return s.manifest.ID() }
 // Manifest is the list of files.
 func (s *Share) Manifest() *share.Manifest { return s.manifest }
 
-// Imported says what the import did: bytes hashed, bytes known from before, warnings.
+// Imported returns what the import did: bytes hashed, bytes known from before, warnings.
 func (s *Share) Imported() *store.Imported { return s.imported }
 
-// Idle is the patterns of ShareOptions.Exclude that left nothing out: they may be mistyped.
+// Idle returns the patterns of ShareOptions.Exclude that left nothing out: they may be mistyped.
 func (s *Share) Idle() []string { return s.idle }
 
-// Ticket is the one string that another node needs.
+// Ticket returns the one string that another node needs.
 func (s *Share) Ticket() string { return s.node.Ticket(s.ID()) }
 
-// Ticket is the one string that another node needs to fetch from this one a share that
-// it serves: one that is shared, or was fetched with Keep. also are multiaddrs of others
-// that have it, such as a depot, which are named too as far as a ticket has room.
+// Ticket returns the one string that another node needs to fetch a share from this one. The
+// share must be served here: shared, or fetched with Keep. also are multiaddrs of others
+// that have it, such as a depot; the ticket names as many of them as it has room for.
 func (n *Node) Ticket(id share.ID, also ...string) string {
 	var addrs []ma.Multiaddr
 	for _, a := range slices.Concat(also, n.Addrs()) {
@@ -321,7 +321,7 @@ func (s *Share) end(err error) {
 }
 
 // Stop ends the share: children are told, no further request is served, and its entry
-// goes.
+// is removed.
 func (s *Share) Stop(ctx context.Context) error {
 	_, err := s.node.stopSharing(ctx, s.ID(), s)
 	return err
@@ -330,13 +330,13 @@ func (s *Share) Stop(ctx context.Context) error {
 // Entry is the share's entry in the node's catalog; 0 for that of ShareFS, which has none.
 func (s *Share) Entry() EntryID { return s.entry }
 
-// StopSharing ends the serving of a share, one that was fetched with Keep or a Share,
-// and says how many peers that fetch it were told.
+// StopSharing stops serving a share, one that was fetched with Keep or a Share,
+// and returns how many peers that were fetching it were told.
 func (n *Node) StopSharing(ctx context.Context, id share.ID) (children int, err error) {
 	return n.stopSharing(ctx, id, nil)
 }
 
-// stopSharing ends the serving of a share, unless it is served by another Share than only; nil: whoever serves it.
+// stopSharing stops serving a share, unless it is served by another Share than only; nil: whoever serves it.
 func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (children int, err error) {
 	s, ok := n.catalog.drop(id, only)
 	switch {
@@ -357,7 +357,7 @@ func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (child
 	return children, errors.Join(err, err2)
 }
 
-// withdraw ends the serving of a share, whoever serves it.
+// withdraw stops serving a share, whoever serves it.
 func (n *Node) withdraw(ctx context.Context, id share.ID) (children int, err error) {
 	n.catalog.offers.Leave(id, nil)
 	children, err = n.program.Withdraw(ctx, id, 0)

@@ -17,17 +17,17 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// Simulation is what stands in for the machine that a node runs on, and makes a
-// node lie. Package simnet/bubble fills it in; the zero value is the real machine
+// Simulation replaces the machine that a node runs on, and can make a node lie.
+// Package simnet/bubble fills it in; the zero value is the real machine
 // and an honest node. For its network see p2p.Config.Packets.
 type Simulation struct {
 	// FS is the disk on which Config.Dir and FetchOptions.Dir lie, and what is
 	// shared. Names on it are relative and slash-separated. It stays the caller's.
 	FS vfs.FS
-	// Serve stands between what is offered and each who asks for it.
+	// Serve wraps what is offered, for each peer that asks for it.
 	Serve func(b p2p.Blocks) (to func(child peers.ID) p2p.Blocks)
-	// Send stands between the node and its messages to others: what it returns is
-	// sent in place of frame.
+	// Send filters the node's messages to others: what it returns is sent in place of
+	// frame.
 	Send func(to peers.ID, frame []byte) [][]byte
 }
 
@@ -106,7 +106,7 @@ func (s Simulation) open(root, inside string) (finished, error) {
 	return d.Open(filepath.ToSlash(inside))
 }
 
-// bent are the messages of a node that are changed on their way out.
+// bent is a network that changes a node's messages on their way out.
 type bent struct {
 	network
 	send func(to peers.ID, frame []byte) [][]byte

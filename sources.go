@@ -34,7 +34,7 @@ func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, erro
 	return id, sources, err
 }
 
-// circuit stands in an address between a relay and whom it leads to.
+// circuit separates a relay in an address from the peer behind it.
 var circuit = ma.StringCast("/p2p-circuit")
 
 // groupPeers gathers the addresses of each peer, in order of first mention, each once.

@@ -10,21 +10,21 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Discovery finds peers that nobody named, and has this node found by others. Package
-// discovery has one for the local network; embedders who have none pay for none.
+// Discovery finds peers that nobody named, and makes this node known to others. Package
+// discovery has one for the local network; a program without one pays nothing for it.
 type Discovery interface {
 	actors.Discovery
-	// Start begins. Open calls it once: self is the node, addrs are its multiaddrs at the
-	// time, and shares what is to be announced, the newest last. It does not wait.
+	// Start begins. Open calls it once: self is the node, addrs returns its current
+	// multiaddrs, and shares what is to be announced, the newest last. It does not wait.
 	Start(self peers.ID, addrs func() []string, shares func() []share.ID)
-	// Changed says that shares would be others now. It does not block.
+	// Changed says that shares would now return something else. It does not block.
 	Changed()
 	// Close ends what Start began, and waits for that. The node calls it.
 	Close() error
 }
 
 // Visibility is where Config.Discovery announces that this node has a share. Whoever has a
-// ticket finds the node all the same.
+// ticket finds the node in any case.
 type Visibility uint8
 
 const (
@@ -41,10 +41,10 @@ func (v Visibility) String() string {
 	return visibilities[v]
 }
 
-// MarshalText is its word.
+// MarshalText returns the name of the visibility.
 func (v Visibility) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads its word.
+// UnmarshalText reads the name of a visibility.
 func (v *Visibility) UnmarshalText(b []byte) error {
 	i := slices.Index(visibilities[:], string(b))
 	if i < 0 {
@@ -54,7 +54,7 @@ func (v *Visibility) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// visible are the shares that are announced, by the age of their entries.
+// visible returns the shares that are announced, by the age of their entries.
 func (c *catalog) visible() []share.ID {
 	var out []share.ID
 	seen := map[share.ID]bool{{}: true}
@@ -68,7 +68,7 @@ func (c *catalog) visible() []share.ID {
 	return out
 }
 
-// SetVisible says anew where it is announced that this node has a share, for all entries
+// SetVisible changes where it is announced that this node has a share, for all entries
 // that have it now. Errors are those of Config.Catalog.
 func (n *Node) SetVisible(id share.ID, v Visibility) error {
 	for _, e := range n.catalog.all() {
