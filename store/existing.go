@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// look says whether all that is wanted lies at the target; found is that there is
+// look says whether all that is wanted lies at the target; found says whether there is
 // a NAME.partial.
 func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 	if found {
@@ -30,7 +30,7 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 	if done, err := p.checkFiles(ctx); err != nil || !done {
 		return false, err
 	}
-	if p.stage != nil { // an earlier run may have been killed before that
+	if p.stage != nil { // an earlier run may have been killed before it did so
 		if err := p.syncOut(); err != nil {
 			return false, err
 		}
@@ -55,7 +55,7 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 	return true, p.dropStage()
 }
 
-// portability is the names that this system cannot hold, of what is wanted.
+// portability returns the wanted names that this system cannot hold.
 func (p *Partial) portability(goos string) []share.PathProblem {
 	bad := share.PortabilityProblems(p.m, goos)
 	if p.sel.wanted == nil {
@@ -100,17 +100,16 @@ func (w *inTheWay) err() error {
 	return err
 }
 
-// checkFiles looks at what lies below the target of what was placed there and of
-// what is wanted. A wanted file that is there already is taken as it is if it is
-// identical; one that differs is an error that wraps share.ErrExists. done says
-// that all that is wanted is there.
+// checkFiles checks which placed and which wanted files lie below the target. A wanted
+// file that is there already is taken as it is if it is identical; one that differs is
+// an error that wraps share.ErrExists. done says that all that is wanted is there.
 func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if there, err := p.openTarget(); err != nil || !there {
 		return false, err
 	}
 	var way inTheWay
-	var same []found // files to compare, and
-	var at []int     // ... their entries
+	var same []found // files to compare
+	var at []int     // ... and their entries
 	missing, alike := 0, 0
 	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
@@ -127,7 +126,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			delete(p.sel.placed, i) // changed, gone, or never moved
 		}
 		switch {
-		case like: // wanted now or not, its bytes tell
+		case like: // wanted now or not, its bytes decide
 			alike++
 			same, at = append(same, foundFile(e.Path, info)), append(at, i)
 		case !p.wants(i):
@@ -157,7 +156,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	if alike > 0 && way.err() == nil {
-		p.writePlaced(p.sel.placed) // else they are hashed once more the next time
+		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
 	}
 	return missing == 0 && len(p.sel.wrong) == 0, way.err()
 }
@@ -196,7 +195,7 @@ func (p *Partial) madeName(name string) {
 	}
 }
 
-// isThere says whether a folder or link is what the share has.
+// isThere says whether a folder or link is as in the share.
 func (p *Partial) isThere(e share.Entry, info vfs.Info) (ok bool, err error) {
 	switch {
 	case e.Kind == share.Dir:
@@ -268,7 +267,7 @@ func (p *Partial) openOut() error {
 	return err
 }
 
-// addPlaced makes the pieces of placed files durable ones.
+// addPlaced adds the pieces of placed files to the durable ones.
 func (p *Partial) addPlaced() {
 	for entry := range p.sel.placed {
 		first, n := p.m.Layout().PiecesOf(entry)
@@ -278,8 +277,8 @@ func (p *Partial) addPlaced() {
 	}
 }
 
-// recognise is resume for a share of which all that is wanted lies at the target,
-// and for which there is no NAME.partial.
+// recognise is resume for a share that has no NAME.partial, as all that is wanted of it
+// lies at the target.
 func (p *Partial) recognise() {
 	p.addPlaced()
 	p.have = p.durable.Clone()

@@ -19,8 +19,8 @@ type Found struct {
 	Path     string          // of its NAME.partial
 }
 
-// Find looks in the folder dir for a transfer of the share id, begun earlier. So
-// a rerun knows the manifest before it asks a peer. A folder that is not there
+// Find looks in the folder dir for a transfer of the share id that was begun earlier, so
+// that a rerun knows the manifest before it asks a peer. A folder that does not exist
 // holds none.
 func Find(dir string, id share.ID) (Found, error) {
 	d, abs, err := locateDir(dir)
@@ -41,10 +41,10 @@ func Find(dir string, id share.ID) (Found, error) {
 	return f, nil
 }
 
-// Discard removes what a transfer of m that is given up has left in the folder dir, if
-// there is one: its NAME.partial, and nothing that others put there. gone is the path of
-// that folder; or kept is, if something in it stays. The error wraps share.ErrHeld while somebody
-// works on the transfer.
+// Discard removes what an abandoned transfer of m has left in the folder dir, if there was
+// one: its NAME.partial, but nothing that others put there. The path of that folder is
+// returned as gone, or as kept if something in it stays. The error wraps share.ErrHeld while
+// somebody works on the transfer.
 func Discard(dir string, m *share.Manifest) (gone, kept string, err error) {
 	d, abs, err := locateDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

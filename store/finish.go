@@ -14,16 +14,16 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// Finish ends a transfer that has every piece: it makes what has no bytes (empty
-// files and folders, links), makes all durable and gives it its name. It says
+// Finish ends a transfer that has every piece: it creates what has no bytes (empty
+// files and folders, links), makes everything durable and gives it its name. It returns
 // where the share lies now. From then on the Partial reads from there, as a Tree
 // does. If not everything is wanted (Select), what is wanted is moved to its place
 // below that name, and NAME.partial stays.
 //
-// What exists at the target is never replaced, but for what was to be repaired: the
+// What exists at the target is never replaced, except for what was to be repaired: the
 // error wraps share.ErrExists then, and everything stays as it is.
 //
-// What somebody else has touched is hashed again before. ctx ends that early, with its
+// What somebody else has touched is hashed again first. ctx ends that early, with its
 // cause; Finish may be called again then.
 func (p *Partial) Finish(ctx context.Context) (string, error) {
 	p.syncing.Lock()
@@ -54,7 +54,7 @@ func (p *Partial) finish(ctx context.Context) error {
 // since it was verified.
 var errTouched = fmt.Errorf("%w: another program writes to it", share.ErrChanged)
 
-// giveName puts what is verified to its place.
+// giveName puts what is verified in its place.
 func (p *Partial) giveName(ctx context.Context) (err error) {
 	for range maxTouches {
 		var n int
@@ -76,8 +76,8 @@ func (p *Partial) giveName(ctx context.Context) (err error) {
 	return err
 }
 
-// inPlace makes sure that what will be moved by its name is what was written to: whoever
-// moves an open folder, or puts another in its place, is noticed only by looking.
+// inPlace makes sure that what will be moved by its name is what was written to: that an open
+// folder was moved, or another put in its place, is noticed only by checking.
 func (p *Partial) inPlace() error {
 	if p.handles == nil {
 		return nil
@@ -170,7 +170,7 @@ func (p *Partial) syncNames() error {
 	return p.syncDirs(dirs)
 }
 
-// settle gives the data its name. Nobody reads or writes meanwhile.
+// settle gives the data its name. There are no reads or writes meanwhile.
 func (p *Partial) settle() error {
 	p.life.Lock()
 	defer p.life.Unlock()
@@ -186,7 +186,7 @@ func (p *Partial) settle() error {
 			return nil
 		}
 		slots.close()
-		p.over = true // it is all there, but we cannot get at it
+		p.over = true // everything is there, but we cannot reach it
 		return err
 	}
 	slots.close()
@@ -216,8 +216,8 @@ func (p *Partial) openTree(stamps []vfs.Stamp, slots *slotFile) (err error) {
 	return nil
 }
 
-// restampSingle notes what the share's only file looks like under its name: to
-// rename a file sets its change time. To rename the folder that it is in does not.
+// restampSingle notes what the share's only file looks like under its name: renaming
+// a file sets its change time. Renaming the folder that it is in does not.
 func (p *Partial) restampSingle() {
 	t := p.tree
 	was := t.stamps[0]
@@ -227,7 +227,7 @@ func (p *Partial) restampSingle() {
 	}
 }
 
-// stamps is what all files look like, which are what was verified of them.
+// stamps returns what all files look like; they must be what was verified.
 func (p *Partial) stamps() ([]vfs.Stamp, error) {
 	out := make([]vfs.Stamp, p.m.Len())
 	for i := range p.m.Len() {
@@ -259,8 +259,8 @@ func (p *Partial) finalStamp(entry int) (vfs.Stamp, error) {
 }
 
 // keepSlots keeps the block hashes beyond the end of NAME.partial: in the State,
-// which also gets to know the files, so that the share is recognised; else in
-// memory. Both only save work, so that no trouble with them is an error.
+// which also remembers the files, so that the share is recognised; else in
+// memory. Both only save work, so a failure of either is no error.
 func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 	if s := p.opt.State; s != nil {
 		if slots := s.takeSlots(p.slots, p.m, p.slotMap.total); slots != nil {
@@ -277,8 +277,8 @@ func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 	return slots
 }
 
-// dropStage removes NAME.partial. What says that it is ours goes last, and stays if
-// there is anything in it that others put there.
+// dropStage removes NAME.partial. What marks it as ours is removed last, and stays if
+// others have put anything there.
 func (p *Partial) dropStage() error {
 	// The new name first: after a power cut there is one or the other.
 	if err := p.dir.SyncDir("."); err != nil {
@@ -304,17 +304,17 @@ func (p *Partial) dropStage() error {
 		return err
 	}
 	p.closeStage()
-	p.dir.Remove(p.staging) // unless somebody has just begun anew in it
+	p.dir.Remove(p.staging) // fails if somebody has just begun again in it
 	return nil
 }
 
-// onlyOurs says whether nothing is left in NAME.partial but what goes last.
+// onlyOurs says whether nothing is left in NAME.partial but what is removed last.
 func (p *Partial) onlyOurs() (bool, error) {
 	list, err := p.stage.ReadDir(".")
 	return !slices.ContainsFunc(list, func(e vfs.DirEntry) bool { return e.Name != "manifest" && e.Name != "lock" }), err
 }
 
-// closeFiles closes what is open in NAME.partial beside data.
+// closeFiles closes what is open in NAME.partial besides data.
 func (p *Partial) closeFiles() (err error) {
 	p.recent.mu.Lock()
 	p.recent.close()
@@ -327,7 +327,7 @@ func (p *Partial) closeFiles() (err error) {
 	return err
 }
 
-// closeStage lets go of NAME.partial.
+// closeStage releases NAME.partial.
 func (p *Partial) closeStage() (err error) {
 	err = p.closeFiles()
 	if p.lock != nil {
@@ -352,9 +352,9 @@ func (p *Partial) Done() (path string, done bool) {
 	return p.path, true
 }
 
-// Close makes durable what can be and lets go of NAME.partial, which stays for
+// Close makes durable what can be and releases NAME.partial, which stays for
 // the next time unless the share is whole. A share that is done and among Offers
-// can still be read, until Offers lets go of it; if it is not whole, NAME.partial
+// can still be read until Offers releases it; if it is not whole, NAME.partial
 // is held until then.
 func (p *Partial) Close() error {
 	p.syncing.Lock()
@@ -380,14 +380,14 @@ func (p *Partial) lingers() bool {
 	return p.closed
 }
 
-// lingering says whether lingers has kept it.
+// lingering says whether the Partial is closed but kept by lingers.
 func (p *Partial) lingering() bool {
 	p.life.RLock()
 	defer p.life.RUnlock()
 	return p.closed && p.tree == nil && !p.over
 }
 
-// release lets go of everything; syncing is held, or nobody else has p yet.
+// release closes everything; syncing is held, or nobody else has p yet.
 func (p *Partial) release() error {
 	p.life.Lock()
 	defer p.life.Unlock()
@@ -419,7 +419,7 @@ func (p *Partial) offer() {
 	p.offered = true
 }
 
-// withdraw takes offer back.
+// withdraw undoes offer.
 func (p *Partial) withdraw() {
 	p.life.Lock()
 	p.offered = false

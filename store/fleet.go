@@ -26,8 +26,8 @@ const maxFleet = shareIDLen + 8 + 4 + maxMembers*(1+wire.MaxPeerID)
 // shareIDLen is the length of a share ID in binary.
 const shareIDLen = 36
 
-// Fleet is what a State keeps of a share that the node coordinates for a fleet:
-// how often it has begun to, and who was a member. One process has it open. Its
+// Fleet is what a State keeps about a share that the node coordinates for a fleet:
+// how often it has begun to, and who was a member. One process at a time has it open. Its
 // methods are safe for concurrent use.
 type Fleet struct {
 	s     *State
@@ -39,9 +39,9 @@ type Fleet struct {
 	lock io.Closer // nil: closed
 }
 
-// OpenFleet opens what is kept of a share's fleet, and begins another epoch of it,
+// OpenFleet opens what is kept about a share's fleet, and begins a new epoch of it,
 // which is durable when it returns. The error wraps share.ErrHeld when another
-// process coordinates the share. A record that is damaged is an error and never
+// process coordinates the share. A damaged record is an error and never
 // replaced: tokens of earlier epochs must stay old.
 func (s *State) OpenFleet(id share.ID) (*Fleet, error) {
 	f := &Fleet{s: s, id: id}
@@ -81,13 +81,13 @@ func (f *Fleet) open() (err error) {
 
 func (f *Fleet) name() string { return "fleets/" + f.id.String() }
 
-// Epoch is the number of this run. It has grown since the last.
+// Epoch is the number of this run. It is higher than the last.
 func (f *Fleet) Epoch() uint64 { return f.epoch }
 
 // Members are those that were kept before this run. They are the caller's.
 func (f *Fleet) Members() []peers.ID { return append([]peers.ID(nil), f.was...) }
 
-// Remember keeps who is a member now; the first 65,536 of them.
+// Remember stores who is a member now; the first 65,536 of them.
 func (f *Fleet) Remember(members []peers.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +102,7 @@ func (f *Fleet) save(members []peers.ID) error {
 	return f.s.save(f.name(), vfs.EncodeRecord(vfs.FleetRecord, appendFleet(nil, f.id, f.epoch, members)), true)
 }
 
-// Close lets another process have it.
+// Close lets another process open the Fleet.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -32,7 +32,7 @@ type hashing struct {
 type toHash struct {
 	n    int
 	file func(i int) aim
-	done func(i int, f *hashed) // told of each file once; called by workers
+	done func(i int, f *hashed) // called once for each file, by workers
 }
 
 // aim is a file to be hashed.
@@ -52,7 +52,7 @@ type hashed struct {
 
 	i      int  // of toHash
 	sparse bool // it may have holes
-	keep   bool // its block hashes: a file that grew meanwhile has to do without
+	keep   bool // its block hashes: those of a file that grew meanwhile are not kept
 	exp    uint8
 	open   sync.Once // f is opened
 	look   sync.Once // ... and written out, and stamp is what it looks like then
@@ -76,8 +76,8 @@ const (
 	batchBytes = share.MinPiece
 )
 
-// run hashes files. The error is the context's; what went wrong with a file is said
-// in its err.
+// run hashes files. The error is the context's; what went wrong with a file is in
+// its err.
 func (h *hashing) run(ctx context.Context, files toHash) error {
 	var largest int64 = 1
 	for i := range files.n {
@@ -113,7 +113,7 @@ func (h *hashing) run(ctx context.Context, files toHash) error {
 	})
 }
 
-// eachBatch hands the pieces of files out in batches, and has finish wait for them.
+// eachBatch hands out the pieces of files in batches, and calls finish to wait for them.
 func eachBatch(ctx context.Context, files toHash, finish func(), do func([]hashJob) error) error {
 	var f *hashed
 	err := func() error {
@@ -143,12 +143,12 @@ func eachBatch(ctx context.Context, files toHash, finish func(), do func([]hashJ
 		err = context.Cause(ctx)
 	}
 	if err != nil && f != nil && f.f != nil && f.left.Load() > 0 {
-		f.f.Close() // it was left in the middle
+		f.f.Close() // it was not hashed to the end
 	}
 	return err
 }
 
-// newHashed is a file of which nothing is hashed yet.
+// newHashed returns a file that is not hashed yet.
 func newHashed(i int, a aim) *hashed {
 	f := &hashed{aim: a, i: i, exp: share.PieceExp(a.stamp.Size), keep: slotsOf(a.stamp.Size) == a.room}
 	n := (a.stamp.Size + 1<<f.exp - 1) >> f.exp
@@ -166,8 +166,8 @@ func (f *hashed) fail(err error) {
 	}
 }
 
-// batch hashes pieces. Files that have no more are all opened, and begun to be written
-// out, before the first is waited for.
+// batch hashes pieces. The files that end in it are all opened, and their write-out begun,
+// before it waits for the first.
 func (h *hashing) batch(b []hashJob, buf *[]byte, done func(int, *hashed)) {
 	if len(b) > 1 {
 		for _, j := range b {
@@ -192,7 +192,7 @@ func (h *hashing) batch(b []hashJob, buf *[]byte, done func(int, *hashed)) {
 	}
 }
 
-// opened opens a file unless that was done, and says whether it could be.
+// opened opens a file unless it is open already, and says whether that worked.
 func (h *hashing) opened(f *hashed) bool {
 	f.open.Do(func() {
 		file, err := h.handles.Open(f.name)
@@ -205,7 +205,7 @@ func (h *hashing) opened(f *hashed) bool {
 	return f.f != nil
 }
 
-// before is what comes before the first byte is read: the file must be what it was.
+// before checks, before the first byte is read, that the file is what it was.
 func (f *hashed) before() {
 	if err := vfs.Flush(f.f); err != nil {
 		f.fail(err)
@@ -222,7 +222,7 @@ func (f *hashed) before() {
 	}
 }
 
-// after is what comes after the last: it must be so still.
+// after checks, after the last byte was read, that the file still is.
 func (f *hashed) after() {
 	if info, err := f.f.Stat(); err != nil {
 		f.fail(err)
@@ -257,7 +257,7 @@ func (h *hashing) hash(j hashJob, buf *[]byte) {
 	}
 }
 
-// read is n bytes of the file, in buf unless they are a hole.
+// read returns n bytes of the file, in buf unless they are a hole.
 func (f *hashed) read(off int64, n int, buf *[]byte) ([]byte, error) {
 	if f.sparse && vfs.Hole(f.f, off, int64(n)) {
 		return zeros()[:n], nil
@@ -283,8 +283,8 @@ func (h *hashing) flush() {
 	}
 }
 
-// all hashes files, and those that changed meanwhile once more. A file that
-// grew or shrank has no place for its block hashes then.
+// all hashes files, and those that changed meanwhile once more. The block hashes of a
+// file that grew or shrank have no place then.
 func (h *hashing) all(ctx context.Context, files toHash) error {
 	if err := waitQuiet(ctx, files.stamps()); err != nil {
 		return err
@@ -310,7 +310,7 @@ func (h *hashing) all(ctx context.Context, files toHash) error {
 		if info, err := h.handles.Lstat(f.name); err == nil && info.Type == 0 {
 			f.stamp = info.Stamp()
 			again = append(again, i)
-		} else { // it is gone: what was said of it stands
+		} else { // it is gone: the first result stands
 			files.done(i, f)
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// ImportOptions say how Import goes about it. The zero value works.
+// ImportOptions are the options of Import. The zero value works.
 type ImportOptions struct {
 	Links    LinkMode             // what to do with symlinks; default: keep them
 	Workers  int                  // files and pieces hashed at once; default 0: one per core
 	Name     string               // the share's name; default: that of the file or folder
-	Exclude  func(string) bool    // leaves out what it says yes to, by the path in the share, and all below; default: nothing
+	Exclude  func(string) bool    // true for a path in the share leaves it out, and all below it; default: nothing
 	State    *State               // remembers hashes, so that importing again hashes nothing; default: none
 	Progress func(ImportProgress) // called at most ten times a second, and at the end; one call at a time
 	MaxOpen  int                  // files the Tree keeps open; default DefaultMaxOpen
@@ -27,8 +27,8 @@ type ImportOptions struct {
 // ImportProgress is how far an import is.
 type ImportProgress struct {
 	Files, TotalFiles int
-	Bytes, Total      int64 // done, and to do
-	Hashed            int64 // bytes read and hashed; the other done ones were remembered
+	Bytes, Total      int64 // done, and in all
+	Hashed            int64 // bytes read and hashed; the others done were remembered
 }
 
 // Imported is a share made of what lies on disk.
@@ -39,10 +39,10 @@ type Imported struct {
 	Cached   int64    // bytes known from an earlier import
 	Skipped  int      // symlinks left out, as LinksSkip wants
 	Excluded int      // files and folders left out, as Exclude wants
-	Warnings []string // for people: what is no error here, but may be one where the share is fetched
+	Warnings []string // for people: what is no error here, but may be where the share is fetched
 }
 
-// Import makes a share of the file or folder at path and leaves it where it is.
+// Import makes a share of the file or folder at path, which stays where it is.
 // A path that is itself a symlink is followed.
 //
 // What cannot be shared is listed in a *ProblemsError (or a *share.PathError for
@@ -75,7 +75,7 @@ func importPath(ctx context.Context, path string, opt ImportOptions) (*Imported,
 func newImporting(path string, opt ImportOptions) (*importing, error) {
 	at, err := locate(path, opt.FS)
 	var where *fs.PathError
-	if errors.As(err, &where) { // which has the whole path
+	if errors.As(err, &where) { // it has the whole path
 		err = where.Err
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func newImporting(path string, opt ImportOptions) (*importing, error) {
 	return &importing{opt: opt, where: at}, nil
 }
 
-// importing is one run of Import, or the look at a target that exists.
+// importing is one run of Import, or the check of a target that exists.
 type importing struct {
 	opt   ImportOptions
 	where location
@@ -96,12 +96,12 @@ type importing struct {
 	skipped, excluded int
 	known             recalled             // by found: what the cache says
 	roots             []share.Hash         // by found: of files that were hashed
-	pieces            map[int][]share.Hash // by found: of those that have more than one
+	pieces            map[int][]share.Hash // by found: of files that have more than one
 	places            []int64              // by found: its first slot
 	bad               problems             // files that could not be hashed
 	slots             *slotFile
 	temp              string   // the slots' name in the State until they have an ID
-	trouble           []string // that is no reason to stop
+	trouble           []string // problems that are no reason to stop
 
 	mu   sync.Mutex // guards pieces, bad, done and last
 	done ImportProgress
@@ -181,8 +181,8 @@ func (im *importing) scan(ctx context.Context) error {
 	return s.bad.err()
 }
 
-// manifest is the share's, or before hashing one without content: it tells of
-// bad paths and links.
+// manifest makes the share's manifest, or before hashing one without content, whose errors
+// tell of bad paths and links.
 func (im *importing) manifest(content bool) (*share.Manifest, error) {
 	name := im.where.name
 	if im.where.base == "" {
@@ -275,7 +275,7 @@ func (im *importing) hash(ctx context.Context, todo []int) (err error) {
 	return im.bad.err()
 }
 
-// took takes the result for the file found at i.
+// took notes the result for the file found at i.
 func (im *importing) took(i int, f *hashed) {
 	at := &im.found[i]
 	at.stamp, at.exec, im.roots[i] = f.stamp, f.exec, share.FileRoot(f.pieces)
@@ -289,13 +289,13 @@ func (im *importing) took(i int, f *hashed) {
 	}
 }
 
-// shared is an FS that outlives those who close it.
+// shared is an FS that stays open when it is closed.
 type shared struct{ vfs.FS }
 
 func (shared) Close() error { return nil }
 
 // openSlots makes the place for block hashes, in the State or in memory, and
-// puts in those that are known.
+// fills in those that are known.
 func (im *importing) openSlots() {
 	im.slots = &slotFile{}
 	if im.opt.State == nil {
@@ -385,7 +385,7 @@ func (im *importing) placeSlots(m *share.Manifest) {
 	for i := range im.found {
 		if im.found[i].kind == share.File && final.first[i] != im.places[i] {
 			// A file changed its size while it was hashed, and the places of those
-			// behind it moved. This is too rare for more than the plain way.
+			// behind it moved. This is too rare to be worth more than starting over.
 			im.discardSlots()
 			return
 		}
@@ -412,7 +412,7 @@ func (im *importing) progress(bytes int64, files int) {
 	im.report(false)
 }
 
-// report tells of the progress, but not too often.
+// report reports the progress, but not too often.
 func (im *importing) report(end bool) {
 	if im.opt.Progress == nil {
 		return
@@ -429,7 +429,7 @@ func (im *importing) report(end bool) {
 	im.opt.Progress(done)
 }
 
-// compare says whether what lies at the place is the share m; if not, the error
+// compare checks whether what lies at the place is the share m; if not, the error
 // wraps share.ErrExists and says why. Contents are only read if all else agrees.
 func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, error) {
 	differs := func(why string, args ...any) error {

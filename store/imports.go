@@ -21,8 +21,8 @@ import (
 //	24  for each entry of its manifest: time, change time and inode of the file,
 //	    8 bytes each; zero for what is no file
 //
-// Sizes and hashes stand in the manifest, which is kept by the same ID. A file
-// with the same path, size, times and inode is taken to have the same content.
+// Sizes and hashes are in the manifest, which is kept under the same ID. A file
+// with the same path, size, times and inode is assumed to have the same content.
 
 const (
 	importHead  = 2 + 36
@@ -36,7 +36,7 @@ type known struct {
 	slots *slotMap
 }
 
-// recalled is what is known of files, by their index; nil: nothing of any.
+// recalled is what is known of files, by their index; nil: nothing.
 type recalled []known
 
 func (r recalled) of(i int) known {
@@ -133,8 +133,8 @@ func parseImport(b []byte) (r remembered, stamps []byte, ok bool) {
 	return remembered{path: string(b[2 : 2+n]), id: id}, b[importHead+n:], true
 }
 
-// all lists the records. A record of a path stays one of that path, so its head is read
-// once; the share may be another by now if another process has imported the path.
+// all lists the records. A record of a path never becomes one of another path, so its head is
+// read once; the share may differ by now if another process has imported the path.
 func (s *State) all() []remembered {
 	list, err := s.fs.ReadDir("imports")
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *State) recall(at location, files []found) recalled {
 	return out
 }
 
-// match fills in what one record knows.
+// match fills in what one record says.
 func (s *State) match(r remembered, wanted map[string]int, files []found, out []known) {
 	b, err := vfs.ReadRecord(s.fs, r.name, vfs.ImportsRecord, maxImport)
 	if err != nil {
@@ -224,7 +224,7 @@ func decodeStamp(size int64, b []byte) vfs.Stamp {
 	}
 }
 
-// whereIs is the whole path of an entry of what lies at root.
+// whereIs returns the whole path of an entry of what lies at root.
 func whereIs(root string, single bool, entry string) string {
 	if single {
 		return root
@@ -248,7 +248,7 @@ func (s *State) forgetShare(id share.ID) {
 	s.fs.Remove("manifests/" + id.String())
 }
 
-// prune forgets the paths longest not imported, when there are too many.
+// prune forgets the paths least recently imported, when there are too many.
 func (s *State) prune() {
 	all := s.all()
 	for ; len(all) > s.paths; all = all[:len(all)-1] {

@@ -11,9 +11,9 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// ImportAll makes one share of several files and folders and leaves them where they
-// are: a folder called opt.Name, in which each has its own name. It is as Import
-// otherwise: each is remembered for itself, and is known if it was shared before.
+// ImportAll makes one share of several files and folders, which stay where they
+// are: a folder called opt.Name, in which each has its own name. Otherwise it is like
+// Import: each is remembered by itself, and is known if it was shared before.
 func ImportAll(ctx context.Context, paths []string, opt ImportOptions) (*Imported, error) {
 	j := joining{opt: opt}
 	out, err := j.run(ctx, paths)
@@ -41,7 +41,7 @@ type part struct {
 	out  *Imported // once it is imported
 }
 
-// least is a path that sorts as all of the part do, which are neighbours in the share.
+// least is a path that sorts as all paths of the part do; they are neighbours in the share.
 func (p *part) least() string {
 	if m := p.out.Manifest; !m.Single() {
 		return m.Name + "/"
@@ -76,7 +76,7 @@ func (j *joining) run(ctx context.Context, paths []string) (*Imported, error) {
 	return j.join()
 }
 
-// locate finds the paths, and refuses two of one name.
+// locate finds the paths, and refuses two with the same name.
 func (j *joining) locate(paths []string) error {
 	for _, at := range paths {
 		opt := j.opt
@@ -107,7 +107,7 @@ func (j *joining) locate(paths []string) error {
 	return nil
 }
 
-// prepare looks at all of them before the first is hashed, and gathers what is wrong.
+// prepare checks all of them before the first is hashed, and gathers what is wrong.
 func (j *joining) prepare(ctx context.Context) error {
 	var bad problems
 	for _, p := range j.parts {
@@ -141,7 +141,7 @@ func (j *joining) progress(p ImportProgress) {
 	})
 }
 
-// join makes the one share of those imported.
+// join makes one share of those imported.
 func (j *joining) join() (*Imported, error) {
 	out := &Imported{}
 	var entries []share.Entry

@@ -8,9 +8,9 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// OpenTree opens a share that lies whole in the folder dir of d, and of which nothing is
-// known but its manifest. It is not hashed: what is read of it is compared with the
-// manifest, and is share.ErrChanged if it is something else. d stays the caller's.
+// OpenTree opens a share that lies whole in the folder dir of d, and of which only the
+// manifest is known. It is not hashed: what is read of it is compared with the
+// manifest, and is share.ErrChanged if it differs. d stays the caller's.
 func OpenTree(d vfs.FS, dir string, m *share.Manifest) (*Tree, error) {
 	at, err := locate(path.Join(dir, m.Name), d)
 	if err != nil {

@@ -12,7 +12,7 @@ type location struct {
 	dir  vfs.FS // the folder, or the one that holds the single file; owned
 	base string // the single file's name in dir; "" for a folder
 	name string // what the share is called
-	path string // the whole, for the import cache
+	path string // the whole path, for the import cache
 }
 
 // file is where an entry of the share lies below dir.

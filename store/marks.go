@@ -17,16 +17,16 @@ import (
 //	marks   a mark for each entry
 //
 // A process may be killed during a write, before it has noted what the file looks
-// like then. So a mark also says whether one was going on. Then the file is believed
+// like then. So a mark also says whether a write was going on. If so, the file is believed
 // to be ours, and hashed while the fetch goes on.
 //
-// Marks are written in place, without a sync and without a checksum. One that is
-// lost or torn is not what its file looks like, and costs hashing that.
+// Marks are written in place, without a sync and without a checksum. A lost or torn
+// mark does not match its file, which is then hashed.
 
 const (
 	marksStart = 4096 // where the marks begin, after the head
 	markLen    = 5 * 8
-	marksHead  = shareIDLen + 32 // the share's ID, and the hash of the boot's
+	marksHead  = shareIDLen + 32 // the share's ID, and the hash of the boot ID
 )
 
 // mark is what is known of a file of data.
@@ -43,7 +43,7 @@ func (m mark) maybe(now vfs.Stamp) bool {
 // marks is the file of marks.
 type marks struct {
 	f     vfs.File
-	whole bool // all that were written are there: the system has not gone down since
+	whole bool // all marks written are there: the system has not gone down since
 }
 
 // open opens the marks of a share, or makes a file for them.
@@ -72,8 +72,8 @@ func (k *marks) claim(head []byte) { k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecor
 // marksHead is the payload of the head of the marks that are written now.
 func (p *Partial) marksHead() []byte { return headOfMarks(p.m.ID(), p.recent.boot) }
 
-// headOfMarks is the payload of the head of a share's marks under a boot; "" is one
-// that cannot be told from another.
+// headOfMarks is the payload of the head of a share's marks under a boot; "" stands for a
+// boot that cannot be told from another.
 func headOfMarks(id share.ID, boot string) []byte {
 	var sum [32]byte
 	if boot != "" {
@@ -82,8 +82,8 @@ func headOfMarks(id share.ID, boot string) []byte {
 	return append(id.Bytes(), sum[:]...)
 }
 
-// put writes the mark of an entry. Where that fails, the old one costs hashing the
-// file, if it is not what it looks like.
+// put writes the mark of an entry. If that fails, the file is hashed where the old mark
+// does not match it.
 func (k *marks) put(entry int, m mark) error {
 	_, err := k.f.WriteAt(encodeMark(m), marksStart+int64(entry)*markLen)
 	return err
@@ -101,7 +101,7 @@ func encodeMark(m mark) []byte {
 	return b
 }
 
-// get is the mark of an entry, its zero value if there is none.
+// get returns the mark of an entry, the zero value if there is none.
 func (k *marks) get(entry int) mark {
 	b := make([]byte, markLen)
 	if n, _ := k.f.ReadAt(b, marksStart+int64(entry)*markLen); n < markLen {

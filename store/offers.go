@@ -12,20 +12,20 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Offers is the one list of the shares that a node serves. Its methods answer peers'
-// requests, and the node's own question what to tell them.
+// Offers is the list of the shares that a node serves. Its methods answer peers'
+// requests, and tell the node what to tell peers.
 //
-// A share whose file has changed is taken out at once: those who ask are told
+// A share whose file has changed is removed at once: peers that ask for it are told
 // that it is gone, and so is the node.
 type Offers struct {
 	mu      sync.RWMutex // guards the fields below; not held while a source is read
 	sources map[share.ID]Source
-	leaving map[share.ID]bool // of sources: no longer told of, and still read
+	leaving map[share.ID]bool // of sources: no longer announced, but still read
 	opening map[share.ID]int
-	reading int                     // shares that will be offered, of which the IDs are not known yet
+	reading int                     // shares that will be offered, whose IDs are not known yet
 	gone    map[share.ID]wire.Code  // why
-	allowed map[share.ID][]peers.ID // of sources: who alone may have them, if not default
-	allow   []peers.ID              // who alone may have the others; empty: everybody
+	allowed map[share.ID][]peers.ID // of sources: the only peers that may have them, if not the default
+	allow   []peers.ID              // the only peers that may have the others; empty: everybody
 	secrets map[share.ID]guard
 	onGone  func(share.ID, string)
 	more    func(share.ID) bool
@@ -35,21 +35,21 @@ type Offers struct {
 // Times after which a peer may ask again.
 const (
 	retryOpening = 250 * time.Millisecond // a share that is being opened
-	retryReading = time.Second            // one that may be among those that are being read
+	retryReading = time.Second            // a share that may be among those that are being read
 	retryTrouble = 5 * time.Second        // a disk that failed just now
 )
 
 // maxGone bounds the shares whose end is remembered.
 const maxGone = 1024
 
-// NewOffers is Offers with nothing in it. With allow, only these peers are told of what
-// is added later, and served; but those that Add says of a share.
+// NewOffers returns Offers with nothing in it. With allow, only these peers are told of and
+// served what is added later, unless Add names others for a share.
 func NewOffers(allow ...peers.ID) *Offers {
 	return &Offers{allow: allow, allowed: map[share.ID][]peers.ID{}, sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]wire.Code{}}
 }
 
-// Offered says whether a peer may subscribe to a share, which then has so many pieces, or
-// what to answer it.
+// Offered returns how many pieces a share has if a peer may subscribe to it, or else what to
+// answer the peer.
 func (o *Offers) Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -86,7 +86,7 @@ func (o *Offers) allows(id share.ID, to peers.ID) bool {
 	return len(list) == 0 || slices.Contains(list, to)
 }
 
-// guard is the secret of a share, and who has proven to know it.
+// guard is the secret of a share, and the peers that have proven to know it.
 type guard struct {
 	secret share.Secret
 	proven map[peers.ID]bool
@@ -96,8 +96,8 @@ type guard struct {
 // it again whenever they connect.
 const maxProven = 1 << 12
 
-// Guard has a share that will be offered given to those alone that prove to know a secret, and to
-// those that Add names; nil: to whom Add says.
+// Guard restricts a share that will be offered to peers that prove to know a secret, and to
+// those that Add names; nil: to those that Add names.
 func (o *Offers) Guard(id share.ID, secret *share.Secret) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +140,7 @@ func (o *Offers) Proved(id share.ID, peer peers.ID) {
 	g.proven[peer] = true
 }
 
-// For is what there is for one peer to read.
+// For returns the Offers as one peer may read them.
 func (o *Offers) For(peer peers.ID) OffersTo { return OffersTo{o, peer} }
 
 // OffersTo are Offers as one peer sees them: it gets no list of files and no blocks of a
@@ -156,7 +156,7 @@ func (o OffersTo) refuses(id share.ID) bool {
 	return o.sources[id] != nil && !o.allows(id, o.to)
 }
 
-// Manifest is as that of Offers.
+// Manifest is like Offers.Manifest.
 func (o OffersTo) Manifest(id share.ID) ([]byte, wire.Reply) {
 	if o.refuses(id) {
 		return nil, notAllowed
@@ -164,7 +164,7 @@ func (o OffersTo) Manifest(id share.ID) ([]byte, wire.Reply) {
 	return o.Offers.Manifest(id)
 }
 
-// Check is as that of Offers. It comes before each Proof and ReadRun.
+// Check is like Offers.Check. It is called before each Proof and ReadRun.
 func (o OffersTo) Check(id share.ID, p share.Piece, first share.Block, n int) (bytes int, r wire.Reply) {
 	if o.refuses(id) {
 		return 0, notAllowed
@@ -172,7 +172,7 @@ func (o OffersTo) Check(id share.ID, p share.Piece, first share.Block, n int) (b
 	return o.Offers.Check(id, p, first, n)
 }
 
-// Bits are the pieces of a share that can be read, as they travel; nil if it is not offered.
+// Bits returns the pieces of a share that can be read, as sent to peers; nil if it is not offered.
 func (o *Offers) Bits(id share.ID) []byte {
 	o.mu.RLock()
 	s := o.sources[id]
@@ -190,7 +190,7 @@ func (o *Offers) Bits(id share.ID) []byte {
 	}
 }
 
-// Whole says whether a share was here from the start, and did not come from others.
+// Whole says whether a share was here from the start, and was not fetched from others.
 func (o *Offers) Whole(id share.ID) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -199,7 +199,7 @@ func (o *Offers) Whole(id share.ID) bool {
 	return s != nil && !part
 }
 
-// OnGone sets who is told of a share that had to be taken out, and why. It is
+// OnGone sets a function that is called when a share had to be removed, with the reason. It is
 // called once per share, from whatever goroutine found out.
 func (o *Offers) OnGone(f func(id share.ID, why string)) {
 	o.mu.Lock()
@@ -207,15 +207,15 @@ func (o *Offers) OnGone(f func(id share.ID, why string)) {
 	o.onGone = f
 }
 
-// OnMissing sets who is asked about a share that is not offered: whether it may be here
-// all the same, and is being looked for. It must not block, nor call the Offers.
+// OnMissing sets a function that is asked about a share that is not offered: whether it may be
+// here all the same, and is being looked for. It must not block, nor call the Offers.
 func (o *Offers) OnMissing(f func(id share.ID) (looking bool)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.more = f
 }
 
-// Opening says that the share will be offered soon: those who ask are told to
+// Opening says that the share will be offered soon: peers that ask for it are told to
 // come back. It lasts until done is called.
 func (o *Offers) Opening(id share.ID) (done func()) {
 	o.mu.Lock()
@@ -230,9 +230,9 @@ func (o *Offers) Opening(id share.ID) (done func()) {
 	})
 }
 
-// Reading says that files are being read that will be offered, under an ID that they
-// tell only then: those who ask for what is not here, and never was, are told to come
-// back. So a node that begins again loses nobody. It lasts until done is called.
+// Reading says that files are being read that will be offered, under an ID that is not known
+// until then: peers that ask for a share that is not here, and never was, are told to come
+// back. So a restarted node loses no children. It lasts until done is called.
 func (o *Offers) Reading() (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -244,10 +244,10 @@ func (o *Offers) Reading() (done func()) {
 	})
 }
 
-// Add offers a share, in place of what was offered under its ID: to allow alone, if
-// that is not empty, and else to whom NewOffers says. A Tree belongs
-// to the Offers from then on and is closed when it is taken out. A Partial stays
-// its transfer's; once done it can be read until it is taken out, also after its
+// Add offers a share, in place of what was offered under its ID: only to the peers of allow,
+// if that is not empty, and else to those of NewOffers. A Tree belongs
+// to the Offers from then on and is closed when it is removed. A Partial stays
+// its transfer's; once done it can be read until it is removed, even after its
 // Close.
 func (o *Offers) Add(s Source, allow ...peers.ID) {
 	if p, ok := s.(*Partial); ok {
@@ -258,7 +258,7 @@ func (o *Offers) Add(s Source, allow ...peers.ID) {
 	}
 }
 
-// swap puts s in and returns what to let go of.
+// swap puts s in and returns what to release.
 func (o *Offers) swap(s Source, allow []peers.ID) Source {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -285,7 +285,7 @@ func letGo(s Source) {
 	}
 }
 
-// Leave has no more peers told of a share; what they have asked for is still read, until
+// Leave stops announcing a share to peers; what they have requested is still read, until
 // it is removed. With only, nothing happens unless that is what is offered.
 func (o *Offers) Leave(id share.ID, only *Partial) {
 	o.mu.Lock()
@@ -295,8 +295,8 @@ func (o *Offers) Leave(id share.ID, only *Partial) {
 	}
 }
 
-// Remove takes a share out. Those who still ask are told that it is gone, which
-// is no lie: they were told that it is here.
+// Remove removes a share. Peers that still ask are told that it is gone, which does not
+// make a liar of this node: they were told that it was here.
 func (o *Offers) Remove(id share.ID) {
 	o.mu.Lock()
 	s := o.sources[id]
@@ -308,7 +308,7 @@ func (o *Offers) Remove(id share.ID) {
 	letGo(s)
 }
 
-// Drop takes a share out, as Remove does, if p is what is offered, and says whether it is.
+// Drop removes a share, as Remove does, if p is what is offered, and says whether it was.
 func (o *Offers) Drop(p Source) bool {
 	id := p.Manifest().ID()
 	o.mu.RLock()
@@ -339,8 +339,8 @@ func (o *Offers) remember(id share.ID, why wire.Code) {
 	o.gone[id] = why
 }
 
-// Yield takes out a part of a share that is over and holds its NAME.partial only
-// to be served, so that a new transfer can have it.
+// Yield removes a part of a share whose transfer is over and that holds its NAME.partial
+// only to be served, so that a new transfer can have it.
 func (o *Offers) Yield(id share.ID) {
 	o.mu.Lock()
 	p, ok := o.sources[id].(*Partial)
@@ -353,7 +353,7 @@ func (o *Offers) Yield(id share.ID) {
 	}
 }
 
-// Close takes all shares out, for good.
+// Close removes all shares, for good.
 func (o *Offers) Close() {
 	o.mu.Lock()
 	all := o.sources
@@ -364,7 +364,7 @@ func (o *Offers) Close() {
 	}
 }
 
-// find is the source of a share, or what to answer.
+// find returns the source of a share, or what to answer.
 func (o *Offers) find(id share.ID) (Source, wire.Reply) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -386,7 +386,7 @@ func (o *Offers) find(id share.ID) (Source, wire.Reply) {
 	return nil, wire.Reply{Status: wire.NotFound}
 }
 
-// Manifest is the encoded manifest of a share, not to be changed.
+// Manifest returns the encoded manifest of a share, which must not be changed.
 func (o *Offers) Manifest(id share.ID) ([]byte, wire.Reply) {
 	s, r := o.find(id)
 	if s == nil {
@@ -412,7 +412,7 @@ func (o *Offers) Check(id share.ID, p share.Piece, first share.Block, n int) (by
 	return l.RunSpan(p, first, n).Len, r
 }
 
-// Proof is the hashes of the blocks of p, not to be changed.
+// Proof returns the hashes of the blocks of p, which must not be changed.
 func (o *Offers) Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply) {
 	s, r := o.find(id)
 	if s == nil {
@@ -443,7 +443,7 @@ func (o *Offers) reply(id share.ID, s Source, err error) wire.Reply {
 		if now, r := o.find(id); now == nil {
 			return r
 		}
-		return wire.Reply{Status: wire.Busy, Retry: retryOpening} // it is being opened anew
+		return wire.Reply{Status: wire.Busy, Retry: retryOpening} // it is being reopened
 	case errors.Is(err, fs.ErrInvalid):
 		return wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeNoBlocks)}
 	case errors.Is(err, share.ErrChanged):

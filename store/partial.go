@@ -51,7 +51,7 @@ type Partial struct {
 	marks   marks
 	sel     selection
 	early   atomic.Int64 // bytes written to large files
-	aside   []string     // what was in the way at the opening, where it is now below NAME.partial
+	aside   []string     // where what was in the way at the opening is now, below NAME.partial
 	syncing sync.Mutex   // held by Sync, Finish, Close
 
 	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
@@ -82,15 +82,15 @@ type batch struct {
 	broken  map[int]struct{}         // files that were written and could not be closed well
 }
 
-// PartialOptions say how a Partial works. The zero value works.
+// PartialOptions configure a Partial. The zero value works.
 type PartialOptions struct {
 	State   *State                        // gets the block hashes when all is there, and helps to recognise a target; default: none
 	Workers int                           // for hashing a target that exists; default 0: one per core
 	MaxOpen int                           // files kept open, and folders; default DefaultMaxOpen
 	Wanted  []bool                        // by entry: what is to be fetched; default nil: all. See Partial.Select
-	Repair  bool                          // a target that differs is made what the share is. See repair.go
+	Repair  bool                          // a target that differs is made equal to the share. See repair.go
 	Like    []string                      // files and folders with older versions of the share: what is equal is taken from there
-	Taking  func(path string, read int64) // told now and then which file is looked at for that, and how many bytes were read; default nobody
+	Taking  func(path string, read int64) // told now and then which file is searched for that, and how many bytes were read; may be nil
 	FS      vfs.FS                        // where OpenPartial looks dir up, slash-separated; default: this machine
 }
 
@@ -103,7 +103,7 @@ const (
 //
 // If the target is there already and identical, the Partial has every piece and
 // Finish only says where; if it differs, the error wraps share.ErrExists, and
-// ErrRepairable if Repair could mend that. It wraps share.ErrHeld if another process works on the share, share.ErrDiskFull
+// ErrRepairable if Repair could fix that. It wraps share.ErrHeld if another process works on the share, share.ErrDiskFull
 // if what is missing cannot fit, and share.ErrPath if this system cannot hold the
 // names. ctx ends the hashing of a target.
 func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt PartialOptions) (*Partial, error) {
@@ -195,8 +195,8 @@ func (p *Partial) file(entry int) string {
 // Manifest is the share's manifest.
 func (p *Partial) Manifest() *share.Manifest { return p.m }
 
-// Aside is what stood in the way of the share in NAME.partial when it was opened, and
-// is not ours: where it was moved to, below the folder of the target.
+// Aside returns where things that are not ours were moved to, below the folder of the target,
+// because they were in the way of the share in NAME.partial when it was opened.
 func (p *Partial) Aside() (out []string) {
 	for _, at := range p.aside {
 		out = append(out, path.Join(p.staging, at))
@@ -204,28 +204,28 @@ func (p *Partial) Aside() (out []string) {
 	return out
 }
 
-// Epoch grows with each opening; it makes the tokens of leases grow over restarts.
+// Epoch grows with each opening; it makes the tokens of leases grow across restarts.
 func (p *Partial) Epoch() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.epoch
 }
 
-// Verified is the pieces that are here. The set is the caller's.
+// Verified returns the pieces that are here. The set is the caller's.
 func (p *Partial) Verified() *share.Set {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.have.Clone()
 }
 
-// Write puts verified bytes at their where: whole blocks of piece from first on.
+// Write puts verified bytes in their place: whole blocks of piece from first on.
 // Calls may run at the same time. data stays the caller's. After an error the
 // bytes count as not written; it wraps share.ErrDiskFull when there is no room.
 func (p *Partial) Write(piece share.Piece, first share.Block, data []byte) error {
 	return p.write(piece, first, data, func(s share.Span) error { return p.writeAt(s, data) })
 }
 
-// write is Write, by way of how.
+// write is Write, with how to write the bytes.
 func (p *Partial) write(piece share.Piece, first share.Block, data []byte, how func(share.Span) error) error {
 	l := p.m.Layout()
 	n := (len(data) + share.BlockSize - 1) / share.BlockSize
@@ -270,7 +270,7 @@ func (p *Partial) writeAt(s share.Span, data []byte) error {
 // writing them out. Small files are left to the sync of the whole file system.
 const earlyEvery = 8 << 20
 
-// change changes a file that nobody else has touched, or knows who has.
+// change changes a file that nobody else has touched, or notes that somebody has.
 func (p *Partial) change(entry int, f func(vfs.File) error) error {
 	defer p.hold(entry)()
 	isNew := false
@@ -284,7 +284,7 @@ func (p *Partial) change(entry int, f func(vfs.File) error) error {
 	}
 	if !isNew || err != nil {
 		if e := p.inspect(entry); e != nil {
-			return e // it may be why it cannot be opened
+			return e // it may be why the file cannot be opened
 		}
 	}
 	if err != nil {
@@ -295,7 +295,7 @@ func (p *Partial) change(entry int, f func(vfs.File) error) error {
 	return err
 }
 
-// touch notes that a piece is written to. It says how many losses there were.
+// touch notes that a piece is written to. It returns how many losses there were.
 func (p *Partial) touch(piece share.Piece) (losses uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -332,8 +332,8 @@ func (p *Partial) isMade(entry int) bool {
 	return p.made[entry]
 }
 
-// openFile opens an entry's file for writing, and makes it if it is new; then hold
-// is held. A new one has no mark until it is written to: without bytes it is ours.
+// openFile opens an entry's file for writing, and creates it if it is new; then hold
+// is held. A new file has no mark until it is written to: an empty one counts as ours.
 func (p *Partial) openFile(entry int) (f vfs.File, err error) {
 	made := p.isMade(entry)
 	name := p.file(entry)
@@ -369,7 +369,7 @@ func (p *Partial) newName(dir string) {
 	p.mu.Unlock()
 }
 
-// closedFile hears how closing a file went: some systems tell only then that
+// closedFile is told how closing a file went: some systems report only then that
 // bytes were lost.
 func (p *Partial) closedFile(entry int, err error) {
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// place puts what is wanted, and all of it is here, to its place below the
+// place puts what is wanted, all of which is here, in its place below the
 // target. syncing is held. It may be called again after an error.
 func (p *Partial) place() error {
 	if p.sel.done && p.doneStill() {
@@ -48,7 +48,7 @@ func (p *Partial) place() error {
 	if err := p.syncOut(); err != nil {
 		return err
 	}
-	if !maps.Equal(all, p.sel.placed) { // to move a file sets its change time
+	if !maps.Equal(all, p.sel.placed) { // moving a file sets its change time
 		if err := p.writePlaced(p.sel.placed); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (p *Partial) doneStill() bool {
 	return true
 }
 
-// toPlace is the files to be moved, and whether the share is whole then.
+// toPlace returns the files to be moved, and whether the share is whole then.
 func (p *Partial) toPlace() (todo map[int]vfs.Stamp, whole bool, err error) {
 	todo, whole = map[int]vfs.Stamp{}, true
 	var absent share.Piece
@@ -104,7 +104,7 @@ func (p *Partial) absent(entry int) (absent share.Piece) {
 	return absent
 }
 
-// readyFiles makes files what they will be, and durable, in data.
+// readyFiles gives files their final form, and makes them durable, in data.
 func (p *Partial) readyFiles(todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		e := p.m.Entry(i)
@@ -140,7 +140,7 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 			return err
 		}
 	}
-	p.sel.out.Made = func(string) {} // madeName is told of all
+	p.sel.out.Made = func(string) {} // madeName is called for all
 	for i, e := range p.m.Entries() {
 		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
 			continue
@@ -163,8 +163,8 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 	return p.dir.SyncDir(".")
 }
 
-// clearWay makes sure that the places of files are free. One that was moved
-// before, of which only the old name is left, is done.
+// clearWay makes sure that the places of files are free. A file that was moved
+// before, and of which only the old name is left, is done.
 func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 	var way inTheWay
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
@@ -193,7 +193,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 	return way.err()
 }
 
-// put notes that a file is at its place; life is held.
+// put notes that a file is in its place; life is held.
 func (p *Partial) put(entry int, st vfs.Stamp) {
 	if p.sel.placed == nil {
 		p.sel.placed = map[int]vfs.Stamp{}
@@ -202,7 +202,7 @@ func (p *Partial) put(entry int, st vfs.Stamp) {
 	p.madeName(p.m.Entry(entry).Path)
 }
 
-// moveFiles moves files to their places. Nobody reads one meanwhile.
+// moveFiles moves files to their places. There are no reads meanwhile.
 func (p *Partial) moveFiles(todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		if err := p.moveFile(i, todo[i]); err != nil {
@@ -224,8 +224,8 @@ func (p *Partial) moveFile(entry int, st vfs.Stamp) error {
 	return err
 }
 
-// restamp is what a file looks like after it was moved or renamed. If it is another
-// by now, what it was stands, and readers find out.
+// restamp returns what a file looks like after it was moved or renamed. If it is a different
+// file by now, the old stamp stays, and readers find out.
 func restamp(in *vfs.Handles, name string, was vfs.Stamp) vfs.Stamp {
 	if info, err := in.Lstat(name); err == nil && was.Like(info.Stamp()) {
 		return info.Stamp()
@@ -284,8 +284,8 @@ func (p *Partial) syncDirsOf(h *vfs.Handles, dirs []string) error {
 	return nil
 }
 
-// makeWhole ends the work on a share of which every file has come to its place.
-// NAME.partial is not needed any more, but for what finish does next.
+// makeWhole ends the work on a share of which every file is in its place.
+// NAME.partial is not needed any more, except for what finish does next.
 func (p *Partial) makeWhole() error {
 	p.life.Lock()
 	defer p.life.Unlock()

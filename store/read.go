@@ -12,7 +12,7 @@ import (
 )
 
 // ReadAt reads bytes of an entry's file that the caller knows to be written, or
-// to be here; blocks of a piece that is not complete are read as well. It says
+// to be here; blocks of a piece that is not complete are read as well. It returns
 // how many bytes there were, with io.EOF if the file ends before dst is full.
 func (p *Partial) ReadAt(entry int, dst []byte, off int64) (int, error) {
 	if entry < 0 || entry >= p.m.Len() || p.m.Entry(entry).Kind != share.File || off < 0 {
@@ -66,8 +66,8 @@ func (p *Partial) readFresh(s share.Span, dst []byte) (int, error) {
 	return s.Len, nil
 }
 
-// clip is what of n bytes from off on a file of size bytes has, and io.EOF if that
-// is not all.
+// clip returns the part of n bytes from off on that a file of size bytes has, with io.EOF if
+// that is not all.
 func clip(size, off int64, n int) (share.Span, error) {
 	if left := max(0, size-off); int64(n) > left {
 		return share.Span{Offset: off, Len: int(left)}, io.EOF
@@ -92,8 +92,8 @@ func (p *Partial) readSpan(s share.Span, dst []byte) (int, error) {
 	return 0, fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entry(s.Entry).Path), err)
 }
 
-// stamped is the file of an entry, where it lies now; life is held. While it is
-// fetched we change it ourselves, so that its blocks alone tell what it is.
+// stamped returns the file of an entry, where it lies now; life is held. While it is
+// fetched we change it ourselves, so only its blocks show whether it is right.
 func (p *Partial) stamped(entry int) stamped {
 	if p.isPlaced(entry) {
 		return stampedAs(p.m, p.sel.out, p.m.Entry(entry).Path, p.sel.placed[entry])

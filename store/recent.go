@@ -12,21 +12,21 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// What is complete but not yet synced is lost at a power cut, and may not be
-// believed after one. It survives the end of the process, though, kill -9
-// included: the system has the bytes and writes them in its own time. So the
+// What is complete but not yet synced is lost in a power cut, and must not be
+// believed after one. It survives the end of the process, though, even by
+// kill -9: the system has the bytes and writes them in its own time. So the
 // pieces that are here are noted, without a sync, together with the boot they
 // were written under, and believed if the system is still in that boot.
 //
 //	recent.0, recent.1   boot ID, share ID, pieces that are here
 //
-// There are two, written in turn and in where: a kill may tear the one, and
+// There are two, written in turn and in place: a kill may tear one, and
 // replacing a file by its name would wait for the disk. Both are believed.
 //
 // A system that has no boot ID believes the durable bits only.
 
-// booted is an FS whose boot can be told: the ID is the same for as long as what
-// was written and not synced is still to be read.
+// booted is an FS that knows the boot: the ID stays the same for as long as what
+// was written and not synced can still be read.
 type booted interface{ BootID() string }
 
 // bootOf is the present boot, or "".
@@ -41,7 +41,7 @@ func bootOf(d vfs.FS) string {
 
 const (
 	recentEvery = 2 << 20 // bytes completed between two notes
-	recentCost  = 64      // ... and as many times the bytes of a note
+	recentCost  = 64      // ... and at least this many times the bytes of a note
 	maxBootID   = 255
 )
 
@@ -75,21 +75,21 @@ func (r *recent) write(stage vfs.FS, b []byte) (err error) {
 	return err
 }
 
-// close lets go of the files; mu is held, or nobody else is left.
+// close closes the files; mu is held, or nobody else is left.
 func (r *recent) close() {
 	for i, f := range r.notes {
 		if f != nil {
-			f.Close() // they are only a help
+			f.Close() // the notes are only a help
 			r.notes[i] = nil
 		}
 	}
 }
 
-// noteRecent writes down what is here, now and then. What fails is tried again
-// with the next piece: it is only a help.
+// noteRecent writes down what is here, now and then. A failure is retried with the
+// next piece: the note is only a help.
 func (p *Partial) noteRecent() {
 	if p.recent.boot == "" || !p.recent.mu.TryLock() {
-		return // another does it
+		return // another call does it
 	}
 	defer p.recent.mu.Unlock()
 	p.mu.Lock()
@@ -109,7 +109,7 @@ func (p *Partial) noteRecent() {
 	}
 }
 
-// readRecent is the pieces noted under the present boot.
+// readRecent returns the pieces noted under the present boot.
 func (p *Partial) readRecent() *share.Set {
 	pieces := p.m.Layout().Pieces()
 	head := recentHead(p.recent.boot, p.m.ID(), pieces)
@@ -120,7 +120,7 @@ func (p *Partial) readRecent() *share.Set {
 	for _, name := range recentNames {
 		set := p.readNote(name, head)
 		if set == nil {
-			vfs.RemoveFile(p.stage, name) // one that is longer would stand out behind a new one
+			vfs.RemoveFile(p.stage, name) // a longer one would show behind a new one
 			continue
 		}
 		noted.Union(set)
@@ -128,7 +128,7 @@ func (p *Partial) readRecent() *share.Set {
 	return noted
 }
 
-// readNote is the pieces of a note that begins with head; nil if there is none.
+// readNote returns the pieces of a note that begins with head; nil if there is none.
 func (p *Partial) readNote(name string, head []byte) *share.Set {
 	pieces := p.m.Layout().Pieces()
 	b, err := vfs.ReadRecord(p.stage, name, vfs.RecentRecord, len(head)+(pieces+7)/8)
@@ -149,7 +149,7 @@ func recentHead(boot string, id share.ID, pieces int) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(pieces))
 }
 
-// dropRecent takes the notes back: they name pieces that are lost. These could
+// dropRecent removes the notes: they name pieces that are lost. These could
 // still be read, for a while, but no sync would write them.
 func (p *Partial) dropRecent() (err error) {
 	p.recent.mu.Lock()
@@ -164,9 +164,9 @@ func (p *Partial) dropRecent() (err error) {
 	return err
 }
 
-// adoptRecent has the pieces of the notes made durable by the next Sync, but for
-// those that have a bit. Notes of pieces whose file is not what it was go: it may
-// have its old size again, though not its bytes, when they are read next.
+// adoptRecent makes the next Sync make the noted pieces durable, except for those that
+// have a bit. Notes of pieces whose file is not what it was are removed: it may have its
+// old size again, though not its bytes, when they are read next.
 func (p *Partial) adoptRecent(noted, bits *share.Set) error {
 	untrue := false
 	for piece := range noted.All() {

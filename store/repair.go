@@ -13,17 +13,17 @@ import (
 )
 
 // A target that differs can be repaired, if that is asked for. What is right stays as
-// it is. What is missing or wrong is fetched into NAME.partial, but for the pieces that
+// it is. What is missing or wrong is fetched into NAME.partial, except for the pieces that
 // the wrong files have (take.go). When all of a file is here, verified and durable, it
 // is renamed over the wrong one, so that at each moment one of them is there, whole;
-// a wrong one is never written to, nor is what it is a link to. One that was changed
-// since it was looked at is left alone, and is an error. So is what is of another kind:
-// of a folder nobody knows what is in it.
+// a wrong file is never written to, nor is what it links to. A file that has changed
+// since it was checked is left alone, and is an error. So is anything of another kind:
+// nobody knows what a folder holds.
 //
-// What the share does not have, and what is not wanted, is not looked at.
+// What the share does not have, and what is not wanted, is ignored.
 
-// ErrRepairable says that a target differs from the share in what PartialOptions.Repair
-// could mend.
+// ErrRepairable says that a target differs from the share in a way that PartialOptions.Repair
+// could fix.
 var ErrRepairable = errors.New("it can be repaired")
 
 // repairable is an error about such a target.
@@ -31,8 +31,8 @@ type repairable struct{ error }
 
 func (e repairable) Unwrap() []error { return []error{e.error, ErrRepairable} }
 
-// isWrong notes what stands at the target in place of a wanted file or link, as it was
-// looked at: to be replaced, if that was asked for and it may be.
+// isWrong notes what stands at the target in place of a wanted file or link, as it looks
+// now: to be replaced, if that was asked for and is allowed.
 func (p *Partial) isWrong(entry int, info vfs.Info, why string, way *inTheWay) {
 	e := p.m.Entry(entry)
 	switch {
@@ -54,7 +54,7 @@ func (p *Partial) willReplace(entry int, info vfs.Info) {
 	p.sel.wrong[entry] = info.Stamp()
 }
 
-// kindOf is what something on a disk is called.
+// kindOf names the kind of something on a disk.
 func kindOf(t fs.FileMode) string {
 	switch {
 	case t == 0:
@@ -69,8 +69,8 @@ func kindName(k share.Kind) string {
 	return map[share.Kind]string{share.File: "file", share.Dir: "folder", share.Symlink: "symlink"}[k]
 }
 
-// Replaces is the paths in the share of what stands at the target, is not what the
-// share has there, and will be replaced when that is here; in order.
+// Replaces returns the paths in the share of what stands at the target, differs from the
+// share, and will be replaced when the right one is here; in order.
 func (p *Partial) Replaces() (out []string) {
 	p.life.RLock()
 	defer p.life.RUnlock()
@@ -80,7 +80,7 @@ func (p *Partial) Replaces() (out []string) {
 	return out
 }
 
-// moveOver gives what lies at from in the folder of the target the place of an entry,
+// moveOver moves what lies at from in the folder of the target to the place of an entry,
 // which must be free, or taken by what is to be replaced.
 func (p *Partial) moveOver(entry int, from, to string) error {
 	if _, wrong := p.sel.wrong[entry]; wrong {
@@ -108,7 +108,7 @@ func (p *Partial) stillWrong(entry int, now vfs.Info) bool {
 	return wrong && was == now.Stamp()
 }
 
-// newLink is where a symlink is made that takes the place of another.
+// newLink is where a symlink is made before it takes the place of another.
 const newLink = "link.new"
 
 // replaceLink puts the symlink of an entry in the place of another.
@@ -123,7 +123,7 @@ func (p *Partial) replaceLink(entry int) error {
 	return p.moveOver(entry, path.Join(p.staging, newLink), path.Join(p.m.Name, e.Path))
 }
 
-// dropLink removes what a run that was killed has left of replaceLink.
+// dropLink removes what a killed run has left of replaceLink.
 func (p *Partial) dropLink() error {
 	target, err := p.stage.Readlink(newLink)
 	if err != nil {

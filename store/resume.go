@@ -46,7 +46,7 @@ func (p *Partial) openStage() (found bool, err error) {
 				return false, nil // whoever had it has just removed it
 			}
 			if errors.Is(err, share.ErrHeld) {
-				err = share.ErrHeld // by which file says nothing to a person
+				err = share.ErrHeld // the name of the lock file tells a person nothing
 			}
 			return false, fmt.Errorf("%s: %w", p.staging, err)
 		}
@@ -82,7 +82,7 @@ func (p *Partial) ours(stage vfs.FS) error {
 		return err
 	}
 	for _, e := range list {
-		left := e.Name == newLink && e.Type == fs.ModeSymlink // the power went while all of it was removed
+		left := e.Name == newLink && e.Type == fs.ModeSymlink // the power failed while everything was removed
 		if e.Name != "lock" && e.Name != "manifest.new" && !left {
 			return fmt.Errorf("%w: %s is not a transfer of ours: it holds %q", share.ErrExists, p.staging, e.Name)
 		}
@@ -90,7 +90,7 @@ func (p *Partial) ours(stage vfs.FS) error {
 	return nil
 }
 
-// begin makes NAME.partial.
+// begin creates NAME.partial.
 func (p *Partial) begin() (err error) {
 	if p.stage == nil {
 		if err := vfs.EnsureDir(p.dir, p.staging); err != nil {
@@ -207,8 +207,8 @@ func encodeBits(id share.ID, epoch uint64, set *share.Set) []byte {
 	return vfs.EncodeRecord(vfs.BitsRecord, append(b, set.Bytes()...))
 }
 
-// openData makes the folder for files and the cache of open ones. The single
-// file of a share is made when the first byte comes.
+// openData creates the folder for files and the cache of open ones. The single
+// file of a share is created when the first byte comes.
 func (p *Partial) openData() (err error) {
 	var top vfs.FS = shared{p.stage}
 	if !p.m.Single() {
@@ -226,7 +226,7 @@ func (p *Partial) openData() (err error) {
 }
 
 // reconcile compares what is on disk with what the bits say. Files of ours without
-// a verified piece go, so that every file is made anew exactly once: two entries
+// a verified piece are removed, so that every file is created exactly once: two entries
 // that this file system takes for one are noticed then. Pieces of files that are
 // not there, or too short, are not verified. Files that somebody else has touched
 // are hashed again, and returned.
@@ -262,7 +262,7 @@ func (p *Partial) reconcile(ctx context.Context) ([]int, error) {
 	return touched, err
 }
 
-// maxTouches is how often a file is hashed that changes meanwhile.
+// maxTouches is how often a file that changes while it is hashed is hashed.
 const maxTouches = 3
 
 // hashTouched hashes the verified pieces of files that are not what they were after
@@ -288,7 +288,7 @@ func (p *Partial) hashTouched(ctx context.Context, files map[int]vfs.Info) (touc
 			pieces = append(pieces, p.verified(entry)...)
 			stamps = append(stamps, p.watch.was[entry])
 		}
-		bad := pieces // of files that do not come to rest
+		bad := pieces // of files that keep changing
 		if try < maxTouches {
 			if err := p.settleFiles(ctx, todo, stamps); err != nil {
 				return nil, err
@@ -307,7 +307,7 @@ func (p *Partial) hashTouched(ctx context.Context, files map[int]vfs.Info) (touc
 	return touched, nil
 }
 
-// settleFiles waits until files are durable, and each later change of them shows.
+// settleFiles waits until files are durable, and each later change to them shows.
 func (p *Partial) settleFiles(ctx context.Context, files []int, stamps []vfs.Stamp) error {
 	for _, entry := range files {
 		if err := p.syncFile(entry); err != nil {
@@ -317,7 +317,7 @@ func (p *Partial) settleFiles(ctx context.Context, files []int, stamps []vfs.Sta
 	return waitQuiet(ctx, slices.Values(stamps))
 }
 
-// changing is those of files that are no longer what they just were.
+// changing returns the files that are no longer what they just were.
 func (p *Partial) changing(files []int) (still []int) {
 	for _, entry := range files {
 		info, err := p.handles.Lstat(p.file(entry))
@@ -329,7 +329,7 @@ func (p *Partial) changing(files []int) (still []int) {
 	return still
 }
 
-// verified is the verified pieces of an entry, at an opening.
+// verified returns the verified pieces of an entry, at an opening.
 func (p *Partial) verified(entry int) (out []share.Piece) {
 	first, n := p.m.Layout().PiecesOf(entry)
 	for piece := first; piece < first+share.Piece(n); piece++ {

@@ -2,9 +2,9 @@ package store
 
 import "github.com/piecelease/fetcher/share"
 
-// Need is how many bytes the disk must have room for, and how many fit; free is -1
-// where that cannot be known. A piece that is missing needs no room where some of it
-// was written before.
+// Need returns how many bytes the disk must have room for, and how many fit; free is -1
+// where that cannot be known. The parts of a missing piece that were written before need
+// no room.
 func (p *Partial) Need() (bytes, free int64) {
 	p.life.RLock()
 	defer p.life.RUnlock()
@@ -23,7 +23,7 @@ func (p *Partial) need() (bytes, free int64) {
 	return bytes - p.used(), free
 }
 
-// used is how much of the disk the missing pieces have already.
+// used returns how much of the disk the missing pieces take already.
 func (p *Partial) used() (bytes int64) {
 	if p.handles == nil || p.tree != nil || p.over {
 		return 0

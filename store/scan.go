@@ -19,16 +19,16 @@ type LinkMode uint8
 const (
 	LinksKeep   LinkMode = iota // share them as symlinks; those that leave the share are refused
 	LinksSkip                   // leave them out
-	LinksRefuse                 // refuse to share what has any
+	LinksRefuse                 // refuse to share anything that has one
 )
 
 // A Problem is a file or folder that cannot be shared as it is.
 type Problem struct {
-	Path string // slash-separated, relative to what is imported; "." is that itself
+	Path string // slash-separated, relative to what is imported; "." is the root
 	Err  error
 }
 
-// ProblemsError lists all that stood in the way of an import, sorted by path.
+// ProblemsError lists everything that prevented an import, sorted by path.
 // It unwraps to the errors of the list.
 type ProblemsError struct {
 	Problems []Problem // the first 100
@@ -86,7 +86,7 @@ func foundFile(path string, info vfs.Info) found {
 	return found{path: path, stamp: info.Stamp(), kind: share.File, exec: info.Exec}
 }
 
-// info is what is left of it.
+// info is f without its target.
 func (f found) info() vfs.Info {
 	return vfs.Info{Size: f.stamp.Size, MTime: f.stamp.MTime, CTime: f.stamp.CTime, Inode: f.stamp.Inode, Exec: f.exec}
 }
@@ -102,7 +102,7 @@ type scan struct {
 }
 
 // walk lists what lies below d in path order, and everything that cannot be
-// shared: a file that cannot be read is known before the first is hashed.
+// shared: a file that cannot be read is found before the first is hashed.
 func (s *scan) walk(ctx context.Context, d vfs.FS) error {
 	if err := s.folder(ctx, d, ""); err != nil {
 		return err

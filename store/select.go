@@ -15,19 +15,19 @@ import (
 // moved from NAME.partial/data to its place below NAME when all of them are there.
 // NAME.partial stays and says what was moved, so that a later transfer that wants
 // more goes on from there. Once NAME exists in this way, the rest is put into it
-// file by file as well; with the last one NAME.partial goes.
+// file by file as well; after the last one NAME.partial is removed.
 //
 //	placed   which files lie below NAME, and what they looked like then
 //
-// The note is durable before the target is made. A file that it names is
-// below NAME and looks as noted, or it is still in data, or it is ours no more.
-// What else lies below NAME is not looked at, and what is in the way of a file is
+// The note is durable before the target is created. A file that it names is
+// below NAME and looks as noted, or is still in data, or is no longer ours.
+// Anything else below NAME is ignored, and what is in the way of a file is
 // never replaced.
 
 // selection is what is wanted of a share, and what of it lies at the target.
 type selection struct {
 	wanted []bool            // by entry; nil: all. Guarded by Partial.mu
-	wrong  map[int]vfs.Stamp // by entry: what stands at the target and is to be replaced, as it was looked at
+	wrong  map[int]vfs.Stamp // by entry: what stands at the target and is to be replaced, as it looked then
 
 	// Written with Partial.life held, read with it read-held.
 	placed map[int]vfs.Stamp // by entry: files below the target
@@ -60,7 +60,7 @@ func (p *Partial) wants(entry int) bool {
 	return p.sel.wanted == nil || p.sel.wanted[entry]
 }
 
-// missing is how many bytes are wanted and not here; mu is held.
+// missing returns how many bytes are wanted and not here; mu is held.
 func (p *Partial) missing() (bytes int64) {
 	l := p.m.Layout()
 	if p.sel.wanted == nil {
@@ -103,8 +103,8 @@ const (
 	placedLen  = 4 + 8 + 8 + 8
 )
 
-// readPlaced reads the note, if there is one. One that cannot be read, as an older
-// one, still says that the target is filled file by file; what is there is hashed.
+// readPlaced reads the note, if there is one. A note that cannot be read, such as an old
+// version, still means that the target is filled file by file; what is there is hashed.
 func (p *Partial) readPlaced() error {
 	b, err := vfs.ReadRecord(p.stage, "placed", vfs.PlacedRecord, placedHead+placedLen*p.m.Len())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,9 +13,9 @@ import (
 
 // Block hashes are kept in slots of 32 bytes, one for each block of each file
 // with more than one block, files in manifest order. They need no checksum of
-// their own: the slots of a piece are a proof, and fold to what the manifest
-// says or are as good as missing. So they may be written in place, in any order,
-// and a power cut can cost at most the hashing of a piece.
+// their own: the slots of a piece are a proof, and either fold to what the manifest
+// says or count as missing. So they may be written in place, in any order,
+// and a power cut costs at most the hashing of a piece.
 const (
 	slotsStart = 4096 // where slots begin in their file, after the head
 	slotLen    = len(share.Hash{})
@@ -51,7 +51,7 @@ func slotsOf(size int64) int64 {
 	return (size + share.BlockSize - 1) / share.BlockSize
 }
 
-// of is the range of p's slots.
+// of returns the range of p's slots.
 func (s *slotMap) of(p share.Piece) (first int64, n int) {
 	entry := s.layout.PieceSpan(p).Entry
 	start, _ := s.layout.PiecesOf(entry)
@@ -59,7 +59,7 @@ func (s *slotMap) of(p share.Piece) (first int64, n int) {
 }
 
 // slotFile is block hashes, on disk or in memory. The zero value keeps them in
-// memory. New values gather until flush, so that neighbours go out together.
+// memory. New values gather until flush, so that neighbours are written together.
 type slotFile struct {
 	f vfs.File // nil: memory
 
@@ -101,8 +101,8 @@ func (s *slotFile) waiting() int {
 	return s.count * slotLen
 }
 
-// get is the n hashes from slot first on. It must be asked for the same ranges
-// that were put. Without an error they may still be wrong.
+// get returns the n hashes from slot first on. It must be asked for the same ranges
+// that were put. Even without an error they may be wrong.
 func (s *slotFile) get(first int64, n int) ([]share.Hash, error) {
 	s.mu.Lock()
 	for _, kept := range []map[int64][]share.Hash{s.fresh, s.leaving, s.mem} {
@@ -190,7 +190,7 @@ func (s *slotFile) write(pieces map[int64][]share.Hash) error {
 	return out()
 }
 
-// createSlots makes a file of slots. It belongs to a share once claim said so.
+// createSlots makes a file of slots. It belongs to a share once claim has written its head.
 func createSlots(d vfs.FS, name string) (*slotFile, error) {
 	f, err := d.Create(name, false)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *slotFile) claim(id share.ID) error {
 }
 
 // copySlots copies the hashes of the pieces first to first+n of one share, which
-// are one file's, to where the same file's lie in another. What is missing stays so.
+// are one file's, to where those of the same file lie in another. What is missing stays missing.
 func copySlots(to *slotFile, at int64, from *slotFile, m *slotMap, first share.Piece, n int) error {
 	start, _ := m.of(first)
 	for p := first; p < first+share.Piece(n); p++ {

@@ -10,11 +10,10 @@ import (
 
 // stamped is a file of a share that must be what it was.
 //
-// A file that nobody touched is read as it is. If nothing but its change time is
-// another, it may still be what it was: to rename, link or chmod a file sets that.
-// It may also have been edited and given its old time back. So what is read of it
-// is compared with its block hashes. It stays a part of the share until a block
-// turns out to be another.
+// A file that nobody touched is read as it is. If only its change time differs, it
+// may still be what it was: renaming, linking or chmod sets that. It may also have
+// been edited and given its old time back. So what is read of it is compared with
+// its block hashes. It stays a part of the share until a block turns out to differ.
 type stamped struct {
 	m    *share.Manifest
 	in   *vfs.Handles
@@ -25,12 +24,12 @@ type stamped struct {
 	ours bool // we write to it ourselves, and it stays open for that
 }
 
-// stampedAs is a file below in that was was.
+// stampedAs returns a file below in whose stamp was was.
 func stampedAs(m *share.Manifest, in *vfs.Handles, name string, was vfs.Stamp) stamped {
 	return stamped{m, in, name, was.Is, was.Like, func() (vfs.File, error) { return in.Open(name) }, false}
 }
 
-// read reads bytes of the file: s.Len of them, or it is an error. proofOf is the
+// read reads bytes of the file: s.Len of them, or it is an error. proofOf returns the
 // hashes of a piece's blocks.
 func (f stamped) read(s share.Span, dst []byte, proofOf func(share.Piece) ([]share.Hash, error)) error {
 	err := f.readIf(f.is, s, dst)
@@ -40,7 +39,7 @@ func (f stamped) read(s share.Span, dst []byte, proofOf func(share.Piece) ([]sha
 	return err
 }
 
-// readChecked reads blocks that may be others.
+// readChecked reads blocks that may have changed.
 func (f stamped) readChecked(s share.Span, dst []byte, proofOf func(share.Piece) ([]share.Hash, error)) error {
 	l := f.m.Layout()
 	buf := make([]byte, share.BlockSize)
@@ -88,8 +87,8 @@ func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) err
 	return nil
 }
 
-// changed is the error for an entry that is not what it was. A file that cannot
-// be looked at for a reason of this moment keeps that error.
+// changed is the error for an entry that is not what it was. If the file cannot be
+// checked for a passing reason, the error stays as it is.
 func (f stamped) changed(entry int, err error) error {
 	if !f.ours {
 		f.in.Files.Drop(entry)

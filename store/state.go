@@ -17,9 +17,9 @@ import (
 )
 
 // State is what a node keeps between its runs: its key, the manifests and block
-// hashes of shares it had in its hands, what imported folders looked like, and
-// small things of others. All but the key can be made again; what is damaged is
-// as good as missing.
+// hashes of shares that it has handled, what imported folders looked like, and
+// small records of other packages. All but the key can be made again; what is damaged
+// counts as missing.
 //
 //	key, key.lock     the node's Ed25519 seed, and who uses it
 //	manifests/ID      as received, checked against the ID when read
@@ -49,7 +49,7 @@ const (
 	maxImport  = 64 << 20 // bytes of one remembered path
 )
 
-// OpenState opens the folder dir as a State. It is made if need be, for its
+// OpenState opens the folder dir as a State. It is created if need be, for its
 // owner alone.
 func OpenState(dir string) (*State, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -78,7 +78,7 @@ func OpenStateIn(d vfs.FS) (*State, error) {
 	return &State{fs: d, paths: maxImports}, nil
 }
 
-// Close lets go of the key. What the State handed out stays valid.
+// Close releases the key. What the State handed out stays valid.
 func (s *State) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,9 +94,9 @@ func (s *State) Close() error {
 	return err
 }
 
-// Key is the key for this run. The first to ask while nobody else has it gets
+// Key returns the key for this run. The first to ask while nobody else has it gets
 // the stored one, made on first use, and holds it until Close: stored is true.
-// Everybody else gets a fresh key that is kept nowhere.
+// Everybody else gets a fresh key that is not stored.
 //
 // A stored key that is damaged is an error and never replaced: peers know the
 // node by it.
@@ -153,12 +153,12 @@ func (s *State) save(name string, b []byte, durable bool) error {
 func (s *State) SaveManifest(m *share.Manifest) error {
 	name := "manifests/" + m.ID().String()
 	if kept, err := vfs.ReadFile(s.fs, name, share.MaxManifest); err == nil && bytes.Equal(kept, m.Bytes()) {
-		return nil // by size alone, one that was damaged would stay so
+		return nil // comparing sizes alone would leave a damaged one as it is
 	}
 	return s.save(name, m.Bytes(), false)
 }
 
-// Manifest is a kept manifest; the error is fs.ErrNotExist when there is none.
+// Manifest returns a kept manifest; the error is fs.ErrNotExist when there is none.
 func (s *State) Manifest(id share.ID) (*share.Manifest, error) {
 	b, err := vfs.ReadFile(s.fs, "manifests/"+id.String(), share.MaxManifest)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *State) SaveRanking(b []byte) error {
 	return s.save("ranking", vfs.EncodeRecord(vfs.RankingRecord, b), false)
 }
 
-// LoadRanking is what SaveRanking kept; nil if there is nothing whole.
+// LoadRanking returns what SaveRanking kept; nil if there is nothing whole.
 func (s *State) LoadRanking() []byte {
 	b, err := vfs.ReadRecord(s.fs, "ranking", vfs.RankingRecord, maxRanking)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// sweep is a walk through data. What we made and do not need goes. What others put
-// there stays where it is, and if it stands where something of the share will be
-// it is moved to the folder others:
+// sweep is a walk through data. What we made and do not need is removed. What others put
+// there stays where it is, or if it stands where something of the share will be,
+// is moved to the folder others:
 //
 //	others/N/NAME   something that was in the way
 type sweep struct {
 	p    *Partial
 	kept map[int]vfs.Info // by entry: files with verified pieces
-	ran  [2]int64         // when files were made of which no mark may be left; zero: not known yet
+	ran  [2]int64         // when files were made whose marks may be lost; zero: not known yet
 }
 
 // folder walks a folder of data, whose path is prefix without its last slash.
@@ -92,14 +92,14 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 }
 
 // sharedFile says whether somebody has put a file in place of ours that has another name
-// elsewhere, under which it would be seen if we wrote to it.
+// elsewhere, under which our writes would show.
 func (p *Partial) sharedFile(entry int, info vfs.Info) bool {
 	m := p.marks.get(entry)
 	return info.Links > 1 && m.Inode != 0 && m.Inode != info.Inode
 }
 
-// ours says whether something at the place of an entry is what we made, or nothing
-// that could be missed.
+// ours says whether something at the place of an entry was made by us, or is nothing
+// that anybody would miss.
 func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, error) {
 	of := s.p.m.Entry(entry)
 	switch {
@@ -117,8 +117,8 @@ func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, err
 	return !s.p.marks.whole && s.whileRunning(info.MTime), nil
 }
 
-// lateSync is how long after the last file of ours was written one may be that no
-// mark is left of. It is much longer than between two syncs.
+// lateSync is how long after our last known write a file whose mark is lost may have been
+// written. It is much longer than the time between two syncs.
 const lateSync = 10 * time.Second
 
 // whileRunning says whether a time is one at which this transfer ran.
@@ -195,8 +195,8 @@ func (p *Partial) clearData() error {
 	return err
 }
 
-// clear removes a folder, whose path below data is at, if nothing but what we made
-// is in it; else it removes that.
+// clear removes a folder, whose path below data is at, if it holds nothing but what we
+// made; else it removes what we made.
 func (s *sweep) clear(d vfs.FS, name, at string) (gone bool, err error) {
 	sub, err := d.Sub(name)
 	if err != nil {

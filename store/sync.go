@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// SyncError says what a Partial lost: the disk took bytes and then failed to keep
+// SyncError says what a Partial lost: the disk accepted bytes and then failed to keep
 // them, or a piece is not what its bit says. The pieces are no longer verified;
 // those in progress must be forgotten, and all their blocks written again.
 type SyncError struct {
@@ -29,18 +29,18 @@ func (e *SyncError) Error() string {
 
 func (e *SyncError) Unwrap() error { return e.Err }
 
-// LostPieces is Lost, for who knows the error only by this method.
+// LostPieces returns Lost, for callers that know the error only by this method.
 func (e *SyncError) LostPieces() []share.Piece { return e.Lost }
 
 func (b *batch) clear() {
 	*b = batch{touched: map[share.Piece]struct{}{}, dirs: map[string]struct{}{}, broken: map[int]struct{}{}}
 }
 
-// Sync makes every completed piece durable: their bytes and block hashes first,
-// then their bits. It says how many pieces are durable then.
+// Sync makes all completed pieces durable: their bytes and block hashes first,
+// then their bits. It returns how many pieces are durable then.
 //
-// After an error everything not lost (see SyncError) is tried again by the next
-// Sync. It wraps share.ErrDiskFull when there is no room.
+// After an error the next Sync retries everything that is not lost (see SyncError).
+// The error wraps share.ErrDiskFull when there is no room.
 func (p *Partial) Sync() (durable int, err error) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
@@ -50,7 +50,7 @@ func (p *Partial) Sync() (durable int, err error) {
 	return p.sync(context.Background(), hashAtOnce)
 }
 
-// sync needs syncing to be held. It hashes so many bytes of what others have touched,
+// sync needs syncing to be held. It hashes at most hash bytes of what others have touched,
 // until ctx ends; the rest is left to the next sync, or the next opening.
 func (p *Partial) sync(ctx context.Context, hash int64) (int, error) {
 	if p.tree != nil {
@@ -85,7 +85,7 @@ func (p *Partial) sync(ctx context.Context, hash int64) (int, error) {
 }
 
 // takeBack takes back what the disk says of lost pieces, so that they are not
-// believed after a kill. What cannot be is tried again by the next Sync.
+// believed after a kill. The next Sync retries what fails.
 func (p *Partial) takeBack(lost bool) (err error) {
 	if lost {
 		err = p.dropRecent()
@@ -121,7 +121,7 @@ func (p *Partial) takeBatch() batch {
 	return b
 }
 
-// loseBroken makes what was written to files lost that could not be closed well;
+// loseBroken marks as lost what was written to files that could not be closed without error;
 // mu is held. b may be nil.
 func (p *Partial) loseBroken(b *batch) {
 	if len(p.batch.broken) > 0 {
@@ -130,7 +130,7 @@ func (p *Partial) loseBroken(b *batch) {
 	}
 }
 
-// commit makes b durable. What could not be is put back, or lost; mu is not held.
+// commit makes b durable. What fails is put back, or lost; mu is not held.
 func (p *Partial) commit(b *batch) error {
 	synced, err := p.syncData(b)
 	p.mu.Lock()
@@ -167,7 +167,7 @@ func (p *Partial) commit(b *batch) error {
 	return nil
 }
 
-// loseFiles makes everything lost that was written to files since they were last
+// loseFiles marks as lost everything that was written to files since they were last
 // durable, in b, which may be nil, and after; mu is held.
 func (p *Partial) loseFiles(files map[int]struct{}, b *batch) {
 	if len(files) == 0 {
@@ -202,12 +202,12 @@ func (s synced) covers(entry int) bool {
 	return s.all || good || bad
 }
 
-// manyFiles is from when on one sync of the whole file system is cheaper than
-// one of each file.
+// manyFiles is the number of files from which one sync of the whole file system is cheaper
+// than one of each file.
 const manyFiles = 8
 
 // syncData makes the bytes and hashes of completed pieces durable. Block hashes
-// that are lost after all cost no more than hashing a piece again.
+// that are lost after all only cost hashing a piece again.
 func (p *Partial) syncData(b *batch) (s synced, err error) {
 	if err := p.slots.flush(); err != nil {
 		return s, fmt.Errorf("write block hashes: %w", err)
@@ -241,8 +241,8 @@ func (p *Partial) syncData(b *batch) (s synced, err error) {
 }
 
 // syncAll makes everything on the file system durable. If that fails, all that was
-// written and not durable is lost, of b, which may be nil, and after it, in files
-// that are not wanted now as well: the disk does not tell twice.
+// written and not durable is lost, of b, which may be nil, and after it, even in files
+// that are not wanted now: the disk reports a failure only once.
 func (p *Partial) syncAll(b *batch) error {
 	err := p.stage.SyncAll()
 	if err == nil || errors.Is(err, errors.ErrUnsupported) {

@@ -17,10 +17,10 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// taking is the search for missing pieces in files that lie on this machine: in those
+// taking is the search for missing pieces in files on this machine: in those
 // that are to be repaired, and in older versions of the share. A piece is taken when
-// its hash is right, whatever file it is found in. It is not read from files in which
-// none can be: only a piece of the same size at the same offset can be equal.
+// its hash is right, whatever file it is found in. Places where no missing piece can be
+// are not read: only a piece of the same size at the same offset can be equal.
 //
 // It needs 16 bytes for each missing piece, and a buffer for each worker.
 type taking struct {
@@ -50,10 +50,10 @@ func spot(off int64, n int) uint64 { return uint64(off/share.MinPiece)<<spotLen 
 
 const spotLen = 25 // bits for a length
 
-// syncTaken is after how many bytes what was taken is made durable.
+// syncTaken is the number of bytes after which what was taken is made durable.
 const syncTaken = 1 << 30
 
-// take takes the wanted pieces that are missing from where they may lie. What is found
+// take takes the missing wanted pieces from the files where they may lie. What is found
 // is durable when it returns.
 func (p *Partial) take(ctx context.Context) error {
 	if len(p.opt.Like) == 0 && len(p.sel.wrong) == 0 {
@@ -95,7 +95,7 @@ func (t *taking) look() {
 	t.left.Store(int64(len(t.index)))
 }
 
-// targets looks into the files that are to be repaired.
+// targets searches the files that are to be repaired.
 func (t *taking) targets() error {
 	p := t.p
 	for _, at := range p.Replaces() {
@@ -109,7 +109,7 @@ func (t *taking) targets() error {
 	return nil
 }
 
-// older looks into a file, or a folder and all below it.
+// older searches a file, or a folder and all below it.
 func (t *taking) older(at string) error {
 	d, name, err := t.open(at)
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *taking) older(at string) error {
 	return t.folder(d, at)
 }
 
-// open is the folder at a path; or the one that a file is in, and the file's name.
+// open opens the folder at a path; or the one that a file is in, with the file's name.
 func (t *taking) open(at string) (d vfs.FS, name string, err error) {
 	if top := t.p.opt.FS; top != nil {
 		at = path.Clean(at)
@@ -169,7 +169,7 @@ func (t *taking) folder(d vfs.FS, at string) error {
 	return nil
 }
 
-// file looks into one file. What cannot be read has nothing for us; an error is one of
+// file searches one file. What cannot be read has nothing for us; an error is one of
 // the disk that is written to, or the context's.
 func (t *taking) file(d vfs.FS, name, shown string) error {
 	if t.left.Load() == 0 {
@@ -204,10 +204,10 @@ func (t *taking) file(d vfs.FS, name, shown string) error {
 	return t.err
 }
 
-// promising is the pieces of a file of some size that may be equal to one that is missing.
+// promising returns the pieces of a file of some size that may be equal to a missing one.
 func (t *taking) promising(size int64) (out []share.Span) {
 	piece := int64(1) << share.PieceExp(size)
-	end := min(size, int64(t.spots[len(t.spots)-1]>>spotLen+1)*share.MinPiece) // a file may be said to be of any size
+	end := min(size, int64(t.spots[len(t.spots)-1]>>spotLen+1)*share.MinPiece) // a file may claim any size
 	for off := int64(0); off < end; off += piece {
 		n := int(min(piece, size-off))
 		if _, ok := slices.BinarySearch(t.spots, spot(off, n)); ok {
@@ -217,7 +217,7 @@ func (t *taking) promising(size int64) (out []share.Span) {
 	return out
 }
 
-// each calls do for each span, by as many workers as there is memory for.
+// each calls do for each span, with as many workers as there is memory for.
 func (t *taking) each(spans []share.Span, do func(share.Span, *[]byte)) {
 	var next atomic.Int64
 	work := func() {
@@ -254,9 +254,9 @@ func (t *taking) fail(err error) {
 	t.err = cmp.Or(t.err, err)
 }
 
-// piece reads a piece of a file, and takes it for each that is missing and equal. The
-// value of a first piece also says whether the file ends with it; it may not in the
-// other.
+// piece reads a piece of a file, and takes it for each missing piece that is equal. The
+// value of a first piece also says whether the file ends with it, which may differ between
+// the two files.
 func (t *taking) piece(f vfs.File, s share.Span, whole bool, buf *[]byte) {
 	if cap(*buf) < s.Len {
 		*buf = make([]byte, s.Len)
@@ -272,7 +272,7 @@ func (t *taking) piece(f vfs.File, s share.Span, whole bool, buf *[]byte) {
 	}
 }
 
-// equal takes a piece for each that is missing and has its value, and says whether any does.
+// equal takes a piece for each missing one with the same value, and says whether there was any.
 func (t *taking) equal(f vfs.File, s share.Span, data []byte, whole bool) (any bool) {
 	blocks, value := share.HashPiece(nil, data, s.Offset, whole)
 	i, _ := slices.BinarySearchFunc(t.index, keyOf(value), func(m missingPiece, key uint64) int { return cmp.Compare(m.key, key) })
@@ -296,8 +296,8 @@ func (t *taking) equal(f vfs.File, s share.Span, data []byte, whole bool) (any b
 	return any
 }
 
-// copy puts a piece to its where: without a copy where the file system can do that, and
-// the file it is taken from has not changed since it was read.
+// copy puts a piece in its place: without copying bytes where the file system can do that,
+// and the file it is taken from has not changed since it was read.
 func (t *taking) copy(from vfs.File, off int64, to share.Span, data []byte) error {
 	return t.p.change(to.Entry, func(f vfs.File) error {
 		if to.Len%share.BlockSize == 0 && !t.plain.Load() {

@@ -16,10 +16,10 @@ import (
 // Source is a share that can be read and proven. Tree and Partial are Sources.
 type Source interface {
 	Manifest() *share.Manifest
-	// Proof is the hashes of p's blocks. The caller must not change them.
+	// Proof returns the hashes of p's blocks. The caller must not change them.
 	Proof(p share.Piece) ([]share.Hash, error)
 	// ReadRun reads the n blocks of p from first on into dst, which must hold
-	// them, and says how many bytes they are.
+	// them, and returns how many bytes they are.
 	//
 	// Errors wrap ErrNotYet for a piece that is not there yet, share.ErrChanged
 	// when the file is no longer what it was, fs.ErrClosed after Close, and
@@ -27,7 +27,7 @@ type Source interface {
 	ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int, error)
 }
 
-// ErrNotYet is what a Partial says of a piece that is not verified.
+// ErrNotYet is the error of a Partial for a piece that is not verified.
 var ErrNotYet = errors.New("piece is not here yet")
 
 // Tree is a share whose files are all there: imported, or fetched to the end.
@@ -43,7 +43,7 @@ type Tree struct {
 	closed  atomic.Bool
 }
 
-// newTree owns at.dir and slots.
+// newTree returns a Tree that owns at.dir and slots.
 func newTree(m *share.Manifest, at location, stamps []vfs.Stamp, slots *slotFile, maxOpen int) *Tree {
 	return &Tree{
 		m: m, where: at, stamps: stamps,
@@ -74,7 +74,7 @@ func (t *Tree) Close() error {
 	return errors.Join(t.handles.Close(), t.slots.close())
 }
 
-// ReadRun reads blocks; see Source. The file's size and times are looked at
+// ReadRun reads blocks; see Source. The file's size and times are checked
 // before and after.
 func (t *Tree) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int, error) {
 	l := t.m.Layout()
@@ -87,7 +87,7 @@ func (t *Tree) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int
 	return t.read(l.RunSpan(p, first, n), dst)
 }
 
-// part is the part that has piece p, and its number there; nil if there are none.
+// part returns the part that has piece p, and its number there; nil if there are no parts.
 func (t *Tree) part(p share.Piece) (*Tree, share.Piece) {
 	i, exact := slices.BinarySearch(t.starts, p)
 	if !exact {
@@ -97,7 +97,7 @@ func (t *Tree) part(p share.Piece) (*Tree, share.Piece) {
 		return nil, 0
 	}
 	for i+1 < len(t.starts) && t.starts[i+1] == p {
-		i++ // those before are without pieces
+		i++ // the parts before have no pieces
 	}
 	return t.parts[i], p - t.starts[i]
 }
@@ -129,7 +129,7 @@ func (t *Tree) stamped(entry int) stamped {
 	return stampedAs(t.m, t.handles, t.where.file(t.m.Entry(entry).Path), t.stamps[entry])
 }
 
-// Proof is the hashes of a piece's blocks; see Source. They are kept; one that
+// Proof returns the hashes of a piece's blocks; see Source. They are kept; one that
 // is lost is made again from the file.
 func (t *Tree) Proof(p share.Piece) ([]share.Hash, error) {
 	if !t.m.Layout().Valid(p) {

@@ -13,35 +13,35 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// Others may change a file of data while it is fetched. So it is looked at before
+// Others may change a file of data while it is fetched. So it is checked before
 // each write, at each Sync and before it gets its name: if it is not what it was
 // after our last write, somebody else has touched it. What is verified of it is
 // hashed again by the next Sync, and what is in progress when it is complete. What
 // is read of it until then is compared with its block hashes.
 
-// watch is what a Partial knows of its files. Where a system tells no change times,
-// the times of an open file say nothing either, and nobody looks.
+// watch is what a Partial knows about its files. Where a system has no change times,
+// the times of an open file say nothing either, and nothing is checked.
 type watch struct {
 	locks  [64]sync.Mutex // by entry: held while we change a file and see what it looks like then
-	hashed atomic.Int64   // bytes, that somebody might have changed
+	hashed atomic.Int64   // bytes hashed because somebody might have changed them
 
 	// Guarded by Partial.mu.
 	was     []vfs.Stamp          // by entry: after our last write; zero: not known
 	doubts  map[int]doubt        // files that somebody else has touched, or may have
-	times   uint64               // that somebody has
+	times   uint64               // how often somebody has touched a file
 	pending map[share.Piece]bool // pieces in progress; true: somebody has touched their file
 }
 
 // doubt is about a file that somebody else may have touched.
 type doubt struct {
-	time uint64        // which time it was
+	time uint64        // the value of times when it was
 	left []share.Piece // what was verified by then, and is to be hashed
 }
 
 // hashAtOnce is how much is hashed in one Sync of what others may have touched.
 const hashAtOnce = 256 << 20
 
-// hold keeps others of us from an entry's file until it is called.
+// hold keeps our other goroutines from an entry's file until release is called.
 func (p *Partial) hold(entry int) (release func()) {
 	l := &p.watch.locks[entry%len(p.watch.locks)]
 	l.Lock()
@@ -49,7 +49,7 @@ func (p *Partial) hold(entry int) (release func()) {
 }
 
 // inspect finds out whether somebody else has touched an entry's file. If it is
-// another file now, or none, the error is a *SyncError. hold is held, or nobody
+// a different file now, or gone, the error is a *SyncError. hold is held, or nobody
 // writes.
 func (p *Partial) inspect(entry int) error {
 	p.mu.Lock()
@@ -77,8 +77,8 @@ func (p *Partial) inspect(entry int) error {
 	return p.loseFile(entry)
 }
 
-// doubt notes that somebody else has touched an entry's file, which looks so now. Its
-// mark says otherwise, and stays until the doubt is settled.
+// doubt notes that somebody else has touched an entry's file; now is its new stamp. Its
+// mark differs from that, and stays until the doubt is settled.
 func (p *Partial) doubt(entry int, now vfs.Stamp) {
 	w := &p.watch
 	p.mu.Lock()
@@ -92,8 +92,8 @@ func (p *Partial) doubt(entry int, now vfs.Stamp) {
 	}
 }
 
-// taken is what is said of a file that somebody else has made where one of ours will
-// be. Another entry may have made it, if this file system takes two names for one.
+// taken is the error for a file that exists where one of ours is to be created.
+// Another entry may have made it, if this file system takes two names for one.
 func (p *Partial) taken(entry int) error {
 	info, err := p.handles.Lstat(p.file(entry))
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *Partial) taken(entry int) error {
 	return p.loseFile(entry)
 }
 
-// loseFile makes all of an entry lost: its file is not ours any more. The next
+// loseFile marks all of an entry as lost: its file is not ours any more. The next
 // opening finds out what to do about it.
 func (p *Partial) loseFile(entry int) error {
 	err := fmt.Errorf("%s was made, replaced or removed by another program: %w", p.m.Entry(entry).Path, share.ErrChanged)
@@ -159,7 +159,7 @@ func (p *Partial) wrote(entry int, f vfs.File) {
 	}
 }
 
-// inspectFiles looks at the files of pieces. What is lost is to be reported.
+// inspectFiles inspects the files of pieces. What is lost is to be reported.
 func (p *Partial) inspectFiles(pieces map[share.Piece]struct{}) {
 	entries := map[int]struct{}{}
 	for piece := range pieces {
@@ -174,18 +174,18 @@ func (p *Partial) inspectFiles(pieces map[share.Piece]struct{}) {
 	}
 }
 
-// note notes what a file looks like that nobody else has touched.
+// note records what a file looks like that nobody else has touched.
 func (p *Partial) note(entry int) {
 	defer p.hold(entry)()
 	if p.inspect(entry) != nil {
-		return // what is lost is to be reported, or the next look tells the same
+		return // what is lost is to be reported, or the next check finds the same
 	}
 	if m, ok := p.known(entry); ok {
 		p.marks.put(entry, m)
 	}
 }
 
-// noteLate notes what files look like where that can be told only when they are
+// noteLate records what files look like where that is known only when they are
 // closed.
 func (p *Partial) noteLate() {
 	for entry, was := range p.watch.was {
@@ -195,9 +195,9 @@ func (p *Partial) noteLate() {
 	}
 }
 
-// hashDoubts hashes what is verified of the files that somebody may have touched: so
-// many bytes of it. Pieces that are wrong are lost. Each file is synced first: what
-// somebody else wrote must be as durable as what we did.
+// hashDoubts hashes what is verified of the files that somebody may have touched: at
+// most limit bytes. Pieces that are wrong are lost. Each file is synced first: what
+// somebody else wrote must be as durable as what we wrote.
 func (p *Partial) hashDoubts(ctx context.Context, limit int64) error {
 	for _, entry := range p.doubted() {
 		p.mu.Lock()
@@ -250,14 +250,14 @@ func (p *Partial) settleDoubts() {
 	}
 }
 
-// doubted is the files that there are doubts about.
+// doubted returns the files that there are doubts about.
 func (p *Partial) doubted() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Sorted(maps.Keys(p.watch.doubts))
 }
 
-// here is the pieces of an entry that are here; mu is held.
+// here returns the pieces of an entry that are here; mu is held.
 func (p *Partial) here(entry int) (out []share.Piece) {
 	first, n := p.m.Layout().PiecesOf(entry)
 	for piece := first; piece < first+share.Piece(n); piece++ {
@@ -320,7 +320,7 @@ func (p *Partial) isRight(piece share.Piece, buf *[]byte) (bool, error) {
 	}
 	data := (*buf)[:s.Len]
 	if n, _ := h.V.ReadAt(data, s.Offset); n < s.Len {
-		return false, nil // cut, or unreadable
+		return false, nil // truncated, or unreadable
 	}
 	p.watch.hashed.Add(int64(s.Len))
 	_, pieces := p.m.Layout().PiecesOf(s.Entry)

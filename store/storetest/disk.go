@@ -1,9 +1,9 @@
 // Package storetest has a disk in memory that fails when told to and forgets, at
 // a power cut, what was not synced. Tests and simulations run package store on it.
 //
-// It is as unkind as a disk may be. Bytes are durable after File.Sync or SyncAll,
+// It behaves as badly as a disk may. Bytes are durable after File.Sync or SyncAll,
 // names after SyncDir of the folder they are in, or after SyncAll; nothing else
-// promises anything. What was not synced when the power went is kept or
+// promises anything. What was not synced when the power failed is kept or
 // lost page by page and name by name, as a seed says. A Sync that fails throws
 // away what it should have kept, and the next one succeeds without it.
 package storetest
@@ -24,7 +24,7 @@ import (
 // PageSize is the unit in which bytes are kept or lost.
 const PageSize = 4096
 
-// ErrPower is what every operation says after the power was cut, until Restart.
+// ErrPower is what every operation returns after the power was cut, until Restart.
 var ErrPower = errors.New("the power is off")
 
 // Op is one operation, about to happen.
@@ -42,8 +42,8 @@ func (o Op) Changes() bool {
 	return false
 }
 
-// Disk is a file system in memory. All methods may be called concurrently, but
-// for the fields, which are set before.
+// Disk is a file system in memory. All methods may be called concurrently; the
+// fields are set before.
 type Disk struct {
 	// Fault is asked before each operation, and an error is its outcome. A write
 	// that fails has written its first half. It is called with the disk locked.
@@ -52,8 +52,8 @@ type Disk struct {
 	NoSyncAll bool
 	// FoldCase makes names that differ only in case the same name.
 	FoldCase bool
-	// Clone makes files share bytes, which it is shown and may change as if somebody
-	// else just had. Default: that cannot be.
+	// Clone lets files share bytes. It is shown these, and may change them as if somebody
+	// else just had. Default: files cannot share bytes.
 	Clone func([]byte)
 
 	mu      sync.Mutex // guards the fields below, and all nodes
@@ -64,7 +64,7 @@ type Disk struct {
 	inodes  uint64
 	common  []*Pages
 	clock   int64 // counts changes, as the time of files
-	life    int   // grows when the power goes
+	life    int   // grows when the power fails
 	off     bool
 	open    int // files and folders
 	most    int
@@ -90,7 +90,7 @@ type node struct {
 
 	chunks            map[int64]*chunk // files; by their place in the file
 	unsynced          map[int64]*chunk // those of chunks with pages to sync
-	used              int64            // pages that there are
+	used              int64            // pages in all
 	size, durableSize int64
 }
 
@@ -162,7 +162,7 @@ func (d *Disk) node(typ fs.FileMode) *node {
 	return n
 }
 
-// FS is the root folder. After a Restart it must be asked for anew.
+// FS returns the root folder. After a Restart it must be asked for again.
 func (d *Disk) FS() vfs.FS {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -241,7 +241,7 @@ func (d *Disk) Restart(seed uint64) {
 	d.off = false
 }
 
-// forget makes what is durable, and what luck kept, all there is below n.
+// forget removes everything below n but what is durable, and what luck kept.
 func (d *Disk) forget(n *node, keep func() bool) {
 	n.locked = false
 	if !n.typ.IsDir() {
@@ -303,13 +303,13 @@ func (d *Disk) written(n *node) {
 	n.mtime = d.clock
 }
 
-// changed sets the time of a change that is none of the bytes.
+// changed sets the time of a change that is not one of the bytes.
 func (d *Disk) changed(n *node) {
 	d.clock++
 	n.ctime = d.clock
 }
 
-// SetMTime sets the time of a file, as utimes does; which sets its change time.
+// SetMTime sets the time of a file, as utimes does, and so its change time too.
 func (d *Disk) SetMTime(name string, mtime int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -63,7 +63,7 @@ func (d *Disk) fold(n *node, base string) string {
 	return base
 }
 
-// find is what stands under name.
+// find returns what stands under name.
 func (f *folder) find(op, name string) (*node, error) {
 	if name == "." {
 		return f.n, nil

@@ -9,14 +9,13 @@ import (
 )
 
 // Pages are pages that disks may have in common. Where many disks hold the same
-// content, it is in memory once. Nothing in them changes; they may be used
-// concurrently.
+// content, it is in memory once. They never change, and may be used concurrently.
 type Pages struct {
 	byHead map[uint64]*page // by the first bytes of each
 }
 
-// Durable is the pages of the disk's files as they are durable. Of pages that
-// begin with the same eight bytes it has one.
+// Durable returns the durable pages of the disk's files. Of pages that begin with the
+// same eight bytes it has one.
 func (d *Disk) Durable() *Pages {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,8 +39,8 @@ func (p *Pages) add(n *node) {
 
 func head(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// Share has the disk keep what equals one of the pages, if it is written from now
-// on, as that page. Nobody can tell, but by the memory that is used.
+// Share makes the disk keep what equals one of the pages, if it is written from now
+// on, as that page. The only difference is the memory used.
 func (d *Disk) Share(p *Pages) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

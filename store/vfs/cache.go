@@ -7,7 +7,7 @@ import (
 )
 
 // Cache keeps values open that are slow to open and count against a limit: at
-// most max of them, but for those in use. The one longest unused is closed first.
+// most max of them, apart from those in use. The least recently used is closed first.
 type Cache[K comparable, V io.Closer] struct {
 	max     int
 	OnClose func(K, error) // told how each Close went; may be nil
@@ -17,7 +17,7 @@ type Cache[K comparable, V io.Closer] struct {
 	idle list.List // of *held, longest unused first
 }
 
-// Held is a value of a cache, and a claim on it until put.
+// Held is a value of a cache, and a claim on it until Put.
 type Held[K comparable, V io.Closer] struct {
 	key  K
 	open sync.Once
@@ -30,7 +30,7 @@ type Held[K comparable, V io.Closer] struct {
 	place   *list.Element // in idle; nil while used
 }
 
-// Get is the value of key, opened unless it is. Each get without error needs a put.
+// Get returns the value of key, opening it unless it is open. Each Get without error needs a Put.
 func (c *Cache[K, V]) Get(key K, open func() (V, error)) (*Held[K, V], error) {
 	c.mu.Lock()
 	h := c.all[key]
@@ -63,7 +63,7 @@ func (c *Cache[K, V]) Get(key K, open func() (V, error)) (*Held[K, V], error) {
 	return nil, h.err
 }
 
-// shrink closes all idle values and is content with half as many from now on.
+// shrink closes all idle values, and keeps half as many from now on.
 func (c *Cache[K, V]) shrink() {
 	c.mu.Lock()
 	c.max = max(1, len(c.all)/2)
@@ -85,7 +85,7 @@ func (c *Cache[K, V]) victim() *Held[K, V] {
 	return c.takeIdle()
 }
 
-// takeIdle takes the value out that is longest unused; there is one, and mu is held.
+// takeIdle takes out the least recently used value; there is one, and mu is held.
 func (c *Cache[K, V]) takeIdle() *Held[K, V] {
 	h := c.idle.Remove(c.idle.Front()).(*Held[K, V])
 	h.place, h.dropped = nil, true

@@ -1,6 +1,6 @@
-// Package vfs is what lies between store and a disk: the small interface [FS], a
-// folder of this machine behind it, and what every user of a disk needs: files that
-// are written whole or not at all, records with a checksum, a folder for temporary
+// Package vfs lies between store and a disk. It has the small interface [FS], an
+// implementation for folders of this machine, and what every user of a disk needs: files
+// that are written whole or not at all, records with a checksum, a folder for temporary
 // files, and a bounded number of open files. It promises nothing to outsiders.
 //
 //	fs.go       FS, File and Info; stamps; reading, writing and removing by name

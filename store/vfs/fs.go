@@ -10,11 +10,11 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// FS is all that is done to a disk: one folder and what lies below it. Dir
+// FS is every operation on a disk: on one folder and what lies below it. Dir
 // is the real one; package storetest has one that fails and forgets.
 //
 // Names are slash-separated and relative, "." is the folder itself, and no name
-// leads out of it, not through a symlink either. Errors are those of io/fs
+// leads out of it, not even through a symlink. Errors are those of io/fs
 // (fs.ErrNotExist, fs.ErrExist, ...); those that mean a full disk wrap
 // share.ErrDiskFull. All methods may be called concurrently.
 type FS interface {
@@ -28,11 +28,11 @@ type FS interface {
 	Lstat(name string) (Info, error)
 	// ReadDir lists a folder, in no order.
 	ReadDir(name string) ([]DirEntry, error)
-	// Readlink is a symlink's target, slash-separated.
+	// Readlink returns a symlink's target, slash-separated.
 	Readlink(name string) (string, error)
 	Mkdir(name string) error
 	Symlink(target, name string) error
-	// SetExec lets everyone execute the file who may read it.
+	// SetExec lets everyone who may read the file execute it.
 	SetExec(name string) error
 	// Remove removes a file, a symlink or an empty folder.
 	Remove(name string) error
@@ -46,11 +46,11 @@ type FS interface {
 	SyncAll() error
 	// Sub is the folder name as an FS of its own, to be closed.
 	Sub(name string) (FS, error)
-	// Lock takes a lock file, making it if need be, until the lock is closed or
-	// the process ends. It never waits: an error wraps share.ErrHeld when
+	// Lock takes a lock file, creating it if need be, until the lock is closed or
+	// the process ends. It never waits: the error wraps share.ErrHeld when
 	// somebody has it.
 	Lock(name string) (io.Closer, error)
-	// Free is the number of bytes that still fit, -1 if that cannot be known.
+	// Free returns the number of bytes that still fit, -1 if that cannot be known.
 	Free() (int64, error)
 	Close() error
 }
@@ -66,20 +66,20 @@ type File interface {
 	Stat() (Info, error)
 }
 
-// Info is what is to be known of a file.
+// Info describes a file.
 type Info struct {
 	Type  fs.FileMode // the type bits only
 	Size  int64       // bytes
 	MTime int64       // nanoseconds since 1970
-	CTime int64       // when the inode last changed, in units of its own; 0 where that is not told, negative where no time can be relied on
+	CTime int64       // when the inode last changed, in units of its own; 0 where that is not known, negative where no time can be relied on
 	Inode uint64      // 0 where there is none
-	Links int         // names that the file has; 0 where that is not told
+	Links int         // names that the file has; 0 where that is not known
 	Exec  bool        // the owner's x
-	Room  int64       // bytes that it takes of the disk; 0 where that is not told
+	Room  int64       // bytes that it takes on the disk; 0 where that is not known
 }
 
-// Flush writes out what was changed of a file through a mapping. A later change shows
-// in the file's times then; before, one of the same page does not. It makes nothing
+// Flush writes out what was changed of a file through a mapping. A later change then shows
+// in the file's times; without it, a change of the same page does not. It makes nothing
 // durable.
 func Flush(f File) error {
 	if f, ok := f.(interface{ Flush() error }); ok {
@@ -94,7 +94,7 @@ type DirEntry struct {
 	Type fs.FileMode // the type bits only
 }
 
-// Stamp recognises a file that was not touched since.
+// Stamp recognises a file that was not touched since it was taken.
 type Stamp struct {
 	Size  int64
 	MTime int64
@@ -102,28 +102,28 @@ type Stamp struct {
 	Inode uint64
 }
 
-// Stamp recognises the file, until somebody touches it.
+// Stamp returns a stamp that recognises the file until somebody touches it.
 func (i Info) Stamp() Stamp { return Stamp{i.Size, i.MTime, i.CTime, i.Inode} }
 
 // Is says whether nobody touched the file. Where no time can be relied on it never does.
 func (s Stamp) Is(now Stamp) bool { return s == now && s.CTime >= 0 }
 
-// Like says whether at most the change time is another: the file was renamed,
+// Like says whether at most the change time differs: the file was renamed,
 // linked or given other permissions; or it was edited, and its time set back.
 func (s Stamp) Like(now Stamp) bool {
 	now.CTime = s.CTime
 	return s == now
 }
 
-// How coarse a file's time may be: a file touched twice within it can look
-// untouched. A time of whole seconds may be from a file system that has no others,
-// or only every second one.
+// How coarse a file's time may be: a file touched twice within that can look
+// untouched. A time of whole seconds may be from a file system that has only whole, or
+// only even, seconds.
 const (
 	mtimeGrain  = 20 * time.Millisecond
 	coarseGrain = 2 * time.Second
 )
 
-// SettlesIn is how long it is until every later change of a file shows in its times.
+// SettlesIn returns how long it takes until every later change of a file shows in its times.
 func (s Stamp) SettlesIn(now time.Time) time.Duration {
 	return max(settlesIn(s.MTime, now), settlesIn(s.CTime, now))
 }
@@ -191,7 +191,7 @@ func WriteFile(d FS, name, temp string, b []byte, durable bool) (err error) {
 	return nil
 }
 
-// EnsureDir makes a folder unless it is there.
+// EnsureDir makes a folder unless it exists.
 func EnsureDir(d FS, name string) error {
 	if err := d.Mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -199,7 +199,7 @@ func EnsureDir(d FS, name string) error {
 	return nil
 }
 
-// RemoveFile removes a file. That there is none is fine, and what is no file stays.
+// RemoveFile removes a file. It is no error if there is none, and what is not a file stays.
 func RemoveFile(d FS, name string) error {
 	info, err := d.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Type != 0 {
@@ -211,7 +211,7 @@ func RemoveFile(d FS, name string) error {
 	return err
 }
 
-// Special is what to call what is no file.
+// Special names the kind of something that is not a file.
 func Special(t fs.FileMode) string {
 	switch {
 	case t.IsDir():

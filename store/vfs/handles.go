@@ -13,11 +13,11 @@ type Handles struct {
 	Files Cache[int, File]  // by entry of the manifest
 	dirs  Cache[string, FS] // by path; never "."
 
-	Made func(dir string) // told of each folder that gets a new one inside; may be nil
+	Made func(dir string) // called for each folder that gets a new one inside; may be nil
 }
 
 // DefaultMaxOpen is how many files a share keeps open, and how many folders. Where
-// the process may not have so many, a share does with fewer.
+// the process may not have that many, a share makes do with fewer.
 const DefaultMaxOpen = 128
 
 // NewHandles keeps at most maxOpen files and as many folders below top open; 0 is
@@ -29,13 +29,13 @@ func NewHandles(top FS, maxOpen int) *Handles {
 	return &Handles{Top: top, Files: Cache[int, File]{max: maxOpen}, dirs: Cache[string, FS]{max: maxOpen}}
 }
 
-// makeWayTries is how often way is made for what is to be opened: others may take
-// what was freed.
+// makeWayTries is how often files are closed to make room for one to be opened: others may
+// take what was freed.
 const makeWayTries = 4
 
-// In calls f with the folder dir, once more when the process has too many files
-// open and some were closed that nobody uses. Only here is it tried again: what it
-// opens on its way to the folder goes through in.
+// In calls f with the folder dir, and again if the process had too many files open and
+// some that nobody uses were closed. Only here is an open retried: the folders on the way
+// are opened through in.
 func (h *Handles) In(dir string, create bool, f func(FS) error) (err error) {
 	for range makeWayTries {
 		if err = h.in(dir, create, f); err == nil || !tooManyOpen(err) {
@@ -94,7 +94,7 @@ func (h *Handles) Open(name string) (f File, err error) {
 	return f, err
 }
 
-// Blocked says whether something that is no folder stands above name.
+// Blocked says whether something that is not a folder is in the path above name.
 func (h *Handles) Blocked(name string) bool {
 	for i := range name {
 		if name[i] != '/' {
@@ -111,7 +111,7 @@ func (h *Handles) Blocked(name string) bool {
 	return false
 }
 
-// LookAgain has each folder opened anew when it is needed next: one that is open stays
+// LookAgain makes each folder be reopened when it is needed next: an open folder stays
 // the same wherever it is moved, and whatever takes its name.
 func (h *Handles) LookAgain() { h.dirs.Clear() }
 

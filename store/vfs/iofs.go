@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Of is an io/fs.FS as an FS that can be read alone: what would change it fails with
-// errors.ErrUnsupported. No time of its files is relied on. It stays the caller's.
+// Of returns an io/fs.FS as a read-only FS: what would change it fails with
+// errors.ErrUnsupported. The times of its files are not relied on. It stays the caller's.
 func Of(f fs.FS) FS { return readOnly{f} }
 
 type readOnly struct{ fs.FS }
@@ -81,8 +81,8 @@ func (readOnly) Close() error                            { return nil }
 func (*readOnlyFile) WriteAt([]byte, int64) (int, error) { return 0, errReadOnly }
 func (*readOnlyFile) Sync() error                        { return errReadOnly }
 
-// readOnlyFile reads a file at any place, whatever it can itself: it seeks, or is opened
-// again and read from its beginning.
+// readOnlyFile reads a file at any place. If the file cannot do that itself, it is sought in,
+// or reopened and read from its beginning.
 type readOnlyFile struct {
 	fs   fs.FS
 	name string

@@ -1,15 +1,15 @@
 package vfs
 
-// Listed is a name in a folder, and what there is to know of it before it is read.
+// Listed is a name in a folder, and what is known of it before it is read.
 type Listed struct {
 	DirEntry
-	Left bool  // it was not wanted, and was not looked at
+	Left bool  // it was not wanted, and was not checked
 	Info Info  // of a file
 	Err  error // why a file cannot be read; nil if it can
 }
 
-// List lists the folder d, in no order, and finds out of each file that is wanted
-// whether it can be read.
+// List lists the folder d, in no order, and finds out for each wanted file whether it
+// can be read.
 func List(d FS, want func(name string) bool) ([]Listed, error) {
 	if l, ok := d.(interface {
 		list(want func(name string) bool) ([]Listed, error)

@@ -8,7 +8,7 @@ import (
 )
 
 // list asks whether a file may be read instead of opening it: two system calls for
-// each file in the place of seven.
+// each file instead of seven.
 func (d dirFS) list(want func(name string) bool) (out []Listed, err error) {
 	err = d.withDir(".", func(dir *os.File) error {
 		names, err := dir.Readdirnames(-1)

@@ -18,7 +18,7 @@ type dirFS struct {
 	root    *os.Root
 	private bool     // what is made here is for its owner alone
 	all     *os.File // what SyncAll is called on; nil: opened for it
-	blind   bool     // on a file system whose times do not tell of every change
+	blind   bool     // on a file system whose times do not show every change
 }
 
 // Dir is the folder at path, which must exist. A path that is a symlink is
@@ -33,8 +33,8 @@ func Dir(path string) (FS, error) {
 	return d, nil
 }
 
-// openRoot is os.OpenRoot, but for what is no folder, such as a named pipe, which
-// nobody may ever write to: it is looked at before it is opened.
+// openRoot is os.OpenRoot, but checks first that path is a folder: opening a named pipe,
+// for one, waits for a writer, and there may never be one.
 func openRoot(path string) (*os.Root, error) {
 	fi, err := os.Stat(path)
 	if err == nil && !fi.IsDir() {
@@ -46,7 +46,7 @@ func openRoot(path string) (*os.Root, error) {
 	return os.OpenRoot(path)
 }
 
-// PrivateDir is Dir, and what is made below it is for its owner alone.
+// PrivateDir is Dir, but what is made below it is for its owner alone.
 func PrivateDir(path string) (FS, error) {
 	root, err := openRoot(path)
 	if err != nil {
@@ -62,8 +62,8 @@ func (d dirFS) Close() error {
 	return d.root.Close()
 }
 
-// HoldSync is d, with a SyncAll that tells of every error from now on. One on what
-// is opened later would not hear of those that another process was told of.
+// HoldSync returns d with a SyncAll that reports every error from now on. On a folder opened
+// only later, it would miss errors that were reported to another process.
 func HoldSync(d FS) FS {
 	if dir, ok := d.(dirFS); ok && dir.all == nil {
 		if f, err := dir.root.Open("."); err == nil {
@@ -75,7 +75,7 @@ func HoldSync(d FS) FS {
 }
 
 // BootID names the present boot and mount: what was written under it and not
-// synced can be read until it ends. It is empty where that cannot be told.
+// synced can be read until it ends. It is empty where that cannot be known.
 func (d dirFS) BootID() (id string) {
 	d.withDir(".", func(f *os.File) error { id = bootID(f); return nil })
 	return id
@@ -111,7 +111,7 @@ func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	if err != nil {
 		return nil, full(err)
 	}
-	if flag&os.O_CREATE == 0 { // else it is new
+	if flag&os.O_CREATE == 0 { // else the file is new
 		if err := regular(op, name, f.Stat); err != nil {
 			f.Close()
 			return nil, err
@@ -120,7 +120,7 @@ func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	return osFile{f, d.blind}, nil
 }
 
-// regular refuses what is no file: a named pipe, or a device, may never answer.
+// regular refuses what is not a file: a named pipe or a device may never answer.
 func regular(op, name string, stat func() (fs.FileInfo, error)) error {
 	fi, err := stat()
 	if err == nil && !fi.Mode().IsRegular() {
@@ -129,8 +129,8 @@ func regular(op, name string, stat func() (fs.FileInfo, error)) error {
 	return err
 }
 
-// exists is open for a file that exists. It is looked at before it is opened, and
-// after, when it may be another.
+// exists opens a file that exists. It is checked before it is opened, and again after,
+// as it may be a different one by then.
 func (d dirFS) exists(op, name string, flag int) (File, error) {
 	l, err := local(op, name)
 	if err == nil {
@@ -187,7 +187,7 @@ func infoOf(fi fs.FileInfo, blind bool) Info {
 	return info.seen(blind)
 }
 
-// seen is what there is to be known on a file system whose times may be blind.
+// seen returns what can be relied on, on a file system that may be blind.
 func (i Info) seen(blind bool) Info {
 	if blind {
 		i.CTime = -max(i.CTime, 1)
@@ -290,7 +290,7 @@ func (d dirFS) Move(from, to string) error {
 }
 
 // moveByLook is for file systems that cannot rename without replacing. A file can
-// be linked, which never replaces. A folder cannot; between the look and the
+// be linked, which never replaces. A folder cannot; between the check and the
 // rename only an empty folder could be replaced.
 func (d dirFS) moveByLook(from, to string) error {
 	if fi, err := d.root.Lstat(from); err == nil && fi.Mode().IsRegular() {
@@ -377,7 +377,7 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
-		// Whoever held it may have removed the file before letting go: then this
+		// Whoever held it may have removed the file before unlocking it: then this
 		// lock is on nothing.
 		have, err := f.Stat()
 		if err == nil {

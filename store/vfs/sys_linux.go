@@ -18,7 +18,7 @@ func ctimeOf(fi fs.FileInfo) int64 {
 	return 0
 }
 
-// flush leaves the disk's own cache alone, which a sync of each of many files would
+// flush leaves the disk's own cache alone, which syncing each of many files would
 // not.
 func flush(f *os.File) error {
 	err := unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
@@ -28,8 +28,8 @@ func flush(f *os.File) error {
 	return os.NewSyscallError("sync_file_range", err)
 }
 
-// isBlind says whether a file system keeps its files in memory alone: what is changed
-// through a mapping is never written out there, and shows in no time but the first one.
+// isBlind says whether a file system keeps its files in memory only: changes through a mapping
+// are never written out there, and after the first one do not show in the file's times.
 func isBlind(f *os.File) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -38,7 +38,7 @@ func isBlind(f *os.File) bool {
 	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC || int64(st.Type) == unix.HUGETLBFS_MAGIC
 }
 
-// syncFS is for kernels that tell when it failed.
+// syncFS works only on kernels that report when it failed.
 func syncFS(f *os.File) error {
 	if !syncFSTells() {
 		return errors.ErrUnsupported

@@ -13,10 +13,9 @@ import (
 )
 
 // Temp is the folder of a State in which files are written before they get their
-// name: temp/N, for the lowest N that no other process has. Its lock says so. What
-// lies in it when it is taken was left by a process that was killed, and goes. A folder
-// without a lock that is not empty, and files with names that are no numbers, are not
-// ours, and stay.
+// name: temp/N, for the lowest N that no other process has locked. What lies in it when
+// it is taken was left by a killed process, and is removed. A folder without a lock that
+// is not empty, and files whose names are not numbers, are not ours, and stay.
 type Temp struct {
 	mu   sync.Mutex // guards the fields below
 	dir  string
@@ -80,7 +79,7 @@ func isTemp(d FS, dir string) (bool, error) {
 	return len(list) == 0, err
 }
 
-// empty removes what Name gave a name from a folder.
+// empty removes from a folder the files that Name has named.
 func empty(d FS, dir string) error {
 	list, err := d.ReadDir(dir)
 	for _, e := range list {
@@ -91,7 +90,7 @@ func empty(d FS, dir string) error {
 	return err
 }
 
-// Close lets go of the folder. What is in it stays, until somebody takes it.
+// Close releases the folder. What is in it stays, until somebody takes it.
 func (t *Temp) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
