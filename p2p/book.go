@@ -11,8 +11,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// book is libp2p's peerstore, but for where peers are dialled: that is where this host
-// was just told to, and nowhere else. libp2p would add what a peer said of itself
+// book is libp2p's peerstore, except that peers are dialled only at the addresses that this
+// host was just given. libp2p would add what a peer said of itself
 // while it was connected, and what others have said of it before.
 type book struct {
 	peerstore.Peerstore
@@ -25,10 +25,10 @@ type book struct {
 // entry is one dial.
 type entry struct {
 	addrs []ma.Multiaddr
-	until time.Time // zero: until it is taken out
+	until time.Time // zero: until it is removed
 }
 
-// maxPunches is at how many peers holes are punched at once.
+// maxPunches is for how many peers holes are punched at once.
 const maxPunches = 64
 
 func newBook() (*book, error) {
@@ -54,8 +54,8 @@ func (b *book) dial(id peer.ID, addrs []ma.Multiaddr) (done func()) {
 	}
 }
 
-// punch lets a peer be dialled at some addresses, and at no others of earlier calls, until
-// a time. Not ok: there are too many such peers.
+// punch lets a peer be dialled at some addresses until a time, in place of those of earlier
+// calls. Not ok: there are too many such peers.
 func (b *book) punch(id peer.ID, addrs []ma.Multiaddr, until time.Time) (ok bool) {
 	now := time.Now()
 	b.mu.Lock()

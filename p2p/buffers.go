@@ -12,14 +12,14 @@ import (
 )
 
 // headroom is the space before a buffer's payload where a reply's header is
-// put, so that both go out in one write. It holds the proof of a piece of 1 MiB.
+// put, so that both are sent in one write. It holds the proof of a piece of 1 MiB.
 const headroom = 1 << 10
 
 // classes are the two sizes of buffers: a block, and a run.
 var classes = [2]int{share.BlockSize, wire.MaxRun}
 
-// maxIdle is how many bytes of unused buffers of each class are kept. What is
-// in use at once beyond it is left to the garbage collector afterwards.
+// maxIdle is how many bytes of unused buffers of each class are kept. Buffers
+// beyond that are left to the garbage collector after use.
 const maxIdle = 8 << 20
 
 // freeList hands out buffers and takes them back. It bounds what it keeps; what
@@ -47,7 +47,7 @@ type buffer struct {
 	free  func() // bound once, so that handing it out allocates nothing
 }
 
-// get waits until b has room for n bytes, at most wire.MaxRun, and is a buffer
+// get waits until b has room for n bytes, at most wire.MaxRun, and returns a buffer
 // for them. The error is ctx's.
 func (f *freeList) get(ctx context.Context, b budget, n int) (*buffer, error) {
 	class := 0
@@ -65,7 +65,7 @@ func (f *freeList) get(ctx context.Context, b budget, n int) (*buffer, error) {
 	return buf, nil
 }
 
-// take is a buffer that no budget knows of.
+// take returns a buffer that counts against no budget.
 func (f *freeList) take(class int) *buffer {
 	f.mu.Lock()
 	if idle := f.idle[class]; len(idle) > 0 {
@@ -81,7 +81,7 @@ func (f *freeList) take(class int) *buffer {
 	return buf
 }
 
-// put takes back what take gave.
+// put returns a buffer of take.
 func (f *freeList) put(b *buffer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *freeList) put(b *buffer) {
 	}
 }
 
-// release takes back what get gave.
+// release returns a buffer of get.
 func (b *buffer) release() {
 	if !b.inUse.CompareAndSwap(true, false) {
 		panic("p2p: a run was released twice")

@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Config says how a Host is made. The zero value works.
+// Config configures a Host. The zero value works.
 type Config struct {
 	// Key is the node's identity. nil: a fresh one.
 	Key ed25519.PrivateKey
@@ -26,7 +26,7 @@ type Config struct {
 	Listen []string
 
 	// Announce are multiaddrs under which others reach this node, such as the
-	// outside of a port mapping. They come first among Addrs.
+	// external address of a port mapping. They come first among Addrs.
 	Announce []string
 
 	// Port is the port preferred when Listen is empty; another is taken when
@@ -42,17 +42,17 @@ type Config struct {
 	Streams int
 
 	// ServeBytes is how many bytes of blocks may be held in memory while they
-	// are sent, over all children; and as many of messages, over all peers, but
-	// for one message each. Default 32 MiB, at least 1 MiB.
+	// are sent, over all children; and as many of messages, over all peers, not
+	// counting one message each. Default 32 MiB, at least 1 MiB.
 	ServeBytes int
 
 	// FetchBytes is how many bytes of blocks may be held in memory between
-	// their arrival and their release, over all links. Readers wait beyond
-	// it, and so, in the end, do the sources. Default 64 MiB, at least 1 MiB.
+	// their arrival and their release, over all links. Beyond it readers wait,
+	// and in the end so do the sources. Default 64 MiB, at least 1 MiB.
 	FetchBytes int
 
 	// MessageRate is how many bytes of messages per second are read from one
-	// peer; a message counts as 1 KiB at least. Beyond it, reading waits.
+	// peer; a message counts as at least 1 KiB. Beyond it, reading waits.
 	// Default 8 MiB/s.
 	MessageRate int
 
@@ -64,13 +64,13 @@ type Config struct {
 	// Reach is how peers behind routers are reached.
 	Reach Reach
 
-	// Logger is told what an operator or a developer may want to know. nil: nobody.
+	// Logger gets what an operator or a developer may want to know. May be nil.
 	Logger *slog.Logger
 
-	// QUICOnly leaves TCP out.
+	// QUICOnly disables TCP.
 	QUICOnly bool
 
-	// Packets, unless nil, takes the place of the system's network. There is no
+	// Packets, unless nil, replaces the system's network. There is no
 	// TCP then, and Listen should name addresses that it has.
 	Packets Packets
 
@@ -78,16 +78,16 @@ type Config struct {
 	Libp2p []libp2p.Option
 }
 
-// Bounds that are no options.
+// Bounds that are not configurable.
 const (
 	pipeline      = 512     // requests read ahead on one stream of a child
 	childPipeline = 2048    // ... and on all of its streams
 	childPart     = 8       // one child may hold this part of ServeBytes, or 1 MiB
-	parkedPart    = 2       // replies that nobody takes may hold this part of ServeBytes
+	parkedPart    = 2       // replies that are not being read may hold this part of ServeBytes
 	linkQueue     = 4096    // requests outstanding on one link
 	messageQueue  = 1024    // messages waiting to be written to one peer
 	messageBytes  = 4 << 20 // ... and their bytes, with those being written
-	minMessage    = 1 << 10 // what the smallest message counts in MessageRate
+	minMessage    = 1 << 10 // how much the smallest message counts in MessageRate
 )
 
 func (c Config) withDefaults() (Config, error) {
@@ -115,7 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Validate names the fields that are out of range, with their ranges.
+// Validate returns an error that names the fields out of range, with their ranges.
 func (c Config) Validate() error {
 	var f bounds.Fields
 	if n := len(c.Key); n != 0 && n != ed25519.PrivateKeySize {

@@ -14,7 +14,7 @@ import (
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 )
 
-// corkedTLS is libp2p's TLS over a cork: by itself TLS makes a system call for
+// corkedTLS is libp2p's TLS over a cork: alone, TLS makes a system call for
 // each record of 16 KiB that it writes, and nearly as many to read.
 type corkedTLS struct{ *libp2ptls.Transport }
 
@@ -63,8 +63,8 @@ func (c *corkedConn) Close() error {
 	return c.SecureConn.Close()
 }
 
-// readAhead is how many bytes are read from the socket at once while more come in
-// than TLS asks for.
+// readAhead is how many bytes are read from the socket at once while more arrive than
+// TLS asks for.
 const readAhead = 64 << 10
 
 // cork is a connection that gathers what is written while it is held, and reads
@@ -74,7 +74,7 @@ type cork struct {
 	held atomic.Int32 // calls of hold without flush
 
 	mu  sync.Mutex // guards what follows, and the order of the bytes
-	buf []byte     // written, and not yet to the socket
+	buf []byte     // written, but not yet to the socket
 	err error      // of a write to the socket: no byte may follow
 
 	ahead []byte // nil until a read left nothing of its buffer free
@@ -121,7 +121,7 @@ func (k *cork) Read(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err
 		}
-		k.rest = k.ahead[:n] // an error beside bytes comes again
+		k.rest = k.ahead[:n] // an error that came with bytes comes again
 	}
 	n := copy(p, k.rest)
 	k.rest = k.rest[n:]

@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// progressEvery is how often a Sink hears of a run that is still arriving.
+// progressEvery is how often a Sink is told of a run that is still arriving.
 const progressEvery = time.Second / 4
 
 // dataStream is one of a link's streams: requests go out, and replies come
@@ -33,10 +33,10 @@ type dataStream struct {
 	cancels []uint64            // of requests that were sent
 	sent    []*request          // written, in the order of their replies
 	s       *counted            // nil: not open
-	armed   time.Time           // the read deadline is a Reply after it; zero: there is none
+	armed   time.Time           // the read deadline is Timeouts.Reply after it; zero: there is none
 	since   time.Time           // since when something is owed without a pause
 
-	last time.Time // when bytes came last; the reader's
+	last time.Time // when bytes last came; the reader's
 }
 
 func newDataStream(l *Link) *dataStream {
@@ -89,7 +89,7 @@ func (d *dataStream) open() (*counted, error) {
 }
 
 // run writes what is queued until the link ends or the stream fails. s is the
-// stream if it is open already. While it is, a reader runs beside.
+// stream if it is open already. While it is open, a reader runs too.
 func (d *dataStream) run(s *counted) error {
 	var reader sync.WaitGroup
 	defer reader.Wait()
@@ -121,7 +121,7 @@ func (d *dataStream) run(s *counted) error {
 	}
 }
 
-// startReader reads s until it ends, and ends the link if that was no good end.
+// startReader reads s until it ends, and ends the link if it ended with an error.
 func (d *dataStream) startReader(wg *sync.WaitGroup, s *counted) {
 	wg.Go(func() {
 		defer s.uncount()
@@ -144,7 +144,7 @@ func (d *dataStream) take(s *counted, buf []byte) (frames []byte, open bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s == nil || d.s != s {
-		d.cancels = d.cancels[:0] // what they were about went with the stream
+		d.cancels = d.cancels[:0] // their requests ended with the stream
 		return buf, len(d.unsent) == 0
 	}
 	if len(d.unsent) > 0 {
@@ -166,8 +166,8 @@ func (d *dataStream) take(s *counted, buf []byte) (frames []byte, open bool) {
 	return buf, true
 }
 
-// arm sets the read deadline a Reply ahead, unless that was done a moment ago:
-// it costs a timer. l.mu must be held; setting a deadline does not wait.
+// arm sets the read deadline Timeouts.Reply ahead, unless that was done a moment ago:
+// it costs a timer. l.mu must be held; setting a deadline does not block.
 func (d *dataStream) arm() {
 	reply := d.l.h.cfg.Timeouts.Reply
 	if now := time.Now(); d.armed.IsZero() || now.Sub(d.armed) > reply/8 {
@@ -176,9 +176,9 @@ func (d *dataStream) arm() {
 	}
 }
 
-// patient says whether the source may still be waited for when the read
-// deadline has passed, and sets it anew: nothing is owed, or the last byte came
-// less than a Reply ago.
+// patient says whether to go on waiting for the source when the read deadline has
+// passed, and sets a new one then: nothing is owed, or the last byte came less than
+// Timeouts.Reply ago.
 func (d *dataStream) patient() bool {
 	d.l.mu.Lock()
 	defer d.l.mu.Unlock()
@@ -255,7 +255,7 @@ func (d *dataStream) read(s *counted) error {
 	}
 }
 
-// came takes note that bytes of a header have come; the rest of it has until
+// came notes that bytes of a header have come; the rest of it has until
 // the read deadline.
 func (d *dataStream) came() {
 	d.last = time.Now()
@@ -266,7 +266,7 @@ func (d *dataStream) came() {
 	}
 }
 
-// ended takes note that the source closed the stream, if nothing is owed on it.
+// ended notes that the source closed the stream, if nothing is owed on it.
 func (d *dataStream) ended() bool {
 	d.l.mu.Lock()
 	defer d.l.mu.Unlock()
@@ -292,8 +292,8 @@ func (d *dataStream) lost(err error) error {
 }
 
 // match finds the request of a header and checks, before anything behind the
-// header is read, that the reply may go on like this. size is how many bytes of
-// the payload follow.
+// header is read, that the header may come now. size is how many bytes of
+// payload follow.
 func (d *dataStream) match(h *wire.Header) (q *request, size int, err error) {
 	bad := func(format string, args ...any) (*request, int, error) {
 		return nil, 0, fmt.Errorf("%w: reply to request %d: %s", peers.ErrProtocol, h.ID, fmt.Sprintf(format, args...))
@@ -363,7 +363,7 @@ func (d *dataStream) readRun(br *bufio.Reader, q *request, first share.Block, si
 	if err != nil {
 		return err
 	}
-	d.last = time.Now() // what waited for memory was us
+	d.last = time.Now() // it was us who waited for memory
 	if err := d.fill(br, q, buf.payload(size)); err != nil {
 		buf.release()
 		return err
@@ -386,7 +386,7 @@ func (d *dataStream) received(q *request, n int) {
 	d.owed -= n
 }
 
-// fill reads b, telling of progress on the way. It fails when no byte comes
+// fill reads b, reporting progress on the way. It fails when no byte comes
 // for Timeouts.Reply, however long all of b takes.
 func (d *dataStream) fill(br *bufio.Reader, q *request, b []byte) error {
 	at, told := d.last, 0

@@ -17,9 +17,9 @@ type dials struct {
 
 func newDials() *dials { return &dials{core: peers.NewDials(), ended: make(chan struct{})} }
 
-// begin waits for the turn of a peer that another named, and leaves of its addresses
-// those that may be dialled. end is to be called when the dial is over. It does not wait
-// longer than a dial may take, and then the error wraps peers.ErrUnreachable.
+// begin waits for the turn of a peer that another named, and keeps only those of its
+// addresses that may be dialled. end is to be called when the dial is over. begin waits at most
+// as long as a dial may take; then the error wraps peers.ErrUnreachable.
 func (d *dials) begin(ctx context.Context, h *Host, to *peers.Addr) (end func(), err error) {
 	if to.By == "" {
 		return func() {}, nil

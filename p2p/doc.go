@@ -7,11 +7,11 @@
 //	     ── Serve <───────── children  Admit asks, Blocks reads
 //	     ── Send, OnMessages           frames between two nodes, in order per direction
 //
-// # Nothing here makes its caller wait
+// # Calls do not block
 //
 // Open, Request, Cancel, Send and Close of a link never block: they queue, and
-// say no when a queue is full. What comes back arrives by a call from one of
-// this package's goroutines, which must not block either. Host.Close alone
+// say no when a queue is full. Results arrive by a call from one of
+// this package's goroutines, which must not block either. Only Host.Close
 // waits: for every goroutine this package started, at most Timeouts.Shutdown.
 //
 // # Three protocols, each on streams of its own
@@ -22,9 +22,9 @@
 // bytes already in the connection and for nothing else. docs/formats.md has
 // every byte.
 //
-// A peer takes only so many streams of ours. So each link has one for as long as it
-// lives; four more are shared by the links that are open first; and beyond twenty
-// links to one peer the next wait until one ends, and their sinks hear why.
+// A peer accepts only so many streams from us. So each link has one for as long as it
+// lives; four more are shared by the links that are opened first; and beyond twenty
+// links to one peer the next wait until one ends, and their sinks are told why.
 //
 // # What a peer may cost us
 //
@@ -33,7 +33,7 @@
 // entry in Timeouts, and every queue has a bound. A peer that breaks the
 // protocol loses its link, and the error wraps peers.ErrProtocol.
 //
-// Peers that read nothing make us hold, for at most Timeouts.Stall,
+// Peers that read nothing make us hold in memory, for at most Timeouts.Stall,
 //
 //	                        each                  all
 //	runs of blocks          ServeBytes / 8        ServeBytes; parked, half of it

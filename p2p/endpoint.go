@@ -13,9 +13,9 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Endpoints are the addresses among addrs that lead somewhere by themselves: an IP
-// address, a port and a transport of ours. A name to be looked up is not among them:
-// what it leads to is known when it is dialled, and may be another place each time.
+// Endpoints returns those of addrs that have an IP address, a port and a transport of
+// ours. Names to be looked up are left out: where a name leads is known only when it is
+// dialled, and may differ each time.
 func Endpoints(addrs []string) []peers.Endpoint {
 	var out []peers.Endpoint
 	for _, s := range addrs {
@@ -28,7 +28,7 @@ func Endpoints(addrs []string) []peers.Endpoint {
 	return out
 }
 
-// Where is the other end of a connection with a peer that stands. Not ok: there is none.
+// Where returns the other end of an open connection with a peer. Not ok: there is none.
 func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	to, err := peer.Decode(string(id))
 	if err != nil {
@@ -42,7 +42,7 @@ func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	return p, false
 }
 
-// endpointOf is the place of an address without a peer ID at its end.
+// endpointOf is the endpoint of an address without a peer ID at its end.
 func endpointOf(a ma.Multiaddr) (peers.Endpoint, bool) {
 	transport := strings.Join(names(a)[min(len(a), 1):], "/")
 	if transport != "tcp" && transport != "udp/quic-v1" {

@@ -17,9 +17,9 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// gate is libp2p's connmgr.ConnectionGater: it turns away connections that come in
-// over TCP when too many of those like them have not said yet who they are. Over QUIC,
-// libp2p hears of a connection when that is known.
+// gate is libp2p's connmgr.ConnectionGater: it turns away incoming TCP connections
+// when too many from the same place have not said yet who they are. Over QUIC,
+// libp2p learns of a connection only when that is known.
 type gate struct {
 	mu     sync.Mutex
 	silent *peers.Silent
@@ -29,13 +29,13 @@ func newGate(l limits, t Timeouts) *gate {
 	return &gate{silent: peers.NewSilent(peers.SilentConfig{All: l.silent, OfNet: l.silentOfNet, OfOne: l.silentOfOne, For: t.Accept})}
 }
 
-// acceptWithin is the option to cut connections that take longer to be secured.
+// acceptWithin is the option to close connections that take longer than d to be secured.
 func acceptWithin(d time.Duration) libp2p.Option {
 	return libp2p.WithFxOption(fx.Supply([]upgrader.Option{upgrader.WithAcceptTimeout(d)}))
 }
 
-// from is the address and the network that a connection over TCP comes from. Not ok:
-// it is another.
+// from returns the address and the network that a connection over TCP comes from. Not ok:
+// it is not over TCP.
 func from(c network.ConnMultiaddrs) (addr, net string, ok bool) {
 	a := c.RemoteMultiaddr()
 	if !has(a, ma.P_TCP) {

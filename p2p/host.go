@@ -56,22 +56,22 @@ type Host struct {
 	reach    reach
 	secrets  secrets
 
-	ctx    context.Context // ends when nothing may go on
+	ctx    context.Context // ends when everything must stop
 	cancel context.CancelFunc
-	drain  context.Context // ends when nothing may begin
+	drain  context.Context // ends when nothing new may begin
 	stop   context.CancelFunc
 	links  atomic.Uint64 // number of the last link
 
 	mu     sync.Mutex
 	closed bool
 	work   sync.WaitGroup // every goroutine of ours; Add only with mu held and not closed
-	done   chan struct{}  // closed when Close is through
+	done   chan struct{}  // closed when Close is done
 	err    error          // what Close returns
 }
 
 // New makes a host and binds every listen address, or returns an error that names
-// the address: it wraps share.ErrNetwork if it could not be had, and ErrAddress if
-// it cannot be read. It answers nobody before Serve.
+// the address: it wraps share.ErrNetwork if the address cannot be bound, and ErrAddress if
+// it cannot be read. The host answers nobody before Serve.
 func New(cfg Config) (*Host, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -145,7 +145,7 @@ func announced(cfg Config) (out []ma.Multiaddr, err error) {
 	return out, nil
 }
 
-// protocolVersion is what identify says of the family of our protocols.
+// protocolVersion is what identify gives as the family of our protocols.
 const protocolVersion = "fetcher/1"
 
 // newNode is the libp2p host, not listening.
@@ -169,7 +169,7 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 		libp2p.Identity(key),
 		libp2p.UserAgent("fetcher/" + cfg.Version),
 		libp2p.ProtocolVersion(protocolVersion),
-		libp2p.NoListenAddrs,                     // listen binds them, each for itself
+		libp2p.NoListenAddrs,                     // listen binds them, one by one
 		libp2p.DisableIdentifyAddressDiscovery(), // reach has its own, if it is wanted
 		libp2p.ResourceManager(resources),
 		libp2p.ConnectionManager(conns),
@@ -179,11 +179,11 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 		libp2p.Security(libp2ptls.ID, newTLS), // the first is preferred, at two thirds of Noise's cost
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, muxer(t)),
-		// Each address ends before the attempt does, the delays of rankDials included: of an
-		// attempt that ends first libp2p does not say why.
+		// The dial of each address ends before the attempt does, the delays of rankDials included:
+		// if the attempt ends first, libp2p does not say why.
 		libp2p.WithDialTimeout(t.Dial * 4 / 5),
 		libp2p.SwarmOpts(swarm.WithDialTimeoutLocal(t.Dial*4/5), swarm.WithDialRanker(rankDials)),
-		// Whether an address is worth dialing is the pool's to learn. libp2p
+		// The pool learns whether an address is worth dialing. libp2p
 		// would stop dialing QUIC everywhere after a hundred failures.
 		libp2p.UDPBlackHoleSuccessCounter(nil),
 		libp2p.IPv6BlackHoleSuccessCounter(nil),
@@ -202,7 +202,7 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 	return node, nil
 }
 
-// muxer is yamux as libp2p sets it up, with our windows, messages and patience:
+// muxer is yamux as libp2p sets it up, with our windows, message size and timeouts:
 // its own 10 s, for a write to the connection or the answer to a ping, are less
 // than a slow line takes for what is queued before them.
 func muxer(t Timeouts) *yamux.Transport {
@@ -225,10 +225,10 @@ func noMetrics(cfg *libp2p.Config) error {
 // ID is this node's peer ID.
 func (h *Host) ID() peers.ID { return h.id }
 
-// Addrs are the multiaddrs this node can be reached at, each ending in
+// Addrs returns the multiaddrs this node can be reached at, each ending in
 // /p2p/ID: those announced, then those it listens on, with the addresses of
 // the interfaces in place of "all interfaces": public ones first, and those of the
-// machine itself last. Those through relays come behind all.
+// machine itself last. Those through relays come last of all.
 func (h *Host) Addrs() []string {
 	addrs := append([]ma.Multiaddr{}, h.announce...)
 	if own, err := h.swarm.InterfaceListenAddresses(); err == nil {
@@ -257,11 +257,11 @@ func bare(a ma.Multiaddr) ma.Multiaddr {
 	return a
 }
 
-// Discarded is how many bytes came in for requests that had been cancelled.
+// Discarded returns how many bytes came in for requests that had been cancelled.
 func (h *Host) Discarded() int64 { return h.waste.Load() }
 
-// Dropped is how many streams of peers were reset for a frame over its cap or
-// otherwise no frame of ours.
+// Dropped returns how many streams of peers were reset for a frame that was too long or
+// otherwise not one of ours.
 func (h *Host) Dropped() int64 { return h.dropped.Load() }
 
 // begin says whether the host still runs, and if so counts one goroutine that
@@ -326,8 +326,8 @@ func (h *Host) caught(f func() error) (err error) {
 }
 
 // Close ends everything: links at once; replies and messages under way when
-// they are through, or at Timeouts.Shutdown. It returns when every goroutine
-// has ended, or with an error a second after Timeouts.Shutdown when some will
+// they are done, or at Timeouts.Shutdown. It returns when every goroutine
+// has ended, or with an error a second after Timeouts.Shutdown if some have
 // not. Later calls wait for the first and return the same.
 func (h *Host) Close() error {
 	h.mu.Lock()
@@ -353,7 +353,7 @@ func (h *Host) Close() error {
 	case <-ended:
 	case <-limit.C:
 		late = true
-		limit.Reset(time.Second) // for what only has to notice
+		limit.Reset(time.Second) // for what only has to notice the end
 	}
 	h.cancel()
 	closed := make(chan error, 1)
@@ -377,8 +377,8 @@ func (h *Host) Close() error {
 	return h.err
 }
 
-// connect reaches a peer: over the connection that stands, or by one attempt
-// on all its addresses. The error is said.
+// connect reaches a peer: over an open connection, or by one attempt
+// on all its addresses. The error is of type said.
 func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	id, err := peer.Decode(string(to.ID))
 	switch {
@@ -415,7 +415,7 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	return id, h.upgraded(ctx, id)
 }
 
-// open opens a stream on the connection that stands.
+// open opens a stream on the open connection.
 func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol string) (*counted, error) {
 	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "connect dials"), h.cfg.Timeouts.Handshake)
 	defer cancel()
@@ -429,7 +429,7 @@ func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol strin
 	return h.count(s, id), nil
 }
 
-// RoundTrip is that of a connection with a peer that stands, as measured lately; 0: not known.
+// RoundTrip is the round trip of an open connection with a peer, as last measured; 0: not known.
 func (h *Host) RoundTrip(id peers.ID) time.Duration {
 	to, err := peer.Decode(string(id))
 	if err != nil {
@@ -467,10 +467,10 @@ func lastRoundTrip(c network.Conn) time.Duration {
 	return 0
 }
 
-// errClosed is why things end when the host closes.
+// errClosed is the error of what ends because the host closes.
 var errClosed = fmt.Errorf("this node is shutting down: %w", peers.ErrLost)
 
-// unusable says that an address cannot be listened on.
+// unusable is the error for an address that cannot be listened on.
 func unusable(addr ma.Multiaddr, err error) error {
 	return fmt.Errorf("%w: cannot listen on %s: %w", share.ErrNetwork, addr, err)
 }

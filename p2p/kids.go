@@ -8,19 +8,19 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// kids is what each child has taken of us, over all its streams.
+// kids is what each child uses of our memory, over all its streams.
 type kids struct {
 	mu   sync.Mutex
 	each map[peers.ID]*kid
-	room int // bytes that replies may hold which are parked
-	held int // ... and do
+	room int // bytes that parked replies may hold
+	held int // ... and hold
 }
 
 // kid is one child.
 type kid struct {
 	id      peers.ID
 	streams int      // open; guarded by kids.mu
-	parked  []*child // streams whose replies are, the longest first; guarded by kids.mu
+	parked  []*child // streams whose replies are parked, longest first; guarded by kids.mu
 	memory  budget   // bytes on their way to it
 	queue   budget   // requests read ahead, in units of one
 }
@@ -45,9 +45,9 @@ func (k *kids) leave(c *kid) {
 	}
 }
 
-// park counts the memory of a stream that its child takes nothing of. When those
-// parked hold too much, one is cut, the oldest of the child that has most of them: a
-// child that is slow has few, and who asks in order to hold memory has many.
+// park counts the memory of a stream that its child is not reading. When parked streams
+// hold too much, one is cut: the oldest of the child that has most of them. A slow
+// child has few, and one that wants to make us hold memory has many.
 func (k *kids) park(c *child) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,14 +66,14 @@ func (k *kids) park(c *child) {
 	cut.cut()
 }
 
-// moved is told when a stream that was parked holds nothing any more.
+// moved is called when a stream that was parked holds nothing any more.
 func (k *kids) moved(c *child) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.unpark(c)
 }
 
-// unpark is moved with mu held. One that was cut has been counted already.
+// unpark is moved with mu held. A stream that was cut has been counted already.
 func (k *kids) unpark(c *child) {
 	if i := slices.Index(c.kid.parked, c); i >= 0 {
 		c.kid.parked = slices.Delete(c.kid.parked, i, i+1)

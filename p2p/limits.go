@@ -19,17 +19,17 @@ import (
 // grows only while its reader keeps up, and what we ask for is bounded by the
 // requests in flight. So the limits on it are wide enough for every window of
 // a few fast sources to reach its full size, and a stranger's share is bounded
-// by the number of his streams.
+// by the number of its streams.
 type limits struct {
 	peers     int // connected peers the connection manager keeps
 	conns     int // connections, either way
-	inbound   int // ... of them, that came in: there is always room to dial
+	inbound   int // ... of them, incoming: there is always room to dial
 	tcp       int // ... of them, over TCP: the others are left to QUIC
 	unsecured int // ... of them, not secured yet
 	perSubnet int // connections from one address, or one IPv6 /56
 	perNet    int // connections from one /24, or one IPv6 /48
 
-	silent      int // connections over TCP that came in and are not secured yet
+	silent      int // incoming connections over TCP that are not secured yet
 	silentOfNet int // ... from one /24, or one IPv6 /48
 	silentOfOne int // ... from one address, or one IPv6 /56
 
@@ -43,7 +43,7 @@ type limits struct {
 // The receive window of a yamux stream, in bytes: at first, and at most.
 //
 // yamux 5.1 forgets to tell the sender half of each doubling, so after growing
-// the sender has all of its window used up when the next part is granted, but
+// the sender has used up all of its window when the next part is granted, except
 // for half of the first window: with the usual 256 KiB it stops for a round
 // trip per window. With 1 MiB, and two streams that do not stop together, the
 // line stays full (docs/decisions/0010-streams-windows.md).
@@ -59,7 +59,7 @@ const (
 const muxerMessage = 32 << 10
 
 func newLimits(maxPeers, streams int) limits {
-	perPeer := 16*streams + 32 // what links may have both ways, messages, manifests, libp2p's own
+	perPeer := 16*streams + 32 // for links both ways, messages, manifests, libp2p's own
 	conns := 2*maxPeers + 16   // both sides may dial at once, over two transports
 	return limits{
 		peers:     maxPeers,

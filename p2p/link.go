@@ -15,34 +15,34 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// A Sink is told what a Link hears. Its methods are called from the link's
+// A Sink is told what a Link receives. Its methods are called from the link's
 // goroutines, one for each data stream, so several may run at once; calls about
-// one request come in order. None may block: what a Sink does not return from,
-// its stream does not read past.
+// one request come in order. None may block: the stream reads nothing more until
+// the call returns.
 type Sink interface {
-	// Waits says that the link has to wait for others to the same peer to end, which
-	// takes only so many streams of ours, and in words for people, why. Nothing is
+	// Waits says that the link has to wait for other links to the same peer to end, as the
+	// peer accepts only so many streams from us. why is for people. Nothing is
 	// wrong with the source. It comes before Up, if at all.
 	Waits(why string)
 
 	// Up says that the source is connected; requests may be made before, and
 	// wait for it. rtt is a first measurement of the round trip, 0 if there is
-	// none. But for Waits it is the first call.
+	// none. It is the first call, except for Waits.
 	Up(rtt time.Duration)
 
-	// Proof has the hashes of all blocks of the request's piece, not checked
+	// Proof gives the hashes of all blocks of the request's piece, not checked
 	// against the manifest. It comes before the request's first Blocks, if and
 	// only if it was asked for.
 	Proof(req uint64, values []share.Hash)
 
-	// Blocks has one run of whole blocks, first and on, at most wire.MaxRun
+	// Blocks gives one run of whole blocks from first on, at most wire.MaxRun
 	// bytes, not verified. The runs of a request come in order and without
 	// gaps. data is the receiver's until it calls release, once, from any
 	// goroutine; it counts against Config.FetchBytes until then.
 	Blocks(req uint64, first share.Block, data []byte, release func())
 
-	// Progress says that some more bytes of a run have arrived and the rest has
-	// not: at most four times a second and stream. It is for deadlines; the same
+	// Progress says that some more bytes of a run have arrived, but not yet all:
+	// at most four times a second for each stream. It is for deadlines; the same
 	// bytes come again in Blocks.
 	Progress(req uint64, bytes int)
 
@@ -53,9 +53,9 @@ type Sink interface {
 	// that came before it count.
 	Status(req uint64, r wire.Reply)
 
-	// Down is the last call, unless Close was: the link is gone, and every
-	// request with it. err says why, for people. It wraps peers.ErrUnreachable if nobody
-	// took a connection, peers.ErrProtocol if the source broke the protocol, else
+	// Down is the last call, unless Close was called: the link is gone, and every
+	// request with it. err says why, for people. It wraps peers.ErrUnreachable if nothing
+	// accepted a connection, peers.ErrProtocol if the source broke the protocol, else
 	// peers.ErrLost.
 	Down(err error)
 }
@@ -66,10 +66,10 @@ type Sink interface {
 //	opening --Up--> up --Down--> gone
 //	   └───────────Down───────────┘      Close leads to gone from anywhere, without Down
 //
-// A link has one stream for as long as it lives, and others where the peer takes
-// them. Each stream has a goroutine that writes requests, in one go whatever has been
-// queued, and one that reads replies. A stream is opened when it gets its first
-// request, and again when the source closed it for having been idle.
+// A link has one stream for as long as it lives, and others where the peer accepts
+// them. Each stream has a goroutine that writes requests, everything queued at
+// once, and one that reads replies. A stream is opened when it gets its first
+// request, and again after the source closed it because it was idle.
 type Link struct {
 	h      *Host
 	to     peers.Addr
@@ -80,7 +80,7 @@ type Link struct {
 
 	ctx    context.Context
 	end    context.CancelCauseFunc
-	closed atomic.Bool // no call of the sink begins any more
+	closed atomic.Bool // no further call of the sink begins
 
 	peer peer.ID // set before the streams run
 
@@ -91,7 +91,7 @@ type Link struct {
 }
 
 // request is one request, from Request to the end of its reply. Its fields are
-// guarded by Link.mu, but for those that never change.
+// guarded by Link.mu, except for those that never change.
 type request struct {
 	wire.PieceRequest
 	on        *dataStream
@@ -104,9 +104,9 @@ type request struct {
 }
 
 // Open makes a link to a source and returns at once; it dials in the
-// background, one attempt, and tells sink what comes of it. libp2p's own
-// back-off is cleared: how long to wait between attempts is the caller's.
-// The addresses of to are tried beside those already known.
+// background, one attempt, and tells sink the result. libp2p's own
+// back-off is cleared: how long to wait between attempts is the caller's decision.
+// The addresses of to are tried besides those already known.
 func (h *Host) Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink) *Link {
 	l := &Link{
 		h: h, to: to, share: id, layout: layout, sink: sink,
@@ -119,7 +119,7 @@ func (h *Host) Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink)
 	}
 	if !h.start(l.run) {
 		l.end(errClosed)
-		go l.down() // this late nobody waits for it
+		go l.down() // the host is closing, and does not wait for it
 	}
 	return l
 }
@@ -148,8 +148,8 @@ func (l *Link) Request(r wire.PieceRequest) bool {
 	return true
 }
 
-// streamFor is where a request goes: behind the others of its piece, so that
-// the proof that one of them asked for comes before its blocks; else to the
+// streamFor returns the stream for a request: behind the others of its piece, so that
+// the proof that one of them asked for comes before its blocks; else the
 // stream that owes least. mu is held.
 func (l *Link) streamFor(piece share.Piece) *dataStream {
 	on := l.streams[0]
@@ -166,7 +166,7 @@ func (l *Link) streamFor(piece share.Piece) *dataStream {
 	return on
 }
 
-// leave gives up the places of all streams but the first.
+// leave gives up the slots of all streams but the first.
 func (l *Link) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,10 +176,10 @@ func (l *Link) leave() {
 	}
 }
 
-// Cancel takes a request back and never blocks. The sink hears no more of it
-// than a call that was about to be made. Bytes already on their way are read
-// and thrown away; the source stops at the end of a run. A request that has
-// ended, or never was, is no error.
+// Cancel takes a request back and never blocks. The sink gets no further call about
+// it, except one that was about to be made. Bytes already on their way are read
+// and thrown away; the source stops at the end of a run. It is no error if the request has
+// ended, or never was.
 func (l *Link) Cancel(req uint64) {
 	l.mu.Lock()
 	q := l.reqs[req]
@@ -199,8 +199,8 @@ func (l *Link) Cancel(req uint64) {
 	on.wake()
 }
 
-// Close ends the link and does not wait. The sink hears nothing more, Down
-// included, but for a call that was about to be made. Host.Close waits.
+// Close ends the link and does not wait. The sink gets no further call, not even Down,
+// except one that was about to be made. Host.Close waits.
 func (l *Link) Close() {
 	l.closed.Store(true)
 	l.end(nil)
@@ -216,7 +216,7 @@ func (l *Link) forget(q *request) {
 	q.owed = 0
 }
 
-// run is the life of the link.
+// run runs the link until it ends.
 func (l *Link) run() {
 	defer l.down()
 	defer l.leave()

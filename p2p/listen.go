@@ -15,7 +15,7 @@ import (
 
 func protoID(s string) protocol.ID { return protocol.ID(s) }
 
-// spot is where to listen: at an address, or on a port of some IPs, over TCP and QUIC.
+// spot is where to listen: at an address, or on one port of some IPs, over TCP and QUIC.
 type spot struct {
 	addr ma.Multiaddr
 	ips  []string // as multiaddrs; used if addr is nil
@@ -75,7 +75,7 @@ func (h *Host) listen(at []spot) error {
 	return nil
 }
 
-// bind listens at an address that nobody else has. libp2p would share a TCP port with
+// bind listens at an address that no other process uses. libp2p would share a TCP port with
 // other processes, if it dials from it too.
 func (h *Host) bind(a ma.Multiaddr) error {
 	if h.cfg.Reach.Traverse && has(a, ma.P_TCP) {
@@ -111,8 +111,8 @@ func (h *Host) listenDefault() error {
 	return err
 }
 
-// listenPort listens on port, or with 0 on whatever port the first address gets. Of
-// ips, those of a family that this system lacks are left out, but not all.
+// listenPort listens on port, or with 0 on whatever port the first address gets. Those of
+// ips whose family this system lacks are left out; if that is all, it is an error.
 func (h *Host) listenPort(ips []string, port int) error {
 	var missing error
 	bound := 0

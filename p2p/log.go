@@ -10,9 +10,9 @@ import (
 )
 
 // LogLibraries sends the log of libp2p to a handler, each record one level
-// lower than libp2p thinks of it, and keeps quic-go from printing its notice
-// about UDP buffers. Both hold for the whole process, so this is for a program
-// and not for a library, which should leave it to the program. It counts only
+// lower than libp2p gives it, and keeps quic-go from printing its notice
+// about UDP buffers. Both affect the whole process, so this is for programs,
+// not for libraries. It has an effect only
 // before the first New; without it libp2p writes to stderr.
 func LogLibraries(h slog.Handler) {
 	gologshim.SetDefaultHandler(lower{h})
@@ -32,7 +32,7 @@ func (h lower) Enabled(ctx context.Context, l slog.Level) bool {
 func (h lower) Handle(ctx context.Context, r slog.Record) error {
 	r = r.Clone()
 	r.Level = below(r.Level)
-	if strings.HasSuffix(r.Message, "listener accept error") { // every listener's last word
+	if strings.HasSuffix(r.Message, "listener accept error") { // the last record of every listener
 		if r.Level = slog.LevelDebug; !h.Handler.Enabled(ctx, r.Level) {
 			return nil
 		}

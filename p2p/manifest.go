@@ -17,7 +17,7 @@ import (
 // is called once, from another goroutine, with the manifest, which hashes to
 // id; or with the peer's reply that it has none to give; or with an error that
 // wraps peers.ErrUnreachable, peers.ErrLost or peers.ErrProtocol. cancel makes
-// it come soon, with an error.
+// done be called soon, with an error.
 func (h *Host) FetchManifest(from peers.Addr, id share.ID, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func()) {
 	ctx, cancel := context.WithCancel(h.drain)
 	if !h.start(func() {
@@ -69,7 +69,7 @@ func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Re
 	if err := writeAll(s, wire.AppendFrame(nil, wire.AppendManifestRequest(nil, id)), t.Stall); err != nil {
 		return nil, wire.Reply{}, err
 	}
-	s.CloseWrite() // over QUIC an error if the peer has read the request and reads no more: it answers all the same
+	s.CloseWrite() // over QUIC an error if the peer has read the request and stopped reading: it answers all the same
 	start := time.Now()
 	s.SetReadDeadline(start.Add(t.Manifest))
 	br := bufio.NewReader(s)
@@ -85,7 +85,7 @@ func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Re
 		return nil, reply, fmt.Errorf("%w: a list of files of %d bytes, at most %d are right", peers.ErrProtocol, size, limit)
 	}
 	s.SetReadDeadline(start.Add(t.Manifest + time.Duration(float64(size)/float64(t.ManifestRate)*float64(time.Second))))
-	// What is announced is believed only as it arrives.
+	// The announced size is believed only as the bytes arrive.
 	raw := make([]byte, 0, min(size, 1<<20))
 	for int64(len(raw)) < size {
 		if len(raw) == cap(raw) {

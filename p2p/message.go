@@ -19,8 +19,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// messenger has an exchange with every peer that frames were sent to or came
-// from since it was last lost.
+// messenger has an exchange with every peer to or from which frames were sent
+// since it was last lost.
 type messenger struct {
 	h    *Host
 	recv func(peers.ID, []byte)
@@ -30,12 +30,12 @@ type messenger struct {
 
 	mu   sync.Mutex
 	with map[peers.ID]*exchange
-	here map[peers.ID]bool // connected or with an exchange, and not told of as lost since
+	here map[peers.ID]bool // connected or with an exchange, and not reported as lost since
 }
 
-// exchange is the exchange of frames with one peer: a stream out, opened for
-// the first frame, and a stream in. When either breaks, or the last connection
-// to the peer goes, both end, and lost is told, after the last call of recv.
+// exchange is the exchange of frames with one peer: an outgoing stream, opened for
+// the first frame, and an incoming one. When either breaks, or the last connection
+// to the peer ends, both end, and lost is called, after the last call of recv.
 // So between two calls of lost nothing is missing in either direction.
 type exchange struct {
 	m    *messenger
@@ -44,15 +44,15 @@ type exchange struct {
 
 	ctx  context.Context
 	end  context.CancelFunc
-	done chan struct{} // lost has been told
+	done chan struct{} // lost has been called
 
 	ready chan struct{} // something is queued
 
 	mu     sync.Mutex
 	queue  [][]byte
 	bytes  int            // of queue, and of what is being written
-	in     bool           // there is, or was, a stream in
-	ending bool           // nothing joins any more
+	in     bool           // there is, or was, an incoming stream
+	ending bool           // nothing may join any more
 	work   sync.WaitGroup // Add only with mu held and not ending
 }
 
@@ -61,7 +61,7 @@ type exchange struct {
 // of that peer's stream: it must not block, and may keep the frame. lost says
 // that frames to and from the peer may be missing: the last connection to it is
 // gone, or a stream of messages broke. Frames queued for it are gone too.
-// No call of recv for the peer is under way then, and the next starts anew.
+// No call of recv for the peer is under way then, and the next belongs to a new exchange.
 func (h *Host) OnMessages(recv func(from peers.ID, frame []byte), lost func(peers.ID)) {
 	m := &h.messages
 	m.mu.Lock()
@@ -80,8 +80,8 @@ func (h *Host) OnMessages(recv func(from peers.ID, frame []byte), lost func(peer
 
 // Send queues a frame for a peer and never blocks. The frame must not be
 // changed afterwards. false: it is longer than wire.MaxMessage, the queue is
-// full, or the peer is not connected. Frames arrive in the order of their
-// sending, or lost is told.
+// full, or the peer is not connected. Frames arrive in the order in which they
+// were sent, or lost is called.
 func (h *Host) Send(to peers.ID, frame []byte) bool {
 	m := &h.messages
 	if len(frame) > wire.MaxMessage || h.drain.Err() != nil {
@@ -102,7 +102,7 @@ func (h *Host) Send(to peers.ID, frame []byte) bool {
 	return x.push(frame)
 }
 
-// exchange is the exchange with a peer, a new one if there is none. nil: the
+// exchange returns the exchange with a peer, a new one if there is none. nil: the
 // host is closed.
 func (m *messenger) exchange(id peers.ID, to peer.ID) *exchange {
 	m.mu.Lock()
@@ -121,7 +121,7 @@ func (m *messenger) exchange(id peers.ID, to peer.ID) *exchange {
 	return x
 }
 
-// join makes the caller's stream the stream in of an exchange. A peer that opens
+// join makes the caller's stream the incoming stream of an exchange. A peer that opens
 // a second one has lost the first, so the exchange with it ends first.
 func (m *messenger) join(id peers.ID, from peer.ID) *exchange {
 	for {
@@ -142,7 +142,7 @@ func (m *messenger) join(id peers.ID, from peer.ID) *exchange {
 	}
 }
 
-// connected is called by libp2p for every connection that comes.
+// connected is called by libp2p for every new connection.
 func (m *messenger) connected(_ network.Network, c network.Conn) {
 	id := peers.ID(c.RemotePeer().String())
 	m.mu.Lock()
@@ -150,7 +150,7 @@ func (m *messenger) connected(_ network.Network, c network.Conn) {
 	m.mu.Unlock()
 }
 
-// disconnected is called by libp2p for every connection that goes.
+// disconnected is called by libp2p for every connection that ends.
 func (m *messenger) disconnected(_ network.Network, c network.Conn) {
 	to := c.RemotePeer()
 	if m.h.usable(to) {
@@ -168,7 +168,7 @@ func (m *messenger) disconnected(_ network.Network, c network.Conn) {
 	}
 }
 
-// gone tells that a peer was lost, once for each time that it was here.
+// gone reports that a peer was lost, once for each time that it was here.
 func (m *messenger) gone(id peers.ID) {
 	m.mu.Lock()
 	here, lost := m.here[id], m.lost
@@ -179,7 +179,7 @@ func (m *messenger) gone(id peers.ID) {
 	}
 }
 
-// run is the life of an exchange.
+// run runs an exchange until it ends.
 func (x *exchange) run() {
 	h := x.m.h
 	err := h.caught(x.write)
@@ -189,7 +189,7 @@ func (x *exchange) run() {
 	x.end()
 	x.mu.Lock()
 	x.ending = true
-	x.hold(-x.bytes) // nothing joins any more
+	x.hold(-x.bytes) // nothing can join any more
 	x.mu.Unlock()
 	x.work.Wait()
 	x.m.gone(x.id)
@@ -214,20 +214,20 @@ func (x *exchange) push(frame []byte) bool {
 }
 
 // room says whether n more bytes may be held for the peer. When all peers together
-// hold as much as may be, each still has room for a message: those who read nothing
-// keep nothing from the others. mu is held.
+// hold as much as is allowed, each still has room for one message, so that peers that
+// read nothing do not block the others. mu is held.
 func (x *exchange) room(n int) bool {
 	mine, all := x.bytes+n, x.m.bytes.Load()+int64(n)
 	return mine <= wire.MaxMessage || mine <= messageBytes && all <= int64(x.m.h.cfg.ServeBytes)
 }
 
-// hold counts n more bytes, or less, as held for the peer. mu is held.
+// hold counts n more bytes, or fewer if negative, as held for the peer. mu is held.
 func (x *exchange) hold(n int) {
 	x.bytes += n
 	x.m.bytes.Add(int64(n))
 }
 
-// wrote counts n bytes as held no longer.
+// wrote counts n bytes as no longer held.
 func (x *exchange) wrote(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -245,7 +245,7 @@ func (x *exchange) pull(spare [][]byte) [][]byte {
 }
 
 // write sends what is queued until the exchange ends. Whatever has gathered
-// goes out in one write.
+// is sent in one write.
 func (x *exchange) write() error {
 	var s *counted
 	var frames [][]byte
@@ -299,8 +299,8 @@ func (x *exchange) write() error {
 }
 
 // linger ends a stream that only we write to, and waits until the peer has
-// taken notice: closing a connection loses what is still in it. Host.Close
-// bounds the wait, and for messages Timeouts.Farewell.
+// noticed: closing a connection loses what is still in it. Host.Close
+// bounds the wait, and for messages Timeouts.Farewell does.
 func linger(s *counted) error {
 	if s == nil {
 		return nil
@@ -343,7 +343,7 @@ func (x *exchange) read(s *counted) error {
 	}
 }
 
-// ended is nil for a stream that ended where it may.
+// ended returns nil for a stream that ended between frames.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

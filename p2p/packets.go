@@ -9,13 +9,13 @@ import (
 	"go.uber.org/fx"
 )
 
-// Packets is a network of packets in place of the operating system's. Package
+// Packets is a packet network in place of the operating system's. Package
 // simnet/bubble has one, in memory and in virtual time. Its methods are called
 // from many goroutines.
 type Packets interface {
-	// ListenUDP is as net.ListenUDP. The host closes what it gets.
+	// ListenUDP is like net.ListenUDP. The host closes what it gets.
 	ListenUDP(addr *net.UDPAddr) (net.PacketConn, error)
-	// SourceIP is the address that packets for dst leave from.
+	// SourceIP returns the source address of packets to dst.
 	SourceIP(dst *net.UDPAddr) (net.IP, error)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Place is how it stands with one of Reach.Relays.
+// Place is the state of this host's place at one of Reach.Relays.
 type Place struct {
 	Relay   peers.ID
 	Held    bool   // others reach this host through it
@@ -29,7 +29,7 @@ type Place struct {
 type station struct {
 	relay peer.ID
 	addrs []string
-	lost  chan struct{} // the connection is
+	lost  chan struct{} // signalled when the connection is lost
 	tried chan struct{} // closed after the first attempt
 
 	state Place // guarded by reach.mu
@@ -84,7 +84,7 @@ func (r *reach) keep(p *station) {
 		case <-lost:
 			timer.Stop()
 			r.set(p, Place{Why: "the connection with it was lost"})
-			select { // a relay may end each connection at once
+			select { // a relay may end every connection at once
 			case <-time.After(placePause):
 			case <-r.h.drain.Done():
 				return
@@ -96,7 +96,7 @@ func (r *reach) keep(p *station) {
 	}
 }
 
-// take asks for the place, and says when to ask again.
+// take asks for the place, and returns when to ask again.
 func (r *reach) take(p *station) (again time.Duration, err error) {
 	h := r.h
 	ctx, cancel := context.WithTimeout(h.drain, placeTime)
@@ -138,7 +138,7 @@ func noPlace(err error) string {
 	return "it did not answer"
 }
 
-// set tells how it stands with a place.
+// set sets and reports the state of a place.
 func (r *reach) set(p *station, s Place) {
 	s.Relay = p.state.Relay
 	r.mu.Lock()
@@ -158,7 +158,7 @@ func (r *reach) set(p *station, s Place) {
 	}
 }
 
-// left is told of each connection that has ended.
+// left is called for each connection that has ended.
 func (r *reach) left(_ network.Network, c network.Conn) {
 	for _, p := range r.places {
 		if p.relay == c.RemotePeer() && r.h.swarm.Connectedness(p.relay) != network.Connected {
@@ -170,7 +170,7 @@ func (r *reach) left(_ network.Network, c network.Conn) {
 	}
 }
 
-// Places is how it stands with each of Reach.Relays, once each was asked, or ctx has ended.
+// Places returns the state at each of Reach.Relays, once each was asked or ctx has ended.
 func (h *Host) Places(ctx context.Context) (out []Place) {
 	for _, p := range h.reach.places {
 		select {

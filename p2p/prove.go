@@ -18,7 +18,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Secrets are those that a node asks others for.
+// Secrets are the secrets that a node asks others for.
 type Secrets interface {
 	// Secret is what a peer must know to have a share; nil: nothing.
 	Secret(id share.ID) *share.Secret
@@ -26,7 +26,7 @@ type Secrets interface {
 	Proved(id share.ID, peer peers.ID)
 }
 
-// AskFor has peers prove that they know the secrets of what is served.
+// AskFor makes peers prove that they know the secrets of what is served.
 func (h *Host) AskFor(of Secrets) {
 	h.handle(wire.ProveProtocol, func(s *counted, from peers.ID) error { return h.verify(of, s, from) })
 }
@@ -78,7 +78,7 @@ func writeProve(s *counted, p wire.Prove, t Timeouts) error {
 	return writeAll(s, wire.AppendFrame(nil, wire.AppendProve(nil, p)), t.Stall)
 }
 
-// secrets are those that this node knows, as an asker.
+// secrets are those that this node knows, as one that asks for shares.
 type secrets struct {
 	mu sync.Mutex
 	of map[share.ID][]*known
@@ -90,8 +90,8 @@ type known struct {
 	asked  func()
 }
 
-// Know has the host prove that it knows the secret of a share to each peer that it asks for
-// it, until forget is called. asked is called each time one that knows it does.
+// Know makes the host prove that it knows the secret of a share to each peer that it asks for
+// the share, until forget is called. asked is called each time a peer that knows the secret asks for it.
 func (h *Host) Know(id share.ID, secret share.Secret, asked func()) (forget func()) {
 	k := &h.secrets
 	k.mu.Lock()
@@ -110,9 +110,9 @@ func (h *Host) Know(id share.ID, secret share.Secret, asked func()) (forget func
 	})
 }
 
-// prove shows a connected peer that this host knows the secrets of a share, if it does. What
-// comes of it shows in how the peer answers: of those that know no such protocol, and those
-// that ask for no secret, some give the share.
+// prove shows a connected peer that this host knows the secrets of a share, if it does. The
+// peer's later answers show whether it helped: a peer that does not know the protocol, or asks
+// for no secret, may give the share all the same.
 func (h *Host) prove(ctx context.Context, to peer.ID, at peers.ID, id share.ID) {
 	h.secrets.mu.Lock()
 	all := slices.Clone(h.secrets.of[id])
@@ -153,6 +153,6 @@ func (h *Host) proveOne(ctx context.Context, to peer.ID, at peers.ID, id share.I
 	if err := writeProve(s, wire.Prove{Proof: wire.ProofOf(k.secret, id, h.id, at, false, a.Nonce)}, t); err != nil {
 		return err
 	}
-	_, err = readProve(r) // so that it is known there before anything is asked
+	_, err = readProve(r) // so that the proof has arrived before anything is asked
 	return err
 }

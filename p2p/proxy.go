@@ -50,7 +50,7 @@ type proxyDialer struct {
 	to net.Addr
 }
 
-// handshaker is what the dialers of package socks are too.
+// handshaker is an interface that the dialers of package socks implement too.
 type handshaker interface {
 	DialWithConn(ctx context.Context, c net.Conn, network, address string) (net.Addr, error)
 }
@@ -79,11 +79,11 @@ func (d proxyDialer) DialContext(ctx context.Context, network, address string) (
 	return proxied{c.(*net.TCPConn), d.to}, nil
 }
 
-// errProxy is the class of what goes wrong between a host and its proxy.
+// errProxy is the class of errors between a host and its proxy.
 var errProxy = errors.New("proxy")
 
-// proxied is a connection that a proxy made. It is with the peer, not with the proxy: what
-// may be dialled for a peer depends on where that is.
+// proxied is a connection that a proxy made. Its remote address is the peer's, not the
+// proxy's: what may be dialled for a peer depends on where the peer is.
 type proxied struct {
 	*net.TCPConn
 	to net.Addr
@@ -91,7 +91,7 @@ type proxied struct {
 
 func (c proxied) RemoteAddr() net.Addr { return c.to }
 
-// overQUIC says whether a host uses QUIC. Behind a proxy, which carries TCP alone, it does so
+// overQUIC says whether a host uses QUIC. With a proxy, which carries only TCP, it does so
 // only if an address to listen on names it.
 func (c Config) overQUIC() bool {
 	return c.Reach.Proxy == "" || slices.ContainsFunc(c.Listen, func(s string) bool { return strings.Contains(s, "/quic") })

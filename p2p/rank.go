@@ -18,7 +18,7 @@ const (
 
 	// quicAfter is how far QUIC trails TCP. It must outlast TCP's three or four
 	// round trips to a secured connection, else QUIC, which needs two, wins on
-	// every long path, and with it three times the CPU.
+	// every long path, and costs three times the CPU.
 	quicAfter = time.Second
 
 	// relayAfter is how far the way through a relay trails the others.
@@ -27,7 +27,7 @@ const (
 
 // rankDials is the host's network.DialRanker: TCP first and QUIC well behind
 // it. libp2p's own prefers QUIC. Among equals IPv6 and IPv4 take turns, IPv6
-// first; addresses near and far are tried side by side.
+// first; local and public addresses are tried at the same time.
 func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
 	var out []network.AddrDelay
 	addrs, over := split(addrs)

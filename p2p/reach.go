@@ -27,43 +27,43 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Reach says how a host reaches peers behind routers, and is reached behind one itself.
+// Reach configures how a host reaches peers behind routers, and is reached behind one itself.
 // The zero value does none of it, and costs nothing.
 type Reach struct {
-	// Traverse has peers dialled through relays that their addresses name, and such a
-	// connection replaced by a direct one: both sides then dial each other at once, which
-	// opens the way through most routers.
+	// Traverse lets peers be dialled through relays that their addresses name, and replaces
+	// such a connection by a direct one: both sides then dial each other at once, which
+	// opens a path through most routers.
 	Traverse bool
 
-	// MapPorts asks the router, by UPnP, NAT-PMP or PCP, to pass on the ports listened on.
+	// MapPorts asks the router, by UPnP, NAT-PMP or PCP, to forward the ports listened on.
 	MapPorts bool
 
 	// Relays are nodes at which this host keeps a place, so that others reach it through
-	// them: multiaddrs that end in /p2p/ID. It needs Traverse.
+	// them: multiaddrs that end in /p2p/ID. It requires Traverse.
 	Relays []string
 
-	// Proxy has peers dialled over TCP through a SOCKS5 server: socks5://HOST:PORT, or
-	// socks5://USER:PASSWORD@HOST:PORT. QUIC, which would go past it, is then not used
+	// Proxy makes the host dial peers over TCP through a SOCKS5 server: socks5://HOST:PORT, or
+	// socks5://USER:PASSWORD@HOST:PORT. QUIC, which would bypass it, is then not used
 	// unless an address of Listen names it. Names are still resolved by this machine, and
-	// listening is as without. Default none.
+	// listening is not affected. Default none.
 	Proxy string
 
-	// Relay has this host be such a node, for everybody. Others must be able to reach it.
+	// Relay makes this host a relay, for everybody. Others must be able to reach it.
 	Relay bool
 
 	// RelayBytes is how much content this host as a relay carries for two peers that
 	// cannot reach each other otherwise: bytes each way for each connection, at least
-	// 1 MiB. Default none: then it carries no more than it takes to find a direct way.
+	// 1 MiB. Default none: then it carries only what is needed to find a direct path.
 	RelayBytes int64
 }
 
 // maxRelays is at how many relays a host keeps a place.
 const maxRelays = 4
 
-// leastCarried is from how many bytes on, each way, a relayed connection is used for content.
+// leastCarried is how many bytes, each way, a relay must carry for a connection over it to be used for content.
 const leastCarried = 1 << 20
 
-// Validate names the fields that are out of range, with their ranges.
+// Validate returns an error that names the fields out of range, with their ranges.
 func (r Reach) Validate() error {
 	var f bounds.Fields
 	bounds.In(&f, "RelayBytes", r.RelayBytes, leastCarried, 1<<50)
@@ -83,8 +83,8 @@ func (r Reach) Validate() error {
 	return f.Err()
 }
 
-// options are those of libp2p. A TCP port that is dialled from is also listened on, so
-// that a router keeps one way for both.
+// options are the options for libp2p. A TCP port that is dialled from is also listened on, so
+// that a router keeps one mapping for both.
 func (r Reach) options(cfg Config) (out []libp2p.Option) {
 	out = append(out, libp2p.DisableRelay())
 	if r.Traverse {
@@ -133,13 +133,13 @@ func (r Reach) resources() relay.Resources {
 	return out
 }
 
-// turns bounds how often each peer has a relay connect it with another.
+// turns bounds how often a relay connects each peer with others.
 type turns struct {
 	mu sync.Mutex
 	of *peers.Allowance
 }
 
-// AllowReserve implements relay.ACLFilter, as does the other.
+// AllowReserve implements relay.ACLFilter, as does AllowConnect.
 func (*turns) AllowReserve(peer.ID, ma.Multiaddr) bool { return true }
 
 func (t *turns) AllowConnect(from peer.ID, _ ma.Multiaddr, _ peer.ID) bool {
@@ -148,7 +148,7 @@ func (t *turns) AllowConnect(from peer.ID, _ ma.Multiaddr, _ peer.ID) bool {
 	return t.of.Take(peers.ID(from.String()), relayPause, time.Now()) == 0
 }
 
-// reach is what a host has for Reach.
+// reach is what a host needs for Reach.
 type reach struct {
 	h        *Host
 	observed *observedaddrs.Manager
@@ -212,16 +212,16 @@ const (
 	punchPause    = 10                               // ... seconds
 )
 
-// public are addresses under which others may reach this host: those of its interfaces,
-// of a port mapping, and where relays and others see it.
+// public returns addresses under which others may reach this host: those of its interfaces,
+// of a port mapping, and those at which relays and others see it.
 func (r *reach) public() []ma.Multiaddr {
 	all := r.h.host.(interface{ AllAddrs() []ma.Multiaddr }).AllAddrs()
 	all = ma.Unique(append(all, r.observed.Addrs(1)...))
 	return slices.DeleteFunc(all, func(a ma.Multiaddr) bool { return !manet.IsPublicAddr(a) || has(a, ma.P_CIRCUIT) })
 }
 
-// addrs is public for the service. It first asks whether it is worth to begin, and again
-// ever less often if it is not; so it is told yes.
+// addrs is public for the service, which first asks whether it is worth starting, and asks
+// ever less often while it is not; so the first answer is yes.
 func (r *reach) addrs() []ma.Multiaddr {
 	if !r.asked.Swap(true) {
 		return r.h.swarm.ListenAddresses()[:1]
@@ -234,8 +234,8 @@ func (r *reach) FilterLocal(_ peer.ID, addrs []ma.Multiaddr) []ma.Multiaddr {
 	return addrs[:min(len(addrs), 2*peers.MaxEndpoints)]
 }
 
-// FilterRemote leaves of the addresses that a peer wants dialled those that may be, as
-// with peers that others named, and lets them be dialled.
+// FilterRemote keeps, of the addresses that a peer wants dialled, those that may be, by the
+// rule for peers that others named, and lets them be dialled.
 func (r *reach) FilterRemote(id peer.ID, addrs []ma.Multiaddr) (out []ma.Multiaddr) {
 	r.mu.Lock()
 	wait := r.often.Take(peers.ID(id.String()), punchPause, time.Now())
@@ -258,7 +258,7 @@ func (r *reach) FilterRemote(id peer.ID, addrs []ma.Multiaddr) (out []ma.Multiad
 	return out
 }
 
-// direct ends connections over a relay with a peer that there is a better one with. The peer
+// direct ends relayed connections with a peer when there is a better one. The peer
 // is marked as one that the relay introduced: the other end may close that connection
 // first, and the connection manager forgets peers that are not connected.
 func (h *Host) direct(_ network.Network, c network.Conn) {
@@ -277,7 +277,7 @@ func (h *Host) direct(_ network.Network, c network.Conn) {
 }
 
 // How long a peer counts as introduced without a connection, which is longer than all
-// attempts take, and how many do.
+// attempts take, and how many peers may.
 const (
 	introducedFor = time.Minute
 	maxIntroduced = 1 << 10
@@ -304,7 +304,7 @@ func (r *reach) wasIntroduced(id peer.ID) bool {
 	return ok && time.Since(at) <= introducedFor
 }
 
-// usable says whether there is a connection with a peer that takes streams of ours: a
+// usable says whether there is a connection with a peer that accepts our streams: a
 // direct one, or one over a relay that carries content.
 func (h *Host) usable(id peer.ID) bool {
 	switch h.swarm.Connectedness(id) {
@@ -316,7 +316,7 @@ func (h *Host) usable(id peer.ID) bool {
 	return false
 }
 
-// carried is how many bytes of content the relay carries that a peer is connected over; 0
+// carried returns how many bytes of content the relay carries over which a peer is connected; 0
 // if there is none.
 func (h *Host) carried(id peer.ID) (most int64) {
 	for _, c := range h.swarm.ConnsToPeer(id) {
@@ -341,7 +341,7 @@ const (
 // punchedTag marks peers in the connection manager that a relay introduced.
 const punchedTag = "punched"
 
-// Way is how a peer is connected at present.
+// Way returns how a peer is connected at present.
 func (h *Host) Way(id peers.ID) Way {
 	to, err := peer.Decode(string(id))
 	if err != nil {
@@ -360,7 +360,7 @@ func (h *Host) Way(id peers.ID) Way {
 	return Direct
 }
 
-// split parts addresses that lead to a peer from those that lead to it through a relay.
+// split separates addresses that lead to a peer directly from those that lead through a relay.
 func split(addrs []ma.Multiaddr) (direct, over []ma.Multiaddr) {
 	for _, a := range addrs {
 		if has(a, ma.P_CIRCUIT) {
@@ -372,8 +372,8 @@ func split(addrs []ma.Multiaddr) (direct, over []ma.Multiaddr) {
 	return direct, over
 }
 
-// ways are the addresses of a peer that this host may dial, and those through relays. The
-// error, which is said, is why those that it has are all left out.
+// ways returns the addresses of a peer that this host may dial, and those through relays. The
+// error, of type said, is why all of the peer's addresses were left out.
 func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 	var all []ma.Multiaddr
 	for _, s := range to.Addrs {
@@ -401,7 +401,7 @@ func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 	return direct, over, nil
 }
 
-// relayOf is the relay that an address leads through, and where that is.
+// relayOf returns the relay that an address leads through, and the relay's address.
 func relayOf(a ma.Multiaddr) (peer.ID, ma.Multiaddr, error) {
 	at, _ := ma.SplitFunc(a, func(c ma.Component) bool { return c.Protocol().Code == ma.P_CIRCUIT })
 	info, err := peer.AddrInfoFromP2pAddr(at)
@@ -411,7 +411,7 @@ func relayOf(a ma.Multiaddr) (peer.ID, ma.Multiaddr, error) {
 	return info.ID, info.Addrs[0], nil
 }
 
-// through lets relays be dialled that addresses lead through, until done is called.
+// through lets the relays of some addresses be dialled until done is called.
 func (h *Host) through(over []ma.Multiaddr) (done func()) {
 	var all []func()
 	for _, a := range over {
@@ -427,8 +427,8 @@ func (h *Host) through(over []ma.Multiaddr) (done func()) {
 	}
 }
 
-// upgraded waits until a connection over a relay was replaced by a direct one, if that is
-// the only one, or a relay that carries content has to do.
+// upgraded waits, if the only connection with a peer is over a relay, until a direct one
+// replaces it, or until a relay that carries content has to do.
 func (h *Host) upgraded(ctx context.Context, id peer.ID) error {
 	if h.swarm.Connectedness(id) != network.Limited {
 		return nil
@@ -439,7 +439,7 @@ func (h *Host) upgraded(ctx context.Context, id peer.ID) error {
 	}
 	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, wait), wait)
 	defer cancel()
-	s, err := h.swarm.NewStream(network.WithNoDial(ctx, "it is connected"), id) // waits for one
+	s, err := h.swarm.NewStream(network.WithNoDial(ctx, "it is connected"), id) // waits for a direct one
 	switch {
 	case err == nil:
 		s.Reset()
@@ -450,7 +450,7 @@ func (h *Host) upgraded(ctx context.Context, id peer.ID) error {
 	return said{noPunch, peers.ErrUnreachable, err}
 }
 
-// mapped are the addresses that routers pass on to this host, because it asked them to.
+// mapped returns the addresses that routers forward to this host because it asked them to.
 func (h *Host) mapped(own []ma.Multiaddr) []ma.Multiaddr {
 	if !h.cfg.Reach.MapPorts {
 		return nil

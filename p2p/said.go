@@ -45,8 +45,8 @@ const (
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )
 
-// dialFailed says why no address of a peer could be used. It is a connection that was
-// lost, and not a peer that cannot be reached, if something took one and said nothing.
+// dialFailed says why no address of a peer could be used. If something accepted a connection
+// but said nothing, that is a lost connection, not an unreachable peer.
 func dialFailed(err error, tried []ma.Multiaddr) error {
 	e := said{is: peers.ErrUnreachable, err: err}
 	var d *swarm.DialError
@@ -76,7 +76,7 @@ func dialFailed(err error, tried []ma.Multiaddr) error {
 	return e
 }
 
-// nameHosts are the names among the hosts of addresses.
+// nameHosts returns the DNS names among the hosts of addresses.
 func nameHosts(addrs []ma.Multiaddr) (out []string) {
 	for _, a := range addrs {
 		switch a[0].Code() {
@@ -89,8 +89,8 @@ func nameHosts(addrs []ma.Multiaddr) (out []string) {
 	return out
 }
 
-// whyDial is why one dial failed. libp2p and the systems have no error values for most of
-// it, so it is told by their words.
+// whyDial says why one dial failed. libp2p and the systems have no error values for most
+// causes, so it goes by their texts.
 func whyDial(err error) string {
 	text := err.Error()
 	has := func(part string) bool { return strings.Contains(text, part) }
@@ -140,7 +140,7 @@ func written(a ma.Multiaddr) string {
 	return strings.ToUpper(at.Network()) + " " + at.String()
 }
 
-// some are the first of a list, and how many more there are.
+// some gives the first of a list, and how many more there are.
 func some(list []string) string {
 	const most = 2
 	if len(list) > most+1 {
@@ -152,7 +152,7 @@ func some(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// streamFailed says why no stream of a protocol came to be on a connection that stands.
+// streamFailed says why no stream of a protocol could be opened on an open connection.
 func streamFailed(protocol string, err error) error {
 	if strings.Contains(err.Error(), "protocols not supported") {
 		return said{"it is connected, and does not serve " + protocol, peers.ErrUnreachable, err}
@@ -182,7 +182,7 @@ func lost(err error) error {
 	return said{text, peers.ErrLost, err}
 }
 
-// late says whether an error is that time was up, of whatever.
+// late says whether an error is a timeout of any kind.
 func late(err error) bool {
 	var e net.Error
 	return errors.As(err, &e) && e.Timeout()

@@ -14,37 +14,37 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// Blocks is what there is to serve. Its methods are called from many
+// Blocks is what a node serves. Its methods are called from many
 // goroutines. A reply other than OK is passed on to the child.
 type Blocks interface {
-	// Manifest is the encoded manifest of a share. It is not changed.
+	// Manifest returns the encoded manifest of a share. It is not changed.
 	Manifest(id share.ID) ([]byte, wire.Reply)
 
-	// Check says how many bytes the n blocks of p from first on have, and
-	// whether they could be served now. It comes first for each request.
+	// Check returns how many bytes the n blocks of p from first on have, and
+	// whether they could be served now. It is called first for each request.
 	Check(id share.ID, p share.Piece, first share.Block, n int) (bytes int, r wire.Reply)
 
-	// Proof is the hashes of all blocks of p.
+	// Proof returns the hashes of all blocks of p.
 	Proof(id share.ID, p share.Piece) ([]share.Hash, wire.Reply)
 
 	// ReadRun reads the n blocks of p from first on into dst, which holds them
-	// exactly, and is how many bytes it read.
+	// exactly, and returns how many bytes it read.
 	ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply)
 }
 
 // Admit decides who is served when.
 type Admit interface {
-	// Admit is asked once per request, with the bytes it will take, and may
-	// wait, for less than an asker's patience (Timeouts.Reply) and never
+	// Admit is called once per request, with the bytes it will take, and may
+	// wait, for less than the asker does (Timeouts.Reply) and never
 	// beyond ctx. If the reply is OK, done is called when the request has been
-	// served or given up, with the bytes of content that were sent; and before that park, at most once, if the child takes
-	// nothing for Timeouts.Park: left bytes are not taken. A request that was parked
-	// goes on by what is in memory of it; for the rest Admit is asked anew, after done.
+	// served or given up, with the bytes of content that were sent. Before that, park is called, at most once, if the
+	// child reads nothing for Timeouts.Park, with the bytes that are left. A parked request goes
+	// on with what is in memory of it; for the rest Admit is called again, after done.
 	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(sent int), park func(left int), r wire.Reply)
 }
 
-// Serve starts answering each child: manifests and blocks out of what to says that
-// there is for it, when a admits it.
+// Serve starts answering children: each gets manifests and blocks from what to returns
+// for it, when a admits it.
 func (h *Host) Serve(to func(child peers.ID) Blocks, a Admit) {
 	h.handle(wire.ManifestProtocol, func(s *counted, from peers.ID) error { return h.serveManifest(to(from), s) })
 	h.handle(wire.PieceProtocol, func(s *counted, from peers.ID) error {
@@ -59,7 +59,7 @@ func (h *Host) Serve(to func(child peers.ID) Blocks, a Admit) {
 const runBlocks = wire.MaxRun / share.BlockSize
 
 // child is one data stream of a peer that fetches from us. One goroutine reads
-// requests into a bounded queue, so that a CANCEL overtakes what it is about;
+// requests into a bounded queue, so that a CANCEL overtakes its request;
 // another answers them in order.
 type child struct {
 	h      *Host
@@ -82,16 +82,16 @@ type child struct {
 
 	cut context.CancelFunc // resets the stream, and does not wait
 
-	// What follows is of the goroutine that answers.
+	// What follows belongs to the goroutine that answers.
 	header, frame []byte // scratch of write
 	turn          turn   // of the request that is being answered
 }
 
-// turn is the leave to serve one request.
+// turn is the permission to serve one request.
 type turn struct {
 	done   func(sent int) // nil: there is none
 	park   func(left int) // nil: it is parked
-	behind int            // bytes of the request behind the run that is being sent
+	behind int            // bytes of the request after the run that is being sent
 	sent   int            // bytes of the request that were sent
 }
 
@@ -123,8 +123,8 @@ func (c *child) serve() error {
 	c.cut = stop
 	c.reading, c.stopReading = context.WithCancel(ctx)
 	defer context.AfterFunc(cut, func() { c.s.Reset() })()
-	// The host closes: what was asked before is not read any more, what is
-	// being answered is finished.
+	// When the host closes, no more requests are read, and the one that is being
+	// answered is finished.
 	defer context.AfterFunc(c.h.drain, func() { c.s.SetReadDeadline(time.Now()); c.end(true) })()
 
 	var answering sync.WaitGroup
@@ -153,7 +153,7 @@ func (c *child) serve() error {
 	return errors.Join(err, answered)
 }
 
-// end says that no request will be added. With drop those queued are forgotten.
+// end says that no request will be added. With drop, queued requests are forgotten.
 func (c *child) end(drop bool) {
 	c.mu.Lock()
 	c.ended = true
@@ -168,7 +168,7 @@ func (c *child) end(drop bool) {
 	signal(c.ready)
 }
 
-// finished lets go of what a queued job held.
+// finished releases what a queued job held.
 func (c *child) finished(j *job) {
 	j.cancel()
 	c.kid.queue.Release(1)
@@ -211,7 +211,7 @@ func (c *child) read(ctx context.Context) error {
 func (c *child) await(br *bufio.Reader) error {
 	for {
 		c.s.SetReadDeadline(time.Now().Add(c.h.cfg.Timeouts.Idle))
-		if c.h.drain.Err() != nil { // after the deadline is set, so that none is missed
+		if c.h.drain.Err() != nil { // checked after the deadline is set, so that it is not missed
 			return io.EOF
 		}
 		_, err := br.Peek(1)
@@ -275,7 +275,7 @@ func (c *child) take(id uint64) {
 	}
 }
 
-// next is the next request; nil when there will be none.
+// next returns the next request; nil when there will be none.
 func (c *child) next() *job {
 	for {
 		c.mu.Lock()
@@ -311,8 +311,8 @@ func (c *child) answer() error {
 	return nil
 }
 
-// reply answers one request: runs, or a status. A request that was taken back
-// is answered too, by as much as had been sent and a header that ends it: the
+// reply answers one request: runs, or a status. A cancelled request
+// is answered too, with as much as had been sent and a header that ends it: the
 // asker matches replies to requests by their order.
 func (c *child) reply(j *job) error {
 	if j.ctx.Err() != nil {
@@ -341,7 +341,7 @@ func (c *child) reply(j *job) error {
 		h.First, h.Count = first, min(n, runBlocks)
 		h.Bytes = min(size, h.Count*share.BlockSize)
 		h.Last = n == h.Count
-		if c.turn.park == nil { // others went before
+		if c.turn.park == nil { // it was parked, and others had its turn
 			c.over()
 			q.First, q.Count, q.Proof = first, n, false
 			if r = c.begin(j, q, size); r.Status != wire.OK {
@@ -381,7 +381,7 @@ func (c *child) over() {
 	t.done(t.sent)
 }
 
-// silent is told when the child takes nothing; left bytes of the run are not taken.
+// silent is called when the child reads nothing; left bytes of the run are not taken.
 func (c *child) silent(left int) {
 	if c.turn.park == nil {
 		return
@@ -391,12 +391,12 @@ func (c *child) silent(left int) {
 	c.h.kids.park(c)
 }
 
-// run reads one run and sends it behind its header, or is why it did not.
+// run reads one run and sends it behind its header, or returns why it did not.
 func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 	size := h.Bytes
 	if !c.kid.memory.TryAcquire(int64(size)) {
-		c.silent(size)                                                   // it takes nothing of what it has on other streams
-		if err := c.kid.memory.Acquire(j.ctx, int64(size)); err != nil { // taken back while it waited
+		c.silent(size)                                                   // it reads nothing on its other streams
+		if err := c.kid.memory.Acquire(j.ctx, int64(size)); err != nil { // cancelled while it waited
 			return wire.Reply{Status: wire.Refused}, nil
 		}
 	}
@@ -420,7 +420,7 @@ func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 	return r, err
 }
 
-// refuse ends a reply with a status. To a request that was taken back it says
+// refuse ends a reply with a status. To a cancelled request it says
 // only that nothing more comes.
 func (c *child) refuse(j *job, r wire.Reply) error {
 	if j.ctx.Err() != nil {
@@ -429,7 +429,7 @@ func (c *child) refuse(j *job, r wire.Reply) error {
 	return c.write(wire.Header{ID: j.ID, Status: r.Status, Retry: r.Retry, Reason: r.Reason, Elsewhere: r.Elsewhere, Last: true}, nil, 0)
 }
 
-// write sends a header, and the first n bytes of buf behind it. They go out in
+// write sends a header, and the first n bytes of buf behind it. They are sent in
 // one write, unless a long proof needs more than the headroom.
 func (c *child) write(h wire.Header, buf *buffer, n int) error {
 	t := c.h.cfg.Timeouts

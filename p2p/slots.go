@@ -9,18 +9,18 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// A peer takes leastFrom streams of ours, or more, and resets others. So links and
+// A peer accepts at least leastFrom streams from us, and may reset others. So links and
 // manifests have slots for their streams; what is left is for messages, for libp2p's
-// own, and for what we have ended and the peer has not noticed yet.
+// own, and for streams that we have ended and the peer has not noticed yet.
 const (
 	leastFrom    = 32
 	linkStreams  = 24 // to one peer, of all links
 	moreStreams  = 4  // ... that are not the first of their link, or as many as one may have
-	manifestAsks = 4  // manifests asked of one peer at once
+	manifestAsks = 4  // manifests requested from one peer at once
 	noSlotReason = "waits for its turn: this node fetches as many shares from this source as it may at once"
 )
 
-// slots are what may be had of something from each peer. Whoever finds none waits in line.
+// slots are how many of something may be in use with each peer. Callers that find none wait in line.
 type slots struct {
 	most int
 
@@ -35,7 +35,7 @@ type slotsOf struct {
 
 func newSlots(most int) *slots { return &slots{most: most, each: map[peers.ID]*slotsOf{}} }
 
-// of is the slots of a peer, with one user more.
+// of returns the slots of a peer, with one more user.
 func (p *slots) of(id peers.ID) *slotsOf {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *slots) of(id peers.ID) *slotsOf {
 	return x
 }
 
-// left is told that a user has gone.
+// left notes that a user is gone.
 func (p *slots) left(id peers.ID, x *slotsOf) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

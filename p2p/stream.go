@@ -16,8 +16,8 @@ func writeAll(s *counted, b []byte, stall time.Duration) error {
 	return writePatiently(s, b, stall, stall, func(int) {})
 }
 
-// writePatiently is writeAll that calls silent each time the peer has taken not one
-// byte for about pause: at most twice that, as only what a deadline ends is seen.
+// writePatiently is writeAll that calls silent each time the peer has not taken a single
+// byte for about pause: at most twice that, as it is noticed only at a deadline.
 // left bytes are not taken yet.
 func writePatiently(s *counted, b []byte, stall, pause time.Duration, silent func(left int)) error {
 	pause = min(pause, stall)
@@ -47,9 +47,9 @@ func writePatiently(s *counted, b []byte, stall, pause time.Duration, silent fun
 	}
 }
 
-// frameWithin gives the frame that comes next until d from now to come whole. A
-// deadline costs a timer, so one set a moment ago will do: armed is when that was,
-// and what frameWithin returns.
+// frameWithin gives the next frame until d from now to arrive whole. A
+// deadline costs a timer, so one set a moment ago will do: armed is when that was;
+// frameWithin returns the new value.
 func frameWithin(s *counted, d time.Duration, armed time.Time) time.Time {
 	if now := time.Now(); now.Sub(armed) > d/8 {
 		armed = now

@@ -14,23 +14,23 @@ type Timeouts struct {
 	// connection is secured. Default 10 s.
 	Dial time.Duration
 
-	// Accept bounds how long a connection that comes in may take to be secured.
+	// Accept bounds how long an incoming connection may take to be secured.
 	// Default 5 s.
 	Accept time.Duration
 
-	// Handshake bounds, on a connection that stands, the exchange of who
-	// speaks what and the opening of one stream. Default 10 s.
+	// Handshake bounds, on an open connection, the exchange of supported
+	// protocols and the opening of one stream. Default 10 s.
 	Handshake time.Duration
 
 	// Manifest bounds the wait for the first byte of a manifest's answer, and
 	// is the grace that ManifestRate is counted with. Default 10 s.
 	Manifest time.Duration
 
-	// ManifestRate is the slowest a manifest may come, in bytes per second,
-	// over all of it. Default 16 KiB/s: the largest takes 70 minutes.
+	// ManifestRate is the lowest average rate at which a manifest may arrive, in bytes
+	// per second. Default 16 KiB/s: the largest takes 70 minutes.
 	ManifestRate int
 
-	// Reply is how long a source that owes us bytes may send none of them
+	// Reply is how long a source that owes us bytes may send nothing
 	// before its link is lost. It is the backstop behind the deadlines of
 	// requests, which are the pool's, and longer than any of them. Default 30 s.
 	Reply time.Duration
@@ -44,22 +44,22 @@ type Timeouts struct {
 	Idle time.Duration
 
 	// Stall is how long a peer may take none of the bytes we write to it
-	// before the stream is reset, or the connection if it takes those of no
+	// before the stream is reset, or the connection if it takes none on any
 	// stream. Default 30 s.
 	Stall time.Duration
 
 	// Park is how long a child may take none of the bytes we write to it before its
 	// turn goes to others. Nothing is cut: the reply goes on when the child takes some.
-	// It is found out within twice that. Default 2 s.
+	// It is noticed within twice that time. Default 2 s.
 	Park time.Duration
 
-	// Farewell is how long the last messages of a host that closes may take to be
-	// noticed by a peer. Nobody waits for one that is frozen or cut off: that the
-	// connection is gone says the same. Default 500 ms.
+	// Farewell is how long the last messages of a closing host may take to be
+	// noticed by a peer. A peer that is frozen or cut off is not waited for: the end of
+	// the connection tells it the same. Default 500 ms.
 	Farewell time.Duration
 
-	// Shutdown bounds Host.Close: the end of replies and messages under way,
-	// and then of everything. Default 5 s.
+	// Shutdown bounds Host.Close: first the replies and messages under way,
+	// then everything. Default 5 s.
 	Shutdown time.Duration
 }
 

@@ -28,7 +28,7 @@ type counters struct {
 	each map[peers.ID]*traffic
 }
 
-// open is the traffic of id, counted as in use until close.
+// open returns the traffic of id, counted as in use until close.
 func (c *counters) open(id peers.ID) *traffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +71,8 @@ func (c *counters) of(id peers.ID) (in, out int64) {
 	return 0, 0
 }
 
-// Traffic is how many stream bytes of our protocols came from and went to a
-// peer, framing included and encryption not. It outlives connections; of peers
+// Traffic returns how many stream bytes of our protocols came from and went to a
+// peer, including framing but not encryption. It outlives connections; of peers
 // long gone only the newest few thousand are remembered.
 func (h *Host) Traffic(id peers.ID) (in, out int64) { return h.counts.of(id) }
 
@@ -105,5 +105,5 @@ func (s *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// uncount ends the counting. The stream must be done with.
+// uncount ends the counting. The stream must not be used afterwards.
 func (s *counted) uncount() { s.all.close(s.peer) }
