@@ -22,7 +22,7 @@ const (
 type Announce struct {
 	Keys  []share.Hash // at most MaxBeaconKeys
 	Addrs []string     // where the sender can be reached; the first MaxAddrs are sent
-	Gone  bool         // it has them no more
+	Gone  bool         // it no longer has them
 }
 
 func (m *Announce) fields(c *coder) {
@@ -35,7 +35,7 @@ func (*Announce) shareless() {}
 // Announced is the answer to Announce.
 type Announced struct {
 	TTL     time.Duration // after which what was announced is forgotten
-	Refused uint8         // 0: all is remembered; else why not, a number of formats.md
+	Refused uint8         // 0: all is remembered; else why not, a number from formats.md
 	Retry   time.Duration // refused: ask again after; 0 for never
 }
 
@@ -62,8 +62,8 @@ func (*Seek) shareless() {}
 // Found is the answer to Seek.
 type Found struct {
 	Key   share.Hash
-	Peers []peers.Addr  // a sample of those who say that they have it; the first MaxIntroduced are sent
-	Retry time.Duration // 0: it was looked up; else it was asked too often: ask again after
+	Peers []peers.Addr  // a sample of those that say they have it; the first MaxIntroduced are sent
+	Retry time.Duration // 0: it was looked up; else the beacon was asked too often: ask again after
 }
 
 func (m *Found) fields(c *coder) {
@@ -88,7 +88,7 @@ func (c *coder) hash(num protowire.Number, v *share.Hash) {
 	}
 }
 
-// padding is bytes of which only the number counts.
+// padding is bytes of which only the number matters.
 func (c *coder) padding(num protowire.Number, v *int) {
 	if !c.reading {
 		atMost("padding", *v, MaxPadding)

@@ -16,14 +16,14 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// MaxDuration is the longest duration that travels. A longer one is cut to it,
+// MaxDuration is the longest duration that is sent. A longer one is cut to it,
 // by the sender and by the receiver.
 const MaxDuration = 24 * time.Hour
 
-// A coder writes the fields of one protobuf message, or reads them. Each message
-// has a method that names its fields once, in the order of their numbers, each with
-// the check that reading it needs: that method is called once to write, and once for
-// each field that next finds to read. After the first error of reading, next is false.
+// A coder writes or reads the fields of one protobuf message. Each message
+// has a method that lists its fields once, in the order of their numbers, each with
+// the check that reading it needs. That method is called once to write, and once for
+// each field that next finds when reading. After the first reading error, next is false.
 type coder struct {
 	b       []byte // written so far; or not read yet
 	reading bool
@@ -47,7 +47,7 @@ func (c *coder) next() bool {
 		c.fail("%v", protowire.ParseError(n))
 		return false
 	}
-	if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
+	if num > protowire.MaxValidNumber { // ConsumeTag lets it pass
 		c.fail("field %d: number over the last", num)
 		return false
 	}
@@ -57,7 +57,7 @@ func (c *coder) next() bool {
 		c.v, n = protowire.ConsumeVarint(c.b)
 	case protowire.BytesType:
 		c.data, n = protowire.ConsumeBytes(c.b)
-	default: // no field of ours
+	default: // not one of our fields
 		n = protowire.ConsumeFieldValue(num, typ, c.b)
 	}
 	if n < 0 {
@@ -82,7 +82,7 @@ func (c *coder) need(ok bool, format string, args ...any) {
 	}
 }
 
-// at says whether field num is the one to be read; it fails if that is of another
+// at says whether field num is the one to be read; it fails if that has the wrong
 // type.
 func (c *coder) at(num protowire.Number, typ protowire.Type) bool {
 	if c.num != num || c.err != nil {
@@ -160,7 +160,7 @@ func (c *coder) text(num protowire.Number, v *string, limit int) {
 	}
 }
 
-// prose is text for people, which is cut to what may travel.
+// prose is text for people, which is cut to what may be sent.
 func (c *coder) prose(num protowire.Number, v *string, limit int) {
 	if c.reading {
 		c.text(num, v, limit)
@@ -189,7 +189,7 @@ func (c *coder) peer(num protowire.Number, v *peers.ID) {
 	*v = peers.ID(id)
 }
 
-// share is the share that a message is about: there is none without.
+// share is the share that a message is about, which every message has.
 func (c *coder) share(num protowire.Number, v *share.ID) {
 	if !c.reading {
 		if v.IsZero() {
@@ -220,8 +220,8 @@ func (c *coder) otherShare(num protowire.Number, v *share.ID) {
 	}
 }
 
-// room makes list able to hold every field num that is to come, once that is known
-// to be at most limit.
+// room gives list the capacity for every field num that is to come, once their number is
+// known to be at most limit.
 func room[T any](c *coder, num protowire.Number, list *[]T, limit int) {
 	if len(*list) > 0 {
 		return
@@ -244,7 +244,7 @@ func room[T any](c *coder, num protowire.Number, list *[]T, limit int) {
 	*list = make([]T, 0, n)
 }
 
-// items is a list of at most limit messages whose fields are named by fields.
+// items is a list of at most limit messages whose fields are listed by fields.
 func items[T any](c *coder, num protowire.Number, list *[]T, limit int, fields func(*T, *coder)) {
 	if !c.reading {
 		atMost("list", len(*list), limit)
@@ -270,8 +270,8 @@ func items[T any](c *coder, num protowire.Number, list *[]T, limit int, fields f
 	*c = outer
 }
 
-// addrs is addresses of one peer: at most MaxAddrs, which are the first of those
-// given; one that may not travel is left out.
+// addrs is the addresses of one peer: the first MaxAddrs of those given; one that may
+// not be sent is left out.
 func (c *coder) addrs(num protowire.Number, list *[]string) {
 	if !c.reading {
 		for _, a := range firstOf(*list, MaxAddrs) {
@@ -303,7 +303,7 @@ func (c *coder) peers(num protowire.Number, list *[]peers.Addr, limit int) {
 	}
 }
 
-// pieces is a packed list of at most limit pieces; read, it may be of one piece a field.
+// pieces is a packed list of at most limit pieces; when read, it may also be one field for each piece.
 func (c *coder) pieces(num protowire.Number, list *[]share.Piece, limit int) {
 	switch {
 	case !c.reading:
@@ -360,7 +360,7 @@ func (c *coder) haveMap(num protowire.Number, pieces *int, bits *[]byte) {
 	c.bytes(num+1, bits, (share.MaxPieces+7)/8)
 }
 
-// wholeBits says whether bits are one for each piece and no more.
+// wholeBits says whether bits has exactly one bit for each piece.
 func wholeBits(pieces int, bits []byte) bool {
 	n := uint(pieces)
 	return uint(len(bits)) == (n+7)/8 && (n%8 == 0 || bits[len(bits)-1]>>(n%8) == 0)
@@ -442,8 +442,8 @@ func atMost(what string, n, limit int) {
 	}
 }
 
-// printable is s as text may travel: UTF-8 without control characters, at most
-// limit bytes, cut at the border of a character.
+// printable is s as text may be sent: UTF-8 without control characters, at most
+// limit bytes, cut between characters.
 func printable(s string, limit int) string {
 	s = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {

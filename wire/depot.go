@@ -22,12 +22,12 @@ const (
 // seconds is a time since 1970, in seconds; 0 if it is none.
 func (c *coder) seconds(num protowire.Number, v *int64) { varint(c, num, v, maxSeconds) }
 
-// Hold asks a depot to keep a share until a time, for the account of whoever
-// asks. Account to depot; answered with one Held. Asked again with the same
+// Hold asks a depot to keep a share until a time, for the account of the
+// sender. Account to depot; answered with one Held. Sent again with the same
 // Request it is done once.
 //
-// With a Name it asks that the name stand for Share as soon as that is stable. Expect is what the
-// name stands for now, Supersedes what was to come under it and shall not.
+// With a Name it asks that the name stand for Share as soon as that is stable. Expect is the share
+// that the name stands for now, Supersedes the one that was to come under it and no longer is.
 type Hold struct {
 	Share      share.ID
 	Request    string       // at most MaxRequestID bytes
@@ -80,11 +80,11 @@ func (m *Release) fields(c *coder) {
 type Held struct {
 	Share   share.ID
 	At      int64 // the depot's clock, in seconds since 1970
-	Refused uint8 // 0: granted; else why not, a number of formats.md, as State is
+	Refused uint8 // 0: granted; else why not, a number from formats.md, as State is
 	State   uint8
-	Bytes   int64         // that the lease counts
+	Bytes   int64         // how many the lease counts
 	Expires int64         // in seconds since 1970; 0: the lease has ended
-	Added   int64         // seconds by which the share is leased longer than it was
+	Added   int64         // how many seconds longer the share is leased than it was
 	Room    int64         // refused: bytes, of a meaning that depends on Refused
 	Retry   time.Duration // refused: ask again after; 0 when something has changed
 	Current share.ID      // refused: what the name stands for
@@ -108,7 +108,7 @@ func (m *Held) fields(c *coder) {
 // Holdings asks for the live leases of the account, in the order of share IDs. Account to
 // depot; answered with one HoldingsPage.
 type Holdings struct {
-	After share.ID // those with a greater ID; zero: from the first
+	After share.ID // only those with a greater ID; zero: from the first
 }
 
 func (m *Holdings) fields(c *coder) { c.otherShare(1, &m.After) }
@@ -133,14 +133,14 @@ func (m *HoldingsPage) fields(c *coder) {
 }
 func (*HoldingsPage) shareless() {}
 
-// Holding is a lease as its account is told of it.
+// Holding is a lease as it is reported to its account.
 type Holding struct {
 	Share   share.ID
 	State   uint8 // as in Held
 	Bytes   int64
 	Expires int64 // in seconds since 1970
-	Here    int64 // bytes of its files that the depot has, while it is to come or to be mended
-	Delay   uint8 // why it does not come, a number of formats.md; 0: nothing keeps it
+	Here    int64 // bytes of its files that the depot has, while it is being fetched or repaired
+	Delay   uint8 // why that makes no progress, a number from formats.md; 0: nothing holds it up
 }
 
 func (h *Holding) fields(c *coder) {
@@ -154,7 +154,7 @@ func (h *Holding) fields(c *coder) {
 
 // Usage asks what the account uses. Account to depot; answered with one UsageReport.
 // With Watch, a HoldingChanged follows for each change of one of the account's shares,
-// for as long as the connection stands.
+// for as long as the connection lasts.
 type Usage struct{ Watch bool }
 
 func (m *Usage) fields(c *coder) { c.bool(1, &m.Watch) }
@@ -167,7 +167,7 @@ type UsageReport struct {
 	Used     int64 // bytes
 	Quota    int64 // bytes
 	MaxLease int64 // the longest lease, in seconds
-	Complete bool  // false: the depot still looks what it has, and there may be more
+	Complete bool  // false: the depot is still counting what it has, and there may be more
 }
 
 func (m *UsageReport) fields(c *coder) {
@@ -180,7 +180,7 @@ func (m *UsageReport) fields(c *coder) {
 }
 func (*UsageReport) shareless() {}
 
-// HoldingChanged says that a share of the account has come into another state. Depot to
+// HoldingChanged says that a share of the account has changed its state. Depot to
 // an account that watches.
 type HoldingChanged struct {
 	At      int64 // the depot's clock, in seconds since 1970

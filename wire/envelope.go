@@ -8,8 +8,8 @@ type EnvelopeKind uint8
 const (
 	KindTell        EnvelopeKind = 1 + iota // Type and Payload, to the exported name To
 	KindReply                               // Type and Payload, to the reply token Token
-	KindWatch                               // say Terminated to Reply when To ends
-	KindUnwatch                             // no longer
+	KindWatch                               // send Terminated to Reply when To ends
+	KindUnwatch                             // stop watching
 	KindTerminated                          // what was watched with Token has ended
 	KindCredit                              // Credit more messages may be sent
 	KindUnsupported                         // Type is not known; Token is the Reply of the message that had it

@@ -6,7 +6,7 @@ import (
 )
 
 // SourceHas is all pieces that a source of the sender has. Fetcher to
-// coordinator; it takes the place of what was said of the source before.
+// coordinator; it replaces what was said of the source before.
 type SourceHas struct {
 	Share  share.ID
 	Source peers.ID
@@ -22,7 +22,7 @@ func (m *SourceHas) fields(c *coder) {
 
 func (m *SourceHas) haveMap() (*int, *[]byte) { return &m.Pieces, &m.Bits }
 
-// SourceHasMore is pieces that a source of the sender has come to have. Fetcher
+// SourceHasMore is pieces that a source of the sender has got since. Fetcher
 // to coordinator.
 type SourceHasMore struct {
 	Share  share.ID
@@ -39,8 +39,8 @@ func (m *SourceHasMore) fields(c *coder) {
 // SourceDown says that the sender no longer fetches from a source: its leases
 // return. Fetcher to coordinator.
 //
-// With Member the source is another member of the fleet, which says that it has
-// pieces, and the sender could not get Pieces from it, or, if there are none, can get
+// With Member the source is another member of the fleet. The sender could not get Pieces from
+// it, which it says it has, or, if there are none, can get
 // nothing from it any more. Without a Source it is every other member.
 type SourceDown struct {
 	Share  share.ID
@@ -71,10 +71,10 @@ func (m *FleetMembers) fields(c *coder) {
 // ProofSize is the bytes of a proof that a peer is a member of a fleet.
 const ProofSize = 32
 
-// FleetTerm is the highest term that the sender goes by, in a fleet that elects its
+// FleetTerm is the highest term that the sender knows, in a fleet that elects its
 // coordinator. Member to coordinator before each Subscribe, and when it turns to
-// another; coordinator to members when it ends; member to member in both ways.
-// Whether the proof is good, and the term plausible, is the receiver's to check.
+// another; coordinator to members when it ends; member to member both ways.
+// The receiver must check that the proof is good and the term plausible.
 type FleetTerm struct {
 	Share       share.ID
 	Term        uint64     // 0: it knows none

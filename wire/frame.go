@@ -28,7 +28,7 @@ func AppendFrame(dst, payload []byte) []byte {
 // The error is io.EOF if r ended before the frame began, io.ErrUnexpectedEOF if
 // it ended inside; it wraps ErrTooLong if the payload is longer than limit bytes,
 // which is found before anything is allocated; and it wraps ErrMalformed if the
-// length is no varint in its shortest form.
+// length is not a varint in its shortest form.
 func ReadFrame(r *bufio.Reader, limit int, buf []byte) ([]byte, error) {
 	n, err := readLength(r)
 	if err != nil {

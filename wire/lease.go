@@ -26,7 +26,7 @@ type LeaseRequest struct {
 	RTT    time.Duration // measured round trip
 	Source peers.ID
 	// Keep is pieces, at most MaxLeases, that are being fetched under leases of a
-	// connection that was lost: they are asked for again.
+	// lost connection: leases for them are requested again.
 	Keep []share.Piece
 }
 
@@ -59,7 +59,7 @@ func (m *LeaseResponse) fields(c *coder) {
 	c.coded(7, &m.Refused)
 }
 
-// Lease is a piece lease as it travels: with the time that is left of it.
+// Lease is a piece lease as it is sent: with the time that is left of it.
 type Lease struct {
 	Piece   share.Piece
 	Token   share.Token

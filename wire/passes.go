@@ -27,7 +27,7 @@ func (c *coder) copied(num protowire.Number, v *[]byte, limit int) {
 	}
 }
 
-// exactly is an array.
+// exactly is a field of exactly len(v) bytes.
 func (c *coder) exactly(num protowire.Number, v []byte) {
 	if !c.reading {
 		c.b = appendBytes(c.b, num, v)
@@ -37,7 +37,7 @@ func (c *coder) exactly(num protowire.Number, v []byte) {
 	}
 }
 
-// many is bytes that are so many parts of a size.
+// many is bytes that consist of at most most parts of a size.
 func (c *coder) many(num protowire.Number, v *[]byte, size, most int) {
 	c.copied(num, v, size*most)
 	c.need(len(*v)%size == 0, "field %d: %d bytes are no whole parts of %d", num, len(*v), size)
@@ -60,7 +60,7 @@ func (*PassKeys) shareless()    {}
 // PassKeyList is the answer to PassKeys.
 type PassKeyList struct {
 	Refused uint8  // as in Held
-	Keys    []byte // at most MaxListing bytes, as formats.md has it
+	Keys    []byte // at most MaxListing bytes, in the format of formats.md
 }
 
 func (m *PassKeyList) fields(c *coder) {
@@ -69,8 +69,8 @@ func (m *PassKeyList) fields(c *coder) {
 }
 func (*PassKeyList) shareless() {}
 
-// Redeem asks an issuer to sign what a voucher pays for. Anybody to issuer; answered with one
-// Signed. The same requests may be sent again.
+// Redeem asks an issuer to sign the passes that a voucher pays for. Anybody to issuer; answered
+// with one Signed. The same requests may be sent again.
 type Redeem struct {
 	Voucher  [VoucherSize]byte
 	Requests [PassSizes][]byte // each at most MaxSigning bytes
@@ -82,8 +82,8 @@ func (m *Redeem) fields(c *coder) {
 }
 func (*Redeem) shareless() {}
 
-// Exchange asks an issuer to sign what passes of the same sum pay for. Anybody to issuer;
-// answered with one Signed. The same may be sent again.
+// Exchange asks an issuer to sign new passes in exchange for passes of the same sum. Anybody to
+// issuer; answered with one Signed. The same may be sent again.
 type Exchange struct {
 	ID       [PaymentID]byte
 	Passes   []byte            // at most MaxPays, SpendSize bytes each
@@ -111,8 +111,8 @@ func (m *Signed) fields(c *coder) {
 }
 func (*Signed) shareless() {}
 
-// Pay pays a depot with passes, for the account of whoever asks. Account to depot; answered
-// with one Paid. Asked again with the same ID and passes it is done once.
+// Pay pays a depot with passes, for the account of the sender. Account to depot; answered
+// with one Paid. Sent again with the same ID and passes it is done once.
 type Pay struct {
 	ID     [PaymentID]byte
 	Passes []byte // at most MaxPays, SpendSize bytes each
@@ -128,7 +128,7 @@ func (*Pay) shareless() {}
 type Paid struct {
 	ID      [PaymentID]byte
 	Refused uint8  // as in Held
-	Units   int64  // that were paid
+	Units   int64  // how many were paid
 	Bad     []byte // refused: the names of passes that were spent before, PassNames bytes each
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ErrUnknownType is a payload of a type that this version does not know.
+// ErrUnknownType says that a payload is of a type that this version does not know.
 var ErrUnknownType = errors.New("unknown message type")
 
 // Types of payloads.
@@ -101,7 +101,7 @@ type payload struct {
 	parse  func([]byte) (any, error)
 }
 
-// A message is one that an envelope carries. Each is about a share, but for those with a
+// A message is one that an envelope carries. Each is about a share, except for those with a
 // method shareless.
 type message[T any] interface {
 	*T
@@ -127,8 +127,8 @@ func payloadOf[T any, M message[T]]() payload {
 // Codec writes and reads the payloads of envelopes.
 type Codec struct{}
 
-// Encode is a message as the payload of an envelope, and its type; not ok if it is
-// none of those that travel.
+// Encode returns a message as the payload of an envelope, and its type; not ok if it is
+// not one of those that envelopes carry.
 func (Codec) Encode(msg any) (typ uint32, b []byte, ok bool) {
 	for typ, p := range payloads[1:] {
 		if b, ok := p.append(msg); ok {
@@ -154,8 +154,8 @@ func Append[T any, M message[T]](dst []byte, m T) []byte {
 	return c.b
 }
 
-// Parse reads a message that an envelope carries. That the share has the pieces
-// named is the caller's to check.
+// Parse reads a message that an envelope carries. The caller must check that the share
+// has the pieces named.
 func Parse[T any, M message[T]](b []byte) (T, error) {
 	var m T
 	c := coder{b: b, reading: true}

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Protocol IDs. A new meaning of any byte is a new ID.
+// Protocol IDs. A new meaning of any byte needs a new ID.
 const (
 	PieceProtocol    = "/fetcher/piece/1"
 	ManifestProtocol = "/fetcher/manifest/1"
@@ -27,7 +27,7 @@ const (
 	hashLen    = len(share.Hash{})
 )
 
-// PieceFrame is what the asker of a piece sends: a request, or the taking back
+// PieceFrame is what the asker of a piece sends: a request, or the cancellation
 // of one.
 type PieceFrame struct {
 	Cancel  bool   // forget request ID; Share and Request are not set
@@ -58,15 +58,15 @@ func AppendPieceRequest(dst []byte, id share.ID, r PieceRequest) []byte {
 	return c.b
 }
 
-// AppendCancel encodes the taking back of request req.
+// AppendCancel encodes the cancellation of request req.
 func AppendCancel(dst []byte, req uint64) []byte {
 	c, f := coder{b: dst}, PieceFrame{Cancel: true, ID: req}
 	f.fields(&c)
 	return c.b
 }
 
-// ParsePieceFrame reads a request or a cancel. Whether the share has the piece
-// and the piece the blocks is the caller's to check; that they can exist at all
+// ParsePieceFrame reads a request or a cancellation. The caller must check that the
+// share has the piece and the piece the blocks; that they can exist at all
 // is checked here.
 func ParsePieceFrame(b []byte) (PieceFrame, error) {
 	var f PieceFrame
@@ -84,7 +84,7 @@ func ParsePieceFrame(b []byte) (PieceFrame, error) {
 	return f, c.err
 }
 
-// Header stands before each run of raw bytes of a reply. A reply is one or more
+// Header comes before each run of raw bytes of a reply. A reply is one or more
 // headers with status OK, the last one marked, or some of those and then one
 // with another status, which ends it.
 type Header struct {
@@ -132,8 +132,8 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return c.b
 }
 
-// ParseHeader reads a header. That it fits the request is the caller's to check,
-// before it reads what stands behind it; that Bytes is a length that Count
+// ParseHeader reads a header. The caller must check that it fits the request,
+// before it reads what follows it; that Bytes is a length that Count
 // blocks can have is checked here.
 func ParseHeader(b []byte) (Header, error) {
 	var h Header

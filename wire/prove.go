@@ -9,12 +9,12 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// NonceSize is the bytes of a nonce in Prove; a proof has ProofSize.
+// NonceSize is the number of bytes of a nonce in Prove; a proof has ProofSize.
 const NonceSize = 16
 
 // Prove is one message of the protocol by which two peers show each other that they know
-// the secret of a share. Share is in the first, Nonce in the first two, Proof in the second and third;
-// empty, the second says that no secret is asked for, and the fourth ends it.
+// the secret of a share. Share is in the first, Nonce in the first two, Proof in the second and third.
+// An empty second message says that no secret is asked for; an empty fourth ends the protocol.
 type Prove struct {
 	Share share.ID
 	Nonce []byte // none, or NonceSize bytes
@@ -46,9 +46,9 @@ func (c *coder) prove(p *Prove) {
 	c.bytes(3, &p.Proof, ProofSize)
 }
 
-// ProofOf is what a prover sends to a verifier, both as the connection between them has
-// authenticated them: a proof is of no use to a third peer. The source of the share and the asker make different
-// ones, so that neither can send back what the other sent.
+// ProofOf is what a prover sends to a verifier. Both are as the connection between them has
+// authenticated them, so a proof is of no use to a third peer. The source of the share and the asker make different
+// proofs, so that neither can send back what the other sent.
 func ProofOf(secret share.Secret, id share.ID, prover, verifier peers.ID, isSource bool, nonce []byte) []byte {
 	label := "fetcher secret 1 asker"
 	if isSource {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Code is a reason as it travels. The numbers are those of docs/formats.md.
+// Code is a reason as it is sent. The numbers are those of docs/formats.md.
 type Code uint8
 
 // Reasons of one peer to another.
@@ -18,7 +18,7 @@ const (
 	CodeNotAllowed                  // the share is for peers that its owner named
 	CodeNoShare                     // there is no such share
 	CodeEnded                       // the share is not offered any more
-	CodeFileChanged                 // a file changed under the share
+	CodeFileChanged                 // a file of the share has changed
 	CodeCopyChanged                 // somebody changed what has been fetched of it so far
 	CodeNoBlocks                    // the share has no such piece, or the piece no such blocks
 	CodeBadRequest                  // too much at once, nothing, or the same again
@@ -57,7 +57,7 @@ const (
 	CodeElsewhere                  // the source sent the member elsewhere for it
 )
 
-// sentences are the codes for people: what is said of whoever gave the reason.
+// sentences are the codes in words for people, about the peer that gave the reason.
 var sentences = [...]string{
 	CodeOpening:     "is opening the share",
 	CodeReading:     "is still reading files, and may have the share then",
@@ -105,15 +105,15 @@ func (c Code) String() string {
 	return ""
 }
 
-// Reason is why a peer refuses or ends something. Its zero value is that it did not say.
+// Reason is why a peer refuses or ends something. The zero value means that it did not say.
 type Reason struct {
 	Code Code
-	// Prose is what a peer said that gave no code, or one that is not known here, in at
-	// most MaxReason bytes; MaxWord where the reason is of one lease of many. It is shown, and nothing else is done with it.
+	// Prose is the text of a peer that gave no code, or one that is not known here, in at
+	// most MaxReason bytes; MaxWord where the reason is about one lease of many. It is only shown.
 	Prose string
 }
 
-// Why is the reason with a code.
+// Why returns the reason with a code.
 func Why(c Code) Reason { return Reason{Code: c} }
 
 // String is the reason for people: the sentence of the code, or in quotes what the peer
@@ -139,7 +139,7 @@ func (c *coder) coded(num protowire.Number, r *Reason) {
 	r.read(r.Prose, c)
 }
 
-// notAllowed is a field for CodeNotAllowed, of before there were codes.
+// notAllowed is a field for CodeNotAllowed from before there were codes.
 func (c *coder) notAllowed(num protowire.Number, r *Reason) {
 	not := r.Code == CodeNotAllowed
 	if c.bool(num, &not); not {
@@ -148,7 +148,7 @@ func (c *coder) notAllowed(num protowire.Number, r *Reason) {
 	r.read(r.Prose, c)
 }
 
-// read has the prose be what was read, unless there is a code that is known.
+// read sets the prose to what was read, unless there is a code that is known.
 func (r *Reason) read(prose string, c *coder) {
 	if !c.reading {
 		return

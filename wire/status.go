@@ -42,11 +42,11 @@ type Reply struct {
 	Retry  time.Duration // Busy: ask again after
 	Reason Reason        // Busy, Refused, Gone
 	// Elsewhere, with Busy: only for this piece. It was just given to another
-	// child, and is to be had there soon. In replies to requests for pieces.
+	// child, and can be had there soon. Only in replies to requests for pieces.
 	Elsewhere bool
 }
 
-// String is what a reply says of who gave it, in words for people.
+// String says in words for people what a reply says of the peer that gave it.
 func (r Reply) String() string {
 	s := [...]string{"serves it", "does not have it", "no longer has the share", "is busy", "refuses"}[min(r.Status, Refused)]
 	if r.Reason.Prose != "" {
@@ -55,7 +55,7 @@ func (r Reply) String() string {
 	return cmp.Or(r.Reason.Code.String(), s)
 }
 
-// Limits of the wire. What passes one resets the stream.
+// Limits of the wire. What exceeds one resets the stream.
 const (
 	MaxMessage = 256 << 10 // bytes of one actor envelope
 	MaxRun     = 256 << 10 // bytes of raw blocks behind one header
@@ -70,7 +70,7 @@ type PieceRequest struct {
 	First share.Block // first block
 	Count int         // blocks, at least 1
 	Proof bool        // send the piece's block hashes first
-	// Pressed says that others bring the asker less than the source could, though it
+	// Pressed says that others give the asker less than the source could, though it
 	// went to them when it was sent elsewhere.
 	Pressed bool
 }

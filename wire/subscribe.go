@@ -22,7 +22,7 @@ type Subscribe struct {
 	Share    share.ID
 	Addrs    []string // where the child itself can be reached; the first MaxAddrs are sent
 	Nameable bool     // the child agrees to be named to others as a source
-	Mirror   bool     // it serves the share on, wants to hear of nothing, and agrees to be named for that
+	Mirror   bool     // it serves the share too, wants no announcements, and agrees to be named for that
 }
 
 func (m *Subscribe) fields(c *coder) {
@@ -38,7 +38,7 @@ type SubscribeResult struct {
 	Accepted bool
 	Reason   Reason        // refused
 	Retry    time.Duration // refused: ask again after; 0 for never
-	Children []peers.Addr  // others that fetch the share, or serve it on; the first MaxChildren are sent
+	Children []peers.Addr  // others that fetch the share, or serve it; the first MaxChildren are sent
 }
 
 func (m *SubscribeResult) fields(c *coder) {
@@ -64,8 +64,8 @@ func (m *Unsubscribe) fields(c *coder) {
 }
 
 // HaveMap is all pieces that a source has. Source to child. Its bits, once parsed,
-// have the length for Pieces and no bit past it; that Pieces is the share's number is
-// the receiver's to check.
+// have the length for Pieces and no bit past it; the receiver must check that Pieces is
+// the share's number.
 type HaveMap struct {
 	Share  share.ID
 	Pieces int    // pieces of the share
@@ -79,7 +79,7 @@ func (m *HaveMap) fields(c *coder) {
 
 func (m *HaveMap) haveMap() (*int, *[]byte) { return &m.Pieces, &m.Bits }
 
-// Have is pieces that a source has come to have since its last HaveMap or Have.
+// Have is pieces that a source has got since its last HaveMap or Have.
 // Source to child.
 type Have struct {
 	Share  share.ID
