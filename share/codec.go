@@ -64,7 +64,7 @@ func appendTop(b []byte, name string, single bool, n int) []byte {
 	return appendHead(appendKey(b, "entries"), cborList, uint64(n))
 }
 
-// encode is a manifest of n entries, with no room behind it. The entries must be sorted.
+// encode encodes a manifest of n entries, with no spare capacity. The entries must be sorted.
 func encode(name string, single bool, n int, entries iter.Seq[*Entry]) ([]byte, error) {
 	top := appendTop(nil, name, single, n)
 	size := len(top)
@@ -126,9 +126,9 @@ func (e *Entry) append(b []byte) []byte {
 	return b
 }
 
-// index finds the entries of b, at most MaxManifest bytes, without believing it. What
-// is not the one encoding of what it says is refused, and so is an entry that is wrong
-// in itself. How the entries go together is for check to say.
+// index finds the entries of b, at most MaxManifest bytes, without trusting it. An
+// encoding that is not canonical is refused, and so is an entry that is wrong
+// in itself. Whether the entries fit together is for check to say.
 func index(b []byte) (*Manifest, error) {
 	c := &cursor{b: b}
 	c.head(cborMap)
@@ -150,7 +150,7 @@ func index(b []byte) (*Manifest, error) {
 		return nil, c.err
 	case n > MaxEntries:
 		return nil, errEntries
-	case n > uint64(len(b)-c.at): // there is no room for so many
+	case n > uint64(len(b)-c.at): // there is no room for that many
 		return nil, fmt.Errorf("%w: %d entries in %d bytes", ErrManifest, n, len(b)-c.at)
 	case !bytes.Equal(appendTop(nil, m.Name, m.single, int(n)), b[:c.at]):
 		return nil, fmt.Errorf("%w: not in canonical form", ErrManifest)
@@ -186,8 +186,8 @@ func (m *Manifest) find(c *cursor) error {
 	return nil
 }
 
-// A cursor reads CBOR from front to back, and takes what is not canonical for what it
-// means: whoever asks encodes it again and compares. After the first error, which wraps
+// A cursor reads CBOR from front to back, and accepts what is not canonical:
+// the caller encodes the result again and compares. After the first error, which wraps
 // ErrManifest, all that it reads is zero.
 type cursor struct {
 	b   []byte
@@ -257,7 +257,7 @@ func (c *cursor) bool() bool {
 	return c.b[c.at-1] == cborTrue
 }
 
-// key goes past a key, if it comes next.
+// key skips a key, if it comes next.
 func (c *cursor) key(k string) bool {
 	end := c.at + 1 + len(k)
 	if end > len(c.b) || c.b[c.at] != cborText|byte(len(k)) || string(c.b[c.at+1:end]) != k {

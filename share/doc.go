@@ -4,7 +4,7 @@
 //
 // # Words
 //
-// One word, one thing, here and in every other package.
+// Each word means one thing, here and in every other package.
 //
 //   - share: an immutable, content-addressed set of files. Named by its share
 //     [ID], the CID of its manifest.
@@ -34,7 +34,7 @@
 //     on disk.
 //   - source, child: a peer we fetch from; a peer that fetches from us.
 //
-// # How the parts hold each other
+// # How the parts depend on each other
 //
 //	share ID = BLAKE3 of the manifest's bytes
 //	  manifest: for each file, its root and the values of its pieces, which fold to the root

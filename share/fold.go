@@ -11,8 +11,8 @@ import (
 )
 
 // The second version of tickets folds what the first repeats. It is the digest of
-// the share ID, and then parts: a secret; and for each peer its key, its ports, and
-// behind a port the hosts that have it. A part begins with a byte: what it is, and
+// the share ID, followed by parts: a secret; and for each peer its key, its ports, and
+// after a port the hosts that have it. A part begins with a byte: its kind, and
 // in the lower four bits more about it. docs/formats.md has the table.
 const (
 	partPeer   = 0x10 // roles; a key
@@ -43,7 +43,7 @@ const (
 	keySize   = 32
 	portSize  = 2
 	maxPeers  = 8   // of a folded ticket
-	maxHosts  = 16  // ... IP addresses and names, each port of one for itself, and other addresses
+	maxHosts  = 16  // ... IP addresses and names, each port of one counted separately, and other addresses
 	maxText   = 255 // bytes of a name, and of another address
 	maxRepeat = 15  // what the lower four bits can count
 )
@@ -55,7 +55,7 @@ var (
 	headTCP  = []byte{multiaddr.P_TCP}
 	headUDP  = multiaddr.CodeToVarint(multiaddr.P_UDP)
 	tailQUIC = multiaddr.CodeToVarint(multiaddr.P_QUIC_V1)
-	// headPeer stands before an Ed25519 key: the peer's ID is an identity multihash of
+	// headPeer comes before an Ed25519 key: the peer's ID is an identity multihash of
 	// a protobuf message.
 	headPeer = append(multiaddr.CodeToVarint(multiaddr.P_P2P), 38, 0x00, 36, 0x08, 1, 0x12, keySize)
 	// names are the protocols of names, by the lower four bits of their parts.
@@ -78,8 +78,8 @@ type way struct {
 	via  byte
 }
 
-// fold is the folded form of t; false if t holds what has none: a peer whose key is
-// no Ed25519 key, or too much.
+// fold returns the folded form of t; false if t has none: it holds a peer whose key is
+// not an Ed25519 key, or too much.
 func (t Ticket) fold() ([]byte, bool) {
 	var all []*folding
 	for i, list := range [][]multiaddr.Multiaddr{t.Peers, t.Relays, t.Beacons} {
@@ -139,7 +139,7 @@ func (p *folding) add(a multiaddr.Multiaddr) {
 	p.ways = append(p.ways, w)
 }
 
-// wayOf takes an address apart; false if it is none of a form that folds.
+// wayOf takes an address apart; false if it has no form that folds.
 func wayOf(a multiaddr.Multiaddr) (w way, ok bool) {
 	switch {
 	case len(a) == 2 && a[1].Code() == multiaddr.P_TCP:
@@ -218,7 +218,7 @@ type unfolding struct {
 	b     []byte
 	err   error
 	t     Ticket
-	self  []byte // component with the ID of the peer that parts are about; nil: of none yet
+	self  []byte // component with the ID of the peer that parts are about; nil: none yet
 	roles byte
 	bare  bool // it has no address yet
 	port  []byte
@@ -243,7 +243,7 @@ func unfold(b []byte) (Ticket, error) {
 	return u.t, nil
 }
 
-// take is the next n bytes; zeros, and an error, if there are not so many.
+// take returns the next n bytes; zeros, and an error, if there are fewer.
 func (u *unfolding) take(n int) []byte {
 	if len(u.b) < n {
 		u.fail(errors.New("garbled: it ends early"))
@@ -254,7 +254,7 @@ func (u *unfolding) take(n int) []byte {
 	return b
 }
 
-// takeText is the next bytes behind their length.
+// takeText returns the next text, which comes after its length.
 func (u *unfolding) takeText() []byte { return u.take(int(u.take(1)[0])) }
 
 func (u *unfolding) fail(err error) {
@@ -263,7 +263,7 @@ func (u *unfolding) fail(err error) {
 	}
 }
 
-// part reads what stands behind the first byte of a part.
+// part reads what follows the first byte of a part.
 func (u *unfolding) part(kind, more byte) {
 	switch {
 	case kind == partSecret && more == 0:

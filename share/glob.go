@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A Glob is a pattern for paths in a share: each part of it between slashes is one
-// of path.Match, and ** stands for any number of parts. What matches a folder
-// matches all that is in it. A path as it stands matches itself, whatever
+// A Glob is a pattern for paths in a share: each part of it between slashes is a pattern
+// of path.Match, and ** matches any number of parts. What matches a folder
+// matches all that is in it. A literal path matches itself, whatever
 // characters are in it.
 type Glob struct {
 	text  string
@@ -20,7 +20,7 @@ type Glob struct {
 // Globs match what any of them matches.
 type Globs []Glob
 
-// ParseGlobs reads patterns. The error names each that is none, and wraps path.ErrBadPattern.
+// ParseGlobs reads patterns. The error names each invalid one, and wraps path.ErrBadPattern.
 func ParseGlobs(texts []string) (out Globs, err error) {
 	for _, t := range texts {
 		g, e := parseGlob(t)
@@ -40,8 +40,8 @@ func parseGlob(text string) (Glob, error) {
 	return g, nil
 }
 
-// In is the patterns for the paths of m: one that matches none of them and begins
-// with the name of m is taken without that, as the paths are often shown.
+// In returns the patterns for the paths of m: a pattern that matches none of them and begins
+// with the name of m is used without that name, as paths are often shown with it.
 func (gs Globs) In(m *Manifest) Globs {
 	out := slices.Clone(gs)
 	for i, g := range out {
@@ -83,7 +83,7 @@ func (g Glob) match(p string) bool {
 		return true
 	}
 	parts := strings.Split(p, "/")
-	star, next := -1, 0 // the last ** so far, and the part it would swallow next
+	star, next := -1, 0 // the last ** so far, and the part it would match next
 	for i, at := 0, 0; i < len(g.parts); {
 		switch {
 		case g.parts[i] == "**":

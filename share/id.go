@@ -11,15 +11,15 @@ import (
 )
 
 // ID is a share ID: the BLAKE3-256 digest of a manifest's bytes. Its text is a
-// CIDv1 of codec dag-cbor in base32. IDs are equal exactly if they are ==. The
+// CIDv1 of codec dag-cbor in base32. IDs can be compared with ==. The
 // zero ID names nothing.
 type ID struct{ digest Hash }
 
-// idPrefix stands before the digest in the bytes of a CID: version 1, codec
+// idPrefix comes before the digest in the bytes of a CID: version 1, codec
 // dag-cbor, hash function blake3, 32 bytes of digest. Each is a varint of one byte.
 const idPrefix = "\x01\x71\x1e\x20"
 
-// IDOf is the ID of the share that has these manifest bytes.
+// IDOf returns the ID of the share that has these manifest bytes.
 func IDOf(manifest []byte) ID { return ID{blake3.Sum256(manifest)} }
 
 // IDFromBytes reads the bytes of a CID, as Bytes makes them.
@@ -58,13 +58,13 @@ type idError string
 func (e idError) Error() string { return string(e) }
 func (e idError) Unwrap() error { return ErrTicket }
 
-// Blinded stands for the ID where it is not to be read: whoever knows the ID knows it,
-// and nobody learns the ID from it. Of another purpose it is another.
+// Blinded stands for the ID where that must stay secret: whoever knows the ID can compute it,
+// and nobody learns the ID from it. It differs for each purpose.
 func (id ID) Blinded(purpose string) Hash {
 	return blake3.Sum256(append([]byte(purpose+" "), id.Bytes()...))
 }
 
-// AtBeacon stands for the ID at beacons: with the secret of a ticket, for whoever has that.
+// AtBeacon stands for the ID at beacons: with the secret of a ticket, only for those that have it.
 func (id ID) AtBeacon(s *Secret) Hash {
 	b := append([]byte("fetcher beacon 1 "), id.Bytes()...)
 	if s != nil {
@@ -79,7 +79,7 @@ func (id ID) Compare(other ID) int { return bytes.Compare(id.digest[:], other.di
 // Bytes is the CID in binary: 36 bytes.
 func (id ID) Bytes() []byte { return append([]byte(idPrefix), id.digest[:]...) }
 
-// String is the CID in lower-case base32: 59 characters. The zero ID has none.
+// String returns the CID in lower-case base32: 59 characters. The zero ID has none.
 func (id ID) String() string {
 	if id.IsZero() {
 		return ""
@@ -87,7 +87,7 @@ func (id ID) String() string {
 	return cid.MustParse(id.Bytes()).String()
 }
 
-// MarshalText is String.
+// MarshalText returns what String does.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText reads what MarshalText makes, and what ParseID does.
@@ -98,7 +98,7 @@ func (id *ID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Short is an ID for people: its end, where IDs differ.
+// Short returns an ID for people: its end, where IDs differ.
 func (id ID) Short() string {
 	s := id.String()
 	return s[max(0, len(s)-8):]

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Layout answers every question of geometry of one share: which piece lies
-// where, and how long each block is. Nobody else multiplies piece sizes.
+// Layout is the geometry of one share: which piece lies where, and how long each
+// block is. No other code multiplies piece sizes.
 //
 // Pieces are counted over all files in entry order; a piece never crosses the
 // end of its file, so the last piece of a file, and the last block of a piece,
@@ -90,7 +90,7 @@ func (l *Layout) ValidRun(p Piece, first Block, n int) bool {
 
 // file is the file that p is part of.
 func (l *Layout) file(p Piece) *extent {
-	i, n := 0, len(l.files) // files[i].first <= p, and beyond n it is larger
+	i, n := 0, len(l.files) // files[i].first <= p, and from n on it is larger
 	for n-i > 1 {
 		if mid := int(uint(i+n) >> 1); l.files[mid].first <= p {
 			i = mid
@@ -101,8 +101,8 @@ func (l *Layout) file(p Piece) *extent {
 	return &l.files[i]
 }
 
-// PieceSpan is where the bytes of p lie. p must be valid, as in every method below
-// that takes one; so must a block or a run of it. Valid and ValidRun tell.
+// PieceSpan returns where the bytes of p lie. p must be valid, as in every method below
+// that takes one; so must a block or a run of it. Valid and ValidRun check that.
 func (l *Layout) PieceSpan(p Piece) Span {
 	f := l.file(p)
 	off := int64(p-f.first) << f.exp
@@ -117,7 +117,7 @@ func (l *Layout) Blocks(p Piece) int { return blocksIn(l.PieceLen(p)) }
 
 func blocksIn(n int) int { return (n + BlockSize - 1) / BlockSize }
 
-// RunSpan is where the n blocks of p from first on lie.
+// RunSpan returns where the n blocks of p from first on lie.
 func (l *Layout) RunSpan(p Piece, first Block, n int) Span {
 	s := l.PieceSpan(p)
 	from := int(first) * BlockSize
@@ -128,7 +128,7 @@ func (l *Layout) RunSpan(p Piece, first Block, n int) Span {
 // BlockLen is the number of bytes of block b of p.
 func (l *Layout) BlockLen(p Piece, b Block) int { return l.RunSpan(p, b, 1).Len }
 
-// PiecesOf is the range of pieces of an entry; n is 0 for one without bytes.
+// PiecesOf returns the range of pieces of an entry; n is 0 for one without bytes.
 func (l *Layout) PiecesOf(entry int) (first Piece, n int) {
 	i, ok := l.fileOf(entry)
 	if !ok {
@@ -137,7 +137,7 @@ func (l *Layout) PiecesOf(entry int) (first Piece, n int) {
 	return l.files[i].first, l.files[i].pieces()
 }
 
-// At is the piece that holds the byte at off of an entry, and its block there. The
+// At returns the piece that holds the byte at off of an entry, and its block there. The
 // byte must exist.
 func (l *Layout) At(entry int, off int64) (Piece, Block) {
 	i, _ := l.fileOf(entry)

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// linkProblems is what is wrong with the symlinks of m, whose entries must be sorted:
+// linkProblems returns what is wrong with the symlinks of m, whose entries must be sorted:
 // targets that no system can hold, and links that lead out of the share.
 //
 // A link is resolved as a kernel would, step by step through the entries
-// themselves, so x -> . with l -> x/x/../.. is seen to leave. What is not there,
-// or is a file, is passed as if it was a directory, because it may become one. A
+// themselves, so x -> . with l -> x/x/../.. is seen to leave. What does not exist,
+// or is a file, is passed as if it were a directory, because it may become one. A
 // circle leads nowhere, and so not out.
 //
-// Each link is resolved once, so that the steps are at most as many as all targets
-// have names, whatever the manifest says, and each is one search among the sorted
+// Each link is resolved once, so there are at most as many steps as there are names in all
+// targets, whatever the manifest says, and each is one search among the sorted
 // paths. No tree is built: the memory is 28 bytes for each link.
 func linkProblems(m *Manifest) []PathProblem {
 	var out []PathProblem
@@ -57,15 +57,15 @@ func badTarget(target string) string {
 // root has none.
 type spot struct{ entry, len int32 }
 
-// A link is on its way, or has arrived.
+// A link is being resolved, or has been.
 type link struct {
 	entry int32
 	up    int32  // the link that waits for this one, by its index; -1 if none does
 	at    spot   // what is reached
-	below int32  // how many steps below at, among what is not there
+	below int32  // how many steps below at, among what does not exist
 	next  uint16 // where the rest of the target begins
 	state linkState
-	bad   bool // the target cannot be one, so that the link is passed as a file is
+	bad   bool // the target is invalid, so the link is passed like a file
 }
 
 type linkState uint8
@@ -92,7 +92,7 @@ func (w *walker) leaves(i int32) bool {
 	return w.links[i].state == outside
 }
 
-// follow takes a link to its end, and first each that it comes through.
+// follow resolves a link, and first each link that it leads through.
 func (w *walker) follow(i int32) {
 	for i >= 0 {
 		l := &w.links[i]
@@ -121,8 +121,8 @@ func (w *walker) start(i, up int32) {
 	l.at = w.above(spot{l.entry, int32(len(w.m.Entry(int(l.entry)).Path))})
 }
 
-// walk takes l on until it is done, or has come to a link that nobody has followed
-// yet: that is the answer, by its index, and else -1.
+// walk resolves l until it is done, or comes to a link that is not resolved yet: it returns
+// the index of that link, and else -1.
 func (w *walker) walk(l *link) (via int32) {
 	target := w.m.Entry(int(l.entry)).Target
 	for int(l.next) < len(target) {
@@ -149,7 +149,7 @@ func (w *walker) walk(l *link) (via int32) {
 	return -1
 }
 
-// enter takes l to what is called name where it stands. The answer is as walk's.
+// enter moves l to what is called name in its present place. It returns what walk does.
 func (w *walker) enter(l *link, name string) (via int32) {
 	at, ok := w.find(l.at, name)
 	if !ok {
@@ -180,7 +180,7 @@ func (w *walker) above(s spot) spot {
 	return spot{s.entry, int32(max(0, strings.LastIndexByte(path, '/')))}
 }
 
-// find is what is called name in dir: an entry, or a directory that one implies.
+// find returns what is called name in dir: an entry, or a directory that one implies.
 func (w *walker) find(dir spot, name string) (spot, bool) {
 	at := w.m.Entry(int(dir.entry)).Path[:dir.len]
 	for _, end := range []string{"", "/"} {

@@ -14,7 +14,7 @@ type Kind uint8
 const (
 	File    Kind = iota
 	Dir          // an empty directory; those that hold something are implied
-	Symlink      // made last, and never leaving the share
+	Symlink      // created last, and never leads out of the share
 )
 
 // An Entry is one line of a manifest.
@@ -30,12 +30,12 @@ type Entry struct {
 }
 
 // Manifest is the list of a share's files, the only thing a share ID commits to.
-// It never changes after NewManifest or DecodeManifest made it, and is then safe
-// for concurrent use. In memory it is its bytes, and four more for each entry.
+// It never changes after NewManifest or DecodeManifest made it, and is safe
+// for concurrent use. It takes the memory of its bytes, and four more for each entry.
 type Manifest struct {
 	Name   string   // the root's name: what the fetched file or folder is called
 	starts []uint32 // by entry, where it begins in raw
-	nodes  int      // the entries, and the directories that they imply
+	nodes  int      // entries, and directories that they imply
 	single bool
 	layout *Layout
 	raw    []byte
@@ -47,10 +47,10 @@ type Manifest struct {
 // piece may be left out.
 //
 // One file whose path is name is a single-file share. A name that ends in '/'
-// always means a folder, also if it holds nothing but a file of its own name.
+// always means a folder, even if it holds only a file of its own name.
 //
 // Errors wrap ErrPath (a *PathError that lists them all), ErrLimit, or
-// ErrManifest for what is wrong in itself.
+// ErrManifest for an entry that is wrong in itself.
 func NewManifest(name string, entries []Entry) (*Manifest, error) {
 	return ManifestOf(name, len(entries), sorted(entries))
 }
@@ -71,8 +71,8 @@ func sorted(entries []Entry) iter.Seq[Entry] {
 	}
 }
 
-// ManifestOf is NewManifest of n entries that come in the order of their paths. It goes
-// through them more than once and keeps none, so they need not all be in memory.
+// ManifestOf is NewManifest for n entries that come in the order of their paths. It iterates
+// over them more than once and keeps none, so they need not all be in memory.
 func ManifestOf(name string, n int, entries iter.Seq[Entry]) (*Manifest, error) {
 	name, folder := strings.CutSuffix(name, "/")
 	single := false
@@ -105,7 +105,7 @@ func checkedAndEncoded(name string, single bool, n int, entries iter.Seq[Entry])
 	})
 }
 
-// whole is e with what NewManifest adds to it and leaves out of it.
+// whole returns e with what NewManifest adds, and without what it leaves out.
 func (e Entry) whole() Entry {
 	if e.Kind == File {
 		e.PieceExp = PieceExp(e.Size)
@@ -118,8 +118,8 @@ func (e Entry) whole() Entry {
 
 // DecodeManifest reads the bytes of a manifest, which may be hostile, and keeps
 // them: they must not change from now on. They must be the one canonical encoding
-// of a manifest that NewManifest could have made. Errors as there. It takes at most
-// four times the memory that b has, and 16 MiB, whatever b says.
+// of a manifest that NewManifest could have made. Errors are as there. It takes at most
+// four times the memory of b, and 16 MiB, whatever b says.
 func DecodeManifest(b []byte) (*Manifest, error) {
 	if len(b) > MaxManifest {
 		return nil, errManifestSize
@@ -138,8 +138,8 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 // Len is the number of entries.
 func (m *Manifest) Len() int { return len(m.starts) }
 
-// Entry is the entry of an index below Len. It is read from the manifest's bytes, so
-// take it once and not in each step of a loop; what it points to must not be changed.
+// Entry returns the entry at an index below Len. It is decoded from the manifest's bytes, so
+// call it once and not in each step of a loop; what it points to must not be changed.
 func (m *Manifest) Entry(i int) Entry {
 	c := cursor{b: m.raw, at: int(m.starts[i])}
 	return c.entry()
@@ -156,7 +156,7 @@ func (m *Manifest) Entries() iter.Seq2[int, Entry] {
 	}
 }
 
-// Find is the index of the entry at path; if there is none, of the first behind it.
+// Find returns the index of the entry at path; if there is none, of the first after it.
 func (m *Manifest) Find(path string) (i int, ok bool) {
 	return sort.Find(len(m.starts), func(i int) int { return strings.Compare(path, m.Entry(i).Path) })
 }
@@ -167,14 +167,14 @@ func (m *Manifest) Layout() *Layout { return m.layout }
 // ID names the share.
 func (m *Manifest) ID() ID { return m.id }
 
-// Bytes is the canonical encoding. The caller must not change it.
+// Bytes returns the canonical encoding. The caller must not change it.
 func (m *Manifest) Bytes() []byte { return m.raw }
 
 // Single says whether the share is one file, not a folder: fetched, it becomes
 // a file called Name.
 func (m *Manifest) Single() bool { return m.single }
 
-// Count is the number of entries of each kind. Directories that hold something
+// Count returns the number of entries of each kind. Directories that hold something
 // are not entries and not counted.
 func (m *Manifest) Count() (files, dirs, links int) {
 	for _, e := range m.Entries() {
@@ -190,7 +190,7 @@ func (m *Manifest) Count() (files, dirs, links int) {
 	return files, dirs, links
 }
 
-// check says what keeps entries that are right in themselves from being a manifest,
+// check says why entries that are right in themselves do not make a manifest,
 // and sets the layout.
 func (m *Manifest) check() error {
 	m.nodes = m.Len()
@@ -226,7 +226,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// check says what is wrong with an entry in itself, its path and the fold of its pieces apart.
+// check says what is wrong with an entry in itself, apart from its path and the fold of its pieces.
 func (e *Entry) check() error {
 	wrong := func(what string) error { return fmt.Errorf("%w: %q: %s", ErrManifest, e.Path, what) }
 	if e.Kind > Symlink {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A PathProblem is one reason why a path cannot be, here or anywhere.
+// A PathProblem is one reason why a path cannot exist, here or anywhere.
 type PathProblem struct {
 	Path string
 	Why  string // continues a sentence that begins with the path
@@ -44,9 +44,9 @@ func (m *Manifest) problems() []PathProblem {
 	} else if why := badPath(m.Name); why != "" {
 		add(m.Name, why)
 	}
-	// above holds the entries whose path begins the present one, shortest first:
-	// every entry that could lie above it is among them, because nothing that sorts
-	// between a path and its extension lacks the path as its beginning.
+	// above holds the entries whose path is a prefix of the present one, shortest first:
+	// every entry that could lie above it is among them, because everything that sorts
+	// between a path and its extension has the path as its prefix.
 	var above []Entry
 	prev := ""
 	for i, e := range m.Entries() {
@@ -102,7 +102,7 @@ func badPath(p string) string {
 	return ""
 }
 
-// badText says what no path and no link target may hold.
+// badText says what is in s that no path and no link target may hold.
 func badText(s string) string {
 	switch {
 	case len(s) > MaxPath:

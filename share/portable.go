@@ -12,13 +12,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// PortabilityProblems is everything about the paths of m that one system, named
-// as GOOS names it, cannot hold, or cannot keep apart, though others can; in the
+// PortabilityProblems returns what is wrong with the paths of m on one system, named
+// as GOOS names it: what it cannot hold, or cannot keep apart, though others can; in the
 // order of the entries. With goos "" it is what any of Linux, macOS and Windows
 // cannot. A directory is named once, not with each file below it.
 //
 // The paths are walked for each system that folds names, to find hashes of folded
-// paths that come twice, and then once more: what is folded is kept of these alone.
+// paths that occur twice, and then once more: folded paths are kept only for these.
 func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 	c := checker{}
 	for _, s := range systems() {
@@ -49,14 +49,14 @@ func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 	return c.out
 }
 
-// system is what sets one operating system's names apart from others'. Each
+// system is how one operating system's names differ from others'. Each
 // function's answer ends so that " on " and the system's name can follow; "" is
 // no objection.
 type system struct {
 	goos, called string
 	name         func(name string) string
 	link         func(path, target string) string
-	fold         func(name string) string // equal for names that are one to this system
+	fold         func(name string) string // equal for names that are the same to this system
 }
 
 func systems() []system {
@@ -128,7 +128,7 @@ func isDevice(name string) bool {
 	return false
 }
 
-// windowsLink looks at a target as Windows does, which takes ".." away from the
+// windowsLink checks a target as Windows sees it, which removes ".." from the
 // text before it follows anything.
 func windowsLink(path, target string) string {
 	if strings.ContainsAny(target, windowsForbidden) {
@@ -180,11 +180,11 @@ const maxSystems = 3
 
 // level is what is known of a path, by system.
 type level struct {
-	hash   [maxSystems]uint64 // of what it is folded
-	merged [maxSystems]bool   // it, or a directory above, is one with another
+	hash   [maxSystems]uint64 // of the folded path
+	merged [maxSystems]bool   // it, or a directory above, is the same as another
 }
 
-// A walk goes through paths in their order, directory by directory. T is what is known
+// A walk goes through paths in order, directory by directory. T is what is known
 // of a file or a directory.
 type walk[T any] struct {
 	look  func(path, name string, above T) T
@@ -197,7 +197,7 @@ type component[T any] struct {
 	known T
 }
 
-// to looks at each component of p that the path before did not have.
+// to visits each component of p that the path before did not have.
 func (w *walk[T]) to(p string) {
 	same := commonPrefix(w.prev, p)
 	for n := len(w.above); n > 0 && (w.above[n-1].end > same || !ends(p, w.above[n-1].end)); n-- {
@@ -243,16 +243,16 @@ func (c *checker) link(path, target string) {
 	c.object(path, why)
 }
 
-// seed makes hashes of names, which nobody outside this process sees.
+// seed is for hashes of names, which nobody outside this process sees.
 var seed = maphash.MakeSeed()
 
-// below is the hash of a folded name in a directory of a hash.
+// below is the hash of a folded name in a directory whose hash is dir.
 func below(dir uint64, folded string) uint64 {
 	return bits.RotateLeft64(dir, 23)*0x9e3779b97f4a7c15 + maphash.String(seed, folded)
 }
 
-// twins is the hashes of folded paths that come more than once: those of all paths that
-// are one when they are folded, and hardly any other. It works in hashes, which are empty.
+// twins returns the hashes of folded paths that occur more than once: those of all paths that
+// are the same when folded, and hardly any others. It uses hashes, which is empty, as its memory.
 func twins(m *Manifest, fold func(name string) string, hashes []uint64) map[uint64]bool {
 	w := walk[uint64]{look: func(_, name string, up uint64) uint64 {
 		hashes = append(hashes, below(up, fold(name)))
@@ -271,7 +271,7 @@ func twins(m *Manifest, fold func(name string) string, hashes []uint64) map[uint
 	return out
 }
 
-// fold says so where the path before name is to a system one that came before.
+// fold notes where the path before name is, to a system, the same as an earlier one.
 func (c *checker) fold(path, name string, up level) level {
 	next := up
 	var twin [maxSystems]string

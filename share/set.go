@@ -9,16 +9,16 @@ import (
 )
 
 // Set is a set of pieces of one share. It has a fixed size and one owner;
-// Clone at every border.
+// Clone it before handing it on.
 type Set struct {
 	n    int
 	bits *bitset.BitSet
 }
 
-// NewSet is an empty set for a share of n pieces.
+// NewSet returns an empty set for a share of n pieces.
 func NewSet(n int) *Set { return &Set{n, bitset.New(uint(n))} }
 
-// FullSet holds all n pieces.
+// FullSet returns a set that holds all n pieces.
 func FullSet(n int) *Set {
 	s := NewSet(n)
 	s.bits.FlipRange(0, uint(n))
@@ -57,7 +57,7 @@ func (s *Set) Union(o *Set) {
 	s.bits.InPlaceUnion(o.bits)
 }
 
-// Minus is the set of pieces in s and not in o, which must be of the same share.
+// Minus returns the set of pieces in s and not in o, which must be of the same share.
 func (s *Set) Minus(o *Set) *Set {
 	s.mustMatch(o)
 	return &Set{s.n, s.bits.Difference(o.bits)}
@@ -72,10 +72,10 @@ func (s *Set) mustMatch(o *Set) {
 	}
 }
 
-// Clone is an independent copy.
+// Clone returns an independent copy.
 func (s *Set) Clone() *Set { return &Set{s.n, s.bits.Clone()} }
 
-// Words are the bits, 64 pieces a word, lowest first. The caller must not change them.
+// Words returns the bits, 64 pieces a word, lowest first. The caller must not change them.
 func (s *Set) Words() []uint64 { return s.bits.Words() }
 
 // All yields the pieces in rising order.

@@ -15,12 +15,12 @@ const (
 	maxPieceExp = 24
 )
 
-// Limits of the share format, version 1. What passes one is refused with ErrLimit.
+// Limits of the share format, version 1. What exceeds one is refused with ErrLimit.
 const (
 	MaxFilePieces = 131_072   // pieces in one file; the piece size doubles to stay below
 	MaxFileSize   = 2 << 40   // bytes in one file
 	MaxPieces     = 2_000_000 // pieces in one share
-	MaxEntries    = 2_000_000 // files, links and directories in one share, those a path implies included
+	MaxEntries    = 2_000_000 // files, links and directories in one share, including those that a path implies
 	MaxManifest   = 64 << 20  // bytes of one manifest
 	MaxPath       = 4096      // bytes of one path, or of one link target
 )
@@ -44,12 +44,12 @@ type Token uint64
 // piece or block inside a larger file.
 type Hash [32]byte
 
-// What callers branch on. Each error of this project that means one of these
+// Errors that callers branch on. Each error of this project that means one of these
 // wraps it; everything else is "anything else". The command maps each to an
 // exit code.
 var (
 	ErrTicket = errors.New("unreadable ticket")
-	// ErrNotAllowed: the share is there, for peers that its owner named.
+	// ErrNotAllowed: the share exists, but only for peers that its owner named.
 	ErrNotAllowed = errors.New("not allowed")
 	ErrManifest   = errors.New("bad manifest")
 	ErrLimit      = errors.New("over a limit of the share format")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// String is h in lower-case hex, as b3sum prints it.
+// String returns h in lower-case hex, as b3sum prints it.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // String is the kind's name.
@@ -22,7 +22,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Size is a number of bytes for people: three digits and a unit, powers of 1,000.
+// Size formats a number of bytes for people: three digits and a unit, powers of 1,000.
 func Size[N int | int64](n N) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -37,8 +37,8 @@ func Size[N int | int64](n N) string {
 	return ""
 }
 
-// NoRoom is ErrDiskFull with what a person should know: need bytes are missing, and
-// free are free, -1 if that is not known.
+// NoRoom returns ErrDiskFull with what a person should know: need bytes are missing, and
+// free bytes are free, -1 if that is not known.
 func NoRoom(need, free int64) error { return noRoom{need, free} }
 
 type noRoom struct{ need, free int64 }

@@ -19,7 +19,7 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// MaxTicket is how many characters a ticket has at most.
+// MaxTicket is the maximum number of characters of a ticket.
 const MaxTicket = 4 << 10
 
 const (
@@ -32,7 +32,7 @@ const (
 var ticketBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // Ticket is a share ID and where to find it. Each of its addresses ends in /p2p/ID,
-// and that may be all of one if there is a relay to the peer.
+// and may be nothing else if there is a relay to the peer.
 type Ticket struct {
 	ID      ID
 	Peers   []multiaddr.Multiaddr // of sources
@@ -46,8 +46,8 @@ type Secret [16]byte
 
 // NewTicket makes the ticket of a share. Of addrs, each ending in /p2p/ID with an
 // Ed25519 key in the ID, it keeps the best, in the order of their reach and then as
-// given: those of four IPv4 and two IPv6 addresses and of two names. None of the
-// machine itself are kept, unless there is nothing else. Of addresses that lead through
+// given: those of four IPv4 and two IPv6 addresses and of two names. Loopback addresses
+// are not kept, unless there is nothing else. Of addresses that lead through
 // relays, two are kept, and others of the same relay and host.
 func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	if id.IsZero() {
@@ -99,9 +99,9 @@ func NewTicket(id ID, addrs []multiaddr.Multiaddr) (Ticket, error) {
 	return t, nil
 }
 
-// AtBeacons is the ticket with a secret, and beacons that know under it who else has the
+// AtBeacons returns the ticket with a secret, and beacons that know by it who else has the
 // share: multiaddrs, each ending in /p2p/ID with an Ed25519 key in the ID. Those for
-// which there is no room are left out; without any, so is the secret.
+// which there is no room are left out; if none fits, so is the secret.
 func (t Ticket) AtBeacons(secret *Secret, beacons []multiaddr.Multiaddr) Ticket {
 	for _, b := range beacons {
 		more := t
@@ -113,26 +113,26 @@ func (t Ticket) AtBeacons(secret *Secret, beacons []multiaddr.Multiaddr) Ticket 
 	return t
 }
 
-// maxBeacons is how many addresses of beacons AtBeacons adds, and others beside them.
+// maxBeacons is how many addresses of beacons AtBeacons adds, besides others of the same hosts.
 const maxBeacons = 2
 
 // maxRelays is how many addresses of relays NewTicket keeps.
 const maxRelays = 2
 
-// isBeside says whether an address is of a host and peer that one of a list is of.
+// isBeside says whether an address has the same host and peer as one of a list.
 func isBeside(a multiaddr.Multiaddr, list []multiaddr.Multiaddr) bool {
 	return slices.ContainsFunc(list, func(b multiaddr.Multiaddr) bool {
 		return a[0].Equal(&b[0]) && a[len(a)-1].Equal(&b[len(b)-1])
 	})
 }
 
-// via is a relay, and who is reached through it.
+// via is a relay, and the peer that is reached through it.
 type via struct {
 	relay multiaddr.Multiaddr
 	self  *multiaddr.Component
 }
 
-// parted is a copy of the addresses that lead to a peer, and the relays of the others.
+// parted returns a copy of the addresses that lead to a peer directly, and the relays of the others.
 func parted(addrs []multiaddr.Multiaddr) (direct []multiaddr.Multiaddr, relays []via) {
 	for _, a := range addrs {
 		relay, behind := multiaddr.SplitFunc(a, func(c multiaddr.Component) bool { return c.Code() == multiaddr.P_CIRCUIT })
@@ -145,7 +145,7 @@ func parted(addrs []multiaddr.Multiaddr) (direct []multiaddr.Multiaddr, relays [
 	return direct, relays
 }
 
-// ParseAddr reads a multiaddr. The error is why it is none, without the text itself.
+// ParseAddr reads a multiaddr. The error says what is wrong, without the text itself.
 func ParseAddr(s string) (multiaddr.Multiaddr, error) {
 	a, err := multiaddr.NewMultiaddr(s)
 	if err != nil {
@@ -154,14 +154,14 @@ func ParseAddr(s string) (multiaddr.Multiaddr, error) {
 	return a, nil
 }
 
-// What Reach says of an address: from how far it can be dialled.
+// The values of Reach: from how far an address can be dialled.
 const (
 	Anywhere = iota
 	SameNetwork
 	SameMachine
 )
 
-// Reach is from how far an address can be dialled.
+// Reach returns from how far an address can be dialled.
 func Reach(a multiaddr.Multiaddr) int {
 	switch {
 	case manet.IsPublicAddr(a):
@@ -172,7 +172,7 @@ func Reach(a multiaddr.Multiaddr) int {
 	return SameNetwork
 }
 
-// String is the ticket as people copy it: ParseTicket's inverse for a ticket that
+// String returns the ticket as people copy it: the inverse of ParseTicket for a ticket that
 // NewTicket or ParseTicket made. It is of version 2, unless it was read from one of
 // version 1 and holds what only that can say. Without a share ID there is none.
 func (t Ticket) String() string {
@@ -224,9 +224,9 @@ func Parse(s string) (Ticket, error) {
 	return Ticket{ID: id}, err
 }
 
-// ParseTicket reads a ticket, in capitals or not, and with white space in it as
-// mail programs and terminals put there. The error wraps ErrTicket and says whether
-// it was cut, in which case it wraps ErrCut, mistyped, or made by a later version.
+// ParseTicket reads a ticket, in capitals or not, and with white space that
+// mail programs and terminals insert. The error wraps ErrTicket and says whether
+// the ticket was cut, in which case it wraps ErrCut, mistyped, or made by a later version.
 func ParseTicket(s string) (Ticket, error) {
 	t, err := parseTicket(inLowerCase(asWritten(s)))
 	if err != nil {
@@ -249,8 +249,8 @@ func asWritten(s string) string {
 	}, s[:min(len(s), maxWritten)])
 }
 
-// inLowerCase changes ASCII letters alone: other alphabets have letters that would
-// become some of base32.
+// inLowerCase changes only ASCII letters: other alphabets have letters that would
+// become letters of base32.
 func inLowerCase(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {
@@ -282,7 +282,7 @@ func parseTicket(s string) (Ticket, error) {
 	}
 	raw, err := ticketBase32.DecodeString(text)
 	if err != nil || len(raw) < checksumSize {
-		return Ticket{}, ErrCut // each character is good, so it is their number
+		return Ticket{}, ErrCut // each character is valid, so their number is wrong
 	}
 	body := raw[:len(raw)-checksumSize]
 	if sum := blake3.Sum256(body); !bytes.Equal(sum[:checksumSize], raw[len(body):]) {
@@ -291,7 +291,7 @@ func parseTicket(s string) (Ticket, error) {
 		}
 		return Ticket{}, errors.New("mistyped: its checksum does not match")
 	}
-	// Base32 leaves up to four bits over, and base32 has no opinion on their value.
+	// Base32 leaves up to four bits over, and package base32 accepts any value of them.
 	if seal(body) != s {
 		return Ticket{}, errNotCanonical
 	}
@@ -308,12 +308,12 @@ func cut(raw []byte) bool {
 	r := bytes.NewReader(raw)
 	nb := basicnode.Prototype.Any.NewBuilder()
 	opts := dagcbor.DecodeOptions{AllowLinks: true, DontParseBeyondEnd: true, AllocationBudget: 16 * MaxTicket, MaxDepth: 8}
-	_ = opts.Decode(nb, r) // what is wrong in it is not the question
+	_ = opts.Decode(nb, r) // what is wrong with it does not matter here
 	return r.Len() < checksumSize
 }
 
-// decodeTicket reads the body of a ticket whose checksum matches, so that what
-// is wrong in it was made wrong.
+// decodeTicket reads the body of a ticket whose checksum matches, so that anything
+// wrong in it was wrong when it was made.
 func decodeTicket(body []byte) (Ticket, error) {
 	nb := basicnode.Prototype.Any.NewBuilder()
 	opts := dagcbor.DecodeOptions{AllowLinks: true, AllocationBudget: 16 * MaxTicket, MaxDepth: 8}
@@ -376,7 +376,7 @@ func decodeV2(n datamodel.Node, body []byte) (Ticket, error) {
 	return t, nil
 }
 
-// knownKeys refuses a ticket that says what this program would not heed.
+// knownKeys refuses a ticket with keys that this program would ignore.
 func knownKeys(n datamodel.Node, known ...string) error {
 	for it := n.MapIterator(); it != nil && !it.Done(); {
 		k, _, err := it.Next()

@@ -12,7 +12,7 @@ import (
 // prints, and a list of block values can be folded into the piece's value and
 // a list of piece values into the root.
 
-// wide is how many bytes the hash function takes at once: 16 chunks, as many as
+// wide is how many bytes the hash function processes at once: 16 chunks, as many as
 // its vectors have lanes.
 const wide = guts.MaxSIMD * chunkSize
 
@@ -42,7 +42,7 @@ func leaf(data []byte, first uint64) guts.Node {
 	return guts.CompressBuffer(&buf, n, &guts.IV, first, 0)
 }
 
-// fold is the node over two or more consecutive subtrees of equal size (but for the last).
+// fold is the node over two or more consecutive subtrees of equal size (except the last).
 func fold(values []Hash) guts.Node {
 	left := 1 << log2floor(len(values)-1)
 	return guts.ParentNode(foldValue(values[:left]), foldValue(values[left:]), &guts.IV, 0)
@@ -79,8 +79,8 @@ func fromWords(w [8]uint32) (h Hash) {
 	return h
 }
 
-// HashPiece is the values of the blocks of one piece, and its own value. data
-// is the whole piece, off its place in its file in bytes, and whole says that
+// HashPiece returns the values of the blocks of one piece, and its own value. data
+// is the whole piece, off its offset in its file in bytes, and whole says that
 // the piece is all of its file, so that its value is the file's root. values is
 // appended to, and may be nil.
 func HashPiece(values []Hash, data []byte, off int64, whole bool) ([]Hash, Hash) {
@@ -121,7 +121,7 @@ func (m *Manifest) PieceValue(p Piece) Hash {
 	return e.Pieces[p-f.first]
 }
 
-// OnlyBlock is the proof of a piece of one block, which needs none from a peer;
+// OnlyBlock returns the proof of a piece of one block, which needs none from a peer;
 // nil for longer pieces.
 func (m *Manifest) OnlyBlock(p Piece) []Hash {
 	if m.layout.Blocks(p) > 1 {
@@ -130,7 +130,7 @@ func (m *Manifest) OnlyBlock(p Piece) []Hash {
 	return []Hash{m.PieceValue(p)}
 }
 
-// CheckProof says whether values, one for each block of p, are the blocks of p. The error wraps ErrProof.
+// CheckProof checks that values, one for each block of p, are those of the blocks of p. The error wraps ErrProof.
 func (m *Manifest) CheckProof(p Piece, values []Hash) error {
 	if n := m.layout.Blocks(p); len(values) != n {
 		return fmt.Errorf("piece %d: %d block hashes for %d blocks: %w", p, len(values), n, ErrProof)
@@ -145,7 +145,7 @@ func (m *Manifest) CheckProof(p Piece, values []Hash) error {
 	return nil
 }
 
-// BlockValue is the value of data as block b of p, to be compared with a checked
+// BlockValue returns the value of data as block b of p, to be compared with a checked
 // proof. data must be as long as the block.
 func (m *Manifest) BlockValue(p Piece, b Block, data []byte) Hash {
 	f := m.layout.file(p)
