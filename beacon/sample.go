@@ -7,10 +7,10 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Sample is at most n peers that announced a share, for a peer that asks and is at the other
-// end of a connection: one of each block, drawn, before there is a second of any, never the
-// asker itself, and none that it is too far away to reach. What is said of them fits into
-// so many bytes as a list of peers in a message. If retry is not 0 it was asked too often,
+// Sample returns at most n peers that announced a share, for the peer id, which asks from at:
+// one of each block, drawn at random, before there is a second of any, never the
+// asker itself, and none that it is too far away to reach. As a list of peers in a message
+// they take at most bytes bytes. If retry is not 0, the peer has asked too often,
 // and may ask again after that.
 func (t *Table) Sample(id peers.ID, at peers.Endpoint, key share.Hash, n, bytes int, now time.Time) (out []peers.Addr, retry time.Duration) {
 	if wait := often(t.seeksFrom, t.seeksOf, at.Net, id, 1, now); wait > 0 {
@@ -44,7 +44,7 @@ func (t *Table) Sample(id peers.ID, at peers.Endpoint, key share.Hash, n, bytes 
 	return out, 0
 }
 
-// Size is how many bytes a peer takes at most in a list of peers that travels.
+// Size returns how many bytes a peer takes at most in a list of peers in a message.
 func Size(a peers.Addr) int {
 	const head = 3 // of a field of less than 16 KiB
 	n := 2*head + len(a.ID)

@@ -13,7 +13,7 @@ import (
 // TTL is how long an announcement lasts.
 const TTL = 30 * time.Minute
 
-// What a beacon remembers at most. A record is that one peer has one share; with what
+// What a beacon remembers at most. A record says that one peer has one share; with what
 // belongs to it, it takes up to 400 bytes, and a peer up to 700.
 const (
 	maxRecords  = 1 << 16
@@ -24,7 +24,7 @@ const (
 	ofBlockHere = 32      // ... of one share
 )
 
-// How often it is asked. Each key of an announcement counts.
+// How often a beacon may be asked. Each key of an announcement counts.
 const (
 	peerKeys, peerKeysAtOnce   = 16, 2 * ofPeer // a second
 	blockKeys, blockKeysAtOnce = 256, 2 * ofBlock
@@ -38,8 +38,8 @@ type Refusal uint8
 // The refusals.
 const (
 	NoAddress Refusal = 1 + iota // none of the sender's addresses is one where it was seen
-	Full                         // of its records, or those of its block
-	TooOften                     // announced
+	Full                         // there are too many records of it, or of its block
+	TooOften                     // it announced too often
 )
 
 // Table is what a beacon remembers. Its zero value is not usable: see New.
@@ -57,14 +57,14 @@ type Table struct {
 	seeksOf, seeksFrom *peers.Allowance
 }
 
-// shelf is who has one share.
+// shelf is the peers that have one share.
 type shelf struct {
 	key     share.Hash
 	cells   []cell // none is empty
 	records int
 }
 
-// cell is those of one block.
+// cell is the peers of one block on a shelf.
 type cell struct {
 	block   *block
 	records []*record
@@ -87,7 +87,7 @@ type announcer struct {
 	records []*record
 }
 
-// record is that a peer has a share.
+// record says that a peer has a share.
 type record struct {
 	shelf         *shelf
 	of            *announcer
@@ -97,7 +97,7 @@ type record struct {
 	inPeer        int     // in announcer.records
 }
 
-// New is an empty table, which draws from seed.
+// New returns an empty table, whose random choices come from seed.
 func New(seed uint64) *Table {
 	return &Table{rng: rand.New(rand.NewPCG(seed, 0x626561636f6e)), shares: map[share.Hash]*shelf{}, peers: map[peers.ID]*announcer{}, blocks: map[string]*block{},
 		keysOf: peers.NewAllowance(peerKeys, peerKeysAtOnce), keysFrom: peers.NewAllowance(blockKeys, blockKeysAtOnce),
@@ -108,10 +108,10 @@ func New(seed uint64) *Table {
 type Stats struct {
 	Peers   int `json:"peers"`   // that have announced something
 	Shares  int `json:"shares"`  // that somebody has
-	Records int `json:"records"` // that a peer has a share
+	Records int `json:"records"` // each of one peer and one share
 }
 
-// Stats is how much it remembers.
+// Stats returns how much the table remembers.
 func (t *Table) Stats(now time.Time) Stats {
 	t.forget(now)
 	return Stats{len(t.peers), len(t.shares), t.records}
@@ -119,7 +119,7 @@ func (t *Table) Stats(now time.Time) Stats {
 
 // Announce remembers that a peer has some shares. at is the other end of its connection, and
 // addrs are the addresses at which it says that it can be reached. refused says why not all are
-// remembered, 0 that they are; it may be asked again after retry.
+// remembered, 0 that they are; the peer may announce again after retry.
 func (t *Table) Announce(id peers.ID, at peers.Endpoint, addrs []peers.Endpoint, keys []share.Hash, now time.Time) (refused Refusal, retry time.Duration) {
 	t.forget(now)
 	here := slices.DeleteFunc(slices.Clone(addrs), func(a peers.Endpoint) bool { return a.Host != at.Host })
@@ -144,7 +144,7 @@ func (t *Table) Announce(id peers.ID, at peers.Endpoint, addrs []peers.Endpoint,
 	return refused, retry
 }
 
-// often is how long a peer of a block has to wait, which takes nothing; 0: it takes cost.
+// often returns how long a peer of a block has to wait, and then takes nothing; 0: it has taken cost.
 func often(from, of *peers.Allowance, net string, id peers.ID, cost int, now time.Time) time.Duration {
 	if wait := from.Take(peers.ID(net), cost, now); wait > 0 {
 		return wait
@@ -175,8 +175,8 @@ func (t *Table) forget(now time.Time) {
 	}
 }
 
-// announcer is a peer of a block; nil: there is no room for it. One that comes from
-// another block than before is a new one.
+// announcer returns the announcer for a peer of a block; nil: there is no room for it. A peer
+// that comes from a different block than before is a new one.
 func (t *Table) announcer(id peers.ID, net string) *announcer {
 	if a := t.peers[id]; a != nil {
 		if a.block.net == net {
@@ -220,7 +220,7 @@ func (t *Table) remember(a *announcer, k share.Hash, now time.Time) bool {
 			return false
 		}
 		t.remove(t.draw(t.biggest[0].records))
-		s = t.shares[k] // it may have been the last of it
+		s = t.shares[k] // the removed record may have been its last
 	}
 	if s == nil {
 		s = &shelf{key: k}
@@ -243,8 +243,8 @@ func (t *Table) remember(a *announcer, k share.Hash, now time.Time) bool {
 	return true
 }
 
-// makeRoom has one who has a share give way if there is no room for another of a block:
-// one of the same block, or of that which has most.
+// makeRoom removes a record of a share if there is no room for another of a block: one of the
+// same block, or of the block that has most.
 func (t *Table) makeRoom(s *shelf, b *block) {
 	from := s.cell(b)
 	if from == nil || len(from.records) < ofBlockHere {
@@ -262,7 +262,7 @@ func (t *Table) makeRoom(s *shelf, b *block) {
 	t.drop(r.of)
 }
 
-// draw is one of some records.
+// draw returns one of some records at random.
 func (t *Table) draw(all []*record) *record { return all[t.rng.IntN(len(all))] }
 
 // of is the record of a peer; nil: there is none.
@@ -284,7 +284,7 @@ func (s *shelf) cell(b *block) *cell {
 	return nil
 }
 
-// remove forgets a record, and what is left empty.
+// remove forgets a record, and what it leaves empty.
 func (t *Table) remove(r *record) {
 	t.take(r)
 	if r.shelf.records == 0 {
@@ -293,7 +293,7 @@ func (t *Table) remove(r *record) {
 	t.drop(r.of)
 }
 
-// take forgets a record, and neither its share nor its peer.
+// take forgets a record, but neither its share nor its peer.
 func (t *Table) take(r *record) {
 	t.unlink(r)
 	a, b, s := r.of, r.of.block, r.shelf
@@ -313,7 +313,7 @@ func (t *Table) take(r *record) {
 	t.records--
 }
 
-// swapOut takes a record out of a list, where the last takes its place, which moved is told.
+// swapOut takes a record out of a list, where the last takes its place; moved is told of that.
 func swapOut(all []*record, i int, moved func(*record, int)) []*record {
 	last := len(all) - 1
 	if all[i] = all[last]; moved != nil {

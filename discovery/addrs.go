@@ -10,8 +10,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// reachable are the addresses that another machine on the network can dial by itself, not
-// those over a relay, without the peer ID at their end.
+// reachable returns the addresses that another machine on the network can dial directly, without
+// a relay; the peer ID at their end is removed.
 func reachable(addrs []string) (out []string) {
 	for _, s := range addrs {
 		s, last, _ := strings.Cut(s, "/p2p/")
@@ -36,7 +36,7 @@ func host(addr string) net.IP {
 	return ip
 }
 
-// hosts are the IP addresses of multiaddrs that reachable left, each once.
+// hosts returns the IP addresses of multiaddrs from reachable, each once.
 func hosts(addrs []string) (out []string) {
 	for _, a := range addrs {
 		if ip := host(a).String(); !slices.Contains(out, ip) {
@@ -46,7 +46,7 @@ func hosts(addrs []string) (out []string) {
 	return out
 }
 
-// networks are the addresses of this machine, with the names of what they are at.
+// networks returns the addresses of this machine, with the names of their interfaces.
 func networks() (out []string) {
 	all, err := net.Interfaces()
 	if err != nil {

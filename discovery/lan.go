@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// How the local network is spoken to.
+// Parameters of the protocol on the local network.
 const (
 	service   = "_piecelease._udp"
 	domain    = "local"
@@ -31,7 +31,7 @@ const (
 // LAN finds peers on the local networks of this machine, and can be found there. It
 // is a fetcher.Discovery. The zero value is not usable: see NewLAN.
 type LAN struct {
-	// Quiet keeps it from announcing anything. It is set before Start.
+	// Quiet turns announcing off. It is set before Start.
 	Quiet bool
 
 	log     *slog.Logger
@@ -46,7 +46,7 @@ type LAN struct {
 	table *table
 }
 
-// NewLAN is ready to Start. The caller must Close it.
+// NewLAN returns a LAN that is ready to Start. The caller must Close it.
 func NewLAN(log *slog.Logger) *LAN {
 	l := &LAN{log: log, changed: make(chan struct{}, 1), table: newTable(), register: register}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -55,8 +55,8 @@ func NewLAN(log *slog.Logger) *LAN {
 
 // Start begins to listen and, if the node can be reached from another machine, to announce it: under addrs,
 // with what shares lists at the time. Both are asked now and whenever Changed was called.
-// It does not wait. A machine without a network has nothing to be found on, which is no
-// error: networks that come are seen.
+// It does not wait. A machine without a network cannot be found, which is no
+// error: networks that appear later are used.
 func (l *LAN) Start(self peers.ID, addrs func() []string, shares func() []share.ID) {
 	if !l.Quiet {
 		l.running.Go(func() { l.announce(self, addrs, shares) })
@@ -65,7 +65,7 @@ func (l *LAN) Start(self peers.ID, addrs func() []string, shares func() []share.
 	l.running.Go(func() { l.browse(self, zeroconf.IPv6) })
 }
 
-// Changed says that the shares, or the addresses, may be others. It does not block.
+// Changed says that the shares, or the addresses, may have changed. It does not block.
 func (l *LAN) Changed() {
 	select {
 	case l.changed <- struct{}{}:
@@ -74,8 +74,8 @@ func (l *LAN) Changed() {
 }
 
 // Find calls found with every peer that is announced to have the share, and with those of
-// known at the addresses that they announce, until cancel is called: what is known
-// already from within Find. found must not block. cancel waits for a call that runs.
+// known at the addresses that they announce, until cancel is called. For what has been heard
+// already it is called from within Find. found must not block. cancel waits for a running call.
 func (l *LAN) Find(id share.ID, known []peers.ID, found func(peers.Addr)) (cancel func()) {
 	f := &find{key: keyOf(id), peers: slices.Clone(known), found: found}
 	l.mu.Lock()
@@ -95,12 +95,12 @@ func (l *LAN) Close() error {
 	return nil
 }
 
-// announce has the network hear what this node is and has, until Close. What is said
-// changes by a new announcement in place of the old one: listeners do not look at one
-// that they know. What is not to be said any more is taken back at once.
+// announce announces this node and its shares on the network, until Close. A change is
+// a new announcement in place of the old one: listeners ignore one that they know. What is no
+// longer to be announced is withdrawn at once.
 func (l *LAN) announce(self peers.ID, addrs func() []string, shares func() []share.ID) {
 	var said []string
-	var keys []key // among it
+	var keys []key // in the present announcements
 	var servers []func()
 	hush := func() {
 		for _, end := range servers {
@@ -151,7 +151,7 @@ func subset(keys []key, shares []share.ID) bool {
 	return !slices.ContainsFunc(keys, func(k key) bool { return !of[k] })
 }
 
-// register has the library answer for one announcement, under a name that says nothing,
+// register makes the library answer for one announcement, under a meaningless name,
 // until end, which says goodbye.
 func register(r record) (end func(), err error) {
 	name := fmt.Sprintf("%016x", rand.Uint64())
@@ -164,9 +164,9 @@ func register(r record) (end func(), err error) {
 	return s.Shutdown, nil
 }
 
-// browse listens to IPv4 or IPv6 until Close. It begins anew when networks come or go, and
-// from time to time, as the library keeps what it has heard; after too much was said it
-// pauses, so that nobody on the network fills this node's memory.
+// browse listens to IPv4 or IPv6 until Close. It starts over when networks come or go, and
+// from time to time, as the library keeps what it has heard; after too many announcements it
+// pauses, so that nobody on the network can fill this node's memory.
 func (l *LAN) browse(self peers.ID, ip zeroconf.IPType) {
 	for l.ctx.Err() == nil {
 		heard, err := l.listen(self, ip)
@@ -181,7 +181,7 @@ func (l *LAN) browse(self peers.ID, ip zeroconf.IPType) {
 	}
 }
 
-// listen is one browsing, and how many announcements it brought.
+// listen browses once, and returns how many announcements it heard.
 func (l *LAN) listen(self peers.ID, ip zeroconf.IPType) (heard int, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, lasts)
 	defer cancel()
@@ -197,7 +197,7 @@ func (l *LAN) listen(self peers.ID, ip zeroconf.IPType) (heard int, err error) {
 			case !more:
 				entries = nil // closed; it ends
 			case heard == tooMany:
-				cancel() // what still comes is taken
+				cancel() // what still comes is read
 				heard++
 			case heard < tooMany:
 				heard++
@@ -237,7 +237,7 @@ func (l *LAN) wait(d time.Duration, early bool, takeBack func()) bool {
 			if early {
 				return sleep(l.ctx, settles)
 			}
-			defer l.Changed() // it is to be said afterwards
+			defer l.Changed() // it is to be announced afterwards
 		case <-l.ctx.Done():
 			return false
 		}

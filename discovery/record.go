@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What one announcement says at most. It travels as the TXT record of a DNS-SD service
+// What one announcement says at most. It is sent as the TXT record of a DNS-SD service
 // (RFC 6763), in one packet: some strings of up to 255 bytes, and 1,300 bytes in all.
 const (
 	maxAddrs     = 6
@@ -22,10 +22,10 @@ const (
 	maxRecords   = 12 // of one node
 )
 
-// MaxShares is how many shares of a node are announced, the last that it has.
+// MaxShares is how many shares of a node are announced, the last of its list.
 const MaxShares = maxRecords * keysInRecord
 
-// key stands for a share where its ID is not to be read.
+// key stands for a share where its ID must stay secret.
 type key [keySize]byte
 
 func keyOf(id share.ID) key {
@@ -40,7 +40,7 @@ type record struct {
 	keys  []key
 }
 
-// records are the announcements of a node: always one, as it can be found without a share.
+// records returns the announcements of a node: at least one, as it can be found without a share.
 func records(self peers.ID, addrs []string, shares []share.ID) []record {
 	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return len(a) > maxString-2 })
 	addrs = addrs[:min(len(addrs), maxAddrs)]
@@ -75,8 +75,8 @@ func (r record) text() []string {
 	return out
 }
 
-// parse reads the strings of a record. What it does not know it passes over; not ok: it
-// is not one of ours, or longer than any of ours is.
+// parse reads the strings of a record. It skips what it does not know; not ok: the record
+// is not one of ours, or longer than any of ours.
 func parse(text []string) (r record, ok bool) {
 	if len(text) > maxStrings {
 		return r, false

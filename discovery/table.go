@@ -7,13 +7,13 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// What is remembered of a network, on which anybody can say anything.
+// What is remembered of a network, where anybody can announce anything.
 const (
 	maxHeard = 1024             // announcements
 	lasts    = 10 * time.Minute // an announcement that is not heard again
 )
 
-// table is what was heard, and who is looked for. It has one owner; the time is an
+// table is what was heard, and what is looked for. It has one owner; the time is an
 // argument.
 type table struct {
 	heard map[string]heard // by the name of the announcement
@@ -25,7 +25,7 @@ type heard struct {
 	until time.Time
 }
 
-// find is a share that somebody looks for, and the peers that are said to have it.
+// find is a share that this node looks for, and the peers that are said to have it.
 type find struct {
 	key   key
 	peers []peers.ID
@@ -34,8 +34,8 @@ type find struct {
 
 func newTable() *table { return &table{heard: map[string]heard{}, finds: map[*find]struct{}{}} }
 
-// hear takes note of an announcement, and tells those who look for what it says. Of too
-// many the one that ends first goes.
+// hear remembers an announcement, and tells the finds that it is about. If there are too
+// many, the one that ends first is forgotten.
 func (t *table) hear(name string, r record, now time.Time) {
 	if _, again := t.heard[name]; !again && len(t.heard) >= maxHeard {
 		t.forget(now)
@@ -72,7 +72,7 @@ func (t *table) begin(f *find, now time.Time) {
 
 func (t *table) end(f *find) { delete(t.finds, f) }
 
-// tell passes on a peer that says that it has the share, or that is looked for itself.
+// tell passes on a peer that says it has the share, or that is looked for itself.
 func (f *find) tell(r record) {
 	if slices.Contains(f.peers, r.peer) || slices.Contains(r.keys, f.key) {
 		f.found(peers.Addr{ID: r.peer, Addrs: slices.Clone(r.addrs)})

@@ -13,7 +13,7 @@ import (
 type Fields struct{ errs []error }
 
 // In says that a field must lie between low and high, both included, or be zero,
-// which stands for its default. NaN does not.
+// which stands for its default. NaN is out of range.
 func In[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 	var zero T
 	if v != zero && !(v >= low && v <= high) {
@@ -29,14 +29,14 @@ func InOrOff[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 	}
 }
 
-// Add notes the fault of a part of the configuration, if it is one.
+// Add adds the error of a part of the configuration, unless it is nil.
 func (f *Fields) Add(name string, err error) {
 	if err != nil {
 		f.errs = append(f.errs, fmt.Errorf("%s: %w", name, err))
 	}
 }
 
-// Err is all that was found, or nil.
+// Err returns all that was found, or nil.
 func (f *Fields) Err() error { return errors.Join(f.errs...) }
 
 // Default gives a field its default, if it is zero.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Errors is a log that keeps the errors, for a test that fails on those it has not taken.
+// Errors is a log that keeps errors, for a test that fails on those it has not taken.
 type Errors struct {
 	mu  sync.Mutex
 	got []string
@@ -33,7 +33,7 @@ func (l *Errors) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Take is what was logged since the last time.
+// Take returns what was logged since the last call.
 func (l *Errors) Take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

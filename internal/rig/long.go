@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Long says that tests do all they can, as in .ci/run: LONG=1. Without it they do less of
-// what shows the same again.
+// Long says that tests do all they can, as in .ci/run: LONG=1. Without it they repeat
+// themselves less.
 var Long = os.Getenv("LONG") != ""
 
 // OnlyLong skips a test that takes long.
@@ -17,7 +17,7 @@ func OnlyLong(t testing.TB) {
 	}
 }
 
-// Most is how many of something tests try: all if [Long], else some.
+// Most returns how many of something tests try: all if [Long], else some.
 func Most(all, some int) int {
 	if Long {
 		return all

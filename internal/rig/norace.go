@@ -2,7 +2,7 @@
 
 package rig
 
-// Raced says that the race detector watches, which makes code ten times slower. What
-// computes in one goroutine has nothing for it: tests do less of that then, and all of
-// it without.
+// Raced says that the race detector is on, which makes code ten times slower. It finds
+// nothing in computations of one goroutine: tests do less of those then, and all of them
+// without it.
 const Raced = false

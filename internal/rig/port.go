@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// FreePort is a TCP port of the loopback that nobody listens on, for a server in
+// FreePort returns a loopback TCP port that nobody listens on, for a server in
 // another process. It lies below the ports that systems give to outgoing connections,
-// of which one could take it before the server does. Its neighbour is held until the
-// test ends, so that nobody else is given it, in no other process of tests either.
+// as one of those could take it before the server does. Its neighbour is held until the
+// test ends, so that no other test is given it, not even in another process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

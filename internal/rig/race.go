@@ -2,5 +2,5 @@
 
 package rig
 
-// Raced says that the race detector watches.
+// Raced says that the race detector is on.
 const Raced = true

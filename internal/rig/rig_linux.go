@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The line between the namespaces is in userspace: this kernel may have no netem.
-// It takes root and /dev/net/tun.
+// The line between the namespaces is in userspace: the kernel may have no netem.
+// It needs root and /dev/net/tun.
 
-// Path is what a rig's line is like, in both directions.
+// Path describes a rig's line, in both directions.
 type Path struct {
 	Mbit  float64
 	Delay time.Duration // one way
@@ -63,10 +63,10 @@ var made atomic.Int32 // rigs of this process
 // Addr is the address of an end.
 func (r *Rig) Addr(end int) string { return fmt.Sprintf("10.77.0.%d", end+1) }
 
-// Cut has nothing pass any more, or again.
+// Cut cuts the line, or restores it.
 func (r *Rig) Cut(cut bool) { r.cut.Store(cut) }
 
-// Command is a command that will run at an end.
+// Command returns a command that will run at an end.
 func (r *Rig) Command(end int, name string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", r.Ends[end], name}, args...)...)
 }

@@ -8,8 +8,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Copy writes the database as it is at one moment to a file that is not there yet. What
-// is written to the database meanwhile does not wait for that, and is not in the copy.
+// Copy writes the database as it is at one moment to a file that does not exist yet. Writes
+// to the database meanwhile do not wait for that, and are not in the copy.
 // prepare changes the copy before it is finished; it may be nil.
 func (db *DB) Copy(ctx context.Context, to string, prepare func(*sqlite.Conn) error) error {
 	from, err := sqlite.OpenConn(db.path, sqlite.OpenReadOnly)

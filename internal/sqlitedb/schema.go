@@ -10,7 +10,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// A Schema says what a database is and how it came to be so.
+// A Schema says what a database is and by which steps it became that.
 type Schema struct {
 	// App marks the file as this database and no other: SQLite's application_id.
 	// Not zero.
@@ -142,7 +142,7 @@ func (s Schema) migrate(c *sqlite.Conn) error {
 	return nil
 }
 
-// number is the one value that a query gives.
+// number returns the one value that a query gives.
 func number(c *sqlite.Conn, query string) (n int64, err error) {
 	err = sqlitex.ExecuteTransient(c, query, &sqlitex.ExecOptions{
 		ResultFunc: func(row *sqlite.Stmt) error {

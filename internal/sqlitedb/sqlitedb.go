@@ -78,12 +78,12 @@ func (db *DB) Write(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return db.use(ctx, "write", func(ctx context.Context, c *sqlite.Conn) error { return transact(ctx, c, "BEGIN IMMEDIATE", f) })
 }
 
-// Read runs f in a transaction of its own: all that it reads is of one moment.
+// Read runs f in a transaction of its own: all that it reads is from one moment.
 func (db *DB) Read(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return db.use(ctx, "read", func(ctx context.Context, c *sqlite.Conn) error { return transact(ctx, c, "BEGIN", f) })
 }
 
-// CopyTo makes another database what this one is.
+// CopyTo makes another database a copy of this one.
 func (db *DB) CopyTo(ctx context.Context, other *DB) error {
 	return db.use(ctx, "copy", func(ctx context.Context, from *sqlite.Conn) error {
 		return other.use(ctx, "copy to", func(_ context.Context, to *sqlite.Conn) error {
@@ -97,7 +97,7 @@ func (db *DB) CopyTo(ctx context.Context, other *DB) error {
 	})
 }
 
-// Close waits for the transaction that runs and closes the database. Closing it
+// Close waits for the running transaction and closes the database. Closing it
 // again does nothing.
 func (db *DB) Close() error {
 	c, open := <-db.conn
@@ -137,7 +137,7 @@ func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqli
 	}
 }
 
-// ended is err, or why ctx ended if that is what SQLite means.
+// ended returns err, or why ctx ended if that is what SQLite means.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -4,7 +4,7 @@ package times
 
 import "time"
 
-// Earliest is the first of some times; zero ones do not count.
+// Earliest returns the first of some times; zero ones do not count.
 func Earliest(times ...time.Time) (first time.Time) {
 	for _, t := range times {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {

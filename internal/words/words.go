@@ -1,4 +1,4 @@
-// Package words puts numbers into sentences for people, and reads those they write. It promises nothing to
+// Package words writes numbers in words for people, and reads those that they write. It promises nothing to
 // outsiders.
 package words
 
@@ -17,8 +17,8 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Duration is a duration: "250 ms", "3 s", "75 s", "3 min", "24 h", "31 d". One that is
-// negative is "0 s".
+// Duration formats a duration: "250 ms", "3 s", "75 s", "3 min", "24 h", "31 d". A
+// negative one is "0 s".
 func Duration(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -36,8 +36,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.0f d", d.Hours()/24)
 }
 
-// Durations are durations in one unit, as one column of a table has them: that which says the shortest of
-// them that is not over, to about one part in two.
+// Durations formats durations in one unit, for a column of a table: the unit that gives the shortest of
+// them that is not over to about one part in two.
 func Durations(all []time.Duration) (out []string) {
 	shortest := time.Duration(0)
 	for _, d := range all {
@@ -76,7 +76,7 @@ func ParseDuration(s string) (time.Duration, error) {
 }
 
 // ParseRate reads a number of bytes per second as people write it: with K, M or G for
-// powers of 1,000. What is no such number, or not from 1 to 10^15, is not ok.
+// powers of 1,000. Anything else, or a number not from 1 to 10^15, is not ok.
 func ParseRate(s string) (rate int64, ok bool) {
 	digits := strings.TrimRight(s, "kKmMgG")
 	unit, ok := map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[strings.ToUpper(s[len(digits):])]
