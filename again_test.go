@@ -92,8 +92,8 @@ func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
 	}
 }
 
-// A node that begins again, and has to read its files first, is waited for: those who
-// fetch from it do not hear that it has not what it will have in a moment.
+// A restarted node that has to read its files first is waited for: peers that
+// fetch from it are not told that it lacks what it will have in a moment.
 func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	src, state := filepath.Join(t.TempDir(), "f.bin"), t.TempDir()
@@ -132,7 +132,7 @@ func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
 	must(t, <-shared)
 }
 
-// One that looks again at what it serves says at once what it does not have.
+// A node that imports again what it serves says at once what it does not have.
 func TestALookAtWhatIsServedKeepsNobodyWaiting(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1000, 1)
@@ -170,8 +170,8 @@ func (m *moving) ReadRun(id share.ID, p share.Piece, first share.Block, n int, d
 	return m.Blocks.ReadRun(id, p, first, n, dst)
 }
 
-// Whoever renames a folder of NAME.partial while it is fetched has what was in it fetched
-// again, and keeps the folder.
+// If somebody renames a folder of NAME.partial during the fetch, what was in it is fetched
+// again, and the renamed folder stays.
 func TestAFolderThatIsMovedWhileItIsFetchedIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	src, out := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
@@ -201,7 +201,7 @@ func TestAFolderThatIsMovedWhileItIsFetchedIsFetchedAgain(t *testing.T) {
 	}
 }
 
-// A liar is not asked again: not for another share, not when it is met anew, not
+// A liar is not asked again: not for another share, not when it connects again, not
 // by the next process of this node.
 func TestALiarIsRememberedOverARestart(t *testing.T) {
 	t.Parallel()

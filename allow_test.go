@@ -11,8 +11,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// What is shared with named peers is theirs alone, and others read so, whether they ask
-// for the list of files or know it. A share's own list takes the place of the node's.
+// What is shared with named peers is for them alone, and others are told so, whether they ask
+// for the list of files or know it. A share's own list replaces the node's.
 func TestAPrivateShareIsForTheNamedPeers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -55,7 +55,7 @@ func TestAPrivateShareIsForTheNamedPeers(t *testing.T) {
 	}
 }
 
-// What was fetched is served on to whom FetchOptions.Allow names.
+// What was fetched is served to the peers that FetchOptions.Allow names.
 func TestWhatWasFetchedIsServedToTheNamedPeers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -48,8 +48,8 @@ func someFile(t *testing.T, size int) string {
 	return path
 }
 
-// The source has gone, and somebody who fetched it serves on: a newcomer finishes with the
-// ticket that the source gave out. The share is private.
+// The source is gone, and a peer that fetched the share still serves it: a newcomer finishes with
+// the ticket that the source gave out. The share is private.
 func TestATicketWorksWhenItsSourceHasGone(t *testing.T) {
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)))
@@ -112,7 +112,7 @@ func TestATicketWorksWhenItsSourceHasMoved(t *testing.T) {
 	}
 }
 
-// Whoever did not ask for beacons goes to none, is none, and names none.
+// A node that was not told to use beacons contacts none, is none, and names none.
 func TestBeaconsAreUsedByWhoeverAskedAlone(t *testing.T) {
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)))
@@ -187,7 +187,7 @@ func TestAPrivateShareIsAnnouncedAtItsBeaconsAlone(t *testing.T) {
 	if all := lan.shares(); len(all) > 0 {
 		t.Errorf("announced on the local network are %v", all)
 	}
-	// Whoever fetches it by the ticket announces it there too, and not at beacons of its own.
+	// A node that fetches it by the ticket announces it there too, and not at beacons of its own.
 	fetched := openNode(t, uses())
 	if _, err := fetchInto(t, fetched, s.Ticket(), t.TempDir(), FetchOptions{Keep: true}); err != nil {
 		t.Fatal(err)

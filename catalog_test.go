@@ -77,7 +77,7 @@ func states(n *Node) (out []EntryState) {
 	return out
 }
 
-// What was asked of a node is there again after a restart, and goes on when it is resumed.
+// What was asked of a node is still known after a restart, and goes on when it is resumed.
 func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
 	dir, k := t.TempDir(), &keptCatalog{}
@@ -306,7 +306,7 @@ func TestPauseEndsWhatRunsAndKeepsTheEntry(t *testing.T) {
 	}
 }
 
-// The end of a fetch is in the catalog before anybody hears of it.
+// The end of a fetch is in the catalog before anybody is told of it.
 func TestAFetchThatEndedIsNoEntryOrAFailedOne(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -338,7 +338,7 @@ func TestAFetchThatEndedIsNoEntryOrAFailedOne(t *testing.T) {
 	}
 }
 
-// What cannot be kept is not begun.
+// What cannot be stored in the catalog is not begun.
 func TestACatalogThatFails(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk full")

@@ -22,7 +22,7 @@ func (r reads) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst
 	return k, reply
 }
 
-// Eight nodes know one source with a narrow line and nobody else. They find each
+// Eight nodes know one source with a slow line and nobody else. They find each
 // other through it, and it need not send each of them a copy.
 func TestCrowdFeedsItself(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Whoever holds what nobody has is told why it does not come.
+// An account that holds a share that nobody has is told why it makes no progress.
 func TestAHoldOfWhatNobodyHasSaysWhy(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), client(t)

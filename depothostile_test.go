@@ -44,7 +44,7 @@ func TestDepotKeepsASharesWhateverItIsCalled(t *testing.T) {
 	}
 }
 
-// A question that is asked again when all is long done has nothing fetched.
+// A request that is sent again long after it was done fetches nothing.
 func TestAnOldAnswerHasNothingFetched(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -78,8 +78,8 @@ func TestAShareThatIsTooSmallIsNotHeld(t *testing.T) {
 	}
 }
 
-// What a power cut brought back of a share that the database has forgotten takes no room
-// for good.
+// What a power cut brought back of a share that the database has forgotten does not take
+// room forever.
 func TestWhatIsLeftOfRemovedSharesGoesAtTheStart(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// Whoever watches goes on to: one that is too many is refused, and no other is forgotten.
+// Watchers stay: one too many is refused, and none of the others is forgotten.
 func TestTooManyWhoWatchAreRefused(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), client(t)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Types that other packages declare are told here whole: go doc shows no field of theirs.
+// Types that other packages declare are documented here in full: go doc does not show their fields.
 func TestTheDocumentationNamesEachField(t *testing.T) {
 	docs := map[string]string{}
 	files, err := os.ReadDir(".")

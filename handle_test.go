@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What was known of one transfer says nothing to the next one of the same share.
+// What was known of one transfer does not affect the next one of the same share.
 func TestATransferThatHasEndedDoesNothingToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")

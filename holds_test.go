@@ -82,7 +82,7 @@ func stable(n int) func(fetcher.HoldList) bool {
 	}
 }
 
-// What is held is kept over restarts, made again where it was lost, follows to another
+// A hold is kept across restarts, made again where it was lost, moves to a new
 // version, and is gone when it is dropped.
 func TestAHoldStands(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ func TestAHoldStands(t *testing.T) {
 	}
 }
 
-// What a depot does not do is said with its reason.
+// If a depot does not do something, the reason is given.
 func TestAHoldThatIsRefusedSaysWhy(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), newHolder(t)

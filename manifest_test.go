@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whoever asks for a list of files that others ask for as well, or a transfer, gets the
-// same; and a transfer that comes meanwhile goes on when it is there.
+// Callers that ask for the same list of files at once, or while a transfer does, get the
+// same; and a transfer that starts meanwhile goes on when the list is there.
 func TestAListOfFilesIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

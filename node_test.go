@@ -45,7 +45,7 @@ func TestAFetchThatBeginsWhileItsNodeClosesEnds(t *testing.T) {
 	}
 }
 
-// What is shared again under the same ID is one share: the first one's end is told, and
+// What is shared again under the same ID is one share: the end of the first is reported, and
 // ends nothing.
 func TestTheSameContentSharedTwice(t *testing.T) {
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
 	}
 }
 
-// Whoever closes a node that is being closed comes back when it is.
+// Close of a node that is being closed returns when it is closed.
 func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
 	dir := t.TempDir()
 	n, err := Open(t.Context(), Config{Dir: dir, Listen: loopback})
@@ -141,7 +141,7 @@ func TestFetchingWhatIsSharedEndsNoShare(t *testing.T) {
 	must(t, err)
 }
 
-// Addresses travel without the ID of whose they are, which is said beside them.
+// Addresses are sent without the peer ID, which is sent beside them.
 func TestWhatANodeTellsOthersOfItsAddressesIsWithoutItsID(t *testing.T) {
 	n := openNode(t)
 	told := network{n.host}.Addrs()

@@ -21,8 +21,8 @@ func altered(t *testing.T, ticket string, secret *share.Secret) string {
 	return k.String()
 }
 
-// Whoever has the ticket has the share, and whoever knows its ID and its source alone does not,
-// whether it asks for the list of files or knows it, nor from one who has fetched it.
+// A node with the ticket gets the share, and one that knows only its ID and its source does not,
+// whether it asks for the list of files or knows it, nor from a node that has fetched it.
 func TestASecretInATicketLetsItsHoldersIn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -59,7 +59,7 @@ func TestASecretInATicketLetsItsHoldersIn(t *testing.T) {
 	}
 }
 
-// A ticket of yesterday holds the secret of today; shared without one, nobody is asked for it.
+// A ticket of yesterday holds the secret of today; if the share has none now, nobody is asked for it.
 func TestASecretIsTheSameWhenItIsSharedAgain(t *testing.T) {
 	t.Parallel()
 	file, dir := filepath.Join(t.TempDir(), "file"), t.TempDir()

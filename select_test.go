@@ -114,7 +114,7 @@ func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
 	}
 }
 
-// Who has a part serves that part.
+// A node that has a part serves that part.
 func TestAPartIsServed(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")

@@ -14,8 +14,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Files that lie on no disk are shared as others are: such as can be read at any place,
-// and such as can only be read from their beginning.
+// Files that are not on a disk are shared like others: those that can be read at any place,
+// and those that can only be read from their beginning.
 func TestFilesOfAnFSAreShared(t *testing.T) {
 	t.Parallel()
 	big := make([]byte, 3<<20+7)
@@ -61,7 +61,7 @@ func unpack(t *testing.T, files fstest.MapFS) string {
 	return dir
 }
 
-// A file that is another by the time that it is served is not sent, and ends the share.
+// A file that has changed by the time it is served is not sent, and ends the share.
 func TestAnFSThatChangesEndsItsShare(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{"f": {Data: bytes.Repeat([]byte("a"), 2<<20)}}

@@ -94,7 +94,7 @@ func TestSimulationMayChangeWhatIsSent(t *testing.T) {
 				t.Error("a message for", to)
 			}
 			sent.Add(1)
-			return [][]byte{{255}, frame} // what is no message is not heeded
+			return [][]byte{{255}, frame} // what is not a message is ignored
 		}
 	})
 	_, err := fetchInto(t, n, s.Ticket(), t.TempDir(), FetchOptions{})

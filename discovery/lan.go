@@ -223,8 +223,8 @@ func (l *LAN) hear(self peers.ID, e *zeroconf.ServiceEntry) {
 	l.table.hear(e.Instance, r, time.Now())
 }
 
-// wait calls takeBack at each change, of which more than one is one; early, the first ends
-// it. It is false when the end came first.
+// wait waits for d and calls takeBack at each change; with early, the first change ends it soon
+// after. It is false if the LAN was closed first.
 func (l *LAN) wait(d time.Duration, early bool, takeBack func()) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
