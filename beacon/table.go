@@ -144,7 +144,7 @@ func (t *Table) Announce(id peers.ID, at peers.Endpoint, addrs []peers.Endpoint,
 	return refused, retry
 }
 
-// often returns how long a peer of a block has to wait, and then takes nothing; 0: it has taken cost.
+// often returns how long a peer of a block has to wait before it may take cost; 0: it has taken it.
 func often(from, of *peers.Allowance, net string, id peers.ID, cost int, now time.Time) time.Duration {
 	if wait := from.Take(peers.ID(net), cost, now); wait > 0 {
 		return wait
