@@ -57,7 +57,7 @@ before(async () => {
 
 after(async () => {
   if (browser) await browser.close();
-  await Promise.all(nodes.map((p) => new Promise((r) => { p.on('exit', r); p.kill(); })));
+  await Promise.all(nodes.filter((p) => p.signalCode === null).map((p) => new Promise((r) => { p.on('exit', r); p.kill(); })));
   rmSync(top, { recursive: true, force: true });
 });
 
@@ -137,6 +137,63 @@ test('add, watch, pause, read, finish, remove', { timeout: 120000 }, async () =>
   await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'Remove').click());
   await text(page, 'Nothing is served or fetched yet');
   assert.deepEqual(said, []);
+});
+
+test('files are chosen, each source has its rate, and a peer what it failed to give', { timeout: 120000 }, async () => {
+  const giver = await startNode('giver', '--limit-up', '200K', '--log-level', 'error'), giving = nodes.at(-1);
+  const owner = await startNode('taker', '--http', '127.0.0.1:0', '--log-level', 'error');
+  const src = join(top, 'src', 'Two reels'), into = join(top, 'taker-in', 'Two reels');
+  mkdirSync(src, { recursive: true });
+  for (const name of ['reel[1].bin', 'reel1.bin']) writeFileSync(join(src, name), randomBytes(8 << 20));
+  writeFileSync(join(src, 'notes.txt'), 'a note\n');
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  const at = await pageOf(owner);
+  await page.goto(at);
+  command(owner, 'add', command(giver, 'add', src).trim());
+  const entry = () => JSON.parse(command(owner, 'list', '1', '--json').split('\n')[0]);
+  const becomes = async (what, is) => { for (let i = 0; !is(entry()); i++) { assert.ok(i < 300, what); await new Promise((r) => setTimeout(r, 100)); } };
+  await page.goto(at.split('#')[0] + '#/entry/1');
+
+  const peer = command(giver, 'id').split('\n')[0].trim();
+  await page.waitForFunction(() => /at most [1-9]/.test((document.querySelector('.plots figcaption') || {}).innerText), { timeout: 30000 });
+  assert.equal(await page.$$eval('.plots figure', (l) => l.length), 1);
+  assert.ok((await page.$eval('.plots svg', (s) => s.getAttribute('aria-label'))).startsWith(peer.slice(0, 6)));
+  await page.focus(`a[href="#/peer/${peer}"]`);
+  const drawn = await page.$('.plots');
+  await page.waitForFunction((d) => !d.isConnected, { timeout: 30000 }, drawn);
+  assert.ok(await page.evaluate((p) => document.activeElement.getAttribute('href') === '#/peer/' + p, peer), 'a link loses the focus when what it is in is drawn again');
+
+  const box = (label) => `input[aria-label="${label}"]`;
+  await page.focus(box('Fetch reel[1].bin'));
+  await page.keyboard.press('Space');
+  await text(page, '2 of 3 chosen, 8.39 MB');
+  await look(page, 'entry-choice');
+  await page.focus('.bar button');
+  await page.keyboard.press('Enter');
+  await text(page, 'not fetched');
+  assert.deepEqual([entry().only || [], entry().skip || []], [[], ['reel\\[1\\].bin']]);
+  assert.equal(await page.$eval(box('Fetch reel1.bin'), (b) => b.checked), true);
+  assert.ok(await page.evaluate(() => document.activeElement.getAttribute('aria-label') === 'Files'), 'the focus is lost once files are chosen');
+
+  await page.click(box('Fetch all files')); // of which some are chosen: now all, then none
+  await page.click(box('Fetch all files'));
+  await text(page, 'Choose at least one file.');
+  assert.equal(await page.$eval('.bar button', (b) => b.disabled), true);
+  await page.click(box('Fetch notes.txt'));
+  await page.click('.bar button');
+  await becomes('the file that is chosen is not here', (e) => e.state === 'served' && (e.only || []).length === 1);
+  assert.equal(readFileSync(join(into, 'notes.txt'), 'utf8'), 'a note\n');
+  await page.waitForSelector('.bar button:disabled');
+  await page.click(box('Fetch all files'));
+  await page.click('.bar button');
+  await becomes('all files are chosen, and nothing is fetched', (e) => e.state === 'fetching' && e.rate > 0 && !e.only && !e.skip);
+
+  giving.kill('SIGKILL');
+  await page.goto(at.split('#')[0] + '#/peer/' + peer);
+  await page.waitForFunction(() => /the connection was lost\t[1-9]/.test(document.body.innerText), { timeout: 30000 });
+  await text(page, 'Pieces that it failed to give, over the last 24 hours: at most');
+  await look(page, 'peer-failures');
 });
 
 test('a fleet: add, watch, remove', { timeout: 120000 }, async () => {

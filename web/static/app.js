@@ -25,6 +25,15 @@ function act(f) {
   };
 }
 
+// replace is el.replaceChildren, but what had the focus has it in its new shape too.
+function replace(el, ...children) {
+  const name = (x) => x.getAttribute('aria-label') || x.getAttribute('href') || x.textContent;
+  const old = document.activeElement, was = el.contains(old) && name(old);
+  el.replaceChildren(...children);
+  const now = was && [...el.querySelectorAll('a, button, summary, [tabindex]')].find((x) => name(x) === was);
+  if (now) now.focus({ preventScroll: true });
+}
+
 function askToken() {
   status.textContent = 'The token of the node is needed';
   const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
@@ -87,17 +96,43 @@ function catalog() {
   main.replaceChildren(h('h2', {}, 'Shares'), form, h('div', { class: 'tools' }, h('label', { for: 'choice' }, 'Show', choice)), list, none);
   const wanted = (e) => ({ all: true, fetching: e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
   view = () => {
-    const focus = document.activeElement && document.activeElement.getAttribute('aria-label');
     const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id).slice(0, 500);
-    list.replaceChildren(...items.map(card));
+    replace(list, ...items.map(card));
     none.hidden = items.length > 0;
-    if (focus) for (const b of list.querySelectorAll('button')) if (b.getAttribute('aria-label') === focus) b.focus();
   };
 }
 
 // ---- one entry ----
 
-function files(id, items) {
+// patterns choose files by their paths as they stand: those that are wanted or the others, whichever are fewer.
+function patterns(items, on) {
+  const of = (wanted) => items.filter((f, i) => on[i] === wanted).map((f) => f.path.replace(/[[\]*?\\]/g, '\\$&'));
+  const only = of(true), skip = of(false);
+  return only.length < skip.length ? { only, skip: [] } : { only: [], skip };
+}
+
+// picker has a box for each file that is shown, one for all files, and a bar that sets what they choose.
+function picker(id, items) {
+  const was = items.map((f) => f.priority !== 'skip'), on = [...was];
+  const said = h('span', { role: 'status' });
+  const set = h('button', { class: 'main', onclick: act(() => api.change('PATCH', '/v1/entries/' + id, patterns(items, on))) }, 'Fetch the chosen files');
+  const box = (label, choose) => h('input', { type: 'checkbox', 'aria-label': label, onchange: (ev) => { choose(ev.target.checked); show(); } });
+  const all = box('Fetch all files', (v) => on.fill(v));
+  const boxes = items.slice(0, 1000).map((f, i) => box('Fetch ' + f.path, (v) => { on[i] = v; }));
+  const show = () => {
+    const chosen = items.filter((f, i) => on[i]);
+    boxes.forEach((b, i) => { b.checked = on[i]; });
+    all.checked = chosen.length === items.length;
+    all.indeterminate = !all.checked && chosen.length > 0;
+    set.disabled = !chosen.length || on.every((v, i) => v === was[i]);
+    said.textContent = chosen.length ? `${chosen.length} of ${items.length} chosen, ${size(chosen.reduce((n, f) => n + f.size, 0))}` : 'Choose at least one file.';
+  };
+  show();
+  return { all, boxes, bar: h('div', { class: 'tools bar' }, said, set) };
+}
+
+// files lists them; choose says that it may be chosen which are fetched.
+function files(id, items, choose) {
   const player = h('div', {});
   const open = (f, play) => act(async () => {
     const link = await api.get(`/v1/entries/${id}/link?path=${encodeURIComponent(f.path)}`);
@@ -106,11 +141,12 @@ function files(id, items) {
     player.replaceChildren(h(kind, { src: link.path, controls: true, autoplay: true, 'aria-label': f.path }));
   });
   const media = /\.(mp4|webm|mkv|mov|mp3|flac|ogg|oga|opus|wav|m4a)$/i;
-  const rows = items.slice(0, 1000).map((f) => h('tr', {}, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
+  const pick = choose && items.length > 1 ? picker(id, items) : null;
+  const rows = items.slice(0, 1000).map((f, i) => h('tr', {}, pick ? h('td', { class: 'pick' }, pick.boxes[i]) : null, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
     h('td', {}, f.priority === 'skip' ? 'not fetched' : f.kind !== 'file' ? '' : h('div', { class: 'tools' }, media.test(f.path) ? h('button', { onclick: open(f, true), 'aria-label': 'Play ' + f.path }, 'Play') : null,
       h('button', { onclick: open(f, false), 'aria-label': 'Save ' + f.path }, 'Save')))));
   return h('section', {}, player, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Files' }, h('table', {}, h('caption', {}, `Files (${items.length})`),
-    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))));
+    h('thead', {}, h('tr', {}, pick ? h('th', { class: 'pick', scope: 'col' }, pick.all) : null, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))), pick ? pick.bar : null);
 }
 
 function sourcesTable(items) {
@@ -118,6 +154,15 @@ function sourcesTable(items) {
   return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sources' }, h('table', {}, h('caption', {}, 'Sources'),
     h('thead', {}, h('tr', {}, ...['Peer', 'State'].map((t) => h('th', { scope: 'col' }, t)), ...['Verified', 'Rate', 'Bad blocks'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
     h('tbody', {}, ...items.map((s) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + s.peer }, short(s.peer))), h('td', {}, s.state + (s.why ? ': ' + s.why : '')), h('td', { class: 'n' }, size(s.bytes)), h('td', { class: 'n' }, size(s.rate) + '/s'), h('td', { class: 'n' }, String(s.bad_blocks)))))));
+}
+
+// ratePlots draws the rate of each source on one scale, the fastest first. past are the rates by peer, a map for each look.
+function ratePlots(past) {
+  const of = new Map([...new Set(past.flatMap((m) => [...m.keys()]))].map((p) => [p, past.map((m) => m.get(p) || 0)]));
+  const sum = (values) => values.reduce((a, b) => a + b, 0), max = [...of.values()].reduce((n, values) => Math.max(n, ...values), 1);
+  const first = [...of].sort((a, b) => sum(b[1]) - sum(a[1])).slice(0, 12);
+  return h('section', {}, h('h3', {}, 'Rate of each source, since this view was opened' + (of.size > first.length ? `: the fastest ${first.length} of ${of.size}` : '')),
+    h('div', { class: 'plots' }, ...first.map(([p, values]) => plot(values, short(p), (n) => size(n) + '/s', max))));
 }
 
 function facts(e) {
@@ -155,25 +200,37 @@ async function entry(id) {
   const limits = limitsForm((entries.get(id) || {}).kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' },
     (body) => api.change('PATCH', '/v1/entries/' + id, body));
   main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), limits.form, why, from, list);
+  const past = [];
   let files_, busy = false, looked = 0;
+  const showFiles = async (e) => {
+    const of = JSON.stringify([e.share, e.only, e.skip]);
+    if (!e.files || files_ === of) return;
+    const { items } = await api.get(`/v1/entries/${id}/files`), focused = list.contains(document.activeElement);
+    list.replaceChildren(files(id, items, e.kind === 'fetch'));
+    if (focused) list.querySelector('[role=region]').focus();
+    files_ = of;
+  };
   view = () => {
     const e = entries.get(id);
     limits.form.hidden = !e;
     if (!e) return void head.replaceChildren(h('h2', {}, 'This entry is not in the catalog'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
     limits.fill(e);
     const r = rates.get(id) || [];
-    head.replaceChildren(...[h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason && h('p', { class: 'soft' }, e.reason), buttons(e),
+    replace(head, ...[h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason && h('p', { class: 'soft' }, e.reason), buttons(e),
       e.kind === 'fetch' && r.length > 1 && plot(r, 'Bytes verified a second, over the last minutes', (n) => size(n) + '/s'), facts(e)].filter(Boolean));
-    if (busy || Date.now() - looked < 1000) return;
+    if (busy || Date.now() - looked < 1000) return soon();
     busy = true; looked = Date.now();
     (async () => {
-      if (e.files && files_ !== e.share) { list.replaceChildren(files(id, (await api.get(`/v1/entries/${id}/files`)).items)); files_ = e.share; }
+      await showFiles(e);
       if (e.state === 'fetching') {
         if (e.files) map.replaceChildren(pieceMap(await api.get(`/v1/entries/${id}/pieces`)));
-        from.replaceChildren(sourcesTable((await api.get(`/v1/entries/${id}/sources`)).items) || '');
+        const { items } = await api.get(`/v1/entries/${id}/sources`);
+        past.splice(0, past.length - 299);
+        past.push(new Map(items.map((s) => [s.peer, s.rate])));
+        replace(from, sourcesTable(items) || '', items.length && past.length > 1 ? ratePlots(past) : '');
         const lines = (await api.get(`/v1/entries/${id}/why`)).items;
-        why.replaceChildren(h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done'), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
-      } else { from.replaceChildren(); why.replaceChildren(); map.replaceChildren(); }
+        replace(why, h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done'), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
+      } else { past.length = 0; from.replaceChildren(); why.replaceChildren(); map.replaceChildren(); }
     })().catch((e) => { if (e.code !== 'held') complain(e); }).finally(() => { busy = false; });
   };
 }
@@ -186,11 +243,13 @@ async function peers() {
   view = act(async () => {
     const { items } = await api.get('/v1/peers');
     if (shown !== '#/peers') return;
-    body.replaceChildren(items.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Peers' }, h('table', {}, h('caption', {}, 'Who gives to this node, and takes from it'),
+    replace(body, items.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Peers' }, h('table', {}, h('caption', {}, 'Who gives to this node, and takes from it'),
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Peer'), ...['From it', 'To it', 'Rate'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
       h('tbody', {}, ...items.map((p) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + p.peer }, short(p.peer)), p.banned ? ' (banned)' : '', p.addr ? h('div', { class: 'soft' }, p.addr) : null), h('td', { class: 'n' }, size(p.in_bytes)), h('td', { class: 'n' }, size(p.out_bytes)), h('td', { class: 'n' }, size(p.rate) + '/s')))))) : h('p', { class: 'soft' }, 'Nobody gives or takes anything now.'));
   });
 }
+
+const reasons = { bad_data: 'it sent wrong data', late: 'they came too late', not_found: 'it did not have them', lost: 'the connection was lost' };
 
 async function peer(id) {
   const body = h('div', {});
@@ -199,7 +258,9 @@ async function peer(id) {
     const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
     if (shown !== '#/peer/' + id) return;
     const one = (title, f, text) => [h('h3', {}, title), plot((items.length > 1 ? items : [...items, ...items]).map(f), title + ', over the last 24 hours', text)];
-    body.replaceChildren(...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String));
+    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String),
+      ...one('Pieces that it failed to give', (m) => Object.keys(reasons).reduce((n, r) => n + m.failures[r], 0), String),
+      table('Why it failed to give them', ['Reason', 'Times'], Object.entries(reasons).map(([r, words]) => [words, items.reduce((n, m) => n + m.failures[r], 0)])));
   });
 }
 
@@ -234,7 +295,7 @@ async function fleet() {
   view = act(async () => {
     const f = await api.get('/v1/fleet');
     if (shown !== '#/fleet') return;
-    body.replaceChildren(f.away ? h('p', { class: 'panel' }, f.away) : '', h('p', {}, some(f.members.length, 'machine')), ...f.shares.map((s) => rollout(s, f)), f.shares.length ? '' : h('p', { class: 'soft' }, 'Nothing was added to the fleet yet.'));
+    replace(body, f.away ? h('p', { class: 'panel' }, f.away) : '', h('p', {}, some(f.members.length, 'machine')), ...f.shares.map((s) => rollout(s, f)), f.shares.length ? '' : h('p', { class: 'soft' }, 'Nothing was added to the fleet yet.'));
   });
 }
 
@@ -267,7 +328,7 @@ async function depot() {
   view = act(async () => {
     const [d, accounts] = await Promise.all([api.get('/v1/depot'), api.get('/v1/depot/accounts')]);
     if (shown !== '#/depot') return;
-    body.replaceChildren(...depotFacts(d), table('Accounts', ['Account', 'Used', 'Quota', 'Longest lease'], accounts.items.map((a) => [
+    replace(body, ...depotFacts(d), table('Accounts', ['Account', 'Used', 'Quota', 'Longest lease'], accounts.items.map((a) => [
       h('div', {}, a.name.length > 24 ? short(a.name) : a.name, h('progress', { max: a.quota || 1, value: a.quota ? Math.min(a.used, a.quota) : 0, 'aria-label': 'Quota used by ' + a.name })), size(a.used), a.quota ? size(a.quota) : 'none', a.max_lease_seconds ? `${Math.round(a.max_lease_seconds / 86400)} d` : 'none'])));
   });
 }
@@ -299,7 +360,7 @@ async function holds() {
     if (shown !== '#/holds') return;
     const all = new Map();
     for (const x of items) all.set(x.hold, [...(all.get(x.hold) || []), x]);
-    body.replaceChildren(...[...all.values()].map(held), all.size ? '' : h('p', { class: 'soft' }, 'No depot is to keep anything for this node: fetcher hold asks one to.'));
+    replace(body, ...[...all.values()].map(held), all.size ? '' : h('p', { class: 'soft' }, 'No depot is to keep anything for this node: fetcher hold asks one to.'));
   });
 }
 
@@ -316,7 +377,7 @@ async function node() {
     const s = await api.get('/v1/node');
     if (shown !== '#/node') return;
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
-    body.replaceChildren(...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Runs', 'for ' + ago(s.since)), ...row('State directory', s.dir),
+    replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Runs', 'for ' + ago(s.since)), ...row('State directory', s.dir),
       ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} fetch from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} wait, ${s.troubled} need you`),
       ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
     limits.fill(s.limits);

@@ -60,10 +60,10 @@ export function cells(values, words) {
   return h('figure', {}, svg, h('figcaption', { class: 'soft' }, words));
 }
 
-// plot draws numbers as a line, and says the greatest and the last in words.
-export function plot(values, title, text) {
+// plot draws numbers as a line, and says the greatest and the last in words. Its scale ends at least or above.
+export function plot(values, title, text, least = 1) {
   const ns = 'http://www.w3.org/2000/svg';
-  const max = Math.max(1, ...values), n = Math.max(1, values.length - 1);
+  const max = Math.max(least, ...values), n = Math.max(1, values.length - 1);
   const svg = document.createElementNS(ns, 'svg');
   svg.setAttribute('class', 'plot');
   svg.setAttribute('viewBox', `0 0 ${n} 100`);
