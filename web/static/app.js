@@ -190,18 +190,16 @@ function limitsForm(names, set) {
 }
 
 async function entry(id) {
-  const head = h('div', {}), list = h('div', {}), from = h('div', {}), why = h('div', {}), map = h('div', {});
+  const head = h('div', {}), list = h('div', {}), from = h('div', {}), why = h('div', {}), map = h('div', {}), place = h('div', {});
   const remove = h('button', { onclick: act(async () => {
     const e = entries.get(id);
     if (!confirm(`Stop ${nameOf(e)} and forget it? Its files stay.`)) return;
     await api.change('DELETE', '/v1/entries/' + id);
     location.hash = '#/';
   }) }, 'Remove');
-  const limits = limitsForm((entries.get(id) || {}).kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' },
-    (body) => api.change('PATCH', '/v1/entries/' + id, body));
-  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), limits.form, why, from, list);
+  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), place, why, from, list);
   const past = [];
-  let files_, busy = false, looked = 0;
+  let files_, limits, busy = false, looked = 0;
   const showFiles = async (e) => {
     const of = JSON.stringify([e.share, e.only, e.skip]);
     if (!e.files || files_ === of) return;
@@ -212,8 +210,12 @@ async function entry(id) {
   };
   view = () => {
     const e = entries.get(id);
-    limits.form.hidden = !e;
+    place.hidden = !e;
     if (!e) return void head.replaceChildren(h('h2', {}, 'This entry is not in the catalog'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
+    if (!limits) { // it may be opened before the node has told of it
+      limits = limitsForm(e.kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' }, (body) => api.change('PATCH', '/v1/entries/' + id, body));
+      place.replaceChildren(limits.form);
+    }
     limits.fill(e);
     const r = rates.get(id) || [];
     replace(head, ...[h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason && h('p', { class: 'soft' }, e.reason), buttons(e),
