@@ -165,6 +165,39 @@ func TestAHoldThatIsRefusedSaysWhy(t *testing.T) {
 	}
 }
 
+// What is wanted once more is asked for anew, also where it is wanted for something else already: what went wrong
+// in a visit before is not the answer.
+func TestAnErrorOfAnEarlierVisitIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	k, owner := newKeeper(t), newHolder(t)
+	s, err := owner.Share(t.Context(), folderOf(t, album), fetcher.ShareOptions{})
+	k.ok(err)
+	at := k.node.Addrs()[:1]
+	key := renewal.Key{Depot: k.node.ID(), Share: s.ID()}
+	want := func(entry int64) fetcher.HoldList {
+		t.Helper()
+		l, err := owner.KeepHold(t.Context(), fetcher.Hold{Entry: entry, Share: s.ID(), Bytes: fetcher.HoldBytes(s.Manifest())}, at, false)
+		k.ok(err)
+		return l
+	}
+	if l := want(1); l.Errs[key] == nil {
+		t.Fatalf("a stranger holds: %+v", l)
+	}
+	k.stop()
+	if l := want(2); l.Errs[key] != nil || !errors.Is(l.Errs[renewal.Key{Depot: key.Depot}], fetcher.ErrDepotAway) {
+		t.Errorf("of a depot that is away: %v", l.Errs)
+	}
+	if l, err := owner.Holds(t.Context()); err != nil || l.Errs[key] == nil {
+		t.Errorf("what was refused last is not known any more: %v, %v", l.Errs, err)
+	}
+	k.start()
+	k.account(owner.Node, 1<<30)
+	at = k.node.Addrs()[:1]
+	if l := want(3); len(l.Errs) != 0 || len(l.Holds) != 1 || l.Holds[0].Left == 0 {
+		t.Errorf("of a depot that lets this node in by now: %+v", l)
+	}
+}
+
 // A depot whose copy is damaged keeps what is left of it, when nobody serves the share any more.
 func TestADamagedCopyIsRenewedWhenItCannotBeOffered(t *testing.T) {
 	t.Parallel()

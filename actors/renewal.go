@@ -62,9 +62,9 @@ type renewals struct {
 	loading bool
 	retry   time.Time // when the book is tried again
 	visits  map[peers.ID]*depotVisit
-	serial  int                   // of the last visit that was begun
-	ended   map[peers.ID]int      // the last visit of each depot that has ended
-	errs    map[renewal.Key]error // why the last request was refused; with no share: why the last visit failed
+	serial  int                        // of the last visit that was begun
+	ended   map[peers.ID]int           // the last visit of each depot that has ended
+	errs    map[renewal.Key]visitError // why what was asked last was refused; of no share: why the last visit failed
 	early   []earlyHold
 	asked   []holdAsked
 	dirty   bool // the book has to be written
@@ -90,7 +90,13 @@ type depotVisit struct {
 	pays   int   // number of payments for it
 }
 
-// earlyHold is a message that came before the book was read.
+// visitError is why something went wrong in a visit.
+type visitError struct {
+	err    error
+	serial int
+}
+
+// earlyHold is what was said before the book was read.
 type earlyHold struct {
 	what any
 	who  *actor.PID
@@ -176,7 +182,7 @@ type holdsLoaded struct {
 }
 
 func (r *renewals) load(ctx actor.Context) {
-	r.visits, r.ended, r.errs = map[peers.ID]*depotVisit{}, map[peers.ID]int{}, map[renewal.Key]error{}
+	r.visits, r.ended, r.errs = map[peers.ID]*depotVisit{}, map[peers.ID]int{}, map[renewal.Key]visitError{}
 	r.loading = true
 	r.s.Task(ctx, func(ctx context.Context) any {
 		b, err := r.cfg.Book.LoadHolds(ctx)
@@ -369,14 +375,14 @@ func (r *renewals) refused(v *depotVisit, err error) {
 	}
 	k := renewal.Key{Depot: v.to.ID, Share: v.tasks[0].Share}
 	v.tasks, v.pays = v.tasks[1:], 0
-	r.errs[k] = err
+	r.errs[k] = visitError{err, v.serial}
 	r.core.Refused(k, err.Error(), r.s.Wall())
 }
 
 // failed ends a visit that could not do all that it was for.
 func (r *renewals) failed(v *depotVisit, err error) {
 	r.core.Failed(v.to.ID, err.Error(), r.s.Wall())
-	r.errs[renewal.Key{Depot: v.to.ID}] = err
+	r.errs[renewal.Key{Depot: v.to.ID}] = visitError{err, v.serial}
 	r.close(v)
 }
 

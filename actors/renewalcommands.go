@@ -34,8 +34,8 @@ type HoldList struct {
 	Wants []renewal.Want
 	Holds []renewal.Standing
 	Addrs map[peers.ID][]string
-	// Errs are the reasons for refusals, by depot and share, and with no share the reason why the
-	// last visit to a depot failed.
+	// Errs are why something was refused, by depot and share, and why the last visit of a depot has
+	// failed, with no share; answering KeepHold, of the visits since that was asked alone.
 	Errs map[renewal.Key]error
 	Dues []renewal.Due // to be paid in the next days
 }
@@ -94,12 +94,15 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 			r.core.Know(account, now)
 		}
 		r.core.Want(m.Want, now)
+		for _, id := range r.core.At(a.want) { // also what another Want had made is asked for anew
+			r.core.Hurry(id, now)
+		}
 		a.noWait = m.NoWait
 	case DropHold:
 		a.want = m.Want
 		r.core.Unwant(m.Want, now)
 	default:
-		r.respond(ctx, from, r.list(0))
+		r.respond(ctx, from, r.list(0, 0))
 		return
 	}
 	r.dirty = true
@@ -114,10 +117,11 @@ func (r *renewals) answer(ctx actor.Context) {
 	all := r.core.Holds(r.s.Wall())
 	wait := r.asked[:0]
 	for _, a := range r.asked {
+		at := r.core.At(a.want)
 		if a.noWait || !slices.ContainsFunc(all, func(h renewal.Standing) bool {
-			return h.Want == a.want && r.ended[h.Depot] <= a.after
+			return (h.Want == a.want || slices.Contains(at, h.Depot)) && r.ended[h.Depot] <= a.after
 		}) {
-			r.respond(ctx, a.who, r.list(a.want))
+			r.respond(ctx, a.who, r.list(a.want, a.after))
 		} else {
 			wait = append(wait, a)
 		}
@@ -135,7 +139,8 @@ func (r *renewals) respond(ctx actor.Context, to *actor.PID, m any) {
 // duesAhead is how long before a renewal its cost is announced: its lease ends ten days after the renewal.
 const duesAhead = 7 * 24 * time.Hour
 
-func (r *renewals) list(want int64) HoldList {
+// list is what depots keep, with what went wrong in visits later than after.
+func (r *renewals) list(want int64, after int) HoldList {
 	now := r.s.Wall()
 	l := HoldList{Want: want, Dues: r.core.Dues(now.Add(duesAhead), now), Wants: r.core.Wants(), Holds: r.core.Holds(now), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
 	for _, a := range r.core.Accounts() {
@@ -143,8 +148,8 @@ func (r *renewals) list(want int64) HoldList {
 	}
 	for _, h := range l.Holds {
 		for _, k := range []renewal.Key{h.Key, {Depot: h.Depot}} {
-			if err := r.errs[k]; err != nil {
-				l.Errs[k] = err
+			if e := r.errs[k]; e.serial > after {
+				l.Errs[k] = e.err
 			}
 		}
 	}

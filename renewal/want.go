@@ -84,6 +84,14 @@ func (s *Service) replan(x share.ID, now time.Time) {
 	}
 }
 
+// At are the depots that were chosen for a Want.
+func (s *Service) At(want int64) []peers.ID {
+	if w := s.wants[want]; w != nil {
+		return slices.Clone(w.At)
+	}
+	return nil
+}
+
 func (s *Service) forget(w *Want) {
 	delete(s.wants, w.ID)
 	s.byShare[w.Share] = slices.DeleteFunc(s.byShare[w.Share], func(o *Want) bool { return o == w })
@@ -101,8 +109,8 @@ func (s *Service) Wants() (out []Want) {
 	return out
 }
 
-// hurry makes a depot due at once, if we have holds there.
-func (s *Service) hurry(id peers.ID, now time.Time) {
+// Hurry has a depot visited at once, if there is anything to ask.
+func (s *Service) Hurry(id peers.ID, now time.Time) {
 	if d := s.depots[id]; d != nil && len(d.holds) > 0 {
 		if d.busy {
 			d.again = true
@@ -120,7 +128,7 @@ func (s *Service) hurryAll(w *Want, now time.Time) (all []*depot) {
 			has = has || h.Want == w.ID
 		}
 		if has {
-			s.hurry(id, now)
+			s.Hurry(id, now)
 			all = append(all, d)
 		}
 	}
@@ -156,7 +164,7 @@ func (s *Service) plan(w *Want, now time.Time) {
 		default:
 			continue
 		}
-		s.hurry(id, now)
+		s.Hurry(id, now)
 	}
 }
 
