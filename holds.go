@@ -7,6 +7,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 )
 
@@ -70,7 +71,14 @@ func (n *Node) DropHold(ctx context.Context, id int64) (HoldList, error) {
 	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id})
 }
 
-// Holds returns what depots are to keep for this node, and its state.
+// VisitDepot has a depot that is to keep something visited now, and not when its time comes: what was missing for
+// it, such as passes, may be there. It does not wait for the visit.
+func (n *Node) VisitDepot(ctx context.Context, id peers.ID) error {
+	_, err := actors.AskHolds(ctx, n.program, actors.VisitDepot{Depot: id})
+	return err
+}
+
+// Holds is what depots are to keep for this node, and how that stands.
 func (n *Node) Holds(ctx context.Context) (HoldList, error) {
 	return actors.AskHolds(ctx, n.program, actors.HoldsQuery{})
 }

@@ -80,7 +80,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.coordinates(ctx)
 	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt:
 		n.toDepot(ctx)
-	case KeepHold, DropHold, HoldsQuery:
+	case KeepHold, DropHold, VisitDepot, HoldsQuery:
 		n.toHolds(ctx)
 	case BeaconQuery, MeetingsChanged:
 		n.toBeacon(ctx)

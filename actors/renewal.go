@@ -116,7 +116,7 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.load(ctx)
 	case holdsLoaded:
 		r.loaded(ctx, m)
-	case KeepHold, DropHold, HoldsQuery:
+	case KeepHold, DropHold, VisitDepot, HoldsQuery:
 		r.told(ctx)
 	case DepotAnswer:
 		r.answered(ctx, m)

@@ -25,6 +25,10 @@ type KeepHold struct {
 // is.
 type DropHold struct{ Want int64 }
 
+// VisitDepot, API -> Node -> renewals: a depot is to be visited now, as what was missing for it may be there.
+// Answered with HoldList, before the visit.
+type VisitDepot struct{ Depot peers.ID }
+
 // HoldsQuery, API -> Node -> renewals. Answered with HoldList.
 type HoldsQuery struct{}
 
@@ -60,8 +64,8 @@ func (n *node) holdShares(ctx actor.Context) {
 	}, system.OnPanicRestart)
 }
 
-// AskHolds sends KeepHold, DropHold or HoldsQuery, and returns what depots then keep for the
-// node.
+// AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
+// VisitDepot or HoldsQuery.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 	return system.Ask[HoldList](ctx, p.s, p.node, what)
 }
@@ -101,6 +105,10 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 	case DropHold:
 		a.want = m.Want
 		r.core.Unwant(m.Want, now)
+	case VisitDepot:
+		r.core.Hurry(m.Depot, now)
+		r.respond(ctx, from, r.list(0, 0))
+		return
 	default:
 		r.respond(ctx, from, r.list(0, 0))
 		return

@@ -176,6 +176,9 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 		return nil, heldError(who.ID, err)
 	}
 	d.log.Info("a voucher was redeemed", "depot", string(who.ID), "passes", units)
+	if err := d.node.VisitDepot(ctx, who.ID); err != nil { // what lacked passes is paid
+		d.log.Warn("the depot is visited later", "depot", string(who.ID), "error", err)
+	}
 	return d.Passes(ctx)
 }
 

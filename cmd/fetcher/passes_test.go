@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,4 +67,27 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if err != nil || len(h) != 1 || h[0].Cost != 3 {
 		t.Errorf("%+v, %v", h, err)
 	}
+}
+
+// An edit for which passes are missing leaves the version before at the depot, and is paid as soon as they are here.
+func TestAnEditThatLacksPassesIsPaidWhenTheyCome(t *testing.T) {
+	t.Parallel()
+	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
+	writeRandom(t, filepath.Join(src, "a"), 3_000_000, 1)
+	must(t, os.Mkdir(folder, 0o700))
+	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-price", "passes", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
+	owner := startNode(t, t.TempDir())
+	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M")
+	redeem := func(n int) {
+		made, err := exec.Command(built(t), "depot", "voucher", "--passes", fmt.Sprint(n), "--dir", keeper.dir).Output()
+		must(t, err)
+		owner.sure("passes", "redeem", strings.TrimSpace(string(made)))
+	}
+	redeem(4)
+	owner.sure("hold", src, "--on", keeper.status().Addrs[0], "--wait")
+	writeRandom(t, filepath.Join(src, "b"), 2_000_000, 2)
+	lacks := func(h api.StandingHold) bool { return strings.Contains(h.Why, "missing") }
+	owner.until("passes are missing for the edit", func() (bool, error) { return slices.ContainsFunc(owner.held(), lacks), nil })
+	redeem(8)
+	owner.until("the edit is paid", func() (bool, error) { return !slices.ContainsFunc(owner.held(), lacks), nil })
 }
