@@ -220,9 +220,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	if err != nil {
 		return nil, err
 	}
-	was := slices.DeleteFunc(l.Holds, func(h fetcher.HoldStanding) bool {
-		return h.Share != id || at != nil && h.Depot != at.ID()
-	})
+	was := toRelease(l, id, at)
 	if at != nil && len(was) == 0 { // a lease that nothing renews
 		held, err := at.Release(ctx, id, "")
 		v, err := heldView(at, held.Holding, err)
@@ -242,7 +240,21 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	return releasedOf(l, was), nil
 }
 
-// without ends a hold, or the part of it at one depot.
+// toRelease are the leases of a share and of the versions before it, without those that were never granted where
+// others were: at all depots, or at one.
+func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.HoldStanding {
+	all := slices.DeleteFunc(slices.Clone(l.Holds), func(h fetcher.HoldStanding) bool {
+		version := slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Share == id && h.Of(w.ID) })
+		return h.Share != id && !version || at != nil && h.Depot != at.ID()
+	})
+	never := func(h fetcher.HoldStanding) bool { return h.Expires.IsZero() }
+	if granted := slices.DeleteFunc(slices.Clone(all), never); len(granted) > 0 {
+		return granted
+	}
+	return all
+}
+
+// without ends a hold, or what one depot keeps of it.
 func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
 	d.log.Info("depots are to keep a share no more", "hold", w.ID, "share", w.Share.String())
 	if at != nil && len(w.Depots) > 1 {

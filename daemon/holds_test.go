@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
 )
 
 // A refusal is shown with the room that is left, as long as it is the last answer.
@@ -37,5 +39,28 @@ func TestWhatPassesAreMissingForIsSaid(t *testing.T) {
 	}
 	if got := lacking([]renewal.Due{due("a", 5)}, stock); got != nil {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What is released is each version that a depot has, and not one that never was there.
+func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
+	old, next, other := share.IDOf([]byte("old")), share.IDOf([]byte("next")), share.IDOf([]byte("other"))
+	hold := func(depot string, x share.ID, want int64, granted bool) fetcher.HoldStanding {
+		h := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: peers.ID(depot), Share: x}, Want: want}}
+		if granted {
+			h.Expires = time.Unix(1e9, 0)
+		}
+		return h
+	}
+	also := hold("b", old, 2, true)
+	also.Also = []int64{1}
+	l := fetcher.HoldList{Wants: []fetcher.Hold{{ID: 1, Share: next}, {ID: 2, Share: other}},
+		Holds: []fetcher.HoldStanding{hold("a", next, 1, false), hold("a", old, 1, true), also, hold("a", other, 2, true)}}
+	if got := toRelease(l, next, nil); len(got) != 2 || got[0].Key != l.Holds[1].Key || got[1].Key != also.Key {
+		t.Errorf("%+v", got)
+	}
+	l.Holds = l.Holds[:1]
+	if got := toRelease(l, next, nil); len(got) != 1 {
+		t.Errorf("what never was there cannot be released: %+v", got)
 	}
 }

@@ -48,8 +48,8 @@ type Hold struct {
 	Why     string // why the last request for it was refused
 }
 
-// of reports whether a hold is, or was, for a Want.
-func (h *Hold) of(want int64) bool { return h.Want == want || slices.Contains(h.Also, want) }
+// Of says whether a hold is, or was, for a Want.
+func (h *Hold) Of(want int64) bool { return h.Want == want || slices.Contains(h.Also, want) }
 
 // Account is our account at one depot, to be kept over a restart.
 type Account struct {

@@ -42,8 +42,8 @@ func (s *Service) Want(w Want, now time.Time) {
 	w.Depots = slices.DeleteFunc(w.Depots, func(id peers.ID) bool { return id == "" })
 	w.At = slices.DeleteFunc(w.At, func(id peers.ID) bool { return !slices.Contains(w.Depots, id) })
 	if had := s.wants[w.ID]; had != nil {
-		for _, id := range had.At { // what it has is an earlier version from now on, even if another Want made that
-			if h := s.depots[id].holds[had.Share]; h != nil && !h.of(had.ID) {
+		for _, id := range had.At { // what it has is of an earlier version from now on, also if another Want made that
+			if h := s.depots[id].holds[had.Share]; h != nil && !h.Of(had.ID) {
 				h.Also = append(slices.Clone(h.Also), had.ID)
 			}
 		}
@@ -262,7 +262,7 @@ func (s *Service) earlier(w *Want, h *Hold) fate {
 		return release
 	}
 	for x, o := range s.depots[h.Depot].holds {
-		if o.State == Stable && (x == w.Share || o.of(w.ID) && o.Since.After(h.Since)) {
+		if o.State == Stable && (x == w.Share || o.Of(w.ID) && o.Since.After(h.Since)) {
 			return release
 		}
 	}
