@@ -31,7 +31,8 @@ type Beacons struct {
 // maxBeaconsAt is the maximum length of Beacons.At: as many as a ticket names.
 const maxBeaconsAt = 2
 
-func (b Beacons) validate() error {
+// Validate says what is wrong with it. Of an address that cannot be read the error wraps ErrAddress.
+func (b Beacons) Validate() error {
 	at, err := b.at()
 	switch {
 	case err != nil:
@@ -52,7 +53,7 @@ func (b Beacons) at() (out []ma.Multiaddr, err error) {
 			_, err = groupPeers([]ma.Multiaddr{a})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("beacon %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
+			return nil, fmt.Errorf("%w: beacon %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", ErrAddress, s, err)
 		}
 		out = append(out, a)
 	}

@@ -90,10 +90,14 @@ type Config struct {
 // Reach configures how a node reaches peers behind routers, and is reached behind one itself.
 type Reach = p2p.Reach
 
+// CheckProxy says whether a text is as Reach.Proxy has it. Errors wrap ErrAddress, and do not
+// repeat the text, which may hold a password.
+func CheckProxy(url string) error { return p2p.CheckProxy(url) }
+
 // ErrStateDir says that the state directory cannot be used.
 var ErrStateDir = errors.New("the state directory cannot be used")
 
-// ErrAddress says that an address of Listen or Announce cannot be read.
+// ErrAddress says that an address of a configuration cannot be read.
 var ErrAddress = p2p.ErrAddress
 
 // DefaultDir is the state directory of this user: $XDG_DATA_HOME/fetcher or its
@@ -132,7 +136,7 @@ func (c Config) Validate() error {
 	f.Add("Uploads", c.Uploads.Validate())
 	f.Add("Reach", c.Reach.Validate())
 	f.Add("P2P", c.P2P.Validate())
-	f.Add("Beacons", c.Beacons.validate())
+	f.Add("Beacons", c.Beacons.Validate())
 	if c.Holds != nil {
 		f.Add("Holds.Renewal", c.Holds.Renewal.Validate())
 	}

@@ -3,9 +3,11 @@ package p2p
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
@@ -20,18 +22,27 @@ type proxy struct {
 	auth *socks.Auth
 }
 
-// parseProxy reads socks5://[USER:PASSWORD@]HOST:PORT. The error does not repeat the
-// text, which may hold a password.
+// CheckProxy says whether a text is as Reach.Proxy has it. Errors wrap ErrAddress, and do not
+// repeat the text, which may hold a password.
+func CheckProxy(url string) error {
+	_, err := parseProxy(url)
+	return err
+}
+
+// parseProxy reads what CheckProxy checks.
 func parseProxy(s string) (p proxy, err error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "socks5" || u.Hostname() == "" || u.Port() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return p, errors.New("a proxy is written socks5://HOST:PORT or socks5://USER:PASSWORD@HOST:PORT")
+		return p, fmt.Errorf("%w: a proxy is written socks5://HOST:PORT or socks5://USER:PASSWORD@HOST:PORT", ErrAddress)
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+		return p, fmt.Errorf("%w: the port of a proxy is from 1 to 65535", ErrAddress)
 	}
 	if u.User != nil {
 		p.auth = &socks.Auth{User: u.User.Username()}
 		p.auth.Password, _ = u.User.Password()
 		if n := len(p.auth.User); n < 1 || n > 255 || len(p.auth.Password) > 255 {
-			return p, errors.New("a user of a proxy has from 1 to 255 bytes, and a password at most 255")
+			return p, fmt.Errorf("%w: a user of a proxy has from 1 to 255 bytes, and a password at most 255", ErrAddress)
 		}
 	}
 	p.at = u.Host

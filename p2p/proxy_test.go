@@ -217,10 +217,12 @@ func TestProxiesAreChecked(t *testing.T) {
 		"socks5://:1080":                                  "socks5://HOST:PORT",
 		"socks5://127.0.0.1:1080/x":                       "socks5://HOST:PORT",
 		"socks5://127.0.0.1:port":                         "socks5://HOST:PORT",
+		"socks5://h:0":                                    "from 1 to 65535",
+		"socks5://me:secret@h:65536":                      "from 1 to 65535",
 		"socks5://:secret@h:1":                            "from 1 to 255 bytes",
 		"socks5://" + strings.Repeat("u", 256) + ":x@h:1": "from 1 to 255 bytes",
 	} {
-		if err := (Reach{Proxy: at}).Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if err := (Reach{Proxy: at}).Validate(); !errors.Is(err, ErrAddress) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, want %q", at, err, want)
 		}
 	}

@@ -76,9 +76,7 @@ func (r Reach) Validate() error {
 		f.Add("RelayBytes", errors.New("it needs Relay"))
 	}
 	if r.Proxy != "" {
-		if _, err := parseProxy(r.Proxy); err != nil {
-			f.Add("Proxy", fmt.Errorf("%w: %w", ErrAddress, err))
-		}
+		f.Add("Proxy", CheckProxy(r.Proxy))
 	}
 	return f.Err()
 }

@@ -125,6 +125,9 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	if limit.up, err = parseRate("--limit-up", fl.limitUp); err == nil {
 		limit.down, err = parseRate("--limit-down", fl.limitDown)
 	}
+	if err == nil {
+		err = checkProxy(fl.proxy)
+	}
 	return seed, limit, err
 }
 

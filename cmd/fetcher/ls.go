@@ -57,6 +57,9 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 	if _, _, err := fetcher.ParseSource(what, fl.peers); err != nil {
 		return nil, usageError{fmt.Errorf("there is no such file or folder here; read as a ticket or ID: %w", err)}
 	}
+	if err := checkProxy(fl.proxy); err != nil {
+		return nil, err
+	}
 	log, err := a.logger()
 	if err != nil {
 		return nil, err

@@ -139,6 +139,9 @@ func (fl *nodeFlags) relayFlags(f *pflag.FlagSet) {
 
 // settings are those of node.toml, overridden by the flags.
 func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
+	if err := fl.reach.check(); err != nil {
+		return s, err
+	}
 	dir, err := a.stateDir()
 	if err != nil {
 		return s, err

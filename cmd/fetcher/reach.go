@@ -35,6 +35,25 @@ func (fl *reachFlags) add(f *pflag.FlagSet) {
 // proxyHelp describes --proxy.
 const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, socks5://[USER:PASSWORD@]HOST:PORT, and not over QUIC, unless --listen names it; names are resolved here"
 
+// check says which of the flags cannot be read.
+func (fl reachFlags) check() error {
+	if err := fl.beacons().Validate(); err != nil {
+		return usageError{fmt.Errorf("--beacon-at: %w", err)}
+	}
+	return checkProxy(fl.proxy)
+}
+
+// checkProxy checks --proxy.
+func checkProxy(proxy string) error {
+	if proxy == "" {
+		return nil
+	}
+	if err := fetcher.CheckProxy(proxy); err != nil {
+		return usageError{fmt.Errorf("--proxy: %w", err)}
+	}
+	return nil
+}
+
 // config is what the flags ask for.
 func (fl reachFlags) config() fetcher.Reach {
 	return fetcher.Reach{Traverse: len(fl.via) > 0, Relays: fl.via, MapPorts: fl.mapPort, Proxy: fl.proxy}

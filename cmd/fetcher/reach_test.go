@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,8 +35,16 @@ func TestPeersAreDialledThroughTheProxy(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", args[0], r.code, r.stderr)
 		}
 	}
-	if r := command(t, "fetch", s.ticket, "-o", t.TempDir(), "--proxy", "127.0.0.1:1"); r.code != exitUsage || !strings.Contains(r.stderr, "socks5://HOST:PORT") {
-		t.Errorf("exit %d: %s", r.code, r.stderr)
+	for _, args := range [][]string{{"fetch", s.ticket, "-o", t.TempDir()}, {"cat", s.ticket}, {"ls", s.ticket}, {"share", src}, {"node", "run"}} {
+		bad := map[string]string{"--proxy=127.0.0.1:1": "--proxy: not an address: a proxy is written socks5://HOST:PORT"}
+		if args[0] == "share" || args[0] == "node" {
+			bad["--beacon-at=zz"] = `--beacon-at: not an address: beacon "zz" is no multiaddr`
+		}
+		for flag, want := range bad {
+			if r := finish(t, exec.Command(built(t), append(args, flag, "--dir", t.TempDir())...), nil); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+				t.Errorf("%s %s: exit %d: %s", args[0], flag, r.code, r.stderr)
+			}
+		}
 	}
 	if got := (reachFlags{proxy: "socks5://h:1"}).config().Proxy; got != "socks5://h:1" {
 		t.Errorf("share and node run dial through %q", got)

@@ -92,7 +92,9 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	if opt.Allow, err = allowed(fl.allow); err != nil {
 		return opt, 0, err
 	}
-	limitUp, err = parseRate("--limit-up", fl.limitUp)
+	if limitUp, err = parseRate("--limit-up", fl.limitUp); err == nil {
+		err = fl.reach.check()
+	}
 	return opt, limitUp, err
 }
 
