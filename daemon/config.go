@@ -278,6 +278,9 @@ func parseSettings(b []byte) (s Settings, err error) {
 		return s, err
 	}
 	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	if err := s.addresses(); err != nil {
+		return s, err
+	}
 	if s.Up, err = ParseRate(f.Up); err != nil {
 		return s, fmt.Errorf("limit-up: %w", err)
 	}
@@ -312,6 +315,19 @@ func parseSettings(b []byte) (s Settings, err error) {
 		s.Schedule = append(s.Schedule, slot)
 	}
 	return s, nil
+}
+
+// addresses checks those that would keep the node from its next start.
+func (s Settings) addresses() error {
+	if s.Proxy != "" {
+		if err := fetcher.CheckProxy(s.Proxy); err != nil {
+			return fmt.Errorf("proxy: %w", err)
+		}
+	}
+	if err := (fetcher.Beacons{Use: true, At: s.BeaconAt}).Validate(); err != nil {
+		return fmt.Errorf("beacon-at: %w", err)
+	}
+	return nil
 }
 
 func (f slotFile) slot() (s Slot, err error) {
