@@ -74,24 +74,28 @@ func (d proxyDialer) DialContext(ctx context.Context, network, address string) (
 	}
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", d.at)
 	if err != nil {
-		return nil, said{"the proxy cannot be reached: " + whyDial(err), errProxy, err}
+		return nil, said{"the proxy " + d.at + " cannot be reached: " + whyDial(err), errNoProxy, err}
 	}
 	if _, err := through.(handshaker).DialWithConn(ctx, c, network, address); err != nil {
 		c.Close()
 		if late(err) || ctx.Err() != nil {
-			return nil, said{"the proxy takes the connection and does not answer", errProxy, err}
+			return nil, said{"the proxy " + d.at + " takes the connection and does not answer", errNoProxy, err}
 		}
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		return nil, said{"the proxy answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), errProxy, err}
+		return nil, said{"the proxy " + d.at + " answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), errProxy, err}
 	}
 	return proxied{c.(*net.TCPConn), d.to}, nil
 }
 
-// errProxy is the class of errors between a host and its proxy.
-var errProxy = errors.New("proxy")
+// errProxy is the class of what goes wrong between a host and its proxy, errNoProxy that of
+// it that is so whatever peer is dialled.
+var (
+	errProxy   = errors.New("proxy")
+	errNoProxy = fmt.Errorf("no %w", errProxy)
+)
 
 // proxied is a connection that a proxy made. Its remote address is the peer's, not the
 // proxy's: what may be dialled for a peer depends on where the peer is.

@@ -194,17 +194,19 @@ func TestProxiesThatFailAreNamed(t *testing.T) {
 	src := newHost(t, Config{})
 	locked := newSocks(t, func(s *socksServer) { s.user = "me:secret" })
 	for at, want := range map[string]string{
-		"socks5://" + gone.Addr().String():                         "the proxy cannot be reached: refused",
-		newSocks(t, func(s *socksServer) { s.hang = true }).url():  "the proxy takes the connection and does not answer",
-		newSocks(t, func(s *socksServer) { s.answer = 2 }).url():   "the proxy answers: connection not allowed by ruleset",
-		newSocks(t, func(s *socksServer) { s.answer = 5 }).url():   "the proxy answers: connection refused",
-		newSocks(t, func(s *socksServer) { s.answer = 200 }).url(): "the proxy answers: ",
-		"socks5://" + locked.l.Addr().String():                     "the proxy answers: no acceptable authentication methods",
-		"socks5://me:wrong@" + locked.l.Addr().String():            "the proxy answers: username/password authentication failed",
+		"socks5://" + gone.Addr().String():                         "cannot be reached: refused: nothing listens there",
+		newSocks(t, func(s *socksServer) { s.hang = true }).url():  "takes the connection and does not answer",
+		newSocks(t, func(s *socksServer) { s.answer = 2 }).url():   "answers: connection not allowed by ruleset",
+		newSocks(t, func(s *socksServer) { s.answer = 5 }).url():   "answers: connection refused",
+		newSocks(t, func(s *socksServer) { s.answer = 200 }).url(): "answers: ",
+		"socks5://" + locked.l.Addr().String():                     "answers: no acceptable authentication methods",
+		"socks5://me:wrong@" + locked.l.Addr().String():            "answers: username/password authentication failed",
 	} {
 		h := newHost(t, Config{Listen: []string{"none"}, Reach: Reach{Proxy: at}, Timeouts: Timeouts{Dial: time.Second}})
-		if _, err := h.connect(t.Context(), addr(src)); err == nil || !strings.HasPrefix(err.Error(), want) || !errors.Is(err, peers.ErrUnreachable) {
+		if _, err := h.connect(t.Context(), addr(src)); err == nil || !strings.HasPrefix(err.Error(), "the proxy "+at[strings.LastIndexAny(at, "/@")+1:]+" "+want) || !errors.Is(err, peers.ErrUnreachable) {
 			t.Errorf("%s: %v, want %q", at, err, want)
+		} else if answers := strings.HasPrefix(want, "answers"); strings.Contains(err.Error(), " (TCP 127.0.0.1:") != answers {
+			t.Errorf("%s: %v; the peer's address matters if the proxy answers", at, err)
 		}
 	}
 }

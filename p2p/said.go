@@ -64,13 +64,17 @@ func dialFailed(err error, tried []ma.Multiaddr) error {
 		if why == saysNothing {
 			e.is = peers.ErrLost
 		}
-		if at[why] == nil {
+		if !slices.Contains(reasons, why) {
 			reasons = append(reasons, why)
 		}
-		at[why] = append(at[why], written(t.Address))
+		if !errors.Is(t.Cause, errNoProxy) { // then the peer's address does not matter
+			at[why] = append(at[why], written(t.Address))
+		}
 	}
 	for i, why := range reasons {
-		reasons[i] = fmt.Sprintf("%s (%s)", why, some(at[why]))
+		if len(at[why]) > 0 {
+			reasons[i] = fmt.Sprintf("%s (%s)", why, some(at[why]))
+		}
 	}
 	e.words = strings.Join(reasons, "; ")
 	return e
@@ -96,7 +100,7 @@ func whyDial(err error) string {
 	has := func(part string) bool { return strings.Contains(text, part) }
 	var e said
 	switch {
-	case errors.As(err, &e) && e.is == errProxy:
+	case errors.As(err, &e) && errors.Is(e.is, errProxy):
 		return e.words
 	case has("NO_RESERVATION"):
 		return offline

@@ -31,7 +31,7 @@ func TestPeersAreDialledThroughTheProxy(t *testing.T) {
 	s := startShare(t, src)
 	for _, args := range [][]string{{"fetch", s.ticket, "-o", t.TempDir(), "--stall", "1s"}, {"ls", s.ticket}} {
 		r := command(t, append(args, "--lan=false", "--proxy", "socks5://127.0.0.1:1")...)
-		if r.code == 0 || !strings.Contains(r.stderr, "the proxy cannot be reached") {
+		if r.code == 0 || !strings.Contains(r.stderr, "the proxy 127.0.0.1:1 cannot be reached") {
 			t.Errorf("%s: exit %d: %s", args[0], r.code, r.stderr)
 		}
 	}
