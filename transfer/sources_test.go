@@ -468,3 +468,14 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoGivesTheShareIsCounted(t *testing.T) {
+	for _, c := range []struct {
+		some, n int
+		want    string
+	}{{1, 1, "the only peer that was asked gives"}, {1, 3, "1 of 3 peers gives"}, {2, 3, "2 of 3 peers give"}} {
+		if got := giving(c.some, c.n); got != c.want {
+			t.Errorf("%d of %d: %q, want %q", c.some, c.n, got, c.want)
+		}
+	}
+}

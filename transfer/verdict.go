@@ -34,7 +34,7 @@ func (s *sources) hopeless() error {
 	case unreachable == n:
 		return s.noConnection()
 	case denied > 0 && denied+notFound == n:
-		return fmt.Errorf("%w: %d of %s give the share only to named peers, and this node, %s, is not one of them", share.ErrNotAllowed, denied, words.Count(n, "peer"), s.fetch.Self)
+		return fmt.Errorf("%w: %s the share only to named peers, and this node, %s, is not one of them", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
 	case notFound == n:
 		return fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, s.lastWord())
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others
@@ -45,7 +45,18 @@ func (s *sources) hopeless() error {
 	return nil
 }
 
-// noConnection is the error that ends a transfer when no source took a connection.
+// giving is some of n peers, with what they do.
+func giving(some, n int) string {
+	switch {
+	case n == 1:
+		return "the only peer that was asked gives"
+	case some == 1:
+		return fmt.Sprintf("1 of %d peers gives", n)
+	}
+	return fmt.Sprintf("%d of %d peers give", some, n)
+}
+
+// noConnection is the end of a transfer none of whose sources took a connection.
 func (s *sources) noConnection() error {
 	word := s.lastLoss()
 	if src := s.last(); src != nil && src.lastLoss == "" { // it has not even failed

@@ -116,7 +116,7 @@ var advices = []struct {
 	{share.ErrNetwork, "Check that it is still being shared, and that this machine can reach the one that shares it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
-	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints; then run the same command again with --identity."},
+	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity; or for its ticket, if all you have is an ID."},
 	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
 	{errUnfound, "An ID alone finds only what is announced on this network, with --visible lan: ask for the ticket, or name a peer that has it with --peer."},
 	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
