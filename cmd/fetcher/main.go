@@ -196,9 +196,11 @@ Exit codes, the first that holds in this order:
    11  held by another process, or there already
     9  disk full; hold: over the quota, or the depot's disk is full
     6  network: no peer could be reached, or a --listen address cannot be used
-    3  every peer said that it does not have the share; release: not held there
+    3  every peer said that it does not have the share; release: not held there;
+       passes redeem: no such voucher
     7  the share is for named peers only, and this node is not one of them;
-       hold: the depot does not know this node
+       hold: the depot does not know this node, or passes are missing;
+       passes redeem: the voucher was redeemed before
     5  no source is left, and one lied
     4  stalled: no verified byte for --stall; hold: ask the depot again later
    15  no node is running
