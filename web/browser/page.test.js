@@ -77,8 +77,8 @@ async function look(page, name) {
   }
 }
 
-async function text(page, want) {
-  await page.waitForFunction((w) => document.body.innerText.includes(w), { timeout: 30000 }, want);
+async function text(page, want, timeout = 30000) {
+  await page.waitForFunction((w) => document.body.innerText.includes(w), { timeout }, want);
 }
 
 async function press(page, label) {
@@ -262,7 +262,7 @@ test('holds: what depots keep, how long yet, release', { timeout: 120000 }, asyn
   command(owner, 'hold', src, ...on, '--wait');
   await page.waitForSelector('#holds:not([hidden])');
   await page.goto(at.split('#')[0] + '#/holds');
-  await text(page, '2 of 2 copies are whole, 0 passes paid so far');
+  await text(page, '2 of 2 copies are whole, 0 passes paid so far', 75000); // the depots are asked again half a minute after they have begun
   await text(page, 'stable\t31 d\tin ');
   assert.equal(await page.evaluate(() => document.querySelector('#main h3 a').innerText), 'letters.bin');
   await look(page, 'holds');
