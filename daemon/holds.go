@@ -326,20 +326,41 @@ func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 		if !h.Late {
 			continue
 		}
-		name := d.heldName(l, h.Key)
-		what := fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, h.Depot.Short(), words.Duration(h.Left.Round(time.Second)))
-		if h.Left <= 0 {
-			what = fmt.Sprintf("the depot %s does not keep %s any more", h.Depot.Short(), name)
-		}
-		if h.Why != "" {
-			what += ", and was not renewed: " + h.Why
-		}
-		out = append(out, what)
+		out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key)))
 	}
 	return out
 }
 
-// heldName returns a name for people of a share that a depot keeps.
+// lateText warns of a lease that should have been renewed; left is how long the depot keeps the version before.
+func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what string) {
+	why := ", and was not renewed: "
+	switch depot := h.Depot.Short(); {
+	case h.Left > 0:
+		what = fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, depot, words.Duration(h.Left.Round(time.Second)))
+	case left > 0:
+		what, why = fmt.Sprintf("the depot %s keeps the version of %s before this one, for %s more, and not this one", depot, name, words.Duration(left.Round(time.Second))), ": "
+	case h.Expires.IsZero():
+		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
+	default:
+		what = fmt.Sprintf("the depot %s does not keep %s any more", depot, name)
+	}
+	if h.Why != "" {
+		what += why + h.Why
+	}
+	return what
+}
+
+// earlierOf is how long a depot keeps an earlier version of what it is to keep; 0: it has none.
+func earlierOf(l fetcher.HoldList, h fetcher.HoldStanding) (left time.Duration) {
+	for _, o := range l.Holds {
+		if o.Depot == h.Depot && o.Share != h.Share && o.Of(h.Want) && o.Kept && o.Since.Before(h.Since) {
+			left = max(left, o.Left)
+		}
+	}
+	return left
+}
+
+// heldName is what people call a share that a depot keeps.
 func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
 	for _, h := range l.Holds {
 		for _, w := range l.Wants {

@@ -64,3 +64,26 @@ func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
 		t.Errorf("what never was there cannot be released: %+v", got)
 	}
 }
+
+// Where a depot keeps the version before one that it lacks, the warning says so.
+func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
+	day := 24 * time.Hour
+	old := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d", Share: share.IDOf([]byte("old"))}, Want: 1}, Left: 31 * day, Kept: true}
+	late := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d", Share: share.IDOf([]byte("new"))}, Want: 1, Since: time.Unix(1e9, 0)}, Why: "5 passes are missing"}
+	text := func() string {
+		return lateText(late, earlierOf(fetcher.HoldList{Holds: []fetcher.HoldStanding{old, late}}, late), "photos")
+	}
+	said := func(want string) {
+		t.Helper()
+		if got := text(); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+	said("the depot d keeps the version of photos before this one, for 31 d more, and not this one: 5 passes are missing")
+	old.Want = 2 // of something else
+	said("the depot d does not keep photos yet: 5 passes are missing")
+	late.Expires = late.Since
+	said("the depot d does not keep photos any more, and was not renewed: 5 passes are missing")
+	late.Left = time.Hour
+	said("the lease of photos at the depot d ends in 60 min, and was not renewed: 5 passes are missing")
+}

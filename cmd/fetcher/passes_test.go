@@ -88,6 +88,9 @@ func TestAnEditThatLacksPassesIsPaidWhenTheyCome(t *testing.T) {
 	writeRandom(t, filepath.Join(src, "b"), 2_000_000, 2)
 	lacks := func(h api.StandingHold) bool { return strings.Contains(h.Why, "missing") }
 	owner.until("passes are missing for the edit", func() (bool, error) { return slices.ContainsFunc(owner.held(), lacks), nil })
+	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "keeps the version of photos before this one") || strings.Contains(w, "any more") {
+		t.Errorf("the node warns: %s", w)
+	}
 	redeem(8)
 	owner.until("the edit is paid", func() (bool, error) { return !slices.ContainsFunc(owner.held(), lacks), nil })
 }
