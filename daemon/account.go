@@ -245,6 +245,9 @@ func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, e
 	if err != nil {
 		return v, err
 	}
+	if id == depot.StarterAccount {
+		return v, api.Refuse(api.ErrRequest, "%q is for what the depot finds on its disk: it cannot be removed", v.Name)
+	}
 	return v, depotError(l.db.RemoveAccount(ctx, now, id), name)
 }
 

@@ -336,6 +336,9 @@ func TestCommandsOfADepot(t *testing.T) {
 	if r := k.on("depot", "account", "set", "starter", "--quota", "8M"); r.code != exitUsage || !strings.Contains(r.stderr, "finds on its disk") {
 		t.Errorf("terms for the starter: exit %d, %s", r.code, r.stderr)
 	}
+	if r := k.on("depot", "account", "rm", "starter"); r.code != exitUsage || !strings.Contains(r.stderr, "it cannot be removed") {
+		t.Errorf("the starter account: exit %d: %s", r.code, r.stderr)
+	}
 	if r := k.on("depot", "leases", "nobody"); r.code != exitUsage || strings.Contains(r.stderr, "leases.db") || !strings.Contains(r.stderr, "there is no account") {
 		t.Errorf("leases of nobody: exit %d, %s", r.code, r.stderr)
 	}
