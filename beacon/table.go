@@ -144,8 +144,12 @@ func (t *Table) Announce(id peers.ID, at peers.Endpoint, addrs []peers.Endpoint,
 	return refused, retry
 }
 
-// often returns how long a peer of a block has to wait before it may take cost; 0: it has taken it.
+// often is how long a peer of a block has to wait, which takes nothing; 0: it takes cost. What
+// a peer may not have itself is not taken from its neighbours.
 func often(from, of *peers.Allowance, net string, id peers.ID, cost int, now time.Time) time.Duration {
+	if wait := of.Wait(id, cost, now); wait > 0 {
+		return wait
+	}
 	if wait := from.Take(peers.ID(net), cost, now); wait > 0 {
 		return wait
 	}

@@ -347,3 +347,33 @@ func BenchmarkAnnounce(b *testing.B) {
 		i++
 	}
 }
+
+// One peer that announces and asks all the time gets what is its own, and takes nothing from its neighbours:
+// a /24, a provider's address or a /48 is of many.
+func TestOnePeerDoesNotUseUpItsBlock(t *testing.T) {
+	table := New(1)
+	keys := make([]int, 128)
+	for i := range keys {
+		keys[i] = i
+	}
+	refused, deaf := 0, 0
+	for i := range 4 * 60 * 10 { // four messages a second, for ten minutes
+		now := epoch.Add(time.Duration(i) * time.Second / 4)
+		announce(table, 1, 0, now, keys...)
+		for range 20 {
+			table.Sample(peerOf(1), at(0, 1), keyOf(1), 1, 1<<10, now)
+		}
+		if i > 4*60*5 && i%(4*10) == 0 { // each of ten neighbours announces one share, and asks once
+			id := 2 + i/40%10
+			if announce(table, id, 0, now, 1000+id) != 0 {
+				refused++
+			}
+			if _, wait := table.Sample(peers.ID(peerOf(id)), at(0, id), keyOf(1), 1, 1<<10, now); wait != 0 {
+				deaf++
+			}
+		}
+	}
+	if refused > 0 || deaf > 0 {
+		t.Errorf("of 29 neighbours that announce one share, %d were refused, and %d got no answer", refused, deaf)
+	}
+}

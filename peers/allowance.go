@@ -30,16 +30,24 @@ func NewAllowance(rate, burst int) *Allowance {
 // Take takes cost from a peer's allowance. If wait is not 0 it has taken nothing, and there
 // is enough after that time. A cost above the burst may be taken when nothing is owed.
 func (a *Allowance) Take(id ID, cost int, now time.Time) (wait time.Duration) {
-	owes := a.left(a.owes[id], now)
-	if over := owes + min(float64(cost), a.burst) - a.burst; over > 0 {
-		return time.Duration(over/a.rate*float64(time.Second)) + time.Millisecond
+	if wait := a.Wait(id, cost, now); wait > 0 {
+		return wait
 	}
-	a.owes[id] = debt{owes + float64(cost), now}
+	a.owes[id] = debt{a.left(a.owes[id], now) + float64(cost), now}
 	if len(a.owes) > a.many {
 		maps.DeleteFunc(a.owes, func(_ ID, d debt) bool { return a.left(d, now) == 0 })
 		a.many = max(fewPeers, 2*len(a.owes))
 	}
 	return 0
+}
+
+// Wait is what Take would say, and takes nothing.
+func (a *Allowance) Wait(id ID, cost int, now time.Time) time.Duration {
+	over := a.left(a.owes[id], now) + min(float64(cost), a.burst) - a.burst
+	if over <= 0 {
+		return 0
+	}
+	return time.Duration(over/a.rate*float64(time.Second)) + time.Millisecond
 }
 
 func (a *Allowance) left(d debt, now time.Time) float64 {
