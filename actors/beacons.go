@@ -20,6 +20,7 @@ import (
 const (
 	maxBeacons   = 64              // at a time
 	meetSoon     = time.Second     // from a change of what is to be announced
+	meetAnew     = time.Minute     // from one look at what is to be announced to the next
 	seekSoonest  = 5 * time.Second // from one question about a share to the next; doubles
 	seekRarest   = time.Minute     //
 	beaconRarest = 5 * time.Minute // between attempts to reach a beacon
@@ -41,7 +42,7 @@ type beacons struct {
 	say   func() []Meeting
 	posts map[peers.ID]*beaconPost
 	links linkNumber // opened so far
-	look  time.Time  // when to check what is to be announced; zero: not before it changes
+	look  time.Time  // when it is looked what is to be announced
 	wake  system.Alarm
 }
 
@@ -146,8 +147,8 @@ func (b *beacons) callAnew(p *beaconPost) {
 // tick checks what is to be announced, calls beacons, tells them what is due, and sets the alarm.
 func (b *beacons) tick(ctx actor.Context) {
 	now := b.s.Now()
-	if !b.look.IsZero() && !b.look.After(now) {
-		b.look = time.Time{}
+	if !b.look.After(now) {
+		b.look = now.Add(meetAnew) // not every change is told: the node gets an address
 		b.compare(ctx, now)
 	}
 	next := b.look

@@ -275,3 +275,19 @@ func TestBeaconsAreAskedAgainLessAndLessOften(t *testing.T) {
 		t.Errorf("asked at %v, want %v", asked, want)
 	}
 }
+
+// When the node begins it has no address yet (its relay has not given it a place), so there is nothing to
+// say. Later it has one. Deps.Meetings is "called now and then".
+func TestWhatIsToBeAnnouncedIsLookedAtNowAndThen(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	b := sw.add("beacon", 1e6, isBeacon)
+	var say []Meeting
+	sw.add("seeder", 1e6, func(d *Deps) { d.Meetings = func() []Meeting { return say } }).seed(m, content)
+	sw.w.Run(10 * time.Second)
+	say = at(m.ID(), "beacon")
+	sw.w.Run(24 * beacon.TTL)
+	if n := b.remembered(); n != 1 {
+		t.Errorf("%d records after 12 hours", n)
+	}
+}
