@@ -203,3 +203,20 @@ func TestAPrivateShareIsAnnouncedAtItsBeaconsAlone(t *testing.T) {
 		t.Errorf("announced after its end are %v", got)
 	}
 }
+
+// A node that ends takes back what it has announced, so that nobody is sent to it.
+func TestANodeThatEndsIsForgottenByItsBeacons(t *testing.T) {
+	t.Parallel()
+	beacon := openBeacon(t)
+	source := openNode(t, uses(addrOf(beacon)))
+	s, err := source.Share(t.Context(), someFile(t, 1<<20), ShareOptions{})
+	must(t, err)
+	seeder := openNode(t, uses())
+	_, err = fetchInto(t, seeder, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
+	must(t, err)
+	remembers(t, beacon, 2)
+	must(t, seeder.Close())
+	remembers(t, beacon, 1)
+	must(t, source.Close())
+	remembers(t, beacon, 0)
+}

@@ -95,7 +95,11 @@ func (b *beacons) Receive(ctx actor.Context) {
 	case *actor.DeadLetterResponse:
 		b.over(ctx, b.posts[b.peerOf(m.Target)])
 	case linkWaits, system.Unreadable, system.WakeDue:
-	case *actor.Stopping, *actor.Restarting:
+	case *actor.Stopping:
+		b.withdraw(ctx)
+		b.stop(ctx)
+		return
+	case *actor.Restarting:
 		b.stop(ctx)
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -371,6 +375,15 @@ func (b *beacons) hangUp(ctx actor.Context, p *beaconPost) {
 	if p.up {
 		p.up = false
 		ctx.Unwatch(p.pid)
+	}
+}
+
+// withdraw takes back all that was announced: this node ends.
+func (b *beacons) withdraw(ctx actor.Context) {
+	for _, id := range slices.Sorted(maps.Keys(b.posts)) {
+		if p := b.posts[id]; p.up {
+			b.announce(ctx, p, p.sorted(func(share.Hash, time.Time) bool { return true }), true)
+		}
 	}
 }
 
