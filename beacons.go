@@ -80,15 +80,16 @@ func (n *Node) meetings() (out []actors.Meeting) {
 	return out
 }
 
-// meeting returns at which beacons a share that this node has is announced, and under which secret:
-// those of the ticket it was fetched by, or else this node's own.
+// meeting is where a share that this node has is to be found, and under which secret: that
+// which peers must know to have it, if there is one, or what the ticket that it came by says,
+// or else one of this node's own.
 func (n *Node) meeting(id share.ID, ticket string) (secret *share.Secret, at []ma.Multiaddr) {
-	own, _ := n.cfg.Beacons.at() // checked by Validate
+	at, _ = n.cfg.Beacons.at() // Validate has looked
 	t, _ := share.Parse(ticket)
-	if len(t.Beacons) > 0 {
-		return t.Secret, slices.Concat(t.Beacons, own)
+	if secret = n.secretOf(id); len(t.Beacons) > 0 {
+		secret, at = t.Secret, slices.Concat(t.Beacons, at)
 	}
-	return n.secretOf(id), own
+	return cmp.Or(n.catalog.offers.Secret(id), secret), at
 }
 
 // secretOf is this node's own secret for its tickets of a share.

@@ -220,3 +220,27 @@ func TestANodeThatEndsIsForgottenByItsBeacons(t *testing.T) {
 	must(t, source.Close())
 	remembers(t, beacon, 0)
 }
+
+// A ticket with a secret and no beacon is fetched by a node that has one: the ticket that it gives out names
+// the beacon. With it the share is found there.
+func TestATicketOfAHolderLeadsToItsOwnBeacon(t *testing.T) {
+	t.Parallel()
+	beacon := openBeacon(t)
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	source := openNode(t)
+	s, err := source.Share(t.Context(), file, ShareOptions{Secret: true})
+	must(t, err)
+	holder := openNode(t, uses(addrOf(beacon)))
+	_, err = fetchInto(t, holder, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
+	must(t, err)
+	tk, err := share.ParseTicket(holder.Ticket(s.ID()))
+	must(t, err)
+	if len(tk.Beacons) == 0 || tk.Secret == nil {
+		t.Fatalf("%+v", tk)
+	}
+	said := holder.meetings()
+	if len(said) != 1 || said[0].Key != s.ID().AtBeacon(tk.Secret) {
+		t.Errorf("its ticket's secret makes the key %x, and it announces %v", s.ID().AtBeacon(tk.Secret), said)
+	}
+}
