@@ -15,14 +15,15 @@ import (
 
 func cmpID(a, b peers.ID) int { return cmp.Compare(a, b) }
 
-// Redeem gets the passes of a voucher worth units from the depot at that address, its issuer.
+// Redeem gets the passes of a voucher for units from the issuer that is the depot at an address. An
+// order for it at another issuer is another: that one stays until it is answered.
 func (p *Purse) Redeem(ctx context.Context, at peers.Addr, v passes.Voucher, units int64) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	if err := p.open(ctx); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(p.wallet.Orders(), func(o passes.Order) bool { return o.Voucher == v }) {
+	if !slices.ContainsFunc(p.wallet.Orders(), func(o passes.Order) bool { return o.Voucher == v && o.Issuer == string(at.ID) }) {
 		o, err := p.order(ctx, at, units, passes.Sizes[0])
 		if err != nil {
 			return err
