@@ -335,8 +335,9 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	return t
 }
 
-// Renewed records the state of a lease that was renewed or made. It is charged for the added
-// time.
+// Renewed says how a lease stands that was renewed or made. It is charged for the time
+// that this added, unless the depot granted it though something was missing: then it takes no
+// passes any more.
 func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	d := s.depots[id]
 	if d == nil {
@@ -344,8 +345,11 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	}
 	if h := d.holds[heard.Share]; h != nil {
 		h.Cost += heard.Units
-		if d.Paid {
-			_, d.Credit = Cost(heard.Bytes, heard.Added, d.Credit+Paid(heard.Units))
+		credit := d.Credit + Paid(heard.Units)
+		if missing, left := Cost(heard.Bytes, heard.Added, credit); d.Paid && missing > 0 && heard.Units == 0 {
+			d.Paid = false
+		} else if d.Paid {
+			d.Credit = left
 		}
 		left := max(heard.Left, 0)
 		h.State, h.Bytes, h.Expires, h.Why = heard.State, heard.Bytes, now.Add(left), ""
