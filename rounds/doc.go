@@ -46,5 +46,5 @@
 // only for the store, and reads only the clock it is given. Rounds, guards and
 // pointers are not safe for concurrent use.
 //
-// The actor that uses it is in actors/office.go.
+// Its actor: actors/office.go.
 package rounds
