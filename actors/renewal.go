@@ -393,6 +393,10 @@ func (r *renewals) end(v *depotVisit) {
 
 func (r *renewals) close(v *depotVisit) {
 	v.link.Close()
+	if a := r.core.Account(v.to.ID); a.Paid && v.paid > 0 { // for what was not granted then
+		a.Credit += renewal.Paid(v.paid)
+		r.core.Know(a, r.s.Wall())
+	}
 	delete(r.visits, v.to.ID)
 	r.ended[v.to.ID] = v.serial
 	r.dirty = true
