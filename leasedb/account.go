@@ -90,11 +90,11 @@ func removeAccounts(t *tx, ids ...int64) error {
 	return nil
 }
 
-// Admit returns the account for which a peer speaks; a stranger gets one. If there is an
-// account of its name to which nobody has a key, the peer gets that: it was made from leases
-// that the crawler found. There are at most most accounts of strangers (0: no new ones);
-// those that hold nothing are removed to make room. The error is a *depot.Refusal when there
-// is no room, or the owner has taken the peer's key away.
+// Admit is the account for which a peer speaks; a stranger gets one. It also gets the
+// account of its name if nobody has a key to that: it was made of leases that the crawler
+// found. There are at most most accounts of strangers, 0: no new ones; those that hold
+// nothing, and whose payments are entered, give way to others. The error is a *depot.Refusal when there is no room, or the owner has taken the
+// peer's key away.
 func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Terms, most int64) (id depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		if found, err := t.ints(`SELECT account FROM keys WHERE peer = ?1`, []any{string(peer)}, (*int64)(&id)); err != nil || found {
@@ -133,7 +133,8 @@ func (t *tx) makeRoom(most int64) error {
 		return err
 	}
 	idle, err := t.column(`SELECT id FROM accounts a WHERE stranger = 1 AND credit = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE account = a.id)
-	  AND NOT EXISTS (SELECT 1 FROM names WHERE account = a.id) AND NOT EXISTS (SELECT 1 FROM requests WHERE account = a.id AND until > ?1) LIMIT 100`, t.now)
+	  AND NOT EXISTS (SELECT 1 FROM names WHERE account = a.id) AND NOT EXISTS (SELECT 1 FROM requests WHERE account = a.id AND until > ?1)
+	  AND NOT EXISTS (SELECT 1 FROM payments WHERE account = a.id AND units = 0) LIMIT 100`, t.now)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package leasedb
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
@@ -20,6 +21,8 @@ func charge(t *tx, acc account, bytes int64, added time.Duration) error {
 	}
 	return t.exec(`UPDATE accounts SET credit = ?2 WHERE id = ?1`, acc.id, int64(left))
 }
+
+var errNotNoted = errors.New("a payment whose passes were spent is not in the database of leases any more, and was not entered")
 
 // paymentTime is how long a payment is remembered: longer than a pass can be spent.
 const paymentTime = 400 * 24 * time.Hour
@@ -62,10 +65,18 @@ func (d *DB) Forgo(ctx context.Context, p depot.Payment) error {
 	})
 }
 
-// Deposit enters a payment that Intend has noted and whose passes were spent. It does so once.
+// Deposit enters a payment that Intend has noted and whose passes were spent, once. One that is not
+// noted is an error: nobody is told that it was entered.
 func (d *DB) Deposit(ctx context.Context, now time.Time, p depot.Payment) error {
 	return d.write(ctx, now, func(t *tx) error {
-		if err := t.exec(`UPDATE payments SET units = ?3 WHERE account = ?1 AND request = ?2 AND units = 0`, int64(p.Account), p.Request[:], p.Units); err != nil || t.c.Changes() == 0 {
+		if err := t.exec(`UPDATE payments SET units = ?3 WHERE account = ?1 AND request = ?2 AND units = 0`, int64(p.Account), p.Request[:], p.Units); err != nil {
+			return err
+		}
+		if t.c.Changes() == 0 {
+			entered, err := t.ints(`SELECT 1 FROM payments WHERE account = ?1 AND request = ?2 AND units = ?3`, []any{int64(p.Account), p.Request[:], p.Units})
+			if err == nil && !entered {
+				err = errNotNoted
+			}
 			return err
 		}
 		return t.exec(`UPDATE accounts SET credit = credit + ?2 WHERE id = ?1`, int64(p.Account), int64(renewal.Paid(p.Units)))

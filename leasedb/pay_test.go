@@ -1,0 +1,37 @@
+package leasedb
+
+import (
+	"testing"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+)
+
+// A stranger's account gives way to another's while its first payment is being entered: the passes are
+// spent. Either it does not give way, or the depot does not say that they are entered.
+func TestAnAccountThatIsPayingDoesNotGiveWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	terms := depot.Terms{Quota: 1 << 30, MaxLease: day, Paid: true}
+	admit := func(peer peers.ID) depot.Account {
+		a, err := r.Admit(t.Context(), start, peer, terms, 1)
+		r.ok(err)
+		return a
+	}
+	p := depot.Payment{Account: admit("payer"), Request: [16]byte{1}, Units: 64}
+	if done, known, err := r.Intend(t.Context(), start, p); done || known || err != nil {
+		t.Fatal(done, known, err)
+	}
+	// here the passes are spent; meanwhile
+	if _, err := r.Admit(t.Context(), start, "another", terms, 1); err != nil {
+		return // it did not give way
+	}
+	if err := r.Deposit(t.Context(), start, p); err == nil {
+		_, err := r.Info(t.Context(), start, p.Account)
+		t.Errorf("it is said that 64 units are entered, of an account of which is said: %v", err)
+	}
+	again := depot.Payment{Account: admit("payer"), Request: p.Request, Units: 64}
+	if _, known, err := r.Intend(t.Context(), start, again); err != nil || !known {
+		t.Errorf("sent again it is not known (%v): spent passes are refused as spent", err)
+	}
+}
