@@ -374,8 +374,8 @@ func (r *renewals) refused(v *depotVisit, err error) {
 		return
 	}
 	k := renewal.Key{Depot: v.to.ID, Share: v.tasks[0].Share}
-	v.tasks, v.pays = v.tasks[1:], 0
-	r.errs[k] = visitError{err, v.serial}
+	v.tasks, v.paid, v.pays = v.tasks[1:], 0, 0
+	r.errs[k] = err
 	r.core.Refused(k, err.Error(), r.s.Wall())
 }
 

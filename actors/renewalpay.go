@@ -41,7 +41,7 @@ type (
 // too much for one payment.
 const maxPaysPerTask = 16
 
-var errPrice = errors.New("the depot asks for more passes than its leases cost, and was not paid")
+var errPrice = errors.New("the depot asks for more passes than its leases cost, and is not paid them")
 
 // owes pays the amount that is missing for the first task.
 func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
@@ -55,7 +55,7 @@ func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
 	most, _ := renewal.Cost(v.tasks[0].Bytes, v.tasks[0].Length, 0)
 	var err error
 	switch {
-	case units < 1 || units > most:
+	case units < 1 || units > most-v.paid: // also bit by bit
 		err = errPrice
 	case v.pays >= maxPaysPerTask || r.cfg.Purse == nil:
 		err = &depot.Refusal{Reason: depot.Unpaid, Room: units}
