@@ -48,6 +48,7 @@ type depotActor struct {
 	cfg  DepotConfig
 	time *depotTimes
 	door *door
+	till *till
 
 	loaded   bool // it is known which shares are coming
 	loading  bool
@@ -125,7 +126,7 @@ const (
 
 func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {
 	cfg.Fetches = cmp.Or(cfg.Fetches, 4)
-	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &door{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
+	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &door{}, till: &till{busy: map[depot.Account]chan struct{}{}}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
 	return d
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -92,19 +93,56 @@ func refusedFor(err error) (reason uint8, fault error) {
 
 // pay enters passes as the credit of an account.
 func (d *depotActor) pay(ctx actor.Context, m wire.Pay) {
-	l, issuer, peer, self := d.cfg.Ledger, d.cfg.Issuer, senderOf(d.s, ctx), d.s.Self()
+	l, issuer, till, peer, self := d.cfg.Ledger, d.cfg.Issuer, d.till, senderOf(d.s, ctx), d.s.Self()
 	refuse := func(r depot.Refusal) any { return wire.Paid{ID: m.ID, Refused: uint8(r.Reason)} }
 	d.ask(ctx, true, refuse, func(ctx context.Context, now time.Time, account depot.Account) (depotAsked, error) {
 		if issuer == nil {
 			return depotAsked{}, errNoIssuer
 		}
+		leave, err := till.enter(ctx, account)
+		if err != nil {
+			return depotAsked{}, err
+		}
+		defer leave()
 		paid, err := takePasses(ctx, l, issuer, now, self, peer, account, m)
 		return depotAsked{answer: paid}, err
 	})
 }
 
-// takePasses enters passes as credit. The intent is durable before they are spent, so a crash
-// between the two loses none, and a ledger that is older than the spending enters none a
+// till takes the payments of an account one after the other: the same may come twice at once, when a
+// visit was given up and another sends it again.
+type till struct {
+	mu   sync.Mutex
+	busy map[depot.Account]chan struct{} // closed when the account's payment is done
+}
+
+func (t *till) enter(ctx context.Context, a depot.Account) (leave func(), err error) {
+	for {
+		t.mu.Lock()
+		other := t.busy[a]
+		if other == nil {
+			break
+		}
+		t.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer t.mu.Unlock()
+	done := make(chan struct{})
+	t.busy[a] = done
+	return func() {
+		t.mu.Lock()
+		delete(t.busy, a)
+		t.mu.Unlock()
+		close(done)
+	}, nil
+}
+
+// takePasses enters passes as credit. That they are to be entered is durable before they are spent, so a
+// crash between the two loses none, and a ledger that is older than the spending enters none a
 // second time.
 func takePasses(ctx context.Context, l Ledger, issuer Issuer, now time.Time, at, from peers.ID, account depot.Account, m wire.Pay) (wire.Paid, error) {
 	p := depot.Payment{Account: account, Request: m.ID}

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -362,34 +363,37 @@ func TestAnOrderThatIsStuckStopsNoPayment(t *testing.T) {
 	}
 }
 
-// A voucher that was first tried where nobody answers is redeemed where it was sold.
-func TestAVoucherThatWasOrderedElsewhereIsRedeemed(t *testing.T) {
+// The payments of an account are handled one after the other, those of others meanwhile.
+func TestPaymentsOfAnAccountTakeTurns(t *testing.T) {
 	t.Parallel()
-	x := newPayer(t, 1)
-	p := x.purseWith(func(ctx context.Context, at peers.Addr, question any) (any, error) {
-		if _, ok := question.(wire.Redeem); ok && at.ID == "old" {
-			return nil, errCut
-		}
-		return x.ask(ctx, at, question)
-	})
-	v, err := x.issuer.Sell(5, x.now)
+	till := &till{busy: map[depot.Account]chan struct{}{}}
+	leave, err := till.enter(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Redeem(t.Context(), peers.Addr{ID: "old"}, v, 5); !errors.Is(err, errCut) {
+	other, err := till.enter(t.Context(), 3)
+	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.Redeem(t.Context(), payee, v, 5)
-	all, _ := p.Stock(t.Context())
-	units := int64(0)
-	for _, s := range all {
-		units += s.Units
+	other()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := till.enter(ended, 2); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
-	if err != nil || units != 5 {
-		t.Errorf("%v, and there are %d passes: %+v", err, units, all)
+	var n int
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if leave, err := till.enter(t.Context(), 2); err == nil {
+				n++
+				leave()
+			}
+		})
 	}
-}
-
-func (x *payer) purseWith(ask func(context.Context, peers.Addr, any) (any, error)) *purse.Purse {
-	return purse.New(purse.Config{Store: x, Self: func() peers.ID { return "account" }, Now: func() time.Time { return x.now }, Chance: crand.Reader, Known: ask, Fresh: ask})
+	n++
+	leave()
+	if all.Wait(); n != 9 || len(till.busy) != 0 {
+		t.Error(n, till.busy)
+	}
 }
