@@ -397,3 +397,35 @@ func TestPaymentsOfAnAccountTakeTurns(t *testing.T) {
 		t.Error(n, till.busy)
 	}
 }
+
+// A voucher that was first tried where nobody answers is redeemed where it was sold.
+func TestAVoucherThatWasOrderedElsewhereIsRedeemed(t *testing.T) {
+	t.Parallel()
+	x := newPayer(t, 1)
+	p := x.purseWith(func(ctx context.Context, at peers.Addr, question any) (any, error) {
+		if _, ok := question.(wire.Redeem); ok && at.ID == "old" {
+			return nil, errCut
+		}
+		return x.ask(ctx, at, question)
+	})
+	v, err := x.issuer.Sell(5, x.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Redeem(t.Context(), peers.Addr{ID: "old"}, v, 5); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	err = p.Redeem(t.Context(), payee, v, 5)
+	all, _ := p.Stock(t.Context())
+	units := int64(0)
+	for _, s := range all {
+		units += s.Units
+	}
+	if err != nil || units != 5 {
+		t.Errorf("%v, and there are %d passes: %+v", err, units, all)
+	}
+}
+
+func (x *payer) purseWith(ask func(context.Context, peers.Addr, any) (any, error)) *purse.Purse {
+	return purse.New(purse.Config{Store: x, Self: func() peers.ID { return "account" }, Now: func() time.Time { return x.now }, Chance: crand.Reader, Known: ask, Fresh: ask})
+}

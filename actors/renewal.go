@@ -374,8 +374,9 @@ func (r *renewals) refused(v *depotVisit, err error) {
 		return
 	}
 	k := renewal.Key{Depot: v.to.ID, Share: v.tasks[0].Share}
-	v.tasks, v.paid, v.pays = v.tasks[1:], 0, 0
-	r.errs[k] = err
+	r.bank(v)
+	v.tasks, v.pays = v.tasks[1:], 0
+	r.errs[k] = visitError{err, v.serial}
 	r.core.Refused(k, err.Error(), r.s.Wall())
 }
 
@@ -391,12 +392,18 @@ func (r *renewals) end(v *depotVisit) {
 	r.close(v)
 }
 
-func (r *renewals) close(v *depotVisit) {
-	v.link.Close()
-	if a := r.core.Account(v.to.ID); a.Paid && v.paid > 0 { // for what was not granted then
+// bank enters what was paid for a task that the depot has not granted.
+func (r *renewals) bank(v *depotVisit) {
+	if a := r.core.Account(v.to.ID); a.Paid && v.paid > 0 {
 		a.Credit += renewal.Paid(v.paid)
 		r.core.Know(a, r.s.Wall())
 	}
+	v.paid = 0
+}
+
+func (r *renewals) close(v *depotVisit) {
+	v.link.Close()
+	r.bank(v)
 	delete(r.visits, v.to.ID)
 	r.ended[v.to.ID] = v.serial
 	r.dirty = true
