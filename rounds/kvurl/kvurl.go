@@ -8,13 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/etcdkv"
@@ -38,9 +35,6 @@ With TLS: nats+tls:// and etcd+tls://. Several hosts have commas between them.`
 // ErrURL is returned for text that is not the URL of a store.
 var ErrURL = errors.New("not the URL of a store")
 
-// ErrAway says that no server of a store could be reached.
-var ErrAway = errors.New("the store cannot be reached")
-
 // Open opens the store that a URL names; see [Forms]. Close it.
 func Open(ctx context.Context, at string) (Store, error) {
 	if path, ok := strings.CutPrefix(at, "sqlite:"); ok {
@@ -54,9 +48,9 @@ func Open(ctx context.Context, at string) (Store, error) {
 		return nil, err
 	}
 	if u.kind == "nats" {
-		return opened(away(natskv.Open(ctx, u.nats())))
+		return opened(natskv.Open(ctx, u.nats()))
 	}
-	return opened(away(etcdkv.Open(ctx, u.etcd())))
+	return opened(etcdkv.Open(ctx, u.etcd()))
 }
 
 // Absolute returns the URL with the path of a file in it made absolute, so that it means
@@ -70,15 +64,7 @@ func Absolute(at string) (string, error) {
 	return "sqlite:" + path, err
 }
 
-// away marks with ErrAway that no server answers.
-func away[S any](s S, err error) (S, error) {
-	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(net.Error)) {
-		err = fmt.Errorf("%w: %w", ErrAway, err)
-	}
-	return s, err
-}
-
-// opened is what a package opened, or nil: a nil pointer in an interface is not nil.
+// opened returns what a package opened, or nil: a nil pointer in an interface is not nil.
 func opened[S Store](s S, err error) (Store, error) {
 	if err != nil {
 		return nil, err
