@@ -24,9 +24,9 @@ type Issuer interface {
 	Exchange(depot peers.ID, m wire.Exchange, now time.Time) (signed [wire.PassSizes][]byte, bad []byte, err error)
 	// Worth is what passes claim to be worth, in units.
 	Worth(passes []byte) (units int64, err error)
-	// Spend takes the passes that an account spends at a depot for a payment, all or none. again:
-	// they were taken for it before. bad are the names of those that were spent on something else.
-	Spend(depot, account peers.ID, m wire.Pay, units int64, now time.Time) (again bool, bad []byte, err error)
+	// Spend takes passes, all or none, that an account spends at a depot for a payment. again:
+	// they were taken for it before, under the same mark. bad are the names of those that were spent for something else.
+	Spend(depot, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (again bool, bad []byte, err error)
 }
 
 // errNoIssuer refuses passes at a depot that has no issuer.
@@ -142,8 +142,8 @@ func (t *till) enter(ctx context.Context, a depot.Account) (leave func(), err er
 }
 
 // takePasses enters passes as credit. That they are to be entered is durable before they are spent, so a
-// crash between the two loses none, and a ledger that is older than the spending enters none a
-// second time.
+// crash between the two loses none. The mark of the ledger's note is in the issuer's book: a ledger that is
+// older than the spending enters none a second time.
 func takePasses(ctx context.Context, l Ledger, issuer Issuer, now time.Time, at, from peers.ID, account depot.Account, m wire.Pay) (wire.Paid, error) {
 	p := depot.Payment{Account: account, Request: m.ID}
 	var err error
@@ -151,14 +151,11 @@ func takePasses(ctx context.Context, l Ledger, issuer Issuer, now time.Time, at,
 		return wire.Paid{}, err
 	}
 	paid := wire.Paid{ID: m.ID, Units: p.Units}
-	done, known, err := l.Intend(ctx, now, p)
+	done, mark, err := l.Intend(ctx, now, p)
 	if err != nil || done {
 		return paid, err
 	}
-	again, bad, err := issuer.Spend(at, from, m, p.Units, now)
-	if err == nil && again && !known {
-		err = &depot.Refusal{Reason: depot.SpentPasses}
-	}
+	_, bad, err := issuer.Spend(at, from, m, mark, p.Units, now)
 	var r *depot.Refusal
 	if errors.As(err, &r) {
 		return wire.Paid{ID: m.ID, Refused: uint8(r.Reason), Bad: bad}, l.Forgo(ctx, p)

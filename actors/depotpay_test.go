@@ -99,19 +99,22 @@ type (
 		issuer.Counter
 		x *payer
 	}
-	intended struct{ done, known bool }
-	spent    struct {
+	intended struct {
+		done bool
+		mark [16]byte
+	}
+	spent struct {
 		again bool
 		bad   []byte
 	}
 )
 
-func (l cutLedger) Intend(ctx context.Context, now time.Time, p depot.Payment) (bool, bool, error) {
+func (l cutLedger) Intend(ctx context.Context, now time.Time, p depot.Payment) (bool, [16]byte, error) {
 	i, err := around(l.x, func() (i intended, err error) {
-		i.done, i.known, err = l.Ledger.Intend(ctx, now, p)
+		i.done, i.mark, err = l.Ledger.Intend(ctx, now, p)
 		return i, err
 	})
-	return i.done, i.known, err
+	return i.done, i.mark, err
 }
 
 func (l cutLedger) Deposit(ctx context.Context, now time.Time, p depot.Payment) error {
@@ -119,9 +122,9 @@ func (l cutLedger) Deposit(ctx context.Context, now time.Time, p depot.Payment) 
 	return err
 }
 
-func (i cutIssuer) Spend(at, account peers.ID, m wire.Pay, units int64, now time.Time) (bool, []byte, error) {
+func (i cutIssuer) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (bool, []byte, error) {
 	s, err := around(i.x, func() (s spent, err error) {
-		s.again, s.bad, err = i.Counter.Spend(at, account, m, units, now)
+		s.again, s.bad, err = i.Counter.Spend(at, account, m, mark, units, now)
 		return s, err
 	})
 	return s.again, s.bad, err
@@ -331,7 +334,7 @@ func TestALostLedgerBringsNoPassBack(t *testing.T) {
 		}
 	}
 	c := issuer.Counter{Issuer: x.issuer}
-	if _, bad, err := c.Spend("depot", "account", wire.Pay{ID: [16]byte{1}, Passes: m.Passes}, 64, x.now); err == nil || len(bad) != 0 {
+	if _, bad, err := c.Spend("depot", "account", wire.Pay{ID: [16]byte{1}, Passes: m.Passes}, [16]byte{}, 64, x.now); err == nil || len(bad) != 0 {
 		t.Errorf("for another request: %v, %v", bad, err)
 	}
 }
@@ -397,6 +400,130 @@ func TestPaymentsOfAnAccountTakeTurns(t *testing.T) {
 		t.Error(n, till.busy)
 	}
 }
+
+// slowIssuer waits before it spends.
+type slowIssuer struct {
+	issuer.Counter
+	wait func()
+}
+
+func (i slowIssuer) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (bool, []byte, error) {
+	i.wait()
+	return i.Counter.Spend(at, account, m, mark, units, now)
+}
+
+// slowLedger waits before it enters a payment.
+type slowLedger struct {
+	Ledger
+	wait func()
+}
+
+func (l slowLedger) Deposit(ctx context.Context, now time.Time, p depot.Payment) error {
+	l.wait()
+	return l.Ledger.Deposit(ctx, now, p)
+}
+
+// The same payment comes twice at once: a visit was given up and another sends it again. The one that
+// noted it first comes to the book second.
+func TestAPaymentThatComesTwiceAtOnceIsEntered(t *testing.T) {
+	t.Parallel()
+	x := newPayer(t, 1)
+	x.buy(64)
+	m, err := x.purse.Pay(t.Context(), payee, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := issuer.Counter{Issuer: x.issuer}
+	noted, go1, done1 := make(chan bool), make(chan bool), make(chan bool)
+	go func() {
+		defer close(done1)
+		slow := slowIssuer{c, func() { close(noted); <-go1 }}
+		p, err := takePasses(t.Context(), x.db, slow, x.now, "depot", "account", x.who, m)
+		t.Logf("the first is answered %+v, %v", p, err)
+	}()
+	<-noted
+	slow := slowLedger{x.db, func() { close(go1); <-done1 }}
+	p, err := takePasses(t.Context(), slow, c, x.now, "depot", "account", x.who, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, err := x.purse.Paid(t.Context(), "depot", wire.Paid{ID: m.ID, Units: p.Units, Refused: p.Refused})
+	if err == nil && x.credit() != units*passTime {
+		t.Errorf("the second is answered %+v: the wallet has given %d passes away, and the credit is %d", p, units, x.credit())
+	}
+}
+
+// What a ledger was put back before stays spent, also if the payment comes twice at once, or the depot
+// crashed between noting it and refusing it.
+func TestALostLedgerBringsNoPassBackWhateverIsCutShort(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"twice at once", "a crash after it was noted"} {
+		x := newPayer(t, 1)
+		x.buy(64)
+		old := ledgerOf(t)
+		if err := x.db.CopyTo(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		m, err := x.purse.Pay(t.Context(), payee, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := issuer.Counter{Issuer: x.issuer}
+		if p, err := takePasses(t.Context(), x.db, c, x.now, "depot", "account", x.who, m); err != nil || p.Refused != 0 {
+			t.Fatal(p, err)
+		}
+		x.db = old
+		if how == "twice at once" {
+			noted, go1, done1 := make(chan bool), make(chan bool), make(chan bool)
+			go func() {
+				defer close(done1)
+				takePasses(t.Context(), x.db, slowIssuer{c, func() { close(noted); <-go1 }}, x.now, "depot", "account", x.who, m)
+			}()
+			<-noted
+			takePasses(t.Context(), x.db, c, x.now, "depot", "account", x.who, m)
+			close(go1)
+			<-done1
+		} else {
+			if _, _, err := x.db.Intend(t.Context(), x.now, depot.Payment{Account: x.who, Request: m.ID, Units: 64}); err != nil {
+				t.Fatal(err)
+			}
+			takePasses(t.Context(), x.db, c, x.now, "depot", "account", x.who, m)
+		}
+		if x.credit() != 0 {
+			t.Errorf("%s: passes that were spent before the copy was put back are %d of credit", how, x.credit())
+		}
+	}
+}
+
+// Spent and not yet entered, as after a full disk: the payment is finished even when the passes are no
+// longer good for a new one.
+func TestAPaymentThatWasCutShortIsFinishedLate(t *testing.T) {
+	t.Parallel()
+	x := newPayer(t, 1)
+	x.buy(64)
+	m, err := x.purse.Pay(t.Context(), payee, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := issuer.Counter{Issuer: x.issuer}
+	full := errors.New("the disk is full")
+	if _, err := takePasses(t.Context(), failing{x.db, full}, c, x.now, "depot", "account", x.who, m); !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	x.now = x.now.Add(367 * 24 * time.Hour) // the passes have ended; a payment is remembered for 400 days
+	p, err := takePasses(t.Context(), x.db, c, x.now, "depot", "account", x.who, m)
+	t.Logf("late: %+v, %v", p, err)
+	if x.credit() != 64*passTime {
+		t.Errorf("64 passes were spent, and the credit is %d", x.credit())
+	}
+}
+
+type failing struct {
+	Ledger
+	err error
+}
+
+func (l failing) Deposit(context.Context, time.Time, depot.Payment) error { return l.err }
 
 // A voucher that was first tried where nobody answers is redeemed where it was sold.
 func TestAVoucherThatWasOrderedElsewhereIsRedeemed(t *testing.T) {

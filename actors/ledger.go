@@ -21,7 +21,7 @@ type Ledger interface {
 	Replace(ctx context.Context, now time.Time, r depot.Replace) (depot.Granted, error)
 	Renew(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error)
 	Release(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error)
-	Intend(ctx context.Context, now time.Time, p depot.Payment) (done, known bool, err error)
+	Intend(ctx context.Context, now time.Time, p depot.Payment) (done bool, mark [16]byte, err error)
 	Forgo(ctx context.Context, p depot.Payment) error
 	Deposit(ctx context.Context, now time.Time, p depot.Payment) error
 	Holdings(ctx context.Context, now time.Time, account depot.Account, after share.ID, limit int) ([]depot.Lease, error)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/renewal"
 )
@@ -27,10 +29,11 @@ var errNotNoted = errors.New("a payment whose passes were spent is not in the da
 // paymentTime is how long a payment is remembered: longer than a pass can be spent.
 const paymentTime = 400 * 24 * time.Hour
 
-// Intend notes, before passes are spent, that an account pays with them. done says that the
-// payment was entered before: its passes need no check. known says that it was noted before,
-// and may have been interrupted since.
-func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done, known bool, err error) {
+// Intend notes, before passes are spent, that an account pays with them. done says that the payment
+// was entered before: its passes need not be looked at again. mark is by what the issuer's
+// book is to know that it was noted here before its passes were spent: no other ledger, and no copy made
+// before, has it.
+func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done bool, mark [16]byte, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		acc, err := t.account(p.Account)
 		if err != nil {
@@ -43,19 +46,24 @@ func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done, 
 			return err
 		}
 		var units int64
-		known, err = t.ints(`SELECT units FROM payments WHERE account = ?1 AND request = ?2`, []any{acc.id, p.Request[:]}, &units)
+		known, err := t.ints(`SELECT units FROM payments WHERE account = ?1 AND request = ?2`, []any{acc.id, p.Request[:]}, &units)
 		if err != nil {
 			return err
 		}
 		if done = units > 0; done && units != p.Units {
 			return &depot.Refusal{Reason: depot.BadRequest}
 		}
-		if known {
-			return nil
+		if !known {
+			if err := t.exec(`INSERT INTO payments(account, request, units, at, mark) VALUES (?1, ?2, 0, ?3, randomblob(16))`, acc.id, p.Request[:], t.now); err != nil {
+				return err
+			}
 		}
-		return t.exec(`INSERT INTO payments(account, request, units, at) VALUES (?1, ?2, 0, ?3)`, acc.id, p.Request[:], t.now)
+		return t.rows(`SELECT mark FROM payments WHERE account = ?1 AND request = ?2`, func(s *sqlite.Stmt) error {
+			s.ColumnBytes(0, mark[:])
+			return nil
+		}, acc.id, p.Request[:])
 	})
-	return done, known, err
+	return done, mark, err
 }
 
 // Forgo forgets a payment if none of its passes was spent.

@@ -2,13 +2,14 @@ package leasedb
 
 import "github.com/piecelease/fetcher/internal/sqlitedb"
 
-// schema: sizes are in bytes, times in seconds since 1970. shares.lapsed is the end of the
-// last lease that expired and was swept. leases.own says that the share was asked for itself,
-// not by a name. The index due has all that Usage and Sweep need from leases; the table is in
-// the order of shares, and has the rest. meta.depot names the depot whose shares these are, and
-// meta.self this database; see SetIdentity. accounts.stranger marks the account of a peer that
-// was admitted without its owner's word. accounts.credit is in MiB-seconds; payments.units is 0
-// until the payment is entered, after its passes were spent.
+// schema: bytes, and seconds since 1970. shares.lapsed is the end of the last lease
+// that expired and was swept. leases.own says that the share was asked for itself,
+// not by a name. The index due has all that Usage and Sweep ask of leases; the table is
+// in the order of shares, and has all else. meta.depot names the depot
+// whose shares these are, and meta.self this database; see SetIdentity. accounts.stranger
+// is that of a peer that was admitted without its owner's word. accounts.credit is in
+// MiB-seconds; payments.units is 0 from before the passes are spent until they are entered, and
+// payments.mark is in the issuer's book too.
 var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	`CREATE TABLE accounts(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL,
 	   max_lease INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 0, stranger INTEGER NOT NULL DEFAULT 0);
@@ -39,4 +40,5 @@ var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	 ALTER TABLE accounts ADD COLUMN credit INTEGER NOT NULL DEFAULT 0;
 	 CREATE TABLE payments(account INTEGER NOT NULL REFERENCES accounts, request BLOB NOT NULL, units INTEGER NOT NULL, at INTEGER NOT NULL,
 	   PRIMARY KEY(account, request)) WITHOUT ROWID`,
+	`ALTER TABLE payments ADD COLUMN mark BLOB NOT NULL DEFAULT x'00000000000000000000000000000000'`,
 }}

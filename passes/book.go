@@ -32,7 +32,7 @@ type Entry struct {
 	Kind  Kind
 	Epoch Epoch             // of the pass's key, or in which the voucher was made; the entry is forgotten with it
 	Name  Name              // of the pass, or of the voucher
-	For   [sha256.Size]byte // Spent: the Name of the binding, and zeros. Redeemed: the batch. Sold: units
+	For   [sha256.Size]byte // Spent: the Name of the binding, its Mark. Redeemed: the batch. Sold: units
 }
 
 // A Name is half of a pass's nonce or of a voucher's hash, which is enough to tell honest
@@ -84,15 +84,21 @@ type voucher struct {
 // which request, and which vouchers were redeemed, with which batch. Its methods return the
 // entries to write; call Enter once they are durable.
 //
-// A Book is a plain value with one owner. A million spent passes take some 60 MB.
+// A Book is a plain value with one owner. A million spent passes take some 80 MB.
 type Book struct {
-	spent    map[Epoch]map[Name]RequestID
+	spent    map[Epoch]map[Name]use
 	vouchers map[Name]voucher
 }
 
-// NewBook returns a book without entries.
+// use is what a pass was spent for, and under which Mark.
+type use struct {
+	id   RequestID
+	mark Mark
+}
+
+// NewBook is a book without entries.
 func NewBook() *Book {
-	return &Book{spent: map[Epoch]map[Name]RequestID{}, vouchers: map[Name]voucher{}}
+	return &Book{spent: map[Epoch]map[Name]use{}, vouchers: map[Name]voucher{}}
 }
 
 // Enter adds an entry that was written, in the order of writing.
@@ -100,9 +106,9 @@ func (b *Book) Enter(e Entry) {
 	switch e.Kind {
 	case Spent:
 		if b.spent[e.Epoch] == nil {
-			b.spent[e.Epoch] = map[Name]RequestID{}
+			b.spent[e.Epoch] = map[Name]use{}
 		}
-		b.spent[e.Epoch][e.Name] = RequestID(e.For[:16])
+		b.spent[e.Epoch][e.Name] = use{RequestID(e.For[:16]), Mark(e.For[16:32])}
 	case Sold:
 		b.vouchers[e.Name] = voucher{units: int64(binary.BigEndian.Uint64(e.For[:])), epoch: e.Epoch}
 	case Redeemed:
@@ -129,8 +135,8 @@ func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestI
 		sum += int64(keys[i].Size)
 		switch had, ok := b.spent[epoch][nameOf(s.Nonce)]; {
 		case !ok:
-			write = append(write, spent(epoch, nameOf(s.Nonce), id))
-		case had != id:
+			write = append(write, spent(epoch, nameOf(s.Nonce), use{id: id}))
+		case had.id != id:
 			bad = append(bad, nameOf(s.Nonce))
 		}
 	}
@@ -143,9 +149,19 @@ func (b *Book) Spend(spends []Spend, keys []*PublicKey, units int64, id RequestI
 	return write, nil, nil
 }
 
-func spent(e Epoch, n Name, id RequestID) Entry {
+// Marked says whether all spends were taken under a mark.
+func (b *Book) Marked(spends []Spend, keys []*PublicKey, m Mark) bool {
+	for i, s := range spends {
+		if had, ok := b.spent[keys[i].Epoch][nameOf(s.Nonce)]; !ok || had.mark != m {
+			return false
+		}
+	}
+	return true
+}
+
+func spent(e Epoch, n Name, u use) Entry {
 	entry := Entry{Kind: Spent, Epoch: e, Name: n}
-	copy(entry.For[:], id[:])
+	copy(entry.For[copy(entry.For[:], u.id[:]):], u.mark[:])
 	return entry
 }
 
@@ -185,8 +201,8 @@ func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
 // Entries yields entries that make the same book, if entered in this order.
 func (b *Book) Entries(yield func(Entry) bool) {
 	for epoch, names := range b.spent {
-		for name, id := range names {
-			if !yield(spent(epoch, name, id)) {
+		for name, u := range names {
+			if !yield(spent(epoch, name, u)) {
 				return
 			}
 		}

@@ -52,8 +52,12 @@ type Binding struct {
 	Batch          [sha256.Size]byte // in an exchange: the hash of the requests to sign
 }
 
-// PaymentOf is the binding for passes with which an account pays a depot: they become its credit
-// there, from which its leases are paid.
+// A Mark is by what a ledger knows a payment that it has noted; the book of spent passes has it too. The
+// same payment noted by another ledger, or by an older copy, has another.
+type Mark [16]byte
+
+// PaymentOf is what a pass is spent for that an account pays a depot with: its credit there, which its
+// leases are taken from.
 func PaymentOf(depot, account string, id RequestID) Binding {
 	return Binding{Depot: depot, Account: account, Until: time.Unix(0, 0), Request: id}
 }

@@ -57,12 +57,11 @@ func writeKeys(dir vfs.FS, keys []*passes.PrivateKey) error {
 	return vfs.WriteFile(dir, keysFile, keysTemp, b.Bytes(), true)
 }
 
-// renewed returns the keys that are alive at now, or will be (the clock may have been set back),
-// and makes new ones where none signs. Requests name a key by the last byte of its ID, so no two
-// keys of a size share it.
+// renewed are the keys that are alive at now, were a month ago, or will be, should the clock have been set
+// back, with new ones where there is none that signs. Requests name a key by the last byte of its ID, so no two of a size share it.
 func renewed(keys []*passes.PrivateKey, now time.Time, chance io.Reader) (alive []*passes.PrivateKey, changed bool, err error) {
 	for _, k := range keys {
-		if now.Before(k.Epoch.End()) {
+		if now.Before(k.Epoch.Forget()) { // as long as the book knows what was spent under it
 			alive = append(alive, k)
 		}
 	}
