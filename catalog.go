@@ -169,11 +169,15 @@ func (c *catalog) entry(id EntryID) (Entry, bool) {
 // fetched is the entry that fetches or has fetched a share; zero: none.
 func (c *catalog) fetched(id share.ID) Entry { return c.like(Entry{Share: id}) }
 
-// ticketOf is the ticket by which a share came here; empty if by none.
+// ticketOf is the ticket by which a share came here, that of the oldest entry if there are
+// several; empty if by none.
 func (c *catalog) ticketOf(id share.ID) (ticket string) {
-	for _, e := range c.all() {
-		if e.Share == id {
-			ticket = cmp.Or(ticket, e.Ticket, e.Serving.Ticket)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	oldest := EntryID(0)
+	for _, e := range c.entries {
+		if t := cmp.Or(e.Ticket, e.Serving.Ticket); e.Share == id && t != "" && (ticket == "" || e.ID < oldest) {
+			ticket, oldest = t, e.ID
 		}
 	}
 	return ticket
