@@ -82,14 +82,20 @@ func (n *Node) meetings() (out []actors.Meeting) {
 
 // meeting is where a share that this node has is to be found, and under which secret: that
 // which peers must know to have it, if there is one, or what the ticket that it came by says,
-// or else one of this node's own.
+// or else one of this node's own. Most shares are found nowhere: then there is no secret either.
 func (n *Node) meeting(id share.ID, ticket string) (secret *share.Secret, at []ma.Multiaddr) {
-	at, _ = n.cfg.Beacons.at() // Validate has looked
 	t, _ := share.Parse(ticket)
-	if secret = n.secretOf(id); len(t.Beacons) > 0 {
-		secret, at = t.Secret, slices.Concat(t.Beacons, at)
+	own, _ := n.cfg.Beacons.at() // Validate has looked
+	if at = slices.Concat(t.Beacons, own); len(at) == 0 {
+		return nil, nil
 	}
-	return cmp.Or(n.catalog.offers.Secret(id), secret), at
+	switch guard := n.catalog.offers.Secret(id); {
+	case guard != nil:
+		return guard, at
+	case len(t.Beacons) > 0:
+		return t.Secret, at
+	}
+	return n.secretOf(id), at
 }
 
 // secretOf is this node's own secret for its tickets of a share.
