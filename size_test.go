@@ -24,6 +24,7 @@ var larger = map[string]string{
 	"leasedb.DB":                 "one method for each transaction",
 	"..Node":                     "the API to embed: one method for each thing that a node does",
 	"leasemgr.Manager":           "one method for each thing that can happen to a lease, and each decision behind it",
+	"renewal.Service":            "one method for each thing that can happen to a hold, and each decision behind it",
 	"simnet.Node":                "what a story may do to a node, and what a node is to the program",
 	"store.Partial":              "one state on disk; its parts are files of the package",
 }

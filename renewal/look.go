@@ -36,7 +36,7 @@ func (s *Service) Holds(now time.Time) []Standing {
 			left, kept := max(h.Expires.Sub(now), 0), s.fate(h) == keep
 			out = append(out, Standing{
 				Hold: *h, Left: left, Next: d.Next, Why: cmp.Or(h.Why, why), Kept: kept, OnBy: h.Expires,
-				Late: kept && h.State != Unknown && left <= s.of(d, s.cfg.renewWithin())-s.of(d, s.cfg.longest()),
+				Late: kept && h.State != Unknown && left <= s.window(d)-s.of(d, s.cfg.longest()),
 			})
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Service) Dues(until, now time.Time) (all []Due) {
 	credits := map[peers.ID]Credit{}
 	for _, x := range s.Holds(now) {
 		d := s.depots[x.Depot]
-		h, at := d.holds[x.Share], x.Expires.Add(-s.of(d, s.cfg.renewWithin()))
+		h, at := d.holds[x.Share], x.Expires.Add(-s.window(d))
 		if !d.Paid || !x.Kept || x.State == Missing || x.State == Unknown || at.After(until) {
 			continue
 		}

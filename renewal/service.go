@@ -214,6 +214,9 @@ func (s *Service) sample(d *depot, now time.Time) time.Time {
 	return now.Add(low + time.Duration(s.rng.Int64N(int64(between)+1)))
 }
 
+// window returns how much of a lease at a depot is left when its renewal begins.
+func (s *Service) window(d *depot) time.Duration { return s.of(d, s.cfg.renewWithin()) }
+
 // Wake returns when a depot becomes due; zero if never.
 func (s *Service) Wake() (at time.Time) {
 	for _, d := range s.depots {
@@ -312,7 +315,7 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 		}
 		return t
 	}
-	switch due := left <= s.of(d, s.cfg.renewWithin()); {
+	switch due := left <= s.window(d); {
 	case h.State == Missing && s.needs(h) != nil:
 		t.Verb, t.Bytes = Offer, s.needs(h).Bytes
 	case h.State == Missing:

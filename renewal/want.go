@@ -207,7 +207,7 @@ func (s *Service) hopeless(w *Want, id peers.ID, now time.Time) bool {
 		return false
 	}
 	h := d.holds[w.Share]
-	return h != nil && h.Expires.Sub(now) <= s.of(d, s.cfg.renewWithin())/2
+	return h != nil && h.Expires.Sub(now) <= s.window(d)/2
 }
 
 // spare returns a depot that may keep the share of a Want and is not asked to yet; empty if
