@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"io/fs"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +29,8 @@ type Offers struct {
 	onGone  func(share.ID, string)
 	more    func(share.ID) bool
 	closed  bool
+	going   map[share.ID]int // Partials of a share that are off the list, but not released yet
+	left    sync.Cond        // one of going less
 }
 
 // Times after which a peer may ask again.
@@ -45,7 +46,9 @@ const maxGone = 1024
 // NewOffers returns Offers with nothing in it. With allow, only these peers are told of and
 // served what is added later, unless Add names others for a share.
 func NewOffers(allow ...peers.ID) *Offers {
-	return &Offers{allow: allow, allowed: map[share.ID][]peers.ID{}, sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]wire.Code{}}
+	o := &Offers{allow: allow, allowed: map[share.ID][]peers.ID{}, sources: map[share.ID]Source{}, leaving: map[share.ID]bool{}, opening: map[share.ID]int{}, gone: map[share.ID]wire.Code{}, going: map[share.ID]int{}}
+	o.left.L = &o.mu
+	return o
 }
 
 // Offered returns how many pieces a share has if a peer may subscribe to it, or else what to
@@ -73,104 +76,6 @@ func (o *Offers) Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply) {
 var stillReading = wire.Reply{Status: wire.Busy, Retry: retryReading, Reason: wire.Why(wire.CodeReading)}
 
 var notAllowed = wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeNotAllowed)}
-
-// allows says whether a peer may have a share; mu is held.
-func (o *Offers) allows(id share.ID, to peers.ID) bool {
-	list := o.allowed[id]
-	if g, ok := o.secrets[id]; ok {
-		return g.proven[to] || slices.Contains(list, to)
-	}
-	if len(list) == 0 {
-		list = o.allow
-	}
-	return len(list) == 0 || slices.Contains(list, to)
-}
-
-// guard is the secret of a share, and the peers that have proven to know it.
-type guard struct {
-	secret share.Secret
-	proven map[peers.ID]bool
-}
-
-// maxProven bounds the peers that are remembered to know the secret of a share. They prove
-// it again whenever they connect.
-const maxProven = 1 << 12
-
-// Guard restricts a share that will be offered to peers that prove to know a secret, and to
-// those that Add names; nil: to those that Add names.
-func (o *Offers) Guard(id share.ID, secret *share.Secret) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	old, had := o.secrets[id]
-	switch {
-	case secret == nil:
-		delete(o.secrets, id)
-	case !had || old.secret != *secret:
-		if o.secrets == nil {
-			o.secrets = map[share.ID]guard{}
-		}
-		o.secrets[id] = guard{*secret, map[peers.ID]bool{}}
-	}
-}
-
-// Secret is what a peer must know to have a share; nil: nothing.
-func (o *Offers) Secret(id share.ID) *share.Secret {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	if g, ok := o.secrets[id]; ok {
-		return &g.secret
-	}
-	return nil
-}
-
-// Proved says that a peer knows the secret of a share.
-func (o *Offers) Proved(id share.ID, peer peers.ID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	g, ok := o.secrets[id]
-	if !ok {
-		return
-	}
-	if len(g.proven) >= maxProven {
-		for other := range g.proven {
-			delete(g.proven, other)
-			break
-		}
-	}
-	g.proven[peer] = true
-}
-
-// For returns the Offers as one peer may read them.
-func (o *Offers) For(peer peers.ID) OffersTo { return OffersTo{o, peer} }
-
-// OffersTo are Offers as one peer sees them: it gets no list of files and no blocks of a
-// share that it may not have.
-type OffersTo struct {
-	*Offers
-	to peers.ID
-}
-
-func (o OffersTo) refuses(id share.ID) bool {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	return o.sources[id] != nil && !o.allows(id, o.to)
-}
-
-// Manifest is like Offers.Manifest.
-func (o OffersTo) Manifest(id share.ID) ([]byte, wire.Reply) {
-	if o.refuses(id) {
-		return nil, notAllowed
-	}
-	return o.Offers.Manifest(id)
-}
-
-// Check is like Offers.Check. It is called before each Proof and ReadRun.
-func (o OffersTo) Check(id share.ID, p share.Piece, first share.Block, n int) (bytes int, r wire.Reply) {
-	if o.refuses(id) {
-		return 0, notAllowed
-	}
-	return o.Offers.Check(id, p, first, n)
-}
 
 // Bits returns the pieces of a share that can be read, as sent to peers; nil if it is not offered.
 func (o *Offers) Bits(id share.ID) []byte {
@@ -253,17 +158,15 @@ func (o *Offers) Add(s Source, allow ...peers.ID) {
 	if p, ok := s.(*Partial); ok {
 		p.offer()
 	}
-	if old := o.swap(s, allow); old != nil {
-		letGo(old)
-	}
+	o.letGo(o.swap(s, allow))
 }
 
-// swap puts s in and returns what to release.
+// swap puts s in and returns what to let go.
 func (o *Offers) swap(s Source, allow []peers.ID) Source {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		return s
+		return o.parting(s)
 	}
 	id := s.Manifest().ID()
 	old := o.sources[id]
@@ -273,15 +176,31 @@ func (o *Offers) swap(s Source, allow []peers.ID) Source {
 	if old == s {
 		return nil
 	}
-	return old
+	return o.parting(old)
 }
 
-func letGo(s Source) {
+// parting notes that a source that has left the list, or nil, will be let go; mu is held.
+func (o *Offers) parting(s Source) Source {
+	if p, ok := s.(*Partial); ok {
+		o.going[p.m.ID()]++
+	}
+	return s
+}
+
+// letGo releases what parting has returned; mu is not held.
+func (o *Offers) letGo(s Source) {
 	switch s := s.(type) {
 	case *Tree:
 		s.Close()
 	case *Partial:
 		s.withdraw()
+		id := s.m.ID()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.going[id]--; o.going[id] == 0 {
+			delete(o.going, id)
+		}
+		o.left.Broadcast()
 	}
 }
 
@@ -297,31 +216,31 @@ func (o *Offers) Leave(id share.ID, only *Partial) {
 
 // Remove removes a share. Peers that still ask are told that it is gone, which does not
 // make a liar of this node: they were told that it was here.
-func (o *Offers) Remove(id share.ID) {
+func (o *Offers) Remove(id share.ID) { o.remove(id, nil) }
+
+// Drop removes a share, as Remove does, if p is what is offered, and says whether it was.
+func (o *Offers) Drop(p Source) bool { return o.remove(p.Manifest().ID(), p) }
+
+// remove removes a share, unless only is not nil and something else is offered.
+func (o *Offers) remove(id share.ID, only Source) bool {
 	o.mu.Lock()
 	s := o.sources[id]
+	if only != nil && s != only {
+		o.mu.Unlock()
+		return false
+	}
 	o.forget(id)
 	if s != nil {
 		o.remember(id, wire.CodeEnded)
 	}
 	o.mu.Unlock()
-	letGo(s)
+	o.letGo(s)
+	return true
 }
 
-// Drop removes a share, as Remove does, if p is what is offered, and says whether it was.
-func (o *Offers) Drop(p Source) bool {
-	id := p.Manifest().ID()
-	o.mu.RLock()
-	ours := o.sources[id] == p
-	o.mu.RUnlock()
-	if ours {
-		o.Remove(id)
-	}
-	return ours
-}
-
-// forget takes a share off the list; mu is held.
+// forget takes a share off the list, to be let go; mu is held.
 func (o *Offers) forget(id share.ID) {
+	o.parting(o.sources[id])
 	delete(o.sources, id)
 	delete(o.allowed, id)
 	delete(o.secrets, id)
@@ -340,16 +259,19 @@ func (o *Offers) remember(id share.ID, why wire.Code) {
 }
 
 // Yield removes a part of a share whose transfer is over and that holds its NAME.partial
-// only to be served, so that a new transfer can have it.
+// only to be served, so that a new transfer can have it. One that is being removed already is
+// waited for: that takes no longer than to answer what was asked of it.
 func (o *Offers) Yield(id share.ID) {
 	o.mu.Lock()
-	p, ok := o.sources[id].(*Partial)
-	if ok = ok && p.lingering(); ok {
+	defer o.mu.Unlock()
+	if p, ok := o.sources[id].(*Partial); ok && p.lingering() {
 		o.forget(id)
+		o.mu.Unlock()
+		o.letGo(p)
+		o.mu.Lock()
 	}
-	o.mu.Unlock()
-	if ok {
-		letGo(p)
+	for o.going[id] > 0 {
+		o.left.Wait()
 	}
 }
 
@@ -358,9 +280,12 @@ func (o *Offers) Close() {
 	o.mu.Lock()
 	all := o.sources
 	o.sources, o.leaving, o.closed = map[share.ID]Source{}, map[share.ID]bool{}, true
+	for _, s := range all {
+		o.parting(s)
+	}
 	o.mu.Unlock()
 	for _, s := range all {
-		letGo(s)
+		o.letGo(s)
 	}
 }
 
@@ -476,7 +401,7 @@ func (o *Offers) end(id share.ID, s Source, why string) {
 	o.remember(id, wire.CodeFileChanged)
 	tell := o.onGone
 	o.mu.Unlock()
-	letGo(s)
+	o.letGo(s)
 	if tell != nil {
 		tell(id, why)
 	}

@@ -10,7 +10,9 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/zeebo/blake3"
 
@@ -428,6 +430,79 @@ func TestAPartIsServedUntilTakenOut(t *testing.T) {
 	o.Yield(im.Manifest.ID())
 	fetchOnly(t, dir, im, "many")
 	o.Yield(im.Manifest.ID()) // of what is not there
+}
+
+// slowLock is a folder whose locks are not let go until free is closed.
+type slowLock struct {
+	vfs.FS
+	free chan struct{}
+}
+
+func (d slowLock) Sub(name string) (vfs.FS, error) {
+	sub, err := d.FS.Sub(name)
+	return slowLock{sub, d.free}, err
+}
+
+func (d slowLock) Lock(name string) (io.Closer, error) {
+	l, err := d.FS.Lock(name)
+	return slowCloser{l, d.free}, err
+}
+
+type slowCloser struct {
+	io.Closer
+	free chan struct{}
+}
+
+func (c slowCloser) Close() error {
+	<-c.free
+	return c.Closer.Close()
+}
+
+// A part that is on its way out when a new transfer begins is waited for.
+func TestAPartThatIsBeingTakenOutIsWaitedFor(t *testing.T) {
+	im, _ := sampleShare(t)
+	wanted := only(im.Manifest, "big")
+	for name, out := range map[string]func(*store.Offers, *store.Partial){
+		"removed":  func(o *store.Offers, p *store.Partial) { o.Remove(im.Manifest.ID()) },
+		"dropped":  func(o *store.Offers, p *store.Partial) { o.Drop(p) },
+		"yielded":  func(o *store.Offers, p *store.Partial) { o.Yield(im.Manifest.ID()) },
+		"closed":   func(o *store.Offers, p *store.Partial) { o.Close() },
+		"replaced": func(o *store.Offers, p *store.Partial) { o.Add(im.Tree) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				free := make(chan struct{})
+				opt := store.PartialOptions{Wanted: wanted, FS: slowLock{storetest.New(64 << 20).FS(), free}}
+				p := openPart(t, ".", im.Manifest, opt)
+				o := store.NewOffers()
+				o.Add(p)
+				if err := copyWanted(p, im.Tree, wanted); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.Finish(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := p.Close(); err != nil {
+					t.Fatal(err)
+				}
+				var wg sync.WaitGroup
+				wg.Go(func() { out(o, p) })
+				synctest.Wait()
+				wg.Go(func() {
+					o.Yield(im.Manifest.ID())
+					q, err := store.OpenPartial(t.Context(), ".", im.Manifest, opt)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					q.Close()
+				})
+				synctest.Wait()
+				close(free)
+				wg.Wait()
+			})
+		})
+	}
 }
 
 func TestAPartWhoseFileChangesIsNotServedOn(t *testing.T) {
