@@ -104,7 +104,7 @@ func (n *node) coordinates(ctx actor.Context) {
 	case joinOffice:
 		n.joinOffice(ctx, m)
 	case officeEnded:
-		n.officeEnded(ctx, m.Share)
+		n.officeEnded(ctx, m)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
@@ -62,4 +64,16 @@ type awayKV struct{ rounds.KV }
 
 func (awayKV) Get(context.Context, string) (rounds.Entry, error) {
 	return rounds.Entry{}, errors.New("away")
+}
+
+// An office says that it has ended until it is stopped. What it said last may come when another
+// has taken its place.
+func TestWhatAnOfficeSaidLastLeavesItsSuccessor(t *testing.T) {
+	id, first, second := share.IDOf([]byte("a")), actor.NewPID("here", "office-1"), actor.NewPID("here", "office-2")
+	n := &node{fleets: fleets{offices: map[share.ID]*actor.PID{id: second}}}
+	n.officeEnded(nil, officeEnded{id, first})
+	n.officeEnded(nil, officeEnded{share.IDOf([]byte("b")), first})
+	if n.fleets.offices[id] != second {
+		t.Error("the second office was ended by the first")
+	}
 }

@@ -69,7 +69,10 @@ type followSeat struct {
 type deposed struct{ Seat fleet.Seat }
 
 // officeEnded, office -> Node: nobody here is a member any more.
-type officeEnded struct{ Share share.ID }
+type officeEnded struct {
+	Share share.ID
+	Who   *actor.PID
+}
 
 // idleOffice is how long an office lasts without a member: a member that is done fetching
 // comes back as another.
@@ -100,11 +103,11 @@ func (n *node) joinOffice(ctx actor.Context, m joinOffice) {
 }
 
 // officeEnded ends an office that has no members. A member that joined it meanwhile asks
-// for another office.
-func (n *node) officeEnded(ctx actor.Context, id share.ID) {
-	if pid := n.fleets.offices[id]; pid != nil {
-		ctx.Stop(pid)
-		delete(n.fleets.offices, id)
+// for another office, which this office, that said it twice, must not end.
+func (n *node) officeEnded(ctx actor.Context, m officeEnded) {
+	if sameActor(n.fleets.offices[m.Share], m.Who) {
+		ctx.Stop(m.Who)
+		delete(n.fleets.offices, m.Share)
 	}
 }
 
@@ -195,7 +198,7 @@ func (o *office) lost(who *actor.PID, now time.Time) {
 // step does what the core wants done. It runs after every message.
 func (o *office) step(ctx actor.Context, now time.Time) {
 	if !o.idle.IsZero() && !o.idle.After(now) {
-		ctx.Send(o.node, officeEnded{o.cmd.Share})
+		ctx.Send(o.node, officeEnded{o.cmd.Share, ctx.Self()})
 		o.idle = now.Add(idleOffice)
 	}
 	todo := o.core.Next(now)

@@ -222,7 +222,7 @@ func (r *reach) public() []ma.Multiaddr {
 // ever less often while it is not; so the first answer is yes.
 func (r *reach) addrs() []ma.Multiaddr {
 	if !r.asked.Swap(true) {
-		return r.h.swarm.ListenAddresses()[:1]
+		return r.h.swarm.ListenAddresses()
 	}
 	return r.public()
 }
