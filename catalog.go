@@ -359,7 +359,7 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	if before != nil && before.entry != 0 && before.entry != s.entry {
 		others = append(others, before.entry)
 	}
-	c.stoodFor[s.ID()] = others
+	c.standFor(s.ID(), others)
 	c.mu.Unlock()
 	c.offers.Guard(s.ID(), s.guard)
 	c.offers.Add(s.imported.Tree, s.allow...)
@@ -384,8 +384,15 @@ func (c *catalog) withdrawn(id share.ID, entry EntryID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := len(c.stoodFor[id])
-	c.stoodFor[id] = slices.DeleteFunc(c.stoodFor[id], func(x EntryID) bool { return x == entry })
+	c.standFor(id, slices.DeleteFunc(c.stoodFor[id], func(x EntryID) bool { return x == entry }))
 	return len(c.stoodFor[id]) < before
+}
+
+// standFor sets for which other entries a Share stands; mu is held.
+func (c *catalog) standFor(id share.ID, others []EntryID) {
+	if c.stoodFor[id] = others; len(others) == 0 {
+		delete(c.stoodFor, id)
+	}
 }
 
 // left marks the entries that a dropped Share stood for as to be opened again.

@@ -181,6 +181,29 @@ func TestAnEntryFollowsItsPath(t *testing.T) {
 
 // Two paths with the same content are two entries, of which one stands for both; when it
 // ends, the other is to be opened again, and is not before.
+// However a share goes, and however often its owner stops it, the catalog holds nothing of it.
+func TestNothingIsHeldOfAShareThatHasGone(t *testing.T) {
+	t.Parallel()
+	file, n := filepath.Join(t.TempDir(), "file"), openNode(t)
+	for what, end := range map[string]func(*Share) error{
+		"stopped": func(s *Share) error { return s.Stop(t.Context()) },
+		"removed": func(s *Share) error { return n.Remove(t.Context(), s.Entry()) },
+		"changed": func(s *Share) error { n.gone(s.ID(), "it was edited"); return n.Remove(t.Context(), s.Entry()) },
+	} {
+		writeRandom(t, file, 1000, 1)
+		s, err := n.Share(t.Context(), file, ShareOptions{})
+		must(t, err)
+		must(t, end(s))
+		must(t, s.Stop(t.Context()))
+		c := n.catalog
+		c.mu.Lock()
+		if held := len(c.entries) + len(c.transfers) + len(c.shares) + len(c.stoodFor) + len(c.listings); held > 0 {
+			t.Errorf("%s: %d entries, %d transfers, %d shares, %d stood for, %d listings", what, len(c.entries), len(c.transfers), len(c.shares), len(c.stoodFor), len(c.listings))
+		}
+		c.mu.Unlock()
+	}
+}
+
 func TestEqualContentUnderTwoPathsIsTwoEntries(t *testing.T) {
 	t.Parallel()
 	dir, k := t.TempDir(), &keptCatalog{}
