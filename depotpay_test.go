@@ -31,8 +31,8 @@ func (g greedy) Hold(_ context.Context, now time.Time, a depot.Ask) (depot.Grant
 type taker struct{ fetcher.Issuer }
 
 func (taker) Worth([]byte) (int64, error) { return 1, nil }
-func (taker) Spend(peers.ID, peers.ID, wire.Pay, [16]byte, int64, time.Time) (bool, []byte, error) {
-	return false, nil, nil
+func (taker) Spend(peers.ID, peers.ID, wire.Pay, [16]byte, int64, time.Time) ([]byte, error) {
+	return nil, nil
 }
 
 // spender is a purse that counts what it gives.

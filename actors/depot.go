@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/turns"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -48,7 +49,7 @@ type depotActor struct {
 	cfg  DepotConfig
 	time *depotTimes
 	door *door
-	till *till
+	till *turns.Turns[depot.Account] // for payments
 
 	loaded   bool // it is known which shares are coming
 	loading  bool
@@ -126,7 +127,7 @@ const (
 
 func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {
 	cfg.Fetches = cmp.Or(cfg.Fetches, 4)
-	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &door{}, till: &till{busy: map[depot.Account]chan struct{}{}}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
+	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &door{}, till: &turns.Turns[depot.Account]{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
 	return d
 }
 

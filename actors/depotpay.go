@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -24,9 +23,9 @@ type Issuer interface {
 	Exchange(depot peers.ID, m wire.Exchange, now time.Time) (signed [wire.PassSizes][]byte, bad []byte, err error)
 	// Worth is what passes claim to be worth, in units.
 	Worth(passes []byte) (units int64, err error)
-	// Spend takes passes, all or none, that an account spends at a depot for a payment. again:
-	// they were taken for it before, under the same mark. bad are the names of those that were spent for something else.
-	Spend(depot, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (again bool, bad []byte, err error)
+	// Spend takes passes, all or none, that an account spends at a depot for a payment; those that were taken
+	// for it before, under the same mark, are taken. bad are the names of those that were spent for something else.
+	Spend(depot, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (bad []byte, err error)
 }
 
 // errNoIssuer refuses passes at a depot that has no issuer.
@@ -99,7 +98,7 @@ func (d *depotActor) pay(ctx actor.Context, m wire.Pay) {
 		if issuer == nil {
 			return depotAsked{}, errNoIssuer
 		}
-		leave, err := till.enter(ctx, account)
+		leave, err := till.Take(ctx, account) // the same may come twice at once: a visit was given up, and another sends it again
 		if err != nil {
 			return depotAsked{}, err
 		}
@@ -107,38 +106,6 @@ func (d *depotActor) pay(ctx actor.Context, m wire.Pay) {
 		paid, err := takePasses(ctx, l, issuer, now, self, peer, account, m)
 		return depotAsked{answer: paid}, err
 	})
-}
-
-// till takes the payments of an account one after the other: the same may come twice at once, when a
-// visit was given up and another sends it again.
-type till struct {
-	mu   sync.Mutex
-	busy map[depot.Account]chan struct{} // closed when the account's payment is done
-}
-
-func (t *till) enter(ctx context.Context, a depot.Account) (leave func(), err error) {
-	for {
-		t.mu.Lock()
-		other := t.busy[a]
-		if other == nil {
-			break
-		}
-		t.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	defer t.mu.Unlock()
-	done := make(chan struct{})
-	t.busy[a] = done
-	return func() {
-		t.mu.Lock()
-		delete(t.busy, a)
-		t.mu.Unlock()
-		close(done)
-	}, nil
 }
 
 // takePasses enters passes as credit. That they are to be entered is durable before they are spent, so a
@@ -155,7 +122,7 @@ func takePasses(ctx context.Context, l Ledger, issuer Issuer, now time.Time, at,
 	if err != nil || done {
 		return paid, err
 	}
-	_, bad, err := issuer.Spend(at, from, m, mark, p.Units, now)
+	bad, err := issuer.Spend(at, from, m, mark, p.Units, now)
 	var r *depot.Refusal
 	if errors.As(err, &r) {
 		return wire.Paid{ID: m.ID, Refused: uint8(r.Reason), Bad: bad}, l.Forgo(ctx, p)

@@ -103,10 +103,6 @@ type (
 		done bool
 		mark [16]byte
 	}
-	spent struct {
-		again bool
-		bad   []byte
-	}
 )
 
 func (l cutLedger) Intend(ctx context.Context, now time.Time, p depot.Payment) (bool, [16]byte, error) {
@@ -122,12 +118,8 @@ func (l cutLedger) Deposit(ctx context.Context, now time.Time, p depot.Payment) 
 	return err
 }
 
-func (i cutIssuer) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (bool, []byte, error) {
-	s, err := around(i.x, func() (s spent, err error) {
-		s.again, s.bad, err = i.Counter.Spend(at, account, m, mark, units, now)
-		return s, err
-	})
-	return s.again, s.bad, err
+func (i cutIssuer) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) ([]byte, error) {
+	return around(i.x, func() ([]byte, error) { return i.Counter.Spend(at, account, m, mark, units, now) })
 }
 
 // ask is the network, and the depot's answer.
@@ -252,7 +244,7 @@ func TestNoPassIsLostAndNonePaysTwice(t *testing.T) {
 		mib := 1 + x.rng.Int64N(90)
 		for range 12 {
 			if x.rng.IntN(3) == 0 {
-				x.buy(1 + x.rng.Int64N(150))
+				x.buy(64*x.rng.Int64N(3) + 1 + x.rng.Int64N(6)) // not many: signing is slow
 			}
 			x.now = x.now.Add(time.Duration(x.rng.IntN(20*24)) * time.Hour)
 			err := x.renew(mib, x.now.Add(time.Duration(1+x.rng.IntN(31))*24*time.Hour))
@@ -286,7 +278,7 @@ func TestNoPassIsLostAndNonePaysTwice(t *testing.T) {
 		if got := (x.sold - left) * passTime; err != nil || got != x.cost+x.credit() {
 			t.Fatalf("seed %d: %d sold, %d left, %d of credit, and %d granted: %v", seed, x.sold, left, x.credit(), x.cost, err)
 		}
-		x.buy(500)
+		x.buy(8 * 64)
 		if err := x.renew(mib, x.now.Add(31*24*time.Hour)); err != nil || x.credit() >= max(passTime, mib*31*86400) {
 			t.Errorf("seed %d: %d of credit, %v", seed, x.credit(), err)
 		}
@@ -309,12 +301,12 @@ func TestWhatIsPaidIsTheClosedForm(t *testing.T) {
 	}
 }
 
-// A ledger that was lost, or is older than a payment, does not let its passes live again.
-func TestALostLedgerBringsNoPassBack(t *testing.T) {
-	t.Parallel()
-	x := newPayer(t, 1)
+// olderLedger is an account with 64 passes, a copy of the depot's ledger, and the payment of these passes
+// that is begun after it.
+func olderLedger(t *testing.T) (x *payer, old *leasedb.DB, m wire.Pay) {
+	x = newPayer(t, 1)
 	x.buy(64)
-	old := ledgerOf(t)
+	old = ledgerOf(t)
 	if err := x.db.CopyTo(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -322,6 +314,13 @@ func TestALostLedgerBringsNoPassBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return x, old, m
+}
+
+// A ledger that was lost, or is older than a payment, does not let its passes live again.
+func TestALostLedgerBringsNoPassBack(t *testing.T) {
+	t.Parallel()
+	x, old, m := olderLedger(t)
 	for range 2 { // the answer to the first is lost
 		if a, err := x.ask(t.Context(), payee, m); err != nil || a.(wire.Paid).Refused != 0 || x.credit() != 64*passTime {
 			t.Fatalf("%+v, %v, credit %d", a, err, x.credit())
@@ -334,7 +333,7 @@ func TestALostLedgerBringsNoPassBack(t *testing.T) {
 		}
 	}
 	c := issuer.Counter{Issuer: x.issuer}
-	if _, bad, err := c.Spend("depot", "account", wire.Pay{ID: [16]byte{1}, Passes: m.Passes}, [16]byte{}, 64, x.now); err == nil || len(bad) != 0 {
+	if bad, err := c.Spend("depot", "account", wire.Pay{ID: [16]byte{1}, Passes: m.Passes}, [16]byte{}, 64, x.now); err == nil || len(bad) != 0 {
 		t.Errorf("for another request: %v, %v", bad, err)
 	}
 }
@@ -344,13 +343,12 @@ func TestAnOrderThatIsStuckStopsNoPayment(t *testing.T) {
 	t.Parallel()
 	x := newPayer(t, 1)
 	x.buy(3)
-	x.purse = purse.New(purse.Config{Store: x, Self: func() peers.ID { return "account" }, Now: func() time.Time { return x.now }, Chance: crand.Reader, Known: x.ask,
-		Fresh: func(ctx context.Context, at peers.Addr, question any) (any, error) {
-			if _, ok := question.(wire.Redeem); ok {
-				return nil, errCut
-			}
-			return x.ask(ctx, at, question)
-		}})
+	x.purse = x.purseWith(func(ctx context.Context, at peers.Addr, question any) (any, error) {
+		if _, ok := question.(wire.Redeem); ok {
+			return nil, errCut
+		}
+		return x.ask(ctx, at, question)
+	})
 	v, err := x.issuer.Sell(5, x.now)
 	if err != nil {
 		t.Fatal(err)
@@ -366,48 +364,13 @@ func TestAnOrderThatIsStuckStopsNoPayment(t *testing.T) {
 	}
 }
 
-// The payments of an account are handled one after the other, those of others meanwhile.
-func TestPaymentsOfAnAccountTakeTurns(t *testing.T) {
-	t.Parallel()
-	till := &till{busy: map[depot.Account]chan struct{}{}}
-	leave, err := till.enter(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := till.enter(t.Context(), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other()
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := till.enter(ended, 2); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	var n int
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			if leave, err := till.enter(t.Context(), 2); err == nil {
-				n++
-				leave()
-			}
-		})
-	}
-	n++
-	leave()
-	if all.Wait(); n != 9 || len(till.busy) != 0 {
-		t.Error(n, till.busy)
-	}
-}
-
 // slowIssuer waits before it spends.
 type slowIssuer struct {
 	issuer.Counter
 	wait func()
 }
 
-func (i slowIssuer) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (bool, []byte, error) {
+func (i slowIssuer) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) ([]byte, error) {
 	i.wait()
 	return i.Counter.Spend(at, account, m, mark, units, now)
 }
@@ -458,16 +421,7 @@ func TestAPaymentThatComesTwiceAtOnceIsEntered(t *testing.T) {
 func TestALostLedgerBringsNoPassBackWhateverIsCutShort(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"twice at once", "a crash after it was noted"} {
-		x := newPayer(t, 1)
-		x.buy(64)
-		old := ledgerOf(t)
-		if err := x.db.CopyTo(t.Context(), old); err != nil {
-			t.Fatal(err)
-		}
-		m, err := x.purse.Pay(t.Context(), payee, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x, old, m := olderLedger(t)
 		c := issuer.Counter{Issuer: x.issuer}
 		if p, err := takePasses(t.Context(), x.db, c, x.now, "depot", "account", x.who, m); err != nil || p.Refused != 0 {
 			t.Fatal(p, err)
@@ -524,6 +478,39 @@ type failing struct {
 }
 
 func (l failing) Deposit(context.Context, time.Time, depot.Payment) error { return l.err }
+
+// A depot that takes its time to answer keeps neither a visit of another depot waiting, which begins with the
+// purse also where nothing is to be paid, nor a payment there.
+func TestASlowDepotKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	x := newPayer(t, 1)
+	x.buy(64)
+	asked, answer := make(chan bool, 10), make(chan bool)
+	p := x.purseWith(func(context.Context, peers.Addr, any) (any, error) {
+		asked <- true
+		<-answer
+		return nil, errCut
+	})
+	var all sync.WaitGroup
+	all.Go(func() { p.Pay(t.Context(), payee, 1) })
+	defer all.Wait()
+	defer close(answer)
+	<-asked
+	if m, err := p.Pay(t.Context(), peers.Addr{ID: "free"}, 0); err != nil || len(m.Passes) != 0 {
+		t.Error(m, err)
+	}
+	if s, err := p.Stock(t.Context()); err != nil || len(s) != 1 {
+		t.Error(s, err)
+	}
+	if _, err := p.Paid(t.Context(), "free", wire.Paid{ID: [16]byte{1}}); !errors.Is(err, peers.ErrProtocol) {
+		t.Error(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := p.Pay(ended, payee, 1); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
 
 // A voucher that was first tried where nobody answers is redeemed where it was sold.
 func TestAVoucherThatWasOrderedElsewhereIsRedeemed(t *testing.T) {

@@ -178,34 +178,34 @@ func (i *Issuer) Exchange(spends []passes.Spend, b passes.Binding, r passes.Requ
 	return signed, nil, err
 }
 
-// Spend takes passes that pay units for what they are bound to, all or none. again says that they were
-// taken for that before, under the same mark; under another is passes.ErrSpent, without names. What was taken
-// stays so when its keys have ended. With passes.ErrSpent come the names of those that were spent for something else.
-func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, mark passes.Mark, units int64, now time.Time) (again bool, bad []passes.Name, err error) {
+// Spend takes passes that pay units for what they are bound to, all or none. Those that were taken for that
+// before, under the same mark, are taken, also when their keys have ended; under another mark it is
+// passes.ErrSpent, without names. With passes.ErrSpent come the names of those that were spent for something else.
+func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, mark passes.Mark, units int64, now time.Time) (bad []passes.Name, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	keys := make([]*passes.PublicKey, len(spends))
 	for at, s := range spends {
 		key := i.key(s.Key)
 		if key == nil {
-			return false, nil, passes.ErrKey
+			return nil, passes.ErrKey
 		}
 		keys[at] = &key.PublicKey
 	}
 	if entries, _, err := i.book.Spend(spends, keys, units, b.Name()); err == nil && len(entries) == 0 {
 		if !i.book.Marked(spends, keys, mark) {
-			return false, nil, passes.ErrSpent
+			return nil, passes.ErrSpent
 		}
-		return true, nil, nil
+		return nil, nil
 	}
 	entries, bad, err := i.check(spends, b, units, now)
 	if err != nil {
-		return false, bad, err
+		return bad, err
 	}
 	for at := range entries {
 		copy(entries[at].For[len(passes.RequestID{}):], mark[:])
 	}
-	return false, nil, i.enter(entries)
+	return nil, i.enter(entries)
 }
 
 // check returns the entries to write if the spends are taken.

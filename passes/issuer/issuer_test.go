@@ -63,7 +63,7 @@ func TestPassesAreTakenOnceAndForever(t *testing.T) {
 	first := passes.Binding{Depot: "depot", Account: "a", Share: "s", Request: passes.RequestID{1}}
 	all, units := spends(held, first)
 	for range 2 { // the answer may get lost
-		if _, bad, err := i.Spend(all, first, passes.Mark{}, units, now); err != nil {
+		if bad, err := i.Spend(all, first, passes.Mark{}, units, now); err != nil {
 			t.Fatal(bad, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestPassesAreTakenOnceAndForever(t *testing.T) {
 	second.Request[0]++
 	again, _ := spends(held, second)
 	for range 2 {
-		if _, bad, err := i.Spend(again, second, passes.Mark{}, units, now); !errors.Is(err, passes.ErrSpent) || len(bad) != len(held) {
+		if bad, err := i.Spend(again, second, passes.Mark{}, units, now); !errors.Is(err, passes.ErrSpent) || len(bad) != len(held) {
 			t.Errorf("spent twice: %v %v", bad, err)
 		}
 		if err := i.Close(); err != nil {
@@ -81,10 +81,10 @@ func TestPassesAreTakenOnceAndForever(t *testing.T) {
 		d.Restart(7)
 		i = opened(t, d, now)
 	}
-	if _, bad, err := i.Spend(all, first, passes.Mark{}, units, now); err != nil {
+	if bad, err := i.Spend(all, first, passes.Mark{}, units, now); err != nil {
 		t.Errorf("the first request, after a power cut: %v %v", bad, err)
 	}
-	if _, _, err := i.Spend(all, second, passes.Mark{}, units, now); !errors.Is(err, passes.ErrForged) {
+	if _, err := i.Spend(all, second, passes.Mark{}, units, now); !errors.Is(err, passes.ErrForged) {
 		t.Errorf("a spend that was seen, for another request: %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestOneOfTwoWins(t *testing.T) {
 				return
 			}
 			s, units := spends(held, b)
-			_, _, err := i.Spend(s, b, passes.Mark{}, units, now)
+			_, err := i.Spend(s, b, passes.Mark{}, units, now)
 			wins[n] = err == nil
 		})
 	}
@@ -186,17 +186,17 @@ func TestKeysAreOfTheirTime(t *testing.T) {
 	}
 	b := passes.Binding{Depot: "depot", Request: passes.RequestID{1}}
 	s, _ := spends(held, b)
-	if _, _, err := i.Spend(s, b, passes.Mark{}, 1, next); err != nil {
+	if _, err := i.Spend(s, b, passes.Mark{}, 1, next); err != nil {
 		t.Errorf("half a year later: %v", err)
 	}
 	if l := must[passes.Listing](t)(i.Listing(next.Add(epoch))); len(l) != 6 || l.Key(first[0].ID()) != nil {
 		t.Errorf("a year later: %d keys", len(l))
 	}
-	if again, _, err := i.Spend(s, b, passes.Mark{}, 1, next.Add(epoch)); err != nil || !again {
+	if _, err := i.Spend(s, b, passes.Mark{}, 1, next.Add(epoch)); err != nil {
 		t.Errorf("what was spent, a year later: %v", err)
 	}
 	s, _ = spends(unspent, b)
-	if _, _, err := i.Spend(s, b, passes.Mark{}, 1, next.Add(epoch)); !errors.Is(err, passes.ErrKey) {
+	if _, err := i.Spend(s, b, passes.Mark{}, 1, next.Add(epoch)); !errors.Is(err, passes.ErrKey) {
 		t.Errorf("a year later: %v", err)
 	}
 }
@@ -207,11 +207,11 @@ func TestASpentPassKeepsItsMark(t *testing.T) {
 	i := opened(t, d, now)
 	b := passes.Binding{Depot: "depot", Request: passes.RequestID{1}}
 	s, units := spends(bought(t, i, 65, 1), b)
-	for n := range 3 {
-		if again, _, err := i.Spend(s, b, passes.Mark{1}, units, now); err != nil || again != (n > 0) {
-			t.Errorf("%v, %v", again, err)
+	for range 3 {
+		if _, err := i.Spend(s, b, passes.Mark{1}, units, now); err != nil {
+			t.Error(err)
 		}
-		if _, bad, err := i.Spend(s, b, passes.Mark{2}, units, now); !errors.Is(err, passes.ErrSpent) || len(bad) != 0 {
+		if bad, err := i.Spend(s, b, passes.Mark{2}, units, now); !errors.Is(err, passes.ErrSpent) || len(bad) != 0 {
 			t.Errorf("under another mark: %v, %v", bad, err)
 		}
 		i.Close()
@@ -242,7 +242,7 @@ func TestWhatWasAnsweredIsRemembered(t *testing.T) {
 			b := passes.Binding{Depot: "depot", Request: passes.RequestID{n}}
 			some := held[chance.IntN(60):][:3]
 			s, units := spends(some, b)
-			_, bad, err := i.Spend(s, b, passes.Mark{}, units, now)
+			bad, err := i.Spend(s, b, passes.Mark{}, units, now)
 			for _, one := range s {
 				name := passes.Name(one.Nonce[:16])
 				had, known := answered[name]
@@ -270,7 +270,7 @@ func TestWhatWasAnsweredIsRemembered(t *testing.T) {
 			if b.Request == (passes.RequestID{}) {
 				continue
 			}
-			if _, _, err := i.Spend([]passes.Spend{h.Spend(b)}, b, passes.Mark{}, 1, now); err != nil {
+			if _, err := i.Spend([]passes.Spend{h.Spend(b)}, b, passes.Mark{}, 1, now); err != nil {
 				t.Fatalf("seed %d: the request is answered otherwise now: %v", seed, err)
 			}
 		}
@@ -286,7 +286,7 @@ func TestADamagedBookIsNotUsed(t *testing.T) {
 	for n, h := range held {
 		b := passes.Binding{Depot: "depot", Request: passes.RequestID{byte(n + 1)}}
 		s, units := spends([]passes.Held{h}, b)
-		if _, _, err := i.Spend(s, b, passes.Mark{}, units, now); err != nil {
+		if _, err := i.Spend(s, b, passes.Mark{}, units, now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ func TestAClockThatJumpsForgetsNothing(t *testing.T) {
 	p := order(t, i, 1, 9, now)
 	b := passes.Binding{Depot: "depot", Request: passes.RequestID{1}}
 	all, units := spends(held, b)
-	if _, _, err := i.Spend(all, b, passes.Mark{}, units, now); err != nil {
+	if _, err := i.Spend(all, b, passes.Mark{}, units, now); err != nil {
 		t.Fatal(err)
 	}
 	i.Close()
@@ -26,7 +26,7 @@ func TestAClockThatJumpsForgetsNothing(t *testing.T) {
 	i = opened(t, d, now)
 	b.Request[0]++
 	all, _ = spends(held, b)
-	if _, _, err := i.Spend(all, b, passes.Mark{}, units, now); !errors.Is(err, passes.ErrSpent) {
+	if _, err := i.Spend(all, b, passes.Mark{}, units, now); !errors.Is(err, passes.ErrSpent) {
 		t.Errorf("spent twice: %v", err)
 	}
 	if _, err := i.Redeem(v, p.Requests, now); err != nil {

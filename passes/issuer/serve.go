@@ -56,13 +56,13 @@ func (c Counter) Worth(b []byte) (units int64, err error) {
 }
 
 // Spend takes passes that an account spends at a depot for a payment, which the depot's ledger has noted under a mark.
-func (c Counter) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (again bool, bad []byte, err error) {
+func (c Counter) Spend(at, account peers.ID, m wire.Pay, mark [16]byte, units int64, now time.Time) (bad []byte, err error) {
 	spends, err := passes.ParseSpends(m.Passes)
 	if err != nil {
-		return false, nil, refusal(err)
+		return nil, refusal(err)
 	}
-	again, names, err := c.Issuer.Spend(spends, passes.PaymentOf(string(at), string(account), m.ID), mark, units, now)
-	return again, joined(names), refusal(err)
+	names, err := c.Issuer.Spend(spends, passes.PaymentOf(string(at), string(account), m.ID), mark, units, now)
+	return joined(names), refusal(err)
 }
 
 func joined(names []passes.Name) (b []byte) {

@@ -17,13 +17,13 @@ func TestAPassPaysOnceWhateverTheRequestIsCalled(t *testing.T) {
 	held := bought(t, i, 64, 1)
 	first := passes.Binding{Depot: "depot", Account: "a", Share: "s", Until: now.Add(time.Hour), Request: passes.RequestID{1}}
 	all, units := spends(held, first)
-	if _, bad, err := i.Spend(all, first, passes.Mark{}, units, now); err != nil {
+	if bad, err := i.Spend(all, first, passes.Mark{}, units, now); err != nil {
 		t.Fatal(bad, err)
 	}
 	other := first
 	other.Share, other.Until = "another", now.Add(31*24*time.Hour)
 	again, _ := spends(held, other)
-	if _, _, err := i.Spend(again, other, passes.Mark{}, units, now); !errors.Is(err, passes.ErrSpent) {
+	if _, err := i.Spend(again, other, passes.Mark{}, units, now); !errors.Is(err, passes.ErrSpent) {
 		t.Errorf("one pass pays for two shares: %v", err)
 	}
 	for n := range byte(2) { // whoever has one pass can make as many as they like
@@ -42,7 +42,7 @@ func TestAPassTwiceInOneRequest(t *testing.T) {
 	held := bought(t, i, 1, 1)
 	b := passes.Binding{Depot: "depot", Request: passes.RequestID{1}}
 	all, _ := spends(slices.Repeat(held, 2), b)
-	if _, _, err := i.Spend(all, b, passes.Mark{}, 2, now); err == nil {
+	if _, err := i.Spend(all, b, passes.Mark{}, 2, now); err == nil {
 		t.Error("one pass of 1 MiB pays for 2")
 	}
 }

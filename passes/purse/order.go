@@ -1,7 +1,6 @@
 package purse
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,27 +12,35 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-func cmpID(a, b peers.ID) int { return cmp.Compare(a, b) }
-
 // Redeem gets the passes of a voucher for units from the issuer that is the depot at an address. An
 // order for it at another issuer is another: that one stays until it is answered.
 func (p *Purse) Redeem(ctx context.Context, at peers.Addr, v passes.Voucher, units int64) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	if err := p.open(ctx); err != nil {
+	leave, err := p.begin(ctx, at.ID)
+	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(p.wallet.Orders(), func(o passes.Order) bool { return o.Voucher == v && o.Issuer == string(at.ID) }) {
+	defer leave()
+	orders, err := p.orders(ctx, at.ID)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(orders, func(o passes.Order) bool { return o.Voucher == v }) {
 		o, err := p.order(ctx, at, units, passes.Sizes[0])
 		if err != nil {
 			return err
 		}
 		o.Voucher = v
-		if err := p.write(ctx, p.wallet.Ask(o)); err != nil {
+		if err := p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return w.Ask(o), nil }); err != nil {
 			return err
 		}
 	}
 	return p.finish(ctx, at)
+}
+
+// orders returns the orders at an issuer whose passes have not arrived.
+func (p *Purse) orders(ctx context.Context, at peers.ID) (all []passes.Order, err error) {
+	err = p.look(ctx, func(w *passes.Wallet) { all = w.Orders() })
+	return slices.DeleteFunc(all, func(o passes.Order) bool { return o.Issuer != string(at) }), err
 }
 
 // exchange gets smaller passes for one pass.
@@ -44,7 +51,7 @@ func (p *Purse) exchange(ctx context.Context, at peers.Addr, h passes.Held) erro
 	}
 	o, err := p.order(ctx, at, int64(h.Size), passes.Sizes[smaller])
 	if err == nil {
-		err = p.write(ctx, p.wallet.Break(h, o))
+		err = p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return w.Break(h, o), nil })
 	}
 	if err != nil {
 		return err
@@ -99,12 +106,13 @@ func (p *Purse) keys(ctx context.Context, at peers.Addr, ask func(context.Contex
 
 var errAnswer = fmt.Errorf("%w: the issuer answered another question", peers.ErrProtocol)
 
-// finish delivers the orders at an issuer whose passes have not arrived.
+// finish delivers the orders at an issuer.
 func (p *Purse) finish(ctx context.Context, at peers.Addr) error {
-	for _, o := range p.wallet.Orders() {
-		if o.Issuer != string(at.ID) {
-			continue
-		}
+	orders, err := p.orders(ctx, at.ID)
+	if err != nil {
+		return err
+	}
+	for _, o := range orders {
 		if err := p.deliver(ctx, at, o); err != nil {
 			return err
 		}
@@ -120,12 +128,11 @@ func (p *Purse) deliver(ctx context.Context, at peers.Addr, o passes.Order) erro
 	}
 	var question any = wire.Redeem{Voucher: o.Voucher, Requests: buy.Requests}
 	if o.Voucher == (passes.Voucher{}) {
-		b := passes.Binding{Depot: o.Depot, Request: o.ID, Batch: buy.Hash()}
-		var spends []passes.Spend
-		for _, h := range p.wallet.Reserved(o.ID) {
-			spends = append(spends, h.Spend(b))
+		spends, err := p.spends(ctx, o.ID, passes.Binding{Depot: o.Depot, Request: o.ID, Batch: buy.Hash()})
+		if err != nil {
+			return err
 		}
-		question = wire.Exchange{ID: o.ID, Passes: passes.AppendSpends(nil, spends), Requests: buy.Requests}
+		question = wire.Exchange{ID: o.ID, Passes: spends, Requests: buy.Requests}
 	}
 	answer, err := p.cfg.Fresh(ctx, at, question)
 	if err != nil {
@@ -138,7 +145,7 @@ func (p *Purse) deliver(ctx context.Context, at peers.Addr, o passes.Order) erro
 	if r := depot.Reason(m.Refused); r != 0 {
 		refused := &depot.Refusal{Reason: r}
 		if final(r) || r == depot.NoVoucher || r == depot.UsedVoucher {
-			return errors.Join(p.write(ctx, p.wallet.Refused(o.ID, named(m.Bad))), refused)
+			return errors.Join(p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return w.Refused(o.ID, named(m.Bad)), nil }), refused)
 		}
 		return refused
 	}
@@ -146,5 +153,5 @@ func (p *Purse) deliver(ctx context.Context, at peers.Addr, o passes.Order) erro
 	if err != nil {
 		return err
 	}
-	return p.write(ctx, p.wallet.Got(o.ID, held))
+	return p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return w.Got(o.ID, held), nil })
 }

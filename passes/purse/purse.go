@@ -9,6 +9,7 @@
 package purse
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/turns"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
@@ -42,12 +44,12 @@ type Config struct {
 	Known, Fresh func(ctx context.Context, at peers.Addr, question any) (any, error)
 }
 
-// Purse may be used from several goroutines; its operations run one after the other.
+// Purse may be used from several goroutines; what it does with one depot happens one after the other.
 type Purse struct {
 	cfg    Config
-	turn   sync.Mutex     // held from a decision until it is written and sent; changes to wallet also hold mu
-	mu     sync.Mutex     // guards wallet for those that do not hold turn
-	wallet *passes.Wallet // nil: not read yet
+	turns  turns.Turns[peers.ID] // of what is asked of a depot, answers included
+	mu     sync.Mutex            // guards wallet, from a decision until it is written; never held while a depot is asked
+	wallet *passes.Wallet        // nil: not read yet
 }
 
 // New returns a purse. It does not use the Store yet.
@@ -67,39 +69,45 @@ func (e *MissingError) Error() string {
 }
 func (e *MissingError) Unwrap() error { return ErrMissing }
 
-// open reads the wallet if that was not done yet. The caller holds turn.
-func (p *Purse) open(ctx context.Context) error {
-	if _, err := p.read(ctx); err != nil {
-		return err
-	}
-	return p.write(ctx, p.wallet.Forget(p.cfg.Now()))
+// look has f look at the wallet, which is read first if need be.
+func (p *Purse) look(ctx context.Context, f func(w *passes.Wallet)) error {
+	return p.change(ctx, func(w *passes.Wallet) (c passes.Change, err error) {
+		f(w)
+		return c, nil
+	})
 }
 
-// read returns the wallet, and reads it first if need be.
-func (p *Purse) read(ctx context.Context) (_ *passes.Wallet, err error) {
+// change makes what decide returns durable, and then applies it. decide may return nothing to do.
+func (p *Purse) change(ctx context.Context, decide func(w *passes.Wallet) (passes.Change, error)) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.wallet == nil {
 		if p.wallet, err = p.cfg.Store.Wallet(ctx); err != nil {
-			return nil, fmt.Errorf("the wallet cannot be read: %w", err)
+			return fmt.Errorf("the wallet cannot be read: %w", err)
 		}
 	}
-	return p.wallet, nil
-}
-
-// write makes a change durable, and then applies it.
-func (p *Purse) write(ctx context.Context, c passes.Change) error {
-	if c.Empty() {
-		return nil
+	c, err := decide(p.wallet)
+	if err != nil || c.Empty() {
+		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err := p.cfg.Store.WriteWallet(ctx, c); err != nil {
 		p.wallet = nil // what is on the disk is unknown
 		return fmt.Errorf("the wallet cannot be written: %w", err)
 	}
 	p.wallet.Apply(c)
 	return nil
+}
+
+// begin takes the turn of a depot, until leave is called, and forgets passes that have ended.
+func (p *Purse) begin(ctx context.Context, at peers.ID) (leave func(), err error) {
+	if leave, err = p.turns.Take(ctx, at); err != nil {
+		return nil, err
+	}
+	err = p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return w.Forget(p.cfg.Now()), nil })
+	if err != nil {
+		leave()
+	}
+	return leave, err
 }
 
 // id returns a new random number.
@@ -112,20 +120,21 @@ func (p *Purse) id() (id passes.RequestID, err error) {
 // one of units; m.Passes is empty if there is nothing to pay. If there are only larger passes they
 // are exchanged first.
 func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay, err error) {
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	if err := p.open(ctx); err != nil {
+	leave, err := p.begin(ctx, at.ID)
+	if err != nil {
 		return m, err
 	}
-	if ids := p.wallet.Paying(string(at.ID)); len(ids) > 0 {
-		return p.payment(at.ID, ids[0]), nil
+	defer leave()
+	var begun []passes.RequestID
+	if err := p.look(ctx, func(w *passes.Wallet) { begun = w.Paying(string(at.ID)) }); err != nil {
+		return m, err
+	}
+	if len(begun) > 0 {
+		return p.payment(ctx, at.ID, begun[0])
 	}
 	stuck := p.finish(ctx, at)
 	if units <= 0 {
 		return m, stuck
-	}
-	if err := p.open(ctx); err != nil { // finish may have failed to write: read the wallet again
-		return m, errors.Join(err, stuck)
 	}
 	id, err := p.id()
 	if err == nil {
@@ -134,7 +143,7 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 	if err != nil {
 		return m, errors.Join(err, stuck)
 	}
-	return p.payment(at.ID, id), nil
+	return p.payment(ctx, at.ID, id)
 }
 
 // reserve sets passes aside, after exchanging some if need be, but at most as many as one message
@@ -146,34 +155,41 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id pass
 	}
 	chance := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:])))
 	for range 1 + len(passes.Sizes) {
-		c, err := p.wallet.Reserve(string(at.ID), units, id, p.cfg.Now(), chance)
+		err := p.change(ctx, func(w *passes.Wallet) (passes.Change, error) {
+			c, err := w.Reserve(string(at.ID), units, id, p.cfg.Now(), chance)
+			c.Put = c.Put[:min(len(c.Put), wire.MaxPays)]
+			return c, err
+		})
 		var short *passes.ShortError
 		var change *passes.ChangeError
 		switch {
 		case errors.As(err, &short):
 			return &MissingError{short.Missing}
-		case errors.As(err, &change):
-			if err := p.exchange(ctx, at, change.Break); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
+		case !errors.As(err, &change):
 			return err
 		}
-		c.Put = c.Put[:min(len(c.Put), wire.MaxPays)]
-		return p.write(ctx, c)
+		if err := p.exchange(ctx, at, change.Break); err != nil {
+			return err
+		}
 	}
 	return errors.New("passes were exchanged, and are still too large for what is due")
 }
 
 // payment returns the payment with the passes that are reserved for a request.
-func (p *Purse) payment(at peers.ID, id passes.RequestID) wire.Pay {
-	b := passes.PaymentOf(string(at), string(p.cfg.Self()), id)
+func (p *Purse) payment(ctx context.Context, at peers.ID, id passes.RequestID) (m wire.Pay, err error) {
+	spends, err := p.spends(ctx, id, passes.PaymentOf(string(at), string(p.cfg.Self()), id))
+	return wire.Pay{ID: id, Passes: spends}, err
+}
+
+// spends returns the passes that are reserved for a request, spent for what b names.
+func (p *Purse) spends(ctx context.Context, id passes.RequestID, b passes.Binding) (list []byte, err error) {
 	var spends []passes.Spend
-	for _, h := range p.wallet.Reserved(id) {
-		spends = append(spends, h.Spend(b))
-	}
-	return wire.Pay{ID: id, Passes: passes.AppendSpends(nil, spends)}
+	err = p.look(ctx, func(w *passes.Wallet) {
+		for _, h := range w.Reserved(id) {
+			spends = append(spends, h.Spend(b))
+		}
+	})
+	return passes.AppendSpends(nil, spends), err
 }
 
 // final reports whether a refusal will never become anything else.
@@ -185,26 +201,26 @@ func final(r depot.Reason) bool {
 // were spent before. It returns how much was paid. After any other answer the payment stands, and Pay
 // returns it again.
 func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64, err error) {
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	if err := p.open(ctx); err != nil {
-		return 0, err
-	}
-	held := p.wallet.Reserved(m.ID)
-	if len(held) == 0 || held[0].Depot != string(at) {
-		return 0, fmt.Errorf("%w: the depot answered another payment", peers.ErrProtocol)
-	}
-	if m.Refused == 0 {
+	r := &depot.Refusal{Reason: depot.Reason(m.Refused)}
+	err = p.change(ctx, func(w *passes.Wallet) (c passes.Change, err error) {
+		held := w.Reserved(m.ID)
+		switch {
+		case len(held) == 0 || held[0].Depot != string(at):
+			return c, fmt.Errorf("%w: the depot answered another payment", peers.ErrProtocol)
+		case final(r.Reason):
+			return w.Refused(m.ID, named(m.Bad)), nil
+		case r.Reason != 0:
+			return c, nil
+		}
 		for _, h := range held {
 			units += int64(h.Size)
 		}
-		return units, p.write(ctx, p.wallet.Spent(m.ID))
+		return w.Spent(m.ID), nil
+	})
+	if r.Reason != 0 {
+		err = errors.Join(err, r)
 	}
-	r := &depot.Refusal{Reason: depot.Reason(m.Refused)}
-	if final(r.Reason) {
-		return 0, errors.Join(p.write(ctx, p.wallet.Refused(m.ID, named(m.Bad))), r)
-	}
-	return 0, r
+	return units, err
 }
 
 // named reports which passes are in a list of names.
@@ -228,41 +244,42 @@ type Stock struct {
 
 // Stock returns the passes of each depot, in the order of depots.
 func (p *Purse) Stock(ctx context.Context) (all []Stock, err error) {
-	w, err := p.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := map[string]*Stock{}
-	of := func(depot string) *Stock {
-		if at[depot] == nil {
-			at[depot] = &Stock{Depot: peers.ID(depot)}
+	now, at := p.cfg.Now(), map[string]*Stock{}
+	err = p.look(ctx, func(w *passes.Wallet) {
+		for _, h := range w.All() {
+			stockOf(at, h.Depot).add(h, now)
 		}
-		return at[depot]
-	}
-	for _, h := range w.All() {
-		s := of(h.Depot)
-		switch {
-		case h.Bad || !h.Epoch.Alive(p.cfg.Now()):
-			s.Bad += int64(h.Size)
-		case h.Request != passes.RequestID{}:
-			s.Reserved += int64(h.Size)
-		default:
-			s.Units += int64(h.Size)
-			if end := h.Epoch.End(); s.Until.IsZero() || end.Before(s.Until) {
-				s.Until = end
+		for _, o := range w.Orders() {
+			if o.Voucher != (passes.Voucher{}) {
+				stockOf(at, o.Depot).Ordered += o.Units()
 			}
 		}
-	}
-	for _, o := range w.Orders() {
-		if o.Voucher != (passes.Voucher{}) {
-			of(o.Depot).Ordered += o.Units()
-		}
-	}
+	})
 	for _, s := range at {
 		all = append(all, *s)
 	}
-	slices.SortFunc(all, func(a, b Stock) int { return cmpID(a.Depot, b.Depot) })
-	return all, nil
+	slices.SortFunc(all, func(a, b Stock) int { return cmp.Compare(a.Depot, b.Depot) })
+	return all, err
+}
+
+func stockOf(all map[string]*Stock, depot string) *Stock {
+	if all[depot] == nil {
+		all[depot] = &Stock{Depot: peers.ID(depot)}
+	}
+	return all[depot]
+}
+
+// add counts a pass.
+func (s *Stock) add(h passes.Held, now time.Time) {
+	switch {
+	case h.Bad || !h.Epoch.Alive(now):
+		s.Bad += int64(h.Size)
+	case h.Request != passes.RequestID{}:
+		s.Reserved += int64(h.Size)
+	default:
+		s.Units += int64(h.Size)
+		if end := h.Epoch.End(); s.Until.IsZero() || end.Before(s.Until) {
+			s.Until = end
+		}
+	}
 }
