@@ -31,9 +31,7 @@ const unit = int64(UnitTime / time.Second) // MiB-seconds in a unit
 // already paid for, and the credit left once they are paid. Sizes are rounded up to whole MiB,
 // times to whole seconds. What adds no time costs nothing, and neither do 0 bytes. added is the
 // new end - the later of old end and now: time is never paid twice, and a lapse is not paid for.
-// paid twice, and a lapse is not paid for.
 // Over any sequence of renewals of a lease the units add up to the size times all
-// time that was added, rounded up once.
 // time that was added, rounded up once.
 func Cost(bytes int64, added time.Duration, credit Credit) (units int64, left Credit) {
 	if bytes <= 0 || added <= 0 {
