@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -132,7 +131,7 @@ func noPlace(err error) string {
 	case pb.Status_PERMISSION_DENIED:
 		return "it does not allow it"
 	}
-	if strings.Contains(err.Error(), "protocols not supported") {
+	if notServed(err) {
 		return "it is no relay"
 	}
 	return "it did not answer"

@@ -146,6 +146,9 @@ func runErrand(what string) {
 		src.Serve(toAll(x), everybody{})
 		fifty(t, src, x, "198.51.100.7")
 		enc.Encode(outcome{Failed: strings.Join(t.errors, "; ")})
+	case "unreachable":
+		noRouteIsSaid(t)
+		enc.Encode(outcome{Failed: strings.Join(t.errors, "; ")})
 	case "serve-bare":
 		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
 		x := newMemory(t, 64<<20)

@@ -7,10 +7,18 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
+	"github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+	"github.com/multiformats/go-multistream"
+	"github.com/quic-go/quic-go"
 
 	"github.com/piecelease/fetcher/peers"
 )
@@ -25,7 +33,7 @@ type said struct {
 func (e said) Error() string   { return e.words }
 func (e said) Unwrap() []error { return []error{e.is, e.err} }
 
-// A dial fails for one of these reasons.
+// Why a dial fails, or a connection ends.
 const (
 	refused     = "refused: nothing listens there"
 	noAnswer    = "no answer: the machine is off, or a firewall drops it"
@@ -42,6 +50,8 @@ const (
 	offline     = "the relay does not know it: it is off, or has no place there"
 	relayFull   = "the relay refuses: it carries as much as it may"
 	relayGone   = "the relay cannot be reached"
+	noRelay     = "the node named as its relay is none"
+	hungUp      = "it closed the connection"
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )
 
@@ -93,39 +103,89 @@ func nameHosts(addrs []ma.Multiaddr) (out []string) {
 	return out
 }
 
-// whyDial says why one dial failed. libp2p and the systems have no error values for most
-// causes, so it goes by their texts.
+// texts are parts of errors that libp2p gives no type, and what they mean. Relays come first:
+// what they say holds the reason why the relay itself could not be reached.
+var texts = []struct{ part, words string }{
+	{pb.Status_NO_RESERVATION.String(), offline},
+	{pb.Status_RESOURCE_LIMIT_EXCEEDED.String(), relayFull},
+	{pb.Status_PERMISSION_DENIED.String(), relayFull},
+	{"error opening hop stream to relay", relayGone},
+	{"failed to negotiate", foreign}, // encryption, or streams
+	{"connection failed", hungUp},    // before a stream could be opened
+}
+
+// byText is what texts says of an error; "" if nothing.
+func byText(err error) string {
+	for _, t := range texts {
+		if strings.Contains(err.Error(), t.part) {
+			return t.words
+		}
+	}
+	return ""
+}
+
+// Windows' numbers of errors, which [errors.Is] does not match with the names that package
+// syscall has on every system.
+const (
+	wsaAddrNotAvail syscall.Errno = 10049
+	wsaNetUnreach   syscall.Errno = 10051
+	wsaConnAborted  syscall.Errno = 10053
+	wsaConnReset    syscall.Errno = 10054
+	wsaConnRefused  syscall.Errno = 10061
+	wsaHostUnreach  syscall.Errno = 10065
+)
+
+var (
+	refusals = []error{syscall.ECONNREFUSED, wsaConnRefused}
+	noRoutes = []error{syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL,
+		wsaNetUnreach, wsaHostUnreach, wsaAddrNotAvail}
+	resets  = []error{syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, wsaConnReset, wsaConnAborted}
+	hangups = append([]error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, swarm.ErrConnClosed,
+		network.ErrReset, network.ErrNoConn, yamux.ErrStreamReset, yamux.ErrStreamClosed}, resets...)
+)
+
+// isOne says whether err is one of some. Of an error of the system, quic-go passes on the text alone.
+func isOne(err error, some []error) bool {
+	var q *quic.TransportError
+	inner := errors.As(err, &q) && !q.Remote
+	return slices.ContainsFunc(some, func(e error) bool {
+		if inner {
+			return strings.HasSuffix(q.ErrorMessage, ": "+e.Error())
+		}
+		return errors.Is(err, e)
+	})
+}
+
+// whyDial says why one dial failed.
 func whyDial(err error) string {
-	text := err.Error()
-	has := func(part string) bool { return strings.Contains(text, part) }
 	var e said
-	switch {
+	var other sec.ErrPeerIDMismatch
+	var crypto *quic.TransportError
+	switch known := byText(err); {
 	case errors.As(err, &e) && errors.Is(e.is, errProxy):
 		return e.words
-	case has("NO_RESERVATION"):
-		return offline
-	case has("RESOURCE_LIMIT_EXCEEDED"), has("PERMISSION_DENIED"):
-		return relayFull
-	case has("error opening hop stream to relay"):
-		return relayGone
-	case has("failed to negotiate") && late(err):
-		return saysNothing
-	case has("peer id mismatch"), has("peer IDs don't match"):
+	case known == relayGone && notServed(err):
+		return noRelay
+	case known != "" && known != foreign:
+		return known
+	case errors.As(err, &other):
 		return another
-	case has("failed to negotiate"), has("CRYPTO_ERROR"):
+	case known == foreign && late(err):
+		return saysNothing
+	case known == foreign, isOne(err, resets), errors.As(err, &crypto) && crypto.ErrorCode.IsCryptoError():
 		return foreign
-	case has("refused"):
+	case isOne(err, refusals):
 		return refused
-	case has("unreachable"), has("no route to host"):
+	case isOne(err, noRoutes):
 		return noRoute
 	case errors.Is(err, swarm.ErrNoAddresses):
 		return noAddress
 	case errors.Is(err, swarm.ErrNoGoodAddresses), errors.Is(err, swarm.ErrNoTransport):
 		return noUse
-	case late(err), errors.Is(err, swarm.ErrDialTimeout), errors.Is(err, swarm.ErrDialRefusedBlackHole):
+	case late(err), errors.Is(err, swarm.ErrDialTimeout):
 		return noAnswer
 	}
-	return oneLine(text)
+	return oneLine(err.Error())
 }
 
 // written is an address as people write it.
@@ -156,10 +216,10 @@ func some(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// streamFailed says why no stream of a protocol could be opened on an open connection.
-func streamFailed(protocol string, err error) error {
-	if strings.Contains(err.Error(), "protocols not supported") {
-		return said{"it is connected, and does not serve " + protocol, peers.ErrUnreachable, err}
+// streamFailed says why no stream of the named protocol could be opened on an open connection.
+func streamFailed(name string, err error) error {
+	if notServed(err) {
+		return said{"it is connected, and does not serve " + name, peers.ErrUnreachable, err}
 	}
 	if late(err) {
 		return said{noReply, peers.ErrLost, err}
@@ -167,23 +227,25 @@ func streamFailed(protocol string, err error) error {
 	return lost(err)
 }
 
+// notServed says whether the other side does not speak the protocol that was asked for.
+func notServed(err error) bool { return errors.Is(err, multistream.ErrNotSupported[protocol.ID]{}) }
+
 // lost says why a connection, or a stream of it, has ended.
 func lost(err error) error {
 	var e said
-	if errors.As(err, &e) {
-		return e
-	}
-	text := err.Error()
-	has := func(part string) bool { return strings.Contains(text, part) }
+	var conn *network.ConnError
+	words := hungUp
 	switch {
+	case errors.As(err, &e):
+		return e
 	case late(err):
-		text = "no answer any more: the machine is off, or the network is cut"
-	case errors.Is(err, io.EOF), has("reset"), has("closed"), has("Application error"), has("broken pipe"):
-		text = "it closed the connection"
-	default:
-		text = "the connection broke: " + oneLine(text)
+		words = "no answer any more: the machine is off, or the network is cut"
+	case isOne(err, noRoutes):
+		words = "the connection broke: " + noRoute
+	case !isOne(err, hangups) && !errors.As(err, &conn) && byText(err) != hungUp:
+		words = "the connection broke: " + oneLine(err.Error())
 	}
-	return said{text, peers.ErrLost, err}
+	return said{words, peers.ErrLost, err}
 }
 
 // late says whether an error is a timeout of any kind.

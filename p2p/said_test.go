@@ -1,14 +1,23 @@
 package p2p
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+	"github.com/quic-go/quic-go"
 
 	"github.com/piecelease/fetcher/peers"
 )
@@ -37,10 +46,21 @@ func listenRaw(t *testing.T, talk func(net.Conn)) string {
 	return at.String()
 }
 
+// listenQUIC is an address at which a QUIC server listens that is no fetcher.
+func listenQUIC(t *testing.T) string {
+	none := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") }
+	ln, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{GetCertificate: none, NextProtos: []string{"h3"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return fmt.Sprintf("/ip4/127.0.0.1/udp/%d/quic-v1", ln.Addr().(*net.UDPAddr).Port)
+}
+
 // What people read of a dial that failed, and what the program makes of it.
 func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 	t.Parallel()
-	other := newHost(t, Config{})
+	other, quicOther := newHost(t, Config{}), newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
 	closed := listenRaw(t, nil)
 	port := closed[strings.LastIndex(closed, "/")+1:]
 	for name, c := range map[string]struct {
@@ -55,10 +75,13 @@ func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 			fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			c.Close()
 		})}, foreign + " (TCP 127.0.0.1:", peers.ErrUnreachable},
-		"another node": {other.Addrs(), another + " (", peers.ErrUnreachable},
-		"no address":   {nil, noAddress, peers.ErrUnreachable},
-		"no use":       {[]string{"/unix/tmp"}, noUse, peers.ErrUnreachable},
-		"no answer":    {[]string{"/ip4/127.0.0.1/udp/" + port + "/quic-v1"}, noAnswer + " (QUIC 127.0.0.1:" + port + ")", peers.ErrUnreachable},
+		"hangs up":            {[]string{listenRaw(t, func(c net.Conn) { c.Close() })}, foreign + " (TCP 127.0.0.1:", peers.ErrUnreachable},
+		"another QUIC server": {[]string{listenQUIC(t)}, foreign + " (QUIC 127.0.0.1:", peers.ErrUnreachable},
+		"another node":        {other.Addrs()[:1], another + " (TCP", peers.ErrUnreachable},
+		"another over QUIC":   {quicOther.Addrs(), another + " (QUIC", peers.ErrUnreachable},
+		"no address":          {nil, noAddress, peers.ErrUnreachable},
+		"no use":              {[]string{"/unix/tmp"}, noUse, peers.ErrUnreachable},
+		"no answer":           {[]string{"/ip4/127.0.0.1/udp/" + port + "/quic-v1"}, noAnswer + " (QUIC 127.0.0.1:" + port + ")", peers.ErrUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,6 +105,124 @@ func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 				t.Errorf("not in short: %q", err)
 			}
 		})
+	}
+}
+
+// What relays refuse is known by libp2p's texts alone: real relays say each of them here.
+func TestWhyARelayIsOfNoUseIsSaidInWords(t *testing.T) {
+	t.Parallel()
+	idle, strict, full := newHost(t, Config{Reach: Reach{Relay: true}}), newHost(t, Config{}), newHost(t, Config{})
+	for at, opt := range map[*Host]relay.Option{strict: relay.WithACL(nobody{}), full: relay.WithResources(relay.Resources{MaxReservations: 1, MaxReservationsPerIP: 1, MaxReservationsPerASN: 1, ReservationTTL: time.Hour, BufferSize: 2048})} {
+		r, err := relay.New(at.host, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+	}
+	known := newHost(t, Config{Key: seedKey(77), Reach: Reach{Traverse: true, Relays: full.Addrs()}})
+	if p := known.Places(t.Context()); !p[0].Held {
+		t.Fatal(p)
+	}
+	h := newHost(t, Config{Listen: []string{"none"}, Reach: Reach{Traverse: true}})
+	for want, at := range map[string]string{
+		offline:             idle.Addrs()[0],
+		relayFull:           full.Addrs()[0],
+		relayFull + " (":    strict.Addrs()[0],
+		relayGone + " (":    "/ip4/127.0.0.1/tcp/1/p2p/" + string(peerOf(seedKey(78))),
+		noRelay + " (relay": newHost(t, Config{}).Addrs()[0],
+	} {
+		_, err := h.connect(t.Context(), peers.Addr{ID: peerOf(seedKey(77)), Addrs: []string{at + "/p2p-circuit"}})
+		if !errors.Is(err, peers.ErrUnreachable) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// nobody lets everyone reserve a place at a relay and connects nobody.
+type nobody struct{}
+
+func (nobody) AllowReserve(peer.ID, ma.Multiaddr) bool          { return true }
+func (nobody) AllowConnect(peer.ID, ma.Multiaddr, peer.ID) bool { return false }
+
+func TestNoRouteIsSaidInWords(t *testing.T) { inNamespace(t, errand{Role: "unreachable"}) }
+
+func noRouteIsSaid(t testing.TB) {
+	h := newHost(t, Config{Listen: []string{"none"}})
+	for at, want := range map[string]string{
+		"/ip4/192.0.2.1/tcp/4001":           " (TCP 192.0.2.1:4001)",
+		"/ip4/192.0.2.1/udp/4001/quic-v1":   " (QUIC 192.0.2.1:4001)",
+		"/ip6/2001:db8::1/tcp/4001":         " (TCP [2001:db8::1]:4001)",
+		"/ip6/2001:db8::1/udp/4001/quic-v1": " (QUIC [2001:db8::1]:4001)",
+	} {
+		if _, err := h.connect(t.Context(), peers.Addr{ID: peerOf(seedKey(77)), Addrs: []string{at}}); err == nil || err.Error() != noRoute+want {
+			t.Errorf("got %v, want %q", err, noRoute+want)
+		}
+	}
+}
+
+// How the end of a connection is put, over both transports, when the other side closes it.
+func TestWhyAConnectionEndedIsSaidInWords(t *testing.T) {
+	t.Parallel()
+	for name, listen := range map[string]string{"TCP": "/ip4/127.0.0.1/tcp/0", "QUIC": "/ip4/127.0.0.1/udp/0/quic-v1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for how, end := range map[string]func(network.Stream){
+				"closes the stream":     func(s network.Stream) { s.Close() },
+				"resets the stream":     func(s network.Stream) { s.Reset() },
+				"closes the connection": func(s network.Stream) { s.Conn().Close() },
+			} {
+				src, h := newHost(t, Config{Listen: []string{listen}}), newHost(t, Config{Listen: []string{"none"}})
+				src.host.SetStreamHandler("/ends", end)
+				if _, err := h.connect(t.Context(), addr(src)); err != nil {
+					t.Fatal(err)
+				}
+				s, err := h.host.NewStream(t.Context(), src.host.ID(), "/ends")
+				if err == nil {
+					_, err = s.Write([]byte("x"))
+				}
+				if err == nil {
+					_, err = s.Read(make([]byte, 1))
+				}
+				if err == nil || lost(err).Error() != hungUp {
+					t.Errorf("it %s: %v (%T)", how, err, err)
+				}
+				if _, err := h.open(t.Context(), src.host.ID(), peerOf(seedKey(77)), "/none"); how == "closes the connection" {
+					if err == nil || err.Error() != hungUp {
+						t.Errorf("after it %s: %v", how, err)
+					}
+				} else if err == nil || err.Error() != "it is connected, and does not serve /none" {
+					t.Errorf("a protocol that it does not serve: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// Errors that no test can have a machine make: those of other systems among them.
+func TestWhyAnErrorOfTheSystemIsSaidInWords(t *testing.T) {
+	system := func(no syscall.Errno) error { return &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", no)} }
+	for _, c := range []struct {
+		err        error
+		dial, lost string
+	}{
+		{system(wsaConnRefused), refused, "the connection broke: " + oneLine(system(wsaConnRefused).Error())},
+		{system(wsaNetUnreach), noRoute, "the connection broke: " + noRoute},
+		{system(wsaHostUnreach), noRoute, "the connection broke: " + noRoute},
+		{system(wsaAddrNotAvail), noRoute, "the connection broke: " + noRoute},
+		{system(syscall.EHOSTUNREACH), noRoute, "the connection broke: " + noRoute},
+		{system(wsaConnReset), foreign, hungUp},
+		{system(wsaConnAborted), foreign, hungUp},
+		{system(syscall.EPIPE), foreign, hungUp},
+		{io.ErrUnexpectedEOF, "unexpected EOF", hungUp},
+		{&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "a bug"}, "INTERNAL_ERROR (local): a bug", "the connection broke: INTERNAL_ERROR (local): a bug"},
+		{&quic.IdleTimeoutError{}, noAnswer, "no answer any more: the machine is off, or the network is cut"},
+	} {
+		if got := whyDial(c.err); got != c.dial {
+			t.Errorf("dial: %v is said to be %q, want %q", c.err, got, c.dial)
+		}
+		if got := lost(c.err).Error(); got != c.lost {
+			t.Errorf("lost: %v is said to be %q, want %q", c.err, got, c.lost)
+		}
 	}
 }
 
