@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A piece that the source gave to others comes back with all its requests; the rest
-// goes on as if nothing had happened.
+// When the source has given a piece to others, it comes back with all its requests; the
+// rest goes on as if nothing had happened.
 func TestPieceGivenToOthersComesBackAlone(t *testing.T) {
 	h := ready(t, Config{MaxRequest: 64 << 10, FirstWindow: 8 << 20}, 256<<10, 256<<10)
 	reqs := h.grant(0, 1).Requests
@@ -27,7 +27,7 @@ func TestPieceGivenToOthersComesBackAlone(t *testing.T) {
 	if todo.Want == 0 {
 		t.Error("the source is left alone")
 	}
-	h.p.Failed(reqs[1].ID, Elsewhere, time.Second, h.now) // also refused before our cancel came
+	h.p.Failed(reqs[1].ID, Elsewhere, time.Second, h.now) // refused before our cancel arrived
 	if todo := h.next(); len(todo.Return)+len(todo.Ended) > 0 {
 		t.Errorf("again: %+v", todo)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// model is what must be true of a pool whose owner keeps the rules: it is driven with
-// any events in any order and checks every Todo.
+// model is what must hold for a pool whose owner keeps the rules. It is driven by any
+// events in any order, and checks every Todo.
 type model struct {
 	t      *rapid.T
 	p      *Pool
@@ -27,7 +27,7 @@ type model struct {
 	reqs   map[uint64]*modelRequest // in flight
 	lastID uint64
 	room   int        // left in the node's budget
-	scarce Permission // what is said when there is none
+	scarce Permission // what the pool is told when there is none
 	taken  int
 	gone   bool
 	wake   time.Time
@@ -70,13 +70,13 @@ func newModel(t *rapid.T) *model {
 
 var modelLayout *share.Layout
 
-// nopTB stands in where there is no testing.TB: a layout that cannot be made panics.
+// nopTB stands in for a testing.TB: a layout that cannot be made panics.
 type nopTB struct{ testing.TB }
 
 func (nopTB) Helper()           {}
 func (nopTB) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// next calls Next and checks all it says.
+// next calls Next and checks its Todo.
 func (m *model) next() {
 	t := m.t
 	state := m.p.State()
@@ -203,7 +203,7 @@ func (m *model) request(r Request) {
 	m.reqs[r.ID] = &modelRequest{Request: r}
 }
 
-// finish notes the one end of a lease.
+// finish records the one end of a lease.
 func (m *model) finish(token share.Token, how string) {
 	if m.ended[token] {
 		m.t.Fatalf("lease %d ended again: %s", token, how)
@@ -211,7 +211,7 @@ func (m *model) finish(token share.Token, how string) {
 	m.ended[token] = true
 }
 
-// settle ends the leases whose blocks are all here.
+// settle ends the leases whose blocks have all arrived.
 func (m *model) settle() {
 	for p, l := range m.leases {
 		if !slices.ContainsFunc(l.blocks, func(b blockState) bool { return b != here }) {
@@ -239,7 +239,7 @@ func (m *model) anyRequest() *modelRequest {
 	return m.reqs[rapid.SampledFrom(ids).Draw(m.t, "request")]
 }
 
-// got notes bytes of a request as the pool counts them.
+// got records bytes of a request as the pool counts them.
 func (m *model) got(r *modelRequest, n int) {
 	r.got = min(r.got+n, r.Bytes)
 	if l := m.leases[r.Piece]; l != nil && l.Token == r.Token && r.got > 0 && r.Proof {
@@ -247,7 +247,7 @@ func (m *model) got(r *modelRequest, n int) {
 	}
 }
 
-// came marks the blocks of a request that are here by its bytes.
+// came marks the blocks of a request that its bytes complete.
 func (m *model) came(r *modelRequest) {
 	if l := m.leases[r.Piece]; l != nil && l.Token == r.Token {
 		whole := r.got / share.BlockSize
@@ -416,7 +416,7 @@ func (m *model) complete(t *rapid.T) {
 }
 
 // Invariant 35, and what DESIGN adds: every byte taken from the budget is given
-// back once, every lease ends once, nothing is asked for that is here, on its
+// back once, every lease ends once, and nothing is asked for that is here, under
 // way, or no longer leased.
 func TestInvariant35BytesInFlightAreBoundedAndEveryLeaseEndsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -429,7 +429,7 @@ func TestInvariant35BytesInFlightAreBoundedAndEveryLeaseEndsOnce(t *testing.T) {
 		t.Repeat(m.actions())
 		m.t = t
 
-		// However it stands: when nothing more happens, alarms alone end every request.
+		// Whatever the state: if nothing more happens, alarms alone end every request.
 		until := m.now.Add(3 * time.Hour)
 		for len(m.reqs) > 0 {
 			if !m.wake.After(m.now) {

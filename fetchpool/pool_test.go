@@ -201,7 +201,7 @@ func TestRevokedLeaseIsCancelledAndNeverAskedForAgain(t *testing.T) {
 	if len(todo.Cancel) != len(reqs) || len(todo.Ended) != len(reqs) || len(todo.Return) > 0 || len(todo.Requests) > 0 {
 		t.Fatalf("revoked: %+v", todo)
 	}
-	for _, r := range reqs { // what was on its way
+	for _, r := range reqs { // what was under way
 		h.p.Arrived(r.ID, 1000, h.now)
 		h.p.Finished(r.ID, h.now)
 	}
@@ -328,7 +328,7 @@ func TestInvariant36BackoffsAreApart(t *testing.T) {
 	h.next()
 	h.p.Opened(time.Millisecond, h.now)
 	h.next()
-	// The subscription is declined: it begins with its own first wait.
+	// The subscription is declined, which has a first wait of its own.
 	h.p.Declined(0, "as many children as it can serve", h.now)
 	todo := h.next()
 	if wait := todo.Wake.Sub(h.now); wait > 1250*time.Millisecond || todo.Close || h.p.State() != Subscribing {
@@ -342,7 +342,7 @@ func TestInvariant36BackoffsAreApart(t *testing.T) {
 		t.Fatalf("does not subscribe again: %+v", todo)
 	}
 	h.p.Subscribed(h.now)
-	// BUSY: its own first wait again.
+	// So has BUSY.
 	todo = h.grant(0)
 	h.p.Failed(todo.Requests[0].ID, Busy, 0, h.now)
 	if todo = h.next(); todo.Wake.Sub(h.now) > 1250*time.Millisecond {
@@ -497,7 +497,7 @@ func TestMeasuredSourceIsFoundDeadWithinSeconds(t *testing.T) {
 	}
 }
 
-// A new lease begins no new silence, but a new link does.
+// A new lease does not restart the time of silence, but a new link does.
 func TestSilenceGoesOnFromLeaseToLease(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.serve(h.grant(0).Requests, 1e6)
@@ -600,7 +600,7 @@ func TestBusyWaitsAsLongAsItIsTold(t *testing.T) {
 	if why := h.p.Why(); why != "is busy; asked again in 400 ms" {
 		t.Error(why)
 	}
-	h.serve(reqs[:3], 1e6) // those it took on are served
+	h.serve(reqs[:3], 1e6) // those that it accepted are served
 	if h.now.Sub(start) < 400*time.Millisecond {
 		h.now = start.Add(400 * time.Millisecond)
 	}
@@ -775,7 +775,7 @@ func TestHedgeWorksFromTheTailAndOnlyOnWhatIsMissing(t *testing.T) {
 	if fmt.Sprint(got) != "[14 13 11 10]" {
 		t.Fatalf("asked for %v", got)
 	}
-	// The other holder is faster than thought: what it gave is neither asked for nor waited for.
+	// The other holder is faster than expected: what it was given is neither asked for nor waited for.
 	h.p.Verified(0, 0, 12, h.now)
 	todo = h.next()
 	if len(todo.Cancel) != 2 || len(todo.Requests) != 0 {
@@ -808,7 +808,7 @@ func TestLeasesThatComeWhileTheLinkIsDownReturn(t *testing.T) {
 	if todo := h.grant(0); reasons(todo) != "0 link lost" {
 		t.Errorf("%+v", todo)
 	}
-	h.p.Lost(errors.New("again"), h.now) // told twice: no second back-off
+	h.p.Lost(errors.New("again"), h.now) // reported twice: no second back-off
 	if h.p.Dials() != 1 {
 		t.Errorf("%d dials counted", h.p.Dials())
 	}
@@ -830,9 +830,9 @@ func TestSourceThatTurnsSlowGivesBackWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// Of a share of many small files and few large pieces, the large ones are left. A
-// pool that gave them all back, because one is more than a window, would get them
-// again at once, and never ask for anything.
+// Only the large pieces of a share of many small files are left. A pool that gave
+// them all back, because one is more than a window, would get them again at
+// once, and never ask for anything.
 func TestLargePiecesAmongSmallOnesAreAskedFor(t *testing.T) {
 	sizes := make([]int64, 600)
 	for i := range sizes {
@@ -1041,7 +1041,7 @@ func BenchmarkSmallPieces(b *testing.B) {
 	}
 }
 
-// Below a limit of the node a pool asks for little at a time and holds few leases.
+// Under a limit of the node a pool asks for little at a time and holds few leases.
 func TestALimitKeepsRequestsAndLeasesSmall(t *testing.T) {
 	h := ready(t, Config{FirstWindow: 8 << 20}, 64<<20)
 	var works []Work
@@ -1099,7 +1099,7 @@ func TestALimitDoesNotLowerTheMeasuredRate(t *testing.T) {
 	w := newWorld(t, Config{}, layoutOf(t, 1<<30), 50e6, 20*time.Millisecond)
 	w.to(start.Add(3 * time.Second))
 	before, _, _ := w.pool.Measure()
-	w.jitter = func() time.Duration { return time.Duration(w.seq%7) * 5 * time.Millisecond } // and others on the path
+	w.jitter = func() time.Duration { return time.Duration(w.seq%7) * 5 * time.Millisecond } // among others on the path
 	next, turn := w.now, w.now
 	w.pool.Limit(2e6, w.now)
 	w.leave = func(n int) Permission {
@@ -1127,7 +1127,7 @@ func TestALimitDoesNotLowerTheMeasuredRate(t *testing.T) {
 	}
 }
 
-// Waits grow to a bound, and are drawn there too: pools that failed together do not
+// Waits grow to a bound, and are random there too: pools that failed together do not
 // come back together for ever.
 func TestTheLongestWaitsDiffer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -1142,7 +1142,7 @@ func TestTheLongestWaitsDiffer(t *testing.T) {
 			drawn[d] = true
 		}
 	}
-	if len(drawn) < 5 { // half of them are the longest
+	if len(drawn) < 5 { // half of the waits are the longest
 		t.Errorf("only %d different waits of 20", len(drawn))
 	}
 }
@@ -1168,8 +1168,8 @@ func TestEventsOutOfPlaceChangeNothing(t *testing.T) {
 	}
 }
 
-// A link that stands for a moment and gives nothing is dialled ever more rarely;
-// one that stood for long counts as good.
+// A link that lasts a moment and brings nothing is dialled ever more rarely;
+// one that lasted long counts as good.
 func TestALinkThatGivesNothingIsRedialledEverMoreRarely(t *testing.T) {
 	h := byHand(t, Config{}, 8<<20)
 	wait := func(stood time.Duration) time.Duration {
@@ -1219,7 +1219,7 @@ func TestWhyAReadyPoolDoesNotAsk(t *testing.T) {
 	}
 }
 
-// Zero bytes are no sign of life.
+// Zero bytes are not a sign of life.
 func TestNoBytesExtendNoDeadline(t *testing.T) {
 	h := ready(t, Config{}, 1<<20)
 	todo := h.grant(0)
@@ -1233,7 +1233,7 @@ func TestNoBytesExtendNoDeadline(t *testing.T) {
 	}
 }
 
-// What others fetched is cancelled, but not a request that has begun to come in.
+// What others have fetched is cancelled, but not a request whose bytes have begun to arrive.
 func TestARequestThatHasBegunIsNotCancelled(t *testing.T) {
 	h := ready(t, Config{FirstWindow: 8 << 20}, 1<<20)
 	h.p.win.rate = 1e9 // so that one request takes it all
@@ -1249,7 +1249,7 @@ func TestARequestThatHasBegunIsNotCancelled(t *testing.T) {
 	}
 }
 
-// A lease stands once in the queue, however many of its requests come back.
+// A lease is in the queue once, however many of its requests come back.
 func TestALeaseIsQueuedOnce(t *testing.T) {
 	h := ready(t, Config{FirstWindow: 256 << 10}, 8<<20)
 	todo := h.grant(0)
@@ -1287,8 +1287,8 @@ func TestTheEndOfAnUnknownRequestMeansNothing(t *testing.T) {
 	}
 }
 
-// Many absent pieces cost one wait at a time, and a source that is not connected is
-// believed nothing.
+// Many absent pieces cost one wait at a time, and what a source says that is not
+// connected counts for nothing.
 func TestManyMissesAreOneWaitAndNotBelievedWhileAway(t *testing.T) {
 	h := ready(t, Config{FirstWindow: 16 << 20}, 64<<20)
 	todo := h.grant(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -1343,8 +1343,8 @@ func TestALinkThatWaitsForOthersIsNotLate(t *testing.T) {
 	}
 }
 
-// A source is busy in the middle of a reply: what has come is not asked for again, and
-// the block that was cut off is, first of all.
+// If a source is busy in the middle of a reply, what has arrived is not asked for again,
+// and the block that was cut off is asked for first.
 func TestTheBlockThatWasCutOffIsAskedForAgain(t *testing.T) {
 	h := ready(t, Config{FirstWindow: 8 << 20}, 1<<20)
 	h.p.win.rate = 1e9 // so that one request takes it all

@@ -25,8 +25,8 @@ type world struct {
 	rtt    time.Duration
 	serve  time.Duration // the source's own time per request
 	jitter func() time.Duration
-	run    int  // bytes told at once
-	parts  bool // tell four times a second what came of a run
+	run    int  // bytes reported at once
+	parts  bool // report what came of a run four times a second
 	silent bool // the source answers nothing
 	path   *path
 	jobs   []*job    // at the source
@@ -41,7 +41,7 @@ type world struct {
 	live    map[uint64]Request
 	link    int // events of an older link are dropped
 	arrived int
-	most    int // bytes in flight, ever
+	most    int // most bytes in flight so far
 	queued  []time.Duration
 	back    map[Reason]int
 	dials   int
@@ -326,7 +326,7 @@ func (w *world) bring(j *job, at time.Time, do func()) {
 	})
 }
 
-// used is the share of the path's capacity that was used from from to now.
+// used is the share of the path's capacity that was used since from.
 func (w *world) used(bytes int, from time.Time) float64 {
 	return float64(bytes) / (w.rate(w.now) * w.now.Sub(from).Seconds())
 }
@@ -402,7 +402,7 @@ func TestSlowHonestSourceIsNeverFailedWhileBytesArrive(t *testing.T) {
 			w := newWorld(t, Config{}, layoutOf(t, 1<<30), rate, 50*time.Millisecond)
 			w.parts = parts
 			if rate < 5e3 && !parts {
-				continue // a block takes 22 s: without a sign in between that is silence
+				continue // a block takes 22 s, which counts as silence without a sign in between
 			}
 			w.to(start.Add(20 * time.Minute))
 			t.Logf("%.0f B/s: used %.3f, %v returned, %d dials", rate, w.used(w.arrived, start), w.back, w.dials)

@@ -7,8 +7,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A pool asks for an urgent lease next, whether it was granted as one or became one;
-// the leases that it passes come afterwards.
+// A pool asks for an urgent lease next, whether it was granted as urgent or became so;
+// the leases that it overtakes come afterwards.
 func TestUrgentLeasesAreAskedForFirst(t *testing.T) {
 	for how, begin := range map[string]func(*hand){
 		"granted": func(h *hand) { h.p.Grant([]Work{{Piece: 3, Token: 7, Urgent: true}}, h.now) },
@@ -26,7 +26,7 @@ func TestUrgentLeasesAreAskedForFirst(t *testing.T) {
 			begin(h)
 			open = append(open, h.next().Requests...)
 			before := len(open)
-			var asked []share.Piece // after that
+			var asked []share.Piece // asked for after that
 			for len(open) > 0 {
 				h.serve(open[:1], 1e6)
 				more := h.next().Requests
@@ -49,7 +49,7 @@ func TestUrgentLeasesAreAskedForFirst(t *testing.T) {
 	}
 }
 
-// A block of an urgent lease that comes back is asked for before others again.
+// A block of an urgent lease that comes back is asked for again before others.
 func TestAnUrgentLeaseThatCameBackGoesFirstAgain(t *testing.T) {
 	h := ready(t, Config{}, 4<<20)
 	h.p.Grant([]Work{{Piece: 1, Token: 7, Urgent: true}}, h.now)

@@ -37,7 +37,7 @@ func TestOnlyATripLikeTheKnownOneConfirmsIt(t *testing.T) {
 	}
 }
 
-// A sample taken while there was too little to ask for lowers the rate only when it is
+// A sample taken while there was too little to ask for lowers the rate only if it is
 // slow even without its round trip.
 func TestALimitedSampleLowersTheRateOnlyIfThePathIsSlow(t *testing.T) {
 	now := start.Add(time.Minute)

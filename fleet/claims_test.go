@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A member says that it has everything, and another could not get some of it there:
-// that one may fetch it from outside, and no other.
+// A member claims to have everything, and another could not get some of it there:
+// the other may fetch that from outside, and nobody else may.
 func TestAClaimThatDoesNotHoldCountsForNobodyWhoSawIt(t *testing.T) {
 	f, k := newTable(t, "a", "b", "c")
 	a, b, c := k[0], k[1], k[2]
@@ -37,15 +37,15 @@ func TestAClaimThatDoesNotHoldCountsForNobodyWhoSawIt(t *testing.T) {
 	}
 	c.say(c.lacks("a", 3, 5))
 	c.mayFetch(3, 5)
-	// What is fetched is there for all.
+	// What is fetched exists for all.
 	l := b.lease("x", 1)[0]
 	b.say(b.done(l))
 	b.mayFetch(without([]share.Piece{1, 3}, l.Piece)...)
 	c.mayFetch(without([]share.Piece{3, 5}, l.Piece)...)
-	// Claimed anew it counts no more than before.
+	// A repeated claim counts no more than the first.
 	a.say(a.has(), a.has(upTo(8)...))
 	b.mayFetch(without([]share.Piece{1, 3}, l.Piece)...)
-	// It is there after all, elsewhere.
+	// It can be had after all, elsewhere.
 	b.say(b.lacks("a"))
 	b.mayFetch(without(upTo(8), l.Piece)...)
 	c.say(c.also(0, 1, 2, 3, 4, 5, 6, 7))
@@ -79,18 +79,18 @@ func TestWhoSaysThatNobodyHasAnythingCostsNobodyElse(t *testing.T) {
 	if st := f.status(); st.Leased != 0 {
 		t.Errorf("a piece that is done stays leased: %+v", st)
 	}
-	// What its sources come to have is for it alone, too.
+	// What its sources get later is for it alone, too.
 	a.say(wire.SourceHas{Share: theShare, Source: "x", Pieces: 8, Bits: []byte{0}}, wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{1, 4, 5, 6, 7}})
 	a.mayFetch(without([]share.Piece{5, 6, 7}, l.Piece)...)
 	if len(f.c.claims.doubting) != 1 || len(liarDoubts(f)) != 2 {
 		t.Errorf("it is kept in mind what was said of %v", liarDoubts(f))
 	}
-	// What it said goes with it.
+	// Its reports go with it.
 	liar.say(wire.Unsubscribe{Share: theShare})
 	if st := f.status(); st.Verified != 6 || st.Wanted != 2 || len(f.c.claims.doubting) != 0 {
 		t.Errorf("when it has left: %+v", st)
 	}
-	// A member that leaves takes with it what only it had.
+	// A member that leaves takes with it the pieces that only it had.
 	liar.join()
 	liar.say(liar.source("x"), liar.lacks("b"))
 	b.say(wire.Unsubscribe{Share: theShare})
@@ -105,7 +105,7 @@ func liarDoubts(f *table) []peers.ID {
 	return slices.AppendSeq(slices.Collect(maps.Keys(d.all)), maps.Keys(d.some))
 }
 
-// A report costs its sender, and not everybody for ever: a repeated one is
+// A report costs its sender, but not all others for ever: a repeated one is
 // ignored.
 func TestAReportIsTakenOnce(t *testing.T) {
 	f, k := newTable(t, "a", "b")
@@ -118,14 +118,14 @@ func TestAReportIsTakenOnce(t *testing.T) {
 	}
 }
 
-// claimMachine tries what members say they have, and say of each other, against a
-// model that knows nothing but sets.
+// claimMachine tests what members claim to have, and report of each other, against a
+// model made of nothing but sets.
 type claimMachine struct {
 	t      *rapid.T
 	f      *table
 	k      []*talker
 	in     []bool                         // is a member
-	has    []map[share.Piece]bool         // what it says it has, for a while when it is gone
+	has    []map[share.Piece]bool         // what it claims to have; kept for a while when it has left
 	source []map[share.Piece]bool         // what its source x has; nil: it has none
 	doubts []map[int]map[share.Piece]bool // by reporter, by whom it doubts
 }
@@ -142,7 +142,7 @@ func newClaimMachine(t *rapid.T, tb testing.TB) *claimMachine {
 	return m
 }
 
-// claimed says whether anybody says that it has a piece, and whether who may doubts all of them.
+// claimed reports whether anybody claims a piece, and whether member by doubts all those claims.
 func (m *claimMachine) claimed(by int, p share.Piece) (anybody, doubted bool) {
 	doubted = true
 	for i, has := range m.has {
@@ -154,7 +154,7 @@ func (m *claimMachine) claimed(by int, p share.Piece) (anybody, doubted bool) {
 	return anybody, anybody && doubted
 }
 
-// may says whether a member may fetch a piece from outside.
+// may reports whether a member may fetch a piece from outside.
 func (m *claimMachine) may(by int, p share.Piece) bool {
 	anybody, free := m.claimed(by, p)
 	return m.in[by] && m.source[by][p] && (!anybody || free)
@@ -178,7 +178,7 @@ func (m *claimMachine) step() {
 		k.say(wire.Unsubscribe{Share: theShare})
 		m.leaves(i)
 	case op == 0:
-		m.f.run(11 * time.Second) // who has left is forgotten
+		m.f.run(11 * time.Second) // a member that has left is forgotten
 		for j := range m.k {
 			if !m.in[j] {
 				m.has[j] = nil
@@ -233,7 +233,7 @@ func (m *claimMachine) report(i int, list []share.Piece) {
 		switch {
 		case j == i || of >= 0 && j != of:
 			continue
-		case of < 0 && (has == nil || list[0] == forever): // all others are those that there are
+		case of < 0 && (has == nil || list[0] == forever): // all other members
 			continue
 		}
 		if m.doubts[i] == nil {
@@ -248,7 +248,7 @@ func (m *claimMachine) report(i int, list []share.Piece) {
 	}
 }
 
-// check compares what is leased to whom with what the sets say.
+// check compares the leases with what the sets say.
 func (m *claimMachine) check() {
 	wanted := 0
 	for p := range share.Piece(m.f.n) {
@@ -314,8 +314,8 @@ func TestALeaseOutlivesWhatOthersSay(t *testing.T) {
 	}
 }
 
-// Nothing of a lease is lost on the way between members that doubt each other: a piece
-// that is leased is fetched by one, whoever claims it meanwhile.
+// No lease is lost between members that doubt each other: a piece that is leased is
+// fetched by one of them, whoever claims it meanwhile.
 func TestALeaseEndsWhenAnotherIsBelieved(t *testing.T) {
 	f, k := newTable(t, "a", "b", "c")
 	a, b, c := k[0], k[1], k[2]

@@ -35,7 +35,7 @@ func TestTwoSourcesOfAFleetGetDisjointPieces(t *testing.T) {
 	if r := b.granted(b.ask("y", 4)); len(r.Leases) != 0 || r.Refused != wire.Why(wire.CodeAllLeased) || r.Never {
 		t.Errorf("granted %+v", r)
 	}
-	// Members that were refused are told of what comes back.
+	// Members that were refused are told when pieces come back.
 	a.say(a.returned("x", wire.CodeGaveBack, one[0]))
 	if !b.woken("y", 0) {
 		t.Error("nobody was told of a lease that came back")
@@ -89,7 +89,7 @@ func TestALeaseLivesOnProgressAndEndsWithoutIt(t *testing.T) {
 	}
 }
 
-// Members hedge, and see what is slow; the coordinator does neither unless it is told to.
+// Members hedge, and notice what is slow; the coordinator does neither unless told to.
 func TestTheDefaultsAreThoseOfAFleet(t *testing.T) {
 	c := Config{}.withDefaults()
 	l := c.Leases
@@ -111,7 +111,7 @@ func TestWhyALeaseCameBackReachesTheManager(t *testing.T) {
 		if got := reasonOf(code); got != want {
 			t.Errorf("%q is %q", code, got)
 		}
-		if code == returns[want] && code.String() != want.String() { // by the words older coordinators know it
+		if code == returns[want] && code.String() != want.String() { // by the words that older coordinators know
 			t.Errorf("%q travels as %q", want, code)
 		}
 	}
@@ -154,8 +154,8 @@ func TestAPieceIsWantedAgainWhenNobodyHasItAnyMore(t *testing.T) {
 	}
 }
 
-// A piece is wanted again, and more sources wait for one than are told at once: the
-// others are told soon after, though nothing else happens.
+// If a piece is wanted again and more sources wait for one than are told at once, the
+// others are told soon after, even if nothing else happens.
 func TestAllThatWaitAreToldInTheEnd(t *testing.T) {
 	f, k := newTable(t, "a", "b")
 	a, b := k[0], k[1]
@@ -211,7 +211,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	if ls := a.granted(a.ask("x", 8)).Leases; len(ls) != 3 { // 4 for one that is not measured
 		t.Errorf("granted %+v", ls)
 	}
-	// The next run waits for somebody who does not come back.
+	// The next run waits for a member that does not come back.
 	f.begin()
 	a.join()
 	a.say(a.source("x"))
@@ -228,7 +228,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	if fmt.Sprint(f.known) != "[a]" || f.status().Waiting != "" || f.status().Absent != 0 {
 		t.Errorf("kept: %v", f.known)
 	}
-	// One of them is not allowed any more: nobody waits for it.
+	// It is no longer allowed: nobody waits for it.
 	f.known, f.allow = []peers.ID{"a", "b"}, []peers.ID{"a"}
 	f.begin()
 	a.join()
@@ -346,7 +346,7 @@ func TestMembersHearOfEachOther(t *testing.T) {
 	}
 }
 
-// A member is watched while it is one, and by the port of its last Subscribe.
+// A member is watched as long as it is one, and on the port of its last Subscribe.
 func TestMembersAreWatched(t *testing.T) {
 	f, k := newTable(t, "a")
 	a := k[0]
@@ -400,14 +400,14 @@ func TestWhoHasNotJoinedGetsNothing(t *testing.T) {
 	if told := len(f.events); told != maxStrangers {
 		t.Errorf("somebody is told of %d strangers", told)
 	}
-	// One that is allowed must join, and join this.
+	// A node that is allowed must join, and join this share.
 	if got := a.say(a.ask("x", 5)); !a.declined(got) {
 		t.Errorf("was told %+v", got)
 	}
 	if got := a.say(wire.Subscribe{Share: another}); !a.declined(got) || got[0].(wire.SubscribeResult).Retry != 0 {
 		t.Errorf("joined another share: %+v", got)
 	}
-	a.say(nil) // what no member says
+	a.say(nil) // something that no member says
 	refused := f.status().Refused
 	a.join()
 	a.at = another
@@ -415,7 +415,7 @@ func TestWhoHasNotJoinedGetsNothing(t *testing.T) {
 	if st := f.status(); st.Verified != 0 || st.Members[0].Sources != 0 || st.Refused != refused || f.saw("a", NotAllowed) != 0 {
 		t.Errorf("took what is said of another share: %+v", st)
 	}
-	here := f.talker("seat") // the node itself may join without a word in the list
+	here := f.talker("seat") // the node itself may join without being listed
 	here.by.Reply = Port{}
 	here.say(wire.Subscribe{Share: theShare})
 	if st := f.status(); len(st.Members) != 1 {
@@ -424,8 +424,8 @@ func TestWhoHasNotJoinedGetsNothing(t *testing.T) {
 	f.talker("seat").join()
 }
 
-// A member is known by the reply of its Subscribe: what comes by another way, though
-// from the same node, is not its word.
+// A member is identified by the reply address of its Subscribe: a message from elsewhere,
+// even from the same node, is not from the member.
 func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {
 	f, k := newTable(t, "a")
 	a := k[0]
@@ -497,7 +497,7 @@ func TestASourceThatIsDownHasNothing(t *testing.T) {
 	}
 }
 
-// What is measured of a source says how much it may hold at once.
+// The measured rate of a source decides how much it may hold at once.
 func TestASourceIsLeasedWhatItCanFetch(t *testing.T) {
 	f, k := newTable(t, "a")
 	f.n = 2000
@@ -513,7 +513,7 @@ func TestASourceIsLeasedWhatItCanFetch(t *testing.T) {
 	}
 }
 
-// However much is asked for and kept, an answer fits into a message.
+// However much is asked for and kept, an answer fits in a message.
 func TestAnAnswerIsBounded(t *testing.T) {
 	f, k := newTable(t, "a")
 	f.n = 3 * wire.MaxLeases
@@ -529,7 +529,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	if r := a.granted(m); len(r.Leases) > wire.MaxLeases || len(r.Leases) < wire.MaxLeases-2 {
 		t.Errorf("%d leases", len(r.Leases))
 	}
-	// So does what takes leases back.
+	// So does a revocation.
 	for i := range m.Keep {
 		m.Keep[i] += wire.MaxLeases
 	}
@@ -617,7 +617,7 @@ func TestAMemberIsPatient(t *testing.T) {
 	}
 }
 
-// A refusal without a code would be none.
+// A refusal without a code would not be a refusal.
 func TestEachRefusalOfTheLeaseManagerTravels(t *testing.T) {
 	for why := leasemgr.UnknownSource; why.String() != ""; why++ {
 		if code := refusals[why]; code.String() == "" && why != leasemgr.IsPaused && why != leasemgr.Unread {

@@ -14,7 +14,7 @@ import (
 
 func seatOf(term uint64, id peers.ID) Seat { return Seat{term, peers.Addr{ID: id}} }
 
-// elected is a member of a fleet that elects, which follows "seat" in term 5.
+// elected is a member of a fleet that elects its coordinator; it follows "seat" in term 5.
 func elected(t *testing.T) *desk {
 	d := &desk{t: t, m: NewMember(MemberConfig{Share: theShare, Pieces: 8, Self: "here", Secret: theSecret, Mine: share.NewSet(8)}, theStart), now: theStart,
 		may: map[peers.ID]*share.Set{}, answers: true}
@@ -61,7 +61,7 @@ func TestAMemberFollowsTheSameCoordinatorOnlyOnce(t *testing.T) {
 	d.do(func() { d.m.Follow(seatOf(5, "seat"), "", d.now) })
 	d.do(func() { d.m.Follow(Seat{Term: 9}, "nobody that can be found", d.now) })
 	d.does()
-	// Another term of the same node is another run.
+	// Another term of the same node is a different run.
 	d.do(func() { d.m.Follow(seatOf(6, "seat"), "", d.now) })
 	d.does(Unseat{}, Dial{})
 }
@@ -191,8 +191,8 @@ func TestNobodyIsWaitedForWhoMayNotComeBack(t *testing.T) {
 	ks[1].lease("x", 1)
 }
 
-// The next coordinator expects the pieces in the order in which it is told of them: it would
-// take all of them back while it waits for one that is fetched last.
+// The next coordinator expects the pieces in the order in which they are named to it: while
+// it waits for one that is fetched last, it would take all of them back.
 func TestWhatIsKeptIsToldInTheOrderInWhichItIsFetched(t *testing.T) {
 	d := newDesk(t)
 	d.ask(4)

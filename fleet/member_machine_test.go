@@ -12,24 +12,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// memberMachine has anything happen to a member, in any order, and watches what it
-// asks for, tells, and lets its lease manager fetch.
+// memberMachine makes anything happen to a member, in any order, and watches what it
+// asks for and reports, and what it lets its lease manager fetch.
 type memberMachine struct {
 	*desk
 	r       *rapid.T
 	names   []peers.ID
-	mine    *share.Set // that is verified here
+	mine    *share.Set // verified here
 	seated  bool
 	asked   map[peers.ID][]*asked       // of this seat, not answered
-	tokens  map[share.Token]share.Piece // of all seats: what an old one says changes nothing
+	tokens  map[share.Token]share.Piece // of all seats: what an old one says has no effect
 	next    share.Token
-	knows   map[share.Piece]bool // the coordinator, of what is here
+	knows   map[share.Piece]bool // what the coordinator knows to be here
 	up      map[peers.ID]bool    // sources that have a pool
-	member  map[peers.ID]bool    // ... that turned out members
+	member  map[peers.ID]bool    // ... that turned out to be members
 	granted []share.Piece        // by the answer that is being handled
 }
 
-// asked is a request of the member. An answer to one that is void says nothing.
+// asked is a request of the member. An answer to a void one has no effect.
 type asked struct {
 	m    wire.LeaseRequest
 	void bool
@@ -60,7 +60,7 @@ func (m *memberMachine) set() *share.Set {
 	return s
 }
 
-// happens has something happen, and checks all that the member wants done.
+// happens makes something happen, and checks everything that the member wants done.
 func (m *memberMachine) happens(f func()) {
 	f()
 	passed := 0
@@ -96,7 +96,7 @@ func (m *memberMachine) happens(f func()) {
 	}
 }
 
-// check is told one thing that is to be done.
+// check checks one thing that is to be done.
 func (m *memberMachine) check(what any) {
 	was := map[peers.ID]*share.Set{}
 	for id, s := range m.may {
@@ -133,7 +133,7 @@ func (m *memberMachine) check(what any) {
 	}
 }
 
-// hear is the coordinator.
+// hear does what the coordinator would.
 func (m *memberMachine) hear(what any) {
 	valid := func(p share.Piece, token share.Token) {
 		if of, known := m.tokens[token]; !known || of != p {
@@ -267,7 +267,7 @@ func (m *memberMachine) answer(id peers.ID) {
 	}
 }
 
-// manager has the lease manager of the node answer a pool, and say how a lease comes on.
+// manager makes the node's lease manager answer a pool, and report the progress of a lease.
 func (m *memberMachine) manager(id peers.ID) {
 	if !m.up[id] {
 		return
@@ -301,7 +301,7 @@ func (m *memberMachine) manager(id peers.ID) {
 	}
 }
 
-// fetchable says whether a piece may be fetched from a source that needs leases.
+// fetchable reports whether a piece may be fetched from a source that needs leases.
 func (m *memberMachine) fetchable(id peers.ID, p share.Piece) bool {
 	return m.may[id] != nil && m.may[id].Has(p) && !m.mine.Has(p) && !m.m.alone && !m.member[id]
 }
@@ -353,7 +353,7 @@ func TestWhateverHappensToAMember(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(r, "steps") {
 			m.step()
 		}
-		// In the end it finds its coordinator, and that knows what is here.
+		// In the end it finds its coordinator, which then knows what is here.
 		for range 20 {
 			if !m.seated {
 				m.join()

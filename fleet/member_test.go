@@ -19,7 +19,7 @@ func TestAMemberJoins(t *testing.T) {
 	d := &desk{t: t, m: NewMember(MemberConfig{Share: theShare, Pieces: 8, Self: "here", Coordinator: "seat", Mine: setOf(8, 3)}, theStart), now: theStart, may: map[peers.ID]*share.Set{}}
 	d.do(func() {})
 	d.does(Dial{})
-	d.accept() // it has not asked for anything
+	d.accept() // it has asked for nothing
 	d.do(func() { d.m.Linked(0, d.now) })
 	d.does(Join{})
 	d.do(func() { d.m.Linked(0, d.now) })
@@ -60,7 +60,7 @@ func TestAMemberTriesAgainEverMoreRarely(t *testing.T) {
 		d.do(func() {}).does(Dial{})
 		d.do(func() { d.m.Lost("nobody there", d.now) })
 		d.does(Unseat{})
-		d.do(func() { d.m.Lost("nobody there", d.now) }) // said twice
+		d.do(func() { d.m.Lost("nobody there", d.now) }) // reported twice
 		d.does()
 		waits = append(waits, d.wake.Sub(d.now))
 		d.now = d.wake
@@ -83,7 +83,7 @@ func TestAMemberTriesAgainEverMoreRarely(t *testing.T) {
 	m.seat.retry = d.now
 	d.next()
 	d.do(func() { d.m.Lost("nobody there", d.now) })
-	if got := m.seat.retry.Sub(d.now); got != 4*firstRejoin { // twice since it was joined
+	if got := m.seat.retry.Sub(d.now); got != 4*firstRejoin { // doubled twice since it had joined
 		t.Errorf("it had been joined, and tries again after %v", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestAMemberThatWasNotHeardJoinsAgain(t *testing.T) {
 	d.do(func() { d.m.Unheard(d.now) })
 	d.run(firstRejoin)
 	d.does(Dial{})
-	d.do(func() { d.m.Unheard(d.now) }) // of the last time
+	d.do(func() { d.m.Unheard(d.now) }) // from the attempt before
 	d.do(func() { d.m.Linked(0, d.now) })
 	d.does(Join{})
 	d.do(func() { d.m.Unheard(d.now) })
@@ -152,7 +152,7 @@ func TestAMemberThatHasLeftDoesNothingMore(t *testing.T) {
 	}
 }
 
-// Each joining says everything: what the sources have, what is being fetched, what
+// Each joining repeats everything: what the sources have, what is being fetched, what
 // other members lack, and last what is here.
 func TestAMemberSaysEverythingWhenItJoins(t *testing.T) {
 	d := newDesk(t)
@@ -202,7 +202,7 @@ func TestAMemberAsksForWhatItsManagerLacks(t *testing.T) {
 			t.Errorf("%q: asked %+v", why, d.requests)
 		}
 	}
-	// What it got of it counts.
+	// Those that it got count.
 	d.request(4)
 	d.do(func() {
 		to, no := d.m.Granted([]leasemgr.Lease{{Piece: 1}}, leasemgr.Refusal{Reason: leasemgr.AllLeased}, d.now)
@@ -215,8 +215,8 @@ func TestAMemberAsksForWhatItsManagerLacks(t *testing.T) {
 	}
 }
 
-// The manager answers in order, also to who asks for a source inside the fleet, or for
-// the plan: those answers stay what they are.
+// The manager answers in order, also when the request is for a source inside the fleet, or
+// for the plan: those answers are passed on unchanged.
 func TestAnswersGoToWhoAsked(t *testing.T) {
 	d := newDesk(t)
 	d.answers = false
@@ -286,7 +286,7 @@ func TestARefusedMemberAsksAgain(t *testing.T) {
 	}
 }
 
-// What takes a lease back names its token: a lease that was made since stays.
+// A revocation names the token: a lease granted since then stays.
 func TestAMemberKeepsALeaseThatIsNewSince(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
@@ -305,7 +305,7 @@ func TestAMemberKeepsALeaseThatIsNewSince(t *testing.T) {
 	}
 }
 
-// An answer to a question that was taken back is not for the question asked since.
+// An answer to a request that was withdrawn is not taken for the answer to the next.
 func TestAMemberTakesNoAnswerToAnOldQuestion(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
@@ -313,14 +313,14 @@ func TestAMemberTakesNoAnswerToAnOldQuestion(t *testing.T) {
 	if len(d.requests) != 2 {
 		t.Fatalf("asked the coordinator %d times, want 2", len(d.requests))
 	}
-	d.grant(100, 1, 2) // the coordinator has these taken back already
+	d.grant(100, 1, 2) // the coordinator has already revoked these
 	d.holds()
 	d.grant(200, 3, 4)
 	d.holds(3, 4)
 	if len(d.m.stale) != 0 {
 		t.Errorf("still waits for %v", d.m.stale)
 	}
-	d.grant(300, 5) // nothing was asked
+	d.grant(300, 5) // nothing was asked for
 	d.holds(3, 4)
 	d.ask(1)
 	d.do(func() { d.m.LeaseResponse("stranger", d.response(400, 6), d.now) })
@@ -328,7 +328,7 @@ func TestAMemberTakesNoAnswerToAnOldQuestion(t *testing.T) {
 }
 
 // An answer that a coordinator owed when it was lost does not come any more: what
-// comes after joining again is for what was asked since.
+// comes after joining again answers what was asked since.
 func TestAMemberAwaitsNothingOfAnOldSeat(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		d := newDesk(t)
@@ -342,7 +342,7 @@ func TestAMemberAwaitsNothingOfAnOldSeat(t *testing.T) {
 		d.grant(300, 2)
 		d.holds(2)
 	}
-	// What it was refused for by the last one does not count with the next.
+	// What the last coordinator refused does not matter to the next.
 	d := newDesk(t)
 	d.ask(2)
 	no := d.response(0)
@@ -376,8 +376,8 @@ func TestAMemberStopsWhatItMayNotKeep(t *testing.T) {
 	}
 }
 
-// A lease that ends while the coordinator is asked whether it may be kept, and may, is
-// one like any other: what takes it back finds it.
+// A lease that ends while the coordinator is asked whether it may be kept, and may be,
+// is one like any other: a revocation finds it.
 func TestAMemberIsGrantedWhatItAskedToKeepAndGaveBack(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
@@ -397,7 +397,7 @@ func TestAMemberIsGrantedWhatItAskedToKeepAndGaveBack(t *testing.T) {
 	d.holds(5)
 }
 
-// More than fits into a request is given up.
+// Leases beyond what fits in a request are given up.
 func TestAMemberKeepsNoMoreThanARequestHolds(t *testing.T) {
 	const n = wire.MaxLeases + 10
 	d := newDesk(t, func(c *MemberConfig) { c.Pieces, c.Mine = n, share.NewSet(n) })
@@ -469,7 +469,7 @@ func TestAMemberGoesOnAloneAndComesBack(t *testing.T) {
 	d.holds(0, 1, 2, 3, 4, 5, 6, 7)
 	d.run(time.Minute) // what was leased does not end
 	d.holds(0, 1, 2, 3, 4, 5, 6, 7)
-	// What a source comes to have it may have at once, and what the manager leases is known.
+	// It may have at once what a source gets later, and what the manager leases is known.
 	d.answers = false
 	d.did = nil
 	d.do(func() { d.m.SourceHasMore("x", []share.Piece{1}, d.now) })
@@ -512,7 +512,7 @@ func TestASourceIsWatchedAndAnnounced(t *testing.T) {
 	d.hears(wire.SourceHasMore{Share: theShare, Source: "y", Pieces: []share.Piece{3}})
 	down := wire.SourceDown{Share: theShare, Source: "y"}
 	d.does()
-	d.do(func() { d.m.SourceUp("y", y2, d.now) }) // its pool was begun again
+	d.do(func() { d.m.SourceUp("y", y2, d.now) }) // its pool was restarted
 	d.does(Send{y, Unwatch{}}, Send{y2, Watch{}}, Forward{})
 	d.hears(down)
 	d.do(func() { d.m.SourceHas("y", setOf(8, 1), d.now) })
@@ -532,7 +532,7 @@ func TestASourceIsWatchedAndAnnounced(t *testing.T) {
 		func() { d.m.SourceDown("y", d.now) },
 		func() { d.m.Progress("y", 1, 1, 1, d.now) },
 	} {
-		d.do(f) // what is not ours to know is passed on
+		d.do(f) // what does not concern us is passed on
 		d.does(Forward{})
 	}
 	d.hears()
@@ -548,7 +548,7 @@ func TestASourceThatIsNotConnectedHoldsNothing(t *testing.T) {
 	d.holds()
 	d.hears(wire.PieceDone{Share: theShare, Piece: 3, Token: 100}, wire.SourceDown{Share: theShare, Source: "x"})
 	d.do(func() { d.m.SourceHas("x", nil, d.now) })
-	d.hears() // it has been said
+	d.hears() // it was reported
 	d.did = nil
 	d.do(func() { d.m.SourceHasMore("x", []share.Piece{1}, d.now) })
 	d.does(Forward{})
@@ -565,7 +565,7 @@ func TestASourceThatIsNotConnectedHoldsNothing(t *testing.T) {
 	d.holds()
 }
 
-// A source that turns out to be a member needs no permission; leases on it are void.
+// A source that turns out to be a member needs no permission; leases on it become void.
 func TestASourceThatTurnsOutAMember(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
@@ -578,7 +578,7 @@ func TestASourceThatTurnsOutAMember(t *testing.T) {
 	if line, _ := d.m.status(); !strings.Contains(line, "2 other members") || !strings.Contains(line, "0 sources") {
 		t.Errorf("says %s", line)
 	}
-	for _, id := range []peers.ID{"x", "b", "seat"} { // the coordinator is none either
+	for _, id := range []peers.ID{"x", "b", "seat"} { // the coordinator is not a source either
 		d.do(func() { d.m.SourceUp(id, xPool, d.now) })
 		d.does(Forward{})
 	}
@@ -601,7 +601,7 @@ func TestWhatIsReturnedGoesBack(t *testing.T) {
 		d.answers = false
 		d.request(1)
 		d.do(func() { d.m.Granted([]leasemgr.Lease{{Piece: 3, Token: 7}}, leasemgr.Refusal{}, d.now) })
-		d.do(func() { d.m.Returned("x", 3, 6, why, d.now) }) // an old one
+		d.do(func() { d.m.Returned("x", 3, 6, why, d.now) }) // an old token
 		d.do(func() { d.m.Returned("x", 4, 0, why, d.now) }) // not held
 		d.holds(3, 5)
 		d.hears()
@@ -640,7 +640,7 @@ func TestTheChoiceChangesWhatIsAskedFor(t *testing.T) {
 
 // ---- what the coordinator hears ----
 
-// What a member got from another is told, or the fleet would lease it again when that one is gone.
+// A piece that a member got from another is reported; otherwise the fleet would lease it again
 func TestAMemberTellsWhatItGotFromMembers(t *testing.T) {
 	d := newDesk(t)
 	d.ask(2)
@@ -655,9 +655,9 @@ func TestAMemberTellsWhatItGotFromMembers(t *testing.T) {
 	d.lose(time.Second)
 	d.verified(7)
 	d.run(time.Second).do(func() { d.m.Linked(0, d.now) }).accept()
-	d.told = d.told[1:] // its source
+	d.told = d.told[1:] // the report of its source
 	d.hears(d.mine(3, 6, 7))
-	// A piece may be leased to two of its sources: it is done once.
+	// A piece may be leased to two of its sources; it is reported once.
 	y := Port{Node: "here", Name: "pool y"}
 	d.do(func() { d.m.SourceUp("y", y, d.now) }).do(func() { d.m.SourceHas("y", share.FullSet(8), d.now) })
 	d.do(func() { d.m.Request(y, "y", 1, 0, 0, d.now) })
@@ -672,7 +672,7 @@ func TestAMemberTellsWhatItGotFromMembers(t *testing.T) {
 	}
 }
 
-// Many pieces that are done in a short time are told together.
+// Many pieces that are done within a short time are reported together.
 func TestManyDonesAreToldTogether(t *testing.T) {
 	const n = singleDones + 5
 	d := newDesk(t, func(c *MemberConfig) { c.Pieces, c.Mine = n, share.NewSet(n) })
@@ -705,7 +705,7 @@ func TestProgressIsGathered(t *testing.T) {
 	}
 	report(3, 7, 1000)
 	report(3, 7, 500)
-	report(5, 8, 0) // it is this node that waits
+	report(5, 8, 0) // this node itself is waiting
 	report(6, 99, 1000)
 	report(2, 7, 1000)
 	d.does(Forward{}, Forward{}, Forward{}, Forward{}, Forward{})
@@ -715,7 +715,7 @@ func TestProgressIsGathered(t *testing.T) {
 	d.hears(wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: 3, Token: 100, Bytes: 1500}, {Piece: 5, Token: 101}}})
 	report(3, 7, 1)
 	d.hears(wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: 3, Token: 100, Bytes: 1}}})
-	report(3, 7, 3*share.MaxPiece) // more than may be said
+	report(3, 7, 3*share.MaxPiece) // more than may be reported
 	d.run(time.Second)
 	if got := d.told[0].(wire.LeaseProgress).Items[0].Bytes; got != share.MaxPiece {
 		t.Errorf("told of %d bytes", got)
@@ -738,10 +738,10 @@ func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
 	lied("b", 1, leasemgr.NotFound)
 	lied("b", 4, leasemgr.BadData)
 	lied("b", 1, leasemgr.NotFound)
-	lied("b", 2, leasemgr.Missed) // these may be there
+	lied("b", 2, leasemgr.Missed) // the member may have these
 	lied("b", 3, leasemgr.Elsewhere)
 	lied("b", 3, leasemgr.GaveBack)
-	lied("x", 5, leasemgr.NotFound) // no member
+	lied("x", 5, leasemgr.NotFound) // not a member
 	lied("c", 7, leasemgr.NotFound)
 	lacks := func(of peers.ID, pieces ...share.Piece) wire.SourceDown {
 		return wire.SourceDown{Share: theShare, Source: of, Member: true, Pieces: pieces}
@@ -761,10 +761,10 @@ func TestAMemberReportsWhatOthersDoNotGive(t *testing.T) {
 	d.lose(time.Second)
 	lied("b", 6, leasemgr.NotFound)
 	d.run(time.Second).do(func() { d.m.Linked(0, d.now) }).accept()
-	d.hears(has, lacks("b", 1, 6), lacks("c"), d.mine(4)) // what is here does not matter any more
+	d.hears(has, lacks("b", 1, 6), lacks("c"), d.mine(4)) // what is here no longer matters
 }
 
-// However much is lacking, the reports fit into messages that may be sent.
+// However much is missing, the reports fit in messages of a permitted size.
 func TestReportsFitIntoMessages(t *testing.T) {
 	const n = wire.MaxHave + 3
 	d := newDesk(t, func(c *MemberConfig) { c.Pieces, c.Mine = n, share.NewSet(n) })
@@ -792,7 +792,7 @@ func TestReportsFitIntoMessages(t *testing.T) {
 	check()
 	d.rejoin()
 	check()
-	// All that is here goes into several messages, too.
+	// All that is here takes several messages, too.
 	d.told = nil
 	for p := range share.Piece(n) {
 		d.m.Verified(p, d.now)
@@ -803,8 +803,8 @@ func TestReportsFitIntoMessages(t *testing.T) {
 	}
 }
 
-// A member for which nothing comes though it is seated says that it gets what it
-// lacks from nobody, and goes on alone if it was told to.
+// A member that has joined and gets nothing reports that it gets what it lacks from
+// nobody, and goes on alone if it was told to.
 func TestAMemberThatGetsNothingSaysSoAndGoesOnAlone(t *testing.T) {
 	for _, alone := range []time.Duration{0, doubtAfter + 5*time.Second} {
 		d := newDesk(t, func(c *MemberConfig) { c.Alone, c.Wanted = alone, setOf(8, 0, 1, 2, 3, 4, 5, 6) })
@@ -818,11 +818,11 @@ func TestAMemberThatGetsNothingSaysSoAndGoesOnAlone(t *testing.T) {
 			d.run(began.Add(at).Sub(d.now))
 			d.do(func() { d.m.PlanQuery(xPool, since, d.now) }).do(func() { d.m.PlanQuery(xPool, time.Time{}, d.now) })
 		}
-		quiet(theStart.Add(-time.Hour), doubtAfter-2*time.Second) // it was not joined then
+		quiet(theStart.Add(-time.Hour), doubtAfter-2*time.Second) // it had not joined yet
 		quiet(began, doubtAfter-time.Second)
 		d.hears()
 		quiet(began, doubtAfter+time.Second)
-		quiet(began, doubtAfter+2*time.Second) // it has just said so
+		quiet(began, doubtAfter+2*time.Second) // it has just reported
 		d.hears(wire.SourceDown{Share: theShare, Member: true, Pieces: []share.Piece{1, 2, 6}})
 		d.holds(3, 5)
 		quiet(began, doubtAfter+4*time.Second)
@@ -852,7 +852,7 @@ func TestAMemberThatGetsNothingSaysSoAndGoesOnAlone(t *testing.T) {
 	}
 }
 
-// As much as one message holds is reported at a time.
+// As much as fits in one message is reported at a time.
 func TestAMemberDoubtsSomeAtATime(t *testing.T) {
 	const n = wire.MaxHave + 3
 	d := newDesk(t, func(c *MemberConfig) { c.Pieces, c.Mine = n, share.NewSet(n) })

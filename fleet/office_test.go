@@ -20,7 +20,7 @@ type bureau struct {
 	t    *testing.T
 	o    *Office
 	now  time.Time
-	todo OfficeTodo // the last
+	todo OfficeTodo // the last one
 }
 
 func newBureau(t *testing.T) *bureau {
@@ -41,7 +41,7 @@ func (b *bureau) answer(a Answer) OfficeTodo {
 	return b.next()
 }
 
-// until lets time pass until the office wants something of the store.
+// until lets time pass until the office wants something from the store.
 func (b *bureau) until() (time.Duration, Call) {
 	b.t.Helper()
 	began := b.now
@@ -70,7 +70,7 @@ func (b *bureau) report(from peers.ID, term uint64, of peers.ID) OfficeTodo {
 	return b.next()
 }
 
-// member says how the member of this node stands.
+// member sets the state of this node's member.
 func (b *bureau) member(joined, fetches bool, fellows ...peers.ID) {
 	b.o.Seen(View{Of: Port{Node: "me", Name: "m"}, Seated: joined, Fetches: fetches, Fellows: fellows}, false, b.now)
 	b.next()
@@ -134,7 +134,7 @@ func TestTheStoreSaysWhoIsFollowed(t *testing.T) {
 		t.Fatalf("followed again: %+v", todo)
 	}
 	b.until()
-	if todo := b.answer(Answer{Outcome: Held}); todo.Follow || todo.Seat.Term != 5 { // somebody changed it at the same moment
+	if todo := b.answer(Answer{Outcome: Held}); todo.Follow || todo.Seat.Term != 5 { // somebody changed the record at the same moment
 		t.Fatalf("%+v", todo)
 	}
 }
@@ -155,7 +155,7 @@ func TestHowOftenTheStoreIsAsked(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBureau(t)
-			b.o.cfg.Self = "zz" // the last of them by its weight
+			b.o.cfg.Self = "zz" // the last of them by weight
 			if len(c.fellows) > deputies && b.o.weight("zz") < b.o.weight("a") {
 				b.o.cfg.Self = "me"
 			}
@@ -220,7 +220,7 @@ func TestALaterTermCountsWhileTheStoreIsSilent(t *testing.T) {
 	if !todo.End || !todo.Follow || todo.Seat.Term != 9 || todo.Seat.Peer.ID != "b" {
 		t.Fatalf("%+v", todo)
 	}
-	// The store comes back, and it is ours there: another term is taken.
+	// The store comes back, and says that the office is ours: another term is taken.
 	b.answer(Answer{Outcome: Kept})
 	if b.todo.Call != TakeOffice {
 		t.Fatalf("%+v", b.todo)

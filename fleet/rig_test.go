@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// pieces is a share of so many pieces, all of them small.
+// pieces is a share of that many pieces, all of them small.
 type pieces int
 
 func (n pieces) Pieces() int              { return int(n) }
@@ -34,7 +34,7 @@ func setOf(n int, pieces ...share.Piece) *share.Set {
 	return s
 }
 
-// table is a coordinator, who talks to it, and a clock.
+// table is a coordinator, the peers that talk to it, and a clock.
 type table struct {
 	t       testing.TB
 	c       *Coordinator
@@ -43,14 +43,14 @@ type table struct {
 	wake    time.Time
 	epoch   Epoch
 	allow   []peers.ID
-	known   []peers.ID // members that were kept
+	known   []peers.ID // members that were remembered
 	events  []Event
 	talkers map[Port]*talker
 	watched map[Port]bool
-	sent    []Send // of the last call, and not yet heard
+	sent    []Send // by the last call, and not delivered yet
 }
 
-// newTable is a coordinator of 8 pieces that allows the names, and whom they talk through.
+// newTable is a coordinator of 8 pieces that allows the named nodes, and a talker for each.
 func newTable(t testing.TB, names ...peers.ID) (*table, []*talker) {
 	f := &table{t: t, n: 8, now: theStart, talkers: map[Port]*talker{}, watched: map[Port]bool{}, allow: names}
 	f.begin()
@@ -61,7 +61,7 @@ func newTable(t testing.TB, names ...peers.ID) (*table, []*talker) {
 	return f, ks
 }
 
-// begin starts another run.
+// begin starts another run of the coordinator.
 func (f *table) begin() {
 	f.epoch++
 	f.watched = map[Port]bool{}
@@ -69,7 +69,7 @@ func (f *table) begin() {
 	f.next()
 }
 
-// next has the coordinator do what is due, and hands out what it says.
+// next has the coordinator do what is due, and delivers what it sends.
 func (f *table) next() {
 	todo := f.c.Next(f.now)
 	f.wake = todo.Wake
@@ -122,12 +122,12 @@ func (f *table) saw(id peers.ID, change Change) (n int) {
 	return n
 }
 
-// A talker is a peer that says to a coordinator what the test wants, as a member or not.
+// A talker is a peer that says to a coordinator whatever the test wants, as a member or not.
 type talker struct {
 	f  *table
 	by From
-	at share.ID // of which share it speaks
-	// got is what it was told since it was last asked for.
+	at share.ID // the share that it names
+	// got is what it was told since the last look.
 	got []any
 }
 
@@ -137,7 +137,7 @@ func (f *table) talker(name peers.ID) *talker {
 	return k
 }
 
-// say says things and returns what it is told until then.
+// say sends messages and returns the answers.
 func (k *talker) say(what ...any) []any {
 	for _, x := range what {
 		k.tell(x)
@@ -183,7 +183,7 @@ func (k *talker) hear(d time.Duration) []any {
 	return got
 }
 
-// join makes it a member that has some pieces.
+// join makes it a member that has the given pieces.
 func (k *talker) join(pieces ...share.Piece) {
 	k.f.t.Helper()
 	for _, m := range k.say(wire.Subscribe{Share: k.at}, k.has(pieces...)) {
@@ -194,7 +194,7 @@ func (k *talker) join(pieces ...share.Piece) {
 	k.f.t.Fatalf("%s was not accepted", k.by.Peer)
 }
 
-// has is a have-map of some pieces.
+// has is a have-map of the given pieces.
 func (k *talker) has(pieces ...share.Piece) wire.HaveMap {
 	return wire.HaveMap{Share: k.at, Pieces: k.f.n, Bits: setOf(k.f.n, pieces...).Bytes()}
 }
@@ -205,7 +205,7 @@ func (k *talker) done(l wire.Lease) wire.PieceDone {
 	return wire.PieceDone{Share: k.at, Piece: l.Piece, Token: l.Token}
 }
 
-// source is a source with some pieces; all if none are named.
+// source is a source with the given pieces; with all if none are given.
 func (k *talker) source(name peers.ID, pieces ...share.Piece) wire.SourceHas {
 	set := setOf(k.f.n, pieces...)
 	if len(pieces) == 0 {
@@ -226,12 +226,12 @@ func (k *talker) returned(source peers.ID, why wire.Code, leases ...wire.Lease) 
 	return m
 }
 
-// lacks is that it could not get pieces from another member; of no pieces, anything.
+// lacks is the report that it could not get pieces from another member; without pieces, that it got nothing.
 func (k *talker) lacks(member peers.ID, pieces ...share.Piece) wire.SourceDown {
 	return wire.SourceDown{Share: k.at, Source: member, Member: true, Pieces: pieces}
 }
 
-// granted is the one answer to a request for leases.
+// granted returns the one answer to a request for leases.
 func (k *talker) granted(m wire.LeaseRequest) (answer wire.LeaseResponse) {
 	k.f.t.Helper()
 	n := 0
@@ -247,7 +247,7 @@ func (k *talker) granted(m wire.LeaseRequest) (answer wire.LeaseResponse) {
 	return answer
 }
 
-// lease is some leases of a source.
+// lease makes leases on a source.
 func (k *talker) lease(source peers.ID, n int) []wire.Lease {
 	k.f.t.Helper()
 	ls := k.granted(k.ask(source, n)).Leases
@@ -257,7 +257,7 @@ func (k *talker) lease(source peers.ID, n int) []wire.Lease {
 	return ls
 }
 
-// leased are the pieces that it gets of a source when it asks for all; it gives them back.
+// leased returns the pieces that it gets for a source when it asks for all; it gives them back.
 func (k *talker) leased(source peers.ID) []share.Piece {
 	k.f.t.Helper()
 	all := k.ask(source, k.f.n)
@@ -279,7 +279,7 @@ func (k *talker) mayFetch(want ...share.Piece) {
 	}
 }
 
-// woken says whether it was told that it may ask again for a source.
+// woken reports whether it was told that it may ask again for a source.
 func (k *talker) woken(source peers.ID, d time.Duration) bool {
 	return slices.ContainsFunc(k.hear(d), func(m any) bool {
 		return m == wire.LeasesAvailable{Share: theShare, Source: source}
@@ -294,7 +294,7 @@ func (k *talker) declined(got []any) bool {
 	return ok && !r.Accepted
 }
 
-// without is what of pieces is not one of others.
+// without returns those of pieces that are not among others.
 func without(pieces []share.Piece, others ...share.Piece) []share.Piece {
 	return slices.DeleteFunc(slices.Clone(pieces), func(p share.Piece) bool { return slices.Contains(others, p) })
 }
@@ -306,19 +306,19 @@ func upTo(n int) (out []share.Piece) {
 	return out
 }
 
-// desk is a member whose coordinator, lease manager and pools are the test. Its lease
-// manager leases nothing: it keeps what it may.
+// desk is a member; the test plays its coordinator, lease manager and pools. Its lease
+// manager leases nothing: it only remembers what it may lease.
 type desk struct {
 	t    testing.TB
 	m    *Member
 	now  time.Time
 	wake time.Time
 
-	may      map[peers.ID]*share.Set // what the lease manager may lease of each source; nil: nothing
-	told     []any                   // the coordinator, besides requests
+	may      map[peers.ID]*share.Set // what the lease manager may lease on each source; nil: nothing
+	told     []any                   // what the coordinator was told, besides requests
 	requests []wire.LeaseRequest
-	did      []any // all else, since it was last asked for
-	answers  bool  // the lease manager has none for each question
+	did      []any // all else that was done, since the last look
+	answers  bool  // the lease manager answers each question, with a refusal
 	refusals []leasemgr.Refusal
 }
 
@@ -342,7 +342,7 @@ func newDesk(t testing.TB, change ...func(*MemberConfig)) *desk {
 	return d
 }
 
-// do has something happen, and all that follows.
+// do makes something happen, and all that follows from it.
 func (d *desk) do(f func()) *desk {
 	f()
 	d.next()
@@ -422,14 +422,14 @@ func (d *desk) accept() *desk {
 	})
 }
 
-// lose has the coordinator refuse the member for so long.
+// lose makes the coordinator refuse the member for that long.
 func (d *desk) lose(retry time.Duration) *desk {
 	return d.do(func() {
 		d.m.SubscribeResult(d.m.cfg.Coordinator, wire.SubscribeResult{Share: theShare, Reason: wire.Reason{Prose: "for a test"}, Retry: retry}, d.now)
 	})
 }
 
-// rejoin has it lose its coordinator, and find it again; meanwhile something happens.
+// rejoin makes it lose its coordinator, and find it again; meanwhile something happens.
 func (d *desk) rejoin(meanwhile ...func()) *desk {
 	d.lose(time.Second)
 	for _, f := range meanwhile {
@@ -439,12 +439,12 @@ func (d *desk) rejoin(meanwhile ...func()) *desk {
 	return d.do(func() { d.m.Linked(10*time.Millisecond, d.now) }).accept()
 }
 
-// request has the pool of x ask for leases.
+// request makes the pool of x ask for leases.
 func (d *desk) request(max int) *desk {
 	return d.do(func() { d.m.Request(xPool, "x", max, 0, 0, d.now) })
 }
 
-// ask is request, and the one request of the coordinator that follows.
+// ask is request; it returns the one request to the coordinator that follows.
 func (d *desk) ask(max int) wire.LeaseRequest {
 	d.t.Helper()
 	had := len(d.requests)
@@ -455,7 +455,7 @@ func (d *desk) ask(max int) wire.LeaseRequest {
 	return d.requests[had]
 }
 
-// grant has the coordinator answer a request for x.
+// grant makes the coordinator answer a request for x.
 func (d *desk) grant(token share.Token, pieces ...share.Piece) *desk {
 	return d.respond(d.response(token, pieces...))
 }
@@ -479,13 +479,13 @@ func (d *desk) verified(pieces ...share.Piece) *desk {
 	return d
 }
 
-// away says that x is not connected for a moment.
+// away makes x disconnected for a moment.
 func (d *desk) away() {
 	d.m.SourceHas("x", nil, d.now)
 	d.m.SourceHas("x", share.FullSet(8), d.now)
 }
 
-// named has the coordinator name other members.
+// named makes the coordinator name other members.
 func (d *desk) named(ids ...peers.ID) *desk {
 	m := wire.FleetMembers{Share: theShare}
 	for _, id := range ids {
@@ -494,7 +494,7 @@ func (d *desk) named(ids ...peers.ID) *desk {
 	return d.do(func() { d.m.FleetMembers(d.m.cfg.Coordinator, m, d.now) })
 }
 
-// holds fails the test unless these are the pieces that may be leased of x.
+// holds fails the test unless these are the pieces that may be leased on x.
 func (d *desk) holds(pieces ...share.Piece) {
 	d.t.Helper()
 	got := []share.Piece{}
@@ -506,7 +506,7 @@ func (d *desk) holds(pieces ...share.Piece) {
 	}
 }
 
-// hears fails the test unless this is what the coordinator was told of late.
+// hears fails the test unless the coordinator was told exactly this since the last look.
 func (d *desk) hears(want ...any) {
 	d.t.Helper()
 	d.run(time.Second)
@@ -516,7 +516,7 @@ func (d *desk) hears(want ...any) {
 	d.told = nil
 }
 
-// does fails the test unless this is what else there was to do of late.
+// does fails the test unless exactly this else was done since the last look.
 func (d *desk) does(want ...any) {
 	d.t.Helper()
 	if !reflect.DeepEqual(d.did, want) {

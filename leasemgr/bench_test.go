@@ -46,7 +46,7 @@ type swarm struct {
 	out []ring
 }
 
-// ring is the leases of a source: no more than the benchmark has to know.
+// ring holds the leases of a source: no more than the benchmark needs.
 type ring struct {
 	first, n int
 	leases   [8]struct {
@@ -70,7 +70,7 @@ func newSwarm(pieces, sources int, density float64) *swarm {
 	return s
 }
 
-// step lets source i complete its oldest lease and take a new one; it says
+// step lets source i complete its oldest lease and take a new one; it reports
 // whether one was granted.
 func (s *swarm) step(i int) bool {
 	q := &s.out[i]
@@ -89,8 +89,8 @@ func (s *swarm) step(i int) bool {
 	return len(got) > 0
 }
 
-// BenchmarkGrantAndCompletion runs whole transfers, the end with its refusals and
-// hedges included.
+// BenchmarkGrantAndCompletion runs whole transfers, including the end with its refusals
+// and hedges.
 func BenchmarkGrantAndCompletion(b *testing.B) {
 	for _, c := range []struct {
 		pieces, sources int

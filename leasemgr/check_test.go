@@ -52,7 +52,7 @@ func (m *Manager) ids() []peers.ID {
 	return out
 }
 
-// check returns what is wrong inside the manager, if anything.
+// check returns what is wrong inside the manager, or nil.
 func (m *Manager) check() error {
 	var errs []string
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
@@ -125,7 +125,7 @@ func (m *Manager) check() error {
 		}
 	}
 
-	// Leases: in their source's queue, in held, and counted.
+	// Each lease is in its source's queue, in held, and counted.
 	live, fulls, hedged, sleepers := 0, 0, int64(0), 0
 	for i, s := range m.sources {
 		if s == nil {
@@ -199,8 +199,8 @@ func (m *Manager) check() error {
 	return nil
 }
 
-// fingerprint is everything that decides what happens, but for cursors and the
-// order of lots: what a refused or stale call must not change.
+// fingerprint is everything that decides what happens, except cursors and the
+// random order of equals: what a refused or stale call must not change.
 func (m *Manager) fingerprint() string {
 	b := fmt.Append(nil, m.paused, m.stats, m.counter, m.readers)
 	num := func(xs ...int64) {

@@ -16,7 +16,7 @@ func TestRarestPieceGoesFirst(t *testing.T) {
 	for seed := range uint64(20) {
 		m := New(Config{MaxLeasesPerPeer: 100}, Plan{Layout: even{6, share.MinPiece}, Seed: seed}, time.Unix(1, 0))
 		now := time.Unix(1, 0)
-		// Piece p is had by p+1 partial sources, and by a full one.
+		// Piece p is at p+1 partial sources, and at a whole one.
 		for i := range 6 {
 			id := peers.ID(fmt.Sprint(i))
 			m.AddSource(id, now)
@@ -25,7 +25,7 @@ func TestRarestPieceGoesFirst(t *testing.T) {
 				have.Add(share.Piece(p))
 			}
 			if i == 0 {
-				have.Remove(0) // so that nobody is full but the last
+				have.Remove(0) // so that only the last is whole
 			}
 			m.SetHave(id, have, now)
 		}
@@ -57,8 +57,8 @@ func TestTiesAreBrokenBySeed(t *testing.T) {
 }
 
 func TestSourcesDoNotConverge(t *testing.T) {
-	// Two transfers of one share from one source each: what one fetches first is
-	// not what the other does.
+	// Two transfers fetch one share, each from one source: they do not fetch
+	// the same pieces first.
 	const n = 100_000
 	var firsts [2]map[share.Piece]bool
 	for i := range firsts {
@@ -85,8 +85,8 @@ func TestSourcesDoNotConverge(t *testing.T) {
 }
 
 func TestSwarmDoesNotWalkInStep(t *testing.T) {
-	// Four transfers feed each other from one seed, one piece at a time. Whoever
-	// has a piece gives it to all before the next round, so that all miss the same.
+	// Four transfers feed each other from one seed, one piece at a time. Each gives
+	// what it has to all others before the next round, so that all lack the same.
 	const n, transfers = 400, 4
 	now := time.Unix(1, 0)
 	var ms [transfers]*Manager
@@ -203,7 +203,7 @@ func TestEmptyPlanIsDone(t *testing.T) {
 }
 
 func TestBegunPieceGoesOutAgainFirst(t *testing.T) {
-	for _, lacks := range []int{0, 1} { // whole sources, and such as have nearly all
+	for _, lacks := range []int{0, 1} { // whole sources, and some that have nearly everything
 		r := newRig(t, 20_000, Config{})
 		have := share.FullSet(20_000)
 		for p := range lacks {
@@ -224,7 +224,7 @@ func TestBegunPieceGoesOutAgainFirst(t *testing.T) {
 	}
 }
 
-// What a source's cursor has passed comes back to it when it is returned.
+// A piece that a source's cursor has passed is offered to it again when it is returned.
 func TestReturnedPiecesAreFoundBehindCursors(t *testing.T) {
 	const n = 20_000
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -241,7 +241,7 @@ func TestReturnedPiecesAreFoundBehindCursors(t *testing.T) {
 	ls := r.get("b", n)
 	equal(t, "leases", len(ls), have.Count())
 	r.not("a", AllLeased)
-	for _, k := range []int{1, 3, maxExtra + 40, 1000} { // few fit the memory of a cursor, many do not
+	for _, k := range []int{1, 3, maxExtra + 40, 1000} { // few fit in a cursor's memory, many do not
 		var back []share.Piece
 		for range k {
 			i := rnd.IntN(len(ls))
@@ -257,7 +257,7 @@ func TestReturnedPiecesAreFoundBehindCursors(t *testing.T) {
 	}
 }
 
-// A source gets all it has, and only that, whatever its have-set looks like.
+// A source gets all that it has, and only that, whatever its have-set looks like.
 func TestEveryPieceOfASourceIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{1, 63, 64, 65, 4095, 4096, 4097, 9000, 300_000}).Draw(t, "pieces")

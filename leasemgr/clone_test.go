@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// The exploration of small plans relies on this: a clone shares nothing that changes
+// The exploration of small plans relies on this: a clone shares nothing mutable
 // with its original.
 func TestCloneForgetsNothing(t *testing.T) {
 	r := newRig(t, 300, Config{})
@@ -37,7 +37,7 @@ func TestCloneForgetsNothing(t *testing.T) {
 	equal(t, "state", r.m.clone().fingerprint(), r.m.fingerprint())
 }
 
-// memory visits all slices, maps and pointers that a value holds, but for those
+// memory visits all slices, maps and pointers that a value holds, except those
 // that never change.
 func memory(v reflect.Value, path string, visit func(uintptr, string)) {
 	switch v.Kind() {
@@ -73,7 +73,7 @@ func memory(v reflect.Value, path string, visit func(uintptr, string)) {
 	}
 }
 
-// A long walk through big numbers: log, summaries and many chunks at once.
+// A long walk with large numbers: log, summaries and many chunks at once.
 func TestLargeShareKeepsItsBooks(t *testing.T) {
 	const n = 10_000
 	r := newRig(t, n, Config{MaxLeasesPerPeer: 1000})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has used, so that a benchmark on a busy machine
-// tells what the code costs.
+// cpuTime is the processor time that this process has used, so that a benchmark on a
+// busy machine shows what the code costs.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

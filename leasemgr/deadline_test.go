@@ -201,7 +201,7 @@ func TestAlarmsRingInOrder(t *testing.T) {
 	equal(t, "order", order, "dfebca")
 }
 
-// A piece that a source finishes out of turn is no sign of life for the one asked for first.
+// A piece that a source finishes out of turn is not a sign of life for the one asked for first.
 func TestFinishingAQueuedLeaseDoesNotExtendTheHead(t *testing.T) {
 	r := newRig(t, 10, Config{})
 	r.add("a").full("a").rate("a", share.MinPiece, 0)
@@ -213,7 +213,7 @@ func TestFinishingAQueuedLeaseDoesNotExtendTheHead(t *testing.T) {
 	equal(t, "deadline of the head", r.m.Wake(), before)
 }
 
-// A request for no leases counts for nothing: a source that waits is woken all the same.
+// A request for zero leases does not count: a source that waits is woken all the same.
 func TestAskingForNothingChangesNothing(t *testing.T) {
 	r := newRig(t, 1, Config{HedgeShare: -1, HedgeFloor: -1})
 	r.add("a").full("a").add("b").full("b")

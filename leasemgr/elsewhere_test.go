@@ -15,7 +15,7 @@ func (r *rig) away(l Lease, retry time.Duration) Todo {
 	return r.m.Defer(l.Source, l.Piece, l.Token, retry, r.now)
 }
 
-// feed has a source bring pieces at a rate for some seconds.
+// feed makes a source bring pieces at a rate for some seconds.
 func (r *rig) feed(id peers.ID, rate, seconds int) {
 	r.t.Helper()
 	for range 4 * seconds {
@@ -96,7 +96,7 @@ func TestSourceIsSparedWhileOthersBringMore(t *testing.T) {
 	r := newRig(t, 20, Config{HedgeFloor: -1, HedgeShare: -1}).add("s", "b").full("s").has("b", 0, 1, 2, 3, 4).rate("s", 1e5, 0).rate("b", 1e6, 0)
 	r.feed("b", 1e6, 3)
 	r.away(r.one("s"), 0)
-	for range 15 { // what only it has
+	for range 15 { // pieces that only it has
 		l := r.one("s")
 		if l.Piece < 5 {
 			t.Fatalf("asked for %d, which b has", l.Piece)
@@ -111,7 +111,7 @@ func TestSourceIsSparedWhileOthersBringMore(t *testing.T) {
 	if !strings.Contains(why, "goes to the first of 1 source") {
 		t.Errorf("why: %s", why)
 	}
-	r.pass(8 * time.Second) // what others bring has ebbed away
+	r.pass(8 * time.Second) // the measured rate of the others has ebbed away
 	r.one("s")
 }
 
@@ -136,7 +136,7 @@ func TestWhatOthersFailedWithIsAskedOfASparedSource(t *testing.T) {
 	r.feed("b", 1e6, 3)
 	r.away(r.one("s"), 0)
 	r.pass(elsewhereFor)
-	for r.m.pool.count > 3 { // what only it has
+	for r.m.pool.count > 3 { // pieces that only it has
 		r.done(r.one("s"))
 	}
 	r.not("s", Spared)
@@ -174,7 +174,7 @@ func TestPressed(t *testing.T) {
 	}
 }
 
-// awayAll gives every piece to others that a source is asked for, and says how many.
+// awayAll gives back every piece that a source is asked for, as gone elsewhere, and returns how many.
 func (r *rig) awayAll(id peers.ID, retry time.Duration) (n int) {
 	for n < 1000 {
 		l, _ := r.m.Acquire(id, 1, r.now)
@@ -193,7 +193,7 @@ func TestSourceThatIsAllWeHaveIsAskedAgainForEverything(t *testing.T) {
 		if rate > 0 {
 			r.rate("s", rate, 0)
 		}
-		r.feed("b", 2e5, 1) // it ebbs away, and never comes to nothing
+		r.feed("b", 2e5, 1) // the rate ebbs away, and never reaches zero
 		r.m.HaveNot("b", []share.Piece{1}, r.now)
 		equal(t, name+": at first", r.awayAll("s", maxElsewhere), 8)
 		r.pass(time.Duration(pressAfter) - time.Millisecond)

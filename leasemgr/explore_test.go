@@ -17,25 +17,25 @@ import (
 
 var long = flag.Bool("long", false, "also run what takes minutes")
 
-// An event is one call, of a fixed list, on a machine. It says whether it made
+// An event is one call, from a fixed list, on a machine. It reports whether it made
 // sense in this state.
 type event struct {
 	name string
 	do   func(*machine) bool
 }
 
-// smallPlan is a plan small enough to try everything.
+// smallPlan is a plan small enough to try everything with.
 type smallPlan struct {
 	pieces  int
 	sources []plannedSource
 	reader  bool // someone waits for piece 0
-	core    bool // leave out the events that only make more states of the same kind
-	bare    bool // nothing but asking, completing, crashing and time
+	core    bool // leave out the events that only add states of the same kind
+	bare    bool // only asking, completing, crashing and time
 }
 
 type plannedSource struct {
 	id    peers.ID
-	rate  float64 // measured; zero: not
+	rate  float64 // measured; 0: not measured
 	lacks int     // a piece it does not have, or -1
 }
 
@@ -70,7 +70,7 @@ func (p smallPlan) connect(x *machine, s plannedSource) {
 	}
 }
 
-// events are all calls that may come in any state, in any order.
+// events are all calls that can come in any state, in any order.
 func (p smallPlan) events() (out []event) {
 	add := func(name string, do func(*machine) bool) { out = append(out, event{name, do}) }
 	add("a second passes", func(x *machine) bool {
@@ -131,7 +131,7 @@ func (p smallPlan) events() (out []event) {
 		}
 	}
 	for q := range share.Piece(p.pieces) {
-		// What an old holder sent late: its token is not live any more, or was
+		// What an old holder sends late: its token is no longer live, or was
 		// never granted, and its bytes count all the same.
 		add(fmt.Sprint("late bytes complete ", q), func(x *machine) bool {
 			if p.bare || x.m.verified.has(uint32(q)) {
@@ -154,8 +154,8 @@ func (p smallPlan) events() (out []event) {
 	return out
 }
 
-// key is a state, as far as it decides what can happen: with ages instead of
-// times, without counters, and without the lots that break ties.
+// key identifies a state, as far as it decides what can happen: with ages instead of
+// times, without counters, and without the random numbers that break ties.
 func (x *machine) key() string {
 	m := x.m
 	var b []byte
@@ -183,7 +183,7 @@ func (x *machine) key() string {
 		s := m.sources[i]
 		b = append(b, byte(s.waiting))
 		if s.head != 0 && !s.measured {
-			// Its speed is told from these.
+			// Its speed follows from these.
 			num(min(int64(m.clock.at-s.busySince), int64(4*quantum)), s.busyGot)
 		}
 	}
@@ -196,8 +196,8 @@ func (x *machine) key() string {
 	return string(b)
 }
 
-// explore visits every state that can be reached, and returns how many there are,
-// and how often things happened.
+// explore visits every reachable state, and returns how many there are, and how
+// often things happened.
 func explore(t *testing.T, p smallPlan, limit int) (states int, hedges, takeovers bool) {
 	events := p.events()
 	type visit struct {
@@ -242,7 +242,7 @@ func explore(t *testing.T, p smallPlan, limit int) (states int, hedges, takeover
 	return len(visits), hedges, takeovers
 }
 
-// clone is a machine in the same state.
+// clone returns a machine in the same state.
 func (x *machine) clone() *machine {
 	y := *x
 	y.live, y.open = maps.Clone(x.live), maps.Clone(x.open)
@@ -251,7 +251,7 @@ func (x *machine) clone() *machine {
 	return &y
 }
 
-// clone copies all a Manager has. TestCloneForgetsNothing sees to it that it does.
+// clone copies everything in a Manager; TestCloneForgetsNothing checks that.
 func (m *Manager) clone() *Manager {
 	n := *m
 	for _, b := range []*bitmap{&n.plan, &n.urgent[0], &n.urgent[1], &n.urgent[2], &n.verified, &n.begun, &n.pool.wanted, &n.asleep} {
@@ -289,8 +289,8 @@ func (m *Manager) clone() *Manager {
 	return &n
 }
 
-// terminates checks, from any state, that when the sources that are there work
-// from now on, all they have gets done; and that then no lease is left.
+// terminates checks, from any state, that everything the present sources have gets done
+// if they work from now on, and that no lease is left then.
 func (x *machine) terminates() {
 	for rounds := 0; ; rounds++ {
 		x.claim(11, rounds < 20, "no end in sight")

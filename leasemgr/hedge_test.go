@@ -11,7 +11,7 @@ import (
 
 const mib = share.MinPiece
 
-// tail is a rig at the end of a transfer: "slow" holds all that is left.
+// tail is a rig at the end of a transfer: "slow" holds all remaining pieces.
 func tail(t *testing.T, pieces int, cfg Config) (*rig, []Lease) {
 	r := newRig(t, pieces, cfg)
 	r.add("slow", "fast").full("slow", "fast")
@@ -108,7 +108,7 @@ func TestHolderNotMeasuredYetIsJudgedByWhatCame(t *testing.T) {
 	r, ls := tail(t, 1, Config{})
 	r.rate("fast", 500*mib, 0)
 	r.not("fast", AllLeased)
-	// 64 KiB in 250 ms, so another 3.75 s for the rest: the fast one needs 2 ms.
+	// 64 KiB in 250 ms, so the rest takes another 3.75 s; the fast one needs 2 ms.
 	r.pass(250 * time.Millisecond)
 	r.m.Progress("slow", 0, ls[0].Token, share.BlockSize, r.now)
 	equal(t, "hedge", r.one("fast").Hedge, true)
@@ -157,7 +157,7 @@ func TestTenTimesFasterSourceTakesAnOverdueLease(t *testing.T) {
 		r := newRig(t, 1, c.cfg)
 		r.add("slow", "fast").full("slow", "fast").rate("slow", mib, 0).rate("fast", c.fast, 0)
 		old := r.one("slow")
-		r.pass(1600 * time.Millisecond) // 1 s for the bytes and a quarter of 2 s
+		r.pass(1600 * time.Millisecond) // 1 s for the bytes, and a quarter of 2 s
 		l := r.one("fast")
 		equal(t, "hedge", l.Hedge, !c.want)
 		if !c.want {
@@ -224,7 +224,7 @@ func TestReaderWakesSourcesThatWait(t *testing.T) {
 func TestHedgesStayWithinTheirBound(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config
-		want int // hedges at once, of 100 pieces that are overdue
+		want int // hedges at once, of 100 overdue pieces
 	}{
 		{Config{}, 16},
 		{Config{HedgeFloor: 5 * mib}, 5},
@@ -285,7 +285,7 @@ func TestManyHoldersAreSearchedInTurn(t *testing.T) {
 }
 
 // Five sources of random rates share a transfer: the last hundredth takes no more
-// than three hundredths of the time, and nearly nothing is fetched twice.
+// than three hundredths of the time, and almost nothing is fetched twice.
 func TestTheEndIsNotSlow(t *testing.T) {
 	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
@@ -315,7 +315,7 @@ func TestTheEndIsNotSlow(t *testing.T) {
 }
 
 // One of two sources stops in the middle: the transfer takes little longer than
-// the other one needs alone for the rest.
+// the other needs alone for the rest.
 func TestSourceThatStopsCostsLittle(t *testing.T) {
 	const pieces = 1000
 	for _, rate := range []float64{1, 10, 100} { // MiB/s

@@ -11,8 +11,8 @@ import (
 
 // The lease invariants of prior-art/semantics.md (b), by number. Each test runs
 // the machine of random calls, crashes, clock steps and stale completions, and
-// looks at its own invariant only; the rule of DESIGN section 6 that refines or
-// overrides it is named. TestRandomCallsAgreeWithModel looks at all of them.
+// checks its own invariant only; the rule of DESIGN section 6 that refines or
+// overrides it is named. TestRandomCallsAgreeWithModel checks all of them.
 
 func hold(t *testing.T, invariant int, end func(*machine)) {
 	t.Helper()
@@ -25,7 +25,7 @@ func hold(t *testing.T, invariant int, end func(*machine)) {
 	})
 }
 
-// DESIGN rule 2 fixes when there may be two: nothing unleased is left for the
+// DESIGN rule 2 says when there may be two: nothing unleased is left for the
 // asker or a reader waits, and the holder is overdue or clearly slower.
 func TestInvariant01OneLiveLeaseOrTwoAsHedge(t *testing.T) { hold(t, 1, nil) }
 
@@ -33,7 +33,7 @@ func TestInvariant01OneLiveLeaseOrTwoAsHedge(t *testing.T) { hold(t, 1, nil) }
 func TestInvariant02WantedLeasedVerifiedAreThePlan(t *testing.T) { hold(t, 2, nil) }
 
 // DESIGN: success is a lease with credit (Finished); one whose piece another
-// completed is Revoked, unpenalised. A source that is removed is not told.
+// completed is Revoked, without penalty. A source that is removed is not told.
 func TestInvariant03LeaseEndsExactlyOnce(t *testing.T) { hold(t, 3, (*machine).starve) }
 
 // DESIGN rule 3 overrides the completion: bytes that verify always count. A stale
@@ -56,7 +56,7 @@ func TestInvariant06ValidDataIsNeverDiscarded(t *testing.T) {
 // rate or a lower score shrink the cap below what is out; nothing is granted then.
 func TestInvariant07LeasesOfASourceAreCountedAndCapped(t *testing.T) { hold(t, 7, nil) }
 
-// Our own peer is not a source: nobody adds it. A source that has just failed with a
+// Our own peer is not a source: nobody adds it. A source that has just failed to deliver a
 // piece is not asked for it again for Config.ShunFor.
 func TestInvariant08GrantsAreWantedHadAndAllowed(t *testing.T) { hold(t, 8, nil) }
 
@@ -69,7 +69,7 @@ func TestInvariant11TransferEnds(t *testing.T) { hold(t, 11, (*machine).finish) 
 
 func TestInvariant12RefusalHasNoSideEffects(t *testing.T) {
 	hold(t, 12, func(x *machine) {
-		// A grant that is given back at once restores what was, but for counters.
+		// A grant that is given back at once restores the old state, except for counters.
 		id := x.names[0]
 		wanted, leased, verified := x.m.Counts()
 		got, _ := x.m.Acquire(id, 1, x.now)
@@ -163,8 +163,8 @@ func TestInvariant16SameCallsSameAnswers(t *testing.T) {
 	}
 }
 
-// Where it is chosen whom to ask: a source's score is its ranking's, and below
-// MinPeerScore it holds one lease at a time.
+// When a source is chosen, its score is its ranking's, and below MinPeerScore it holds
+// one lease at a time.
 func TestInvariant19SourceThatOnlySucceedsHoldsSeveralLeases(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every lease that was granted is told once, and its end once, with what the
+// Every granted lease is reported once, and its end once, with what the
 // statistics count.
 func TestEventsTellEveryGrantAndEveryEnd(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestNothingIsNotedUnlessWatched(t *testing.T) {
 	}
 }
 
-// Without all, only what went wrong is noted, and a failure with its reason.
+// Without all, only what went wrong is recorded, and a failure with its reason.
 func TestOnlyWhatWentWrongIsNoted(t *testing.T) {
 	r := newRig(t, 4, Config{})
 	r.m.Watch(false)

@@ -11,20 +11,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// machine drives a Manager by random calls beside a model of its leases that
-// knows nothing but what the Manager said.
+// machine drives a Manager with random calls, beside a model of its leases that
+// knows only what the Manager said.
 type machine struct {
-	t     *rapid.T // where chance comes from
+	t     *rapid.T // the source of chance
 	fatal func(format string, args ...any)
-	only  int // the invariant that is looked at; zero: all
+	only  int // the invariant to check; 0: all
 	m     *Manager
 	now   time.Time
 	n     int
-	live  map[share.Token]Lease // leases that were granted and did not end
-	ended []Lease               // some that did
+	live  map[share.Token]Lease // leases that were granted and have not ended
+	ended []Lease               // some that have
 	last  share.Token
 	open  map[peers.ID]int // granted minus ended
-	trace []string         // what the Manager answered, if it is kept
+	trace []string         // what the Manager answered, if it is recorded
 	keep  bool
 	names []peers.ID
 }
@@ -77,8 +77,8 @@ func (x *machine) set(label string) *share.Set {
 	return s
 }
 
-// claim says that something must hold, for the sake of an invariant of
-// prior-art/semantics.md (b).
+// claim fails the test unless ok, which an invariant of prior-art/semantics.md (b)
+// requires.
 func (x *machine) claim(invariant int, ok bool, format string, args ...any) {
 	if !ok && (x.only == 0 || x.only == invariant) {
 		x.fatal("invariant %d: %s\n%s", invariant, fmt.Sprintf(format, args...), x.m.Describe())
@@ -90,7 +90,7 @@ func (x *machine) piece() share.Piece {
 	return share.Piece(rapid.IntRange(0, x.n).Draw(x.t, "piece")) // n is outside the share
 }
 
-// someLease is a lease, live or not, or one made up.
+// someLease is a lease, live or not, or an invented one.
 func (x *machine) someLease() Lease {
 	tokens := make([]share.Token, 0, len(x.live))
 	for token := range x.live {
@@ -112,7 +112,7 @@ func (x *machine) isLive(l Lease) bool {
 	return ok && k.Piece == l.Piece && k.Source == l.Source
 }
 
-// over notes that a lease ended.
+// over records that a lease ended.
 func (x *machine) over(l Lease) {
 	x.claim(3, x.isLive(l), "lease %d on %d ended twice, or was never granted", l.Token, l.Piece)
 	delete(x.live, l.Token)
@@ -120,7 +120,7 @@ func (x *machine) over(l Lease) {
 	x.ended = append(x.ended, l)
 }
 
-// apply takes note of what a call said is to do.
+// apply records what a call said is to be done.
 func (x *machine) apply(todo Todo) {
 	for _, l := range slices.Concat(todo.Revoked, todo.Expired, todo.Finished) {
 		x.over(l)
@@ -145,7 +145,7 @@ func (x *machine) drain() {
 	}
 }
 
-// holders are the live leases on a piece.
+// holders returns the live leases on a piece.
 func (x *machine) holders(p share.Piece) (out []Lease) {
 	for _, l := range x.live {
 		if l.Piece == p {
@@ -155,7 +155,7 @@ func (x *machine) holders(p share.Piece) (out []Lease) {
 	return out
 }
 
-// grantable are the pieces source s could be granted that nobody holds.
+// grantable returns the pieces that nobody holds and source s could be granted.
 func (x *machine) grantable(s *source) (out []uint32) {
 	for p := range uint32(x.n) {
 		if x.m.state(p) == IsWanted && x.m.may(s, p) && (!x.m.spared(s) || x.needs(s, p)) && !x.leaves(s, p) {
@@ -165,12 +165,12 @@ func (x *machine) grantable(s *source) (out []uint32) {
 	return out
 }
 
-// leaves says whether p is left to others who fetch the share too.
+// leaves reports whether p is left to others who fetch the share too.
 func (x *machine) leaves(s *source, p uint32) bool {
 	return s.have.n == x.n && !x.m.spared(s) && x.m.fed(s) && x.m.rank(p) > perLevel && !x.m.begun.has(p) && x.m.another(x.m.rivals(s), p)
 }
 
-// needs says whether a source has to be asked for p though it is spared.
+// needs reports whether a source has to be asked for p although it is spared.
 func (x *machine) needs(s *source, p uint32) bool {
 	own := 0
 	if s.have.n < x.n {
@@ -180,7 +180,7 @@ func (x *machine) needs(s *source, p uint32) bool {
 	return failed || x.m.rarity.of(p) <= own && !x.m.othersWhole(s)
 }
 
-// order is where rule 7 of DESIGN puts a piece: less is sooner.
+// order is the rank of a piece by rule 7 of DESIGN: less is sooner.
 func (x *machine) order(p uint32) [4]int {
 	window, begun := 1, 1
 	for _, r := range x.m.readers {
@@ -238,7 +238,7 @@ func (x *machine) granted(l Lease, s *source, could []uint32) {
 	x.claim(5, !x.m.verified.has(uint32(l.Piece)), "piece %d is verified and leased", l.Piece)
 	x.claim(13, x.now.Before(l.Expires), "lease is born dead: %v", l)
 	x.claim(13, !l.Expires.After(x.now.Add(x.m.cfg.LeaseDuration)), "lease %v outlives the backstop", l)
-	// A takeover ends another lease; Todo tells of it right after.
+	// A takeover ends another lease; Todo reports that right after.
 	taken := slices.Clone(x.m.todo.Revoked)
 	for _, r := range taken {
 		x.over(r)
@@ -253,10 +253,10 @@ func (x *machine) granted(l Lease, s *source, could []uint32) {
 		x.claim(1, !l.Hedge, "a hedge of nothing")
 		for _, p := range could {
 			if x.m.spared(s) {
-				break // it is asked for what must be, whatever the order
+				break // it is asked for what it must be, whatever the order
 			}
 			a, b := x.order(p), x.order(uint32(l.Piece))
-			if s.have.n == x.n && len(x.m.rivals(s)) > 0 { // of what is equally urgent our own goes first
+			if s.have.n == x.n && len(x.m.rivals(s)) > 0 { // of equally urgent pieces our own goes first
 				x.claim(16, a[0] >= b[0] || x.m.fed(s), "granted %d %v before %d %v", l.Piece, b, p, a)
 				continue
 			}
@@ -272,7 +272,7 @@ func (x *machine) granted(l Lease, s *source, could []uint32) {
 	}
 	x.claim(1, x.m.hedged+x.m.stats.Duplicate <= x.m.allowance() || len(taken) > 0, "hedges: %d + %d over %d",
 		x.m.hedged, x.m.stats.Duplicate, x.m.allowance())
-	// The cap: as if this lease were asked for now.
+	// The cap, as if this lease were asked for now.
 	n := int64(x.m.layout.PieceLen(l.Piece))
 	s.count--
 	s.pending -= n
@@ -312,7 +312,7 @@ func (x *machine) refused(id peers.ID, no Refusal, s *source, could []uint32, be
 	}
 }
 
-// ifStale makes a call on l, and checks that it changes nothing if l is not live.
+// ifStale makes a call on l, and checks that it has no effect if l is not live.
 func (x *machine) ifStale(l Lease, call func() Todo) {
 	before, was := x.m.fingerprint(), x.isLive(l)
 	todo := call()
@@ -364,7 +364,7 @@ func (x *machine) verify(p share.Piece, tokens ...share.Token) {
 	}
 }
 
-// pairs are the (source, piece) that could be granted, but for room.
+// pairs are the (source, piece) pairs that could be granted, except for lack of room.
 func (x *machine) pairs() map[string]bool {
 	out := map[string]bool{}
 	for _, s := range x.m.sources {
@@ -470,7 +470,7 @@ func (x *machine) haveNot(id peers.ID, pieces ...share.Piece) {
 	}
 }
 
-// crash is a source that is gone, with all its leases.
+// crash removes a source, with all its leases.
 func (x *machine) crash(id peers.ID) {
 	for token, l := range x.live {
 		if l.Source == id {
@@ -567,7 +567,7 @@ func (x *machine) starve() {
 	}
 }
 
-// finish checks that with one honest source of everything the transfer ends.
+// finish checks that the transfer ends with one honest source of everything.
 func (x *machine) finish() {
 	x.apply(x.m.Resume(x.now))
 	x.m.AddSource("honest", x.now)

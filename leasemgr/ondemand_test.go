@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// On demand nothing is leased but what a reader will read soon, nearest first; a source
+// On demand nothing is leased but what a reader is about to read, nearest first; a source
 // that asks for more waits, and is woken when a reader moves on.
 func TestOnDemandOnlyWhatIsReadIsLeased(t *testing.T) {
 	now := time.Unix(1000, 0)
@@ -16,7 +16,7 @@ func TestOnDemandOnlyWhatIsReadIsLeased(t *testing.T) {
 	r.add("a", "b").full("a")
 	r.m.SetHave("b", setOf(20, 3, 12), r.now)
 	r.not("a", Unread)
-	r.woken(r.m.SetReader(1, 5, 3, r.now), "a") // b has nothing of it
+	r.woken(r.m.SetReader(1, 5, 3, r.now), "a") // b has none of it
 	var got []share.Piece
 	for _, l := range r.get("a", 10) {
 		got = append(got, l.Piece)

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// beside is a manager of one of three who fetch the same share from "s".
+// beside is a manager of one of three nodes that fetch the same share from "s".
 func beside(t *testing.T, self peers.ID, n int) *rig {
 	r := newRig(t, n, Config{MaxSmallLeases: 1000})
 	r.m.self, r.m.ownLots = self, lotsOf(self)
@@ -21,7 +21,7 @@ func beside(t *testing.T, self peers.ID, n int) *rig {
 	return r
 }
 
-// ours are the pieces that are for nobody else to ask for.
+// ours returns the pieces that nobody else may ask for.
 func (r *rig) ours() map[share.Piece]bool {
 	out := map[share.Piece]bool{}
 	rivals := r.m.rivals(r.m.sources[r.m.byID["s"]])
@@ -33,7 +33,7 @@ func (r *rig) ours() map[share.Piece]bool {
 	return out
 }
 
-// feeds has a source that has one piece bring some of it at a rate, for some seconds.
+// feeds makes a source that has one piece bring parts of it at a rate, for some seconds.
 func (r *rig) feeds(id peers.ID, p share.Piece, rate, seconds int) {
 	r.t.Helper()
 	r.m.Have(id, []share.Piece{p}, r.now)
@@ -61,7 +61,7 @@ func TestEachPieceIsOneRivalsToAskFor(t *testing.T) {
 	}
 }
 
-// In a large share neighbours stay together, or disks would jump at each piece.
+// In a large share neighbouring pieces stay together; otherwise disks would seek at each piece.
 func TestLotsAreDrawnForRuns(t *testing.T) {
 	const n = 100_000
 	ours, runs := beside(t, "a", n).ours(), 0
@@ -122,7 +122,7 @@ func TestTheRestIsLeftToThoseWhoBringIt(t *testing.T) {
 	if d := no.Until.Sub(r.now); d <= 0 || d > time.Second {
 		t.Errorf("asks again in %v", d)
 	}
-	r.pass(5 * time.Second) // they bring no more
+	r.pass(5 * time.Second) // they bring nothing more
 	if p := r.one("s").Piece; ours[p] {
 		t.Errorf("asks for %d", p)
 	}

@@ -50,7 +50,7 @@ func TestPlanesCountAndSortLikePlainCounters(t *testing.T) {
 			}
 			h := sp.parse(randomSet(rnd, n, []float64{0.5, 0.02, 0.9}[rnd.IntN(3)]))
 			if h.n == n {
-				continue // full ones are counted apart
+				continue // whole ones are counted separately
 			}
 			sets = append(sets, h)
 			r.addSet(&h, sp)
@@ -85,7 +85,7 @@ func TestPlanesCountAndSortLikePlainCounters(t *testing.T) {
 	})
 }
 
-// A layer finds what a plain walk finds, from any place to any place.
+// A layer finds what a plain walk finds, from any position to any other.
 func TestLayerFindsLikeAPlainWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{1, 64, 100, 4096, 4100, 20_000, 270_000}).Draw(t, "pieces")

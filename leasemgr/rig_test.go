@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// rig is a manager and a clock for tests that tell a story.
+// rig is a manager and a clock, for tests that tell a story.
 type rig struct {
 	t   *testing.T
 	m   *Manager
@@ -43,7 +43,7 @@ func (r *rig) add(ids ...peers.ID) *rig {
 	return r
 }
 
-// full gives sources the whole share, has some pieces.
+// full gives the whole share to sources, has some pieces.
 func (r *rig) full(ids ...peers.ID) *rig {
 	for _, id := range ids {
 		r.m.SetHave(id, share.FullSet(r.n), r.now)
@@ -64,13 +64,13 @@ func (r *rig) rate(id peers.ID, rate float64, trip time.Duration) *rig {
 func (r *rig) pass(d time.Duration) { r.now = r.now.Add(d) }
 func (r *rig) to(at time.Time)      { r.now = at }
 
-// get is what a source is granted.
+// get returns what a source is granted.
 func (r *rig) get(id peers.ID, max int) []Lease {
 	got, _ := r.m.Acquire(id, max, r.now)
 	return got
 }
 
-// one is the one lease a source is granted.
+// one returns the one lease that a source is granted.
 func (r *rig) one(id peers.ID) Lease {
 	r.t.Helper()
 	got, no := r.m.Acquire(id, 1, r.now)

@@ -7,7 +7,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Runs given together have the same effect as one after the other.
+// Runs given together have the same effect as given one after the other.
 func TestRunsTogetherAreRunsOneByOne(t *testing.T) {
 	runs := []Run{{0, 8, Skip}, {4, 8, High}, {10, 4, Low}, {90, 50, Skip}, {99, -1, High}}
 	now := time.Now()

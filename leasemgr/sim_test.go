@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// sim is the pure core over a modelled network, in virtual time: sources of all
+// sim is the pure core over a modelled network, in virtual time, with sources of all
 // speeds that come and go, gain pieces, freeze, lie and give back.
 type sim struct {
 	t      *testing.T
@@ -27,7 +27,7 @@ type sim struct {
 	churn  float64 // chance that a source is gone after a lease
 	seq    int
 	alarm  time.Time
-	came   []float32 // bytes that came in, by piece, but for those of sources that were lost
+	came   []float32 // bytes that arrived, by piece, except from sources that were lost
 	calls  int
 	trace  uint64 // of every event, lease and order, for comparing runs
 }
@@ -40,7 +40,7 @@ func (s *sim) note(facts ...uint64) {
 
 type node struct {
 	id      peers.ID
-	life    int // grows with each reconnection, so that old events are known
+	life    int // grows with each reconnection, so that old events are recognised
 	on      bool
 	density float64
 	rate    float64
@@ -48,8 +48,8 @@ type node struct {
 	lies    float64
 	queue   []Lease
 	busy    bool
-	since   time.Time // until when the first of its queue came in
-	left    float64   // bytes of it that did not
+	since   time.Time // until when the first of its queue has arrived
+	left    float64   // bytes of it that have not
 	waits   bool
 }
 
@@ -187,7 +187,7 @@ func (s *sim) ask(i int) {
 	s.work(i)
 }
 
-// work begins the next lease of a source, if it has one and nothing under way.
+// work begins the next lease of a source, if it has one and is not working.
 func (s *sim) work(i int) {
 	n := s.nodes[i]
 	if n.busy || n.frozen || len(n.queue) == 0 {
@@ -197,14 +197,14 @@ func (s *sim) work(i int) {
 	s.next(i)
 }
 
-// next is when more of the first of the queue came in: all, or a quarter second's.
+// next is when more of the first of the queue has arrived: all of it, or a quarter of a second's worth.
 func (s *sim) next(i int) {
 	n := s.nodes[i]
 	d := time.Duration(n.left/n.rate*float64(time.Second)) + time.Microsecond
 	s.at(min(d, 250*time.Millisecond), evPart, i, n.life)
 }
 
-// receive counts what came in since the last time.
+// receive counts what has arrived since the last time.
 func (s *sim) receive(n *node) int {
 	got := min(n.left, s.now.Sub(n.since).Seconds()*n.rate)
 	n.left -= got
@@ -230,7 +230,7 @@ func (s *sim) finished(i int) {
 	l := n.queue[0]
 	n.queue = n.queue[1:]
 	switch x := s.rnd.Float64(); {
-	case i > 0 && x < 1.2*s.churn: // gone, or frozen, with the last block
+	case i > 0 && x < 1.2*s.churn: // gone, or frozen, at the last block
 		s.came[l.Piece] -= mib
 		if n.frozen = x > s.churn; !n.frozen {
 			s.leave(i)
@@ -244,7 +244,7 @@ func (s *sim) finished(i int) {
 		if s.calls++; s.calls%16 == 0 {
 			s.apply(s.m.Measured(n.id, n.rate, 10*time.Millisecond, s.now))
 		}
-		if s.rnd.IntN(4) == 0 { // somebody else tells of a piece it got
+		if s.rnd.IntN(4) == 0 { // somebody else announces a piece that it got
 			o := s.nodes[s.rnd.IntN(len(s.nodes))]
 			if o.on && o.density < 1 {
 				s.apply(s.m.Have(o.id, []share.Piece{share.Piece(s.rnd.IntN(s.pieces))}, s.now))
@@ -294,9 +294,9 @@ func (s *sim) run(every int) {
 	}
 }
 
-// TestTransferWithChurn is whole transfers from hundreds of sources that come and
-// go, freeze and lie; with LONG=1 of a million pieces from a thousand sources, and
-// from a hundred thousand sources.
+// TestTransferWithChurn runs whole transfers from hundreds of sources that come and
+// go, freeze and lie; with LONG=1 a million pieces from a thousand sources, and
+// from a hundred thousand.
 func TestTransferWithChurn(t *testing.T) {
 	for _, c := range []struct {
 		pieces, sources int

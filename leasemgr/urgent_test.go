@@ -7,8 +7,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// The piece a reader waits for goes to the head of its holder's queue, when it is
-// granted and when it is held already; the leases it passes get its time.
+// The piece that a reader waits for goes to the head of its holder's queue, when it is
+// granted and when it is already held; the leases that it overtakes get its time in addition.
 func TestWhatAReaderWaitsForGoesFirst(t *testing.T) {
 	now := time.Now()
 	m := New(Config{}, Plan{Layout: even{100, share.MinPiece}, Epoch: 1, Seed: 1}, now)
@@ -77,7 +77,7 @@ func take(t *testing.T, m *Manager, n int, now time.Time) []Lease {
 	return ls
 }
 
-// head is the piece at the head of a source's queue.
+// head returns the piece at the head of a source's queue.
 func (m *Manager) head(id string) share.Piece {
 	for _, s := range m.sources {
 		if s != nil && string(s.id) == id && s.head != 0 {

@@ -22,7 +22,7 @@ func TestEveryRefusalHasAReasonAndAnEnd(t *testing.T) {
 		t.Errorf("%+v", no)
 	}
 	r.not("c", NoneHere)
-	r.woken(r.m.Have("c", []share.Piece{0}, r.now), "c") // it could hedge that one later
+	r.woken(r.m.Have("c", []share.Piece{0}, r.now), "c") // it could hedge that piece later
 	r.not("c", AllLeased)
 	r.woken(r.m.Fail("a", 0, l.Token, Lost, r.now), "a", "b", "c")
 	l = r.one("b")
@@ -134,7 +134,7 @@ func TestCapacityWakesWhenALeaseEnds(t *testing.T) {
 	r.not("a", AtCapacity)
 	// Less than what is out wakes nobody, until enough of it ended.
 	r.woken(r.m.Measured("a", 1, 0, r.now))
-	// A better score likewise.
+	// The same goes for a better score.
 	r.add("b").full("b")
 	r.m.Rank("b", 0, false, r.now)
 	r.one("b")
@@ -252,14 +252,14 @@ func TestPieceASourceLacksIsTakenFromItsHaves(t *testing.T) {
 		r.woken(r.m.Have("a", []share.Piece{l.Piece}, r.now), "a")
 		equal(t, "piece", r.one("a").Piece, l.Piece)
 	}
-	r := newRig(t, 3, Config{}) // the last one
+	r := newRig(t, 3, Config{}) // the last piece
 	r.add("a").has("a", 2)
 	l := r.one("a")
 	r.m.Fail("a", 2, l.Token, NotFound, r.now)
 	equal(t, "pieces", r.m.sources[0].have.n, 0)
 }
 
-// A cursor that went past a piece while it was kept from its source finds it again.
+// A cursor that passed a piece while it was kept from its source finds it again.
 func TestShunnedPieceIsFoundBehindTheCursor(t *testing.T) {
 	const n = 20_000
 	r := newRig(t, n, Config{MaxLeasesPerPeer: n})
@@ -296,7 +296,7 @@ func TestShunEndsInItsOwnTimeAlsoInTheSamePlace(t *testing.T) {
 }
 
 // A source's new piece is found even if its cursor has passed it and the order of
-// rarity is older.
+// rarity is outdated.
 func TestNewPiecesAreFoundBehindTheCursor(t *testing.T) {
 	const n = 20_000
 	for _, all := range []bool{false, true} {
@@ -314,7 +314,7 @@ func TestNewPiecesAreFoundBehindTheCursor(t *testing.T) {
 	}
 }
 
-// crowd is a rig in which one source holds the one piece and n others wait for it.
+// crowd is a rig in which one source holds the only piece and n others wait for it.
 func crowd(t *testing.T, n int) (*rig, Lease) {
 	r := newRig(t, 1, Config{HedgeFloor: -1, HedgeShare: -1})
 	r.add("holder").full("holder")
@@ -435,7 +435,7 @@ func TestReconnectedSourceStartsAnew(t *testing.T) {
 	r.m.Fail("c", l.Piece, l.Token, Lost, r.now)
 	equal(t, "failed", r.m.Stats().Failed, 1)
 	r.pass(30 * time.Second)
-	r.m.Expire(r.now) // what was kept from a is not c's matter
+	r.m.Expire(r.now) // what was kept from a does not concern c
 	r.add("a", "a")
 	r.not("a", NoneHere)
 }

@@ -131,7 +131,7 @@ func TestMissingPiecesAreExplainedInRuns(t *testing.T) {
 	equal(t, "none", len(r.m.Missing(0, r.now)), 0)
 }
 
-// A run is one: what Why says of each of its pieces is the same.
+// A run is uniform: Why says the same of each of its pieces.
 func TestRunsHideNothing(t *testing.T) {
 	r := newRig(t, 300, Config{})
 	rates := []float64{1e5, 1e7, 0, 1e6}
@@ -187,7 +187,7 @@ source c: has 0, holds 0 leases, 0 bytes to come, not measured, score 1.00, wait
 }
 
 // Describe prints the whole manager for people: the counts, each source, each
-// reader. The same state prints the same.
+// reader. Equal states print the same.
 func (m *Manager) Describe() string {
 	var b strings.Builder
 	wanted, leased, verified := m.Counts()

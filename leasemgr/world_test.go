@@ -7,7 +7,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// world is sources that fetch what they are granted, at their rates, one lease
+// world has sources that fetch what they are granted, at their rates, one lease
 // after the other, in virtual time.
 type world struct {
 	r     *rig
@@ -20,7 +20,7 @@ type worker struct {
 	rate    float64
 	trip    time.Duration
 	queue   []Lease
-	part    float64 // bytes of the first of the queue that came in
+	part    float64 // bytes of the first of the queue that have arrived
 	got     int64
 	since   time.Time
 	stopped bool

@@ -14,7 +14,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// Addresses are named by peers: whatever they are, dialling them is no more than an error.
+// Addresses are named by peers: whatever they are, dialling them gives an error at worst.
 func TestAddressesThatAreNoneAreSkipped(t *testing.T) {
 	h, other := newHost(t, Config{}), newHost(t, Config{})
 	id := string(other.ID())
@@ -33,7 +33,7 @@ func TestAddressesThatAreNoneAreSkipped(t *testing.T) {
 }
 
 // A peer is dialled where it was just said to be, and nowhere else: not where it said
-// itself that it is while it was connected, nor where others said before.
+// itself while it was connected, nor where others said before.
 func TestAPeerIsDialledWhereItIsSaidToBeAndNowhereElse(t *testing.T) {
 	trap, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestAPeerIsDialledWhereItIsSaidToBeAndNowhereElse(t *testing.T) {
 	if err := trial(other.Addrs()...); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "identify", func() bool { // it says where it is, among all else
+	eventually(t, "identify", func() bool { // it names its addresses, among much else
 		_, err := h.host.Peerstore().Get(other.host.ID(), "AgentVersion")
 		return err == nil
 	})

@@ -20,7 +20,7 @@ import (
 
 const bareProtocol = "/bare"
 
-// serveBare sends as many bytes as the first eight say, read from x and written
+// serveBare sends as many bytes as the first eight bytes say, read from x and written
 // 256 KiB at a time.
 func serveBare(h *Host, x *memory) {
 	h.host.SetStreamHandler(bareProtocol, func(s network.Stream) {
@@ -41,7 +41,7 @@ func serveBare(h *Host, x *memory) {
 	})
 }
 
-// readBare reads n bytes over streams of its own, and is how libp2p does without us.
+// readBare reads n bytes over streams of its own, as libp2p without us would.
 func readBare(t testing.TB, h *Host, to peer.ID, streams, n int) {
 	var wg sync.WaitGroup
 	for range streams {
@@ -64,7 +64,7 @@ func readBare(t testing.TB, h *Host, to peer.ID, streams, n int) {
 	wg.Wait()
 }
 
-// outcome is what a fetch saw.
+// outcome is what a fetch observed.
 type outcome struct {
 	RTT   time.Duration
 	First time.Duration // from the first request to the first run
@@ -77,7 +77,7 @@ type outcome struct {
 	Failed               string
 }
 
-// driver asks for pieces of one share, again and again, with window bytes in flight.
+// driver asks for pieces of one share again and again, with window bytes in flight.
 type driver struct {
 	l      *Link
 	x      *memory
@@ -176,7 +176,7 @@ func median(x []float64) float64 {
 }
 
 // BenchmarkLink moves 256 MiB over loopback, both ends in this process, over a
-// link and over bare libp2p streams by turns, and reports medians: MB/s, CPU
+// link and over bare libp2p streams in turn, and reports medians: MB/s, CPU
 // seconds per GiB of both ends together, and the ratios of the two.
 func BenchmarkLink(b *testing.B) {
 	const n = 256 << 20
@@ -215,7 +215,7 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
-// quantile of durations, in milliseconds.
+// quantile returns a quantile of durations, in milliseconds.
 func quantile(d []time.Duration, q float64) float64 {
 	slices.Sort(d)
 	return d[int(float64(len(d)-1)*q)].Seconds() * 1e3
@@ -226,7 +226,7 @@ func echo(h *Host) {
 	h.OnMessages(func(from peers.ID, frame []byte) { h.Send(from, frame) }, func(peers.ID) {})
 }
 
-// pings are the round trips of messages, one each 5 ms, until stop is closed.
+// pings returns the round trips of messages, one every 5 ms, until stop is closed.
 func pings(t testing.TB, h *Host, to peers.ID, stop <-chan struct{}) (rtts []time.Duration) {
 	back := make(chan struct{}, 1)
 	h.OnMessages(func(peers.ID, []byte) { back <- struct{}{} }, func(peers.ID) {})
@@ -247,7 +247,7 @@ func pings(t testing.TB, h *Host, to peers.ID, stop <-chan struct{}) (rtts []tim
 }
 
 // BenchmarkControl measures round trips of messages over loopback, alone and
-// while a link moves bytes as fast as it can, and what they cost it.
+// while a link moves bytes as fast as it can, and how much slower that makes it.
 func BenchmarkControl(b *testing.B) {
 	const n = 512 << 20
 	x := newMemory(b, 64<<20)

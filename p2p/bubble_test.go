@@ -33,7 +33,7 @@ type packets struct {
 	mu   sync.Mutex
 	ends map[netip.AddrPort]*packetConn
 	cut  map[netip.Addr]bool
-	lost map[netip.AddrPort]time.Time // where nobody is, and when a packet was first sent there
+	lost map[netip.AddrPort]time.Time // addresses of nobody, and when a packet was first sent there
 }
 
 type packet struct {
@@ -181,7 +181,7 @@ func TestHostsWorkInVirtualTime(t *testing.T) {
 		}
 		fetchAll(t, x, l, c)
 
-		time.Sleep(20 * time.Minute) // idle streams go, and come again
+		time.Sleep(20 * time.Minute) // idle streams are closed, and opened again
 		fetchAgain(t, x, l, c)
 		start = time.Now()
 		h.Send(src.ID(), []byte("ping"))
@@ -248,7 +248,7 @@ func TestALinkThatOwesNothingEndsWithItsConnection(t *testing.T) {
 		c := newCatcher()
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 		defer l.Close()
-		for round := range 2 { // the second finds the read deadline of the first passed
+		for round := range 2 { // the second finds that the first one's read deadline has passed
 			l.Request(whole(x, uint64(round), 0, true))
 			ends(t, c)
 			time.Sleep(defaultTimeouts.Reply * 3 / 2)
@@ -320,7 +320,7 @@ func TestASourceThatIsSlowAndSteadyIsNotLost(t *testing.T) {
 			l.Request(wire.PieceRequest{ID: id, Count: 4})
 		}
 		ends(t, c)
-		l.Cancel(1) // and is thrown away, as slowly as it comes
+		l.Cancel(1) // its bytes are thrown away, as slowly as they come
 		ends(t, c)
 		if h.Discarded() != wire.MaxRun {
 			t.Error(h.Discarded(), "bytes were discarded")
@@ -503,7 +503,7 @@ func TestShutdownTimeoutBoundsClose(t *testing.T) {
 	})
 }
 
-// A peer that is cut off, or frozen, does not hold up the end of a process.
+// A peer that is cut off, or frozen, does not delay the end of a process.
 func TestClosingDoesNotWaitForAPeerThatIsCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *packets) {
 		b := n.host(t, "1.0.0.2", Config{})
@@ -532,8 +532,8 @@ func TestClosingDoesNotWaitForAPeerThatIsCutOff(t *testing.T) {
 	})
 }
 
-// The time a frame may take is its own, though it comes with the end of another and
-// many came before.
+// Each frame has the full time, even if it comes with the end of another and
+// many came before it.
 func TestMessagesOverASlowLineGoOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *packets) {
 		a, b := n.two(t, Config{}, Config{})
@@ -551,14 +551,14 @@ func TestMessagesOverASlowLineGoOn(t *testing.T) {
 		for i := range count {
 			if k := recv(t, "a message", got); k != size {
 				t.Errorf("got %d after %d messages", k, i)
-				time.Sleep(time.Minute) // for all to be written
+				time.Sleep(time.Minute) // until all is written
 				break
 			}
 		}
 	})
 }
 
-// What a child sends while we let it wait is not late.
+// What a child sends while we make it wait is not late.
 func TestAChildThatAsksFarAheadIsNotCut(t *testing.T) {
 	x := newMemory(t, 1000)
 	inBubble(t, func(t *testing.T, n *packets) {
@@ -582,11 +582,11 @@ func TestAChildThatAsksFarAheadIsNotCut(t *testing.T) {
 	})
 }
 
-// desk is an Admit with so many slots, first come, first served, that knows who parks.
+// desk is an Admit with a number of slots, first come, first served, that records who parks.
 type desk struct {
 	slots  budget
 	parked atomic.Int32
-	left   atomic.Int64 // bytes not taken when it did
+	left   atomic.Int64 // bytes that were not taken by then
 	out    atomic.Int32 // turns given and not given back
 }
 
@@ -609,7 +609,7 @@ func (d *desk) Admit(ctx context.Context, _ peers.ID, _ share.ID, _ wire.PieceRe
 		}, wire.Reply{}
 }
 
-// silent asks for all of x on a stream of its own, and reads nothing of it.
+// silent asks for all of x on a stream of its own, and reads no reply.
 func (n *packets) silent(t *testing.T, h, src *Host, x *memory) network.Stream {
 	s := rawStream(t, h, src, wire.PieceProtocol)
 	for p := range x.m.Layout().Pieces() {
@@ -689,7 +689,7 @@ func TestWhatIsParkedHoldsAPartOfServeBytes(t *testing.T) {
 		for range 4 {
 			n.silent(t, many, src, x)
 		}
-		held, few, most := 0, 0, 0 // bytes at most; streams in the end
+		held, few, most := 0, 0, 0 // the most bytes; streams in the end
 		for range 80 {
 			time.Sleep(100 * time.Millisecond)
 			src.kids.mu.Lock()
@@ -708,14 +708,14 @@ func TestWhatIsParkedHoldsAPartOfServeBytes(t *testing.T) {
 	})
 }
 
-// strays is how many addresses were dialled at which nobody is.
+// strays returns how many addresses of nobody were dialled.
 func (n *packets) strays() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.lost)
 }
 
-// dialled is when peers were first dialled that are nowhere, in order: 2.X.Y.Z is peer X.
+// dialled returns when peers that do not exist were first dialled, in order: 2.X.Y.Z is peer X.
 func (n *packets) dialled() []time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -729,8 +729,8 @@ func (n *packets) dialled() []time.Time {
 	return slices.SortedFunc(maps.Values(first), time.Time.Compare)
 }
 
-// A peer that names hundreds of others has this one dial some of them, slowly. Whom the
-// user names is dialled at once.
+// If a peer names hundreds of others, this one dials some of them, slowly. Peers that the
+// user names are dialled at once.
 func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
 	x := newMemory(t, 1)
 	open := func(h *Host, many, places int, by peers.ID) {
@@ -770,8 +770,8 @@ func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
 	})
 }
 
-// However many peers are said to be in one network that can be reached from anywhere,
-// few of its addresses are dialled at a time; those beside the namer are another matter.
+// However many peers are said to be in one public network, few of its addresses are
+// dialled at a time; those near the namer are counted separately.
 func TestOneNetworkIsDialledAtFewAddressesAtATime(t *testing.T) {
 	x := newMemory(t, 1)
 	for _, home := range []bool{false, true} {

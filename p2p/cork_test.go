@@ -26,7 +26,7 @@ type calls struct {
 func (c *calls) Read(b []byte) (int, error)  { c.reads.Add(1); return c.Conn.Read(b) }
 func (c *calls) Write(b []byte) (int, error) { c.writes.Add(1); return c.Conn.Write(b) }
 
-// securedPair is a connection over TCP, secured at both ends, and what counts the
+// securedPair is a connection over TCP, secured at both ends, and the counters of the
 // calls at its ends.
 func securedPair(t *testing.T) (conns [2]sec.SecureConn, below [2]*calls) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,10 +92,10 @@ func TestAWriteOverTLSIsOneWriteToTheSocket(t *testing.T) {
 	}
 }
 
-// endless is a connection that always has as many bytes as each read may bring.
+// endless is a connection that always has as many bytes as a read can take.
 type endless struct {
 	net.Conn
-	each  int // bytes a read brings at most; 0: no bound
+	each  int // the most bytes of one read; 0: unlimited
 	reads int
 	next  byte
 }
@@ -145,8 +145,8 @@ func TestSmallMessagesMakeNobodyReadAhead(t *testing.T) {
 	}
 }
 
-// An end that is stuck in a write must be closable at once, and what was cut off
-// must not be followed by anything.
+// An end that is stuck in a write must be closable at once, and nothing may follow
+// what was cut off.
 func TestAWriteThatIsStuckEndsWithItsConnection(t *testing.T) {
 	conns, _ := securedPair(t)
 	stuck := make(chan error, 1)

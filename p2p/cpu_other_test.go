@@ -4,5 +4,5 @@ package p2p
 
 import "time"
 
-// cpu is not known here.
+// cpu is not known on this system.
 func cpu() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpu is the processor time of this process.
+// cpu returns the processor time of this process.
 func cpu() time.Duration {
 	var r syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &r)

@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// script is a stream that brings what it was given, and then ends.
+// script is a stream that delivers the given bytes, and then ends.
 type script struct {
 	network.Stream
 	r io.Reader
@@ -25,7 +25,7 @@ type script struct {
 func (s *script) Read(b []byte) (int, error)      { return s.r.Read(b) }
 func (s *script) SetReadDeadline(time.Time) error { return nil }
 
-// strictSink checks the order of what a link tells of each request.
+// strictSink checks the order in which a link reports on each request.
 type strictSink struct {
 	testing.TB
 	x     *memory
@@ -80,7 +80,7 @@ func (s *strictSink) Status(req uint64, r wire.Reply) {
 	s.ended[req] = true
 }
 
-// FuzzReplies feeds a link's reader with whatever a source might send.
+// FuzzReplies feeds a link's reader with anything that a source might send.
 func FuzzReplies(f *testing.F) {
 	x := newMemory(f, 1<<20+100, 10)
 	reply := func(hs ...wire.Header) []byte {
@@ -90,7 +90,7 @@ func FuzzReplies(f *testing.F) {
 		}
 		return b.Bytes()
 	}
-	// Payloads are put in afterwards, so that inputs stay small.
+	// Payloads are added afterwards, so that inputs stay small.
 	fill := func(b []byte) []byte {
 		var out bytes.Buffer
 		for r := bufio.NewReader(bytes.NewReader(b)); ; {
@@ -123,7 +123,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add(reply(wire.Header{ID: 1, Proof: proof}, wire.Header{ID: 1}))
 	f.Add([]byte{})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
-	// A host that is not on any network, so that nothing else runs.
+	// A host that is on no network, so that nothing else runs.
 	cfg, err := Config{}.withDefaults()
 	if err != nil {
 		f.Fatal(err)

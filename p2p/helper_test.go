@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// errandEnv makes this binary do an errand in place of its tests: where a test
-// needs processes, they are this binary again.
+// errandEnv makes this binary run an errand in place of its tests: the processes that
+// tests need are this binary again.
 const errandEnv = "P2P_TEST_ERRAND"
 
-// seedKey is a key that is always the same.
+// seedKey returns a key that is always the same.
 func seedKey(n byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize))
 }
@@ -56,7 +56,7 @@ func hostID(key ed25519.PrivateKey) peer.ID {
 	return id
 }
 
-// local is a listener that costs no IPv6 and no QUIC.
+// local is a listener without the cost of IPv6 and QUIC.
 var local = []string{"/ip4/127.0.0.1/tcp/0"}
 
 func newHost(t testing.TB, cfg Config) *Host {
@@ -91,7 +91,7 @@ func (s strict) Handle(_ context.Context, r slog.Record) error {
 func (s strict) WithAttrs([]slog.Attr) slog.Handler { return s }
 func (s strict) WithGroup(string) slog.Handler      { return s }
 
-// addr is where h can be reached.
+// addr returns where h can be reached.
 func addr(h *Host) peers.Addr {
 	return peers.Addr{ID: h.ID(), Addrs: h.Addrs()}
 }
@@ -110,7 +110,7 @@ type memory struct {
 	runs  atomic.Int64
 }
 
-var made sync.Map // size -> *memory, as hashing takes a while
+var made sync.Map // size -> *memory, because hashing takes a while
 
 // newMemory is a share of files of these sizes, filled from a seed.
 func newMemory(t testing.TB, sizes ...int) *memory {
@@ -342,7 +342,7 @@ func rawStream(t testing.TB, h, src *Host, protocol string) network.Stream {
 	return s
 }
 
-// readEnd reads a stream to its end, and is what came, and how it ended.
+// readEnd reads a stream to its end, and returns what came, and how it ended.
 func readEnd(t testing.TB, s network.Stream) ([]byte, error) {
 	t.Helper()
 	s.SetReadDeadline(time.Now().Add(patience))
@@ -353,7 +353,7 @@ func readEnd(t testing.TB, s network.Stream) ([]byte, error) {
 	return b, err
 }
 
-// queued is how many requests of a child are read ahead or being answered.
+// queued returns how many requests of a child are read ahead or being answered.
 func (k *kids) queued(id peers.ID) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -369,7 +369,7 @@ func (k *kids) queued(id peers.ID) int {
 	return childPipeline - free
 }
 
-// eventually waits for what has no event to wait for.
+// eventually waits for something that has no event to wait for.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

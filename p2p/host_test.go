@@ -22,7 +22,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// portOf is the port in the first address that has this protocol.
+// portOf returns the port in the first address that has this protocol.
 func portOf(t testing.TB, h *Host, code int) int {
 	t.Helper()
 	for _, a := range h.swarm.ListenAddresses() {
@@ -89,7 +89,7 @@ func TestEveryListenAddressBindsOrIsNamed(t *testing.T) {
 		"/ip4/192.0.2.1/tcp/0",    // not an address of this machine
 		"/ip4/127.0.0.1/tcp/0/ws", // no such transport
 		fmt.Sprintf("127.0.0.1:%d", tcp),
-		fmt.Sprint(tcp), // of all interfaces
+		fmt.Sprint(tcp), // on all interfaces
 	} {
 		_, err := New(Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", bad}})
 		if port := fmt.Sprint(tcp); bad == port || strings.HasSuffix(bad, ":"+port) {
@@ -182,7 +182,7 @@ func TestLibp2pStaysOutOfTheGlobalRegistry(t *testing.T) {
 	}
 }
 
-// connected opens a link and is the connection under it.
+// connected opens a link and returns the connection under it.
 func connected(t *testing.T, h, src *Host) network.Conn {
 	t.Helper()
 	x := newMemory(t, 1)

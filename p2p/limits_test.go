@@ -24,7 +24,7 @@ func TestMaxPeersBoundsConnections(t *testing.T) {
 	src := newHost(t, Config{MaxPeers: most, Listen: []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}})
 	src.Serve(toAll(newMemory(t, 1)), everybody{})
 	in := 0
-	for _, x := range []struct{ transport, places int }{{ma.P_TCP, lim.tcp}, {ma.P_QUIC_V1, lim.inbound}} { // QUIC has some of its own
+	for _, x := range []struct{ transport, places int }{{ma.P_TCP, lim.tcp}, {ma.P_QUIC_V1, lim.inbound}} { // some of them are QUIC's alone
 		to := peers.Addr{ID: src.ID()}
 		for _, a := range src.swarm.ListenAddresses() {
 			if has(a, x.transport) {
@@ -41,7 +41,7 @@ func TestMaxPeersBoundsConnections(t *testing.T) {
 	}
 }
 
-// What comes in and is not secured yet leaves room for others, whoever it is of.
+// Connections that are not secured yet leave room for others, whoever opened them.
 func TestUnsecuredConnectionsAreBounded(t *testing.T) {
 	lim := newLimits(256, 2)
 	for name, x := range map[string]struct {
@@ -177,7 +177,7 @@ func TestReceiveWindowsGrowToTheirLimit(t *testing.T) {
 	to := peers.Addr{ID: src.ID(), Addrs: []string{"/ip4/" + host + "/tcp/" + port}}
 	d := driveTo(t, h, to, x, 48<<20)
 	var most int64
-	window := func() int64 { // what the resource manager has granted, of windows of this peer
+	window := func() int64 { // what the resource manager has granted for windows of this peer
 		var n int64
 		h.host.Network().ResourceManager().ViewPeer(src.host.ID(), func(s network.PeerScope) error { n = s.Stat().Memory; return nil })
 		return n + firstWindow - 256<<10 // yamux asks for its default, whatever the first window is
@@ -222,10 +222,10 @@ func TestWindowsOfManySourcesMayGrowAtOnce(t *testing.T) {
 	}
 }
 
-// unhurried are the time-outs where fifty nodes compute at once, on any machine.
+// unhurried are timeouts for fifty nodes that compute at once, on any machine.
 var unhurried = Timeouts{Dial: patience, Accept: patience, Handshake: patience, Manifest: patience, Reply: patience, Request: patience, Stall: patience}
 
-// fifty is what fifty children of one address do: each fetches all of x.
+// fifty makes fifty children from one address each fetch all of x.
 func fifty(t testing.TB, src *Host, x *memory, ip string) {
 	to := peers.Addr{ID: src.ID(), Addrs: []string{fmt.Sprintf("/ip4/%s/tcp/%d", ip, portOf(t, src, ma.P_TCP))}}
 	var hosts []*Host
@@ -283,7 +283,7 @@ func TestFiftyChildrenOfOneAddressAreAllServed(t *testing.T) {
 	fifty(t, src, x, ip)
 }
 
-// ownAddress is an address of this machine that is not loopback's; "" if it has none.
+// ownAddress returns an address of this machine other than loopback's; "" if it has none.
 func ownAddress() string {
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {

@@ -20,13 +20,13 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// actor is a source that does as it is told: it hands each frame it reads to
+// actor is a source that follows a script: it hands each frame it reads to
 // play, which writes whatever it likes.
 func actor(t testing.TB, cfg Config, play func(s network.Stream, f wire.PieceFrame)) *Host {
 	return enact(t, newHost(t, cfg), play)
 }
 
-// enact makes an actor of a host.
+// enact makes a host such a source.
 func enact(t testing.TB, src *Host, play func(s network.Stream, f wire.PieceFrame)) *Host {
 	src.host.SetStreamHandler(wire.PieceProtocol, func(s network.Stream) {
 		defer s.Reset()
@@ -47,7 +47,7 @@ func enact(t testing.TB, src *Host, play func(s network.Stream, f wire.PieceFram
 	return src
 }
 
-// header writes a reply header, and n bytes of zeros behind it.
+// header writes a reply header, followed by n zero bytes.
 func header(s io.Writer, h wire.Header, n int) {
 	s.Write(append(wire.AppendFrame(nil, wire.AppendHeader(nil, h)), make([]byte, n)...))
 }
@@ -115,7 +115,7 @@ func TestEveryViolationEndsTheLink(t *testing.T) {
 func TestABlockTooShortIsFoundBeforeItIsRead(t *testing.T) {
 	x := newMemory(t, 100)
 	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
-		header(s, wire.Header{ID: f.ID, Count: 1, Bytes: 101, Last: true}, 0) // and nothing behind it
+		header(s, wire.Header{ID: f.ID, Count: 1, Bytes: 101, Last: true}, 0) // and nothing follows it
 	})
 	h := newHost(t, Config{})
 	c := newCatcher()
@@ -232,15 +232,15 @@ func TestCancelStopsTheSourceAndTheSinkHearsNoMore(t *testing.T) {
 	eventually(t, "the first run", func() bool { return len(c.got(0)) == wire.MaxRun })
 	l.Cancel(0) // one is being answered,
 	l.Cancel(1) // one is queued at the source,
-	l.Cancel(9) // one never was
+	l.Cancel(9) // one never existed
 	l.Cancel(0)
-	l.Request(whole(x, 3, 3, true)) // written behind the cancels
+	l.Request(whole(x, 3, 3, true)) // written after the cancels
 	eventually(t, "the cancels to be read", func() bool {
 		in, _ := src.Traffic(h.ID())
 		_, out := h.Traffic(src.ID())
 		return in == out && src.kids.queued(h.ID()) == 4
 	})
-	asked := make(chan error, 1) // a round trip more, for them to be taken to heart
+	asked := make(chan error, 1) // one more round trip, so that the cancels have been processed
 	h.FetchManifest(addr(src), x.m.ID(), 1<<20, func(_ []byte, _ wire.Reply, err error) { asked <- err })
 	recv(t, "a manifest", asked)
 	close(gate)
@@ -303,7 +303,7 @@ func TestARequestCancelledInTheQueueIsNeverSent(t *testing.T) {
 	x.check = func(p share.Piece) wire.Reply { seen <- p; return wire.Reply{} }
 	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c) // not up yet: requests wait
+	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c) // not connected yet: requests wait
 	defer l.Close()
 	l.Request(whole(x, 1, 0, true))
 	l.Cancel(1)
@@ -329,7 +329,7 @@ func TestRequestsSpreadOverTheStreams(t *testing.T) {
 		c := newCatcher()
 		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 		for p := range 6 {
-			l.Request(whole(x, uint64(p), share.Piece(p), false)) // before it is up, so all wait
+			l.Request(whole(x, uint64(p), share.Piece(p), false)) // before it is connected, so that all wait
 		}
 		for range 6 {
 			recv(t, "a reply", c.statuses)
@@ -346,7 +346,7 @@ func TestRequestsSpreadOverTheStreams(t *testing.T) {
 }
 
 func TestRequestsOfOnePieceKeepToOneStream(t *testing.T) {
-	// Its blocks come after its proof, whichever request asked for that.
+	// Its blocks follow its proof, whichever request asked for that.
 	x := newMemory(t, 4<<20)
 	var mu sync.Mutex
 	on := map[share.Piece]map[string]bool{}
@@ -596,8 +596,8 @@ func (b many) ReadRun(id share.ID, p share.Piece, f share.Block, n int, dst []by
 	return b[id].ReadRun(id, p, f, n, dst)
 }
 
-// Each share has its manifest asked for and all of its pieces fetched over two
-// streams if it can, all at once, over one connection.
+// Each share's manifest is asked for and all its pieces are fetched, over two streams
+// if possible, all at once, over one connection.
 func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 	for _, x := range []struct{ shares, waits int }{{20, 0}, {60, 40}} {
 		t.Run(fmt.Sprint(x.shares), func(t *testing.T) {
@@ -634,7 +634,7 @@ func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 						}
 					}
 					served()
-					if x.waits == 0 { // it stays open until all were served
+					if x.waits == 0 { // it stays open until all have been served
 						eventually(t, "the others", func() bool { return over.Load() >= int32(x.shares) })
 					}
 					defer c.lock()()

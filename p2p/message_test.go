@@ -14,7 +14,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// post is one host's end of messages.
+// post is one host's end of the messages.
 type post struct {
 	h    *Host
 	got  chan letter
@@ -191,7 +191,7 @@ func TestTheLastConnectionThatGoesIsTold(t *testing.T) {
 	a, b := newPost(t, Config{}), newPost(t, Config{})
 	for round := range 3 {
 		joined(t, a.h, b.h)
-		if round > 0 { // the first time not a word is said
+		if round > 0 { // the first time it says nothing
 			sendAll(t, a.h, b.h.ID(), []byte("hello"))
 			recv(t, "it", b.got)
 		}
@@ -301,7 +301,7 @@ func TestMessagesThatNobodyReadsAreBoundedOverAllPeers(t *testing.T) {
 			if _, err := a.connect(t.Context(), addr(b)); err != nil {
 				t.Fatal(err)
 			}
-			for range 100 { // what is taken into windows makes room
+			for range 100 { // what fits in windows makes room
 				for a.Send(b.ID(), frame) {
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -329,7 +329,7 @@ func TestMessagesThatNobodyReadsAreBoundedOverAllPeers(t *testing.T) {
 			t.Error("there is no room for a message to somebody else")
 		}
 		recv(t, "the message", got)
-		time.Sleep(2 * time.Minute) // who reads nothing is cut
+		time.Sleep(2 * time.Minute) // a peer that reads nothing is cut off
 		if b := a.messages.bytes.Load(); b != 0 {
 			t.Errorf("%d bytes are counted in the end", b)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// dns is a DNS in memory. It asks nobody, and has no answer for names that it does not hold.
+// dns is a DNS in memory. It asks nobody, and does not answer for names that it lacks.
 type dns struct {
 	mu sync.Mutex
 	at map[string]string // name -> address
@@ -40,7 +40,7 @@ func (n *dns) point(name, at string) {
 }
 
 // A name in a ticket is looked up again for each attempt: a home whose address changed is found
-// as soon as its name says so.
+// as soon as its name leads to the new one.
 func TestNamesAreResolvedAgainForEachAttempt(t *testing.T) {
 	names := &dns{at: map[string]string{}}
 	src := newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/tcp/0"}})

@@ -16,8 +16,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// ledger is an Admit that lets everybody go ahead, but for the rest of what was parked
-// if it is to be busy then, and knows what it was asked.
+// ledger is an Admit that lets everybody go ahead, except with the rest of what was parked
+// if it is set to be busy then, and records what it was asked.
 type ledger struct {
 	busy bool
 
@@ -42,9 +42,9 @@ func (d *ledger) Admit(_ context.Context, _ peers.ID, _ share.ID, q wire.PieceRe
 	}, wire.Reply{}
 }
 
-// A reply whose child took nothing for a while goes on by a turn for the rest, and for no
-// more than that. If that is refused, it ends where it was: what came before is whole, and
-// the child asks for what is missing.
+// A reply whose child took nothing for a while continues when it gets a turn for the rest,
+// and for no more than the rest. If that is refused, it ends where it was: what came before is
+// complete, and the child asks for what is missing.
 func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
 	x := newMemory(t, 6<<20)
 	l := x.m.Layout()
@@ -119,8 +119,8 @@ func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
 	}
 }
 
-// A child that asks on many streams and reads none makes a source hold a part of its
-// memory, not all of it.
+// A child that asks on many streams and reads none makes a source hold part of its memory
+// for it, not all.
 func TestOneChildHoldsAPartOfServeBytes(t *testing.T) {
 	const all = 16 << 20
 	x := newMemory(t, 4<<20)
@@ -140,8 +140,8 @@ func TestOneChildHoldsAPartOfServeBytes(t *testing.T) {
 	})
 }
 
-// When too much is parked, it is the child with most of it that loses the oldest of that,
-// whoever was parked last.
+// When too much is parked, the child with most of it loses its oldest reply, whoever was
+// parked last.
 func TestWhatIsParkedIsCutOfTheChildThatHasMost(t *testing.T) {
 	k := &kids{each: map[peers.ID]*kid{}, room: 4 * wire.MaxRun}
 	var cut []string
@@ -165,7 +165,7 @@ func TestWhatIsParkedIsCutOfTheChildThatHasMost(t *testing.T) {
 	want("many0")
 	park("many", 3)
 	want("many0", "many1")
-	park("newcomer", 2) // both have two: it is the one that parks
+	park("newcomer", 2) // both have two: the one that parks now
 	want("many0", "many1", "newcomer1")
 	if k.held != 4*wire.MaxRun {
 		t.Errorf("%d bytes are held", k.held)

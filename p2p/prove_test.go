@@ -43,7 +43,8 @@ func (d *doorman) knows(peer peers.ID) bool {
 	return slices.Contains(d.proven, peer)
 }
 
-// Only who knows the secret is let in: of several that it knows, one is right; each is of its own share.
+// Only a peer that knows the secret is let in: of several secrets that it knows one is right, and each
+// belongs to its own share.
 func TestASecretIsProven(t *testing.T) {
 	d := &doorman{id: share.IDOf([]byte("a")), secret: share.Secret{7}}
 	src := newHost(t, Config{})
@@ -81,8 +82,8 @@ func TestASecretIsProven(t *testing.T) {
 	}
 }
 
-// Whoever stands between two that know the secret, and passes on what each says, gets in nowhere: not
-// as an asker, with the proof of another, nor as a source, to which nothing is proven.
+// A peer that stands between two that know the secret, and passes on what each says, gets in nowhere: not
+// as one that asks, with another's proof, nor as a source, to which nothing is proven.
 func TestAProofCannotBePassedOn(t *testing.T) {
 	d := &doorman{id: share.IDOf([]byte("a")), secret: share.Secret{7}}
 	src := newHost(t, Config{})
@@ -125,7 +126,7 @@ func TestAProofCannotBePassedOn(t *testing.T) {
 	}
 }
 
-// What is no question of ours costs the stream.
+// A frame that is not a question of ours costs the stream.
 func TestQuestionsForSecretsAreChecked(t *testing.T) {
 	d := &doorman{id: share.IDOf([]byte("a")), secret: share.Secret{7}}
 	nonce := make([]byte, wire.NonceSize)

@@ -136,8 +136,8 @@ func (s *socksServer) serve(c net.Conn) {
 	io.Copy(c, to)
 }
 
-// All that is fetched comes through the proxy, and the peer is where it is, not where the
-// proxy is.
+// Everything that is fetched comes through the proxy, and the peer's address is its own, not the
+// proxy's.
 func TestPeersAreDialledThroughAProxy(t *testing.T) {
 	x := newMemory(t, 300<<10)
 	src := newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}})
@@ -160,7 +160,7 @@ func TestPeersAreDialledThroughAProxy(t *testing.T) {
 	}
 }
 
-// With a proxy, QUIC is used by whoever names it, and by nobody else.
+// With a proxy, QUIC is used only if an address to listen on names it.
 func TestQUICGoesPastAProxyOnlyIfNamed(t *testing.T) {
 	proxy := newSocks(t, nil)
 	src := newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
@@ -184,7 +184,7 @@ func TestQUICGoesPastAProxyOnlyIfNamed(t *testing.T) {
 	}
 }
 
-// Whatever a proxy does, the dial ends in time, and its error says that it was the proxy.
+// Whatever a proxy does, the dial ends in time, and its error blames the proxy.
 func TestProxiesThatFailAreNamed(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

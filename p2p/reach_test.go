@@ -18,7 +18,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Whoever does not ask for it has no part of it: no listener, no protocol that others could
+// A host that does not ask for it has no part of it: no listener, no protocol that others could
 // use, and no dial through a relay.
 func TestReachCostsNothingUnlessAskedFor(t *testing.T) {
 	h := newHost(t, Config{})
@@ -107,7 +107,7 @@ func TestRelaysAreDialledLast(t *testing.T) {
 	over := "/ip4/1.2.3.4/tcp/1/p2p/" + string(peerOf(seedKey(1))) + "/p2p-circuit"
 	for _, c := range []struct {
 		addrs []string
-		want  time.Duration // of the way over the relay
+		want  time.Duration // until the relay is dialled
 	}{
 		{[]string{over}, 0},
 		{[]string{over, "/ip4/10.0.0.1/tcp/1"}, relayAfter},
@@ -125,7 +125,7 @@ func TestRelaysAreDialledLast(t *testing.T) {
 	}
 }
 
-// What a peer names to be punched at is bounded as what peers name to be dialled.
+// Addresses that a peer names for hole punching have the same bounds as those named for dialling.
 func TestPunchesAreBounded(t *testing.T) {
 	h := newHost(t, Config{Reach: Reach{Traverse: true}})
 	victim := hostID(seedKey(7))
@@ -176,7 +176,7 @@ func TestTheBookForgetsPunches(t *testing.T) {
 	})
 }
 
-// A relay that takes the connection and ends it is asked again after a pause that grows, not at once.
+// A relay that accepts the connection and ends it is asked again after a growing pause, not at once.
 func TestARelayThatEndsTheConnectionIsAskedAfterAPause(t *testing.T) {
 	relay := newHost(t, Config{})
 	var times atomic.Int64
@@ -193,7 +193,7 @@ func TestARelayThatEndsTheConnectionIsAskedAfterAPause(t *testing.T) {
 	}
 }
 
-// met is a connection as far as reach looks at it.
+// met is a connection, as far as reach looks at it.
 type met struct {
 	network.Conn
 	id      peer.ID

@@ -30,7 +30,7 @@ type errand struct {
 	QUIC    bool
 }
 
-// send runs an errand in a namespace; its process ends with the test, if not before.
+// send runs an errand in a namespace; its process ends with the test at the latest.
 func send(t testing.TB, ns string, e errand) *bufio.Reader {
 	b, _ := json.Marshal(e)
 	cmd := exec.Command("ip", "netns", "exec", ns, os.Args[0])
@@ -51,8 +51,8 @@ func send(t testing.TB, ns string, e errand) *bufio.Reader {
 	return bufio.NewReader(out)
 }
 
-// inNamespace does an errand in a network namespace with one address that is
-// not loopback's, 198.51.100.7.
+// inNamespace runs an errand in a network namespace with one address other than
+// loopback's, 198.51.100.7.
 func inNamespace(t testing.TB, e errand) {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: this machine has no address but loopback's, and a network namespace needs root")
@@ -72,7 +72,7 @@ func inNamespace(t testing.TB, e errand) {
 	}
 }
 
-// along fetches over a path, and is what the fetch saw.
+// along fetches over a path, and returns what the fetch observed.
 func along(t testing.TB, p rig.Path, e errand) outcome {
 	ends := rig.New(t, p).Ends
 	serve := e
@@ -216,7 +216,7 @@ func runErrand(what string) {
 	}
 }
 
-// process is the testing.TB of a process that is no test.
+// process is the testing.TB of a process that is not a test.
 type process struct {
 	testing.TB
 	clean  []func()
@@ -242,8 +242,8 @@ func (p *process) end() {
 	}
 }
 
-// BenchmarkPath fetches over made-up paths and prints what came of each. The
-// figures of docs/decisions/0010 are from here:
+// BenchmarkPath fetches over simulated paths and prints the results. The figures of
+// docs/decisions/0010 come from it:
 //
 //	go test ./p2p -run '^$' -bench Path -benchtime 1x -timeout 1h
 //

@@ -22,7 +22,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// listenRaw is an address at which a program listens that is no fetcher.
+// listenRaw returns an address at which a program listens that is not a fetcher.
 func listenRaw(t *testing.T, talk func(net.Conn)) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +35,7 @@ func listenRaw(t *testing.T, talk func(net.Conn)) string {
 			if err != nil {
 				return
 			}
-			t.Cleanup(func() { c.Close() }) // not before: one that nobody refers to is closed when memory is collected
+			t.Cleanup(func() { c.Close() }) // not before: a connection that nobody refers to is closed by the garbage collector
 			talk(c)
 		}
 	}()
@@ -46,7 +46,7 @@ func listenRaw(t *testing.T, talk func(net.Conn)) string {
 	return at.String()
 }
 
-// listenQUIC is an address at which a QUIC server listens that is no fetcher.
+// listenQUIC returns an address at which a QUIC server listens that is not a fetcher.
 func listenQUIC(t *testing.T) string {
 	none := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") }
 	ln, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{GetCertificate: none, NextProtos: []string{"h3"}}, nil)
@@ -57,7 +57,7 @@ func listenQUIC(t *testing.T) string {
 	return fmt.Sprintf("/ip4/127.0.0.1/udp/%d/quic-v1", ln.Addr().(*net.UDPAddr).Port)
 }
 
-// What people read of a dial that failed, and what the program makes of it.
+// What people read about a failed dial, and how the program classifies it.
 func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	other, quicOther := newHost(t, Config{}), newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
@@ -108,7 +108,7 @@ func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 	}
 }
 
-// What relays refuse is known by libp2p's texts alone: real relays say each of them here.
+// libp2p reports a relay's refusals in text alone: here real relays give each of them.
 func TestWhyARelayIsOfNoUseIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	idle, strict, full := newHost(t, Config{Reach: Reach{Relay: true}}), newHost(t, Config{}), newHost(t, Config{})
@@ -160,7 +160,7 @@ func noRouteIsSaid(t testing.TB) {
 	}
 }
 
-// How the end of a connection is put, over both transports, when the other side closes it.
+// What is said of a connection, over both transports, that the other side has ended.
 func TestWhyAConnectionEndedIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	for name, listen := range map[string]string{"TCP": "/ip4/127.0.0.1/tcp/0", "QUIC": "/ip4/127.0.0.1/udp/0/quic-v1"} {
@@ -198,7 +198,7 @@ func TestWhyAConnectionEndedIsSaidInWords(t *testing.T) {
 	}
 }
 
-// Errors that no test can have a machine make: those of other systems among them.
+// Errors that a test cannot provoke, those of other systems among them.
 func TestWhyAnErrorOfTheSystemIsSaidInWords(t *testing.T) {
 	system := func(no syscall.Errno) error { return &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", no)} }
 	for _, c := range []struct {

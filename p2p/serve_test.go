@@ -200,7 +200,7 @@ func TestAdmissionIsAskedPerRequestAndToldOfItsEnd(t *testing.T) {
 	eventually(t, "the end to be told", func() bool { return open.Load() == 0 })
 }
 
-// countSent admits everybody, and counts what is said to have been sent.
+// countSent admits everybody, and counts what is reported as sent.
 type countSent struct{ n atomic.Int64 }
 
 func (c *countSent) Admit(context.Context, peers.ID, share.ID, wire.PieceRequest, int) (func(int), func(int), wire.Reply) {
@@ -218,7 +218,7 @@ func TestAdmissionIsToldWhatWasSent(t *testing.T) {
 	eventually(t, "all to be counted", func() bool { return sent.n.Load() == 1<<20+5 })
 	l.Close()
 
-	x.read = func(p share.Piece, first share.Block) wire.Reply { // of a request that fails, what was sent before
+	x.read = func(p share.Piece, first share.Block) wire.Reply { // what was sent before a request failed
 		if first > 0 {
 			return wire.Reply{Status: wire.Busy}
 		}
@@ -429,8 +429,8 @@ func TestFetchingAManifestCanBeCancelled(t *testing.T) {
 }
 
 func TestALongProofComesBeforeItsBlocks(t *testing.T) {
-	// A proof of more than 31 hashes does not fit the headroom; only pieces of
-	// files beyond 128 GiB have such, so this one is made up.
+	// A proof of more than 31 hashes does not fit in the headroom; only pieces of
+	// files beyond 128 GiB have one, so this one is invented.
 	x := newMemory(t, 1<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	src.Serve(toAll(x), everybody{})
@@ -479,7 +479,7 @@ func TestEveryChildIsServedInFull(t *testing.T) {
 	work.Wait()
 }
 
-// Each child is asked for by its ID, for manifests and for blocks.
+// Each child's manifests and blocks are asked for under its own ID.
 func TestEachChildIsServedWhatThereIsForIt(t *testing.T) {
 	x, nothing := newMemory(t, 1), newMemory(t, 2)
 	src, a, b := newHost(t, Config{}), newHost(t, Config{Listen: []string{"none"}}), newHost(t, Config{Listen: []string{"none"}})

@@ -16,7 +16,7 @@ import (
 )
 
 // silent opens a connection to a host from each of some addresses of this machine,
-// says nothing on it, and fails unless the host lets at most that many stay.
+// sends nothing, and fails unless the host lets at most that many stay.
 func silent(t *testing.T, h *Host, most int, from ...string) {
 	t.Helper()
 	var closed atomic.Int64
@@ -44,10 +44,10 @@ func times(n int, format string) (out []string) {
 	return out
 }
 
-// patient is how long a host of these tests waits for a word: longer than they take.
+// patient is how long a host of these tests waits for a first word: longer than the tests take.
 var patient = Timeouts{Accept: time.Minute}
 
-// reaches fails unless somebody else can connect to a host over a transport.
+// reaches fails unless another peer can connect to a host over a transport.
 func reaches(t *testing.T, h *Host, what int) {
 	t.Helper()
 	to := peers.Addr{ID: h.ID()}
@@ -80,8 +80,8 @@ func TestSilentConnectionsOfOneNetworkLockOutNobody(t *testing.T) {
 	reaches(t, h, ma.P_QUIC_V1)
 }
 
-// However many networks they are of: those that speak QUIC, and those whom the node
-// dials itself, have places of their own.
+// However many networks the silent ones come from: peers that speak QUIC, and those that the
+// node dials itself, have places of their own.
 func TestSilentConnectionsOfAllNetworksLeaveQUICAlone(t *testing.T) {
 	const most = 16
 	h := newHost(t, Config{Listen: tcpAndQUIC(), MaxPeers: most, Timeouts: patient})

@@ -17,11 +17,11 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// soon is a time-out under test. What it ends must take at least about that
+// soon is a timeout under test. What it ends must take at least about that
 // long, and less than the default.
 const soon = 200 * time.Millisecond
 
-// elapsed checks that something took about as long as its time-out.
+// elapsed checks that something took about as long as its timeout.
 func elapsed(t testing.TB, since time.Time) {
 	t.Helper()
 	if d := time.Since(since); d < soon*3/4 || d > 9*time.Second { // the default of most is 10 s
@@ -44,7 +44,7 @@ func TestEveryTimeoutHasADefault(t *testing.T) {
 
 func TestDialTimeoutEndsADialThatHangs(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // connects, and never says a word
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never says anything
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestIdleTimeoutClosesAStreamWithoutRequests(t *testing.T) {
 	src.Serve(toAll(newMemory(t, 1)), everybody{})
 	s := rawStream(t, newHost(t, Config{}), src, wire.PieceProtocol)
 	start := time.Now()
-	s.Write(wire.AppendFrame(nil, wire.AppendCancel(nil, 1))) // opens it
+	s.Write(wire.AppendFrame(nil, wire.AppendCancel(nil, 1))) // opens the stream
 	if b, err := readEnd(t, s); err != nil || len(b) > 0 {
 		t.Error("ended with", b, err)
 	}
